@@ -1,0 +1,1 @@
+//! A software model of the EXTOLL network card.

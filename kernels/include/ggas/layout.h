@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Structures that host code sets up and kernels use. C, C++ and CUDA compile
+ * this file alike; Rust sees it through bindgen (extoll_abi::layout).
+ *
+ * Addresses are plain 64-bit numbers, valid where the kernel runs.
+ */
+#ifndef GGAS_LAYOUT_H
+#define GGAS_LAYOUT_H
+
+#include <stdint.h>
+
+/* One entry of a requester slot ring (model only, design section 3): the
+ * descriptor's words, then `seq`, stored last with release. Entry i of the
+ * running count uses slot i & slot_mask and carries seq = i + 1. */
+struct ggas_slot {
+	uint64_t word[3];
+	uint64_t seq;
+};
+
+/* What a bounded wait writes when its time is over (see GGAS_WAIT_*). The
+ * first waiter to fail claims the report by a compare-and-swap of `claimed`;
+ * `status` is stored last with release. */
+struct ggas_report {
+	uint32_t claimed;
+	uint32_t status;	/* GGAS_OK or GGAS_ERR_* */
+	uint32_t wait;		/* GGAS_WAIT_*: what was waited for */
+	uint32_t node;
+	uint32_t block;
+	uint32_t thread;
+	uint32_t peer;		/* node waited for, or ~0 */
+	uint32_t line;		/* __LINE__ of the wait */
+	uint64_t expected;
+	uint64_t seen;
+	uint64_t address;
+	uint64_t waited_ns;
+};
+
+#define GGAS_OK			0
+#define GGAS_ERR_TIMEOUT	1
+#define GGAS_ERR_POISONED	2
+#define GGAS_ERR_NOTIFICATION	3	/* a notification carried an error bit */
+#define GGAS_ERR_ARGUMENT	4
+#define GGAS_ERR_WOULD_BLOCK	5
+
+#define GGAS_WAIT_NOTIFICATION	1
+#define GGAS_WAIT_SLOT		2
+#define GGAS_WAIT_WCB		3
+#define GGAS_WAIT_FLAG		4
+#define GGAS_WAIT_BARRIER	5
+#define GGAS_WAIT_COLLECTIVE	6
+#define GGAS_WAIT_GRID		7
+#define GGAS_WAIT_LOCK		8
+
+#define GGAS_REPLAY_ENTRIES	256	/* spec 2.4 */
+
+/* One descriptor kept for replay on the card path (spec 2.4). */
+struct ggas_replay {
+	uint64_t word[3];
+	uint64_t page;		/* address of the option page it was written to */
+};
+
+/* A port as kernels see it (thesis Listing 5.4), in kernel memory. The first
+ * part is constant after set-up, the second is the port's own state. */
+struct ggas_port {
+	uint64_t queue;		/* notification queue, 16-byte entries */
+	uint64_t rp_register;	/* read-pointer register (spec 3.2) */
+	uint64_t slots;		/* slot ring, or 0: the port uses the card path */
+	uint64_t slot_consumed;	/* u64 that the NIC advances: slots consumed so far */
+	uint64_t req_pages;	/* option page 0 of this VPID; option o lies at + (o << 20); 0: no card path */
+	uint64_t wcb_state;	/* WCB state register (spec 2.4) */
+	uint64_t report;	/* struct ggas_report in host memory */
+	uint64_t timeout_ns;	/* bound of every wait on this port */
+	uint32_t queue_entries;
+	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
+	uint32_t node;
+	uint32_t vpid;
+
+	uint64_t slot_tail;	/* next slot to claim */
+	uint64_t slot_seen;	/* last value read from slot_consumed */
+	uint32_t rp;		/* next unread notification */
+	uint32_t wp;		/* card path: descriptors written, modulo 256 */
+	uint32_t post_lock;	/* card path: one WCB per VPID, so one writer at a time */
+	uint32_t noti_lock;
+	struct ggas_replay replay[GGAS_REPLAY_ENTRIES];
+};
+
+/* A GGAS window as kernels see it (thesis 6.5.2). Node i's part lies at
+ * base + i * stride in every participant. */
+struct ggas_window {
+	uint64_t base;		/* global base; 0: this window is not mapped for kernels */
+	uint64_t local;		/* local pointer of this node's part */
+	uint64_t stride;	/* bytes per node */
+	uint64_t size;		/* bytes of each part that the user may use */
+	uint32_t node;		/* rank of this node in the window */
+	uint32_t nodes;
+	uint64_t report;	/* struct ggas_report in host memory */
+	uint64_t timeout_ns;
+};
+
+#endif /* GGAS_LAYOUT_H */

@@ -1,0 +1,1 @@
+//! Scenarios run on every device kind.

@@ -1,0 +1,2 @@
+//! facts
+fn main() {}

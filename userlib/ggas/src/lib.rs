@@ -1,0 +1,1 @@
+//! GGAS: windows of a global GPU address space.

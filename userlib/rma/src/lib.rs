@@ -1,0 +1,1 @@
+//! RMA: ports, connections, regions, notifications, locks.

@@ -1,0 +1,1 @@
+//! Communication for GPUs that GPU kernels start themselves.
