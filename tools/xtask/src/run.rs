@@ -1,0 +1,169 @@
+//! Runs commands with progress: one moving line on a terminal, plain lines elsewhere. The whole
+//! output goes to `build/log/`; a failure prints its end and the command that repeats it.
+
+use crate::place;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Lines of a failed command's output that are shown.
+const TAIL: usize = 60;
+
+/// A command with a name and a time limit.
+pub struct Step<'a> {
+    pub name: &'a str,
+    pub command: Command,
+    pub limit: Duration,
+}
+
+impl Step<'_> {
+    /// Runs it; the error carries the end of the log, the log's place and the command line.
+    pub fn run(mut self) -> Result<Duration> {
+        let log = log_path(self.name)?;
+        let line = command_line(&self.command);
+        let (reader, writer) = std::io::pipe().context("no pipe for the command's output")?;
+        self.command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        self.command.current_dir(place::root());
+        let start = Instant::now();
+        let spawned = self.command.spawn();
+        let program = self.command.get_program().to_owned();
+        drop(self.command); // closes our ends of the pipe, so that the reader sees the end
+        let mut child = spawned.with_context(|| format!("cannot start {}", program.display()))?;
+
+        let bar = spinner(self.name);
+        let done = AtomicBool::new(false);
+        let outcome = std::thread::scope(|scope| {
+            let limit = self.limit;
+            let pid = child.id();
+            let guard = scope.spawn({
+                let done = &done;
+                move || watch(pid, limit, done)
+            });
+            let kept = follow(BufReader::new(reader), &log, &bar);
+            let status = wait(&mut child);
+            done.store(true, Ordering::Release);
+            guard.thread().unpark();
+            let late = guard.join().unwrap_or(false);
+            anyhow::Ok((kept?, status?, late))
+        });
+        bar.finish_and_clear();
+        let (tail, status, late) = outcome?;
+        if late || !status.success() {
+            let why = if late { format!("not done after {:?}", self.limit) } else { status.to_string() };
+            bail!(
+                "{}\n{}: {why}\n  whole output: {}\n  repeat it:    {line}",
+                tail.join("\n"),
+                self.name,
+                place::shown(&log)
+            );
+        }
+        Ok(start.elapsed())
+    }
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    child.wait().context("lost the command")
+}
+
+/// Copies output to the log and its last line to the spinner; keeps the end.
+fn follow(mut reader: impl BufRead, log: &PathBuf, bar: &ProgressBar) -> Result<Vec<String>> {
+    let mut file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut tail = std::collections::VecDeque::new();
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes)? > 0 {
+        file.write_all(&bytes)?;
+        let text = String::from_utf8_lossy(&bytes).trim_end().to_string();
+        bar.set_message(text.rsplit('\r').next().unwrap_or("").trim().to_string());
+        tail.push_back(text);
+        if tail.len() > TAIL {
+            tail.pop_front();
+        }
+        bytes.clear();
+    }
+    Ok(tail.into())
+}
+
+/// Ends the command and everything it started once `limit` is over. True when it did.
+fn watch(pid: u32, limit: Duration, done: &AtomicBool) -> bool {
+    let end = Instant::now() + limit;
+    while !done.load(Ordering::Acquire) {
+        let now = Instant::now();
+        if now >= end {
+            let ids: Vec<String> = family(pid).iter().map(u32::to_string).collect();
+            let _ = Command::new("sh").arg("-c").arg(format!("kill -9 {}", ids.join(" "))).status();
+            return true;
+        }
+        std::thread::park_timeout(end - now);
+    }
+    false
+}
+
+/// `pid` and its descendants.
+fn family(pid: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // "pid (name) state ppid ...": the name may hold spaces and parentheses
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        if let Some(parent) = parent {
+            children.entry(parent).or_default().push(id);
+        }
+    }
+    let mut all = vec![pid];
+    let mut next = 0;
+    while next < all.len() {
+        all.extend(children.remove(&all[next]).unwrap_or_default());
+        next += 1;
+    }
+    all
+}
+
+fn log_path(name: &str) -> Result<PathBuf> {
+    let dir = place::build().join("log");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    Ok(dir.join(file + ".log"))
+}
+
+/// A spinner on a terminal; elsewhere one plain line.
+fn spinner(name: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() || place::ci() {
+        eprintln!("      {name} ...");
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg:.dim}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.set_prefix(name.to_string());
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// The command as one would type it, with the variables it sets.
+pub fn command_line(command: &Command) -> String {
+    let vars = command.get_envs().filter_map(|(k, v)| Some(format!("{}={}", k.display(), quoted(v?))));
+    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
+    vars.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &std::ffi::OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/.,:+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// First line of a command's standard output, when it succeeds.
+pub fn ask(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Option<String> {
+    let out = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+}
