@@ -1,1 +1,67 @@
 //! Benchmarks on one harness.
+//!
+//! Every benchmark times verified library calls (inputs loaded from memory, waits bounded), checks the
+//! bytes that it moved, and gives a [`Report`]: a table for people, JSON (schema 1) for programs, an SVG.
+//! `benches/README.md` defines each column.
+//!
+//! ```no_run
+//! use ggas_benches::{Options, Progress};
+//! let bench = ggas_benches::find("rma-pingpong")?;
+//! let report = bench.run(&Options::default(), &mut Progress::silent())?;
+//! println!("{}", report.table());
+//! report.check()?; // an error if a byte was wrong
+//! # Ok::<(), ggas_benches::BenchError>(())
+//! ```
+
+mod error;
+mod host;
+mod options;
+mod plot;
+mod progress;
+mod report;
+mod stats;
+mod verify;
+
+pub use error::BenchError;
+pub use host::HostFacts;
+pub use options::{Device, Memory, NicProgress, Options, Path, Via};
+pub use progress::Progress;
+pub use report::{Report, Row, SCHEMA};
+pub use stats::{Latency, Samples};
+pub use verify::{Check, Pattern, RandomStream};
+
+/// One benchmark.
+pub trait Bench: Sync {
+    /// Name on the command line and in the JSON, such as `rma-pingpong`.
+    fn name(&self) -> &'static str;
+
+    /// What it measures, in one sentence.
+    fn about(&self) -> &'static str;
+
+    /// Methods that [`Options::method`] may name; empty if there is only one way.
+    fn methods(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Runs it. Wrong data does not fail the call: the report says so ([`Report::check`]).
+    ///
+    /// # Errors
+    /// Options that do not fit, hardware that is missing, a library call or wait that failed.
+    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
+}
+
+/// All benchmarks, in the order in which a suite runs them.
+pub fn all() -> &'static [&'static dyn Bench] {
+    &[]
+}
+
+/// The benchmark of this name.
+///
+/// # Errors
+/// [`BenchError::UnknownBench`], listing the names there are.
+pub fn find(name: &str) -> Result<&'static dyn Bench, BenchError> {
+    all().iter().copied().find(|bench| bench.name() == name).ok_or_else(|| BenchError::UnknownBench {
+        name: name.to_owned(),
+        known: all().iter().map(|bench| bench.name()).collect::<Vec<_>>().join(", "),
+    })
+}

@@ -1,0 +1,66 @@
+use std::error::Error;
+
+/// Why a benchmark did not run, or its result does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// No benchmark of that name.
+    #[error("no benchmark is called `{name}`; there are: {known}")]
+    UnknownBench {
+        /// The name asked for.
+        name: String,
+        /// All names, separated by commas.
+        known: String,
+    },
+    /// An option does not fit this benchmark.
+    #[error("--{option} {value}: {advice}")]
+    Option {
+        /// Name of the option, without dashes.
+        option: &'static str,
+        /// The value given.
+        value: String,
+        /// What would fit.
+        advice: String,
+    },
+    /// This machine or this build cannot run it.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A call of the library failed.
+    #[error("{doing}: {source}")]
+    Library {
+        /// What the benchmark was doing.
+        doing: String,
+        /// The library's own error.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Data did not arrive as sent.
+    #[error("{bench}: wrong data ({errors} wrong): {first}")]
+    WrongData {
+        /// The benchmark.
+        bench: String,
+        /// How many bytes, words or table entries were wrong.
+        errors: u64,
+        /// Where the first one was, and what stood there.
+        first: String,
+    },
+    /// The plot or the JSON could not be made.
+    #[error("cannot write the report: {0}")]
+    Output(String),
+}
+
+impl BenchError {
+    /// An option that does not fit.
+    pub(crate) fn option(option: &'static str, value: impl ToString, advice: impl Into<String>) -> Self {
+        Self::Option { option, value: value.to_string(), advice: advice.into() }
+    }
+}
+
+/// Says what the benchmark was doing when a library call failed.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, BenchError>;
+}
+
+impl<T, E: Error + Send + Sync + 'static> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl Into<String>) -> Result<T, BenchError> {
+        self.map_err(|error| BenchError::Library { doing: what.into(), source: Box::new(error) })
+    }
+}

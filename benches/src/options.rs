@@ -1,0 +1,230 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::BenchError;
+
+/// Declares an enum whose values have names on the command line and in the JSON.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident ($option:literal) { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $name {
+            /// Names of all values.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
+
+            /// The name of this value.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BenchError;
+            fn from_str(text: &str) -> Result<Self, BenchError> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err(BenchError::option($option, text, format!("use one of: {}", Self::NAMES.join(", ")))),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+}
+
+named! {
+    /// Where kernels run.
+    Device("device") {
+        /// The CPU executor.
+        Cpu = "cpu",
+        /// NVIDIA GPUs.
+        Gpu = "gpu",
+    }
+}
+
+named! {
+    /// Which device of the library carries the traffic.
+    Via("via") {
+        /// The software EXTOLL in this process.
+        Sim = "sim",
+        /// An EXTOLL card.
+        Hw = "hw",
+        /// Peer memory between the GPUs of this host.
+        Nvlink = "nvlink",
+    }
+}
+
+named! {
+    /// Where the payload lies.
+    Memory("memory") {
+        /// Host memory.
+        Host = "host",
+        /// GPU memory.
+        Gpu = "gpu",
+    }
+}
+
+named! {
+    /// How descriptors reach the requester (design 3).
+    Path("path") {
+        /// The requester pages, as on the card (spec 2.4).
+        Card = "card",
+        /// A ring of slots, on the model only.
+        Slots = "slots",
+    }
+}
+
+named! {
+    /// Who drives the model's units.
+    NicProgress("progress") {
+        /// The caller's own posts and polls.
+        Inline = "inline",
+        /// NIC threads.
+        Threads = "threads",
+    }
+}
+
+/// What to run and how. The default suits a quick look on two cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Nodes that take part, at least 2.
+    pub nodes: u32,
+    /// Where kernels run.
+    pub device: Device,
+    /// Which device of the library carries the traffic.
+    pub via: Via,
+    /// Where the payload lies; GPU memory needs `device` gpu.
+    pub memory: Memory,
+    /// Payload sizes in bytes (collectives: elements); empty: the benchmark's own list.
+    pub sizes: Vec<u64>,
+    /// Timed operations per row; `None`: the benchmark's own number.
+    pub iterations: Option<u64>,
+    /// One of [`crate::Bench::methods`]; `None`: all of them.
+    pub method: Option<String>,
+    /// Threads per block; empty: the benchmark's own list.
+    pub threads: Vec<u32>,
+    /// Blocks per node; empty: the benchmark's own list.
+    pub blocks: Vec<u32>,
+    /// Seed of all data.
+    pub seed: u64,
+    /// How descriptors reach the requester; `None`: slots.
+    pub path: Option<Path>,
+    /// Slots per ring, a power of two.
+    pub slots: u32,
+    /// Who drives the model; `None`: inline for the host's own puts, threads while kernels run.
+    pub progress: Option<NicProgress>,
+    /// GPUs that the nodes are spread over in turn.
+    pub gpus: u32,
+    /// Bound of every wait, on the host and in kernels.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 2,
+            device: Device::Cpu,
+            via: Via::Sim,
+            memory: Memory::Host,
+            sizes: Vec::new(),
+            iterations: None,
+            method: None,
+            threads: Vec::new(),
+            blocks: Vec::new(),
+            seed: 1,
+            path: None,
+            slots: 256,
+            progress: None,
+            gpus: 1,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Options {
+    /// Checks what holds for every benchmark.
+    pub(crate) fn validate(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
+        if self.via != Via::Sim {
+            let advice = "only `sim`, the software EXTOLL, carries benchmarks yet";
+            return Err(BenchError::option("via", self.via, advice));
+        }
+        if !(2..=1024).contains(&self.nodes) {
+            return Err(BenchError::option("nodes", self.nodes, "use 2 to 1024 nodes"));
+        }
+        if !self.slots.is_power_of_two() || self.slots > 1 << 16 {
+            return Err(BenchError::option("slots", self.slots, "use a power of two up to 65536"));
+        }
+        if self.iterations == Some(0) {
+            return Err(BenchError::option("iterations", 0, "use at least 1"));
+        }
+        if self.gpus == 0 {
+            return Err(BenchError::option("gpus", 0, "use at least 1"));
+        }
+        if self.timeout < Duration::from_millis(1) {
+            return Err(BenchError::option("timeout", "0", "waits need at least one millisecond"));
+        }
+        if self.memory == Memory::Gpu && self.device != Device::Gpu {
+            return Err(BenchError::option("memory", "gpu", "payload in GPU memory needs --device gpu"));
+        }
+        for (option, list, limit) in [("threads", &self.threads, 1024), ("blocks", &self.blocks, 1024)] {
+            if let Some(bad) = list.iter().find(|n| !(1..=limit).contains(*n)) {
+                return Err(BenchError::option(option, bad, format!("use 1 to {limit}")));
+            }
+        }
+        match &self.method {
+            Some(method) if !bench.methods().contains(&method.as_str()) => {
+                let advice = match bench.methods() {
+                    [] => format!("{} has no methods to choose from", bench.name()),
+                    names => format!("{} knows: {}", bench.name(), names.join(", ")),
+                };
+                Err(BenchError::option("method", method, advice))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether rows of this method are wanted.
+    pub(crate) fn wants(&self, method: &str) -> bool {
+        self.method.as_deref().is_none_or(|wanted| wanted == method)
+    }
+
+    /// The sizes asked for or `default`, each within `range` and a multiple of `unit`.
+    pub(crate) fn sizes_or(
+        &self,
+        default: &[u64],
+        range: std::ops::RangeInclusive<u64>,
+        unit: u64,
+    ) -> Result<Vec<u64>, BenchError> {
+        let sizes = if self.sizes.is_empty() { default } else { &self.sizes };
+        match sizes.iter().find(|size| !range.contains(size) || *size % unit != 0) {
+            Some(bad) => {
+                let advice = format!("use {} to {}, in multiples of {unit}", range.start(), range.end());
+                Err(BenchError::option("sizes", bad, advice))
+            }
+            None => Ok(sizes.to_vec()),
+        }
+    }
+
+    /// The threads per block asked for, or `default`.
+    pub(crate) fn threads_or(&self, default: &[u32]) -> Vec<u32> {
+        if self.threads.is_empty() { default.to_vec() } else { self.threads.clone() }
+    }
+
+    /// The blocks asked for, or `default`.
+    pub(crate) fn blocks_or(&self, default: &[u32]) -> Vec<u32> {
+        if self.blocks.is_empty() { default.to_vec() } else { self.blocks.clone() }
+    }
+}

@@ -1,0 +1,168 @@
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// Latency of one operation in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Fastest sample.
+    pub min: f64,
+    /// 50th percentile, nearest rank.
+    pub median: f64,
+    /// 99th percentile, nearest rank.
+    pub p99: f64,
+}
+
+/// Times of one measurement. A sample is the mean over `batch` operations, so with `batch` above 1 the
+/// percentiles are those of batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Samples {
+    ns: Vec<f64>,
+    batch: u64,
+}
+
+impl Samples {
+    /// Samples in nanoseconds per operation, each the mean of `batch` operations.
+    pub fn new(ns_per_operation: Vec<f64>, batch: u64) -> Self {
+        Self { ns: ns_per_operation, batch: batch.max(1) }
+    }
+
+    /// Operations timed together per sample.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.ns.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ns.is_empty()
+    }
+
+    /// Minimum, median and 99th percentile; zeros if there are no samples.
+    pub fn latency(&self) -> Latency {
+        let mut sorted = self.ns.clone();
+        sorted.sort_by(f64::total_cmp);
+        Latency {
+            min: percentile(&sorted, 0.0) / 1e3,
+            median: percentile(&sorted, 50.0) / 1e3,
+            p99: percentile(&sorted, 99.0) / 1e3,
+        }
+    }
+
+    /// Half of every sample: a one-way time from round trips.
+    pub fn halved(mut self) -> Self {
+        self.ns.iter_mut().for_each(|ns| *ns /= 2.0);
+        self
+    }
+}
+
+/// The nearest-rank percentile of sorted values: the smallest one that at least `percent` of the values
+/// do not exceed.
+fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+/// Cost of reading the clock, in nanoseconds: the smallest mean of several short loops.
+pub(crate) fn clock_cost_ns() -> f64 {
+    const READS: u32 = 64;
+    (0..16)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 1..READS {
+                std::hint::black_box(Instant::now());
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(READS)
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// Calls `operation` about `iterations` times (after a short warm-up) and times it: one call per sample,
+/// or several where reading the clock would otherwise take more than a fiftieth of the sample.
+/// `operation` gets the running number of the call, warm-up included.
+pub(crate) fn time_calls<E>(
+    iterations: u64,
+    mut operation: impl FnMut(u64) -> Result<(), E>,
+) -> Result<Samples, E> {
+    let warm_up = (iterations / 10).clamp(1, 1000);
+    let mut call = 0;
+    let mut timed = |calls: u64| -> Result<Duration, E> {
+        let start = Instant::now();
+        for _ in 0..calls {
+            operation(call)?;
+            call += 1;
+        }
+        Ok(start.elapsed())
+    };
+    timed(warm_up)?;
+    let per_call = timed(warm_up)?.as_nanos() as f64 / warm_up as f64;
+    let wanted = (50.0 * clock_cost_ns() / per_call.max(0.1)).ceil() as u64;
+    let batch = wanted.clamp(1, (iterations / 20).max(1));
+    let samples = (iterations / batch).max(1);
+    let mut ns = Vec::with_capacity(samples as usize);
+    for _ in 0..samples {
+        ns.push(timed(batch)?.as_nanos() as f64 / batch as f64);
+    }
+    Ok(Samples::new(ns, batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_rank() {
+        let samples = Samples::new((1..=200).rev().map(|n| f64::from(n) * 1000.0).collect(), 1);
+        assert_eq!(samples.latency(), Latency { min: 1.0, median: 100.0, p99: 198.0 });
+        let one = Samples::new(vec![5000.0], 1);
+        assert_eq!(one.latency(), Latency { min: 5.0, median: 5.0, p99: 5.0 });
+        assert_eq!(Samples::new(Vec::new(), 0).latency(), Latency::default());
+    }
+
+    #[test]
+    fn an_outlier_moves_p99_only() {
+        let mut ns = vec![1000.0; 50];
+        ns.push(1e6);
+        assert_eq!(Samples::new(ns, 1).latency(), Latency { min: 1.0, median: 1.0, p99: 1000.0 });
+    }
+
+    #[test]
+    fn halves() {
+        assert_eq!(Samples::new(vec![3000.0], 4).halved().latency().median, 1.5);
+    }
+
+    #[test]
+    fn batches_short_calls_and_counts_every_call() {
+        let mut calls = Vec::new();
+        let samples = time_calls::<()>(10_000, |n| {
+            calls.push(n);
+            Ok(())
+        })
+        .unwrap();
+        assert!(samples.batch() > 1, "an empty call is below the clock's resolution");
+        assert!(calls.iter().enumerate().all(|(i, n)| i as u64 == *n));
+        assert_eq!(calls.len() as u64, 2 * 1000 + samples.batch() * samples.len() as u64);
+    }
+
+    #[test]
+    fn long_calls_are_samples_of_their_own() {
+        let samples = time_calls::<()>(40, |_| {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(50) {}
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((samples.batch(), samples.len()), (1, 40));
+        assert!(samples.latency().min >= 50.0);
+    }
+
+    #[test]
+    fn errors_stop_the_run() {
+        let result = time_calls(100, |n| if n == 3 { Err("third") } else { Ok(()) });
+        assert_eq!(result, Err("third"));
+    }
+}
