@@ -1,1 +1,25 @@
 //! Bit layouts of the EXTOLL card and of the structures shared with kernels.
+//!
+//! The facts stand once in the C headers `kmod/uapi/extoll/*.h`; [`bindings`] and [`layout`] are their
+//! generated Rust view (`cargo run -p ggas-facts`). The encoders and decoders here are written by hand and
+//! checked against the C ones by the golden vectors in `tests/golden`. "(spec n)" cites the clean-room
+//! interface specification of the card.
+//!
+//! Encoders reject what the card could not carry out; decoders accept every bit pattern and report what is
+//! illegal as a typed value, because a model of the card must answer hostile words too.
+
+mod atu;
+mod bits;
+mod bq;
+mod desc;
+mod noti;
+mod vocab;
+mod wcb;
+
+pub use atu::{Access, AtuCommand, AtuError, GatRegister, Gate, Nla, PageSize};
+pub use bits::OutOfRange;
+pub use bq::{BqError, BqReadPointer, BqSegment, SlotSize};
+pub use desc::{DecodeError, Descriptor, EncodeError, Header, MAX_TRANSFER, Request};
+pub use noti::{Body, Kind, Notification, NotificationError, NotificationHeader};
+pub use vocab::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, PageOption, Spec};
+pub use wcb::WcbState;
