@@ -1,8 +1,10 @@
 //! Set-up, demo and tests of the suite: `cargo xtask --help`.
 
+mod demo;
 mod place;
 mod run;
 mod setup;
+mod test;
 
 use clap::{Args, Parser, Subcommand};
 use setup::Policy;
@@ -18,6 +20,35 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Build, then let EXTOLL nodes exchange data under kernels' own control: one table, all verified
+    Demo {
+        /// Arguments for `ggas demo`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+        #[command(flatten)]
+        system: System,
+    },
+    /// Run every check of the suite
+    Test {
+        #[command(flatten)]
+        select: test::Select,
+        #[command(flatten)]
+        system: System,
+    },
+    /// Regenerate the Rust view of the C headers
+    Facts {
+        /// Only compare; change nothing
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        system: System,
+    },
+    /// Build for speed and run `ggas bench`
+    Bench {
+        /// Arguments for `ggas bench`; `list` lists the benchmarks
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Find what the build needs, install what is missing into build/
     Setup {
         /// Only report; install nothing
@@ -50,11 +81,16 @@ impl System {
 }
 
 fn main() -> ExitCode {
+    let done = |()| ExitCode::SUCCESS;
     let result = match Cli::parse().task {
-        Task::Setup { check, system } => setup::setup(check, system.policy()),
+        Task::Demo { args, system } => demo::demo(&args, system.policy()),
+        Task::Test { select, system } => test::test(&select, system.policy()).map(done),
+        Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
+        Task::Bench { args } => demo::ggas("bench", &args),
+        Task::Setup { check, system } => setup::setup(check, system.policy()).map(done),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE

@@ -17,6 +17,11 @@ pub fn build() -> PathBuf {
     root().join("build")
 }
 
+/// Whole output of every command that xtask ran.
+pub fn logs() -> PathBuf {
+    build().join("log")
+}
+
 /// `path` as seen from the checkout's root, for messages.
 pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()

@@ -126,7 +126,7 @@ fn family(pid: u32) -> Vec<u32> {
 }
 
 fn log_path(name: &str) -> Result<PathBuf> {
-    let dir = place::build().join("log");
+    let dir = place::logs();
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     Ok(dir.join(file + ".log"))
@@ -162,7 +162,14 @@ fn quoted(word: &std::ffi::OsStr) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// First line of a command's standard output, when it succeeds.
+/// The cargo that runs us.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args);
+    command
+}
+
+/// A command's standard output, when it succeeds.
 pub fn ask(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Option<String> {
     let out = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())

@@ -10,8 +10,9 @@ pub use apt::Policy;
 pub use libclang::libclang;
 
 use crate::place;
-use crate::run::ask;
+use crate::run::{Step, ask, cargo};
 use anyhow::{Result, bail};
+use std::time::Duration;
 
 /// Oldest g++ that compiles the CPU executor's kernels (C++20).
 const OLDEST_GXX: u32 = 11;
@@ -21,8 +22,8 @@ const OLDEST_GXX: u32 = 11;
 pub enum Need {
     /// The compiler of the CPU executor; nvcc only where a GPU may be.
     Demo,
-    /// Everything, for tests.
-    All,
+    /// The same, and nvcc if it can be had: the tests compile every kernel.
+    Test,
 }
 
 /// Installs what `need` asks for. Errors only for what cannot be done without.
@@ -52,6 +53,14 @@ pub fn cxx(policy: Policy) -> Result<()> {
     if !clang && major < OLDEST_GXX {
         bail!("`{name}` is version {}; g++ {OLDEST_GXX} or newer is needed. Set CXX to one", text.trim());
     }
+    Ok(())
+}
+
+/// Regenerates the Rust view of the C headers, or compares it with what would be generated.
+pub fn facts(check: bool, policy: Policy) -> Result<()> {
+    let mut command = cargo(&["run", "--package", "ggas-facts", "--"]);
+    command.args(check.then_some("--check")).env("LIBCLANG_PATH", libclang(policy)?);
+    Step { name: "facts", command, limit: Duration::from_secs(900) }.run()?;
     Ok(())
 }
 

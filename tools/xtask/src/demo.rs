@@ -1,0 +1,43 @@
+//! `cargo xtask demo` and `cargo xtask bench`: the command line, built for speed.
+
+use crate::place;
+use crate::run::{Step, cargo};
+use crate::setup::{self, Need, Policy};
+use anyhow::{Context, Result};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Builds what the demo runs.
+pub fn build() -> Command {
+    cargo(&["build", "--release", "--package", "ggas-cli"])
+}
+
+/// `ggas demo`, once it is built.
+pub fn run(args: &[String]) -> Command {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| place::root().join("target"), Into::into);
+    let mut command = Command::new(target.join("release/ggas"));
+    command.arg("demo").args(args);
+    command
+}
+
+/// Everything from a bare checkout to the table.
+pub fn demo(args: &[String], policy: Policy) -> Result<ExitCode> {
+    setup::prepare(Need::Demo, policy)?;
+    Step { name: "build", command: build(), limit: Duration::from_secs(3600) }.run()?;
+    through(run(args))
+}
+
+/// `ggas` with these arguments, built for speed.
+pub fn ggas(subcommand: &str, args: &[String]) -> Result<ExitCode> {
+    let mut command = cargo(&["run", "--quiet", "--release", "--package", "ggas-cli", "--", subcommand]);
+    command.args(args);
+    through(command)
+}
+
+/// Runs a command on our own terminal and passes its exit code on.
+fn through(mut command: Command) -> Result<ExitCode> {
+    let status =
+        command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}

@@ -1,0 +1,102 @@
+//! The steps, in the order in which they tell most about a broken tree.
+
+use super::{Check, Context, headers};
+use crate::run::cargo;
+use crate::setup::{self, cuda};
+use crate::{demo, place};
+use anyhow::{Context as _, Result};
+
+pub const ALL: &[Check] = &[
+    Check { name: "fmt", about: "sources are formatted", run: fmt },
+    Check { name: "clippy", about: "no warnings in any target", run: clippy },
+    Check {
+        name: "headers",
+        about: "C headers compile cleanly as C and C++, each by itself",
+        run: headers::check,
+    },
+    Check { name: "facts", about: "the Rust view of the headers is what bindgen makes of them", run: facts },
+    Check { name: "nvcc", about: "kernels compile for sm_80, sm_90 and PTX", run: nvcc },
+    Check { name: "unit", about: "unit, property and scenario tests", run: unit },
+    Check { name: "doc", about: "examples in the documentation run, its links hold", run: doc },
+    Check { name: "tsan", about: "kernels on threads under ThreadSanitizer", run: tsan },
+    Check { name: "asan", about: "unsafe code under AddressSanitizer", run: asan },
+    Check { name: "demo", about: "cargo xtask demo", run: run_demo },
+];
+
+/// Crates whose unsafe code moves bytes on behalf of descriptors or users.
+const UNSAFE_CRATES: [&str; 5] = ["extoll-abi", "extoll-sim", "ggas-device", "ggas-rma", "ggas-window"];
+
+fn fmt(context: &Context) -> Result<String> {
+    context.run("fmt", cargo(&["fmt", "--all", "--check"]))?;
+    Ok(String::new())
+}
+
+fn clippy(context: &Context) -> Result<String> {
+    context.run("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    Ok(String::new())
+}
+
+fn facts(context: &Context) -> Result<String> {
+    setup::facts(true, context.policy)?;
+    Ok(String::new())
+}
+
+fn nvcc(context: &Context) -> Result<String> {
+    let nvcc = match cuda::find() {
+        Some(nvcc) => nvcc,
+        None => cuda::install(context.policy).context("leave this step out with --skip nvcc")?,
+    };
+    let mut command = cargo(&["build", "--package", "ggas-kernels"]);
+    command.env("GGAS_REQUIRE_NVCC", "1");
+    context.run("nvcc", command)?;
+    Ok(format!("nvcc {}.{}", nvcc.version.0, nvcc.version.1))
+}
+
+fn unit(context: &Context) -> Result<String> {
+    if place::which("cargo-nextest").is_some() {
+        context.run("unit", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+        return Ok("cargo nextest".into());
+    }
+    let targets = ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"];
+    context.run("unit", cargo(&targets))?;
+    Ok("cargo test".into())
+}
+
+fn doc(context: &Context) -> Result<String> {
+    context.run("doc", cargo(&["test", "--workspace", "--doc"]))?;
+    let mut links = cargo(&["doc", "--workspace", "--lib", "--no-deps"]);
+    links.env("RUSTDOCFLAGS", "-D warnings");
+    context.run("doc links", links)?;
+    Ok(String::new())
+}
+
+fn tsan(context: &Context) -> Result<String> {
+    context.run("tsan", cargo(&["test", "--package", "ggas-kernels", "--test", "tsan"]))?;
+    Ok(String::new())
+}
+
+fn asan(context: &Context) -> Result<String> {
+    let target = host_triple()?;
+    let mut command =
+        cargo(&["test", "--lib", "--tests", "--target", &target, "--target-dir", "target/asan"]);
+    for name in UNSAFE_CRATES {
+        command.args(["--package", name]);
+    }
+    // The sanitizer is a compiler option that stable has but guards; the code stays on stable.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    context.run("asan", command)?;
+    Ok(format!("{} crates", UNSAFE_CRATES.len()))
+}
+
+fn host_triple() -> Result<String> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let text = crate::run::ask(rustc, &["-vV"]).context("rustc -vV does not run")?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_string())
+}
+
+fn run_demo(context: &Context) -> Result<String> {
+    context.run("demo build", demo::build())?;
+    context.run("demo", demo::run(&[]))?;
+    Ok(String::new())
+}
