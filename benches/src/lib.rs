@@ -15,6 +15,7 @@
 
 mod error;
 mod host;
+mod hpcc;
 mod options;
 mod plot;
 mod progress;

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Runs all benchmarks on a machine with NVIDIA GPUs and a prebuilt ggas-suite: no Rust, no CUDA toolkit there.
+#
+#   benches/gpu.sh <ggas-suite> <folder>
+#
+# Uses one GPU, and two where there are two. Each benchmark has its own process and time limit; one that
+# fails is named at the end and the others still run. The folder gets one JSON and one table per run,
+# summary.txt, and everything once more as results.tar.gz. Exit status: 0 if all data were right.
+set -uo pipefail
+
+if [ $# -ne 2 ]; then
+  echo "usage: $0 <ggas-suite> <folder>" >&2
+  exit 2
+fi
+suite=$1
+folder=$2
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+if [ "$gpus" -eq 0 ]; then
+  echo "$0: nvidia-smi lists no GPU here; for the CPU executor run: $suite <folder> --device cpu" >&2
+  exit 2
+fi
+mkdir -p "$folder"
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv >"$folder/gpus.csv"
+timeout 290 "$suite" "$folder" --device gpu --gpus "$((gpus < 2 ? gpus : 2))"
+status=$?
+[ $status -eq 124 ] && echo "the whole suite was stopped after 290 s" >&2
+tar -C "$folder" --exclude=results.tar.gz -czf "$folder/results.tar.gz" .
+exit $status
