@@ -1,1 +1,6 @@
 //! A software model of the EXTOLL network card.
+
+pub mod faults;
+pub mod link;
+pub mod routing;
+pub mod torus;

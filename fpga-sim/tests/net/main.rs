@@ -1,0 +1,4 @@
+//! Tests of the network between the cards.
+
+mod link;
+mod routing;
