@@ -1,1 +1,34 @@
 //! Kernels of the suite and where they run: a GPU or the CPU executor.
+//!
+//! Kernels are CUDA C++ over the headers in `kernels/include`; see the README
+//! of this folder for how to write one. Here is how the host starts them:
+//!
+//! ```
+//! use ggas_kernels::{Launch, Processor, start};
+//!
+//! #[repr(C)]
+//! #[derive(Clone, Copy)]
+//! struct Args { out: u64, counter: u64, report: u64, timeout_ns: u64 }
+//!
+//! let cpu = Processor::cpu();
+//! let out = cpu.alloc(4 * 64 * 8)?;
+//! let counter = cpu.alloc(8)?;
+//! let args = Args { out: out.address(), counter: counter.address(), report: 0, timeout_ns: 1_000_000_000 };
+//! // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
+//! let launch = unsafe { Launch::new(&cpu, "ggas_selftest_threads", 4, 64, &args) };
+//! start(&[launch])?.wait(std::time::Duration::from_secs(10))?;
+//! assert!(out.read_u64s(0, 4 * 64)?.iter().all(|&seen| seen == 4 * 64));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod exec;
+mod image;
+mod launch;
+pub mod mmio;
+mod processor;
+mod report;
+
+pub use exec::CpuConfig;
+pub use image::{FATBIN, args_size, kernel_names};
+pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, start};
+pub use processor::{Cpu, KernelMem, Mapped, MemoryError, Processor};

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* nvcc back end of vocab.h: all inline PTX of the suite. Every statement clobbers
+ * memory, so that plain accesses never move across it. */
+#ifndef GGAS_IMPL_VOCAB_CUDA_H
+#define GGAS_IMPL_VOCAB_CUDA_H
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "kernels of this suite need sm_80 or later"
+#endif
+
+#define GGAS_FN __device__ __forceinline__
+#define GGAS_KERNEL(name, args_type) extern "C" __global__ void name(const __grid_constant__ args_type args)
+#define GGAS_SHARED(type, name) __shared__ type name
+#define GGAS_SHARED_ARRAY(type, name, count) __shared__ type name[count]
+
+namespace ggas_impl
+{
+
+template <size_t Size> struct memory;
+
+#define GGAS_DEFINE_MEMORY(size, word_type, suffix, constraint)                                                        \
+	template <> struct memory<size> {                                                                              \
+		using word = word_type;                                                                                \
+		GGAS_FN static word load_relaxed(const void *p)                                                        \
+		{                                                                                                      \
+			word v;                                                                                        \
+			asm volatile("ld.relaxed.sys." suffix " %0, [%1];" : constraint(v) : "l"(p) : "memory");       \
+			return v;                                                                                      \
+		}                                                                                                      \
+		GGAS_FN static word load_acquire(const void *p)                                                        \
+		{                                                                                                      \
+			word v;                                                                                        \
+			asm volatile("ld.acquire.sys." suffix " %0, [%1];" : constraint(v) : "l"(p) : "memory");       \
+			return v;                                                                                      \
+		}                                                                                                      \
+	}
+GGAS_DEFINE_MEMORY(4, uint32_t, "b32", "=r");
+GGAS_DEFINE_MEMORY(8, uint64_t, "b64", "=l");
+#undef GGAS_DEFINE_MEMORY
+
+GGAS_FN void store_relaxed(void *p, uint32_t v)
+{
+	asm volatile("st.relaxed.sys.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+GGAS_FN void store_relaxed(void *p, uint64_t v)
+{
+	asm volatile("st.relaxed.sys.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+GGAS_FN void store_release(void *p, uint32_t v)
+{
+	asm volatile("st.release.sys.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+GGAS_FN void store_release(void *p, uint64_t v)
+{
+	asm volatile("st.release.sys.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+template <class To, class From> GGAS_FN To bits(From from)
+{
+	static_assert(sizeof(To) == sizeof(From), "bits: sizes differ");
+	To to;
+	memcpy(&to, &from, sizeof(to));
+	return to;
+}
+
+} /* namespace ggas_impl */
+
+template <class T> GGAS_FN T ggas_load_relaxed(const T *p)
+{
+	return ggas_impl::bits<T>(ggas_impl::memory<sizeof(T)>::load_relaxed(p));
+}
+template <class T> GGAS_FN T ggas_load_acquire(const T *p)
+{
+	return ggas_impl::bits<T>(ggas_impl::memory<sizeof(T)>::load_acquire(p));
+}
+template <class T> struct ggas_same {
+	using type = T;
+};
+template <class T> GGAS_FN void ggas_store_relaxed(T *p, typename ggas_same<T>::type v)
+{
+	ggas_impl::store_relaxed(p, ggas_impl::bits<typename ggas_impl::memory<sizeof(T)>::word>(v));
+}
+template <class T> GGAS_FN void ggas_store_release(T *p, typename ggas_same<T>::type v)
+{
+	ggas_impl::store_release(p, ggas_impl::bits<typename ggas_impl::memory<sizeof(T)>::word>(v));
+}
+
+/* 16 bytes in one access: .b128 (PTX 8.3, sm_70); .v4 is not single-copy atomic. */
+#define GGAS_DEFINE_LOAD128(order)                                                                                     \
+	template <> GGAS_FN ggas_u128 ggas_load_##order(const ggas_u128 *p)                                            \
+	{                                                                                                              \
+		ggas_u128 v;                                                                                           \
+		asm volatile("{ .reg .b128 t; ld." #order ".sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"                 \
+			     : "=l"(v.lo), "=l"(v.hi)                                                                  \
+			     : "l"(p)                                                                                  \
+			     : "memory");                                                                              \
+		return v;                                                                                              \
+	}
+#define GGAS_DEFINE_STORE128(order)                                                                                    \
+	template <> GGAS_FN void ggas_store_##order(ggas_u128 *p, ggas_u128 v)                                         \
+	{                                                                                                              \
+		asm volatile("{ .reg .b128 t; mov.b128 t, {%1, %2}; st." #order ".sys.b128 [%0], t; }" ::"l"(p),      \
+			     "l"(v.lo), "l"(v.hi)                                                                      \
+			     : "memory");                                                                              \
+	}
+GGAS_DEFINE_LOAD128(relaxed)
+GGAS_DEFINE_LOAD128(acquire)
+GGAS_DEFINE_STORE128(relaxed)
+GGAS_DEFINE_STORE128(release)
+#undef GGAS_DEFINE_LOAD128
+#undef GGAS_DEFINE_STORE128
+
+GGAS_FN void ggas_store_mmio(uint64_t *p, uint64_t v)
+{
+	/* .mmio wants the global state space. */
+	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
+}
+
+GGAS_FN void ggas_fence_system()
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+#define GGAS_ATOM(sem, op, suffix, constraint)                                                                         \
+	asm volatile("atom." sem ".sys." op "." suffix " %0, [%1], %2;"                                                \
+		     : "=" constraint(old)                                                                             \
+		     : "l"(p), constraint(v)                                                                           \
+		     : "memory")
+#define GGAS_DEFINE_ATOM(name, op, T_, suffix, constraint)                                                           \
+	GGAS_FN T_ ggas_atomic_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                            \
+	{                                                                                                              \
+		T_ old;                                                                                              \
+		switch (order) {                                                                                       \
+		case ggas_order::relaxed:                                                                              \
+			GGAS_ATOM("relaxed", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		case ggas_order::acquire:                                                                              \
+			GGAS_ATOM("acquire", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		case ggas_order::release:                                                                              \
+			GGAS_ATOM("release", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		default:                                                                                               \
+			GGAS_ATOM("acq_rel", op, suffix, constraint);                                                  \
+		}                                                                                                      \
+		return old;                                                                                            \
+	}
+GGAS_DEFINE_ATOM(add, "add", uint32_t, "u32", "r")
+GGAS_DEFINE_ATOM(add, "add", uint64_t, "u64", "l")
+GGAS_DEFINE_ATOM(add, "add", int32_t, "s32", "r")
+GGAS_DEFINE_ATOM(add, "add", int64_t, "u64", "l")
+GGAS_DEFINE_ATOM(add, "add", float, "f32", "f")
+GGAS_DEFINE_ATOM(add, "add", double, "f64", "d")
+GGAS_DEFINE_ATOM(exch, "exch", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(exch, "exch", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(and, "and", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(and, "and", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(or, "or", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(or, "or", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(xor, "xor", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(xor, "xor", uint64_t, "b64", "l")
+#undef GGAS_DEFINE_ATOM
+#undef GGAS_ATOM
+
+#define GGAS_CAS(sem, suffix, constraint)                                                                              \
+	asm volatile("atom." sem ".sys.cas." suffix " %0, [%1], %2, %3;"                                               \
+		     : "=" constraint(old)                                                                             \
+		     : "l"(p), constraint(expected), constraint(desired)                                               \
+		     : "memory")
+#define GGAS_DEFINE_CAS(T_, suffix, constraint)                                                                      \
+	GGAS_FN T_ ggas_atomic_cas(T_ *p, ggas_same<T_>::type expected, ggas_same<T_>::type desired,           \
+				     ggas_order order)                                                                 \
+	{                                                                                                              \
+		T_ old;                                                                                              \
+		switch (order) {                                                                                       \
+		case ggas_order::relaxed:                                                                              \
+			GGAS_CAS("relaxed", suffix, constraint);                                                       \
+			break;                                                                                         \
+		case ggas_order::acquire:                                                                              \
+			GGAS_CAS("acquire", suffix, constraint);                                                       \
+			break;                                                                                         \
+		case ggas_order::release:                                                                              \
+			GGAS_CAS("release", suffix, constraint);                                                       \
+			break;                                                                                         \
+		default:                                                                                               \
+			GGAS_CAS("acq_rel", suffix, constraint);                                                       \
+		}                                                                                                      \
+		return old;                                                                                            \
+	}
+GGAS_DEFINE_CAS(uint32_t, "b32", "r")
+GGAS_DEFINE_CAS(uint64_t, "b64", "l")
+#undef GGAS_DEFINE_CAS
+#undef GGAS_CAS
+
+/* Latency first: no sleep while an answer is likely at any moment. */
+GGAS_FN void ggas_pause(uint32_t attempt = 1)
+{
+	if (attempt > 4096)
+		__nanosleep(256);
+	else if (attempt > 256)
+		__nanosleep(32);
+}
+
+/* Only the executor can show what a running thread waits for. */
+GGAS_FN void ggas_show_wait(uint32_t, uint32_t, uint32_t, uint64_t, uint64_t, uint64_t)
+{
+}
+
+GGAS_FN uint64_t ggas_time_ns()
+{
+	uint64_t ns;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+	return ns;
+}
+GGAS_FN uint64_t ggas_ticks()
+{
+	return static_cast<uint64_t>(clock64());
+}
+
+GGAS_FN uint32_t ggas_thread() { return threadIdx.x; }
+GGAS_FN uint32_t ggas_threads() { return blockDim.x; }
+GGAS_FN uint32_t ggas_block() { return blockIdx.x; }
+GGAS_FN uint32_t ggas_blocks() { return gridDim.x; }
+
+GGAS_FN void ggas_syncthreads() { __syncthreads(); }
+GGAS_FN void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP) { __syncwarp(mask); }
+GGAS_FN uint32_t ggas_ballot(uint32_t mask, bool predicate) { return __ballot_sync(mask, predicate); }
+template <class T> GGAS_FN T ggas_shfl(uint32_t mask, T v, uint32_t lane) { return __shfl_sync(mask, v, lane); }
+template <class T> GGAS_FN T ggas_shfl_down(uint32_t mask, T v, uint32_t delta)
+{
+	return __shfl_down_sync(mask, v, delta);
+}
+template <class T> GGAS_FN T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
+{
+	return __shfl_xor_sync(mask, v, lanes);
+}
+
+GGAS_FN uint32_t ggas_lane() { return ggas_thread() % GGAS_WARP_SIZE; }
+GGAS_FN uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }
+GGAS_FN uint32_t ggas_warps() { return (ggas_threads() + GGAS_WARP_SIZE - 1) / GGAS_WARP_SIZE; }
+
+#endif /* GGAS_IMPL_VOCAB_CUDA_H */

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Host back end of vocab.h: C++20, gcc or clang. System scope is what C++ atomics give. */
+#ifndef GGAS_IMPL_VOCAB_HOST_H
+#define GGAS_IMPL_VOCAB_HOST_H
+
+#include <string.h>
+#include <time.h>
+
+#include <type_traits>
+
+#include "exec.h"
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface_atomic.h>
+#endif
+
+#define GGAS_EXECUTOR 1
+#define GGAS_FN inline
+/* The function that the table of kernels names takes the address of the arguments. */
+#define GGAS_KERNEL(name, args_type)                                                                                   \
+	static void ggas_body_##name(const args_type &args);                                                           \
+	extern "C" void ggas_host_##name(const void *bytes)                                                            \
+	{                                                                                                              \
+		args_type args;                                                                                        \
+		memcpy(&args, bytes, sizeof(args));                                                                    \
+		ggas_body_##name(args);                                                                                \
+	}                                                                                                              \
+	static void ggas_body_##name([[maybe_unused]] const args_type &args)
+#define GGAS_SHARED(type, name)                                                                                        \
+	static const char ggas_key_##name = 0;                                                                         \
+	type &name = *static_cast<type *>(                                                                             \
+		ggas_exec_shared(ggas_exec_self, &ggas_key_##name, sizeof(type), alignof(type)))
+#define GGAS_SHARED_ARRAY(type, name, count)                                                                           \
+	static const char ggas_key_##name = 0;                                                                         \
+	type *const name = static_cast<type *>(                                                                        \
+		ggas_exec_shared(ggas_exec_self, &ggas_key_##name, sizeof(type) * (count), alignof(type)))
+
+namespace ggas_impl
+{
+
+constexpr int host_order(ggas_order order)
+{
+	switch (order) {
+	case ggas_order::relaxed:
+		return __ATOMIC_RELAXED;
+	case ggas_order::acquire:
+		return __ATOMIC_ACQUIRE;
+	case ggas_order::release:
+		return __ATOMIC_RELEASE;
+	default:
+		return __ATOMIC_ACQ_REL;
+	}
+}
+
+/* gcc calls libatomic for 16 bytes; an aligned SSE move is single-copy atomic on
+ * every x86-64 CPU with AVX, and x86 orders it as a release or an acquire. */
+#if defined(__SANITIZE_THREAD__)
+inline ggas_u128 load128(const ggas_u128 *p)
+{
+	auto v = static_cast<unsigned __int128>(__tsan_atomic128_load(
+		reinterpret_cast<const volatile __tsan_atomic128 *>(p), __tsan_memory_order_acquire));
+	return { static_cast<uint64_t>(v), static_cast<uint64_t>(v >> 64) };
+}
+inline void store128(ggas_u128 *p, ggas_u128 v, __tsan_memory_order order)
+{
+	auto whole = static_cast<unsigned __int128>(v.hi) << 64 | v.lo;
+	__tsan_atomic128_store(reinterpret_cast<volatile __tsan_atomic128 *>(p), static_cast<__tsan_atomic128>(whole),
+			       order);
+}
+inline void store128_relaxed(ggas_u128 *p, ggas_u128 v) { store128(p, v, __tsan_memory_order_relaxed); }
+inline void store128_release(ggas_u128 *p, ggas_u128 v) { store128(p, v, __tsan_memory_order_release); }
+#elif defined(__x86_64__)
+typedef long long v2di __attribute__((vector_size(16), may_alias));
+inline ggas_u128 load128(const ggas_u128 *p)
+{
+	v2di v;
+	asm volatile("movdqa %1, %0" : "=x"(v) : "m"(*reinterpret_cast<const v2di *>(p)) : "memory");
+	return { static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]) };
+}
+inline void store128_relaxed(ggas_u128 *p, ggas_u128 v)
+{
+	v2di whole = { static_cast<long long>(v.lo), static_cast<long long>(v.hi) };
+	asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<v2di *>(p)) : "x"(whole) : "memory");
+}
+inline void store128_release(ggas_u128 *p, ggas_u128 v) { store128_relaxed(p, v); }
+#elif defined(__aarch64__)
+/* FEAT_LSE2 (Armv8.4): an aligned LDP or STP is single-copy atomic. */
+inline ggas_u128 load128(const ggas_u128 *p)
+{
+	ggas_u128 v;
+	asm volatile("ldp %0, %1, %2\n\tdmb ishld" : "=r"(v.lo), "=r"(v.hi) : "Q"(*p) : "memory");
+	return v;
+}
+inline void store128_relaxed(ggas_u128 *p, ggas_u128 v)
+{
+	asm volatile("stp %1, %2, %0" : "=Q"(*p) : "r"(v.lo), "r"(v.hi) : "memory");
+}
+inline void store128_release(ggas_u128 *p, ggas_u128 v)
+{
+	asm volatile("dmb ish\n\tstp %1, %2, %0" : "=Q"(*p) : "r"(v.lo), "r"(v.hi) : "memory");
+}
+#else
+#error "the executor knows no 16-byte atomic access on this CPU"
+#endif
+
+} /* namespace ggas_impl */
+
+template <class T> inline T ggas_load_relaxed(const T *p)
+{
+	T v;
+	__atomic_load(const_cast<T *>(p), &v, __ATOMIC_RELAXED);
+	return v;
+}
+template <class T> inline T ggas_load_acquire(const T *p)
+{
+	T v;
+	__atomic_load(const_cast<T *>(p), &v, __ATOMIC_ACQUIRE);
+	return v;
+}
+template <class T> inline void ggas_store_relaxed(T *p, std::type_identity_t<T> v)
+{
+	__atomic_store(p, &v, __ATOMIC_RELAXED);
+}
+template <class T> inline void ggas_store_release(T *p, std::type_identity_t<T> v)
+{
+	__atomic_store(p, &v, __ATOMIC_RELEASE);
+}
+template <> inline ggas_u128 ggas_load_relaxed(const ggas_u128 *p) { return ggas_impl::load128(p); }
+template <> inline ggas_u128 ggas_load_acquire(const ggas_u128 *p) { return ggas_impl::load128(p); }
+template <> inline void ggas_store_relaxed(ggas_u128 *p, ggas_u128 v) { ggas_impl::store128_relaxed(p, v); }
+template <> inline void ggas_store_release(ggas_u128 *p, ggas_u128 v) { ggas_impl::store128_release(p, v); }
+
+template <class T> inline T ggas_atomic_add(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	if constexpr (std::is_integral_v<T>) {
+		return __atomic_fetch_add(p, v, ggas_impl::host_order(order));
+	} else {
+		T old = ggas_load_relaxed(p), sum;
+		do
+			sum = old + v;
+		while (!__atomic_compare_exchange(p, &old, &sum, false, ggas_impl::host_order(order),
+						  __ATOMIC_RELAXED));
+		return old;
+	}
+}
+template <class T> inline T ggas_atomic_exch(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	return __atomic_exchange_n(p, v, ggas_impl::host_order(order));
+}
+template <class T> inline T ggas_atomic_and(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	return __atomic_fetch_and(p, v, ggas_impl::host_order(order));
+}
+template <class T> inline T ggas_atomic_or(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	return __atomic_fetch_or(p, v, ggas_impl::host_order(order));
+}
+template <class T> inline T ggas_atomic_xor(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	return __atomic_fetch_xor(p, v, ggas_impl::host_order(order));
+}
+template <class T>
+inline T ggas_atomic_cas(T *p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, ggas_order order)
+{
+	bool acquires = order == ggas_order::acquire || order == ggas_order::release_acquire;
+	__atomic_compare_exchange_n(p, &expected, desired, false, ggas_impl::host_order(order),
+				    acquires ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED);
+	return expected;
+}
+
+inline void ggas_store_mmio(uint64_t *p, uint64_t v)
+{
+	ggas_exec_mmio(ggas_exec_self, reinterpret_cast<uint64_t>(p), v);
+}
+
+inline void ggas_fence_system()
+{
+#if defined(__SANITIZE_THREAD__)
+	/* ThreadSanitizer does not model fences; an atomic that all of them share has the same effect. */
+	static uint32_t everyone;
+	__atomic_fetch_add(&everyone, 0u, __ATOMIC_ACQ_REL);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+inline void ggas_pause(uint32_t attempt = 1) { ggas_exec_pause(ggas_exec_self, attempt); }
+
+inline void ggas_show_wait(uint32_t kind, uint32_t line, uint32_t peer, uint64_t address, uint64_t expected,
+			   uint64_t seen)
+{
+	ggas_exec_thread *self = ggas_exec_self;
+	self->wait = kind;
+	self->line = line;
+	self->peer = peer;
+	self->address = address;
+	self->expected = expected;
+	self->seen = seen;
+}
+
+inline uint64_t ggas_time_ns()
+{
+	timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+inline uint64_t ggas_ticks()
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return ggas_time_ns();
+#endif
+}
+
+inline uint32_t ggas_thread() { return ggas_exec_self->thread; }
+inline uint32_t ggas_threads() { return ggas_exec_self->threads; }
+inline uint32_t ggas_block() { return ggas_exec_self->block; }
+inline uint32_t ggas_blocks() { return ggas_exec_self->blocks; }
+inline uint32_t ggas_lane() { return ggas_thread() % GGAS_WARP_SIZE; }
+inline uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }
+inline uint32_t ggas_warps() { return (ggas_threads() + GGAS_WARP_SIZE - 1) / GGAS_WARP_SIZE; }
+
+/* File and line let the executor see threads of a block at different barriers. */
+inline void ggas_syncthreads(const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE())
+{
+	ggas_exec_syncthreads(ggas_exec_self, file, line);
+}
+inline void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP)
+{
+	ggas_exec_warp(ggas_exec_self, GGAS_WARP_SYNC, mask, 0, 0);
+}
+inline uint32_t ggas_ballot(uint32_t mask, bool predicate)
+{
+	return static_cast<uint32_t>(ggas_exec_warp(ggas_exec_self, GGAS_WARP_BALLOT, mask, predicate, 0));
+}
+template <class T> inline T ggas_shfl(uint32_t mask, T v, uint32_t lane)
+{
+	static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+	uint64_t bits = 0;
+	memcpy(&bits, &v, sizeof(v));
+	bits = ggas_exec_warp(ggas_exec_self, GGAS_WARP_SHUFFLE, mask, bits, lane % GGAS_WARP_SIZE);
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+template <class T> inline T ggas_shfl_down(uint32_t mask, T v, uint32_t delta)
+{
+	uint32_t source = ggas_lane() + delta;
+	return ggas_shfl(mask, v, source < GGAS_WARP_SIZE ? source : ggas_lane());
+}
+template <class T> inline T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
+{
+	return ggas_shfl(mask, v, ggas_lane() ^ lanes);
+}
+
+#endif /* GGAS_IMPL_VOCAB_HOST_H */

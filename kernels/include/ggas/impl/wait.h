@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Bounded waits; included by vocab.h. */
+#ifndef GGAS_IMPL_WAIT_H
+#define GGAS_IMPL_WAIT_H
+
+/*
+ * One bounded wait:
+ *
+ *	ggas_wait wait(report, timeout_ns, GGAS_WAIT_FLAG, node, peer);
+ *	uint64_t seen;
+ *	while ((seen = ggas_load_acquire(flag)) < value)
+ *		if (int error = wait.again(flag, value, seen))
+ *			return error;
+ *
+ * again() pauses, and once the time is over writes the report (the first waiter
+ * that fails wins) and returns GGAS_ERR_TIMEOUT. The clock is read on every
+ * 16th round only: a wait may last that much longer. `report` may be 0.
+ */
+class ggas_wait {
+public:
+	GGAS_FN ggas_wait(uint64_t report, uint64_t timeout_ns, uint32_t kind, uint32_t node, uint32_t peer = ~0u,
+			  uint32_t line = __builtin_LINE())
+		: report_(reinterpret_cast<ggas_report *>(report)), timeout_(timeout_ns), start_(0), kind_(kind),
+		  node_(node), peer_(peer), line_(line), attempt_(0)
+	{
+	}
+
+	GGAS_FN int again(const void *address, uint64_t expected, uint64_t seen)
+	{
+		if (attempt_ == 0)
+			start_ = ggas_time_ns();
+		attempt_ += attempt_ < 0xffffffffu;
+		ggas_show_wait(kind_, line_, peer_, reinterpret_cast<uint64_t>(address), expected, seen);
+		ggas_pause(attempt_);
+		if (attempt_ % 16 != 0)
+			return GGAS_OK;
+		uint64_t waited = ggas_time_ns() - start_;
+		if (waited < timeout_)
+			return GGAS_OK;
+		fail(GGAS_ERR_TIMEOUT, reinterpret_cast<uint64_t>(address), expected, seen, waited);
+		return GGAS_ERR_TIMEOUT;
+	}
+
+	/* Writes the report of a wait that ended badly for another reason than
+	 * time, such as a notification with an error bit. */
+	GGAS_FN void fail(uint32_t status, uint64_t address, uint64_t expected, uint64_t seen, uint64_t waited)
+	{
+		if (!report_ || ggas_atomic_cas(&report_->claimed, 0u, 1u, ggas_order::relaxed) != 0)
+			return;
+		ggas_store_relaxed(&report_->wait, kind_);
+		ggas_store_relaxed(&report_->node, node_);
+		ggas_store_relaxed(&report_->block, ggas_block());
+		ggas_store_relaxed(&report_->thread, ggas_thread());
+		ggas_store_relaxed(&report_->peer, peer_);
+		ggas_store_relaxed(&report_->line, line_);
+		ggas_store_relaxed(&report_->expected, expected);
+		ggas_store_relaxed(&report_->seen, seen);
+		ggas_store_relaxed(&report_->address, address);
+		ggas_store_relaxed(&report_->waited_ns, waited);
+		ggas_store_release(&report_->status, status);
+	}
+
+private:
+	ggas_report *report_;
+	uint64_t timeout_, start_;
+	uint32_t kind_, node_, peer_, line_, attempt_;
+};
+
+#endif /* GGAS_IMPL_WAIT_H */

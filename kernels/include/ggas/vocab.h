@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The vocabulary of device code (design section 5): every operation of a
+ * kernel that is not plain C++ is named here, and nowhere else. Two back ends:
+ *
+ *   impl/vocab_cuda.h   nvcc 13.0, sm_80 and later; all inline PTX of the suite
+ *   impl/vocab_host.h   host C++20: the CPU executor (fibers), and the same
+ *                       header again with one thread per CUDA thread for
+ *                       ThreadSanitizer
+ *
+ * Rules for kernel authors:
+ *   - memory that another block, process, device or NIC may touch at the same
+ *     time is accessed by the load, store and atomic functions below; plain
+ *     accesses are ordered by an acquire or release on some flag;
+ *   - every loop that waits calls ggas_pause(), or better uses a ggas_wait,
+ *     which also bounds the wait and reports it;
+ *   - ordering stands in the name or in a ggas_order argument;
+ *   - block-shared memory is declared with GGAS_SHARED, because `__shared__`
+ *     variables of the executor would be shared by all blocks;
+ *   - grids and blocks have one dimension.
+ *
+ * Functions (T: a trivial type of 4, 8 or 16 bytes, naturally aligned):
+ *
+ *   T    ggas_load_relaxed(const T *p)        T ggas_load_acquire(const T *p)
+ *   void ggas_store_relaxed(T *p, T v)     void ggas_store_release(T *p, T v)
+ *        System scope, single-copy atomic. 16 bytes take ggas_u128.
+ *   T    ggas_atomic_{add,exch,and,or,xor}(T *p, T v, ggas_order)
+ *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
+ *        System scope, 4 or 8 bytes; return the old value.
+ *   void ggas_store_mmio(uint64_t *p, uint64_t v)
+ *        One 8-byte store to a device register: never merged, torn or repeated.
+ *   void ggas_fence_system()    orders everything before with everything after
+ *   void ggas_pause(attempt)    one round of a wait loop
+ *   uint64_t ggas_time_ns()     ggas_ticks()
+ *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()
+ *   ggas_syncthreads() ggas_syncwarp(mask)
+ *   ggas_shfl(mask, v, lane) ggas_shfl_down(mask, v, delta) ggas_shfl_xor(mask, v, bits)
+ *   ggas_ballot(mask, predicate)
+ */
+#ifndef GGAS_VOCAB_H
+#define GGAS_VOCAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+/* Memory order of an operation; release_acquire for read-modify-write and for
+ * collectives (what was written before is visible to whoever comes after). */
+enum class ggas_order { relaxed, acquire, release, release_acquire };
+
+/* Two words that are loaded or stored as one. */
+struct alignas(16) ggas_u128 {
+	uint64_t lo, hi;
+};
+
+#define GGAS_WARP_SIZE 32u
+#define GGAS_FULL_WARP 0xffffffffu
+
+#if defined(__CUDACC__)
+#include "impl/vocab_cuda.h"
+#else
+#include "impl/vocab_host.h"
+#endif
+
+#include "impl/wait.h"
+
+#endif /* GGAS_VOCAB_H */

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Argument structures of all kernels: fixed-width types, no pointers. Rust sees them through bindgen. */
+#ifndef GGAS_ARGS_H
+#define GGAS_ARGS_H
+
+#include "selftest.h"
+
+#endif /* GGAS_ARGS_H */

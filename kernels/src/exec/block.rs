@@ -1,0 +1,313 @@
+//! One block of threads: its fibers, its barrier and its warps.
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use corosensei::{Coroutine, CoroutineResult};
+
+use super::Pulse;
+use super::ffi::{Event, Shared, Site, Thread, WarpOp, ggas_exec_enter};
+use super::stack::PooledStack;
+use crate::image::HostKernel;
+use crate::launch::LaunchError;
+use crate::mmio;
+
+const WARP: usize = 32;
+
+type Fiber = Coroutine<u64, Event, (), PooledStack>;
+
+#[derive(Clone, Copy)]
+enum State {
+    Ready { input: u64 },
+    Barrier(Site),
+    Warp { op: WarpOp, mask: u32, value: u64, argument: u32 },
+    Exited,
+}
+
+struct Slot {
+    // Before `thread`: a fiber must be gone before what it points to.
+    fiber: Option<Fiber>,
+    thread: Box<Thread>,
+    state: State,
+}
+
+/// What a block is made of; prepared by the caller of `start`, turned into fibers on a worker.
+pub(super) struct Plan {
+    pub kernel: &'static HostKernel,
+    pub launch: usize,
+    pub block: u32,
+    pub blocks: u32,
+    pub args: std::sync::Arc<super::Args>,
+    pub stacks: Vec<PooledStack>,
+}
+
+pub(super) struct Block {
+    kernel: &'static HostKernel,
+    launch: usize,
+    number: u32,
+    slots: Vec<Slot>,
+    ready: VecDeque<u32>,
+    at_barrier: usize,
+    exited: usize,
+    // Last: the fibers use them.
+    _shared: Box<Shared>,
+    _args: std::sync::Arc<super::Args>,
+}
+
+impl Block {
+    pub fn new(plan: Plan) -> Self {
+        let threads = plan.stacks.len();
+        let mut shared = Box::<Shared>::default();
+        let slots = (0..).zip(plan.stacks).map(|(number, stack)| {
+            let mut thread =
+                Box::new(Thread::new(number, threads as u32, plan.block, plan.blocks, &raw mut *shared));
+            let this: *mut Thread = &raw mut *thread;
+            let (run, args) = (plan.kernel.run, plan.args.as_ptr());
+            // SAFETY: the closure owns only plain pointers, which stay valid until the fiber is
+            // gone (`Slot`, `Block`: order of fields), so it may be dropped without unwinding.
+            let fiber = unsafe {
+                Coroutine::with_stack_unchecked(stack, move |yielder: &corosensei::Yielder<u64, Event>, _| {
+                    (*this).set_yielder(yielder);
+                    run(args.cast());
+                })
+            };
+            Slot { fiber: Some(fiber), thread, state: State::Ready { input: 0 } }
+        });
+        Self {
+            kernel: plan.kernel,
+            launch: plan.launch,
+            number: plan.block,
+            slots: slots.collect(),
+            ready: (0..threads as u32).collect(),
+            at_barrier: 0,
+            exited: 0,
+            _shared: shared,
+            _args: plan.args,
+        }
+    }
+
+    pub fn finished(&self) -> bool {
+        self.exited == self.slots.len()
+    }
+
+    /// Runs every ready thread once. True when any of them got further than another round of its wait.
+    pub fn pass(&mut self, pulse: &Pulse) -> Result<bool, LaunchError> {
+        let mut progress = false;
+        for _ in 0..self.ready.len() {
+            let Some(thread) = self.ready.pop_front() else { break };
+            pulse.enter(self.launch, self.number, thread);
+            progress |= self.run(thread as usize)?;
+        }
+        pulse.leave();
+        if self.ready.is_empty() && !self.finished() {
+            return Err(self.stuck());
+        }
+        Ok(progress)
+    }
+
+    fn run(&mut self, thread: usize) -> Result<bool, LaunchError> {
+        let slot = &mut self.slots[thread];
+        let (State::Ready { mut input }, Some(fiber)) = (slot.state, &mut slot.fiber) else {
+            return Ok(false);
+        };
+        // SAFETY: the thread's record lives as long as its fiber.
+        unsafe { ggas_exec_enter(&raw mut *slot.thread) };
+        loop {
+            let event = match fiber.resume(input) {
+                CoroutineResult::Yield(event) => event,
+                CoroutineResult::Return(()) => {
+                    slot.fiber = None;
+                    slot.state = State::Exited;
+                    self.exited += 1;
+                    self.release_warp_groups(thread / WARP);
+                    return Ok(true);
+                }
+            };
+            match event {
+                Event::Mmio { address, value } => {
+                    // SAFETY: kernels store to registers that their arguments name (`Launch::new`).
+                    let store = || unsafe { mmio::store(address, value) };
+                    if catch_unwind(AssertUnwindSafe(store)).is_err() {
+                        return Err(LaunchError::Device { kernel: self.name(), address });
+                    }
+                    input = 0;
+                }
+                Event::Pause { attempt } => {
+                    slot.state = State::Ready { input: 0 };
+                    self.ready.push_back(thread as u32);
+                    return Ok(attempt <= 1);
+                }
+                Event::Barrier(site) => {
+                    slot.state = State::Barrier(site);
+                    self.at_barrier += 1;
+                    return self.release_barrier().map(|()| true);
+                }
+                Event::Warp { op, mask, value, argument } => {
+                    slot.state = State::Warp { op, mask, value, argument };
+                    self.release_warp(thread / WARP, op, mask);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    fn release_barrier(&mut self) -> Result<(), LaunchError> {
+        if self.at_barrier < self.slots.len() {
+            return Ok(());
+        }
+        let mut sites = self.slots.iter().filter_map(|slot| match slot.state {
+            State::Barrier(site) => Some(site),
+            _ => None,
+        });
+        let first = sites.next();
+        if !sites.all(|site| Some(site) == first) {
+            return Err(self.stuck());
+        }
+        for slot in &mut self.slots {
+            slot.state = State::Ready { input: 0 };
+        }
+        self.at_barrier = 0;
+        self.ready.extend(0..self.slots.len() as u32);
+        Ok(())
+    }
+
+    /// Completes a warp operation if all lanes of its mask have come. Lanes that
+    /// exited, or that the block does not have, count as not named.
+    fn release_warp(&mut self, warp: usize, op: WarpOp, mask: u32) {
+        let first = warp * WARP;
+        let end = self.slots.len().min(first + WARP);
+        let lanes = &mut self.slots[first..end];
+        let (mut live, mut came) = (0u32, 0u32);
+        let mut values = [0u64; WARP];
+        for (lane, slot) in lanes.iter().enumerate() {
+            match slot.state {
+                State::Exited => continue,
+                State::Warp { op: theirs, mask: named, value, .. } if (theirs, named) == (op, mask) => {
+                    came |= 1 << lane;
+                    values[lane] = value;
+                }
+                _ => {}
+            }
+            live |= 1 << lane;
+        }
+        if came == 0 || came != mask & live {
+            return;
+        }
+        let ballot = (0..WARP).filter(|&l| values[l] != 0).fold(0u64, |m, l| m | 1 << l);
+        for (lane, slot) in lanes.iter_mut().enumerate().filter(|(lane, _)| came & 1 << lane != 0) {
+            let State::Warp { argument, value, .. } = slot.state else { continue };
+            let input = match op {
+                WarpOp::Sync => 0,
+                WarpOp::Ballot => ballot,
+                // A lane that is not there leaves the caller its own value.
+                WarpOp::Shuffle if came & 1u32.unbounded_shl(argument) == 0 => value,
+                WarpOp::Shuffle => values[argument as usize % WARP],
+            };
+            slot.state = State::Ready { input };
+            self.ready.push_back((first + lane) as u32);
+        }
+    }
+
+    /// After a lane exited: the others of its warp may have waited for it only.
+    fn release_warp_groups(&mut self, warp: usize) {
+        let lanes = warp * WARP..self.slots.len().min((warp + 1) * WARP);
+        for lane in lanes {
+            if let State::Warp { op, mask, .. } = self.slots[lane].state {
+                self.release_warp(warp, op, mask);
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.kernel.name().to_owned()
+    }
+
+    /// Why no thread of the block can ever run again.
+    fn stuck(&self) -> LaunchError {
+        let detail = self.describe();
+        let sites: Vec<Site> = self
+            .slots
+            .iter()
+            .filter_map(|slot| match slot.state {
+                State::Barrier(site) => Some(site),
+                _ => None,
+            })
+            .collect();
+        let divergent = self.exited > 0 || sites.windows(2).any(|pair| pair[0] != pair[1]);
+        let (kernel, block) = (self.name(), self.number);
+        if divergent && !sites.is_empty() {
+            LaunchError::Divergence { kernel, block, detail }
+        } else {
+            LaunchError::Deadlock { kernel, block, detail }
+        }
+    }
+
+    /// What the threads do, in groups: "31 threads at the barrier of x.cu:7 (first: 0)".
+    pub fn describe(&self) -> String {
+        let mut groups: Vec<(String, usize, usize)> = Vec::new();
+        for (number, slot) in self.slots.iter().enumerate() {
+            let what = slot.what();
+            match groups.iter_mut().find(|(known, ..)| *known == what) {
+                Some((_, count, _)) => *count += 1,
+                None => groups.push((what, 1, number)),
+            }
+        }
+        let mut text = String::new();
+        for (what, count, first) in groups.into_iter().take(4) {
+            let separator = if text.is_empty() { "" } else { "; " };
+            let threads = if count == 1 { "thread" } else { "threads" };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{separator}{count} {threads} {what} (first: {first})");
+        }
+        text
+    }
+
+    /// `describe` with kernel and block, for a launch that ran out of time.
+    pub fn describe_full(&self) -> String {
+        format!("{} block {}: {}", self.kernel.name(), self.number, self.describe())
+    }
+
+    /// Drops the fibers where they stand. Kernels own nothing, so there is nothing to unwind.
+    pub fn abandon(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(fiber) = &mut slot.fiber {
+                // SAFETY: host kernels are C++ without destructors that matter, and `fiber`'s
+                // closure owns only plain pointers.
+                unsafe { fiber.force_reset() };
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn what(&self) -> String {
+        match self.state {
+            State::Exited => "exited".to_owned(),
+            State::Barrier(site) => format!("at the barrier of {site}"),
+            State::Warp { op, mask, .. } => format!("in a warp {op:?} with mask {mask:#010x}"),
+            State::Ready { .. } if self.thread.wait != 0 => {
+                let t = &self.thread;
+                let peer = if t.peer == !0 { String::new() } else { format!(" of node {}", t.peer) };
+                format!(
+                    "last waited for {}{peer} at line {}: address {:#x}, expected {}, seen {}",
+                    crate::report::wait_name(t.wait),
+                    t.line,
+                    t.address,
+                    t.expected,
+                    t.seen
+                )
+            }
+            State::Ready { .. } => "running".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // SAFETY: kernels pass __FILE__ literals.
+        let file = unsafe { CStr::from_ptr(self.file) }.to_string_lossy();
+        write!(f, "{}:{}", file.rsplit('/').next().unwrap_or(&file), self.line)
+    }
+}

@@ -1,0 +1,178 @@
+//! The C side of a fiber: `kernels/include/ggas/impl/exec.h`.
+
+use std::alloc::Layout;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use corosensei::Yielder;
+
+/// One CUDA thread, as kernels see it (`struct ggas_exec_thread`).
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub thread: u32,
+    pub threads: u32,
+    pub block: u32,
+    pub blocks: u32,
+    pub wait: u32,
+    pub line: u32,
+    pub peer: u32,
+    pub reserved: u32,
+    pub address: u64,
+    pub expected: u64,
+    pub seen: u64,
+    runtime: *const c_void,
+    shared: *mut c_void,
+}
+
+impl Thread {
+    pub fn new(thread: u32, threads: u32, block: u32, blocks: u32, shared: *mut Shared) -> Self {
+        Self {
+            thread,
+            threads,
+            block,
+            blocks,
+            wait: 0,
+            line: 0,
+            peer: !0,
+            reserved: 0,
+            address: 0,
+            expected: 0,
+            seen: 0,
+            runtime: ptr::null(),
+            shared: shared.cast(),
+        }
+    }
+
+    /// Called on the fiber itself, before its kernel.
+    pub fn set_yielder(&mut self, yielder: &Yielder<u64, Event>) {
+        self.runtime = std::ptr::from_ref(yielder).cast();
+    }
+}
+
+/// Where a thread stands: the source line of a barrier call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Site {
+    pub file: *const c_char,
+    pub line: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WarpOp {
+    Sync,
+    Shuffle,
+    Ballot,
+}
+
+/// Why a fiber gave up its OS thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// One round of a wait loop; `attempt` counts the rounds of this wait.
+    Pause {
+        attempt: u32,
+    },
+    Barrier(Site),
+    Warp {
+        op: WarpOp,
+        mask: u32,
+        value: u64,
+        argument: u32,
+    },
+    Mmio {
+        address: u64,
+        value: u64,
+    },
+}
+
+/// Block-shared memory, made on first use by key.
+#[derive(Default)]
+pub(super) struct Shared {
+    variables: Vec<(*const c_void, *mut u8, Layout)>,
+}
+
+impl Shared {
+    /// Fresh shared memory is not zero on a GPU either; this pattern is a NaN and no small number.
+    const PATTERN: u8 = 0xff;
+
+    fn get(&mut self, key: *const c_void, layout: Layout) -> *mut u8 {
+        if let Some((_, memory, _)) = self.variables.iter().find(|(k, _, _)| *k == key) {
+            return *memory;
+        }
+        // SAFETY: `layout` has a size above 0.
+        let memory = unsafe { std::alloc::alloc(layout) };
+        if memory.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        // SAFETY: just allocated with this size.
+        unsafe { memory.write_bytes(Self::PATTERN, layout.size()) };
+        self.variables.push((key, memory, layout));
+        memory
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for (_, memory, layout) in self.variables.drain(..) {
+            // SAFETY: allocated in `get` with the same layout; the block's fibers are gone.
+            unsafe { std::alloc::dealloc(memory, layout) };
+        }
+    }
+}
+
+unsafe extern "C" {
+    /// Sets `ggas_exec_self` of this OS thread.
+    pub(super) fn ggas_exec_enter(this: *mut Thread);
+}
+
+/// Suspends the fiber of `this`; the scheduler handles the event and resumes it with a result.
+///
+/// # Safety
+/// Called on the fiber that `this` belongs to.
+unsafe fn suspend(this: *const Thread, event: Event) -> u64 {
+    // SAFETY: the fiber set its yielder before its kernel ran, and lives as long as the call.
+    unsafe { (*(*this).runtime.cast::<Yielder<u64, Event>>()).suspend(event) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_pause(this: *mut Thread, attempt: u32) {
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Pause { attempt }) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_syncthreads(this: *mut Thread, file: *const c_char, line: u32) {
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Barrier(Site { file, line })) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_warp(this: *mut Thread, op: u32, mask: u32, value: u64, argument: u32) -> u64 {
+    let op = match op {
+        1 => WarpOp::Shuffle,
+        2 => WarpOp::Ballot,
+        _ => WarpOp::Sync,
+    };
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Warp { op, mask, value, argument }) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_mmio(this: *mut Thread, address: u64, value: u64) {
+    // The scheduler carries it out: a device model may want more stack than a fiber has.
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Mmio { address, value }) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_shared(
+    this: *mut Thread,
+    key: *const c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    let Ok(layout) = Layout::from_size_align(size.max(1), align) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: kernels pass ggas_exec_self; all fibers of a block run on one OS thread, one at a time.
+    unsafe { (*(*this).shared.cast::<Shared>()).get(key, layout).cast() }
+}

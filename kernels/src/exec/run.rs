@@ -1,0 +1,250 @@
+//! Workers of one `start`, and whoever waits for them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::block::{Block, Plan};
+use super::stack::PooledStack;
+use super::{CpuConfig, Pulse};
+use crate::image;
+use crate::launch::{Launch, LaunchError, MAX_BLOCK};
+
+/// Set once a worker had to be left behind: kernel memory is never freed from then on.
+static LEAKED: AtomicBool = AtomicBool::new(false);
+
+/// True when some kernel that cannot be stopped may still use memory of its launch.
+pub(crate) fn leaked() -> bool {
+    LEAKED.load(Ordering::Acquire)
+}
+
+struct Shared {
+    cancel: AtomicBool,
+    kernels: Vec<&'static str>,
+    pulses: Vec<Pulse>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    done: usize,
+    failure: Option<LaunchError>,
+    /// What threads did when the launch was cancelled, one text per block.
+    waits: Vec<String>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Kernels running on the executor. Dropping it cancels them.
+pub(crate) struct CpuRun {
+    shared: Arc<Shared>,
+    no_pause_limit: Duration,
+    finished: bool,
+}
+
+/// Starts all launches; their blocks live at once.
+pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuRun, LaunchError> {
+    let plans = plan(launches)?;
+    let workers = config.workers.clamp(1, plans.len().max(1));
+    let mut shares: Vec<Vec<Plan>> = (0..workers).map(|_| Vec::new()).collect();
+    for (number, plan) in plans.into_iter().enumerate() {
+        shares[number % workers].push(plan);
+    }
+    let shared = Arc::new(Shared {
+        cancel: AtomicBool::new(false),
+        kernels: launches.iter().filter_map(|l| image::host_kernel(l.kernel)).map(|k| k.name()).collect(),
+        pulses: (0..workers).map(|_| Pulse::default()).collect(),
+        state: Mutex::default(),
+        changed: Condvar::new(),
+    });
+    let mut run = CpuRun { shared: shared.clone(), no_pause_limit: config.no_pause_limit, finished: false };
+    for (number, share) in shares.into_iter().enumerate() {
+        let theirs = shared.clone();
+        let spawned = thread::Builder::new()
+            .name(format!("ggas-exec-{number}"))
+            .spawn(move || work(&theirs, number, share));
+        if let Err(error) = spawned {
+            // The workers that did start see this and stop.
+            shared.cancel.store(true, Ordering::Relaxed);
+            shared.state().done += workers - number;
+            run.wait(Instant::now() + Duration::from_secs(1)).ok();
+            return Err(LaunchError::Resources(error));
+        }
+    }
+    Ok(run)
+}
+
+fn plan(launches: &[&Launch<'_>]) -> Result<Vec<Plan>, LaunchError> {
+    let threads: usize = launches.iter().map(|l| l.grid as usize * l.block.min(MAX_BLOCK) as usize).sum();
+    let limit = PooledStack::limit();
+    if threads > limit {
+        return Err(LaunchError::TooManyThreads { threads, limit });
+    }
+    let mut plans = Vec::new();
+    for (number, launch) in launches.iter().enumerate() {
+        let kernel = image::host_kernel(launch.kernel)
+            .ok_or_else(|| LaunchError::UnknownKernel { kernel: launch.kernel.to_owned() })?;
+        for block in 0..launch.grid {
+            plans.push(Plan {
+                kernel,
+                launch: number,
+                block,
+                blocks: launch.grid,
+                args: launch.args.clone(),
+                stacks: PooledStack::take(launch.block as usize).map_err(LaunchError::Resources)?,
+            });
+        }
+    }
+    Ok(plans)
+}
+
+fn work(shared: &Shared, number: usize, share: Vec<Plan>) {
+    let mut blocks: Vec<Block> = share.into_iter().map(Block::new).collect();
+    let outcome = run_blocks(shared, number, &mut blocks);
+    let waits = if outcome.is_ok() { Vec::new() } else { blocks.iter().map(Block::describe_full).collect() };
+    blocks.iter_mut().for_each(Block::abandon);
+    drop(blocks);
+    let mut state = shared.state();
+    state.done += 1;
+    state.waits.extend(waits);
+    if let Err(Some(failure)) = outcome {
+        shared.cancel.store(true, Ordering::Relaxed);
+        state.failure.get_or_insert(failure);
+    }
+    drop(state);
+    shared.changed.notify_all();
+}
+
+/// `Err(None)`: cancelled.
+fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result<(), Option<LaunchError>> {
+    let mut idle = Idle::default();
+    while !blocks.is_empty() {
+        if shared.cancel.load(Ordering::Relaxed) {
+            return Err(None);
+        }
+        let mut progress = false;
+        for block in &mut *blocks {
+            progress |= block.pass(&shared.pulses[number]).map_err(Some)?;
+        }
+        blocks.retain(|block| !block.finished());
+        idle.after_pass(progress);
+    }
+    Ok(())
+}
+
+/// What a worker does when all its threads only wait: yield, and nap after a while.
+#[derive(Default)]
+struct Idle {
+    passes: u32,
+    since: Option<Instant>,
+}
+
+impl Idle {
+    const YIELD_FOR: Duration = Duration::from_micros(500);
+    const NAP: Duration = Duration::from_micros(50);
+
+    fn after_pass(&mut self, progress: bool) {
+        if progress {
+            *self = Self::default();
+            return;
+        }
+        self.passes += 1;
+        if self.passes < 4 {
+            return;
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() < Self::YIELD_FOR {
+            thread::yield_now();
+        } else {
+            thread::sleep(Self::NAP);
+        }
+    }
+}
+
+impl CpuRun {
+    /// Waits for all launches until `deadline`, then cancels them and says what they waited for.
+    pub fn wait(&mut self, deadline: Instant) -> Result<(), LaunchError> {
+        let begun = Instant::now();
+        let all_done = self.watch(deadline)?;
+        if !all_done {
+            self.shared.cancel.store(true, Ordering::Relaxed);
+            // Workers look between passes; the watchdog ends this if one does not come back.
+            self.watch(Instant::now() + self.no_pause_limit + Duration::from_secs(5))?;
+        }
+        self.finished = true;
+        let mut state = self.shared.state();
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        if all_done {
+            return Ok(());
+        }
+        state.waits.sort();
+        let more = state.waits.len().saturating_sub(8);
+        state.waits.truncate(8);
+        let mut waits = state.waits.join("\n  ");
+        if more > 0 {
+            waits += &format!("\n  and {more} more blocks");
+        }
+        Err(LaunchError::Timeout { after: begun.elapsed(), waits })
+    }
+
+    /// True once all workers are done, false at the deadline.
+    fn watch(&mut self, deadline: Instant) -> Result<bool, LaunchError> {
+        const ROUND: Duration = Duration::from_millis(50);
+        let workers = self.shared.pulses.len();
+        let mut last: Vec<_> = self.shared.pulses.iter().map(|p| (p.read(), Instant::now())).collect();
+        loop {
+            let state = self.shared.state();
+            if state.done >= workers {
+                return Ok(true);
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Ok(false);
+            }
+            let (state, _) = self
+                .shared
+                .changed
+                .wait_timeout(state, ROUND.min(deadline - now))
+                .unwrap_or_else(PoisonError::into_inner);
+            if state.done >= workers {
+                return Ok(true);
+            }
+            drop(state);
+            for (pulse, (seen, since)) in self.shared.pulses.iter().zip(&mut last) {
+                let reading = pulse.read();
+                if reading != *seen || reading.1.is_none() {
+                    (*seen, *since) = (reading, Instant::now());
+                } else if since.elapsed() >= self.no_pause_limit {
+                    return Err(self.leak(reading.1));
+                }
+            }
+        }
+    }
+
+    /// Gives up on a thread that never returns to the scheduler.
+    fn leak(&mut self, who: Option<(usize, u32, u32)>) -> LaunchError {
+        LEAKED.store(true, Ordering::Release);
+        self.shared.cancel.store(true, Ordering::Relaxed);
+        self.finished = true;
+        let (launch, block, thread) = who.unwrap_or_default();
+        let kernel = self.shared.kernels.get(launch).copied().unwrap_or("?").to_owned();
+        LaunchError::NoPause { kernel, block, thread, limit: self.no_pause_limit }
+    }
+}
+
+impl Drop for CpuRun {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Kernels must not outlive the memory they were given; a failure has nobody to tell.
+            self.wait(Instant::now()).ok();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Launching kernels and waiting for them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::exec::{self, Args, CpuRun};
+use crate::image;
+use crate::processor::Processor;
+
+/// Most threads of a block.
+pub const MAX_BLOCK: u32 = 1024;
+
+/// One kernel on one processor: `grid` blocks of `block` threads, both with one dimension.
+#[derive(Clone)]
+pub struct Launch<'a> {
+    pub(crate) processor: &'a Processor,
+    pub(crate) kernel: &'a str,
+    pub(crate) grid: u32,
+    pub(crate) block: u32,
+    pub(crate) args: Arc<Args>,
+    pub(crate) args_size: usize,
+}
+
+impl<'a> Launch<'a> {
+    /// A launch of `kernel`, named as in `kernels/src/kernels.def`, with a copy of `args`.
+    ///
+    /// # Safety
+    /// `T` is the `repr(C)` structure of this kernel's arguments. Every address
+    /// in it is valid on `processor` for what the kernel does with it, until the
+    /// [`Running`] of this launch was waited for or dropped.
+    pub unsafe fn new<T: Copy>(
+        processor: &'a Processor,
+        kernel: &'a str,
+        grid: u32,
+        block: u32,
+        args: &T,
+    ) -> Self {
+        Self { processor, kernel, grid, block, args: Arc::new(Args::new(args)), args_size: size_of::<T>() }
+    }
+
+    fn check(&self) -> Result<(), LaunchError> {
+        let kernel = || self.kernel.to_owned();
+        let expected =
+            image::args_size(self.kernel).ok_or_else(|| LaunchError::UnknownKernel { kernel: kernel() })?;
+        if expected != self.args_size {
+            return Err(LaunchError::Arguments { kernel: kernel(), expected, got: self.args_size });
+        }
+        if self.grid == 0 || self.block == 0 || self.block > MAX_BLOCK {
+            return Err(LaunchError::Geometry { kernel: kernel(), grid: self.grid, block: self.block });
+        }
+        Ok(())
+    }
+}
+
+/// Why a launch did not start or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// No kernel of this name.
+    #[error("no kernel is called `{kernel}`; kernels/src/kernels.def lists them")]
+    UnknownKernel {
+        /// The name that was asked for.
+        kernel: String,
+    },
+    /// The arguments are not the kernel's structure.
+    #[error(
+        "`{kernel}` takes {expected} bytes of arguments, got {got}; pass its structure from kernels/src/args.h"
+    )]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// Bytes of its structure.
+        expected: usize,
+        /// Bytes passed.
+        got: usize,
+    },
+    /// An empty grid or an impossible block.
+    #[error(
+        "`{kernel}`: a grid of {grid} blocks of {block} threads; use at least one block of 1 to 1024 threads"
+    )]
+    Geometry {
+        /// The kernel.
+        kernel: String,
+        /// Blocks asked for.
+        grid: u32,
+        /// Threads per block asked for.
+        block: u32,
+    },
+    /// All blocks must live at once, and these do not fit.
+    #[error("{threads} threads at once, this machine allows {limit}; use fewer or raise vm.max_map_count")]
+    TooManyThreads {
+        /// Threads of all launches together.
+        threads: usize,
+        /// How many fit.
+        limit: usize,
+    },
+    /// The operating system gave no stacks or threads.
+    #[error("cannot get stacks or threads for the kernels: {0}; use fewer threads")]
+    Resources(#[source] io::Error),
+    /// No thread of a block can ever continue.
+    #[error("`{kernel}` block {block} is in a deadlock: {detail}")]
+    Deadlock {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: u32,
+        /// Where its threads stand.
+        detail: String,
+    },
+    /// Threads of a block do not meet at one barrier.
+    #[error("`{kernel}` block {block}: not all threads reach the same barrier: {detail}")]
+    Divergence {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: u32,
+        /// Where its threads stand.
+        detail: String,
+    },
+    /// A loop waits without `ggas_pause()`. Its OS thread, and all kernel
+    /// memory of this process from now on, are left behind: nothing can stop it.
+    #[error(
+        "`{kernel}` block {block} thread {thread} ran {limit:?} without a pause, barrier or exit; \
+         call ggas_pause() in every loop that waits"
+    )]
+    NoPause {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: u32,
+        /// The thread.
+        thread: u32,
+        /// How long it ran.
+        limit: Duration,
+    },
+    /// The launch did not end in time; it was cancelled.
+    #[error("kernels still ran after {after:?}:\n  {waits}")]
+    Timeout {
+        /// How long the caller waited.
+        after: Duration,
+        /// What the threads did, one line per block.
+        waits: String,
+    },
+    /// A device model failed at a register store of a kernel.
+    #[error("`{kernel}`: the device model panicked at a store to {address:#x}; this is a bug of the model")]
+    Device {
+        /// The kernel.
+        kernel: String,
+        /// Address of the store.
+        address: u64,
+    },
+}
+
+/// Starts all launches at once: their blocks live together, so kernels may wait for each other.
+///
+/// # Errors
+/// A launch that cannot run (name, arguments, geometry, resources); then none was started.
+pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
+    for launch in launches {
+        launch.check()?;
+    }
+    let mut cpu = Vec::new();
+    let mut config = None;
+    for launch in launches {
+        match launch.processor {
+            Processor::Cpu(processor) => {
+                cpu.push(launch);
+                config.get_or_insert(processor.config());
+            }
+        }
+    }
+    let mut parts = Vec::new();
+    if let Some(config) = config {
+        parts.push(Part::Cpu(exec::start(config, &cpu)?));
+    }
+    Ok(Running { parts })
+}
+
+enum Part {
+    Cpu(CpuRun),
+}
+
+/// Kernels that run. Dropping it cancels those that can be cancelled and waits for the others.
+#[must_use = "dropping it cancels the kernels"]
+pub struct Running {
+    parts: Vec<Part>,
+}
+
+impl Running {
+    /// Waits until all kernels of this start have ended, at most `timeout`.
+    ///
+    /// # Errors
+    /// The first failure; after [`LaunchError::Timeout`] the kernels were cancelled.
+    pub fn wait(mut self, timeout: Duration) -> Result<(), LaunchError> {
+        let deadline = Instant::now() + timeout;
+        for part in &mut self.parts {
+            match part {
+                Part::Cpu(run) => run.wait(deadline)?,
+            }
+        }
+        Ok(())
+    }
+}

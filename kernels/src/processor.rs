@@ -1,0 +1,254 @@
+//! Where kernels run, and the memory that they see.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::exec::{self, CpuConfig};
+
+/// Where kernels run. Cheap to clone.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Processor {
+    /// The CPU executor.
+    Cpu(Cpu),
+}
+
+/// The CPU executor as a [`Processor`].
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    config: Arc<CpuConfig>,
+}
+
+impl Cpu {
+    pub(crate) fn config(&self) -> &CpuConfig {
+        &self.config
+    }
+}
+
+/// Memory for kernels could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// No memory left, or a size that no machine has.
+    #[error("no {bytes} bytes of memory for kernels; ask for less")]
+    NoMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// An access beyond the end.
+    #[error("{len} bytes at offset {offset} do not lie in {size} bytes of kernel memory")]
+    OutOfRange {
+        /// First byte of the access.
+        offset: usize,
+        /// Bytes of the access.
+        len: usize,
+        /// Bytes of the memory.
+        size: usize,
+    },
+}
+
+impl Processor {
+    /// The CPU executor with default settings.
+    pub fn cpu() -> Self {
+        Self::cpu_with(CpuConfig::default())
+    }
+
+    /// The CPU executor.
+    pub fn cpu_with(config: CpuConfig) -> Self {
+        Self::Cpu(Cpu { config: Arc::new(config) })
+    }
+
+    /// "cpu", or "gpu" and which.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Cpu(_) => "cpu".to_owned(),
+        }
+    }
+
+    /// `bytes` of zeroed memory that kernels on this processor use, aligned to 256 bytes.
+    pub fn alloc(&self, bytes: usize) -> Result<KernelMem, MemoryError> {
+        match self {
+            Self::Cpu(_) => Ok(KernelMem { memory: Memory::Host(HostMemory::new(bytes)?) }),
+        }
+    }
+
+    /// Lets kernels on this processor use `len` bytes of host memory at `start`.
+    ///
+    /// # Safety
+    /// The memory is valid for reads and writes until the result is dropped, and
+    /// no Rust reference to it is used while kernels write to it.
+    pub unsafe fn map_host(&self, start: *mut u8, len: usize) -> Result<Mapped, MemoryError> {
+        match self {
+            Self::Cpu(_) => Ok(Mapped { address: start as u64, len }),
+        }
+    }
+}
+
+/// Memory that kernels of one processor use; the host copies in and out.
+#[derive(Debug)]
+pub struct KernelMem {
+    memory: Memory,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Host(HostMemory),
+}
+
+impl KernelMem {
+    /// The address that kernels use.
+    pub fn address(&self) -> u64 {
+        match &self.memory {
+            Memory::Host(memory) => memory.start as u64,
+        }
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        match &self.memory {
+            Memory::Host(memory) => memory.layout.size(),
+        }
+    }
+
+    /// True when it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies `bytes` in at `offset`. Kernels that read the same bytes meanwhile may see a mix.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.check(offset, bytes.len())?;
+        match &self.memory {
+            // SAFETY: in range by the check; raw memory of ours, no references to it exist.
+            Memory::Host(memory) => unsafe {
+                memory.start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            },
+        }
+        Ok(())
+    }
+
+    /// Copies out from `offset`. Bytes that kernels write meanwhile may be old or new.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.check(offset, bytes.len())?;
+        match &self.memory {
+            // SAFETY: in range by the check; raw memory of ours, no references to it exist.
+            Memory::Host(memory) => unsafe {
+                memory.start.add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
+            },
+        }
+        Ok(())
+    }
+
+    /// Reads `count` little-endian words of 8 bytes from `offset`.
+    pub fn read_u64s(&self, offset: usize, count: usize) -> Result<Vec<u64>, MemoryError> {
+        let mut bytes = vec![0; count.saturating_mul(8)];
+        self.read(offset, &mut bytes)?;
+        Ok(bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default())).collect())
+    }
+
+    /// Writes little-endian words of 8 bytes at `offset`.
+    pub fn write_u64s(&self, offset: usize, words: &[u64]) -> Result<(), MemoryError> {
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.write(offset, &bytes)
+    }
+
+    /// One aligned word, read with acquire: pairs with a kernel's release store.
+    pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
+        self.check(offset, 8)?;
+        self.check_aligned(offset)?;
+        match &self.memory {
+            // SAFETY: in range and aligned by the checks.
+            Memory::Host(memory) => {
+                Ok(unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) }.load(Ordering::Acquire))
+            }
+        }
+    }
+
+    /// One aligned word, written with release.
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
+        self.check(offset, 8)?;
+        self.check_aligned(offset)?;
+        match &self.memory {
+            // SAFETY: in range and aligned by the checks.
+            Memory::Host(memory) => {
+                unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) }
+                    .store(value, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, offset: usize, len: usize) -> Result<(), MemoryError> {
+        let size = self.len();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(MemoryError::OutOfRange { offset, len, size }),
+        }
+    }
+
+    fn check_aligned(&self, offset: usize) -> Result<(), MemoryError> {
+        if offset % 8 == 0 {
+            Ok(())
+        } else {
+            Err(MemoryError::OutOfRange { offset, len: 8, size: self.len() })
+        }
+    }
+}
+
+#[derive(Debug)]
+struct HostMemory {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: raw memory; every access is by copy or atomic, and sharing it is the kernels' contract.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    const ALIGN: usize = 256;
+
+    fn new(bytes: usize) -> Result<Self, MemoryError> {
+        let none = MemoryError::NoMemory { bytes };
+        let Ok(layout) = Layout::from_size_align(bytes.max(1), Self::ALIGN) else { return Err(none) };
+        // SAFETY: the layout has a size above 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() { Err(none) } else { Ok(Self { start, layout }) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // A kernel that could not be stopped may still write here.
+        if !exec::leaked() {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.start, self.layout) };
+        }
+    }
+}
+
+/// Host memory that kernels of a processor may use; dropping it ends that.
+#[derive(Debug)]
+pub struct Mapped {
+    address: u64,
+    len: usize,
+}
+
+impl Mapped {
+    /// The address that kernels use.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
