@@ -1,6 +1,16 @@
 //! A software model of the EXTOLL network card.
 
+pub mod engine;
+pub mod fabric;
 pub mod faults;
 pub mod link;
+pub mod memory;
+pub mod nic;
+pub mod packet;
 pub mod routing;
 pub mod torus;
+
+pub use engine::Engine;
+pub use fabric::{Fabric, Wake};
+pub use memory::{DeviceCopier, HostMemory, Memory, RangeKind};
+pub use nic::{Nic, NicConfig, NicError, SlotRing};

@@ -1,0 +1,102 @@
+//! Memory as the card sees it: bus addresses, declared ranges, copies that may end later.
+//!
+//! Bus addresses are addresses of this process (unified with the GPU's). Everything the card may touch is declared
+//! as a range first; any other address is an error, never an access, so hostile descriptors cannot reach further.
+
+mod host;
+mod move_bytes;
+
+pub use host::{HostMemory, RangeKind};
+
+/// Names a copy in flight on a device: which copier, and the copier's own number for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Index of the copier in its [`HostMemory`].
+    pub copier: u16,
+    /// The copier's number for the copy.
+    pub id: u64,
+}
+
+/// How a transfer ended, or that it has not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The bytes are visible.
+    Done,
+    /// A device copies; whatever is ordered behind waits until [`Memory::poll`] says so.
+    Ticket(Ticket),
+}
+
+/// State of a copy in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TicketState {
+    /// Not finished.
+    Pending,
+    /// The bytes are visible.
+    Done,
+    /// The device failed; the bytes are not there.
+    Failed,
+}
+
+/// Why memory was not touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// Part of the range is not declared, or misaligned for this access.
+    #[error("bus address {address:#x} (+{len}) lies outside the declared ranges; register the memory first")]
+    BadAddress {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// The range is device memory, which the CPU cannot access word by word; use [`Memory::copy`].
+    #[error("bus address {address:#x} is device memory; only copies reach it")]
+    Device {
+        /// First byte.
+        address: u64,
+    },
+    /// Copies are still in flight.
+    #[error("copies of the range at {address:#x} are still in flight after {waited_ms} ms")]
+    Busy {
+        /// First byte.
+        address: u64,
+        /// How long the removal waited.
+        waited_ms: u64,
+    },
+}
+
+/// All memory that a card can reach. Calls are safe with any argument.
+pub trait Memory: Send + Sync {
+    /// Whether all of `len` bytes at `address` is declared memory.
+    fn contains(&self, address: u64, len: usize) -> bool;
+    /// Loads an aligned 64-bit word (acquire).
+    fn load(&self, address: u64) -> Result<u64, MemoryError>;
+    /// Stores an aligned 64-bit word (release).
+    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError>;
+    /// Writes a 16-byte queue entry at a 16-byte boundary; `word[1]` becomes visible last.
+    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError>;
+    /// On the 32-bit word at `address`: `if value <= compare { value += add }`, signed, atomically. Returns whether
+    /// it added, and the resulting value (spec 5).
+    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError>;
+    /// Reads host memory; [`MemoryError::Device`] where it is a device's.
+    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError>;
+    /// Writes bytes; the last aligned word becomes visible last. `bytes` are taken before the call returns.
+    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError>;
+    /// Copies; the last aligned word becomes visible last. Ranges may overlap.
+    fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
+    /// How a copy in flight stands. After `Done` or `Failed` the ticket is spent: do not ask again.
+    fn poll(&self, ticket: Ticket) -> TicketState;
+}
+
+/// Moves bytes to and from one device's memory, asynchronously. Implemented by the GPU crate.
+///
+/// Addresses are bus addresses of declared ranges; at least one side of a copy is this device's memory, the other
+/// may be host memory (registered with the device or not) or another device's. A copy makes its last aligned word
+/// visible last, to kernels as well. Copies are independent: whoever needs order waits for the ticket.
+pub trait DeviceCopier: Send + Sync {
+    /// Starts a copy of `len` bytes, `len` from 1 to 8 MiB.
+    fn copy(&self, destination: u64, source: u64, len: usize) -> u64;
+    /// Starts a write of 1 to 512 bytes; `bytes` are taken before the call returns.
+    fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64;
+    /// How a copy stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.
+    fn poll(&self, id: u64) -> TicketState;
+}

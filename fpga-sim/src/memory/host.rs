@@ -1,0 +1,394 @@
+//! [`HostMemory`]: the declared ranges of this process, and access to them.
+
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+
+use super::move_bytes::copy_last_word_last;
+use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
+
+/// How long [`HostMemory::remove_range`] waits for copies in flight.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What lies behind a declared range.
+#[derive(Clone)]
+pub enum RangeKind {
+    /// Memory of this process; the bus address is its address.
+    Host,
+    /// Memory of a device, reached through its copier.
+    Device(Arc<dyn DeviceCopier>),
+}
+
+/// Ranges declared in this process. One is shared by all cards of a process.
+///
+/// Reading threads take no lock: the table is swapped as a whole, and a removal waits until nobody uses an older
+/// one, so after [`HostMemory::remove_range`] no card touches the range.
+pub struct HostMemory {
+    spans: ArcSwap<Vec<Span>>,
+    state: Mutex<State>,
+}
+
+/// A disjoint piece of the table; `copier` is none for host memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u64,
+    end: u64,
+    copier: Option<u16>,
+}
+
+#[derive(Default)]
+struct State {
+    /// As declared, sorted by start; may overlap and repeat.
+    declared: Vec<Span>,
+    /// Tables that a reader may still use.
+    retired: Vec<Arc<Vec<Span>>>,
+    copiers: Vec<Arc<dyn DeviceCopier>>,
+    in_flight: Vec<InFlight>,
+}
+
+struct InFlight {
+    ticket: Ticket,
+    destination: u64,
+    source: Option<u64>,
+    len: u64,
+}
+
+impl InFlight {
+    fn touches(&self, start: u64, end: u64) -> bool {
+        let overlaps = |at: u64| at < end && at.saturating_add(self.len) > start;
+        overlaps(self.destination) || self.source.is_some_and(overlaps)
+    }
+}
+
+impl Default for HostMemory {
+    fn default() -> Self {
+        HostMemory { spans: ArcSwap::from_pointee(Vec::new()), state: Mutex::default() }
+    }
+}
+
+impl HostMemory {
+    /// Memory with nothing declared.
+    pub fn new() -> Arc<HostMemory> {
+        Arc::default()
+    }
+
+    /// Declares a range. Ranges of one kind may overlap and repeat; each declaration is removed on its own.
+    ///
+    /// # Errors
+    /// [`MemoryError::BadAddress`] for an empty or wrapping range, or one that overlaps a range of another kind.
+    ///
+    /// # Safety
+    /// Until [`HostMemory::remove_range`] returned, `len` bytes at `address` stay mapped readable and writable (for
+    /// [`RangeKind::Device`]: allocated and valid for its copier), and tolerate access by others at any time.
+    pub unsafe fn add_range(&self, kind: RangeKind, address: u64, len: usize) -> Result<(), MemoryError> {
+        let bad = MemoryError::BadAddress { address, len };
+        let end = address.checked_add(len as u64).filter(|end| *end > address).ok_or(bad)?;
+        let mut state = self.state();
+        let copier = match kind {
+            RangeKind::Host => None,
+            RangeKind::Device(copier) => Some(state.copier_index(&copier).ok_or(bad)?),
+        };
+        let span = Span { start: address, end, copier };
+        let conflicts = |s: &Span| s.copier != copier && s.start < end && s.end > address;
+        if self.spans.load().iter().any(conflicts) {
+            return Err(bad);
+        }
+        let at = state.declared.partition_point(|s| s.start <= address);
+        state.declared.insert(at, span);
+        self.publish(&mut state);
+        Ok(())
+    }
+
+    /// Takes back one declaration of exactly this range. When it returns, no card touches the range any more,
+    /// except where another declaration still covers it.
+    ///
+    /// # Errors
+    /// [`MemoryError::BadAddress`] where it was not declared; [`MemoryError::Busy`] where a device copy does not
+    /// end: the range is undeclared then, but must stay allocated.
+    pub fn remove_range(&self, address: u64, len: usize) -> Result<(), MemoryError> {
+        let end = address.wrapping_add(len as u64);
+        let mut state = self.state();
+        let at = state.declared.iter().position(|s| s.start == address && s.end == end);
+        state.declared.remove(at.ok_or(MemoryError::BadAddress { address, len })?);
+        self.publish(&mut state);
+        drop(state);
+        let began = Instant::now();
+        let mut rounds = 0u32;
+        while !self.quiet(address, end) {
+            if began.elapsed() > REMOVE_TIMEOUT {
+                return Err(MemoryError::Busy { address, waited_ms: REMOVE_TIMEOUT.as_millis() as u64 });
+            }
+            rounds += 1;
+            if rounds < 64 {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no reader holds an older table and no device copy of the range is in flight.
+    fn quiet(&self, start: u64, end: u64) -> bool {
+        let mut state = self.state();
+        // A table that only this list holds has no reader: readers hold it by a counted or a lent reference, and
+        // a swap turns lent ones into counted ones.
+        state.retired.retain(|table| Arc::strong_count(table) > 1);
+        fence(Ordering::Acquire);
+        state.retired.is_empty() && !state.in_flight.iter().any(|copy| copy.touches(start, end))
+    }
+
+    fn publish(&self, state: &mut State) {
+        let mut table: Vec<Span> = Vec::with_capacity(state.declared.len());
+        for span in &state.declared {
+            match table.last_mut() {
+                Some(last) if last.copier == span.copier && span.start <= last.end => {
+                    last.end = last.end.max(span.end);
+                }
+                _ => table.push(*span),
+            }
+        }
+        let old = self.spans.swap(Arc::new(table));
+        state.retired.push(old);
+        state.retired.retain(|table| Arc::strong_count(table) > 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Starts a device copy and remembers it; the table of ranges is still held by the caller.
+    fn launch(
+        &self,
+        index: u16,
+        destination: u64,
+        source: Option<u64>,
+        len: usize,
+        start: impl FnOnce(&dyn DeviceCopier) -> u64,
+    ) -> Result<Completion, MemoryError> {
+        let mut state = self.state();
+        let Some(copier) = state.copiers.get(usize::from(index)).cloned() else {
+            return Err(MemoryError::Device { address: destination });
+        };
+        let ticket = Ticket { copier: index, id: start(&*copier) };
+        state.in_flight.push(InFlight { ticket, destination, source, len: len as u64 });
+        Ok(Completion::Ticket(ticket))
+    }
+}
+
+impl State {
+    fn copier_index(&mut self, copier: &Arc<dyn DeviceCopier>) -> Option<u16> {
+        let known = self.copiers.iter().position(|c| Arc::ptr_eq(c, copier));
+        let index = known.unwrap_or_else(|| {
+            self.copiers.push(copier.clone());
+            self.copiers.len() - 1
+        });
+        u16::try_from(index).ok()
+    }
+}
+
+/// The span that holds all of `len` bytes at `address`, in a sorted table.
+fn find(table: &[Span], address: u64, len: usize) -> Result<Span, MemoryError> {
+    let bad = MemoryError::BadAddress { address, len };
+    let end = address.checked_add(len as u64).ok_or(bad)?;
+    let after = table.partition_point(|span| span.start <= address);
+    let span = after.checked_sub(1).and_then(|i| table.get(i)).ok_or(bad)?;
+    if end <= span.end { Ok(*span) } else { Err(bad) }
+}
+
+fn find_host(table: &[Span], address: u64, len: usize, align: u64) -> Result<(), MemoryError> {
+    if !address.is_multiple_of(align) {
+        return Err(MemoryError::BadAddress { address, len });
+    }
+    match find(table, address, len)?.copier {
+        None => Ok(()),
+        Some(_) => Err(MemoryError::Device { address }),
+    }
+}
+
+// In all of these the table is held until the access is over: that is what a removal waits for.
+impl Memory for HostMemory {
+    fn contains(&self, address: u64, len: usize) -> bool {
+        find(&self.spans.load(), address, len).is_ok()
+    }
+
+    fn load(&self, address: u64) -> Result<u64, MemoryError> {
+        let table = self.spans.load();
+        find_host(&table, address, 8, 8)?;
+        // SAFETY: aligned host memory, declared while `table` is held.
+        Ok(unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire))
+    }
+
+    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError> {
+        let table = self.spans.load();
+        find_host(&table, address, 8, 8)?;
+        // SAFETY: aligned host memory, declared while `table` is held.
+        unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError> {
+        let table = self.spans.load();
+        match find_host(&table, address, 16, 16) {
+            Ok(()) => {}
+            Err(MemoryError::Device { .. }) => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&word[0].to_le_bytes());
+                bytes[8..].copy_from_slice(&word[1].to_le_bytes());
+                return self.write(address, &bytes);
+            }
+            Err(e) => return Err(e),
+        }
+        // SAFETY: aligned host memory, declared while `table` is held.
+        unsafe {
+            AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
+            AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
+        }
+        Ok(Completion::Done)
+    }
+
+    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError> {
+        let table = self.spans.load();
+        find_host(&table, address, 4, 4)?;
+        // SAFETY: aligned host memory, declared while `table` is held.
+        let lock = unsafe { AtomicI32::from_ptr(address as *mut i32) };
+        let taken = lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
+            (value <= compare).then(|| value.wrapping_add(add))
+        });
+        Ok(match taken {
+            Ok(old) => (true, old.wrapping_add(add)),
+            Err(value) => (false, value),
+        })
+    }
+
+    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let table = self.spans.load();
+        find_host(&table, source, out.len(), 1)?;
+        // SAFETY: host memory, declared while `table` is held; `out` is ours.
+        unsafe { std::ptr::copy_nonoverlapping(source as *const u8, out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
+        let table = self.spans.load();
+        let len = bytes.len();
+        if let Some(copier) = find(&table, destination, len)?.copier {
+            return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+        }
+        // SAFETY: host memory, declared while `table` is held.
+        unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
+        Ok(Completion::Done)
+    }
+
+    fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
+        let table = self.spans.load();
+        let to = find(&table, destination, len)?.copier;
+        let from = find(&table, source, len)?.copier;
+        if let Some(copier) = to.or(from) {
+            return self.launch(copier, destination, Some(source), len, |c| c.copy(destination, source, len));
+        }
+        // SAFETY: both host memory, declared while `table` is held.
+        unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
+        Ok(Completion::Done)
+    }
+
+    fn poll(&self, ticket: Ticket) -> TicketState {
+        let copier = match self.state().copiers.get(usize::from(ticket.copier)) {
+            Some(copier) => copier.clone(),
+            None => return TicketState::Failed,
+        };
+        let state = copier.poll(ticket.id);
+        if state != TicketState::Pending {
+            self.state().in_flight.retain(|copy| copy.ticket != ticket);
+        }
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(memory: &HostMemory, len: usize) -> Vec<u64> {
+        let words = vec![0u64; len];
+        // SAFETY: the vector outlives the test's accesses (every test keeps it to its end).
+        unsafe { memory.add_range(RangeKind::Host, words.as_ptr() as u64, len * 8).unwrap() };
+        words
+    }
+
+    #[test]
+    fn undeclared_memory_is_never_touched() {
+        let memory = HostMemory::new();
+        let words = declared(&memory, 4);
+        let base = words.as_ptr() as u64;
+        assert!(memory.load(base).is_ok());
+        assert!(memory.load(base + 32).is_err());
+        assert!(memory.load(base.wrapping_sub(8)).is_err());
+        assert!(memory.load(base + 4).is_err(), "misaligned");
+        assert!(memory.copy(base, base + 24, 16).is_err());
+        assert!(memory.write(base + 25, &[0; 8]).is_err());
+        for hostile in [0, 1, u64::MAX, u64::MAX - 7, 1 << 63] {
+            assert!(memory.load(hostile).is_err());
+            assert!(memory.write(hostile, &[1; 16]).is_err());
+            assert!(memory.fetch_compare_add(hostile, 0, 1).is_err());
+        }
+    }
+
+    #[test]
+    fn each_declaration_is_removed_on_its_own() {
+        let memory = HostMemory::new();
+        let words = declared(&memory, 8);
+        let base = words.as_ptr() as u64;
+        // SAFETY: inside `words`.
+        unsafe { memory.add_range(RangeKind::Host, base + 16, 16).unwrap() };
+        memory.remove_range(base, 64).unwrap();
+        assert!(memory.load(base).is_err());
+        assert!(memory.load(base + 16).is_ok());
+        memory.remove_range(base + 16, 16).unwrap();
+        assert!(memory.load(base + 16).is_err());
+        assert!(memory.remove_range(base + 16, 16).is_err());
+    }
+
+    #[test]
+    fn removal_waits_for_a_copy_in_progress() {
+        let memory = HostMemory::new();
+        let mut from = vec![1u8; 32 << 20];
+        let mut to = vec![0u8; 32 << 20];
+        let (source, destination) = (from.as_mut_ptr() as u64, to.as_mut_ptr() as u64);
+        // SAFETY: both outlive the ranges.
+        unsafe {
+            memory.add_range(RangeKind::Host, source, from.len()).unwrap();
+            memory.add_range(RangeKind::Host, destination, to.len()).unwrap();
+        }
+        let copier = memory.clone();
+        let copies = std::thread::spawn(move || {
+            let mut copies = 0;
+            while copier.copy(destination, source, 32 << 20).is_ok() {
+                copies += 1;
+            }
+            copies
+        });
+        while to[0] == 0 {
+            std::hint::black_box(&mut to);
+            std::thread::yield_now();
+        }
+        memory.remove_range(destination, to.len()).unwrap();
+        to.fill(7);
+        assert!(copies.join().unwrap() >= 1);
+        assert!(to.iter().all(|b| *b == 7), "written after the removal");
+    }
+
+    #[test]
+    fn fetch_compare_add_follows_the_trace_of_the_specification() {
+        let memory = HostMemory::new();
+        let words = declared(&memory, 1);
+        let at = words.as_ptr() as u64;
+        for step in 1..=5 {
+            assert_eq!(memory.fetch_compare_add(at, 28, 7), Ok((true, 7 * step)));
+        }
+        assert_eq!(memory.fetch_compare_add(at, 28, 7), Ok((false, 35)));
+        assert_eq!(memory.fetch_compare_add(at, 35, -7), Ok((true, 28)));
+    }
+}

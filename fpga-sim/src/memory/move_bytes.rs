@@ -1,0 +1,86 @@
+//! Copies between memory that other threads, or a device, read and write at the same time.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+
+/// Copies `len` bytes. The bytes of the last aligned word of the destination become visible last, in one store
+/// where the word is whole (spec 2.3: a put's last bytes become visible last).
+///
+/// # Safety
+/// Both ranges are mapped and stay so during the call. Other threads may access them; they see each byte old or
+/// new, and after they saw the last word (acquire) all bytes new.
+pub unsafe fn copy_last_word_last(destination: *mut u8, source: *const u8, len: usize) {
+    if len == 0 {
+        return;
+    }
+    let end = destination as usize + len;
+    let last_word = (end - 1) & !7;
+    if len == 8 && last_word == destination as usize {
+        // SAFETY: eight mapped bytes at each address; the destination is aligned.
+        unsafe { store_word(destination, source.cast::<u64>().read_unaligned()) };
+        return;
+    }
+    // Bytes before the last word go in bulk.
+    let bulk = last_word.saturating_sub(destination as usize).min(len);
+    let tail = len - bulk;
+    // Read before the bulk copy: the ranges may overlap, and then the bulk may run over the tail's source.
+    let mut word = [0u8; 8];
+    // SAFETY: `bulk + tail == len`, `tail <= 8`: all within the ranges the caller vouches for.
+    unsafe {
+        std::ptr::copy_nonoverlapping(source.add(bulk), word.as_mut_ptr(), tail);
+        std::ptr::copy(source, destination, bulk);
+    }
+    // SAFETY: `tail` mapped bytes lie at `destination + bulk`; eight of them only at an aligned address.
+    unsafe { store_tail(destination.add(bulk), &word[..tail]) };
+}
+
+/// # Safety
+/// `bytes.len()` (1..=8) mapped bytes lie at `destination`, within one aligned word.
+unsafe fn store_tail(destination: *mut u8, bytes: &[u8]) {
+    if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+        // SAFETY: eight bytes within one aligned word: the address is aligned.
+        unsafe { store_word(destination, u64::from_ne_bytes(word)) };
+        return;
+    }
+    fence(Ordering::Release);
+    for (i, byte) in bytes.iter().enumerate() {
+        // SAFETY: mapped, by the caller's promise; bytes have no alignment.
+        let at = unsafe { AtomicU8::from_ptr(destination.add(i)) };
+        at.store(*byte, Ordering::Release);
+    }
+}
+
+/// # Safety
+/// Eight mapped bytes at an aligned address.
+unsafe fn store_word(destination: *mut u8, value: u64) {
+    // SAFETY: as promised by the caller.
+    let at = unsafe { AtomicU64::from_ptr(destination.cast()) };
+    at.store(value, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn copies_exactly(from in 0usize..40, to in 0usize..40, len in 0usize..200) {
+            let source: Vec<u8> = (0..256).map(|i| i as u8 ^ 0x5a).collect();
+            let mut target = vec![0xeeu8; 256];
+            // SAFETY: both ranges lie in their vectors.
+            unsafe { copy_last_word_last(target.as_mut_ptr().add(to), source.as_ptr().add(from), len) };
+            prop_assert_eq!(&target[to..to + len], &source[from..from + len]);
+            prop_assert!(target[..to].iter().chain(&target[to + len..]).all(|b| *b == 0xee));
+        }
+
+        #[test]
+        fn overlapping_ranges_copy_as_if_through_a_buffer(from in 0usize..60, to in 0usize..60, len in 0usize..190) {
+            let mut memory: Vec<u8> = (0..256).map(|i| i as u8).collect();
+            let expected = memory[from..from + len].to_vec();
+            let base = memory.as_mut_ptr();
+            // SAFETY: both ranges lie in the vector.
+            unsafe { copy_last_word_last(base.add(to), base.add(from), len) };
+            prop_assert_eq!(&memory[to..to + len], &expected[..]);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What travels between cards: one struct for every packet of the network.
+//!
+//! A packet is a header and a payload. Payloads of up to [`INLINE_MAX`] bytes lie in the packet itself; larger
+//! ones are bytes of their own or, over a fabric with [`direct`](crate::fabric::Fabric::direct) memory, a
+//! reference to the sender's memory that the receiver copies from. A reference keeps its source alive through a
+//! [`Hold`]: wherever the packet is dropped, the sender learns that nobody reads the source any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use extoll_abi::Address;
+use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
+
+use crate::fabric::Wake;
+
+/// Largest payload that a packet carries in itself.
+pub const INLINE_MAX: usize = 64;
+
+/// Virtual channel group: responses never wait behind requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Puts, gets, notifications, locks, SMFU stores and loads.
+    Request,
+    /// Get and lock responses, SMFU load replies.
+    Response,
+}
+
+/// Which unit of the receiving card takes the packet, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Completer: write `len` bytes of payload at `address` (put, immediate put). With `error` set: no payload,
+    /// only the notification with its error bits.
+    Put,
+    /// Responder: read `total` bytes at `address`, send them to the origin's `aux`.
+    Get,
+    /// Completer: notification with class `len` and 64-bit payload `aux`.
+    Notification,
+    /// Responder: lock `address` (number), `aux` = compare `<< 32` | addend.
+    Lock,
+    /// Completer at the origin: write `len` bytes at `address`; with `error` set, only the notification.
+    GetResponse,
+    /// Completer at the origin: lock `address` (number), `aux` = value `<< 32` | result.
+    LockResponse,
+    /// SMFU: posted store of `len` bytes at target offset `address`.
+    SmfuStore,
+    /// SMFU: load of `total` bytes at target offset `address`; `tag` names the waiting load.
+    SmfuLoad,
+    /// SMFU: reply to the load `tag`.
+    SmfuReply,
+}
+
+impl Kind {
+    /// The class this kind travels in.
+    pub fn class(self) -> Class {
+        match self {
+            Kind::GetResponse | Kind::LockResponse | Kind::SmfuReply => Class::Response,
+            _ => Class::Request,
+        }
+    }
+}
+
+/// A contiguous run of bus memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Bus address of the first byte.
+    pub address: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A payload by reference: the sender's memory, one run for each contiguous stretch, in order.
+#[derive(Debug)]
+pub struct Direct {
+    /// The first run (most payloads have one).
+    pub first: Run,
+    /// Further runs.
+    pub more: Vec<Run>,
+    /// Tells the sender when this payload is dropped.
+    pub hold: Hold,
+}
+
+impl Direct {
+    /// All runs in order.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
+}
+
+/// What a packet carries.
+#[derive(Debug, Default)]
+pub enum Payload {
+    /// Nothing.
+    #[default]
+    None,
+    /// Up to [`INLINE_MAX`] bytes in the packet; the first `len` of `bytes` count.
+    Inline {
+        /// Bytes used.
+        len: u8,
+        /// The bytes.
+        bytes: [u8; INLINE_MAX],
+    },
+    /// Bytes of their own (at most one fragment).
+    Bytes(Box<[u8]>),
+    /// A reference to the sender's memory; only over a fabric with direct memory.
+    Direct(Direct),
+}
+
+impl Payload {
+    /// An inline payload, or bytes of their own where `data` is longer than [`INLINE_MAX`].
+    pub fn copy_of(data: &[u8]) -> Payload {
+        if data.len() > INLINE_MAX {
+            return Payload::Bytes(data.into());
+        }
+        let mut bytes = [0; INLINE_MAX];
+        bytes[..data.len()].copy_from_slice(data);
+        Payload::Inline { len: data.len() as u8, bytes }
+    }
+
+    /// The payload's bytes; `None` for a [`Payload::Direct`] one.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Payload::None => Some(&[]),
+            Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
+            Payload::Bytes(bytes) => Some(bytes),
+            Payload::Direct(_) => None,
+        }
+    }
+
+    /// Bytes of payload, however carried.
+    pub fn len(&self) -> usize {
+        match self {
+            Payload::None => 0,
+            Payload::Inline { len, .. } => usize::from(*len).min(INLINE_MAX),
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Direct(direct) => direct.runs().map(|run| run.len as usize).sum(),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One packet. Fields that a [`Kind`] does not name are zero.
+#[derive(Debug)]
+pub struct Packet {
+    /// Sender: the origin's port for requests, the target's for responses.
+    pub source: Address,
+    /// Receiver.
+    pub destination: Address,
+    /// What the receiver does with it.
+    pub kind: Kind,
+    /// Command as notifications report it (spec 2.2); may be an illegal one where `error` is set.
+    pub command: CommandCode,
+    /// Notifications asked for.
+    pub spec: Spec,
+    /// Modifiers; with MC `destination.node` is a multicast group.
+    pub modifier: Modifier,
+    /// How the command runs, as notifications report it (spec 3.1).
+    pub mode: Mode,
+    /// Units that met an error so far.
+    pub error: ErrorUnits,
+    /// Traffic class 0..3.
+    pub tc: u8,
+    /// Protection id of the sender's port.
+    pub protection: u16,
+    /// Payload bytes of a full fragment at the sender (MTU - 16): how a direct packet would have been cut.
+    pub fragment: u16,
+    /// Address at the receiver of the first byte of this packet (NLA, bus address or register offset, by `mode`).
+    pub address: u64,
+    /// Second word, by kind.
+    pub aux: u64,
+    /// Bytes that this packet carries.
+    pub len: u32,
+    /// Bytes of the whole command.
+    pub total: u32,
+    /// Offset of this packet's first byte in the whole command.
+    pub offset: u32,
+    /// The sender's count of commands; ties fragments of one command together.
+    pub tag: u32,
+    /// The bytes.
+    pub payload: Payload,
+}
+
+impl Packet {
+    /// Class it travels in.
+    pub fn class(&self) -> Class {
+        self.kind.class()
+    }
+
+    /// Whether it is the last packet of its command.
+    pub fn is_last(&self) -> bool {
+        u64::from(self.offset) + u64::from(self.len) >= u64::from(self.total)
+    }
+
+    /// Appends the packet as the link layer sees it: header, then payload (a direct one counts as empty, since
+    /// links that check bytes never carry references). The same packet always gives the same bytes.
+    pub fn wire_bytes(&self, out: &mut Vec<u8>) {
+        for address in [self.source, self.destination] {
+            out.extend_from_slice(&address.node.to_le_bytes());
+            out.push(address.vpid);
+        }
+        let small = [
+            self.kind as u8,
+            self.command.get(),
+            self.spec.bits(),
+            self.modifier.bits(),
+            self.mode.bits(),
+            self.error.bits(),
+            self.tc,
+        ];
+        out.extend_from_slice(&small);
+        out.extend_from_slice(&self.protection.to_le_bytes());
+        out.extend_from_slice(&self.fragment.to_le_bytes());
+        out.extend_from_slice(&self.address.to_le_bytes());
+        out.extend_from_slice(&self.aux.to_le_bytes());
+        for word in [self.len, self.total, self.offset, self.tag] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(self.payload.bytes().unwrap_or(&[]));
+    }
+}
+
+/// Kept by whoever still reads memory of the sender. Dropping it tells the sender, from any thread and for any
+/// reason (payload copied, packet thrown away, receiver gone).
+#[derive(Debug)]
+pub struct Hold(Arc<HoldState>);
+
+/// The sender's side of a [`Hold`].
+pub struct HoldState {
+    done: AtomicBool,
+    owner: std::sync::Weak<dyn Wake>,
+}
+
+impl Hold {
+    /// A hold and the state that shows when it is dropped; `owner` is woken then.
+    pub fn new(owner: std::sync::Weak<dyn Wake>) -> (Hold, Arc<HoldState>) {
+        let state = Arc::new(HoldState { done: AtomicBool::new(false), owner });
+        (Hold(state.clone()), state)
+    }
+}
+
+impl HoldState {
+    /// Whether the hold was dropped: nobody reads the source any more.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+impl std::fmt::Debug for HoldState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HoldState").field("done", &self.is_done()).finish()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.done.store(true, Ordering::Release);
+        if let Some(owner) = self.0.owner.upgrade() {
+            owner.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_two_cache_lines() {
+        assert!(size_of::<Packet>() <= 128, "{}", size_of::<Packet>());
+    }
+
+    #[test]
+    fn payloads_keep_their_bytes() {
+        for len in [0usize, 1, 8, 63, 64, 65, 496] {
+            let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let payload = Payload::copy_of(&data);
+            assert_eq!(payload.bytes(), Some(&data[..]));
+            assert_eq!(payload.len(), len);
+        }
+    }
+}
