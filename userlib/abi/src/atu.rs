@@ -1,24 +1,25 @@
 //! Address translation: network logical addresses, translation tables, commands (spec 4.1).
 
+use crate::bindings as facts;
 use crate::bits::{Field, OutOfRange, bit_set};
 use std::fmt;
 
-const NLA_OFFSET: Field = Field::new(0, 12);
-const NLA_ENTRY: Field = Field::new(12, 18);
-const NLA_TABLE: Field = Field::new(30, 10);
-const NLA: Field = Field::new(0, 40);
-const GAT_TABLE: Field = Field::new(0, 31);
-const GAT_VALID: Field = Field::new(31, 1);
+const NLA_OFFSET: Field = Field::new(facts::EXTOLL_NLA_OFFSET_SHIFT, facts::EXTOLL_NLA_OFFSET_BITS);
+const NLA_ENTRY: Field = Field::new(facts::EXTOLL_NLA_ENTRY_SHIFT, facts::EXTOLL_NLA_ENTRY_BITS);
+const NLA_TABLE: Field = Field::new(facts::EXTOLL_NLA_TABLE_SHIFT, facts::EXTOLL_NLA_TABLE_BITS);
+const NLA: Field = Field::new(0, facts::EXTOLL_NLA_BITS);
+const GAT_TABLE: Field = Field::new(facts::EXTOLL_GAT_PAGE_SHIFT, facts::EXTOLL_GAT_PAGE_BITS);
+const GAT_VALID: Field = Field::new(facts::EXTOLL_GAT_VALID_SHIFT, facts::EXTOLL_GAT_VALID_BITS);
 const GAT_SHIFT: u32 = 21;
-const GATE_ACCESS: Field = Field::new(0, 2);
-const GATE_VPID: Field = Field::new(2, 10);
-const GATE_PAGE: Field = Field::new(12, 40);
-const GATE_SIZE: Field = Field::new(59, 5);
-const COMMAND_OP: Field = Field::new(60, 4);
-const FLUSH_COUNT: Field = Field::new(28, 10);
-const FLUSH_PAGE: Field = Field::new(0, 28);
-const FLUSH_VPID: Field = Field::new(0, 10);
-const NOTIFY_ADDRESS: Field = Field::new(0, 48);
+const GATE_ACCESS: Field = Field::new(facts::EXTOLL_GATE_ACCESS_SHIFT, facts::EXTOLL_GATE_ACCESS_BITS);
+const GATE_VPID: Field = Field::new(facts::EXTOLL_GATE_VPID_SHIFT, facts::EXTOLL_GATE_VPID_BITS);
+const GATE_PAGE: Field = Field::new(facts::EXTOLL_GATE_PAGE_SHIFT, facts::EXTOLL_GATE_PAGE_BITS);
+const GATE_SIZE: Field = Field::new(facts::EXTOLL_GATE_SIZE_SHIFT, facts::EXTOLL_GATE_SIZE_BITS);
+const COMMAND_OP: Field = Field::new(facts::EXTOLL_ATU_OP_SHIFT, facts::EXTOLL_ATU_OP_BITS);
+const FLUSH_COUNT: Field = Field::new(facts::EXTOLL_ATU_FLUSH_COUNT_SHIFT, facts::EXTOLL_ATU_FLUSH_COUNT_BITS);
+const FLUSH_PAGE: Field = Field::new(facts::EXTOLL_ATU_FLUSH_PAGE_SHIFT, facts::EXTOLL_ATU_FLUSH_PAGE_BITS);
+const FLUSH_VPID: Field = Field::new(facts::EXTOLL_ATU_FLUSH_VPID_SHIFT, facts::EXTOLL_ATU_FLUSH_VPID_BITS);
+const NOTIFY_ADDRESS: Field = Field::new(facts::EXTOLL_ATU_NOTIFY_SHIFT, facts::EXTOLL_ATU_NOTIFY_BITS);
 const PAGE_SHIFT: u32 = 12;
 
 /// Network logical address: byte `offset` of page `entry` of table `table`. 40 bits.
@@ -28,9 +29,9 @@ pub struct Nla(u64);
 
 impl Nla {
     /// Entries of one table: it covers 1 GiB.
-    pub const ENTRIES: u32 = 1 << 18;
+    pub const ENTRIES: u32 = facts::EXTOLL_GAT_ENTRIES as u32;
     /// Tables of the card.
-    pub const TABLES: u32 = 1 << 10;
+    pub const TABLES: u32 = facts::EXTOLL_GAT_TABLES as u32;
 
     /// The address of a byte.
     pub const fn new(table: u32, entry: u32, offset: u32) -> Result<Nla, OutOfRange> {
@@ -116,9 +117,9 @@ bit_set! {
     /// What a translation allows; nothing: the entry is invalid.
     Access, all 3, none "invalid" {
         /// The card may read.
-        READ = 1, "read";
+        READ = facts::EXTOLL_GATE_READ, "read";
         /// The card may write.
-        WRITE = 2, "write";
+        WRITE = facts::EXTOLL_GATE_WRITE, "write";
     }
 }
 
@@ -308,11 +309,11 @@ impl AtuCommand {
                     return Err(AtuError::FlushCount(count));
                 }
                 let page = FLUSH_PAGE.check("NLA page", page as u64)?;
-                (1, FLUSH_COUNT.put(count as u64 - 1) | FLUSH_PAGE.put(page))
+                (facts::EXTOLL_ATU_OP_FLUSH_PAGES, FLUSH_COUNT.put(count as u64 - 1) | FLUSH_PAGE.put(page))
             }
-            AtuCommand::FlushVpid(vpid) => (2, FLUSH_VPID.check("VPID", vpid as u64)?),
-            AtuCommand::Fence => (3, 0),
-            AtuCommand::Notify(address) => (4, NOTIFY_ADDRESS.check("notify address", address)?),
+            AtuCommand::FlushVpid(vpid) => (facts::EXTOLL_ATU_OP_FLUSH_VPID, FLUSH_VPID.check("VPID", vpid as u64)?),
+            AtuCommand::Fence => (facts::EXTOLL_ATU_OP_FENCE, 0),
+            AtuCommand::Notify(address) => (facts::EXTOLL_ATU_OP_NOTIFY, NOTIFY_ADDRESS.check("notify address", address)?),
         };
         Ok(COMMAND_OP.put(op) | parameter)
     }
@@ -320,13 +321,13 @@ impl AtuCommand {
     /// The command of a value written to the register.
     pub fn decode(value: u64) -> Result<AtuCommand, AtuError> {
         Ok(match COMMAND_OP.get(value) {
-            1 => AtuCommand::FlushPages {
+            facts::EXTOLL_ATU_OP_FLUSH_PAGES => AtuCommand::FlushPages {
                 page: FLUSH_PAGE.get(value) as u32,
                 count: FLUSH_COUNT.get(value) as u32 + 1,
             },
-            2 => AtuCommand::FlushVpid(FLUSH_VPID.get(value) as u16),
-            3 => AtuCommand::Fence,
-            4 => AtuCommand::Notify(NOTIFY_ADDRESS.get(value)),
+            facts::EXTOLL_ATU_OP_FLUSH_VPID => AtuCommand::FlushVpid(FLUSH_VPID.get(value) as u16),
+            facts::EXTOLL_ATU_OP_FENCE => AtuCommand::Fence,
+            facts::EXTOLL_ATU_OP_NOTIFY => AtuCommand::Notify(NOTIFY_ADDRESS.get(value)),
             op => return Err(AtuError::Command(op as u8)),
         })
     }

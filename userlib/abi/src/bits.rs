@@ -14,52 +14,56 @@ pub struct OutOfRange {
 
 /// Bits `[shift + bits - 1 : shift]` of a word.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Field {
+pub struct Field {
     shift: u32,
     bits: u32,
 }
 
 impl Field {
-    pub(crate) const fn new(shift: u64, bits: u64) -> Field {
+    /// `bits` (1 to 63) bits from `shift` on.
+    pub const fn new(shift: u64, bits: u64) -> Field {
         assert!(bits > 0 && bits < 64 && shift + bits <= 64);
         Field { shift: shift as u32, bits: bits as u32 }
     }
 
     /// Largest value of the field.
     #[inline]
-    pub(crate) const fn max(self) -> u64 {
+    pub const fn max(self) -> u64 {
         (1 << self.bits) - 1
     }
 
     /// The field's bits in place.
     #[inline]
-    pub(crate) const fn mask(self) -> u64 {
+    pub const fn mask(self) -> u64 {
         self.max() << self.shift
     }
 
+    /// The field's value in `word`.
     #[inline]
-    pub(crate) const fn get(self, word: u64) -> u64 {
+    pub const fn get(self, word: u64) -> u64 {
         (word >> self.shift) & self.max()
     }
 
+    /// Whether any of the field's bits is set.
     #[inline]
-    pub(crate) const fn is_set(self, word: u64) -> bool {
+    pub const fn is_set(self, word: u64) -> bool {
         word & self.mask() != 0
     }
 
     /// `value` in place; bits beyond the field are cut off, so that no field can change another.
     #[inline]
-    pub(crate) const fn put(self, value: u64) -> u64 {
+    pub const fn put(self, value: u64) -> u64 {
         (value & self.max()) << self.shift
     }
 
     /// `word` with this field replaced.
     #[inline]
-    pub(crate) const fn with(self, word: u64, value: u64) -> u64 {
+    pub const fn with(self, word: u64, value: u64) -> u64 {
         word & !self.mask() | self.put(value)
     }
 
-    pub(crate) const fn check(self, what: &'static str, value: u64) -> Result<u64, OutOfRange> {
+    /// `value` if it fits; `what` names the field in the error.
+    pub const fn check(self, what: &'static str, value: u64) -> Result<u64, OutOfRange> {
         if value > self.max() { Err(OutOfRange { what, value, max: self.max() }) } else { Ok(value) }
     }
 }
@@ -69,7 +73,7 @@ macro_rules! bit_set {
     (
         $(#[$meta:meta])*
         $name:ident, all $all:literal, none $none:literal {
-            $( $(#[$bit_meta:meta])* $bit:ident = $value:literal, $text:literal; )*
+            $( $(#[$bit_meta:meta])* $bit:ident = $value:expr, $text:literal; )*
         }
     ) => {
         $(#[$meta])*
@@ -82,7 +86,7 @@ macro_rules! bit_set {
             pub const NONE: $name = $name(0);
             /// Every bit set.
             pub const ALL: $name = $name($all);
-            $( $(#[$bit_meta])* pub const $bit: $name = $name($value); )*
+            $( $(#[$bit_meta])* pub const $bit: $name = $name($value as u8); )*
 
             /// The set with these bits, or `None` if a bit has no meaning.
             #[inline]

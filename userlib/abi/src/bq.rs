@@ -1,13 +1,18 @@
 //! Buffer queues: the segments that make up a notification queue (spec 3.2).
 
+use crate::bindings as facts;
 use crate::bits::Field;
 
-const SLOT_SIZE: Field = Field::new(0, 2);
-const SLOTS: Field = Field::new(2, 16);
-const PAGE: Field = Field::new(18, 40);
-const VALID: Field = Field::new(58, 1);
-const RP: Field = Field::new(0, 32);
-const REARM: Field = Field::new(32, 1);
+const SLOT_SIZE: Field = Field::new(facts::EXTOLL_BQ_SLOT_SIZE_SHIFT, facts::EXTOLL_BQ_SLOT_SIZE_BITS);
+const SLOTS: Field = Field::new(facts::EXTOLL_BQ_SLOTS_SHIFT, facts::EXTOLL_BQ_SLOTS_BITS);
+const PAGE: Field = Field::new(facts::EXTOLL_BQ_PAGE_SHIFT, facts::EXTOLL_BQ_PAGE_BITS);
+const VALID: Field = Field::new(facts::EXTOLL_BQ_VALID_SHIFT, facts::EXTOLL_BQ_VALID_BITS);
+const RP: Field = Field::new(facts::EXTOLL_BQ_RP_SHIFT, facts::EXTOLL_BQ_RP_BITS);
+const REARM: Field = Field::new(facts::EXTOLL_BQ_REARM_SHIFT, facts::EXTOLL_BQ_REARM_BITS);
+const TABLE_UB: Field = Field::new(facts::EXTOLL_BQ_DCQ_UB_SHIFT, facts::EXTOLL_BQ_DCQ_UB_BITS);
+const TABLE_PAGE: Field = Field::new(facts::EXTOLL_BQ_DCQ_PAGE_SHIFT, facts::EXTOLL_BQ_DCQ_PAGE_BITS);
+const TABLE_RP: Field = Field::new(facts::EXTOLL_BQ_DCQ_RP_SHIFT, facts::EXTOLL_BQ_DCQ_RP_BITS);
+const LWP: Field = Field::new(facts::EXTOLL_BQ_LWP_SHIFT, facts::EXTOLL_BQ_LWP_BITS);
 const PAGE_SHIFT: u32 = 12;
 
 /// Bytes of one slot.
@@ -38,6 +43,9 @@ pub enum BqError {
     /// No slots, or more than the field counts.
     #[error("a segment has 1 to 65536 slots, not {0}: use more or fewer segments")]
     Slots(u32),
+    /// No segments, or more than a table holds.
+    #[error("a queue has 1 to 512 segments, not {0}: use larger segments")]
+    Segments(u32),
     /// Not on a page, or too far up.
     #[error("segment address {0:#x} must be a multiple of 4096 below 2^52: allocate whole pages")]
     Address(u64),
@@ -138,5 +146,60 @@ impl BqReadPointer {
     #[inline]
     pub const fn rearms(self) -> bool {
         REARM.is_set(self.0)
+    }
+}
+
+/// The register that points to the table of segments (DCQ).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct BqTable(pub u64);
+
+impl BqTable {
+    /// A table of `segments` (1 to 512) at bus address `address`, a page of its own.
+    pub const fn new(address: u64, segments: u32) -> Result<BqTable, BqError> {
+        if segments == 0 || segments as u64 > facts::EXTOLL_BQ_MAX_SEGMENTS {
+            return Err(BqError::Segments(segments));
+        }
+        if address & 0xfff != 0 || address >> PAGE_SHIFT > TABLE_PAGE.max() {
+            return Err(BqError::Address(address));
+        }
+        Ok(BqTable(TABLE_UB.put(segments as u64 - 1) | TABLE_PAGE.put(address >> PAGE_SHIFT)))
+    }
+
+    /// Bus address of the table.
+    #[inline]
+    pub const fn address(self) -> u64 {
+        TABLE_PAGE.get(self.0) << PAGE_SHIFT
+    }
+
+    /// Segments, 1 to 65536: software may write more than a page holds.
+    #[inline]
+    pub const fn segments(self) -> u32 {
+        TABLE_UB.get(self.0) as u32 + 1
+    }
+}
+
+/// The register with the hardware's write pointer and its place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct BqWritePointer(pub u64);
+
+impl BqWritePointer {
+    /// Next slot to write over the whole queue, and the next entry of the table to fetch.
+    #[inline]
+    pub const fn new(logical: u32, next_segment: u16) -> BqWritePointer {
+        BqWritePointer(LWP.put(logical as u64) | TABLE_RP.put(next_segment as u64))
+    }
+
+    /// Next slot to write.
+    #[inline]
+    pub const fn logical(self) -> u32 {
+        LWP.get(self.0) as u32
+    }
+
+    /// Next entry of the table \[inferred: 16 bits\].
+    #[inline]
+    pub const fn next_segment(self) -> u16 {
+        TABLE_RP.get(self.0) as u16
     }
 }

@@ -1,25 +1,28 @@
 //! Requester descriptors (spec 2.2).
 
+use crate::bindings as facts;
 use crate::bits::Field;
 use crate::vocab::{Address, Command, CommandCode, Modifier, Spec};
 
 /// Most bytes of one put or get (spec 2.2).
-pub const MAX_TRANSFER: u32 = 8 << 20;
+pub const MAX_TRANSFER: u32 = facts::EXTOLL_MAX_TRANSFER as u32;
 
-const QUADWORDS: Field = Field::new(0, 2);
-const COMMAND: Field = Field::new(2, 4);
-const DST_VPID: Field = Field::new(8, 8);
-const DST_NODE: Field = Field::new(16, 16);
-const SPEC: Field = Field::new(32, 3);
-const MODIFIER: Field = Field::new(35, 4);
-const SIZE: Field = Field::new(40, 23);
-const CLASS: Field = Field::new(40, 8);
-const COUNT: Field = Field::new(40, 3);
-const LOCK_TARGET: Field = Field::new(40, 1);
-const LOCK_NUMBER: Field = Field::new(0, 24);
-const LOCK_OPERAND: Field = Field::new(32, 32);
+const QUADWORDS: Field = Field::new(facts::EXTOLL_DESC_QUADWORDS_SHIFT, facts::EXTOLL_DESC_QUADWORDS_BITS);
+const COMMAND: Field = Field::new(facts::EXTOLL_DESC_COMMAND_SHIFT, facts::EXTOLL_DESC_COMMAND_BITS);
+const DST_VPID: Field = Field::new(facts::EXTOLL_DESC_VPID_SHIFT, facts::EXTOLL_DESC_VPID_BITS);
+const DST_NODE: Field = Field::new(facts::EXTOLL_DESC_NODE_SHIFT, facts::EXTOLL_DESC_NODE_BITS);
+const SPEC: Field = Field::new(facts::EXTOLL_DESC_SPEC_SHIFT, facts::EXTOLL_DESC_SPEC_BITS);
+const MODIFIER: Field = Field::new(facts::EXTOLL_DESC_MODIFIER_SHIFT, facts::EXTOLL_DESC_MODIFIER_BITS);
+const SIZE: Field = Field::new(facts::EXTOLL_DESC_SIZE_SHIFT, facts::EXTOLL_DESC_SIZE_BITS);
+const CLASS: Field = Field::new(facts::EXTOLL_DESC_CLASS_SHIFT, facts::EXTOLL_DESC_CLASS_BITS);
+const COUNT: Field = Field::new(facts::EXTOLL_DESC_COUNT_SHIFT, facts::EXTOLL_DESC_COUNT_BITS);
+const LOCK_TARGET: Field = Field::new(facts::EXTOLL_DESC_LOCK_TARGET_SHIFT, facts::EXTOLL_DESC_LOCK_TARGET_BITS);
+const LOCK_NUMBER: Field = Field::new(facts::EXTOLL_DESC_LOCK_NUMBER_SHIFT, facts::EXTOLL_DESC_LOCK_NUMBER_BITS);
+const LOCK_COMPARE: Field =
+    Field::new(facts::EXTOLL_DESC_LOCK_COMPARE_SHIFT, facts::EXTOLL_DESC_LOCK_COMPARE_BITS);
+const LOCK_ADD: Field = Field::new(facts::EXTOLL_DESC_LOCK_ADD_SHIFT, facts::EXTOLL_DESC_LOCK_ADD_BITS);
 /// Every descriptor says three quadwords \[inferred meaning\].
-const THREE_QUADWORDS: u64 = 3;
+const THREE_QUADWORDS: u64 = facts::EXTOLL_DESC_QUADWORDS;
 
 /// A command as three words are written to a requester page (spec 2.2, 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -168,12 +171,12 @@ impl Descriptor {
                 if number as u64 > LOCK_NUMBER.max() {
                     return Err(EncodeError::LockNumber(number));
                 }
-                let word1 = LOCK_OPERAND.put(compare as u32 as u64) | LOCK_NUMBER.put(number as u64);
+                let word1 = LOCK_COMPARE.put(compare as u32 as u64) | LOCK_NUMBER.put(number as u64);
                 (
                     Command::LockReq,
                     LOCK_TARGET.put(to_responder as u64),
                     word1,
-                    LOCK_OPERAND.put(add as u32 as u64),
+                    LOCK_ADD.put(add as u32 as u64),
                 )
             }
         };
@@ -214,8 +217,8 @@ impl Descriptor {
             Command::LockReq => Request::Lock {
                 to_responder: LOCK_TARGET.is_set(word0),
                 number: LOCK_NUMBER.get(word1) as u32,
-                compare: LOCK_OPERAND.get(word1) as u32 as i32,
-                add: LOCK_OPERAND.get(word2) as u32 as i32,
+                compare: LOCK_COMPARE.get(word1) as u32 as i32,
+                add: LOCK_ADD.get(word2) as u32 as i32,
             },
             Command::GetBtRsp | Command::GetQwRsp | Command::LockRsp => {
                 return Err(DecodeError::HardwareOnly(command));
@@ -252,7 +255,7 @@ impl Descriptor {
             Some(Command::NotificationPut) => (CLASS, u64::MAX, 0),
             Some(Command::ImmediatePut) => (COUNT, u64::MAX, u64::MAX),
             Some(Command::LockReq) => {
-                (LOCK_TARGET, LOCK_OPERAND.mask() | LOCK_NUMBER.mask(), LOCK_OPERAND.mask())
+                (LOCK_TARGET, LOCK_COMPARE.mask() | LOCK_NUMBER.mask(), LOCK_ADD.mask())
             }
             _ => (SIZE, u64::MAX, u64::MAX),
         };

@@ -9,16 +9,24 @@
 //! illegal as a typed value, because a model of the card must answer hostile words too.
 
 mod atu;
+#[rustfmt::skip]
+#[allow(missing_docs, non_camel_case_types)]
+pub mod bindings;
 mod bits;
 mod bq;
 mod desc;
+#[rustfmt::skip]
+#[allow(missing_docs, non_camel_case_types)]
+pub mod layout;
 mod noti;
+pub mod regs;
+pub mod smfu;
 mod vocab;
 mod wcb;
 
 pub use atu::{Access, AtuCommand, AtuError, GatRegister, Gate, Nla, PageSize};
-pub use bits::OutOfRange;
-pub use bq::{BqError, BqReadPointer, BqSegment, SlotSize};
+pub use bits::{Field, OutOfRange};
+pub use bq::{BqError, BqReadPointer, BqSegment, BqTable, BqWritePointer, SlotSize};
 pub use desc::{DecodeError, Descriptor, EncodeError, Header, MAX_TRANSFER, Request};
 pub use noti::{Body, Kind, Notification, NotificationError, NotificationHeader};
 pub use vocab::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, PageOption, Spec};

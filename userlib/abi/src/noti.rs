@@ -1,23 +1,25 @@
 //! Notifications: what the card writes into a port's queue (spec 3.1).
 
+use crate::bindings as facts;
 use crate::bits::{Field, OutOfRange};
 use crate::vocab::{Address, Command, CommandCode, ErrorUnits, Mode};
 
-const SIZE: Field = Field::new(0, 23);
-const CLASS: Field = Field::new(0, 8);
-const REMOTE_VPID: Field = Field::new(23, 8);
-const REMOTE_NODE: Field = Field::new(32, 16);
-const KIND: Field = Field::new(48, 3);
-const COMMAND: Field = Field::new(51, 4);
-const MODE: Field = Field::new(55, 6);
-const ERROR: Field = Field::new(61, 3);
-const LOCK_NUMBER: Field = Field::new(0, 24);
-const LOCK_RESULT: Field = Field::new(24, 8);
-const LOCK_VALUE: Field = Field::new(32, 32);
+const SIZE: Field = Field::new(facts::EXTOLL_NOTI_SIZE_SHIFT, facts::EXTOLL_NOTI_SIZE_BITS);
+const CLASS: Field = Field::new(facts::EXTOLL_NOTI_CLASS_SHIFT, facts::EXTOLL_NOTI_CLASS_BITS);
+const COUNT: Field = Field::new(facts::EXTOLL_NOTI_COUNT_SHIFT, facts::EXTOLL_NOTI_COUNT_BITS);
+const REMOTE_VPID: Field = Field::new(facts::EXTOLL_NOTI_VPID_SHIFT, facts::EXTOLL_NOTI_VPID_BITS);
+const REMOTE_NODE: Field = Field::new(facts::EXTOLL_NOTI_NODE_SHIFT, facts::EXTOLL_NOTI_NODE_BITS);
+const KIND: Field = Field::new(facts::EXTOLL_NOTI_KIND_SHIFT, facts::EXTOLL_NOTI_KIND_BITS);
+const COMMAND: Field = Field::new(facts::EXTOLL_NOTI_COMMAND_SHIFT, facts::EXTOLL_NOTI_COMMAND_BITS);
+const MODE: Field = Field::new(facts::EXTOLL_NOTI_MODE_SHIFT, facts::EXTOLL_NOTI_MODE_BITS);
+const ERROR: Field = Field::new(facts::EXTOLL_NOTI_ERROR_SHIFT, facts::EXTOLL_NOTI_ERROR_BITS);
+const LOCK_NUMBER: Field = Field::new(facts::EXTOLL_NOTI_LOCK_NUMBER_SHIFT, facts::EXTOLL_NOTI_LOCK_NUMBER_BITS);
+const LOCK_RESULT: Field = Field::new(facts::EXTOLL_NOTI_LOCK_RESULT_SHIFT, facts::EXTOLL_NOTI_LOCK_RESULT_BITS);
+const LOCK_VALUE: Field = Field::new(facts::EXTOLL_NOTI_LOCK_VALUE_SHIFT, facts::EXTOLL_NOTI_LOCK_VALUE_BITS);
 
 /// An entry of a notification queue. Word 1 is written last and is never 0, so it is the valid flag too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[repr(C, align(16))]
+#[repr(C)]
 pub struct Notification {
     /// Address, payload, value or lock, as the command says.
     pub word0: u64,
@@ -172,7 +174,7 @@ impl Notification {
             }
             Body::Class { class, payload } => (CLASS.put(class as u64), payload, Shape::Class),
             Body::Immediate { count, value } => {
-                (Field::new(0, 3).check("immediate count - 1", count as u64 - 1)?, value, Shape::Immediate)
+                (COUNT.check("immediate count - 1", count as u64 - 1)?, value, Shape::Immediate)
             }
             Body::Lock { number, result, value } => {
                 let number = LOCK_NUMBER.check("lock number", number as u64)?;
@@ -203,7 +205,7 @@ impl Notification {
         let body = match shape(header.kind, header.command) {
             Shape::Transfer => Body::Transfer { size: self.size(), address: self.word0 },
             Shape::Class => Body::Class { class: self.class(), payload: self.word0 },
-            Shape::Immediate => Body::Immediate { count: (self.word1 & 7) as u8 + 1, value: self.word0 },
+            Shape::Immediate => Body::Immediate { count: COUNT.get(self.word1) as u8 + 1, value: self.word0 },
             Shape::Lock => Body::Lock {
                 number: self.lock_number(),
                 result: self.lock_result(),

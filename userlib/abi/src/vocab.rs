@@ -1,5 +1,6 @@
 //! Words shared by descriptors and notifications.
 
+use crate::bindings as facts;
 use crate::bits::{OutOfRange, bit_set};
 use std::fmt;
 
@@ -30,19 +31,19 @@ impl fmt::Display for Address {
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the standard ones
 pub enum Command {
-    BtGet = 0,
-    QwGet = 1,
-    BtPut = 2,
-    QwPut = 3,
-    NotificationPut = 5,
-    ImmediatePut = 6,
+    BtGet = facts::EXTOLL_CMD_BT_GET as u8,
+    QwGet = facts::EXTOLL_CMD_QW_GET as u8,
+    BtPut = facts::EXTOLL_CMD_BT_PUT as u8,
+    QwPut = facts::EXTOLL_CMD_QW_PUT as u8,
+    NotificationPut = facts::EXTOLL_CMD_NOTIFICATION_PUT as u8,
+    ImmediatePut = facts::EXTOLL_CMD_IMMEDIATE_PUT as u8,
     /// Only the hardware makes it: the data of a byte get.
-    GetBtRsp = 10,
+    GetBtRsp = facts::EXTOLL_CMD_GET_BT_RSP as u8,
     /// Only the hardware makes it: the data of a quadword get.
-    GetQwRsp = 11,
-    LockReq = 12,
+    GetQwRsp = facts::EXTOLL_CMD_GET_QW_RSP as u8,
+    LockReq = facts::EXTOLL_CMD_LOCK_REQ as u8,
     /// Only the hardware makes it: the answer to a lock request.
-    LockRsp = 13,
+    LockRsp = facts::EXTOLL_CMD_LOCK_RSP as u8,
 }
 
 impl Command {
@@ -144,11 +145,11 @@ bit_set! {
     /// Notifications that a command asks for (spec 2.2).
     Spec, all 7, none "none" {
         /// At the origin, when the request has left.
-        REQUESTER = 1, "requester";
+        REQUESTER = facts::EXTOLL_SPEC_REQUESTER, "requester";
         /// At the target of a get or a lock.
-        RESPONDER = 2, "responder";
+        RESPONDER = facts::EXTOLL_SPEC_RESPONDER, "responder";
         /// Where the data arrives.
-        COMPLETER = 4, "completer";
+        COMPLETER = facts::EXTOLL_SPEC_COMPLETER, "completer";
     }
 }
 
@@ -156,13 +157,13 @@ bit_set! {
     /// Modifiers of a command (spec 2.2).
     Modifier, all 15, none "none" {
         /// The destination node is a multicast group.
-        MC = 1, "MC";
+        MC = facts::EXTOLL_MOD_MC, "MC";
         /// One notification for each network fragment.
-        NTR = 2, "NTR";
+        NTR = facts::EXTOLL_MOD_NTR, "NTR";
         /// The read side is the on-chip Excellerate port.
-        ERA = 4, "ERA";
+        ERA = facts::EXTOLL_MOD_ERA, "ERA";
         /// The write side is the on-chip Excellerate port.
-        EWA = 8, "EWA";
+        EWA = facts::EXTOLL_MOD_EWA, "EWA";
     }
 }
 
@@ -170,17 +171,17 @@ bit_set! {
     /// How the noticed command ran (spec 3.1).
     Mode, all 63, none "physical" {
         /// Remote addresses were register-file offsets.
-        RRA = 1, "RRA";
+        RRA = facts::EXTOLL_NOTI_MODE_RRA, "RRA";
         /// The command asked for interrupts.
-        IRQ = 2, "IRQ";
+        IRQ = facts::EXTOLL_NOTI_MODE_IRQ, "IRQ";
         /// Addresses were NLAs.
-        TE = 4, "TE";
+        TE = facts::EXTOLL_NOTI_MODE_TE, "TE";
         /// Excellerate write.
-        EWA = 8, "EWA";
+        EWA = facts::EXTOLL_NOTI_MODE_EWA, "EWA";
         /// Notification for each fragment.
-        NTR = 16, "NTR";
+        NTR = facts::EXTOLL_NOTI_MODE_NTR, "NTR";
         /// Excellerate read.
-        ERA = 32, "ERA";
+        ERA = facts::EXTOLL_NOTI_MODE_ERA, "ERA";
     }
 }
 
@@ -188,11 +189,11 @@ bit_set! {
     /// Units that met an error (spec 3.1).
     ErrorUnits, all 7, none "none" {
         /// The requester.
-        REQUESTER = 1, "requester";
+        REQUESTER = facts::EXTOLL_NOTI_ERROR_REQUESTER, "requester";
         /// The responder.
-        RESPONDER = 2, "responder";
+        RESPONDER = facts::EXTOLL_NOTI_ERROR_RESPONDER, "responder";
         /// The completer.
-        COMPLETER = 4, "completer";
+        COMPLETER = facts::EXTOLL_NOTI_ERROR_COMPLETER, "completer";
     }
 }
 
@@ -204,13 +205,13 @@ pub struct PageOption(u8);
 
 impl PageOption {
     /// Physical addresses, traffic class 0.
-    pub const PHYSICAL: PageOption = PageOption(0);
+    pub const PHYSICAL: PageOption = PageOption(facts::EXTOLL_OPTION_PHYSICAL as u8);
     /// Remote addresses are register-file offsets.
-    pub const RRA: PageOption = PageOption(4);
+    pub const RRA: PageOption = PageOption(facts::EXTOLL_OPTION_RRA as u8);
     /// Raise an interrupt for every notification of the command.
-    pub const IRQ: PageOption = PageOption(8);
+    pub const IRQ: PageOption = PageOption(facts::EXTOLL_OPTION_IRQ as u8);
     /// Main-memory addresses are NLAs.
-    pub const TE: PageOption = PageOption(16);
+    pub const TE: PageOption = PageOption(facts::EXTOLL_OPTION_TE as u8);
 
     /// Option `bits`, if it is one of the 32.
     pub const fn new(bits: u8) -> Result<PageOption, OutOfRange> {
@@ -247,14 +248,15 @@ impl PageOption {
     /// Offset in the RMA requester range of this option's page for the source VPID `vpid`.
     #[inline]
     pub const fn page_offset(self, vpid: u8) -> u64 {
-        (self.0 as u64) << 20 | (vpid as u64) << 12
+        (self.0 as u64) << facts::EXTOLL_PAGE_OPTION_SHIFT | (vpid as u64) << facts::EXTOLL_PAGE_VPID_SHIFT
     }
 
     /// Option, source VPID and offset within the page of an offset in the RMA requester range; bits above
     /// the range's 32 MiB are ignored.
     #[inline]
     pub const fn from_offset(offset: u64) -> (PageOption, u8, u16) {
-        (PageOption((offset >> 20 & 31) as u8), (offset >> 12) as u8, (offset & 0xfff) as u16)
+        let option = offset >> facts::EXTOLL_PAGE_OPTION_SHIFT & 31;
+        (PageOption(option as u8), (offset >> facts::EXTOLL_PAGE_VPID_SHIFT) as u8, (offset & 0xfff) as u16)
     }
 
     /// Mode bits of the notifications of a command posted through this page.

@@ -1,12 +1,13 @@
 //! State of a VPID's write-combining buffer (spec 2.4).
 
+use crate::bindings as facts;
 use crate::bits::Field;
 
-const COMMITTED: Field = Field::new(0, 8);
-const RETRY: Field = Field::new(32, 1);
-const ASSEMBLY: Field = Field::new(33, 1);
-const STREAM_OUT: Field = Field::new(34, 1);
-const REJECTED: Field = Field::new(56, 8);
+const COMMITTED: Field = Field::new(facts::EXTOLL_WCB_COMMITTED_SHIFT, facts::EXTOLL_WCB_COMMITTED_BITS);
+const RETRY: Field = Field::new(facts::EXTOLL_WCB_RETRY_SHIFT, facts::EXTOLL_WCB_RETRY_BITS);
+const ASSEMBLY: Field = Field::new(facts::EXTOLL_WCB_ASSEMBLY_SHIFT, facts::EXTOLL_WCB_ASSEMBLY_BITS);
+const STREAM_OUT: Field = Field::new(facts::EXTOLL_WCB_STREAM_OUT_SHIFT, facts::EXTOLL_WCB_STREAM_OUT_BITS);
+const REJECTED: Field = Field::new(facts::EXTOLL_WCB_REJECTED_SHIFT, facts::EXTOLL_WCB_REJECTED_BITS);
 
 /// The WCB state register: how software sees congestion. Plain value; the register is an atomic elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

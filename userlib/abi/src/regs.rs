@@ -1,0 +1,252 @@
+//! The register file: offsets, fields, and the places of arrays' elements (spec 8).
+//!
+//! Offsets are the constants `EXTOLL_RF_*` of `kmod/uapi/extoll/regs.h`, bytes in BAR 0.
+
+use crate::bits::Field;
+
+pub use crate::bindings::*;
+
+const fn element(base: u64, stride: u64, index: u64) -> u64 {
+    base + stride * index
+}
+
+/// WCB state of a VPID (spec 2.4).
+pub const fn wcb_state(vpid: u8) -> u64 {
+    element(EXTOLL_RF_RMA_WCB_STATE, EXTOLL_RF_RMA_WCB_STATE_STRIDE, vpid as u64)
+}
+
+/// Read pointer of a VPID's notification queue (spec 3.2).
+pub const fn bq_rp(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_RP, EXTOLL_RF_BQ_RP_STRIDE, vpid as u64)
+}
+
+/// Slots of a VPID's notification queue, less one (spec 3.2).
+pub const fn bq_ub(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_UB, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Segment table of a VPID's notification queue (spec 3.2).
+pub const fn bq_table(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_DCQ, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Current segment of a VPID's notification queue (spec 3.2).
+pub const fn bq_current(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_CURRENT, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Next segment of a VPID's notification queue (spec 3.2).
+pub const fn bq_next(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_NEXT, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Write pointer of a VPID's notification queue (spec 3.2).
+pub const fn bq_wp(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_RMA_WP, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Entry of a VPID in the vpid_table (spec 8.3).
+pub const fn vpid_table(vpid: u8) -> u64 {
+    element(EXTOLL_RF_RMA_VPID_TABLE, EXTOLL_RF_RMA_VPID_TABLE_STRIDE, vpid as u64)
+}
+
+/// Register of translation table `table`, 0 to 1023 (spec 4.1).
+pub const fn gat(table: u32) -> u64 {
+    element(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, table as u64)
+}
+
+/// Interrupt vector `i`, 0 to 3: 64 VPIDs each (spec 8.3).
+pub const fn int_vec(i: u32) -> u64 {
+    element(EXTOLL_RF_RMA_INT_VEC, EXTOLL_RF_RMA_INT_VEC_STRIDE, i as u64)
+}
+
+/// Scratchpad `i`, 0 to 7; 3 is the network state (spec 8.2).
+pub const fn scratchpad(i: u32) -> u64 {
+    element(EXTOLL_RF_INFO_SCRATCHPAD, EXTOLL_RF_INFO_SCRATCHPAD_STRIDE, i as u64)
+}
+
+/// Status of link port `port`, 0 to 6 (spec 8.2).
+pub const fn link_status(port: u32) -> u64 {
+    element(EXTOLL_RF_LINK_STATUS, EXTOLL_RF_LINK_STRIDE, port as u64)
+}
+
+/// GUID and node at the other end of link port `port` (spec 8.2).
+pub const fn link_ids(port: u32) -> u64 {
+    element(EXTOLL_RF_LINK_IDS, EXTOLL_RF_LINK_STRIDE, port as u64)
+}
+
+/// Control of SMFU interval `i`, 0 to 63 (spec 6.1).
+pub const fn smfu_control(i: u32) -> u64 {
+    element(EXTOLL_RF_SMFU_INTERVAL_CONTROL, EXTOLL_RF_SMFU_INTERVAL_STRIDE, i as u64)
+}
+
+/// First address of SMFU interval `i` (spec 6.1).
+pub const fn smfu_start(i: u32) -> u64 {
+    element(EXTOLL_RF_SMFU_INTERVAL_START, EXTOLL_RF_SMFU_INTERVAL_STRIDE, i as u64)
+}
+
+/// Last address of SMFU interval `i` (spec 6.1).
+pub const fn smfu_end(i: u32) -> u64 {
+    element(EXTOLL_RF_SMFU_INTERVAL_END, EXTOLL_RF_SMFU_INTERVAL_STRIDE, i as u64)
+}
+
+/// Counters of SMFU interval `i` (spec 6.1).
+pub const fn smfu_count(i: u32) -> u64 {
+    element(EXTOLL_RF_SMFU_INTERVAL_COUNT, EXTOLL_RF_SMFU_INTERVAL_STRIDE, i as u64)
+}
+
+/// Target base of SMFU interval `i` (spec 6.1, 6.2).
+pub const fn smfu_target_base(i: u32) -> u64 {
+    element(EXTOLL_RF_SMFU_VPID_T_START_ADDR, EXTOLL_RF_SMFU_VPID_T_START_ADDR_STRIDE, i as u64)
+}
+
+macro_rules! fields {
+    ($($(#[$meta:meta])* $name:ident = $shift:ident, $bits:ident;)*) => {
+        $($(#[$meta])* pub const $name: Field = Field::new($shift, $bits);)*
+    };
+}
+
+fields! {
+    /// Node id in `EXTOLL_RF_INFO_NODE`.
+    INFO_NODE = EXTOLL_INFO_NODE_SHIFT, EXTOLL_INFO_NODE_BITS;
+    /// GUID in `EXTOLL_RF_INFO_NODE`.
+    INFO_GUID = EXTOLL_INFO_GUID_SHIFT, EXTOLL_INFO_GUID_BITS;
+    /// VPIDs in `EXTOLL_RF_INFO_NODE`.
+    INFO_VPIDS = EXTOLL_INFO_VPIDS_SHIFT, EXTOLL_INFO_VPIDS_BITS;
+    /// Link is enabled, in [`link_status`].
+    LINK_ENABLE = EXTOLL_LINK_ENABLE_SHIFT, EXTOLL_LINK_ENABLE_BITS;
+    /// Link is up, in [`link_status`].
+    LINK_READY = EXTOLL_LINK_READY_SHIFT, EXTOLL_LINK_READY_BITS;
+    /// Retransmissions, in [`link_status`].
+    LINK_RETRANSMIT = EXTOLL_LINK_RETRANSMIT_SHIFT, EXTOLL_LINK_RETRANSMIT_BITS;
+    /// Error bits, in [`link_status`].
+    LINK_ERRORS = EXTOLL_LINK_ERRORS_SHIFT, EXTOLL_LINK_ERRORS_BITS;
+    /// GUID at the other end, in [`link_ids`].
+    LINK_REMOTE_GUID = EXTOLL_LINK_REMOTE_GUID_SHIFT, EXTOLL_LINK_REMOTE_GUID_BITS;
+    /// Node at the other end, in [`link_ids`].
+    LINK_REMOTE_NODE = EXTOLL_LINK_REMOTE_NODE_SHIFT, EXTOLL_LINK_REMOTE_NODE_BITS;
+    /// Queues run, in `EXTOLL_RF_BQ_RMA_GENERAL`.
+    BQ_ENABLE = EXTOLL_BQ_ENABLE_SHIFT, EXTOLL_BQ_ENABLE_BITS;
+    /// A queue's timeout passed, in `EXTOLL_RF_BQ_RMA_GENERAL`.
+    BQ_ASSERT_TIMEOUT = EXTOLL_BQ_ASSERT_TIMEOUT_SHIFT, EXTOLL_BQ_ASSERT_TIMEOUT_BITS;
+    /// The queue that failed, in `EXTOLL_RF_BQ_RMA_GENERAL`.
+    BQ_FAILED_QUEUE = EXTOLL_BQ_FAILED_QUEUE_SHIFT, EXTOLL_BQ_FAILED_QUEUE_BITS;
+    /// Failures, in `EXTOLL_RF_BQ_RMA_GENERAL`.
+    BQ_ERRORS = EXTOLL_BQ_ERRORS_SHIFT, EXTOLL_BQ_ERRORS_BITS;
+    /// Slots less one, in [`bq_ub`].
+    BQ_UB = EXTOLL_BQ_UB_SHIFT, EXTOLL_BQ_UB_BITS;
+    /// MTU, in `EXTOLL_RF_RMA_CONFIG`.
+    CONFIG_MTU = EXTOLL_RMA_CONFIG_MTU_SHIFT, EXTOLL_RMA_CONFIG_MTU_BITS;
+    /// Error notifications even where none is asked for, in `EXTOLL_RF_RMA_CONFIG`.
+    CONFIG_FORCE_ERRORS = EXTOLL_RMA_CONFIG_FORCE_ERRORS_SHIFT, EXTOLL_RMA_CONFIG_FORCE_ERRORS_BITS;
+    /// Locks of each VPID, in `EXTOLL_RF_RMA_LOCK_CONFIG`.
+    LOCK_COUNT = EXTOLL_LOCK_COUNT_SHIFT, EXTOLL_LOCK_COUNT_BITS;
+    /// Number of VPIDs with locks, in `EXTOLL_RF_RMA_LOCK_CONFIG`.
+    LOCK_VPIDS = EXTOLL_LOCK_VPIDS_SHIFT, EXTOLL_LOCK_VPIDS_BITS;
+    /// Port is open, in [`vpid_table`].
+    VPID_ENABLE = EXTOLL_VPID_ENABLE_SHIFT, EXTOLL_VPID_ENABLE_BITS;
+    /// Completer unit, in [`vpid_table`].
+    VPID_COMPLETER = EXTOLL_VPID_COMPLETER_SHIFT, EXTOLL_VPID_COMPLETER_BITS;
+    /// Responder unit, in [`vpid_table`].
+    VPID_RESPONDER = EXTOLL_VPID_RESPONDER_SHIFT, EXTOLL_VPID_RESPONDER_BITS;
+    /// ERA and EWA are allowed, in [`vpid_table`].
+    VPID_EXCELL = EXTOLL_VPID_EXCELL_SHIFT, EXTOLL_VPID_EXCELL_BITS;
+    /// Traffic classes 0 to 3, two bits each, in [`vpid_table`].
+    VPID_TCS = EXTOLL_VPID_TCS_SHIFT, EXTOLL_VPID_TCS_BITS;
+    /// Protection id, in [`vpid_table`].
+    VPID_PROTECTION = EXTOLL_VPID_PROTECTION_SHIFT, EXTOLL_VPID_PROTECTION_BITS;
+    /// Clear the history, in the error controls.
+    ERROR_CLEAR_HISTORY = EXTOLL_ERROR_CLEAR_HISTORY_SHIFT, EXTOLL_ERROR_CLEAR_HISTORY_BITS;
+    /// Clear the counters, in the error controls.
+    ERROR_CLEAR_COUNTS = EXTOLL_ERROR_CLEAR_COUNTS_SHIFT, EXTOLL_ERROR_CLEAR_COUNTS_BITS;
+}
+
+/// The driver's vpid_table value of an open port with this protection id (spec 8.3).
+pub const fn vpid_entry(protection: u16) -> u64 {
+    VPID_ENABLE.put(1)
+        | VPID_COMPLETER.put(EXTOLL_VPID_COMPLETER_DEFAULT)
+        | VPID_RESPONDER.put(EXTOLL_VPID_RESPONDER_DEFAULT)
+        | VPID_TCS.put(EXTOLL_VPID_TCS_DEFAULT)
+        | VPID_PROTECTION.put(protection as u64)
+}
+
+/// Lock configuration: locks of each VPID, number of VPIDs (spec 5).
+pub const fn lock_config(locks: u32, vpids: u32) -> u64 {
+    LOCK_COUNT.put(locks as u64) | LOCK_VPIDS.put(vpids as u64)
+}
+
+/// An error counter: 15 bits at `shift` of its register, an overflow bit above them (spec 8.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCounter {
+    /// Offset of the register.
+    pub register: u64,
+    /// First bit: 0, 16, 32 or 48.
+    pub shift: u32,
+    /// Unit and name as in the specification.
+    pub name: &'static str,
+}
+
+impl ErrorCounter {
+    /// Count in the register's value.
+    #[inline]
+    pub const fn count(self, value: u64) -> u16 {
+        (value >> self.shift & 0x7fff) as u16
+    }
+
+    /// Whether the count passed its end since it was cleared.
+    #[inline]
+    pub const fn overflowed(self, value: u64) -> bool {
+        value >> self.shift & 0x8000 != 0
+    }
+
+    /// The register's value after one more error: past 32767 the count begins at 0 again and the overflow
+    /// bit stays set \[inferred\].
+    #[inline]
+    pub const fn incremented(self, value: u64) -> u64 {
+        let overflow = value >> self.shift & 0x8000;
+        let next = (value >> self.shift & 0x7fff) + 1 | overflow;
+        value & !(0xffff << self.shift) | next << self.shift
+    }
+}
+
+macro_rules! error_counters {
+    ($($const:ident = $register:ident, $shift:ident, $name:literal;)*) => {
+        $(
+            #[doc = concat!("Counter of ", $name, " errors.")]
+            pub const $const: ErrorCounter =
+                ErrorCounter { register: $register, shift: $shift as u32, name: $name };
+        )*
+        /// Every error counter of the RMA unit.
+        pub const ERROR_COUNTERS: &[ErrorCounter] = &[$($const),*];
+    };
+}
+
+error_counters! {
+    REQ_EXLREG = EXTOLL_RF_RMA_REQ_ERRORS, EXTOLL_REQ_EXLREG_SHIFT, "requester exlreg";
+    REQ_CMDT = EXTOLL_RF_RMA_REQ_ERRORS, EXTOLL_REQ_CMDT_SHIFT, "requester cmdt";
+    REQ_EXLDIS = EXTOLL_RF_RMA_REQ_ERRORS, EXTOLL_REQ_EXLDIS_SHIFT, "requester exldis";
+    REQ_TRANS = EXTOLL_RF_RMA_REQ_ERRORS, EXTOLL_REQ_TRANS_SHIFT, "requester trans";
+    REQ_BQT = EXTOLL_RF_RMA_REQ_ERRORS_2, EXTOLL_REQ_BQT_SHIFT, "requester bqt";
+    RESP_EXLREG = EXTOLL_RF_RMA_RESP_ERRORS, EXTOLL_RESP_EXLREG_SHIFT, "responder exlreg";
+    RESP_CMDT = EXTOLL_RF_RMA_RESP_ERRORS, EXTOLL_RESP_CMDT_SHIFT, "responder cmdt";
+    RESP_ERRCMD = EXTOLL_RF_RMA_RESP_ERRORS, EXTOLL_RESP_ERRCMD_SHIFT, "responder errcmd";
+    RESP_VPID = EXTOLL_RF_RMA_RESP_ERRORS, EXTOLL_RESP_VPID_SHIFT, "responder vpid";
+    RESP_PDID = EXTOLL_RF_RMA_RESP_ERRORS_2, EXTOLL_RESP_PDID_SHIFT, "responder pdid";
+    RESP_EXLDIS = EXTOLL_RF_RMA_RESP_ERRORS_2, EXTOLL_RESP_EXLDIS_SHIFT, "responder exldis";
+    RESP_LOCK = EXTOLL_RF_RMA_RESP_ERRORS_2, EXTOLL_RESP_LOCK_SHIFT, "responder lock";
+    RESP_TRANS = EXTOLL_RF_RMA_RESP_ERRORS_2, EXTOLL_RESP_TRANS_SHIFT, "responder trans";
+    RESP_BQT = EXTOLL_RF_RMA_RESP_ERRORS_3, EXTOLL_RESP_BQT_SHIFT, "responder bqt";
+    COMPL_EXLREG = EXTOLL_RF_RMA_COMPL_ERRORS, EXTOLL_COMPL_EXLREG_SHIFT, "completer exlreg";
+    COMPL_CMDT = EXTOLL_RF_RMA_COMPL_ERRORS, EXTOLL_COMPL_CMDT_SHIFT, "completer cmdt";
+    COMPL_NOSOP = EXTOLL_RF_RMA_COMPL_ERRORS, EXTOLL_COMPL_NOSOP_SHIFT, "completer nosop";
+    COMPL_HDRSHRT = EXTOLL_RF_RMA_COMPL_ERRORS, EXTOLL_COMPL_HDRSHRT_SHIFT, "completer hdrshrt";
+    COMPL_NODAT = EXTOLL_RF_RMA_COMPL_ERRORS_2, EXTOLL_COMPL_NODAT_SHIFT, "completer nodat";
+    COMPL_FEWDAT = EXTOLL_RF_RMA_COMPL_ERRORS_2, EXTOLL_COMPL_FEWDAT_SHIFT, "completer fewdat";
+    COMPL_MOREDAT = EXTOLL_RF_RMA_COMPL_ERRORS_2, EXTOLL_COMPL_MOREDAT_SHIFT, "completer moredat";
+    COMPL_ERRCMD = EXTOLL_RF_RMA_COMPL_ERRORS_2, EXTOLL_COMPL_ERRCMD_SHIFT, "completer errcmd";
+    COMPL_VPID = EXTOLL_RF_RMA_COMPL_ERRORS_3, EXTOLL_COMPL_VPID_SHIFT, "completer vpid";
+    COMPL_PDID = EXTOLL_RF_RMA_COMPL_ERRORS_3, EXTOLL_COMPL_PDID_SHIFT, "completer pdid";
+    COMPL_EXLDIS = EXTOLL_RF_RMA_COMPL_ERRORS_3, EXTOLL_COMPL_EXLDIS_SHIFT, "completer exldis";
+    COMPL_TRANS = EXTOLL_RF_RMA_COMPL_ERRORS_3, EXTOLL_COMPL_TRANS_SHIFT, "completer trans";
+    COMPL_BQT = EXTOLL_RF_RMA_COMPL_ERRORS_4, EXTOLL_COMPL_BQT_SHIFT, "completer bqt";
+}
