@@ -1,1 +1,37 @@
 //! Communication for GPUs that GPU kernels start themselves.
+//!
+//! Nodes of an EXTOLL network exchange data by remote memory access ([`Port`], [`Connection`], [`Region`]) and by
+//! plain loads and stores through a global address space ([`Window`]), from the CPU and from kernels. Here the
+//! network is the software model in this process ([`Cluster`]).
+//!
+//! ```
+//! use ggas::{Cluster, HostBuffer, PortConfig, Spec};
+//! use std::time::Duration;
+//!
+//! let cluster = Cluster::builder().nodes(2).build()?;
+//! let origin = cluster.node(0)?.open_port(PortConfig::default())?;
+//! let target = cluster.node(1)?.open_port(PortConfig::default())?;
+//!
+//! // Memory is registered before the network may reach it; the peer learns its network logical address.
+//! let source = origin.register(HostBuffer::zeroed(4096)?)?;
+//! let destination = target.register(HostBuffer::zeroed(4096)?)?;
+//! source.write(0, b"hello")?;
+//!
+//! // One put, and the notification that says it has arrived.
+//! let connection = origin.connect(target.address());
+//! connection.put(&source, 0, 5, destination.nla(0)?, Spec::COMPLETER)?;
+//! let arrived = target.wait(Duration::from_secs(1))?;
+//! assert_eq!(arrived.remote(), origin.address());
+//!
+//! let mut text = [0; 5];
+//! destination.read(0, &mut text)?;
+//! assert_eq!(&text, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cluster;
+
+pub use cluster::{Cluster, ClusterBuilder};
+pub use ggas_device::sim::{BuildError, Faults, Progress, Torus};
+pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
+pub use ggas_rma::*;

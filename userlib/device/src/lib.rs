@@ -1,1 +1,23 @@
-//! The devices of the library: the model in this process, later the card and NVLink.
+//! Devices of the suite: what a kernel driver hands to users of the card, behind two traits.
+//!
+//! [`Device`] is one card or modelled node, [`PortDevice`] an open VPID on it with its notification queue, option
+//! pages, slot ring and registered memory. Kind [`sim`] plays the kernel driver's role against the register
+//! interface of the software card in this process (spec 3.2, 4.2, 9.2); kind [`hw`] is for cards.
+//!
+//! Most programs use the `ggas` crate on top of this one.
+
+mod buffer;
+mod device;
+mod error;
+pub mod hw;
+mod limit;
+pub mod sim;
+
+pub use buffer::{HostBuffer, PAGE, copy_in, copy_out};
+pub use device::{
+    Device, DeviceInfo, Kind, Path, Place, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap,
+    SmfuMap, SmfuWindow, Span,
+};
+pub use error::DeviceError;
+pub use extoll_abi::{Access, Address, PageOption};
+pub use limit::{LimitSource, LockedMemory};

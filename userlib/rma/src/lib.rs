@@ -1,1 +1,33 @@
-//! RMA: ports, connections, regions, notifications, locks.
+//! RMA: puts, gets, immediate and notification puts and locks between ports of an EXTOLL network (thesis 5.6).
+//!
+//! A [`Node`] opens [`Port`]s; a port registers [`Region`]s and makes [`Connection`]s; a connection posts
+//! descriptors; the port's notifications say what was done. Posting goes over the card path or a slot ring, as
+//! [`PortConfig::path`] says. Nothing on the way of posting and polling allocates memory or enters the system.
+
+mod backoff;
+mod card;
+mod connection;
+mod error;
+mod lock;
+mod matching;
+mod node;
+mod notifications;
+mod port;
+mod post;
+mod queue;
+mod region;
+mod slots;
+
+pub use connection::{Connection, Lock};
+pub use error::{LockError, PortError, PostError, RegionError, WaitError};
+pub use extoll_abi::{
+    Access, Address, Body, Command, ErrorUnits, Kind, Mode, Modifier, Notification, NotificationHeader,
+    PageOption, Request, Spec,
+};
+pub use ggas_device::{DeviceError, DeviceInfo, HostBuffer, Path};
+pub use lock::LockOutcome;
+pub use matching::Match;
+pub use node::Node;
+pub use notifications::Notifications;
+pub use port::{Port, PortConfig, PortHandle};
+pub use region::Region;

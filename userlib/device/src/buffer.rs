@@ -1,0 +1,257 @@
+//! Page-aligned host memory that the card may read and write at any time.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crate::DeviceError;
+
+/// Bytes of a page, the card's and the host's.
+pub const PAGE: usize = 4096;
+
+/// Zeroed, page-aligned host memory.
+///
+/// The card changes registered memory behind the compiler's back, so there is no `&mut [u8]` to it: bytes are
+/// copied in and out with [`read`](Self::read) and [`write`](Self::write), and single words are loaded and stored
+/// with [`load_u64`](Self::load_u64) and [`store_u64`](Self::store_u64). Pages are touched lazily.
+///
+/// ```
+/// use ggas_device::HostBuffer;
+/// let buffer = HostBuffer::zeroed(100)?;
+/// buffer.write(96, &[1, 2, 3, 4]);
+/// let mut word = [0; 4];
+/// buffer.read(96, &mut word);
+/// assert_eq!(word, [1, 2, 3, 4]);
+/// # Ok::<(), ggas_device::DeviceError>(())
+/// ```
+#[derive(Debug)]
+pub struct HostBuffer {
+    start: NonNull<u8>,
+    len: usize,
+    mapped: usize,
+}
+
+// SAFETY: the buffer is plain memory that it owns until drop; every access through `&self` is atomic.
+unsafe impl Send for HostBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for HostBuffer {}
+
+impl HostBuffer {
+    /// `len` zero bytes; the mapping is rounded up to whole pages. An empty buffer is allowed, but cannot be
+    /// registered.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] when the operating system refuses.
+    pub fn zeroed(len: usize) -> Result<HostBuffer, DeviceError> {
+        HostBuffer::aligned(len, PAGE, "a host buffer")
+    }
+
+    /// As [`zeroed`](Self::zeroed), aligned to `align` (a power of two, at least a page).
+    pub(crate) fn aligned(len: usize, align: usize, what: &'static str) -> Result<HostBuffer, DeviceError> {
+        let refused = |source| DeviceError::Memory { what, bytes: len, source };
+        let mapped = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| refused(no_memory()))?;
+        let padded = mapped.checked_add(align - PAGE).ok_or_else(|| refused(no_memory()))?;
+        // SAFETY: a new private anonymous mapping touches no existing memory.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                padded,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(refused(io::Error::last_os_error()));
+        }
+        let begin = address as usize;
+        let start = begin.next_multiple_of(align);
+        // What alignment left over on both sides goes back at once.
+        for (from, to) in [(begin, start), (start + mapped, begin + padded)] {
+            if from < to {
+                // SAFETY: the range is part of the mapping made above and nothing refers to it.
+                unsafe { libc::munmap(from as *mut _, to - from) };
+            }
+        }
+        let start = NonNull::new(start as *mut u8).ok_or_else(|| refused(no_memory()))?;
+        Ok(HostBuffer { start, len, mapped })
+    }
+
+    /// Length in bytes as asked for.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the buffer has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// First byte. Only raw access goes through it; the card may write at any time.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The first byte's address as a number, as kernels and physical-mode descriptors take it.
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// Copies bytes out, whole aligned words at a time. Bytes that the card writes meanwhile are old or new.
+    ///
+    /// # Panics
+    /// When the range leaves the buffer, as slices do; [`checked`](Self::checked) asks first.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        assert!(self.checked(offset, into.len()), "read past the end of a buffer of {} bytes", self.len);
+        // SAFETY: the range lies inside the mapping; all access to it is atomic or the card's.
+        unsafe { copy_out(self.as_ptr().add(offset), into) }
+    }
+
+    /// Copies bytes in, whole aligned words at a time.
+    ///
+    /// # Panics
+    /// When the range leaves the buffer, as slices do; [`checked`](Self::checked) asks first.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        assert!(self.checked(offset, from.len()), "write past the end of a buffer of {} bytes", self.len);
+        // SAFETY: as in `read`.
+        unsafe { copy_in(from, self.as_ptr().add(offset)) }
+    }
+
+    /// Whether `len` bytes at `offset` lie inside the buffer.
+    pub fn checked(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// Loads the 8-byte aligned word at byte `offset` with acquire order: what the card wrote before it is seen.
+    ///
+    /// # Panics
+    /// When the word is unaligned or leaves the buffer.
+    pub fn load_u64(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Stores the 8-byte aligned word at byte `offset` with release order.
+    ///
+    /// # Panics
+    /// When the word is unaligned or leaves the buffer.
+    pub fn store_u64(&self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release)
+    }
+
+    /// The aligned word at byte `offset`.
+    ///
+    /// # Panics
+    /// When the word is unaligned or leaves the buffer.
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset % 8 == 0 && self.checked(offset, 8),
+            "no aligned word at byte {offset} of {}",
+            self.len
+        );
+        // SAFETY: inside the mapping, aligned (pages are), alive as long as `self`, accessed atomically only.
+        unsafe { AtomicU64::from_ptr(self.as_ptr().add(offset).cast()) }
+    }
+
+    /// Gives the pages' physical memory back until they are touched again; keeps page tables of huge, mostly
+    /// untouched buffers from being backed by huge pages.
+    pub(crate) fn small_pages_only(&self) {
+        // SAFETY: advice on our own mapping. Refusal (no huge pages in this kernel) costs nothing.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.mapped, libc::MADV_NOHUGEPAGE) };
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody holds references to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
+
+fn no_memory() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOMEM)
+}
+
+/// Copies `into.len()` bytes from shared memory, words where the source is aligned.
+///
+/// # Safety
+/// The source range must be mapped; others may change it meanwhile, atomically.
+pub unsafe fn copy_out(source: *const u8, into: &mut [u8]) {
+    let head = source.align_offset(8).min(into.len());
+    let (first, rest) = into.split_at_mut(head);
+    let (words, last) = rest.as_chunks_mut::<8>();
+    // SAFETY: all offsets are below `into.len()`, and the words are aligned by the choice of `head`.
+    unsafe {
+        for (i, byte) in first.iter_mut().enumerate() {
+            *byte = AtomicU8::from_ptr(source.add(i).cast_mut()).load(Ordering::Relaxed);
+        }
+        let aligned = source.add(head).cast::<u64>().cast_mut();
+        let tail = aligned.add(words.len()).cast::<u8>();
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = AtomicU64::from_ptr(aligned.add(i)).load(Ordering::Relaxed).to_ne_bytes();
+        }
+        for (i, byte) in last.iter_mut().enumerate() {
+            *byte = AtomicU8::from_ptr(tail.add(i)).load(Ordering::Relaxed);
+        }
+    }
+    // What was written before the bytes we saw is visible to what follows.
+    std::sync::atomic::fence(Ordering::Acquire);
+}
+
+/// Copies `from` to shared memory, words where the destination is aligned.
+///
+/// # Safety
+/// The destination range must be mapped and writable; others may read it meanwhile, atomically.
+pub unsafe fn copy_in(from: &[u8], destination: *mut u8) {
+    std::sync::atomic::fence(Ordering::Release);
+    let head = destination.align_offset(8).min(from.len());
+    let (first, rest) = from.split_at(head);
+    let (words, last) = rest.as_chunks::<8>();
+    // SAFETY: all offsets are below `from.len()`, and the words are aligned by the choice of `head`.
+    unsafe {
+        for (i, byte) in first.iter().enumerate() {
+            AtomicU8::from_ptr(destination.add(i)).store(*byte, Ordering::Relaxed);
+        }
+        let aligned = destination.add(head).cast::<u64>();
+        let tail = aligned.add(words.len()).cast::<u8>();
+        for (i, word) in words.iter().enumerate() {
+            AtomicU64::from_ptr(aligned.add(i)).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        for (i, byte) in last.iter().enumerate() {
+            AtomicU8::from_ptr(tail.add(i)).store(*byte, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_every_alignment_and_length_are_exact() {
+        let buffer = HostBuffer::zeroed(64).unwrap();
+        for offset in 0..17 {
+            for len in 0..40 {
+                buffer.write(0, &[0xee; 64]);
+                let data: Vec<u8> = (0..len as u8).map(|i| i ^ 0x5a).collect();
+                buffer.write(offset, &data);
+                let mut all = [0; 64];
+                buffer.read(0, &mut all);
+                assert!(all[..offset].iter().all(|b| *b == 0xee));
+                assert_eq!(&all[offset..offset + len], data);
+                assert!(all[offset + len..].iter().all(|b| *b == 0xee));
+                let mut back = vec![0; len];
+                buffer.read(offset, &mut back);
+                assert_eq!(back, data);
+            }
+        }
+    }
+
+    #[test]
+    fn alignment_is_kept_and_absurd_sizes_are_errors() {
+        let buffer = HostBuffer::aligned(1, 2 << 20, "a table").unwrap();
+        assert_eq!(buffer.address() % (2 << 20), 0);
+        assert!(HostBuffer::zeroed(usize::MAX).is_err());
+        assert!(HostBuffer::zeroed(usize::MAX / 2).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Posting through the option pages: one write-combining buffer per VPID, a committed count, and a ring of what
+//! was written for the case that the card rejects it (spec 2.4).
+
+use std::sync::atomic::{Ordering, fence};
+
+use extoll_abi::{PageOption, WcbState};
+use ggas_device::PortDevice;
+
+/// Entries of the replay ring; the committed count is modulo this.
+const RING: usize = 256;
+
+/// Why a descriptor could not be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotNow {
+    Full,
+    Kernels,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    word: [u64; 3],
+    option: PageOption,
+}
+
+/// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
+#[derive(Debug)]
+pub(crate) struct Card {
+    ring: Box<[Written; RING]>,
+    /// Descriptors written, modulo 256.
+    wp: u8,
+    kernels: bool,
+}
+
+impl Card {
+    pub(crate) fn new() -> Card {
+        Card { ring: Box::new([Written::default(); RING]), wp: 0, kernels: false }
+    }
+
+    /// Writes a descriptor unless the ring is full or a rejection is still being worked on.
+    #[inline]
+    pub(crate) fn try_post(
+        &mut self,
+        device: &dyn PortDevice,
+        option: PageOption,
+        words: &[u64; 3],
+    ) -> Result<(), NotNow> {
+        if self.kernels {
+            return Err(NotNow::Kernels);
+        }
+        let mut state = self.state(device);
+        if state.rejected() != 0 {
+            if !self.replay(device) {
+                return Err(NotNow::Full);
+            }
+            state = self.state(device);
+        }
+        if self.wp.wrapping_add(1) == state.committed() {
+            return Err(NotNow::Full);
+        }
+        self.ring[self.wp as usize] = Written { word: *words, option };
+        self.wp = self.wp.wrapping_add(1);
+        store(device, option, words);
+        Ok(())
+    }
+
+    /// Writes rejected descriptors again, in their order. `false`: the card is still taking or rejecting what was
+    /// written before; ask again later.
+    pub(crate) fn replay(&mut self, device: &dyn PortDevice) -> bool {
+        let state = self.state(device);
+        if state.rejected() == 0 {
+            return true;
+        }
+        let missing = self.wp.wrapping_sub(state.committed());
+        if !state.idle() || state.rejected() != missing {
+            return false;
+        }
+        set_state(device, state.acknowledged());
+        if self.state(device).rejected() != 0 {
+            return false; // the write is to be repeated until the count reads 0 (spec 2.4)
+        }
+        let mut at = self.wp.wrapping_sub(missing);
+        while at != self.wp {
+            let Written { word, option } = self.ring[at as usize];
+            store(device, option, &word);
+            at = at.wrapping_add(1);
+        }
+        true
+    }
+
+    /// Whether the card rejected something that waits for [`replay`](Self::replay).
+    pub(crate) fn needs_replay(&self, device: &dyn PortDevice) -> bool {
+        !self.kernels && self.state(device).rejected() != 0
+    }
+
+    /// Descriptors written and not committed yet.
+    pub(crate) fn outstanding(&self, device: &dyn PortDevice) -> u8 {
+        self.wp.wrapping_sub(self.state(device).committed())
+    }
+
+    /// Gives the buffer to kernels; returns the write index they go on from.
+    pub(crate) fn give_to_kernels(&mut self) -> u8 {
+        self.kernels = true;
+        self.wp
+    }
+
+    /// Takes the buffer back after kernels wrote up to `wp`.
+    pub(crate) fn take_back(&mut self, wp: u8) {
+        self.wp = wp;
+        self.kernels = false;
+    }
+
+    fn state(&self, device: &dyn PortDevice) -> WcbState {
+        // SAFETY: the register is mapped as long as the port lives.
+        WcbState(unsafe { device.registers().wcb_state.as_ref() }.load(Ordering::Acquire))
+    }
+}
+
+fn set_state(device: &dyn PortDevice, state: WcbState) {
+    // SAFETY: the register is mapped as long as the port lives.
+    unsafe { device.registers().wcb_state.as_ref() }.store(state.0, Ordering::Release);
+}
+
+/// Stores the words in ascending order and flushes the CPU's write-combining buffer (spec 2.4).
+#[inline]
+fn store(device: &dyn PortDevice, option: PageOption, words: &[u64; 3]) {
+    // Data that the descriptor refers to was written before.
+    fence(Ordering::Release);
+    for (i, word) in words.iter().enumerate() {
+        device.requester_store(option, 8 * i as u64, *word);
+    }
+    device.requester_fence();
+}

@@ -1,0 +1,326 @@
+//! Ports: a VPID with its notification queue and requester.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use extoll_abi::{Address, Notification, PageOption};
+use ggas_device::{Device, Path, PortDevice, PortSetup};
+
+use crate::backoff::{Backoff, Step};
+use crate::card::Card;
+use crate::post::{Poster, lock};
+use crate::queue::Queue;
+use crate::slots::Slots;
+use crate::{Connection, Match, Notifications, PortError, PostError, WaitError};
+
+/// Shape and limits of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortConfig {
+    /// Bytes of the notification queue, a multiple of the page size; 16 bytes an entry, one stays free.
+    pub queue_bytes: usize,
+    /// Bytes of a segment of it (spec 3.2), a multiple of the page size.
+    pub segment_bytes: usize,
+    /// How the host posts.
+    pub path: Path,
+    /// Slots of the ring on the slot path, a power of two.
+    pub slots: u32,
+    /// Option of everything posted through the slot ring. The card path takes each connection's own.
+    pub slot_option: PageOption,
+    /// How long a blocking post waits for room.
+    pub post_timeout: Duration,
+}
+
+impl Default for PortConfig {
+    fn default() -> PortConfig {
+        let PortSetup { queue_bytes, segment_bytes } = PortSetup::default();
+        PortConfig {
+            queue_bytes,
+            segment_bytes,
+            path: Path::Card,
+            slots: 256,
+            slot_option: PageOption::default(),
+            post_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What a port's handles, connections and regions share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) device: Arc<dyn PortDevice>,
+    pub(crate) address: Address,
+    pub(crate) poster: Poster,
+    pub(crate) queue: Mutex<Queue>,
+    pub(crate) config: PortConfig,
+    closed: AtomicBool,
+}
+
+impl Core {
+    /// Posts without waiting, then lets the model work on the caller's thread.
+    #[inline]
+    pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        self.check_open()?;
+        self.poster.try_post(&*self.device, option, words)?;
+        self.device.progress();
+        Ok(())
+    }
+
+    /// Posts, waiting for room up to the port's post timeout.
+    #[inline]
+    pub(crate) fn post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        match self.try_post(option, words) {
+            Err(PostError::WouldBlock) => self.post_waiting(option, words),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn post_waiting(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        let mut backoff = Backoff::new(self.config.post_timeout);
+        loop {
+            self.device.progress();
+            match self.try_post(option, words) {
+                Err(PostError::WouldBlock) => {}
+                done => return done,
+            }
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    let outstanding = self.poster.outstanding(&*self.device);
+                    let path = self.poster.path();
+                    return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn check_open(&self) -> Result<(), PostError> {
+        if self.is_closed() { Err(PostError::Closed) } else { Ok(()) }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) -> Result<(), PortError> {
+        self.closed.store(true, Ordering::Relaxed);
+        Ok(self.device.close()?)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(port = %self.address, "closing: {error}");
+        }
+    }
+}
+
+/// A port that may post, connect and register, but not consume notifications. Cheap to clone; any thread may use
+/// it. The VPID stays open until the last handle, connection and region is gone, or [`Port::close`].
+#[derive(Clone, Debug)]
+pub struct PortHandle {
+    pub(crate) core: Arc<Core>,
+}
+
+impl PortHandle {
+    /// Node and VPID, what a peer connects to.
+    pub fn address(&self) -> Address {
+        self.core.address
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &PortConfig {
+        &self.core.config
+    }
+
+    /// A connection to a remote port with default options: translated addresses, traffic class 0.
+    ///
+    /// Connections are local objects (thesis 5.6.1): nothing is sent, and the peer need not exist yet.
+    pub fn connect(&self, remote: Address) -> Connection {
+        self.connect_with(remote, PageOption::default())
+    }
+
+    /// A connection with options (spec 2.1): traffic class, physical addresses, remote registers, interrupts.
+    pub fn connect_with(&self, remote: Address, option: PageOption) -> Connection {
+        Connection::new(self.core.clone(), remote, option)
+    }
+
+    /// Posts three words as they are: the card answers illegal ones with error notifications and counters.
+    /// Waits for room up to the port's post timeout.
+    ///
+    /// # Errors
+    /// [`PostError::Timeout`], [`PostError::SlotOption`], [`PostError::KernelOwned`], [`PostError::Closed`].
+    pub fn post_raw(&self, option: PageOption, words: [u64; 3]) -> Result<(), PostError> {
+        self.core.post(option, &words)
+    }
+
+    /// As [`post_raw`](Self::post_raw), without waiting.
+    ///
+    /// # Errors
+    /// [`PostError::WouldBlock`] when there is no room, else as above.
+    pub fn try_post_raw(&self, option: PageOption, words: [u64; 3]) -> Result<(), PostError> {
+        self.core.try_post(option, &words)
+    }
+
+    /// Descriptors posted that the card has not taken yet.
+    pub fn outstanding(&self) -> u64 {
+        self.core.poster.outstanding(&*self.core.device)
+    }
+
+    /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
+    pub fn progress(&self) -> bool {
+        self.core.device.progress()
+    }
+}
+
+/// An open port with its notification queue.
+///
+/// Any thread may post through it, its [handles](Port::handle) and its connections while another consumes
+/// notifications. The data that a completer notification announces is visible to who consumed it (spec 2.3).
+///
+/// See [`Node::open_port`](crate::Node::open_port) for an example.
+#[derive(Debug)]
+pub struct Port {
+    handle: PortHandle,
+}
+
+impl Deref for Port {
+    type Target = PortHandle;
+
+    fn deref(&self) -> &PortHandle {
+        &self.handle
+    }
+}
+
+impl Port {
+    pub(crate) fn open(device: &Arc<dyn Device>, config: PortConfig) -> Result<Port, PortError> {
+        let info = device.info();
+        if !info.paths.contains(&config.path) {
+            let available = info.paths.first().copied().unwrap_or_default();
+            return Err(PortError::NoPath { kind: info.kind, path: config.path, available });
+        }
+        let setup = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
+        let device = device.open_port(&setup)?;
+        let poster = match config.path {
+            Path::Card => Poster::Card(Mutex::new(Card::new())),
+            Path::Slots => {
+                let map = device.attach_slots(config.slots, config.slot_option)?;
+                Poster::Slots(Slots::new(map, config.slot_option))
+            }
+        };
+        let core = Core {
+            address: device.address(),
+            queue: Mutex::new(Queue::new(device.queue())),
+            poster,
+            device,
+            config,
+            closed: AtomicBool::new(false),
+        };
+        Ok(Port { handle: PortHandle { core: Arc::new(core) } })
+    }
+
+    pub(crate) fn from_handle(handle: PortHandle) -> Port {
+        Port { handle }
+    }
+
+    /// A handle for threads that post while this one consumes.
+    pub fn handle(&self) -> PortHandle {
+        self.handle.clone()
+    }
+
+    /// Consumes the oldest notification, if there is one, and frees its entry.
+    #[inline]
+    pub fn poll(&self) -> Option<Notification> {
+        let core = &*self.handle.core;
+        let device = &*core.device;
+        if let Some(notification) = lock(&core.queue).take(device) {
+            return Some(notification);
+        }
+        core.poster.service(device);
+        if device.progress() { lock(&core.queue).take(device) } else { None }
+    }
+
+    /// Consumes the oldest notification that `wanted` accepts and leaves the others in the queue. Entries are
+    /// freed in the order of the queue, so an old notification that nobody wants holds its place.
+    pub fn poll_match(&self, wanted: &Match) -> Option<Notification> {
+        self.poll_from(wanted, &mut 0)
+    }
+
+    /// One look at the entries from position `from` on.
+    fn poll_from(&self, wanted: &Match, from: &mut u64) -> Option<Notification> {
+        let core = &*self.handle.core;
+        let device = &*core.device;
+        if let Some(notification) = lock(&core.queue).take_match(device, wanted, from) {
+            return Some(notification);
+        }
+        core.poster.service(device);
+        if device.progress() { lock(&core.queue).take_match(device, wanted, from) } else { None }
+    }
+
+    /// Consumes the oldest notification, waiting up to `timeout`: spins, yields, then sleeps without using the
+    /// CPU until the card writes one.
+    ///
+    /// # Errors
+    /// [`WaitError::Timeout`], [`WaitError::Closed`].
+    pub fn wait(&self, timeout: Duration) -> Result<Notification, WaitError> {
+        self.wait_match(&Match::any(), timeout)
+    }
+
+    /// Consumes the oldest notification that `wanted` accepts, waiting up to `timeout`; others stay queued.
+    ///
+    /// # Errors
+    /// [`WaitError::Timeout`], [`WaitError::Closed`].
+    pub fn wait_match(&self, wanted: &Match, timeout: Duration) -> Result<Notification, WaitError> {
+        let core = &*self.handle.core;
+        let mut backoff = Backoff::new(timeout);
+        let mut from = 0;
+        loop {
+            if let Some(notification) = self.poll_from(wanted, &mut from) {
+                return Ok(notification);
+            }
+            if core.is_closed() {
+                return Err(WaitError::Closed);
+            }
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => self.sleep_at(from, left),
+                Step::Over(waited) => {
+                    let (port, wanted) = (core.address, Box::new(*wanted));
+                    let others = lock(&core.queue).unread();
+                    return Err(WaitError::Timeout { port, wanted, waited, others });
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a notification stands at position `from` of the queue, or the port closes.
+    fn sleep_at(&self, from: u64, left: Duration) {
+        let core = &*self.handle.core;
+        let entry = lock(&core.queue).watch(from);
+        // No lock is taken here: the device may call this under its own.
+        // SAFETY: the queue is mapped as long as the port lives, which `self` keeps.
+        let ready = || unsafe { entry.as_ref() }.load(Ordering::Acquire) != 0 || core.is_closed();
+        core.device.sleep_until(&ready, left);
+    }
+
+    /// The notifications as an iterator that consumes and frees them: those that are there now, or with
+    /// [`Notifications::timeout`] those that arrive.
+    pub fn notifications(&self) -> Notifications<'_> {
+        Notifications::new(self)
+    }
+
+    /// Closes the port: drains what is on its way, removes its regions, frees the VPID (spec 9.2). Connections
+    /// and handles of it fail from now on; its regions keep their memory, which the card no longer reaches.
+    ///
+    /// # Errors
+    /// The device's, when traffic does not drain.
+    pub fn close(self) -> Result<(), PortError> {
+        self.handle.core.close()
+    }
+}

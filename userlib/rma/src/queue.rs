@@ -1,0 +1,138 @@
+//! The notification queue as its one consumer sees it (spec 3.3).
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use extoll_abi::Notification;
+use ggas_device::{PortDevice, QueueMap};
+
+use crate::Match;
+
+/// Read side of a queue. Entries may be consumed in any order; they are freed, and the card's read pointer
+/// moves, in the order of the queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    map: QueueMap,
+    /// Next entry to free.
+    rp: u32,
+    /// Entries freed so far. A position in the queue is this running count plus what lies before it.
+    freed: u64,
+    /// Entries behind `rp` that were consumed out of order, one bit each.
+    consumed: Box<[u64]>,
+    /// How many bits are set.
+    held: u32,
+}
+
+// SAFETY: the queue's memory is valid as long as the port, which owns this, and is accessed atomically.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    pub(crate) fn new(map: QueueMap) -> Queue {
+        let words = (map.entries as usize).div_ceil(64);
+        Queue { map, rp: 0, freed: 0, consumed: vec![0; words].into_boxed_slice(), held: 0 }
+    }
+
+    /// Index of the next entry to free.
+    pub(crate) fn read_pointer(&self) -> u32 {
+        self.rp
+    }
+
+    /// Goes on from `rp`, where another consumer stopped.
+    pub(crate) fn resume(&mut self, rp: u32) {
+        self.rp = rp % self.map.entries;
+    }
+
+    /// Consumes the oldest notification.
+    #[inline]
+    pub(crate) fn take(&mut self, device: &dyn PortDevice) -> Option<Notification> {
+        // The head itself is never marked: freeing skips marked entries.
+        let notification = self.entry(self.rp)?;
+        self.free_head(device);
+        Some(notification)
+    }
+
+    /// Consumes the oldest notification at or behind position `from` that `wanted` accepts; leaves in `from` how
+    /// far the search got, so that a wait looks at each entry once.
+    pub(crate) fn take_match(
+        &mut self,
+        device: &dyn PortDevice,
+        wanted: &Match,
+        from: &mut u64,
+    ) -> Option<Notification> {
+        *from = self.freed.max(*from);
+        while *from < self.freed + u64::from(self.map.entries) {
+            let index = self.index(*from);
+            if !self.is_consumed(index) {
+                let notification = self.entry(index)?;
+                if wanted.accepts(&notification) {
+                    self.consume(index, device);
+                    return Some(notification);
+                }
+            }
+            *from += 1;
+        }
+        None
+    }
+
+    /// Word 1 of the entry at position `from`: not 0 once a notification has arrived there.
+    pub(crate) fn watch(&self, from: u64) -> NonNull<AtomicU64> {
+        // SAFETY: the index is below `entries`; the queue is mapped as long as the port lives.
+        NonNull::from(&unsafe { self.map.base.add(self.index(from) as usize).as_ref() }[1])
+    }
+
+    /// Notifications that arrived and were not consumed.
+    pub(crate) fn unread(&self) -> u32 {
+        let entries = u64::from(self.map.entries);
+        let arrived =
+            (self.freed..self.freed + entries).take_while(|at| self.entry(self.index(*at)).is_some()).count();
+        arrived as u32 - self.held
+    }
+
+    fn index(&self, position: u64) -> u32 {
+        let behind_head = position.saturating_sub(self.freed) % u64::from(self.map.entries);
+        ((u64::from(self.rp) + behind_head) % u64::from(self.map.entries)) as u32
+    }
+
+    /// The notification in entry `index`, if there is one.
+    #[inline]
+    fn entry(&self, index: u32) -> Option<Notification> {
+        // SAFETY: `index` is below `entries` by construction; the queue is mapped as long as the port lives.
+        let entry = unsafe { self.map.base.add(index as usize).as_ref() };
+        // Word 1 is written last (spec 3.1): acquire makes word 0, and the data it announces, visible.
+        let word1 = entry[1].load(Ordering::Acquire);
+        (word1 != 0).then(|| Notification { word0: entry[0].load(Ordering::Relaxed), word1 })
+    }
+
+    /// Marks the head free, and everything consumed right behind it, and tells the card.
+    #[inline]
+    fn free_head(&mut self, device: &dyn PortDevice) {
+        self.clear_head();
+        while self.held > 0 && self.is_consumed(self.rp) {
+            self.consumed[self.rp as usize / 64] &= !(1 << (self.rp % 64));
+            self.held -= 1;
+            self.clear_head();
+        }
+        device.set_read_pointer(self.rp, false);
+    }
+
+    #[inline]
+    fn clear_head(&mut self) {
+        // SAFETY: as in `entry`.
+        let entry = unsafe { self.map.base.add(self.rp as usize).as_ref() };
+        entry[1].store(0, Ordering::Relaxed);
+        self.freed += 1;
+        self.rp = if self.rp + 1 == self.map.entries { 0 } else { self.rp + 1 };
+    }
+
+    fn consume(&mut self, index: u32, device: &dyn PortDevice) {
+        if index == self.rp {
+            return self.free_head(device);
+        }
+        self.consumed[index as usize / 64] |= 1 << (index % 64);
+        self.held += 1;
+    }
+
+    fn is_consumed(&self, index: u32) -> bool {
+        self.held > 0 && self.consumed[index as usize / 64] >> (index % 64) & 1 == 1
+    }
+}

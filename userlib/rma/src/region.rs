@@ -1,0 +1,224 @@
+//! Regions: memory that a port's peers may reach (spec 4).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use extoll_abi::{Access, Address};
+use ggas_device::{DeviceError, HostBuffer, Place, Span, copy_in, copy_out};
+
+use crate::RegionError;
+use crate::port::{Core, PortHandle};
+
+/// What a region keeps alive.
+#[derive(Debug)]
+enum Backing {
+    Host(HostBuffer),
+    Shared(Arc<HostBuffer>),
+    /// The caller promised to keep it.
+    Raw,
+}
+
+/// Registered memory: the port's own commands read and write it, and whoever knows its network logical addresses
+/// may put to it and get from it, as its access rights say.
+///
+/// The card may change the bytes at any time, so they are copied in and out; single words are atomic. Dropping the
+/// region unregisters it first and waits until the card has finished with it. Commands that arrive later fail
+/// with an error notification.
+#[derive(Debug)]
+pub struct Region {
+    core: Arc<Core>,
+    backing: Option<Backing>,
+    address: u64,
+    len: usize,
+    place: Place,
+    nla: u64,
+}
+
+impl PortHandle {
+    /// Registers a buffer for reading and writing; the region owns it.
+    ///
+    /// # Errors
+    /// [`RegionError::Device`]: empty buffer, locked-memory limit, no room in the translation tables.
+    pub fn register(&self, buffer: HostBuffer) -> Result<Region, RegionError> {
+        self.register_with(buffer, Access::ALL)
+    }
+
+    /// As [`register`](Self::register), with these rights (spec 4.1).
+    ///
+    /// # Errors
+    /// As above.
+    pub fn register_with(&self, buffer: HostBuffer, access: Access) -> Result<Region, RegionError> {
+        let span = Span::host(&buffer);
+        self.register_span(span, access, Backing::Host(buffer))
+    }
+
+    /// Registers a buffer that others use too, for instance regions of other ports.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    pub fn register_shared(&self, buffer: Arc<HostBuffer>) -> Result<Region, RegionError> {
+        let span = Span::host(&buffer);
+        self.register_span(span, Access::ALL, Backing::Shared(buffer))
+    }
+
+    /// Registers host memory by address, of any alignment. The rest of its first and last page becomes reachable
+    /// too, as on the card.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    ///
+    /// # Safety
+    /// The memory stays valid until the region was dropped or unregistered without an error, nothing refers to it
+    /// by reference, and it is accessed atomically meanwhile.
+    pub unsafe fn register_raw(&self, start: *mut u8, len: usize) -> Result<Region, RegionError> {
+        let span = Span { address: start as u64, len, place: Place::Host };
+        self.register_span(span, Access::ALL, Backing::Raw)
+    }
+
+    fn register_span(&self, span: Span, access: Access, backing: Backing) -> Result<Region, RegionError> {
+        // SAFETY: the region keeps the backing until the memory is unregistered; raw memory is the caller's promise.
+        let nla = unsafe { self.core.device.register(span, access)? };
+        let Span { address, len, place } = span;
+        Ok(Region { core: self.core.clone(), backing: Some(backing), address, len, place, nla })
+    }
+}
+
+impl Region {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always `false`: regions have at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Network logical address of byte `offset` (at most the length: one past the end is an address too).
+    ///
+    /// # Errors
+    /// [`RegionError::Range`].
+    #[inline]
+    pub fn nla(&self, offset: usize) -> Result<u64, RegionError> {
+        self.check(offset, 0)?;
+        Ok(self.nla + offset as u64)
+    }
+
+    /// Address of the first byte where the memory is mapped: for kernels, and for untranslated commands.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The port that it is registered on.
+    pub fn port(&self) -> Address {
+        self.core.address
+    }
+
+    /// Copies bytes out. Bytes that the card writes meanwhile are old or new, whole aligned words at a time.
+    ///
+    /// # Errors
+    /// [`RegionError::Range`], [`RegionError::Gpu`].
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), RegionError> {
+        let start = self.host(offset, into.len())?;
+        // SAFETY: the range was checked, and the region keeps the memory.
+        unsafe { copy_out(start, into) };
+        Ok(())
+    }
+
+    /// Copies bytes in, visible to the card before anything posted afterwards.
+    ///
+    /// # Errors
+    /// [`RegionError::Range`], [`RegionError::Gpu`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), RegionError> {
+        let start = self.host(offset, from.len())?;
+        // SAFETY: the range was checked, and the region keeps the memory.
+        unsafe { copy_in(from, start) };
+        Ok(())
+    }
+
+    /// Loads an aligned word with acquire order: what the card wrote before it is visible.
+    ///
+    /// # Errors
+    /// [`RegionError::Range`], [`RegionError::Unaligned`], [`RegionError::Gpu`].
+    #[inline]
+    pub fn load_u64(&self, offset: usize) -> Result<u64, RegionError> {
+        Ok(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores an aligned word with release order.
+    ///
+    /// # Errors
+    /// [`RegionError::Range`], [`RegionError::Unaligned`], [`RegionError::Gpu`].
+    #[inline]
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), RegionError> {
+        self.word(offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> Result<&AtomicU64, RegionError> {
+        let start = self.host(offset, 8)?;
+        if start as usize % 8 != 0 {
+            return Err(RegionError::Unaligned { offset, address: start as u64 });
+        }
+        // SAFETY: inside the region, aligned, and accessed atomically by all.
+        Ok(unsafe { AtomicU64::from_ptr(start.cast()) })
+    }
+
+    /// Unregisters now instead of at drop, and says whether the card confirmed it.
+    ///
+    /// # Errors
+    /// [`RegionError::Device`] with a timeout: the memory is then never given back, since the card might still
+    /// write it.
+    pub fn unregister(mut self) -> Result<(), RegionError> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Result<(), RegionError> {
+        let Some(backing) = self.backing.take() else { return Ok(()) };
+        match self.core.device.unregister(self.nla) {
+            // A closed port has no translations left.
+            Ok(()) | Err(DeviceError::Closed) => Ok(()),
+            Err(error) => {
+                std::mem::forget(backing);
+                Err(error.into())
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(&self.core, core)
+    }
+
+    #[inline]
+    pub(crate) fn first_nla(&self) -> u64 {
+        self.nla
+    }
+
+    /// Checks that `len` bytes at `offset` lie inside.
+    #[inline]
+    pub(crate) fn check(&self, offset: usize, len: usize) -> Result<(), RegionError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(RegionError::Range { offset, len, region: self.len }),
+        }
+    }
+
+    #[inline]
+    fn host(&self, offset: usize, len: usize) -> Result<*mut u8, RegionError> {
+        self.check(offset, len)?;
+        match self.place {
+            Place::Host => Ok((self.address as usize + offset) as *mut u8),
+            Place::Gpu => Err(RegionError::Gpu("not host memory".to_owned())),
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Err(error) = self.release() {
+            tracing::error!(port = %self.core.address, nla = self.nla, "unregistering: {error}; its memory is kept");
+        }
+    }
+}

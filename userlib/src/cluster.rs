@@ -1,0 +1,83 @@
+//! A cluster: nodes of one network that this process holds.
+
+use ggas_device::LockedMemory;
+use ggas_device::sim::{BuildError, Faults, Progress, SimBuilder, SimNetwork};
+use ggas_rma::Node;
+
+/// Modelled nodes in this process, joined by a network.
+///
+/// Handles of nodes, ports and regions stay valid when the cluster is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    network: SimNetwork,
+    nodes: Vec<Node>,
+}
+
+/// What a cluster will be; see [`Cluster::builder`].
+#[derive(Clone, Debug)]
+pub struct ClusterBuilder {
+    network: SimBuilder,
+}
+
+impl ClusterBuilder {
+    /// Number of nodes, ids from 0; 2 unless set.
+    pub fn nodes(self, nodes: usize) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.nodes(nodes) }
+    }
+
+    /// Shape of the 3-d torus that joins them; by default the smallest near-cube that holds them.
+    pub fn torus(self, x: u32, y: u32, z: u32) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.torus(x, y, z) }
+    }
+
+    /// Seeded faults of the network; none unless set.
+    pub fn faults(self, faults: Faults) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.faults(faults) }
+    }
+
+    /// Who drives the nodes: NIC threads (default: one), or mainly the callers that post and poll.
+    pub fn progress(self, progress: Progress) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.progress(progress) }
+    }
+
+    /// How much memory the regions of each node may lock; by default what the system allows.
+    pub fn locked_memory(self, limit: LockedMemory) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.locked_memory(limit) }
+    }
+
+    /// Starts the nodes.
+    ///
+    /// # Errors
+    /// [`BuildError`]: no nodes, a torus that does not hold them, faults that make no sense, no memory.
+    pub fn build(self) -> Result<Cluster, BuildError> {
+        let network = self.network.build()?;
+        let nodes = (0..network.len()).map(|i| network.device(i).map(Node::new)).collect::<Result<_, _>>()?;
+        Ok(Cluster { network, nodes })
+    }
+}
+
+impl Cluster {
+    /// Describes a cluster of two nodes without faults.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder { network: SimNetwork::builder() }
+    }
+
+    /// Node `index`; its id is the index.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchNode`].
+    pub fn node(&self, index: usize) -> Result<&Node, BuildError> {
+        let last = self.nodes.len().saturating_sub(1);
+        self.nodes.get(index).ok_or(BuildError::NoSuchNode { node: index, last })
+    }
+
+    /// All nodes in the order of their ids.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The network, for counters and faults.
+    pub fn network(&self) -> &SimNetwork {
+        &self.network
+    }
+}
