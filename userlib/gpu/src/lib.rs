@@ -1,1 +1,48 @@
-//! NVIDIA GPUs through the CUDA driver: probing, memory, launches, the copier.
+//! NVIDIA GPUs through the CUDA driver: probing, memory, launches, windows, the copier.
+//!
+//! This crate owns every raw driver call of the suite. It loads libcuda at run time and checks it first: without a
+//! driver, with a stub or with an old one, [`probe`] returns [`NoGpu`], and nothing panics.
+//!
+//! Kernels here wait: for each other, for the host, for the model of the card. So nothing in this crate waits for a
+//! whole GPU while such a kernel runs ([`Running`]); calls that would are put off until none does.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), ggas_gpu::GpuError> {
+//! # let fatbin: &'static [u8] = &[]; let args = [0u8; 8];
+//! use std::time::Duration;
+//! let gpu = ggas_gpu::Gpu::open(0)?;
+//! let module = gpu.load(fatbin)?;
+//! let buffer = gpu.alloc(1 << 20)?;
+//! let launch = ggas_gpu::Launch::new(&module, "kernel", 4, 128, &args);
+//! ggas_gpu::start(&[launch])?.wait(Duration::from_secs(5))?;
+//! let mut result = [0; 8];
+//! buffer.read(0, &mut result)?;
+//! # Ok(()) }
+//! ```
+
+mod error;
+mod fit;
+mod gpu;
+mod launch;
+mod mapping;
+mod memory;
+mod module;
+mod probe;
+mod ranges;
+mod resident;
+mod stream;
+mod sys;
+
+pub use error::{DriverError, GpuError, NoGpu};
+pub use gpu::Gpu;
+pub use launch::{Launch, Running, start};
+pub use mapping::HostMapping;
+pub use memory::DeviceBuffer;
+pub use module::Module;
+pub use probe::{GpuInfo, Peer, probe};
+pub use stream::{Event, Stream};
+
+/// Calls put off because waiting kernels are resident: frees, unregistrations, unloads. 0 when none is resident.
+pub fn deferred_calls() -> usize {
+    resident::gate().pending()
+}

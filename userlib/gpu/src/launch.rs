@@ -1,0 +1,288 @@
+//! Kernels that run at the same time and wait for each other.
+
+use std::time::Duration;
+
+use crate::error::GpuError;
+use crate::fit::{self, Load};
+use crate::gpu::Gpu;
+use crate::module::{Function, Module};
+use crate::resident::gate;
+use crate::stream::{Backoff, Stream};
+use crate::sys::*;
+
+/// A kernel to start: grid and block are one-dimensional; the kernel takes one structure by value.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    module: &'a Module,
+    kernel: &'a str,
+    grid: u32,
+    block: u32,
+    args: &'a [u8],
+    shared: u32,
+    cooperative: bool,
+}
+
+impl<'a> Launch<'a> {
+    /// `grid` blocks of `block` threads; `args` are the bytes of the kernel's parameter.
+    pub fn new(module: &'a Module, kernel: &'a str, grid: u32, block: u32, args: &'a [u8]) -> Launch<'a> {
+        Launch { module, kernel, grid, block, args, shared: 0, cooperative: false }
+    }
+
+    /// Adds `bytes` of dynamic shared memory to each block (at most 48 KiB with the static part).
+    pub fn shared(self, bytes: u32) -> Launch<'a> {
+        Launch { shared: bytes, ..self }
+    }
+
+    /// Launches so that the driver, too, guarantees that all blocks are resident at once.
+    pub fn cooperative(self) -> Launch<'a> {
+        Launch { cooperative: true, ..self }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} ({} × {})", self.kernel, self.grid, self.block)
+    }
+
+    /// Checks shape and arguments; finds the kernel.
+    fn prepare(&self) -> Result<(Function, Load), GpuError> {
+        let function = self.module.function(self.kernel)?;
+        let shape = |why: String| GpuError::Shape {
+            kernel: self.kernel.to_owned(),
+            grid: self.grid,
+            block: self.block,
+            why,
+        };
+        if self.grid == 0 || self.block == 0 || self.grid > i32::MAX as u32 {
+            return Err(shape("grid and block must be at least 1 and below 2^31".to_owned()));
+        }
+        if self.block > function.max_threads {
+            return Err(shape(format!("a block of it has at most {} threads", function.max_threads)));
+        }
+        if self.args.len() != function.argument_bytes {
+            let (needed, got) = (function.argument_bytes, self.args.len());
+            return Err(GpuError::ArgumentSize { kernel: self.kernel.to_owned(), needed, got });
+        }
+        let per_sm = self.module.occupancy(function, self.block, self.shared as usize)?;
+        Ok((function, Load { blocks: u64::from(self.grid), per_sm }))
+    }
+
+    /// Puts the kernel into `stream`.
+    fn submit(&self, function: Function, stream: &Stream) -> Result<(), GpuError> {
+        let gpu = self.module.gpu();
+        gpu.enter()?;
+        // The driver copies the bytes during the call; structures may hold 16-byte aligned members.
+        let mut copy = vec![0u128; self.args.len() / 16 + 1];
+        // SAFETY: the vector has more bytes than `args`, and they do not overlap.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.args.as_ptr(), copy.as_mut_ptr().cast(), self.args.len());
+        }
+        let mut parameters = [copy.as_mut_ptr().cast::<std::ffi::c_void>()];
+        let parameters = if self.args.is_empty() { std::ptr::null_mut() } else { parameters.as_mut_ptr() };
+        let (grid, block) = (self.grid, self.block);
+        if self.cooperative {
+            // SAFETY: `prepare` compared the parameter's size; function and stream are alive.
+            let result = unsafe {
+                let raw = stream.raw();
+                cuLaunchCooperativeKernel(
+                    function.raw.0,
+                    grid,
+                    1,
+                    1,
+                    block,
+                    1,
+                    1,
+                    self.shared,
+                    raw,
+                    parameters,
+                )
+            };
+            return gpu.check("cuLaunchCooperativeKernel", result);
+        }
+        // SAFETY: as above; `extra` is null since the parameters are given.
+        let result = unsafe {
+            let (raw, extra) = (stream.raw(), std::ptr::null_mut());
+            cuLaunchKernel(function.raw.0, grid, 1, 1, block, 1, 1, self.shared, raw, parameters, extra)
+        };
+        gpu.check("cuLaunchKernel", result)
+    }
+}
+
+/// What lives on the GPUs now: all [`Running`] sets and the copiers, for the fit check.
+static RESIDENT: std::sync::Mutex<Vec<Resident>> = std::sync::Mutex::new(Vec::new());
+
+#[derive(Clone, Copy)]
+struct Resident {
+    id: u64,
+    gpu: usize,
+    load: Load,
+}
+
+fn resident() -> std::sync::MutexGuard<'static, Vec<Resident>> {
+    RESIDENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Checks that `launches` fit beside what is resident, and counts them in under a new id.
+fn admit(launches: &[(Launch<'_>, Function, Load)]) -> Result<u64, GpuError> {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let mut table = resident();
+    for (launch, ..) in launches {
+        let gpu = launch.module.gpu();
+        let here = |other: &Gpu| other.ordinal() == gpu.ordinal();
+        let new = launches.iter().filter(|(launch, ..)| here(launch.module.gpu())).map(|(.., load)| *load);
+        let old = table.iter().filter(|old| old.gpu == gpu.ordinal()).map(|old| old.load);
+        let loads: Vec<_> = old.chain(new).collect();
+        let sms = gpu.info().multiprocessors;
+        if loads.len() > fit::MAX_GRIDS || !fit::fits(&loads, sms) {
+            let names = launches.iter().filter(|(launch, ..)| here(launch.module.gpu()));
+            let mut kernels = names.map(|(launch, ..)| launch.describe()).collect::<Vec<_>>().join(" + ");
+            let others = table.iter().filter(|old| old.gpu == gpu.ordinal()).count();
+            if others > 0 {
+                kernels += &format!(" beside {others} resident kernel(s)");
+            }
+            return Err(GpuError::DoesNotFit { gpu: gpu.ordinal(), kernels, sms });
+        }
+    }
+    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    table.extend(launches.iter().map(|(launch, _, load)| Resident {
+        id,
+        gpu: launch.module.gpu().ordinal(),
+        load: *load,
+    }));
+    Ok(id)
+}
+
+/// Counts everything under `id` out.
+fn dismiss(id: u64) {
+    resident().retain(|entry| entry.id != id);
+}
+
+/// Starts kernels that run at the same time, each on a stream of its own.
+///
+/// # Errors
+/// Before anything starts: [`GpuError::DoesNotFit`] if not all blocks of all kernels can be resident at once beside
+/// what runs already, and errors of names, shapes and arguments. If the driver refuses a later kernel of the set,
+/// those started before it end by their own bounded waits.
+pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
+    let mut ready = Vec::with_capacity(launches.len());
+    for launch in launches {
+        let (function, load) = launch.prepare()?;
+        ready.push((*launch, function, load));
+    }
+    // All streams before the first kernel runs.
+    let streams =
+        launches.iter().map(|launch| launch.module.gpu().stream()).collect::<Result<Vec<_>, _>>()?;
+    let id = admit(&ready)?;
+    gate().enter();
+    let mut running = Running { id, kernels: Vec::new(), counted: true };
+    for ((launch, function, _), stream) in ready.into_iter().zip(streams) {
+        launch.submit(function, &stream)?;
+        let name = launch.describe();
+        running.kernels.push(Kernel { name, stream, _module: launch.module.clone(), done: false });
+    }
+    Ok(running)
+}
+
+/// Kernels that were started together. Dropping it leaves them running: they end by their own bounded waits, and
+/// until then nothing they may use is freed.
+#[must_use = "kernels are waited for with `wait`"]
+pub struct Running {
+    id: u64,
+    kernels: Vec<Kernel>,
+    counted: bool,
+}
+
+struct Kernel {
+    name: String,
+    stream: Stream,
+    /// Keeps the code loaded.
+    _module: Module,
+    done: bool,
+}
+
+impl Running {
+    /// Waits until all kernels have ended.
+    ///
+    /// # Errors
+    /// [`GpuError::Timeout`] names those that have not ended; they may be waited for again. [`GpuError::KernelFailed`]
+    /// names one that failed, or all that ran on its GPU where the driver does not tell.
+    pub fn wait(&mut self, timeout: Duration) -> Result<(), GpuError> {
+        let mut backoff = Backoff::new(timeout);
+        while !self.is_done()? {
+            if !backoff.pause() {
+                return Err(GpuError::Timeout { what: self.unfinished(None), waited: timeout });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all kernels have ended. Does not wait.
+    ///
+    /// # Errors
+    /// [`GpuError::KernelFailed`].
+    pub fn is_done(&mut self) -> Result<bool, GpuError> {
+        for i in 0..self.kernels.len() {
+            if self.kernels[i].done {
+                continue;
+            }
+            match self.kernels[i].stream.is_done() {
+                Ok(done) => self.kernels[i].done = done,
+                Err(error) => return Err(self.failed(i, error)),
+            }
+        }
+        let done = self.kernels.iter().all(|kernel| kernel.done);
+        if done {
+            self.count_out();
+        }
+        Ok(done)
+    }
+
+    /// An error of kernel `i`'s stream. The driver reports it on every stream of the GPU.
+    fn failed(&mut self, i: usize, error: GpuError) -> GpuError {
+        let gpu = self.kernels[i].stream.gpu().ordinal();
+        let kernel = self.unfinished(Some(gpu));
+        for kernel in self.kernels.iter_mut().filter(|kernel| kernel.stream.gpu().ordinal() == gpu) {
+            kernel.done = true;
+        }
+        match error {
+            GpuError::Driver(error) | GpuError::Lost { error, .. } => {
+                GpuError::KernelFailed { gpu, kernel, error }
+            }
+            other => other,
+        }
+    }
+
+    /// The kernels that have not ended, on one GPU or on all.
+    fn unfinished(&self, gpu: Option<usize>) -> String {
+        let here = |kernel: &&Kernel| gpu.is_none_or(|gpu| kernel.stream.gpu().ordinal() == gpu);
+        let names = self.kernels.iter().filter(|kernel| !kernel.done).filter(here);
+        names.map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn count_out(&mut self) {
+        if std::mem::take(&mut self.counted) {
+            dismiss(self.id);
+            gate().leave();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.counted || matches!(self.is_done(), Ok(true)) {
+            return;
+        }
+        let kernels = self.unfinished(None);
+        if !kernels.is_empty() {
+            tracing::warn!("{kernels} still run: GPU memory is freed when they have ended");
+        }
+        self.counted = false;
+        let (id, mut left) = (self.id, std::mem::take(&mut self.kernels));
+        gate().abandon(Box::new(move || {
+            // A stream with an error has ended too; its GPU is lost.
+            left.retain(|kernel| !kernel.done && matches!(kernel.stream.is_done(), Ok(false)));
+            if left.is_empty() {
+                dismiss(id);
+            }
+            left.is_empty()
+        }));
+    }
+}

@@ -1,0 +1,182 @@
+//! GPU code: a fatbin, all of whose kernels are loaded at once.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{GpuError, code};
+use crate::gpu::{Gpu, Handle};
+use crate::resident::gate;
+use crate::sys::*;
+
+/// The share of the L1 that all kernels prefer as shared memory, in percent. One value for all: a multiprocessor
+/// changes its split only when it is empty, so kernels with different splits could not share one.
+const SHARED_SHARE: i32 = 100;
+
+/// Kernels loaded on one GPU. Cheap to clone. They stay loaded until the process ends: unloading waits for the GPU,
+/// and a program has one image.
+#[derive(Clone)]
+pub struct Module(Arc<Loaded>);
+
+struct Loaded {
+    gpu: Gpu,
+    kernels: BTreeMap<String, Function>,
+}
+
+/// One kernel of a module.
+#[derive(Clone, Copy)]
+pub(crate) struct Function {
+    pub raw: Handle<CUfunction>,
+    /// Bytes of its parameter, 0 without one.
+    pub argument_bytes: usize,
+    pub max_threads: u32,
+    pub local_bytes: usize,
+}
+
+impl Gpu {
+    /// Loads a fatbin (or cubin, or zero-terminated PTX) with all its kernels, whatever `CUDA_MODULE_LOADING` says:
+    /// loading a kernel later could wait for kernels that run. Also sets the stack of this GPU's threads to what
+    /// the kernels need, which a launch would otherwise do, waiting for the GPU. Loading an image again returns the
+    /// same module.
+    ///
+    /// # Errors
+    /// [`GpuError::NoImage`] for an empty image; [`GpuError::NotLoadable`] for one that does not fit this GPU or
+    /// driver; driver errors.
+    pub fn load(&self, image: &'static [u8]) -> Result<Module, GpuError> {
+        static LOADED: Mutex<Vec<(usize, &'static [u8], Module)>> = Mutex::new(Vec::new());
+        if image.is_empty() {
+            return Err(GpuError::NoImage);
+        }
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let same =
+            |entry: &&(usize, &[u8], Module)| entry.0 == self.ordinal() && std::ptr::eq(entry.1, image);
+        if let Some((.., module)) = loaded.iter().find(same) {
+            return Ok(module.clone());
+        }
+        let module = self.load_new(image)?;
+        loaded.push((self.ordinal(), image, module.clone()));
+        Ok(module)
+    }
+
+    fn load_new(&self, image: &[u8]) -> Result<Module, GpuError> {
+        self.enter()?;
+        // A fatbin starts with 64-bit fields and PTX ends with a zero byte.
+        let mut aligned = vec![0u64; image.len() / 8 + 2];
+        // SAFETY: the vector has more bytes than the image, and they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), aligned.as_mut_ptr().cast(), image.len()) };
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the image is readable and zero-terminated; the driver checks what it holds and keeps no pointer.
+        let result = unsafe { cuModuleLoadData(&mut raw, aligned.as_ptr().cast()) };
+        self.check("cuModuleLoadData", result).map_err(|error| self.not_loadable(error))?;
+        let kernels = self.functions(raw)?;
+        let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
+        self.reserve_stack(local)?;
+        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels })))
+    }
+
+    fn not_loadable(&self, error: GpuError) -> GpuError {
+        let GpuError::Driver(error) = error else { return error };
+        match error.code {
+            code::NO_BINARY | code::INVALID_IMAGE | code::INVALID_PTX | code::UNSUPPORTED_PTX => {
+                let (major, minor) = self.info().sm;
+                GpuError::NotLoadable { gpu: self.ordinal(), sm: format!("{major}.{minor}"), error }
+            }
+            _ => GpuError::Driver(error),
+        }
+    }
+
+    /// Loads and describes all kernels of a module.
+    fn functions(&self, module: CUmodule) -> Result<BTreeMap<String, Function>, GpuError> {
+        let mut count = 0;
+        // SAFETY: the module is loaded; `count` is written.
+        self.check("cuModuleGetFunctionCount", unsafe { cuModuleGetFunctionCount(&mut count, module) })?;
+        let mut raw = vec![std::ptr::null_mut(); count as usize];
+        // SAFETY: the vector has room for `count` handles.
+        let result = unsafe { cuModuleEnumerateFunctions(raw.as_mut_ptr(), count, module) };
+        self.check("cuModuleEnumerateFunctions", result)?;
+        raw.into_iter().map(|function| self.function(function)).collect()
+    }
+
+    fn function(&self, raw: CUfunction) -> Result<(String, Function), GpuError> {
+        let mut name = std::ptr::null();
+        // SAFETY: the handle comes from the driver; the name lives as long as the module.
+        self.check("cuFuncGetName", unsafe { cuFuncGetName(&mut name, raw) })?;
+        // SAFETY: the call succeeded, so `name` is a zero-terminated text.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        // SAFETY: the handle comes from the driver.
+        self.check("cuFuncLoad", unsafe { cuFuncLoad(raw) })?;
+        let carveout = FuncAttr::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: as above; the attribute may be set.
+        self.check("cuFuncSetAttribute", unsafe { cuFuncSetAttribute(raw, carveout, SHARED_SHARE) })?;
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: as above; `value` is written.
+            let result = unsafe { cuFuncGetAttribute(&mut value, which, raw) };
+            self.check("cuFuncGetAttribute", result).map(|()| value.max(0))
+        };
+        let function = Function {
+            raw: Handle(raw),
+            argument_bytes: self.argument_bytes(raw)?,
+            max_threads: attribute(FuncAttr::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
+            local_bytes: attribute(FuncAttr::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as usize,
+        };
+        Ok((name, function))
+    }
+
+    /// Size of a kernel's only parameter, 0 if it has none.
+    fn argument_bytes(&self, function: CUfunction) -> Result<usize, GpuError> {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: the handle comes from the driver; both are written on success.
+        match unsafe { cuFuncGetParamInfo(function, 0, &mut offset, &mut size) } {
+            CUresult::CUDA_ERROR_INVALID_VALUE => Ok(0),
+            result => self.check("cuFuncGetParamInfo", result).map(|()| size),
+        }
+    }
+
+    /// Gives every thread of this GPU a stack of at least `bytes`.
+    fn reserve_stack(&self, bytes: usize) -> Result<(), GpuError> {
+        let mut present = 0;
+        // SAFETY: `present` is written.
+        let result = unsafe { cuCtxGetLimit(&mut present, Limit::CU_LIMIT_STACK_SIZE) };
+        self.check("cuCtxGetLimit", result)?;
+        if bytes <= present {
+            return Ok(());
+        }
+        // The driver waits for the GPU here.
+        // SAFETY: a limit that exists; the driver refuses sizes that it cannot give.
+        let set = || unsafe { cuCtxSetLimit(Limit::CU_LIMIT_STACK_SIZE, bytes.next_multiple_of(256)) };
+        let result = gate().exclusive("growing the stack of GPU threads", set)?;
+        self.check("cuCtxSetLimit", result)
+    }
+}
+
+impl Module {
+    /// The GPU it is loaded on.
+    pub fn gpu(&self) -> &Gpu {
+        &self.0.gpu
+    }
+
+    /// Names of its kernels, sorted.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.0.kernels.keys().map(String::as_str)
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<Function, GpuError> {
+        self.0.kernels.get(name).copied().ok_or_else(|| GpuError::UnknownKernel {
+            name: name.to_owned(),
+            known: self.kernels().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// How many blocks of a kernel run on one multiprocessor at once.
+    pub(crate) fn occupancy(&self, function: Function, block: u32, shared: usize) -> Result<u32, GpuError> {
+        self.0.gpu.enter()?;
+        let mut blocks = 0;
+        // SAFETY: the function is loaded; `blocks` is written.
+        let result = unsafe {
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function.raw.0, block as i32, shared)
+        };
+        self.0.gpu.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)?;
+        Ok(blocks.max(0) as u32)
+    }
+}
