@@ -16,7 +16,8 @@ const GATE_VPID: Field = Field::new(facts::EXTOLL_GATE_VPID_SHIFT, facts::EXTOLL
 const GATE_PAGE: Field = Field::new(facts::EXTOLL_GATE_PAGE_SHIFT, facts::EXTOLL_GATE_PAGE_BITS);
 const GATE_SIZE: Field = Field::new(facts::EXTOLL_GATE_SIZE_SHIFT, facts::EXTOLL_GATE_SIZE_BITS);
 const COMMAND_OP: Field = Field::new(facts::EXTOLL_ATU_OP_SHIFT, facts::EXTOLL_ATU_OP_BITS);
-const FLUSH_COUNT: Field = Field::new(facts::EXTOLL_ATU_FLUSH_COUNT_SHIFT, facts::EXTOLL_ATU_FLUSH_COUNT_BITS);
+const FLUSH_COUNT: Field =
+    Field::new(facts::EXTOLL_ATU_FLUSH_COUNT_SHIFT, facts::EXTOLL_ATU_FLUSH_COUNT_BITS);
 const FLUSH_PAGE: Field = Field::new(facts::EXTOLL_ATU_FLUSH_PAGE_SHIFT, facts::EXTOLL_ATU_FLUSH_PAGE_BITS);
 const FLUSH_VPID: Field = Field::new(facts::EXTOLL_ATU_FLUSH_VPID_SHIFT, facts::EXTOLL_ATU_FLUSH_VPID_BITS);
 const NOTIFY_ADDRESS: Field = Field::new(facts::EXTOLL_ATU_NOTIFY_SHIFT, facts::EXTOLL_ATU_NOTIFY_BITS);
@@ -311,9 +312,13 @@ impl AtuCommand {
                 let page = FLUSH_PAGE.check("NLA page", page as u64)?;
                 (facts::EXTOLL_ATU_OP_FLUSH_PAGES, FLUSH_COUNT.put(count as u64 - 1) | FLUSH_PAGE.put(page))
             }
-            AtuCommand::FlushVpid(vpid) => (facts::EXTOLL_ATU_OP_FLUSH_VPID, FLUSH_VPID.check("VPID", vpid as u64)?),
+            AtuCommand::FlushVpid(vpid) => {
+                (facts::EXTOLL_ATU_OP_FLUSH_VPID, FLUSH_VPID.check("VPID", vpid as u64)?)
+            }
             AtuCommand::Fence => (facts::EXTOLL_ATU_OP_FENCE, 0),
-            AtuCommand::Notify(address) => (facts::EXTOLL_ATU_OP_NOTIFY, NOTIFY_ADDRESS.check("notify address", address)?),
+            AtuCommand::Notify(address) => {
+                (facts::EXTOLL_ATU_OP_NOTIFY, NOTIFY_ADDRESS.check("notify address", address)?)
+            }
         };
         Ok(COMMAND_OP.put(op) | parameter)
     }

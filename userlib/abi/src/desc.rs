@@ -16,8 +16,10 @@ const MODIFIER: Field = Field::new(facts::EXTOLL_DESC_MODIFIER_SHIFT, facts::EXT
 const SIZE: Field = Field::new(facts::EXTOLL_DESC_SIZE_SHIFT, facts::EXTOLL_DESC_SIZE_BITS);
 const CLASS: Field = Field::new(facts::EXTOLL_DESC_CLASS_SHIFT, facts::EXTOLL_DESC_CLASS_BITS);
 const COUNT: Field = Field::new(facts::EXTOLL_DESC_COUNT_SHIFT, facts::EXTOLL_DESC_COUNT_BITS);
-const LOCK_TARGET: Field = Field::new(facts::EXTOLL_DESC_LOCK_TARGET_SHIFT, facts::EXTOLL_DESC_LOCK_TARGET_BITS);
-const LOCK_NUMBER: Field = Field::new(facts::EXTOLL_DESC_LOCK_NUMBER_SHIFT, facts::EXTOLL_DESC_LOCK_NUMBER_BITS);
+const LOCK_TARGET: Field =
+    Field::new(facts::EXTOLL_DESC_LOCK_TARGET_SHIFT, facts::EXTOLL_DESC_LOCK_TARGET_BITS);
+const LOCK_NUMBER: Field =
+    Field::new(facts::EXTOLL_DESC_LOCK_NUMBER_SHIFT, facts::EXTOLL_DESC_LOCK_NUMBER_BITS);
 const LOCK_COMPARE: Field =
     Field::new(facts::EXTOLL_DESC_LOCK_COMPARE_SHIFT, facts::EXTOLL_DESC_LOCK_COMPARE_BITS);
 const LOCK_ADD: Field = Field::new(facts::EXTOLL_DESC_LOCK_ADD_SHIFT, facts::EXTOLL_DESC_LOCK_ADD_BITS);

@@ -10,13 +10,13 @@
 
 mod atu;
 #[rustfmt::skip]
-#[allow(missing_docs, non_camel_case_types)]
+#[allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)] // as bindgen writes
 pub mod bindings;
 mod bits;
 mod bq;
 mod desc;
 #[rustfmt::skip]
-#[allow(missing_docs, non_camel_case_types)]
+#[allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)] // as bindgen writes
 pub mod layout;
 mod noti;
 pub mod regs;

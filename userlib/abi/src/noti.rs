@@ -13,8 +13,10 @@ const KIND: Field = Field::new(facts::EXTOLL_NOTI_KIND_SHIFT, facts::EXTOLL_NOTI
 const COMMAND: Field = Field::new(facts::EXTOLL_NOTI_COMMAND_SHIFT, facts::EXTOLL_NOTI_COMMAND_BITS);
 const MODE: Field = Field::new(facts::EXTOLL_NOTI_MODE_SHIFT, facts::EXTOLL_NOTI_MODE_BITS);
 const ERROR: Field = Field::new(facts::EXTOLL_NOTI_ERROR_SHIFT, facts::EXTOLL_NOTI_ERROR_BITS);
-const LOCK_NUMBER: Field = Field::new(facts::EXTOLL_NOTI_LOCK_NUMBER_SHIFT, facts::EXTOLL_NOTI_LOCK_NUMBER_BITS);
-const LOCK_RESULT: Field = Field::new(facts::EXTOLL_NOTI_LOCK_RESULT_SHIFT, facts::EXTOLL_NOTI_LOCK_RESULT_BITS);
+const LOCK_NUMBER: Field =
+    Field::new(facts::EXTOLL_NOTI_LOCK_NUMBER_SHIFT, facts::EXTOLL_NOTI_LOCK_NUMBER_BITS);
+const LOCK_RESULT: Field =
+    Field::new(facts::EXTOLL_NOTI_LOCK_RESULT_SHIFT, facts::EXTOLL_NOTI_LOCK_RESULT_BITS);
 const LOCK_VALUE: Field = Field::new(facts::EXTOLL_NOTI_LOCK_VALUE_SHIFT, facts::EXTOLL_NOTI_LOCK_VALUE_BITS);
 
 /// An entry of a notification queue. Word 1 is written last and is never 0, so it is the valid flag too.

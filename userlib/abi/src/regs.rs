@@ -204,7 +204,7 @@ impl ErrorCounter {
     #[inline]
     pub const fn incremented(self, value: u64) -> u64 {
         let overflow = value >> self.shift & 0x8000;
-        let next = (value >> self.shift & 0x7fff) + 1 | overflow;
+        let next = ((value >> self.shift & 0x7fff) + 1) | overflow;
         value & !(0xffff << self.shift) | next << self.shift
     }
 }
