@@ -1,2 +1,69 @@
-//! cli
-fn main() {}
+//! The `ggas` command line.
+//!
+//! Exit codes: 0 all well; 1 wrong data, a failed call, or hardware that is not there; 2 a bad argument.
+
+mod bench;
+mod decode;
+mod demo;
+mod failure;
+mod info;
+mod out;
+mod values;
+
+use clap::{ArgAction, Parser, Subcommand};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Communication that GPU kernels start themselves: benchmarks, a demo, and looks inside.
+#[derive(Parser)]
+#[command(name = "ggas", version, propagate_version = true)]
+struct Cli {
+    /// Say more on standard error; twice: still more (RUST_LOG, if set, decides instead)
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// EXTOLL nodes exchange data under kernels' own control: one table, everything verified
+    Demo(demo::DemoArgs),
+    /// Run a benchmark: `ggas bench list` lists them
+    Bench(bench::BenchArgs),
+    /// GPUs, peers, limits, and what each device kind offers on this machine
+    Info(info::InfoArgs),
+    /// Say in words what a descriptor (three hex words) or a notification (two) means
+    Decode(decode::DecodeArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr(cli.verbose);
+    let result = match cli.command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Decode(args) => decode::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn log_to_stderr(verbose: u8) {
+    let level = ["warn", "info", "debug", "trace"][usize::from(verbose.min(3))];
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -149,7 +149,10 @@ fn spinner(name: &str) -> ProgressBar {
 /// The command as one would type it, with the variables it sets.
 pub fn command_line(command: &Command) -> String {
     let vars = command.get_envs().filter_map(|(k, v)| Some(format!("{}={}", k.display(), quoted(v?))));
-    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
+    let program = command.get_program();
+    let cargo = std::path::Path::new(program).file_name().is_some_and(|name| name == "cargo");
+    let program = if cargo { "cargo".as_ref() } else { program };
+    let words = std::iter::once(program).chain(command.get_args()).map(quoted);
     vars.chain(words).collect::<Vec<_>>().join(" ")
 }
 

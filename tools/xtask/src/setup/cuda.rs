@@ -38,22 +38,24 @@ pub fn driver_present() -> bool {
         || libraries.iter().any(|dir| Path::new(dir).join("libcuda.so.1").exists())
 }
 
-/// Looks where toolkits lie: `NVCC`, `CUDA_HOME`, `CUDA_PATH`, the search path, `/usr/local/cuda`,
-/// `build/cuda`. Ones that are too old are passed over.
+/// Looks where the build of the kernels looks, in its order: `NVCC`, `build/cuda`, the search path,
+/// `CUDA_HOME`, `/usr/local/cuda`. Ones that are too old are passed over.
 pub fn find() -> Option<Nvcc> {
-    let in_home = |name| env::var_os(name).map(|home| PathBuf::from(home).join("bin/nvcc"));
+    if let Some(named) = env::var_os("NVCC") {
+        return usable(PathBuf::from(named)); // NVCC=none: build for the CPU only
+    }
     let candidates = [
-        env::var_os("NVCC").map(PathBuf::from),
-        in_home("CUDA_HOME"),
-        in_home("CUDA_PATH"),
-        place::which("nvcc"),
-        Some(PathBuf::from("/usr/local/cuda/bin/nvcc")),
         Some(from_wheels(&place::build().join("cuda"))),
+        place::which("nvcc"),
+        env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin/nvcc")),
+        Some(PathBuf::from("/usr/local/cuda/bin/nvcc")),
     ];
-    candidates.into_iter().flatten().find_map(|path| {
-        let version = version(&path)?;
-        (version >= OLDEST).then_some(Nvcc { path, version })
-    })
+    candidates.into_iter().flatten().find_map(usable)
+}
+
+fn usable(path: PathBuf) -> Option<Nvcc> {
+    let version = version(&path)?;
+    (version >= OLDEST).then_some(Nvcc { path, version })
 }
 
 fn from_wheels(folder: &Path) -> PathBuf {

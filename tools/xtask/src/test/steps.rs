@@ -1,10 +1,11 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
 use super::{Check, Context, headers};
-use crate::run::cargo;
+use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
 use crate::{demo, place};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
 
 pub const ALL: &[Check] = &[
     Check { name: "fmt", about: "sources are formatted", run: fmt },
@@ -46,10 +47,26 @@ fn nvcc(context: &Context) -> Result<String> {
         Some(nvcc) => nvcc,
         None => cuda::install(context.policy).context("leave this step out with --skip nvcc")?,
     };
-    let mut command = cargo(&["build", "--package", "ggas-kernels"]);
-    command.env("GGAS_REQUIRE_NVCC", "1");
-    context.run("nvcc", command)?;
-    Ok(format!("nvcc {}.{}", nvcc.version.0, nvcc.version.1))
+    context.run("nvcc", cargo(&["build", "--package", "ggas-kernels"]))?;
+    let image = gpu_image()?;
+    let bytes = std::fs::metadata(&image).map_or(0, |m| m.len());
+    if bytes == 0 {
+        bail!("{} is empty: the build of ggas-kernels did not use {}", image.display(), nvcc.path.display());
+    }
+    Ok(format!("nvcc {}.{}, {} KiB", nvcc.version.0, nvcc.version.1, bytes >> 10))
+}
+
+/// The fatbin that the build of ggas-kernels embeds; it is empty when there was no nvcc.
+fn gpu_image() -> Result<PathBuf> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let messages =
+        ask(program, &["build", "--package", "ggas-kernels", "--message-format", "json", "--quiet"]);
+    let messages = messages.context("cargo build --package ggas-kernels failed")?;
+    let field = |line: &str| Some(line.split_once("\"out_dir\":\"")?.1.split_once('"')?.0.to_string());
+    let ours = |line: &&str| line.contains("build-script-executed") && line.contains("/kernels#");
+    let dir =
+        messages.lines().find(ours).and_then(field).context("cargo names no OUT_DIR of ggas-kernels")?;
+    Ok(Path::new(&dir).join("kernels.fatbin"))
 }
 
 fn unit(context: &Context) -> Result<String> {
@@ -90,7 +107,7 @@ fn asan(context: &Context) -> Result<String> {
 
 fn host_triple() -> Result<String> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let text = crate::run::ask(rustc, &["-vV"]).context("rustc -vV does not run")?;
+    let text = ask(rustc, &["-vV"]).context("rustc -vV does not run")?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc -vV names no host")?.to_string())
 }

@@ -1,0 +1,168 @@
+//! `ggas bench`: one benchmark, its table, its JSON.
+
+use crate::failure::Failure;
+use crate::values::{self, Sizes};
+use crate::{info, out};
+use ggas_benches::{Bench, Device, Memory, NicProgress, Options, Path, Progress, Report, Via};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub struct BenchArgs {
+    /// Name of a benchmark, or `list`
+    name: String,
+    /// Nodes that take part
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Where kernels run: cpu or gpu; a GPU if there is one
+    #[arg(long, value_name = "WHERE")]
+    device: Option<Device>,
+    /// What carries the traffic: sim (the software EXTOLL), hw (a card) or nvlink
+    #[arg(long, value_name = "KIND", default_value = "sim")]
+    via: Via,
+    /// Where the payload lies: host or gpu
+    #[arg(long, value_name = "WHERE")]
+    memory: Option<Memory>,
+    /// Payload bytes (collectives: elements): 8,64,4K or a range of doublings 8..1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::sizes)]
+    sizes: Vec<Sizes>,
+    /// Threads per block, a list
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    threads: Vec<u32>,
+    /// Blocks per node, a list
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    blocks: Vec<u32>,
+    /// Timed operations per row
+    #[arg(long, value_name = "N")]
+    iterations: Option<u64>,
+    /// One of the benchmark's methods; all of them otherwise
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+    /// Seed of all data
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How descriptors reach the requester: card (requester pages) or slots
+    #[arg(long, value_name = "PATH")]
+    path: Option<Path>,
+    /// Slots per ring, a power of two
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
+    /// Who drives the software EXTOLL: inline (the caller's posts and polls) or threads
+    #[arg(long, value_name = "WHO")]
+    progress: Option<NicProgress>,
+    /// GPUs that the nodes are spread over
+    #[arg(long, value_name = "N")]
+    gpus: Option<u32>,
+    /// Bound of every wait, in seconds
+    #[arg(long, value_name = "S", value_parser = values::seconds)]
+    timeout: Option<Duration>,
+    /// Write the result as JSON; `-`: to standard output, and everything else to standard error
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the result as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+pub fn run(args: &BenchArgs) -> Result<(), Failure> {
+    if args.name == "list" {
+        return out::print(&list());
+    }
+    let bench = ggas_benches::find(&args.name)?;
+    info::available(args.via).map_err(Failure::Failed)?;
+    let options = options(args);
+    let mut outputs = Outputs::open(args)?;
+    let report = measure(bench, &options)?;
+    outputs.write(&report)?;
+    Ok(report.check()?)
+}
+
+/// Runs a benchmark with a progress bar on standard error.
+fn measure(bench: &dyn Bench, options: &Options) -> Result<Report, Failure> {
+    let mut progress = Progress::bar();
+    let report = bench.run(options, &mut progress);
+    progress.finish();
+    Ok(report?)
+}
+
+fn options(args: &BenchArgs) -> Options {
+    let default = Options::default();
+    let device = args.device.unwrap_or_else(|| {
+        let (device, why) = info::best_device();
+        if let Some(why) = why {
+            out::note(&format!("{why}\n"));
+        }
+        device
+    });
+    Options {
+        nodes: args.nodes.unwrap_or(default.nodes),
+        device,
+        via: args.via,
+        memory: args.memory.unwrap_or(default.memory),
+        sizes: args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect(),
+        iterations: args.iterations,
+        method: args.method.clone(),
+        threads: args.threads.clone(),
+        blocks: args.blocks.clone(),
+        seed: args.seed.unwrap_or(default.seed),
+        path: args.path,
+        slots: args.slots.unwrap_or(default.slots),
+        progress: args.progress,
+        gpus: args.gpus.unwrap_or(default.gpus),
+        timeout: args.timeout.unwrap_or(default.timeout),
+    }
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for bench in ggas_benches::all() {
+        let _ = writeln!(text, "  {:<16} {}", bench.name(), bench.about());
+        if !bench.methods().is_empty() {
+            let _ = writeln!(text, "  {:<16} methods: {}", "", bench.methods().join(", "));
+        }
+    }
+    text
+}
+
+/// Where the result goes. Files are opened before the run: a mistyped path must not cost a measurement.
+struct Outputs {
+    json_to_stdout: bool,
+    json: Option<(PathBuf, File)>,
+    plot: Option<PathBuf>,
+}
+
+impl Outputs {
+    fn open(args: &BenchArgs) -> Result<Self, Failure> {
+        let create = |path: &PathBuf| {
+            let file = File::options().write(true).create(true).truncate(false).open(path);
+            file.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))
+        };
+        let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        let json = match &args.json {
+            Some(path) if !json_to_stdout => Some((path.clone(), create(path)?)),
+            _ => None,
+        };
+        if let Some(path) = &args.plot {
+            create(path)?;
+        }
+        Ok(Outputs { json_to_stdout, json, plot: args.plot.clone() })
+    }
+
+    fn write(&mut self, report: &Report) -> Result<(), Failure> {
+        if let Some((path, file)) = &mut self.json {
+            let written = file.set_len(0).and_then(|()| file.write_all(report.json().as_bytes()));
+            written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        }
+        if let Some(path) = &self.plot {
+            report.write_svg(path)?;
+        }
+        if self.json_to_stdout {
+            out::note(&report.table());
+            return out::print(&report.json());
+        }
+        out::print(&report.table())
+    }
+}

@@ -1,0 +1,188 @@
+//! `ggas info`: what this machine has, and what each device kind offers here.
+
+use crate::failure::Failure;
+use crate::out;
+use ggas_benches::{Device, Via};
+use ggas_gpu::{GpuInfo, NoGpu};
+use std::fmt::Write;
+use std::path::Path;
+
+#[derive(clap::Args)]
+pub struct InfoArgs {}
+
+pub fn run(_: &InfoArgs) -> Result<(), Failure> {
+    let gpus = ggas_gpu::probe();
+    let mut text = String::new();
+    machine(&mut text);
+    list_gpus(&mut text, &gpus);
+    processors(&mut text);
+    devices(&mut text);
+    out::print(&text)
+}
+
+/// Where kernels run when nobody says it, and why not on a GPU.
+pub fn best_device() -> (Device, Option<String>) {
+    let note = |why: &dyn std::fmt::Display| (Device::Cpu, Some(format!("{why}, using the CPU executor")));
+    match ggas_gpu::probe() {
+        Err(why) => (Device::Cpu, Some(why.fallback_note())),
+        Ok(_) if !has_gpu_code() => note(&NO_GPU_CODE),
+        Ok(_) => (Device::Gpu, None),
+    }
+}
+
+const NO_GPU_CODE: &str =
+    "this build holds no GPU code (there was no nvcc: run `cargo xtask setup` and build again)";
+
+/// The build found nvcc and embedded the kernels' image.
+fn has_gpu_code() -> bool {
+    !ggas_kernels::FATBIN.is_empty()
+}
+
+/// Names of the GPUs, for one line.
+pub fn gpu_names() -> String {
+    let names: Vec<String> = ggas_gpu::probe().into_iter().flatten().map(|gpu| gpu.name).collect();
+    names.join(", ")
+}
+
+/// Whether this machine and this version have the device kind; if not, what is missing and what to use.
+pub fn available(via: Via) -> Result<(), String> {
+    match via {
+        Via::Sim => Ok(()),
+        Via::Hw => Err(hw(Path::new("/dev"))),
+        Via::Nvlink => Err(nvlink(&ggas_gpu::probe())),
+    }
+}
+
+/// Why there is no card, most fundamental reason first.
+fn hw(dev: &Path) -> String {
+    let nodes = std::fs::read_dir(dev).into_iter().flatten().flatten();
+    let found = nodes.map(|e| e.file_name()).find(|name| name.to_string_lossy().starts_with("extoll"));
+    let why = match found {
+        Some(name) => {
+            format!("found /dev/{}, but this version has no device `hw` that opens it", name.display())
+        }
+        None => {
+            "there is no /dev/extoll*: no EXTOLL driver has claimed a card, and this version has neither the \
+                 kernel module nor the device `hw` that would open it"
+                .into()
+        }
+    };
+    format!("--via hw is not available: {why}; use --via sim")
+}
+
+fn nvlink(gpus: &Result<Vec<GpuInfo>, NoGpu>) -> String {
+    let why = match gpus {
+        Err(error) => format!("{error}, and"),
+        Ok(gpus) if gpus.len() < 2 => format!("it takes two GPUs, here is {}, and", gpus.len()),
+        Ok(gpus) if !any_peers(gpus) => "no GPU here can access the memory of another, and".into(),
+        Ok(_) => "the GPUs here could do it, but".into(),
+    };
+    format!("--via nvlink is not available: {why} this version has no device `nvlink`; use --via sim")
+}
+
+fn any_peers(gpus: &[GpuInfo]) -> bool {
+    let reaches =
+        |gpu: &GpuInfo| gpu.peers.iter().enumerate().any(|(i, peer)| i != gpu.ordinal && peer.access);
+    gpus.iter().any(reaches)
+}
+
+fn machine(text: &mut String) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let locked = match nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_MEMLOCK) {
+        Ok((nix::libc::RLIM_INFINITY, _)) => "unlimited".into(),
+        Ok((soft, _)) => format!("{} KiB (ulimit -l raises it)", soft >> 10),
+        Err(error) => format!("unknown: {error}"),
+    };
+    let _ = writeln!(text, "machine");
+    row(text, "cores", cores);
+    row(text, "locked memory", locked);
+    row(text, "kernel", std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim());
+    let build = if cfg!(debug_assertions) { "debug: not for timing" } else { "release" };
+    row(text, "build", format_args!("{} {build}", env!("CARGO_PKG_VERSION")));
+    let image = ggas_kernels::FATBIN.len() >> 10;
+    let code = if has_gpu_code() { format!("{image} KiB, embedded") } else { format!("none: {NO_GPU_CODE}") };
+    row(text, "GPU code", code);
+}
+
+fn list_gpus(text: &mut String, gpus: &Result<Vec<GpuInfo>, NoGpu>) {
+    let _ = writeln!(text, "GPUs");
+    let gpus = match gpus {
+        Ok(gpus) => gpus,
+        Err(why) => return row(text, "none", why),
+    };
+    for gpu in gpus {
+        let _ = writeln!(text, "  {gpu}");
+        let yes = |flag| if flag { "yes" } else { "no" };
+        row(text, "  CUDA", format_args!("driver for {}.{}", gpu.driver.0, gpu.driver.1));
+        row(
+            text,
+            "  host memory",
+            format_args!("mapped: {}, atomics: {}", yes(gpu.maps_host_memory), yes(gpu.host_atomics)),
+        );
+        row(
+            text,
+            "  windows",
+            format_args!(
+                "virtual memory: {}, passed on as a file: {}",
+                yes(gpu.virtual_memory),
+                yes(gpu.posix_handles)
+            ),
+        );
+        row(text, "  dma-buf", yes(gpu.dma_buf));
+        let peers = gpu.peers.iter().enumerate().filter(|(i, _)| *i != gpu.ordinal);
+        for (other, peer) in peers {
+            let what = match (peer.access, peer.atomics) {
+                (true, true) => "loads, stores, atomics",
+                (true, false) => "loads and stores, no atomics",
+                _ => "no access",
+            };
+            row(text, &format!("  to GPU {other}"), what);
+        }
+    }
+}
+
+fn processors(text: &mut String) {
+    let _ = writeln!(text, "kernels run on (--device)");
+    row(text, "cpu", "yes: the CPU executor");
+    let (device, why) = best_device();
+    let gpu = match (device, why) {
+        (Device::Gpu, _) => "yes, the default here".to_string(),
+        (_, why) => format!("no: {}", why.unwrap_or_default()),
+    };
+    row(text, "gpu", gpu);
+}
+
+fn devices(text: &mut String) {
+    let _ = writeln!(text, "traffic goes through (--via)");
+    row(text, "sim", "yes: the software EXTOLL; RMA by slots and by the card's pages, GGAS windows");
+    for via in [Via::Hw, Via::Nvlink] {
+        let why = available(via).err().unwrap_or_else(|| "yes".into());
+        row(text, via.name(), why.replacen(&format!("--via {via} is not available"), "no", 1));
+    }
+}
+
+fn row(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(text, "  {name:<14} {value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_card_and_a_missing_driver_differ() {
+        let nowhere = Path::new("/nonexistent");
+        assert!(hw(nowhere).contains("no /dev/extoll*"));
+        let dev = std::env::temp_dir().join(format!("ggas-info-{}", std::process::id()));
+        std::fs::create_dir_all(&dev).unwrap();
+        std::fs::write(dev.join("extoll0"), "").unwrap();
+        assert!(hw(&dev).contains("found /dev/extoll0"));
+        std::fs::remove_dir_all(&dev).unwrap();
+    }
+
+    #[test]
+    fn nvlink_says_what_is_missing() {
+        assert!(nvlink(&Ok(Vec::new())).contains("it takes two GPUs, here is 0"));
+        assert!(nvlink(&Err(NoGpu::NotInstalled)).contains("libcuda.so.1"));
+    }
+}

@@ -1,0 +1,189 @@
+//! The program from outside: exit codes, what goes to which stream, what errors say.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn ggas(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ggas")).args(args).stdin(Stdio::null()).output().expect("ggas starts")
+}
+
+fn with_input(args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("ggas starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input).expect("ggas reads its input");
+    drop(stdin);
+    child.wait_with_output().expect("ggas ends")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// Fails with code 2 and says `what`.
+fn is_usage_error(args: &[&str], what: &str) {
+    let output = ggas(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+    assert!(err(&output).contains(what), "{args:?} says: {}", err(&output));
+    assert!(output.stdout.is_empty(), "{args:?} prints: {}", out(&output));
+}
+
+/// Node 1, VPID 2, completer notification, 64 bytes (spec 2.2).
+const PUT: [&str; 3] = ["0x3f_0400_010200_0f", "0x0000_1000", "2000"];
+
+fn put_words() -> [String; 3] {
+    // quadwords 3, QW put, VPID 2 @8, node 1 @16, completer @32, size-1 @40
+    let word0 = 3u64 | 3 << 2 | 2 << 8 | 1 << 16 | 4 << 32 | 63 << 40;
+    [format!("{word0:#x}"), "0x1000".into(), "0x2000".into()]
+}
+
+#[test]
+fn decode_says_what_a_descriptor_does() {
+    let words = put_words();
+    let output = ggas(&["decode", &words[0], &words[1], &words[2]]);
+    assert!(output.status.success(), "{}", err(&output));
+    for part in ["put (quadwords)", "node 1 vpid 2", "completer", "0x0000000000001000", "bytes          64"] {
+        assert!(out(&output).contains(part), "no `{part}` in {}", out(&output));
+    }
+    // The same words, written as people do.
+    assert_eq!(out(&ggas(&["decode", PUT[0], PUT[1], PUT[2]])), out(&output));
+}
+
+#[test]
+fn decode_reads_lines() {
+    let words = put_words().join(" ");
+    let input =
+        format!("# a comment\n\n{words}   # a put\n0x5, {:#x}\n", 4u64 << 48 | 5 << 51 | 7 << 32 | 0x2a);
+    let output = with_input(&["decode"], input.as_bytes());
+    assert!(output.status.success(), "{}", err(&output));
+    for part in
+        ["descriptor\n", "notification\n", "the completer", "notification put", "node 7", "class          42"]
+    {
+        assert!(out(&output).contains(part), "no `{part}` in {}", out(&output));
+    }
+}
+
+#[test]
+fn decode_names_the_line_that_is_wrong() {
+    let output = with_input(&["decode"], b"# fine\n1 2 3 4\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("line 2: 4 words: give three"), "{}", err(&output));
+    let output = with_input(&["decode"], b"\xff\xfe\n");
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+}
+
+#[test]
+fn decode_refuses_garbage() {
+    is_usage_error(&["decode", "xyz", "0", "0"], "`xyz` is no hex number");
+    is_usage_error(&["decode", "1", "11112222333344445"], "more than 64 bits");
+    is_usage_error(&["decode", "1"], "1 words: give three for a descriptor or two");
+}
+
+#[test]
+fn words_that_the_card_refuses_are_shown_and_fail() {
+    let output = ggas(&["decode", "0x13", "0", "0"]); // command 4
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("illegal command 4"), "{}", out(&output));
+    assert!(err(&output).contains("use 0 to 3, 5, 6 or 12"), "{}", err(&output));
+    let output = ggas(&["decode", "0", "0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("free"), "{}", err(&output));
+}
+
+#[test]
+fn bad_arguments_say_what_to_do() {
+    is_usage_error(&[], "Usage");
+    is_usage_error(&["bench"], "Usage");
+    is_usage_error(&["frobnicate"], "unrecognized subcommand");
+    is_usage_error(&["bench", "nothing"], "no benchmark is called `nothing`; there are:");
+    is_usage_error(&["bench", "barrier", "--device", "tpu"], "use one of: cpu, gpu");
+    is_usage_error(&["bench", "barrier", "--via", "ether"], "use one of: sim, hw, nvlink");
+    is_usage_error(&["bench", "barrier", "--nodes", "-1"], "unexpected argument");
+    is_usage_error(&["bench", "barrier", "--nodes", "99999999999"], "invalid value");
+    is_usage_error(&["bench", "rma-bandwidth", "--sizes", "8,x"], "`x` is no size");
+    is_usage_error(&["bench", "rma-bandwidth", "--timeout", "-3"], "unexpected argument");
+    is_usage_error(&["bench", "rma-bandwidth", "--timeout", "0"], "use 0.001 to 86400 seconds");
+}
+
+#[test]
+fn benchmarks_refuse_what_does_not_fit() {
+    let cpu = |args: &[&'static str]| [&["bench", "rma-pingpong", "--device", "cpu"], args].concat();
+    is_usage_error(&cpu(&["--nodes", "0"]), "--nodes 0");
+    is_usage_error(&cpu(&["--method", "telepathy"]), "--method telepathy");
+    is_usage_error(&cpu(&["--slots", "3"]), "--slots 3");
+    is_usage_error(&cpu(&["--sizes", "0"]), "--sizes 0");
+    is_usage_error(&cpu(&["--sizes", "16G"]), "--sizes 17179869184");
+    is_usage_error(&cpu(&["--memory", "gpu"]), "--memory gpu");
+    is_usage_error(&cpu(&["--iterations", "0"]), "--iterations 0");
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_run() {
+    for option in ["--json", "--plot"] {
+        let args = ["bench", "rma-pingpong", "--device", "cpu", option, "/nonexistent/result"];
+        is_usage_error(&args, "cannot write /nonexistent/result");
+    }
+}
+
+#[test]
+fn device_kinds_that_are_not_there_say_why() {
+    for (via, why) in [("hw", "/dev/extoll"), ("nvlink", "this version has no device `nvlink`")] {
+        let output = ggas(&["bench", "barrier", "--via", via]);
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).contains(why), "{}", err(&output));
+        assert!(err(&output).contains("use --via sim"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn info_always_answers() {
+    let output = ggas(&["info"]);
+    assert!(output.status.success(), "{}", err(&output));
+    for part in ["cores", "locked memory", "GPU code", "cpu", "sim", "hw", "nvlink"] {
+        assert!(out(&output).contains(part), "no `{part}` in {}", out(&output));
+    }
+}
+
+#[test]
+fn list_names_every_benchmark() {
+    let output = ggas(&["bench", "list"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let names = ["rma-pingpong", "rma-bandwidth", "rma-rate", "ggas-pingpong", "ggas-bandwidth", "barrier"];
+    for name in names.into_iter().chain(["reduce", "allreduce", "randomaccess"]) {
+        assert!(out(&output).contains(name), "no {name} in {}", out(&output));
+    }
+}
+
+#[test]
+fn json_has_standard_output_to_itself() {
+    let args = ["bench", "rma-pingpong", "--device", "cpu", "--method", "host-driven"];
+    let output = ggas(&[&args[..], &["--sizes", "8,64", "--iterations", "200", "--json", "-"]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("only JSON");
+    assert_eq!((&json["schema"], &json["bench"]), (&1.into(), &"rma-pingpong".into()));
+    assert_eq!((&json["verified"], &json["nodes"]), (&true.into(), &2.into()));
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| row["bytes"].as_u64()).collect::<Vec<_>>(), [Some(8), Some(64)]);
+    for row in rows {
+        let latency = &row["latency_us"];
+        let [min, median, p99] = ["min", "median", "p99"].map(|key| latency[key].as_f64().expect("a number"));
+        assert!(0.0 < min && min <= median && median <= p99, "{latency}");
+    }
+    assert!(err(&output).contains("median us"), "the table goes to standard error: {}", err(&output));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.args(["info"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("ggas starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ggas ends");
+    assert!(!err(&output).contains("panic"), "{}", err(&output));
+    assert!(output.status.success(), "{:?}: {}", output.status, err(&output));
+}
