@@ -3,6 +3,7 @@
 #ifndef GGAS_ARGS_H
 #define GGAS_ARGS_H
 
+#include "bench.h"
 #include "selftest.h"
 
 #endif /* GGAS_ARGS_H */

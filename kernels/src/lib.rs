@@ -21,6 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[allow(missing_docs, non_camel_case_types)]
+#[rustfmt::skip]
+pub mod args;
 mod exec;
 mod image;
 mod launch;

@@ -38,4 +38,11 @@ pub const VIEWS: &[View] = &[
         allow: "(GGAS|ggas)_.*",
         output: "userlib/abi/src/layout.rs",
     },
+    View {
+        headers: &["kernels/src/args.h"],
+        includes: &["kernels/include", "kernels/src"],
+        arguments: &[],
+        allow: "(ggas_.*_args|bench_.*)",
+        output: "kernels/src/args.rs",
+    },
 ];
