@@ -215,6 +215,12 @@ impl<P: Clone> LinkPort<P> {
         self.probe = self.unacked.is_empty();
     }
 
+    /// Goes back at the next [`LinkPort::timeout`], without waiting for the timer: the cable works again.
+    pub fn hurry(&mut self, now: Instant) {
+        self.deadline = self.deadline.map(|_| now);
+        self.backoff = 1;
+    }
+
     /// The next frame for the wire.
     pub fn transmit(&mut self, now: Instant) -> Option<(Frame<P>, FrameId)> {
         let frame = self.control().or_else(|| self.data());

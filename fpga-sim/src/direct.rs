@@ -1,0 +1,283 @@
+//! The network without faults on its links: a packet goes straight into its receiver's inbox, and the links of its
+//! route only count it. Dead and stopped nodes and dead links still have their effect.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use crossbeam_queue::ArrayQueue;
+
+use crate::fabric::Wake;
+use crate::faults::Event;
+use crate::link::{CHANNELS, LinkCounters};
+use crate::network::{Wakes, channel_of};
+use crate::packet::{Class, Packet};
+use crate::routing::{Broken, Routing};
+use crate::torus::{Direction, Torus};
+
+/// Packets of one virtual channel that wait for a node's units before senders are refused.
+const INBOX: usize = 128;
+
+#[derive(Default)]
+struct Counters {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Node {
+    /// By channel; made with the first packet, so that idle nodes cost nothing.
+    inbox: [OnceLock<ArrayQueue<Packet>>; CHANNELS],
+    links: OnceLock<Box<[Counters; 6]>>,
+    discarded: AtomicU64,
+    silent: AtomicBool,
+    dead: AtomicBool,
+    /// Senders that found an inbox full. `has_refused` says whether it is worth locking.
+    refused: Mutex<Vec<u16>>,
+    has_refused: AtomicBool,
+}
+
+/// What does not work, and who waits for it.
+#[derive(Default)]
+struct Trouble {
+    broken: Broken,
+    stopped: Vec<u16>,
+    starved: Vec<u16>,
+    waiting: Vec<u16>,
+}
+
+enum Verdict {
+    Go,
+    Wait,
+    Discard,
+}
+
+/// See the module's description.
+pub(crate) struct Direct {
+    torus: Torus,
+    routing: ArcSwap<Routing>,
+    nodes: Box<[Node]>,
+    /// Whether `trouble` has anything to say.
+    troubled: AtomicBool,
+    trouble: Mutex<Trouble>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Direct {
+    pub fn new(routing: Routing) -> Direct {
+        let torus = *routing.torus();
+        Direct {
+            torus,
+            routing: ArcSwap::from_pointee(routing),
+            nodes: (0..torus.len()).map(|_| Node::default()).collect(),
+            troubled: AtomicBool::new(false),
+            trouble: Mutex::default(),
+        }
+    }
+
+    fn node(&self, id: u16) -> Option<&Node> {
+        self.nodes.get(self.torus.index(id)?)
+    }
+
+    #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
+    pub fn send(&self, wakes: &Wakes, from: u16, packet: Packet) -> Result<(), Packet> {
+        let to = packet.destination.node;
+        let (Some(source), Some(target)) = (self.node(from), self.node(to)) else {
+            return self.discard(from);
+        };
+        let Some(wake) = wakes.of(&self.torus, to) else { return self.discard(from) };
+        let routing = self.routing.load();
+        if self.troubled.load(Acquire) || !routing.is_computed() {
+            match self.judge(&routing, from, to, packet.class()) {
+                Verdict::Go => {}
+                Verdict::Wait => return Err(packet),
+                Verdict::Discard => return self.discard(from),
+            }
+        }
+        let (fragments, bytes) = (fragments(&packet), u64::from(packet.len));
+        self.enqueue(target, from, packet)?;
+        if from != to {
+            self.count(&routing, source, from, to, fragments, bytes);
+        }
+        wake.wake();
+        Ok(())
+    }
+
+    #[allow(clippy::result_large_err, reason = "as above")]
+    fn discard(&self, from: u16) -> Result<(), Packet> {
+        if let Some(node) = self.node(from) {
+            node.discarded.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::result_large_err, reason = "as above")]
+    fn enqueue(&self, target: &Node, from: u16, packet: Packet) -> Result<(), Packet> {
+        let queue = target.inbox[channel_of(packet.class())].get_or_init(|| ArrayQueue::new(INBOX));
+        let Err(packet) = queue.push(packet) else { return Ok(()) };
+        // Ask for a wake first and try again afterwards: room made in between is not missed.
+        let mut refused = lock(&target.refused);
+        if !refused.contains(&from) {
+            refused.push(from);
+        }
+        target.has_refused.store(true, Relaxed);
+        drop(refused);
+        fence(SeqCst);
+        queue.push(packet)
+    }
+
+    fn count(&self, routing: &Routing, source: &Node, from: u16, to: u16, fragments: u64, bytes: u64) {
+        let mut at = source;
+        routing.walk(from, to, |node, direction| {
+            if node != from {
+                at = self.node(node).unwrap_or(at);
+            }
+            let counters = &at.links.get_or_init(Box::default)[direction.index()];
+            counters.packets.fetch_add(fragments, Relaxed);
+            counters.bytes.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    /// Whether a packet may go now. A sender that must wait is woken when something changes.
+    fn judge(&self, routing: &Routing, from: u16, to: u16, class: Class) -> Verdict {
+        let mut trouble = lock(&self.trouble);
+        if trouble.broken.is_dead(from) || trouble.broken.is_dead(to) {
+            return Verdict::Discard;
+        }
+        let starved = class == Class::Request && trouble.starved.contains(&from);
+        let mut blocked = starved || trouble.stopped.contains(&from);
+        let arrives = routing.walk(from, to, |node, direction| {
+            let through = node != from && (trouble.broken.is_dead(node) || trouble.stopped.contains(&node));
+            blocked |= through || trouble.broken.is_down(&self.torus, node, direction);
+        });
+        match (arrives, blocked) {
+            (false, _) => Verdict::Discard,
+            (true, false) => Verdict::Go,
+            (true, true) => {
+                if !trouble.waiting.contains(&from) {
+                    trouble.waiting.push(from);
+                }
+                Verdict::Wait
+            }
+        }
+    }
+
+    pub fn poll(&self, wakes: &Wakes, id: u16, class: Class) -> Option<Packet> {
+        let node = self.node(id)?;
+        let queue = node.inbox[channel_of(class)].get()?;
+        if node.silent.load(Relaxed) {
+            if node.dead.load(Relaxed) {
+                self.empty(wakes, id);
+            }
+            return None;
+        }
+        let packet = queue.pop()?;
+        fence(SeqCst);
+        self.wake_refused(wakes, node);
+        Some(packet)
+    }
+
+    fn wake_refused(&self, wakes: &Wakes, node: &Node) {
+        if node.has_refused.load(Relaxed) {
+            let mut refused = lock(&node.refused);
+            node.has_refused.store(false, Relaxed);
+            let senders = std::mem::take(&mut *refused);
+            drop(refused);
+            wakes.wake_all(&self.torus, senders);
+        }
+    }
+
+    /// Drops whatever waits for a node.
+    pub fn empty(&self, wakes: &Wakes, id: u16) {
+        let Some(node) = self.node(id) else { return };
+        for queue in node.inbox.iter().filter_map(OnceLock::get) {
+            while queue.pop().is_some() {
+                node.discarded.fetch_add(1, Relaxed);
+            }
+        }
+        fence(SeqCst);
+        self.wake_refused(wakes, node);
+    }
+
+    pub fn happen(&self, wakes: &Wakes, event: Event) {
+        let mut trouble = lock(&self.trouble);
+        let Trouble { broken, stopped, starved, waiting } = &mut *trouble;
+        let mark = |list: &mut Vec<u16>, node: u16, on: bool| {
+            list.retain(|&other| other != node);
+            list.extend(on.then_some(node));
+        };
+        match event {
+            Event::LinkDown(node, port) | Event::LinkUp(node, port) => {
+                broken.set_link(&self.torus, node, port, matches!(event, Event::LinkDown(..)));
+            }
+            Event::Stop(node) | Event::Resume(node) => {
+                mark(stopped, node, matches!(event, Event::Stop(_)));
+                waiting.push(node);
+            }
+            Event::Starve(node) | Event::Feed(node) => mark(starved, node, matches!(event, Event::Starve(_))),
+            Event::Kill(node) => {
+                broken.kill(node);
+                waiting.push(node);
+            }
+            Event::Reroute => {}
+        }
+        if matches!(event, Event::Kill(_) | Event::Reroute) {
+            self.routing.store(Arc::new(Routing::avoiding(self.torus, broken)));
+        }
+        if let (Event::Stop(id) | Event::Resume(id) | Event::Kill(id), Some(node)) =
+            (event, event.node().and_then(|id| self.node(id)))
+        {
+            node.dead.store(broken.is_dead(id), Relaxed);
+            node.silent.store(broken.is_dead(id) || stopped.contains(&id), Relaxed);
+        }
+        self.troubled.store(!broken.is_empty() || !stopped.is_empty() || !starved.is_empty(), Release);
+        let waiting = std::mem::take(waiting);
+        drop(trouble);
+        if let Event::Kill(node) = event {
+            self.empty(wakes, node);
+        }
+        wakes.wake_all(&self.torus, waiting);
+    }
+
+    pub fn install(&self, change: impl Fn(&Routing) -> Routing) {
+        // Under the lock, so that two changes never undo each other.
+        let trouble = lock(&self.trouble);
+        self.routing.store(Arc::new(change(&self.routing.load())));
+        drop(trouble);
+    }
+
+    pub fn routing(&self) -> Arc<Routing> {
+        self.routing.load_full()
+    }
+
+    pub fn broken(&self) -> Broken {
+        lock(&self.trouble).broken.clone()
+    }
+
+    pub fn counters(&self, node: u16, port: Direction) -> LinkCounters {
+        let read = |node: u16, port: Direction| {
+            let counters = self.node(node).and_then(|node| node.links.get()).map(|links| &links[port.index()]);
+            counters.map_or((0, 0), |counters| (counters.packets.load(Relaxed), counters.bytes.load(Relaxed)))
+        };
+        let (sent, sent_bytes) = read(node, port);
+        // Nothing is lost on these links: what the other end sent arrived here.
+        let other = self.torus.neighbour(node, port).map(|other| read(other, port.opposite()));
+        let (received, received_bytes) = other.unwrap_or((0, 0));
+        LinkCounters { sent, sent_bytes, received, received_bytes, ..LinkCounters::default() }
+    }
+
+    pub fn discarded(&self, node: u16) -> u64 {
+        self.node(node).map_or(0, |node| node.discarded.load(Relaxed))
+    }
+}
+
+/// Network packets that a packet stands for: bulk puts by reference are cut arithmetically.
+fn fragments(packet: &Packet) -> u64 {
+    match packet.fragment {
+        0 => 1,
+        fragment => u64::from(packet.len.div_ceil(u32::from(fragment)).max(1)),
+    }
+}

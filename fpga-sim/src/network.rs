@@ -1,0 +1,252 @@
+//! The network between the cards of one process: a torus, as a [`Fabric`].
+//!
+//! Without faults a packet goes directly to its receiver and payloads may be references to the sender's memory.
+//! With faults every packet crosses the links of its route as a frame, see [`crate::world`]. Both route by the
+//! same tables, keep the same counters and offer the same registers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+use thiserror::Error;
+
+use crate::direct::Direct;
+use crate::fabric::{Fabric, FabricError, LinkWork, Wake};
+use crate::faults::{Event, FaultError, Faults};
+use crate::link::{LinkCounters, REQUESTS, RESPONSES};
+use crate::packet::{Class, Packet};
+use crate::routing::{Broken, Routing};
+use crate::torus::{Direction, Torus, TorusError};
+use crate::world::World;
+
+/// A network that cannot be built.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum NetworkError {
+    /// See [`TorusError`].
+    #[error(transparent)]
+    Torus(#[from] TorusError),
+    /// See [`FaultError`].
+    #[error(transparent)]
+    Faults(#[from] FaultError),
+}
+
+/// Virtual channel of a class.
+pub(crate) fn channel_of(class: Class) -> usize {
+    match class {
+        Class::Request => REQUESTS,
+        Class::Response => RESPONSES,
+    }
+}
+
+/// Whom to tell of news, by node.
+pub(crate) struct Wakes(Box<[ArcSwapOption<Arc<dyn Wake>>]>);
+
+impl Wakes {
+    /// The card at a node, if one is attached.
+    pub fn of(&self, torus: &Torus, node: u16) -> Option<arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>>> {
+        let guard = self.0.get(torus.index(node)?)?.load();
+        guard.is_some().then_some(guard)
+    }
+
+    pub fn wake_all(&self, torus: &Torus, nodes: Vec<u16>) {
+        for node in nodes {
+            if let Some(wake) = self.of(torus, node) {
+                wake.wake();
+            }
+        }
+    }
+}
+
+impl Wake for arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>> {
+    fn wake(&self) {
+        if let Some(wake) = &**self {
+            wake.wake();
+        }
+    }
+}
+
+enum Core {
+    Direct(Direct),
+    Links(Mutex<World<Packet>>),
+}
+
+/// A 3-d torus of cards in this process.
+///
+/// ```
+/// use extoll_sim::{faults::Faults, network::Network, torus::Torus};
+/// let network = Network::new(Torus::new(3, 2, 2)?, Faults::none().seed(1).drop(0.01))?;
+/// assert_eq!(network.torus().len(), 12);
+/// # Ok::<(), extoll_sim::network::NetworkError>(())
+/// ```
+pub struct Network {
+    torus: Torus,
+    wakes: Wakes,
+    core: Core,
+}
+
+impl Network {
+    /// A network at rest, all links up. Errors: rates out of range, events for nodes or links that are not there.
+    pub fn new(torus: Torus, faults: Faults) -> Result<Arc<Network>, NetworkError> {
+        faults.validate()?;
+        faults.plan().iter().try_for_each(|(_, event)| check(&torus, *event))?;
+        let wakes = Wakes((0..torus.len()).map(|_| ArcSwapOption::empty()).collect());
+        let routing = Routing::new(torus);
+        let core = match faults.is_none() {
+            true => Core::Direct(Direct::new(routing)),
+            false => Core::Links(Mutex::new(World::new(Arc::new(routing), faults))),
+        };
+        Ok(Arc::new(Network { torus, wakes, core }))
+    }
+
+    /// The torus.
+    pub fn torus(&self) -> &Torus {
+        &self.torus
+    }
+
+    /// Lets something happen to a link or a card, now.
+    pub fn happen(&self, event: Event) -> Result<(), FaultError> {
+        check(&self.torus, event)?;
+        match &self.core {
+            Core::Direct(direct) => direct.happen(&self.wakes, event),
+            Core::Links(world) => self.with(world, |world| world.happen(Instant::now(), event)),
+        }
+        Ok(())
+    }
+
+    /// The route tables in use.
+    pub fn routing(&self) -> Arc<Routing> {
+        match &self.core {
+            Core::Direct(direct) => direct.routing(),
+            Core::Links(world) => lock(world).routing().clone(),
+        }
+    }
+
+    /// Changes route tables. In a network with faults this trains the links anew, as [`Event::Reroute`] does.
+    pub fn set_routing(&self, change: impl Fn(&Routing) -> Routing) {
+        match &self.core {
+            Core::Direct(direct) => direct.install(change),
+            Core::Links(world) => self.with(world, |world| {
+                let routing = Arc::new(change(world.routing()));
+                world.install(Instant::now(), routing);
+            }),
+        }
+    }
+
+    /// Links that are down and nodes that are dead.
+    pub fn broken(&self) -> Broken {
+        match &self.core {
+            Core::Direct(direct) => direct.broken(),
+            Core::Links(world) => lock(world).broken().clone(),
+        }
+    }
+
+    /// Counters of a node's link.
+    pub fn link_counters(&self, node: u16, direction: Direction) -> LinkCounters {
+        match &self.core {
+            Core::Direct(direct) => direct.counters(node, direction),
+            Core::Links(world) => lock(world).counters(node, direction),
+        }
+    }
+
+    /// Packets that a node threw away: for or from a dead node, to nobody, or misrouted.
+    pub fn discarded(&self, node: u16) -> u64 {
+        match &self.core {
+            Core::Direct(direct) => direct.discarded(node),
+            Core::Links(world) => lock(world).discarded(node),
+        }
+    }
+
+    /// Works on the world, then wakes whom that concerns.
+    fn with<T>(&self, world: &Mutex<World<Packet>>, work: impl FnOnce(&mut World<Packet>) -> T) -> T {
+        let mut world = lock(world);
+        let result = work(&mut world);
+        let woken = world.take_woken();
+        drop(world);
+        self.wakes.wake_all(&self.torus, woken);
+        result
+    }
+}
+
+fn lock(world: &Mutex<World<Packet>>) -> MutexGuard<'_, World<Packet>> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check(torus: &Torus, event: Event) -> Result<(), FaultError> {
+    match event {
+        Event::LinkDown(node, direction) | Event::LinkUp(node, direction) => {
+            torus.neighbour(node, direction).map(|_| ()).ok_or(FaultError::Link(node, direction))
+        }
+        event => match event.node() {
+            Some(node) => torus.index(node).map(|_| ()).ok_or(FaultError::Node(node)),
+            None => Ok(()),
+        },
+    }
+}
+
+impl Fabric for Network {
+    fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        let world = match &self.core {
+            Core::Direct(direct) => return direct.send(&self.wakes, from, packet),
+            Core::Links(world) => world,
+        };
+        let mut bytes = Vec::with_capacity(64 + packet.len as usize);
+        packet.wire_bytes(&mut bytes);
+        let (to, channel) = (packet.destination.node, channel_of(packet.class()));
+        self.with(world, |world| world.inject(Instant::now(), from, to, channel, packet, bytes.into()))
+    }
+
+    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
+        match &self.core {
+            Core::Direct(direct) => direct.poll(&self.wakes, node, class),
+            Core::Links(world) => self.with(world, |world| world.poll(node, channel_of(class))),
+        }
+    }
+
+    fn direct(&self) -> bool {
+        matches!(self.core, Core::Direct(_))
+    }
+
+    fn step(&self, node: u16, now: Instant) -> LinkWork {
+        let Core::Links(world) = &self.core else { return LinkWork::default() };
+        self.with(world, |world| {
+            let before = world.happenings();
+            let next = world.step(now);
+            let again = next.filter(|_| world.is_waiting(node));
+            LinkWork { worked: world.happenings() != before, again }
+        })
+    }
+
+    fn has_links(&self) -> bool {
+        !self.direct()
+    }
+
+    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        let slot = self.torus.index(node).and_then(|index| self.wakes.0.get(index));
+        let slot = slot.ok_or(FabricError::NoSuchNode { node, nodes: self.torus.len() })?;
+        let taken = slot.compare_and_swap(&None::<Arc<Arc<dyn Wake>>>, Some(Arc::new(wake)));
+        if taken.is_some() {
+            return Err(FabricError::Taken { node });
+        }
+        if let Core::Links(world) = &self.core {
+            lock(world).set_attached(node, true);
+        }
+        Ok(())
+    }
+
+    fn detach(&self, node: u16) {
+        let Some(slot) = self.torus.index(node).and_then(|index| self.wakes.0.get(index)) else { return };
+        slot.store(None);
+        match &self.core {
+            Core::Direct(direct) => direct.empty(&self.wakes, node),
+            Core::Links(world) => self.with(world, |world| world.set_attached(node, false)),
+        }
+    }
+
+    fn reg_read(&self, node: u16, offset: u64) -> Option<u64> {
+        crate::xbar::read(self, node, offset)
+    }
+
+    fn reg_write(&self, node: u16, offset: u64, value: u64) -> bool {
+        crate::xbar::write(self, node, offset, value)
+    }
+}
