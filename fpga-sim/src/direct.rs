@@ -25,16 +25,54 @@ struct Counters {
 }
 
 #[derive(Default)]
+struct Inbox {
+    /// Made with the first packet, so that idle nodes cost nothing.
+    queue: OnceLock<ArrayQueue<Packet>>,
+    /// Senders that found it full. `has_refused` says whether it is worth locking.
+    refused: Mutex<Vec<u16>>,
+    has_refused: AtomicBool,
+}
+
+#[derive(Default)]
 struct Node {
-    /// By channel; made with the first packet, so that idle nodes cost nothing.
-    inbox: [OnceLock<ArrayQueue<Packet>>; CHANNELS],
+    inbox: [Inbox; CHANNELS],
     links: OnceLock<Box<[Counters; 6]>>,
     discarded: AtomicU64,
     silent: AtomicBool,
     dead: AtomicBool,
-    /// Senders that found an inbox full. `has_refused` says whether it is worth locking.
-    refused: Mutex<Vec<u16>>,
-    has_refused: AtomicBool,
+}
+
+impl Inbox {
+    #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
+    fn push(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        let queue = self.queue.get_or_init(|| ArrayQueue::new(INBOX));
+        let Err(packet) = queue.push(packet) else { return Ok(()) };
+        // Ask for a wake first and try again afterwards: room made in between is not missed.
+        let mut refused = lock(&self.refused);
+        if !refused.contains(&from) {
+            refused.push(from);
+        }
+        self.has_refused.store(true, Relaxed);
+        drop(refused);
+        fence(SeqCst);
+        queue.push(packet)
+    }
+
+    fn pop(&self) -> Option<Packet> {
+        self.queue.get()?.pop()
+    }
+
+    /// After room was made: whom to tell.
+    fn take_refused(&self) -> Vec<u16> {
+        // Pairs with the fence in `push`: either the sender sees the room, or its request is seen here.
+        fence(SeqCst);
+        if !self.has_refused.load(Relaxed) {
+            return Vec::new();
+        }
+        let mut refused = lock(&self.refused);
+        self.has_refused.store(false, Relaxed);
+        std::mem::take(&mut *refused)
+    }
 }
 
 /// What does not work, and who waits for it.
@@ -98,7 +136,7 @@ impl Direct {
             }
         }
         let (fragments, bytes) = (fragments(&packet), u64::from(packet.len));
-        self.enqueue(target, from, packet)?;
+        target.inbox[channel_of(packet.class())].push(from, packet)?;
         if from != to {
             self.count(&routing, source, from, to, fragments, bytes);
         }
@@ -112,21 +150,6 @@ impl Direct {
             node.discarded.fetch_add(1, Relaxed);
         }
         Ok(())
-    }
-
-    #[allow(clippy::result_large_err, reason = "as above")]
-    fn enqueue(&self, target: &Node, from: u16, packet: Packet) -> Result<(), Packet> {
-        let queue = target.inbox[channel_of(packet.class())].get_or_init(|| ArrayQueue::new(INBOX));
-        let Err(packet) = queue.push(packet) else { return Ok(()) };
-        // Ask for a wake first and try again afterwards: room made in between is not missed.
-        let mut refused = lock(&target.refused);
-        if !refused.contains(&from) {
-            refused.push(from);
-        }
-        target.has_refused.store(true, Relaxed);
-        drop(refused);
-        fence(SeqCst);
-        queue.push(packet)
     }
 
     fn count(&self, routing: &Routing, source: &Node, from: u16, to: u16, fragments: u64, bytes: u64) {
@@ -167,39 +190,27 @@ impl Direct {
 
     pub fn poll(&self, wakes: &Wakes, id: u16, class: Class) -> Option<Packet> {
         let node = self.node(id)?;
-        let queue = node.inbox[channel_of(class)].get()?;
+        let inbox = &node.inbox[channel_of(class)];
         if node.silent.load(Relaxed) {
             if node.dead.load(Relaxed) {
                 self.empty(wakes, id);
             }
             return None;
         }
-        let packet = queue.pop()?;
-        fence(SeqCst);
-        self.wake_refused(wakes, node);
+        let packet = inbox.pop()?;
+        wakes.wake_all(&self.torus, inbox.take_refused());
         Some(packet)
-    }
-
-    fn wake_refused(&self, wakes: &Wakes, node: &Node) {
-        if node.has_refused.load(Relaxed) {
-            let mut refused = lock(&node.refused);
-            node.has_refused.store(false, Relaxed);
-            let senders = std::mem::take(&mut *refused);
-            drop(refused);
-            wakes.wake_all(&self.torus, senders);
-        }
     }
 
     /// Drops whatever waits for a node.
     pub fn empty(&self, wakes: &Wakes, id: u16) {
         let Some(node) = self.node(id) else { return };
-        for queue in node.inbox.iter().filter_map(OnceLock::get) {
-            while queue.pop().is_some() {
+        for inbox in &node.inbox {
+            while inbox.pop().is_some() {
                 node.discarded.fetch_add(1, Relaxed);
             }
+            wakes.wake_all(&self.torus, inbox.take_refused());
         }
-        fence(SeqCst);
-        self.wake_refused(wakes, node);
     }
 
     pub fn happen(&self, wakes: &Wakes, event: Event) {
@@ -259,7 +270,8 @@ impl Direct {
 
     pub fn counters(&self, node: u16, port: Direction) -> LinkCounters {
         let read = |node: u16, port: Direction| {
-            let counters = self.node(node).and_then(|node| node.links.get()).map(|links| &links[port.index()]);
+            let counters =
+                self.node(node).and_then(|node| node.links.get()).map(|links| &links[port.index()]);
             counters.map_or((0, 0), |counters| (counters.packets.load(Relaxed), counters.bytes.load(Relaxed)))
         };
         let (sent, sent_bytes) = read(node, port);

@@ -59,6 +59,18 @@ pub enum Event {
     Reroute,
 }
 
+impl Event {
+    /// The node that it happens to, or at.
+    pub fn node(self) -> Option<u16> {
+        match self {
+            Event::LinkDown(node, _) | Event::LinkUp(node, _) => Some(node),
+            Event::Kill(node) | Event::Stop(node) | Event::Resume(node) => Some(node),
+            Event::Starve(node) | Event::Feed(node) => Some(node),
+            Event::Reroute => None,
+        }
+    }
+}
+
 /// Which faults a network has. Start from [`Faults::none`] and add.
 ///
 /// ```

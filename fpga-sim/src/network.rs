@@ -192,13 +192,20 @@ impl Fabric for Network {
         let mut bytes = Vec::with_capacity(64 + packet.len as usize);
         packet.wire_bytes(&mut bytes);
         let (to, channel) = (packet.destination.node, channel_of(packet.class()));
+        let (Some(_), Some(_)) = (self.torus.index(from), self.torus.index(to)) else {
+            lock(world).count_discarded(from);
+            return Ok(());
+        };
         self.with(world, |world| world.inject(Instant::now(), from, to, channel, packet, bytes.into()))
     }
 
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {
         match &self.core {
             Core::Direct(direct) => direct.poll(&self.wakes, node, class),
-            Core::Links(world) => self.with(world, |world| world.poll(node, channel_of(class))),
+            Core::Links(world) => {
+                self.torus.index(node)?;
+                self.with(world, |world| world.poll(node, channel_of(class)))
+            }
         }
     }
 
@@ -209,10 +216,10 @@ impl Fabric for Network {
     fn step(&self, node: u16, now: Instant) -> LinkWork {
         let Core::Links(world) = &self.core else { return LinkWork::default() };
         self.with(world, |world| {
-            let before = world.happenings();
+            let before = world.happened();
             let next = world.step(now);
-            let again = next.filter(|_| world.is_waiting(node));
-            LinkWork { worked: world.happenings() != before, again }
+            let again = next.filter(|_| self.torus.index(node).is_some() && world.is_waiting(node));
+            LinkWork { worked: world.happened() != before, again }
         })
     }
 

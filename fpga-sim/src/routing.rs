@@ -167,6 +167,11 @@ impl Routing {
         Written(tables)
     }
 
+    /// Whether every entry follows from the torus, so that every node is reachable.
+    pub fn is_computed(&self) -> bool {
+        self.detours.is_none() && self.written.is_empty()
+    }
+
     /// The torus.
     pub fn torus(&self) -> &Torus {
         &self.torus

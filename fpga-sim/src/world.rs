@@ -56,8 +56,8 @@ struct Node<P> {
     attempts: u64,
     stopped: bool,
     starved: bool,
-    /// Found no credit; wants to be woken when there is one.
-    denied: bool,
+    /// Found no credit for a channel; wants to be woken when there is one.
+    denied: [bool; CHANNELS],
     attached: bool,
     discarded: u64,
 }
@@ -68,7 +68,7 @@ enum Happening {
     /// A link's timer may have run out.
     Timer { node: u16, port: Direction },
     /// A node may try again to inject.
-    Retry { node: u16 },
+    Retry { node: u16, channel: usize },
 }
 
 struct Timed(Instant, u64, Happening);
@@ -109,6 +109,8 @@ pub struct World<P> {
     /// Links with something to send.
     dirty: Vec<(u16, Direction)>,
     woken: Vec<u16>,
+    /// Happenings so far.
+    happened: u64,
 }
 
 impl<P> World<P> {
@@ -127,7 +129,7 @@ impl<P> World<P> {
             attempts: 0,
             stopped: false,
             starved: false,
-            denied: false,
+            denied: [false; CHANNELS],
             attached: false,
             discarded: 0,
         };
@@ -145,6 +147,7 @@ impl<P> World<P> {
             training: 0,
             dirty: Vec::new(),
             woken: Vec::new(),
+            happened: 0,
         }
     }
 
@@ -179,9 +182,9 @@ impl<P> World<P> {
         let refused = node.stopped || node.starved && channel == REQUESTS;
         let unlucky = !full && !refused && self.faults.starves(from, attempt);
         if full || refused || unlucky {
-            self.node(from).denied = true;
+            self.node(from).denied[channel] = true;
             if unlucky {
-                self.plan_for(now + STARVED_FOR, Happening::Retry { node: from });
+                self.plan_for(now + STARVED_FOR, Happening::Retry { node: from, channel });
             }
             return Err(packet);
         }
@@ -210,10 +213,13 @@ impl<P> World<P> {
     }
 
     fn give_back(&mut self, from: u16, channel: usize) {
-        let source = self.node(from);
-        source.under_way[channel] -= 1;
-        if std::mem::take(&mut source.denied) {
-            self.woken.push(from);
+        self.node(from).under_way[channel] -= 1;
+        self.wake_denied(from, channel);
+    }
+
+    fn wake_denied(&mut self, node: u16, channel: usize) {
+        if std::mem::take(&mut self.node(node).denied[channel]) {
+            self.woken.push(node);
         }
     }
 
@@ -236,7 +242,7 @@ impl<P> World<P> {
     /// Whether packets of a node are under way or wait for credit, so that it must see to it that time passes.
     pub fn is_waiting(&self, node: u16) -> bool {
         let node = &self.nodes[self.index(node)];
-        node.denied || node.under_way != [0; CHANNELS]
+        node.denied.contains(&true) || node.under_way != [0; CHANNELS]
     }
 
     /// Lets everything happen that is due. Returns when something is due next.
@@ -250,6 +256,7 @@ impl<P> World<P> {
                 next => return next.map(|Reverse(next)| next.0),
             }
             let Reverse(Timed(_, _, happening)) = self.agenda.pop().expect("looked at");
+            self.happened += 1;
             match happening {
                 Happening::Arrive { node, port, frame, training } => self.arrive(node, port, frame, training),
                 Happening::Timer { node, port } => {
@@ -260,13 +267,14 @@ impl<P> World<P> {
                         self.dirty.push((node, port));
                     }
                 }
-                Happening::Retry { node } => {
-                    if std::mem::take(&mut self.node(node).denied) {
-                        self.woken.push(node);
-                    }
-                }
+                Happening::Retry { node, channel } => self.wake_denied(node, channel),
             }
         }
+    }
+
+    /// Counts what happened: frames that arrived, timers that ran out.
+    pub fn happened(&self) -> u64 {
+        self.happened
     }
 
     /// Nodes that have something to do since the last call.
@@ -320,7 +328,9 @@ impl<P> World<P> {
 
     /// Puts what a link has to send on its cable.
     fn pump(&mut self, now: Instant, node: u16, port: Direction) {
-        let Some(other) = self.torus.neighbour(node, port).filter(|_| !self.node(node).stopped) else { return };
+        let Some(other) = self.torus.neighbour(node, port).filter(|_| !self.node(node).stopped) else {
+            return;
+        };
         let number = (self.index(node) * 8 + port.index()) as u64;
         while let Some((mut frame, id)) = self.link(node, port).transmit(now) {
             if !self.carries(node, port) {
@@ -443,6 +453,13 @@ impl<P> World<P> {
     pub fn counters(&self, node: u16, port: Direction) -> LinkCounters {
         let link = self.torus.index(node).and_then(|index| self.nodes[index].links[port.index()].as_ref());
         link.map_or_else(LinkCounters::default, |link| link.counters())
+    }
+
+    /// Counts a packet for a node that the torus lacks.
+    pub fn count_discarded(&mut self, node: u16) {
+        if let Some(index) = self.torus.index(node) {
+            self.nodes[index].discarded += 1;
+        }
     }
 
     /// Packets that a node threw away: for dead, unknown or unreachable nodes, or going in circles.
