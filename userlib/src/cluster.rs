@@ -1,6 +1,8 @@
 //! A cluster: nodes of one network that this process holds.
 
 use ggas_device::LockedMemory;
+#[cfg(doc)]
+use ggas_device::sim::Torus;
 use ggas_device::sim::{BuildError, Faults, Progress, SimBuilder, SimNetwork};
 use ggas_rma::Node;
 
@@ -62,7 +64,7 @@ impl Cluster {
         ClusterBuilder { network: SimNetwork::builder() }
     }
 
-    /// Node `index`; its id is the index.
+    /// Node `index`. Its id is the index in networks of up to 1,024 nodes (see [`Torus`]).
     ///
     /// # Errors
     /// [`BuildError::NoSuchNode`].

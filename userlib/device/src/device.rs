@@ -166,8 +166,8 @@ pub trait SmfuWindow: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::SmfuAccess`] when the range is outside, crosses parts, or the network does not take it
-    /// within `timeout`.
-    fn store(&self, offset: u64, from: &[u8], timeout: Duration) -> Result<(), DeviceError>;
+    /// within the device's own bound.
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), DeviceError>;
 
     /// Loads bytes from `offset` from the start of the window.
     ///
@@ -197,7 +197,8 @@ pub struct Slot {
     pub seq: AtomicU64,
 }
 
-/// A slot ring (design 3): entry `i` of the running count uses slot `i % slots` and carries `seq = i + 1`.
+/// A slot ring (design 3): entry `i` of the running count uses slot `i % slots` and carries `seq = i + 1`; the
+/// count starts at 0.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotMap {
     /// First slot; valid until the port is closed and dropped.
@@ -206,8 +207,6 @@ pub struct SlotMap {
     pub slots: u32,
     /// Slots consumed so far, advanced by the device.
     pub consumed: NonNull<AtomicU64>,
-    /// Running count at which the ring starts.
-    pub start: u64,
 }
 
 /// Registers of a port that a driver maps into a kernel's address space; each lies in a page of its own.
@@ -275,6 +274,9 @@ pub trait PortDevice: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::NoSlotPath`], [`DeviceError::SlotCount`], [`DeviceError::SlotsAttached`].
     fn attach_slots(&self, slots: u32, option: PageOption) -> Result<SlotMap, DeviceError>;
+
+    /// Tells the device of new entries in the slot ring. A model with inline progress works here.
+    fn kick(&self) {}
 
     /// Detaches the ring: slots that were not consumed are forgotten. The memory stays until the port is dropped.
     fn detach_slots(&self);

@@ -59,13 +59,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Posts without waiting, then lets the model work on the caller's thread.
+    /// Posts without waiting.
     #[inline]
     pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
         self.check_open()?;
-        self.poster.try_post(&*self.device, option, words)?;
-        self.device.progress();
-        Ok(())
+        self.poster.try_post(&*self.device, option, words)
     }
 
     /// Posts, waiting for room up to the port's post timeout.

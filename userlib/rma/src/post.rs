@@ -41,7 +41,9 @@ impl Poster {
                 slots.try_post(words).map_err(|no| match no {
                     NoSlot::Full => PostError::WouldBlock,
                     NoSlot::Kernels => PostError::KernelOwned,
-                })
+                })?;
+                device.kick();
+                Ok(())
             }
             Poster::Card(card) => lock(card).try_post(device, option, words).map_err(|no| match no {
                 NotNow::Full => PostError::WouldBlock,

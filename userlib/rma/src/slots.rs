@@ -31,7 +31,7 @@ unsafe impl Sync for Slots {}
 
 impl Slots {
     pub(crate) fn new(map: SlotMap, option: PageOption) -> Slots {
-        Slots { map, option, tail: AtomicU64::new(map.start) }
+        Slots { map, option, tail: AtomicU64::new(0) }
     }
 
     pub(crate) fn map(&self) -> &SlotMap {

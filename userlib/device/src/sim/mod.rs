@@ -1,7 +1,27 @@
 //! The model as a device: this module plays the kernel driver's role against the card's register interface.
+//!
+//! At start it writes the registers that the kernel modules write at load, and plays the network management that
+//! gives nodes their state. A port is set up as open and mmap do: the lowest free VPID, a queue of segments, an
+//! entry in the VPID table; memory is registered through translation tables with flush and confirmation.
 
 mod network;
+mod node;
+mod port;
+mod queue;
+mod ranges;
+mod region;
+mod smfu;
+mod tables;
+mod wait;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use extoll_sim::faults::Faults;
 pub use extoll_sim::torus::Torus;
 pub use network::{BuildError, Progress, SimBuilder, SimNetwork};
+pub use node::SimDevice;
+
+/// State under these locks is consistent between any two statements that can panic, so poisoning says nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -2,24 +2,23 @@
 
 use std::sync::Arc;
 
+use extoll_sim::fabric::Loopback;
 use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::torus::{Torus, TorusError};
+use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
 
+use super::node::{Node, SimDevice};
 use crate::{Device, DeviceError, LockedMemory};
 
 /// Who drives the nodes' units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// Callers that post and poll do the work; one NIC thread is there for what they leave undone.
+    /// Callers that post and poll do the work on their own thread, which is fastest with few cores. The process's
+    /// NIC threads do what callers leave undone, so a put into a node that polls nothing completes too.
+    #[default]
     Inline,
-    /// This many NIC threads, and callers help.
+    /// This many NIC threads of the network's own do all the work, as a card would.
     Threads(usize),
-}
-
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress::Threads(1)
-    }
 }
 
 /// Errors of building a network.
@@ -46,6 +45,9 @@ pub enum BuildError {
     /// A node could not be set up.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The model refused a node.
+    #[error(transparent)]
+    Nic(#[from] NicError),
     /// There is no such node.
     #[error("no node {node}: this network has nodes 0 to {last}")]
     NoSuchNode {
@@ -67,7 +69,7 @@ pub struct SimBuilder {
 }
 
 impl SimBuilder {
-    /// Number of nodes, ids from 0; 2 unless set.
+    /// Number of nodes, 2 unless set.
     pub fn nodes(self, nodes: usize) -> SimBuilder {
         SimBuilder { nodes, ..self }
     }
@@ -108,15 +110,31 @@ impl SimBuilder {
         if self.nodes > torus.len() {
             return Err(BuildError::TorusTooSmall { nodes: self.nodes, places: torus.len() });
         }
-        let _ = (self.progress, self.locked_memory);
-        Ok(SimNetwork { devices: Vec::new() })
+        let fabric: Arc<dyn Fabric> = Loopback::new(1024, true);
+        let memory = HostMemory::new();
+        let (engine, inline) = match self.progress {
+            Progress::Inline => (Engine::global(), true),
+            Progress::Threads(threads) => (Engine::new(threads.max(1)), false),
+        };
+        let start = |node: usize| -> Result<Arc<SimDevice>, BuildError> {
+            let config = NicConfig {
+                node: torus.id_of_index(node),
+                memory: memory.clone() as Arc<dyn Memory>,
+                fabric: fabric.clone(),
+                engine: Some(engine.clone()),
+                inline,
+            };
+            let node = Node::start(Nic::new(config)?, memory.clone(), inline, self.locked_memory)?;
+            Ok(Arc::new(SimDevice::new(node)))
+        };
+        Ok(SimNetwork { devices: (0..self.nodes).map(start).collect::<Result<_, _>>()? })
     }
 }
 
 /// Modelled nodes in this process, joined by a network.
 #[derive(Debug)]
 pub struct SimNetwork {
-    devices: Vec<Arc<dyn Device>>,
+    devices: Vec<Arc<SimDevice>>,
 }
 
 impl SimNetwork {
@@ -147,6 +165,9 @@ impl SimNetwork {
     /// [`BuildError::NoSuchNode`].
     pub fn device(&self, node: usize) -> Result<Arc<dyn Device>, BuildError> {
         let last = self.devices.len().saturating_sub(1);
-        self.devices.get(node).cloned().ok_or(BuildError::NoSuchNode { node, last })
+        match self.devices.get(node) {
+            Some(device) => Ok(device.clone()),
+            None => Err(BuildError::NoSuchNode { node, last }),
+        }
     }
 }

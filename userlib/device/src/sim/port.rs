@@ -1,0 +1,202 @@
+//! An open port of a modelled node.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use extoll_abi::{Access, Address, BqReadPointer, PageOption, regs};
+use extoll_sim::SlotRing;
+
+use super::lock;
+use super::node::Node;
+use super::queue::QueueMemory;
+use crate::{DeviceError, HostBuffer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span};
+
+/// Most slots of a ring: 2 MiB of memory.
+const MAX_SLOTS: u32 = 1 << 16;
+
+/// A VPID of a modelled node, set up as the driver does at open and mmap (spec 9.2).
+pub(super) struct SimPort {
+    node: Arc<Node>,
+    vpid: u8,
+    queue: ManuallyDrop<QueueMemory>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// The card may still write the queue: its memory is never given back.
+    stuck: bool,
+    attached: bool,
+    /// Rings stay mapped until the port is dropped; the last one may be attached.
+    rings: Vec<HostBuffer>,
+}
+
+impl SimPort {
+    pub(super) fn open(node: Arc<Node>, vpid: u8, setup: &PortSetup) -> Result<SimPort, DeviceError> {
+        let queue = QueueMemory::new(&node.memory, setup)?;
+        let nic = &node.nic;
+        if let Err(error) = queue.program(nic, vpid) {
+            if !queue.release(nic, &node.memory, vpid) {
+                std::mem::forget(queue);
+            }
+            return Err(error);
+        }
+        nic.wcb_state(vpid).store(0, Ordering::Release);
+        nic.reg_write(regs::vpid_table(vpid), regs::vpid_entry(0));
+        Ok(SimPort { node, vpid, queue: ManuallyDrop::new(queue), state: Mutex::default() })
+    }
+
+    fn detach(&self, state: &mut State) {
+        if std::mem::take(&mut state.attached) {
+            self.node.nic.detach_slots(self.vpid);
+        }
+    }
+}
+
+impl PortDevice for SimPort {
+    fn address(&self) -> Address {
+        Address::new(self.node.nic.node(), self.vpid)
+    }
+
+    fn queue(&self) -> QueueMap {
+        self.queue.map()
+    }
+
+    #[inline]
+    fn set_read_pointer(&self, index: u32, rearm: bool) {
+        self.node.nic.rp_register(self.vpid).store(BqReadPointer::new(index, rearm).0, Ordering::Release);
+    }
+
+    fn registers(&self) -> RegisterMap {
+        RegisterMap {
+            read_pointer: NonNull::from(self.node.nic.rp_register(self.vpid)),
+            wcb_state: NonNull::from(self.node.nic.wcb_state(self.vpid)),
+        }
+    }
+
+    #[inline]
+    fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
+        let in_page = offset & (PAGE as u64 - 1);
+        self.node.nic.requester_store(option.page_offset(self.vpid) | in_page, value);
+    }
+
+    fn attach_slots(&self, slots: u32, option: PageOption) -> Result<SlotMap, DeviceError> {
+        if !slots.is_power_of_two() || slots > MAX_SLOTS {
+            return Err(DeviceError::SlotCount { slots, max: MAX_SLOTS });
+        }
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        if state.attached {
+            return Err(DeviceError::SlotsAttached);
+        }
+        // The counter has a page of its own: it and the slots are mapped to kernels separately.
+        let ring = HostBuffer::aligned(PAGE + slots as usize * 32, PAGE, "a slot ring")?;
+        let consumed = NonNull::from(ring.word(0));
+        // SAFETY: the ring has its slots behind the first page.
+        let base = unsafe { NonNull::new_unchecked(ring.as_ptr().add(PAGE)) };
+        let config = SlotRing {
+            base: base.as_ptr().cast(),
+            count: slots,
+            consumed: consumed.as_ptr(),
+            option: option.bits().into(),
+        };
+        // SAFETY: the ring is kept until the port is dropped, which detaches first; all access is atomic.
+        let attached = unsafe { self.node.nic.attach_slots(self.vpid, config) };
+        attached.map_err(|_| DeviceError::SlotsAttached)?;
+        state.attached = true;
+        state.rings.push(ring);
+        Ok(SlotMap { base: base.cast(), slots, consumed })
+    }
+
+    fn detach_slots(&self) {
+        self.detach(&mut lock(&self.state));
+    }
+
+    #[inline]
+    fn kick(&self) {
+        self.node.nic.kick();
+    }
+
+    unsafe fn register(&self, span: Span, access: Access) -> Result<u64, DeviceError> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        lock(&self.node.regions).register(self.vpid, span, access)
+    }
+
+    fn unregister(&self, nla: u64) -> Result<(), DeviceError> {
+        if lock(&self.state).closed {
+            return Err(DeviceError::Closed);
+        }
+        lock(&self.node.regions).unregister(self.vpid, nla)
+    }
+
+    #[inline]
+    fn progress(&self) -> bool {
+        self.node.inline && self.node.nic.progress()
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        self.node.nic.wait_notification(timeout, &mut || ready());
+    }
+
+    fn arm(&self) {
+        self.node.nic.arm(self.vpid);
+    }
+
+    fn disarm(&self) {
+        self.node.nic.disarm(self.vpid);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        let node = &*self.node;
+        self.detach(&mut state);
+        node.nic.reg_write(regs::vpid_table(self.vpid), 0);
+        let unregistered = lock(&node.regions).unregister_all(self.vpid);
+        if !self.queue.release(&node.nic, &node.memory, self.vpid) {
+            state.stuck = true;
+        }
+        // A port whose regions the card does not let go of stays open to `unregister`, and keeps its VPID.
+        unregistered?;
+        state.closed = true;
+        node.nic.wcb_state(self.vpid).store(0, Ordering::Release);
+        node.clear_locks(self.vpid);
+        if !state.stuck {
+            node.give_vpid(self.vpid);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SimPort {
+    fn drop(&mut self) {
+        let closed = self.close();
+        let state = lock(&self.state);
+        if closed.is_ok() && !state.stuck {
+            drop(state);
+            // SAFETY: dropped once, here; the card has let go of it.
+            unsafe { ManuallyDrop::drop(&mut self.queue) };
+        }
+    }
+}
+
+impl fmt::Debug for SimPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimPort").field(&self.address()).finish()
+    }
+}
+
+// The counter is shared with the card, which only stores to it.
+const _: () = assert!(size_of::<crate::Slot>() == 32 && align_of::<AtomicU64>() == 8);

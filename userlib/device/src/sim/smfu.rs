@@ -1,0 +1,140 @@
+//! Setting up the SMFU for one window of a node, and trapped access to it (spec 6, thesis 6.4).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use extoll_abi::regs;
+use extoll_abi::smfu::{ENABLE, Interval};
+use extoll_sim::NicError;
+
+use super::lock;
+use super::node::Node;
+use super::region::{declare, undeclare};
+use crate::{DeviceError, PAGE, SmfuMap, SmfuWindow};
+
+/// The part of the SMFU's range that is left beside remote register access.
+pub(super) const WINDOW_BYTES: u64 = regs::EXTOLL_SMFU_WINDOW_BYTES - regs::EXTOLL_SMFU_RRA_BYTES;
+/// Bus address at which the modelled card's SMFU range begins; nothing else lies there.
+const BUS_ADDRESS: u64 = 0x7000_0000_0000 << 1;
+/// Interval 0 is reserved for remote register access (spec 6.3).
+const FIRST_INTERVAL: usize = 1;
+
+/// Whether a window has the node's SMFU.
+#[derive(Debug, Default)]
+pub(super) struct SmfuUnit {
+    taken: bool,
+}
+
+/// Programs the unit of `node` for `map`.
+///
+/// # Safety
+/// `map.local` stays valid until the window is dropped.
+pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError> {
+    let id = node.nic.node();
+    let refuse = |problem: String| Err(DeviceError::Smfu { node: id, problem });
+    let parts = map.nodes.len() as u64;
+    let most = regs::EXTOLL_SMFU_INTERVALS - FIRST_INTERVAL as u64;
+    if parts == 0 || parts > most {
+        return refuse(format!("{parts} parts; the unit has intervals for 1 to {most}"));
+    }
+    if map.stride == 0 || map.stride % PAGE as u64 != 0 || map.part_bytes > map.stride {
+        return refuse(format!("parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
+    }
+    if map.stride.checked_mul(parts).is_none_or(|bytes| bytes > WINDOW_BYTES) {
+        return refuse(format!("{parts} parts of {} bytes exceed its {WINDOW_BYTES} bytes", map.stride));
+    }
+    let mut unit = lock(&node.smfu);
+    if unit.taken {
+        return refuse("another window uses it; drop that one first".to_owned());
+    }
+    declare(&node.memory, map.local)?;
+    program(node, map);
+    unit.taken = true;
+    Ok(Box::new(Window { node: node.clone(), map: map.clone() }))
+}
+
+/// Writes the registers: intervals evenly distributed (thesis 6.4), this node's memory as the target.
+fn program(node: &Node, map: &SmfuMap) {
+    let nic = &node.nic;
+    clear(node);
+    nic.reg_write(regs::EXTOLL_RF_SMFU_O_START_ADDR, BUS_ADDRESS);
+    nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, map.local.address);
+    nic.reg_write(regs::EXTOLL_RF_SMFU_ADDR_MASK, 0);
+    nic.reg_write(regs::EXTOLL_RF_SMFU_TRAFFIC_CLASS, regs::EXTOLL_SMFU_TC_DEFAULT);
+    for (i, target) in map.nodes.iter().enumerate() {
+        let start = BUS_ADDRESS + regs::EXTOLL_SMFU_RRA_BYTES + i as u64 * map.stride;
+        let interval = Interval::new(*target, start, map.stride);
+        let at = (FIRST_INTERVAL + i) as u32;
+        nic.reg_write(regs::smfu_start(at), interval.start);
+        nic.reg_write(regs::smfu_end(at), interval.end);
+        nic.reg_write(regs::smfu_control(at), interval.control);
+    }
+    nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
+}
+
+/// No interval is valid, and arriving packets have no target.
+fn clear(node: &Node) {
+    node.nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, 0);
+    for i in FIRST_INTERVAL as u32..regs::EXTOLL_SMFU_INTERVALS as u32 {
+        node.nic.reg_write(regs::smfu_control(i), 0);
+        node.nic.reg_write(regs::smfu_target_base(i), 0);
+    }
+    node.nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, 0);
+}
+
+/// A window of the modelled SMFU.
+struct Window {
+    node: Arc<Node>,
+    map: SmfuMap,
+}
+
+impl Window {
+    /// The BAR offset of an access that lies within one part.
+    fn bar_offset(&self, offset: u64, len: usize) -> Result<u64, DeviceError> {
+        let inside = offset / self.map.stride < self.map.nodes.len() as u64
+            && (offset % self.map.stride)
+                .checked_add(len as u64)
+                .is_some_and(|end| end <= self.map.part_bytes);
+        if inside {
+            return Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset);
+        }
+        let parts = self.map.nodes.len();
+        let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
+        Err(self.failed(offset, len, problem))
+    }
+
+    fn failed(&self, offset: u64, len: usize, problem: String) -> DeviceError {
+        DeviceError::SmfuAccess { node: self.node.nic.node(), offset, len, problem }
+    }
+}
+
+impl SmfuWindow for Window {
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
+        let at = self.bar_offset(offset, from.len())?;
+        let failed = |error: NicError| self.failed(offset, from.len(), error.to_string());
+        self.node.nic.smfu_store(at, from).map_err(failed)
+    }
+
+    fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError> {
+        let at = self.bar_offset(offset, into.len())?;
+        let len = into.len();
+        let failed = |error: NicError| self.failed(offset, len, error.to_string());
+        self.node.nic.smfu_load(at, into, timeout).map_err(failed)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let mut unit = lock(&self.node.smfu);
+        clear(&self.node);
+        undeclare(&self.node.memory, self.map.local);
+        unit.taken = false;
+    }
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmfuWindow").field("node", &self.node.nic.node()).field("map", &self.map).finish()
+    }
+}
