@@ -25,13 +25,16 @@ pub enum BenchError {
     #[error("{0}")]
     Unsupported(String),
     /// A call of the library failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}")]
     Library {
         /// What the benchmark was doing.
         doing: String,
         /// The library's own error.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// The network answered a command of the benchmark with an error notification.
+    #[error("a command was refused: {0}")]
+    Refused(String),
     /// Data did not arrive as sent.
     #[error("{bench}: wrong data ({errors} wrong): {first}")]
     WrongData {

@@ -13,6 +13,7 @@
 //! # Ok::<(), ggas_benches::BenchError>(())
 //! ```
 
+mod bench;
 mod error;
 mod host;
 mod hpcc;
@@ -20,6 +21,7 @@ mod options;
 mod plot;
 mod progress;
 mod report;
+mod setup;
 mod stats;
 mod verify;
 
@@ -53,7 +55,7 @@ pub trait Bench: Sync {
 
 /// All benchmarks, in the order in which a suite runs them.
 pub fn all() -> &'static [&'static dyn Bench] {
-    &[]
+    bench::ALL
 }
 
 /// The benchmark of this name.

@@ -58,6 +58,19 @@ impl Samples {
         self.ns.iter_mut().for_each(|ns| *ns /= 2.0);
         self
     }
+
+    /// Samples of calls that made `operations` operations each, per operation.
+    pub fn divided(mut self, operations: u64) -> Self {
+        self.ns.iter_mut().for_each(|ns| *ns /= operations as f64);
+        self.batch *= operations;
+        self
+    }
+
+    /// Operations per second over all samples; `None` without samples.
+    pub fn rate_per_s(&self) -> Option<f64> {
+        let total: f64 = self.ns.iter().sum();
+        (total > 0.0).then(|| self.ns.len() as f64 * 1e9 / total)
+    }
 }
 
 /// The nearest-rank percentile of sorted values: the smallest one that at least `percent` of the values

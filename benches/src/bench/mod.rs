@@ -1,0 +1,16 @@
+//! One file per benchmark.
+
+mod rma_bandwidth;
+mod rma_pingpong;
+mod rma_rate;
+
+use crate::Bench;
+
+/// All benchmarks, in the order in which a suite runs them.
+pub(crate) const ALL: &[&dyn Bench] =
+    &[&rma_pingpong::RmaPingpong, &rma_bandwidth::RmaBandwidth, &rma_rate::RmaRate];
+
+/// Iterations for payloads of `bytes`: `small` up to 4 KiB, then fewer so that a row moves about as much.
+fn iterations_for(small: u64, bytes: u64) -> u64 {
+    (small * 4096 / bytes.max(4096)).clamp(10, small.max(10))
+}

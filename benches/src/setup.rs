@@ -1,0 +1,228 @@
+//! What the benchmarks set up: nodes, ports, buffers.
+
+use ggas::{
+    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, Progress as Drive,
+    Region,
+};
+use ggas_kernels::Processor;
+
+use crate::error::Doing;
+use crate::{Bench, BenchError, Check, Device, NicProgress, Options, Path, Pattern, Report};
+
+/// Largest payload of one command (spec 2.2).
+pub(crate) const MAX_PUT: u64 = 8 << 20;
+
+/// Nodes, and where the kernels of each run.
+pub(crate) struct Setup<'a> {
+    pub options: &'a Options,
+    pub cluster: Cluster,
+    processors: Vec<Processor>,
+}
+
+/// Who works while the benchmark runs; decides who drives the model unless the user says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worker {
+    /// One host thread posts and polls.
+    Host,
+    /// Kernels do.
+    Kernels,
+}
+
+impl<'a> Setup<'a> {
+    /// Checks the options and starts the nodes.
+    pub fn new(bench: &dyn Bench, options: &'a Options, worker: Worker) -> Result<Self, BenchError> {
+        options.validate(bench)?;
+        let drive = match (options.progress, worker) {
+            (Some(NicProgress::Inline), _) | (None, Worker::Host) => Drive::Inline,
+            (Some(NicProgress::Threads), _) | (None, Worker::Kernels) => Drive::Threads(1),
+        };
+        let builder = Cluster::builder().nodes(options.nodes as usize).progress(drive);
+        let cluster = builder.build().doing(format!("starting {} nodes", options.nodes))?;
+        let processors = match (options.device, worker) {
+            (Device::Cpu, _) | (_, Worker::Host) => vec![Processor::cpu()],
+            (Device::Gpu, Worker::Kernels) => gpus(options.gpus)?,
+        };
+        Ok(Self { options, cluster, processors })
+    }
+
+    /// Where the kernels of `node` run: nodes take the GPUs in turn.
+    pub fn processor(&self, node: u32) -> &Processor {
+        &self.processors[node as usize % self.processors.len()]
+    }
+
+    /// Opens a port of `node`, posting over the path that the options name.
+    pub fn open_port(&self, node: u32) -> Result<Port, BenchError> {
+        let path = match self.options.path.unwrap_or(Path::Slots) {
+            Path::Card => PostPath::Card,
+            Path::Slots => PostPath::Slots,
+        };
+        let config = PortConfig {
+            path,
+            slots: self.options.slots,
+            post_timeout: self.options.timeout,
+            ..PortConfig::default()
+        };
+        let node = self.cluster.node(node as usize).doing("choosing a node")?;
+        node.open_port(config).doing(format!("opening a port on node {}", node.id()))
+    }
+}
+
+/// An empty report of `bench`.
+pub(crate) fn report(bench: &dyn Bench, options: &Options) -> Report {
+    let mut report = Report::new(bench.name(), options, "in process");
+    report.settings.insert("path", options.path.unwrap_or(Path::Slots).name().into());
+    report.settings.insert("slots", options.slots.into());
+    report
+}
+
+/// One processor per GPU asked for.
+fn gpus(count: u32) -> Result<Vec<Processor>, BenchError> {
+    let _ = count;
+    Err(BenchError::Unsupported("this version runs kernels on the CPU only; use --device cpu".to_owned()))
+}
+
+/// A registered buffer of a node.
+pub(crate) struct Payload {
+    pub region: Region,
+}
+
+impl Payload {
+    /// Registers `bytes` of zeroed memory on `port`.
+    pub fn new(port: &Port, bytes: usize) -> Result<Self, BenchError> {
+        let buffer = HostBuffer::zeroed(bytes).doing("allocating host memory")?;
+        let region = port.register(buffer).doing(format!("registering {bytes} bytes"))?;
+        Ok(Self { region })
+    }
+
+    /// Copies bytes in.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), BenchError> {
+        self.region.write(offset, bytes).doing("writing the payload")
+    }
+
+    /// Copies `len` bytes out.
+    pub fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, BenchError> {
+        let mut bytes = vec![0; len];
+        self.region.read(offset, &mut bytes).doing("reading the payload")?;
+        Ok(bytes)
+    }
+
+    /// Network logical address of byte `offset`.
+    pub fn nla(&self, offset: usize) -> Result<u64, BenchError> {
+        self.region.nla(offset).doing("naming a registered address")
+    }
+}
+
+/// Consumes the next notification of `port`; one with an error bit is an error.
+#[inline]
+pub(crate) fn consume(port: &Port, options: &Options) -> Result<Notification, BenchError> {
+    let notification = port.wait(options.timeout).doing("waiting for a notification")?;
+    if notification.error().is_empty() { Ok(notification) } else { Err(refused(notification)) }
+}
+
+#[cold]
+fn refused(notification: Notification) -> BenchError {
+    BenchError::Refused(format!("{notification:?}"))
+}
+
+/// How a node's registered buffer is divided: two sources, sent in turn so that every arrival changes the data,
+/// and where data arrive.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub bytes: usize,
+    stride: usize,
+}
+
+impl Layout {
+    /// For payloads of `bytes`.
+    pub fn new(bytes: u64) -> Self {
+        Self { bytes: bytes as usize, stride: (bytes as usize).next_multiple_of(256) }
+    }
+
+    /// Offset of what is sent in round `round`.
+    pub fn source(&self, round: u64) -> usize {
+        (round % 2) as usize * self.stride
+    }
+
+    /// Offset of where data arrive.
+    pub fn arrival(&self) -> usize {
+        2 * self.stride
+    }
+
+    /// Bytes of the whole buffer.
+    pub fn len(&self) -> usize {
+        3 * self.stride
+    }
+}
+
+/// The data of odd and even rounds: different in every byte, and both different from the poison.
+pub(crate) struct RoundData {
+    even: Vec<u8>,
+    poison: Vec<u8>,
+}
+
+impl RoundData {
+    /// For payloads of `bytes`.
+    pub fn new(seed: u64, stream: u64, bytes: usize) -> Self {
+        let pattern = Pattern::new(seed, stream);
+        Self { even: pattern.bytes(bytes), poison: pattern.poison(bytes) }
+    }
+
+    /// What round `round` sends.
+    pub fn of(&self, round: u64) -> Vec<u8> {
+        if round % 2 == 0 { self.even.clone() } else { self.even.iter().map(|byte| !byte).collect() }
+    }
+
+    /// What the place of arrival holds before.
+    pub fn poison(&self) -> &[u8] {
+        &self.poison
+    }
+
+    /// Writes sources and poison into a buffer.
+    pub fn lay_out(&self, payload: &Payload, layout: Layout) -> Result<(), BenchError> {
+        for round in 0..2 {
+            payload.write(layout.source(round), &self.of(round))?;
+        }
+        payload.write(layout.arrival(), self.poison())
+    }
+
+    /// Compares what arrived with what the last of `rounds` sent.
+    pub fn check(
+        &self,
+        what: &str,
+        payload: &Payload,
+        layout: Layout,
+        rounds: u64,
+    ) -> Result<Check, BenchError> {
+        let seen = payload.read(layout.arrival(), layout.bytes)?;
+        let mut check = Check::default();
+        check.bytes(what, &self.of(rounds - 1), &seen);
+        Ok(check)
+    }
+}
+
+/// One end of a transfer driven by the host.
+pub(crate) struct HostEnd {
+    pub port: Port,
+    pub payload: Payload,
+    pub connection: Connection,
+    /// NLA of the place of arrival at the other end.
+    pub target: u64,
+}
+
+/// Opens ports on nodes 0 and 1, registers their buffers and connects them.
+pub(crate) fn host_pair(setup: &Setup, layout: Layout, data: &RoundData) -> Result<[HostEnd; 2], BenchError> {
+    let open = |node| -> Result<(Port, Payload), BenchError> {
+        let port = setup.open_port(node)?;
+        let payload = Payload::new(&port, layout.len())?;
+        data.lay_out(&payload, layout)?;
+        Ok((port, payload))
+    };
+    let ((first, here), (second, there)) = (open(0)?, open(1)?);
+    let end = |port: Port, payload, remote, target| {
+        let connection = port.connect(remote);
+        HostEnd { port, payload, connection, target }
+    };
+    let (here_nla, there_nla) = (here.nla(layout.arrival())?, there.nla(layout.arrival())?);
+    let (first_address, second_address) = (first.address(), second.address());
+    Ok([end(first, here, second_address, there_nla), end(second, there, first_address, here_nla)])
+}
