@@ -15,6 +15,7 @@ pub mod bindings;
 mod bits;
 mod bq;
 mod desc;
+mod display;
 #[rustfmt::skip]
 #[allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)] // as bindgen writes
 pub mod layout;
@@ -28,6 +29,7 @@ pub use atu::{Access, AtuCommand, AtuError, GatRegister, Gate, Nla, PageSize};
 pub use bits::{Field, OutOfRange};
 pub use bq::{BqError, BqReadPointer, BqSegment, BqTable, BqWritePointer, SlotSize};
 pub use desc::{DecodeError, Descriptor, EncodeError, Header, MAX_TRANSFER, Request};
+pub use display::DescriptorDisplay;
 pub use noti::{Body, Kind, Notification, NotificationError, NotificationHeader};
 pub use vocab::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, PageOption, Spec};
 pub use wcb::WcbState;
