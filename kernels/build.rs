@@ -117,5 +117,14 @@ fn find_nvcc(wheels: &Path) -> Option<PathBuf> {
         .chain(env::split_paths(&path).map(|folder| folder.join("nvcc")))
         .chain(homes)
         .chain([PathBuf::from("/usr/local/cuda/bin/nvcc")])
-        .find(|candidate| candidate.is_file())
+        .find(|candidate| candidate.is_file() && assembles_b128(candidate))
+}
+
+/// Toolkits before 12.3 do not know the 16-byte accesses of vocab.h (PTX 8.3): passed over, as if absent.
+fn assembles_b128(nvcc: &Path) -> bool {
+    let Ok(said) = Command::new(nvcc).arg("--version").output() else { return false };
+    let said = String::from_utf8_lossy(&said.stdout);
+    let release = said.split_once("release ").map_or("", |(_, rest)| rest);
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (12, 3)
 }
