@@ -2,9 +2,12 @@
 """Derives vectors.txt from the bit tables of the specification, independently of our encoders.
 
 Every field stands below as (high, low) bits, as the specification prints them. Run it after the
-specification changed: `python3 tests/golden/derive.py > tests/golden/vectors.txt`. The tests read the
-text file only.
+specification changed: `python3 tests/golden/derive.py`; it writes vectors.txt and constants.txt beside
+itself. The tests read the text files only.
 """
+
+import contextlib
+import pathlib
 
 M64 = (1 << 64) - 1
 
@@ -177,7 +180,57 @@ def rows(fields):
         yield tuple(fields[name][1] if i == j else v for j, v in enumerate(base))
 
 
-def main():
+# Single registers by unit (spec 2.4, 3.2, 4.1, 5, 6.1, 8.2-8.4): name -> offset.
+CONSTANTS = {
+    "BAR0": {"RF": 0, "VELO": 0x2000000, "RMA": 0x4000000},
+    "RF_INFO": {"DRIVER": 0x8000, "NODE": 0x8008, "TSC": 0x8028, "TSC_LOAD": 0x8030, "NETWORK_STATE": 0x8050,
+                "TSC_ENABLE": 0x8078, "TIMER": 0x8080},
+    "RF_HTAX": {"UPPER": 0x9200, "LOWER": 0x9208, "CONTROL": 0x9210, "STRIDE": 0x18, "GENERAL": 0x9290},
+    "RF_NP": {"TX_COUNT": 0x9400, "RX_COUNT": 0x9408, "GENERAL": 0x9418, "STRIDE": 0x80},
+    "RF_SMFU": {"STATUS_CONTROL": 0xA000, "TRAFFIC_CLASS": 0xA008, "TIMEOUT_CONTROL": 0xA010, "SENT_NP": 0xA020,
+                "SENT_P": 0xA028, "SENT_RSP": 0xA030, "RCVD_NP": 0xA038, "RCVD_P": 0xA040, "RCVD_RSP": 0xA048,
+                "O_START_ADDR": 0xA058, "T_START_ADDR": 0xA060, "N_NODE_OFFSET": 0xA068, "ADDR_MASK": 0xA070},
+    "RF_ATU": {"ENABLE": 0xC000, "COMMAND": 0xC008, "COUNTERS": 0xC010, "COUNTERS_LAST": 0xC038,
+               "EXCELLERATE_PORT": 0xC050, "EXCELLERATE_ADDRESS": 0xC058, "PRELOAD": 0xD000, "PRELOAD_STRIDE": 16},
+    "RF_SNQ": {"TRIGGER_ENABLE": 0x10000, "TRIGGER_NOW": 0x10008, "TRIGGER_ONCE_ENABLE": 0x10010,
+               "TRIGGER_ONCE": 0x10018, "BASE": 0x10020, "MASK": 0x10028, "WP": 0x10030, "RP": 0x10038,
+               "WATERMARK": 0x10040, "IRQ": 0x10048, "EXECUTE": 0x10068, "HTAX": 0x10070, "PROGRAM": 0x10800},
+    "RF_XBAR": {"INPORT": 0x400000, "INPORT_STRIDE": 0x4000, "MULTICAST": 0x200, "GLOBAL": 0x400, "LOCAL": 0x2000,
+                "OUTPORT_COUNT": 0x42C000, "OUTPORT_GENERAL": 0x42C010, "OUTPORT_STRIDE": 0x40},
+    "RF_BQ": {"VELO": 0xC00000, "VELO_RP": 0xD00000, "RMA_GENERAL": 0xE00000},
+    "RF_VELO": {"WCB_STATE": 0x1000000, "WCB_STATE_STRIDE": 0x1000},
+    "RF_RMA": {"WCB_TIMEOUT": 0x1500000, "WCB_ERRORS": 0x1500008, "WCB_ERRORS_2": 0x1500010,
+               "INT_RETRIG_VEC": 0x1600040, "CONFIG": 0x1600080, "LOCK_BASE": 0x1600088, "LOCK_CONFIG": 0x1600090,
+               "BQ_TIMEOUT": 0x1600098, "REQ_ERROR_CONTROL": 0x1601000, "REQ_HISTORY": 0x1601008,
+               "RESP_ERROR_CONTROL": 0x1601028, "RESP_HISTORY": 0x1601030, "COMPL_ERROR_CONTROL": 0x1601058,
+               "COMPL_HISTORY": 0x1601060, "PERF_CONTROL": 0x1601200, "PERF_REQ_PUTS": 0x1601208,
+               "PERF_REQ_NOTI_IMM": 0x1601210, "PERF_REQ_GETS": 0x1601218, "PERF_REQ_LOCKS": 0x1601220,
+               "PERF_REQ_ATU": 0x1601228, "PERF_REQ_READ": 0x1601240, "PERF_REQ_OUTPUT": 0x1601260,
+               "PERF_REQ_NOTI": 0x1601298, "PERF_RESP": 0x16012A0, "PERF_RESP_LAST": 0x1601310,
+               "PERF_COMPL": 0x1601318, "PERF_COMPL_LAST": 0x1601368},
+}
+
+# Error counters, low to high in each register (spec 8.3).
+ERRORS = {
+    "requester": {0x1601018: "exlreg cmdt exldis trans", 0x1601020: "bqt"},
+    "responder": {0x1601040: "exlreg cmdt errcmd vpid", 0x1601048: "pdid exldis lock trans", 0x1601050: "bqt"},
+    "completer": {0x1601070: "exlreg cmdt nosop hdrshrt", 0x1601078: "nodat fewdat moredat errcmd",
+                  0x1601080: "vpid pdid exldis trans", 0x1601088: "bqt"},
+}
+
+
+def constants():
+    print("# Derived from the specification by derive.py. Numbers are hexadecimal.")
+    for unit, names in CONSTANTS.items():
+        for name, value in names.items():
+            print(f"constant EXTOLL_{unit}_{name} {value:x}")
+    for unit, registers in ERRORS.items():
+        for register, names in registers.items():
+            for i, name in enumerate(names.split()):
+                print(f"error {unit} {name} {register:x} {16 * i:x}")
+
+
+def vectors():
     print("# Derived from the specification's bit tables by derive.py. Numbers are hexadecimal.")
     for op, alternatives, words in OPS:
         print(f"\n# {op} {' '.join(alternatives[0])} = words".replace("  ", " "))
@@ -191,4 +244,6 @@ def main():
                     print(" ".join([op, *(f"{v:x}" for v in row), "=", *(f"{w:x}" for w in out)]))
 
 
-main()
+for name, write in (("vectors.txt", vectors), ("constants.txt", constants)):
+    with open(pathlib.Path(__file__).with_name(name), "w") as file, contextlib.redirect_stdout(file):
+        write()

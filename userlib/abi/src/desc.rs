@@ -34,6 +34,13 @@ pub struct Descriptor {
     pub word: [u64; 3],
 }
 
+impl From<[u64; 3]> for Descriptor {
+    #[inline]
+    fn from(word: [u64; 3]) -> Descriptor {
+        Descriptor { word }
+    }
+}
+
 /// What every command carries, legal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

@@ -63,6 +63,32 @@ fn rust_agrees() {
     assert!(checked > 400, "only {checked} vectors");
 }
 
+/// Registers and error counters. Rust's constants are the C headers' (`ggas-facts --check`).
+#[test]
+fn constants_agree() {
+    let bindings = include_str!("../src/bindings.rs");
+    let text = std::fs::read_to_string(golden().join("constants.txt")).unwrap();
+    let number = |text| u64::from_str_radix(text, 16).unwrap();
+    let mut counters = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["constant", name, value] => {
+                let declared = format!("pub const {name}: u64 = {};", number(value));
+                assert!(bindings.contains(&declared), "{line}: the header says otherwise");
+            }
+            ["error", unit, name, register, shift] => {
+                let full = format!("{unit} {name}");
+                let found = regs::ERROR_COUNTERS.iter().find(|counter| counter.name == full);
+                let place = found.map(|counter| (counter.register, counter.shift as u64));
+                assert_eq!(place, Some((number(register), number(shift))), "{line}");
+                counters += 1;
+            }
+            _ => panic!("cannot read {line}"),
+        }
+    }
+    assert_eq!(counters, regs::ERROR_COUNTERS.len());
+}
+
 /// The words that Rust makes. What can be decoded is also decoded from the expected words.
 fn words(op: &str, a: &Arguments, expected: &[u64]) -> Vec<u64> {
     if let Some(request) = request(op, a) {
