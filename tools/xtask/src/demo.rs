@@ -23,7 +23,8 @@ pub fn run(args: &[String]) -> Command {
 
 /// Everything from a bare checkout to the table.
 pub fn demo(args: &[String], policy: Policy) -> Result<ExitCode> {
-    setup::prepare(Need::Demo, policy)?;
+    setup::prepare(Need::Run, policy)?;
+    eprintln!("xtask: building; the first time this takes a minute or more");
     Step { name: "build", command: build(), limit: Duration::from_secs(3600) }.run()?;
     through(run(args))
 }

@@ -21,20 +21,19 @@ const OLDEST_GXX: u32 = 11;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The compiler of the CPU executor; nvcc only where a GPU may be.
-    Demo,
-    /// The same, and nvcc if it can be had: the tests compile every kernel.
-    Test,
+    Run,
+    /// The same, and nvcc wherever it can be had.
+    Nvcc,
 }
 
 /// Installs what `need` asks for. Errors only for what cannot be done without.
 pub fn prepare(need: Need, policy: Policy) -> Result<()> {
     cxx(policy)?;
-    if need == Need::Demo && cuda::driver_present() && cuda::find().is_none() {
-        eprintln!(
-            "xtask: found an NVIDIA driver but no CUDA toolkit: fetching nvcc into build/cuda (104 MB)"
-        );
+    let wanted = need == Need::Nvcc || cuda::driver_present();
+    if wanted && std::env::var_os("NVCC").is_none() && cuda::find().is_none() {
+        eprintln!("xtask: no CUDA toolkit here: fetching nvcc into build/cuda (104 MB of Python wheels)");
         if let Err(error) = cuda::install(policy) {
-            eprintln!("xtask: kernels will run on the CPU executor: {error:#}");
+            eprintln!("xtask: kernels will run on the CPU executor only: {error:#}");
         }
     }
     Ok(())

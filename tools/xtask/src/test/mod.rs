@@ -57,7 +57,9 @@ pub fn test(select: &Select, policy: Policy) -> Result<()> {
         return Ok(());
     }
     let chosen = choose(select)?;
-    setup::prepare(Need::Test, policy)?;
+    // All steps build the kernels, so nvcc has to be there before the first.
+    let nvcc = chosen.iter().any(|check| check.name == "nvcc");
+    setup::prepare(if nvcc { Need::Nvcc } else { Need::Run }, policy)?;
     let context = Context { policy };
     let mut results = Vec::new();
     for (i, check) in chosen.iter().enumerate() {
