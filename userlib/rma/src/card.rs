@@ -17,9 +17,9 @@ pub(crate) enum NotNow {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    word: [u64; 3],
-    option: PageOption,
+pub(crate) struct Written {
+    pub(crate) word: [u64; 3],
+    pub(crate) option: PageOption,
 }
 
 /// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
@@ -103,8 +103,9 @@ impl Card {
         self.wp
     }
 
-    /// Takes the buffer back after kernels wrote up to `wp`.
-    pub(crate) fn take_back(&mut self, wp: u8) {
+    /// Takes the buffer back after kernels wrote up to `wp`; `ring` is what they wrote.
+    pub(crate) fn take_back(&mut self, wp: u8, ring: [Written; RING]) {
+        *self.ring = ring;
         self.wp = wp;
         self.kernels = false;
     }

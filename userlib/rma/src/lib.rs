@@ -8,14 +8,17 @@ mod backoff;
 mod card;
 mod connection;
 mod error;
+mod kernel;
 mod lock;
 mod matching;
 mod node;
 mod notifications;
+mod pages;
 mod port;
 mod post;
 mod queue;
 mod region;
+mod report;
 mod slots;
 
 pub use connection::{Connection, Lock};
@@ -24,10 +27,13 @@ pub use extoll_abi::{
     Access, Address, Body, Command, ErrorUnits, Kind, Mode, Modifier, Notification, NotificationHeader,
     PageOption, Request, Spec,
 };
+pub use ggas_device::Path as KernelPath;
 pub use ggas_device::{DeviceError, DeviceInfo, HostBuffer, Path};
+pub use kernel::{Armed, KernelPort, KernelPortError};
 pub use lock::LockOutcome;
 pub use matching::Match;
 pub use node::Node;
 pub use notifications::Notifications;
 pub use port::{Port, PortConfig, PortHandle};
 pub use region::Region;
+pub use report::{KernelReport, ReportCell, ReportError};

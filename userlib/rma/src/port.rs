@@ -31,6 +31,8 @@ pub struct PortConfig {
     pub slot_option: PageOption,
     /// How long a blocking post waits for room.
     pub post_timeout: Duration,
+    /// Bound of every wait of kernels that use the port.
+    pub kernel_timeout: Duration,
 }
 
 impl Default for PortConfig {
@@ -43,6 +45,7 @@ impl Default for PortConfig {
             slots: 256,
             slot_option: PageOption::default(),
             post_timeout: Duration::from_secs(5),
+            kernel_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -225,6 +228,10 @@ impl Port {
 
     pub(crate) fn from_handle(handle: PortHandle) -> Port {
         Port { handle }
+    }
+
+    pub(crate) fn into_handle(self) -> PortHandle {
+        self.handle
     }
 
     /// A handle for threads that post while this one consumes.

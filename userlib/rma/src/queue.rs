@@ -37,9 +37,16 @@ impl Queue {
         self.rp
     }
 
-    /// Goes on from `rp`, where another consumer stopped.
+    /// Goes on from `rp`, where another consumer, in order, stopped.
     pub(crate) fn resume(&mut self, rp: u32) {
-        self.rp = rp % self.map.entries;
+        let entries = self.map.entries;
+        self.freed += u64::from((rp % entries + entries - self.rp) % entries);
+        self.rp = rp % entries;
+    }
+
+    /// Entries that were consumed and wait for older ones.
+    pub(crate) fn held(&self) -> u32 {
+        self.held
     }
 
     /// Consumes the oldest notification.

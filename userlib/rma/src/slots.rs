@@ -82,10 +82,9 @@ impl Slots {
         (self.tail.load(Ordering::Relaxed) & !KERNELS).saturating_sub(self.consumed())
     }
 
-    /// Gives the ring to kernels and returns the count at which they go on; `None` when they have it already.
-    pub(crate) fn give_to_kernels(&self) -> Option<u64> {
-        let tail = self.tail.fetch_or(KERNELS, Ordering::AcqRel);
-        (tail & KERNELS == 0).then_some(tail)
+    /// Gives the ring to kernels and returns the count at which they go on.
+    pub(crate) fn give_to_kernels(&self) -> u64 {
+        self.tail.fetch_or(KERNELS, Ordering::AcqRel) & !KERNELS
     }
 
     /// Takes the ring back; kernels have claimed slots up to `tail`.

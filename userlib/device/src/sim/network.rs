@@ -1,9 +1,10 @@
 //! A network of modelled nodes in this process.
 
+use std::fmt;
 use std::sync::Arc;
 
-use extoll_sim::fabric::Loopback;
 use extoll_sim::faults::{FaultError, Faults};
+use extoll_sim::network::{Network, NetworkError};
 use extoll_sim::torus::{Torus, TorusError};
 use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
 
@@ -45,6 +46,9 @@ pub enum BuildError {
     /// A node could not be set up.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The network has no such shape.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// The model refused a node.
     #[error(transparent)]
     Nic(#[from] NicError),
@@ -110,7 +114,7 @@ impl SimBuilder {
         if self.nodes > torus.len() {
             return Err(BuildError::TorusTooSmall { nodes: self.nodes, places: torus.len() });
         }
-        let fabric: Arc<dyn Fabric> = Loopback::new(1024, true);
+        let fabric = Network::new(torus, self.faults)?;
         let memory = HostMemory::new();
         let (engine, inline) = match self.progress {
             Progress::Inline => (Engine::global(), true),
@@ -120,21 +124,28 @@ impl SimBuilder {
             let config = NicConfig {
                 node: torus.id_of_index(node),
                 memory: memory.clone() as Arc<dyn Memory>,
-                fabric: fabric.clone(),
+                fabric: fabric.clone() as Arc<dyn Fabric>,
                 engine: Some(engine.clone()),
                 inline,
             };
             let node = Node::start(Nic::new(config)?, memory.clone(), inline, self.locked_memory)?;
             Ok(Arc::new(SimDevice::new(node)))
         };
-        Ok(SimNetwork { devices: (0..self.nodes).map(start).collect::<Result<_, _>>()? })
+        let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
+        Ok(SimNetwork { devices, fabric })
     }
 }
 
 /// Modelled nodes in this process, joined by a network.
-#[derive(Debug)]
 pub struct SimNetwork {
     devices: Vec<Arc<SimDevice>>,
+    fabric: Arc<Network>,
+}
+
+impl fmt::Debug for SimNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimNetwork").field("nodes", &self.devices.len()).finish_non_exhaustive()
+    }
 }
 
 impl SimNetwork {
@@ -159,15 +170,25 @@ impl SimNetwork {
         self.devices.is_empty()
     }
 
+    /// What joins the nodes: counters of links, and faults that happen at once.
+    pub fn fabric(&self) -> &Arc<Network> {
+        &self.fabric
+    }
+
+    /// The modelled node `node`.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchNode`].
+    pub fn sim_device(&self, node: usize) -> Result<&Arc<SimDevice>, BuildError> {
+        let last = self.devices.len().saturating_sub(1);
+        self.devices.get(node).ok_or(BuildError::NoSuchNode { node, last })
+    }
+
     /// Node `node` as a device.
     ///
     /// # Errors
     /// [`BuildError::NoSuchNode`].
     pub fn device(&self, node: usize) -> Result<Arc<dyn Device>, BuildError> {
-        let last = self.devices.len().saturating_sub(1);
-        match self.devices.get(node) {
-            Some(device) => Ok(device.clone()),
-            None => Err(BuildError::NoSuchNode { node, last }),
-        }
+        Ok(self.sim_device(node)?.clone())
     }
 }

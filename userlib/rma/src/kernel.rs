@@ -1,0 +1,378 @@
+//! Ports for kernels: `struct ggas_port` in kernel memory (thesis 5.6.2).
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use extoll_abi::PageOption;
+use extoll_abi::layout::{GGAS_REPLAY_ENTRIES, ggas_port, ggas_replay};
+use ggas_device::{Path, PortDevice, SlotMap};
+use ggas_kernels::mmio::{self, MmioTarget};
+use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
+
+use crate::backoff::{Backoff, Step};
+use crate::card::Written;
+use crate::pages::OptionPages;
+use crate::post::{Poster, lock};
+use crate::report::{ReportCell, ReportError};
+use crate::{DeviceError, KernelReport, Port, PortHandle};
+
+/// Errors of handing a port to kernels and of taking it back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelPortError {
+    /// Kernels on a GPU cannot use the card path of a model.
+    #[error(
+        "kernels on {processor} cannot use the card path of the model: polled memory does not show that a word of \
+         value 0 arrived (design section 3); use KernelPath::Slots"
+    )]
+    CardOnGpu {
+        /// The processor.
+        processor: String,
+    },
+    /// Notifications behind the oldest were consumed out of order.
+    #[error(
+        "{0} notifications were consumed before older ones: consume the older ones first, kernels read in order"
+    )]
+    ConsumedOutOfOrder(u32),
+    /// Kernel memory or mappings.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The device refused a slot ring, or the system refused memory.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The executor refused the requester pages.
+    #[error(transparent)]
+    Pages(#[from] mmio::Overlap),
+    /// Kernels claimed slots that they never filled; the ring cannot be used any more.
+    #[error(
+        "kernels claimed {claimed} slots and the card took {consumed} within {waited:?}: a kernel was stopped while \
+         posting. The port was closed; open a new one"
+    )]
+    Unfinished {
+        /// Slots claimed.
+        claimed: u64,
+        /// Slots consumed.
+        consumed: u64,
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
+impl From<ReportError> for KernelPortError {
+    fn from(error: ReportError) -> KernelPortError {
+        match error {
+            ReportError::Host(error) => error.into(),
+            ReportError::Processor(error) => error.into(),
+        }
+    }
+}
+
+/// A port whose notification queue and requester belong to kernels of one processor.
+///
+/// While it exists the host registers memory and connects through it, but consumes no notifications:
+/// [`Port::for_kernels`] takes the port, [`into_port`](Self::into_port) gives it back. Host posts over the path
+/// that kernels use fail with [`PostError::KernelOwned`](crate::PostError::KernelOwned); the other path stays
+/// the host's.
+pub struct KernelPort {
+    // What the structure refers to; gone before the port's memory.
+    _mappings: Vec<Mapped>,
+    _pages: Option<(mmio::Guard, OptionPages)>,
+    processor: Processor,
+    path: Path,
+    /// `struct ggas_port`.
+    memory: KernelMem,
+    report: ReportCell,
+    /// First address of the option pages on the card path.
+    requester: u64,
+    /// A ring that was attached for the kernels alone.
+    own_ring: Option<SlotMap>,
+    handle: PortHandle,
+}
+
+impl Port {
+    /// Hands the notification queue and one requester path to kernels on `processor`. The address of the port's
+    /// structure goes into kernel arguments. If this fails the port is closed.
+    ///
+    /// # Errors
+    /// [`KernelPortError`]; kernels on a GPU need [`Path::Slots`] on the model.
+    pub fn for_kernels(self, processor: &Processor, path: Path) -> Result<KernelPort, KernelPortError> {
+        let handle = self.into_handle();
+        if path == Path::Card && !matches!(processor, Processor::Cpu(_)) {
+            return Err(KernelPortError::CardOnGpu { processor: processor.name() });
+        }
+        Setup::new(&handle, processor)?.finish(path)
+    }
+}
+
+/// A [`KernelPort`] in the making.
+struct Setup<'a> {
+    handle: &'a PortHandle,
+    processor: &'a Processor,
+    mappings: Vec<Mapped>,
+    port: ggas_port,
+}
+
+impl<'a> Setup<'a> {
+    fn new(handle: &'a PortHandle, processor: &'a Processor) -> Result<Setup<'a>, KernelPortError> {
+        let core = &handle.core;
+        let port = ggas_port {
+            node: core.address.node.into(),
+            vpid: core.address.vpid.into(),
+            timeout_ns: core.config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+            ..empty_port()
+        };
+        Ok(Setup { handle, processor, mappings: Vec::new(), port })
+    }
+
+    /// Maps `len` bytes for the processor; the mapping lives as long as the kernel port, the memory as the port.
+    fn map<T>(&mut self, start: *mut T, len: usize) -> Result<u64, KernelPortError> {
+        // SAFETY: the port's device keeps its resources until it is dropped, after the mappings.
+        let mapped = unsafe { self.processor.map_host(start.cast(), len)? };
+        let address = mapped.address();
+        self.mappings.push(mapped);
+        Ok(address)
+    }
+
+    fn finish(mut self, path: Path) -> Result<KernelPort, KernelPortError> {
+        let core = self.handle.core.clone();
+        let report = ReportCell::new(self.processor)?;
+        self.port.report = report.address();
+        let queue = core.device.queue();
+        self.port.queue = self.map(queue.base.as_ptr(), queue.entries as usize * 16)?;
+        self.port.queue_entries = queue.entries;
+        self.port.rp_register = self.map(core.device.registers().read_pointer.as_ptr(), 8)?;
+        let own_ring = match path {
+            Path::Slots => self.slots()?,
+            Path::Card => None,
+        };
+        let pages = match path {
+            Path::Slots => None,
+            Path::Card => Some(self.card()?),
+        };
+        let memory = self.processor.alloc(size_of::<ggas_port>())?;
+        {
+            let queue = lock(&core.queue);
+            if queue.held() > 0 {
+                return Err(KernelPortError::ConsumedOutOfOrder(queue.held()));
+            }
+            self.port.rp = queue.read_pointer();
+        }
+        memory.write(0, bytes_of(&self.port))?;
+        Ok(KernelPort {
+            handle: self.handle.clone(),
+            processor: self.processor.clone(),
+            path,
+            memory,
+            report,
+            requester: self.port.req_pages,
+            own_ring,
+            _mappings: self.mappings,
+            _pages: pages,
+        })
+    }
+
+    /// The port's ring, or one for the kernels alone when the host posts over the card path.
+    fn slots(&mut self) -> Result<Option<SlotMap>, KernelPortError> {
+        let core = self.handle.core.clone();
+        let (map, tail, own) = match &core.poster {
+            Poster::Slots(slots) => (*slots.map(), slots.give_to_kernels(), None),
+            Poster::Card(_) => {
+                let map = core.device.attach_slots(core.config.slots, core.config.slot_option)?;
+                (map, 0, Some(map))
+            }
+        };
+        self.port.slots = self.map(map.base.as_ptr(), map.slots as usize * 32)?;
+        self.port.slot_consumed = self.map(map.consumed.as_ptr(), 8)?;
+        self.port.slot_mask = map.slots - 1;
+        self.port.slot_tail = tail;
+        Ok(own)
+    }
+
+    /// Option pages whose stores the executor turns into calls, and the WCB state register.
+    fn card(&mut self) -> Result<(mmio::Guard, OptionPages), KernelPortError> {
+        let core = self.handle.core.clone();
+        let pages = OptionPages::reserve()?;
+        let guard = mmio::register(pages.range(), Arc::new(Requester(core.device.clone())))?;
+        self.port.req_pages = pages.range().start;
+        self.port.wcb_state = self.map(core.device.registers().wcb_state.as_ptr(), 8)?;
+        self.port.wp = match &core.poster {
+            Poster::Card(card) => lock(card).give_to_kernels().into(),
+            Poster::Slots(_) => 0,
+        };
+        Ok((guard, pages))
+    }
+}
+
+impl KernelPort {
+    /// Address of the `struct ggas_port`, for kernel arguments.
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// Where its kernels run.
+    pub fn processor(&self) -> &Processor {
+        &self.processor
+    }
+
+    /// How they post.
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Makes the device look for what kernels post without telling. Hold the guard from before the launch until
+    /// after the kernels have ended; on the card path it costs nothing.
+    pub fn arm(&self) -> Armed<'_> {
+        if self.path == Path::Slots {
+            self.handle.core.device.arm();
+        }
+        Armed { port: self }
+    }
+
+    /// What a kernel's wait on this port reported, if one failed.
+    pub fn report(&self) -> Option<KernelReport> {
+        self.report.get()
+    }
+
+    /// Forgets a report. Not while kernels run.
+    pub fn clear_report(&self) {
+        self.report.clear();
+    }
+
+    /// Gives the port back to the host; the kernels that use it have ended. Notifications that they did not
+    /// consume are still there.
+    ///
+    /// # Errors
+    /// [`KernelPortError::Unfinished`] when a kernel was stopped in the middle of a post; [`KernelPortError::Memory`].
+    /// The port is closed then.
+    pub fn into_port(self) -> Result<Port, KernelPortError> {
+        let mut port = empty_port();
+        self.memory.read(0, bytes_of_mut(&mut port))?;
+        let core = &self.handle.core;
+        match (self.path, &core.poster) {
+            (Path::Slots, Poster::Slots(slots)) => {
+                self.drain(slots.map(), port.slot_tail)?;
+                slots.take_back(port.slot_tail);
+            }
+            (Path::Card, Poster::Card(card)) => {
+                let option =
+                    |page: u64| PageOption::new((page.wrapping_sub(self.requester) >> 20 & 31) as u8);
+                let ring = port.replay.map(|entry| Written {
+                    word: entry.word,
+                    option: option(entry.page).unwrap_or_default(),
+                });
+                lock(card).take_back(port.wp as u8, ring);
+            }
+            (Path::Slots, Poster::Card(_)) => {
+                if let Some(map) = &self.own_ring {
+                    self.drain(map, port.slot_tail)?;
+                }
+                core.device.detach_slots();
+            }
+            (Path::Card, Poster::Slots(_)) => {}
+        }
+        lock(&core.queue).resume(port.rp);
+        Ok(Port::from_handle(self.handle.clone()))
+    }
+
+    /// Waits until the card has taken all that kernels claimed.
+    fn drain(&self, map: &SlotMap, claimed: u64) -> Result<(), KernelPortError> {
+        let core = &self.handle.core;
+        let mut backoff = Backoff::new(core.config.post_timeout);
+        loop {
+            // SAFETY: the ring is mapped as long as the port lives.
+            let consumed = unsafe { map.consumed.as_ref() }.load(std::sync::atomic::Ordering::Acquire);
+            if consumed >= claimed {
+                return Ok(());
+            }
+            core.device.kick();
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => return Err(KernelPortError::Unfinished { claimed, consumed, waited }),
+            }
+        }
+    }
+}
+
+impl Deref for KernelPort {
+    type Target = PortHandle;
+
+    fn deref(&self) -> &PortHandle {
+        &self.handle
+    }
+}
+
+impl fmt::Debug for KernelPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { processor, path, .. } = self;
+        let address = self.handle.address();
+        f.debug_struct("KernelPort")
+            .field("port", &address)
+            .field("path", path)
+            .field("on", processor)
+            .finish()
+    }
+}
+
+/// The device keeps looking for what kernels post; see [`KernelPort::arm`].
+#[must_use = "the device stops looking when this is dropped"]
+#[derive(Debug)]
+pub struct Armed<'a> {
+    port: &'a KernelPort,
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        if self.port.path == Path::Slots {
+            self.port.handle.core.device.disarm();
+        }
+    }
+}
+
+/// Stores of executor kernels to the option pages of one port.
+struct Requester(Arc<dyn PortDevice>);
+
+impl MmioTarget for Requester {
+    fn store(&self, offset: u64, value: u64) {
+        // Pages of other VPIDs lie between a port's own; a driver does not map them.
+        if let (option, 0, in_page) = PageOption::from_offset(offset) {
+            self.0.requester_store(option, in_page.into(), value);
+        }
+    }
+}
+
+fn empty_port() -> ggas_port {
+    ggas_port {
+        queue: 0,
+        rp_register: 0,
+        slots: 0,
+        slot_consumed: 0,
+        req_pages: 0,
+        wcb_state: 0,
+        report: 0,
+        timeout_ns: 0,
+        queue_entries: 0,
+        slot_mask: 0,
+        node: 0,
+        vpid: 0,
+        slot_tail: 0,
+        slot_seen: 0,
+        rp: 0,
+        wp: 0,
+        post_lock: 0,
+        noti_lock: 0,
+        replay: [ggas_replay { word: [0; 3], page: 0 }; GGAS_REPLAY_ENTRIES as usize],
+    }
+}
+
+fn bytes_of(port: &ggas_port) -> &[u8] {
+    // SAFETY: plain numbers without padding (the layout's offsets are asserted in extoll-abi).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(port).cast(), size_of::<ggas_port>()) }
+}
+
+fn bytes_of_mut(port: &mut ggas_port) -> &mut [u8] {
+    // SAFETY: as above; every bit pattern is a valid port.
+    unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(port).cast(), size_of::<ggas_port>()) }
+}

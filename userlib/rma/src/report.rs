@@ -1,0 +1,140 @@
+//! What a bounded wait of a kernel leaves behind when its time is over.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use extoll_abi::layout::{self, ggas_report};
+use ggas_device::HostBuffer;
+use ggas_kernels::{Mapped, MemoryError, Processor};
+
+use crate::DeviceError;
+
+/// A wait of a kernel that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelReport {
+    /// One of `GGAS_ERR_*` (`extoll_abi::layout`).
+    pub status: u32,
+    /// What was waited for: one of `GGAS_WAIT_*`.
+    pub wait: u32,
+    /// Node of the waiting kernel.
+    pub node: u32,
+    /// Block of the thread.
+    pub block: u32,
+    /// Thread in its block.
+    pub thread: u32,
+    /// Node waited for, if one.
+    pub peer: Option<u32>,
+    /// Source line of the wait.
+    pub line: u32,
+    /// Value waited for.
+    pub expected: u64,
+    /// Value seen last.
+    pub seen: u64,
+    /// Where it was looked at.
+    pub address: u64,
+    /// How long.
+    pub waited: Duration,
+}
+
+impl fmt::Display for KernelReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.wait {
+            layout::GGAS_WAIT_NOTIFICATION => "a notification",
+            layout::GGAS_WAIT_SLOT => "a free requester slot",
+            layout::GGAS_WAIT_WCB => "the write-combining buffer",
+            layout::GGAS_WAIT_FLAG => "a flag",
+            layout::GGAS_WAIT_BARRIER => "a barrier",
+            layout::GGAS_WAIT_COLLECTIVE => "a collective",
+            layout::GGAS_WAIT_GRID => "the other blocks of the grid",
+            layout::GGAS_WAIT_LOCK => "a lock",
+            _ => "something",
+        };
+        write!(f, "node {} block {} thread {}: ", self.node, self.block, self.thread)?;
+        match self.status {
+            layout::GGAS_ERR_TIMEOUT => write!(f, "waited {:?} for {what}", self.waited)?,
+            layout::GGAS_ERR_POISONED => write!(f, "the group is poisoned, at a wait for {what}")?,
+            layout::GGAS_ERR_NOTIFICATION => write!(f, "error notification at a wait for {what}")?,
+            status => write!(f, "error {status} at a wait for {what}")?,
+        }
+        if let Some(peer) = self.peer {
+            write!(f, " from node {peer}")?;
+        }
+        let Self { address, expected, seen, line, .. } = self;
+        write!(f, " (line {line}): expected {expected:#x} at {address:#x}, saw {seen:#x}")
+    }
+}
+
+/// A report in host memory that kernels of one processor write.
+#[derive(Debug)]
+pub struct ReportCell {
+    mapped: Mapped,
+    // Dropped after the mapping.
+    memory: HostBuffer,
+}
+
+impl ReportCell {
+    /// An empty report.
+    ///
+    /// # Errors
+    /// No memory, or the processor cannot map it.
+    pub fn new(processor: &Processor) -> Result<ReportCell, ReportError> {
+        let memory = HostBuffer::zeroed(size_of::<ggas_report>())?;
+        // SAFETY: the mapping is dropped before the memory; both sides access it atomically.
+        let mapped = unsafe { processor.map_host(memory.as_ptr(), memory.len())? };
+        Ok(ReportCell { mapped, memory })
+    }
+
+    /// Address for `ggas_port::report` and `ggas_window::report`.
+    pub fn address(&self) -> u64 {
+        self.mapped.address()
+    }
+
+    /// The report, once a wait has failed.
+    pub fn get(&self) -> Option<KernelReport> {
+        // Stored last with release.
+        if self.status().load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut bytes = [0; size_of::<ggas_report>()];
+        self.memory.read(0, &mut bytes);
+        // SAFETY: the structure is plain numbers without padding, of exactly this size.
+        let raw = unsafe { std::mem::transmute::<[u8; size_of::<ggas_report>()], ggas_report>(bytes) };
+        Some(KernelReport {
+            status: raw.status,
+            wait: raw.wait,
+            node: raw.node,
+            block: raw.block,
+            thread: raw.thread,
+            peer: (raw.peer != u32::MAX).then_some(raw.peer),
+            line: raw.line,
+            expected: raw.expected,
+            seen: raw.seen,
+            address: raw.address,
+            waited: Duration::from_nanos(raw.waited_ns),
+        })
+    }
+
+    /// Forgets the report, so that the next failure is recorded. Not while kernels run.
+    pub fn clear(&self) {
+        self.memory.write(0, &[0; size_of::<ggas_report>()]);
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: an aligned word of the buffer, alive with it, accessed atomically.
+        unsafe {
+            AtomicU32::from_ptr(self.memory.as_ptr().add(std::mem::offset_of!(ggas_report, status)).cast())
+        }
+    }
+}
+
+/// Errors of making a [`ReportCell`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// No host memory.
+    #[error(transparent)]
+    Host(#[from] DeviceError),
+    /// The processor cannot map it.
+    #[error(transparent)]
+    Processor(#[from] MemoryError),
+}
