@@ -34,4 +34,6 @@ mod cluster;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use ggas_device::sim::{BuildError, Faults, Progress, Torus};
 pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
+pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_rma::*;
+pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};

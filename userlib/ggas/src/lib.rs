@@ -1,1 +1,14 @@
-//! GGAS: windows of a global GPU address space.
+//! GGAS: a global address space over the memory of several nodes (thesis chapter 6).
+//!
+//! A [`Window`] gives each member a part of one address range. Where the parts can be mapped for all members'
+//! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
+//! the SMFU remain.
+
+mod error;
+mod info;
+mod memory;
+mod window;
+
+pub use error::WindowError;
+pub use info::{Mapping, WindowInfo};
+pub use window::{Member, Window};

@@ -1,0 +1,79 @@
+//! What can go wrong with windows, and what to do about it.
+
+use ggas_device::DeviceError;
+use ggas_kernels::MemoryError;
+use ggas_rma::ReportError;
+
+/// Errors of setting up and using a window.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// A window has members.
+    #[error("a window of no members: give at least one node")]
+    NoMembers,
+    /// A window has at least one byte.
+    #[error("a window of 0 bytes: ask for at least one byte of each member")]
+    Empty,
+    /// A node may have one part.
+    #[error("node {0} is in the window twice: each node has one part")]
+    Twice(u16),
+    /// More memory than addresses.
+    #[error("{members} parts of {bytes} bytes exceed the address space: ask for less")]
+    TooLarge {
+        /// Members.
+        members: usize,
+        /// Bytes of each part.
+        bytes: usize,
+    },
+    /// There is no such member.
+    #[error("no member {member}: this window has members 0 to {last}")]
+    NoSuchMember {
+        /// Member asked for.
+        member: usize,
+        /// Last member.
+        last: usize,
+    },
+    /// A range outside the part of a member.
+    #[error("{len} bytes at offset {offset} leave the {bytes} bytes of each part")]
+    Range {
+        /// First byte.
+        offset: usize,
+        /// Bytes.
+        len: usize,
+        /// Bytes of each part.
+        bytes: usize,
+    },
+    /// A word that is not aligned to 8 bytes.
+    #[error("a word at offset {0} is not aligned to 8 bytes: use read and write")]
+    Unaligned(usize),
+    /// Plain pointers do not exist in this window.
+    #[error("the window is not mapped for kernels: {reason}; use the store and load calls")]
+    NotMapped {
+        /// Why.
+        reason: String,
+    },
+    /// The window cannot be accessed through the SMFU.
+    #[error("no access through the SMFU: {reason}")]
+    NotTrapped {
+        /// Why, and what would help.
+        reason: String,
+    },
+    /// The device refused.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Kernel memory could not be had or reached.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A GPU could not be used.
+    #[error("GPU: {0}")]
+    Gpu(String),
+}
+
+impl From<ReportError> for WindowError {
+    fn from(error: ReportError) -> WindowError {
+        match error {
+            ReportError::Host(error) => error.into(),
+            ReportError::Processor(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a window can do (design section 4).
+
+use std::fmt;
+
+/// What a window can do. Devices differ, so programs ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowInfo {
+    /// Whether kernels reach all parts by plain loads and stores, and why not.
+    pub mapped: Result<Mapping, String>,
+    /// Whether kernels may use atomics on all parts. The SMFU has none; mapped memory does.
+    pub atomics: bool,
+    /// Whether the `store` and `load` calls reach the parts through the SMFU, and why not.
+    pub trapped: Result<(), String>,
+    /// Bytes of each part that the user may use.
+    pub bytes: usize,
+    /// Bytes from part to part.
+    pub stride: usize,
+}
+
+/// How kernels reach the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Shared memory of this process: the CPU executor.
+    Process,
+    /// Memory of GPUs, mapped for their peers.
+    Peers,
+}
+
+impl fmt::Display for WindowInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.mapped {
+            Ok(Mapping::Process) => f.write_str("mapped in this process")?,
+            Ok(Mapping::Peers) => f.write_str("mapped on the GPUs")?,
+            Err(reason) => write!(f, "not mapped ({reason})")?,
+        }
+        write!(f, "; remote atomics: {}", if self.atomics { "yes" } else { "no" })?;
+        match &self.trapped {
+            Ok(()) => f.write_str("; trapped access through the SMFU"),
+            Err(reason) => write!(f, "; no access through the SMFU ({reason})"),
+        }
+    }
+}
