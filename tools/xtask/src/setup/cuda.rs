@@ -77,8 +77,9 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 /// Puts the wheels into `build/cuda` and compiles a kernel with the result.
 pub fn install(policy: Policy) -> Result<Nvcc> {
     pip::require("nvcc", policy)?;
-    let folder = pip::install("cuda", &WHEELS, |folder| compiles(&from_wheels(folder)))
-        .context("cannot install nvcc; without it kernels run on the CPU executor only")?;
+    let folder = pip::install("cuda", &WHEELS, |folder| compiles(&from_wheels(folder))).context(
+        "cannot install nvcc: build/log/pip-install-cuda.log says why; `cargo xtask setup` tries again",
+    )?;
     let path = from_wheels(&folder);
     let version =
         version(&path).context("the nvcc in build/cuda does not say its version; delete build/cuda")?;

@@ -45,7 +45,7 @@ fn facts(context: &Context) -> Result<String> {
 fn nvcc(context: &Context) -> Result<String> {
     let nvcc = match cuda::find() {
         Some(nvcc) => nvcc,
-        None => cuda::install(context.policy).context("leave this step out with --skip nvcc")?,
+        None => cuda::install(context.policy).context("no nvcc (--skip nvcc leaves this step out)")?,
     };
     context.run("nvcc", cargo(&["build", "--package", "ggas-kernels"]))?;
     let image = gpu_image()?;
