@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
 
-use crate::fabric::Wake;
 use crate::faults::Event;
 use crate::link::{CHANNELS, LinkCounters};
 use crate::network::{Wakes, channel_of};
@@ -126,7 +125,7 @@ impl Direct {
         let (Some(source), Some(target)) = (self.node(from), self.node(to)) else {
             return self.discard(from);
         };
-        let Some(wake) = wakes.of(&self.torus, to) else { return self.discard(from) };
+        let Some(card) = wakes.of(&self.torus, to) else { return self.discard(from) };
         let routing = self.routing.load();
         if self.troubled.load(Acquire) || !routing.is_computed() {
             match self.judge(&routing, from, to, packet.class()) {
@@ -140,7 +139,7 @@ impl Direct {
         if from != to {
             self.count(&routing, source, from, to, fragments, bytes);
         }
-        wake.wake();
+        card.wake();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ pub mod network;
 pub mod nic;
 pub mod packet;
 pub mod routing;
+pub mod smfu;
 pub mod torus;
 pub mod world;
 pub mod xbar;

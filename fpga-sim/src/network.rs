@@ -41,26 +41,29 @@ pub(crate) fn channel_of(class: Class) -> usize {
 /// Whom to tell of news, by node.
 pub(crate) struct Wakes(Box<[ArcSwapOption<Arc<dyn Wake>>]>);
 
-impl Wakes {
-    /// The card at a node, if one is attached.
-    pub fn of(&self, torus: &Torus, node: u16) -> Option<arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>>> {
-        let guard = self.0.get(torus.index(node)?)?.load();
-        guard.is_some().then_some(guard)
-    }
+/// A card that is attached.
+pub(crate) struct Card(arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>>);
 
-    pub fn wake_all(&self, torus: &Torus, nodes: Vec<u16>) {
-        for node in nodes {
-            if let Some(wake) = self.of(torus, node) {
-                wake.wake();
-            }
+impl Card {
+    pub fn wake(&self) {
+        if let Some(wake) = &*self.0 {
+            wake.wake();
         }
     }
 }
 
-impl Wake for arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>> {
-    fn wake(&self) {
-        if let Some(wake) = &**self {
-            wake.wake();
+impl Wakes {
+    /// The card at a node, if one is attached.
+    pub fn of(&self, torus: &Torus, node: u16) -> Option<Card> {
+        let card = Card(self.0.get(torus.index(node)?)?.load());
+        card.0.is_some().then_some(card)
+    }
+
+    pub fn wake_all(&self, torus: &Torus, nodes: Vec<u16>) {
+        for node in nodes {
+            if let Some(card) = self.of(torus, node) {
+                card.wake();
+            }
         }
     }
 }
@@ -196,7 +199,11 @@ impl Fabric for Network {
             lock(world).count_discarded(from);
             return Ok(());
         };
-        self.with(world, |world| world.inject(Instant::now(), from, to, channel, packet, bytes.into()))
+        let mut refused = None;
+        self.with(world, |world| {
+            refused = world.inject(Instant::now(), from, to, channel, packet, bytes.into()).err();
+        });
+        refused.map_or(Ok(()), Err)
     }
 
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {

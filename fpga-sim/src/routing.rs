@@ -31,6 +31,7 @@ pub enum Table {
 
 impl Table {
     /// Number of entries.
+    #[allow(clippy::len_without_is_empty, reason = "a table is never empty")]
     pub fn len(self) -> usize {
         match self {
             Table::Global => GROUPS as usize,

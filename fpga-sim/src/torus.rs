@@ -110,7 +110,7 @@ impl Torus {
 
     /// The torus of exactly `nodes` nodes whose sides differ least.
     pub fn with_nodes(nodes: u32) -> Result<Torus, TorusError> {
-        let divisors = |n: u32| (1..=n).filter(move |d| n % d == 0);
+        let divisors = |n: u32| (1..=n).filter(move |&d| n.is_multiple_of(d));
         if nodes > MAX_NODES {
             return Err(TorusError::TooLarge(nodes, 1, 1));
         }
@@ -200,10 +200,10 @@ impl Torus {
     pub fn position(&self, id: u16) -> Option<Position> {
         let (mut group, mut local) = (u32::from(id) / GROUP_NODES, u32::from(id) % GROUP_NODES);
         let mut position = [0; 3];
-        for axis in 0..3 {
+        for (axis, place) in position.iter_mut().enumerate() {
             let (boxes, block) = (self.boxes[axis], self.block[axis]);
-            position[axis] = group % boxes * block + local % block;
-            if position[axis] >= self.size[axis] {
+            *place = group % boxes * block + local % block;
+            if *place >= self.size[axis] {
                 return None;
             }
             group /= boxes;

@@ -5,4 +5,5 @@ mod link;
 mod network;
 mod registers;
 mod routing;
+mod smfu;
 mod trouble;

@@ -12,8 +12,10 @@
 //! the network, trains the links anew and sends what had not arrived once more from its source: nothing is
 //! lost, doubled or overtaken.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+mod agenda;
+mod trouble;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,7 @@ use crate::faults::{Event, Faults};
 use crate::link::{CHANNELS, Frame, LinkConfig, LinkCounters, LinkPort, REQUESTS, RESPONSES};
 use crate::routing::{Broken, PORT_HOST, Routing, direction_of, port_of};
 use crate::torus::{Direction, Torus};
+use agenda::{Agenda, Happening};
 
 /// Packets of one virtual channel that a node may have under way.
 pub const CREDITS: u32 = 64;
@@ -62,34 +65,6 @@ struct Node<P> {
     discarded: u64,
 }
 
-enum Happening {
-    /// A frame reaches the end of its cable at a node's port.
-    Arrive { node: u16, port: Direction, frame: Frame<Ticket>, training: u32 },
-    /// A link's timer may have run out.
-    Timer { node: u16, port: Direction },
-    /// A node may try again to inject.
-    Retry { node: u16, channel: usize },
-}
-
-struct Timed(Instant, u64, Happening);
-
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-impl Eq for Timed {}
-impl PartialOrd for Timed {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Timed {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
-}
-
 /// See the module's description.
 pub struct World<P> {
     torus: Torus,
@@ -97,8 +72,7 @@ pub struct World<P> {
     routing: Arc<Routing>,
     broken: Broken,
     nodes: Vec<Node<P>>,
-    agenda: BinaryHeap<Reverse<Timed>>,
-    happenings: u64,
+    agenda: Agenda<Ticket>,
     flights: BTreeMap<u64, Flight<P>>,
     /// Packets that ever entered; the next one's number.
     entered: u64,
@@ -139,8 +113,7 @@ impl<P> World<P> {
             routing,
             broken: Broken::default(),
             nodes: (0..torus.len()).map(node).collect(),
-            agenda: BinaryHeap::new(),
-            happenings: 0,
+            agenda: Agenda::new(),
             flights: BTreeMap::new(),
             entered: 0,
             plan,
@@ -184,7 +157,7 @@ impl<P> World<P> {
         if full || refused || unlucky {
             self.node(from).denied[channel] = true;
             if unlucky {
-                self.plan_for(now + STARVED_FOR, Happening::Retry { node: from, channel });
+                self.agenda.add(now + STARVED_FOR, Happening::Retry { node: from, channel });
             }
             return Err(packet);
         }
@@ -251,11 +224,7 @@ impl<P> World<P> {
             while let Some((node, port)) = self.dirty.pop() {
                 self.pump(now, node, port);
             }
-            match self.agenda.peek() {
-                Some(Reverse(next)) if next.0 <= now => {}
-                next => return next.map(|Reverse(next)| next.0),
-            }
-            let Reverse(Timed(_, _, happening)) = self.agenda.pop().expect("looked at");
+            let Some(happening) = self.agenda.pop(now) else { return self.agenda.next() };
             self.happened += 1;
             match happening {
                 Happening::Arrive { node, port, frame, training } => self.arrive(node, port, frame, training),
@@ -280,11 +249,6 @@ impl<P> World<P> {
     /// Nodes that have something to do since the last call.
     pub fn take_woken(&mut self) -> Vec<u16> {
         std::mem::take(&mut self.woken)
-    }
-
-    fn plan_for(&mut self, at: Instant, happening: Happening) {
-        self.happenings += 1;
-        self.agenda.push(Reverse(Timed(at, self.happenings, happening)));
     }
 
     /// The crossbar of a node: a packet from an inport goes to the units, to a link, or away.
@@ -345,14 +309,14 @@ impl<P> World<P> {
             for _ in 0..copies {
                 let (port, training) = (port.opposite(), self.training);
                 let arrival = Happening::Arrive { node: other, port, frame: frame.clone(), training };
-                self.plan_for(now + fate.delay, arrival);
+                self.agenda.add(now + fate.delay, arrival);
             }
         }
         let deadline = self.link(node, port).deadline();
         let timer = &mut self.node(node).timers[port.index()];
         if let Some(at) = deadline.filter(|&at| timer.is_none_or(|timer| at < timer)) {
             *timer = Some(at);
-            self.plan_for(at, Happening::Timer { node, port });
+            self.agenda.add(at, Happening::Timer { node, port });
         }
     }
 
@@ -367,76 +331,6 @@ impl<P> World<P> {
             }
         }
         self.dirty.push((node, port));
-    }
-
-    /// Carries out a fault or its repair. Events for nodes or links that the torus lacks do nothing.
-    pub fn happen(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::LinkDown(node, port) => {
-                self.broken.set_link(&self.torus, node, port, true);
-            }
-            Event::LinkUp(node, port) => {
-                self.broken.set_link(&self.torus, node, port, false);
-                self.hurry(now, node, port);
-            }
-            Event::Kill(node) if self.torus.index(node).is_some() => self.kill(now, node),
-            Event::Stop(node) if self.torus.index(node).is_some() => self.node(node).stopped = true,
-            Event::Resume(node) if self.torus.index(node).is_some() => {
-                self.node(node).stopped = false;
-                Direction::ALL.iter().for_each(|&port| self.hurry(now, node, port));
-                self.woken.push(node);
-            }
-            Event::Starve(node) if self.torus.index(node).is_some() => self.node(node).starved = true,
-            Event::Feed(node) if self.torus.index(node).is_some() => {
-                self.node(node).starved = false;
-                self.woken.push(node);
-            }
-            Event::Reroute => self.install(now, Arc::new(Routing::avoiding(self.torus, &self.broken))),
-            _ => {}
-        }
-        self.step(now);
-    }
-
-    /// Both ends of a cable repeat at once what is unacknowledged.
-    fn hurry(&mut self, now: Instant, node: u16, port: Direction) {
-        let Some(other) = self.torus.neighbour(node, port) else { return };
-        for (node, port) in [(node, port), (other, port.opposite())] {
-            if let Some(link) = &mut self.node(node).links[port.index()] {
-                link.hurry(now);
-                self.dirty.push((node, port));
-            }
-        }
-    }
-
-    fn kill(&mut self, now: Instant, node: u16) {
-        self.broken.kill(node);
-        let lost = |flight: &Flight<P>| flight.from == node || flight.to == node;
-        let numbers: Vec<u64> =
-            self.flights.iter().filter(|(_, flight)| lost(flight)).map(|(&number, _)| number).collect();
-        numbers.into_iter().for_each(|number| self.discard(node, number));
-        self.empty_inbox(node);
-        self.woken.push(node);
-        self.happen(now, Event::Reroute);
-    }
-
-    /// Switches to new route tables (see the module's description).
-    pub fn install(&mut self, now: Instant, routing: Arc<Routing>) {
-        self.routing = routing;
-        self.training += 1;
-        self.agenda.retain(|Reverse(timed)| matches!(timed.2, Happening::Retry { .. }));
-        for node in &mut self.nodes {
-            node.links.iter_mut().flatten().for_each(|link| link.reset());
-            node.timers = [None; 6];
-        }
-        let again: Vec<(u16, Ticket)> = self
-            .flights
-            .iter()
-            .map(|(&number, flight)| {
-                (flight.from, Ticket { number, to: flight.to, channel: flight.channel, hops: 0 })
-            })
-            .collect();
-        again.into_iter().for_each(|(from, ticket)| self.forward(from, PORT_HOST, ticket));
-        self.step(now);
     }
 
     /// The tables in use.

@@ -1,0 +1,419 @@
+//! The SMFU: loads and stores to its window become packets, and packets become accesses to memory at the target
+//! (spec 6, thesis 6.3).
+//!
+//! *Egress*: [`Smfu::store`] and [`Smfu::load`] cut an access at 64-byte boundaries, as the hosts do that feed the
+//! card (thesis table 6.1), and give one packet for each piece. Stores are posted. A load waits for its replies.
+//! *Ingress*: [`Smfu::ingress`] carries packets out and gives the reply of a load.
+//!
+//! The first 32 MiB of the window lead to the target's register file instead of its memory, at the offset within
+//! the interval, in aligned words of 8 bytes (spec 1.2, 6.4) \[inferred\]. While the unit is disabled it accepts
+//! nothing, from either side. Loads of device memory, which the host cannot read word by word, fail at the
+//! target; stores to it work.
+
+mod registers;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use extoll_abi::regs::*;
+use extoll_abi::{Address, ErrorUnits, Mode};
+use thiserror::Error;
+
+use crate::memory::{Completion, Memory, Ticket};
+use crate::packet::{Kind, Packet, Payload};
+use registers::{Registers, Route};
+
+/// Accesses are cut where an address is a multiple of this.
+pub const PIECE: u64 = 64;
+/// `aux` of packets that hit no interval.
+const NO_INTERVAL: u64 = u64::MAX;
+
+/// An access that the SMFU could not carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SmfuError {
+    /// The access leaves the window.
+    #[error(
+        "SMFU offset {offset:#x} (+{len}) lies outside the window of {EXTOLL_SMFU_WINDOW_BYTES:#x} bytes"
+    )]
+    OutsideWindow {
+        /// Offset in the window.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// EN is not set.
+    #[error("the SMFU of node {node} is disabled; set bit 0 of its status register (0xa000)")]
+    Disabled {
+        /// This node.
+        node: u16,
+    },
+    /// Registers take aligned words only.
+    #[error("SMFU offset {offset:#x} (+{len}) leads to registers; access aligned words of 8 bytes")]
+    Unaligned {
+        /// Offset in the window.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// A reply did not come.
+    #[error(
+        "no answer to a load of SMFU offset {offset:#x} within {waited:?}; is the target alive, its SMFU enabled?"
+    )]
+    Timeout {
+        /// Offset in the window.
+        offset: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// The target found no memory there that it can load from.
+    #[error(
+        "the target of SMFU offset {offset:#x} has no loadable memory there; check its target base registers"
+    )]
+    Target {
+        /// Offset in the window.
+        offset: u64,
+    },
+}
+
+/// Register file of the card that the SMFU belongs to, for accesses from other nodes.
+pub trait RegisterFile {
+    /// Reads the register at a BAR 0 offset.
+    fn read(&self, offset: u64) -> u64;
+    /// Writes it.
+    fn write(&self, offset: u64, value: u64);
+}
+
+/// What a packet led to.
+#[derive(Debug)]
+pub enum Ingress {
+    /// It is carried out (or counted as an error).
+    Done,
+    /// A store is on its way to a device: packets behind it must wait for the ticket.
+    Pending(Ticket),
+    /// Send this.
+    Reply(Packet),
+}
+
+/// Errors since the start. The card has no registers for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SmfuErrors {
+    /// Packets that came while the unit was disabled.
+    pub disabled: u64,
+    /// Accesses from other nodes to memory that is not there.
+    pub bad_address: u64,
+    /// Loads that got no answer in time.
+    pub timeouts: u64,
+    /// Replies that nobody waits for any more.
+    pub stray_replies: u64,
+}
+
+#[derive(Default)]
+struct Errors {
+    disabled: AtomicU64,
+    bad_address: AtomicU64,
+    timeouts: AtomicU64,
+    stray_replies: AtomicU64,
+}
+
+/// A piece of a load: where its bytes go.
+struct Piece {
+    load: u64,
+    at: usize,
+    len: usize,
+}
+
+struct Waiting {
+    bytes: Vec<u8>,
+    missing: usize,
+    failed: bool,
+}
+
+#[derive(Default)]
+struct Loads {
+    pieces: HashMap<u32, Piece>,
+    waiting: HashMap<u64, Waiting>,
+    next: u64,
+}
+
+/// The unit of one card. All calls are safe from any thread.
+pub struct Smfu {
+    node: u16,
+    registers: Registers,
+    loads: Mutex<Loads>,
+    tags: AtomicU32,
+    errors: Errors,
+}
+
+impl Smfu {
+    /// The unit of a node after reset: disabled, no intervals.
+    pub fn new(node: u16) -> Smfu {
+        Smfu {
+            node,
+            registers: Registers::new(),
+            loads: Mutex::default(),
+            tags: AtomicU32::new(0),
+            errors: Errors::default(),
+        }
+    }
+
+    fn loads(&self) -> MutexGuard<'_, Loads> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a register of the SMFU block (0xa000 to 0xaa80); `None` for offsets of other units.
+    pub fn reg_read(&self, offset: u64) -> Option<u64> {
+        let idle = offset == EXTOLL_RF_SMFU_STATUS_CONTROL && self.loads().waiting.is_empty();
+        self.registers.read(offset, idle)
+    }
+
+    /// Writes a register; `false` for offsets of other units.
+    pub fn reg_write(&self, offset: u64, value: u64) -> bool {
+        self.registers.write(offset, value)
+    }
+
+    /// Errors so far.
+    pub fn errors(&self) -> SmfuErrors {
+        let Errors { disabled, bad_address, timeouts, stray_replies } = &self.errors;
+        SmfuErrors {
+            disabled: disabled.load(Relaxed),
+            bad_address: bad_address.load(Relaxed),
+            timeouts: timeouts.load(Relaxed),
+            stray_replies: stray_replies.load(Relaxed),
+        }
+    }
+
+    fn check(&self, offset: u64, len: usize) -> Result<(), SmfuError> {
+        let end = offset.checked_add(len as u64);
+        if end.is_none_or(|end| end > EXTOLL_SMFU_WINDOW_BYTES) {
+            return Err(SmfuError::OutsideWindow { offset, len });
+        }
+        if !self.registers.enabled() {
+            return Err(SmfuError::Disabled { node: self.node });
+        }
+        let aligned = offset.is_multiple_of(8) && len.is_multiple_of(8);
+        (offset >= EXTOLL_SMFU_RRA_BYTES || aligned).then_some(()).ok_or(SmfuError::Unaligned { offset, len })
+    }
+
+    /// Posted stores of `bytes` at `offset` in the window: the packets to send, in this order, 64 bytes at most
+    /// each. Each counts when it is taken from the iterator.
+    pub fn store<'a>(
+        &'a self,
+        offset: u64,
+        bytes: &'a [u8],
+    ) -> Result<impl Iterator<Item = Packet> + 'a, SmfuError> {
+        self.check(offset, bytes.len())?;
+        Ok(pieces(offset, bytes.len()).map(move |(at, len)| {
+            let packet = self.request(Kind::SmfuStore, offset + at as u64, len, EXTOLL_SMFU_TC_P_SHIFT);
+            Packet { payload: Payload::copy_of(&bytes[at..at + len]), ..packet }
+        }))
+    }
+
+    /// Starts a load of `len` bytes from `offset` in the window.
+    pub fn load(&self, now: Instant, offset: u64, len: usize) -> Result<Load<'_>, SmfuError> {
+        self.check(offset, len)?;
+        let mut loads = self.loads();
+        let id = loads.next;
+        loads.next += 1;
+        loads.waiting.insert(id, Waiting { bytes: vec![0; len], missing: len, failed: false });
+        Ok(Load { smfu: self, id, offset, len, sent: 0, start: now })
+    }
+
+    /// The request for one piece, counted.
+    fn request(&self, kind: Kind, offset: u64, len: usize, tc_shift: u64) -> Packet {
+        let window = self.registers.get(EXTOLL_RF_SMFU_O_START_ADDR);
+        let Route { node, offset: address, interval } = self.registers.route(window.wrapping_add(offset));
+        let posted = kind == Kind::SmfuStore;
+        self.registers.count(if posted { EXTOLL_RF_SMFU_SENT_P } else { EXTOLL_RF_SMFU_SENT_NP });
+        if let Some(interval) = interval {
+            self.registers.count_interval(interval, posted);
+        }
+        let mode = if offset < EXTOLL_SMFU_RRA_BYTES { Mode::RRA } else { Mode::default() };
+        let aux = interval.map_or(NO_INTERVAL, u64::from);
+        let tag = self.tags.fetch_add(1, Relaxed);
+        let header = Packet { mode, aux, tag, ..blank(kind, self.node, node, address, len) };
+        Packet { tc: self.traffic_class(tc_shift), ..header }
+    }
+
+    fn traffic_class(&self, shift: u64) -> u8 {
+        (self.registers.get(EXTOLL_RF_SMFU_TRAFFIC_CLASS) >> shift) as u8 & 3
+    }
+
+    /// Carries out an SMFU packet that arrived. Packets of other units do nothing.
+    pub fn ingress(&self, packet: Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Ingress {
+        let received = match packet.kind {
+            Kind::SmfuStore => EXTOLL_RF_SMFU_RCVD_P,
+            Kind::SmfuLoad => EXTOLL_RF_SMFU_RCVD_NP,
+            Kind::SmfuReply => EXTOLL_RF_SMFU_RCVD_RSP,
+            _ => return Ingress::Done,
+        };
+        if !self.registers.enabled() {
+            self.errors.disabled.fetch_add(1, Relaxed);
+            return Ingress::Done;
+        }
+        self.registers.count(received);
+        match packet.kind {
+            Kind::SmfuStore => self.ingress_store(&packet, memory, file),
+            Kind::SmfuLoad => Ingress::Reply(self.ingress_load(&packet, memory, file)),
+            _ => {
+                self.ingress_reply(&packet);
+                Ingress::Done
+            }
+        }
+    }
+
+    /// Memory address that a request means here.
+    fn target(&self, packet: &Packet) -> u64 {
+        let interval = u32::try_from(packet.aux).ok();
+        self.registers.base(interval).wrapping_add(packet.address)
+    }
+
+    fn ingress_store(&self, packet: &Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Ingress {
+        let bytes = packet.payload.bytes().unwrap_or(&[]);
+        if packet.mode.contains(Mode::RRA) {
+            for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+                file.write(packet.address.wrapping_add(8 * index as u64), u64::from_le_bytes(*word));
+            }
+            return Ingress::Done;
+        }
+        match memory.write(self.target(packet), bytes) {
+            Ok(Completion::Done) => Ingress::Done,
+            Ok(Completion::Ticket(ticket)) => Ingress::Pending(ticket),
+            Err(_) => {
+                self.errors.bad_address.fetch_add(1, Relaxed);
+                Ingress::Done
+            }
+        }
+    }
+
+    fn ingress_load(&self, packet: &Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Packet {
+        let mut buffer = [0; PIECE as usize];
+        let bytes = &mut buffer[..(packet.len as usize).min(PIECE as usize)];
+        let loaded = if packet.mode.contains(Mode::RRA) {
+            for (index, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                *word = file.read(packet.address.wrapping_add(8 * index as u64)).to_le_bytes();
+            }
+            Ok(())
+        } else {
+            memory.read(self.target(packet), bytes)
+        };
+        let (error, payload) = match loaded {
+            Ok(()) => (ErrorUnits::default(), Payload::copy_of(bytes)),
+            Err(_) => {
+                self.errors.bad_address.fetch_add(1, Relaxed);
+                (ErrorUnits::RESPONDER, Payload::None)
+            }
+        };
+        self.registers.count(EXTOLL_RF_SMFU_SENT_RSP);
+        let len = payload.len();
+        let reply = blank(Kind::SmfuReply, self.node, packet.source.node, packet.address, len);
+        let tc = self.traffic_class(EXTOLL_SMFU_TC_RSP_SHIFT);
+        Packet { error, payload, tag: packet.tag, mode: packet.mode, tc, ..reply }
+    }
+
+    fn ingress_reply(&self, packet: &Packet) {
+        let mut loads = self.loads();
+        let piece = loads.pieces.remove(&packet.tag);
+        let waiting = piece.and_then(|piece| loads.waiting.get_mut(&piece.load).map(|load| (piece, load)));
+        let Some((piece, load)) = waiting else {
+            self.errors.stray_replies.fetch_add(1, Relaxed);
+            return;
+        };
+        load.missing -= piece.len;
+        match packet.payload.bytes() {
+            Some(bytes) if bytes.len() == piece.len => {
+                load.bytes[piece.at..piece.at + piece.len].copy_from_slice(bytes);
+            }
+            _ => load.failed = true,
+        }
+    }
+}
+
+/// A load under way. Dropping it gives it up; replies that still come are counted as strays.
+pub struct Load<'a> {
+    smfu: &'a Smfu,
+    id: u64,
+    offset: u64,
+    len: usize,
+    sent: usize,
+    start: Instant,
+}
+
+impl Load<'_> {
+    /// The next request to send, 64 bytes at most; `None` when all are sent. Each counts as sent now.
+    pub fn request(&mut self) -> Option<Packet> {
+        let (at, len) = pieces(self.offset + self.sent as u64, self.len - self.sent).next()?;
+        let at = at + self.sent;
+        let smfu = self.smfu;
+        let packet = smfu.request(Kind::SmfuLoad, self.offset + at as u64, len, EXTOLL_SMFU_TC_NP_SHIFT);
+        smfu.loads().pieces.insert(packet.tag, Piece { load: self.id, at, len });
+        self.sent += len;
+        Some(packet)
+    }
+
+    /// `None` while replies are missing. Then the outcome; the loaded bytes are in `out`, as many as asked for.
+    /// Fails when `limit`, or the card's own timeout if that is shorter, has passed since the start.
+    pub fn poll(&mut self, now: Instant, limit: Duration, out: &mut [u8]) -> Option<Result<(), SmfuError>> {
+        let loads = self.smfu.loads();
+        let load = loads.waiting.get(&self.id)?;
+        if load.missing == 0 {
+            let len = out.len().min(load.bytes.len());
+            out[..len].copy_from_slice(&load.bytes[..len]);
+            let failed = SmfuError::Target { offset: self.offset };
+            return Some(if load.failed { Err(failed) } else { Ok(()) });
+        }
+        let waited = now.saturating_duration_since(self.start);
+        let card = self.smfu.registers.timeout();
+        let card_gave_up = card.is_some_and(|card| waited >= card);
+        if card_gave_up || waited >= limit {
+            self.smfu.errors.timeouts.fetch_add(1, Relaxed);
+            if card_gave_up {
+                self.smfu.registers.set_timeout_error();
+            }
+            return Some(Err(SmfuError::Timeout { offset: self.offset, waited }));
+        }
+        None
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        let mut loads = self.smfu.loads();
+        loads.waiting.remove(&self.id);
+        loads.pieces.retain(|_, piece| piece.load != self.id);
+    }
+}
+
+/// Cuts an access at multiples of 64 bytes: offset within it and length of each piece.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let piece = ((PIECE - (offset + at as u64) % PIECE) as usize).min(len - at);
+        at += piece;
+        (piece > 0).then(|| (at - piece, piece))
+    })
+}
+
+fn blank(kind: Kind, from: u16, to: u16, address: u64, len: usize) -> Packet {
+    Packet {
+        source: Address::new(from, 0),
+        destination: Address::new(to, 0),
+        kind,
+        command: Default::default(),
+        spec: Default::default(),
+        modifier: Default::default(),
+        mode: Mode::default(),
+        error: ErrorUnits::default(),
+        tc: 0,
+        protection: 0,
+        fragment: 0,
+        address,
+        aux: 0,
+        len: len as u32,
+        total: len as u32,
+        offset: 0,
+        tag: 0,
+        payload: Payload::None,
+    }
+}

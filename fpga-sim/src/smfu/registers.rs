@@ -1,0 +1,157 @@
+//! Register block of the SMFU (spec 6.1), and what follows from it: where an access goes.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use extoll_abi::regs::*;
+use extoll_abi::smfu::{ENABLE, Interval, NODE, TIMEOUT, TIMEOUT_ERROR, VALID, masked_target};
+
+const FIRST: u64 = EXTOLL_RF_SMFU_STATUS_CONTROL;
+const COUNT: usize = ((smfu_target_base(EXTOLL_SMFU_INTERVALS as u32) - FIRST) / 8) as usize;
+/// Unit of the timeout register; the specification names none \[inferred\].
+const TIMEOUT_TICK: Duration = Duration::from_micros(1);
+/// Idle bit of the status.
+const IDLE: u64 = 1 << EXTOLL_SMFU_IDLE_SHIFT;
+
+const fn low(bits: u64) -> u64 {
+    (1 << bits) - 1
+}
+
+/// Bits that a register keeps when software writes it.
+fn kept(offset: u64) -> u64 {
+    let status = ENABLE.mask()
+        | low(EXTOLL_SMFU_ACR_BITS) << EXTOLL_SMFU_ACR_SHIFT
+        | low(EXTOLL_SMFU_MSE_BITS) << EXTOLL_SMFU_MSE_SHIFT
+        | low(EXTOLL_SMFU_P2NP_BITS) << EXTOLL_SMFU_P2NP_SHIFT
+        | low(EXTOLL_SMFU_PASS_PW_BITS) << EXTOLL_SMFU_PASS_PW_SHIFT;
+    match offset {
+        EXTOLL_RF_SMFU_STATUS_CONTROL => status,
+        EXTOLL_RF_SMFU_TRAFFIC_CLASS => 0x333,
+        EXTOLL_RF_SMFU_TIMEOUT_CONTROL => TIMEOUT.mask(),
+        EXTOLL_RF_SMFU_SENT_NP..=EXTOLL_RF_SMFU_RCVD_RSP => low(EXTOLL_SMFU_COUNTER_BITS),
+        EXTOLL_RF_SMFU_O_START_ADDR | EXTOLL_RF_SMFU_T_START_ADDR => low(48),
+        EXTOLL_RF_SMFU_N_NODE_OFFSET => low(16),
+        EXTOLL_RF_SMFU_ADDR_MASK => EXTOLL_SMFU_ADDR_MASK_MASK,
+        EXTOLL_RF_SMFU_INTERVAL_CONTROL..EXTOLL_RF_SMFU_VPID_T_START_ADDR => {
+            let stride = EXTOLL_RF_SMFU_INTERVAL_STRIDE;
+            match EXTOLL_RF_SMFU_INTERVAL_CONTROL + (offset - EXTOLL_RF_SMFU_INTERVAL_CONTROL) % stride {
+                EXTOLL_RF_SMFU_INTERVAL_CONTROL => {
+                    VALID.mask() | NODE.mask() | low(EXTOLL_SMFU_FUNCTION_BITS) << EXTOLL_SMFU_FUNCTION_SHIFT
+                }
+                EXTOLL_RF_SMFU_INTERVAL_COUNT => u64::MAX,
+                _ => EXTOLL_SMFU_ADDRESS_MASK,
+            }
+        }
+        EXTOLL_RF_SMFU_VPID_T_START_ADDR.. => EXTOLL_SMFU_ADDRESS_MASK,
+        _ => 0,
+    }
+}
+
+/// Where an access to the window goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Route {
+    pub node: u16,
+    /// Offset from the target's base.
+    pub offset: u64,
+    /// Interval that it hit; none in mask mode.
+    pub interval: Option<u32>,
+}
+
+/// The registers, each a word of its own.
+pub(super) struct Registers([AtomicU64; COUNT]);
+
+impl Registers {
+    pub fn new() -> Registers {
+        Registers(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    fn slot(&self, offset: u64) -> Option<&AtomicU64> {
+        let offset = offset.checked_sub(FIRST).filter(|offset| offset.is_multiple_of(8))?;
+        self.0.get((offset / 8) as usize)
+    }
+
+    /// A register of this block by a constant offset.
+    pub fn get(&self, offset: u64) -> u64 {
+        self.slot(offset).map_or(0, |slot| slot.load(Relaxed))
+    }
+
+    /// What software reads.
+    pub fn read(&self, offset: u64, idle: bool) -> Option<u64> {
+        let value = self.slot(offset)?.load(Relaxed);
+        let status = offset == EXTOLL_RF_SMFU_STATUS_CONTROL && idle;
+        Some(if status { value | IDLE } else { value })
+    }
+
+    /// What a software write does; `false` for offsets of other units.
+    pub fn write(&self, offset: u64, value: u64) -> bool {
+        let Some(slot) = self.slot(offset) else { return false };
+        if offset == EXTOLL_RF_SMFU_TIMEOUT_CONTROL {
+            // Writing the error bit back clears it.
+            let _ = slot.fetch_update(Relaxed, Relaxed, |old| {
+                Some(value & TIMEOUT.mask() | old & TIMEOUT_ERROR.mask() & !value)
+            });
+        } else {
+            slot.store(value & kept(offset), Relaxed);
+        }
+        true
+    }
+
+    pub fn enabled(&self) -> bool {
+        ENABLE.is_set(self.get(EXTOLL_RF_SMFU_STATUS_CONTROL))
+    }
+
+    /// After which time a load fails; `None` if the timeout is 0.
+    pub fn timeout(&self) -> Option<Duration> {
+        let ticks = TIMEOUT.get(self.get(EXTOLL_RF_SMFU_TIMEOUT_CONTROL)) as u32;
+        (ticks > 0).then(|| TIMEOUT_TICK * ticks)
+    }
+
+    pub fn set_timeout_error(&self) {
+        if let Some(slot) = self.slot(EXTOLL_RF_SMFU_TIMEOUT_CONTROL) {
+            slot.fetch_or(TIMEOUT_ERROR.mask(), Relaxed);
+        }
+    }
+
+    /// Adds one to a 48-bit counter.
+    pub fn count(&self, offset: u64) {
+        if let Some(slot) = self.slot(offset) {
+            let next = |old: u64| Some((old + 1) & low(EXTOLL_SMFU_COUNTER_BITS));
+            let _ = slot.fetch_update(Relaxed, Relaxed, next);
+        }
+    }
+
+    /// Adds one to the posted or non-posted half of an interval's counter.
+    pub fn count_interval(&self, interval: u32, posted: bool) {
+        if let Some(slot) = self.slot(smfu_count(interval)) {
+            let shift = if posted { EXTOLL_SMFU_POSTED_SHIFT } else { EXTOLL_SMFU_NP_SHIFT };
+            let mask = low(32) << shift;
+            let next = |old: u64| Some(old & !mask | (old & mask).wrapping_add(1 << shift) & mask);
+            let _ = slot.fetch_update(Relaxed, Relaxed, next);
+        }
+    }
+
+    /// Where an access to a bus address goes (spec 6.2).
+    pub fn route(&self, address: u64) -> Route {
+        for index in 0..EXTOLL_SMFU_INTERVALS as u32 {
+            let control = self.get(smfu_control(index));
+            if !VALID.is_set(control) {
+                continue;
+            }
+            let (start, end) = (self.get(smfu_start(index)), self.get(smfu_end(index)));
+            if let Some(target) = (Interval { control, start, end }).target(address) {
+                return Route { node: target.node, offset: target.offset, interval: Some(index) };
+            }
+        }
+        let window = self.get(EXTOLL_RF_SMFU_O_START_ADDR);
+        let mask = self.get(EXTOLL_RF_SMFU_ADDR_MASK);
+        let node_offset = self.get(EXTOLL_RF_SMFU_N_NODE_OFFSET) as u16;
+        let target = masked_target(window, mask, node_offset, address);
+        Route { node: target.node, offset: target.offset, interval: None }
+    }
+
+    /// Memory base for accesses that hit interval `interval` at their origin.
+    pub fn base(&self, interval: Option<u32>) -> u64 {
+        let own = interval.map_or(0, |interval| self.get(smfu_target_base(interval)));
+        if own != 0 { own } else { self.get(EXTOLL_RF_SMFU_T_START_ADDR) }
+    }
+}
