@@ -26,14 +26,16 @@
 #endif
 
 /* Bits [shift + bits - 1 : shift] of `word`; bits < 64. */
-EXTOLL_FN uint64_t extoll_get(uint64_t word, unsigned shift, unsigned bits)
+EXTOLL_FN uint64_t extoll_get(uint64_t word, unsigned int shift, unsigned int bits)
 {
 	return (word >> shift) & (((uint64_t)1 << bits) - 1);
 }
 
-/* `value` in place; what does not fit is cut off, so that no field can change
- * another. Callers check ranges before. */
-EXTOLL_FN uint64_t extoll_put(uint64_t value, unsigned shift, unsigned bits)
+/*
+ * `value` in place; what does not fit is cut off, so that no field can change
+ * another. Callers check ranges before.
+ */
+EXTOLL_FN uint64_t extoll_put(uint64_t value, unsigned int shift, unsigned int bits)
 {
 	return (value & (((uint64_t)1 << bits) - 1)) << shift;
 }

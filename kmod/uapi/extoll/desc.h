@@ -5,8 +5,10 @@
 
 #include "base.h"
 
-/* Offset in the RMA requester range: option << 20 | source VPID << 12 (spec 2.1).
- * Words 0, 1, 2 of a descriptor go to offsets 0, 8, 16 of the page (spec 2.4). */
+/*
+ * Offset in the RMA requester range: option << 20 | source VPID << 12 (spec 2.1).
+ * Words 0, 1, 2 of a descriptor go to offsets 0, 8, 16 of the page (spec 2.4).
+ */
 #define EXTOLL_PAGE_VPID_SHIFT		12
 #define EXTOLL_PAGE_VPID_BITS		8
 #define EXTOLL_PAGE_OPTION_SHIFT	20
@@ -112,8 +114,10 @@ EXTOLL_FN uint64_t extoll_desc_header(uint32_t command, uint32_t node, uint32_t 
 	       EXTOLL_PUT(modifier, EXTOLL_DESC_MODIFIER);
 }
 
-/* Any put or get. `size` is 1 to EXTOLL_MAX_TRANSFER bytes; quadword commands
- * need sizes and addresses that are multiples of 8. */
+/*
+ * Any put or get. `size` is 1 to EXTOLL_MAX_TRANSFER bytes; quadword commands
+ * need sizes and addresses that are multiples of 8.
+ */
 EXTOLL_FN struct extoll_desc extoll_desc_sized(uint32_t command, uint32_t node, uint32_t vpid,
 					       uint32_t spec, uint32_t modifier,
 					       uint64_t read, uint64_t write, uint32_t size)
@@ -145,8 +149,10 @@ EXTOLL_FN struct extoll_desc extoll_desc_get(uint32_t qw, uint32_t node, uint32_
 				 modifier, read, write, size);
 }
 
-/* Send `class_` (8 bits) and `payload` as a notification; without
- * EXTOLL_SPEC_COMPLETER it has no effect on a host (spec 3.1). */
+/*
+ * Send `class_` (8 bits) and `payload` as a notification; without
+ * EXTOLL_SPEC_COMPLETER it has no effect on a host (spec 3.1).
+ */
 EXTOLL_FN struct extoll_desc extoll_desc_notification_put(uint32_t node, uint32_t vpid,
 							  uint32_t spec, uint32_t modifier,
 							  uint32_t class_, uint64_t payload)

@@ -5,9 +5,11 @@
 
 #include "base.h"
 
-/* The window (BAR 2, spec 1.2). Its first part is interval 0, reserved for remote
+/*
+ * The window (BAR 2, spec 1.2). Its first part is interval 0, reserved for remote
  * register access: the bus address of a register is window + register offset
- * (spec 6.4). GGAS windows use the rest. */
+ * (spec 6.4). GGAS windows use the rest.
+ */
 #define EXTOLL_SMFU_WINDOW_BYTES	0x10000000	/* default size */
 #define EXTOLL_SMFU_RRA_BYTES		0x2000000
 #define EXTOLL_SMFU_RRA_INTERVAL	0
@@ -85,8 +87,10 @@ EXTOLL_FN uint64_t extoll_smfu_control(uint32_t node)
 	       EXTOLL_PUT(node, EXTOLL_SMFU_NODE);
 }
 
-/* Whether bus address `address` lies in the interval; `end` is inclusive and both
- * bounds count by pages (spec 6.2 [inferred]). */
+/*
+ * Whether bus address `address` lies in the interval; `end` is inclusive and both
+ * bounds count by pages (spec 6.2 [inferred]).
+ */
 EXTOLL_FN uint32_t extoll_smfu_hit(uint64_t control, uint64_t start, uint64_t end,
 				   uint64_t address)
 {
@@ -108,8 +112,10 @@ EXTOLL_FN struct extoll_smfu_target extoll_smfu_interval(uint64_t control, uint6
 	return target;
 }
 
-/* Target of an address that hits no interval: the bits under `mask` name the node,
- * the others the offset; without a mask all goes to `node_offset` (spec 6.2 [inferred]). */
+/*
+ * Target of an address that hits no interval: the bits under `mask` name the node,
+ * the others the offset; without a mask all goes to `node_offset` (spec 6.2 [inferred]).
+ */
 EXTOLL_FN struct extoll_smfu_target extoll_smfu_masked(uint64_t window, uint64_t mask,
 						       uint32_t node_offset, uint64_t address)
 {
