@@ -157,26 +157,23 @@ impl KernelMem {
     pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
         self.check(offset, 8)?;
         self.check_aligned(offset)?;
-        match &self.memory {
-            // SAFETY: in range and aligned by the checks.
-            Memory::Host(memory) => {
-                Ok(unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) }.load(Ordering::Acquire))
-            }
-        }
+        Ok(self.word(offset).load(Ordering::Acquire))
     }
 
     /// One aligned word, written with release.
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
         self.check(offset, 8)?;
         self.check_aligned(offset)?;
-        match &self.memory {
-            // SAFETY: in range and aligned by the checks.
-            Memory::Host(memory) => {
-                unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) }
-                    .store(value, Ordering::Release);
-            }
-        }
+        self.word(offset).store(value, Ordering::Release);
         Ok(())
+    }
+
+    /// The caller checked range and alignment.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        match &self.memory {
+            // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
+            Memory::Host(memory) => unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) },
+        }
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), MemoryError> {
@@ -188,7 +185,7 @@ impl KernelMem {
     }
 
     fn check_aligned(&self, offset: usize) -> Result<(), MemoryError> {
-        if offset % 8 == 0 {
+        if offset.is_multiple_of(8) {
             Ok(())
         } else {
             Err(MemoryError::OutOfRange { offset, len: 8, size: self.len() })

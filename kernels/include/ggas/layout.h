@@ -42,6 +42,7 @@ struct ggas_report {
 #define GGAS_ERR_NOTIFICATION	3	/* a notification carried an error bit */
 #define GGAS_ERR_ARGUMENT	4
 #define GGAS_ERR_WOULD_BLOCK	5
+#define GGAS_ERR_NO_MATCH	6	/* the head of the queue is another notification */
 
 #define GGAS_WAIT_NOTIFICATION	1
 #define GGAS_WAIT_SLOT		2
@@ -61,7 +62,8 @@ struct ggas_replay {
 };
 
 /* A port as kernels see it (thesis Listing 5.4), in kernel memory. The first
- * part is constant after set-up, the second is the port's own state. */
+ * part is constant after set-up, the second is the port's own state, which
+ * belongs to kernels while they run. */
 struct ggas_port {
 	uint64_t queue;		/* notification queue, 16-byte entries */
 	uint64_t rp_register;	/* read-pointer register (spec 3.2) */
@@ -69,19 +71,23 @@ struct ggas_port {
 	uint64_t slot_consumed;	/* u64 that the NIC advances: slots consumed so far */
 	uint64_t req_pages;	/* option page 0 of this VPID; option o lies at + (o << 20); 0: no card path */
 	uint64_t wcb_state;	/* WCB state register (spec 2.4) */
-	uint64_t report;	/* struct ggas_report in host memory */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
 	uint64_t timeout_ns;	/* bound of every wait on this port */
 	uint32_t queue_entries;
 	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
 	uint32_t node;
 	uint32_t vpid;
+	uint32_t option;	/* option page used on the card path (spec 2.1); a slot ring has its own */
+	uint32_t rp_lazy;	/* freed entries before rp_register is written; 0 and 1: every time */
 
 	uint64_t slot_tail;	/* next slot to claim */
 	uint64_t slot_seen;	/* last value read from slot_consumed */
 	uint32_t rp;		/* next unread notification */
+	uint32_t rp_written;	/* last value written to rp_register */
 	uint32_t wp;		/* card path: descriptors written, modulo 256 */
 	uint32_t post_lock;	/* card path: one WCB per VPID, so one writer at a time */
-	uint32_t noti_lock;
+	uint32_t noti_lock;	/* gpu_rma2_noti_lock: one consumer at a time */
+	uint32_t poisoned;	/* a claimed slot was never written: set up the port again */
 	struct ggas_replay replay[GGAS_REPLAY_ENTRIES];
 };
 
@@ -96,6 +102,33 @@ struct ggas_window {
 	uint32_t nodes;
 	uint64_t report;	/* struct ggas_report in host memory */
 	uint64_t timeout_ns;
+};
+
+/* What a flag of a group holds once a member gave up. */
+#define GGAS_FLAG_POISON	0xffffffffffffffff
+
+/* A group of nodes for collectives as kernels see it, in kernel memory, one
+ * per node. Its area, a part of every node's window, holds flags that only
+ * grow (one writer each) and staging buffers; see ggas_area_* in coll.cuh. */
+struct ggas_group {
+	uint64_t base;		/* node i's area lies at base + i * stride in every participant */
+	uint64_t local;		/* local pointer of this node's area */
+	uint64_t stride;
+	uint64_t slot_bytes;	/* of one staging slot, a multiple of 256 */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
+	uint64_t timeout_ns;	/* bound of every wait in a collective */
+	uint32_t node;		/* rank in the group */
+	uint32_t nodes;
+	uint32_t master;	/* node that collects check-ins (thesis 6.7) */
+	uint32_t poisoned;	/* a collective failed: all return GGAS_ERR_POISONED until the group is reset */
+
+	uint64_t barrier_epoch;	/* barriers completed */
+	uint64_t data_epoch;	/* data exchanges completed */
+	uint64_t grid_epoch;	/* meetings of this node's blocks completed */
+	uint32_t grid_arrived;	/* blocks that arrived at the current one */
+	uint32_t grid_status;	/* first error of the current one */
+	uint32_t grid_result;	/* error of the completed one */
+	uint32_t reserved;
 };
 
 #endif /* GGAS_LAYOUT_H */

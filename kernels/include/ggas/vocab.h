@@ -29,13 +29,15 @@
  *        System scope, 4 or 8 bytes; return the old value.
  *   void ggas_store_mmio(uint64_t *p, uint64_t v)
  *        One 8-byte store to a device register: never merged, torn or repeated.
+ *   uint64_t ggas_load_mmio(const uint64_t *p)
  *   void ggas_fence_system()    orders everything before with everything after
  *   void ggas_pause(attempt)    one round of a wait loop
  *   uint64_t ggas_time_ns()     ggas_ticks()
  *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()
- *   ggas_syncthreads() ggas_syncwarp(mask)
+ *   ggas_syncthreads() ggas_syncthreads_or(predicate) ggas_syncwarp(mask)
+ *   ggas_block_status(status)   a barrier; some non-zero status of the block's threads, or 0
  *   ggas_shfl(mask, v, lane) ggas_shfl_down(mask, v, delta) ggas_shfl_xor(mask, v, bits)
- *   ggas_ballot(mask, predicate)
+ *   ggas_ballot(mask, predicate)   ggas_popc(bits)
  */
 #ifndef GGAS_VOCAB_H
 #define GGAS_VOCAB_H
@@ -64,5 +66,26 @@ struct alignas(16) ggas_u128 {
 #endif
 
 #include "impl/wait.h"
+
+/* A barrier of the block that tells all threads of a failure: returns a
+ * non-zero `status` if any thread has one. */
+GGAS_FN int ggas_block_status(int status)
+{
+	if (!ggas_syncthreads_or(status != 0))
+		return 0;
+	GGAS_SHARED(int, found);
+	if (status)
+		ggas_store_relaxed(&found, status);
+	ggas_syncthreads();
+	int result = ggas_load_relaxed(&found);
+	ggas_syncthreads();
+	return result;
+}
+
+/* The same for a warp, given the status of lane 0. */
+GGAS_FN int ggas_warp_status(int status)
+{
+	return ggas_shfl(GGAS_FULL_WARP, status, 0);
+}
 
 #endif /* GGAS_VOCAB_H */

@@ -50,6 +50,7 @@ pub(super) struct Block {
     slots: Vec<Slot>,
     ready: VecDeque<u32>,
     at_barrier: usize,
+    barrier_any: bool,
     exited: usize,
     // Last: the fibers use them.
     _shared: Box<Shared>,
@@ -82,6 +83,7 @@ impl Block {
             slots: slots.collect(),
             ready: (0..threads as u32).collect(),
             at_barrier: 0,
+            barrier_any: false,
             exited: 0,
             _shared: shared,
             _args: plan.args,
@@ -139,9 +141,10 @@ impl Block {
                     self.ready.push_back(thread as u32);
                     return Ok(attempt <= 1);
                 }
-                Event::Barrier(site) => {
+                Event::Barrier { site, predicate } => {
                     slot.state = State::Barrier(site);
                     self.at_barrier += 1;
+                    self.barrier_any |= predicate;
                     return self.release_barrier().map(|()| true);
                 }
                 Event::Warp { op, mask, value, argument } => {
@@ -166,9 +169,10 @@ impl Block {
             return Err(self.stuck());
         }
         for slot in &mut self.slots {
-            slot.state = State::Ready { input: 0 };
+            slot.state = State::Ready { input: u64::from(self.barrier_any) };
         }
         self.at_barrier = 0;
+        self.barrier_any = false;
         self.ready.extend(0..self.slots.len() as u32);
         Ok(())
     }

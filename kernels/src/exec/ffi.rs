@@ -71,7 +71,7 @@ pub(super) enum Event {
     Pause {
         attempt: u32,
     },
-    Barrier(Site),
+    Barrier { site: Site, predicate: bool },
     Warp {
         op: WarpOp,
         mask: u32,
@@ -140,9 +140,15 @@ unsafe extern "C" fn ggas_exec_pause(this: *mut Thread, attempt: u32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ggas_exec_syncthreads(this: *mut Thread, file: *const c_char, line: u32) {
+unsafe extern "C" fn ggas_exec_syncthreads(
+    this: *mut Thread,
+    predicate: u32,
+    file: *const c_char,
+    line: u32,
+) -> u32 {
+    let event = Event::Barrier { site: Site { file, line }, predicate: predicate != 0 };
     // SAFETY: kernels pass ggas_exec_self.
-    unsafe { suspend(this, Event::Barrier(Site { file, line })) };
+    unsafe { suspend(this, event) as u32 }
 }
 
 #[unsafe(no_mangle)]

@@ -33,7 +33,8 @@ extern __thread struct ggas_exec_thread *ggas_exec_self;
 #define GGAS_WARP_BALLOT	2	/* result: bit i set where value of lane i is not 0 */
 
 void ggas_exec_pause(struct ggas_exec_thread *self, uint32_t attempt);
-void ggas_exec_syncthreads(struct ggas_exec_thread *self, const char *file, uint32_t line);
+/* The block's barrier; 1 if `predicate` of any thread is not 0. */
+uint32_t ggas_exec_syncthreads(struct ggas_exec_thread *self, uint32_t predicate, const char *file, uint32_t line);
 uint64_t ggas_exec_warp(struct ggas_exec_thread *self, uint32_t op, uint32_t mask, uint64_t value, uint32_t argument);
 void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value);
 /* Memory of the block named by `key`; the same for every thread of the block. */

@@ -116,6 +116,13 @@ GGAS_FN void ggas_store_mmio(uint64_t *p, uint64_t v)
 	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
 }
 
+GGAS_FN uint64_t ggas_load_mmio(const uint64_t *p)
+{
+	uint64_t v;
+	asm volatile("ld.mmio.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(__cvta_generic_to_global(p)) : "memory");
+	return v;
+}
+
 GGAS_FN void ggas_fence_system()
 {
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -223,6 +230,7 @@ GGAS_FN uint32_t ggas_block() { return blockIdx.x; }
 GGAS_FN uint32_t ggas_blocks() { return gridDim.x; }
 
 GGAS_FN void ggas_syncthreads() { __syncthreads(); }
+GGAS_FN bool ggas_syncthreads_or(bool predicate) { return __syncthreads_or(predicate) != 0; }
 GGAS_FN void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP) { __syncwarp(mask); }
 GGAS_FN uint32_t ggas_ballot(uint32_t mask, bool predicate) { return __ballot_sync(mask, predicate); }
 template <class T> GGAS_FN T ggas_shfl(uint32_t mask, T v, uint32_t lane) { return __shfl_sync(mask, v, lane); }
@@ -234,6 +242,8 @@ template <class T> GGAS_FN T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 {
 	return __shfl_xor_sync(mask, v, lanes);
 }
+
+GGAS_FN uint32_t ggas_popc(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
 
 GGAS_FN uint32_t ggas_lane() { return ggas_thread() % GGAS_WARP_SIZE; }
 GGAS_FN uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }

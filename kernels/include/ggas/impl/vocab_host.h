@@ -173,6 +173,8 @@ inline void ggas_store_mmio(uint64_t *p, uint64_t v)
 	ggas_exec_mmio(ggas_exec_self, reinterpret_cast<uint64_t>(p), v);
 }
 
+inline uint64_t ggas_load_mmio(const uint64_t *p) { return ggas_load_acquire(p); }
+
 inline void ggas_fence_system()
 {
 #if defined(__SANITIZE_THREAD__)
@@ -213,6 +215,8 @@ inline uint64_t ggas_ticks()
 #endif
 }
 
+inline uint32_t ggas_popc(uint32_t bits) { return static_cast<uint32_t>(__builtin_popcount(bits)); }
+
 inline uint32_t ggas_thread() { return ggas_exec_self->thread; }
 inline uint32_t ggas_threads() { return ggas_exec_self->threads; }
 inline uint32_t ggas_block() { return ggas_exec_self->block; }
@@ -224,7 +228,11 @@ inline uint32_t ggas_warps() { return (ggas_threads() + GGAS_WARP_SIZE - 1) / GG
 /* File and line let the executor see threads of a block at different barriers. */
 inline void ggas_syncthreads(const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE())
 {
-	ggas_exec_syncthreads(ggas_exec_self, file, line);
+	ggas_exec_syncthreads(ggas_exec_self, false, file, line);
+}
+inline bool ggas_syncthreads_or(bool predicate, const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE())
+{
+	return ggas_exec_syncthreads(ggas_exec_self, predicate, file, line) != 0;
 }
 inline void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP)
 {

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The global address space of a window (thesis 6.5.2). Pointers are real: a
+ * kernel loads and stores through them with plain C++.
+ *
+ *	__device__ void remote_write(const ggas_window *w, const float *in, uint32_t remote)
+ *	{
+ *		float *out = ggas_pointer_of_node<float>(w, remote);
+ *		out[ggas_thread()] = in[ggas_thread()];
+ *		ggas_syncthreads();
+ *		if (ggas_thread() == 0)
+ *			ggas_flag_set(ggas_pointer_of_node<uint64_t>(w, remote, FLAG), 1);
+ *	}
+ *
+ * Ordering: plain stores of a block, then a barrier, then ggas_flag_set by one
+ * thread: whoever sees the flag by ggas_flag_wait sees the stores. Atomics on
+ * remote memory exist where the device offers them (not on the SMFU).
+ * A window that is not mapped for kernels has base 0 (ggas_mapped).
+ */
+#ifndef GGAS_GGAS_CUH
+#define GGAS_GGAS_CUH
+
+#include "vocab.h"
+
+GGAS_FN bool ggas_mapped(const ggas_window *window) { return window->base != 0; }
+/* This node's rank in the window, and how many take part. */
+GGAS_FN uint32_t ggas_node(const ggas_window *window) { return window->node; }
+GGAS_FN uint32_t ggas_nodes(const ggas_window *window) { return window->nodes; }
+
+/* Global pointer `offset` bytes into the part of any node, this one too: the
+ * way through the network, for tests (thesis 6.5.2). */
+template <class T = void> GGAS_FN T *ggas_global_pointer(const ggas_window *window, uint32_t node, uint64_t offset = 0)
+{
+	return reinterpret_cast<T *>(window->base + node * window->stride + offset);
+}
+
+/* Pointer `offset` bytes into the part of a node; of this node: the local pointer. */
+template <class T = void> GGAS_FN T *ggas_pointer_of_node(const ggas_window *window, uint32_t node, uint64_t offset = 0)
+{
+	if (node == window->node)
+		return reinterpret_cast<T *>(window->local + offset);
+	return ggas_global_pointer<T>(window, node, offset);
+}
+
+/* One value at `offset` of a node's part; system scope, 4, 8 or 16 bytes, aligned. */
+template <class T>
+GGAS_FN void ggas_store(const ggas_window *window, uint32_t node, uint64_t offset, T value,
+			ggas_order order = ggas_order::relaxed)
+{
+	T *p = ggas_pointer_of_node<T>(window, node, offset);
+	if (order == ggas_order::relaxed)
+		ggas_store_relaxed(p, value);
+	else
+		ggas_store_release(p, value);
+}
+template <class T>
+GGAS_FN T ggas_load(const ggas_window *window, uint32_t node, uint64_t offset, ggas_order order = ggas_order::relaxed)
+{
+	const T *p = ggas_pointer_of_node<T>(window, node, offset);
+	return order == ggas_order::relaxed ? ggas_load_relaxed(p) : ggas_load_acquire(p);
+}
+
+/* Everything this thread did, or saw done, comes before everything it does next. */
+GGAS_FN void ggas_fence() { ggas_fence_system(); }
+
+/* Stores `value` with release. Flags grow: a flag is written by one node. */
+GGAS_FN void ggas_flag_set(uint64_t *flag, uint64_t value) { ggas_store_release(flag, value); }
+
+/* Waits until a flag in this node's part reaches `value`, with acquire. `peer`
+ * is the node that sets it, for the report. Polls local memory: put flags where
+ * they are waited for. */
+GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint64_t value, uint32_t peer = ~0u,
+			   uint32_t line = __builtin_LINE())
+{
+	ggas_wait wait(window->report, window->timeout_ns, GGAS_WAIT_FLAG, window->node, peer, line);
+	uint64_t seen;
+	while ((seen = ggas_load_acquire(flag)) < value)
+		if (int error = wait.again(flag, value, seen))
+			return error;
+	return GGAS_OK;
+}
+
+namespace ggas_impl
+{
+/* Thread `self` of `all` copies its share: consecutive threads touch consecutive
+ * words, 16 bytes at a time where both ends allow it. */
+GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
+{
+	uint8_t *out = static_cast<uint8_t *>(to);
+	const uint8_t *in = static_cast<const uint8_t *>(from);
+	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from), done = 0;
+	if (ends % 16 == 0) {
+		for (uint64_t i = self; i < bytes / 16; i += all)
+			reinterpret_cast<ggas_u128 *>(out)[i] = reinterpret_cast<const ggas_u128 *>(in)[i];
+		done = bytes & ~static_cast<uint64_t>(15);
+	} else if (ends % 8 == 0) {
+		for (uint64_t i = self; i < bytes / 8; i += all)
+			reinterpret_cast<uint64_t *>(out)[i] = reinterpret_cast<const uint64_t *>(in)[i];
+		done = bytes & ~static_cast<uint64_t>(7);
+	} else if (ends % 4 == 0) {
+		for (uint64_t i = self; i < bytes / 4; i += all)
+			reinterpret_cast<uint32_t *>(out)[i] = reinterpret_cast<const uint32_t *>(in)[i];
+		done = bytes & ~static_cast<uint64_t>(3);
+	}
+	for (uint64_t i = done + self; i < bytes; i += all)
+		out[i] = in[i];
+}
+} /* namespace ggas_impl */
+
+/* Copies between any two parts, by all threads of a warp or block with the same
+ * arguments. Plain accesses: order them by a barrier and a flag. */
+GGAS_FN void ggas_copy_warp(void *to, const void *from, uint64_t bytes)
+{
+	uint32_t lanes = ggas_threads() - ggas_warp() * GGAS_WARP_SIZE;
+	ggas_impl::copy_share(to, from, bytes, ggas_lane(), lanes < GGAS_WARP_SIZE ? lanes : GGAS_WARP_SIZE);
+}
+GGAS_FN void ggas_copy_block(void *to, const void *from, uint64_t bytes)
+{
+	ggas_impl::copy_share(to, from, bytes, ggas_thread(), ggas_threads());
+}
+/* The same by all blocks of the grid. */
+GGAS_FN void ggas_copy_grid(void *to, const void *from, uint64_t bytes)
+{
+	ggas_impl::copy_share(to, from, bytes, ggas_block() * ggas_threads() + ggas_thread(),
+			      ggas_blocks() * ggas_threads());
+}
+
+#endif /* GGAS_GGAS_CUH */

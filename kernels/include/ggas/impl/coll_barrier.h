@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The GGAS barrier (thesis 6.7); included by coll.cuh. */
+#ifndef GGAS_IMPL_COLL_BARRIER_H
+#define GGAS_IMPL_COLL_BARRIER_H
+
+namespace ggas_impl
+{
+
+/* First meeting of every collective: from here on nobody of the team is in an
+ * earlier one, so epochs may be read. */
+template <class Team> GGAS_FN int enter(const Team &team, ggas_group *g, uint32_t line)
+{
+	return team.meet(ggas_load_relaxed(&g->poisoned) ? GGAS_ERR_POISONED : GGAS_OK, line);
+}
+
+template <class Team> GGAS_FN int barrier(const Team &team, ggas_group *g, ggas_order order, uint32_t line)
+{
+	if (int error = enter(team, g, line))
+		return error;
+	uint64_t epoch = g->barrier_epoch + 1;
+	int status = GGAS_OK;
+	if (g->node == g->master) {
+		for (uint32_t node = team.thread(); node < g->nodes; node += team.threads())
+			if (node != g->node && status == GGAS_OK)
+				status = wait_flag(g, check_in_flag(g, g->node, node), epoch, order, GGAS_WAIT_BARRIER,
+						   node, line);
+	} else if (team.thread() == 0) {
+		set_flag(check_in_flag(g, g->master, g->node), epoch, order);
+		status = wait_flag(g, check_out_flag(g, g->node), epoch, order, GGAS_WAIT_BARRIER, g->master, line);
+	}
+	if (int error = team.meet(status, line))
+		return error;
+	if (g->node == g->master)
+		for (uint32_t node = team.thread(); node < g->nodes; node += team.threads())
+			if (node != g->node)
+				set_flag(check_out_flag(g, node), epoch, order);
+	if (team.thread() == 0)
+		g->barrier_epoch = epoch;
+	return GGAS_OK;
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_COLL_BARRIER_H */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Posting to a slot ring of the model (design section 3). */
+#ifndef GGAS_IMPL_RMA_SLOTS_H
+#define GGAS_IMPL_RMA_SLOTS_H
+
+#include "extoll/desc.h"
+#include "../vocab.h"
+
+namespace ggas_impl
+{
+
+/* True once slot `index` may be written: its entry of the last round was
+ * consumed. Reads host memory only when the value seen last says "full". */
+GGAS_FN bool slot_free(ggas_port *port, uint64_t index, uint64_t *seen)
+{
+	uint64_t slots = static_cast<uint64_t>(port->slot_mask) + 1;
+	*seen = ggas_load_relaxed(&port->slot_seen);
+	if (index - *seen < slots)
+		return true;
+	*seen = ggas_load_acquire(reinterpret_cast<const uint64_t *>(port->slot_consumed));
+	ggas_store_relaxed(&port->slot_seen, *seen);
+	return index - *seen < slots;
+}
+
+/* Two 16-byte stores; the second publishes, and carries the post's one fence. */
+GGAS_FN void slot_write(ggas_port *port, uint64_t index, const extoll_desc &desc)
+{
+	ggas_slot *slot = reinterpret_cast<ggas_slot *>(port->slots) + (index & port->slot_mask);
+	ggas_store_relaxed(reinterpret_cast<ggas_u128 *>(&slot->word[0]), ggas_u128{ desc.word[0], desc.word[1] });
+	ggas_store_release(reinterpret_cast<ggas_u128 *>(&slot->word[2]), ggas_u128{ desc.word[2], index + 1 });
+}
+
+/* A slot that was claimed and will not be written stops the ring for good. */
+GGAS_FN int slot_poison(ggas_port *port)
+{
+	ggas_store_relaxed(&port->poisoned, 1u);
+	return GGAS_ERR_TIMEOUT;
+}
+
+GGAS_FN int slot_post(ggas_port *port, const extoll_desc &desc, uint32_t line)
+{
+	if (ggas_load_relaxed(&port->poisoned))
+		return GGAS_ERR_POISONED;
+	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed), seen;
+	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
+	while (!slot_free(port, index, &seen))
+		if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - port->slot_mask, seen))
+			return slot_poison(port);
+	slot_write(port, index, desc);
+	return GGAS_OK;
+}
+
+/* One claim for the descriptors of all `lanes`. A lane writes as soon as its
+ * slot is free, inside the loop: the ring may be smaller than the batch, and
+ * then later lanes wait for slots that earlier lanes fill. */
+GGAS_FN int slot_post_batch(ggas_port *port, const extoll_desc &desc, uint32_t lanes, uint32_t line)
+{
+	uint64_t first = 0;
+	int status = GGAS_OK;
+	if (ggas_lane() == 0) {
+		if (ggas_load_relaxed(&port->poisoned))
+			status = GGAS_ERR_POISONED;
+		else
+			first = ggas_atomic_add(&port->slot_tail, ggas_popc(lanes), ggas_order::relaxed);
+	}
+	status = ggas_warp_status(status);
+	first = ggas_shfl(GGAS_FULL_WARP, first, 0);
+	if (status)
+		return status;
+
+	uint64_t index = first + ggas_popc(lanes & ((1u << ggas_lane()) - 1)), seen = 0;
+	bool waiting = lanes >> ggas_lane() & 1;
+	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
+	while (ggas_ballot(GGAS_FULL_WARP, waiting) != 0) {
+		if (waiting && slot_free(port, index, &seen)) {
+			slot_write(port, index, desc);
+			waiting = false;
+		} else if (waiting && wait.again(reinterpret_cast<void *>(port->slot_consumed),
+						 index - port->slot_mask, seen)) {
+			status = slot_poison(port);
+			waiting = false;
+		}
+	}
+	return ggas_ballot(GGAS_FULL_WARP, status != 0) ? GGAS_ERR_TIMEOUT : GGAS_OK;
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_RMA_SLOTS_H */
