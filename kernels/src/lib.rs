@@ -4,16 +4,17 @@
 //! of this folder for how to write one. Here is how the host starts them:
 //!
 //! ```
-//! use ggas_kernels::{Launch, Processor, start};
-//!
-//! #[repr(C)]
-//! #[derive(Clone, Copy)]
-//! struct Args { out: u64, counter: u64, report: u64, timeout_ns: u64 }
+//! use ggas_kernels::{Launch, Processor, args::selftest_threads, start};
 //!
 //! let cpu = Processor::cpu();
 //! let out = cpu.alloc(4 * 64 * 8)?;
 //! let counter = cpu.alloc(8)?;
-//! let args = Args { out: out.address(), counter: counter.address(), report: 0, timeout_ns: 1_000_000_000 };
+//! let args = selftest_threads {
+//!     out: out.address(),
+//!     counter: counter.address(),
+//!     report: 0,
+//!     timeout_ns: 1_000_000_000,
+//! };
 //! // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
 //! let launch = unsafe { Launch::new(&cpu, "ggas_selftest_threads", 4, 64, &args) };
 //! start(&[launch])?.wait(std::time::Duration::from_secs(10))?;

@@ -1,15 +1,78 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernels that check the vocabulary on whatever runs them. */
+/* Arguments of the kernels that check the headers on whatever runs them. */
 #ifndef GGAS_SELFTEST_H
 #define GGAS_SELFTEST_H
 
 #include <stdint.h>
 
-struct ggas_selftest_args {
+struct selftest_threads {
 	uint64_t out;		/* u64 per thread of the grid */
 	uint64_t counter;	/* one u64, 0 at the start */
 	uint64_t report;	/* struct ggas_report, or 0 */
 	uint64_t timeout_ns;
+};
+
+struct selftest_vocab {
+	uint64_t scratch;	/* 4 KiB, zero at the start, 16-byte aligned */
+	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */
+};
+
+/* One node of a ping-pong: `rounds` times `bytes` to the peer and back. */
+struct selftest_rma {
+	uint64_t port;		/* struct ggas_port */
+	uint64_t send;		/* buffer of `bytes`, and its NLA */
+	uint64_t send_nla;
+	uint64_t receive;	/* kernel address of the buffer that the peer's puts go to */
+	uint64_t target_nla;	/* the peer's receive buffer */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: bytes that were not as expected */
+	uint32_t peer_node;
+	uint32_t peer_vpid;
+	uint32_t rounds;
+	uint32_t bytes;
+	uint32_t first;		/* 1: begins */
+	uint32_t reserved;
+};
+
+/* Every thread of the grid posts `posts` notification puts to the peer, alone
+ * or in batches; one warp of the peer takes them all. */
+struct selftest_posts {
+	uint64_t port;
+	uint64_t seen;		/* receiver: u64 per sending thread: sum of payloads */
+	uint64_t status;
+	uint32_t peer_node;
+	uint32_t peer_vpid;
+	uint32_t posts;		/* per thread */
+	uint32_t batch;		/* sender: 1: a warp posts together */
+	uint32_t expect;	/* receiver: notifications in all; 0: this node sends */
+	uint32_t reserved;
+};
+
+#define SELFTEST_FLOAT		0
+#define SELFTEST_DOUBLE		1
+#define SELFTEST_INT32		2
+#define SELFTEST_INT64		3
+
+#define SELFTEST_BARRIER	0
+#define SELFTEST_REDUCE		1
+#define SELFTEST_ALL_GATHER	2
+#define SELFTEST_ALL_TO_ALL	3
+
+/* `rounds` times one collective. Barriers check a counter per node in `in`. */
+struct selftest_coll {
+	uint64_t group;		/* struct ggas_group */
+	uint64_t in;		/* reductions: `count` elements; barrier: u64 of each node at in + i * in_stride */
+	uint64_t in_stride;
+	uint64_t out;
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: barriers that somebody passed too early */
+	uint64_t count;
+	uint32_t type;		/* SELFTEST_FLOAT ... */
+	uint32_t method;	/* SELFTEST_BARRIER ... */
+	uint32_t rounds;
+	uint32_t root;
+	uint32_t skip;		/* 1: this node does not take part, so that the others time out */
+	uint32_t reserved;
 };
 
 #endif /* GGAS_SELFTEST_H */

@@ -42,7 +42,7 @@ pub const VIEWS: &[View] = &[
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],
-        allow: "(ggas_.*_args|bench_.*)",
+        allow: "((selftest|bench)_.*|SELFTEST_.*)",
         output: "kernels/src/args.rs",
     },
 ];

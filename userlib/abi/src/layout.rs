@@ -7,6 +7,7 @@ pub const GGAS_ERR_POISONED: u32 = 2;
 pub const GGAS_ERR_NOTIFICATION: u32 = 3;
 pub const GGAS_ERR_ARGUMENT: u32 = 4;
 pub const GGAS_ERR_WOULD_BLOCK: u32 = 5;
+pub const GGAS_ERR_NO_MATCH: u32 = 6;
 pub const GGAS_WAIT_NOTIFICATION: u32 = 1;
 pub const GGAS_WAIT_SLOT: u32 = 2;
 pub const GGAS_WAIT_WCB: u32 = 3;
@@ -16,6 +17,7 @@ pub const GGAS_WAIT_COLLECTIVE: u32 = 6;
 pub const GGAS_WAIT_GRID: u32 = 7;
 pub const GGAS_WAIT_LOCK: u32 = 8;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
+pub const GGAS_FLAG_POISON: i32 = -1;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_slot {
@@ -122,17 +124,21 @@ pub struct ggas_port {
     pub slot_mask: u32,
     pub node: u32,
     pub vpid: u32,
+    pub option: u32,
+    pub rp_lazy: u32,
     pub slot_tail: u64,
     pub slot_seen: u64,
     pub rp: u32,
+    pub rp_written: u32,
     pub wp: u32,
     pub post_lock: u32,
     pub noti_lock: u32,
+    pub poisoned: u32,
     pub replay: [ggas_replay; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8304usize];
+    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8320usize];
     ["Alignment of ggas_port"][::core::mem::align_of::<ggas_port>() - 8usize];
     [
         "Offset of field: ggas_port::queue",
@@ -171,24 +177,38 @@ const _: () = {
         "Offset of field: ggas_port::vpid",
     ][::core::mem::offset_of!(ggas_port, vpid) - 76usize];
     [
+        "Offset of field: ggas_port::option",
+    ][::core::mem::offset_of!(ggas_port, option) - 80usize];
+    [
+        "Offset of field: ggas_port::rp_lazy",
+    ][::core::mem::offset_of!(ggas_port, rp_lazy) - 84usize];
+    [
         "Offset of field: ggas_port::slot_tail",
-    ][::core::mem::offset_of!(ggas_port, slot_tail) - 80usize];
+    ][::core::mem::offset_of!(ggas_port, slot_tail) - 88usize];
     [
         "Offset of field: ggas_port::slot_seen",
-    ][::core::mem::offset_of!(ggas_port, slot_seen) - 88usize];
-    ["Offset of field: ggas_port::rp"][::core::mem::offset_of!(ggas_port, rp) - 96usize];
+    ][::core::mem::offset_of!(ggas_port, slot_seen) - 96usize];
+    [
+        "Offset of field: ggas_port::rp",
+    ][::core::mem::offset_of!(ggas_port, rp) - 104usize];
+    [
+        "Offset of field: ggas_port::rp_written",
+    ][::core::mem::offset_of!(ggas_port, rp_written) - 108usize];
     [
         "Offset of field: ggas_port::wp",
-    ][::core::mem::offset_of!(ggas_port, wp) - 100usize];
+    ][::core::mem::offset_of!(ggas_port, wp) - 112usize];
     [
         "Offset of field: ggas_port::post_lock",
-    ][::core::mem::offset_of!(ggas_port, post_lock) - 104usize];
+    ][::core::mem::offset_of!(ggas_port, post_lock) - 116usize];
     [
         "Offset of field: ggas_port::noti_lock",
-    ][::core::mem::offset_of!(ggas_port, noti_lock) - 108usize];
+    ][::core::mem::offset_of!(ggas_port, noti_lock) - 120usize];
+    [
+        "Offset of field: ggas_port::poisoned",
+    ][::core::mem::offset_of!(ggas_port, poisoned) - 124usize];
     [
         "Offset of field: ggas_port::replay",
-    ][::core::mem::offset_of!(ggas_port, replay) - 112usize];
+    ][::core::mem::offset_of!(ggas_port, replay) - 128usize];
 };
 impl Default for ggas_port {
     fn default() -> Self {
@@ -239,4 +259,81 @@ const _: () = {
     [
         "Offset of field: ggas_window::timeout_ns",
     ][::core::mem::offset_of!(ggas_window, timeout_ns) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_group {
+    pub base: u64,
+    pub local: u64,
+    pub stride: u64,
+    pub slot_bytes: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub node: u32,
+    pub nodes: u32,
+    pub master: u32,
+    pub poisoned: u32,
+    pub barrier_epoch: u64,
+    pub data_epoch: u64,
+    pub grid_epoch: u64,
+    pub grid_arrived: u32,
+    pub grid_status: u32,
+    pub grid_result: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 104usize];
+    ["Alignment of ggas_group"][::core::mem::align_of::<ggas_group>() - 8usize];
+    [
+        "Offset of field: ggas_group::base",
+    ][::core::mem::offset_of!(ggas_group, base) - 0usize];
+    [
+        "Offset of field: ggas_group::local",
+    ][::core::mem::offset_of!(ggas_group, local) - 8usize];
+    [
+        "Offset of field: ggas_group::stride",
+    ][::core::mem::offset_of!(ggas_group, stride) - 16usize];
+    [
+        "Offset of field: ggas_group::slot_bytes",
+    ][::core::mem::offset_of!(ggas_group, slot_bytes) - 24usize];
+    [
+        "Offset of field: ggas_group::report",
+    ][::core::mem::offset_of!(ggas_group, report) - 32usize];
+    [
+        "Offset of field: ggas_group::timeout_ns",
+    ][::core::mem::offset_of!(ggas_group, timeout_ns) - 40usize];
+    [
+        "Offset of field: ggas_group::node",
+    ][::core::mem::offset_of!(ggas_group, node) - 48usize];
+    [
+        "Offset of field: ggas_group::nodes",
+    ][::core::mem::offset_of!(ggas_group, nodes) - 52usize];
+    [
+        "Offset of field: ggas_group::master",
+    ][::core::mem::offset_of!(ggas_group, master) - 56usize];
+    [
+        "Offset of field: ggas_group::poisoned",
+    ][::core::mem::offset_of!(ggas_group, poisoned) - 60usize];
+    [
+        "Offset of field: ggas_group::barrier_epoch",
+    ][::core::mem::offset_of!(ggas_group, barrier_epoch) - 64usize];
+    [
+        "Offset of field: ggas_group::data_epoch",
+    ][::core::mem::offset_of!(ggas_group, data_epoch) - 72usize];
+    [
+        "Offset of field: ggas_group::grid_epoch",
+    ][::core::mem::offset_of!(ggas_group, grid_epoch) - 80usize];
+    [
+        "Offset of field: ggas_group::grid_arrived",
+    ][::core::mem::offset_of!(ggas_group, grid_arrived) - 88usize];
+    [
+        "Offset of field: ggas_group::grid_status",
+    ][::core::mem::offset_of!(ggas_group, grid_status) - 92usize];
+    [
+        "Offset of field: ggas_group::grid_result",
+    ][::core::mem::offset_of!(ggas_group, grid_result) - 96usize];
+    [
+        "Offset of field: ggas_group::reserved",
+    ][::core::mem::offset_of!(ggas_group, reserved) - 100usize];
 };

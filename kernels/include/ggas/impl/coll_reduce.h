@@ -52,7 +52,6 @@ public:
 	}
 
 private:
-	using flag = uint64_t *(const ggas_group *, uint32_t at, uint32_t of);
 	enum which { arrival, result };
 
 	GGAS_FN uint64_t *flag_of(which w, uint32_t at, uint32_t of) const
@@ -107,8 +106,14 @@ GGAS_FN void reduce_staged(const Team &team, const ggas_group *g, uint64_t epoch
 	}
 }
 
-/* `order` asks for more than the exchange of data gives only on a reduce, where
- * nodes other than the root do not wait: there a barrier follows. */
+/* The exchange of data orders everything already, except where nodes did not
+ * wait for all others: on a reduce, and with nothing to exchange. */
+template <class Team>
+GGAS_FN int finish(const Team &team, ggas_group *g, ggas_order order, bool met, uint32_t line)
+{
+	return !met && order != ggas_order::relaxed ? barrier(team, g, order, line) : GGAS_OK;
+}
+
 template <class T, class Op, class Team>
 GGAS_FN int reduce_gather(const Team &team, ggas_group *g, ggas_order order, uint32_t root, const T *in, T *out,
 			  uint64_t count, Op op, uint32_t line)
@@ -137,11 +142,11 @@ GGAS_FN int reduce_gather(const Team &team, ggas_group *g, ggas_order order, uin
 		if ((error = round.done()))
 			return error;
 	}
-	return acquires(order) ? barrier(team, g, order, line) : GGAS_OK;
+	return finish(team, g, order, false, line);
 }
 
 template <class T, class Op, class Team>
-GGAS_FN int allreduce_all_gather(const Team &team, ggas_group *g, ggas_order, const T *in, T *out, uint64_t count,
+GGAS_FN int allreduce_all_gather(const Team &team, ggas_group *g, ggas_order order, const T *in, T *out, uint64_t count,
 				 Op op, uint32_t line)
 {
 	if (int error = enter(team, g, line))
@@ -162,7 +167,7 @@ GGAS_FN int allreduce_all_gather(const Team &team, ggas_group *g, ggas_order, co
 		if ((error = round.done()))
 			return error;
 	}
-	return GGAS_OK;
+	return finish(team, g, order, count != 0, line);
 }
 
 /* Elements [begin, begin + size) of a vector of `count` that node `node` reduces. */
@@ -176,7 +181,7 @@ GGAS_FN uint64_t share_size(uint64_t count, uint32_t nodes, uint32_t node)
 }
 
 template <class T, class Op, class Team>
-GGAS_FN int allreduce_all_to_all(const Team &team, ggas_group *g, ggas_order, const T *in, T *out, uint64_t count,
+GGAS_FN int allreduce_all_to_all(const Team &team, ggas_group *g, ggas_order order, const T *in, T *out, uint64_t count,
 				 Op op, uint32_t line)
 {
 	if (int error = enter(team, g, line))
@@ -212,7 +217,7 @@ GGAS_FN int allreduce_all_to_all(const Team &team, ggas_group *g, ggas_order, co
 		if ((error = round.done()))
 			return error;
 	}
-	return GGAS_OK;
+	return finish(team, g, order, count != 0, line);
 }
 
 } /* namespace ggas_impl */
