@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::PageOption;
+use extoll_abi::bindings::EXTOLL_OPTION_DEFAULT;
 use extoll_abi::layout::{GGAS_REPLAY_ENTRIES, ggas_port, ggas_replay};
 use ggas_device::{Path, PortDevice, SlotMap};
 use ggas_kernels::mmio::{self, MmioTarget};
@@ -158,6 +159,7 @@ impl<'a> Setup<'a> {
                 return Err(KernelPortError::ConsumedOutOfOrder(queue.held()));
             }
             self.port.rp = queue.read_pointer();
+            self.port.rp_written = self.port.rp;
         }
         memory.write(0, bytes_of(&self.port))?;
         Ok(KernelPort {
@@ -357,12 +359,16 @@ fn empty_port() -> ggas_port {
         slot_mask: 0,
         node: 0,
         vpid: 0,
+        option: EXTOLL_OPTION_DEFAULT as u32,
+        rp_lazy: 0,
         slot_tail: 0,
         slot_seen: 0,
         rp: 0,
+        rp_written: 0,
         wp: 0,
         post_lock: 0,
         noti_lock: 0,
+        poisoned: 0,
         replay: [ggas_replay { word: [0; 3], page: 0 }; GGAS_REPLAY_ENTRIES as usize],
     }
 }
