@@ -93,7 +93,7 @@ fn options(args: &BenchArgs) -> Options {
     let device = args.device.unwrap_or_else(|| {
         let (device, why) = info::best_device();
         if let Some(why) = why {
-            out::note(&format!("{why}\n"));
+            out::note(&format!("{}\n", info::fallback(&why)));
         }
         device
     });

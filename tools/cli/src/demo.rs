@@ -104,9 +104,9 @@ fn choose(args: &DemoArgs) -> Result<Device, Failure> {
     let device = args.device.unwrap_or(best);
     let line = match (device, why) {
         (Device::Gpu, None) => format!("Kernels run on {}.", info::gpu_names()),
-        (Device::Gpu, Some(why)) => return Err(Failure::Failed(why)),
-        (Device::Cpu, Some(why)) => why,
-        (Device::Cpu, None) => "Kernels run on the CPU executor, as asked for.".into(),
+        (Device::Gpu, Some(why)) => return Err(Failure::Failed(format!("--device gpu: {why}"))),
+        (Device::Cpu, Some(why)) if args.device.is_none() => info::fallback(&why),
+        (Device::Cpu, _) => "Kernels run on the CPU executor, as asked for.".into(),
     };
     out::print(&format!("{line}\nThe nodes are software EXTOLLs in this process.\n\n"))?;
     Ok(device)

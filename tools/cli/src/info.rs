@@ -22,12 +22,16 @@ pub fn run(_: &InfoArgs) -> Result<(), Failure> {
 
 /// Where kernels run when nobody says it, and why not on a GPU.
 pub fn best_device() -> (Device, Option<String>) {
-    let note = |why: &dyn std::fmt::Display| (Device::Cpu, Some(format!("{why}, using the CPU executor")));
     match ggas_gpu::probe() {
-        Err(why) => (Device::Cpu, Some(why.fallback_note())),
-        Ok(_) if !has_gpu_code() => note(&NO_GPU_CODE),
+        Err(why) => (Device::Cpu, Some(why.to_string())),
+        Ok(_) if !has_gpu_code() => (Device::Cpu, Some(NO_GPU_CODE.into())),
         Ok(_) => (Device::Gpu, None),
     }
+}
+
+/// The line for a program that goes on without a GPU.
+pub fn fallback(why: &str) -> String {
+    format!("{why}, using the CPU executor")
 }
 
 const NO_GPU_CODE: &str =

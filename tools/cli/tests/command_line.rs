@@ -140,6 +140,22 @@ fn device_kinds_that_are_not_there_say_why() {
     }
 }
 
+/// Without a GPU in this process, whatever the machine has.
+fn without_gpu(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.args(args).env("CUDA_VISIBLE_DEVICES", "").stdin(Stdio::null()).output().expect("ggas starts")
+}
+
+#[test]
+fn asking_for_a_gpu_where_there_is_none_fails() {
+    for args in [&["demo", "--device", "gpu"][..], &["bench", "rma-pingpong", "--device", "gpu"]] {
+        let output = without_gpu(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains("GPU"), "{args:?}: {}", err(&output));
+        assert!(!err(&output).contains("using the CPU executor"), "{}", err(&output));
+    }
+}
+
 #[test]
 fn info_always_answers() {
     let output = ggas(&["info"]);

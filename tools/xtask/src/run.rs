@@ -177,3 +177,37 @@ pub fn ask(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Option<String
     let out = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Result<Duration> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let name = format!("test {}", script.len());
+        Step { name: &name, command, limit }.run()
+    }
+
+    #[test]
+    fn a_failure_shows_the_end_of_the_output_and_how_to_repeat_it() {
+        let error = shell("seq 100; echo why >&2; exit 3", Duration::from_secs(20)).unwrap_err().to_string();
+        for part in ["100\nwhy\n", "exit status: 3", "sh -c 'seq 100; echo why >&2; exit 3'", "build/log/"] {
+            assert!(error.contains(part), "no `{part}` in {error}");
+        }
+        assert!(!error.contains("\n40\n"), "the whole output is in the log, not in the message");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_its_children() {
+        let start = Instant::now();
+        let error = shell("sleep 61 & sleep 62", Duration::from_millis(300)).unwrap_err().to_string();
+        assert!(error.contains("not done after 300ms"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(20), "the pipe stayed open: a child lives on");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_do_not_stop_a_step() {
+        assert!(shell("printf '\\377\\000x'", Duration::from_secs(20)).is_ok());
+    }
+}

@@ -115,5 +115,6 @@ fn host_triple() -> Result<String> {
 fn run_demo(context: &Context) -> Result<String> {
     context.run("demo build", demo::build())?;
     context.run("demo", demo::run(&[]))?;
+    println!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
     Ok(String::new())
 }
