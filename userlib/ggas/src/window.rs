@@ -65,8 +65,8 @@ impl Window {
     /// A window of `bytes` bytes of each member: a node, and where its kernels run. Waits of kernels on it are
     /// bounded by 10 s.
     ///
-    /// The SMFU of each node serves the window where it can: one window at a time, at most 63 parts, 224 MiB
-    /// together (spec 6). [`info`](Self::info) tells.
+    /// The SMFU of each node serves the window where it can: one window at a time, 224 MiB together, 63 parts, or
+    /// more on consecutive nodes with parts of a power of two of bytes (spec 6). [`info`](Self::info) tells.
     ///
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`],

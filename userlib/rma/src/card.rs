@@ -131,3 +131,79 @@ fn store(device: &dyn PortDevice, option: PageOption, words: &[u64; 3]) {
     }
     device.requester_fence();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    const TE: PageOption = PageOption::TE;
+
+    fn post(card: &mut Card, fake: &Fake, id: u64) -> Result<(), NotNow> {
+        card.try_post(fake, TE, &[id, 0, 0])
+    }
+
+    #[test]
+    fn the_ring_holds_255_uncommitted_descriptors() {
+        let (mut card, fake) = (Card::new(), Fake::new());
+        for id in 0..255 {
+            post(&mut card, &fake, id).unwrap();
+        }
+        assert_eq!(post(&mut card, &fake, 255), Err(NotNow::Full));
+        fake.set_state(fake.state().with_committed(1));
+        post(&mut card, &fake, 255).unwrap();
+        assert_eq!(post(&mut card, &fake, 256), Err(NotNow::Full));
+        assert_eq!(card.outstanding(&fake), 255);
+    }
+
+    #[test]
+    fn rejected_descriptors_are_written_again_in_order_before_new_ones() {
+        let (mut card, fake) = (Card::new(), Fake::new());
+        for id in 0..5 {
+            post(&mut card, &fake, id).unwrap();
+        }
+        assert_eq!(fake.written(), [0, 1, 2, 3, 4]);
+        // Two were taken, one was rejected, two are still on their way: nothing may be written yet.
+        fake.set_state(WcbState(0).with_committed(2).with_retry(true).with_rejected(1));
+        assert_eq!(post(&mut card, &fake, 5), Err(NotNow::Full));
+        // All three are rejected, but the buffer is not idle.
+        fake.set_state(fake.state().with_rejected(3).with_assembly(true));
+        assert_eq!(post(&mut card, &fake, 5), Err(NotNow::Full));
+        assert!(fake.written().is_empty());
+        fake.set_state(fake.state().with_assembly(false));
+        assert!(card.needs_replay(&fake));
+        post(&mut card, &fake, 5).unwrap();
+        assert_eq!(fake.written(), [2, 3, 4, 5]);
+        assert_eq!(fake.state(), WcbState(0).with_committed(2), "acknowledged, nothing else changed");
+    }
+
+    #[test]
+    fn replay_wraps_with_the_ring() {
+        let (mut card, fake) = (Card::new(), Fake::new());
+        for id in 0..600u64 {
+            post(&mut card, &fake, id).unwrap();
+            if id < 597 {
+                fake.set_state(WcbState(0).with_committed((id + 1) as u8));
+            }
+        }
+        fake.written();
+        fake.set_state(fake.state().with_retry(true).with_rejected(3));
+        assert!(card.replay(&fake));
+        assert_eq!(fake.written(), [597, 598, 599]);
+    }
+
+    #[test]
+    fn kernels_take_the_buffer_and_give_it_back() {
+        let (mut card, fake) = (Card::new(), Fake::new());
+        post(&mut card, &fake, 1).unwrap();
+        assert_eq!(card.give_to_kernels(), 1);
+        assert_eq!(post(&mut card, &fake, 2), Err(NotNow::Kernels));
+        let mut ring = [Written::default(); RING];
+        ring[1].word[0] = 7;
+        card.take_back(2, ring);
+        fake.written();
+        fake.set_state(WcbState(0).with_committed(1).with_retry(true).with_rejected(1));
+        assert!(card.replay(&fake));
+        assert_eq!(fake.written(), [7], "what kernels wrote is replayed by the host");
+    }
+}

@@ -8,6 +8,8 @@ mod backoff;
 mod card;
 mod connection;
 mod error;
+#[cfg(test)]
+mod fake;
 mod kernel;
 mod lock;
 mod matching;

@@ -143,3 +143,83 @@ impl Queue {
         self.held > 0 && self.consumed[index as usize / 64] >> (index % 64) & 1 == 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{ENTRIES, Fake};
+
+    /// A notification put of `class`.
+    fn put(class: u8) -> u64 {
+        5 << 51 | 4 << 48 | u64::from(class)
+    }
+
+    fn class(wanted: u8) -> Match {
+        Match::any().class(wanted)
+    }
+
+    #[test]
+    fn entries_come_in_order_and_are_freed_at_once() {
+        let fake = Fake::new();
+        let mut queue = Queue::new(fake.queue());
+        assert_eq!(queue.take(&fake), None);
+        for lap in 0..3 * ENTRIES {
+            fake.notify(lap, lap.into(), put(1));
+            assert_eq!(queue.take(&fake).unwrap().word0, u64::from(lap));
+            assert_eq!(fake.read_pointer(), u64::from((lap + 1) % ENTRIES));
+        }
+    }
+
+    #[test]
+    fn out_of_order_consumption_frees_in_order() {
+        let fake = Fake::new();
+        let mut queue = Queue::new(fake.queue());
+        for i in 0..5u8 {
+            fake.notify(i.into(), i.into(), put(i));
+        }
+        for wanted in [3, 1, 2] {
+            assert_eq!(queue.take_match(&fake, &class(wanted), &mut 0).unwrap().word0, u64::from(wanted));
+            assert_eq!(fake.read_pointer(), 0, "the oldest is still there");
+        }
+        assert_eq!(queue.take_match(&fake, &class(3), &mut 0), None, "consumed once");
+        assert_eq!((queue.held(), queue.unread()), (3, 2));
+        assert_eq!(queue.take(&fake).unwrap().word0, 0);
+        assert_eq!(fake.read_pointer(), 4);
+        assert_eq!(queue.take(&fake).unwrap().word0, 4);
+        assert_eq!(queue.take(&fake), None);
+        assert_eq!((queue.held(), queue.unread()), (0, 0));
+    }
+
+    #[test]
+    fn a_search_goes_on_where_it_stopped_even_when_others_consume() {
+        let fake = Fake::new();
+        let mut queue = Queue::new(fake.queue());
+        fake.notify(0, 0, put(0));
+        fake.notify(1, 1, put(1));
+        let mut from = 0;
+        assert_eq!(queue.take_match(&fake, &class(9), &mut from), None);
+        assert_eq!(from, 2);
+        // Another thread consumes both; the next one arrives where the search waits.
+        queue.take(&fake).unwrap();
+        queue.take(&fake).unwrap();
+        // SAFETY: the queue lives.
+        assert_eq!(unsafe { queue.watch(from).as_ref() }.load(Ordering::Relaxed), 0);
+        fake.notify(2, 2, put(9));
+        // SAFETY: the queue lives.
+        assert_ne!(unsafe { queue.watch(from).as_ref() }.load(Ordering::Relaxed), 0);
+        assert_eq!(queue.take_match(&fake, &class(9), &mut from).unwrap().word0, 2);
+    }
+
+    #[test]
+    fn it_resumes_where_another_consumer_stopped() {
+        let fake = Fake::new();
+        let mut queue = Queue::new(fake.queue());
+        for i in 0..6 {
+            fake.notify(i, i.into(), put(0));
+            queue.take(&fake).unwrap();
+        }
+        queue.resume(2);
+        fake.notify(2, 42, put(0));
+        assert_eq!(queue.take(&fake).unwrap().word0, 42);
+    }
+}

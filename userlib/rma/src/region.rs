@@ -9,8 +9,9 @@ use ggas_device::{DeviceError, HostBuffer, Place, Span, copy_in, copy_out};
 use crate::RegionError;
 use crate::port::{Core, PortHandle};
 
-/// What a region keeps alive.
+/// What a region keeps alive; the bytes are reached by address.
 #[derive(Debug)]
+#[allow(dead_code, reason = "held, never looked at")]
 enum Backing {
     Host(HostBuffer),
     Shared(Arc<HostBuffer>),

@@ -92,3 +92,78 @@ impl Slots {
         self.tail.store(tail, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ggas_device::Slot;
+    use std::ptr::NonNull;
+
+    fn ring(slots: &[Slot], consumed: &AtomicU64) -> Slots {
+        let map = SlotMap {
+            base: NonNull::from(slots).cast(),
+            slots: slots.len() as u32,
+            consumed: consumed.into(),
+        };
+        Slots::new(map, PageOption::default())
+    }
+
+    #[test]
+    fn one_slot_is_a_ring() {
+        let (memory, consumed) = ([Slot::default()], AtomicU64::new(0));
+        let slots = ring(&memory, &consumed);
+        for i in 0..5 {
+            slots.try_post(&[i, i, i]).unwrap();
+            assert_eq!(memory[0].seq.load(Ordering::Relaxed), i + 1);
+            assert_eq!(slots.try_post(&[9; 3]), Err(NoSlot::Full));
+            assert_eq!(slots.outstanding(), 1);
+            consumed.store(i + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn threads_get_distinct_slots_and_nothing_is_lost() {
+        const EACH: u64 = 20_000;
+        let memory: Vec<Slot> = (0..8).map(|_| Slot::default()).collect();
+        let consumed = AtomicU64::new(0);
+        let slots = ring(&memory, &consumed);
+        let mut next = [0u64; 3];
+        std::thread::scope(|scope| {
+            for thread in 0..3u64 {
+                let slots = &slots;
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        while slots.try_post(&[thread, i, thread ^ i]) != Ok(()) {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            // The card: consumes in order of the running count.
+            for count in 0..3 * EACH {
+                let slot = &memory[(count % 8) as usize];
+                while slot.seq.load(Ordering::Acquire) != count + 1 {
+                    std::thread::yield_now();
+                }
+                let [thread, i, check] = [0, 1, 2].map(|w| slot.word[w].load(Ordering::Relaxed));
+                assert_eq!((i, check), (next[thread as usize], thread ^ i));
+                next[thread as usize] += 1;
+                consumed.store(count + 1, Ordering::Release);
+            }
+        });
+        assert_eq!(next, [EACH; 3]);
+    }
+
+    #[test]
+    fn kernels_own_the_ring_until_it_is_taken_back() {
+        let (memory, consumed) = ([Slot::default(), Slot::default()], AtomicU64::new(0));
+        let slots = ring(&memory, &consumed);
+        slots.try_post(&[0; 3]).unwrap();
+        assert_eq!(slots.give_to_kernels(), 1);
+        assert_eq!(slots.try_post(&[0; 3]), Err(NoSlot::Kernels));
+        consumed.store(5, Ordering::Relaxed);
+        slots.take_back(5);
+        slots.try_post(&[0; 3]).unwrap();
+        assert_eq!(memory[1].seq.load(Ordering::Relaxed), 6);
+    }
+}

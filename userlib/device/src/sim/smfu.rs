@@ -15,8 +15,10 @@ use crate::{DeviceError, PAGE, SmfuMap, SmfuWindow};
 
 /// The part of the SMFU's range that is left beside remote register access.
 pub(super) const WINDOW_BYTES: u64 = regs::EXTOLL_SMFU_WINDOW_BYTES - regs::EXTOLL_SMFU_RRA_BYTES;
-/// Bus address at which the modelled card's SMFU range begins; nothing else lies there.
-const BUS_ADDRESS: u64 = 0x7000_0000_0000 << 1;
+/// Bus address at which the modelled card's SMFU range begins: no process has memory there.
+const BUS_ADDRESS: u64 = 0xe000_0000_0000;
+/// Bus address of the first part.
+const FIRST_PART: u64 = BUS_ADDRESS + regs::EXTOLL_SMFU_RRA_BYTES;
 /// Interval 0 is reserved for remote register access (spec 6.3).
 const FIRST_INTERVAL: usize = 1;
 
@@ -34,15 +36,18 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     let id = node.nic.node();
     let refuse = |problem: String| Err(DeviceError::Smfu { node: id, problem });
     let parts = map.nodes.len() as u64;
-    let most = regs::EXTOLL_SMFU_INTERVALS - FIRST_INTERVAL as u64;
-    if parts == 0 || parts > most {
-        return refuse(format!("{parts} parts; the unit has intervals for 1 to {most}"));
-    }
-    if map.stride == 0 || map.stride % PAGE as u64 != 0 || map.part_bytes > map.stride {
-        return refuse(format!("parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
+    if parts == 0 || map.stride == 0 || map.stride % PAGE as u64 != 0 || map.part_bytes > map.stride {
+        return refuse(format!("{parts} parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
     }
     if map.stride.checked_mul(parts).is_none_or(|bytes| bytes > WINDOW_BYTES) {
         return refuse(format!("{parts} parts of {} bytes exceed its {WINDOW_BYTES} bytes", map.stride));
+    }
+    let most = regs::EXTOLL_SMFU_INTERVALS - FIRST_INTERVAL as u64;
+    if parts > most && !fits_mask(map) {
+        return refuse(format!(
+            "{parts} parts; it has intervals for {most}, and more need consecutive node ids and parts of a power of \
+             two of bytes"
+        ));
     }
     let mut unit = lock(&node.smfu);
     if unit.taken {
@@ -54,21 +59,34 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     Ok(Box::new(Window { node: node.clone(), map: map.clone() }))
 }
 
-/// Writes the registers: intervals evenly distributed (thesis 6.4), this node's memory as the target.
+/// Whether address bits can name the nodes (mask mode, spec 6.2).
+fn fits_mask(map: &SmfuMap) -> bool {
+    let consecutive = map.nodes.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    consecutive && map.stride.is_power_of_two() && map.stride <= regs::EXTOLL_SMFU_RRA_BYTES
+}
+
+/// Writes the registers: intervals evenly distributed (thesis 6.4), or address bits that name the nodes where there
+/// are more nodes than intervals; this node's memory is the target.
 fn program(node: &Node, map: &SmfuMap) {
     let nic = &node.nic;
     clear(node);
     nic.reg_write(regs::EXTOLL_RF_SMFU_O_START_ADDR, BUS_ADDRESS);
     nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, map.local.address);
-    nic.reg_write(regs::EXTOLL_RF_SMFU_ADDR_MASK, 0);
     nic.reg_write(regs::EXTOLL_RF_SMFU_TRAFFIC_CLASS, regs::EXTOLL_SMFU_TC_DEFAULT);
-    for (i, target) in map.nodes.iter().enumerate() {
-        let start = BUS_ADDRESS + regs::EXTOLL_SMFU_RRA_BYTES + i as u64 * map.stride;
-        let interval = Interval::new(*target, start, map.stride);
-        let at = (FIRST_INTERVAL + i) as u32;
-        nic.reg_write(regs::smfu_start(at), interval.start);
-        nic.reg_write(regs::smfu_end(at), interval.end);
-        nic.reg_write(regs::smfu_control(at), interval.control);
+    if map.nodes.len() + FIRST_INTERVAL > regs::EXTOLL_SMFU_INTERVALS as usize {
+        // The parts begin behind the range of remote registers, so the first part's bits are not 0.
+        let first = (regs::EXTOLL_SMFU_RRA_BYTES / map.stride) as u16;
+        let mask = (regs::EXTOLL_SMFU_WINDOW_BYTES - 1) & !(map.stride - 1);
+        nic.reg_write(regs::EXTOLL_RF_SMFU_ADDR_MASK, mask);
+        nic.reg_write(regs::EXTOLL_RF_SMFU_N_NODE_OFFSET, map.nodes[0].wrapping_sub(first).into());
+    } else {
+        for (i, target) in map.nodes.iter().enumerate() {
+            let interval = Interval::new(*target, FIRST_PART + i as u64 * map.stride, map.stride);
+            let at = (FIRST_INTERVAL + i) as u32;
+            nic.reg_write(regs::smfu_start(at), interval.start);
+            nic.reg_write(regs::smfu_end(at), interval.end);
+            nic.reg_write(regs::smfu_control(at), interval.control);
+        }
     }
     nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
 }
@@ -80,7 +98,13 @@ fn clear(node: &Node) {
         node.nic.reg_write(regs::smfu_control(i), 0);
         node.nic.reg_write(regs::smfu_target_base(i), 0);
     }
-    node.nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, 0);
+    for register in [
+        regs::EXTOLL_RF_SMFU_T_START_ADDR,
+        regs::EXTOLL_RF_SMFU_ADDR_MASK,
+        regs::EXTOLL_RF_SMFU_N_NODE_OFFSET,
+    ] {
+        node.nic.reg_write(register, 0);
+    }
 }
 
 /// A window of the modelled SMFU.

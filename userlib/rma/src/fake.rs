@@ -1,0 +1,101 @@
+//! A device for unit tests: resources without a card behind them.
+
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use extoll_abi::{Access, Address, PageOption, WcbState};
+use ggas_device::{DeviceError, PortDevice, QueueMap, RegisterMap, SlotMap, Span};
+
+/// Entries of the queue.
+pub(crate) const ENTRIES: u32 = 8;
+
+#[derive(Debug)]
+pub(crate) struct Fake {
+    queue: Box<[[AtomicU64; 2]]>,
+    read_pointer: Box<AtomicU64>,
+    pub(crate) wcb: Box<AtomicU64>,
+    /// Words in the order of their stores: option, offset, value.
+    pub(crate) stores: Mutex<Vec<(u8, u64, u64)>>,
+}
+
+impl Fake {
+    pub(crate) fn new() -> Fake {
+        Fake {
+            queue: (0..ENTRIES).map(|_| Default::default()).collect(),
+            read_pointer: Box::default(),
+            wcb: Box::default(),
+            stores: Mutex::default(),
+        }
+    }
+
+    /// Writes a notification as the card does.
+    pub(crate) fn notify(&self, index: u32, word0: u64, word1: u64) {
+        let entry = &self.queue[(index % ENTRIES) as usize];
+        assert_eq!(entry[1].load(Ordering::Relaxed), 0, "entry {index} is not free");
+        entry[0].store(word0, Ordering::Relaxed);
+        entry[1].store(word1, Ordering::Release);
+    }
+
+    pub(crate) fn read_pointer(&self) -> u64 {
+        self.read_pointer.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn state(&self) -> WcbState {
+        WcbState(self.wcb.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_state(&self, state: WcbState) {
+        self.wcb.store(state.0, Ordering::Relaxed);
+    }
+
+    /// First words of the descriptors written since the last call.
+    pub(crate) fn written(&self) -> Vec<u64> {
+        let stores = std::mem::take(&mut *self.stores.lock().unwrap());
+        assert!(stores.chunks(3).all(|words| words.iter().map(|w| w.1).eq([0, 8, 16])), "ascending order");
+        stores.iter().step_by(3).map(|w| w.2).collect()
+    }
+}
+
+impl PortDevice for Fake {
+    fn address(&self) -> Address {
+        Address::new(0, 0)
+    }
+
+    fn queue(&self) -> QueueMap {
+        QueueMap { base: NonNull::from(&*self.queue).cast(), entries: ENTRIES }
+    }
+
+    fn set_read_pointer(&self, index: u32, _: bool) {
+        self.read_pointer.store(index.into(), Ordering::Relaxed);
+    }
+
+    fn registers(&self) -> RegisterMap {
+        RegisterMap { read_pointer: NonNull::from(&*self.read_pointer), wcb_state: NonNull::from(&*self.wcb) }
+    }
+
+    fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
+        self.stores.lock().unwrap().push((option.bits(), offset, value));
+    }
+
+    fn attach_slots(&self, _: u32, _: PageOption) -> Result<SlotMap, DeviceError> {
+        Err(DeviceError::NoSlotPath)
+    }
+
+    fn detach_slots(&self) {}
+
+    unsafe fn register(&self, _: Span, _: Access) -> Result<u64, DeviceError> {
+        Err(DeviceError::Closed)
+    }
+
+    fn unregister(&self, _: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::Closed)
+    }
+
+    fn sleep_until(&self, _: &dyn Fn() -> bool, _: Duration) {}
+
+    fn close(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Two nodes, a port on each, and what the tests share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::time::Duration;
+
+use ggas_device::LockedMemory;
+use ggas_device::sim::{Progress, SimBuilder, SimNetwork};
+use ggas_rma::{HostBuffer, Node, Path, Port, PortConfig, Region};
+
+/// Bound of every wait that is expected to succeed.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// Both paths; slots with one slot and with many.
+pub fn paths() -> [PortConfig; 3] {
+    let slots = |slots| PortConfig { path: Path::Slots, slots, ..PortConfig::default() };
+    [PortConfig::default(), slots(1), slots(256)]
+}
+
+pub fn builder() -> SimBuilder {
+    SimNetwork::builder().nodes(2).locked_memory(LockedMemory::Unlimited)
+}
+
+/// Both ways of progress.
+pub fn networks() -> [SimNetwork; 2] {
+    [Progress::Inline, Progress::Threads(1)].map(|progress| builder().progress(progress).build().unwrap())
+}
+
+pub struct Pair {
+    pub origin: Port,
+    pub target: Port,
+}
+
+impl Pair {
+    pub fn new(network: &SimNetwork, config: PortConfig) -> Pair {
+        let port = |node| Node::new(network.device(node).unwrap()).open_port(config).unwrap();
+        Pair { origin: port(0), target: port(1) }
+    }
+}
+
+/// A region of `len` bytes of a pattern that `seed` selects.
+pub fn region(port: &Port, len: usize, seed: u8) -> Region {
+    let region = port.register(HostBuffer::zeroed(len).unwrap()).unwrap();
+    region.write(0, &pattern(len, seed)).unwrap();
+    region
+}
+
+pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect()
+}
+
+pub fn bytes(region: &Region, offset: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    region.read(offset, &mut bytes).unwrap();
+    bytes
+}
