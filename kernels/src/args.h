@@ -4,6 +4,7 @@
 #define GGAS_ARGS_H
 
 #include "bench.h"
+#include "copier.h"
 #include "selftest.h"
 
 #endif /* GGAS_ARGS_H */

@@ -68,7 +68,6 @@ pub(crate) mod code {
     pub const INVALID_IMAGE: u32 = 200;
     pub const INVALID_PTX: u32 = 218;
     pub const UNSUPPORTED_PTX: u32 = 222;
-    pub const NOT_SUPPORTED: u32 = 801;
 
     /// Errors after which a context answers nothing else (CUDA driver API, "CUresult").
     pub fn is_fatal(code: u32) -> bool {

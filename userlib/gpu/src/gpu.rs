@@ -1,10 +1,14 @@
 //! One GPU and its context.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::copier::Copier;
 use crate::error::{DriverError, GpuError, code};
 use crate::memory::{DeviceBuffer, Staging};
+use crate::module::Module;
 use crate::probe::{self, GpuInfo};
+use crate::resident::gate;
 use crate::stream::Stream;
 use crate::sys::*;
 
@@ -22,6 +26,11 @@ struct Inner {
     /// Idle streams for reuse.
     streams: Mutex<Vec<Handle<CUstream>>>,
     staging: Mutex<Option<Staging>>,
+    copier: Mutex<Option<Arc<Copier>>>,
+    /// The first module that holds the copier's kernel.
+    copier_module: OnceLock<Module>,
+    /// Bit i: kernels of this GPU may access memory of GPU i.
+    peers: AtomicU64,
 }
 
 /// A driver handle that may move between threads.
@@ -55,7 +64,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`GpuError::NoGpu`] and [`GpuError::NoSuchDevice`]; [`GpuError::Unsupported`] for a GPU that cannot map
-    /// host memory; driver errors.
+    /// host memory; [`GpuError::Busy`] while kernels wait on another GPU; driver errors.
     pub fn open(ordinal: usize) -> Result<Gpu, GpuError> {
         static OPENED: Mutex<Vec<Gpu>> = Mutex::new(Vec::new());
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,8 +87,15 @@ impl Gpu {
             lost: OnceLock::new(),
             streams: Mutex::default(),
             staging: Mutex::default(),
+            copier: Mutex::default(),
+            copier_module: OnceLock::new(),
+            peers: AtomicU64::new(0),
         }));
         gpu.enter()?;
+        for other in opened.iter() {
+            gpu.enable_peer(other)?;
+            other.enable_peer(&gpu)?;
+        }
         opened.push(gpu.clone());
         Ok(gpu)
     }
@@ -132,24 +148,47 @@ impl Gpu {
         self.0.info.peers.get(other.ordinal()).is_some_and(|peer| peer.access)
     }
 
-    /// Lets kernels of this GPU access the memory of `other` (one way).
-    ///
-    /// # Errors
-    /// [`GpuError::NoPeerAccess`], driver errors.
-    pub fn enable_peer(&self, other: &Gpu) -> Result<(), GpuError> {
-        if self == other {
-            return Ok(());
-        }
+    /// Lets kernels of this GPU access the memory of `other` (one way), if the hardware can.
+    fn enable_peer(&self, other: &Gpu) -> Result<(), GpuError> {
         if !self.reaches(other) {
-            return Err(GpuError::NoPeerAccess { from: self.ordinal(), to: other.ordinal() });
+            return Ok(());
         }
         self.enter()?;
         // SAFETY: both contexts live as long as the process; 0 is the only flag word that exists.
-        let result = check("cuCtxEnablePeerAccess", unsafe { cuCtxEnablePeerAccess(other.0.context.0, 0) });
-        match result {
-            Err(error) if error.code == code::PEER_ALREADY_ENABLED => Ok(()),
-            result => self.note(result),
+        let enable = || unsafe { cuCtxEnablePeerAccess(other.0.context.0, 0) };
+        let result = gate().exclusive("opening a second GPU", enable)?;
+        match check("cuCtxEnablePeerAccess", result) {
+            Err(error) if error.code != code::PEER_ALREADY_ENABLED => self.note(Err(error)),
+            _ => {
+                self.0.peers.fetch_or(1 << (other.ordinal() % 64), Ordering::Relaxed);
+                Ok(())
+            }
         }
+    }
+
+    /// Whether kernels of this GPU can access all memory of GPU `ordinal`, another one.
+    pub(crate) fn has_peer(&self, ordinal: usize) -> bool {
+        ordinal < 64 && self.0.peers.load(Ordering::Relaxed) >> ordinal & 1 == 1
+    }
+
+    /// The copier of this GPU, made by `new` on first use.
+    pub(crate) fn copier(
+        &self,
+        new: impl FnOnce() -> Result<Arc<Copier>, GpuError>,
+    ) -> Result<Arc<Copier>, GpuError> {
+        let mut copier = self.0.copier.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*copier {
+            Some(copier) => Ok(copier.clone()),
+            None => Ok(copier.insert(new()?).clone()),
+        }
+    }
+
+    pub(crate) fn copier_module(&self) -> Option<Module> {
+        self.0.copier_module.get().cloned()
+    }
+
+    pub(crate) fn offer_copier_module(&self, module: &Module) {
+        let _ = self.0.copier_module.set(module.clone());
     }
 
     /// The first error that made this GPU unusable for this process, if there was one.

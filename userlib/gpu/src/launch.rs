@@ -1,5 +1,7 @@
 //! Kernels that run at the same time and wait for each other.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::GpuError;
@@ -65,8 +67,9 @@ impl<'a> Launch<'a> {
         Ok((function, Load { blocks: u64::from(self.grid), per_sm }))
     }
 
-    /// Puts the kernel into `stream`.
-    fn submit(&self, function: Function, stream: &Stream) -> Result<(), GpuError> {
+    /// Puts the kernel into `stream`, a stream of its module's GPU.
+    pub(crate) fn submit_to(&self, stream: &Stream) -> Result<(), GpuError> {
+        let (function, _) = self.prepare()?;
         let gpu = self.module.gpu();
         gpu.enter()?;
         // The driver copies the bytes during the call; structures may hold 16-byte aligned members.
@@ -107,7 +110,7 @@ impl<'a> Launch<'a> {
 }
 
 /// What lives on the GPUs now: all [`Running`] sets and the copiers, for the fit check.
-static RESIDENT: std::sync::Mutex<Vec<Resident>> = std::sync::Mutex::new(Vec::new());
+static RESIDENT: Mutex<Vec<Resident>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy)]
 struct Resident {
@@ -116,43 +119,50 @@ struct Resident {
     load: Load,
 }
 
-fn resident() -> std::sync::MutexGuard<'static, Vec<Resident>> {
-    RESIDENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn resident() -> MutexGuard<'static, Vec<Resident>> {
+    RESIDENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Checks that `launches` fit beside what is resident, and counts them in under a new id.
-fn admit(launches: &[(Launch<'_>, Function, Load)]) -> Result<u64, GpuError> {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let mut table = resident();
-    for (launch, ..) in launches {
-        let gpu = launch.module.gpu();
-        let here = |other: &Gpu| other.ordinal() == gpu.ordinal();
-        let new = launches.iter().filter(|(launch, ..)| here(launch.module.gpu())).map(|(.., load)| *load);
-        let old = table.iter().filter(|old| old.gpu == gpu.ordinal()).map(|old| old.load);
-        let loads: Vec<_> = old.chain(new).collect();
-        let sms = gpu.info().multiprocessors;
-        if loads.len() > fit::MAX_GRIDS || !fit::fits(&loads, sms) {
-            let names = launches.iter().filter(|(launch, ..)| here(launch.module.gpu()));
-            let mut kernels = names.map(|(launch, ..)| launch.describe()).collect::<Vec<_>>().join(" + ");
-            let others = table.iter().filter(|old| old.gpu == gpu.ordinal()).count();
-            if others > 0 {
-                kernels += &format!(" beside {others} resident kernel(s)");
-            }
-            return Err(GpuError::DoesNotFit { gpu: gpu.ordinal(), kernels, sms });
+/// Places for kernels on their GPUs, beside all that is resident; given back on drop.
+pub(crate) struct Reservation(u64);
+
+impl Reservation {
+    /// Reserves places for all blocks of `launches` at once, or fails.
+    pub fn new(launches: &[Launch<'_>]) -> Result<Reservation, GpuError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let mut wanted = Vec::with_capacity(launches.len());
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        for launch in launches {
+            let (_, load) = launch.prepare()?;
+            wanted.push(Resident { id, gpu: launch.module.gpu().ordinal(), load });
         }
+        let mut table = resident();
+        for launch in launches {
+            let gpu = launch.module.gpu();
+            let here = |entry: &&Resident| entry.gpu == gpu.ordinal();
+            let loads: Vec<_> = table.iter().chain(&wanted).filter(here).map(|entry| entry.load).collect();
+            if loads.len() > fit::MAX_GRIDS || !fit::fits(&loads, gpu.info().multiprocessors) {
+                return Err(does_not_fit(gpu, launches, table.iter().filter(here).count()));
+            }
+        }
+        table.extend(wanted);
+        Ok(Reservation(id))
     }
-    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    table.extend(launches.iter().map(|(launch, _, load)| Resident {
-        id,
-        gpu: launch.module.gpu().ordinal(),
-        load: *load,
-    }));
-    Ok(id)
 }
 
-/// Counts everything under `id` out.
-fn dismiss(id: u64) {
-    resident().retain(|entry| entry.id != id);
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        resident().retain(|entry| entry.id != self.0);
+    }
+}
+
+fn does_not_fit(gpu: &Gpu, launches: &[Launch<'_>], others: usize) -> GpuError {
+    let here = launches.iter().filter(|launch| launch.module.gpu() == gpu);
+    let mut kernels = here.map(Launch::describe).collect::<Vec<_>>().join(" + ");
+    if others > 0 {
+        kernels += &format!(" beside {others} resident kernel(s)");
+    }
+    GpuError::DoesNotFit { gpu: gpu.ordinal(), kernels, sms: gpu.info().multiprocessors }
 }
 
 /// Starts kernels that run at the same time, each on a stream of its own.
@@ -162,21 +172,15 @@ fn dismiss(id: u64) {
 /// what runs already, and errors of names, shapes and arguments. If the driver refuses a later kernel of the set,
 /// those started before it end by their own bounded waits.
 pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
-    let mut ready = Vec::with_capacity(launches.len());
-    for launch in launches {
-        let (function, load) = launch.prepare()?;
-        ready.push((*launch, function, load));
-    }
+    let place = Reservation::new(launches)?;
     // All streams before the first kernel runs.
     let streams =
         launches.iter().map(|launch| launch.module.gpu().stream()).collect::<Result<Vec<_>, _>>()?;
-    let id = admit(&ready)?;
     gate().enter();
-    let mut running = Running { id, kernels: Vec::new(), counted: true };
-    for ((launch, function, _), stream) in ready.into_iter().zip(streams) {
-        launch.submit(function, &stream)?;
-        let name = launch.describe();
-        running.kernels.push(Kernel { name, stream, _module: launch.module.clone(), done: false });
+    let mut running = Running { place: Some(place), kernels: Vec::new() };
+    for (launch, stream) in launches.iter().zip(streams) {
+        launch.submit_to(&stream)?;
+        running.kernels.push(Kernel { name: launch.describe(), stream, done: false });
     }
     Ok(running)
 }
@@ -185,16 +189,14 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
 /// until then nothing they may use is freed.
 #[must_use = "kernels are waited for with `wait`"]
 pub struct Running {
-    id: u64,
+    /// Held until all have ended; then the gate has counted them out, too.
+    place: Option<Reservation>,
     kernels: Vec<Kernel>,
-    counted: bool,
 }
 
 struct Kernel {
     name: String,
     stream: Stream,
-    /// Keeps the code loaded.
-    _module: Module,
     done: bool,
 }
 
@@ -258,8 +260,7 @@ impl Running {
     }
 
     fn count_out(&mut self) {
-        if std::mem::take(&mut self.counted) {
-            dismiss(self.id);
+        if self.place.take().is_some() {
             gate().leave();
         }
     }
@@ -267,22 +268,21 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.counted || matches!(self.is_done(), Ok(true)) {
+        if self.place.is_none() || matches!(self.is_done(), Ok(true)) {
             return;
         }
         let kernels = self.unfinished(None);
         if !kernels.is_empty() {
             tracing::warn!("{kernels} still run: GPU memory is freed when they have ended");
         }
-        self.counted = false;
-        let (id, mut left) = (self.id, std::mem::take(&mut self.kernels));
+        let (mut place, mut left) = (self.place.take(), std::mem::take(&mut self.kernels));
         gate().abandon(Box::new(move || {
             // A stream with an error has ended too; its GPU is lost.
             left.retain(|kernel| !kernel.done && matches!(kernel.stream.is_done(), Ok(false)));
             if left.is_empty() {
-                dismiss(id);
+                place = None;
             }
-            left.is_empty()
+            place.is_none()
         }));
     }
 }

@@ -20,6 +20,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod copier;
 mod error;
 mod fit;
 mod gpu;
@@ -32,7 +33,9 @@ mod ranges;
 mod resident;
 mod stream;
 mod sys;
+mod window;
 
+pub use copier::{Copier, CopierGuard, CopyState};
 pub use error::{DriverError, GpuError, NoGpu};
 pub use gpu::Gpu;
 pub use launch::{Launch, Running, start};
@@ -41,6 +44,7 @@ pub use memory::DeviceBuffer;
 pub use module::Module;
 pub use probe::{GpuInfo, Peer, probe};
 pub use stream::{Event, Stream};
+pub use window::GpuWindow;
 
 /// Calls put off because waiting kernels are resident: frees, unregistrations, unloads. 0 when none is resident.
 pub fn deferred_calls() -> usize {

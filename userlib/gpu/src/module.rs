@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::copier;
 use crate::error::{GpuError, code};
 use crate::gpu::{Gpu, Handle};
 use crate::resident::gate;
@@ -54,6 +55,9 @@ impl Gpu {
             return Ok(module.clone());
         }
         let module = self.load_new(image)?;
+        if module.function(copier::KERNEL).is_ok() {
+            self.offer_copier_module(&module);
+        }
         loaded.push((self.ordinal(), image, module.clone()));
         Ok(module)
     }

@@ -118,6 +118,7 @@ impl Gate {
     }
 
     /// Whether any waiting kernel is resident, copiers not counted.
+    #[cfg(test)]
     pub fn is_busy(&self) -> bool {
         self.lock().is_busy()
     }

@@ -11,13 +11,12 @@ use cudarc::driver::sys as cu;
 use crate::error::{DriverError, NoGpu};
 
 pub(crate) use cu::{
-    CUcontext, CUdevice, CUdevice_P2PAttribute_enum as P2p, CUdevice_attribute_enum as Attr, CUdeviceptr,
-    CUevent, CUfunction, CUfunction_attribute_enum as FuncAttr, CUlimit_enum as Limit,
+    CUcontext, CUdevice, CUdevice_P2PAttribute_enum as P2p, CUdevice_attribute_enum as Attr, CUevent,
+    CUfunction, CUfunction_attribute_enum as FuncAttr, CUlimit_enum as Limit,
     CUmemAccess_flags_enum as Access, CUmemAccessDesc, CUmemAllocationGranularity_flags_enum as Granularity,
     CUmemAllocationHandleType_enum as HandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
     CUmemAllocationType_enum as AllocationType, CUmemGenericAllocationHandle, CUmemLocation,
-    CUmemLocationType_enum as LocationType, CUmodule, CUpointer_attribute_enum as PointerAttr, CUresult,
-    CUstream, CUuuid,
+    CUmemLocationType_enum as LocationType, CUmodule, CUresult, CUstream, CUuuid,
 };
 
 /// Lists each driver function once: as an import and as a symbol that [`load`] looks up.
@@ -41,7 +40,7 @@ driver_calls! {
     cuMemHostUnregister, cuMemMap, cuMemRelease, cuMemSetAccess, cuMemUnmap,
     cuMemcpyAsync, cuMemsetD8Async,
     cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleLoadData,
-    cuOccupancyMaxActiveBlocksPerMultiprocessor, cuPointerGetAttribute,
+    cuOccupancyMaxActiveBlocksPerMultiprocessor,
     cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamWriteValue32_v2,
 }
 
