@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::PageOption;
-use extoll_abi::bindings::EXTOLL_OPTION_DEFAULT;
-use extoll_abi::layout::{GGAS_REPLAY_ENTRIES, ggas_port, ggas_replay};
+use extoll_abi::layout::ggas_port;
 use ggas_device::{Path, PortDevice, SlotMap};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
@@ -121,6 +120,7 @@ impl<'a> Setup<'a> {
         let port = ggas_port {
             node: core.address.node.into(),
             vpid: core.address.vpid.into(),
+            option: core.config.slot_option.bits().into(),
             timeout_ns: core.config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
             ..empty_port()
         };
@@ -143,6 +143,8 @@ impl<'a> Setup<'a> {
         let queue = core.device.queue();
         self.port.queue = self.map(queue.base.as_ptr(), queue.entries as usize * 16)?;
         self.port.queue_entries = queue.entries;
+        // Never so lazy that a small queue looks full to the card.
+        self.port.rp_lazy = core.config.kernel_free_batch.min(queue.entries / 4);
         self.port.rp_register = self.map(core.device.registers().read_pointer.as_ptr(), 8)?;
         let own_ring = match path {
             Path::Slots => self.slots()?,
@@ -346,31 +348,8 @@ impl MmioTarget for Requester {
 }
 
 fn empty_port() -> ggas_port {
-    ggas_port {
-        queue: 0,
-        rp_register: 0,
-        slots: 0,
-        slot_consumed: 0,
-        req_pages: 0,
-        wcb_state: 0,
-        report: 0,
-        timeout_ns: 0,
-        queue_entries: 0,
-        slot_mask: 0,
-        node: 0,
-        vpid: 0,
-        option: EXTOLL_OPTION_DEFAULT as u32,
-        rp_lazy: 0,
-        slot_tail: 0,
-        slot_seen: 0,
-        rp: 0,
-        rp_written: 0,
-        wp: 0,
-        post_lock: 0,
-        noti_lock: 0,
-        poisoned: 0,
-        replay: [ggas_replay { word: [0; 3], page: 0 }; GGAS_REPLAY_ENTRIES as usize],
-    }
+    // SAFETY: plain numbers; all zero is a port without anything.
+    unsafe { std::mem::zeroed() }
 }
 
 fn bytes_of(port: &ggas_port) -> &[u8] {

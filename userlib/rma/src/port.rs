@@ -27,12 +27,16 @@ pub struct PortConfig {
     pub path: Path,
     /// Slots of the ring on the slot path, a power of two.
     pub slots: u32,
-    /// Option of everything posted through the slot ring. The card path takes each connection's own.
+    /// Option of everything posted through the slot ring, and by kernels. On the card path the host posts with
+    /// each connection's own.
     pub slot_option: PageOption,
     /// How long a blocking post waits for room.
     pub post_timeout: Duration,
     /// Bound of every wait of kernels that use the port.
     pub kernel_timeout: Duration,
+    /// Notifications that kernels free before they write the read pointer, which costs them a store to the host:
+    /// at most a quarter of the queue.
+    pub kernel_free_batch: u32,
 }
 
 impl Default for PortConfig {
@@ -46,6 +50,7 @@ impl Default for PortConfig {
             slot_option: PageOption::default(),
             post_timeout: Duration::from_secs(5),
             kernel_timeout: Duration::from_secs(10),
+            kernel_free_batch: 32,
         }
     }
 }

@@ -1,0 +1,193 @@
+//! Threads that post while others consume; regions and ports that go while traffic is in flight.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Pair, SOON, bytes, networks, paths, pattern, region};
+use ggas_rma::{HostBuffer, Match, Node, PostError, Spec};
+
+#[test]
+fn threads_post_while_another_consumes() {
+    const THREADS: u64 = 3;
+    const EACH: u64 = 3000;
+    for network in networks() {
+        for config in paths() {
+            let pair = Pair::new(&network, config);
+            let to = region(&pair.target, 8 * THREADS as usize, 0);
+            let mut next = [0u64; THREADS as usize];
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let connection = pair.origin.connect(pair.target.address());
+                    let cell = to.nla(8 * thread as usize).unwrap();
+                    scope.spawn(move || {
+                        for i in 0..EACH {
+                            // The value lies there when the notification behind it arrives.
+                            connection.immediate_put(i + 1, 8, cell, Spec::NONE).unwrap();
+                            connection.notification_put(thread as u8, i, Spec::COMPLETER).unwrap();
+                        }
+                    });
+                }
+                for _ in 0..THREADS * EACH {
+                    let noti = pair.target.wait(SOON).unwrap();
+                    let thread = noti.class() as usize;
+                    assert_eq!(noti.word0, next[thread], "in order per thread");
+                    assert!(to.load_u64(8 * thread).unwrap() > next[thread], "data before notification");
+                    next[thread] += 1;
+                }
+            });
+            assert_eq!(next, [EACH; THREADS as usize]);
+        }
+    }
+}
+
+#[test]
+fn a_sleeping_wait_uses_no_cpu_and_wakes() {
+    for network in networks() {
+        let pair = Pair::new(&network, paths()[0]);
+        let connection = pair.origin.connect(pair.target.address());
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let before = thread_time();
+                let noti = pair.target.wait(SOON).unwrap();
+                (noti.class(), thread_time() - before)
+            });
+            // Long enough that a waiter that spins would show it.
+            std::thread::sleep(Duration::from_millis(300));
+            connection.notification_put(9, 0, Spec::COMPLETER).unwrap();
+            let (class, used) = waiter.join().unwrap();
+            assert_eq!(class, 9);
+            assert!(used < Duration::from_millis(60), "a sleeping wait used {used:?} of CPU");
+        });
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32)
+}
+
+#[test]
+fn two_waiters_with_patterns_share_a_queue() {
+    let network = &networks()[1];
+    let pair = Pair::new(network, paths()[0]);
+    let connection = pair.origin.connect(pair.target.address());
+    std::thread::scope(|scope| {
+        for class in 0..2 {
+            let port = &pair.target;
+            scope.spawn(move || {
+                for i in 0..500 {
+                    let noti = port.wait_match(&Match::any().class(class), SOON).unwrap();
+                    assert_eq!(noti.word0, i);
+                }
+            });
+        }
+        for i in 0..500 {
+            for class in [1, 0] {
+                connection.notification_put(class, i, Spec::COMPLETER).unwrap();
+            }
+        }
+    });
+    assert_eq!(pair.target.poll(), None);
+}
+
+#[test]
+fn a_region_may_go_while_others_write_to_it() {
+    for network in networks() {
+        for config in paths() {
+            let pair = Pair::new(&network, config);
+            let from = region(&pair.origin, 1 << 16, 1);
+            let (nla, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let connection = pair.origin.connect(pair.target.address());
+                let (from, nla, stop) = (&from, &nla, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let remote = nla.load(Ordering::Relaxed);
+                        connection.put(from, 0, 1 << 16, remote, Spec::COMPLETER).unwrap();
+                    }
+                });
+                for round in 0..30 {
+                    let to = pair.target.register(HostBuffer::zeroed(1 << 16).unwrap()).unwrap();
+                    nla.store(to.nla(0).unwrap(), Ordering::Relaxed);
+                    let good = Match::any().puts().error(false);
+                    pair.target.wait_match(&good, SOON).unwrap_or_else(|e| panic!("round {round}: {e}"));
+                    to.unregister().unwrap();
+                    // Nothing is there now: what arrives is an error.
+                    while pair.target.poll().is_some() {}
+                    pair.target.wait_match(&Match::any().error(true), SOON).unwrap();
+                    while pair.target.poll().is_some() {}
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+    }
+}
+
+#[test]
+fn unregistered_memory_is_never_written_again() {
+    for network in networks() {
+        let pair = Pair::new(&network, paths()[0]);
+        let from = region(&pair.origin, 1 << 20, 1);
+        let connection = pair.origin.connect(pair.target.address());
+        let buffer = std::sync::Arc::new(HostBuffer::zeroed(1 << 20).unwrap());
+        for _ in 0..10 {
+            let to = pair.target.register_shared(buffer.clone()).unwrap();
+            let remote = to.nla(0).unwrap();
+            for _ in 0..20 {
+                connection.put(&from, 0, 1 << 20, remote, Spec::NONE).unwrap();
+            }
+            drop(to);
+            let zeros = vec![0u8; 1 << 20];
+            buffer.write(0, &zeros);
+            // Everything posted before has passed when this arrives.
+            connection.notification_put(0, 0, Spec::COMPLETER).unwrap();
+            pair.target.wait_match(&Match::any().class(0), SOON).unwrap();
+            while pair.target.poll().is_some() {}
+            let mut now = vec![1u8; 1 << 20];
+            buffer.read(0, &mut now);
+            assert!(now == zeros, "written after it was unregistered");
+        }
+    }
+}
+
+#[test]
+fn ports_close_with_traffic_in_flight() {
+    for network in networks() {
+        for config in paths() {
+            for _ in 0..10 {
+                let pair = Pair::new(&network, config);
+                let (from, to) = (region(&pair.origin, 1 << 16, 1), region(&pair.target, 1 << 16, 2));
+                let connection = pair.origin.connect(pair.target.address());
+                let remote = to.nla(0).unwrap();
+                for _ in 0..50 {
+                    connection.put(&from, 0, 1 << 16, remote, Spec::ALL).unwrap();
+                }
+                let Pair { origin, target } = pair;
+                target.close().unwrap();
+                origin.close().unwrap();
+                assert!(matches!(connection.notification_put(0, 0, Spec::NONE), Err(PostError::Closed)));
+                assert_eq!(bytes(&from, 0, 1 << 16), pattern(1 << 16, 1));
+            }
+            // All VPIDs came back.
+            let port = Node::new(network.device(1).unwrap()).open_port(config).unwrap();
+            assert_eq!(port.address().vpid, 0);
+        }
+    }
+}
+
+#[test]
+fn a_wait_on_a_port_that_closes_ends() {
+    let network = &networks()[0];
+    let pair = Pair::new(network, paths()[0]);
+    let handle = pair.target.handle();
+    drop(pair.origin);
+    // Another owner of the port's core keeps it; closing is what ends the wait.
+    let started = Instant::now();
+    let error = pair.target.wait(Duration::from_millis(20)).unwrap_err();
+    assert!(started.elapsed() >= Duration::from_millis(20), "{error}");
+    pair.target.close().unwrap();
+    assert!(matches!(handle.post_raw(ggas_rma::PageOption::TE, [0; 3]), Err(PostError::Closed)));
+}
