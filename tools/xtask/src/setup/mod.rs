@@ -11,7 +11,7 @@ pub use libclang::libclang;
 
 use crate::place;
 use crate::run::{Step, ask, cargo};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::time::Duration;
 
 /// Oldest g++ that compiles the CPU executor's kernels (C++20).
@@ -66,37 +66,53 @@ pub fn facts(check: bool, policy: Policy) -> Result<()> {
 /// `cargo xtask setup`: everything, and a report.
 pub fn setup(check_only: bool, policy: Policy) -> Result<()> {
     let policy = if check_only { Policy::Leave } else { policy };
-    let mut missing = 0;
-    let mut report = |what: &str, state: Result<String>, used: &str| match state {
-        Ok(found) => println!("  {what:<10} {found}\n{:13}used for {used}", ""),
-        Err(error) => {
-            missing += 1;
-            println!("  {what:<10} MISSING: {error:#}\n{:13}used for {used}", "");
-        }
-    };
-    let cxx_state = cxx(policy).map(|()| {
-        let name = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-        first_line(ask(&name, &["--version"]))
-    });
-    report("C++", cxx_state, "the CPU executor (required)");
-    report("nvcc", nvcc(check_only, policy), "kernels on NVIDIA GPUs; the test that compiles them");
-    let clang = if check_only { libclang::find() } else { libclang(policy) };
-    report("libclang", clang.map(|dir| place::shown(&dir)), "cargo xtask facts");
-    let sparse = match place::which("sparse") {
-        Some(path) => Ok(path.display().to_string()),
-        None => apt::install(&["sparse"], "sparse", policy).map(|()| "installed".into()),
-    };
-    report("sparse", sparse, "checking the kernel headers in cargo xtask test");
-    let driver =
-        if cuda::driver_present() { "driver found" } else { "no driver: kernels run on the CPU executor" };
-    report("NVIDIA", Ok(driver.into()), "running kernels on a GPU");
-    if missing > 0 && check_only {
-        bail!("{missing} missing; `cargo xtask setup` installs what it can");
+    let found = [
+        report("C++", cxx(policy).map(|()| cxx_name()), "the CPU executor (required)"),
+        report("nvcc", nvcc(check_only, policy), "kernels on NVIDIA GPUs; the test that compiles them"),
+        report("libclang", clang(check_only, policy), "cargo xtask facts"),
+    ];
+    report("sparse", sparse(policy), "one more look at the C headers in cargo xtask test (optional)");
+    report("driver", driver(), "running kernels on a GPU (optional)");
+    match found.iter().filter(|found| !**found).count() {
+        0 => Ok(()),
+        n if check_only => bail!("{n} missing; `cargo xtask setup` installs what it can"),
+        n => bail!("{n} could not be installed; the lines above say why and what to do"),
     }
-    if missing > 0 {
-        bail!("{missing} could not be installed; the lines above say why and what to do");
+}
+
+/// One entry of the report; true if it is there.
+fn report(what: &str, state: Result<String>, used: &str) -> bool {
+    match &state {
+        Ok(found) => println!("  {what:<10} {found}"),
+        Err(error) => println!("  {what:<10} MISSING: {error:#}"),
     }
-    Ok(())
+    println!("  {:<10} used for {used}", "");
+    state.is_ok()
+}
+
+fn cxx_name() -> String {
+    let name = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let text = ask(&name, &["--version"]).unwrap_or(name);
+    text.lines().next().unwrap_or("found").to_string()
+}
+
+fn clang(check_only: bool, policy: Policy) -> Result<String> {
+    let folder = if check_only { libclang::find() } else { libclang(policy) };
+    folder.map(|folder| place::shown(&folder))
+}
+
+fn sparse(policy: Policy) -> Result<String> {
+    if place::which("sparse").is_none() {
+        apt::install(&["sparse"], "sparse", policy)?;
+    }
+    Ok(place::which("sparse").context("installed, but not on PATH")?.display().to_string())
+}
+
+fn driver() -> Result<String> {
+    if cuda::driver_present() {
+        return Ok("NVIDIA driver found; `ggas info` shows the GPUs".into());
+    }
+    bail!("no NVIDIA driver: kernels run on the CPU executor")
 }
 
 fn nvcc(check_only: bool, policy: Policy) -> Result<String> {
@@ -108,8 +124,4 @@ fn nvcc(check_only: bool, policy: Policy) -> Result<String> {
         None => cuda::install(policy)?,
     };
     Ok(format!("{}.{} at {}", found.version.0, found.version.1, place::shown(&found.path)))
-}
-
-fn first_line(text: Option<String>) -> String {
-    text.and_then(|t| t.lines().next().map(str::to_string)).unwrap_or_else(|| "found".into())
 }
