@@ -1,0 +1,203 @@
+//! The executor: what it runs, and what it catches.
+
+use std::time::{Duration, Instant};
+
+use ggas_kernels::args::{selftest_threads, selftest_vocab};
+use ggas_kernels::{CpuConfig, Launch, LaunchError, Processor, kernel_names, start};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+fn launch<'a, T: Copy>(cpu: &'a Processor, kernel: &'a str, grid: u32, block: u32, args: &T) -> Launch<'a> {
+    // SAFETY: every test passes the kernel's own structure, and memory that outlives its wait.
+    unsafe { Launch::new(cpu, kernel, grid, block, args) }
+}
+
+fn threads_meet(cpu: &Processor, grids: &[(u32, u32)]) {
+    let total: usize = grids.iter().map(|(grid, block)| (grid * block) as usize).sum();
+    let memory: Vec<_> = grids
+        .iter()
+        .map(|(grid, block)| {
+            (cpu.alloc((grid * block) as usize * 8).expect("memory"), cpu.alloc(8).expect("memory"))
+        })
+        .collect();
+    let launches: Vec<_> = grids
+        .iter()
+        .zip(&memory)
+        .map(|(&(grid, block), (out, counter))| {
+            let args = selftest_threads {
+                out: out.address(),
+                counter: counter.address(),
+                report: 0,
+                timeout_ns: 20_000_000_000,
+            };
+            launch(cpu, "ggas_selftest_threads", grid, block, &args)
+        })
+        .collect();
+    start(&launches).and_then(|running| running.wait(TIMEOUT)).expect("all threads meet");
+    let mut met = 0;
+    for ((grid, block), (out, _)) in grids.iter().zip(&memory) {
+        let threads = (grid * block) as usize;
+        assert_eq!(out.read_u64s(0, threads).expect("in range"), vec![threads as u64; threads]);
+        met += threads;
+    }
+    assert_eq!(met, total);
+}
+
+#[test]
+fn all_blocks_of_all_launches_live_at_once() {
+    threads_meet(&Processor::cpu(), &[(1, 1)]);
+    threads_meet(&Processor::cpu(), &[(8, 33), (2, 256), (1, 7)]);
+}
+
+#[test]
+fn four_thousand_threads_on_one_worker() {
+    let mut config = CpuConfig::default();
+    config.workers = 1;
+    threads_meet(&Processor::cpu_with(config), &[(4, 1024)]);
+}
+
+#[test]
+fn the_vocabulary_holds_for_every_shape_of_block() {
+    let cpu = Processor::cpu();
+    for block in [1, 2, 3, 31, 32, 33, 64, 100, 1024] {
+        let (scratch, failed) = (cpu.alloc(4096).expect("memory"), cpu.alloc(8).expect("memory"));
+        let args = selftest_vocab { scratch: scratch.address(), failed: failed.address() };
+        let launch = launch(&cpu, "ggas_selftest_vocab", 1, block, &args);
+        start(&[launch]).and_then(|running| running.wait(TIMEOUT)).expect("it ends");
+        let failed = failed.load_u64(0).expect("in range");
+        assert_eq!(failed, 0, "block of {block}: checks {failed:#b} failed");
+    }
+}
+
+#[test]
+fn blocks_have_shared_memory_of_their_own() {
+    let cpu = Processor::cpu();
+    let memory: Vec<_> =
+        (0..6).map(|_| (cpu.alloc(4096).expect("memory"), cpu.alloc(8).expect("memory"))).collect();
+    let launches: Vec<_> = memory
+        .iter()
+        .map(|(scratch, failed)| {
+            let args = selftest_vocab { scratch: scratch.address(), failed: failed.address() };
+            launch(&cpu, "ggas_selftest_vocab", 1, 96, &args)
+        })
+        .collect();
+    start(&launches).and_then(|running| running.wait(TIMEOUT)).expect("it ends");
+    for (_, failed) in &memory {
+        assert_eq!(failed.load_u64(0).expect("in range"), 0);
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Planted {
+    flag: u64,
+}
+
+/// Runs a kernel of `kernels/exec/planted.cu`, which must fail soon.
+fn planted(kernel: &str, block: u32, timeout: Duration) -> LaunchError {
+    let mut config = CpuConfig::default();
+    config.no_pause_limit = Duration::from_millis(300);
+    let cpu = Processor::cpu_with(config);
+    let flag = cpu.alloc(8).expect("memory");
+    let begun = Instant::now();
+    let running = start(&[launch(&cpu, kernel, 2, block, &Planted { flag: flag.address() })]).expect("it starts");
+    let error = running.wait(timeout).expect_err("the bug is caught");
+    assert!(begun.elapsed() < Duration::from_secs(20), "the caller waited too long");
+    error
+}
+
+#[test]
+fn an_unbounded_wait_is_ended_and_named() {
+    match planted("planted_unbounded_wait", 4, Duration::from_millis(200)) {
+        LaunchError::Timeout { waits, .. } => {
+            assert!(waits.contains("planted_unbounded_wait block 0"), "{waits}");
+            assert!(waits.contains("block 1"), "{waits}");
+            assert!(waits.contains("4 threads last waited for a flag"), "{waits}");
+            assert!(waits.contains("expected 42, seen 0"), "{waits}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_loop_without_pause_is_named_and_left_behind() {
+    match planted("planted_no_pause", 4, TIMEOUT) {
+        LaunchError::NoPause { kernel, block: 0, thread: 1, .. } => assert_eq!(kernel, "planted_no_pause"),
+        other => panic!("{other}"),
+    }
+    // The process goes on.
+    threads_meet(&Processor::cpu(), &[(2, 32)]);
+}
+
+#[test]
+fn a_loop_without_pause_is_found_when_the_launch_timed_out_first() {
+    assert!(matches!(
+        planted("planted_no_pause", 4, Duration::from_millis(20)),
+        LaunchError::NoPause { block: 0, thread: 1, .. }
+    ));
+}
+
+#[test]
+fn a_barrier_that_half_of_the_block_left_is_divergence() {
+    match planted("planted_divergent_exit", 64, TIMEOUT) {
+        LaunchError::Divergence { detail, .. } => {
+            assert!(detail.contains("32 threads at the barrier of planted.cu"), "{detail}");
+            assert!(detail.contains("32 threads exited (first: 32)"), "{detail}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn two_barriers_of_one_block_are_divergence() {
+    assert!(matches!(planted("planted_divergent_barrier", 8, TIMEOUT), LaunchError::Divergence { .. }));
+}
+
+#[test]
+fn a_lane_that_never_comes_is_a_deadlock() {
+    match planted("planted_divergent_warp", 32, TIMEOUT) {
+        LaunchError::Deadlock { detail, .. } => {
+            assert!(detail.contains("31 threads in a warp Sync"), "{detail}");
+            assert!(detail.contains("1 thread at the barrier"), "{detail}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn impossible_launches_are_refused() {
+    let cpu = Processor::cpu();
+    let args = selftest_vocab { scratch: 0, failed: 0 };
+    let refused = |kernel, grid, block| start(&[launch(&cpu, kernel, grid, block, &args)]).err();
+    assert!(matches!(refused("no_such_kernel", 1, 1), Some(LaunchError::UnknownKernel { .. })));
+    assert!(matches!(refused("ggas_selftest_threads", 1, 1), Some(LaunchError::Arguments { .. })));
+    assert!(matches!(refused("ggas_selftest_vocab", 0, 1), Some(LaunchError::Geometry { .. })));
+    assert!(matches!(refused("ggas_selftest_vocab", 1, 1025), Some(LaunchError::Geometry { .. })));
+    let threads = refused("ggas_selftest_vocab", u32::MAX, 1024);
+    assert!(matches!(threads, Some(LaunchError::TooManyThreads { .. })));
+}
+
+#[test]
+fn dropping_a_launch_cancels_it() {
+    let cpu = Processor::cpu();
+    let flag = cpu.alloc(8).expect("memory");
+    let args = Planted { flag: flag.address() };
+    let begun = Instant::now();
+    drop(start(&[launch(&cpu, "planted_unbounded_wait", 1, 32, &args)]).expect("it starts"));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn nothing_to_launch_is_done_at_once() {
+    start(&[]).and_then(|running| running.wait(Duration::ZERO)).expect("nothing to do");
+}
+
+#[test]
+fn the_table_has_every_kernel_once() {
+    let mut names: Vec<_> = kernel_names().collect();
+    assert!(names.contains(&"ggas_selftest_vocab"));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
