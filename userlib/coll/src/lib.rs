@@ -1,1 +1,34 @@
-//! Groups of nodes for collectives.
+//! Groups of nodes for collectives (thesis 6.7, 6.8).
+//!
+//! The host lays out a [`Group`] in a part of a window; kernels call barrier,
+//! reduce and allreduce of `coll.cuh` with their member's `struct ggas_group`.
+//!
+//! ```
+//! # use ggas_device::sim::SimNetwork;
+//! # use ggas_rma::Node;
+//! use std::sync::Arc;
+//! use ggas_coll::{Group, GroupConfig};
+//! use ggas_kernels::Processor;
+//! use ggas_window::Window;
+//!
+//! # let network = SimNetwork::builder().nodes(2).build()?;
+//! # let nodes = [Node::new(network.device(0)?), Node::new(network.device(1)?)];
+//! # let cpu = Processor::cpu();
+//! // The user's part first, then the group's.
+//! let config = GroupConfig { offset: 4096, ..GroupConfig::default() };
+//! let bytes = config.end(2)?;
+//! let window = Arc::new(Window::new(&[(&nodes[0], &cpu), (&nodes[1], &cpu)], bytes)?);
+//! let group = Group::new(window, &config)?;
+//! let argument = group.member(0)?.address();
+//! # assert_ne!(argument, 0);
+//! // ... kernels run ...
+//! group.check()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod area;
+mod error;
+mod group;
+
+pub use error::GroupError;
+pub use group::{Group, GroupConfig, GroupMember};

@@ -1,0 +1,83 @@
+//! Errors of groups.
+
+use ggas_kernels::MemoryError;
+use ggas_rma::{KernelReport, ReportError};
+use ggas_window::WindowError;
+
+/// Errors of setting up or using a [`Group`](crate::Group).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Staging slots are cut in lines.
+    #[error("staging slots of {0} bytes; use a multiple of 256")]
+    SlotBytes(usize),
+    /// No window can be so large.
+    #[error("a group of {nodes} nodes with slots of {slot_bytes} bytes is larger than memory; use smaller slots")]
+    TooLarge {
+        /// Members.
+        nodes: usize,
+        /// Bytes of a slot.
+        slot_bytes: usize,
+    },
+    /// The window is too small.
+    #[error(
+        "the group needs bytes {offset} to {end} of each part, the window has {bytes}; \
+         make the window of GroupConfig::end bytes"
+    )]
+    NoRoom {
+        /// First byte of the group's area.
+        offset: usize,
+        /// End of the area.
+        end: usize,
+        /// Bytes of each part.
+        bytes: usize,
+    },
+    /// The area must be aligned.
+    #[error("the group's area begins at byte {0} of the window; use a multiple of 256")]
+    Offset(usize),
+    /// The collecting node is none of the group.
+    #[error("node {master} cannot collect for a group of {nodes}; use 0 to {}", nodes - 1)]
+    Master {
+        /// Rank asked for.
+        master: usize,
+        /// Members.
+        nodes: usize,
+    },
+    /// Kernels cannot reach all parts by pointers.
+    #[error("collectives need a window that kernels can map: {reason}")]
+    NotMapped {
+        /// Why not.
+        reason: String,
+    },
+    /// No such member.
+    #[error("the group has no member {member}; use 0 to {last}")]
+    NoSuchMember {
+        /// Rank asked for.
+        member: usize,
+        /// Highest rank.
+        last: usize,
+    },
+    /// A collective failed; all fail until [`Group::reset`](crate::Group::reset).
+    #[error("member {member}: {report}; end all kernels of the group and call Group::reset")]
+    Failed {
+        /// Rank of the member that reported.
+        member: usize,
+        /// Its report.
+        report: KernelReport,
+    },
+    /// A collective failed in a member that left no report.
+    #[error("member {member} is poisoned; end all kernels of the group and call Group::reset")]
+    Poisoned {
+        /// Its rank.
+        member: usize,
+    },
+    /// Access to the window.
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    /// Kernel memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// Memory for reports.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
