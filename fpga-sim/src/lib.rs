@@ -1,17 +1,30 @@
 //! A software model of the EXTOLL network card.
 
+pub mod atu;
+pub mod bits;
+pub mod completer;
+pub mod counters;
 mod direct;
 pub mod engine;
 pub mod fabric;
 pub mod faults;
+pub mod fragment;
 pub mod link;
+pub mod lock;
 pub mod memory;
 pub mod network;
 pub mod nic;
+pub mod notify;
 pub mod packet;
+pub mod report;
+pub mod requester;
+pub mod responder;
 pub mod routing;
+pub mod runs;
 pub mod smfu;
 pub mod torus;
+pub mod vpid;
+pub mod wcb;
 pub mod world;
 pub mod xbar;
 

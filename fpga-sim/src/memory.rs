@@ -85,6 +85,10 @@ pub trait Memory: Send + Sync {
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
     /// How a copy in flight stands. After `Done` or `Failed` the ticket is spent: do not ask again.
     fn poll(&self, ticket: Ticket) -> TicketState;
+    /// Starts to read device memory into a buffer of the memory's own; see [`Memory::fetched`].
+    fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError>;
+    /// The bytes of a [`Memory::fetch`]; `Ok(None)` while it is in flight. Any other answer spends the ticket.
+    fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError>;
 }
 
 /// Moves bytes to and from one device's memory, asynchronously. Implemented by the GPU crate.

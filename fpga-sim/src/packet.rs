@@ -195,6 +195,11 @@ impl Packet {
         u64::from(self.offset) + u64::from(self.len) >= u64::from(self.total)
     }
 
+    /// A packet with this header for `len` bytes at `offset` of the command.
+    pub fn part(&self, offset: u32, len: u32, payload: Payload) -> Packet {
+        Packet { address: self.address.wrapping_add(u64::from(offset)), offset, len, payload, ..*self }
+    }
+
     /// Appends the packet as the link layer sees it: header, then payload (a direct one counts as empty, since
     /// links that check bytes never carry references). The same packet always gives the same bytes.
     pub fn wire_bytes(&self, out: &mut Vec<u8>) {

@@ -53,6 +53,8 @@ struct InFlight {
     destination: u64,
     source: Option<u64>,
     len: u64,
+    /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
+    buffer: Option<Box<[u8]>>,
 }
 
 impl InFlight {
@@ -173,7 +175,7 @@ impl HostMemory {
             return Err(MemoryError::Device { address: destination });
         };
         let ticket = Ticket { copier: index, id: start(&*copier) };
-        state.in_flight.push(InFlight { ticket, destination, source, len: len as u64 });
+        state.in_flight.push(InFlight { ticket, destination, source, len: len as u64, buffer: None });
         Ok(Completion::Ticket(ticket))
     }
 }
@@ -304,6 +306,37 @@ impl Memory for HostMemory {
             self.state().in_flight.retain(|copy| copy.ticket != ticket);
         }
         state
+    }
+
+    fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
+        let table = self.spans.load();
+        let bad = MemoryError::BadAddress { address: source, len };
+        let index = find(&table, source, len)?.copier.ok_or(bad)?;
+        let mut state = self.state();
+        let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
+        let mut buffer = vec![0u8; len].into_boxed_slice();
+        let destination = buffer.as_mut_ptr() as u64;
+        let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
+        let len = len as u64;
+        let buffer = Some(buffer);
+        state.in_flight.push(InFlight { ticket, destination, source: Some(source), len, buffer });
+        Ok(ticket)
+    }
+
+    fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
+        let failed = MemoryError::Device { address: 0 };
+        let copier = self.state().copiers.get(usize::from(ticket.copier)).cloned().ok_or(failed)?;
+        let state = copier.poll(ticket.id);
+        if state == TicketState::Pending {
+            return Ok(None);
+        }
+        let mut shared = self.state();
+        let at = shared.in_flight.iter().position(|copy| copy.ticket == ticket).ok_or(failed)?;
+        let copy = shared.in_flight.swap_remove(at);
+        match (state, copy.buffer) {
+            (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
+            _ => Err(failed),
+        }
     }
 }
 

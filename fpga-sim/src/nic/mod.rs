@@ -1,9 +1,32 @@
 //! The card: its units, and the real-time driver that feeds them.
+//!
+//! The driver's part: memory is polled and real bytes move. Everything that a card does happens under its core
+//! lock, on whichever thread runs it: a caller's ([`Nic::progress`]) or one of the [`Engine`]'s. Posting takes no
+//! lock: descriptors go through a bounded queue for each VPID.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+mod bell;
+mod core;
+mod event;
+mod front;
+mod pages;
+mod ports;
+mod receive;
+mod registers;
+mod send;
+mod slots;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use extoll_abi::{PageOption, WcbState};
+
+use self::bell::Bell;
+use self::core::{Core, Mood};
+use self::event::Event;
+use self::front::Fronts;
+use self::pages::Pages;
+pub use self::slots::SlotRing;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
@@ -35,6 +58,11 @@ pub enum NicError {
     /// The fabric did not take the node.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// No address space for the register pages.
+    #[error(
+        "the card's register pages cannot be mapped: {0}; allow more memory mappings or start fewer cards"
+    )]
+    Pages(#[from] std::io::Error),
     /// A slot ring must have a power of two of slots, be aligned to 8 bytes, and the VPID must have none yet.
     #[error("slot ring of VPID {vpid}: {reason}")]
     SlotRing {
@@ -43,115 +71,256 @@ pub enum NicError {
         /// What is wrong, and what to do.
         reason: &'static str,
     },
-    /// An SMFU load got no answer in time.
-    #[error("no answer to a load of SMFU offset {offset:#x} within {waited:?}")]
-    Timeout {
-        /// Offset in the SMFU BAR.
-        offset: u64,
-        /// How long it waited.
-        waited: Duration,
-    },
-    /// An SMFU access outside every interval.
-    #[error(
-        "SMFU offset {offset:#x} (+{len}) belongs to no interval; set one up, or use an address of the window"
-    )]
-    NoInterval {
-        /// Offset in the SMFU BAR.
-        offset: u64,
-        /// Bytes.
-        len: usize,
-    },
-}
-
-/// A slot ring (model only, layout `struct ggas_slot`): 32-byte slots of three descriptor words and a sequence word,
-/// stored last with release. Entry i uses slot `i & (count - 1)` and carries sequence i + 1, counted from the
-/// attachment.
-#[derive(Clone, Copy, Debug)]
-pub struct SlotRing {
-    /// First slot: `count` × 32 bytes, aligned to 8.
-    pub base: *mut [u64; 4],
-    /// Slots, a power of two.
-    pub count: u32,
-    /// The card stores here how many slots it has consumed so far, with release.
-    pub consumed: *const AtomicU64,
-    /// Page option of every descriptor of the ring (spec 2.1): 16 = NLAs, traffic class 0.
-    pub option: u32,
 }
 
 /// One card. All calls are safe from any thread.
-pub struct Nic {}
+pub struct Nic {
+    node: u16,
+    inline: bool,
+    memory: Arc<dyn Memory>,
+    fabric: Arc<dyn Fabric>,
+    engine: Option<Arc<Engine>>,
+    bell: Arc<Bell>,
+    pages: Pages,
+    fronts: Fronts,
+    core: Mutex<Core>,
+    /// A thread found the core locked and left: the holder looks again after unlocking.
+    again: AtomicBool,
+    /// What the card needs while nobody calls it: a [`Mood`], kept here for the engine.
+    mood: AtomicU8,
+    /// Slot rings that someone fills without telling.
+    armed: AtomicU32,
+    /// The card lies in its engine's queue.
+    in_engine: AtomicBool,
+    event: Event,
+}
 
 impl Nic {
-    /// A card that is attached to its network, with every register at its reset value.
-    pub fn new(_config: NicConfig) -> Result<Arc<Nic>, NicError> {
-        unimplemented!()
+    /// A card attached to its network, with every register at its reset value.
+    ///
+    /// # Errors
+    /// [`NicError::Fabric`] for a node id that is taken or outside the network, [`NicError::Pages`].
+    pub fn new(config: NicConfig) -> Result<Arc<Nic>, NicError> {
+        let pages = Pages::new()?;
+        let nic = Arc::new_cyclic(|this| Nic {
+            node: config.node,
+            inline: config.inline,
+            bell: Arc::new(Bell::new(this.clone(), config.engine.clone())),
+            core: Mutex::new(Core::new(config.node)),
+            memory: config.memory,
+            fabric: config.fabric,
+            engine: config.engine,
+            pages,
+            fronts: Fronts::default(),
+            again: AtomicBool::new(false),
+            mood: AtomicU8::new(Mood::Idle as u8),
+            armed: AtomicU32::new(0),
+            in_engine: AtomicBool::new(false),
+            event: Event::default(),
+        });
+        nic.fabric.attach(nic.node, nic.bell.clone())?;
+        Ok(nic)
     }
+
     /// Node id.
     pub fn node(&self) -> u16 {
-        unimplemented!()
+        self.node
     }
+
     /// Reads a register by its offset in BAR 0 (spec 8). Unknown ones read 0.
-    pub fn reg_read(&self, _offset: u64) -> u64 {
-        unimplemented!()
+    pub fn reg_read(&self, offset: u64) -> u64 {
+        self.expire_partial_lines(true);
+        self.core().reg_read(self, offset)
     }
+
     /// Writes a register. Writes to unknown or read-only ones are ignored.
-    pub fn reg_write(&self, _offset: u64, _value: u64) {
-        unimplemented!()
+    pub fn reg_write(&self, offset: u64, value: u64) {
+        self.core().reg_write(self, offset, value);
+        self.kick();
     }
+
     /// Stores one word into the RMA requester BAR: the card path (spec 2.1, 2.4). `offset` is
     /// `option << 20 | vpid << 12 | 0, 8 or 16`; the words of a descriptor may come in any order. One thread at a
-    /// time per VPID, as on the card.
-    pub fn requester_store(&self, _offset: u64, _value: u64) {
-        unimplemented!()
+    /// time per VPID, as on the card; who breaks that garbles descriptors of this VPID only.
+    #[inline]
+    pub fn requester_store(&self, offset: u64, value: u64) {
+        let (option, vpid, at) = PageOption::from_offset(offset);
+        if self.fronts.store(self, option, vpid, at, value) {
+            self.kick();
+        }
     }
+
     /// WCB state of a VPID (spec 2.4); alone on its page, for mapping.
-    pub fn wcb_state(&self, _vpid: u8) -> &AtomicU64 {
-        unimplemented!()
+    pub fn wcb_state(&self, vpid: u8) -> &AtomicU64 {
+        self.pages.wcb_state(vpid)
     }
+
     /// Read-pointer register of a VPID (spec 3.2); alone on its page, for mapping.
-    pub fn rp_register(&self, _vpid: u8) -> &AtomicU64 {
-        unimplemented!()
+    pub fn rp_register(&self, vpid: u8) -> &AtomicU64 {
+        self.pages.rp(vpid)
     }
-    /// Stores into the SMFU BAR (trapped).
-    pub fn smfu_store(&self, _offset: u64, _bytes: &[u8]) -> Result<(), NicError> {
-        unimplemented!()
-    }
-    /// Loads from the SMFU BAR (trapped).
-    pub fn smfu_load(&self, _offset: u64, _out: &mut [u8], _timeout: Duration) -> Result<(), NicError> {
-        unimplemented!()
-    }
-    /// Gives a VPID a slot ring.
+
+    /// Gives a VPID a slot ring (model only).
+    ///
+    /// # Errors
+    /// [`NicError::SlotRing`].
     ///
     /// # Safety
     /// `ring.base` and `ring.consumed` stay valid, and are accessed by others only atomically, until
     /// [`Nic::detach_slots`] returned.
-    pub unsafe fn attach_slots(&self, _vpid: u8, _ring: SlotRing) -> Result<(), NicError> {
-        unimplemented!()
+    pub unsafe fn attach_slots(&self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
+        self.core().attach_slots(vpid, ring)
     }
+
     /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
-    pub fn detach_slots(&self, _vpid: u8) {
-        unimplemented!()
+    pub fn detach_slots(&self, vpid: u8) {
+        self.core().detach_slots(vpid);
     }
+
     /// From now on someone (a GPU) stores into the VPID's slots without telling: keep polling. Calls count.
     pub fn arm(&self, _vpid: u8) {
-        unimplemented!()
+        self.armed.fetch_add(1, Ordering::AcqRel);
+        self.ask_engine();
     }
+
     /// Ends one [`Nic::arm`].
     pub fn disarm(&self, _vpid: u8) {
-        unimplemented!()
+        let less = |armed: u32| armed.checked_sub(1);
+        // An unmatched call changes nothing.
+        let _ = self.armed.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
+
     /// Runs whatever can run now, on the caller's thread, here and at the cards that this one sends to. Returns
     /// whether anything moved. Never waits for another thread that does the same.
+    #[inline]
     pub fn progress(&self) -> bool {
-        unimplemented!()
+        self.expire_partial_lines(false);
+        bell::drive(self)
     }
-    /// Tells the card of new slot entries: runs it here (inline) or wakes its engine.
+
+    /// Tells the card of new work (slot entries, register pages): runs it here (inline) or has its engine do it.
+    #[inline]
     pub fn kick(&self) {
-        unimplemented!()
+        if self.inline {
+            bell::drive(self);
+        } else {
+            self.bell.summon();
+        }
     }
+
     /// Sleeps until `ready` holds or the time is over; returns `ready`'s last answer. The card wakes sleepers
-    /// after every notification it wrote for any of its VPIDs. Costs the card nothing while nobody sleeps.
-    pub fn wait_notification(&self, _timeout: Duration, _ready: &mut dyn FnMut() -> bool) -> bool {
-        unimplemented!()
+    /// after every notification that it wrote for any of its VPIDs, and after it freed slots. Costs the card
+    /// nothing while nobody sleeps. `ready` may call the card.
+    pub fn wait_notification(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
+        self.event.wait(timeout, ready)
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drive_inline(&self) {
+        if self.inline {
+            bell::drive(self);
+        }
+    }
+
+    /// Runs this card until nothing can move, or leaves it to the thread that does so now.
+    fn run(&self) -> bool {
+        let mut moved = false;
+        loop {
+            let mut core = match self.core.try_lock() {
+                Ok(core) => core,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    // Both sides change `again`: either the holder sees it after unlocking, or this thread sees
+                    // the lock free.
+                    self.again.swap(true, Ordering::AcqRel);
+                    match self.core.try_lock() {
+                        Ok(core) => core,
+                        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                        Err(TryLockError::WouldBlock) => return moved,
+                    }
+                }
+            };
+            let (worked, notified) = core.run(self);
+            let mood = core.mood(self);
+            self.mood.store(mood as u8, Ordering::Relaxed);
+            drop(core);
+            moved |= worked;
+            if notified {
+                self.event.signal();
+            }
+            if !self.again.swap(false, Ordering::AcqRel) {
+                if mood != Mood::Idle {
+                    self.ask_engine();
+                }
+                return moved;
+            }
+        }
+    }
+
+    fn ask_engine(&self) {
+        if self.in_engine.load(Ordering::Relaxed) {
+            return;
+        }
+        if let (Some(engine), Some(this)) = (&self.engine, self.bell.nic()) {
+            engine.submit(&this);
+        }
+    }
+
+    /// For the engine: runs the card and everything that this leads to; says what it needs next.
+    pub(crate) fn run_for_engine(&self) -> (bool, Need) {
+        self.bell.redeem();
+        let moved = self.progress();
+        let mood = Mood::from(self.mood.load(Ordering::Relaxed));
+        let need = match mood {
+            Mood::Busy => Need::Poll,
+            _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
+            Mood::Waiting => Need::Nap,
+            Mood::Idle if self.fronts.any_partial() => Need::Nap,
+            Mood::Idle => Need::Nothing,
+        };
+        (moved, need)
+    }
+
+    /// The engine's mark on cards in its queue.
+    pub(crate) fn in_engine(&self) -> &AtomicBool {
+        &self.in_engine
+    }
+
+    #[inline]
+    fn expire_partial_lines(&self, always: bool) {
+        if self.fronts.any_partial() {
+            self.fronts.expire(self, always);
+        }
+    }
+
+    /// WCB state as it stands.
+    fn wcb(&self, vpid: u8) -> WcbState {
+        WcbState(self.pages.wcb_state(vpid).load(Ordering::Acquire))
+    }
+}
+
+/// What a card needs from its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To be polled without a pause.
+    Poll,
+    /// To be looked at now and then.
+    Nap,
+    /// Nothing until someone submits it again.
+    Nothing,
+}
+
+impl Drop for Nic {
+    fn drop(&mut self) {
+        self.fabric.detach(self.node);
+    }
+}
+
+impl std::fmt::Debug for Nic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nic").field("node", &self.node).finish_non_exhaustive()
     }
 }

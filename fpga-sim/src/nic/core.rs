@@ -1,0 +1,308 @@
+//! What lies under a card's core lock: the units, their state, and the loop that runs them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use super::Nic;
+use super::ports::Port;
+use super::send::Sending;
+use crate::atu::Atu;
+use crate::bits::VpidSet;
+use crate::completer::Completer;
+use crate::counters::Counters;
+use crate::fabric::Wake;
+use crate::lock::Locks;
+use crate::notify::{Fate, Notice};
+use crate::packet::{Hold, HoldState, Packet};
+use crate::requester::Requester;
+use crate::vpid::VpidEntry;
+
+/// Commands that one VPID may run before the next one's turn.
+pub(super) const BURST: usize = 16;
+/// Rounds of all units in one run, before the thread may do something else.
+const ROUNDS: usize = 64;
+/// Reports of one VPID that may wait for their sources before its next command does.
+const AWAITING_MAX: usize = 1024;
+/// Reset value of the RMA configuration: MTU 512 as the driver writes it (spec 1.3).
+const RESET_CONFIG: u64 = 512;
+
+/// How soon a card must run again without being told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Mood {
+    /// Not at all.
+    Idle,
+    /// Now and then: something waits for memory that others change, or for time to pass.
+    Waiting,
+    /// At once: a device copies, or more is to be done.
+    Busy,
+}
+
+impl From<u8> for Mood {
+    fn from(value: u8) -> Mood {
+        match value {
+            0 => Mood::Idle,
+            1 => Mood::Waiting,
+            _ => Mood::Busy,
+        }
+    }
+}
+
+/// A notify command of the ATU, and what it waits for.
+pub(super) struct Flush {
+    pub(super) address: u64,
+    pub(super) holds: Vec<Arc<HoldState>>,
+}
+
+pub(super) struct Core {
+    pub(super) node: u16,
+    pub(super) atu: Atu,
+    pub(super) counters: Counters,
+    pub(super) locks: Locks,
+    pub(super) requester: Requester,
+    pub(super) completer: Completer,
+    pub(super) vpids: Box<[VpidEntry]>,
+    pub(super) ports: Box<[Option<Box<Port>>]>,
+    /// RMA configuration register.
+    pub(super) config: u64,
+    pub(super) bq_general: u64,
+    pub(super) bq_timeout_register: u64,
+    pub(super) interrupts: VpidSet,
+    pub(super) retrigger: VpidSet,
+    /// Registers that only keep what is written to them.
+    pub(super) plain: BTreeMap<u64, u64>,
+
+    /// VPIDs with commands in their queues.
+    ready: VpidSet,
+    /// VPIDs with a slot ring.
+    pub(super) slotted: VpidSet,
+    /// VPIDs whose requester waits for the fabric or a device.
+    pub(super) stalled: VpidSet,
+    /// VPIDs with reports that wait for their sources.
+    pub(super) awaiting: VpidSet,
+    /// VPIDs with notifications that wait for room.
+    pub(super) backlog: VpidSet,
+    /// VPIDs with packets that wait for a device.
+    pub(super) inbound: VpidSet,
+    /// Whose turn is first in the next round.
+    pub(super) turn: u8,
+    /// Responses that the fabric has not taken.
+    pub(super) responses: VecDeque<Box<Sending>>,
+    /// A request that no unit has room for.
+    pub(super) held: Option<Packet>,
+    /// Packets may have arrived.
+    pub(super) arrivals: bool,
+    /// When the link layer wants to be called.
+    links_again: Option<Instant>,
+    links_worked: bool,
+    /// Sources and targets in use by transfers that began and have not ended.
+    holds: Vec<Arc<HoldState>>,
+    flushes: Vec<Flush>,
+    /// A notification was written, or a slot freed, in this run.
+    pub(super) notified: bool,
+    /// Scratch space of `drain_queues`.
+    pub(super) gone: Vec<(Notice, Fate)>,
+}
+
+/// What a unit needs, borrowed from the core field by field.
+macro_rules! context {
+    ($core:expr, $nic:expr, $vpid:expr) => {
+        $crate::requester::Context {
+            node: $core.node,
+            memory: &*$nic.memory,
+            atu: &mut $core.atu,
+            counters: &mut $core.counters,
+            entry: $core.vpids[usize::from($vpid)],
+            fragment: $crate::fragment::payload_of_mtu($core.config as u16),
+            force_errors: extoll_abi::regs::CONFIG_FORCE_ERRORS.is_set($core.config),
+        }
+    };
+}
+pub(super) use context;
+
+impl Core {
+    pub(super) fn new(node: u16) -> Core {
+        Core {
+            node,
+            atu: Atu::default(),
+            counters: Counters::default(),
+            locks: Locks::default(),
+            requester: Requester::default(),
+            completer: Completer::default(),
+            vpids: vec![VpidEntry::default(); 256].into(),
+            ports: (0..256).map(|_| None).collect(),
+            config: RESET_CONFIG,
+            bq_general: 0,
+            bq_timeout_register: 0,
+            interrupts: VpidSet::default(),
+            retrigger: VpidSet::default(),
+            plain: BTreeMap::new(),
+            ready: VpidSet::default(),
+            slotted: VpidSet::default(),
+            stalled: VpidSet::default(),
+            awaiting: VpidSet::default(),
+            backlog: VpidSet::default(),
+            inbound: VpidSet::default(),
+            turn: 0,
+            responses: VecDeque::new(),
+            held: None,
+            arrivals: false,
+            links_again: None,
+            links_worked: false,
+            holds: Vec::new(),
+            flushes: Vec::new(),
+            notified: false,
+            gone: Vec::new(),
+        }
+    }
+
+    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved, and whether
+    /// notifications were written.
+    pub(super) fn run(&mut self, nic: &Nic) -> (bool, bool) {
+        let mut worked = false;
+        for _ in 0..ROUNDS {
+            if !self.round(nic) {
+                return (worked, std::mem::take(&mut self.notified));
+            }
+            worked = true;
+        }
+        self.arrivals = true; // more to do: look again even without news
+        (worked, std::mem::take(&mut self.notified))
+    }
+
+    #[inline]
+    fn round(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        if nic.fabric.has_links() {
+            let work = nic.fabric.step(self.node, Instant::now());
+            self.links_again = work.again;
+            self.links_worked = work.worked;
+            moved |= work.worked;
+        }
+        if nic.bell.take_news() || self.arrivals {
+            moved |= self.receive(nic);
+        }
+        if !self.inbound.is_empty() {
+            moved |= self.continue_writes(nic);
+        }
+        if !self.backlog.is_empty() {
+            moved |= self.drain_queues(nic, Instant::now());
+        }
+        if !self.responses.is_empty() {
+            moved |= self.resume_responses(nic);
+        }
+        if !self.stalled.is_empty() {
+            moved |= self.resume(nic);
+        }
+        moved |= self.commands(nic);
+        if !self.slotted.is_empty() {
+            moved |= self.poll_slots(nic);
+        }
+        if !self.awaiting.is_empty() {
+            moved |= self.finish_awaited(nic);
+        }
+        if !self.flushes.is_empty() {
+            moved |= self.finish_flushes(nic);
+        }
+        self.turn = self.turn.wrapping_add(1);
+        moved
+    }
+
+    /// Takes commands from the card path, a burst from each VPID in turn.
+    #[inline]
+    fn commands(&mut self, nic: &Nic) -> bool {
+        self.ready = self.ready.union(nic.fronts.take_ready());
+        if self.ready.is_empty() {
+            return false;
+        }
+        let mut moved = false;
+        for vpid in self.ready.iter_from(self.turn) {
+            for _ in 0..BURST {
+                if !self.can_execute(vpid) {
+                    break;
+                }
+                let Some(command) = nic.fronts.pop(vpid) else {
+                    self.ready.set(vpid, false);
+                    break;
+                };
+                self.execute(nic, vpid, &command);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Whether the requester can take a command of this VPID: not while its last one is not out, nor while its
+    /// queue is full.
+    #[inline]
+    pub(super) fn can_execute(&self, vpid: u8) -> bool {
+        self.ports[usize::from(vpid)].as_ref().is_none_or(|port| {
+            port.sending.is_none() && port.queue.backlog() == 0 && port.awaiting.len() < AWAITING_MAX
+        })
+    }
+
+    pub(super) fn mood(&self, nic: &Nic) -> Mood {
+        let device = !self.inbound.is_empty()
+            || self.responses.iter().any(|sending| sending.waits_for_device())
+            || self.stalled.iter_from(0).any(|vpid| {
+                let port = self.ports[usize::from(vpid)].as_ref();
+                port.and_then(|p| p.sending.as_ref()).is_some_and(|s| s.waits_for_device())
+            });
+        let more = self.arrivals && self.held.is_none();
+        if device || more || self.links_worked {
+            return Mood::Busy;
+        }
+        let waits = !self.backlog.is_empty()
+            || !self.stalled.is_empty()
+            || !self.responses.is_empty()
+            || self.held.is_some()
+            || self.links_again.is_some();
+        // Links of a fabric may have work whenever it says so; `nic` is asked only where there are any.
+        if waits || nic.fabric.has_links() && self.links_again.is_some() { Mood::Waiting } else { Mood::Idle }
+    }
+
+    /// A hold on memory in use by a transfer of this card; flushes wait for it.
+    pub(super) fn hold(&mut self, nic: &Nic) -> (Hold, Arc<HoldState>) {
+        if self.holds.len() >= 32 && self.holds.len() == self.holds.capacity() {
+            self.holds.retain(|hold| !hold.is_done());
+        }
+        let owner: Weak<dyn Wake> = Arc::downgrade(&nic.bell) as Weak<dyn Wake>;
+        let (hold, state) = Hold::new(owner);
+        self.holds.push(state.clone());
+        (hold, state)
+    }
+
+    /// A notify command: its word is written once everything that has begun is over (spec 4.2).
+    pub(super) fn notify_after_holds(&mut self, nic: &Nic, address: u64) {
+        self.holds.retain(|hold| !hold.is_done());
+        self.flushes.push(Flush { address, holds: self.holds.clone() });
+        self.finish_flushes(nic);
+    }
+
+    fn finish_flushes(&mut self, nic: &Nic) -> bool {
+        let before = self.flushes.len();
+        self.flushes.retain(|flush| {
+            let over = flush.holds.iter().all(|hold| hold.is_done());
+            if over {
+                // An address outside declared memory is the driver's error; nobody waits there.
+                let _ = nic.memory.store(flush.address, 1);
+            }
+            !over
+        });
+        self.flushes.len() != before
+    }
+
+    /// Forgets everything of a VPID that was closed.
+    pub(super) fn close(&mut self, nic: &Nic, vpid: u8) {
+        nic.fronts.reset(vpid, true);
+        if let Some(port) = self.ports[usize::from(vpid)].as_mut() {
+            port.sending = None;
+            port.awaiting.clear();
+            port.queue.clear(|_| ());
+        }
+        self.stalled.set(vpid, false);
+        self.awaiting.set(vpid, false);
+        self.backlog.set(vpid, false);
+    }
+}

@@ -1,0 +1,175 @@
+//! Write-combining buffers and command queues of all VPIDs: what posting threads touch.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+use extoll_abi::PageOption;
+use extoll_abi::regs;
+
+use super::Nic;
+use crate::bits::{AtomicVpidSet, VpidSet};
+use crate::wcb::{self, Command, Stored, WCB_TIMEOUT_TICK, Wcb, WcbErrors};
+
+/// Descriptors of one VPID that wait for the requester; the next one is rejected (spec 2.4).
+pub(super) const COMMAND_FIFO: usize = 64;
+
+struct Front {
+    wcb: Wcb,
+    commands: ArrayQueue<Command>,
+}
+
+pub(super) struct Fronts {
+    ports: [OnceLock<Box<Front>>; 256],
+    /// VPIDs with commands in their queues.
+    ready: AtomicVpidSet,
+    /// Some line may be partial; when that was last looked into.
+    partial: AtomicBool,
+    looked: AtomicU64,
+    /// WCB timeout register.
+    timeout: AtomicU64,
+    pub(super) errors: WcbErrors,
+}
+
+impl Default for Fronts {
+    fn default() -> Self {
+        Fronts {
+            ports: [const { OnceLock::new() }; 256],
+            ready: AtomicVpidSet::default(),
+            partial: AtomicBool::new(false),
+            looked: AtomicU64::new(0),
+            timeout: AtomicU64::new(0),
+            errors: WcbErrors::default(),
+        }
+    }
+}
+
+impl Fronts {
+    #[inline]
+    fn front(&self, vpid: u8) -> &Front {
+        self.ports[usize::from(vpid)]
+            .get_or_init(|| Box::new(Front { wcb: Wcb::default(), commands: ArrayQueue::new(COMMAND_FIFO) }))
+    }
+
+    /// One word for a page; returns whether a descriptor was committed.
+    #[inline]
+    pub(super) fn store(&self, nic: &Nic, option: PageOption, vpid: u8, at: u16, value: u64) -> bool {
+        let index = match at {
+            0 => 0,
+            8 => 1,
+            16 => 2,
+            _ if !at.is_multiple_of(8) => {
+                self.errors.count(&self.errors.unaligned, vpid);
+                return false;
+            }
+            _ => {
+                self.errors.count(&self.errors.too_long, vpid);
+                return false;
+            }
+        };
+        let front = self.front(vpid);
+        let timeout = self.timeout_millis();
+        let now = if timeout.is_some() { coarse_millis() } else { 0 };
+        let abandoned = || self.errors.count(&self.errors.length, vpid);
+        let stored = front.wcb.store(option, index, value, now, timeout, abandoned);
+        // One writer at a time: load and store need not be one step (see `Wcb`).
+        let page = nic.wcb_state(vpid);
+        match stored {
+            Stored::Partial => {
+                let state = nic.wcb(vpid);
+                let assembling = wcb::state_assembling(state, true);
+                if assembling != state {
+                    page.store(assembling.0, Ordering::Relaxed);
+                }
+                if timeout.is_some() && !self.any_partial() {
+                    self.partial.store(true, Ordering::Relaxed);
+                }
+                false
+            }
+            Stored::Complete(command) => {
+                let accepted = wcb::state_accepts(nic.wcb(vpid)) && self.push(nic, front, command);
+                let state = wcb::state_after(nic.wcb(vpid), accepted);
+                page.store(state.0, Ordering::Release);
+                if accepted {
+                    self.ready.add(vpid);
+                }
+                accepted
+            }
+        }
+    }
+
+    fn push(&self, nic: &Nic, front: &Front, command: Command) -> bool {
+        if front.commands.push(command).is_ok() {
+            return true;
+        }
+        // Room may be had by running the card first.
+        nic.drive_inline();
+        front.commands.push(command).is_ok()
+    }
+
+    /// VPIDs with commands, to be asked for by [`Fronts::pop`] until it says `None`.
+    #[inline]
+    pub(super) fn take_ready(&self) -> VpidSet {
+        self.ready.take()
+    }
+
+    pub(super) fn pop(&self, vpid: u8) -> Option<Command> {
+        self.ports[usize::from(vpid)].get()?.commands.pop()
+    }
+
+    #[inline]
+    pub(super) fn any_partial(&self) -> bool {
+        self.partial.load(Ordering::Relaxed)
+    }
+
+    /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. A timeout that nobody
+    /// looks at needs no timer: this runs before whatever could show a difference.
+    pub(super) fn expire(&self, nic: &Nic, always: bool) {
+        let (now, timeout) = (coarse_millis(), self.timeout_millis());
+        let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
+        if !always && since < WCB_TIMEOUT_TICK.as_millis() as u64 {
+            return;
+        }
+        self.looked.store(now, Ordering::Relaxed);
+        self.partial.store(false, Ordering::Relaxed);
+        for vpid in 0..=255 {
+            let Some(front) = self.ports[usize::from(vpid)].get() else { continue };
+            if front.wcb.expire(now, timeout) {
+                self.errors.count(&self.errors.length, vpid);
+                let state = wcb::state_assembling(nic.wcb(vpid), false);
+                nic.wcb_state(vpid).store(state.0, Ordering::Release);
+            } else if front.wcb.is_partial() {
+                self.partial.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Empties a VPID's buffer, and forgets commands that the requester has not taken.
+    pub(super) fn reset(&self, vpid: u8, commands: bool) {
+        let Some(front) = self.ports[usize::from(vpid)].get() else { return };
+        front.wcb.reset();
+        while commands && front.commands.pop().is_some() {}
+    }
+
+    pub(super) fn timeout(&self) -> u64 {
+        self.timeout.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_timeout(&self, value: u64) {
+        self.timeout.store(value, Ordering::Relaxed);
+    }
+
+    fn timeout_millis(&self) -> Option<u64> {
+        let register = self.timeout();
+        (register >> regs::EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT & 1 != 0)
+            .then(|| (register >> regs::EXTOLL_WCB_TIMEOUT_VALUE_SHIFT) * WCB_TIMEOUT_TICK.as_millis() as u64)
+    }
+}
+
+/// A clock of a few milliseconds' resolution that costs next to nothing to read.
+fn coarse_millis() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours; the call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}

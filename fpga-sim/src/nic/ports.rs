@@ -1,0 +1,163 @@
+//! What the card keeps for each VPID in use, and its notification queue.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use extoll_abi::{BqReadPointer, Kind as Unit, regs};
+
+use super::Nic;
+use super::core::Core;
+use super::receive::Waiting;
+use super::send::Sending;
+use super::slots::Slots;
+use crate::counters;
+use crate::notify::{BQ_TIMEOUT_TICK, Fate, Notice, Queue};
+use crate::packet::HoldState;
+use crate::report::Report;
+
+/// One VPID.
+#[derive(Default)]
+pub(super) struct Port {
+    pub(super) queue: Queue,
+    pub(super) slots: Option<Slots>,
+    /// The requester's command that the fabric has not taken in whole.
+    pub(super) sending: Option<Box<Sending>>,
+    /// Reports in the order of their commands; those with a hold wait until nobody reads the source any more.
+    pub(super) awaiting: VecDeque<(Option<Arc<HoldState>>, Report)>,
+    /// The completer's packets that wait for a device's copy, in order.
+    pub(super) inbound: VecDeque<Waiting>,
+}
+
+fn rp(nic: &Nic, vpid: u8) -> BqReadPointer {
+    BqReadPointer(nic.pages.rp(vpid).load(Ordering::Acquire))
+}
+
+impl Core {
+    /// State of a VPID, made on first use.
+    #[inline]
+    pub(super) fn port(&mut self, vpid: u8) -> &mut Port {
+        self.ports[usize::from(vpid)].get_or_insert_default()
+    }
+
+    /// Reports once `hold` is over, behind everything this VPID has yet to report.
+    pub(super) fn report_after(&mut self, nic: &Nic, hold: Option<Arc<HoldState>>, report: Report) {
+        let port = self.port(report.vpid);
+        if port.awaiting.is_empty() && hold.as_ref().is_none_or(|hold| hold.is_done()) {
+            self.report(nic, &report);
+            return;
+        }
+        port.awaiting.push_back((hold, report));
+        self.awaiting.set(report.vpid, true);
+    }
+
+    /// Reports whatever need not wait any more.
+    pub(super) fn finish_awaited(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        for vpid in self.awaiting.iter_from(0) {
+            loop {
+                let queue = &mut self.port(vpid).awaiting;
+                match queue.front() {
+                    None => self.awaiting.set(vpid, false),
+                    Some((Some(hold), _)) if !hold.is_done() => {}
+                    Some(_) => {
+                        if let Some((_, report)) = queue.pop_front() {
+                            self.report(nic, &report);
+                            moved = true;
+                        }
+                        continue;
+                    }
+                }
+                break;
+            }
+        }
+        moved
+    }
+
+    /// Writes a report's notifications.
+    pub(super) fn report(&mut self, nic: &Nic, report: &Report) {
+        if self.vpids[usize::from(report.vpid)].is_open() {
+            report.notices(|notice| self.notify(nic, notice));
+        }
+    }
+
+    #[inline]
+    fn notify(&mut self, nic: &Nic, notice: Notice) {
+        let fate = if regs::BQ_ENABLE.is_set(self.bq_general) {
+            let at = rp(nic, notice.vpid);
+            self.port(notice.vpid).queue.push(&*nic.memory, at, notice)
+        } else {
+            Fate::Dropped
+        };
+        match fate {
+            Fate::Waits => self.backlog.set(notice.vpid, true),
+            Fate::Written | Fate::Dropped => self.account(nic, notice, fate),
+        }
+    }
+
+    /// Writes waiting notifications that now fit, and drops those whose time is over.
+    pub(super) fn drain_queues(&mut self, nic: &Nic, now: Instant) -> bool {
+        let timeout = self.bq_timeout();
+        let mut gone = std::mem::take(&mut self.gone);
+        for vpid in self.backlog.iter_from(0) {
+            let queue = &mut self.port(vpid).queue;
+            queue.drain(
+                &*nic.memory,
+                now,
+                timeout,
+                || rp(nic, vpid),
+                |notice, fate| gone.push((notice, fate)),
+            );
+            let empty = queue.backlog() == 0;
+            self.backlog.set(vpid, !empty);
+        }
+        let moved = !gone.is_empty();
+        gone.drain(..).for_each(|(notice, fate)| self.account(nic, notice, fate));
+        self.gone = gone;
+        moved
+    }
+
+    /// bq_timeout register (spec 3.2): [31:0] value, [32] enable \[inferred; any enable bit above the value\].
+    fn bq_timeout(&self) -> Option<Duration> {
+        let value = self.bq_timeout_register as u32;
+        (self.bq_timeout_register >> 32 != 0).then(|| BQ_TIMEOUT_TICK.saturating_mul(value))
+    }
+
+    /// Counts what became of a notification, and raises its interrupt.
+    fn account(&mut self, nic: &Nic, notice: Notice, fate: Fate) {
+        if fate != Fate::Written {
+            self.counters.error(match notice.unit {
+                Unit::Requester => regs::REQ_BQT,
+                Unit::Responder => regs::RESP_BQT,
+                Unit::Completer => regs::COMPL_BQT,
+            });
+            let errors = regs::BQ_ERRORS.get(self.bq_general).wrapping_add(1);
+            let general = regs::BQ_ERRORS.with(self.bq_general, errors & regs::BQ_ERRORS.max());
+            let general = regs::BQ_FAILED_QUEUE.with(general, u64::from(notice.vpid));
+            self.bq_general = regs::BQ_ASSERT_TIMEOUT.with(general, 1);
+            return;
+        }
+        self.notified = true;
+        let (written, interrupts) = match notice.unit {
+            Unit::Requester => (counters::REQ_NOTIFICATIONS, counters::REQ_INTERRUPTS),
+            Unit::Responder => (counters::RESP_NOTIFICATIONS, counters::RESP_INTERRUPTS),
+            Unit::Completer => (counters::COMPL_NOTIFICATIONS, counters::COMPL_INTERRUPTS),
+        };
+        self.counters.add(written, 1);
+        if notice.interrupt && self.interrupt(nic, notice.vpid) {
+            self.counters.add(interrupts, 1);
+        }
+    }
+
+    /// Raises a VPID's interrupt if software armed it; else remembers to (spec 3.2, 3.3).
+    fn interrupt(&mut self, nic: &Nic, vpid: u8) -> bool {
+        let armed = BqReadPointer::new(0, true).0;
+        if nic.pages.rp(vpid).fetch_and(!armed, Ordering::AcqRel) & armed == 0 {
+            self.retrigger.set(vpid, true);
+            return false;
+        }
+        self.interrupts.set(vpid, true);
+        true
+    }
+}

@@ -1,0 +1,320 @@
+//! The completer's and responder's way in: from packets to bytes in memory.
+
+use std::sync::Arc;
+
+use extoll_abi::{ErrorUnits, regs};
+
+use super::Nic;
+use super::core::{Core, context};
+use crate::completer::Delivery;
+use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
+use crate::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
+use crate::responder::{self, Answer, REGISTER_ACCESS_MAX};
+use crate::runs::{Cursor, Runs};
+
+/// Packets taken in one go, of each class.
+const PACKETS: usize = 64;
+/// Responses and waiting writes beyond which no further request is taken: the network holds them back.
+const WAITING_MAX: usize = 64;
+
+/// A packet of a VPID whose completer waits for a device.
+pub(super) enum Waiting {
+    /// Its bytes are being written.
+    Writing(Box<Writing>),
+    /// It comes after one whose bytes are.
+    Packet(Packet),
+}
+
+/// A payload on its way into memory.
+pub(super) struct Writing {
+    packet: Packet,
+    target: Cursor,
+    /// Where a payload by reference is read.
+    source: Option<Cursor>,
+    ticket: Option<Ticket>,
+    /// Bytes that the ticket moves.
+    moving: u32,
+    /// Shows to flushes that pages are in use.
+    hold: Option<(Hold, Arc<HoldState>)>,
+}
+
+enum Step {
+    Done,
+    Pending,
+    Failed,
+}
+
+impl Core {
+    /// Takes what the network brought. Responses come first and are never held up.
+    pub(super) fn receive(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        let mut left = false;
+        for taken in 0.. {
+            if taken == PACKETS {
+                left = true;
+                break;
+            }
+            let Some(packet) = nic.fabric.poll(self.node, Class::Response) else { break };
+            self.accept(nic, packet);
+            moved = true;
+        }
+        for taken in 0.. {
+            if taken == PACKETS {
+                left = true;
+                break;
+            }
+            let packet = self.held.take().or_else(|| nic.fabric.poll(self.node, Class::Request));
+            let Some(packet) = packet else { break };
+            if !self.has_room(&packet) {
+                self.held = Some(packet);
+                break;
+            }
+            self.accept(nic, packet);
+            moved = true;
+        }
+        self.arrivals = left || self.held.is_some();
+        moved
+    }
+
+    /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
+    /// the card, until the queue's timeout (spec 3.2).
+    fn has_room(&self, packet: &Packet) -> bool {
+        let port = self.ports[usize::from(packet.destination.vpid)].as_ref();
+        let free = port.is_none_or(|p| p.queue.backlog() < WAITING_MAX && p.inbound.len() < WAITING_MAX);
+        match packet.kind {
+            Kind::Get | Kind::Lock => free && self.responses.len() < WAITING_MAX,
+            _ => free,
+        }
+    }
+
+    #[inline]
+    fn accept(&mut self, nic: &Nic, packet: Packet) {
+        match packet.kind {
+            Kind::Get | Kind::Lock => self.answer(nic, &packet),
+            Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
+                let vpid = packet.destination.vpid;
+                if self.inbound.contains(vpid) {
+                    self.port(vpid).inbound.push_back(Waiting::Packet(packet));
+                } else if let Some(writing) = self.complete(nic, packet) {
+                    self.port(vpid).inbound.push_back(Waiting::Writing(writing));
+                    self.inbound.set(vpid, true);
+                }
+            }
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => {}
+        }
+    }
+
+    fn answer(&mut self, nic: &Nic, packet: &Packet) {
+        let locks = self.locks;
+        let mut cx = context!(self, nic, packet.destination.vpid);
+        match responder::receive(&mut cx, &locks, packet) {
+            Answer::Dropped => {}
+            Answer::Send(job) => self.respond(nic, job),
+            Answer::Registers(mut job, offset) => {
+                let words = u64::from(job.packet.total / 8);
+                let bytes: Vec<u8> =
+                    (0..words).flat_map(|i| self.reg_read(nic, offset + 8 * i).to_le_bytes()).collect();
+                job.packet.payload = Payload::copy_of(&bytes);
+                self.respond(nic, job);
+            }
+        }
+    }
+
+    /// Completes a packet, or says what has to be waited for first.
+    #[inline]
+    fn complete(&mut self, nic: &Nic, mut packet: Packet) -> Option<Box<Writing>> {
+        let mut cx = context!(self, nic, packet.destination.vpid);
+        match self.completer.receive(&mut cx, &mut packet) {
+            Delivery::Dropped => return None,
+            Delivery::Report => {}
+            Delivery::Registers => self.write_registers(nic, &mut packet),
+            Delivery::Write(runs) => return self.write(nic, packet, runs),
+        }
+        self.report_packet(nic, &packet);
+        None
+    }
+
+    #[inline]
+    fn write(&mut self, nic: &Nic, mut packet: Packet, runs: Runs) -> Option<Box<Writing>> {
+        // Nearly all packets: bytes to one place in host memory.
+        if runs.more.is_empty() {
+            let done = match &packet.payload {
+                Payload::Direct(Direct { first, more, .. }) if more.is_empty() => {
+                    nic.memory.copy(runs.first.address, first.address, packet.len as usize)
+                }
+                payload => match payload.bytes() {
+                    Some(bytes) => nic.memory.write(runs.first.address, bytes),
+                    None => return self.write_on(nic, Writing::new(packet, runs)),
+                },
+            };
+            match done {
+                Ok(Completion::Done) => {}
+                Ok(Completion::Ticket(ticket)) => {
+                    let mut writing = Writing::new(packet, runs);
+                    writing.wait_for(ticket, writing.packet.len);
+                    return Some(self.guard(nic, writing));
+                }
+                Err(_) => self.fail_write(&mut packet),
+            }
+            packet.payload = Payload::None;
+            self.report_packet(nic, &packet);
+            return None;
+        }
+        self.write_on(nic, Writing::new(packet, runs))
+    }
+
+    /// Writes as far as no device must be waited for.
+    fn write_on(&mut self, nic: &Nic, mut writing: Writing) -> Option<Box<Writing>> {
+        match writing.advance(&*nic.memory) {
+            Step::Pending => return Some(self.guard(nic, writing)),
+            Step::Done => {}
+            Step::Failed => self.fail_write(&mut writing.packet),
+        }
+        self.finish_write(nic, writing);
+        None
+    }
+
+    fn guard(&mut self, nic: &Nic, mut writing: Writing) -> Box<Writing> {
+        writing.hold = Some(self.hold(nic));
+        Box::new(writing)
+    }
+
+    /// The payload is dropped first: its sender may go on, and its report must not come later than ours.
+    fn finish_write(&mut self, nic: &Nic, mut writing: Writing) {
+        writing.packet.payload = Payload::None;
+        writing.hold = None;
+        self.report_packet(nic, &writing.packet);
+    }
+
+    /// Goes on with writes that waited for a device.
+    pub(super) fn continue_writes(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        for vpid in self.inbound.iter_from(self.turn) {
+            while let Some(waiting) = self.port(vpid).inbound.pop_front() {
+                let still = match waiting {
+                    Waiting::Packet(packet) => self.complete(nic, packet),
+                    Waiting::Writing(mut writing) => match writing.advance(&*nic.memory) {
+                        Step::Pending => Some(writing),
+                        Step::Done => {
+                            self.finish_write(nic, *writing);
+                            None
+                        }
+                        Step::Failed => {
+                            self.fail_write(&mut writing.packet);
+                            self.finish_write(nic, *writing);
+                            None
+                        }
+                    },
+                };
+                if let Some(writing) = still {
+                    self.port(vpid).inbound.push_front(Waiting::Writing(writing));
+                    break;
+                }
+                moved = true;
+            }
+            let empty = self.port(vpid).inbound.is_empty();
+            self.inbound.set(vpid, !empty);
+        }
+        moved
+    }
+
+    #[cold]
+    fn fail_write(&mut self, packet: &mut Packet) {
+        self.counters.error(regs::COMPL_TRANS);
+        packet.error |= ErrorUnits::COMPLETER;
+    }
+
+    #[inline]
+    fn report_packet(&mut self, nic: &Nic, packet: &Packet) {
+        let cx = context!(self, nic, packet.destination.vpid);
+        if let Some(report) = self.completer.report(&cx, packet) {
+            self.report(nic, &report);
+        }
+    }
+
+    /// Writes a put's payload to registers, word by word.
+    fn write_registers(&mut self, nic: &Nic, packet: &mut Packet) {
+        let mut buffer = [0; REGISTER_ACCESS_MAX as usize];
+        let Some(bytes) = buffer.get_mut(..packet.len as usize) else { return self.fail_write(packet) };
+        let read = match (&packet.payload, packet.payload.bytes()) {
+            (_, Some(payload)) => {
+                bytes.copy_from_slice(payload);
+                Ok(())
+            }
+            (Payload::Direct(direct), None) => read_all(&*nic.memory, direct, bytes),
+            _ => Ok(()),
+        };
+        packet.payload = Payload::None;
+        if read.is_err() {
+            return self.fail_write(packet);
+        }
+        let words = bytes.as_chunks::<8>().0;
+        for (i, word) in words.iter().enumerate() {
+            self.reg_write(nic, packet.address + 8 * i as u64, u64::from_le_bytes(*word));
+        }
+    }
+}
+
+fn read_all(memory: &dyn Memory, direct: &Direct, out: &mut [u8]) -> Result<(), MemoryError> {
+    let mut at = 0;
+    for run in direct.runs() {
+        memory.read(run.address, &mut out[at..at + run.len as usize])?;
+        at += run.len as usize;
+    }
+    Ok(())
+}
+
+impl Writing {
+    fn new(mut packet: Packet, target: Runs) -> Writing {
+        let source = match &mut packet.payload {
+            Payload::Direct(direct) => {
+                Some(Cursor::new(Runs { first: direct.first, more: std::mem::take(&mut direct.more) }))
+            }
+            _ => None,
+        };
+        Writing { packet, target: Cursor::new(target), source, ticket: None, moving: 0, hold: None }
+    }
+
+    fn wait_for(&mut self, ticket: Ticket, moving: u32) {
+        (self.ticket, self.moving) = (Some(ticket), moving);
+    }
+
+    /// Moves piece after piece, in order, so that the last bytes come last.
+    fn advance(&mut self, memory: &dyn Memory) -> Step {
+        loop {
+            if let Some(ticket) = self.ticket {
+                match memory.poll(ticket) {
+                    TicketState::Pending => return Step::Pending,
+                    TicketState::Failed => return Step::Failed,
+                    TicketState::Done => self.passed(self.moving),
+                }
+                self.ticket = None;
+            }
+            let Some(to) = self.target.piece(u32::MAX) else { return Step::Done };
+            let (moved, len) = match &self.source {
+                Some(source) => {
+                    let Some(from) = source.piece(to.len) else { return Step::Failed };
+                    (memory.copy(to.address, from.address, from.len as usize), from.len)
+                }
+                None => {
+                    let at = self.target.position() as usize;
+                    let bytes = self.packet.payload.bytes().and_then(|b| b.get(at..at + to.len as usize));
+                    let Some(bytes) = bytes else { return Step::Failed };
+                    (memory.write(to.address, bytes), to.len)
+                }
+            };
+            match moved {
+                Ok(Completion::Done) => self.passed(len),
+                Ok(Completion::Ticket(ticket)) => self.wait_for(ticket, len),
+                Err(_) => return Step::Failed,
+            }
+        }
+    }
+
+    fn passed(&mut self, len: u32) {
+        self.target.advance(len);
+        if let Some(source) = &mut self.source {
+            source.advance(len);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The requester's and responder's way out: from jobs to packets that the fabric has taken.
+
+use std::sync::Arc;
+
+use extoll_abi::{ErrorUnits, Kind as Unit, regs};
+
+use super::Nic;
+use super::core::{Core, context};
+use crate::counters;
+use crate::fragment;
+use crate::memory::{MemoryError, Ticket};
+use crate::packet::{Direct, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
+use crate::report::Report;
+use crate::requester::Job;
+use crate::runs::{Cursor, Runs};
+use crate::wcb::Command;
+
+/// A job that the fabric has not taken in whole.
+pub(super) struct Sending {
+    unit: Unit,
+    report: Option<Report>,
+    /// A finished packet that was refused, and the hold of its payload.
+    ready: Option<(Packet, Option<Arc<HoldState>>)>,
+    /// What is still to be cut into fragments.
+    rest: Option<Rest>,
+}
+
+struct Rest {
+    /// Header of the whole command.
+    packet: Packet,
+    source: Cursor,
+    /// The next fragment as far as it is read; bytes from a device come piece by piece.
+    bytes: Vec<u8>,
+    /// A piece on its way from device memory.
+    fetching: Option<Ticket>,
+    /// Shows to flushes that the source is still read.
+    _hold: Hold,
+}
+
+impl Sending {
+    /// Node that it goes to.
+    pub(super) fn destination(&self) -> u16 {
+        let packet = self.ready.as_ref().map(|(packet, _)| packet);
+        packet.or(self.rest.as_ref().map(|rest| &rest.packet)).map_or(0, |packet| packet.destination.node)
+    }
+
+    /// Whether it waits for a device, rather than for the fabric.
+    pub(super) fn waits_for_device(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.fetching.is_some())
+    }
+}
+
+/// A job's end: it is all with the fabric; the source may still be read until the hold is done.
+type Sent = (Option<Report>, Option<Arc<HoldState>>);
+
+impl Core {
+    /// Carries out one command of `vpid`; [`Core::can_execute`] holds.
+    #[inline]
+    pub(super) fn execute(&mut self, nic: &Nic, vpid: u8, command: &Command) {
+        let mut cx = context!(self, nic, vpid);
+        let Some(job) = self.requester.execute(&mut cx, vpid, command) else { return };
+        match self.start(nic, Unit::Requester, job) {
+            Ok(sent) => self.sent(nic, sent),
+            Err(sending) => {
+                self.port(vpid).sending = Some(sending);
+                self.stalled.set(vpid, true);
+            }
+        }
+    }
+
+    /// Sends a response, behind those to the same node that wait.
+    pub(super) fn respond(&mut self, nic: &Nic, job: Job) {
+        let node = job.packet.destination.node;
+        let behind = self.responses.iter().any(|sending| sending.destination() == node);
+        let sending = if behind {
+            Err(self.prepare(nic, Unit::Responder, job))
+        } else {
+            self.start(nic, Unit::Responder, job)
+        };
+        match sending {
+            Ok(sent) => self.sent(nic, sent),
+            Err(sending) => self.responses.push_back(sending),
+        }
+    }
+
+    /// Tries again what the fabric refused.
+    pub(super) fn resume(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        for vpid in self.stalled.iter_from(self.turn) {
+            let Some(sending) = self.port(vpid).sending.take() else {
+                self.stalled.set(vpid, false);
+                continue;
+            };
+            match self.pump(nic, sending, &mut moved) {
+                Ok(sent) => {
+                    self.stalled.set(vpid, false);
+                    self.sent(nic, sent);
+                }
+                Err(sending) => self.port(vpid).sending = Some(sending),
+            }
+        }
+        moved
+    }
+
+    /// Tries again responses that the fabric refused, in order for each node.
+    pub(super) fn resume_responses(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        let mut blocked: Vec<u16> = Vec::new();
+        for _ in 0..self.responses.len() {
+            let Some(sending) = self.responses.pop_front() else { break };
+            let node = sending.destination();
+            if blocked.contains(&node) {
+                self.responses.push_back(sending);
+                continue;
+            }
+            match self.pump(nic, sending, &mut moved) {
+                Ok(sent) => self.sent(nic, sent),
+                Err(sending) => {
+                    blocked.push(node);
+                    self.responses.push_back(sending);
+                }
+            }
+        }
+        moved
+    }
+
+    fn sent(&mut self, nic: &Nic, (report, hold): Sent) {
+        if let Some(report) = report {
+            self.report_after(nic, hold, report);
+        }
+    }
+
+    /// Sends a job as far as the fabric takes it.
+    #[inline]
+    fn start(&mut self, nic: &Nic, unit: Unit, mut job: Job) -> Result<Sent, Box<Sending>> {
+        if let Some(runs) = &job.source
+            && job.packet.total as usize <= INLINE_MAX
+        {
+            match gather(nic, runs, job.packet.total) {
+                Ok(payload) => {
+                    job.packet.payload = payload;
+                    job.source = None;
+                }
+                Err(MemoryError::Device { .. }) => {}
+                Err(_) => self.fail(unit, &mut job),
+            }
+        }
+        if job.source.is_some() {
+            let sending = self.prepare(nic, unit, job);
+            return self.pump(nic, sending, &mut false);
+        }
+        self.count_sent(unit, &job.packet);
+        match nic.fabric.send(self.node, job.packet) {
+            Ok(()) => Ok((job.report, None)),
+            Err(packet) => {
+                Err(Box::new(Sending { unit, report: job.report, ready: Some((packet, None)), rest: None }))
+            }
+        }
+    }
+
+    /// Makes a job ready to be pumped: one packet by reference where the fabric can, else fragments.
+    fn prepare(&mut self, nic: &Nic, unit: Unit, mut job: Job) -> Box<Sending> {
+        let declared =
+            |runs: &Runs| runs.iter().all(|run| nic.memory.contains(run.address, run.len as usize));
+        if job.source.as_ref().is_some_and(|runs| !declared(runs)) {
+            self.fail(unit, &mut job);
+        }
+        self.count_sent(unit, &job.packet);
+        let report = job.report;
+        let Some(runs) = job.source else {
+            return Box::new(Sending { unit, report, ready: Some((job.packet, None)), rest: None });
+        };
+        let (hold, state) = self.hold(nic);
+        if nic.fabric.direct() {
+            job.packet.len = job.packet.total;
+            job.packet.payload = Payload::Direct(Direct { first: runs.first, more: runs.more, hold });
+            return Box::new(Sending { unit, report, ready: Some((job.packet, Some(state))), rest: None });
+        }
+        let source = Cursor::new(runs);
+        let rest = Some(Rest { packet: job.packet, source, bytes: Vec::new(), fetching: None, _hold: hold });
+        Box::new(Sending { unit, report, ready: None, rest })
+    }
+
+    /// Gives the fabric packet after packet until it refuses one, or a device must be waited for.
+    fn pump(&mut self, nic: &Nic, mut sending: Box<Sending>, moved: &mut bool) -> Result<Sent, Box<Sending>> {
+        let mut hold = None;
+        loop {
+            if sending.ready.is_none() && !self.next_fragment(nic, &mut sending) {
+                return Err(sending);
+            }
+            let Some((packet, state)) = sending.ready.take() else { return Ok((sending.report, hold)) };
+            if let Err(packet) = nic.fabric.send(self.node, packet) {
+                sending.ready = Some((packet, state));
+                return Err(sending);
+            }
+            *moved = true;
+            hold = state;
+        }
+    }
+
+    /// Makes the next fragment ready, or sees that there is none. False: a device must be waited for.
+    fn next_fragment(&mut self, nic: &Nic, sending: &mut Sending) -> bool {
+        let Some(rest) = &mut sending.rest else { return true };
+        let offset = rest.source.position() - rest.bytes.len() as u32;
+        let len = u32::from(rest.packet.fragment.max(1)).min(rest.packet.total - offset);
+        if len == 0 {
+            sending.rest = None;
+            return true;
+        }
+        match rest.read(nic, len) {
+            Ok(None) => return false,
+            Ok(Some(payload)) => {
+                sending.ready = Some((rest.packet.part(offset, len, payload), None));
+            }
+            Err(_) => {
+                // The rest of the command becomes one empty packet that carries the error.
+                let units = self.count_failure(sending.unit);
+                let mut packet = rest.packet.part(0, rest.packet.total, Payload::None);
+                packet.error |= units;
+                if let Some(report) = &mut sending.report {
+                    report.fail(units);
+                }
+                sending.ready = Some((packet, None));
+                sending.rest = None;
+            }
+        }
+        true
+    }
+
+    /// Turns a job into its error form because its source cannot be read.
+    #[cold]
+    fn fail(&mut self, unit: Unit, job: &mut Job) {
+        let units = self.count_failure(unit);
+        job.fail(units);
+    }
+
+    fn count_failure(&mut self, unit: Unit) -> ErrorUnits {
+        let (counter, units) = match unit {
+            Unit::Responder => (regs::RESP_TRANS, ErrorUnits::RESPONDER),
+            _ => (regs::REQ_TRANS, ErrorUnits::REQUESTER),
+        };
+        self.counters.error(counter);
+        units
+    }
+
+    fn count_sent(&mut self, unit: Unit, packet: &Packet) {
+        let payload = if packet.error.is_empty() && packet.kind != Kind::Get { packet.total } else { 0 };
+        let fragments = fragment::count(payload.max(1), packet.fragment);
+        let (packets, words) = match unit {
+            Unit::Responder => (counters::RESP_FRAGMENTS, counters::RESP_QUADWORDS),
+            _ => (counters::REQ_FRAGMENTS, counters::REQ_QUADWORDS),
+        };
+        self.counters.add(packets, fragments);
+        self.counters.add(words, payload.div_ceil(8));
+    }
+}
+
+impl Rest {
+    /// The next `len` bytes; `None` while a device brings them.
+    fn read(&mut self, nic: &Nic, len: u32) -> Result<Option<Payload>, MemoryError> {
+        if let Some(ticket) = self.fetching {
+            let Some(piece) = nic.memory.fetched(ticket).inspect_err(|_| self.fetching = None)? else {
+                return Ok(None);
+            };
+            self.fetching = None;
+            self.source.advance(piece.len() as u32);
+            self.bytes.extend_from_slice(&piece);
+        }
+        while let Some(piece) = self.source.piece(len - self.bytes.len() as u32) {
+            let at = self.bytes.len();
+            self.bytes.resize(at + piece.len as usize, 0);
+            match nic.memory.read(piece.address, &mut self.bytes[at..]) {
+                Ok(()) => self.source.advance(piece.len),
+                Err(MemoryError::Device { .. }) => {
+                    self.bytes.truncate(at);
+                    self.fetching = Some(nic.memory.fetch(piece.address, piece.len as usize)?);
+                    return Ok(None);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        let payload = Payload::copy_of(&self.bytes);
+        self.bytes.clear();
+        Ok(Some(payload))
+    }
+}
+
+/// Reads a small payload.
+#[inline]
+fn gather(nic: &Nic, runs: &Runs, total: u32) -> Result<Payload, MemoryError> {
+    let mut bytes = [0; INLINE_MAX];
+    let mut at = 0;
+    for run in runs.iter() {
+        let end = (at + run.len as usize).min(INLINE_MAX);
+        nic.memory.read(run.address, &mut bytes[at..end])?;
+        at = end;
+    }
+    Ok(Payload::Inline { len: total as u8, bytes })
+}
