@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ggas_gpu::GpuError;
+
 use crate::exec::{self, Args, CpuRun};
 use crate::image;
 use crate::processor::Processor;
@@ -134,7 +136,8 @@ pub enum LaunchError {
         /// How long it ran.
         limit: Duration,
     },
-    /// The launch did not end in time; it was cancelled.
+    /// The launch did not end in time; it was cancelled. Kernels on a GPU cannot be: they run on until their own
+    /// bounded waits end them, and until then no GPU memory is freed.
     #[error("kernels still ran after {after:?}:\n  {waits}")]
     Timeout {
         /// How long the caller waited.
@@ -142,6 +145,9 @@ pub enum LaunchError {
         /// What the threads did, one line per block.
         waits: String,
     },
+    /// A GPU refused, or failed.
+    #[error(transparent)]
+    Gpu(GpuError),
     /// A device model failed at a register store of a kernel.
     #[error("`{kernel}`: the device model panicked at a store to {address:#x}; this is a bug of the model")]
     Device {
@@ -162,15 +168,27 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
     }
     let mut cpu = Vec::new();
     let mut config = None;
+    let mut gpu = Vec::new();
     for launch in launches {
         match launch.processor {
             Processor::Cpu(processor) => {
                 cpu.push(launch);
                 config.get_or_insert(processor.config());
             }
+            Processor::Gpu(processor) => {
+                let bytes = launch.args.bytes(launch.args_size);
+                let Launch { kernel, grid, block, .. } = launch;
+                // SAFETY: the contract of `Launch::new`.
+                gpu.push(unsafe {
+                    ggas_gpu::Launch::with_bytes(processor.module(), kernel, *grid, *block, bytes)
+                });
+            }
         }
     }
     let mut parts = Vec::new();
+    if !gpu.is_empty() {
+        parts.push(Part::Gpu(ggas_gpu::start(&gpu).map_err(LaunchError::Gpu)?));
+    }
     if let Some(config) = config {
         parts.push(Part::Cpu(exec::start(config, &cpu)?));
     }
@@ -179,9 +197,10 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
 
 enum Part {
     Cpu(CpuRun),
+    Gpu(ggas_gpu::Running),
 }
 
-/// Kernels that run. Dropping it cancels those that can be cancelled and waits for the others.
+/// Kernels that run. Dropping it cancels those on the CPU; those on a GPU run on until they end.
 #[must_use = "dropping it cancels the kernels"]
 pub struct Running {
     parts: Vec<Part>,
@@ -197,6 +216,15 @@ impl Running {
         for part in &mut self.parts {
             match part {
                 Part::Cpu(run) => run.wait(deadline)?,
+                Part::Gpu(run) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    run.wait(left).map_err(|error| match error {
+                        GpuError::Timeout { what: waits, .. } => {
+                            LaunchError::Timeout { after: timeout, waits }
+                        }
+                        error => LaunchError::Gpu(error),
+                    })?;
+                }
             }
         }
         Ok(())

@@ -35,4 +35,4 @@ mod report;
 pub use exec::CpuConfig;
 pub use image::{FATBIN, args_size, kernel_names};
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, start};
-pub use processor::{Cpu, KernelMem, Mapped, MemoryError, Processor};
+pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};

@@ -4,7 +4,10 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ggas_gpu::{DeviceBuffer, GpuError, HostMapping, Module};
+
 use crate::exec::{self, CpuConfig};
+use crate::image;
 
 /// Where kernels run. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -12,6 +15,8 @@ use crate::exec::{self, CpuConfig};
 pub enum Processor {
     /// The CPU executor.
     Cpu(Cpu),
+    /// A GPU.
+    Gpu(Gpu),
 }
 
 /// The CPU executor as a [`Processor`].
@@ -23,6 +28,24 @@ pub struct Cpu {
 impl Cpu {
     pub(crate) fn config(&self) -> &CpuConfig {
         &self.config
+    }
+}
+
+/// A GPU as a [`Processor`]: opened, with all kernels loaded.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    module: Module,
+}
+
+impl Gpu {
+    /// The GPU.
+    pub fn device(&self) -> &ggas_gpu::Gpu {
+        self.module.gpu()
+    }
+
+    /// The kernels on it.
+    pub fn module(&self) -> &Module {
+        &self.module
     }
 }
 
@@ -46,6 +69,9 @@ pub enum MemoryError {
         /// Bytes of the memory.
         size: usize,
     },
+    /// A GPU refused.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
 }
 
 impl Processor {
@@ -59,10 +85,30 @@ impl Processor {
         Self::Cpu(Cpu { config: Arc::new(config) })
     }
 
+    /// GPU `ordinal`, from 0, with all kernels loaded. Open all GPUs before kernels run on one.
+    ///
+    /// # Errors
+    /// [`GpuError::NoGpu`] and [`GpuError::NoSuchDevice`], [`GpuError::NoImage`] where the build had no nvcc,
+    /// [`GpuError::NotLoadable`], [`GpuError::Busy`] while kernels wait on another GPU, driver errors.
+    pub fn gpu(ordinal: usize) -> Result<Self, GpuError> {
+        let module = ggas_gpu::Gpu::open(ordinal)?.load(image::FATBIN)?;
+        Ok(Self::Gpu(Gpu { module }))
+    }
+
+    /// GPU 0 if it can be used, the CPU executor otherwise, with a line that says why.
+    pub fn best() -> (Self, Option<String>) {
+        match Self::gpu(0) {
+            Ok(gpu) => (gpu, None),
+            Err(GpuError::NoGpu(reason)) => (Self::cpu(), Some(reason.fallback_note())),
+            Err(error) => (Self::cpu(), Some(format!("{error}, using the CPU executor"))),
+        }
+    }
+
     /// "cpu", or "gpu" and which.
     pub fn name(&self) -> String {
         match self {
             Self::Cpu(_) => "cpu".to_owned(),
+            Self::Gpu(gpu) => format!("gpu {}", gpu.device().ordinal()),
         }
     }
 
@@ -70,17 +116,26 @@ impl Processor {
     pub fn alloc(&self, bytes: usize) -> Result<KernelMem, MemoryError> {
         match self {
             Self::Cpu(_) => Ok(KernelMem { memory: Memory::Host(HostMemory::new(bytes)?) }),
+            Self::Gpu(gpu) => Ok(KernelMem { memory: Memory::Gpu(gpu.device().alloc(bytes)?) }),
         }
     }
 
     /// Lets kernels on this processor use `len` bytes of host memory at `start`.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes until the result is dropped, and
-    /// no Rust reference to it is used while kernels write to it.
+    /// The memory is valid for reads and writes until the result is dropped (on a GPU: and kernels that run then
+    /// have ended), and no Rust reference to it is used while kernels write to it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Gpu`] where a GPU cannot map it.
     pub unsafe fn map_host(&self, start: *mut u8, len: usize) -> Result<Mapped, MemoryError> {
         match self {
-            Self::Cpu(_) => Ok(Mapped { address: start as u64, len }),
+            Self::Cpu(_) => Ok(Mapped { address: start as u64, len, _gpu: None }),
+            Self::Gpu(gpu) => {
+                // SAFETY: passed on.
+                let mapping = unsafe { gpu.device().map_host(start, len)? };
+                Ok(Mapped { address: mapping.address(), len, _gpu: Some(mapping) })
+            }
         }
     }
 }
@@ -94,6 +149,7 @@ pub struct KernelMem {
 #[derive(Debug)]
 enum Memory {
     Host(HostMemory),
+    Gpu(DeviceBuffer),
 }
 
 impl KernelMem {
@@ -101,6 +157,7 @@ impl KernelMem {
     pub fn address(&self) -> u64 {
         match &self.memory {
             Memory::Host(memory) => memory.start as u64,
+            Memory::Gpu(memory) => memory.address(),
         }
     }
 
@@ -108,6 +165,7 @@ impl KernelMem {
     pub fn len(&self) -> usize {
         match &self.memory {
             Memory::Host(memory) => memory.layout.size(),
+            Memory::Gpu(memory) => memory.len(),
         }
     }
 
@@ -124,6 +182,7 @@ impl KernelMem {
             Memory::Host(memory) => unsafe {
                 memory.start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             },
+            Memory::Gpu(memory) => memory.write(offset as u64, bytes)?,
         }
         Ok(())
     }
@@ -136,6 +195,7 @@ impl KernelMem {
             Memory::Host(memory) => unsafe {
                 memory.start.add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
             },
+            Memory::Gpu(memory) => memory.read(offset as u64, bytes)?,
         }
         Ok(())
     }
@@ -153,27 +213,37 @@ impl KernelMem {
         self.write(offset, &bytes)
     }
 
+    /// The GPU memory that this is, on a GPU.
+    pub fn device_buffer(&self) -> Option<&DeviceBuffer> {
+        match &self.memory {
+            Memory::Host(_) => None,
+            Memory::Gpu(memory) => Some(memory),
+        }
+    }
+
     /// One aligned word, read with acquire: pairs with a kernel's release store.
     pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
         self.check(offset, 8)?;
         self.check_aligned(offset)?;
-        Ok(self.word(offset).load(Ordering::Acquire))
+        match &self.memory {
+            Memory::Host(memory) => Ok(memory.word(offset).load(Ordering::Acquire)),
+            Memory::Gpu(_) => {
+                let mut word = [0; 8];
+                self.read(offset, &mut word)?;
+                Ok(u64::from_le_bytes(word))
+            }
+        }
     }
 
     /// One aligned word, written with release.
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
         self.check(offset, 8)?;
         self.check_aligned(offset)?;
-        self.word(offset).store(value, Ordering::Release);
-        Ok(())
-    }
-
-    /// The caller checked range and alignment.
-    fn word(&self, offset: usize) -> &AtomicU64 {
         match &self.memory {
-            // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
-            Memory::Host(memory) => unsafe { AtomicU64::from_ptr(memory.start.add(offset).cast()) },
+            Memory::Host(memory) => memory.word(offset).store(value, Ordering::Release),
+            Memory::Gpu(_) => self.write(offset, &value.to_le_bytes())?,
         }
+        Ok(())
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), MemoryError> {
@@ -216,6 +286,14 @@ impl HostMemory {
     }
 }
 
+impl HostMemory {
+    /// The caller checked range and alignment.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
+        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
+    }
+}
+
 impl Drop for HostMemory {
     fn drop(&mut self) {
         // A kernel that could not be stopped may still write here.
@@ -231,6 +309,7 @@ impl Drop for HostMemory {
 pub struct Mapped {
     address: u64,
     len: usize,
+    _gpu: Option<HostMapping>,
 }
 
 impl Mapped {

@@ -71,7 +71,10 @@ pub(super) enum Event {
     Pause {
         attempt: u32,
     },
-    Barrier { site: Site, predicate: bool },
+    Barrier {
+        site: Site,
+        predicate: bool,
+    },
     Warp {
         op: WarpOp,
         mask: u32,

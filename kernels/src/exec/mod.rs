@@ -60,6 +60,13 @@ impl Args {
     pub fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }
+
+    /// The first `len` bytes.
+    pub fn bytes(&self, len: usize) -> &[MaybeUninit<u8>] {
+        assert!(len <= size_of_val(&*self.0), "a structure of other size was copied in");
+        // SAFETY: within the allocation; the type allows uninitialised padding.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
 }
 
 /// What a worker runs at the moment, for the watchdog: a count that grows with

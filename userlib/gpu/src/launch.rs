@@ -1,5 +1,6 @@
 //! Kernels that run at the same time and wait for each other.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,14 +20,42 @@ pub struct Launch<'a> {
     kernel: &'a str,
     grid: u32,
     block: u32,
-    args: &'a [u8],
+    args: &'a [MaybeUninit<u8>],
     shared: u32,
     cooperative: bool,
 }
 
 impl<'a> Launch<'a> {
-    /// `grid` blocks of `block` threads; `args` are the bytes of the kernel's parameter.
-    pub fn new(module: &'a Module, kernel: &'a str, grid: u32, block: u32, args: &'a [u8]) -> Launch<'a> {
+    /// `grid` blocks of `block` threads; `args` is the kernel's parameter.
+    ///
+    /// # Safety
+    /// `T` is the `repr(C)` structure that the kernel takes. Every address in it is valid on the module's GPU for
+    /// what the kernel does with it, until the kernel has ended.
+    pub unsafe fn new<T: Copy>(
+        module: &'a Module,
+        kernel: &'a str,
+        grid: u32,
+        block: u32,
+        args: &'a T,
+    ) -> Launch<'a> {
+        let bytes = std::ptr::from_ref(args).cast::<MaybeUninit<u8>>();
+        // SAFETY: the bytes of `args`, borrowed as long; padding may be uninitialised, which this type allows.
+        let args = unsafe { std::slice::from_raw_parts(bytes, size_of::<T>()) };
+        // SAFETY: passed on.
+        unsafe { Launch::with_bytes(module, kernel, grid, block, args) }
+    }
+
+    /// As [`Launch::new`], from the bytes of the parameter.
+    ///
+    /// # Safety
+    /// As [`Launch::new`].
+    pub unsafe fn with_bytes(
+        module: &'a Module,
+        kernel: &'a str,
+        grid: u32,
+        block: u32,
+        args: &'a [MaybeUninit<u8>],
+    ) -> Launch<'a> {
         Launch { module, kernel, grid, block, args, shared: 0, cooperative: false }
     }
 
@@ -73,10 +102,14 @@ impl<'a> Launch<'a> {
         let gpu = self.module.gpu();
         gpu.enter()?;
         // The driver copies the bytes during the call; structures may hold 16-byte aligned members.
-        let mut copy = vec![0u128; self.args.len() / 16 + 1];
+        let mut copy = vec![MaybeUninit::<u128>::zeroed(); self.args.len() / 16 + 1];
         // SAFETY: the vector has more bytes than `args`, and they do not overlap.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.args.as_ptr(), copy.as_mut_ptr().cast(), self.args.len());
+            std::ptr::copy_nonoverlapping(
+                self.args.as_ptr(),
+                copy.as_mut_ptr().cast::<MaybeUninit<u8>>(),
+                self.args.len(),
+            );
         }
         let mut parameters = [copy.as_mut_ptr().cast::<std::ffi::c_void>()];
         let parameters = if self.args.is_empty() { std::ptr::null_mut() } else { parameters.as_mut_ptr() };

@@ -8,12 +8,14 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), ggas_gpu::GpuError> {
-//! # let fatbin: &'static [u8] = &[]; let args = [0u8; 8];
+//! # let fatbin: &'static [u8] = &[];
 //! use std::time::Duration;
 //! let gpu = ggas_gpu::Gpu::open(0)?;
 //! let module = gpu.load(fatbin)?;
 //! let buffer = gpu.alloc(1 << 20)?;
-//! let launch = ggas_gpu::Launch::new(&module, "kernel", 4, 128, &args);
+//! let args = buffer.address();
+//! // SAFETY: the kernel takes one address, and the buffer outlives it.
+//! let launch = unsafe { ggas_gpu::Launch::new(&module, "kernel", 4, 128, &args) };
 //! ggas_gpu::start(&[launch])?.wait(Duration::from_secs(5))?;
 //! let mut result = [0; 8];
 //! buffer.read(0, &mut result)?;

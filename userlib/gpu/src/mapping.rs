@@ -18,6 +18,7 @@ const PORTABLE_MAPPED: u32 =
 ///
 /// Whole pages are registered, and a page only once: mappings that share pages share their registration. The last
 /// one to go unregisters, as soon as no waiting kernel is resident.
+#[derive(Debug)]
 pub struct HostMapping {
     address: u64,
     bytes: usize,
@@ -25,6 +26,7 @@ pub struct HostMapping {
 }
 
 /// One registration with the driver.
+#[derive(Debug)]
 struct Pages {
     gpu: Gpu,
     start: usize,

@@ -16,6 +16,7 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 const STAGING_BYTES: usize = 1 << 20;
 
 /// Memory of one GPU, zeroed at first. Freed on drop, as soon as no waiting kernel is resident.
+#[derive(Debug)]
 pub struct DeviceBuffer {
     gpu: Gpu,
     address: u64,

@@ -184,3 +184,9 @@ impl Module {
         Ok(blocks.max(0) as u32)
     }
 }
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({} kernels on GPU {})", self.0.kernels.len(), self.gpu().ordinal())
+    }
+}
