@@ -35,6 +35,14 @@ pub enum BenchError {
     /// The network answered a command of the benchmark with an error notification.
     #[error("a command was refused: {0}")]
     Refused(String),
+    /// A kernel ended early, or a wait of it failed.
+    #[error("kernel {kernel}: {reason}")]
+    Kernel {
+        /// Its name.
+        kernel: String,
+        /// What it reported.
+        reason: String,
+    },
     /// Data did not arrive as sent.
     #[error("{bench}: wrong data ({errors} wrong): {first}")]
     WrongData {

@@ -17,6 +17,7 @@ mod bench;
 mod error;
 mod host;
 mod hpcc;
+mod kernel;
 mod options;
 mod plot;
 mod progress;

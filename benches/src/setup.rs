@@ -1,7 +1,7 @@
 //! What the benchmarks set up: nodes, ports, buffers.
 
 use ggas::{
-    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, Progress as Drive,
+    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, PortHandle, Progress as Drive,
     Region,
 };
 use ggas_kernels::Processor;
@@ -26,6 +26,8 @@ pub(crate) enum Worker {
     Host,
     /// Kernels do.
     Kernels,
+    /// Kernels have one host thread post and poll for them.
+    KernelsByHost,
 }
 
 impl<'a> Setup<'a> {
@@ -33,14 +35,14 @@ impl<'a> Setup<'a> {
     pub fn new(bench: &dyn Bench, options: &'a Options, worker: Worker) -> Result<Self, BenchError> {
         options.validate(bench)?;
         let drive = match (options.progress, worker) {
-            (Some(NicProgress::Inline), _) | (None, Worker::Host) => Drive::Inline,
             (Some(NicProgress::Threads), _) | (None, Worker::Kernels) => Drive::Threads(1),
+            (Some(NicProgress::Inline), _) | (None, _) => Drive::Inline,
         };
         let builder = Cluster::builder().nodes(options.nodes as usize).progress(drive);
         let cluster = builder.build().doing(format!("starting {} nodes", options.nodes))?;
         let processors = match (options.device, worker) {
             (Device::Cpu, _) | (_, Worker::Host) => vec![Processor::cpu()],
-            (Device::Gpu, Worker::Kernels) => gpus(options.gpus)?,
+            (Device::Gpu, _) => gpus(options.gpus)?,
         };
         Ok(Self { options, cluster, processors })
     }
@@ -60,6 +62,7 @@ impl<'a> Setup<'a> {
             path,
             slots: self.options.slots,
             post_timeout: self.options.timeout,
+            kernel_timeout: self.options.timeout,
             ..PortConfig::default()
         };
         let node = self.cluster.node(node as usize).doing("choosing a node")?;
@@ -88,7 +91,7 @@ pub(crate) struct Payload {
 
 impl Payload {
     /// Registers `bytes` of zeroed memory on `port`.
-    pub fn new(port: &Port, bytes: usize) -> Result<Self, BenchError> {
+    pub fn new(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
         let buffer = HostBuffer::zeroed(bytes).doing("allocating host memory")?;
         let region = port.register(buffer).doing(format!("registering {bytes} bytes"))?;
         Ok(Self { region })

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the benchmark kernels share: samples, and leaving together after an error. */
+/* What the benchmark kernels share: taking samples. */
 #ifndef GGAS_BENCH_CUH
 #define GGAS_BENCH_CUH
 
@@ -16,13 +16,11 @@
  *		...
  *		watch.end(i);
  *	}
- *	watch.stop();
+ *	watch.stop(status);
  */
 class bench_stopwatch {
 public:
-	GGAS_FN explicit bench_stopwatch(const bench_timing &timing) : timing_(timing), last_(0)
-	{
-	}
+	GGAS_FN explicit bench_stopwatch(const bench_timing &timing) : timing_(timing), last_(0) {}
 
 	GGAS_FN uint64_t rounds() const { return timing_.warm_up + timing_.count; }
 
@@ -36,18 +34,22 @@ public:
 		last_ = ggas_ticks();
 	}
 
-	GGAS_FN void end(uint64_t round)
+	GGAS_FN void end(uint64_t round) { end(round, 1, 1); }
+
+	/* The round made `done` operations instead of `planned`: scales the sample. */
+	GGAS_FN void end(uint64_t round, uint64_t planned, uint64_t done)
 	{
-		uint64_t now = ggas_ticks();
+		uint64_t ticks = ggas_ticks() - last_;
 		if (round >= timing_.warm_up)
-			reinterpret_cast<uint64_t *>(timing_.samples)[round - timing_.warm_up] = now - last_;
-		last_ = now;
+			reinterpret_cast<uint64_t *>(timing_.samples)[round - timing_.warm_up] = ticks * planned / done;
 	}
 
-	GGAS_FN void stop()
+	/* The kernel ends, well or with an error of a wait. */
+	GGAS_FN void stop(int status)
 	{
 		clock()->ticks_end = ggas_ticks();
 		clock()->ns_end = ggas_time_ns();
+		clock()->status = status ? status : BENCH_DONE;
 	}
 
 private:
@@ -56,17 +58,5 @@ private:
 	const bench_timing &timing_;
 	uint64_t last_;
 };
-
-/*
- * Meets the threads of the block and tells all of them whether one brings an
- * error. `failed` is block-shared, 0 before the first call, and stays set.
- */
-GGAS_FN bool bench_together(uint32_t *failed, int error)
-{
-	if (error)
-		ggas_store_relaxed(failed, 1u);
-	ggas_syncthreads();
-	return ggas_load_relaxed(failed) == 0;
-}
 
 #endif /* GGAS_BENCH_CUH */

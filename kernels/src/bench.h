@@ -9,13 +9,16 @@
 #include <stdint.h>
 
 /* When the timed part began and ended: in ticks of the measuring block, and by
- * the global timer, so that the host can tell how long a tick is. */
+ * the global timer, so that the host can tell how long a tick is; how it ended. */
 struct bench_clock {
 	uint64_t ticks_begin;
 	uint64_t ticks_end;
 	uint64_t ns_begin;
 	uint64_t ns_end;
+	uint64_t status;	/* BENCH_DONE, or the GGAS_ERR_* that ended the kernel; 0: it never got there */
 };
+
+#define BENCH_DONE 0x600d
 
 /* Where one thread puts its samples: `count` times in ticks, after `warm_up`
  * rounds that are not timed. */
@@ -42,10 +45,20 @@ struct bench_pingpong {
 	uint64_t source[2];	/* NLA of what this node sends in even and odd rounds */
 	uint64_t last_seen;	/* poll: the last word of the receive buffer */
 	uint64_t last_word[2];	/* poll: its values in even and odd rounds */
-	uint64_t trigger;	/* host-assisted: raised for the host */
-	uint64_t answer;	/* host-assisted: raised by the host */
 	uint32_t bytes;
 	uint32_t first;		/* 1: begins each round */
+};
+
+/* Host-assisted rounds: the kernel raises `trigger` to have the host send, and
+ * waits for the host to raise `answer`. Both count rounds. */
+struct bench_assisted {
+	struct bench_timing timing;
+	uint64_t trigger;	/* uint64_t in host memory */
+	uint64_t answer;	/* uint64_t in host memory */
+	uint64_t report;	/* struct ggas_report, or 0 */
+	uint64_t timeout_ns;
+	uint32_t node;
+	uint32_t first;		/* 1: triggers, then waits; 0: waits first */
 };
 
 /* rma-bandwidth. One node sends windows of puts; the other answers each window. */
@@ -54,8 +67,6 @@ struct bench_bandwidth {
 	struct bench_peer peer;
 	uint64_t port;
 	uint64_t source[2];
-	uint64_t trigger;
-	uint64_t answer;
 	uint32_t bytes;
 	uint32_t window;	/* puts per sample */
 	uint32_t sender;
@@ -63,18 +74,22 @@ struct bench_bandwidth {
 };
 
 /* rma-rate. All threads of the sending node post; one warp of the other node
- * consumes the notifications and grants credit by immediate puts. */
+ * consumes notifications and grants credit by immediate puts. Each put has its
+ * own notification, or each block sends one notification put per group. */
 struct bench_rate {
-	struct bench_timing timing;	/* receiver: one sample per `group` puts */
+	struct bench_timing timing;	/* receiver: a sample is the ticks of `sample` puts */
 	struct bench_peer peer;		/* sender: where puts go; receiver: where credit goes */
 	uint64_t port;
 	uint64_t source[2];	/* NLA of 8 bytes per thread for even and odd rounds */
-	uint64_t credit;	/* sender: groups that the receiver saw complete */
-	uint64_t rounds;	/* puts per thread */
-	uint32_t notify;	/* 1: each put notifies; 0: the last one of a group */
+	uint64_t credit;	/* sender: kernel address of the puts that the receiver saw arrive */
+	uint64_t limit;		/* puts that may be on their way */
+	uint64_t total;		/* puts of all blocks */
+	uint32_t groups;	/* per block */
+	uint32_t per_group;	/* puts per thread and group */
+	uint32_t per_notification;	/* puts that a notification stands for: 1, or those of a group */
+	uint32_t per_credit;	/* puts between two grants of credit */
+	uint32_t sample;	/* puts per sample */
 	uint32_t sender;
-	uint32_t group;		/* puts per sample: threads of a block times puts per thread and group */
-	uint32_t ahead;		/* groups that a block may be ahead of the credit */
 };
 
 /* ggas-pingpong. */
@@ -87,32 +102,54 @@ struct bench_ggas_pingpong {
 	uint32_t first;
 };
 
-/* ggas-bandwidth. */
+/* ggas-bandwidth: copies between this node's memory and the other's window. */
 struct bench_ggas_bandwidth {
 	struct bench_timing timing;
 	uint64_t window;
+	uint64_t group;		/* struct ggas_group: its blocks meet */
 	uint64_t local[2];	/* store: sources of even and odd rounds; load: local[0] is the destination */
-	uint64_t arrived;	/* uint64_t in kernel memory, 0 at first: blocks that finished */
+	uint64_t offset;	/* of the copied bytes in the window */
 	uint64_t bytes;		/* a multiple of 16 */
 	uint32_t peer;
-	uint32_t strided;	/* 0: neighbouring threads access neighbouring words; 1: each thread has a stretch */
+	uint32_t strided;	/* 1: each thread has a stretch of its own */
 };
+
+/* barrier. */
+struct bench_barrier {
+	struct bench_timing timing;
+	uint64_t group;		/* struct ggas_group */
+	uint64_t window;	/* checking: struct ggas_window; 0: only the barrier */
+	uint64_t marks;		/* checking: offset in the window of uint64_t per block and node */
+	uint64_t wrong;		/* checking: uint64_t, marks seen too early */
+};
+
+/* reduce and allreduce of floats. */
+struct bench_reduce {
+	struct bench_timing timing;
+	uint64_t group;
+	uint64_t in[2];		/* float[count] of even and odd rounds */
+	uint64_t out;		/* float[count] */
+	uint64_t count;
+	uint64_t apart;		/* 1: nodes meet before each round, so that it is timed alone */
+};
+
+/* Most nodes of randomaccess. */
+#define BENCH_RANDOM_NODES 64
 
 /* randomaccess. Each block of a node works with the blocks of the same number
  * on the other nodes. */
 struct bench_random {
 	struct bench_timing timing;	/* one sample per round, of block 0 */
 	uint64_t window;	/* ggas: struct ggas_window; flags, then mailboxes */
-	uint64_t port;		/* rma: struct ggas_port of the block's node */
+	uint64_t ports;		/* rma: uint64_t per block: its struct ggas_port */
 	uint64_t table;		/* uint64_t[entries of this node] */
 	uint64_t starts;	/* uint64_t per thread: where its part of the random stream begins */
 	uint64_t mailboxes;	/* rma: kernel address of this node's mailboxes */
 	uint64_t outboxes;	/* rma: kernel address of the buckets to send */
 	uint64_t outboxes_nla;	/* rma: the same as NLA */
-	uint64_t peers;		/* rma: struct bench_peer[nodes]; target: mailboxes there */
+	uint64_t peers;		/* rma: struct bench_peer[blocks][nodes]; target: mailboxes there */
 	uint64_t entries;	/* of the whole table, a power of two */
 	uint64_t per_node;	/* entries per node, rounded up */
-	uint64_t rounds;
 	uint64_t updates;	/* of this node, all blocks */
 	uint32_t look_ahead;	/* updates per block and round */
 	uint32_t node;

@@ -1,6 +1,7 @@
 //! One file per benchmark.
 
 mod rma_bandwidth;
+mod assisted;
 mod rma_pingpong;
 mod rma_rate;
 

@@ -1,14 +1,19 @@
 //! `rma-pingpong` (thesis 5.6.3): half a round trip of a put, by four ways to control and synchronise it.
 
 use ggas::Spec;
+use ggas_kernels::args::bench_pingpong;
 
-use super::iterations_for;
+use super::{assisted, iterations_for};
 use crate::error::Doing;
+use crate::kernel::{self, KernelEnd, kernel_pair};
 use crate::setup::{HostEnd, Layout, MAX_PUT, RoundData, Setup, Worker, consume, host_pair, report};
 use crate::stats::time_calls;
-use crate::{Bench, BenchError, Check, Options, Progress, Report, Row};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
 
 const SIZES: &[u64] = &[8, 64, 512, 4096, 65_536, 1_048_576];
+
+/// Threads of the block; one of them works (thesis 5.6.3).
+const THREADS: u32 = 32;
 
 pub(crate) struct RmaPingpong;
 
@@ -33,8 +38,11 @@ impl Bench for RmaPingpong {
         progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
         for method in methods {
             for &bytes in &sizes {
-                progress.now(format!("{method} {bytes} bytes"));
+                progress.now(format!("{method}, {bytes} bytes"));
                 let (row, check) = match *method {
+                    "notification" => by_kernels(self, options, bytes, "bench_pingpong_notification")?,
+                    "poll" => by_kernels(self, options, words(bytes)?, "bench_pingpong_poll")?,
+                    "host-assisted" => assisted::pingpong(self, options, bytes)?,
                     _ => host_driven(self, options, bytes)?,
                 };
                 report.push(row.method(method).bytes(bytes).bandwidth_of(bytes), check);
@@ -45,8 +53,65 @@ impl Bench for RmaPingpong {
     }
 }
 
-/// One thread posts at both ends in turn and consumes the completer notifications.
-fn host_driven(bench: &RmaPingpong, options: &Options, bytes: u64) -> Result<(Row, Check), BenchError> {
+/// Polling on data looks at the last word.
+fn words(bytes: u64) -> Result<u64, BenchError> {
+    if bytes % 8 == 0 {
+        return Ok(bytes);
+    }
+    Err(BenchError::option("sizes", bytes, "method `poll` looks at the last word: use multiples of 8"))
+}
+
+/// One way, timed by iterations that a kernel or the host makes.
+pub(crate) fn default_iterations(options: &Options, bytes: u64) -> u64 {
+    let small = if options.device == Device::Gpu { 5000 } else { 2000 };
+    options.iterations.unwrap_or(iterations_for(small, bytes))
+}
+
+/// Kernels post and synchronise.
+fn by_kernels(
+    bench: &dyn Bench,
+    options: &Options,
+    bytes: u64,
+    name: &str,
+) -> Result<(Row, Check), BenchError> {
+    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let layout = Layout::new(bytes);
+    let data = RoundData::new(options.seed, 0, layout.bytes);
+    let [ping, pong] = kernel_pair(&setup, layout, &data, default_iterations(options, bytes))?;
+    let back = pong.arrival()?;
+    let last = layout.bytes - layout.bytes.min(8);
+    let args = |end: &KernelEnd, source, first| bench_pingpong {
+        timing: end.probe.args(),
+        peer: end.peer,
+        port: end.port.address(),
+        source,
+        last_seen: end.arrival_address() + last as u64,
+        last_word: [0, 1].map(|round| word_at(&data.of(round), last)),
+        bytes: bytes as u32,
+        first,
+    };
+    {
+        let _armed = (ping.port.arm(), pong.port.arm());
+        let launches = [
+            kernel::launch(setup.processor(0), name, 1, THREADS, &args(&ping, ping.sources()?, 1)),
+            kernel::launch(setup.processor(1), name, 1, THREADS, &args(&pong, [back; 2], 0)),
+        ];
+        kernel::run(&launches, options)?;
+    }
+    ping.probe.finished(name, ping.port.report())?;
+    pong.probe.finished(name, pong.port.report())?;
+    let rounds = ping.probe.rounds();
+    let mut check = data.check("at the pong side", &pong.payload, layout, rounds)?;
+    check.merge(data.check("back at the ping side", &ping.payload, layout, rounds)?);
+    Ok((Row::new(&ping.probe.samples()?.halved()), check))
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// One host thread posts at both ends in turn and consumes the completer notifications.
+fn host_driven(bench: &dyn Bench, options: &Options, bytes: u64) -> Result<(Row, Check), BenchError> {
     let setup = Setup::new(bench, options, Worker::Host)?;
     let layout = Layout::new(bytes);
     let data = RoundData::new(options.seed, 0, layout.bytes);
@@ -64,7 +129,7 @@ fn host_driven(bench: &RmaPingpong, options: &Options, bytes: u64) -> Result<(Ro
 }
 
 #[inline]
-fn one_way(
+pub(crate) fn one_way(
     from: &HostEnd,
     to: &HostEnd,
     at: usize,

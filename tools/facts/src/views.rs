@@ -42,7 +42,7 @@ pub const VIEWS: &[View] = &[
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],
-        allow: "((selftest|bench)_.*|SELFTEST_.*)",
+        allow: "((selftest|bench)_.*|(SELFTEST|BENCH)_.*)",
         output: "kernels/src/args.rs",
     },
 ];

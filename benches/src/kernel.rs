@@ -1,0 +1,195 @@
+//! Running the benchmark kernels and reading their samples.
+
+use std::time::Duration;
+
+use ggas::{KernelPort, KernelReport, Path as PostPath, PortHandle};
+use ggas_kernels::args::{bench_clock, bench_peer, bench_timing};
+use ggas_kernels::{KernelMem, Launch, Mapped, Processor, Running, start};
+
+use crate::error::Doing;
+use crate::setup::{Layout, Payload, RoundData, Setup};
+use crate::{BenchError, Options, Path, Samples};
+
+/// `BENCH_DONE` of `kernels/src/bench.h`.
+const DONE: u64 = ggas_kernels::args::BENCH_DONE as u64;
+
+/// Where a kernel leaves its samples, and how it ended.
+pub(crate) struct Probe {
+    clock: KernelMem,
+    samples: KernelMem,
+    count: u64,
+    warm_up: u64,
+}
+
+impl Probe {
+    /// For `count` samples after `warm_up` rounds, in memory of `processor`.
+    pub fn new(processor: &Processor, count: u64, warm_up: u64) -> Result<Self, BenchError> {
+        let bytes = usize::try_from(count).ok().and_then(|count| count.max(1).checked_mul(8));
+        let bytes = bytes.ok_or_else(|| BenchError::option("iterations", count, "use fewer"))?;
+        Ok(Self {
+            clock: processor.alloc(size_of::<bench_clock>()).doing("allocating kernel memory")?,
+            samples: processor.alloc(bytes).doing("allocating memory for samples")?,
+            count,
+            warm_up,
+        })
+    }
+
+    /// For a tenth of `count`, at most 100, as warm-up.
+    pub fn with_warm_up(processor: &Processor, count: u64) -> Result<Self, BenchError> {
+        Self::new(processor, count, (count / 10).clamp(1, 100))
+    }
+
+    /// What the kernel gets.
+    pub fn args(&self) -> bench_timing {
+        bench_timing {
+            clock: self.clock.address(),
+            samples: self.samples.address(),
+            count: self.count,
+            warm_up: self.warm_up,
+        }
+    }
+
+    /// Rounds that the kernel runs.
+    pub fn rounds(&self) -> u64 {
+        self.warm_up + self.count
+    }
+
+    /// Fails unless the kernel ran to its end; `report` is what a wait of it left behind.
+    pub fn finished(&self, kernel: &str, report: Option<KernelReport>) -> Result<(), BenchError> {
+        let status = self.clock_words()?[4];
+        if status == DONE {
+            return Ok(());
+        }
+        let reason = match (report, status) {
+            (Some(report), _) => report.to_string(),
+            (None, 0) => "it ended before its last round".to_owned(),
+            (None, code) => format!("it ended with status {code} (GGAS_ERR_* of kernels/include/ggas/layout.h)"),
+        };
+        Err(BenchError::Kernel { kernel: kernel.to_owned(), reason })
+    }
+
+    /// The samples in nanoseconds: ticks times the length of a tick, which is what the global timer says of the
+    /// whole timed part.
+    pub fn samples(&self) -> Result<Samples, BenchError> {
+        let [ticks_begin, ticks_end, ns_begin, ns_end, _] = self.clock_words()?;
+        let ticks = ticks_end.saturating_sub(ticks_begin).max(1);
+        let tick = ns_end.saturating_sub(ns_begin) as f64 / ticks as f64;
+        let words = self.samples.read_u64s(0, self.count as usize).doing("reading samples")?;
+        Ok(Samples::new(words.into_iter().map(|sample| sample as f64 * tick).collect(), 1))
+    }
+
+    fn clock_words(&self) -> Result<[u64; 5], BenchError> {
+        let words = self.clock.read_u64s(0, 5).doing("reading the kernel's clock")?;
+        Ok(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))
+    }
+}
+
+/// A launch of a benchmark kernel.
+pub(crate) fn launch<'a, T: Copy>(
+    processor: &'a Processor,
+    kernel: &'a str,
+    blocks: u32,
+    threads: u32,
+    args: &T,
+) -> Launch<'a> {
+    // SAFETY: every caller passes the structure that kernels.def names for this kernel, with addresses of memory
+    // that lives until the kernels were waited for; `start` checks the structure's size.
+    unsafe { Launch::new(processor, kernel, blocks, threads, args) }
+}
+
+/// Starts kernels that need each other.
+pub(crate) fn begin(launches: &[Launch]) -> Result<Running, BenchError> {
+    start(launches).doing("starting kernels")
+}
+
+/// Waits for them. Their own waits are bounded and end them first; this bound is for kernels that are slow.
+pub(crate) fn finish(running: Running, options: &Options) -> Result<(), BenchError> {
+    running.wait(options.timeout * 2 + Duration::from_secs(20)).doing("waiting for kernels")
+}
+
+/// Starts kernels and waits for them.
+pub(crate) fn run(launches: &[Launch], options: &Options) -> Result<(), BenchError> {
+    finish(begin(launches)?, options)
+}
+
+/// Lets kernels of `processor` use a payload's host memory at the result's address.
+pub(crate) fn map(processor: &Processor, payload: &Payload) -> Result<Mapped, BenchError> {
+    // SAFETY: the payload's memory is only ever accessed atomically or by copies, and callers drop the mapping
+    // first: it stands before the payload in every structure that holds both.
+    unsafe { processor.map_host(payload.region.address() as *mut u8, payload.region.len()) }
+        .doing("mapping host memory for kernels")
+}
+
+/// One end of a transfer driven by kernels.
+pub(crate) struct KernelEnd {
+    pub mapped: Mapped,
+    pub payload: Payload,
+    pub port: KernelPort,
+    pub probe: Probe,
+    /// The other end, and where data arrive there.
+    pub peer: bench_peer,
+    layout: Layout,
+}
+
+impl KernelEnd {
+    /// NLAs of what is sent in even and odd rounds.
+    pub fn sources(&self) -> Result<[u64; 2], BenchError> {
+        Ok([self.payload.nla(self.layout.source(0))?, self.payload.nla(self.layout.source(1))?])
+    }
+
+    /// NLA of where data arrive.
+    pub fn arrival(&self) -> Result<u64, BenchError> {
+        self.payload.nla(self.layout.arrival())
+    }
+
+    /// Where kernels see what arrives.
+    pub fn arrival_address(&self) -> u64 {
+        self.mapped.address() + self.layout.arrival() as u64
+    }
+}
+
+/// Opens ports on nodes 0 and 1 for kernels, with buffers and samples.
+pub(crate) fn kernel_pair(
+    setup: &Setup,
+    layout: Layout,
+    data: &RoundData,
+    samples: u64,
+) -> Result<[KernelEnd; 2], BenchError> {
+    let mut first = kernel_end(setup, 0, layout, data, samples)?;
+    let mut second = kernel_end(setup, 1, layout, data, samples)?;
+    first.peer = peer(&second.port, second.arrival()?);
+    second.peer = peer(&first.port, first.arrival()?);
+    Ok([first, second])
+}
+
+fn kernel_end(
+    setup: &Setup,
+    node: u32,
+    layout: Layout,
+    data: &RoundData,
+    samples: u64,
+) -> Result<KernelEnd, BenchError> {
+    let processor = setup.processor(node);
+    let port = kernel_port(setup, node)?;
+    let payload = Payload::new(&port, layout.len())?;
+    data.lay_out(&payload, layout)?;
+    let mapped = map(processor, &payload)?;
+    let probe = Probe::with_warm_up(processor, samples)?;
+    Ok(KernelEnd { mapped, payload, port, probe, peer: bench_peer::default(), layout })
+}
+
+/// A port of `node` for its kernels.
+pub(crate) fn kernel_port(setup: &Setup, node: u32) -> Result<KernelPort, BenchError> {
+    let path = match setup.options.path.unwrap_or(Path::Slots) {
+        Path::Card => PostPath::Card,
+        Path::Slots => PostPath::Slots,
+    };
+    let port = setup.open_port(node)?;
+    port.for_kernels(setup.processor(node), path).doing(format!("handing a port of node {node} to kernels"))
+}
+
+/// How kernels address a port and a place there.
+pub(crate) fn peer(port: &PortHandle, target: u64) -> bench_peer {
+    let address = port.address();
+    bench_peer { target, node: address.node.into(), vpid: address.vpid.into() }
+}

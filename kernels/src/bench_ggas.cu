@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// ggas-pingpong and ggas-bandwidth (thesis 6.6): plain pointers into another node's memory.
+#include "bench.cuh"
+#include "ggas/coll.cuh"
+
+#include "args.h"
+
+/* Store ping-pong by all threads of a block, each with its own word (thesis Listing 6.2). A word counts up from
+ * a seeded input that both sides load: whatever else arrives is waited out and reported. */
+static GGAS_FN int write_rounds(const bench_ggas_pingpong &args, bench_stopwatch &watch)
+{
+	auto *window = reinterpret_cast<const ggas_window *>(args.window);
+	uint64_t offset = ggas_thread() * sizeof(uint64_t);
+	uint64_t *remote = ggas_pointer_of_node<uint64_t>(window, args.peer, offset);
+	uint64_t *local = ggas_pointer_of_node<uint64_t>(window, ggas_node(window), offset);
+	uint64_t value = reinterpret_cast<const uint64_t *>(args.input)[ggas_thread()];
+	bool measures = args.first && ggas_thread() == 0;
+
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		value++;
+		if (measures)
+			watch.begin(i);
+		if (args.first)
+			ggas_store_relaxed(remote, value);
+		int error = ggas_flag_wait(window, local, value, args.peer);
+		if (!args.first && !error)
+			ggas_store_relaxed(remote, value);
+		if ((error = ggas_block_status(error)))
+			return error;
+		if (measures)
+			watch.end(i);
+	}
+	return GGAS_OK;
+}
+
+GGAS_KERNEL(bench_ggas_write, bench_ggas_pingpong)
+{
+	bench_stopwatch watch(args.timing);
+	int status = write_rounds(args, watch);
+	if (ggas_thread() == 0)
+		watch.stop(status);
+}
+
+/* Remote loads by all threads of a block (thesis Listing 6.3). */
+GGAS_KERNEL(bench_ggas_read, bench_ggas_pingpong)
+{
+	auto *window = reinterpret_cast<const ggas_window *>(args.window);
+	auto *remote = ggas_pointer_of_node<const uint64_t>(window, args.peer, ggas_thread() * sizeof(uint64_t));
+	uint64_t *output = reinterpret_cast<uint64_t *>(args.output) + ggas_thread();
+	bool measures = ggas_thread() == 0;
+
+	bench_stopwatch watch(args.timing);
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		if (measures)
+			watch.begin(i);
+		*output = ggas_load_relaxed(remote);
+		ggas_fence();
+		ggas_syncthreads();
+		if (measures)
+			watch.end(i);
+	}
+	if (measures)
+		watch.stop(GGAS_OK);
+}
+
+/* Each thread copies a stretch of its own: neighbouring threads touch words far apart, so nothing coalesces
+ * (thesis 6.6.3). */
+static GGAS_FN void copy_strided(ggas_u128 *to, const ggas_u128 *from, uint64_t count)
+{
+	uint64_t threads = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+	uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+	uint64_t each = (count + threads - 1) / threads;
+	uint64_t end = (self + 1) * each < count ? (self + 1) * each : count;
+
+	for (uint64_t i = self * each; i < end; i++)
+		to[i] = from[i];
+}
+
+/* One copy to (store) or from (load) the other node per round. The time includes the fence that makes stores
+ * arrive, and the meeting of the blocks. */
+template <bool Load> static GGAS_FN int copy_rounds(const bench_ggas_bandwidth &args, bench_stopwatch &watch)
+{
+	auto *window = reinterpret_cast<const ggas_window *>(args.window);
+	auto *group = reinterpret_cast<ggas_group *>(args.group);
+	auto *remote = ggas_pointer_of_node<ggas_u128>(window, args.peer, args.offset);
+	bool measures = ggas_block() == 0 && ggas_thread() == 0;
+
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		auto *local = reinterpret_cast<ggas_u128 *>(args.local[Load ? 0 : i & 1]);
+		ggas_u128 *to = Load ? local : remote;
+		const ggas_u128 *from = Load ? remote : local;
+		if (measures)
+			watch.begin(i);
+		if (args.strided)
+			copy_strided(to, from, args.bytes / sizeof(ggas_u128));
+		else
+			ggas_copy_grid(to, from, args.bytes);
+		ggas_fence();
+		if (int error = ggas_sync_grid(group))
+			return error;
+		if (measures)
+			watch.end(i);
+	}
+	return GGAS_OK;
+}
+
+template <bool Load> static GGAS_FN void bandwidth(const bench_ggas_bandwidth &args)
+{
+	bench_stopwatch watch(args.timing);
+	int status = copy_rounds<Load>(args, watch);
+	if (ggas_block() == 0 && ggas_thread() == 0)
+		watch.stop(status);
+}
+
+GGAS_KERNEL(bench_ggas_store, bench_ggas_bandwidth)
+{
+	bandwidth<false>(args);
+}
+
+GGAS_KERNEL(bench_ggas_load, bench_ggas_bandwidth)
+{
+	bandwidth<true>(args);
+}
