@@ -112,7 +112,7 @@ fn driver() -> Result<String> {
     if cuda::driver_present() {
         return Ok("NVIDIA driver found; `ggas info` shows the GPUs".into());
     }
-    bail!("no NVIDIA driver: kernels run on the CPU executor")
+    bail!("no NVIDIA driver; without one kernels run on the CPU executor")
 }
 
 fn nvcc(check_only: bool, policy: Policy) -> Result<String> {
