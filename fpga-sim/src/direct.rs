@@ -94,7 +94,7 @@ pub(crate) struct Direct {
     torus: Torus,
     routing: ArcSwap<Routing>,
     nodes: Box<[Node]>,
-    /// Whether `trouble` has anything to say.
+    /// Whether `trouble` has anything to say, or the tables say other than the torus.
     troubled: AtomicBool,
     trouble: Mutex<Trouble>,
 }
@@ -122,13 +122,13 @@ impl Direct {
     #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
     pub fn send(&self, wakes: &Wakes, from: u16, packet: Packet) -> Result<(), Packet> {
         let to = packet.destination.node;
-        let (Some(source), Some(target)) = (self.node(from), self.node(to)) else {
+        let (Some(_), Some(target)) = (self.node(from), self.node(to)) else {
             return self.discard(from);
         };
         let Some(card) = wakes.of(&self.torus, to) else { return self.discard(from) };
-        let routing = self.routing.load();
-        if self.troubled.load(Acquire) || !routing.is_computed() {
-            match self.judge(&routing, from, to, packet.class()) {
+        let troubled = self.troubled.load(Acquire);
+        if troubled {
+            match self.judge(from, to, packet.class()) {
                 Verdict::Go => {}
                 Verdict::Wait => return Err(packet),
                 Verdict::Discard => return self.discard(from),
@@ -137,7 +137,7 @@ impl Direct {
         let (fragments, bytes) = (fragments(&packet), u64::from(packet.len));
         target.inbox[channel_of(packet.class())].push(from, packet)?;
         if from != to {
-            self.count(&routing, source, from, to, fragments, bytes);
+            self.count(troubled, from, to, fragments, bytes);
         }
         card.wake();
         Ok(())
@@ -151,21 +151,29 @@ impl Direct {
         Ok(())
     }
 
-    fn count(&self, routing: &Routing, source: &Node, from: u16, to: u16, fragments: u64, bytes: u64) {
-        let mut at = source;
-        routing.walk(from, to, |node, direction| {
-            if node != from {
-                at = self.node(node).unwrap_or(at);
+    /// Counts a packet on the links of its route.
+    #[inline]
+    fn count(&self, troubled: bool, from: u16, to: u16, fragments: u64, bytes: u64) {
+        let count = |index: usize, direction: Direction| {
+            if let Some(node) = self.nodes.get(index) {
+                let counters = &node.links.get_or_init(Box::default)[direction.index()];
+                counters.packets.fetch_add(fragments, Relaxed);
+                counters.bytes.fetch_add(bytes, Relaxed);
             }
-            let counters = &at.links.get_or_init(Box::default)[direction.index()];
-            counters.packets.fetch_add(fragments, Relaxed);
-            counters.bytes.fetch_add(bytes, Relaxed);
-        });
+        };
+        if troubled {
+            self.routing.load().walk(from, to, |node, direction| {
+                count(self.torus.index(node).unwrap_or(usize::MAX), direction);
+            });
+        } else {
+            self.torus.walk(from, to, count);
+        }
     }
 
     /// Whether a packet may go now. A sender that must wait is woken when something changes.
-    fn judge(&self, routing: &Routing, from: u16, to: u16, class: Class) -> Verdict {
+    fn judge(&self, from: u16, to: u16, class: Class) -> Verdict {
         let mut trouble = lock(&self.trouble);
+        let routing = self.routing.load();
         if trouble.broken.is_dead(from) || trouble.broken.is_dead(to) {
             return Verdict::Discard;
         }
@@ -243,7 +251,8 @@ impl Direct {
             node.dead.store(broken.is_dead(id), Relaxed);
             node.silent.store(broken.is_dead(id) || stopped.contains(&id), Relaxed);
         }
-        self.troubled.store(!broken.is_empty() || !stopped.is_empty() || !starved.is_empty(), Release);
+        let fine = broken.is_empty() && stopped.is_empty() && starved.is_empty();
+        self.troubled.store(!fine || !self.routing.load().is_computed(), Release);
         let waiting = std::mem::take(waiting);
         drop(trouble);
         if let Event::Kill(node) = event {
@@ -256,6 +265,7 @@ impl Direct {
         // Under the lock, so that two changes never undo each other.
         let trouble = lock(&self.trouble);
         self.routing.store(Arc::new(change(&self.routing.load())));
+        self.troubled.store(true, Release);
         drop(trouble);
     }
 

@@ -197,7 +197,15 @@ impl Torus {
     }
 
     /// Position of node `id`; `None` for an id that no node has.
+    #[inline]
     pub fn position(&self, id: u16) -> Option<Position> {
+        if self.one_group() {
+            let ([x, y, z], id) = (self.size, u32::from(id));
+            // Most axes of small tori have one node: spare the divisions.
+            let (rest, px) = if x == 1 { (id, 0) } else { (id / x, id % x) };
+            let (pz, py) = if y == 1 { (rest, 0) } else { (rest / y, rest % y) };
+            return (pz < z).then_some([px, py, pz]);
+        }
         let (mut group, mut local) = (u32::from(id) / GROUP_NODES, u32::from(id) % GROUP_NODES);
         let mut position = [0; 3];
         for (axis, place) in position.iter_mut().enumerate() {
@@ -236,23 +244,69 @@ impl Torus {
     /// Dimension-order step from one position to another: first to the target's box, axis by axis, then
     /// within the box. It depends on the target's group alone, or, within a group, on its place alone; that
     /// is what makes it fit the card's two tables. `None` when there.
+    #[inline]
     pub fn step(&self, from: Position, to: Position) -> Option<Direction> {
-        let to_box = (0..3).find(|&axis| from[axis] / self.block[axis] != to[axis] / self.block[axis]);
-        if let Some(axis) = to_box {
-            let first = to[axis] / self.block[axis] * self.block[axis];
-            let last = (first + self.block[axis]).min(self.size[axis]) - 1;
-            let ahead = (first + self.size[axis] - from[axis]) % self.size[axis];
-            let behind = (from[axis] + self.size[axis] - last) % self.size[axis];
-            return Some(Direction::new(axis, ahead <= behind));
+        if !self.one_group()
+            && let Some(direction) = self.step_to_box(from, to)
+        {
+            return Some(direction);
         }
         let axis = (0..3).find(|&axis| from[axis] != to[axis])?;
-        let plus = if self.boxes[axis] > 1 {
-            to[axis] > from[axis]
+        let (side, from, to) = (self.size[axis], from[axis], to[axis]);
+        let ahead = if to >= from { to - from } else { to + side - from };
+        Some(Direction::new(axis, if self.boxes[axis] > 1 { to > from } else { ahead <= side - ahead }))
+    }
+
+    fn step_to_box(&self, from: Position, to: Position) -> Option<Direction> {
+        let to_box = (0..3).find(|&axis| from[axis] / self.block[axis] != to[axis] / self.block[axis]);
+        let axis = to_box?;
+        let first = to[axis] / self.block[axis] * self.block[axis];
+        let last = (first + self.block[axis]).min(self.size[axis]) - 1;
+        let ahead = (first + self.size[axis] - from[axis]) % self.size[axis];
+        let behind = (from[axis] + self.size[axis] - last) % self.size[axis];
+        Some(Direction::new(axis, ahead <= behind))
+    }
+
+    /// Walks the route of [`Torus::step`] without looking anything up, calling `hop` with the index of each node
+    /// that is left and the link taken. `false` if either id is unknown.
+    #[inline]
+    pub fn walk(&self, from: u16, to: u16, mut hop: impl FnMut(usize, Direction)) -> bool {
+        let (Some(mut at), Some(to)) = (self.position(from), self.position(to)) else { return false };
+        let strides = [1, self.size[0], self.size[0] * self.size[1]];
+        let mut index = at[0] + at[1] * strides[1] + at[2] * strides[2];
+        while let Some(direction) = self.step(at, to) {
+            let axis = direction.index() / 2;
+            let (side, stride) = (self.size[axis], strides[axis]);
+            // As far as this leg goes: to the target's coordinate, or to the near edge of its box.
+            let plus = direction.index().is_multiple_of(2);
+            let end = self.leg_end(axis, at[axis], to[axis], plus);
+            while at[axis] != end {
+                hop(index as usize, direction);
+                let wraps = at[axis] == if plus { side - 1 } else { 0 };
+                (at[axis], index) = match (plus, wraps) {
+                    (true, false) => (at[axis] + 1, index + stride),
+                    (true, true) => (0, index - (side - 1) * stride),
+                    (false, false) => (at[axis] - 1, index - stride),
+                    (false, true) => (side - 1, index + (side - 1) * stride),
+                };
+            }
+        }
+        true
+    }
+
+    fn leg_end(&self, axis: usize, from: u32, to: u32, plus: bool) -> u32 {
+        if self.boxes[axis] == 1 {
+            return to;
+        }
+        let block = self.block[axis];
+        let first = to / block * block;
+        if from / block * block == first {
+            to
+        } else if plus {
+            first
         } else {
-            let ahead = (to[axis] + self.size[axis] - from[axis]) % self.size[axis];
-            ahead <= self.size[axis] - ahead
-        };
-        Some(Direction::new(axis, plus))
+            (first + block).min(self.size[axis]) - 1
+        }
     }
 
     fn one_group(&self) -> bool {

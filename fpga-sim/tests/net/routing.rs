@@ -47,6 +47,14 @@ fn small_torus() -> impl Strategy<Value = Torus> {
     (1u32..7, 1u32..6, 1u32..5).prop_map(|(x, y, z)| Torus::new(x, y, z).unwrap())
 }
 
+/// The direct walk over the torus takes the hops of the tables.
+fn check_walk(torus: &Torus, from: u16, to: u16) {
+    let (mut by_table, mut by_torus) = (Vec::new(), Vec::new());
+    assert!(Routing::new(*torus).walk(from, to, |node, direction| by_table.push((node, direction))));
+    assert!(torus.walk(from, to, |index, direction| by_torus.push((torus.id_of_index(index), direction))));
+    assert_eq!(by_table, by_torus, "{from} -> {to}");
+}
+
 proptest! {
     #[test]
     fn all_pairs_are_minimal(torus in small_torus()) {
@@ -54,6 +62,7 @@ proptest! {
         for from in torus.ids() {
             for to in torus.ids() {
                 prop_assert_eq!(hops(&routing, &broken, from, to), torus.distance(from, to));
+                check_walk(&torus, from, to);
             }
         }
     }
@@ -93,6 +102,7 @@ proptest! {
         for (from, to) in pairs {
             let from = torus.id_of_index(from.index(torus.len()));
             let to = torus.id_of_index(to.index(torus.len()));
+            check_walk(&torus, from, to);
             let (taken, least) = (hops(&routing, &broken, from, to), torus.distance(from, to).unwrap());
             let taken = taken.expect("every node is reachable");
             prop_assert!(least <= taken && taken <= least + torus.detour(), "{} hops, {} needed", taken, least);
