@@ -185,6 +185,11 @@ impl<P: Clone> LinkPort<P> {
         self.counters
     }
 
+    /// Data frames that wait for their acknowledgement.
+    pub fn unacknowledged(&self) -> usize {
+        self.unacked.len()
+    }
+
     /// Nothing to send, nothing unacknowledged, nothing held.
     pub fn is_idle(&self) -> bool {
         self.unacked.is_empty() && self.waiting.iter().all(VecDeque::is_empty) && self.held.is_empty()

@@ -10,7 +10,7 @@ use crate::torus::Direction;
 /// Something to come.
 pub(super) enum Happening<T> {
     /// A frame reaches the end of its cable at a node's port.
-    Arrive { node: u16, port: Direction, frame: Frame<T>, training: u32 },
+    Arrive { node: u16, port: Direction, frame: Frame<T> },
     /// A link's timer may have run out.
     Timer { node: u16, port: Direction },
     /// A node may try again to inject.

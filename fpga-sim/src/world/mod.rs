@@ -78,8 +78,6 @@ pub struct World<P> {
     entered: u64,
     /// Planned events still to come, the next one last.
     plan: Vec<(u64, Event)>,
-    /// Counts trainings: frames of an earlier one are ignored.
-    training: u32,
     /// Links with something to send.
     dirty: Vec<(u16, Direction)>,
     woken: Vec<u16>,
@@ -117,7 +115,6 @@ impl<P> World<P> {
             flights: BTreeMap::new(),
             entered: 0,
             plan,
-            training: 0,
             dirty: Vec::new(),
             woken: Vec::new(),
             happened: 0,
@@ -227,7 +224,7 @@ impl<P> World<P> {
             let Some(happening) = self.agenda.pop(now) else { return self.agenda.next() };
             self.happened += 1;
             match happening {
-                Happening::Arrive { node, port, frame, training } => self.arrive(node, port, frame, training),
+                Happening::Arrive { node, port, frame } => self.arrive(node, port, frame),
                 Happening::Timer { node, port } => {
                     let state = self.node(node);
                     state.timers[port.index()] = None;
@@ -307,8 +304,7 @@ impl<P> World<P> {
             }
             let copies = usize::from(!fate.dropped) * (1 + usize::from(fate.twice));
             for _ in 0..copies {
-                let (port, training) = (port.opposite(), self.training);
-                let arrival = Happening::Arrive { node: other, port, frame: frame.clone(), training };
+                let arrival = Happening::Arrive { node: other, port: port.opposite(), frame: frame.clone() };
                 self.agenda.add(now + fate.delay, arrival);
             }
         }
@@ -320,8 +316,8 @@ impl<P> World<P> {
         }
     }
 
-    fn arrive(&mut self, node: u16, port: Direction, frame: Frame<Ticket>, training: u32) {
-        if training != self.training || self.node(node).stopped || !self.carries(node, port) {
+    fn arrive(&mut self, node: u16, port: Direction, frame: Frame<Ticket>) {
+        if self.node(node).stopped || !self.carries(node, port) {
             return;
         }
         self.link(node, port).receive(frame);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Flight, Ticket, World};
+use super::{Ticket, World};
 use crate::faults::Event;
 use crate::routing::{PORT_HOST, Routing};
 use crate::torus::Direction;
@@ -50,19 +50,15 @@ impl<P> World<P> {
 
     fn kill(&mut self, now: Instant, node: u16) {
         self.broken.kill(node);
-        let lost = |flight: &Flight<P>| flight.from == node || flight.to == node;
-        let numbers: Vec<u64> =
-            self.flights.iter().filter(|(_, flight)| lost(flight)).map(|(&number, _)| number).collect();
-        numbers.into_iter().for_each(|number| self.discard(node, number));
         self.empty_inbox(node);
         self.woken.push(node);
+        // The new tables discard what is under way from and to the dead node.
         self.happen(now, Event::Reroute);
     }
 
     /// Switches to new route tables (see the module's description).
     pub fn install(&mut self, now: Instant, routing: Arc<Routing>) {
         self.routing = routing;
-        self.training += 1;
         self.agenda.forget_links();
         for node in &mut self.nodes {
             node.links.iter_mut().flatten().for_each(|link| link.reset());

@@ -153,6 +153,18 @@ fn a_clean_link_sends_each_frame_once() {
 }
 
 #[test]
+fn acknowledged_frames_are_not_sent_again() {
+    // Frames arrive one by one, so that acknowledgements come while others still fly.
+    let fates = (0..16).map(|i| Fate::Late(10 * i + 1)).collect();
+    let mut cable = Cable::new(LinkConfig::default(), fates);
+    (0..16).for_each(|number| cable.push(0, REQUESTS, number));
+    assert!(
+        cable.run(1000, |cable| cable.ends[0].counters().sent == 16 && cable.ends[0].unacknowledged() == 0)
+    );
+    assert_eq!(cable.ends[0].counters().retransmitted, 0);
+}
+
+#[test]
 fn faults_are_counted() {
     let mut cable = Cable::new(LinkConfig::default(), vec![Fate::Drop, Fate::Flip(50), Fate::Twice]);
     (0..3).for_each(|number| cable.push(0, REQUESTS, number));

@@ -159,6 +159,8 @@ fn accesses_that_cross_a_line_are_cut() {
     assert_eq!(store(&cards, 0, at(1) + 64, &[7; 64]).unwrap(), 1);
     assert_eq!(store(&cards, 0, at(1) + 1, &[7; 128]).unwrap(), 3);
     assert_eq!(store(&cards, 0, at(1), &[]).unwrap(), 0);
+    load(&cards, 0, at(1) + 1, 128).unwrap();
+    assert_eq!(cards[0].get(EXTOLL_RF_SMFU_SENT_NP), 3);
 }
 
 #[test]

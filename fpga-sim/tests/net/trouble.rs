@@ -127,6 +127,17 @@ fn death_of_a_node_takes_its_packets_only() {
 }
 
 #[test]
+fn senders_that_wait_for_a_node_hear_of_its_end() {
+    for mut traffic in both(ring()) {
+        send_some(&mut traffic, 0, 1, 1000);
+        traffic.bells[0].rung();
+        traffic.network.happen(Event::Kill(1)).unwrap();
+        assert!(traffic.bells[0].rung() > 0);
+        assert!(traffic.send(0, 1, Request), "accepted and thrown away");
+    }
+}
+
+#[test]
 fn a_stopped_card_holds_what_needs_it_and_goes_on() {
     for mut traffic in both(ring()) {
         traffic.network.happen(Event::Stop(2)).unwrap();
