@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(locks.execute(&*memory, 0, 16, 0, 1), Err(NoLock));
         let fewer = Locks { config: 4 << 31 | 16, ..locks };
         assert_eq!(fewer.execute(&*memory, 4, 0, 0, 1), Err(NoLock));
-        let nowhere = Locks { base: u64::MAX & !0xfff, ..locks };
+        let nowhere = Locks { base: !0xfff, ..locks };
         assert_eq!(nowhere.execute(&*memory, 255, 15, 0, 1), Err(NoLock));
     }
 }

@@ -30,8 +30,8 @@ pub enum Answer {
 /// Whether an access to registers is one: whole, aligned 64-bit words inside the register file (spec 1.2).
 pub fn is_register_access(offset: u64, len: u32) -> bool {
     let end = offset.saturating_add(u64::from(len));
-    offset % 8 == 0
-        && len % 8 == 0
+    offset.is_multiple_of(8)
+        && len.is_multiple_of(8)
         && (8..=REGISTER_ACCESS_MAX).contains(&len)
         && end <= regs::EXTOLL_BAR0_PART_BYTES
 }

@@ -25,11 +25,16 @@ pub(super) struct Bell {
     promised: AtomicBool,
 }
 
-/// Cards that this thread still has to run; `None`: the thread is not driving cards.
-struct RunList(Option<VecDeque<Arc<Nic>>>);
+struct RunList {
+    /// Cards that this thread still has to run; `None`: it is not driving cards.
+    cards: Option<VecDeque<Arc<Nic>>>,
+    /// An empty queue whose memory is used again.
+    spare: VecDeque<Arc<Nic>>,
+}
 
 thread_local! {
-    static RUN_LIST: RefCell<RunList> = const { RefCell::new(RunList(None)) };
+    static RUN_LIST: RefCell<RunList> =
+        const { RefCell::new(RunList { cards: None, spare: VecDeque::new() }) };
 }
 
 impl Bell {
@@ -60,7 +65,7 @@ impl Bell {
             return;
         }
         let Some(nic) = self.nic.upgrade() else { return };
-        let left = RUN_LIST.with_borrow_mut(|list| match &mut list.0 {
+        let left = RUN_LIST.with_borrow_mut(|list| match &mut list.cards {
             Some(cards) => {
                 cards.push_back(nic);
                 None
@@ -86,22 +91,44 @@ impl Wake for Bell {
 }
 
 /// Runs `first` and then every card that was summoned meanwhile by this thread. Returns whether anything moved.
+#[inline]
 pub(super) fn drive(first: &Nic) -> bool {
-    let nested = RUN_LIST.with_borrow_mut(|list| {
-        let nested = list.0.is_some();
-        if !nested {
-            list.0 = Some(VecDeque::new());
-        }
-        nested
-    });
-    if nested {
+    if !enter() {
         // Called from inside a card's run (by a copier, say): the outer call runs it.
         first.bell.summon();
         return false;
     }
-    let mut moved = first.run();
-    let mut runs = 0;
-    while let Some(nic) = RUN_LIST.with_borrow_mut(|list| list.0.as_mut().and_then(VecDeque::pop_front)) {
+    let moved = first.run();
+    leave() | moved
+}
+
+/// Does `work`, then runs every card that this summoned.
+pub(super) fn after<T>(work: impl FnOnce() -> T) -> T {
+    let outermost = enter();
+    let result = work();
+    if outermost {
+        leave();
+    }
+    result
+}
+
+/// Begins this thread's list; false where it has one.
+#[inline]
+fn enter() -> bool {
+    RUN_LIST.with_borrow_mut(|list| {
+        let outermost = list.cards.is_none();
+        if outermost {
+            list.cards = Some(std::mem::take(&mut list.spare));
+        }
+        outermost
+    })
+}
+
+/// Runs the cards on the list, and ends it.
+#[inline]
+fn leave() -> bool {
+    let (mut moved, mut runs) = (false, 0);
+    while let Some(nic) = RUN_LIST.with_borrow_mut(|list| list.cards.as_mut()?.pop_front()) {
         nic.bell.redeem();
         runs += 1;
         match &nic.bell.engine {
@@ -109,6 +136,6 @@ pub(super) fn drive(first: &Nic) -> bool {
             _ => moved |= nic.run(),
         }
     }
-    RUN_LIST.with_borrow_mut(|list| list.0 = None);
+    RUN_LIST.with_borrow_mut(|list| list.spare = list.cards.take().unwrap_or_default());
     moved
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::Nic;
 use super::ports::Port;
 use super::send::Sending;
+use super::smfu::SmfuInbound;
 use crate::atu::Atu;
 use crate::bits::VpidSet;
 use crate::completer::Completer;
@@ -93,6 +94,7 @@ pub(super) struct Core {
     pub(super) held: Option<Packet>,
     /// Packets may have arrived.
     pub(super) arrivals: bool,
+    pub(super) smfu: SmfuInbound,
     /// When the link layer wants to be called.
     links_again: Option<Instant>,
     links_worked: bool,
@@ -148,6 +150,7 @@ impl Core {
             responses: VecDeque::new(),
             held: None,
             arrivals: false,
+            smfu: SmfuInbound::default(),
             links_again: None,
             links_worked: false,
             holds: Vec::new(),
@@ -185,6 +188,9 @@ impl Core {
         }
         if !self.inbound.is_empty() {
             moved |= self.continue_writes(nic);
+        }
+        if self.smfu.is_waiting() {
+            moved |= self.smfu_continue(nic);
         }
         if !self.backlog.is_empty() {
             moved |= self.drain_queues(nic, Instant::now());
@@ -242,8 +248,9 @@ impl Core {
         })
     }
 
-    pub(super) fn mood(&self, nic: &Nic) -> Mood {
+    pub(super) fn mood(&self) -> Mood {
         let device = !self.inbound.is_empty()
+            || self.smfu.is_waiting()
             || self.responses.iter().any(|sending| sending.waits_for_device())
             || self.stalled.iter_from(0).any(|vpid| {
                 let port = self.ports[usize::from(vpid)].as_ref();
@@ -258,8 +265,7 @@ impl Core {
             || !self.responses.is_empty()
             || self.held.is_some()
             || self.links_again.is_some();
-        // Links of a fabric may have work whenever it says so; `nic` is asked only where there are any.
-        if waits || nic.fabric.has_links() && self.links_again.is_some() { Mood::Waiting } else { Mood::Idle }
+        if waits { Mood::Waiting } else { Mood::Idle }
     }
 
     /// A hold on memory in use by a transfer of this card; flushes wait for it.

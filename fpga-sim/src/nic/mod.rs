@@ -14,6 +14,7 @@ mod receive;
 mod registers;
 mod send;
 mod slots;
+mod smfu;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -30,6 +31,7 @@ pub use self::slots::SlotRing;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
+use crate::smfu::Smfu;
 
 /// What a card is made with.
 pub struct NicConfig {
@@ -93,6 +95,7 @@ pub struct Nic {
     /// The card lies in its engine's queue.
     in_engine: AtomicBool,
     event: Event,
+    smfu: Smfu,
 }
 
 impl Nic {
@@ -117,6 +120,7 @@ impl Nic {
             armed: AtomicU32::new(0),
             in_engine: AtomicBool::new(false),
             event: Event::default(),
+            smfu: Smfu::new(config.node),
         });
         nic.fabric.attach(nic.node, nic.bell.clone())?;
         Ok(nic)
@@ -244,7 +248,7 @@ impl Nic {
                 }
             };
             let (worked, notified) = core.run(self);
-            let mood = core.mood(self);
+            let mood = core.mood();
             self.mood.store(mood as u8, Ordering::Relaxed);
             drop(core);
             moved |= worked;

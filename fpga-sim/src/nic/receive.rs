@@ -83,6 +83,8 @@ impl Core {
         let free = port.is_none_or(|p| p.queue.backlog() < WAITING_MAX && p.inbound.len() < WAITING_MAX);
         match packet.kind {
             Kind::Get | Kind::Lock => free && self.responses.len() < WAITING_MAX,
+            Kind::SmfuStore => self.smfu.len() < WAITING_MAX,
+            Kind::SmfuLoad => self.smfu.len() < WAITING_MAX && self.responses.len() < WAITING_MAX,
             _ => free,
         }
     }
@@ -100,7 +102,7 @@ impl Core {
                     self.inbound.set(vpid, true);
                 }
             }
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => {}
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.smfu_accept(nic, packet),
         }
     }
 

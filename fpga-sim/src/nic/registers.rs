@@ -44,7 +44,7 @@ fn page(offset: u64, base: u64) -> Option<u8> {
 
 impl Core {
     pub(super) fn reg_read(&mut self, nic: &Nic, offset: u64) -> u64 {
-        if offset % 8 != 0 {
+        if !offset.is_multiple_of(8) {
             return 0; // 64-bit accesses only (spec 1.2)
         }
         if let Some(value) = self.counters.read(offset) {
@@ -104,14 +104,14 @@ impl Core {
         if let Some((i, 0)) = element(offset, EXTOLL_RF_RMA_INT_RETRIG_VEC, 8, 4) {
             return self.retrigger.word(i);
         }
-        if let Some(value) = nic.fabric.reg_read(self.node, offset) {
+        if let Some(value) = nic.smfu.reg_read(offset).or_else(|| nic.fabric.reg_read(self.node, offset)) {
             return value;
         }
         self.plain.get(&offset).copied().unwrap_or(0)
     }
 
     pub(super) fn reg_write(&mut self, nic: &Nic, offset: u64, value: u64) {
-        if offset % 8 != 0 || self.counters.write(offset, value) {
+        if !offset.is_multiple_of(8) || self.counters.write(offset, value) {
             return;
         }
         if let Some(v) = page(offset, EXTOLL_RF_RMA_WCB_STATE) {
@@ -154,7 +154,7 @@ impl Core {
             EXTOLL_RF_RMA_LOCK_BASE => self.locks = Locks { base: value & !0xfff, ..self.locks },
             EXTOLL_RF_RMA_LOCK_CONFIG => self.locks.config = value,
             EXTOLL_RF_RMA_BQ_TIMEOUT => self.bq_timeout_register = value,
-            _ if nic.fabric.reg_write(self.node, offset, value) => {}
+            _ if nic.smfu.reg_write(offset, value) || nic.fabric.reg_write(self.node, offset, value) => {}
             _ if PLAIN.iter().any(|range| range.contains(&offset)) => {
                 self.plain.insert(offset, value);
             }
