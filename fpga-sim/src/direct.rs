@@ -145,10 +145,14 @@ impl Direct {
 
     #[allow(clippy::result_large_err, reason = "as above")]
     fn discard(&self, from: u16) -> Result<(), Packet> {
-        if let Some(node) = self.node(from) {
+        self.count_discarded(from);
+        Ok(())
+    }
+
+    pub fn count_discarded(&self, node: u16) {
+        if let Some(node) = self.node(node) {
             node.discarded.fetch_add(1, Relaxed);
         }
-        Ok(())
     }
 
     /// Counts a packet on the links of its route.

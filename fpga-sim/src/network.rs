@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use extoll_abi::Modifier;
 use thiserror::Error;
 
 use crate::direct::Direct;
@@ -159,6 +160,13 @@ impl Network {
         }
     }
 
+    fn count_discarded(&self, node: u16) {
+        match &self.core {
+            Core::Direct(direct) => direct.count_discarded(node),
+            Core::Links(world) => lock(world).count_discarded(node),
+        }
+    }
+
     /// Works on the world, then wakes whom that concerns.
     fn with<T>(&self, world: &Mutex<World<Packet>>, work: impl FnOnce(&mut World<Packet>) -> T) -> T {
         let mut world = lock(world);
@@ -188,6 +196,11 @@ fn check(torus: &Torus, event: Event) -> Result<(), FaultError> {
 
 impl Fabric for Network {
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        if packet.modifier.contains(Modifier::MC) {
+            // Its destination is a group, not a node, and groups have no members (see `xbar`).
+            self.count_discarded(from);
+            return Ok(());
+        }
         let world = match &self.core {
             Core::Direct(direct) => return direct.send(&self.wakes, from, packet),
             Core::Links(world) => world,
@@ -196,7 +209,7 @@ impl Fabric for Network {
         packet.wire_bytes(&mut bytes);
         let (to, channel) = (packet.destination.node, channel_of(packet.class()));
         let (Some(_), Some(_)) = (self.torus.index(from), self.torus.index(to)) else {
-            lock(world).count_discarded(from);
+            self.count_discarded(from);
             return Ok(());
         };
         let mut refused = None;

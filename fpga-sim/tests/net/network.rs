@@ -120,7 +120,10 @@ fn packets_for_nobody_are_discarded_and_counted() {
         traffic.network.send(0, packet(0, 999, Class::Request, 0)).unwrap();
         traffic.network.detach(5);
         traffic.network.send(0, packet(0, 5, Class::Request, 0)).unwrap();
-        assert_eq!(traffic.network.discarded(0), 2);
+        let mut multicast = packet(0, 1, Class::Request, 0);
+        multicast.modifier = extoll_abi::Modifier::MC;
+        traffic.network.send(0, multicast).unwrap();
+        assert_eq!(traffic.network.discarded(0), 3);
         assert!(traffic.network.poll(999, Class::Request).is_none());
         traffic.network.step(999, Instant::now());
         assert!(traffic.send(0, 4, Class::Request));
