@@ -219,7 +219,7 @@ pub struct RegisterMap {
 }
 
 /// Memory to register: where it starts as the card sees it, and what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First byte. Any alignment; the card translates whole pages, so the rest of the first and last page is
     /// reachable too.
@@ -238,12 +238,12 @@ impl Span {
 }
 
 /// Where memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Memory of this process.
     Host,
-    /// Memory of a GPU, by its unified virtual address.
-    Gpu,
+    /// Memory of this GPU, by its unified virtual address.
+    Gpu(ggas_gpu::Gpu),
 }
 
 /// An open port's resources. Everything is callable from any thread; who may post and who may consume at a time

@@ -97,6 +97,9 @@ pub enum DeviceError {
         /// Pages asked for.
         pages: u64,
     },
+    /// The GPU that holds the memory cannot be used.
+    #[error(transparent)]
+    Gpu(#[from] ggas_gpu::GpuError),
     /// A network logical address that this port did not register.
     #[error("NLA {nla:#x} is not the start of a region of this port")]
     NotRegistered {

@@ -65,8 +65,8 @@ pub enum WindowError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A GPU could not be used.
-    #[error("GPU: {0}")]
-    Gpu(String),
+    #[error(transparent)]
+    Gpu(#[from] ggas_gpu::GpuError),
 }
 
 impl From<ReportError> for WindowError {

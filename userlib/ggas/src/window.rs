@@ -7,7 +7,7 @@ use ggas_device::{SmfuMap, SmfuWindow};
 use ggas_kernels::{KernelMem, Processor};
 use ggas_rma::{KernelReport, Node, ReportCell};
 
-use crate::memory::Parts;
+use crate::memory::{At, Parts};
 use crate::{WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
@@ -100,7 +100,7 @@ impl Window {
         let (parts, stride) = Parts::new(&processors, bytes)?;
         let mut info = WindowInfo {
             mapped: parts.mapping(),
-            atomics: parts.mapping().is_ok(),
+            atomics: parts.atomics(),
             trapped: Ok(()),
             bytes,
             stride,
@@ -154,7 +154,7 @@ impl Window {
     /// # Errors
     /// [`WindowError::NoSuchMember`], [`WindowError::Range`], [`WindowError::Gpu`].
     pub fn read(&self, member: usize, offset: usize, into: &mut [u8]) -> Result<(), WindowError> {
-        self.parts.read(self.locate(member, offset, into.len())?, into)
+        self.parts.read(member, self.locate(member, offset, into.len())?, into)
     }
 
     /// Copies into the part of `member`.
@@ -162,7 +162,7 @@ impl Window {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn write(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
-        self.parts.write(self.locate(member, offset, from.len())?, from)
+        self.parts.write(member, self.locate(member, offset, from.len())?, from)
     }
 
     /// Loads an aligned word of `member`'s part with acquire order.
@@ -170,7 +170,7 @@ impl Window {
     /// # Errors
     /// As for [`read`](Self::read); [`WindowError::Unaligned`].
     pub fn load_u64(&self, member: usize, offset: usize) -> Result<u64, WindowError> {
-        self.parts.load_u64(self.locate_word(member, offset)?)
+        self.parts.load_u64(member, self.locate_word(member, offset)?)
     }
 
     /// Stores an aligned word of `member`'s part with release order.
@@ -178,7 +178,7 @@ impl Window {
     /// # Errors
     /// As for [`load_u64`](Self::load_u64).
     pub fn store_u64(&self, member: usize, offset: usize, value: u64) -> Result<(), WindowError> {
-        self.parts.store_u64(self.locate_word(member, offset)?, value)
+        self.parts.store_u64(member, self.locate_word(member, offset)?, value)
     }
 
     fn check_member(&self, member: usize) -> Result<(), WindowError> {
@@ -186,16 +186,16 @@ impl Window {
         if member > last { Err(WindowError::NoSuchMember { member, last }) } else { Ok(()) }
     }
 
-    /// Offset in the whole window of a range in one part.
-    fn locate(&self, member: usize, offset: usize, len: usize) -> Result<usize, WindowError> {
+    /// Checks a range in the part of `member`.
+    fn locate(&self, member: usize, offset: usize, len: usize) -> Result<At, WindowError> {
         self.check_member(member)?;
         if offset.checked_add(len).is_none_or(|end| end > self.info.bytes) {
             return Err(WindowError::Range { offset, len, bytes: self.info.bytes });
         }
-        Ok(member * self.info.stride + offset)
+        Ok(At { offset, stride: self.info.stride })
     }
 
-    fn locate_word(&self, member: usize, offset: usize) -> Result<usize, WindowError> {
+    fn locate_word(&self, member: usize, offset: usize) -> Result<At, WindowError> {
         if !offset.is_multiple_of(8) {
             return Err(WindowError::Unaligned(offset));
         }
@@ -213,21 +213,20 @@ impl Part {
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
-        let own = rank * info.stride;
         let map = SmfuMap {
             nodes: nodes.to_vec(),
             stride: info.stride as u64,
             part_bytes: info.bytes as u64,
-            local: parts.span(own, info.bytes),
+            local: parts.span(rank, info.stride, info.bytes),
         };
         // SAFETY: members are dropped before the parts.
         let smfu = unsafe { node.device().map_smfu(&map) }.map_err(|error| error.to_string());
         let report = ReportCell::new(processor)?;
         let memory = processor.alloc(size_of::<ggas_window>())?;
-        let base = if info.mapped.is_ok() { parts.base() } else { 0 };
+        let base = if info.mapped.is_ok() { parts.local(0, info.stride) } else { 0 };
         let window = ggas_window {
             base,
-            local: parts.base() + own as u64,
+            local: parts.local(rank, info.stride),
             stride: info.stride as u64,
             size: info.bytes as u64,
             node: rank as u32,
@@ -277,12 +276,15 @@ impl<'a> Member<'a> {
         self.part().memory.address()
     }
 
-    /// Pointer for this member's kernels to the part of `member`: the local one for its own (thesis 6.5.2).
+    /// Pointer for this member's kernels to the part of `member`: the local one for its own, which exists in every
+    /// window (thesis 6.5.2).
     ///
     /// # Errors
     /// [`WindowError::NoSuchMember`], [`WindowError::NotMapped`].
     pub fn pointer_of(&self, member: usize) -> Result<u64, WindowError> {
-        // Every mapping so far has one address for both uses.
+        if member == self.rank {
+            return Ok(self.window.parts.local(member, self.window.info.stride));
+        }
         self.global_pointer(member)
     }
 
@@ -293,7 +295,7 @@ impl<'a> Member<'a> {
     pub fn global_pointer(&self, member: usize) -> Result<u64, WindowError> {
         self.window.check_member(member)?;
         match &self.window.info.mapped {
-            Ok(_) => Ok(self.window.parts.base() + (member * self.window.info.stride) as u64),
+            Ok(_) => Ok(self.window.parts.local(member, self.window.info.stride)),
             Err(reason) => Err(WindowError::NotMapped { reason: reason.clone() }),
         }
     }
@@ -304,8 +306,8 @@ impl<'a> Member<'a> {
     /// # Errors
     /// [`WindowError::NotTrapped`], [`WindowError::Range`], [`WindowError::NoSuchMember`], [`WindowError::Device`].
     pub fn store(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
-        let at = self.window.locate(member, offset, from.len())?;
-        Ok(self.smfu()?.store(at as u64, from)?)
+        self.window.locate(member, offset, from.len())?;
+        Ok(self.smfu()?.store(self.window_offset(member, offset), from)?)
     }
 
     /// Loads bytes of the part of `member` through the SMFU, after this member's stores to it.
@@ -319,8 +321,12 @@ impl<'a> Member<'a> {
         into: &mut [u8],
         timeout: Duration,
     ) -> Result<(), WindowError> {
-        let at = self.window.locate(member, offset, into.len())?;
-        Ok(self.smfu()?.load(at as u64, into, timeout)?)
+        self.window.locate(member, offset, into.len())?;
+        Ok(self.smfu()?.load(self.window_offset(member, offset), into, timeout)?)
+    }
+
+    fn window_offset(&self, member: usize, offset: usize) -> u64 {
+        (member * self.window.info.stride + offset) as u64
     }
 
     fn smfu(&self) -> Result<&'a dyn SmfuWindow, WindowError> {

@@ -88,8 +88,8 @@ pub enum RegionError {
         port: Address,
     },
     /// GPU memory could not be reached.
-    #[error("GPU memory: {0}")]
-    Gpu(String),
+    #[error(transparent)]
+    Gpu(#[from] ggas_kernels::MemoryError),
 }
 
 /// Errors of opening and closing ports.

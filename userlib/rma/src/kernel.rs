@@ -8,6 +8,7 @@ use std::time::Duration;
 use extoll_abi::PageOption;
 use extoll_abi::layout::ggas_port;
 use ggas_device::{Path, PortDevice, SlotMap};
+use ggas_gpu::{Copier, CopierGuard, Gpu};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
 
@@ -227,11 +228,18 @@ impl KernelPort {
 
     /// Makes the device look for what kernels post without telling. Hold the guard from before the launch until
     /// after the kernels have ended; on the card path it costs nothing.
+    ///
+    /// For kernels on a GPU this also starts the copier there, which moves short transfers to and from GPU memory;
+    /// if it does not fit beside other kernels, copies take the slower way.
     pub fn arm(&self) -> Armed<'_> {
         if self.path == Path::Slots {
             self.handle.core.device.arm();
         }
-        Armed { port: self }
+        let copier = match &self.processor {
+            Processor::Gpu(gpu) => arm_copier(gpu.device()),
+            _ => None,
+        };
+        Armed { port: self, _copier: copier }
     }
 
     /// What a kernel's wait on this port reported, if one failed.
@@ -322,9 +330,14 @@ impl fmt::Debug for KernelPort {
 
 /// The device keeps looking for what kernels post; see [`KernelPort::arm`].
 #[must_use = "the device stops looking when this is dropped"]
-#[derive(Debug)]
 pub struct Armed<'a> {
     port: &'a KernelPort,
+    _copier: Option<CopierGuard>,
+}
+
+fn arm_copier(gpu: &Gpu) -> Option<CopierGuard> {
+    let armed = Copier::of(gpu).and_then(|copier| copier.arm());
+    armed.inspect_err(|error| tracing::warn!("GPU {}: copies are slow: {error}", gpu.ordinal())).ok()
 }
 
 impl Drop for Armed<'_> {

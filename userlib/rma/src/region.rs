@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::{Access, Address};
 use ggas_device::{DeviceError, HostBuffer, Place, Span, copy_in, copy_out};
+use ggas_kernels::KernelMem;
 
 use crate::RegionError;
 use crate::port::{Core, PortHandle};
@@ -15,6 +16,7 @@ use crate::port::{Core, PortHandle};
 enum Backing {
     Host(HostBuffer),
     Shared(Arc<HostBuffer>),
+    Kernel(Arc<KernelMem>),
     /// The caller promised to keep it.
     Raw,
 }
@@ -31,7 +33,8 @@ pub struct Region {
     backing: Option<Backing>,
     address: u64,
     len: usize,
-    place: Place,
+    /// GPU memory is reached through this.
+    gpu: Option<Arc<KernelMem>>,
     nla: u64,
 }
 
@@ -76,11 +79,29 @@ impl PortHandle {
         self.register_span(span, Access::ALL, Backing::Raw)
     }
 
+    /// Registers memory of kernels, on the CPU executor or on a GPU: what kernels compute is sent from where it
+    /// is, and arrives where they read it.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register); also when the GPU that holds it fails.
+    pub fn register_kernel_memory(&self, memory: Arc<KernelMem>) -> Result<Region, RegionError> {
+        let place = match memory.device_buffer() {
+            Some(buffer) => Place::Gpu(buffer.gpu().clone()),
+            None => Place::Host,
+        };
+        let span = Span { address: memory.address(), len: memory.len(), place };
+        self.register_span(span, Access::ALL, Backing::Kernel(memory))
+    }
+
     fn register_span(&self, span: Span, access: Access, backing: Backing) -> Result<Region, RegionError> {
+        let Span { address, len, .. } = span;
+        let gpu = match (&span.place, &backing) {
+            (Place::Gpu(_), Backing::Kernel(memory)) => Some(memory.clone()),
+            _ => None,
+        };
         // SAFETY: the region keeps the backing until the memory is unregistered; raw memory is the caller's promise.
         let nla = unsafe { self.core.device.register(span, access)? };
-        let Span { address, len, place } = span;
-        Ok(Region { core: self.core.clone(), backing: Some(backing), address, len, place, nla })
+        Ok(Region { core: self.core.clone(), backing: Some(backing), address, len, gpu, nla })
     }
 }
 
@@ -120,7 +141,11 @@ impl Region {
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::Gpu`].
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), RegionError> {
-        let start = self.host(offset, into.len())?;
+        self.check(offset, into.len())?;
+        if let Some(gpu) = &self.gpu {
+            return Ok(gpu.read(offset, into)?);
+        }
+        let start = self.start(offset);
         // SAFETY: the range was checked, and the region keeps the memory.
         unsafe { copy_out(start, into) };
         Ok(())
@@ -131,7 +156,11 @@ impl Region {
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::Gpu`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), RegionError> {
-        let start = self.host(offset, from.len())?;
+        self.check(offset, from.len())?;
+        if let Some(gpu) = &self.gpu {
+            return Ok(gpu.write(offset, from)?);
+        }
+        let start = self.start(offset);
         // SAFETY: the range was checked, and the region keeps the memory.
         unsafe { copy_in(from, start) };
         Ok(())
@@ -143,7 +172,10 @@ impl Region {
     /// [`RegionError::Range`], [`RegionError::Unaligned`], [`RegionError::Gpu`].
     #[inline]
     pub fn load_u64(&self, offset: usize) -> Result<u64, RegionError> {
-        Ok(self.word(offset)?.load(Ordering::Acquire))
+        match &self.gpu {
+            Some(gpu) => Ok(gpu.load_u64(self.check_word(offset)?)?),
+            None => Ok(self.word(offset)?.load(Ordering::Acquire)),
+        }
     }
 
     /// Stores an aligned word with release order.
@@ -152,18 +184,26 @@ impl Region {
     /// [`RegionError::Range`], [`RegionError::Unaligned`], [`RegionError::Gpu`].
     #[inline]
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), RegionError> {
-        self.word(offset)?.store(value, Ordering::Release);
+        match &self.gpu {
+            Some(gpu) => gpu.store_u64(self.check_word(offset)?, value)?,
+            None => self.word(offset)?.store(value, Ordering::Release),
+        }
         Ok(())
     }
 
+    /// Host memory's aligned word at byte `offset`.
     #[inline]
     fn word(&self, offset: usize) -> Result<&AtomicU64, RegionError> {
-        let start = self.host(offset, 8)?;
-        if start as usize % 8 != 0 {
-            return Err(RegionError::Unaligned { offset, address: start as u64 });
-        }
+        let start = self.start(self.check_word(offset)?);
         // SAFETY: inside the region, aligned, and accessed atomically by all.
         Ok(unsafe { AtomicU64::from_ptr(start.cast()) })
+    }
+
+    #[inline]
+    fn check_word(&self, offset: usize) -> Result<usize, RegionError> {
+        self.check(offset, 8)?;
+        let address = self.address + offset as u64;
+        if address.is_multiple_of(8) { Ok(offset) } else { Err(RegionError::Unaligned { offset, address }) }
     }
 
     /// Unregisters now instead of at drop, and says whether the card confirmed it.
@@ -206,13 +246,10 @@ impl Region {
         }
     }
 
+    /// Address of byte `offset`, which was checked.
     #[inline]
-    fn host(&self, offset: usize, len: usize) -> Result<*mut u8, RegionError> {
-        self.check(offset, len)?;
-        match self.place {
-            Place::Host => Ok((self.address as usize + offset) as *mut u8),
-            Place::Gpu => Err(RegionError::Gpu("not host memory".to_owned())),
-        }
+    fn start(&self, offset: usize) -> *mut u8 {
+        (self.address as usize + offset) as *mut u8
     }
 }
 

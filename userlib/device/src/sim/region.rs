@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use extoll_abi::{Access, AtuCommand, Gate, PageSize, regs};
 use extoll_sim::{HostMemory, Nic, RangeKind};
+use ggas_gpu::Copier;
 
 use super::tables::{Entries, Tables};
 use super::wait::wait_until;
@@ -23,7 +24,8 @@ const FLUSH_PAGES: u64 = 1024;
 struct Registered {
     vpid: u8,
     entries: Entries,
-    span: Span,
+    address: u64,
+    len: usize,
 }
 
 /// All registered memory of one node.
@@ -55,14 +57,15 @@ impl Regions {
 
     /// Registers `span` for `vpid`; returns the NLA of its first byte.
     pub(super) fn register(&mut self, vpid: u8, span: Span, access: Access) -> Result<u64, DeviceError> {
-        let pages = Pages::of(span)?;
+        let pages = Pages::of(&span)?;
         let bytes = pages.count * PAGE as u64;
         self.locked.lock(bytes)?;
-        let mapped = self.map(vpid, span, access, pages);
+        let mapped = self.map(vpid, &span, access, pages);
         match mapped {
             Ok(entries) => {
                 let nla = entries.first * PAGE as u64 + (span.address - pages.first);
-                self.regions.insert(nla, Registered { vpid, entries, span });
+                let Span { address, len, .. } = span;
+                self.regions.insert(nla, Registered { vpid, entries, address, len });
                 Ok(nla)
             }
             Err(error) => {
@@ -73,7 +76,7 @@ impl Regions {
     }
 
     /// Declares the memory to the card and writes its translations.
-    fn map(&mut self, vpid: u8, span: Span, access: Access, pages: Pages) -> Result<Entries, DeviceError> {
+    fn map(&mut self, vpid: u8, span: &Span, access: Access, pages: Pages) -> Result<Entries, DeviceError> {
         let gate = |page| {
             let address = pages.first + page * PAGE as u64;
             Gate::new(vpid, access, address, PageSize::K4)
@@ -113,7 +116,7 @@ impl Regions {
 
     /// Zeroes the translations, flushes them, waits for the card's confirmation, and only then frees anything.
     fn remove(&mut self, region: Registered) -> Result<(), DeviceError> {
-        let Registered { entries, span, .. } = region;
+        let Registered { entries, address, len, .. } = region;
         for start in (0..entries.pages).step_by(FLUSH_PAGES as usize) {
             let count = FLUSH_PAGES.min(entries.pages - start);
             for page in start..start + count {
@@ -125,7 +128,7 @@ impl Regions {
             });
         }
         self.confirm()?;
-        if !undeclare(&self.memory, span) {
+        if self.memory.remove_range(address, len).is_err() {
             let what = "copies to or from an unregistered region";
             return Err(DeviceError::Timeout { what, node: self.nic.node(), waited: FLUSH_TIMEOUT });
         }
@@ -162,7 +165,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn of(span: Span) -> Result<Pages, DeviceError> {
+    fn of(span: &Span) -> Result<Pages, DeviceError> {
         if span.len == 0 {
             return Err(DeviceError::EmptyRegion);
         }
@@ -176,17 +179,12 @@ impl Pages {
 }
 
 /// Makes memory reachable for the card.
-pub(super) fn declare(memory: &HostMemory, span: Span) -> Result<(), DeviceError> {
-    let kind = match span.place {
+pub(super) fn declare(memory: &HostMemory, span: &Span) -> Result<(), DeviceError> {
+    let kind = match &span.place {
         Place::Host => RangeKind::Host,
-        Place::Gpu => return Err(DeviceError::BadSpan { address: span.address, len: span.len }),
+        Place::Gpu(gpu) => RangeKind::Device(Copier::of(gpu)?),
     };
     // SAFETY: who registers promises that the memory stays until it is unregistered.
     unsafe { memory.add_range(kind, span.address, span.len) }
         .map_err(|_| DeviceError::BadSpan { address: span.address, len: span.len })
-}
-
-/// Takes back what [`declare`] gave; when it returns `true`, the card does not touch the memory any more.
-pub(super) fn undeclare(memory: &HostMemory, span: Span) -> bool {
-    memory.remove_range(span.address, span.len).is_ok()
 }

@@ -10,7 +10,7 @@ use extoll_sim::NicError;
 
 use super::lock;
 use super::node::Node;
-use super::region::{declare, undeclare};
+use super::region::declare;
 use crate::{DeviceError, PAGE, SmfuMap, SmfuWindow};
 
 /// The part of the SMFU's range that is left beside remote register access.
@@ -53,7 +53,7 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     if unit.taken {
         return refuse("another window uses it; drop that one first".to_owned());
     }
-    declare(&node.memory, map.local)?;
+    declare(&node.memory, &map.local)?;
     program(node, map);
     unit.taken = true;
     Ok(Box::new(Window { node: node.clone(), map: map.clone() }))
@@ -152,8 +152,11 @@ impl Drop for Window {
     fn drop(&mut self) {
         let mut unit = lock(&self.node.smfu);
         clear(&self.node);
-        undeclare(&self.node.memory, self.map.local);
-        unit.taken = false;
+        let local = &self.map.local;
+        match self.node.memory.remove_range(local.address, local.len) {
+            Ok(()) => unit.taken = false,
+            Err(error) => tracing::error!("closing a window: {error}; its SMFU stays in use"),
+        }
     }
 }
 
