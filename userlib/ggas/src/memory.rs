@@ -1,5 +1,7 @@
 //! The memory of a window: one range of addresses, part i at base + i * stride, wherever that can be had.
 
+use std::fmt;
+
 use ggas_device::{HostBuffer, PAGE, Place, Span};
 use ggas_gpu::{Gpu, GpuError, GpuWindow};
 use ggas_kernels::{KernelMem, Processor};
@@ -7,7 +9,6 @@ use ggas_kernels::{KernelMem, Processor};
 use crate::{Mapping, WindowError};
 
 /// Where the parts are.
-#[derive(Debug)]
 pub(crate) enum Parts {
     /// Memory of this process, for kernels on the CPU executor.
     Process(HostBuffer),
@@ -135,6 +136,16 @@ impl Parts {
             Parts::Gpus { .. } => self.write(rank, at, &value.to_le_bytes())?,
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parts::Process(memory) => f.debug_tuple("Process").field(memory).finish(),
+            Parts::Gpus { gpus, .. } => f.debug_tuple("Gpus").field(gpus).finish(),
+            Parts::Apart { reason, .. } => f.debug_tuple("Apart").field(reason).finish(),
+        }
     }
 }
 

@@ -98,13 +98,8 @@ impl Window {
         }
         let processors: Vec<&Processor> = members.iter().map(|(_, processor)| *processor).collect();
         let (parts, stride) = Parts::new(&processors, bytes)?;
-        let mut info = WindowInfo {
-            mapped: parts.mapping(),
-            atomics: parts.atomics(),
-            trapped: Ok(()),
-            bytes,
-            stride,
-        };
+        let mut info =
+            WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let members = members
             .iter()
             .enumerate()

@@ -92,9 +92,9 @@ impl Card {
         !self.kernels && self.state(device).rejected() != 0
     }
 
-    /// Descriptors written and not committed yet.
+    /// Descriptors of the host written and not committed yet.
     pub(crate) fn outstanding(&self, device: &dyn PortDevice) -> u8 {
-        self.wp.wrapping_sub(self.state(device).committed())
+        if self.kernels { 0 } else { self.wp.wrapping_sub(self.state(device).committed()) }
     }
 
     /// Gives the buffer to kernels; returns the write index they go on from.

@@ -109,6 +109,19 @@ pub enum PortError {
         /// What there is.
         available: Path,
     },
+    /// The port was closed with posts that the card had not taken.
+    #[error(
+        "port {port} closed, but the card had not taken {outstanding} descriptors after {waited:?}: they are lost; \
+         look at the network state and at the target's error counters"
+    )]
+    Undrained {
+        /// The port.
+        port: Address,
+        /// Descriptors that were lost.
+        outstanding: u64,
+        /// How long was waited.
+        waited: Duration,
+    },
 }
 
 /// Errors of waiting for notifications.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::PageOption;
 use extoll_abi::layout::ggas_port;
+use extoll_abi::{Address, PageOption};
 use ggas_device::{Path, PortDevice, SlotMap};
 use ggas_gpu::{Copier, CopierGuard, Gpu};
 use ggas_kernels::mmio::{self, MmioTarget};
@@ -214,6 +214,11 @@ impl KernelPort {
     /// Address of the `struct ggas_port`, for kernel arguments.
     pub fn address(&self) -> u64 {
         self.memory.address()
+    }
+
+    /// Node and VPID, what a peer connects to.
+    pub fn port_address(&self) -> Address {
+        self.handle.address()
     }
 
     /// Where its kernels run.

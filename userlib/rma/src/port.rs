@@ -113,9 +113,34 @@ impl Core {
         self.closed.load(Ordering::Relaxed)
     }
 
+    /// Lets the card take what was posted, then closes. What it does not take in time is reported, not kept.
     fn close(&self) -> Result<(), PortError> {
-        self.closed.store(true, Ordering::Relaxed);
-        Ok(self.device.close()?)
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(self.device.close()?);
+        }
+        let drained = self.drain();
+        self.device.close()?;
+        drained
+    }
+
+    fn drain(&self) -> Result<(), PortError> {
+        let device = &*self.device;
+        let mut backoff = Backoff::new(self.config.post_timeout);
+        loop {
+            let outstanding = self.poster.outstanding(device);
+            if outstanding == 0 {
+                return Ok(());
+            }
+            self.poster.service(device);
+            device.kick();
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    return Err(PortError::Undrained { port: self.address, outstanding, waited });
+                }
+            }
+        }
     }
 }
 
@@ -329,7 +354,8 @@ impl Port {
     /// and handles of it fail from now on; its regions keep their memory, which the card no longer reaches.
     ///
     /// # Errors
-    /// The device's, when traffic does not drain.
+    /// [`PortError::Undrained`] when the card did not take all descriptors within the post timeout: the port is
+    /// closed, they are lost. [`PortError::Device`] when the card does not let go of the port.
     pub fn close(self) -> Result<(), PortError> {
         self.handle.core.close()
     }

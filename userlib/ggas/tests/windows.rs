@@ -1,0 +1,124 @@
+//! Windows on the CPU executor: pointers, host access, and trapped access through the SMFU.
+
+use std::time::Duration;
+
+use ggas_device::sim::SimNetwork;
+use ggas_kernels::Processor;
+use ggas_rma::Node;
+use ggas_window::{Mapping, Window, WindowError};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn nodes(count: usize) -> (SimNetwork, Vec<Node>) {
+    let network = SimNetwork::builder().nodes(count).build().unwrap();
+    let nodes = (0..count).map(|i| Node::new(network.device(i).unwrap())).collect();
+    (network, nodes)
+}
+
+fn window(nodes: &[Node], bytes: usize) -> Result<Window, WindowError> {
+    let cpu = Processor::cpu();
+    let members: Vec<_> = nodes.iter().map(|node| (node, &cpu)).collect();
+    Window::new(&members, bytes)
+}
+
+#[test]
+fn parts_lie_at_even_distances_for_everyone() {
+    let (_network, nodes) = nodes(3);
+    let window = window(&nodes, 5000).unwrap();
+    assert_eq!(window.info().mapped, Ok(Mapping::Process));
+    assert!(window.info().atomics);
+    assert_eq!((window.bytes(), window.info().stride), (5000, 8192));
+    let base = window.member(0).unwrap().global_pointer(0).unwrap();
+    for member in window.members() {
+        for part in 0..3 {
+            let pointer = member.pointer_of(part).unwrap();
+            assert_eq!(pointer, base + 8192 * part as u64);
+            assert_eq!(member.global_pointer(part).unwrap(), pointer);
+        }
+        assert!(matches!(member.pointer_of(3), Err(WindowError::NoSuchMember { member: 3, last: 2 })));
+        assert_ne!(member.address(), 0);
+    }
+}
+
+#[test]
+fn the_host_reads_and_writes_parts() {
+    let (_network, nodes) = nodes(2);
+    let window = window(&nodes, 100).unwrap();
+    window.write(1, 90, &[1; 10]).unwrap();
+    let mut all = [9; 100];
+    window.read(1, 0, &mut all).unwrap();
+    assert!(all[..90] == [0; 90] && all[90..] == [1; 10]);
+    window.read(0, 0, &mut all).unwrap();
+    assert_eq!(all, [0; 100], "the other part is untouched");
+    window.store_u64(0, 8, 77).unwrap();
+    assert_eq!(window.load_u64(0, 8).unwrap(), 77);
+    assert!(matches!(window.write(1, 91, &[0; 10]), Err(WindowError::Range { .. })));
+    assert!(matches!(window.read(1, usize::MAX, &mut all), Err(WindowError::Range { .. })));
+    assert!(matches!(window.load_u64(0, 4), Err(WindowError::Unaligned(4))));
+}
+
+/// Every member stores to every other through the SMFU and loads it back.
+fn all_to_all(window: &Window, members: &[usize]) {
+    for &from in members {
+        for &to in members {
+            let text = format!("from {from} to {to}, longer than one packet of the unit: {:?}", [from; 40]);
+            let at = 600 * members.iter().position(|m| *m == from).unwrap() + 3;
+            let origin = window.member(from).unwrap();
+            origin.store(to, at, text.as_bytes()).unwrap();
+            let mut back = vec![0; text.len()];
+            origin.load(to, at, &mut back, SOON).unwrap();
+            assert_eq!(back, text.as_bytes());
+            // The load came behind the store, so the bytes are in the part.
+            window.read(to, at, &mut back).unwrap();
+            assert_eq!(back, text.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn trapped_accesses_go_through_intervals() {
+    let (_network, nodes) = nodes(4);
+    let window = window(&nodes, 8192).unwrap();
+    assert_eq!(window.info().trapped, Ok(()), "{}", window.info());
+    all_to_all(&window, &[0, 1, 2, 3]);
+    // Spec 6.1: the counters of the unit moved.
+    assert!(nodes[0].read_register(0xa028).unwrap() > 0, "posted stores sent");
+    assert!(nodes[3].read_register(0xa040).unwrap() > 0, "posted stores received");
+}
+
+#[test]
+fn more_nodes_than_intervals_use_the_address_mask() {
+    let (_network, nodes) = nodes(100);
+    let window = window(&nodes, 4096).unwrap();
+    assert_eq!(window.info().trapped, Ok(()), "{}", window.info());
+    all_to_all(&window, &[0, 1, 64, 99]);
+}
+
+#[test]
+fn limits_of_the_unit_are_said() {
+    let (_network, nodes) = nodes(2);
+    let first = window(&nodes, 4096).unwrap();
+    let second = window(&nodes, 4096).unwrap();
+    let reason = second.info().trapped.clone().unwrap_err();
+    assert!(reason.contains("another window uses it"), "{reason}");
+    assert!(second.info().mapped.is_ok(), "kernels do not need the unit");
+    let error = second.member(0).unwrap().store(1, 0, &[1]).unwrap_err();
+    assert!(matches!(error, WindowError::NotTrapped { .. }), "{error}");
+    drop((first, second));
+    let again = window(&nodes, 4096).unwrap();
+    assert_eq!(again.info().trapped, Ok(()));
+    drop(again);
+    let large = window(&nodes, 200 << 20).unwrap();
+    assert!(large.info().trapped.clone().unwrap_err().contains("exceed"), "{}", large.info());
+}
+
+#[test]
+fn bad_windows_are_refused() {
+    let (_network, nodes) = nodes(2);
+    assert!(matches!(window(&[], 1), Err(WindowError::NoMembers)));
+    assert!(matches!(window(&nodes, 0), Err(WindowError::Empty)));
+    assert!(matches!(window(&nodes, usize::MAX), Err(WindowError::TooLarge { .. })));
+    assert!(window(&nodes, 1 << 60).is_err());
+    let twice = [nodes[1].clone(), nodes[1].clone()];
+    assert!(matches!(window(&twice, 1), Err(WindowError::Twice(1))));
+}
