@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use extoll_abi::regs;
 use extoll_abi::smfu::{ENABLE, Interval};
-use extoll_sim::NicError;
+use extoll_sim::smfu::SmfuError;
 
 use super::lock;
 use super::node::Node;
@@ -136,14 +136,14 @@ impl Window {
 impl SmfuWindow for Window {
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
         let at = self.bar_offset(offset, from.len())?;
-        let failed = |error: NicError| self.failed(offset, from.len(), error.to_string());
+        let failed = |error: SmfuError| self.failed(offset, from.len(), error.to_string());
         self.node.nic.smfu_store(at, from).map_err(failed)
     }
 
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError> {
         let at = self.bar_offset(offset, into.len())?;
         let len = into.len();
-        let failed = |error: NicError| self.failed(offset, len, error.to_string());
+        let failed = |error: SmfuError| self.failed(offset, len, error.to_string());
         self.node.nic.smfu_load(at, into, timeout).map_err(failed)
     }
 }
