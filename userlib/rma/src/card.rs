@@ -47,24 +47,37 @@ impl Card {
         if self.kernels {
             return Err(NotNow::Kernels);
         }
-        let mut state = self.state(device);
-        if state.rejected() != 0 {
-            if !self.replay(device) {
-                return Err(NotNow::Full);
-            }
-            state = self.state(device);
+        if self.needs_replay(device) && !self.replay(device) {
+            return Err(NotNow::Full);
         }
-        if self.wp.wrapping_add(1) == state.committed() {
+        if self.wp.wrapping_add(1) == self.state(device).committed() {
             return Err(NotNow::Full);
         }
         self.ring[self.wp as usize] = Written { word: *words, option };
         self.wp = self.wp.wrapping_add(1);
         store(device, option, words);
-        Ok(())
+        if self.take_back_rejected(device) { Err(NotNow::Full) } else { Ok(()) }
+    }
+
+    /// Where the card shows at once that it rejected the only outstanding descriptor, the last one, it counts as
+    /// not written. So nothing waits for a replay after its writer has turned to other things.
+    #[inline]
+    fn take_back_rejected(&mut self, device: &dyn PortDevice) -> bool {
+        let state = self.state(device);
+        let alone = self.wp.wrapping_sub(state.committed()) == 1;
+        if state.rejected() != 1 || !alone || !state.idle() {
+            return false;
+        }
+        set_state(device, state.acknowledged());
+        if self.state(device).rejected() != 0 {
+            return false; // seen again, and replayed, by the next caller
+        }
+        self.wp = self.wp.wrapping_sub(1);
+        true
     }
 
     /// Writes rejected descriptors again, in their order. `false`: the card is still taking or rejecting what was
-    /// written before; ask again later.
+    /// written before, or rejects again; ask later.
     pub(crate) fn replay(&mut self, device: &dyn PortDevice) -> bool {
         let state = self.state(device);
         if state.rejected() == 0 {
@@ -84,7 +97,7 @@ impl Card {
             store(device, option, &word);
             at = at.wrapping_add(1);
         }
-        true
+        self.state(device).rejected() == 0
     }
 
     /// Whether the card rejected something that waits for [`replay`](Self::replay).
@@ -175,6 +188,17 @@ mod tests {
         post(&mut card, &fake, 5).unwrap();
         assert_eq!(fake.written(), [2, 3, 4, 5]);
         assert_eq!(fake.state(), WcbState(0).with_committed(2), "acknowledged, nothing else changed");
+    }
+
+    #[test]
+    fn a_rejection_that_shows_at_once_is_no_post() {
+        let (mut card, fake) = (Card::new(), Fake::new());
+        fake.reject.store(1, Ordering::Relaxed);
+        assert_eq!(post(&mut card, &fake, 0), Err(NotNow::Full));
+        assert_eq!((card.outstanding(&fake), fake.state()), (0, WcbState(0)));
+        post(&mut card, &fake, 1).unwrap();
+        assert_eq!(fake.written(), [0, 1]);
+        assert_eq!(card.outstanding(&fake), 1);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Fake {
     queue: Box<[[AtomicU64; 2]]>,
     read_pointer: Box<AtomicU64>,
     pub(crate) wcb: Box<AtomicU64>,
+    /// How many of the next descriptors the card rejects at once.
+    pub(crate) reject: AtomicU64,
     /// Words in the order of their stores: option, offset, value.
     pub(crate) stores: Mutex<Vec<(u8, u64, u64)>>,
 }
@@ -26,6 +28,7 @@ impl Fake {
             queue: (0..ENTRIES).map(|_| Default::default()).collect(),
             read_pointer: Box::default(),
             wcb: Box::default(),
+            reject: AtomicU64::new(0),
             stores: Mutex::default(),
         }
     }
@@ -77,6 +80,12 @@ impl PortDevice for Fake {
 
     fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
         self.stores.lock().unwrap().push((option.bits(), offset, value));
+        let reject = offset == 16 && self.reject.load(Ordering::Relaxed) > 0;
+        if reject {
+            self.reject.fetch_sub(1, Ordering::Relaxed);
+            let state = self.state();
+            self.set_state(state.with_retry(true).with_rejected(state.rejected() + 1));
+        }
     }
 
     fn attach_slots(&self, _: u32, _: PageOption) -> Result<SlotMap, DeviceError> {
