@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::out;
 use ggas_benches::{Device, Via};
 use ggas_gpu::{GpuInfo, NoGpu};
+use ggas_kernels::Processor;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -20,26 +21,17 @@ pub fn run(_: &InfoArgs) -> Result<(), Failure> {
     out::print(&text)
 }
 
-/// Where kernels run when nobody says it, and why not on a GPU.
+/// Where kernels run when nobody says it, and why not on a GPU. A GPU counts once it has loaded the kernels.
 pub fn best_device() -> (Device, Option<String>) {
-    match ggas_gpu::probe() {
-        Err(why) => (Device::Cpu, Some(why.to_string())),
-        Ok(_) if !has_gpu_code() => (Device::Cpu, Some(NO_GPU_CODE.into())),
+    match Processor::gpu(0) {
         Ok(_) => (Device::Gpu, None),
+        Err(why) => (Device::Cpu, Some(why.to_string())),
     }
 }
 
 /// The line for a program that goes on without a GPU.
 pub fn fallback(why: &str) -> String {
     format!("{why}, using the CPU executor")
-}
-
-const NO_GPU_CODE: &str =
-    "this build holds no GPU code (there was no nvcc: run `cargo xtask setup` and build again)";
-
-/// The build found nvcc and embedded the kernels' image.
-fn has_gpu_code() -> bool {
-    !ggas_kernels::FATBIN.is_empty()
 }
 
 /// Names of the GPUs, for one line.
@@ -103,8 +95,10 @@ fn machine(text: &mut String) {
     row(text, "kernel", std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim());
     let build = if cfg!(debug_assertions) { "debug: not for timing" } else { "release" };
     row(text, "build", format_args!("{} {build}", env!("CARGO_PKG_VERSION")));
-    let image = ggas_kernels::FATBIN.len() >> 10;
-    let code = if has_gpu_code() { format!("{image} KiB, embedded") } else { format!("none: {NO_GPU_CODE}") };
+    let code = match ggas_kernels::FATBIN.len() >> 10 {
+        0 => "none: there was no nvcc at the build; run `cargo xtask setup` and build again".into(),
+        kib => format!("{kib} KiB, embedded"),
+    };
     row(text, "GPU code", code);
 }
 
