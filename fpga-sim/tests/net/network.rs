@@ -72,6 +72,12 @@ proptest! {
 }
 
 #[test]
+fn a_thousand_nodes_on_faulty_links() {
+    let mut traffic = Traffic::new(Torus::new(10, 10, 10).unwrap(), nasty(3));
+    traffic.random(8, 2000);
+}
+
+#[test]
 fn faults_happen() {
     let mut traffic = Traffic::new(torus(), nasty(5));
     traffic.random(6, 3000);
