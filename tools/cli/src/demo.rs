@@ -21,6 +21,8 @@ struct Scene {
     sizes: &'static [u64],
     /// Threads per block; empty: the benchmark chooses.
     threads: &'static [u32],
+    /// Blocks per node; empty: the benchmark chooses.
+    blocks: &'static [u32],
     path: Path,
 }
 
@@ -31,7 +33,7 @@ impl Scene {
         method: &'static str,
         sizes: &'static [u64],
     ) -> Self {
-        Scene { what, bench, method, nodes: 2, sizes, threads: &[], path: Path::Slots }
+        Scene { what, bench, method, nodes: 2, sizes, threads: &[], blocks: &[], path: Path::Slots }
     }
 
     const fn nodes(mut self, nodes: u32) -> Self {
@@ -41,6 +43,11 @@ impl Scene {
 
     const fn threads(mut self, threads: &'static [u32]) -> Self {
         self.threads = threads;
+        self
+    }
+
+    const fn blocks(mut self, blocks: &'static [u32]) -> Self {
+        self.blocks = blocks;
         self
     }
 
@@ -55,12 +62,12 @@ const SCENES: &[Scene] = &[
     Scene::new("put, notified, card pages", "rma-pingpong", "notification", &[8]).card(),
     Scene::new("put, polled on the data", "rma-pingpong", "poll", &[8]),
     Scene::new("puts in flight", "rma-bandwidth", "notification", &[1 << 20]),
-    Scene::new("put rate", "rma-rate", "put", &[]),
+    Scene::new("put rate", "rma-rate", "put", &[]).blocks(&[1]),
     Scene::new("remote store", "ggas-pingpong", "write", &[8]).threads(&[1]),
     Scene::new("remote load", "ggas-pingpong", "read", &[8]).threads(&[1]),
     Scene::new("remote stores", "ggas-bandwidth", "store", &[1 << 20]).threads(&[256]),
-    Scene::new("barrier", "barrier", "single", &[]).nodes(4),
-    Scene::new("barrier, 4 blocks each", "barrier", "hierarchical", &[]).nodes(4),
+    Scene::new("barrier", "barrier", "single", &[]).nodes(4).blocks(&[1]),
+    Scene::new("barrier, 4 blocks each", "barrier", "hierarchical", &[]).nodes(4).blocks(&[4]),
     Scene::new("reduce", "reduce", "gather", &[1024]).nodes(4),
     Scene::new("allreduce", "allreduce", "all-gather", &[1024]).nodes(4),
     Scene::new("allreduce", "allreduce", "all-to-all", &[1024]).nodes(4),
@@ -68,7 +75,7 @@ const SCENES: &[Scene] = &[
     Scene::new("RandomAccess", "randomaccess", "rma", &[1 << 12]).nodes(4),
 ];
 
-const WIDTHS: [usize; 7] = [24, 5, 12, 8, 9, 10, 8];
+const WIDTHS: [usize; 7] = [25, 5, 12, 8, 9, 10, 8];
 const TITLES: [&str; 7] = ["what", "nodes", "method", "bytes", "median us", "rate", "verified"];
 
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -118,6 +125,7 @@ fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchErro
         device,
         sizes: scene.sizes.to_vec(),
         threads: scene.threads.to_vec(),
+        blocks: scene.blocks.to_vec(),
         method: Some(scene.method.into()),
         path: Some(scene.path),
         ..Options::default()
@@ -131,6 +139,7 @@ fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchErro
 fn measured(scene: &Scene, report: &Report, row: &Row) -> String {
     let bytes = row.bytes.or(row.elements.map(|n| n * element_bytes(scene.bench)));
     let rate = match (row.bandwidth_mbps, row.rate_per_s) {
+        (Some(_), None) if bytes.is_some_and(|n| n < 1024) => String::new(), // the latency says it all
         (Some(bandwidth), _) => format!("{} MB/s", digits(bandwidth)),
         (None, Some(rate)) if rate >= 1e5 => format!("{} M/s", digits(rate / 1e6)),
         (None, Some(rate)) => format!("{} /s", digits(rate)),
