@@ -639,13 +639,13 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_coll {
     pub group: u64,
-    pub in_: u64,
-    pub in_stride: u64,
+    pub input: u64,
+    pub input_stride: u64,
     pub out: u64,
     pub status: u64,
     pub wrong: u64,
     pub count: u64,
-    pub type_: u32,
+    pub element: u32,
     pub method: u32,
     pub rounds: u32,
     pub root: u32,
@@ -660,11 +660,11 @@ const _: () = {
         "Offset of field: selftest_coll::group",
     ][::core::mem::offset_of!(selftest_coll, group) - 0usize];
     [
-        "Offset of field: selftest_coll::in_",
-    ][::core::mem::offset_of!(selftest_coll, in_) - 8usize];
+        "Offset of field: selftest_coll::input",
+    ][::core::mem::offset_of!(selftest_coll, input) - 8usize];
     [
-        "Offset of field: selftest_coll::in_stride",
-    ][::core::mem::offset_of!(selftest_coll, in_stride) - 16usize];
+        "Offset of field: selftest_coll::input_stride",
+    ][::core::mem::offset_of!(selftest_coll, input_stride) - 16usize];
     [
         "Offset of field: selftest_coll::out",
     ][::core::mem::offset_of!(selftest_coll, out) - 24usize];
@@ -678,8 +678,8 @@ const _: () = {
         "Offset of field: selftest_coll::count",
     ][::core::mem::offset_of!(selftest_coll, count) - 48usize];
     [
-        "Offset of field: selftest_coll::type_",
-    ][::core::mem::offset_of!(selftest_coll, type_) - 56usize];
+        "Offset of field: selftest_coll::element",
+    ][::core::mem::offset_of!(selftest_coll, element) - 56usize];
     [
         "Offset of field: selftest_coll::method",
     ][::core::mem::offset_of!(selftest_coll, method) - 60usize];

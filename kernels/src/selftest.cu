@@ -19,7 +19,7 @@ GGAS_KERNEL(ggas_selftest_threads, selftest_threads)
 	out[static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread()] = seen;
 }
 
-namespace
+namespace vocab_checks
 {
 
 class checks {
@@ -131,13 +131,13 @@ GGAS_FN void check_memory(checks &check, uint64_t scratch)
 	check(21, ggas_time_ns() <= ggas_time_ns() && ggas_ticks() != 0);
 }
 
-} // namespace
+} // namespace vocab_checks
 
-// One block of any size.
+// One block of any size; on a GPU of whole warps, as shuffles from lanes that are not there are undefined.
 GGAS_KERNEL(ggas_selftest_vocab, selftest_vocab)
 {
-	checks check(args.failed);
-	check_warp(check);
-	check_block(check);
-	check_memory(check, args.scratch);
+	vocab_checks::checks check(args.failed);
+	vocab_checks::check_warp(check);
+	vocab_checks::check_block(check);
+	vocab_checks::check_memory(check, args.scratch);
 }

@@ -58,16 +58,16 @@ struct selftest_posts {
 #define SELFTEST_ALL_GATHER	2
 #define SELFTEST_ALL_TO_ALL	3
 
-/* `rounds` times one collective. Barriers check a counter per node in `in`. */
+/* `rounds` times one collective. Barriers check a counter per node in `input`. */
 struct selftest_coll {
 	uint64_t group;		/* struct ggas_group */
-	uint64_t in;		/* reductions: `count` elements; barrier: u64 of each node at in + i * in_stride */
-	uint64_t in_stride;
+	uint64_t input;		/* reductions: `count` elements; barrier: u64 of each node at input + i * input_stride */
+	uint64_t input_stride;
 	uint64_t out;
 	uint64_t status;	/* u64: GGAS_OK or the first error */
 	uint64_t wrong;		/* u64: barriers that somebody passed too early */
 	uint64_t count;
-	uint32_t type;		/* SELFTEST_FLOAT ... */
+	uint32_t element;		/* SELFTEST_FLOAT ... */
 	uint32_t method;	/* SELFTEST_BARRIER ... */
 	uint32_t rounds;
 	uint32_t root;

@@ -5,7 +5,7 @@
 
 #include "args.h"
 
-namespace
+namespace coll_checks
 {
 
 // Before barrier k a node's counter is k; after it nobody's is less.
@@ -14,13 +14,13 @@ GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 	uint32_t thread = ggas_block() * ggas_threads() + ggas_thread(), threads = ggas_blocks() * ggas_threads();
 	for (uint64_t round = 1; round <= args.rounds; round++) {
 		if (thread == threads - 1)
-			*reinterpret_cast<uint64_t *>(args.in + group->node * args.in_stride) = round;
+			*reinterpret_cast<uint64_t *>(args.input + group->node * args.input_stride) = round;
 		int error = ggas_blocks() == 1 ? ggas_barrier(group, ggas_order::release_acquire) :
 						 ggas_barrier_grid(group, ggas_order::release_acquire);
 		if (error)
 			return error;
 		for (uint32_t node = thread; node < group->nodes; node += threads)
-			if (*reinterpret_cast<const uint64_t *>(args.in + node * args.in_stride) < round)
+			if (*reinterpret_cast<const uint64_t *>(args.input + node * args.input_stride) < round)
 				ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), 1u, ggas_order::relaxed);
 		// Nobody may write the next round before all have looked.
 		error = ggas_blocks() == 1 ? ggas_barrier(group, ggas_order::release_acquire) :
@@ -33,7 +33,7 @@ GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 
 template <class T> GGAS_FN int reductions(const selftest_coll &args, ggas_group *group)
 {
-	const T *in = reinterpret_cast<const T *>(args.in);
+	const T *in = reinterpret_cast<const T *>(args.input);
 	T *out = reinterpret_cast<T *>(args.out);
 	const ggas_order order = ggas_order::relaxed;
 	bool grid = ggas_blocks() > 1;
@@ -65,7 +65,7 @@ GGAS_FN int run(const selftest_coll &args)
 		return GGAS_OK;
 	if (args.method == SELFTEST_BARRIER)
 		return barriers(args, group);
-	switch (args.type) {
+	switch (args.element) {
 	case SELFTEST_FLOAT:
 		return reductions<float>(args, group);
 	case SELFTEST_DOUBLE:
@@ -77,11 +77,11 @@ GGAS_FN int run(const selftest_coll &args)
 	}
 }
 
-} // namespace
+} // namespace coll_checks
 
 GGAS_KERNEL(ggas_selftest_coll, selftest_coll)
 {
-	if (int error = run(args))
+	if (int error = coll_checks::run(args))
 		ggas_atomic_cas(reinterpret_cast<uint64_t *>(args.status), uint64_t(0), static_cast<uint64_t>(error),
 				ggas_order::relaxed);
 }

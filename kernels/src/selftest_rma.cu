@@ -4,7 +4,7 @@
 
 #include "args.h"
 
-namespace
+namespace rma_checks
 {
 
 GGAS_FN uint8_t pattern(uint32_t round, uint32_t byte)
@@ -82,17 +82,18 @@ GGAS_FN int send_posts(const selftest_posts &args)
 	ggas_port *port = reinterpret_cast<ggas_port *>(args.port);
 	gpu_rma2_peer peer = { args.peer_node, args.peer_vpid };
 	uint64_t thread = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
-	for (uint64_t i = 1; i <= args.posts; i++) {
+	int status = GGAS_OK;
+	for (uint64_t i = 1; i <= args.posts && status == GGAS_OK; i++) {
 		uint64_t payload = thread << 32 | i;
-		int error = args.batch ?
-				    gpu_rma2_post_batch(port, extoll_desc_notification_put(peer.node, peer.vpid,
-											   EXTOLL_SPEC_COMPLETER, 0, 9,
-											   payload)) :
-				    gpu_rma2_notification_put(port, peer, 9, payload);
-		if (error)
-			return error;
+		status = args.batch ?
+				 gpu_rma2_post_batch(port, extoll_desc_notification_put(peer.node, peer.vpid,
+											EXTOLL_SPEC_COMPLETER, 0, 9,
+											payload)) :
+				 gpu_rma2_notification_put(port, peer, 9, payload);
 	}
-	return GGAS_OK;
+	/* Nobody reads notifications here, so nothing else posts rejected descriptors again. */
+	ggas_syncthreads();
+	return status == GGAS_OK && ggas_thread() == 0 ? gpu_rma2_drain(port) : status;
 }
 
 GGAS_FN int take_posts(const selftest_posts &args)
@@ -121,16 +122,16 @@ GGAS_FN void keep(uint64_t status, int error)
 				ggas_order::relaxed);
 }
 
-} // namespace
+} // namespace rma_checks
 
 // One block per node.
 GGAS_KERNEL(ggas_selftest_rma, selftest_rma)
 {
-	keep(args.status, ping_pong(args));
+	rma_checks::keep(args.status, rma_checks::ping_pong(args));
 }
 
 // Sender: any grid of whole warps; receiver: one warp.
 GGAS_KERNEL(ggas_selftest_posts, selftest_posts)
 {
-	keep(args.status, args.expect ? take_posts(args) : send_posts(args));
+	rma_checks::keep(args.status, args.expect ? rma_checks::take_posts(args) : rma_checks::send_posts(args));
 }

@@ -21,7 +21,10 @@
  * is visible. Cost: one system fence per post.
  *
  * Paths (design section 3). A port has a slot ring (ggas_port.slots, the model
- * only) or uses the card path: one WCB per VPID, posts take turns on post_lock.
+ * only) or uses the card path: one WCB per VPID, posts take turns on post_lock. A
+ * congested card rejects descriptors; posts, drains and reads of an empty queue
+ * post them again. A kernel that waits for anything but notifications, or ends,
+ * calls gpu_rma2_drain first.
  *
  * Errors. GGAS_OK, GGAS_ERR_ARGUMENT (a size that the hardware does not know),
  * GGAS_ERR_TIMEOUT (reported in ggas_port.report), GGAS_ERR_POISONED (a slot was

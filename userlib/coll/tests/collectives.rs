@@ -29,9 +29,9 @@ struct Setup {
 
 impl Setup {
     fn new(nodes: usize, config: GroupConfig) -> Self {
-        let network = SimNetwork::builder().nodes(nodes as u32).build().expect("a network");
+        let network = SimNetwork::builder().nodes(nodes).build().expect("a network");
         let cpu = Processor::cpu();
-        let members: Vec<_> = (0..nodes as u16).map(|n| Node::new(network.device(n).expect("a device"))).collect();
+        let members: Vec<_> = (0..nodes).map(|n| Node::new(network.device(n).expect("a device"))).collect();
         let config = GroupConfig { offset: USER, ..config };
         let pairs: Vec<_> = members.iter().map(|node| (node, &cpu)).collect();
         let window = Window::new(&pairs, config.end(nodes).expect("it fits")).expect("a window");
@@ -68,8 +68,8 @@ impl Setup {
         let base = window.member(0).and_then(|m| m.global_pointer(0)).expect("mapped");
         let args: Vec<_> = (0..self.group.len())
             .map(|rank| selftest_coll {
-                r#in: base,
-                in_stride: window.info().stride as u64,
+                input: base,
+                input_stride: window.info().stride as u64,
                 method: SELFTEST_BARRIER,
                 rounds,
                 ..self.args(rank)
@@ -163,10 +163,10 @@ fn reduction<T: Element>(setup: &Setup, shape: &Shape, in_place: bool, rounds: u
         .iter()
         .enumerate()
         .map(|(rank, (input, output))| selftest_coll {
-            r#in: input.address(),
+            input: input.address(),
             out: if in_place { input.address() } else { output.address() },
             count: count as u64,
-            r#type: T::TYPE,
+            element: T::TYPE,
             method,
             rounds,
             root: root as u32,
@@ -227,7 +227,7 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
         let memory = setup.cpu.alloc(1024).expect("memory");
         let args: Vec<_> = (0..3)
             .map(|rank| selftest_coll {
-                r#in: memory.address(),
+                input: memory.address(),
                 out: memory.address(),
                 count: 8,
                 method,

@@ -11,7 +11,9 @@
 #include "exec.h"
 
 #if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface_atomic.h>
+/* gcc installs no header for these; memory orders have the numbers of __ATOMIC_*. */
+extern "C" __int128 __tsan_atomic128_load(const volatile __int128 *p, int order);
+extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int order);
 #endif
 
 #define GGAS_EXECUTOR 1
@@ -55,49 +57,45 @@ constexpr int host_order(ggas_order order)
 /* gcc calls libatomic for 16 bytes; an aligned SSE move is single-copy atomic on
  * every x86-64 CPU with AVX, and x86 orders it as a release or an acquire. */
 #if defined(__SANITIZE_THREAD__)
-inline ggas_u128 load128(const ggas_u128 *p)
+inline ggas_u128 load128(const ggas_u128 *p, int order)
 {
-	auto v = static_cast<unsigned __int128>(__tsan_atomic128_load(
-		reinterpret_cast<const volatile __tsan_atomic128 *>(p), __tsan_memory_order_acquire));
+	auto v = static_cast<unsigned __int128>(
+		__tsan_atomic128_load(reinterpret_cast<const volatile __int128 *>(p), order));
 	return { static_cast<uint64_t>(v), static_cast<uint64_t>(v >> 64) };
 }
-inline void store128(ggas_u128 *p, ggas_u128 v, __tsan_memory_order order)
+inline void store128(ggas_u128 *p, ggas_u128 v, int order)
 {
 	auto whole = static_cast<unsigned __int128>(v.hi) << 64 | v.lo;
-	__tsan_atomic128_store(reinterpret_cast<volatile __tsan_atomic128 *>(p), static_cast<__tsan_atomic128>(whole),
-			       order);
+	__tsan_atomic128_store(reinterpret_cast<volatile __int128 *>(p), static_cast<__int128>(whole), order);
 }
-inline void store128_relaxed(ggas_u128 *p, ggas_u128 v) { store128(p, v, __tsan_memory_order_relaxed); }
-inline void store128_release(ggas_u128 *p, ggas_u128 v) { store128(p, v, __tsan_memory_order_release); }
 #elif defined(__x86_64__)
 typedef long long v2di __attribute__((vector_size(16), may_alias));
-inline ggas_u128 load128(const ggas_u128 *p)
+inline ggas_u128 load128(const ggas_u128 *p, int)
 {
 	v2di v;
 	asm volatile("movdqa %1, %0" : "=x"(v) : "m"(*reinterpret_cast<const v2di *>(p)) : "memory");
 	return { static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]) };
 }
-inline void store128_relaxed(ggas_u128 *p, ggas_u128 v)
+inline void store128(ggas_u128 *p, ggas_u128 v, int)
 {
 	v2di whole = { static_cast<long long>(v.lo), static_cast<long long>(v.hi) };
 	asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<v2di *>(p)) : "x"(whole) : "memory");
 }
-inline void store128_release(ggas_u128 *p, ggas_u128 v) { store128_relaxed(p, v); }
 #elif defined(__aarch64__)
 /* FEAT_LSE2 (Armv8.4): an aligned LDP or STP is single-copy atomic. */
-inline ggas_u128 load128(const ggas_u128 *p)
+inline ggas_u128 load128(const ggas_u128 *p, int order)
 {
 	ggas_u128 v;
-	asm volatile("ldp %0, %1, %2\n\tdmb ishld" : "=r"(v.lo), "=r"(v.hi) : "Q"(*p) : "memory");
+	asm volatile("ldp %0, %1, %2" : "=r"(v.lo), "=r"(v.hi) : "Q"(*p) : "memory");
+	if (order != __ATOMIC_RELAXED)
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return v;
 }
-inline void store128_relaxed(ggas_u128 *p, ggas_u128 v)
+inline void store128(ggas_u128 *p, ggas_u128 v, int order)
 {
+	if (order != __ATOMIC_RELAXED)
+		__atomic_thread_fence(__ATOMIC_RELEASE);
 	asm volatile("stp %1, %2, %0" : "=Q"(*p) : "r"(v.lo), "r"(v.hi) : "memory");
-}
-inline void store128_release(ggas_u128 *p, ggas_u128 v)
-{
-	asm volatile("dmb ish\n\tstp %1, %2, %0" : "=Q"(*p) : "r"(v.lo), "r"(v.hi) : "memory");
 }
 #else
 #error "the executor knows no 16-byte atomic access on this CPU"
@@ -125,10 +123,22 @@ template <class T> inline void ggas_store_release(T *p, std::type_identity_t<T> 
 {
 	__atomic_store(p, &v, __ATOMIC_RELEASE);
 }
-template <> inline ggas_u128 ggas_load_relaxed(const ggas_u128 *p) { return ggas_impl::load128(p); }
-template <> inline ggas_u128 ggas_load_acquire(const ggas_u128 *p) { return ggas_impl::load128(p); }
-template <> inline void ggas_store_relaxed(ggas_u128 *p, ggas_u128 v) { ggas_impl::store128_relaxed(p, v); }
-template <> inline void ggas_store_release(ggas_u128 *p, ggas_u128 v) { ggas_impl::store128_release(p, v); }
+template <> inline ggas_u128 ggas_load_relaxed(const ggas_u128 *p)
+{
+	return ggas_impl::load128(p, __ATOMIC_RELAXED);
+}
+template <> inline ggas_u128 ggas_load_acquire(const ggas_u128 *p)
+{
+	return ggas_impl::load128(p, __ATOMIC_ACQUIRE);
+}
+template <> inline void ggas_store_relaxed(ggas_u128 *p, ggas_u128 v)
+{
+	ggas_impl::store128(p, v, __ATOMIC_RELAXED);
+}
+template <> inline void ggas_store_release(ggas_u128 *p, ggas_u128 v)
+{
+	ggas_impl::store128(p, v, __ATOMIC_RELEASE);
+}
 
 template <class T> inline T ggas_atomic_add(T *p, std::type_identity_t<T> v, ggas_order order)
 {

@@ -1,0 +1,150 @@
+//! The kernels under ThreadSanitizer: one thread per CUDA thread, a loopback NIC
+//! in C++ (`kernels/exec/tsan`). Skipped, with a message, where the C++ compiler
+//! has no ThreadSanitizer.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// Exit status of a program in which ThreadSanitizer saw a race.
+const RACE: i32 = 66;
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The program, or why there is none.
+static PROGRAM: LazyLock<Result<PathBuf, String>> = LazyLock::new(build);
+
+fn build() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tsan");
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let probe = folder.join("probe.cpp");
+    fs::write(&probe, "int main() { return 0; }\n").map_err(|error| error.to_string())?;
+    let probe_program = folder.join("probe");
+    compile(&[probe], &probe_program)?;
+    let probed = run(&probe_program, &[])?;
+    if !probed.status.success() {
+        return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
+    }
+    let sources = ["main.cpp", "nic.cpp", "threads.cpp"].map(|name| crate_dir().join("exec/tsan").join(name));
+    let program = folder.join("kernels");
+    // From here on a failure is ours.
+    compile(&sources, &program).unwrap_or_else(|error| panic!("{error}"));
+    Ok(program)
+}
+
+fn crate_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn compile(sources: &[PathBuf], program: &Path) -> Result<(), String> {
+    let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++20", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror"]);
+    command.args(["-fno-strict-aliasing", "-pthread"]);
+    for include in ["include", "src", "exec/tsan", "../kmod/uapi"] {
+        command.arg("-I").arg(crate_dir().join(include));
+    }
+    let done = command.args(sources).arg("-o").arg(program).output().map_err(|error| error.to_string())?;
+    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+}
+
+/// Runs a program to its end, at most for `LIMIT`.
+fn run(program: &Path, arguments: &[&str]) -> Result<Output, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("TSAN_OPTIONS", format!("exitcode={RACE}"));
+    // SAFETY: personality is a plain system call, allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            // gcc's ThreadSanitizer does not know the address layout of newer kernels.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+    let child = command.spawn().map_err(|error| error.to_string())?;
+    let watched = watch(&child);
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    drop(watched);
+    Ok(output)
+}
+
+/// Kills a child that runs too long; its status then tells.
+fn watch(child: &Child) -> std::sync::mpsc::Sender<()> {
+    let id = child.id() as libc::pid_t;
+    let (sender, done) = std::sync::mpsc::channel::<()>();
+    thread::spawn(move || {
+        if done.recv_timeout(LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: the child was not waited for yet: its sender still lives.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    });
+    sender
+}
+
+/// Exit status and messages of a scenario; `None` where there is no ThreadSanitizer.
+fn scenario(name: &str) -> Option<(Option<i32>, String)> {
+    match &*PROGRAM {
+        Ok(program) => {
+            let begun = Instant::now();
+            let output = run(program, &[name]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            eprintln!("{name}: {:?} after {:?}", output.status, begun.elapsed());
+            Some((output.status.code(), text))
+        }
+        Err(reason) => {
+            eprintln!("skipped: no working ThreadSanitizer here ({})", reason.trim());
+            None
+        }
+    }
+}
+
+fn clean(names: &[&str]) {
+    for name in names {
+        if let Some((status, text)) = scenario(name) {
+            assert_eq!(status, Some(0), "{name}:\n{text}");
+        }
+    }
+}
+
+fn racy(name: &str, file: &str) {
+    if let Some((status, text)) = scenario(name) {
+        assert_eq!(status, Some(RACE), "{name} is a race and was not seen:\n{text}");
+        assert!(text.contains("data race") && text.contains(file), "{text}");
+    }
+}
+
+#[test]
+fn rma_on_slots_is_clean() {
+    clean(&["pingpong-slots", "pingpong-one-slot", "posts-slots", "posts-one-slot"]);
+    clean(&["posts-batch", "posts-batch-few-slots"]);
+}
+
+#[test]
+fn rma_on_the_card_path_is_clean() {
+    clean(&["pingpong-card", "posts-card", "posts-batch-card"]);
+}
+
+#[test]
+fn barriers_are_clean() {
+    clean(&["barrier", "barrier-grid"]);
+}
+
+#[test]
+fn reductions_are_clean() {
+    clean(&["reduce", "all-gather", "all-to-all", "all-to-all-grid"]);
+}
+
+#[test]
+fn a_missing_barrier_is_found() {
+    clean(&["good-barrier"]);
+    racy("missing-barrier", "planted_races.cu");
+}
+
+#[test]
+fn a_missing_release_is_found() {
+    clean(&["good-release"]);
+    racy("missing-release", "planted_races.cu");
+}
