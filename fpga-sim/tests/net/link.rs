@@ -165,6 +165,19 @@ fn acknowledged_frames_are_not_sent_again() {
 }
 
 #[test]
+fn a_gap_is_repaired_before_the_timer_runs_out() {
+    let mut cable = Cable::new(LinkConfig::default(), vec![Fate::Pass, Fate::Drop]);
+    (0..8).for_each(|number| cable.push(0, REQUESTS, number));
+    let mut got = [vec![], vec![]];
+    assert!(cable.run(100, |cable| {
+        take_all(cable, 1, &mut got);
+        got[REQUESTS].len() == 8 && cable.ends[0].is_idle()
+    }));
+    let counters = cable.ends[0].counters();
+    assert_eq!((counters.timeouts, counters.retransmitted), (0, 7), "asked once, from the gap on");
+}
+
+#[test]
 fn faults_are_counted() {
     let mut cable = Cable::new(LinkConfig::default(), vec![Fate::Drop, Fate::Flip(50), Fate::Twice]);
     (0..3).for_each(|number| cable.push(0, REQUESTS, number));
