@@ -4,7 +4,7 @@
 //! The TLB keeps what it read from a translation table until a flush names it, so a driver that changes a table
 //! without flushing sees old translations, as on the card. Invalid entries are not kept: installing needs no flush.
 
-use extoll_abi::{Access, AtuCommand, GatRegister, Gate, Nla};
+use extoll_abi::{Access, AtuCommand, GatRegister, Gate, Nla, PageSize};
 
 use crate::memory::Memory;
 use crate::runs::Runs;
@@ -117,12 +117,41 @@ impl Atu {
         let mut done = left as u32;
         while done < len {
             let at = nla.checked_add(u64::from(done)).ok_or(Fault { nla, vpid })?;
+            let follow = self.following_pages(at, (len - done) >> PAGE_SHIFT);
+            if follow > 0 {
+                runs.extend(follow << PAGE_SHIFT);
+                done += follow << PAGE_SHIFT;
+                continue;
+            }
             let (address, left) = self.page(memory, vpid, at, access)?;
             let piece = left.min(u64::from(len - done)) as u32;
             runs.push(address, piece);
             done += piece;
         }
         Ok(runs)
+    }
+
+    /// How many whole pages from `nla` on, a page boundary, follow the page before in bus memory too, by what the
+    /// TLB knows: entries that differ from the one before by one page and in nothing else.
+    fn following_pages(&mut self, nla: u64, max: u32) -> u32 {
+        let first = (nla >> PAGE_SHIFT) as u32;
+        let entry = |page: u32| self.tlb[page as usize % TLB_ENTRIES];
+        let mut before = entry(first - 1);
+        if before.tag != first || before.gate.page_size() != Ok(PageSize::K4) {
+            return 0;
+        }
+        let mut pages = 0;
+        while pages < max {
+            let page = first + pages;
+            let next = entry(page);
+            if next.tag != page + 1 || next.gate.0 != before.gate.0 + PAGE {
+                break;
+            }
+            before = next;
+            pages += 1;
+        }
+        self.counts.translations = self.counts.translations.wrapping_add(pages);
+        pages
     }
 
     /// Bus address of `nla`, and the bytes up to the end of its 4 KiB entry.
@@ -217,7 +246,6 @@ mod tests {
     use super::*;
     use crate::memory::{HostMemory, RangeKind};
     use crate::packet::Run;
-    use extoll_abi::PageSize;
     use proptest::prelude::*;
     use std::sync::Arc;
 

@@ -1,95 +1,111 @@
 //! Sets of VPIDs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A set of VPIDs.
+/// A set of VPIDs. Knows its size, since it is empty nearly always and asked about that all the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VpidSet([u64; 4]);
+pub struct VpidSet {
+    word: [u64; 4],
+    len: u32,
+}
 
 impl VpidSet {
     /// Adds or removes one.
     #[inline]
     pub fn set(&mut self, vpid: u8, on: bool) {
-        let (word, bit) = (usize::from(vpid / 64), 1 << (vpid % 64));
-        if on {
-            self.0[word] |= bit;
-        } else {
-            self.0[word] &= !bit;
+        if self.contains(vpid) != on {
+            self.word[usize::from(vpid / 64)] ^= 1 << (vpid % 64);
+            self.len = if on { self.len + 1 } else { self.len - 1 };
         }
     }
 
     /// Whether it is in the set.
     #[inline]
     pub fn contains(&self, vpid: u8) -> bool {
-        self.0[usize::from(vpid / 64)] >> (vpid % 64) & 1 != 0
+        self.word[usize::from(vpid / 64)] >> (vpid % 64) & 1 != 0
     }
 
     /// Whether nothing is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
-    }
-
-    /// All members of both.
-    #[inline]
-    pub fn union(self, other: VpidSet) -> VpidSet {
-        VpidSet([0, 1, 2, 3].map(|i| self.0[i] | other.0[i]))
+        self.len == 0
     }
 
     /// Word `i` of four, 64 VPIDs each.
     pub fn word(&self, i: usize) -> u64 {
-        self.0[i % 4]
+        self.word[i % 4]
     }
 
     /// The same, and removes its members.
     pub fn take_word(&mut self, i: usize) -> u64 {
-        std::mem::take(&mut self.0[i % 4])
+        let word = std::mem::take(&mut self.word[i % 4]);
+        self.len -= word.count_ones();
+        word
     }
 
     /// Members in order, from `start` on and around.
+    #[inline]
     pub fn iter_from(&self, start: u8) -> impl Iterator<Item = u8> + use<> {
-        let set = *self;
-        let mut rest = set;
-        (0..start).for_each(|vpid| rest.set(vpid, false));
-        let mut wrapped = false;
-        std::iter::from_fn(move || {
-            loop {
-                if let Some(word) = rest.0.iter().position(|w| *w != 0) {
-                    let vpid = (64 * word) as u8 + rest.0[word].trailing_zeros() as u8;
-                    if wrapped && vpid >= start {
-                        return None;
-                    }
-                    rest.set(vpid, false);
-                    return Some(vpid);
-                }
-                if wrapped || start == 0 {
-                    return None;
-                }
-                wrapped = true;
-                rest = set;
-            }
-        })
+        let (mut first, mut rest) = (self.word, self.word);
+        let at = usize::from(start / 64);
+        for (i, (first, rest)) in first.iter_mut().zip(&mut rest).enumerate() {
+            let mask = match i.cmp(&at) {
+                std::cmp::Ordering::Less => 0,
+                std::cmp::Ordering::Equal => u64::MAX << (start % 64),
+                std::cmp::Ordering::Greater => u64::MAX,
+            };
+            *first &= mask;
+            *rest &= !mask;
+        }
+        std::iter::from_fn(move || pop(&mut first).or_else(|| pop(&mut rest)))
     }
+}
+
+/// Removes the lowest member.
+#[inline]
+fn pop(words: &mut [u64; 4]) -> Option<u8> {
+    let (i, word) = words.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
+    let bit = word.trailing_zeros() as u8;
+    *word &= *word - 1;
+    Some(64 * i as u8 + bit)
 }
 
 /// A set of VPIDs that several threads add to and one takes from.
 #[derive(Debug, Default)]
-pub struct AtomicVpidSet([AtomicU64; 4]);
+pub struct AtomicVpidSet {
+    word: [AtomicU64; 4],
+    /// Something was added since the last take.
+    any: AtomicBool,
+}
 
 impl AtomicVpidSet {
     /// Adds one. Everything written before is seen by whoever takes it.
     #[inline]
     pub fn add(&self, vpid: u8) {
-        self.0[usize::from(vpid / 64)].fetch_or(1 << (vpid % 64), Ordering::AcqRel);
+        self.word[usize::from(vpid / 64)].fetch_or(1 << (vpid % 64), Ordering::AcqRel);
+        self.any.store(true, Ordering::Release);
     }
 
-    /// Takes all.
+    /// Whether there are any to take.
     #[inline]
-    pub fn take(&self) -> VpidSet {
-        VpidSet([0, 1, 2, 3].map(|i| match self.0[i].load(Ordering::Relaxed) {
-            0 => 0,
-            _ => self.0[i].swap(0, Ordering::AcqRel),
-        }))
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Moves all into `set`.
+    #[inline]
+    pub fn take_into(&self, set: &mut VpidSet) {
+        if !self.any() {
+            return;
+        }
+        self.any.swap(false, Ordering::AcqRel);
+        for (from, to) in self.word.iter().zip(&mut set.word) {
+            if from.load(Ordering::Relaxed) != 0 {
+                let added = from.swap(0, Ordering::AcqRel) & !*to;
+                *to |= added;
+                set.len += added.count_ones();
+            }
+        }
     }
 }
 
@@ -104,13 +120,18 @@ mod tests {
             members in proptest::collection::btree_set(any::<u8>(), 0..40),
             start: u8,
         ) {
-            let mut set = VpidSet::default();
-            members.iter().for_each(|v| set.set(*v, true));
+            let (mut set, shared) = (VpidSet::default(), AtomicVpidSet::default());
+            members.iter().for_each(|v| shared.add(*v));
+            shared.take_into(&mut set);
+            prop_assert_eq!(set.len as usize, members.len());
+            shared.take_into(&mut set);
             let seen: Vec<u8> = set.iter_from(start).collect();
             let expected: Vec<u8> =
                 members.range(start..).chain(members.range(..start)).copied().collect();
             prop_assert_eq!(seen, expected);
             prop_assert_eq!(set.is_empty(), members.is_empty());
+            members.iter().for_each(|v| set.set(*v, false));
+            prop_assert_eq!(set, VpidSet::default());
         }
     }
 }

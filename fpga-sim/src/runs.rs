@@ -22,6 +22,11 @@ impl Runs {
         std::iter::once(self.first).chain(self.more.iter().copied())
     }
 
+    /// Lengthens the last run.
+    pub fn extend(&mut self, len: u32) {
+        self.more.last_mut().unwrap_or(&mut self.first).len += len;
+    }
+
     /// Appends bytes, to the last run where they follow it.
     pub fn push(&mut self, address: u64, len: u32) {
         let last = self.more.last_mut().unwrap_or(&mut self.first);

@@ -42,10 +42,16 @@ impl Bell {
         Bell { nic, engine, news: AtomicBool::new(false), promised: AtomicBool::new(false) }
     }
 
-    /// Whether anything arrived; asking takes it.
+    /// Whether anything arrived.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Relaxed)
+    }
+
+    /// The same; asking takes it.
     #[inline]
     pub(super) fn take_news(&self) -> bool {
-        self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::AcqRel)
+        self.has_news() && self.news.swap(false, Ordering::AcqRel)
     }
 
     /// The card, while someone still owns it.

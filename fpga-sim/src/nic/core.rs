@@ -165,10 +165,11 @@ impl Core {
     pub(super) fn run(&mut self, nic: &Nic) -> (bool, bool) {
         let mut worked = false;
         for _ in 0..ROUNDS {
-            if !self.round(nic) {
+            let moved = self.round(nic);
+            worked |= moved;
+            if !moved || !self.has_more(nic) {
                 return (worked, std::mem::take(&mut self.notified));
             }
-            worked = true;
         }
         self.arrivals = true; // more to do: look again even without news
         (worked, std::mem::take(&mut self.notified))
@@ -218,7 +219,7 @@ impl Core {
     /// Takes commands from the card path, a burst from each VPID in turn.
     #[inline]
     fn commands(&mut self, nic: &Nic) -> bool {
-        self.ready = self.ready.union(nic.fronts.take_ready());
+        nic.fronts.take_ready(&mut self.ready);
         if self.ready.is_empty() {
             return false;
         }
@@ -249,23 +250,44 @@ impl Core {
     }
 
     pub(super) fn mood(&self) -> Mood {
+        if self.is_calm() {
+            return Mood::Idle;
+        }
+        let fetches = |vpid: u8| {
+            let port = self.ports[usize::from(vpid)].as_ref();
+            port.and_then(|port| port.sending.as_ref()).is_some_and(|sending| sending.waits_for_device())
+        };
         let device = !self.inbound.is_empty()
             || self.smfu.is_waiting()
             || self.responses.iter().any(|sending| sending.waits_for_device())
-            || self.stalled.iter_from(0).any(|vpid| {
-                let port = self.ports[usize::from(vpid)].as_ref();
-                port.and_then(|p| p.sending.as_ref()).is_some_and(|s| s.waits_for_device())
-            });
+            || self.stalled.iter_from(0).any(fetches);
         let more = self.arrivals && self.held.is_none();
-        if device || more || self.links_worked {
-            return Mood::Busy;
-        }
-        let waits = !self.backlog.is_empty()
-            || !self.stalled.is_empty()
-            || !self.responses.is_empty()
-            || self.held.is_some()
-            || self.links_again.is_some();
-        if waits { Mood::Waiting } else { Mood::Idle }
+        if device || more || self.links_worked { Mood::Busy } else { Mood::Waiting }
+    }
+
+    /// Whether another round can bring anything: work may have come while this one ran.
+    #[inline]
+    fn has_more(&self, nic: &Nic) -> bool {
+        nic.bell.has_news()
+            || nic.fronts.any_ready()
+            || !self.ready.is_empty()
+            || !self.slotted.is_empty()
+            || !self.awaiting.is_empty()
+            || !self.flushes.is_empty()
+            || !self.is_calm()
+    }
+
+    /// Nothing waits for anything but news.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        self.inbound.is_empty()
+            && self.backlog.is_empty()
+            && self.stalled.is_empty()
+            && self.responses.is_empty()
+            && !self.smfu.is_waiting()
+            && !self.arrivals
+            && self.links_again.is_none()
+            && !self.links_worked
     }
 
     /// A hold on memory in use by a transfer of this card; flushes wait for it.

@@ -107,10 +107,16 @@ impl Fronts {
         front.commands.push(command).is_ok()
     }
 
-    /// VPIDs with commands, to be asked for by [`Fronts::pop`] until it says `None`.
+    /// Adds VPIDs with commands, to be asked for by [`Fronts::pop`] until it says `None`.
     #[inline]
-    pub(super) fn take_ready(&self) -> VpidSet {
-        self.ready.take()
+    pub(super) fn take_ready(&self, ready: &mut VpidSet) {
+        self.ready.take_into(ready);
+    }
+
+    /// Whether [`Fronts::take_ready`] would add any.
+    #[inline]
+    pub(super) fn any_ready(&self) -> bool {
+        self.ready.any()
     }
 
     pub(super) fn pop(&self, vpid: u8) -> Option<Command> {
