@@ -93,7 +93,10 @@ fn build_gpu(crate_dir: &Path, out: &Path, sources: &[PathBuf]) {
     }
     command.arg("-o").arg(&fatbin).arg(unit);
     match command.output() {
-        Ok(done) if done.status.success() => {}
+        Ok(done) if done.status.success() => {
+            let (major, minor) = release(&nvcc).unwrap_or_default();
+            println!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}");
+        }
         Ok(done) => {
             eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
             panic!("{} failed on the kernels; set NVCC=none to build for the CPU only", nvcc.display());
@@ -122,9 +125,14 @@ fn find_nvcc(wheels: &Path) -> Option<PathBuf> {
 
 /// Toolkits before 12.3 do not know the 16-byte accesses of vocab.h (PTX 8.3): passed over, as if absent.
 fn assembles_b128(nvcc: &Path) -> bool {
-    let Ok(said) = Command::new(nvcc).arg("--version").output() else { return false };
+    release(nvcc).is_some_and(|release| release >= (12, 3))
+}
+
+/// The toolkit's release, such as (13, 0).
+fn release(nvcc: &Path) -> Option<(u32, u32)> {
+    let said = Command::new(nvcc).arg("--version").output().ok()?;
     let said = String::from_utf8_lossy(&said.stdout);
-    let release = said.split_once("release ").map_or("", |(_, rest)| rest);
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (12, 3)
+    let (_, rest) = said.split_once("release ")?;
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    Some((numbers.next()?, numbers.next()?))
 }

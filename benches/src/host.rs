@@ -19,7 +19,7 @@ pub struct HostFacts {
     pub driver: Option<String>,
     /// CUDA compiler that made the embedded kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cuda: Option<String>,
+    pub cuda: Option<&'static str>,
     /// Version of this suite.
     pub version: &'static str,
     /// `git describe` of its source, where it was built from a checkout.
@@ -30,6 +30,14 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
+    /// Adds the first `count` GPUs, the driver, and the compiler of the kernels.
+    pub(crate) fn add_gpus(&mut self, count: u32) {
+        let found = ggas_gpu::probe().unwrap_or_default();
+        self.driver = found.first().map(|gpu| format!("{}.{}", gpu.driver.0, gpu.driver.1));
+        self.gpus = found.into_iter().take(count as usize).map(|gpu| gpu.name).collect();
+        self.cuda = ggas_kernels::NVCC_RELEASE;
+    }
+
     /// What this process can find out by itself.
     pub fn collect() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -78,6 +78,12 @@ impl Probe {
         Ok(Samples::new(words.into_iter().map(|sample| sample as f64 * tick).collect(), 1))
     }
 
+    /// How long the timed part took.
+    pub fn seconds(&self) -> Result<f64, BenchError> {
+        let [_, _, ns_begin, ns_end, _] = self.clock_words()?;
+        Ok(ns_end.saturating_sub(ns_begin) as f64 / 1e9)
+    }
+
     fn clock_words(&self) -> Result<[u64; 5], BenchError> {
         let words = self.clock.read_u64s(0, 5).doing("reading the kernel's clock")?;
         Ok(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))

@@ -23,6 +23,7 @@ mod plot;
 mod progress;
 mod report;
 mod setup;
+mod space;
 mod stats;
 mod verify;
 

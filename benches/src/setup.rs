@@ -1,5 +1,7 @@
 //! What the benchmarks set up: nodes, ports, buffers.
 
+use std::sync::{Mutex, PoisonError};
+
 use ggas::{
     Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, PortHandle, Progress as Drive,
     Region,
@@ -73,15 +75,23 @@ impl<'a> Setup<'a> {
 /// An empty report of `bench`.
 pub(crate) fn report(bench: &dyn Bench, options: &Options) -> Report {
     let mut report = Report::new(bench.name(), options, "in process");
+    if options.device == Device::Gpu {
+        report.host.add_gpus(options.gpus);
+    }
     report.settings.insert("path", options.path.unwrap_or(Path::Slots).name().into());
     report.settings.insert("slots", options.slots.into());
     report
 }
 
-/// One processor per GPU asked for.
+/// One processor per GPU asked for. Opening a GPU and loading the kernels takes long, so it happens once.
 fn gpus(count: u32) -> Result<Vec<Processor>, BenchError> {
-    let _ = count;
-    Err(BenchError::Unsupported("this version runs kernels on the CPU only; use --device cpu".to_owned()))
+    static OPEN: Mutex<Vec<Processor>> = Mutex::new(Vec::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    while open.len() < count as usize {
+        let ordinal = open.len();
+        open.push(Processor::gpu(ordinal).doing(format!("opening GPU {ordinal}"))?);
+    }
+    Ok(open[..count as usize].to_vec())
 }
 
 /// A registered buffer of a node.

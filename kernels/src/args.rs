@@ -417,7 +417,7 @@ const _: () = {
 pub struct bench_random {
     pub timing: bench_timing,
     pub window: u64,
-    pub ports: u64,
+    pub port: u64,
     pub table: u64,
     pub starts: u64,
     pub mailboxes: u64,
@@ -443,8 +443,8 @@ const _: () = {
         "Offset of field: bench_random::window",
     ][::core::mem::offset_of!(bench_random, window) - 32usize];
     [
-        "Offset of field: bench_random::ports",
-    ][::core::mem::offset_of!(bench_random, ports) - 40usize];
+        "Offset of field: bench_random::port",
+    ][::core::mem::offset_of!(bench_random, port) - 40usize];
     [
         "Offset of field: bench_random::table",
     ][::core::mem::offset_of!(bench_random, table) - 48usize];

@@ -141,13 +141,13 @@ struct bench_reduce {
 struct bench_random {
 	struct bench_timing timing;	/* one sample per round, of block 0 */
 	uint64_t window;	/* ggas: struct ggas_window; flags, then mailboxes */
-	uint64_t ports;		/* rma: uint64_t per block: its struct ggas_port */
+	uint64_t port;		/* rma: struct ggas_port; the grid has one block */
 	uint64_t table;		/* uint64_t[entries of this node] */
 	uint64_t starts;	/* uint64_t per thread: where its part of the random stream begins */
 	uint64_t mailboxes;	/* rma: kernel address of this node's mailboxes */
 	uint64_t outboxes;	/* rma: kernel address of the buckets to send */
 	uint64_t outboxes_nla;	/* rma: the same as NLA */
-	uint64_t peers;		/* rma: struct bench_peer[blocks][nodes]; target: mailboxes there */
+	uint64_t peers;		/* rma: struct bench_peer per node; target: mailboxes there */
 	uint64_t entries;	/* of the whole table, a power of two */
 	uint64_t per_node;	/* entries per node, rounded up */
 	uint64_t updates;	/* of this node, all blocks */

@@ -165,11 +165,11 @@ static GGAS_FN int take_round(const bench_random &args, ggas_port *port, uint64_
 }
 
 /* RMA: numbers are collected per owner in memory, and each owner gets one put per round with its completer
- * notification: a count and the numbers. */
+ * notification: a count and the numbers. One block: it consumes the port's notifications. */
 GGAS_KERNEL(bench_random_rma, bench_random)
 {
-	auto *port = reinterpret_cast<ggas_port *>(reinterpret_cast<const uint64_t *>(args.ports)[ggas_block()]);
-	auto *peers = reinterpret_cast<const bench_peer *>(args.peers) + ggas_block() * args.nodes;
+	auto *port = reinterpret_cast<ggas_port *>(args.port);
+	auto *peers = reinterpret_cast<const bench_peer *>(args.peers);
 	GGAS_SHARED_ARRAY(uint32_t, counts, BENCH_RANDOM_NODES);
 	GGAS_SHARED_ARRAY(uint64_t, sent, BENCH_RANDOM_NODES);
 

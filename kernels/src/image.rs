@@ -6,6 +6,9 @@ use std::ffi::{CStr, c_char, c_void};
 /// Empty when the build found no nvcc; `cargo xtask setup` installs one.
 pub static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
 
+/// Release of the CUDA compiler that made it, such as `13.0`.
+pub const NVCC_RELEASE: Option<&str> = option_env!("GGAS_NVCC_RELEASE");
+
 /// A kernel compiled for the host; the C++ side is `kernels/exec/table.cpp`.
 #[repr(C)]
 pub(crate) struct HostKernel {

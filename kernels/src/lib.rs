@@ -33,6 +33,6 @@ mod processor;
 mod report;
 
 pub use exec::CpuConfig;
-pub use image::{FATBIN, args_size, kernel_names};
+pub use image::{FATBIN, NVCC_RELEASE, args_size, kernel_names};
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};

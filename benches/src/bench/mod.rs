@@ -1,15 +1,29 @@
 //! One file per benchmark.
 
-mod rma_bandwidth;
 mod assisted;
+mod barrier;
+mod ggas_bandwidth;
+mod ggas_pingpong;
+mod randomaccess;
+mod reduce;
+mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
 
 use crate::Bench;
 
 /// All benchmarks, in the order in which a suite runs them.
-pub(crate) const ALL: &[&dyn Bench] =
-    &[&rma_pingpong::RmaPingpong, &rma_bandwidth::RmaBandwidth, &rma_rate::RmaRate];
+pub(crate) const ALL: &[&dyn Bench] = &[
+    &rma_pingpong::RmaPingpong,
+    &rma_bandwidth::RmaBandwidth,
+    &rma_rate::RmaRate,
+    &ggas_pingpong::GgasPingpong,
+    &ggas_bandwidth::GgasBandwidth,
+    &barrier::Barrier,
+    &reduce::Reduce,
+    &reduce::Allreduce,
+    &randomaccess::RandomAccess,
+];
 
 /// Iterations for payloads of `bytes`: `small` up to 4 KiB, then fewer so that a row moves about as much.
 fn iterations_for(small: u64, bytes: u64) -> u64 {

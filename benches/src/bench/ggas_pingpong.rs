@@ -1,0 +1,152 @@
+//! `ggas-pingpong` (thesis 6.6.1): plain stores and loads of 8 bytes by 1 to 1,024 threads.
+
+use ggas_kernels::args::bench_ggas_pingpong;
+use ggas_kernels::{KernelMem, Processor};
+use ggas_window::Window;
+
+use crate::error::Doing;
+use crate::kernel::{self, Probe};
+use crate::setup::{Setup, Worker, report};
+use crate::space::{window, window_of};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row};
+
+const WORD: u64 = 8;
+
+pub(crate) struct GgasPingpong;
+
+impl Bench for GgasPingpong {
+    fn name(&self) -> &'static str {
+        "ggas-pingpong"
+    }
+
+    fn about(&self) -> &'static str {
+        "8-byte stores to and loads from another node by the threads of a block (thesis 6.6.1)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["write", "read"]
+    }
+
+    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        options.validate(self)?;
+        let threads = thread_counts(options)?;
+        let mut report = report(self, options);
+        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        progress.begin(self.name(), (methods.len() * threads.len()) as u64);
+        for method in methods {
+            for &threads in &threads {
+                progress.now(format!("{method}, {threads} threads"));
+                let (mut row, check) = match *method {
+                    "write" => write(self, options, threads)?,
+                    _ => read(self, options, threads)?,
+                };
+                row.threads = Some(threads);
+                report.push(row.method(method).bytes(WORD * u64::from(threads)), check);
+                progress.step();
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// Each thread has one word, so sizes name thread counts too.
+fn thread_counts(options: &Options) -> Result<Vec<u32>, BenchError> {
+    let sizes = if options.sizes.is_empty() {
+        Vec::new()
+    } else {
+        options.sizes_or(&[], WORD..=1024 * WORD, WORD)?
+    };
+    let mut threads: Vec<u32> =
+        options.threads.iter().copied().chain(sizes.into_iter().map(|size| (size / WORD) as u32)).collect();
+    if threads.is_empty() {
+        threads = vec![1, 8, 32, 128, 512, 1024];
+    }
+    threads.sort_unstable();
+    threads.dedup();
+    Ok(threads)
+}
+
+fn iterations(options: &Options, threads: u32) -> u64 {
+    options.iterations.unwrap_or(match options.device {
+        Device::Gpu => 5000,
+        // The executor switches between threads one by one.
+        Device::Cpu => (20_000 / u64::from(threads)).clamp(50, 1000),
+    })
+}
+
+/// A word per thread: below 2^48, so that counting up never wraps, and never 0, which memory is at first.
+fn words(options: &Options, stream: u64, threads: u32) -> Vec<u64> {
+    let random = RandomStream::new(options.seed, stream);
+    (0..threads).map(|thread| (random.word(thread.into()) >> 16) + 1).collect()
+}
+
+fn kernel_words(processor: &Processor, words: &[u64]) -> Result<KernelMem, BenchError> {
+    let memory = processor.alloc(words.len() * 8).doing("allocating kernel memory")?;
+    memory.write_u64s(0, words).doing("writing kernel memory")?;
+    Ok(memory)
+}
+
+fn window_words(window: &Window, node: usize, threads: u32) -> Result<Vec<u64>, BenchError> {
+    (0..threads as usize).map(|i| window.load_u64(node, i * 8).doing("reading the window")).collect()
+}
+
+/// Both nodes store to each other in turn; every word counts up by one per round.
+fn write(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Check), BenchError> {
+    const KERNEL: &str = "bench_ggas_write";
+    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let window = window(&setup, 1024 * WORD as usize)?;
+    let begin = words(options, 0, threads);
+    let count = iterations(options, threads);
+    let probes = [Probe::with_warm_up(setup.processor(0), count)?, Probe::with_warm_up(setup.processor(1), count)?];
+    let inputs = [kernel_words(setup.processor(0), &begin)?, kernel_words(setup.processor(1), &begin)?];
+    let mut launches = Vec::new();
+    for node in 0..2_u32 {
+        let args = bench_ggas_pingpong {
+            timing: probes[node as usize].args(),
+            window: window_of(&window, node)?,
+            input: inputs[node as usize].address(),
+            output: 0,
+            peer: 1 - node,
+            first: u32::from(node == 0),
+        };
+        launches.push(kernel::launch(setup.processor(node), KERNEL, 1, threads, &args));
+    }
+    kernel::run(&launches, options)?;
+    let mut check = Check::default();
+    let rounds = probes[0].rounds();
+    let expected: Vec<u64> = begin.iter().map(|word| word + rounds).collect();
+    for node in 0..2_usize {
+        let report = window.member(node).doing("choosing a member")?.report();
+        probes[node].finished(KERNEL, report)?;
+        check.equal(&format!("words at node {node}"), &expected, &window_words(&window, node, threads)?);
+    }
+    Ok((Row::new(&probes[0].samples()?.halved()), check))
+}
+
+/// Node 0 loads from node 1 and stores to its own memory.
+fn read(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Check), BenchError> {
+    const KERNEL: &str = "bench_ggas_read";
+    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let processor = setup.processor(0);
+    let window = window(&setup, 1024 * WORD as usize)?;
+    let there = words(options, 1, threads);
+    for (i, word) in there.iter().enumerate() {
+        window.store_u64(1, i * 8, *word).doing("writing the window")?;
+    }
+    let probe = Probe::with_warm_up(processor, iterations(options, threads))?;
+    let output = kernel_words(processor, &there.iter().map(|word| !word).collect::<Vec<_>>())?;
+    let args = bench_ggas_pingpong {
+        timing: probe.args(),
+        window: window_of(&window, 0)?,
+        input: 0,
+        output: output.address(),
+        peer: 1,
+        first: 1,
+    };
+    kernel::run(&[kernel::launch(processor, KERNEL, 1, threads, &args)], options)?;
+    probe.finished(KERNEL, None)?;
+    let mut check = Check::default();
+    let seen = output.read_u64s(0, threads as usize).doing("reading kernel memory")?;
+    check.equal("loaded words", &there, &seen);
+    Ok((Row::new(&probe.samples()?), check))
+}

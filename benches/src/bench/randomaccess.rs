@@ -1,0 +1,289 @@
+//! `randomaccess` (thesis 6.9.3): HPCC RandomAccess by GGAS mailboxes and by RMA puts.
+
+use std::sync::Arc;
+
+use ggas::KernelPort;
+use ggas_kernels::args::{BENCH_RANDOM_NODES, bench_random};
+use ggas_kernels::{KernelMem, Mapped};
+use ggas_window::Window;
+
+use crate::error::Doing;
+use crate::hpcc::{self, LOOK_AHEAD, Table};
+use crate::kernel::{self, Probe, kernel_port, map, peer};
+use crate::setup::{Payload, Setup, Worker, report};
+use crate::space::{window, window_of};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
+
+pub(crate) struct RandomAccess;
+
+impl Bench for RandomAccess {
+    fn name(&self) -> &'static str {
+        "randomaccess"
+    }
+
+    fn about(&self) -> &'static str {
+        "HPCC RandomAccess over all nodes, by GGAS mailboxes or RMA puts (thesis 6.9.3)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["ggas", "rma"]
+    }
+
+    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        options.validate(self)?;
+        if options.nodes > BENCH_RANDOM_NODES {
+            let advice = format!("randomaccess takes 2 to {BENCH_RANDOM_NODES} nodes");
+            return Err(BenchError::option("nodes", options.nodes, advice));
+        }
+        let entries = if options.device == Device::Gpu { 1 << 24 } else { 1 << 15 };
+        let tables = options.sizes_or(&[entries], 64..=1 << 32, 1)?;
+        if let Some(bad) = tables.iter().find(|entries| !entries.is_power_of_two()) {
+            let advice = "the table has a power of two of entries, over all nodes";
+            return Err(BenchError::option("sizes", bad, advice));
+        }
+        let mut report = report(self, options);
+        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        progress.begin(self.name(), (methods.len() * tables.len()) as u64);
+        for method in methods {
+            for &entries in &tables {
+                for shape in Shape::all(options, method)? {
+                    progress.now(format!("{method}, {entries} entries"));
+                    let run = Run::new(self, options, Table { entries, nodes: options.nodes }, shape)?;
+                    let (row, check) = run.measure(method)?;
+                    report.push(row.method(method), check);
+                }
+                progress.step();
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// Blocks and threads of every node, and the updates that a block makes per round.
+#[derive(Clone, Copy)]
+struct Shape {
+    blocks: u32,
+    threads: u32,
+    look_ahead: u32,
+}
+
+impl Shape {
+    /// With RMA a node has one block, which consumes its port's notifications.
+    fn all(options: &Options, method: &str) -> Result<Vec<Self>, BenchError> {
+        let blocks = if method == "rma" { vec![1] } else { options.blocks_or(&[1]) };
+        let threads = options.threads_or(&[if options.device == Device::Gpu { 1024 } else { 32 }]);
+        blocks.iter().flat_map(|b| threads.iter().map(move |t| Self::new(*b, *t))).collect()
+    }
+
+    fn new(blocks: u32, threads: u32) -> Result<Self, BenchError> {
+        let look_ahead = LOOK_AHEAD / blocks / threads * threads;
+        if look_ahead == 0 {
+            let advice = format!("with {threads} threads each, a node may have {LOOK_AHEAD} threads (look-ahead)");
+            return Err(BenchError::option("blocks", blocks, advice));
+        }
+        Ok(Self { blocks, threads, look_ahead })
+    }
+
+    fn threads_of_node(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.threads)
+    }
+
+    /// Bytes of the mailboxes of a node: blocks x 2 x senders, each a count and the numbers, whole 16 bytes.
+    fn mailbox_bytes(&self, nodes: u32) -> usize {
+        let words = (self.look_ahead as usize + 1).next_multiple_of(2);
+        self.blocks as usize * 2 * nodes as usize * words * 8
+    }
+
+    /// Bytes of the flags before the mailboxes in the window.
+    fn flag_bytes(&self, nodes: u32) -> usize {
+        (self.blocks as usize * nodes as usize * 8).next_multiple_of(256)
+    }
+
+    /// Rounds until the thread with the most updates has made them.
+    fn rounds(&self, table: &Table) -> u64 {
+        let most = (0..table.nodes).map(|node| table.updates_of(node).1).max().unwrap_or(0);
+        let per_round = u64::from(self.look_ahead / self.threads);
+        most.div_ceil(self.threads_of_node()).div_ceil(per_round).max(1)
+    }
+}
+
+/// What each node has.
+struct Node {
+    table: KernelMem,
+    starts: KernelMem,
+    probe: Probe,
+}
+
+struct Run<'a> {
+    setup: Setup<'a>,
+    table: Table,
+    shape: Shape,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Run<'a> {
+    fn new(bench: &dyn Bench, options: &'a Options, table: Table, shape: Shape) -> Result<Self, BenchError> {
+        let setup = Setup::new(bench, options, Worker::Kernels)?;
+        let nodes = (0..table.nodes).map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
+        Ok(Self { setup, table, shape, nodes })
+    }
+
+    /// Arguments of `node` that both methods share.
+    fn args(&self, node: u32) -> bench_random {
+        let own = &self.nodes[node as usize];
+        bench_random {
+            timing: own.probe.args(),
+            table: own.table.address(),
+            starts: own.starts.address(),
+            entries: self.table.entries,
+            per_node: self.table.per_node(),
+            updates: self.table.updates_of(node).1,
+            look_ahead: self.shape.look_ahead,
+            node,
+            nodes: self.table.nodes,
+            ..bench_random::default()
+        }
+    }
+
+    fn measure(&self, method: &str) -> Result<(Row, Check), BenchError> {
+        match method {
+            "ggas" => self.by_ggas()?,
+            _ => self.by_rma()?,
+        }
+        let seconds = self.seconds()?;
+        let per_round = u64::from(self.shape.look_ahead) * u64::from(self.shape.blocks);
+        let samples = self.nodes[0].probe.samples()?.divided(per_round);
+        let mut row = Row::new(&samples);
+        row.elements = Some(self.table.entries);
+        (row.blocks, row.threads) = (Some(self.shape.blocks), Some(self.shape.threads));
+        let rate = self.table.updates() as f64 / seconds;
+        row.rate_per_s = Some(rate);
+        let (check, wrong) = self.check()?;
+        row.errors = wrong - check.errors;
+        Ok((row.with("gups", rate / 1e9).with("look_ahead", per_round), check))
+    }
+
+    /// The time of the slowest node.
+    fn seconds(&self) -> Result<f64, BenchError> {
+        let mut longest: f64 = 0.0;
+        for node in &self.nodes {
+            longest = longest.max(node.probe.seconds()?);
+        }
+        Ok(longest.max(1e-9))
+    }
+
+    fn by_ggas(&self) -> Result<(), BenchError> {
+        const KERNEL: &str = "bench_random_ggas";
+        let nodes = self.table.nodes;
+        let bytes = self.shape.flag_bytes(nodes) + self.shape.mailbox_bytes(nodes);
+        let window: Arc<Window> = window(&self.setup, bytes)?;
+        let mut launches = Vec::new();
+        for node in 0..nodes {
+            let args = bench_random { window: window_of(&window, node)?, ..self.args(node) };
+            launches.push(self.launch(KERNEL, node, &args));
+        }
+        kernel::run(&launches, self.setup.options)?;
+        for (own, member) in self.nodes.iter().zip(window.members()) {
+            own.probe.finished(KERNEL, member.report())?;
+        }
+        Ok(())
+    }
+
+    fn by_rma(&self) -> Result<(), BenchError> {
+        const KERNEL: &str = "bench_random_rma";
+        let ends = (0..self.table.nodes).map(|node| RmaEnd::new(self, node)).collect::<Result<Vec<_>, _>>()?;
+        let mut launches = Vec::new();
+        let mut peers = Vec::new();
+        for node in 0..self.table.nodes {
+            peers.push(self.peers_for(node, &ends)?);
+        }
+        for (node, end) in (0..).zip(&ends) {
+            let args = bench_random {
+                port: end.port.address(),
+                mailboxes: end.mailboxes_mapped.address(),
+                outboxes: end.outboxes_mapped.address(),
+                outboxes_nla: end.outboxes.nla(0)?,
+                peers: peers[node as usize].address(),
+                ..self.args(node)
+            };
+            launches.push(self.launch(KERNEL, node, &args));
+        }
+        let armed: Vec<_> = ends.iter().map(|end| end.port.arm()).collect();
+        kernel::run(&launches, self.setup.options)?;
+        drop(armed);
+        for (own, end) in self.nodes.iter().zip(&ends) {
+            own.probe.finished(KERNEL, end.port.report())?;
+        }
+        Ok(())
+    }
+
+    /// The mailboxes of all nodes, as kernels of `node` address them (`struct bench_peer`).
+    fn peers_for(&self, node: u32, ends: &[RmaEnd]) -> Result<KernelMem, BenchError> {
+        let mut words = Vec::new();
+        for end in ends {
+            let peer = peer(&end.port, end.mailboxes.nla(0)?);
+            words.extend([peer.target, u64::from(peer.node) | u64::from(peer.vpid) << 32]);
+        }
+        let memory = self.setup.processor(node).alloc(words.len() * 8).doing("allocating kernel memory")?;
+        memory.write_u64s(0, &words).doing("writing kernel memory")?;
+        Ok(memory)
+    }
+
+    fn launch<'b>(&'b self, kernel: &'b str, node: u32, args: &bench_random) -> ggas_kernels::Launch<'b> {
+        kernel::launch(self.setup.processor(node), kernel, self.shape.blocks, self.shape.threads, args)
+    }
+
+    /// All updates once more leave every entry at its own index; HPCC lets 1 % be wrong. Gives what fails the
+    /// run, and how many entries were wrong.
+    fn check(&self) -> Result<(Check, u64), BenchError> {
+        let mut words = Vec::new();
+        for (node, own) in (0..).zip(&self.nodes) {
+            let entries = self.table.part(node).1 as usize;
+            words.extend(own.table.read_u64s(0, entries).doing("reading the table")?);
+        }
+        let wrong = self.table.count_wrong(words);
+        let mut check = Check::default();
+        if wrong * 100 > self.table.entries {
+            check.wrong(wrong, || format!("{wrong} of {} entries; HPCC allows 1 %", self.table.entries));
+        }
+        Ok((check, wrong))
+    }
+}
+
+impl Node {
+    /// The part of the table, each entry its index, and where each thread's part of the stream begins.
+    fn new(setup: &Setup, table: &Table, shape: Shape, node: u32) -> Result<Self, BenchError> {
+        let processor = setup.processor(node);
+        let (first, entries) = table.part(node);
+        let part = processor.alloc(entries.max(1) as usize * 8).doing("allocating the table")?;
+        part.write_u64s(0, &(first..first + entries).collect::<Vec<_>>()).doing("writing the table")?;
+        let threads = shape.threads_of_node();
+        let (begin, updates) = table.updates_of(node);
+        let (each, rest) = (updates / threads, updates % threads);
+        let starts: Vec<u64> =
+            (0..threads).map(|t| hpcc::start((begin + each * t + rest.min(t)) as i64)).collect();
+        let starts_memory = processor.alloc(starts.len() * 8).doing("allocating kernel memory")?;
+        starts_memory.write_u64s(0, &starts).doing("writing kernel memory")?;
+        Ok(Self { table: part, starts: starts_memory, probe: Probe::new(processor, shape.rounds(table), 0)? })
+    }
+}
+
+/// A node's port and its registered mailboxes.
+struct RmaEnd {
+    mailboxes_mapped: Mapped,
+    outboxes_mapped: Mapped,
+    mailboxes: Payload,
+    outboxes: Payload,
+    port: KernelPort,
+}
+
+impl RmaEnd {
+    fn new(run: &Run, node: u32) -> Result<Self, BenchError> {
+        let bytes = run.shape.mailbox_bytes(run.table.nodes);
+        let processor = run.setup.processor(node);
+        let port = kernel_port(&run.setup, node)?;
+        let (mailboxes, outboxes) = (Payload::new(&port, bytes)?, Payload::new(&port, bytes)?);
+        let (mailboxes_mapped, outboxes_mapped) = (map(processor, &mailboxes)?, map(processor, &outboxes)?);
+        Ok(Self { mailboxes_mapped, outboxes_mapped, mailboxes, outboxes, port })
+    }
+}

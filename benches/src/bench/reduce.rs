@@ -1,0 +1,188 @@
+//! `reduce` and `allreduce` (thesis 6.8): float sums inside a kernel.
+
+use ggas_kernels::KernelMem;
+use ggas_kernels::args::bench_reduce;
+
+use crate::error::Doing;
+use crate::kernel::{self, Probe};
+use crate::setup::{Setup, Worker, report};
+use crate::space::Space;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row, Samples};
+
+/// Elements at most: 64 MiB per node.
+const MAX_ELEMENTS: u64 = 16 << 20;
+
+pub(crate) struct Reduce;
+
+impl Bench for Reduce {
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+
+    fn about(&self) -> &'static str {
+        "float sum at the root inside a kernel (thesis 6.8)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["gather"]
+    }
+
+    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        run(self, options, progress)
+    }
+}
+
+pub(crate) struct Allreduce;
+
+impl Bench for Allreduce {
+    fn name(&self) -> &'static str {
+        "allreduce"
+    }
+
+    fn about(&self) -> &'static str {
+        "float sum at every node inside a kernel (thesis 6.8)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["all-gather", "all-to-all"]
+    }
+
+    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        run(self, options, progress)
+    }
+}
+
+fn run(bench: &dyn Bench, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+    options.validate(bench)?;
+    let elements: &[u64] = match options.device {
+        Device::Gpu => &[1, 64, 1024, 16_384, 262_144],
+        Device::Cpu => &[1, 64, 1024, 16_384],
+    };
+    let elements = options.sizes_or(elements, 1..=MAX_ELEMENTS, 1)?;
+    let mut report = report(bench, options);
+    let methods: Vec<_> = bench.methods().iter().filter(|method| options.wants(method)).collect();
+    progress.begin(bench.name(), (methods.len() * elements.len()) as u64);
+    for method in methods {
+        for &elements in &elements {
+            let shape = default_shape(options, elements);
+            for &blocks in &options.blocks_or(&[shape.0]) {
+                for &threads in &options.threads_or(&[shape.1]) {
+                    progress.now(format!("{method}, {elements} elements, {blocks} x {threads} threads"));
+                    let (samples, check) = sums(bench, options, method, elements, blocks, threads)?;
+                    let mut row = Row::new(&samples).method(method);
+                    row.elements = Some(elements);
+                    (row.blocks, row.threads) = (Some(blocks), Some(threads));
+                    report.push(row.bandwidth_of(4 * elements), check);
+                }
+            }
+            progress.step();
+        }
+    }
+    Ok(report)
+}
+
+/// Blocks and threads: one block for short vectors, whose cost is the meeting.
+fn default_shape(options: &Options, elements: u64) -> (u32, u32) {
+    match (options.device, elements) {
+        (Device::Cpu, _) => (1, 32),
+        (Device::Gpu, ..=64) => (1, 64),
+        (Device::Gpu, ..=4096) => (1, 512),
+        (Device::Gpu, _) => (16, 512),
+    }
+}
+
+/// What a node adds, for even and odd rounds: small whole numbers, so that sums of floats are exact.
+fn input(options: &Options, node: u32, round: u64, elements: u64) -> Vec<f32> {
+    let random = RandomStream::new(options.seed, u64::from(node) * 2 + round % 2);
+    (0..elements).map(|i| (random.word(i) % 8192) as f32).collect()
+}
+
+fn bytes_of(floats: &[f32]) -> Vec<u8> {
+    floats.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Inputs of both parities and the output of one node.
+struct Vectors {
+    inputs: [KernelMem; 2],
+    output: KernelMem,
+    probe: Probe,
+}
+
+impl Vectors {
+    fn new(setup: &Setup, node: u32, elements: u64, rounds: u64) -> Result<Self, BenchError> {
+        let processor = setup.processor(node);
+        let filled = |floats: Vec<f32>| -> Result<KernelMem, BenchError> {
+            let memory = processor.alloc(floats.len() * 4).doing("allocating kernel memory")?;
+            memory.write(0, &bytes_of(&floats)).doing("writing kernel memory")?;
+            Ok(memory)
+        };
+        let of = |round| filled(input(setup.options, node, round, elements));
+        Ok(Self {
+            inputs: [of(0)?, of(1)?],
+            output: filled(vec![-1.0; elements as usize])?,
+            probe: Probe::with_warm_up(processor, rounds)?,
+        })
+    }
+}
+
+fn sums(
+    bench: &dyn Bench,
+    options: &Options,
+    method: &str,
+    elements: u64,
+    blocks: u32,
+    threads: u32,
+) -> Result<(Samples, Check), BenchError> {
+    let kernel = match method {
+        "gather" => "bench_reduce_gather",
+        "all-gather" => "bench_allreduce_all_gather",
+        _ => "bench_allreduce_all_to_all",
+    };
+    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let space = Space::new(&setup, 256, 4 * elements as usize)?;
+    let small = if options.device == Device::Gpu { 2000 } else { 300 };
+    let rounds = options.iterations.unwrap_or((small * 1024 / elements.max(1024)).max(20));
+    let vectors = (0..options.nodes)
+        .map(|node| Vectors::new(&setup, node, elements, rounds))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut launches = Vec::new();
+    for (node, own) in (0..).zip(&vectors) {
+        let args = bench_reduce {
+            timing: own.probe.args(),
+            group: space.group_of(node)?,
+            r#in: [own.inputs[0].address(), own.inputs[1].address()],
+            out: own.output.address(),
+            count: elements,
+            // Only the root waits in a gather; without meeting, the others would run ahead of it.
+            apart: u64::from(method == "gather"),
+        };
+        launches.push(kernel::launch(setup.processor(node), kernel, blocks, threads, &args));
+    }
+    kernel::run(&launches, options)?;
+    space.check()?;
+    for own in &vectors {
+        own.probe.finished(kernel, None)?;
+    }
+    let check = check(options, method, elements, &vectors)?;
+    Ok((vectors[0].probe.samples()?, check))
+}
+
+/// Compares the sums of the last round: at the root, or everywhere.
+fn check(options: &Options, method: &str, elements: u64, vectors: &[Vectors]) -> Result<Check, BenchError> {
+    let last = vectors[0].probe.rounds() - 1;
+    let mut expected = vec![0.0_f32; elements as usize];
+    for node in 0..options.nodes {
+        for (sum, value) in expected.iter_mut().zip(input(options, node, last, elements)) {
+            *sum += value;
+        }
+    }
+    let expected = bytes_of(&expected);
+    let holders = if method == "gather" { 1 } else { vectors.len() };
+    let mut check = Check::default();
+    let mut seen = vec![0; expected.len()];
+    for (node, own) in vectors.iter().enumerate().take(holders) {
+        own.output.read(0, &mut seen).doing("reading kernel memory")?;
+        check.bytes(&format!("sums at node {node}"), &expected, &seen);
+    }
+    Ok(check)
+}

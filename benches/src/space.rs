@@ -1,0 +1,66 @@
+//! Windows and groups that the GGAS benchmarks set up.
+
+use std::sync::Arc;
+
+use ggas_coll::{Group, GroupConfig};
+use ggas_window::Window;
+
+use crate::error::Doing;
+use crate::setup::Setup;
+use crate::BenchError;
+
+/// A window over all nodes, with a group behind the benchmark's own bytes of each part.
+pub(crate) struct Space {
+    pub window: Arc<Window>,
+    pub group: Group,
+}
+
+impl Space {
+    /// With `bytes` of each part for the benchmark and groups that exchange up to `exchange` bytes at a time.
+    pub fn new(setup: &Setup, bytes: usize, exchange: usize) -> Result<Self, BenchError> {
+        let config = GroupConfig {
+            offset: bytes.next_multiple_of(256),
+            slot_bytes: exchange.next_multiple_of(256).clamp(4096, 1 << 20),
+            timeout: setup.options.timeout,
+            ..GroupConfig::default()
+        };
+        let nodes = setup.options.nodes as usize;
+        let end = config.end(nodes).doing("laying out the window")?;
+        let window = window(setup, end)?;
+        let group = Group::new(window.clone(), &config).doing("making a group of the nodes")?;
+        Ok(Self { window, group })
+    }
+
+    /// Address of the group's structure for kernels of `node`.
+    pub fn group_of(&self, node: u32) -> Result<u64, BenchError> {
+        Ok(self.group.member(node as usize).doing("choosing a member")?.address())
+    }
+
+    /// Address of the window's structure for kernels of `node`.
+    pub fn window_of(&self, node: u32) -> Result<u64, BenchError> {
+        window_of(&self.window, node)
+    }
+
+    /// Fails if a collective did.
+    pub fn check(&self) -> Result<(), BenchError> {
+        self.group.check().doing("running collectives")
+    }
+}
+
+/// A window of `bytes` of every node.
+pub(crate) fn window(setup: &Setup, bytes: usize) -> Result<Arc<Window>, BenchError> {
+    let nodes = setup.cluster.nodes();
+    let members: Vec<_> = nodes.iter().map(|node| (node, setup.processor(node.id().into()))).collect();
+    let window = Window::with_timeout(&members, bytes, setup.options.timeout).doing("making a window")?;
+    match &window.info().mapped {
+        Ok(_) => Ok(Arc::new(window)),
+        Err(reason) => {
+            Err(BenchError::Unsupported(format!("kernels cannot reach the other nodes by pointers: {reason}")))
+        }
+    }
+}
+
+/// Address of the window's structure for kernels of `node`.
+pub(crate) fn window_of(window: &Window, node: u32) -> Result<u64, BenchError> {
+    Ok(window.member(node as usize).doing("choosing a member")?.address())
+}
