@@ -63,7 +63,9 @@ impl Probe {
         let reason = match (report, status) {
             (Some(report), _) => report.to_string(),
             (None, 0) => "it ended before its last round".to_owned(),
-            (None, code) => format!("it ended with status {code} (GGAS_ERR_* of kernels/include/ggas/layout.h)"),
+            (None, code) => {
+                format!("it ended with status {code} (GGAS_ERR_* of kernels/include/ggas/layout.h)")
+            }
         };
         Err(BenchError::Kernel { kernel: kernel.to_owned(), reason })
     }

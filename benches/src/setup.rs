@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use ggas::{
-    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, PortHandle, Progress as Drive,
-    Region,
+    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, PortHandle,
+    Progress as Drive, Region,
 };
 use ggas_kernels::Processor;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ggas_coll::{Group, GroupConfig};
 use ggas_window::Window;
 
+use crate::BenchError;
 use crate::error::Doing;
 use crate::setup::Setup;
-use crate::BenchError;
 
 /// A window over all nodes, with a group behind the benchmark's own bytes of each part.
 pub(crate) struct Space {
@@ -54,9 +54,9 @@ pub(crate) fn window(setup: &Setup, bytes: usize) -> Result<Arc<Window>, BenchEr
     let window = Window::with_timeout(&members, bytes, setup.options.timeout).doing("making a window")?;
     match &window.info().mapped {
         Ok(_) => Ok(Arc::new(window)),
-        Err(reason) => {
-            Err(BenchError::Unsupported(format!("kernels cannot reach the other nodes by pointers: {reason}")))
-        }
+        Err(reason) => Err(BenchError::Unsupported(format!(
+            "kernels cannot reach the other nodes by pointers: {reason}"
+        ))),
     }
 }
 

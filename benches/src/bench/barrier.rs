@@ -39,7 +39,8 @@ impl Bench for Barrier {
         for method in self.methods().iter().filter(|method| options.wants(method)) {
             for nodes in node_counts(options.nodes) {
                 for blocks in blocks_of(method, options) {
-                    for threads in options.threads_or(&[if options.device == Device::Gpu { 64 } else { 32 }]) {
+                    for threads in options.threads_or(&[if options.device == Device::Gpu { 64 } else { 32 }])
+                    {
                         runs.push((*method, nodes, blocks, threads));
                     }
                 }

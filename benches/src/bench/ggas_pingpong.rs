@@ -97,7 +97,8 @@ fn write(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Che
     let window = window(&setup, 1024 * WORD as usize)?;
     let begin = words(options, 0, threads);
     let count = iterations(options, threads);
-    let probes = [Probe::with_warm_up(setup.processor(0), count)?, Probe::with_warm_up(setup.processor(1), count)?];
+    let probes =
+        [Probe::with_warm_up(setup.processor(0), count)?, Probe::with_warm_up(setup.processor(1), count)?];
     let inputs = [kernel_words(setup.processor(0), &begin)?, kernel_words(setup.processor(1), &begin)?];
     let mut launches = Vec::new();
     for node in 0..2_u32 {

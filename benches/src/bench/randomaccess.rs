@@ -78,7 +78,8 @@ impl Shape {
     fn new(blocks: u32, threads: u32) -> Result<Self, BenchError> {
         let look_ahead = LOOK_AHEAD / blocks / threads * threads;
         if look_ahead == 0 {
-            let advice = format!("with {threads} threads each, a node may have {LOOK_AHEAD} threads (look-ahead)");
+            let advice =
+                format!("with {threads} threads each, a node may have {LOOK_AHEAD} threads (look-ahead)");
             return Err(BenchError::option("blocks", blocks, advice));
         }
         Ok(Self { blocks, threads, look_ahead })
@@ -124,7 +125,8 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(bench: &dyn Bench, options: &'a Options, table: Table, shape: Shape) -> Result<Self, BenchError> {
         let setup = Setup::new(bench, options, Worker::Kernels)?;
-        let nodes = (0..table.nodes).map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
+        let nodes =
+            (0..table.nodes).map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
         Ok(Self { setup, table, shape, nodes })
     }
 
@@ -191,7 +193,8 @@ impl<'a> Run<'a> {
 
     fn by_rma(&self) -> Result<(), BenchError> {
         const KERNEL: &str = "bench_random_rma";
-        let ends = (0..self.table.nodes).map(|node| RmaEnd::new(self, node)).collect::<Result<Vec<_>, _>>()?;
+        let ends =
+            (0..self.table.nodes).map(|node| RmaEnd::new(self, node)).collect::<Result<Vec<_>, _>>()?;
         let mut launches = Vec::new();
         let mut peers = Vec::new();
         for node in 0..self.table.nodes {

@@ -150,7 +150,7 @@ fn sums(
         let args = bench_reduce {
             timing: own.probe.args(),
             group: space.group_of(node)?,
-            r#in: [own.inputs[0].address(), own.inputs[1].address()],
+            in_: [own.inputs[0].address(), own.inputs[1].address()],
             out: own.output.address(),
             count: elements,
             // Only the root waits in a gather; without meeting, the others would run ahead of it.

@@ -76,7 +76,10 @@ fn shapes(options: &Options) -> Result<Vec<Shape>, BenchError> {
         return Ok(default.iter().map(|&(blocks, threads)| Shape { blocks, threads }).collect());
     }
     let (blocks, threads) = (options.blocks_or(&[1]), options.threads_or(&[32]));
-    Ok(blocks.iter().flat_map(|&blocks| threads.iter().map(move |&threads| Shape { blocks, threads })).collect())
+    Ok(blocks
+        .iter()
+        .flat_map(|&blocks| threads.iter().map(move |&threads| Shape { blocks, threads }))
+        .collect())
 }
 
 fn push(report: &mut Report, method: &str, shape: Option<Shape>, (samples, check): (Samples, Check)) {
@@ -154,7 +157,8 @@ impl Plan {
         let all = u64::from(blocks) * u64::from(threads);
         // Without notifications a group should be large beside the one that ends it.
         let per_group = if notify { 1 } else { (1024 / threads).max(1) };
-        let puts = options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 60_000 });
+        let puts =
+            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 60_000 });
         let at_least = 4 * u64::from(SAMPLE);
         let groups = puts.max(at_least).div_ceil(all * u64::from(per_group));
         Self {

@@ -1,0 +1,147 @@
+//! Every benchmark once, small, on the model and the CPU executor: it runs, its data are right, its JSON is whole.
+
+use std::sync::Mutex;
+
+use ggas_benches::{Bench, Options, Path, Progress, Report, find};
+
+/// One at a time: each starts nodes and kernels of its own, and two cores are few.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn run(name: &str, options: Options) -> Report {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let bench: &dyn Bench = find(name).unwrap();
+    let report =
+        bench.run(&options, &mut Progress::silent()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    report.check().unwrap();
+    check_json(&report);
+    report
+}
+
+fn check_json(report: &Report) {
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    assert_eq!((&json["schema"], &json["verified"]), (&1.into(), &true.into()));
+    assert_eq!(json["bench"], report.bench);
+    let rows = json["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let latency = &row["latency_us"];
+        let [min, median, p99] = ["min", "median", "p99"].map(|key| latency[key].as_f64().unwrap());
+        assert!(0.0 < min && min <= median && median <= p99, "{}: {row}", report.bench);
+        assert!(row["samples"].as_u64().unwrap() > 0);
+        assert_eq!(row["errors"], 0);
+        let sized = row["bytes"].is_u64() || row["elements"].is_u64();
+        assert!(sized || report.bench == "barrier", "{row}");
+    }
+}
+
+fn small(sizes: &[u64]) -> Options {
+    Options { sizes: sizes.to_vec(), iterations: Some(20), ..Options::default() }
+}
+
+fn methods(report: &Report) -> Vec<&str> {
+    let mut methods: Vec<_> = report.rows.iter().filter_map(|row| row.method.as_deref()).collect();
+    methods.dedup();
+    methods
+}
+
+#[test]
+fn pingpong_by_all_methods_and_both_paths() {
+    for path in [Path::Slots, Path::Card] {
+        let report = run("rma-pingpong", Options { path: Some(path), ..small(&[8, 5000]) });
+        assert_eq!(methods(&report), ["notification", "poll", "host-assisted", "host-driven"]);
+        assert_eq!(report.rows.len(), 8);
+    }
+}
+
+#[test]
+fn pingpong_with_a_single_slot() {
+    run("rma-pingpong", Options { slots: 1, method: Some("notification".into()), ..small(&[64]) });
+}
+
+#[test]
+fn bandwidth_has_a_memcpy_beside_it() {
+    let report = run("rma-bandwidth", small(&[1, 100_000]));
+    assert_eq!(methods(&report)[..2], ["notification", "host-assisted"]);
+    let host: Vec<_> = report.rows.iter().filter(|row| row.extra.contains_key("of_memcpy")).collect();
+    assert_eq!(host.len(), 2);
+    assert_eq!(report.rows.iter().filter(|row| row.method.as_deref() == Some("memcpy")).count(), 2);
+}
+
+#[test]
+fn rates() {
+    let report = run("rma-rate", Options { blocks: vec![2], threads: vec![64], ..Options::default() });
+    assert_eq!(methods(&report), ["put", "put-notify", "host-driven", "host-driven-notify"]);
+    assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));
+}
+
+#[test]
+fn stores_and_loads() {
+    let report = run("ggas-pingpong", Options { threads: vec![1, 64], ..small(&[]) });
+    assert_eq!(report.rows.len(), 4);
+    let report =
+        run("ggas-bandwidth", Options { blocks: vec![2], threads: vec![64], ..small(&[16, 10_000]) });
+    assert_eq!(report.rows.len(), 8);
+}
+
+#[test]
+fn barriers_of_two_to_five_nodes() {
+    let options = Options { nodes: 5, blocks: vec![3], threads: vec![32], ..small(&[]) };
+    let report = run("barrier", options);
+    let nodes: Vec<_> = report.rows.iter().filter_map(|row| row.nodes).collect();
+    assert_eq!(nodes, [2, 4, 5, 2, 4, 5]);
+}
+
+#[test]
+fn sums() {
+    for name in ["reduce", "allreduce"] {
+        run(name, Options { nodes: 3, ..small(&[1, 1000]) });
+        run(name, Options { blocks: vec![2], threads: vec![64], ..small(&[5000]) });
+    }
+}
+
+#[test]
+fn random_access_on_any_number_of_nodes() {
+    let report = run("randomaccess", Options { nodes: 3, ..small(&[4096]) });
+    assert_eq!(methods(&report), ["ggas", "rma"]);
+    assert!(report.rows.iter().all(|row| row.extra["look_ahead"].as_u64().unwrap() <= 1024));
+    run(
+        "randomaccess",
+        Options { blocks: vec![2], threads: vec![64], method: Some("ggas".into()), ..small(&[4096]) },
+    );
+}
+
+#[test]
+fn options_that_do_not_fit_say_what_would() {
+    let mut silent = Progress::silent();
+    let refuse = |name: &str, options: Options| {
+        let error = find(name).unwrap().run(&options, &mut Progress::silent()).unwrap_err();
+        error.to_string()
+    };
+    assert!(refuse("rma-pingpong", Options { nodes: 1, ..small(&[8]) }).contains("2 to 1024"));
+    assert!(refuse("rma-pingpong", Options { method: Some("push".into()), ..small(&[]) }).contains("poll"));
+    assert!(refuse("rma-pingpong", small(&[0])).contains("use 1 to"));
+    assert!(refuse("rma-pingpong", small(&[(8 << 20) + 1])).contains("use 1 to"));
+    assert!(
+        refuse("rma-pingpong", Options { method: Some("poll".into()), ..small(&[9]) })
+            .contains("multiples of 8")
+    );
+    assert!(refuse("rma-rate", Options { threads: vec![33], ..small(&[]) }).contains("multiples of 32"));
+    assert!(refuse("barrier", small(&[8])).contains("no size"));
+    assert!(refuse("randomaccess", small(&[1000])).contains("power of two"));
+    assert!(refuse("randomaccess", Options { nodes: 65, ..small(&[]) }).contains("64 nodes"));
+    assert!(refuse("allreduce", Options { slots: 3, ..small(&[8]) }).contains("power of two"));
+    assert!(refuse("ggas-pingpong", Options { threads: vec![1025], ..small(&[]) }).contains("1024"));
+    assert!(find("rma-pong").err().unwrap().to_string().contains("rma-pingpong"));
+    silent.finish();
+}
+
+#[test]
+fn without_a_gpu_the_reason_is_given() {
+    if ggas_gpu::probe().is_ok() {
+        return;
+    }
+    let options = Options { device: ggas_benches::Device::Gpu, ..small(&[8]) };
+    let error = find("barrier").unwrap().run(&Options { sizes: vec![], ..options }, &mut Progress::silent());
+    let error = error.unwrap_err();
+    assert!(std::error::Error::source(&error).is_some(), "{error}");
+}
