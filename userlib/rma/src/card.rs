@@ -1,7 +1,8 @@
 //! Posting through the option pages: one write-combining buffer per VPID, a committed count, and a ring of what
 //! was written for the case that the card rejects it (spec 2.4).
 
-use std::sync::atomic::{Ordering, fence};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use extoll_abi::{PageOption, WcbState};
 use ggas_device::PortDevice;
@@ -25,15 +26,21 @@ pub(crate) struct Written {
 /// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
 #[derive(Debug)]
 pub(crate) struct Card {
+    /// The WCB state register; mapped as long as the port, which owns this, lives.
+    state: NonNull<AtomicU64>,
     ring: Box<[Written; RING]>,
     /// Descriptors written, modulo 256.
     wp: u8,
     kernels: bool,
 }
 
+// SAFETY: the register is accessed atomically only.
+unsafe impl Send for Card {}
+
 impl Card {
-    pub(crate) fn new() -> Card {
-        Card { ring: Box::new([Written::default(); RING]), wp: 0, kernels: false }
+    pub(crate) fn new(device: &dyn PortDevice) -> Card {
+        let state = device.registers().wcb_state;
+        Card { state, ring: Box::new([Written::default(); RING]), wp: 0, kernels: false }
     }
 
     /// Writes a descriptor unless the ring is full or a rejection is still being worked on.
@@ -47,29 +54,29 @@ impl Card {
         if self.kernels {
             return Err(NotNow::Kernels);
         }
-        if self.needs_replay(device) && !self.replay(device) {
+        if self.needs_replay() && !self.replay(device) {
             return Err(NotNow::Full);
         }
-        if self.wp.wrapping_add(1) == self.state(device).committed() {
+        if self.wp.wrapping_add(1) == self.state().committed() {
             return Err(NotNow::Full);
         }
         self.ring[self.wp as usize] = Written { word: *words, option };
         self.wp = self.wp.wrapping_add(1);
         store(device, option, words);
-        if self.take_back_rejected(device) { Err(NotNow::Full) } else { Ok(()) }
+        if self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
     }
 
     /// Where the card shows at once that it rejected the only outstanding descriptor, the last one, it counts as
     /// not written. So nothing waits for a replay after its writer has turned to other things.
     #[inline]
-    fn take_back_rejected(&mut self, device: &dyn PortDevice) -> bool {
-        let state = self.state(device);
+    fn take_back_rejected(&mut self) -> bool {
+        let state = self.state();
         let alone = self.wp.wrapping_sub(state.committed()) == 1;
         if state.rejected() != 1 || !alone || !state.idle() {
             return false;
         }
-        set_state(device, state.acknowledged());
-        if self.state(device).rejected() != 0 {
+        self.set_state(state.acknowledged());
+        if self.state().rejected() != 0 {
             return false; // seen again, and replayed, by the next caller
         }
         self.wp = self.wp.wrapping_sub(1);
@@ -79,7 +86,7 @@ impl Card {
     /// Writes rejected descriptors again, in their order. `false`: the card is still taking or rejecting what was
     /// written before, or rejects again; ask later.
     pub(crate) fn replay(&mut self, device: &dyn PortDevice) -> bool {
-        let state = self.state(device);
+        let state = self.state();
         if state.rejected() == 0 {
             return true;
         }
@@ -87,8 +94,8 @@ impl Card {
         if !state.idle() || state.rejected() != missing {
             return false;
         }
-        set_state(device, state.acknowledged());
-        if self.state(device).rejected() != 0 {
+        self.set_state(state.acknowledged());
+        if self.state().rejected() != 0 {
             return false; // the write is to be repeated until the count reads 0 (spec 2.4)
         }
         let mut at = self.wp.wrapping_sub(missing);
@@ -97,17 +104,17 @@ impl Card {
             store(device, option, &word);
             at = at.wrapping_add(1);
         }
-        self.state(device).rejected() == 0
+        self.state().rejected() == 0
     }
 
     /// Whether the card rejected something that waits for [`replay`](Self::replay).
-    pub(crate) fn needs_replay(&self, device: &dyn PortDevice) -> bool {
-        !self.kernels && self.state(device).rejected() != 0
+    pub(crate) fn needs_replay(&self) -> bool {
+        !self.kernels && self.state().rejected() != 0
     }
 
     /// Descriptors of the host written and not committed yet.
-    pub(crate) fn outstanding(&self, device: &dyn PortDevice) -> u8 {
-        if self.kernels { 0 } else { self.wp.wrapping_sub(self.state(device).committed()) }
+    pub(crate) fn outstanding(&self) -> u8 {
+        if self.kernels { 0 } else { self.wp.wrapping_sub(self.state().committed()) }
     }
 
     /// Gives the buffer to kernels; returns the write index they go on from.
@@ -123,15 +130,16 @@ impl Card {
         self.kernels = false;
     }
 
-    fn state(&self, device: &dyn PortDevice) -> WcbState {
+    #[inline]
+    fn state(&self) -> WcbState {
         // SAFETY: the register is mapped as long as the port lives.
-        WcbState(unsafe { device.registers().wcb_state.as_ref() }.load(Ordering::Acquire))
+        WcbState(unsafe { self.state.as_ref() }.load(Ordering::Acquire))
     }
-}
 
-fn set_state(device: &dyn PortDevice, state: WcbState) {
-    // SAFETY: the register is mapped as long as the port lives.
-    unsafe { device.registers().wcb_state.as_ref() }.store(state.0, Ordering::Release);
+    fn set_state(&self, state: WcbState) {
+        // SAFETY: as above.
+        unsafe { self.state.as_ref() }.store(state.0, Ordering::Release);
+    }
 }
 
 /// Stores the words in ascending order and flushes the CPU's write-combining buffer (spec 2.4).
@@ -158,7 +166,8 @@ mod tests {
 
     #[test]
     fn the_ring_holds_255_uncommitted_descriptors() {
-        let (mut card, fake) = (Card::new(), Fake::new());
+        let fake = Fake::new();
+        let mut card = Card::new(&fake);
         for id in 0..255 {
             post(&mut card, &fake, id).unwrap();
         }
@@ -166,12 +175,13 @@ mod tests {
         fake.set_state(fake.state().with_committed(1));
         post(&mut card, &fake, 255).unwrap();
         assert_eq!(post(&mut card, &fake, 256), Err(NotNow::Full));
-        assert_eq!(card.outstanding(&fake), 255);
+        assert_eq!(card.outstanding(), 255);
     }
 
     #[test]
     fn rejected_descriptors_are_written_again_in_order_before_new_ones() {
-        let (mut card, fake) = (Card::new(), Fake::new());
+        let fake = Fake::new();
+        let mut card = Card::new(&fake);
         for id in 0..5 {
             post(&mut card, &fake, id).unwrap();
         }
@@ -184,7 +194,7 @@ mod tests {
         assert_eq!(post(&mut card, &fake, 5), Err(NotNow::Full));
         assert!(fake.written().is_empty());
         fake.set_state(fake.state().with_assembly(false));
-        assert!(card.needs_replay(&fake));
+        assert!(card.needs_replay());
         post(&mut card, &fake, 5).unwrap();
         assert_eq!(fake.written(), [2, 3, 4, 5]);
         assert_eq!(fake.state(), WcbState(0).with_committed(2), "acknowledged, nothing else changed");
@@ -192,18 +202,20 @@ mod tests {
 
     #[test]
     fn a_rejection_that_shows_at_once_is_no_post() {
-        let (mut card, fake) = (Card::new(), Fake::new());
+        let fake = Fake::new();
+        let mut card = Card::new(&fake);
         fake.reject.store(1, Ordering::Relaxed);
         assert_eq!(post(&mut card, &fake, 0), Err(NotNow::Full));
-        assert_eq!((card.outstanding(&fake), fake.state()), (0, WcbState(0)));
+        assert_eq!((card.outstanding(), fake.state()), (0, WcbState(0)));
         post(&mut card, &fake, 1).unwrap();
         assert_eq!(fake.written(), [0, 1]);
-        assert_eq!(card.outstanding(&fake), 1);
+        assert_eq!(card.outstanding(), 1);
     }
 
     #[test]
     fn replay_wraps_with_the_ring() {
-        let (mut card, fake) = (Card::new(), Fake::new());
+        let fake = Fake::new();
+        let mut card = Card::new(&fake);
         for id in 0..600u64 {
             post(&mut card, &fake, id).unwrap();
             if id < 597 {
@@ -218,7 +230,8 @@ mod tests {
 
     #[test]
     fn kernels_take_the_buffer_and_give_it_back() {
-        let (mut card, fake) = (Card::new(), Fake::new());
+        let fake = Fake::new();
+        let mut card = Card::new(&fake);
         post(&mut card, &fake, 1).unwrap();
         assert_eq!(card.give_to_kernels(), 1);
         assert_eq!(post(&mut card, &fake, 2), Err(NotNow::Kernels));

@@ -96,7 +96,7 @@ impl Core {
                 Step::Again => {}
                 Step::Sleep(left) => backoff.nap(left),
                 Step::Over(waited) => {
-                    let outstanding = self.poster.outstanding(&*self.device);
+                    let outstanding = self.poster.outstanding();
                     let path = self.poster.path();
                     return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
                 }
@@ -127,7 +127,7 @@ impl Core {
         let device = &*self.device;
         let mut backoff = Backoff::new(self.config.post_timeout);
         loop {
-            let outstanding = self.poster.outstanding(device);
+            let outstanding = self.poster.outstanding();
             if outstanding == 0 {
                 return Ok(());
             }
@@ -201,7 +201,7 @@ impl PortHandle {
 
     /// Descriptors posted that the card has not taken yet.
     pub fn outstanding(&self) -> u64 {
-        self.core.poster.outstanding(&*self.core.device)
+        self.core.poster.outstanding()
     }
 
     /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
@@ -239,7 +239,7 @@ impl Port {
         let setup = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
         let device = device.open_port(&setup)?;
         let poster = match config.path {
-            Path::Card => Poster::Card(Mutex::new(Card::new())),
+            Path::Card => Poster::Card(Mutex::new(Card::new(&*device))),
             Path::Slots => {
                 let map = device.attach_slots(config.slots, config.slot_option)?;
                 Poster::Slots(Slots::new(map, config.slot_option))

@@ -58,7 +58,7 @@ impl Poster {
         if let Poster::Card(card) = self {
             // Whoever holds the lock is posting, and services the buffer himself.
             if let Ok(mut card) = card.try_lock()
-                && card.needs_replay(device)
+                && card.needs_replay()
             {
                 card.replay(device);
             }
@@ -66,9 +66,9 @@ impl Poster {
     }
 
     /// Descriptors that the card has not taken yet.
-    pub(crate) fn outstanding(&self, device: &dyn PortDevice) -> u64 {
+    pub(crate) fn outstanding(&self) -> u64 {
         match self {
-            Poster::Card(card) => lock(card).outstanding(device).into(),
+            Poster::Card(card) => lock(card).outstanding().into(),
             Poster::Slots(slots) => slots.outstanding(),
         }
     }

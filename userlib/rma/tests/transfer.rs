@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pair, SOON, bytes, networks, paths, pattern, region};
-use ggas_device::sim::SimNetwork;
+use ggas_device::sim::{Faults, SimNetwork};
 use ggas_rma::{Command, Kind, Lock, LockOutcome, Match, Modifier, PortConfig, Request, Spec};
 
 /// Runs `test` on every combination.
@@ -177,4 +177,28 @@ fn the_iterator_matches_and_leaves_the_rest() {
         let rest: Vec<u8> = pair.target.notifications().map(|noti| noti.class()).collect();
         assert_eq!(rest, [0, 1, 2, 3, 5, 6, 7, 8]);
     });
+}
+
+#[test]
+fn faulty_links_lose_and_reorder_nothing() {
+    let faults = Faults::none().seed(7).drop(0.05).corrupt(0.05).duplicate(0.05).reorder(0.05);
+    for config in paths() {
+        let network = common::builder().faults(faults.clone()).build().unwrap();
+        let pair = Pair::new(&network, config);
+        let (from, to) = (region(&pair.origin, 1 << 16, 1), region(&pair.target, 1 << 16, 2));
+        let connection = pair.origin.connect(pair.target.address());
+        for i in 0..40usize {
+            let (offset, len) = (i * 100, 700 * i + 1);
+            connection.put(&from, offset, len, to.nla(offset).unwrap(), Spec::COMPLETER).unwrap();
+            connection.notification_put(i as u8, 0, Spec::COMPLETER).unwrap();
+        }
+        for i in 0..40usize {
+            let (put, after) = (pair.target.wait(SOON).unwrap(), pair.target.wait(SOON).unwrap());
+            assert_eq!(put.total_size(to.nla(i * 100).unwrap()), 700 * i as u64 + 1);
+            assert_eq!(after.class(), i as u8);
+        }
+        for (offset, len) in (0..40).map(|i| (i * 100, 700 * i + 1)) {
+            assert_eq!(bytes(&to, offset, len), bytes(&from, offset, len));
+        }
+    }
 }
