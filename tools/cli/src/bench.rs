@@ -73,7 +73,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let bench = ggas_benches::find(&args.name)?;
     info::available(args.via).map_err(Failure::Failed)?;
-    let options = options(args);
+    let options = options(args)?;
     let mut outputs = Outputs::open(args)?;
     let report = measure(bench, &options)?;
     outputs.write(&report)?;
@@ -88,16 +88,13 @@ fn measure(bench: &dyn Bench, options: &Options) -> Result<Report, Failure> {
     Ok(report?)
 }
 
-fn options(args: &BenchArgs) -> Options {
+fn options(args: &BenchArgs) -> Result<Options, Failure> {
     let default = Options::default();
-    let device = args.device.unwrap_or_else(|| {
-        let (device, why) = info::best_device();
-        if let Some(why) = why {
-            out::note(&format!("{}\n", info::fallback(&why)));
-        }
-        device
-    });
-    Options {
+    let (device, why) = info::choose(args.device)?;
+    if let Some(why) = why {
+        out::note(&format!("{}\n", info::fallback(&why)));
+    }
+    Ok(Options {
         nodes: args.nodes.unwrap_or(default.nodes),
         device,
         via: args.via,
@@ -113,7 +110,7 @@ fn options(args: &BenchArgs) -> Options {
         progress: args.progress,
         gpus: args.gpus.unwrap_or(default.gpus),
         timeout: args.timeout.unwrap_or(default.timeout),
-    }
+    })
 }
 
 fn list() -> String {

@@ -107,13 +107,11 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
 
 /// Says where the kernels run, in one line.
 fn choose(args: &DemoArgs) -> Result<Device, Failure> {
-    let (best, why) = info::best_device();
-    let device = args.device.unwrap_or(best);
+    let (device, why) = info::choose(args.device)?;
     let line = match (device, why) {
-        (Device::Gpu, None) => format!("Kernels run on {}.", info::gpu_names()),
-        (Device::Gpu, Some(why)) => return Err(Failure::Failed(format!("--device gpu: {why}"))),
-        (Device::Cpu, Some(why)) if args.device.is_none() => info::fallback(&why),
-        (Device::Cpu, _) => "Kernels run on the CPU executor, as asked for.".into(),
+        (Device::Gpu, _) => format!("Kernels run on {}.", info::gpu_names()),
+        (Device::Cpu, Some(why)) => info::fallback(&why),
+        (Device::Cpu, None) => "Kernels run on the CPU executor, as asked for.".into(),
     };
     out::print(&format!("{line}\nThe nodes are software EXTOLLs in this process.\n\n"))?;
     Ok(device)

@@ -29,6 +29,15 @@ pub fn best_device() -> (Device, Option<String>) {
     }
 }
 
+/// The device asked for, if it is there, else the best one; and why that is not a GPU.
+pub fn choose(asked: Option<Device>) -> Result<(Device, Option<String>), Failure> {
+    match (asked, best_device()) {
+        (Some(Device::Gpu), (_, Some(why))) => Err(Failure::Failed(format!("--device gpu: {why}"))),
+        (Some(device), _) => Ok((device, None)),
+        (None, best) => Ok(best),
+    }
+}
+
 /// The line for a program that goes on without a GPU.
 pub fn fallback(why: &str) -> String {
     format!("{why}, using the CPU executor")

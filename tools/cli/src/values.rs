@@ -1,10 +1,9 @@
 //! Values of options that clap does not know how to read.
 
-/// Sizes and counts as people write them: `8`, `64K`, `1MiB`, `8..1M` (powers of two times 8).
+/// Sizes and counts as people write them: `8`, `64K`, `1MiB`, `8..1M` (doublings).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes(pub Vec<u64>);
 
-/// Most values that one range may stand for; every doubling of a u64 fits.
 const ADVICE: &str = "write 64, 4K, 1M, or a range of doublings such as 8..1M";
 
 /// Reads one element of a list of sizes.
@@ -20,6 +19,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
 fn size(text: &str) -> Result<u64, String> {
     let text = text.trim().replace('_', "");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no size: {ADVICE}"))?;
     let unit: u64 = match &text[digits.len()..] {
         "" | "B" => 1,
         "k" | "K" | "KiB" => 1 << 10,
@@ -27,7 +27,6 @@ fn size(text: &str) -> Result<u64, String> {
         "G" | "GiB" => 1 << 30,
         other => return Err(format!("`{other}` is no unit: {ADVICE}")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no size: {ADVICE}"))?;
     number.checked_mul(unit).ok_or_else(|| format!("`{text}` does not fit 64 bits"))
 }
 

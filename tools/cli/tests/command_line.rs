@@ -34,7 +34,7 @@ fn is_usage_error(args: &[&str], what: &str) {
 }
 
 /// Node 1, VPID 2, completer notification, 64 bytes (spec 2.2).
-const PUT: [&str; 3] = ["0x3f_0400_010200_0f", "0x0000_1000", "2000"];
+const PUT: [&str; 3] = ["0x3f04_0001_020f", "0x0000_1000", "2000"];
 
 fn put_words() -> [String; 3] {
     // quadwords 3, QW put, VPID 2 @8, node 1 @16, completer @32, size-1 @40
@@ -133,7 +133,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
 #[test]
 fn device_kinds_that_are_not_there_say_why() {
     for (via, why) in [("hw", "/dev/extoll"), ("nvlink", "this version has no device `nvlink`")] {
-        let output = ggas(&["bench", "barrier", "--via", via]);
+        let output = ggas(&["bench", "rma-pingpong", "--via", via]);
         assert_eq!(output.status.code(), Some(1), "{}", err(&output));
         assert!(err(&output).contains(why), "{}", err(&output));
         assert!(err(&output).contains("use --via sim"), "{}", err(&output));
@@ -151,7 +151,7 @@ fn asking_for_a_gpu_where_there_is_none_fails() {
     for args in [&["demo", "--device", "gpu"][..], &["bench", "rma-pingpong", "--device", "gpu"]] {
         let output = without_gpu(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", err(&output));
-        assert!(err(&output).contains("GPU"), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains("--device gpu: no GPU"), "{args:?}: {}", err(&output));
         assert!(!err(&output).contains("using the CPU executor"), "{}", err(&output));
     }
 }
