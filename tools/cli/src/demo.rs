@@ -102,7 +102,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("the demo failed:\n  {}", failures.join("\n  "))));
     }
     let seconds = start.elapsed().as_secs_f64();
-    out::print(&format!("Every byte verified, {seconds:.0} s. A closer look: ggas bench list\n"))
+    out::print(&format!("All verified, {seconds:.0} s. A closer look: cargo xtask bench list\n"))
 }
 
 /// Says where the kernels run, in one line.
