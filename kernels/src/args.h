@@ -5,6 +5,7 @@
 
 #include "bench.h"
 #include "copier.h"
+#include "gputest.h"
 #include "selftest.h"
 
 #endif /* GGAS_ARGS_H */
