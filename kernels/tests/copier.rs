@@ -17,9 +17,7 @@ struct Copier {
 
 impl Copier {
     fn new() -> Copier {
-        // SAFETY: all zeroes is a valid ring: it consists of atomics and integers.
-        let memory: Box<[RingMemory]> = unsafe { Box::new_zeroed_slice(RINGS).assume_init() };
-        let memory: &'static [RingMemory] = Box::leak(memory);
+        let memory = RingMemory::leak(RINGS);
         let rings = memory.iter().map(Ring::new).collect();
         Copier { cpu: Processor::cpu(), memory, rings, running: None }
     }

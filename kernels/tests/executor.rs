@@ -100,7 +100,8 @@ fn planted(kernel: &str, block: u32, timeout: Duration) -> LaunchError {
     let cpu = Processor::cpu_with(config);
     let flag = cpu.alloc(8).expect("memory");
     let begun = Instant::now();
-    let running = start(&[launch(&cpu, kernel, 2, block, &Planted { flag: flag.address() })]).expect("it starts");
+    let running =
+        start(&[launch(&cpu, kernel, 2, block, &Planted { flag: flag.address() })]).expect("it starts");
     let error = running.wait(timeout).expect_err("the bug is caught");
     assert!(begun.elapsed() < Duration::from_secs(20), "the caller waited too long");
     error

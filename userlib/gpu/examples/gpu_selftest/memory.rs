@@ -140,14 +140,14 @@ fn window(module: &Module, nodes: &[Gpu]) -> Outcome {
 fn window_refusals(gpu: &Gpu) -> Outcome {
     let errors = [
         GpuWindow::new(&[], 4096).err(),
-        GpuWindow::new(&[gpu.clone()], 0).err(),
-        GpuWindow::new(&[gpu.clone()], usize::MAX).err(),
-        GpuWindow::new(&[gpu.clone()], 1 << 46).err(),
+        GpuWindow::new(std::slice::from_ref(gpu), 0).err(),
+        GpuWindow::new(std::slice::from_ref(gpu), usize::MAX).err(),
+        GpuWindow::new(std::slice::from_ref(gpu), 1 << 46).err(),
     ];
     if let Some(i) = errors.iter().position(Option::is_none) {
         return Err(format!("case {i} was not refused"));
     }
-    let small = GpuWindow::new(&[gpu.clone()], 4096).map_err(text)?;
+    let small = GpuWindow::new(std::slice::from_ref(gpu), 4096).map_err(text)?;
     match small.read(1, 0, &mut [0]) {
         Err(GpuError::Invalid(_)) => Ok(errors[3].as_ref().map_or_else(String::new, ToString::to_string)),
         other => Err(format!("a node that is not there: {other:?}")),

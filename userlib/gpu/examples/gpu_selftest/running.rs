@@ -239,7 +239,7 @@ const CALLS: &[Call] = &[
         // SAFETY: leaked.
         unsafe { gpu.map_host(memory.as_ptr(), memory.len()) }.map(std::mem::forget)
     }),
-    ("make a window", 1, |gpu| GpuWindow::new(&[gpu.clone()], 4096).map(std::mem::forget)),
+    ("make a window", 1, |gpu| GpuWindow::new(std::slice::from_ref(gpu), 4096).map(std::mem::forget)),
     ("make 40 streams and an event", 2, |gpu| {
         let streams = (0..40).map(|_| gpu.stream()).collect::<Result<Vec<_>, _>>()?;
         let event = ggas_gpu::Event::new(gpu)?;

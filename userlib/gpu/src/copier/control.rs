@@ -181,10 +181,9 @@ impl Pause for Copier {
     fn resume(&self) {
         let mut control = lock(&self.control);
         control.paused = false;
-        if control.armed > 0 && !self.is_running(&control) && !self.failed.load(Ordering::Relaxed) {
-            if let Err(error) = self.start(&mut control) {
-                tracing::warn!("copies to GPU {} go through the driver: {error}", self.gpu.ordinal());
-            }
+        let wanted = control.armed > 0 && !self.is_running(&control) && !self.failed.load(Ordering::Relaxed);
+        if wanted && let Err(error) = self.start(&mut control) {
+            tracing::warn!("copies to GPU {} go through the driver: {error}", self.gpu.ordinal());
         }
     }
 }

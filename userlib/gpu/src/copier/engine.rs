@@ -38,7 +38,7 @@ impl Engine {
     /// Both ranges stay allocated until the copy is done.
     pub unsafe fn copy(&mut self, dst: u64, src: u64, len: usize) -> Result<u32, GpuError> {
         let overlap = dst < src.saturating_add(len as u64) && src < dst.saturating_add(len as u64);
-        let src = if overlap { self.to_scratch(src, len)? } else { src };
+        let src = if overlap { self.stage(src, len)? } else { src };
         let body = body_bytes(dst, len);
         // SAFETY: the caller vouches for the ranges; the word lives for good.
         unsafe {
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Queues a copy of `src` to memory of its own, whose address it returns.
-    fn to_scratch(&mut self, src: u64, len: usize) -> Result<u64, GpuError> {
+    fn stage(&mut self, src: u64, len: usize) -> Result<u64, GpuError> {
         let scratch = match self.scratch.take() {
             Some(scratch) if scratch.len() >= len => scratch,
             // The old one is freed when the gate allows, so behind the copies that use it.

@@ -170,10 +170,11 @@ impl Copier {
         if self.is_failed() || bytes.is_empty() || bytes.len() > SLOT_BYTES {
             return FAILED_ID;
         }
-        if bytes.len() <= INLINE && self.reaches(dst, bytes.len()) {
-            if let Some(id) = self.submit(0, &Command::Write { dst, bytes }) {
-                return id;
-            }
+        if bytes.len() <= INLINE
+            && self.reaches(dst, bytes.len())
+            && let Some(id) = self.submit(0, &Command::Write { dst, bytes })
+        {
+            return id;
         }
         let mut slots = lock(&self.slots);
         let i = slots.next;

@@ -78,6 +78,19 @@ pub enum Command<'a> {
 }
 
 impl RingMemory {
+    /// Fresh rings in memory of this process that is never freed. Those of a GPU's copier lie in page-locked memory
+    /// instead.
+    pub fn leak(count: usize) -> &'static [RingMemory] {
+        let zero = || RingMemory {
+            entry: [const { [const { Unit { word: AtomicU64::new(0), low_tag: AtomicU64::new(0) } }; 4] };
+                ENTRIES as usize],
+            done: [const { AtomicU32::new(0) }; ENTRIES as usize],
+            closed: AtomicU64::new(0),
+            reserved: [0; 15],
+        };
+        (0..count).map(|_| zero()).collect::<Vec<_>>().leak()
+    }
+
     /// Whether command `number` is done. Stays true for 2³¹ further commands.
     pub fn is_done(&self, number: u64) -> bool {
         let done = self.done[(number % ENTRIES) as usize].load(Ordering::Acquire);
@@ -191,8 +204,7 @@ mod tests {
     use super::*;
 
     fn memory() -> &'static RingMemory {
-        // SAFETY: all zeroes is a valid value of atomics and integers.
-        Box::leak(unsafe { Box::<RingMemory>::new_zeroed().assume_init() })
+        &RingMemory::leak(1)[0]
     }
 
     /// What the copier does with command `number`, if it is there.
