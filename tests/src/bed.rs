@@ -135,24 +135,42 @@ impl Pair {
 
     /// Every notification of what was posted before, and none more: posts a fence and takes all up to it.
     pub fn settle(&self) -> Seen {
-        for descriptor in self.fence() {
-            self.origin.post_raw(self.to.option(), descriptor.word).unwrap();
-        }
+        self.post_fence();
         self.settle_fenced()
     }
 
     /// As [`settle`](Self::settle), after the caller has posted the fence.
     pub fn settle_fenced(&self) -> Seen {
-        let (mut seen, mut fences) = (Seen::default(), 0);
+        let mut seen = Seen::default();
+        self.take_to_fence(|at, notification| self.sort(at, notification, &mut seen));
+        seen
+    }
+
+    /// As [`settle`](Self::settle), of both sides together: for commands whose sides the specification leaves open.
+    pub fn settle_any(&self) -> Vec<Notification> {
+        let mut all = Vec::new();
+        self.post_fence();
+        self.take_to_fence(|_, notification| all.push(notification));
+        all
+    }
+
+    fn post_fence(&self) {
+        for descriptor in self.fence() {
+            self.origin.post_raw(self.to.option(), descriptor.word).unwrap();
+        }
+    }
+
+    /// Hands on every notification, with the port that it came to, until all of the fence were seen.
+    fn take_to_fence(&self, mut each: impl FnMut(Address, Notification)) {
+        let mut fences = 0;
         until(
             || "the notifications of a fence: a command before it did not end".to_owned(),
             || {
                 for port in [Some(&self.origin), self.other.as_ref()].into_iter().flatten() {
                     while let Some(notification) = port.poll() {
-                        if is_fence(&notification) {
-                            fences += 1;
-                        } else {
-                            self.sort(port.address(), notification, &mut seen);
+                        match is_fence(&notification) {
+                            true => fences += 1,
+                            false => each(port.address(), notification),
                         }
                     }
                 }
@@ -160,7 +178,6 @@ impl Pair {
                 (fences == 5).then_some(())
             },
         );
-        seen
     }
 
     fn sort(&self, at: Address, notification: Notification, seen: &mut Seen) {

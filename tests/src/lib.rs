@@ -11,4 +11,4 @@ pub use area::{Area, bytes};
 pub use bed::{Bed, FENCE_BYTES, FENCE_CLASS, Pair, Seen};
 pub use errors::Errors;
 pub use matrix::{Setting, Shape, Trouble, each, each_of, settings};
-pub use wait::{LIMIT, until};
+pub use wait::{Ended, LIMIT, until};

@@ -1,5 +1,6 @@
 //! Waits that end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a loaded machine of two cores.
@@ -20,5 +21,14 @@ pub fn until<T>(what: impl FnOnce() -> String, mut look: impl FnMut() -> Option<
         } else {
             std::thread::yield_now();
         }
+    }
+}
+
+/// Says that a thread ended, also when it panicked: others that run until then end too.
+pub struct Ended<'a>(pub &'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }

@@ -3,14 +3,16 @@
 use ggas::{Address, Command, Kind, Mode, Modifier, Notification, Request, Spec};
 use ggas_tests::{Area, Pair, Seen, each, each_of};
 
-/// Kind and command of each, in order.
-fn kinds(notifications: &[Notification]) -> Vec<(Kind, Command)> {
+/// Kind and command of notifications, in order.
+type Kinds = Vec<(Kind, Command)>;
+
+fn kinds(notifications: &[Notification]) -> Kinds {
     let of = |n: &Notification| (n.kind().unwrap(), n.command().command().unwrap());
     notifications.iter().map(of).collect()
 }
 
 /// What spec 3.1 says a command gives: at the origin, at the target.
-fn expected(request: &Request, spec: Spec) -> (Vec<(Kind, Command)>, Vec<(Kind, Command)>) {
+fn expected(request: &Request, spec: Spec) -> (Kinds, Kinds) {
     use Command::*;
     let (command, response) = match *request {
         Request::Put { qw, .. } => (if qw { QwPut } else { BtPut }, None),

@@ -156,7 +156,7 @@ fn an_immediate_put_modifies_exactly_its_bytes() {
         let destination = Area::new(pair.target(), 8192, 9);
         for count in 1..=8u8 {
             for at in 4088..=4096usize {
-                let value = 0x0807_0605_0403_0201 * u64::from(count) ^ (at as u64) << 56;
+                let value = (0x0807_0605_0403_0201 * u64::from(count)) ^ ((at as u64) << 56);
                 pair.to.immediate_put(value, count, destination.nla(at), Spec::ALL).unwrap();
                 destination.expect(at, &value.to_le_bytes()[..count.into()]);
                 let seen = pair.settle();

@@ -1,0 +1,213 @@
+//! Queues that are full: commands wait, are rejected and replayed, notifications wait and are at last dropped; what
+//! is lost is counted, and nothing else is lost (spec 2.4, 3.2).
+
+use std::time::Duration;
+
+use extoll_abi::{WcbState, regs};
+use extoll_sim::faults::Event;
+use ggas::{Path, PortConfig, PostError, Spec, WaitError};
+use ggas_tests::{Area, Bed, Errors, LIMIT, Pair, Shape, each_of, until};
+
+fn happen(bed: &Bed, event: Event) {
+    bed.cluster.network().fabric().happen(event).unwrap();
+}
+
+/// A queue of one page: 256 entries, of which one stays free.
+const ENTRIES: u64 = 255;
+
+fn small(bed: &Bed) -> PortConfig {
+    PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..bed.setting.port() }
+}
+
+/// An origin with an ordinary queue and a target with a small one.
+fn pair_with_small_target(bed: &Bed) -> Pair {
+    let origin = bed.origin().open_port(bed.setting.port()).unwrap();
+    let target = bed.target().open_port(small(bed)).unwrap();
+    Pair::new(origin, Some(target))
+}
+
+#[test]
+fn a_full_queue_holds_notifications_back_until_its_reader_comes() {
+    each_of(
+        |s| s.shape != Shape::OnePort,
+        |bed| {
+            let pair = pair_with_small_target(bed);
+            let before = Errors::of(bed.target());
+            let sent = ENTRIES + 100;
+            for i in 0..sent {
+                pair.to.notification_put(1, i, Spec::COMPLETER).unwrap();
+            }
+            // Within the bound (a second as the driver sets it) the reader comes and takes all.
+            for i in 0..sent {
+                assert_eq!(pair.target().wait(LIMIT).unwrap().word0, i);
+            }
+            assert_eq!(pair.settle().target, []);
+            assert_eq!(Errors::of(bed.target()).since(&before), []);
+        },
+    );
+}
+
+#[test]
+fn a_queue_that_nobody_reads_drops_what_does_not_fit_and_counts_it() {
+    each_of(
+        |s| s.shape != Shape::OnePort && s.slots == 256,
+        |bed| {
+            let pair = pair_with_small_target(bed);
+            let destination = Area::new(pair.target(), 4096, 1);
+            let source = Area::new(&pair.origin, 4096, 2);
+            let before = Errors::of(bed.target());
+            let dropped = || Errors::of(bed.target()).count(regs::COMPL_BQT) - before.count(regs::COMPL_BQT);
+            // The shortest bound that is not none.
+            let set = 1 << 32 | 1;
+            bed.target().write_register(regs::EXTOLL_RF_RMA_BQ_TIMEOUT, set).unwrap();
+            for i in 0..ENTRIES + 2 {
+                pair.to.notification_put(1, i, Spec::COMPLETER).unwrap();
+            }
+            // A put whose notification is lost is carried out all the same.
+            pair.to.put(&source.region, 0, 4096, destination.nla(0), Spec::COMPLETER).unwrap();
+            destination.expect(0, &source.expected(0, 4096));
+            let all_dropped = || {
+                pair.origin.progress();
+                (dropped() == 3).then_some(())
+            };
+            until(|| format!("three notifications to be dropped, not {}", dropped()), all_dropped);
+            destination.verify("a put whose notification was dropped");
+            // What fitted is there, in order, and then the queue works as before.
+            for i in 0..ENTRIES {
+                assert_eq!(pair.target().wait(LIMIT).unwrap().word0, i);
+            }
+            pair.to.notification_put(2, 77, Spec::COMPLETER).unwrap();
+            let seen = pair.settle();
+            assert_eq!(seen.target.iter().map(|n| n.word0).collect::<Vec<_>>(), [77]);
+            assert_eq!(Errors::of(bed.target()).since(&before), [(regs::COMPL_BQT.name, 3)]);
+        },
+    );
+}
+
+#[test]
+fn posting_without_credit_blocks_and_loses_nothing() {
+    // Nodes that get no credit: their requesters stall, command queues and rings fill up.
+    each_of(
+        |s| matches!(s.shape, Shape::TwoNodes | Shape::Torus),
+        |bed| {
+            let config = PortConfig { post_timeout: Duration::from_millis(30), ..bed.setting.port() };
+            let pair = bed.pair_with(config);
+            let source = Area::new(&pair.origin, 32 << 10, 3);
+            let destination = Area::new(pair.target(), 128 << 10, 4);
+            for round in 0..2 {
+                happen(bed, Event::Starve(0));
+                let mut posted = 0;
+                let full = loop {
+                    let (from, to) = (7 * posted % 8192, 90 * posted + round);
+                    match pair.to.try_put(&source.region, from, 80, destination.nla(to), Spec::ALL) {
+                        Ok(()) => destination.expect(to, &source.expected(from, 80)),
+                        Err(error) => break error,
+                    }
+                    posted += 1;
+                    assert!(posted < 1400, "a requester without credit takes commands without end");
+                };
+                assert!(matches!(full, PostError::WouldBlock), "{full}");
+                assert!(posted >= 1);
+                // A post that waits ends, and says what is stuck.
+                let waited = pair.to.put(&source.region, 0, 8, destination.nla(0), Spec::NONE);
+                let Err(PostError::Timeout { outstanding, path, .. }) = waited else {
+                    panic!("a post on a full {} path gave {waited:?}", bed.setting.path)
+                };
+                assert!(outstanding > 0 && path == bed.setting.path);
+                let none = pair.target().wait(Duration::from_millis(1));
+                assert!(matches!(none, Err(WaitError::Timeout { .. })), "{none:?}");
+
+                happen(bed, Event::Feed(0));
+                let completed = until(|| format!("{posted} puts to complete"), {
+                    let mut count = 0;
+                    let mut requested = 0;
+                    let pair = &pair;
+                    move || {
+                        count += pair.target().notifications().count();
+                        requested += pair.origin.notifications().count();
+                        (count >= posted && requested >= posted).then_some((requested, count))
+                    }
+                });
+                assert_eq!(completed, (posted, posted));
+                let rest = pair.settle();
+                assert_eq!((rest.origin.len(), rest.target.len()), (0, 0));
+                destination.verify("puts that were posted without credit");
+            }
+        },
+    );
+}
+
+#[test]
+fn rejected_descriptors_are_replayed_in_order_once_each() {
+    let cards =
+        |s: &ggas_tests::Setting| s.path == Path::Card && matches!(s.shape, Shape::TwoNodes | Shape::Torus);
+    each_of(cards, |bed| {
+        let pair = bed.pair();
+        let vpid = pair.origin.address().vpid;
+        let state = || WcbState(bed.origin().read_register(regs::wcb_state(vpid)).unwrap());
+        let mut next = 0;
+        for _ in 0..3 {
+            happen(bed, Event::Starve(0));
+            let start = next;
+            // The ring takes 255; the command queue behind it fewer, so the card rejects the rest.
+            while let Ok(()) = pair.to.try_notification_put(9, next, Spec::COMPLETER) {
+                next += 1;
+            }
+            assert!(state().rejected() > 0 && state().retry(), "no rejection: {:?} after {next}", state());
+            happen(bed, Event::Feed(0));
+            // Polling an empty queue replays, without a further post.
+            for i in start..next {
+                let n = until(
+                    || format!("notification {i} of {start}..{next}; WCB {:?}", state()),
+                    || {
+                        if let Some(n) = pair.origin.poll() {
+                            panic!("the origin got {n:x?}");
+                        }
+                        pair.target().poll()
+                    },
+                );
+                assert_eq!(n.word0, i, "in order, once each");
+            }
+            assert_eq!(pair.settle().target, []);
+            assert_eq!((state().rejected(), state().retry()), (0, false));
+            assert_eq!(pair.origin.outstanding(), 0);
+        }
+    });
+}
+
+#[test]
+fn two_ports_that_are_rejected_at_once_both_get_through() {
+    each_of(
+        |s| s.shape == Shape::TwoNodes,
+        |bed| {
+            let pairs = [bed.pair(), bed.pair()];
+            let mut sent = [0u64; 2];
+            for round in 0..3 {
+                happen(bed, Event::Starve(0));
+                // Turn by turn until both are full.
+                let mut open = [true; 2];
+                while open != [false; 2] {
+                    for (k, pair) in pairs.iter().enumerate() {
+                        match pair.to.try_notification_put(1, sent[k], Spec::COMPLETER) {
+                            Ok(()) => sent[k] += 1,
+                            Err(PostError::WouldBlock) => open[k] = false,
+                            Err(error) => panic!("round {round}: {error}"),
+                        }
+                        assert!(sent[k] < 5000, "a requester without credit takes commands without end");
+                    }
+                }
+                happen(bed, Event::Feed(0));
+                for (k, pair) in pairs.iter().enumerate() {
+                    let mut got = Vec::new();
+                    let all = || {
+                        pair.origin.poll();
+                        got.extend(pair.target().notifications().map(|n| n.word0));
+                        (got.last() == Some(&(sent[k] - 1))).then_some(())
+                    };
+                    until(|| format!("notification put {} of pair {k}", sent[k] - 1), all);
+                    assert!(got.windows(2).all(|two| two[0] + 1 == two[1]), "in order, once each: {got:?}");
+                }
+            }
+        },
+    );
+}
