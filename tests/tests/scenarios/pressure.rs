@@ -97,23 +97,21 @@ fn posting_without_credit_blocks_and_loses_nothing() {
             for round in 0..2 {
                 happen(bed, Event::Starve(0));
                 let mut posted = 0;
+                // A post that finds no room waits for it, gives up, and says what is stuck.
                 let full = loop {
                     let (from, to) = (7 * posted % 8192, 90 * posted + round);
-                    match pair.to.try_put(&source.region, from, 80, destination.nla(to), Spec::ALL) {
+                    match pair.to.put(&source.region, from, 80, destination.nla(to), Spec::ALL) {
                         Ok(()) => destination.expect(to, &source.expected(from, 80)),
                         Err(error) => break error,
                     }
                     posted += 1;
                     assert!(posted < 1400, "a requester without credit takes commands without end");
                 };
-                assert!(matches!(full, PostError::WouldBlock), "{full}");
                 assert!(posted >= 1);
-                // A post that waits ends, and says what is stuck.
-                let waited = pair.to.put(&source.region, 0, 8, destination.nla(0), Spec::NONE);
-                let Err(PostError::Timeout { outstanding, path, .. }) = waited else {
-                    panic!("a post on a full {} path gave {waited:?}", bed.setting.path)
-                };
+                let PostError::Timeout { outstanding, path, .. } = full else { panic!("{full}") };
                 assert!(outstanding > 0 && path == bed.setting.path);
+                let tried = pair.to.try_put(&source.region, 0, 8, destination.nla(0), Spec::NONE);
+                assert!(matches!(tried, Err(PostError::WouldBlock)), "{tried:?}");
                 let none = pair.target().wait(Duration::from_millis(1));
                 assert!(matches!(none, Err(WaitError::Timeout { .. })), "{none:?}");
 

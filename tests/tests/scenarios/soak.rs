@@ -32,7 +32,7 @@ struct Member {
     fetched: Vec<Area>,
     connections: Vec<Connection>,
     /// What must come, in order, by the other node and the unit that tells.
-    expected: Vec<[VecDeque<Expected>; 3]>,
+    expected: Vec<[VecDeque<Expected>; 4]>,
     /// Values of its locks, one for each origin.
     locks: Vec<i32>,
 }
@@ -44,11 +44,12 @@ struct Soak {
     _cluster: Cluster,
 }
 
-fn stream(kind: Kind) -> usize {
+/// Notifications of one stream keep their order; the completer has one for what comes and one for answers.
+fn stream(kind: Kind, command: Command) -> usize {
     match kind {
         Kind::Requester => 0,
         Kind::Responder => 1,
-        Kind::Completer => 2,
+        Kind::Completer => 2 + usize::from(command.is_response()),
     }
 }
 
@@ -98,7 +99,12 @@ impl Soak {
         said: (Option<u64>, Option<u32>),
     ) {
         let (word0, field) = said;
-        self.members[at].expected[other][stream(kind)].push_back(Expected { kind, command, word0, field });
+        self.members[at].expected[other][stream(kind, command)].push_back(Expected {
+            kind,
+            command,
+            word0,
+            field,
+        });
     }
 
     /// One random command of one random node to another, or to itself.
@@ -243,7 +249,7 @@ impl Soak {
         let other = usize::from(n.remote().node);
         let (Some(kind), Some(command)) = (n.kind(), n.command().command()) else { panic!("{n:x?}") };
         assert!(n.error().is_empty(), "node {at}: {n:x?}");
-        let next = self.members[at].expected[other][stream(kind)].pop_front();
+        let next = self.members[at].expected[other][stream(kind, command)].pop_front();
         let Some(expected) = next else { panic!("node {at} was not to get {n:x?}") };
         let found = Expected {
             kind,
