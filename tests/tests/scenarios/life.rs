@@ -112,7 +112,9 @@ fn a_port_closes_under_traffic_and_its_vpid_serves_again() {
             let pair = bed.pair();
             let source = Area::new(&pair.origin, 4096, 1);
             let stop = AtomicBool::new(false);
-            let bystander = Area::new(&bed.target().open_port(bed.setting.port()).unwrap(), 8192, 4);
+            let bystander_port = bed.target().open_port(bed.setting.port()).unwrap();
+            let bystander = Area::new(&bystander_port, 8192, 4);
+
             let nla = {
                 // A region dies with its port at the latest.
                 let region = pair.target().register(HostBuffer::zeroed(8192).unwrap()).unwrap();
@@ -142,21 +144,30 @@ fn a_port_closes_under_traffic_and_its_vpid_serves_again() {
                 target.close().unwrap();
                 drop(ended);
             });
-            // What still comes finds no port, and the origin goes on.
+            // What still comes finds no port, and the origin goes on. Packets from node to node keep their order, so
+            // behind what the bystander hears of nothing of the old traffic is left.
             let before = Errors::of(bed.target()).count(regs::COMPL_VPID);
-            to.notification_put(1, 1, Spec::COMPLETER | Spec::REQUESTER).unwrap();
-            origin_port.wait(LIMIT).unwrap();
-            let counted = || {
-                origin.progress();
-                (Errors::of(bed.target()).count(regs::COMPL_VPID) > before).then_some(())
+            to.notification_put(1, 1, Spec::COMPLETER).unwrap();
+            origin.connect(bystander_port.address()).notification_put(1, 2, Spec::COMPLETER).unwrap();
+            let heard = || {
+                origin_port.poll();
+                bystander_port.poll()
             };
-            until(|| "a packet for a closed port to be counted".to_owned(), counted);
+            assert_eq!(until(|| "the bystander's notification".to_owned(), heard).word0, 2);
+            assert!(
+                Errors::of(bed.target()).count(regs::COMPL_VPID) > before,
+                "packets for a closed port are counted"
+            );
             bystander.verify("memory of another port");
             let again = bed.target().open_port(bed.setting.port()).unwrap();
             assert_eq!(again.address(), address, "the VPID is free");
             assert_eq!(again.poll(), None, "a new port has no old notifications");
             to.notification_put(8, 9, Spec::COMPLETER).unwrap();
-            let n = again.wait(LIMIT).unwrap();
+            let heard = || {
+                origin_port.poll();
+                again.poll()
+            };
+            let n = until(|| "the new port's notification".to_owned(), heard);
             assert_eq!((n.class(), n.word0), (8, 9));
         },
     );

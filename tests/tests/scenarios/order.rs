@@ -1,6 +1,6 @@
 //! What is visible when (spec 2.3, 3.1).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ggas::{HostBuffer, Progress, Spec};
 use ggas_tests::{Area, Ended, LIMIT, each, each_of, until};
@@ -19,8 +19,9 @@ fn the_last_bytes_of_a_put_become_visible_last() {
             for (len, rounds) in [(64, 400), (496, 400), (4096, 400), (100_000, 60)] {
                 let source = pair.origin.register(HostBuffer::zeroed(len).unwrap()).unwrap();
                 let destination = pair.target().register(HostBuffer::zeroed(len).unwrap()).unwrap();
+                let acknowledged = AtomicU64::new(0);
                 std::thread::scope(|scope| {
-                    let destination = &destination;
+                    let (destination, acknowledged) = (&destination, &acknowledged);
                     let watcher = scope.spawn(move || {
                         let mut found = vec![0; len];
                         for round in 1..=rounds {
@@ -34,15 +35,14 @@ fn the_last_bytes_of_a_put_become_visible_last() {
                                 early, None,
                                 "a word of round {round} came after the last, of {len} bytes"
                             );
-                            destination.store_u64(0, u64::MAX).unwrap();
+                            acknowledged.store(round, Ordering::Release);
                         }
                     });
                     for round in 1..=rounds {
-                        // The watcher has acknowledged the round before.
                         let seen = || {
-                            pair.origin.progress();
-                            let first = destination.load_u64(0).unwrap();
-                            (round == 1 || first == u64::MAX || watcher.is_finished()).then_some(())
+                            pair.origin.poll();
+                            let ready = acknowledged.load(Ordering::Acquire) + 1 == round;
+                            (ready || watcher.is_finished()).then_some(())
                         };
                         until(|| format!("the watcher to see round {}", round - 1), seen);
                         source.write(0, &block(round, len)).unwrap();
