@@ -167,7 +167,8 @@ impl Core {
         for _ in 0..ROUNDS {
             let moved = self.round(nic);
             worked |= moved;
-            if !moved || !self.has_more(nic) {
+            // What this round sent over links, it sent after their step.
+            if !moved || !(nic.fabric.has_links() || self.has_more(nic)) {
                 return (worked, std::mem::take(&mut self.notified));
             }
         }
@@ -286,6 +287,7 @@ impl Core {
             && self.responses.is_empty()
             && !self.smfu.is_waiting()
             && !self.arrivals
+            && self.held.is_none()
             && self.links_again.is_none()
             && !self.links_worked
     }
