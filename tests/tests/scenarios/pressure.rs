@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use extoll_abi::{WcbState, regs};
+use extoll_abi::regs;
 use extoll_sim::faults::Event;
-use ggas::{Path, PortConfig, PostError, Spec, WaitError};
-use ggas_tests::{Area, Bed, Errors, LIMIT, Pair, Shape, each_of, until};
+use ggas::{PortConfig, PostError, Spec, WaitError};
+use ggas_tests::{Area, Bed, Errors, Pair, Shape, each_of, until};
 
 fn happen(bed: &Bed, event: Event) {
     bed.cluster.network().fabric().happen(event).unwrap();
@@ -125,8 +125,8 @@ fn posting_without_credit_blocks_and_loses_nothing() {
                     assert!(posted < 1400, "a requester without credit takes commands without end");
                 };
                 assert!(posted >= 1);
-                let PostError::Timeout { outstanding, path, .. } = full else { panic!("{full}") };
-                assert!(outstanding > 0 && path == bed.setting.path);
+                let PostError::Timeout { path, .. } = full else { panic!("{full}") };
+                assert_eq!(path, bed.setting.path);
                 let tried = pair.to.try_put(&source.region, 0, 8, destination.nla(0), Spec::NONE);
                 assert!(matches!(tried, Err(PostError::WouldBlock)), "{tried:?}");
                 let none = pair.target().wait(Duration::from_millis(1));
@@ -150,36 +150,6 @@ fn posting_without_credit_blocks_and_loses_nothing() {
             }
         },
     );
-}
-
-#[test]
-fn rejected_descriptors_are_replayed_in_order_once_each() {
-    let cards =
-        |s: &ggas_tests::Setting| s.path == Path::Card && matches!(s.shape, Shape::TwoNodes | Shape::Torus);
-    each_of(cards, |bed| {
-        let pair = bed.pair();
-        let vpid = pair.origin.address().vpid;
-        let state = || WcbState(bed.origin().read_register(regs::wcb_state(vpid)).unwrap());
-        let mut next = 0;
-        for _ in 0..3 {
-            happen(bed, Event::Starve(0));
-            let start = next;
-            // The ring takes 255; the command queue behind it fewer, so the card rejects the rest.
-            while let Ok(()) = pair.to.try_notification_put(9, next, Spec::COMPLETER) {
-                next += 1;
-            }
-            assert!(state().rejected() > 0 && state().retry(), "no rejection: {:?} after {next}", state());
-            happen(bed, Event::Feed(0));
-            // Polling an empty queue replays, without a further post.
-            for i in start..next {
-                let n = take(&pair);
-                assert_eq!(n.word0, i, "in order, once each");
-            }
-            assert_eq!(pair.settle().target, []);
-            assert_eq!((state().rejected(), state().retry()), (0, false));
-            assert_eq!(pair.origin.outstanding(), 0);
-        }
-    });
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use extoll_abi::{Descriptor, WcbState, regs};
 use extoll_sim::Nic;
+use extoll_sim::faults::Event;
 use ggas::{Address, Modifier, PageOption, Path, Port, Request, Spec};
-use ggas_tests::{Area, Bed, Pair, Setting, each_of, until};
+use ggas_tests::{Area, Bed, Pair, Setting, Shape, each_of, until};
 
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -41,10 +42,21 @@ impl Pages {
         WcbState(self.nic.reg_read(regs::wcb_state(self.vpid)))
     }
 
+    fn set_state(&self, state: WcbState) {
+        self.nic.reg_write(regs::wcb_state(self.vpid), state.0);
+    }
+
     /// Software that keeps no ring waits until nothing was rejected; with so few in flight nothing may be.
     fn accepted(&self) {
         let state = self.state();
         assert!(state.rejected() == 0 && !state.retry(), "rejected with an empty command queue: {state:?}");
+    }
+}
+
+/// The library, which posted nothing, finds the state as it left it.
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.set_state(WcbState::default());
     }
 }
 
@@ -194,4 +206,61 @@ fn a_repeated_word_is_the_last_one_written() {
         assert_eq!(seen.target.len(), 1);
         destination.verify("a word written twice");
     });
+}
+
+#[test]
+fn rejected_lines_are_posted_again_by_the_protocol_and_arrive_once_in_order() {
+    const LINES: u64 = 200; // less than the 256 of the software's ring, more than the card's queue
+    each_of(
+        |s| card(s) && matches!(s.shape, Shape::TwoNodes | Shape::Torus),
+        |bed| {
+            let pair = bed.pair();
+            let pages = Pages::of(bed, &pair.origin);
+            let happen = |event| bed.cluster.network().fabric().happen(event).unwrap();
+            let line = |i: u64| {
+                let request = Request::NotificationPut { class: 5, payload: i };
+                Descriptor::encode(pair.to.remote(), Spec::COMPLETER, Modifier::NONE, &request).unwrap()
+            };
+            let write = |from: u64| {
+                for i in from..LINES {
+                    ORDERS[i as usize % 6].iter().for_each(|word| pages.word(&line(i), *word));
+                }
+            };
+            // What was rejected: the last ones, all of them, and it says how many (spec 2.4).
+            let missing = || {
+                let state = pages.state();
+                let missing = LINES - u64::from(state.committed());
+                assert_eq!(u64::from(state.rejected()), missing, "{state:?}");
+                assert_eq!(state.retry(), missing > 0, "{state:?}");
+                assert!(state.idle(), "{state:?}");
+                missing
+            };
+            happen(Event::Starve(0));
+            write(0);
+            assert!(missing() > 0, "without credit the card takes {LINES} lines");
+            // Posted again while nothing has changed, they are rejected again.
+            pages.set_state(pages.state().acknowledged());
+            let from = u64::from(pages.state().committed());
+            write(from);
+            assert!(missing() > 0);
+            happen(Event::Feed(0));
+            let mut next = 0;
+            let all = || {
+                while let Some(n) = pair.target().poll() {
+                    assert_eq!((n.word0, n.class()), (next, 5), "in order, once each");
+                    next += 1;
+                }
+                if pages.state().rejected() > 0 {
+                    let from = LINES - missing();
+                    pages.set_state(pages.state().acknowledged());
+                    write(from);
+                }
+                bed.origin().progress();
+                (next == LINES).then_some(())
+            };
+            until(|| "all lines to arrive".to_owned(), all);
+            assert_eq!(missing(), 0);
+            assert_eq!(settle(&pages, &pair).target, []);
+        },
+    );
 }
