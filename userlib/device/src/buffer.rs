@@ -145,7 +145,7 @@ impl HostBuffer {
     /// When the word is unaligned or leaves the buffer.
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(
-            offset % 8 == 0 && self.checked(offset, 8),
+            offset.is_multiple_of(8) && self.checked(offset, 8),
             "no aligned word at byte {offset} of {}",
             self.len
         );

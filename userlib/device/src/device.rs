@@ -101,7 +101,7 @@ impl Default for PortSetup {
 /// assert_eq!(nla % 4096, 0);
 /// port.unregister(nla)?;
 /// port.close()?;
-/// # Ok::<(), ggas_device::DeviceError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Device: Debug + Send + Sync {
     /// What the device is and can do.
@@ -248,6 +248,33 @@ pub enum Place {
 
 /// An open port's resources. Everything is callable from any thread; who may post and who may consume at a time
 /// is the library's business (`ggas-rma`).
+///
+/// A notification put to itself, by hand:
+///
+/// ```
+/// use std::sync::atomic::Ordering;
+/// use std::time::Duration;
+/// use extoll_abi::{Descriptor, Modifier, Request, Spec};
+/// use ggas_device::{Device, PageOption, PortSetup, sim::SimNetwork};
+///
+/// let network = SimNetwork::builder().nodes(1).build()?;
+/// let port = network.device(0)?.open_port(&PortSetup::default())?;
+/// let request = Request::NotificationPut { class: 7, payload: 42 };
+/// let descriptor = Descriptor::encode(port.address(), Spec::COMPLETER, Modifier::NONE, &request)?;
+/// for (i, word) in descriptor.word.iter().enumerate() {
+///     port.requester_store(PageOption::TE, 8 * i as u64, *word);
+/// }
+/// port.requester_fence();
+///
+/// // SAFETY: the queue is mapped while the port is open, and has more than one entry.
+/// let entry = unsafe { port.queue().base.as_ref() };
+/// port.sleep_until(&|| entry[1].load(Ordering::Acquire) != 0, Duration::from_secs(1));
+/// assert_eq!(entry[0].load(Ordering::Relaxed), 42);
+/// entry[1].store(0, Ordering::Relaxed);
+/// port.set_read_pointer(1, false);
+/// port.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait PortDevice: Debug + Send + Sync {
     /// Node and VPID.
     fn address(&self) -> Address;

@@ -192,7 +192,7 @@ impl Device for SimDevice {
 /// Register accesses are 64 bits wide and inside the register file.
 fn checked(offset: u64) -> Result<u64, DeviceError> {
     let limit = regs::EXTOLL_BAR0_PART_BYTES;
-    if offset % 8 != 0 || offset >= limit {
+    if !offset.is_multiple_of(8) || offset >= limit {
         return Err(DeviceError::RegisterOffset { offset, limit });
     }
     Ok(offset)

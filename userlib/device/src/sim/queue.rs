@@ -24,10 +24,10 @@ impl QueueMemory {
         let PortSetup { queue_bytes: bytes, segment_bytes } = *setup;
         let segment = segment_bytes.min(bytes);
         let shape = |problem| DeviceError::QueueShape { bytes, segment: segment_bytes, problem };
-        if bytes == 0 || segment == 0 || bytes % PAGE != 0 || segment % PAGE != 0 {
+        if bytes == 0 || segment == 0 || !bytes.is_multiple_of(PAGE) || !segment.is_multiple_of(PAGE) {
             return Err(shape("both must be multiples of 4096 and not 0"));
         }
-        if bytes % segment != 0 {
+        if !bytes.is_multiple_of(segment) {
             return Err(shape("make the queue a multiple of the segment"));
         }
         if segment / ENTRY > 1 << 16 {

@@ -36,7 +36,8 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     let id = node.nic.node();
     let refuse = |problem: String| Err(DeviceError::Smfu { node: id, problem });
     let parts = map.nodes.len() as u64;
-    if parts == 0 || map.stride == 0 || map.stride % PAGE as u64 != 0 || map.part_bytes > map.stride {
+    if parts == 0 || map.stride == 0 || !map.stride.is_multiple_of(PAGE as u64) || map.part_bytes > map.stride
+    {
         return refuse(format!("{parts} parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
     }
     if map.stride.checked_mul(parts).is_none_or(|bytes| bytes > WINDOW_BYTES) {
