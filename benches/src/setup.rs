@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use ggas::{
-    Cluster, Connection, HostBuffer, Notification, Path as PostPath, Port, PortConfig, PortHandle,
-    Progress as Drive, Region,
+    Cluster, Connection, HostBuffer, LockedMemory, Notification, Path as PostPath, Port, PortConfig,
+    PortHandle, Progress as Drive, Region,
 };
 use ggas_kernels::Processor;
 
@@ -40,7 +40,11 @@ impl<'a> Setup<'a> {
             (Some(NicProgress::Threads), _) | (None, Worker::Kernels) => Drive::Threads(1),
             (Some(NicProgress::Inline), _) | (None, _) => Drive::Inline,
         };
-        let builder = Cluster::builder().nodes(options.nodes as usize).progress(drive);
+        // The model pins nothing, so the user's limit on locked memory need not hold here.
+        let builder = Cluster::builder()
+            .nodes(options.nodes as usize)
+            .progress(drive)
+            .locked_memory(LockedMemory::Unlimited);
         let cluster = builder.build().doing(format!("starting {} nodes", options.nodes))?;
         let processors = match (options.device, worker) {
             (Device::Cpu, _) | (_, Worker::Host) => vec![Processor::cpu()],
