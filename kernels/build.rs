@@ -9,19 +9,23 @@ use std::{fs, io};
 fn main() {
     let crate_dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for watched in ["include", "src", "exec", "../kmod/uapi/extoll"] {
+    for watched in ["include", "exec", "../kmod/uapi/extoll"] {
         println!("cargo::rerun-if-changed={watched}");
     }
-    let sources = sources(&crate_dir.join("src")).expect("kernels/src is readable");
+    // File by file: a change of the Rust code beside the kernels must not compile them anew.
+    for watched in sources(Path::new("src"), &["cu", "cuh", "h", "def"]).expect("kernels/src is readable") {
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
+    let sources = sources(&crate_dir.join("src"), &["cu"]).expect("kernels/src is readable");
     build_host(&crate_dir, &out, &sources);
     build_gpu(&crate_dir, &out, &sources);
 }
 
-fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn sources(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "cu") {
+        if path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)) {
             found.push(path);
         }
     }
