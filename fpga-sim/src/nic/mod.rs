@@ -94,6 +94,8 @@ pub struct Nic {
     armed: AtomicU32,
     /// The card lies in its engine's queue.
     in_engine: AtomicBool,
+    /// The fabric knows the card.
+    attached: AtomicBool,
     event: Event,
     smfu: Smfu,
 }
@@ -119,10 +121,12 @@ impl Nic {
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
             in_engine: AtomicBool::new(false),
+            attached: AtomicBool::new(false),
             event: Event::default(),
             smfu: Smfu::new(config.node),
         });
         nic.fabric.attach(nic.node, nic.bell.clone())?;
+        nic.attached.store(true, Ordering::Release);
         Ok(nic)
     }
 
@@ -209,6 +213,14 @@ impl Nic {
             bell::drive(self);
         } else {
             self.bell.summon();
+        }
+    }
+
+    /// Takes the card off its network, as dropping it does. What is under way to or from it is lost; its node id
+    /// may be given to another card.
+    pub fn detach(&self) {
+        if self.attached.swap(false, Ordering::AcqRel) {
+            self.fabric.detach(self.node);
         }
     }
 
@@ -319,7 +331,7 @@ pub(crate) enum Need {
 
 impl Drop for Nic {
     fn drop(&mut self) {
-        self.fabric.detach(self.node);
+        self.detach();
     }
 }
 

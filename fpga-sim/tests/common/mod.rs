@@ -159,7 +159,7 @@ impl Node {
         write(regs::bq_rp(vpid), BqReadPointer::new(0, true).0);
         write(regs::wcb_state(vpid), 0);
         write(regs::vpid_table(vpid), regs::vpid_entry(0));
-        Port { node: self, vpid, queue, _dcq: dcq, entries, rp: 0, wp: 0.into() }
+        Port { node: self, vpid, queue, _dcq: dcq, entries, rp: 0 }
     }
 
     /// NLA of `pages`, for `vpid`.
@@ -229,8 +229,6 @@ pub struct Port<'a> {
     _dcq: Pages,
     pub entries: u32,
     rp: u32,
-    /// Descriptors written so far, for the replay protocol.
-    pub wp: std::cell::Cell<u8>,
 }
 
 impl Port<'_> {

@@ -1,0 +1,70 @@
+//! What cards cost while nothing happens. Alone in their process: others' CPU time would be counted too.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::*;
+use extoll_abi::*;
+use extoll_sim::*;
+
+/// CPU time that the engine's threads have used so far.
+fn cpu_of_engine() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+    let engine = tasks.filter(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("extoll-nic"))
+    });
+    let nanos = engine.map(|task| {
+        let schedstat = std::fs::read_to_string(task.path().join("schedstat")).unwrap();
+        schedstat.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap()
+    });
+    let nanos: Vec<u64> = nanos.collect();
+    assert_eq!(nanos.len(), 2, "the engine's threads are found by their names");
+    Duration::from_nanos(nanos.iter().sum())
+}
+
+/// One test, since two would run at once.
+#[test]
+fn idle_cards_cost_nothing() {
+    nothing_armed_nothing_pending_no_cpu();
+    a_thousand_cards_start_fast_and_small();
+}
+
+fn nothing_armed_nothing_pending_no_cpu() {
+    let setup = Setup { engine: Some(Engine::new(2)), ..Setup::inline() };
+    let nodes: Vec<Node> = (0..8).map(|n| setup.node(n)).collect();
+    let (p, mut q) = (nodes[0].open(1, 1), nodes[7].open(2, 1));
+    let note = Request::NotificationPut { class: 0, payload: 1 };
+    p.post(q.address(), Spec::COMPLETER, Modifier::NONE, &note);
+    assert_eq!(q.next().word0, 1);
+    nodes[0].nic.arm(1);
+    nodes[0].nic.disarm(1);
+    std::thread::sleep(Duration::from_millis(100)); // the engine settles
+    let before = cpu_of_engine();
+    std::thread::sleep(Duration::from_millis(500));
+    let used = cpu_of_engine() - before;
+    assert!(used < Duration::from_micros(500), "idle cards used {used:?} of CPU time");
+}
+
+fn a_thousand_cards_start_fast_and_small() {
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * 4096
+    };
+    let (memory, fabric) = (HostMemory::new(), fabric::Loopback::new(128, true));
+    let engine = Engine::new(1);
+    let (before, start) = (resident(), Instant::now());
+    let cards: Vec<Arc<Nic>> = (0..1000)
+        .map(|node| {
+            let (memory, fabric) = (memory.clone(), fabric.clone());
+            let config = NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline: true };
+            Nic::new(config).unwrap()
+        })
+        .collect();
+    let (took, each) = (start.elapsed(), (resident() - before) / cards.len());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(each < 512 << 10, "{each} bytes each");
+    println!("1,000 cards: {took:?}, {each} bytes resident each");
+}
