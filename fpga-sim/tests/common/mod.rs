@@ -159,7 +159,7 @@ impl Node {
         write(regs::bq_rp(vpid), BqReadPointer::new(0, true).0);
         write(regs::wcb_state(vpid), 0);
         write(regs::vpid_table(vpid), regs::vpid_entry(0));
-        Port { node: self, vpid, queue, _dcq: dcq, entries, rp: 0 }
+        Port { node: self, vpid, queue, _dcq: dcq, entries, rp: 0, wp: Count::default() }
     }
 
     /// NLA of `pages`, for `vpid`.
@@ -229,6 +229,22 @@ pub struct Port<'a> {
     _dcq: Pages,
     pub entries: u32,
     rp: u32,
+    /// Descriptors written so far, for users of the replay protocol.
+    pub wp: Count,
+}
+
+/// A count modulo 256 that may be shared.
+#[derive(Default)]
+pub struct Count(std::sync::atomic::AtomicU8);
+
+impl Count {
+    pub fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, value: u8) {
+        self.0.store(value, Ordering::Relaxed);
+    }
 }
 
 impl Port<'_> {
