@@ -9,7 +9,10 @@
 #endif
 
 #define GGAS_FN __device__ __forceinline__
-#define GGAS_KERNEL(name, args_type) extern "C" __global__ void name(const __grid_constant__ args_type args)
+/* Launched with blocks of at most `threads`, which bounds the registers of each. */
+#define GGAS_KERNEL_BOUND(name, args_type, threads)                                                                    \
+	extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ args_type args)
+#define GGAS_KERNEL(name, args_type) GGAS_KERNEL_BOUND(name, args_type, 1024)
 #define GGAS_SHARED(type, name) __shared__ type name
 #define GGAS_SHARED_ARRAY(type, name, count) __shared__ type name[count]
 

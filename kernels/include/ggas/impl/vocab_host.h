@@ -28,6 +28,7 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 		ggas_body_##name(args);                                                                                \
 	}                                                                                                              \
 	static void ggas_body_##name([[maybe_unused]] const args_type &args)
+#define GGAS_KERNEL_BOUND(name, args_type, threads) GGAS_KERNEL(name, args_type)
 #define GGAS_SHARED(type, name)                                                                                        \
 	static const char ggas_key_##name = 0;                                                                         \
 	type &name = *static_cast<type *>(                                                                             \
