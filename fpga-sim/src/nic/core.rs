@@ -250,6 +250,13 @@ impl Core {
         })
     }
 
+    /// Whether the requester has sent all that it took of this VPID.
+    pub(super) fn requester_idle(&self, vpid: u8) -> bool {
+        self.ports[usize::from(vpid)]
+            .as_ref()
+            .is_none_or(|port| port.sending.is_none() && port.awaiting.is_empty())
+    }
+
     pub(super) fn mood(&self) -> Mood {
         if self.is_calm() {
             return Mood::Idle;

@@ -123,6 +123,11 @@ impl Fronts {
         self.ports[usize::from(vpid)].get()?.commands.pop()
     }
 
+    /// Whether no command of a VPID waits for the requester.
+    pub(super) fn is_empty(&self, vpid: u8) -> bool {
+        self.ports[usize::from(vpid)].get().is_none_or(|front| front.commands.is_empty())
+    }
+
     #[inline]
     pub(super) fn any_partial(&self) -> bool {
         self.partial.load(Ordering::Relaxed)

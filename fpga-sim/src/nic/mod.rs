@@ -231,6 +231,12 @@ impl Nic {
         self.event.wait(timeout, ready)
     }
 
+    /// Whether everything that a VPID's page committed was carried out, as far as the requester goes: a driver
+    /// waits for this before it closes the VPID, which forgets the rest.
+    pub fn requester_idle(&self, vpid: u8) -> bool {
+        self.fronts.is_empty(vpid) && self.core().requester_idle(vpid)
+    }
+
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,9 @@ pub enum GroupError {
     #[error("staging slots of {0} bytes; use a multiple of 256")]
     SlotBytes(usize),
     /// No window can be so large.
-    #[error("a group of {nodes} nodes with slots of {slot_bytes} bytes is larger than memory; use smaller slots")]
+    #[error(
+        "a group of {nodes} nodes with slots of {slot_bytes} bytes is larger than memory; use smaller slots"
+    )]
     TooLarge {
         /// Members.
         nodes: usize,

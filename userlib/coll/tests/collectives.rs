@@ -7,8 +7,8 @@ use extoll_abi::layout;
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::args::{
-    SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, SELFTEST_BARRIER, SELFTEST_DOUBLE, SELFTEST_FLOAT, SELFTEST_INT32,
-    SELFTEST_INT64, SELFTEST_REDUCE, selftest_coll,
+    SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, SELFTEST_BARRIER, SELFTEST_DOUBLE, SELFTEST_FLOAT,
+    SELFTEST_INT32, SELFTEST_INT64, SELFTEST_REDUCE, selftest_coll,
 };
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 use ggas_rma::Node;
@@ -252,7 +252,10 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
         // At once, and for the member that did not fail itself too.
         let begun = Instant::now();
         let poisoned = setup.barrier(1, 32, 1);
-        assert!(poisoned.iter().all(|&status| status == u64::from(layout::GGAS_ERR_POISONED)), "{poisoned:?}");
+        assert!(
+            poisoned.iter().all(|&status| status == u64::from(layout::GGAS_ERR_POISONED)),
+            "{poisoned:?}"
+        );
         assert!(begun.elapsed() < Duration::from_millis(150));
         setup.group.reset().expect("reset");
         assert_eq!(setup.barrier(1, 32, 3), [0; 3]);
@@ -272,7 +275,10 @@ fn a_group_that_does_not_fit_is_refused() {
     assert!(matches!(refused(GroupConfig { offset: 100, ..small.clone() }), GroupError::Offset(100)));
     assert!(matches!(refused(GroupConfig { master: 2, ..small.clone() }), GroupError::Master { .. }));
     assert!(matches!(refused(GroupConfig { slot_bytes: 0, ..small.clone() }), GroupError::SlotBytes(0)));
-    assert!(matches!(refused(GroupConfig { offset: usize::MAX, ..small.clone() }), GroupError::TooLarge { .. }));
+    assert!(matches!(
+        refused(GroupConfig { offset: usize::MAX, ..small.clone() }),
+        GroupError::TooLarge { .. }
+    ));
     let group = Group::new(window.clone(), &small).expect("it fits");
     assert!(matches!(group.member(2), Err(GroupError::NoSuchMember { .. })));
 }

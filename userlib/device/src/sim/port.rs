@@ -13,10 +13,14 @@ use extoll_sim::SlotRing;
 use super::lock;
 use super::node::Node;
 use super::queue::QueueMemory;
+use super::wait::wait_until;
 use crate::{DeviceError, HostBuffer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span};
 
 /// Most slots of a ring: 2 MiB of memory.
 const MAX_SLOTS: u32 = 1 << 16;
+
+/// How long commands that were committed may take to leave the card when a port closes.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// A VPID of a modelled node, set up as the driver does at open and mmap (spec 9.2).
 pub(super) struct SimPort {
@@ -162,6 +166,11 @@ impl PortDevice for SimPort {
             return Ok(());
         }
         let node = &*self.node;
+        // Closing a VPID forgets what it committed and the requester has not sent; a card without a way out keeps it.
+        let idle = || node.nic.requester_idle(self.vpid);
+        if let Err(error) = wait_until(&node.nic, DRAIN, "commands of a port that closes", idle) {
+            tracing::warn!(port = %self.address(), "commands are lost: {error}");
+        }
         self.detach(&mut state);
         node.nic.reg_write(regs::vpid_table(self.vpid), 0);
         let unregistered = lock(&node.regions).unregister_all(self.vpid);
