@@ -113,6 +113,17 @@ pub(crate) fn zero(gpu: &Gpu, address: u64, bytes: usize) -> Result<(), GpuError
     if bytes == 0 {
         return Ok(());
     }
+    if gate().is_busy() {
+        // The driver's own fill is a kernel, which may find no room beside kernels that wait; copies need none.
+        return gpu.with_staging(|staging| {
+            staging.bytes_mut().fill(0);
+            for start in (0..bytes).step_by(STAGING_BYTES) {
+                let len = STAGING_BYTES.min(bytes - start);
+                staging.copy(address + start as u64, staging.address(), len)?;
+            }
+            Ok(())
+        });
+    }
     let stream = gpu.stream()?;
     // SAFETY: the callers own the range and wait here.
     unsafe { stream.fill(address, 0, bytes)? };

@@ -118,7 +118,6 @@ impl Gate {
     }
 
     /// Whether any waiting kernel is resident, copiers not counted.
-    #[cfg(test)]
     pub fn is_busy(&self) -> bool {
         self.lock().is_busy()
     }

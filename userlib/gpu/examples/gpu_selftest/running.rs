@@ -233,13 +233,15 @@ const CALLS: &[Call] = &[
         buffer.write(0, &[1; 4096])?;
         buffer.read(0, &mut [0; 4096])
     }),
-    ("allocate and zero 64 MiB", 1, |gpu| gpu.alloc(64 << 20).map(std::mem::forget)),
+    ("allocate and zero 64 MiB, on a full GPU", 2, |gpu| gpu.alloc(64 << 20).map(std::mem::forget)),
     ("map host memory", 2, |gpu| {
         let memory = vec![0u8; 1 << 20].leak();
         // SAFETY: leaked.
         unsafe { gpu.map_host(memory.as_ptr(), memory.len()) }.map(std::mem::forget)
     }),
-    ("make a window", 1, |gpu| GpuWindow::new(std::slice::from_ref(gpu), 4096).map(std::mem::forget)),
+    ("make a window, on a full GPU", 2, |gpu| {
+        GpuWindow::new(std::slice::from_ref(gpu), 4096).map(std::mem::forget)
+    }),
     ("make 40 streams and an event", 2, |gpu| {
         let streams = (0..40).map(|_| gpu.stream()).collect::<Result<Vec<_>, _>>()?;
         let event = ggas_gpu::Event::new(gpu)?;
