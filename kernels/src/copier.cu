@@ -304,7 +304,7 @@ GGAS_FN uint32_t await_bulk(ggas_copier_ring *ring, uint64_t next, uint64_t idle
 
 } // namespace
 
-GGAS_KERNEL_BOUND(ggas_copier, ggas_copier_args, GGAS_COPIER_BLOCK)
+GGAS_KERNEL(ggas_copier, ggas_copier_args)
 {
 	GGAS_SHARED(uint64_t, head);
 	GGAS_SHARED(uint32_t, ready);
