@@ -10,6 +10,9 @@ use crate::exec::{self, Args, CpuRun};
 use crate::image;
 use crate::processor::Processor;
 
+/// Longest wait that is told from others.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Most threads of a block.
 pub const MAX_BLOCK: u32 = 1024;
 
@@ -148,13 +151,12 @@ pub enum LaunchError {
     /// A GPU refused, or failed.
     #[error(transparent)]
     Gpu(GpuError),
-    /// A device model failed at a register store of a kernel.
-    #[error("`{kernel}`: the device model panicked at a store to {address:#x}; this is a bug of the model")]
+    /// A device model failed while the executor called it, at a register store of
+    /// a kernel or in idle time.
+    #[error("a device model panicked while kernels ran: {what}; this is a bug of the model")]
     Device {
-        /// The kernel.
-        kernel: String,
-        /// Address of the store.
-        address: u64,
+        /// The message of the panic.
+        what: String,
     },
 }
 
@@ -185,12 +187,13 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
             }
         }
     }
+    // The CPU first: its kernels can be cancelled should the GPU refuse the others.
     let mut parts = Vec::new();
-    if !gpu.is_empty() {
-        parts.push(Part::Gpu(ggas_gpu::start(&gpu).map_err(LaunchError::Gpu)?));
-    }
     if let Some(config) = config {
         parts.push(Part::Cpu(exec::start(config, &cpu)?));
+    }
+    if !gpu.is_empty() {
+        parts.push(Part::Gpu(ggas_gpu::start(&gpu).map_err(LaunchError::Gpu)?));
     }
     Ok(Running { parts })
 }
@@ -212,7 +215,8 @@ impl Running {
     /// # Errors
     /// The first failure; after [`LaunchError::Timeout`] the kernels were cancelled.
     pub fn wait(mut self, timeout: Duration) -> Result<(), LaunchError> {
-        let deadline = Instant::now() + timeout;
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or(now + FOREVER);
         for part in &mut self.parts {
             match part {
                 Part::Cpu(run) => run.wait(deadline)?,

@@ -26,6 +26,7 @@
 #[rustfmt::skip]
 pub mod args;
 mod exec;
+mod idle;
 mod image;
 mod launch;
 pub mod mmio;
@@ -33,6 +34,7 @@ mod processor;
 mod report;
 
 pub use exec::CpuConfig;
+pub use idle::{IdleGuard, on_idle};
 pub use image::{FATBIN, NVCC_RELEASE, args_size, kernel_names};
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};

@@ -1,8 +1,8 @@
 //! Where kernels run, and the memory that they see.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ggas_gpu::{DeviceBuffer, GpuError, HostMapping, Module};
 
@@ -294,10 +294,15 @@ impl HostMemory {
     }
 }
 
+/// Memory that a kernel which could not be stopped may still use: kept for good.
+static KEPT: Mutex<Vec<HostMemory>> = Mutex::new(Vec::new());
+
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // A kernel that could not be stopped may still write here.
-        if !exec::leaked() {
+        if exec::leaked() {
+            let kept = HostMemory { start: self.start, layout: self.layout };
+            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        } else {
             // SAFETY: allocated in `new` with this layout.
             unsafe { dealloc(self.start, self.layout) };
         }

@@ -1,8 +1,12 @@
 //! The executor: what it runs, and what it catches.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ggas_kernels::args::{selftest_threads, selftest_vocab};
+use extoll_abi::layout::ggas_port;
+use ggas_kernels::args::{selftest_posts, selftest_threads, selftest_vocab};
+use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{CpuConfig, Launch, LaunchError, Processor, kernel_names, start};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -201,4 +205,65 @@ fn the_table_has_every_kernel_once() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn an_endless_timeout_is_a_timeout() {
+    threads_meet(&Processor::cpu(), &[(1, 2)]);
+    start(&[]).and_then(|running| running.wait(Duration::MAX)).expect("nothing to do");
+}
+
+#[test]
+fn idle_workers_do_what_kernels_wait_for() {
+    let cpu = Processor::cpu();
+    let flag = Arc::new(cpu.alloc(8).expect("memory"));
+    let target = flag.clone();
+    let guard = ggas_kernels::on_idle(move || {
+        target.store_u64(0, 42).expect("in range");
+        false
+    });
+    let args = Planted { flag: flag.address() };
+    start(&[launch(&cpu, "planted_unbounded_wait", 2, 64, &args)])
+        .and_then(|running| running.wait(TIMEOUT))
+        .expect("the flag is set");
+    drop(guard);
+    flag.store_u64(0, 0).expect("in range");
+    let again = start(&[launch(&cpu, "planted_unbounded_wait", 1, 1, &args)]);
+    let error = again.and_then(|running| running.wait(Duration::from_millis(50)));
+    assert!(matches!(error, Err(LaunchError::Timeout { .. })), "nobody sets it any more: {error:?}");
+}
+
+/// A device whose third store is a bug.
+struct Broken(AtomicU32);
+
+impl MmioTarget for Broken {
+    fn store(&self, offset: u64, _value: u64) {
+        let stores = self.0.fetch_add(1, Ordering::Relaxed);
+        assert!(stores < 2, "store {stores} at offset {offset:#x}");
+    }
+}
+
+#[test]
+fn a_device_model_that_panics_ends_the_launch() {
+    // Addresses that are nobody's memory.
+    let pages = 0x7000_0000_0000_0000u64..0x7000_0000_0200_0000;
+    let device = Arc::new(Broken(AtomicU32::new(0)));
+    let _guard = mmio::register(pages.clone(), device).expect("free addresses");
+    assert!(mmio::register(pages.end - 1..pages.end, Arc::new(Broken(AtomicU32::new(0)))).is_err());
+    let cpu = Processor::cpu();
+    let [wcb, status] = [8, 8].map(|bytes| cpu.alloc(bytes).expect("memory"));
+    // SAFETY: plain numbers; all zero is a port without anything.
+    let mut port: ggas_port = unsafe { std::mem::zeroed() };
+    (port.req_pages, port.wcb_state, port.timeout_ns) = (pages.start, wcb.address(), 1_000_000_000);
+    let memory = cpu.alloc(size_of::<ggas_port>()).expect("memory");
+    // SAFETY: plain numbers without padding.
+    let bytes = unsafe { std::slice::from_raw_parts((&raw const port).cast::<u8>(), size_of::<ggas_port>()) };
+    memory.write(0, bytes).expect("in range");
+    let args =
+        selftest_posts { port: memory.address(), status: status.address(), posts: 1, ..Default::default() };
+    let run = start(&[launch(&cpu, "ggas_selftest_posts", 1, 32, &args)]);
+    match run.and_then(|running| running.wait(TIMEOUT)) {
+        Err(LaunchError::Device { what }) => assert_eq!(what, "store 2 at offset 0x10"),
+        other => panic!("{other:?}"),
+    }
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use corosensei::{Coroutine, CoroutineResult};
 
@@ -130,10 +129,7 @@ impl Block {
             match event {
                 Event::Mmio { address, value } => {
                     // SAFETY: kernels store to registers that their arguments name (`Launch::new`).
-                    let store = || unsafe { mmio::store(address, value) };
-                    if catch_unwind(AssertUnwindSafe(store)).is_err() {
-                        return Err(LaunchError::Device { kernel: self.name(), address });
-                    }
+                    unsafe { mmio::store(address, value) };
                     input = 0;
                 }
                 Event::Pause { attempt } => {

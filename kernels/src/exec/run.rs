@@ -1,5 +1,6 @@
 //! Workers of one `start`, and whoever waits for them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::block::{Block, Plan};
 use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
+use crate::idle;
 use crate::image;
 use crate::launch::{Launch, LaunchError, MAX_BLOCK};
 
@@ -106,7 +108,12 @@ fn plan(launches: &[&Launch<'_>]) -> Result<Vec<Plan>, LaunchError> {
 
 fn work(shared: &Shared, number: usize, share: Vec<Plan>) {
     let mut blocks: Vec<Block> = share.into_iter().map(Block::new).collect();
-    let outcome = run_blocks(shared, number, &mut blocks);
+    let run = AssertUnwindSafe(|| run_blocks(shared, number, &mut blocks));
+    let outcome = catch_unwind(run).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let what = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Some(LaunchError::Device { what: what.unwrap_or_else(|| "no message".to_owned()) }))
+    });
     let waits = if outcome.is_ok() { Vec::new() } else { blocks.iter().map(Block::describe_full).collect() };
     blocks.iter_mut().for_each(Block::abandon);
     drop(blocks);
@@ -150,7 +157,7 @@ impl Idle {
     const NAP: Duration = Duration::from_micros(50);
 
     fn after_pass(&mut self, progress: bool) {
-        if progress {
+        if progress || idle::work() {
             *self = Self::default();
             return;
         }

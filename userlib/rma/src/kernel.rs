@@ -10,6 +10,7 @@ use extoll_abi::{Address, PageOption};
 use ggas_device::{Path, PortDevice, SlotMap};
 use ggas_gpu::{Copier, CopierGuard, Gpu};
 use ggas_kernels::mmio::{self, MmioTarget};
+use ggas_kernels::{IdleGuard, on_idle};
 use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
 
 use crate::backoff::{Backoff, Step};
@@ -244,7 +245,9 @@ impl KernelPort {
             Processor::Gpu(gpu) => arm_copier(gpu.device()),
             _ => None,
         };
-        Armed { port: self, _copier: copier }
+        let device = self.handle.core.device.clone();
+        let idle = matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(move || device.progress()));
+        Armed { port: self, _copier: copier, _idle: idle }
     }
 
     /// What a kernel's wait on this port reported, if one failed.
@@ -338,6 +341,8 @@ impl fmt::Debug for KernelPort {
 pub struct Armed<'a> {
     port: &'a KernelPort,
     _copier: Option<CopierGuard>,
+    /// Executor threads that only wait step a model with inline progress.
+    _idle: Option<IdleGuard>,
 }
 
 fn arm_copier(gpu: &Gpu) -> Option<CopierGuard> {
