@@ -204,7 +204,7 @@ fn a_closed_network_leaves_slots_unconsumed() {
     let valve = Valve::new(true);
     let setup = Setup::over(valve.clone());
     let (a, b) = (setup.node(0), setup.node(1));
-    let (p, mut q) = (a.open(1, 1), b.open(2, 1));
+    let (_p, mut q) = (a.open(1, 1), b.open(2, 1));
     let slots = Pages::new(&a.memory, 32 * 64 + 8, 4096);
     let ring =
         SlotRing { base: slots.address() as *mut _, count: 64, consumed: slots.word(4 * 64), option: 16 };

@@ -152,10 +152,10 @@ fn every_direction_moves_the_bytes() {
             assert_eq!(q.next().error(), ErrorUnits::NONE);
             assert!(db.bytes(3, size) == bytes, "host to device, {size}, {direct}");
             p.get(q.address(), ALL, ndb + 3, nda + 5, size as u32);
-            (p.next(), p.next(), q.next());
+            let _ = [p.next(), p.next(), q.next()];
             assert!(da.bytes(5, size) == bytes, "device to device, {size}, {direct}");
             p.put(q.address(), ALL, nda + 5, nhb, size as u32);
-            (p.next(), q.next());
+            let _ = [p.next(), q.next()];
             assert!(hb.bytes(0, size) == bytes, "device to host, {size}, {direct}");
             da.bytes(0, 8 * 4096).fill(0);
             db.bytes(0, 8 * 4096).fill(0);
