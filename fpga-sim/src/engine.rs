@@ -1,20 +1,23 @@
 //! The thread pool that runs cards in the background.
 //!
-//! Cards that need attention lie in one queue; each thread takes the first, runs it, and puts it back while it
-//! needs more. A thread whose turns bring nothing spins briefly, then yields, then naps. With an empty queue all
-//! threads sleep, and use no CPU.
+//! Each thread serves the cards of its lane (node id modulo threads), in turn, for as long as they need it; the loop
+//! takes no lock while nobody submits. A thread whose turns bring nothing spins briefly, then yields, then naps.
+//! Without cards it sleeps, and uses no CPU.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::nic::{Need, Nic};
 
-/// Fruitless turns before a thread begins to yield.
+/// Fruitless rounds before a thread begins to yield: few where threads share cores with those they wait for; on
+/// hosts of many cores (those with GPUs) about as long as a kernel takes to answer, since a yield is a poll missed.
 const SPINS: u32 = 64;
+const SPINS_OF_MANY: u32 = 1024;
+/// From how many cores on.
+const MANY_CORES: usize = 8;
 /// How long fruitless polling goes on (yielding) before naps begin.
 const POLL_FOR: Duration = Duration::from_millis(20);
 /// Naps between polls of armed cards that stay quiet.
@@ -23,30 +26,28 @@ const POLL_NAP: Duration = Duration::from_micros(20);
 const WAIT_NAP: Duration = Duration::from_micros(50);
 const WAIT_NAP_MAX: Duration = Duration::from_millis(1);
 
-thread_local! {
-    /// Whether this thread belongs to an engine.
-    static ENGINE_THREAD: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Threads that run cards: what posters leave undone, packets for cards nobody polls, slots that GPUs fill,
 /// queues that wait for room or time. Dropping the last handle ends the threads.
 pub struct Engine {
-    shared: Arc<Shared>,
+    lanes: Arc<[Lane]>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+/// What one thread serves.
+#[derive(Default)]
+struct Lane {
+    submitted: Mutex<Submitted>,
+    /// `submitted` changed, or a card in service should be looked at again. Set before `resting` is read, and read
+    /// after `resting` is set, so that one side always sees the other.
+    news: AtomicBool,
+    /// The thread is in a sleep or nap, or about to be.
+    resting: AtomicBool,
     work: Condvar,
-    /// Threads in a sleep or nap.
-    resting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
-    cards: VecDeque<Weak<Nic>>,
-    /// Calls that ask resting threads to look again.
-    pokes: u64,
+struct Submitted {
+    cards: Vec<Weak<Nic>>,
     stop: bool,
 }
 
@@ -54,17 +55,17 @@ impl Engine {
     /// A pool of `threads` (at least one). Threads that the system refuses are done without; with none at all,
     /// cards run only where callers drive them.
     pub fn new(threads: usize) -> Arc<Engine> {
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), resting: AtomicUsize::new(0) });
-        let threads = (0..threads.max(1))
+        let lanes: Arc<[Lane]> = (0..threads.max(1)).map(|_| Lane::default()).collect();
+        let threads = (0..lanes.len())
             .filter_map(|i| {
-                let shared = shared.clone();
-                let spawned =
-                    std::thread::Builder::new().name(format!("extoll-nic-{i}")).spawn(move || shared.serve());
+                let lanes = lanes.clone();
+                let spawned = std::thread::Builder::new()
+                    .name(format!("extoll-nic-{i}"))
+                    .spawn(move || lanes[i].serve());
                 spawned.inspect_err(|e| tracing::warn!("engine thread {i} not started: {e}")).ok()
             })
             .collect();
-        Arc::new(Engine { shared, threads })
+        Arc::new(Engine { lanes, threads })
     }
 
     /// The pool of this process: one thread on up to two cores, else two. Lives to the end of the process.
@@ -81,33 +82,20 @@ impl Engine {
 
     /// Has a card run soon, and then for as long as it needs.
     pub(crate) fn submit(&self, nic: &Arc<Nic>) {
-        let queued = nic.in_engine().swap(true, Ordering::AcqRel);
-        if ENGINE_THREAD.get() {
-            // This thread is awake and comes to it.
-            if !queued {
-                self.shared.state().cards.push_back(Arc::downgrade(nic));
-            }
-            return;
+        let lane = &self.lanes[usize::from(nic.node()) % self.lanes.len()];
+        if !nic.in_engine().swap(true, Ordering::AcqRel) {
+            lane.lock().cards.push(Arc::downgrade(nic));
         }
-        if queued && self.shared.resting.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let mut state = self.shared.state();
-        if !queued {
-            state.cards.push_back(Arc::downgrade(nic));
-        }
-        state.pokes += 1;
-        drop(state);
-        if self.shared.resting.load(Ordering::Acquire) > 0 {
-            self.shared.work.notify_one();
-        }
+        lane.tell();
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.state().stop = true;
-        self.shared.work.notify_all();
+        for lane in &*self.lanes {
+            lane.lock().stop = true;
+            lane.tell();
+        }
         let this = std::thread::current().id();
         for thread in self.threads.drain(..) {
             // The last handle may go on one of the pool's own threads, with the last card.
@@ -156,7 +144,7 @@ impl Quiet {
             let doubled = WAIT_NAP * (1 << self.rounds.min(8));
             return Pause::Nap(doubled.min(WAIT_NAP_MAX));
         }
-        if self.rounds < SPINS {
+        if self.rounds < spins() {
             std::hint::spin_loop();
             return Pause::None;
         }
@@ -165,73 +153,75 @@ impl Quiet {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Lane {
+    fn lock(&self) -> MutexGuard<'_, Submitted> {
+        self.submitted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the thread look at its lane soon.
+    fn tell(&self) {
+        self.news.store(true, Ordering::SeqCst);
+        if self.resting.load(Ordering::SeqCst) {
+            drop(self.lock()); // the thread is in its wait, or has not looked at `news` yet
+            self.work.notify_one();
+        }
     }
 
     /// A thread's life.
     fn serve(&self) {
         fine_timers();
-        ENGINE_THREAD.set(true);
         let mut quiet = Quiet::default();
-        let mut pokes = 0;
-        while let Some(nic) = self.next(&mut pokes, &mut quiet) {
-            // Before the run, so that whoever submits the card from now on is not taken for served.
-            nic.in_engine().store(false, Ordering::Release);
-            let (moved, need) = nic.run_for_engine();
-            let cards = {
-                let mut state = self.state();
-                if need != Need::Nothing && !nic.in_engine().swap(true, Ordering::AcqRel) {
-                    state.cards.push_back(Arc::downgrade(&nic));
+        let mut cards: VecDeque<Weak<Nic>> = VecDeque::new();
+        loop {
+            if self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::SeqCst) {
+                let mut submitted = self.lock();
+                if submitted.stop {
+                    return;
                 }
-                state.cards.len()
+                cards.extend(submitted.cards.drain(..));
+                quiet = Quiet::default();
+            }
+            let Some(card) = cards.pop_front() else {
+                self.rest(None);
+                continue;
             };
+            let Some(nic) = card.upgrade() else { continue };
+            // Before the run: whoever submits the card from now on is not taken for served.
+            nic.in_engine().swap(false, Ordering::AcqRel);
+            let (moved, need) = nic.run_for_engine();
+            if need != Need::Nothing && !nic.in_engine().swap(true, Ordering::AcqRel) {
+                cards.push_back(card);
+            }
             drop(nic);
-            match quiet.turn(moved, need, cards) {
+            match quiet.turn(moved, need, cards.len()) {
                 Pause::None => {}
                 Pause::Yield => std::thread::yield_now(),
-                Pause::Nap(time) => self.nap(time, pokes),
+                Pause::Nap(time) => self.rest(Some(time)),
             }
         }
     }
 
-    /// The next card; sleeps while there is none. `None`: the engine ends.
-    fn next(&self, pokes: &mut u64, quiet: &mut Quiet) -> Option<Arc<Nic>> {
-        let mut state = self.state();
-        loop {
-            if state.stop {
-                return None;
-            }
-            if *pokes != state.pokes {
-                *pokes = state.pokes;
-                *quiet = Quiet::default();
-            }
-            match state.cards.pop_front() {
-                Some(card) => {
-                    let nic = card.upgrade();
-                    if nic.is_some() {
-                        return nic;
-                    }
+    /// Rests until there is news, at most for `time`.
+    fn rest(&self, time: Option<Duration>) {
+        self.resting.store(true, Ordering::SeqCst);
+        let submitted = self.lock();
+        if !self.news.load(Ordering::SeqCst) {
+            match time {
+                Some(time) => {
+                    drop(self.work.wait_timeout(submitted, time).unwrap_or_else(PoisonError::into_inner));
                 }
-                None => {
-                    self.resting.fetch_add(1, Ordering::AcqRel);
-                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    self.resting.fetch_sub(1, Ordering::AcqRel);
-                }
+                None => drop(self.work.wait(submitted).unwrap_or_else(PoisonError::into_inner)),
             }
         }
+        self.resting.store(false, Ordering::SeqCst);
     }
+}
 
-    /// Rests for `time`, or until someone submits a card.
-    fn nap(&self, time: Duration, pokes: u64) {
-        self.resting.fetch_add(1, Ordering::AcqRel);
-        let state = self.state();
-        if state.pokes == pokes && !state.stop {
-            drop(self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner));
-        }
-        self.resting.fetch_sub(1, Ordering::AcqRel);
-    }
+/// Rounds to spin on this host.
+fn spins() -> u32 {
+    static SPINS_HERE: OnceLock<u32> = OnceLock::new();
+    let many = || std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= MANY_CORES);
+    *SPINS_HERE.get_or_init(|| if many() { SPINS_OF_MANY } else { SPINS })
 }
 
 /// Naps of microseconds need a timer slack below the usual 50.

@@ -138,7 +138,9 @@ impl Nic {
     /// Reads a register by its offset in BAR 0 (spec 8). Unknown ones read 0.
     pub fn reg_read(&self, offset: u64) -> u64 {
         self.expire_partial_lines(true);
-        self.core().reg_read(self, offset)
+        let value = self.core().reg_read(self, offset);
+        self.look_again();
+        value
     }
 
     /// Writes a register. Writes to unknown or read-only ones are ignored.
@@ -177,12 +179,15 @@ impl Nic {
     /// `ring.base` and `ring.consumed` stay valid, and are accessed by others only atomically, until
     /// [`Nic::detach_slots`] returned.
     pub unsafe fn attach_slots(&self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
-        self.core().attach_slots(vpid, ring)
+        let attached = self.core().attach_slots(vpid, ring);
+        self.look_again();
+        attached
     }
 
     /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
     pub fn detach_slots(&self, vpid: u8) {
         self.core().detach_slots(vpid);
+        self.look_again();
     }
 
     /// From now on someone (a GPU) stores into the VPID's slots without telling: keep polling. Calls count.
@@ -239,6 +244,13 @@ impl Nic {
 
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// After a call that held the core lock: runs the card for whoever found it locked and left.
+    fn look_again(&self) {
+        if self.again.load(Ordering::Acquire) {
+            bell::drive(self);
+        }
     }
 
     fn drive_inline(&self) {

@@ -37,15 +37,21 @@ GGAS_FN int slot_poison(ggas_port *port)
 	return GGAS_ERR_TIMEOUT;
 }
 
+/* The claim and both loads are under way together: each is a trip to the GPU's
+ * L2. A claim on a poisoned ring changes nothing. */
 GGAS_FN int slot_post(ggas_port *port, const extoll_desc &desc, uint32_t line)
 {
+	uint64_t slots = static_cast<uint64_t>(port->slot_mask) + 1;
+	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed);
+	uint64_t seen = ggas_load_relaxed(&port->slot_seen);
 	if (ggas_load_relaxed(&port->poisoned))
 		return GGAS_ERR_POISONED;
-	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed), seen;
-	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
-	while (!slot_free(port, index, &seen))
-		if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - port->slot_mask, seen))
-			return slot_poison(port);
+	if (index - seen >= slots) {
+		ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
+		while (!slot_free(port, index, &seen))
+			if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - port->slot_mask, seen))
+				return slot_poison(port);
+	}
 	slot_write(port, index, desc);
 	return GGAS_OK;
 }

@@ -14,7 +14,8 @@
  *
  * again() pauses, and once the time is over writes the report (the first waiter
  * that fails wins) and returns GGAS_ERR_TIMEOUT. The clock is read on every
- * 16th round only: a wait may last that much longer. `report` may be 0.
+ * 16th round only, the first time on the 16th: reading it costs a GPU as much as
+ * a poll, and a wait may last that much longer. `report` may be 0.
  */
 class ggas_wait {
 public:
@@ -27,13 +28,13 @@ public:
 
 	GGAS_FN int again(const void *address, uint64_t expected, uint64_t seen)
 	{
-		if (attempt_ == 0)
-			start_ = ggas_time_ns();
 		attempt_ += attempt_ < 0xffffffffu;
 		ggas_show_wait(kind_, line_, peer_, reinterpret_cast<uint64_t>(address), expected, seen);
 		ggas_pause(attempt_);
 		if (attempt_ % 16 != 0)
 			return GGAS_OK;
+		if (attempt_ == 16)
+			start_ = ggas_time_ns();
 		uint64_t waited = ggas_time_ns() - start_;
 		if (waited < timeout_)
 			return GGAS_OK;
