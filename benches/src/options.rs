@@ -124,7 +124,7 @@ pub struct Options {
     pub path: Option<Path>,
     /// Slots per ring, a power of two.
     pub slots: u32,
-    /// Who drives the model; `None`: inline for the host's own puts, threads while kernels run.
+    /// Who drives the model; `None`: threads for kernels on a GPU, else inline.
     pub progress: Option<NicProgress>,
     /// GPUs that the nodes are spread over in turn.
     pub gpus: u32,

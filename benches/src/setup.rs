@@ -9,7 +9,7 @@ use ggas::{
 use ggas_kernels::Processor;
 
 use crate::error::Doing;
-use crate::{Bench, BenchError, Check, Device, NicProgress, Options, Path, Pattern, Report};
+use crate::{Bench, BenchError, Check, Device, Memory, NicProgress, Options, Path, Pattern, Report};
 
 /// Largest payload of one command (spec 2.2).
 pub(crate) const MAX_PUT: u64 = 8 << 20;
@@ -36,9 +36,9 @@ impl<'a> Setup<'a> {
     /// Checks the options and starts the nodes.
     pub fn new(bench: &dyn Bench, options: &'a Options, worker: Worker) -> Result<Self, BenchError> {
         options.validate(bench)?;
-        let drive = match (options.progress, worker) {
-            (Some(NicProgress::Threads), _) | (None, Worker::Kernels) => Drive::Threads(1),
-            (Some(NicProgress::Inline), _) | (None, _) => Drive::Inline,
+        let drive = match options.progress.unwrap_or(default_progress(options, worker)) {
+            NicProgress::Inline => Drive::Inline,
+            NicProgress::Threads => Drive::Threads(nic_threads(options.nodes)),
         };
         // The model pins nothing, so the user's limit on locked memory need not hold here.
         let builder = Cluster::builder()
@@ -46,9 +46,10 @@ impl<'a> Setup<'a> {
             .progress(drive)
             .locked_memory(LockedMemory::Unlimited);
         let cluster = builder.build().doing(format!("starting {} nodes", options.nodes))?;
-        let processors = match (options.device, worker) {
-            (Device::Cpu, _) | (_, Worker::Host) => vec![Processor::cpu()],
-            (Device::Gpu, _) => gpus(options.gpus)?,
+        let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;
+        let processors = match options.device {
+            Device::Gpu if needs_gpu => gpus(options.gpus)?,
+            _ => vec![Processor::cpu()],
         };
         Ok(Self { options, cluster, processors })
     }
@@ -74,6 +75,20 @@ impl<'a> Setup<'a> {
         let node = self.cluster.node(node as usize).doing("choosing a node")?;
         node.open_port(config).doing(format!("opening a port on node {}", node.id()))
     }
+}
+
+/// Nobody but NIC threads can work for kernels on a GPU; those of the executor help.
+fn default_progress(options: &Options, worker: Worker) -> NicProgress {
+    match (options.device, worker) {
+        (Device::Gpu, Worker::Kernels) => NicProgress::Threads,
+        _ => NicProgress::Inline,
+    }
+}
+
+/// A NIC thread per node where a quarter of the cores suffices for that.
+fn nic_threads(nodes: u32) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 4).clamp(1, nodes as usize)
 }
 
 /// An empty report of `bench`.

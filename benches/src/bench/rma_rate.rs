@@ -15,6 +15,9 @@ const BYTES: u64 = 8;
 /// Puts on their way at most, when each has a notification: the queue holds 16,384 (spec 3.3).
 const IN_FLIGHT: u64 = 8192;
 
+/// Threads that may post at the same time: each has a put on its way while the receiver grants credit.
+const MAX_THREADS: u32 = 4096;
+
 /// Puts per sample of the kernels.
 const SAMPLE: u32 = 1024;
 
@@ -64,7 +67,15 @@ struct Shape {
     threads: u32,
 }
 
+fn most(threads: &[u32]) -> u32 {
+    threads.iter().copied().max().unwrap_or(32)
+}
+
 fn shapes(options: &Options) -> Result<Vec<Shape>, BenchError> {
+    if let Some(bad) = options.blocks_or(&[1]).iter().find(|blocks| *blocks * most(&options.threads) > MAX_THREADS) {
+        let advice = format!("use at most {MAX_THREADS} threads altogether: the notification queue holds no more");
+        return Err(BenchError::option("blocks", bad, advice));
+    }
     if let Some(bad) = options.threads.iter().find(|threads| *threads % 32 != 0) {
         return Err(BenchError::option("threads", bad, "whole warps post: use multiples of 32"));
     }
@@ -158,7 +169,7 @@ impl Plan {
         // Without notifications a group should be large beside the one that ends it.
         let per_group = if notify { 1 } else { (1024 / threads).max(1) };
         let puts =
-            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 60_000 });
+            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 20_000 });
         let at_least = 4 * u64::from(SAMPLE);
         let groups = puts.max(at_least).div_ceil(all * u64::from(per_group));
         Self {
@@ -167,7 +178,7 @@ impl Plan {
             per_group,
             per_notification: if notify { 1 } else { threads * per_group },
             per_credit: if notify { 512 } else { 1 },
-            limit: IN_FLIGHT.max(4 * all * u64::from(per_group)),
+            limit: if notify { IN_FLIGHT } else { IN_FLIGHT.max(4 * all * u64::from(per_group)) },
         }
     }
 
