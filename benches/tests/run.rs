@@ -26,7 +26,9 @@ fn check_json(report: &Report) {
     for row in rows {
         let latency = &row["latency_us"];
         let [min, median, p99] = ["min", "median", "p99"].map(|key| latency[key].as_f64().unwrap());
-        assert!(0.0 < min && min <= median && median <= p99, "{}: {row}", report.bench);
+        // Puts that are not waited for one by one may arrive in one go.
+        let least = if report.bench == "rma-rate" { -1.0 } else { 0.0 };
+        assert!(least < min && min <= median && median <= p99, "{}: {row}", report.bench);
         assert!(row["samples"].as_u64().unwrap() > 0);
         assert_eq!(row["errors"], 0);
         let sized = row["bytes"].is_u64() || row["elements"].is_u64();
@@ -69,7 +71,10 @@ fn bandwidth_has_a_memcpy_beside_it() {
 
 #[test]
 fn rates() {
-    let report = run("rma-rate", Options { blocks: vec![2], threads: vec![64], ..Options::default() });
+    let report = run(
+        "rma-rate",
+        Options { blocks: vec![2], threads: vec![64], iterations: Some(20_000), ..small(&[]) },
+    );
     assert_eq!(methods(&report), ["put", "put-notify", "host-driven", "host-driven-notify"]);
     assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));
 }

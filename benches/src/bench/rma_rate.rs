@@ -18,8 +18,8 @@ const IN_FLIGHT: u64 = 8192;
 /// Threads that may post at the same time: each has a put on its way while the receiver grants credit.
 const MAX_THREADS: u32 = 4096;
 
-/// Puts per sample of the kernels.
-const SAMPLE: u32 = 1024;
+/// Least puts per sample of the kernels.
+const LEAST_SAMPLE: u64 = 1024;
 
 pub(crate) struct RmaRate;
 
@@ -72,8 +72,11 @@ fn most(threads: &[u32]) -> u32 {
 }
 
 fn shapes(options: &Options) -> Result<Vec<Shape>, BenchError> {
-    if let Some(bad) = options.blocks_or(&[1]).iter().find(|blocks| *blocks * most(&options.threads) > MAX_THREADS) {
-        let advice = format!("use at most {MAX_THREADS} threads altogether: the notification queue holds no more");
+    if let Some(bad) =
+        options.blocks_or(&[1]).iter().find(|blocks| *blocks * most(&options.threads) > MAX_THREADS)
+    {
+        let advice =
+            format!("use at most {MAX_THREADS} threads altogether: the notification queue holds no more");
         return Err(BenchError::option("blocks", bad, advice));
     }
     if let Some(bad) = options.threads.iter().find(|threads| *threads % 32 != 0) {
@@ -133,7 +136,7 @@ fn by_kernels(
             per_group: plan.per_group,
             per_notification: plan.per_notification,
             per_credit: plan.per_credit,
-            sample: SAMPLE,
+            sample: plan.sample,
             sender,
         })
     };
@@ -149,7 +152,7 @@ fn by_kernels(
     to.probe.finished(receive, to.port.report())?;
     let rounds = u64::from(plan.groups) * u64::from(plan.per_group);
     let check = data.check("at the target", &to.payload, layout, rounds)?;
-    Ok((to.probe.samples()?.divided(SAMPLE.into()), check))
+    Ok((to.probe.samples()?.divided(plan.sample.into()), check))
 }
 
 /// How the puts are divided (`struct bench_rate`).
@@ -159,6 +162,8 @@ struct Plan {
     per_group: u32,
     per_notification: u32,
     per_credit: u32,
+    /// Puts per sample: many more than arrive in one go.
+    sample: u32,
     limit: u64,
 }
 
@@ -169,15 +174,16 @@ impl Plan {
         // Without notifications a group should be large beside the one that ends it.
         let per_group = if notify { 1 } else { (1024 / threads).max(1) };
         let puts =
-            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 20_000 });
-        let at_least = 4 * u64::from(SAMPLE);
-        let groups = puts.max(at_least).div_ceil(all * u64::from(per_group));
+            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 200_000 });
+        let sample = (puts / 20).clamp(LEAST_SAMPLE, u32::MAX.into());
+        let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group));
         Self {
             threads: all,
             groups: u32::try_from(groups).unwrap_or(u32::MAX),
             per_group,
             per_notification: if notify { 1 } else { threads * per_group },
             per_credit: if notify { 512 } else { 1 },
+            sample: sample as u32,
             limit: if notify { IN_FLIGHT } else { IN_FLIGHT.max(4 * all * u64::from(per_group)) },
         }
     }
@@ -188,7 +194,7 @@ impl Plan {
 
     /// Samples that surely fit: one may be a notification's worth of puts longer than planned.
     fn samples(&self) -> u64 {
-        let longest = u64::from(SAMPLE) + u64::from(self.per_notification) + 32;
+        let longest = u64::from(self.sample) + 32 * u64::from(self.per_notification);
         (self.total() / longest).saturating_sub(1).max(1)
     }
 }

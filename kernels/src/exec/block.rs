@@ -42,6 +42,20 @@ pub(super) struct Plan {
     pub stacks: Vec<PooledStack>,
 }
 
+/// What a pass over threads brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Progress {
+    /// Every thread that ran waits still.
+    None,
+    /// Threads met while one of them waits: perhaps a warp goes round its wait together.
+    Maybe,
+    /// A thread got further.
+    Some,
+}
+
+/// Passes in which a warp surely comes round to the pause of its wait.
+const WAIT_PASSES: u32 = 32;
+
 pub(super) struct Block {
     kernel: &'static HostKernel,
     launch: usize,
@@ -51,6 +65,8 @@ pub(super) struct Block {
     at_barrier: usize,
     barrier_any: bool,
     exited: usize,
+    /// Passes for which threads that meet may only be going round a wait.
+    waiting: u32,
     // Last: the fibers use them.
     _shared: Box<Shared>,
     _args: std::sync::Arc<super::Args>,
@@ -84,6 +100,7 @@ impl Block {
             at_barrier: 0,
             barrier_any: false,
             exited: 0,
+            waiting: 0,
             _shared: shared,
             _args: plan.args,
         }
@@ -93,13 +110,14 @@ impl Block {
         self.exited == self.slots.len()
     }
 
-    /// Runs every ready thread once. True when any of them got further than another round of its wait.
-    pub fn pass(&mut self, pulse: &Pulse) -> Result<bool, LaunchError> {
-        let mut progress = false;
+    /// Runs every ready thread once.
+    pub fn pass(&mut self, pulse: &Pulse) -> Result<Progress, LaunchError> {
+        let mut progress = Progress::None;
+        self.waiting = self.waiting.saturating_sub(1);
         for _ in 0..self.ready.len() {
             let Some(thread) = self.ready.pop_front() else { break };
             pulse.enter(self.launch, self.number, thread);
-            progress |= self.run(thread as usize)?;
+            progress = progress.max(self.run(thread as usize)?);
         }
         pulse.leave();
         if self.ready.is_empty() && !self.finished() {
@@ -108,11 +126,12 @@ impl Block {
         Ok(progress)
     }
 
-    fn run(&mut self, thread: usize) -> Result<bool, LaunchError> {
+    fn run(&mut self, thread: usize) -> Result<Progress, LaunchError> {
         let slot = &mut self.slots[thread];
         let (State::Ready { mut input }, Some(fiber)) = (slot.state, &mut slot.fiber) else {
-            return Ok(false);
+            return Ok(Progress::None);
         };
+        let meeting = if self.waiting > 0 { Progress::Maybe } else { Progress::Some };
         // SAFETY: the thread's record lives as long as its fiber.
         unsafe { ggas_exec_enter(&raw mut *slot.thread) };
         loop {
@@ -123,7 +142,7 @@ impl Block {
                     slot.state = State::Exited;
                     self.exited += 1;
                     self.release_warp_groups(thread / WARP);
-                    return Ok(true);
+                    return Ok(Progress::Some);
                 }
             };
             match event {
@@ -135,18 +154,20 @@ impl Block {
                 Event::Pause { attempt } => {
                     slot.state = State::Ready { input: 0 };
                     self.ready.push_back(thread as u32);
-                    return Ok(attempt <= 1);
+                    let begins = attempt <= 1;
+                    self.waiting = if begins { 0 } else { WAIT_PASSES };
+                    return Ok(if begins { Progress::Some } else { Progress::None });
                 }
                 Event::Barrier { site, predicate } => {
                     slot.state = State::Barrier(site);
                     self.at_barrier += 1;
                     self.barrier_any |= predicate;
-                    return self.release_barrier().map(|()| true);
+                    return self.release_barrier().map(|()| meeting);
                 }
                 Event::Warp { op, mask, value, argument } => {
                     slot.state = State::Warp { op, mask, value, argument };
                     self.release_warp(thread / WARP, op, mask);
-                    return Ok(true);
+                    return Ok(meeting);
                 }
             }
         }

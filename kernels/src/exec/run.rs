@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::block::{Block, Plan};
+use super::block::{Block, Plan, Progress};
 use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
 use crate::idle;
@@ -135,9 +135,9 @@ fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(None);
         }
-        let mut progress = false;
+        let mut progress = Progress::None;
         for block in &mut *blocks {
-            progress |= block.pass(&shared.pulses[number]).map_err(Some)?;
+            progress = progress.max(block.pass(&shared.pulses[number]).map_err(Some)?);
         }
         blocks.retain(|block| !block.finished());
         idle.after_pass(progress);
@@ -156,9 +156,14 @@ impl Idle {
     const YIELD_FOR: Duration = Duration::from_micros(500);
     const NAP: Duration = Duration::from_micros(50);
 
-    fn after_pass(&mut self, progress: bool) {
-        if progress || idle::work() {
+    fn after_pass(&mut self, progress: Progress) {
+        if progress == Progress::Some || idle::work() {
             *self = Self::default();
+            return;
+        }
+        if progress == Progress::Maybe {
+            // What they may wait for needs the core too; a nap would slow down those that do work.
+            thread::yield_now();
             return;
         }
         self.passes += 1;
