@@ -66,6 +66,10 @@ pub enum MemoryError {
 
 /// All memory that a card can reach. Calls are safe with any argument.
 pub trait Memory: Send + Sync {
+    /// Does `work`, during which this thread's calls are cheaper. A removal of a range waits until it is done.
+    fn session(&self, work: &mut dyn FnMut()) {
+        work();
+    }
     /// Whether all of `len` bytes at `address` is declared memory.
     fn contains(&self, address: u64, len: usize) -> bool;
     /// Loads an aligned 64-bit word (acquire).

@@ -1,12 +1,13 @@
 //! [`HostMemory`]: the declared ranges of this process, and access to them.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use super::move_bytes::copy_last_word_last;
+use super::move_bytes::{copy_last_word_last, read_bytes};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
 
 /// How long [`HostMemory::remove_range`] waits for copies in flight.
@@ -161,6 +162,21 @@ impl HostMemory {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Calls `access` with a table of ranges that stays true until it returns. With a session's table first, which
+    /// may lack ranges that were declared since: `access` touches memory only where it finds the range.
+    #[inline]
+    fn with_table<R>(&self, access: impl Fn(&[Span]) -> Result<R, MemoryError>) -> Result<R, MemoryError> {
+        let (memory, table) = SESSION.get();
+        if std::ptr::eq(memory, self) {
+            // SAFETY: the session that set the pointer holds the table, and clears the pointer before it lets go.
+            let found = access(unsafe { &*table });
+            if !matches!(found, Err(MemoryError::BadAddress { .. })) {
+                return found;
+            }
+        }
+        access(&self.spans.load())
+    }
+
     /// Starts a device copy and remembers it; the table of ranges is still held by the caller.
     fn launch(
         &self,
@@ -177,6 +193,21 @@ impl HostMemory {
         let ticket = Ticket { copier: index, id: start(&*copier) };
         state.in_flight.push(InFlight { ticket, destination, source, len: len as u64, buffer: None });
         Ok(Completion::Ticket(ticket))
+    }
+}
+
+thread_local! {
+    /// The memory that this thread has a session with, and its table.
+    static SESSION: Cell<(*const HostMemory, *const Vec<Span>)> =
+        const { Cell::new((std::ptr::null(), std::ptr::null())) };
+}
+
+/// Ends the thread's session, also on the way of a panic.
+struct EndSession;
+
+impl Drop for EndSession {
+    fn drop(&mut self) {
+        SESSION.set((std::ptr::null(), std::ptr::null()));
     }
 }
 
@@ -212,88 +243,109 @@ fn find_host(table: &[Span], address: u64, len: usize, align: u64) -> Result<(),
 
 // In all of these the table is held until the access is over: that is what a removal waits for.
 impl Memory for HostMemory {
+    fn session(&self, work: &mut dyn FnMut()) {
+        if !SESSION.get().0.is_null() {
+            return work(); // the outer one serves, whatever memory it is of
+        }
+        let table = self.spans.load();
+        SESSION.set((self, std::ptr::from_ref(&**table)));
+        // Dropped before the table is.
+        let _end = EndSession;
+        work();
+    }
+
     fn contains(&self, address: u64, len: usize) -> bool {
-        find(&self.spans.load(), address, len).is_ok()
+        self.with_table(|table| find(table, address, len)).is_ok()
     }
 
     fn load(&self, address: u64) -> Result<u64, MemoryError> {
-        let table = self.spans.load();
-        find_host(&table, address, 8, 8)?;
-        // SAFETY: aligned host memory, declared while `table` is held.
-        Ok(unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire))
-    }
-
-    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError> {
-        let table = self.spans.load();
-        find_host(&table, address, 8, 8)?;
-        // SAFETY: aligned host memory, declared while `table` is held.
-        unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
-        Ok(())
-    }
-
-    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError> {
-        let table = self.spans.load();
-        match find_host(&table, address, 16, 16) {
-            Ok(()) => {}
-            Err(MemoryError::Device { .. }) => {
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&word[0].to_le_bytes());
-                bytes[8..].copy_from_slice(&word[1].to_le_bytes());
-                return self.write(address, &bytes);
-            }
-            Err(e) => return Err(e),
-        }
-        // SAFETY: aligned host memory, declared while `table` is held.
-        unsafe {
-            AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
-            AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
-        }
-        Ok(Completion::Done)
-    }
-
-    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError> {
-        let table = self.spans.load();
-        find_host(&table, address, 4, 4)?;
-        // SAFETY: aligned host memory, declared while `table` is held.
-        let lock = unsafe { AtomicI32::from_ptr(address as *mut i32) };
-        let taken = lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
-            (value <= compare).then(|| value.wrapping_add(add))
-        });
-        Ok(match taken {
-            Ok(old) => (true, old.wrapping_add(add)),
-            Err(value) => (false, value),
+        self.with_table(|table| {
+            find_host(table, address, 8, 8)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            Ok(unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire))
         })
     }
 
-    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        let table = self.spans.load();
-        find_host(&table, source, out.len(), 1)?;
-        // SAFETY: host memory, declared while `table` is held; `out` is ours.
-        unsafe { std::ptr::copy_nonoverlapping(source as *const u8, out.as_mut_ptr(), out.len()) };
-        Ok(())
+    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 8, 8)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
+            Ok(())
+        })
     }
 
-    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
-        let table = self.spans.load();
-        let len = bytes.len();
-        if let Some(copier) = find(&table, destination, len)?.copier {
-            return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+    #[inline]
+    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError> {
+        let host = self.with_table(|table| {
+            find_host(table, address, 16, 16)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            unsafe {
+                AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
+                AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
+            }
+            Ok(Completion::Done)
+        });
+        if let Err(MemoryError::Device { .. }) = host {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&word[0].to_le_bytes());
+            bytes[8..].copy_from_slice(&word[1].to_le_bytes());
+            return self.write(address, &bytes);
         }
-        // SAFETY: host memory, declared while `table` is held.
-        unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
-        Ok(Completion::Done)
+        host
+    }
+
+    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 4, 4)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            let lock = unsafe { AtomicI32::from_ptr(address as *mut i32) };
+            let taken = lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
+                (value <= compare).then(|| value.wrapping_add(add))
+            });
+            Ok(match taken {
+                Ok(old) => (true, old.wrapping_add(add)),
+                Err(value) => (false, value),
+            })
+        })
+    }
+
+    #[inline]
+    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (to, len) = (out.as_mut_ptr(), out.len());
+        self.with_table(|table| {
+            find_host(table, source, len, 1)?;
+            // SAFETY: host memory, declared while `table` is held; `out` is ours.
+            unsafe { read_bytes(to, source as *const u8, len) };
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
+        let len = bytes.len();
+        self.with_table(|table| {
+            if let Some(copier) = find(table, destination, len)?.copier {
+                return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+            }
+            // SAFETY: host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
+            Ok(Completion::Done)
+        })
     }
 
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
-        let table = self.spans.load();
-        let to = find(&table, destination, len)?.copier;
-        let from = find(&table, source, len)?.copier;
-        if let Some(copier) = to.or(from) {
-            return self.launch(copier, destination, Some(source), len, |c| c.copy(destination, source, len));
-        }
-        // SAFETY: both host memory, declared while `table` is held.
-        unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
-        Ok(Completion::Done)
+        self.with_table(|table| {
+            let to = find(table, destination, len)?.copier;
+            let from = find(table, source, len)?.copier;
+            if let Some(copier) = to.or(from) {
+                let start = |c: &dyn DeviceCopier| c.copy(destination, source, len);
+                return self.launch(copier, destination, Some(source), len, start);
+            }
+            // SAFETY: both host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
+            Ok(Completion::Done)
+        })
     }
 
     fn poll(&self, ticket: Ticket) -> TicketState {
@@ -309,18 +361,18 @@ impl Memory for HostMemory {
     }
 
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
-        let table = self.spans.load();
-        let bad = MemoryError::BadAddress { address: source, len };
-        let index = find(&table, source, len)?.copier.ok_or(bad)?;
-        let mut state = self.state();
-        let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
-        let mut buffer = vec![0u8; len].into_boxed_slice();
-        let destination = buffer.as_mut_ptr() as u64;
-        let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
-        let len = len as u64;
-        let buffer = Some(buffer);
-        state.in_flight.push(InFlight { ticket, destination, source: Some(source), len, buffer });
-        Ok(ticket)
+        self.with_table(|table| {
+            let bad = MemoryError::BadAddress { address: source, len };
+            let index = find(table, source, len)?.copier.ok_or(bad)?;
+            let mut state = self.state();
+            let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
+            let mut buffer = vec![0u8; len].into_boxed_slice();
+            let destination = buffer.as_mut_ptr() as u64;
+            let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
+            let (source, len, buffer) = (Some(source), len as u64, Some(buffer));
+            state.in_flight.push(InFlight { ticket, destination, source, len, buffer });
+            Ok(ticket)
+        })
     }
 
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {

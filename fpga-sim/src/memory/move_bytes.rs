@@ -33,6 +33,22 @@ pub unsafe fn copy_last_word_last(destination: *mut u8, source: *const u8, len: 
     unsafe { store_tail(destination.add(bulk), &word[..tail]) };
 }
 
+/// Copies `len` bytes to memory of our own; a single word, the usual case, without a call.
+///
+/// # Safety
+/// `len` mapped bytes at `source`, as for [`copy_last_word_last`]; `len` writable ones at `destination`, nobody
+/// else's.
+#[inline]
+pub unsafe fn read_bytes(destination: *mut u8, source: *const u8, len: usize) {
+    if len == 8 {
+        // SAFETY: eight bytes at each address.
+        unsafe { destination.cast::<[u8; 8]>().write(source.cast::<[u8; 8]>().read()) };
+        return;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { std::ptr::copy_nonoverlapping(source, destination, len) };
+}
+
 /// # Safety
 /// `bytes.len()` (1..=8) mapped bytes lie at `destination`, within one aligned word.
 unsafe fn store_tail(destination: *mut u8, bytes: &[u8]) {

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Nic;
@@ -21,8 +21,9 @@ pub(super) struct Bell {
     engine: Option<Arc<Engine>>,
     /// Something arrived since the card last looked.
     news: AtomicBool,
-    /// Someone has promised to run the card.
-    promised: AtomicBool,
+    /// The thread (by the address of its list) that last put the card on its list, while it is there. A hint:
+    /// only that thread writes its own value, so it never takes a card for listed that is not.
+    listed_by: AtomicUsize,
 }
 
 struct RunList {
@@ -39,7 +40,7 @@ thread_local! {
 
 impl Bell {
     pub(super) fn new(nic: Weak<Nic>, engine: Option<Arc<Engine>>) -> Bell {
-        Bell { nic, engine, news: AtomicBool::new(false), promised: AtomicBool::new(false) }
+        Bell { nic, engine, news: AtomicBool::new(false), listed_by: AtomicUsize::new(0) }
     }
 
     /// Whether anything arrived.
@@ -59,31 +60,26 @@ impl Bell {
         self.nic.upgrade()
     }
 
-    /// To be called before a card is run that was promised to be.
-    pub(super) fn redeem(&self) {
-        self.promised.swap(false, Ordering::AcqRel);
-    }
-
     /// Has the card run by the thread that drives cards here, else by the engine, else by whoever comes next.
     #[inline]
     pub(super) fn summon(&self) {
-        if self.promised.swap(true, Ordering::AcqRel) {
+        let listed = RUN_LIST.with(|list| {
+            let this = std::ptr::from_ref(list).addr();
+            let mut list = list.borrow_mut();
+            let Some(cards) = &mut list.cards else { return false };
+            if self.listed_by.load(Ordering::Relaxed) != this
+                && let Some(nic) = self.nic.upgrade()
+            {
+                self.listed_by.store(this, Ordering::Relaxed);
+                cards.push_back(nic);
+            }
+            true
+        });
+        if listed {
             return;
         }
-        let Some(nic) = self.nic.upgrade() else { return };
-        let left = RUN_LIST.with_borrow_mut(|list| match &mut list.cards {
-            Some(cards) => {
-                cards.push_back(nic);
-                None
-            }
-            None => Some(nic),
-        });
-        if let Some(nic) = left {
-            self.redeem();
-            match &self.engine {
-                Some(engine) => engine.submit(&nic),
-                None => drop(nic),
-            }
+        if let (Some(engine), Some(nic)) = (&self.engine, self.nic.upgrade()) {
+            engine.submit(&nic);
         }
     }
 }
@@ -99,9 +95,8 @@ impl Wake for Bell {
 /// Runs `first` and then every card that was summoned meanwhile by this thread. Returns whether anything moved.
 #[inline]
 pub(super) fn drive(first: &Nic) -> bool {
-    if !enter() {
+    if !enter(first) {
         // Called from inside a card's run (by a copier, say): the outer call runs it.
-        first.bell.summon();
         return false;
     }
     let moved = first.run();
@@ -110,7 +105,7 @@ pub(super) fn drive(first: &Nic) -> bool {
 
 /// Does `work`, then runs every card that this summoned.
 pub(super) fn after<T>(work: impl FnOnce() -> T) -> T {
-    let outermost = enter();
+    let outermost = begin();
     let result = work();
     if outermost {
         leave();
@@ -118,9 +113,18 @@ pub(super) fn after<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Begins this thread's list; false where it has one.
+/// Begins this thread's list, to be ended by [`leave`]. False where the thread has one: then `first` is put on it.
 #[inline]
-fn enter() -> bool {
+pub(super) fn enter(first: &Nic) -> bool {
+    let outermost = begin();
+    if !outermost {
+        first.bell.summon();
+    }
+    outermost
+}
+
+#[inline]
+fn begin() -> bool {
     RUN_LIST.with_borrow_mut(|list| {
         let outermost = list.cards.is_none();
         if outermost {
@@ -132,16 +136,27 @@ fn enter() -> bool {
 
 /// Runs the cards on the list, and ends it.
 #[inline]
-fn leave() -> bool {
+pub(super) fn leave() -> bool {
     let (mut moved, mut runs) = (false, 0);
-    while let Some(nic) = RUN_LIST.with_borrow_mut(|list| list.cards.as_mut()?.pop_front()) {
-        nic.bell.redeem();
+    while let Some(nic) = next() {
         runs += 1;
         match &nic.bell.engine {
             Some(engine) if runs > RUNS_PER_CALL => engine.submit(&nic),
             _ => moved |= nic.run(),
         }
     }
-    RUN_LIST.with_borrow_mut(|list| list.spare = list.cards.take().unwrap_or_default());
     moved
+}
+
+/// The next card of the list; ends the list where there is none.
+#[inline]
+fn next() -> Option<Arc<Nic>> {
+    RUN_LIST.with_borrow_mut(|list| {
+        let nic = list.cards.as_mut().and_then(VecDeque::pop_front);
+        match &nic {
+            Some(nic) => nic.bell.listed_by.store(0, Ordering::Relaxed),
+            None => list.spare = list.cards.take().unwrap_or_default(),
+        }
+        nic
+    })
 }

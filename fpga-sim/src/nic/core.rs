@@ -165,10 +165,10 @@ impl Core {
     pub(super) fn run(&mut self, nic: &Nic) -> (bool, bool) {
         let mut worked = false;
         for _ in 0..ROUNDS {
-            let moved = self.round(nic);
+            // What a round sent over links, it sent after their step, so links are asked until nothing moves.
+            let moved = self.has_more(nic) && self.round(nic);
             worked |= moved;
-            // What this round sent over links, it sent after their step.
-            if !moved || !(nic.fabric.has_links() || self.has_more(nic)) {
+            if !moved {
                 return (worked, std::mem::take(&mut self.notified));
             }
         }
@@ -179,7 +179,7 @@ impl Core {
     #[inline]
     fn round(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
-        if nic.fabric.has_links() {
+        if nic.has_links {
             let work = nic.fabric.step(self.node, Instant::now());
             self.links_again = work.again;
             self.links_worked = work.worked;
@@ -273,10 +273,11 @@ impl Core {
         if device || more || self.links_worked { Mood::Busy } else { Mood::Waiting }
     }
 
-    /// Whether another round can bring anything: work may have come while this one ran.
+    /// Whether a round can bring anything.
     #[inline]
-    fn has_more(&self, nic: &Nic) -> bool {
-        nic.bell.has_news()
+    pub(super) fn has_more(&self, nic: &Nic) -> bool {
+        nic.has_links
+            || nic.bell.has_news()
             || nic.fronts.any_ready()
             || !self.ready.is_empty()
             || !self.slotted.is_empty()

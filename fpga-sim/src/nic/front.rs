@@ -14,7 +14,8 @@ use crate::wcb::{self, Command, Stored, WCB_TIMEOUT_TICK, Wcb, WcbErrors};
 /// Descriptors of one VPID that wait for the requester; the next one is rejected (spec 2.4).
 pub(super) const COMMAND_FIFO: usize = 64;
 
-struct Front {
+/// One VPID's.
+pub(super) struct Front {
     wcb: Wcb,
     commands: ArrayQueue<Command>,
 }
@@ -29,6 +30,14 @@ pub(super) struct Fronts {
     /// WCB timeout register.
     timeout: AtomicU64,
     pub(super) errors: WcbErrors,
+}
+
+impl Front {
+    /// No command is queued.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
 }
 
 impl Default for Fronts {
@@ -51,20 +60,27 @@ impl Fronts {
             .get_or_init(|| Box::new(Front { wcb: Wcb::default(), commands: ArrayQueue::new(COMMAND_FIFO) }))
     }
 
-    /// One word for a page; returns whether a descriptor was committed.
+    /// One word for a page; returns the descriptor that it completes.
     #[inline]
-    pub(super) fn store(&self, nic: &Nic, option: PageOption, vpid: u8, at: u16, value: u64) -> bool {
+    pub(super) fn store(
+        &self,
+        nic: &Nic,
+        option: PageOption,
+        vpid: u8,
+        at: u16,
+        value: u64,
+    ) -> Option<(&Front, Command)> {
         let index = match at {
             0 => 0,
             8 => 1,
             16 => 2,
             _ if !at.is_multiple_of(8) => {
                 self.errors.count(&self.errors.unaligned, vpid);
-                return false;
+                return None;
             }
             _ => {
                 self.errors.count(&self.errors.too_long, vpid);
-                return false;
+                return None;
             }
         };
         let front = self.front(vpid);
@@ -72,39 +88,30 @@ impl Fronts {
         let now = if timeout.is_some() { coarse_millis() } else { 0 };
         let abandoned = || self.errors.count(&self.errors.length, vpid);
         let stored = front.wcb.store(option, index, value, now, timeout, abandoned);
-        // One writer at a time: load and store need not be one step (see `Wcb`).
-        let page = nic.wcb_state(vpid);
         match stored {
             Stored::Partial => {
+                // One writer at a time: load and store need not be one step (see `Wcb`).
                 let state = nic.wcb(vpid);
                 let assembling = wcb::state_assembling(state, true);
                 if assembling != state {
-                    page.store(assembling.0, Ordering::Relaxed);
+                    nic.wcb_state(vpid).store(assembling.0, Ordering::Relaxed);
                 }
                 if timeout.is_some() && !self.any_partial() {
                     self.partial.store(true, Ordering::Relaxed);
                 }
-                false
+                None
             }
-            Stored::Complete(command) => {
-                let accepted = wcb::state_accepts(nic.wcb(vpid)) && self.push(nic, front, command);
-                let state = wcb::state_after(nic.wcb(vpid), accepted);
-                page.store(state.0, Ordering::Release);
-                if accepted {
-                    self.ready.add(vpid);
-                }
-                accepted
-            }
+            Stored::Complete(command) => Some((front, command)),
         }
     }
 
-    fn push(&self, nic: &Nic, front: &Front, command: Command) -> bool {
-        if front.commands.push(command).is_ok() {
-            return true;
+    /// Queues a command for the requester; false where there is no room.
+    pub(super) fn push(&self, front: &Front, vpid: u8, command: Command) -> bool {
+        let room = front.commands.push(command).is_ok();
+        if room {
+            self.ready.add(vpid);
         }
-        // Room may be had by running the card first.
-        nic.drive_inline();
-        front.commands.push(command).is_ok()
+        room
     }
 
     /// Adds VPIDs with commands, to be asked for by [`Fronts::pop`] until it says `None`.

@@ -8,6 +8,7 @@ mod bell;
 mod core;
 mod event;
 mod front;
+mod lock;
 mod pages;
 mod ports;
 mod receive;
@@ -16,8 +17,9 @@ mod send;
 mod slots;
 mod smfu;
 
+use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use extoll_abi::{PageOption, WcbState};
@@ -25,13 +27,15 @@ use extoll_abi::{PageOption, WcbState};
 use self::bell::Bell;
 use self::core::{Core, Mood};
 use self::event::Event;
-use self::front::Fronts;
+use self::front::{Front, Fronts};
+use self::lock::{CoreLock, Guard};
 use self::pages::Pages;
 pub use self::slots::SlotRing;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
 use crate::smfu::Smfu;
+use crate::wcb::{self, Command};
 
 /// What a card is made with.
 pub struct NicConfig {
@@ -75,19 +79,24 @@ pub enum NicError {
     },
 }
 
+thread_local! {
+    /// The card that this thread serves for an engine.
+    static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
+}
+
 /// One card. All calls are safe from any thread.
 pub struct Nic {
     node: u16,
     inline: bool,
     memory: Arc<dyn Memory>,
     fabric: Arc<dyn Fabric>,
+    /// The fabric has link work to do, at any time.
+    has_links: bool,
     engine: Option<Arc<Engine>>,
     bell: Arc<Bell>,
     pages: Pages,
     fronts: Fronts,
-    core: Mutex<Core>,
-    /// A thread found the core locked and left: the holder looks again after unlocking.
-    again: AtomicBool,
+    core: CoreLock,
     /// What the card needs while nobody calls it: a [`Mood`], kept here for the engine.
     mood: AtomicU8,
     /// Slot rings that someone fills without telling.
@@ -111,13 +120,13 @@ impl Nic {
             node: config.node,
             inline: config.inline,
             bell: Arc::new(Bell::new(this.clone(), config.engine.clone())),
-            core: Mutex::new(Core::new(config.node)),
+            core: CoreLock::new(Core::new(config.node)),
             memory: config.memory,
+            has_links: config.fabric.has_links(),
             fabric: config.fabric,
             engine: config.engine,
             pages,
             fronts: Fronts::default(),
-            again: AtomicBool::new(false),
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
             in_engine: AtomicBool::new(false),
@@ -138,14 +147,12 @@ impl Nic {
     /// Reads a register by its offset in BAR 0 (spec 8). Unknown ones read 0.
     pub fn reg_read(&self, offset: u64) -> u64 {
         self.expire_partial_lines(true);
-        let value = self.core().reg_read(self, offset);
-        self.look_again();
-        value
+        self.with_core(|core| core.reg_read(self, offset))
     }
 
     /// Writes a register. Writes to unknown or read-only ones are ignored.
     pub fn reg_write(&self, offset: u64, value: u64) {
-        self.core().reg_write(self, offset, value);
+        self.with_core(|core| core.reg_write(self, offset, value));
         self.kick();
     }
 
@@ -155,8 +162,8 @@ impl Nic {
     #[inline]
     pub fn requester_store(&self, offset: u64, value: u64) {
         let (option, vpid, at) = PageOption::from_offset(offset);
-        if self.fronts.store(self, option, vpid, at, value) {
-            self.kick();
+        if let Some((front, command)) = self.fronts.store(self, option, vpid, at, value) {
+            self.post(front, vpid, command);
         }
     }
 
@@ -179,21 +186,18 @@ impl Nic {
     /// `ring.base` and `ring.consumed` stay valid, and are accessed by others only atomically, until
     /// [`Nic::detach_slots`] returned.
     pub unsafe fn attach_slots(&self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
-        let attached = self.core().attach_slots(vpid, ring);
-        self.look_again();
-        attached
+        self.with_core(|core| core.attach_slots(vpid, ring))
     }
 
     /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
     pub fn detach_slots(&self, vpid: u8) {
-        self.core().detach_slots(vpid);
-        self.look_again();
+        self.with_core(|core| core.detach_slots(vpid));
     }
 
     /// From now on someone (a GPU) stores into the VPID's slots without telling: keep polling. Calls count.
     pub fn arm(&self, _vpid: u8) {
         self.armed.fetch_add(1, Ordering::AcqRel);
-        self.ask_engine();
+        self.ask_engine(true);
     }
 
     /// Ends one [`Nic::arm`].
@@ -239,63 +243,98 @@ impl Nic {
     /// Whether everything that a VPID's page committed was carried out, as far as the requester goes: a driver
     /// waits for this before it closes the VPID, which forgets the rest.
     pub fn requester_idle(&self, vpid: u8) -> bool {
-        self.fronts.is_empty(vpid) && self.core().requester_idle(vpid)
+        self.fronts.is_empty(vpid) && self.with_core(|core| core.requester_idle(vpid))
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Something that needs the core whatever it takes; then what others brought meanwhile.
+    fn with_core<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
+        bell::after(|| {
+            let mut core = self.core.lock();
+            let result = work(&mut core);
+            if let Some(core) = core.release() {
+                self.run_held(core);
+            }
+            result
+        })
     }
 
-    /// After a call that held the core lock: runs the card for whoever found it locked and left.
-    fn look_again(&self) {
-        if self.again.load(Ordering::Acquire) {
-            bell::drive(self);
+    /// Accepts or rejects a complete descriptor (spec 2.4) and sees to it that it is carried out.
+    #[inline]
+    fn post(&self, front: &Front, vpid: u8, command: Command) {
+        let state = self.wcb(vpid);
+        let commit = |accepted| {
+            let next = wcb::state_after(self.wcb(vpid), accepted);
+            self.pages.wcb_state(vpid).store(next.0, Ordering::Release);
+        };
+        if !wcb::state_accepts(state) {
+            return commit(false);
         }
-    }
-
-    fn drive_inline(&self) {
-        if self.inline {
-            bell::drive(self);
+        if !self.inline || !bell::enter(self) {
+            commit(self.fronts.push(front, vpid, command));
+            return self.bell.summon();
         }
+        self.memory.session(&mut || {
+            match self.core.try_lock() {
+                // Nothing is before it: no need to queue.
+                Some(mut core) if front.is_empty() && core.can_execute(vpid) => {
+                    commit(true);
+                    core.execute(self, vpid, &command);
+                    self.run_held(core);
+                }
+                Some(core) => {
+                    let accepted = self.fronts.push(front, vpid, command);
+                    self.run_held(core);
+                    // If there was no room, the run may have made some.
+                    commit(accepted || self.fronts.push(front, vpid, command));
+                    self.run();
+                }
+                None => {
+                    commit(self.fronts.push(front, vpid, command));
+                    self.run();
+                }
+            }
+            bell::leave();
+        });
     }
 
     /// Runs this card until nothing can move, or leaves it to the thread that does so now.
+    #[inline]
     fn run(&self) -> bool {
+        self.core.try_lock().is_some_and(|core| self.run_held(core))
+    }
+
+    /// Runs this card, and again for those who asked while it ran.
+    #[inline]
+    fn run_held(&self, mut core: Guard<'_>) -> bool {
         let mut moved = false;
         loop {
-            let mut core = match self.core.try_lock() {
-                Ok(core) => core,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    // Both sides change `again`: either the holder sees it after unlocking, or this thread sees
-                    // the lock free.
-                    self.again.swap(true, Ordering::AcqRel);
-                    match self.core.try_lock() {
-                        Ok(core) => core,
-                        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                        Err(TryLockError::WouldBlock) => return moved,
-                    }
-                }
-            };
-            let (worked, notified) = core.run(self);
+            let (mut worked, mut notified) = (false, false);
+            if core.has_more(self) {
+                self.memory.session(&mut || (worked, notified) = core.run(self));
+            }
             let mood = core.mood();
             self.mood.store(mood as u8, Ordering::Relaxed);
-            drop(core);
+            let again = core.release();
             moved |= worked;
             if notified {
                 self.event.signal();
             }
-            if !self.again.swap(false, Ordering::AcqRel) {
-                if mood != Mood::Idle {
-                    self.ask_engine();
-                }
-                return moved;
+            if mood != Mood::Idle {
+                self.ask_engine(mood == Mood::Busy);
+            }
+            match again {
+                Some(still) => core = still,
+                None => return moved,
             }
         }
     }
 
-    fn ask_engine(&self) {
-        if self.in_engine.load(Ordering::Relaxed) {
+    /// Has the engine look after the card; if `soon`, without finishing its nap first. The thread that serves the
+    /// card for the engine knows what it needs anyway.
+    #[cold]
+    fn ask_engine(&self, soon: bool) {
+        let served = std::ptr::eq(SERVED.get(), self);
+        if served || !soon && self.in_engine.load(Ordering::Relaxed) {
             return;
         }
         if let (Some(engine), Some(this)) = (&self.engine, self.bell.nic()) {
@@ -305,8 +344,9 @@ impl Nic {
 
     /// For the engine: runs the card and everything that this leads to; says what it needs next.
     pub(crate) fn run_for_engine(&self) -> (bool, Need) {
-        self.bell.redeem();
+        SERVED.set(self);
         let moved = self.progress();
+        SERVED.set(std::ptr::null());
         let mood = Mood::from(self.mood.load(Ordering::Relaxed));
         let need = match mood {
             Mood::Busy => Need::Poll,
