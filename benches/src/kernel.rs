@@ -56,7 +56,7 @@ impl Probe {
 
     /// Fails unless the kernel ran to its end; `report` is what a wait of it left behind.
     pub fn finished(&self, kernel: &str, report: Option<KernelReport>) -> Result<(), BenchError> {
-        let status = self.clock_words()?[4];
+        let status = self.clock()?.status;
         if status == DONE {
             return Ok(());
         }
@@ -73,22 +73,25 @@ impl Probe {
     /// The samples in nanoseconds: ticks times the length of a tick, which is what the global timer says of the
     /// whole timed part.
     pub fn samples(&self) -> Result<Samples, BenchError> {
-        let [ticks_begin, ticks_end, ns_begin, ns_end, _] = self.clock_words()?;
-        let ticks = ticks_end.saturating_sub(ticks_begin).max(1);
-        let tick = ns_end.saturating_sub(ns_begin) as f64 / ticks as f64;
-        let words = self.samples.read_u64s(0, self.count as usize).doing("reading samples")?;
+        let clock = self.clock()?;
+        let ticks = clock.ticks_end.saturating_sub(clock.ticks_begin).max(1);
+        let tick = clock.ns_end.saturating_sub(clock.ns_begin) as f64 / ticks as f64;
+        let taken = clock.taken.min(self.count) as usize;
+        let words = self.samples.read_u64s(0, taken).doing("reading samples")?;
         Ok(Samples::new(words.into_iter().map(|sample| sample as f64 * tick).collect(), 1))
     }
 
     /// How long the timed part took.
     pub fn seconds(&self) -> Result<f64, BenchError> {
-        let [_, _, ns_begin, ns_end, _] = self.clock_words()?;
-        Ok(ns_end.saturating_sub(ns_begin) as f64 / 1e9)
+        let clock = self.clock()?;
+        Ok(clock.ns_end.saturating_sub(clock.ns_begin) as f64 / 1e9)
     }
 
-    fn clock_words(&self) -> Result<[u64; 5], BenchError> {
-        let words = self.clock.read_u64s(0, 5).doing("reading the kernel's clock")?;
-        Ok(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))
+    fn clock(&self) -> Result<bench_clock, BenchError> {
+        let words = self.clock.read_u64s(0, size_of::<bench_clock>() / 8).doing("reading the kernel's clock")?;
+        let [ticks_begin, ticks_end, ns_begin, ns_end, taken, status] =
+            std::array::from_fn(|i| words.get(i).copied().unwrap_or(0));
+        Ok(bench_clock { ticks_begin, ticks_end, ns_begin, ns_end, taken, status })
     }
 }
 

@@ -18,11 +18,12 @@ pub struct bench_clock {
     pub ticks_end: u64,
     pub ns_begin: u64,
     pub ns_end: u64,
+    pub taken: u64,
     pub status: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_clock"][::core::mem::size_of::<bench_clock>() - 40usize];
+    ["Size of bench_clock"][::core::mem::size_of::<bench_clock>() - 48usize];
     ["Alignment of bench_clock"][::core::mem::align_of::<bench_clock>() - 8usize];
     [
         "Offset of field: bench_clock::ticks_begin",
@@ -37,8 +38,11 @@ const _: () = {
         "Offset of field: bench_clock::ns_end",
     ][::core::mem::offset_of!(bench_clock, ns_end) - 24usize];
     [
+        "Offset of field: bench_clock::taken",
+    ][::core::mem::offset_of!(bench_clock, taken) - 32usize];
+    [
         "Offset of field: bench_clock::status",
-    ][::core::mem::offset_of!(bench_clock, status) - 32usize];
+    ][::core::mem::offset_of!(bench_clock, status) - 40usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

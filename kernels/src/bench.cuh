@@ -20,7 +20,7 @@
  */
 class bench_stopwatch {
 public:
-	GGAS_FN explicit bench_stopwatch(const bench_timing &timing) : timing_(timing), last_(0) {}
+	GGAS_FN explicit bench_stopwatch(const bench_timing &timing) : timing_(timing), last_(0), taken_(0) {}
 
 	GGAS_FN uint64_t rounds() const { return timing_.warm_up + timing_.count; }
 
@@ -40,8 +40,10 @@ public:
 	GGAS_FN void end(uint64_t round, uint64_t planned, uint64_t done)
 	{
 		uint64_t ticks = ggas_ticks() - last_;
-		if (round >= timing_.warm_up)
-			reinterpret_cast<uint64_t *>(timing_.samples)[round - timing_.warm_up] = ticks * planned / done;
+		if (round < timing_.warm_up)
+			return;
+		taken_ = round - timing_.warm_up + 1;
+		reinterpret_cast<uint64_t *>(timing_.samples)[taken_ - 1] = ticks * planned / done;
 	}
 
 	/* The kernel ends, well or with an error of a wait. */
@@ -49,6 +51,7 @@ public:
 	{
 		clock()->ticks_end = ggas_ticks();
 		clock()->ns_end = ggas_time_ns();
+		clock()->taken = taken_;
 		clock()->status = status ? status : BENCH_DONE;
 	}
 
@@ -56,7 +59,7 @@ private:
 	GGAS_FN bench_clock *clock() const { return reinterpret_cast<bench_clock *>(timing_.clock); }
 
 	const bench_timing &timing_;
-	uint64_t last_;
+	uint64_t last_, taken_;
 };
 
 #endif /* GGAS_BENCH_CUH */

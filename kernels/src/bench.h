@@ -15,13 +15,14 @@ struct bench_clock {
 	uint64_t ticks_end;
 	uint64_t ns_begin;
 	uint64_t ns_end;
+	uint64_t taken;		/* samples taken, at most what was asked for */
 	uint64_t status;	/* BENCH_DONE, or the GGAS_ERR_* that ended the kernel; 0: it never got there */
 };
 
 #define BENCH_DONE 0x600d
 
-/* Where one thread puts its samples: `count` times in ticks, after `warm_up`
- * rounds that are not timed. */
+/* Where one thread puts its samples: up to `count` times in ticks, after
+ * `warm_up` rounds that are not timed. */
 struct bench_timing {
 	uint64_t clock;		/* struct bench_clock */
 	uint64_t samples;	/* uint64_t[count] */
