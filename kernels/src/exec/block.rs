@@ -14,6 +14,8 @@ use crate::launch::LaunchError;
 use crate::mmio;
 
 const WARP: usize = 32;
+/// A warp that pauses at least once in so many operations of it is in a loop that waits.
+const WAIT_LOOP: u32 = 16;
 
 type Fiber = Coroutine<u64, Event, (), PooledStack>;
 
@@ -42,19 +44,22 @@ pub(super) struct Plan {
     pub stacks: Vec<PooledStack>,
 }
 
-/// What a pass over threads brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Progress {
-    /// Every thread that ran waits still.
-    None,
-    /// Threads met while one of them waits: perhaps a warp goes round its wait together.
-    Maybe,
-    /// A thread got further.
-    Some,
+/// What a thread did until it gave up its OS thread.
+enum Step {
+    /// Another round of a wait.
+    Waited,
+    /// Something that brings the launch further.
+    Moved,
+    /// A warp operation in a loop that waits.
+    Neither,
 }
 
-/// Passes in which a warp surely comes round to the pause of its wait.
-const WAIT_PASSES: u32 = 32;
+/// What the threads of a block did in one pass.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pass {
+    pub waited: bool,
+    pub moved: bool,
+}
 
 pub(super) struct Block {
     kernel: &'static HostKernel,
@@ -62,11 +67,11 @@ pub(super) struct Block {
     number: u32,
     slots: Vec<Slot>,
     ready: VecDeque<u32>,
+    /// Per warp: its operations since one of its lanes paused.
+    since_pause: Vec<u32>,
     at_barrier: usize,
     barrier_any: bool,
     exited: usize,
-    /// Passes for which threads that meet may only be going round a wait.
-    waiting: u32,
     // Last: the fibers use them.
     _shared: Box<Shared>,
     _args: std::sync::Arc<super::Args>,
@@ -97,10 +102,10 @@ impl Block {
             number: plan.block,
             slots: slots.collect(),
             ready: (0..threads as u32).collect(),
+            since_pause: vec![u32::MAX; threads.div_ceil(WARP)],
             at_barrier: 0,
             barrier_any: false,
             exited: 0,
-            waiting: 0,
             _shared: shared,
             _args: plan.args,
         }
@@ -111,27 +116,29 @@ impl Block {
     }
 
     /// Runs every ready thread once.
-    pub fn pass(&mut self, pulse: &Pulse) -> Result<Progress, LaunchError> {
-        let mut progress = Progress::None;
-        self.waiting = self.waiting.saturating_sub(1);
+    pub fn pass(&mut self, pulse: &Pulse) -> Result<Pass, LaunchError> {
+        let mut pass = Pass::default();
         for _ in 0..self.ready.len() {
             let Some(thread) = self.ready.pop_front() else { break };
             pulse.enter(self.launch, self.number, thread);
-            progress = progress.max(self.run(thread as usize)?);
+            match self.run(thread as usize)? {
+                Step::Waited => pass.waited = true,
+                Step::Moved => pass.moved = true,
+                Step::Neither => {}
+            }
         }
         pulse.leave();
         if self.ready.is_empty() && !self.finished() {
             return Err(self.stuck());
         }
-        Ok(progress)
+        Ok(pass)
     }
 
-    fn run(&mut self, thread: usize) -> Result<Progress, LaunchError> {
+    fn run(&mut self, thread: usize) -> Result<Step, LaunchError> {
         let slot = &mut self.slots[thread];
         let (State::Ready { mut input }, Some(fiber)) = (slot.state, &mut slot.fiber) else {
-            return Ok(Progress::None);
+            return Ok(Step::Neither);
         };
-        let meeting = if self.waiting > 0 { Progress::Maybe } else { Progress::Some };
         // SAFETY: the thread's record lives as long as its fiber.
         unsafe { ggas_exec_enter(&raw mut *slot.thread) };
         loop {
@@ -142,7 +149,7 @@ impl Block {
                     slot.state = State::Exited;
                     self.exited += 1;
                     self.release_warp_groups(thread / WARP);
-                    return Ok(Progress::Some);
+                    return Ok(Step::Moved);
                 }
             };
             match event {
@@ -154,20 +161,26 @@ impl Block {
                 Event::Pause { attempt } => {
                     slot.state = State::Ready { input: 0 };
                     self.ready.push_back(thread as u32);
-                    let begins = attempt <= 1;
-                    self.waiting = if begins { 0 } else { WAIT_PASSES };
-                    return Ok(if begins { Progress::Some } else { Progress::None });
+                    if attempt <= 1 {
+                        return Ok(Step::Moved);
+                    }
+                    self.since_pause[thread / WARP] = 0;
+                    return Ok(Step::Waited);
                 }
                 Event::Barrier { site, predicate } => {
                     slot.state = State::Barrier(site);
                     self.at_barrier += 1;
                     self.barrier_any |= predicate;
-                    return self.release_barrier().map(|()| meeting);
+                    return self.release_barrier().map(|()| Step::Moved);
                 }
                 Event::Warp { op, mask, value, argument } => {
                     slot.state = State::Warp { op, mask, value, argument };
                     self.release_warp(thread / WARP, op, mask);
-                    return Ok(meeting);
+                    let since_pause = &mut self.since_pause[thread / WARP];
+                    *since_pause = since_pause.saturating_add(1);
+                    // Each of the lanes counts the operation.
+                    let waits = *since_pause < WAIT_LOOP * WARP as u32;
+                    return Ok(if waits { Step::Neither } else { Step::Moved });
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::block::{Block, Plan, Progress};
+use super::block::{Block, Pass, Plan};
 use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
 use crate::idle;
@@ -54,10 +54,7 @@ pub(crate) struct CpuRun {
 pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuRun, LaunchError> {
     let plans = plan(launches)?;
     let workers = config.workers.clamp(1, plans.len().max(1));
-    let mut shares: Vec<Vec<Plan>> = (0..workers).map(|_| Vec::new()).collect();
-    for (number, plan) in plans.into_iter().enumerate() {
-        shares[number % workers].push(plan);
-    }
+    let shares = deal(plans, workers);
     let shared = Arc::new(Shared {
         cancel: AtomicBool::new(false),
         kernels: launches.iter().filter_map(|l| image::host_kernel(l.kernel)).map(|k| k.name()).collect(),
@@ -80,6 +77,21 @@ pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuR
         }
     }
     Ok(run)
+}
+
+/// Deals blocks out by their threads. Neighbours stay together: blocks of one
+/// launch meet more often than those of different ones.
+fn deal(plans: Vec<Plan>, workers: usize) -> Vec<Vec<Plan>> {
+    let total: usize = plans.iter().map(|plan| plan.stacks.len()).sum();
+    let mut shares: Vec<Vec<Plan>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut before = 0;
+    for plan in plans {
+        let threads = plan.stacks.len();
+        // The share that its middle falls into.
+        shares[(2 * before + threads) * workers / (2 * total)].push(plan);
+        before += threads;
+    }
+    shares
 }
 
 fn plan(launches: &[&Launch<'_>]) -> Result<Vec<Plan>, LaunchError> {
@@ -135,43 +147,59 @@ fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(None);
         }
-        let mut progress = Progress::None;
+        let mut all = Pass::default();
         for block in &mut *blocks {
-            progress = progress.max(block.pass(&shared.pulses[number]).map_err(Some)?);
+            let pass = block.pass(&shared.pulses[number]).map_err(Some)?;
+            all.waited |= pass.waited;
+            all.moved |= pass.moved;
         }
         blocks.retain(|block| !block.finished());
-        idle.after_pass(progress);
+        idle.after_pass(all);
     }
     Ok(())
 }
 
-/// What a worker does when all its threads only wait: yield, and nap after a while.
+/// What a worker does while threads of it wait: work for the device model, give
+/// the CPU to others, and nap once nothing of its own has moved for a while.
 #[derive(Default)]
 struct Idle {
     passes: u32,
-    since: Option<Instant>,
+    /// When the worker last let others run, or began to wait.
+    yielded: Option<Instant>,
+    /// Since when nothing has moved.
+    still: Option<Instant>,
 }
 
 impl Idle {
+    const PASSES: u32 = 4;
+    const YIELD_EVERY: Duration = Duration::from_micros(50);
     const YIELD_FOR: Duration = Duration::from_micros(500);
     const NAP: Duration = Duration::from_micros(50);
 
-    fn after_pass(&mut self, progress: Progress) {
-        if progress == Progress::Some || idle::work() {
+    fn after_pass(&mut self, pass: Pass) {
+        if !pass.waited {
+            // Neither: the warp operations between two rounds of a wait.
+            if pass.moved {
+                *self = Self::default();
+            }
+            return;
+        }
+        if idle::work() {
             *self = Self::default();
             return;
         }
-        if progress == Progress::Maybe {
-            // What they may wait for needs the core too; a nap would slow down those that do work.
-            thread::yield_now();
-            return;
-        }
         self.passes += 1;
-        if self.passes < 4 {
+        if self.passes < Self::PASSES {
             return;
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < Self::YIELD_FOR {
+        let now = Instant::now();
+        if pass.moved {
+            self.still = None;
+            if now - *self.yielded.get_or_insert(now) >= Self::YIELD_EVERY {
+                self.yielded = Some(now);
+                thread::yield_now();
+            }
+        } else if now - *self.still.get_or_insert(now) < Self::YIELD_FOR {
             thread::yield_now();
         } else {
             thread::sleep(Self::NAP);
