@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ggas::{KernelPort, KernelReport, Path as PostPath, PortHandle};
 use ggas_kernels::args::{bench_clock, bench_peer, bench_timing};
-use ggas_kernels::{KernelMem, Launch, Mapped, Processor, Running, start};
+use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 
 use crate::error::Doing;
 use crate::setup::{Layout, Payload, RoundData, Setup};
@@ -88,7 +88,8 @@ impl Probe {
     }
 
     fn clock(&self) -> Result<bench_clock, BenchError> {
-        let words = self.clock.read_u64s(0, size_of::<bench_clock>() / 8).doing("reading the kernel's clock")?;
+        let words =
+            self.clock.read_u64s(0, size_of::<bench_clock>() / 8).doing("reading the kernel's clock")?;
         let [ticks_begin, ticks_end, ns_begin, ns_end, taken, status] =
             std::array::from_fn(|i| words.get(i).copied().unwrap_or(0));
         Ok(bench_clock { ticks_begin, ticks_end, ns_begin, ns_end, taken, status })
@@ -123,17 +124,8 @@ pub(crate) fn run(launches: &[Launch], options: &Options) -> Result<(), BenchErr
     finish(begin(launches)?, options)
 }
 
-/// Lets kernels of `processor` use a payload's host memory at the result's address.
-pub(crate) fn map(processor: &Processor, payload: &Payload) -> Result<Mapped, BenchError> {
-    // SAFETY: the payload's memory is only ever accessed atomically or by copies, and callers drop the mapping
-    // first: it stands before the payload in every structure that holds both.
-    unsafe { processor.map_host(payload.region.address() as *mut u8, payload.region.len()) }
-        .doing("mapping host memory for kernels")
-}
-
 /// One end of a transfer driven by kernels.
 pub(crate) struct KernelEnd {
-    pub mapped: Mapped,
     pub payload: Payload,
     pub port: KernelPort,
     pub probe: Probe,
@@ -155,7 +147,7 @@ impl KernelEnd {
 
     /// Where kernels see what arrives.
     pub fn arrival_address(&self) -> u64 {
-        self.mapped.address() + self.layout.arrival() as u64
+        self.payload.address() + self.layout.arrival() as u64
     }
 }
 
@@ -182,11 +174,10 @@ fn kernel_end(
 ) -> Result<KernelEnd, BenchError> {
     let processor = setup.processor(node);
     let port = kernel_port(setup, node)?;
-    let payload = Payload::new(&port, layout.len())?;
+    let payload = Payload::new(setup, node, &port, layout.len())?.for_kernels(processor)?;
     data.lay_out(&payload, layout)?;
-    let mapped = map(processor, &payload)?;
     let probe = Probe::with_warm_up(processor, samples)?;
-    Ok(KernelEnd { mapped, payload, port, probe, peer: bench_peer::default(), layout })
+    Ok(KernelEnd { payload, port, probe, peer: bench_peer::default(), layout })
 }
 
 /// A port of `node` for its kernels.

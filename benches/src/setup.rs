@@ -1,12 +1,13 @@
 //! What the benchmarks set up: nodes, ports, buffers.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ggas::{
     Cluster, Connection, HostBuffer, LockedMemory, Notification, Path as PostPath, Port, PortConfig,
     PortHandle, Progress as Drive, Region,
 };
-use ggas_kernels::Processor;
+use ggas_gpu::{Copier, CopierGuard};
+use ggas_kernels::{Mapped, Processor};
 
 use crate::error::Doing;
 use crate::{Bench, BenchError, Check, Device, Memory, NicProgress, Options, Path, Pattern, Report};
@@ -19,6 +20,8 @@ pub(crate) struct Setup<'a> {
     pub options: &'a Options,
     pub cluster: Cluster,
     processors: Vec<Processor>,
+    /// Short copies to and from GPU memory stay quick while these live.
+    _copiers: Vec<CopierGuard>,
 }
 
 /// Who works while the benchmark runs; decides who drives the model unless the user says.
@@ -51,7 +54,11 @@ impl<'a> Setup<'a> {
             Device::Gpu if needs_gpu => gpus(options.gpus)?,
             _ => vec![Processor::cpu()],
         };
-        Ok(Self { options, cluster, processors })
+        let copiers = match options.memory {
+            Memory::Host => Vec::new(),
+            Memory::Gpu => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
+        };
+        Ok(Self { options, cluster, processors, _copiers: copiers })
     }
 
     /// Where the kernels of `node` run: nodes take the GPUs in turn.
@@ -75,6 +82,13 @@ impl<'a> Setup<'a> {
         let node = self.cluster.node(node as usize).doing("choosing a node")?;
         node.open_port(config).doing(format!("opening a port on node {}", node.id()))
     }
+}
+
+/// Has the copier of a GPU run; nothing for the CPU.
+fn copier(processor: &Processor) -> Option<Result<CopierGuard, BenchError>> {
+    let Processor::Gpu(gpu) = processor else { return None };
+    let copier = Copier::of(gpu.device()).and_then(|copier| copier.arm());
+    Some(copier.doing("starting the copier of a GPU"))
 }
 
 /// Nobody but NIC threads can work for kernels on a GPU; those of the executor help.
@@ -115,15 +129,48 @@ fn gpus(count: u32) -> Result<Vec<Processor>, BenchError> {
 
 /// A registered buffer of a node.
 pub(crate) struct Payload {
+    // Gone before the memory.
+    mapped: Option<Mapped>,
     pub region: Region,
+    on_gpu: bool,
 }
 
 impl Payload {
-    /// Registers `bytes` of zeroed memory on `port`.
-    pub fn new(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
+    /// Registers `bytes` of zeroed memory on `port` of `node`, where the options want the payload.
+    pub fn new(setup: &Setup, node: u32, port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
+        match setup.options.memory {
+            Memory::Host => Self::host(port, bytes),
+            Memory::Gpu => {
+                let memory = setup.processor(node).alloc(bytes).doing("allocating GPU memory")?;
+                let region = port.register_kernel_memory(Arc::new(memory));
+                let region = region.doing(format!("registering {bytes} bytes of GPU memory"))?;
+                Ok(Self { mapped: None, region, on_gpu: true })
+            }
+        }
+    }
+
+    /// Registers `bytes` of zeroed host memory on `port`.
+    pub fn host(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
         let buffer = HostBuffer::zeroed(bytes).doing("allocating host memory")?;
         let region = port.register(buffer).doing(format!("registering {bytes} bytes"))?;
-        Ok(Self { region })
+        Ok(Self { mapped: None, region, on_gpu: false })
+    }
+
+    /// Lets kernels of `processor` use it too, at [`address`](Self::address).
+    pub fn for_kernels(mut self, processor: &Processor) -> Result<Self, BenchError> {
+        if !self.on_gpu {
+            let start = self.region.address() as *mut u8;
+            // SAFETY: the region keeps the memory, which is only ever accessed atomically or by copies, and the
+            // mapping is dropped first.
+            let mapped = unsafe { processor.map_host(start, self.region.len()) };
+            self.mapped = Some(mapped.doing("mapping host memory for kernels")?);
+        }
+        Ok(self)
+    }
+
+    /// Where kernels see it.
+    pub fn address(&self) -> u64 {
+        self.mapped.as_ref().map_or(self.region.address(), Mapped::address)
     }
 
     /// Copies bytes in.
@@ -245,7 +292,7 @@ pub(crate) struct HostEnd {
 pub(crate) fn host_pair(setup: &Setup, layout: Layout, data: &RoundData) -> Result<[HostEnd; 2], BenchError> {
     let open = |node| -> Result<(Port, Payload), BenchError> {
         let port = setup.open_port(node)?;
-        let payload = Payload::new(&port, layout.len())?;
+        let payload = Payload::new(setup, node, &port, layout.len())?;
         data.lay_out(&payload, layout)?;
         Ok((port, payload))
     };

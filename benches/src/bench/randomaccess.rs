@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use ggas::KernelPort;
+use ggas_kernels::KernelMem;
 use ggas_kernels::args::{BENCH_RANDOM_NODES, bench_random};
-use ggas_kernels::{KernelMem, Mapped};
 use ggas_window::Window;
 
 use crate::error::Doing;
 use crate::hpcc::{self, LOOK_AHEAD, Table};
-use crate::kernel::{self, Probe, kernel_port, map, peer};
+use crate::kernel::{self, Probe, kernel_port, peer};
 use crate::setup::{Payload, Setup, Worker, report};
 use crate::space::{window, window_of};
 use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
@@ -203,8 +203,8 @@ impl<'a> Run<'a> {
         for (node, end) in (0..).zip(&ends) {
             let args = bench_random {
                 port: end.port.address(),
-                mailboxes: end.mailboxes_mapped.address(),
-                outboxes: end.outboxes_mapped.address(),
+                mailboxes: end.mailboxes.address(),
+                outboxes: end.outboxes.address(),
                 outboxes_nla: end.outboxes.nla(0)?,
                 peers: peers[node as usize].address(),
                 ..self.args(node)
@@ -273,8 +273,6 @@ impl Node {
 
 /// A node's port and its registered mailboxes.
 struct RmaEnd {
-    mailboxes_mapped: Mapped,
-    outboxes_mapped: Mapped,
     mailboxes: Payload,
     outboxes: Payload,
     port: KernelPort,
@@ -285,8 +283,8 @@ impl RmaEnd {
         let bytes = run.shape.mailbox_bytes(run.table.nodes);
         let processor = run.setup.processor(node);
         let port = kernel_port(&run.setup, node)?;
-        let (mailboxes, outboxes) = (Payload::new(&port, bytes)?, Payload::new(&port, bytes)?);
-        let (mailboxes_mapped, outboxes_mapped) = (map(processor, &mailboxes)?, map(processor, &outboxes)?);
-        Ok(Self { mailboxes_mapped, outboxes_mapped, mailboxes, outboxes, port })
+        let boxes = || Payload::new(&run.setup, node, &port, bytes)?.for_kernels(processor);
+        let (mailboxes, outboxes) = (boxes()?, boxes()?);
+        Ok(Self { mailboxes, outboxes, port })
     }
 }

@@ -4,7 +4,7 @@ use ggas::Spec;
 use ggas_kernels::args::bench_rate;
 
 use crate::error::Doing;
-use crate::kernel::{self, KernelEnd, Probe, kernel_pair, map, peer};
+use crate::kernel::{self, KernelEnd, Probe, kernel_pair, peer};
 use crate::setup::{HostEnd, Layout, Payload, RoundData, Setup, Worker, consume, host_pair, report};
 use crate::stats::time_calls;
 use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples};
@@ -120,8 +120,7 @@ fn by_kernels(
     let [from, mut to] = kernel_pair(&setup, layout, &data, 1)?;
     to.probe = Probe::new(setup.processor(1), plan.samples(), 1)?;
     // The receiver puts the credit into a word of its own on node 0.
-    let credit = Payload::new(&from.port, 8)?;
-    let credit_mapped = map(setup.processor(0), &credit)?;
+    let credit = Payload::host(&from.port, 8)?.for_kernels(setup.processor(0))?;
     to.peer = peer(&from.port, credit.nla(0)?);
     let args = |end: &KernelEnd, sender| -> Result<bench_rate, BenchError> {
         Ok(bench_rate {
@@ -129,7 +128,7 @@ fn by_kernels(
             peer: end.peer,
             port: end.port.address(),
             source: end.sources()?,
-            credit: credit_mapped.address(),
+            credit: credit.address(),
             limit: plan.limit,
             total: plan.total(),
             groups: plan.groups,
