@@ -9,6 +9,7 @@ pub mod engine;
 pub mod fabric;
 pub mod faults;
 pub mod fragment;
+mod keep;
 pub mod link;
 pub mod lock;
 pub mod memory;

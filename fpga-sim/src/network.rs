@@ -7,13 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use arc_swap::ArcSwapOption;
 use extoll_abi::Modifier;
 use thiserror::Error;
 
 use crate::direct::Direct;
 use crate::fabric::{Fabric, FabricError, LinkWork, Wake};
 use crate::faults::{Event, FaultError, Faults};
+use crate::keep::Keep;
 use crate::link::{LinkCounters, REQUESTS, RESPONSES};
 use crate::packet::{Class, Packet};
 use crate::routing::{Broken, Routing};
@@ -39,30 +39,19 @@ pub(crate) fn channel_of(class: Class) -> usize {
     }
 }
 
-/// Whom to tell of news, by node.
-pub(crate) struct Wakes(Box<[ArcSwapOption<Arc<dyn Wake>>]>);
-
-/// A card that is attached.
-pub(crate) struct Card(arc_swap::Guard<Option<Arc<Arc<dyn Wake>>>>);
-
-impl Card {
-    pub fn wake(&self) {
-        if let Some(wake) = &*self.0 {
-            wake.wake();
-        }
-    }
-}
+/// Whom to tell of news, by index of the node.
+pub(crate) struct Wakes(Box<[Keep<Arc<dyn Wake>>]>);
 
 impl Wakes {
     /// The card at a node, if one is attached.
-    pub fn of(&self, torus: &Torus, node: u16) -> Option<Card> {
-        let card = Card(self.0.get(torus.index(node)?)?.load());
-        card.0.is_some().then_some(card)
+    #[inline]
+    pub fn at(&self, index: usize) -> Option<&dyn Wake> {
+        self.0.get(index)?.get().map(|wake| &**wake)
     }
 
     pub fn wake_all(&self, torus: &Torus, nodes: Vec<u16>) {
         for node in nodes {
-            if let Some(card) = self.of(torus, node) {
+            if let Some(card) = torus.index(node).and_then(|index| self.at(index)) {
                 card.wake();
             }
         }
@@ -93,7 +82,7 @@ impl Network {
     pub fn new(torus: Torus, faults: Faults) -> Result<Arc<Network>, NetworkError> {
         faults.validate()?;
         faults.plan().iter().try_for_each(|(_, event)| check(&torus, *event))?;
-        let wakes = Wakes((0..torus.len()).map(|_| ArcSwapOption::empty()).collect());
+        let wakes = Wakes((0..torus.len()).map(|_| Keep::default()).collect());
         let routing = Routing::new(torus);
         let core = match faults.is_none() {
             true => Core::Direct(Direct::new(routing)),
@@ -250,8 +239,7 @@ impl Fabric for Network {
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
         let slot = self.torus.index(node).and_then(|index| self.wakes.0.get(index));
         let slot = slot.ok_or(FabricError::NoSuchNode { node, nodes: self.torus.len() })?;
-        let taken = slot.compare_and_swap(&None::<Arc<Arc<dyn Wake>>>, Some(Arc::new(wake)));
-        if taken.is_some() {
+        if !slot.set_if_none(wake) {
             return Err(FabricError::Taken { node });
         }
         if let Core::Links(world) = &self.core {
@@ -262,7 +250,7 @@ impl Fabric for Network {
 
     fn detach(&self, node: u16) {
         let Some(slot) = self.torus.index(node).and_then(|index| self.wakes.0.get(index)) else { return };
-        slot.store(None);
+        slot.set(None);
         match &self.core {
             Core::Direct(direct) => direct.empty(&self.wakes, node),
             Core::Links(world) => self.with(world, |world| world.set_attached(node, false)),

@@ -28,6 +28,7 @@ fn cpu_of_engine() -> Duration {
 #[test]
 fn idle_cards_cost_nothing() {
     nothing_armed_nothing_pending_no_cpu();
+    waiting_for_room_takes_naps();
     a_thousand_cards_start_fast_and_small();
 }
 
@@ -67,4 +68,19 @@ fn a_thousand_cards_start_fast_and_small() {
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(each < 512 << 10, "{each} bytes each");
     println!("1,000 cards: {took:?}, {each} bytes resident each");
+}
+
+/// A full queue is looked at now and then, not all the time.
+fn waiting_for_room_takes_naps() {
+    let setup = Setup { engine: Some(Engine::new(2)), ..Setup::inline() };
+    let a = setup.node(0);
+    let p = a.open(1, 1);
+    a.nic.reg_write(regs::EXTOLL_RF_RMA_BQ_TIMEOUT, 0); // for ever
+    let note = Request::NotificationPut { class: 0, payload: 1 };
+    (0..300).for_each(|_| p.post(p.address(), Spec::COMPLETER, Modifier::NONE, &note));
+    std::thread::sleep(Duration::from_millis(50));
+    let before = cpu_of_engine();
+    std::thread::sleep(Duration::from_millis(300));
+    let used = cpu_of_engine() - before;
+    assert!(used < Duration::from_millis(30), "waiting used {used:?} of CPU time");
 }
