@@ -53,7 +53,8 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_rma2_post(ggas_port *port, const extoll_desc &desc, uint32_t line = __builtin_LINE())
 {
 	if constexpr (Scope == ggas_scope::thread) {
-		return port->slots ? ggas_impl::slot_post(port, desc, line) : ggas_impl::card_post(port, desc, line);
+		ggas_impl::slot_ring ring(port);
+		return ring.slots ? ggas_impl::slot_post(port, ring, desc, line) : ggas_impl::card_post(port, desc, line);
 	} else if constexpr (Scope == ggas_scope::warp) {
 		int status = GGAS_OK;
 		ggas_syncwarp();

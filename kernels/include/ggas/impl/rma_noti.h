@@ -29,20 +29,66 @@ GGAS_FN extoll_noti *noti_entry(const ggas_port *port, uint32_t index)
 	return reinterpret_cast<extoll_noti *>(port->queue) + index;
 }
 
-/* Gives `count` zeroed entries back. The read pointer goes to the NIC with
- * release, so that no zero can overwrite a new entry; rp_lazy saves the fence. */
-GGAS_FN void noti_advance(ggas_port *port, uint32_t count)
-{
-	uint32_t rp = port->rp + count, entries = port->queue_entries;
-	rp -= rp >= entries ? entries : 0;
-	port->rp = rp;
-	uint32_t unwritten = rp - port->rp_written + (rp < port->rp_written ? entries : 0);
-	if (unwritten < port->rp_lazy)
-		return;
-	ggas_fence_system();
-	ggas_store_mmio(reinterpret_cast<uint64_t *>(port->rp_register), rp);
-	port->rp_written = rp;
-}
+/* A port's queue as its consumer sees it, read before the wait for an entry: the
+ * loads are under way together and hidden behind the first poll. */
+struct noti_queue {
+	extoll_noti *head;
+	uint64_t rp_register;
+	uint32_t rp, entries, written, lazy;
+	bool card;
+
+	GGAS_FN explicit noti_queue(const ggas_port *port)
+		: head(noti_entry(port, port->rp)), rp_register(port->rp_register), rp(port->rp),
+		  entries(port->queue_entries), written(port->rp_written), lazy(port->rp_lazy), card(port->slots == 0)
+	{
+	}
+
+	/* The entry at the head, if there is one: one 16-byte acquire load. */
+	GGAS_FN bool read(ggas_port *port, extoll_noti *noti) const
+	{
+		ggas_u128 entry = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(head));
+		if (entry.hi == 0) {
+			if (card)
+				card_service(port);
+			return false;
+		}
+		noti->word0 = entry.lo;
+		noti->word1 = entry.hi;
+		return true;
+	}
+
+	/* Gives `count` zeroed entries back. The read pointer goes to the NIC with
+	 * release, so that no zero can overwrite a new entry; rp_lazy saves the fence. */
+	GGAS_FN void advance(ggas_port *port, uint32_t count)
+	{
+		uint32_t next = rp + count;
+		next -= next >= entries ? entries : 0;
+		port->rp = next;
+		uint32_t unwritten = next - written + (next < written ? entries : 0);
+		if (unwritten < lazy)
+			return;
+		ggas_fence_system();
+		ggas_store_mmio(reinterpret_cast<uint64_t *>(rp_register), next);
+		port->rp_written = next;
+	}
+
+	/* Frees the entry at the head. */
+	GGAS_FN void free(ggas_port *port)
+	{
+		ggas_store_relaxed(&head->word1, 0u);
+		advance(port, 1);
+	}
+
+	/* Waits until there is an entry at the head. */
+	GGAS_FN int wait(ggas_port *port, extoll_noti *noti, uint32_t line) const
+	{
+		ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_NOTIFICATION, port->node, ~0u, line);
+		while (!read(port, noti))
+			if (int error = wait.again(head, 1, 0))
+				return error;
+		return GGAS_OK;
+	}
+};
 } /* namespace ggas_impl */
 
 GGAS_FN bool gpu_rma2_noti_matches(const extoll_noti &noti, const gpu_rma2_match &match)
@@ -60,41 +106,27 @@ GGAS_FN bool gpu_rma2_noti_matches(const extoll_noti &noti, const gpu_rma2_match
  * descriptors are posted again (spec 2.4). */
 GGAS_FN bool gpu_rma2_noti_probe(ggas_port *port, extoll_noti *noti)
 {
-	ggas_u128 entry = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(ggas_impl::noti_entry(port, port->rp)));
-	if (entry.hi == 0) {
-		if (!port->slots)
-			ggas_impl::card_service(port);
-		return false;
-	}
-	noti->word0 = entry.lo;
-	noti->word1 = entry.hi;
-	return true;
+	return ggas_impl::noti_queue(port).read(port, noti);
 }
 
 /* Frees the oldest notification, which was read before. */
 GGAS_FN void gpu_rma2_noti_free(ggas_port *port)
 {
-	ggas_store_relaxed(&ggas_impl::noti_entry(port, port->rp)->word1, 0u);
-	ggas_impl::noti_advance(port, 1);
+	ggas_impl::noti_queue(port).free(port);
 }
 
 /* Tells the NIC of everything freed so far, whatever rp_lazy says. */
 GGAS_FN void gpu_rma2_noti_flush(ggas_port *port)
 {
-	uint32_t lazy = port->rp_lazy;
-	port->rp_lazy = 0;
-	ggas_impl::noti_advance(port, 0);
-	port->rp_lazy = lazy;
+	ggas_impl::noti_queue queue(port);
+	queue.lazy = 0;
+	queue.advance(port, 0);
 }
 
 /* Waits for the next notification; it stays until freed. */
 GGAS_FN int gpu_rma2_noti_wait(ggas_port *port, extoll_noti *noti, uint32_t line = __builtin_LINE())
 {
-	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_NOTIFICATION, port->node, ~0u, line);
-	while (!gpu_rma2_noti_probe(port, noti))
-		if (int error = wait.again(ggas_impl::noti_entry(port, port->rp), 1, 0))
-			return error;
-	return GGAS_OK;
+	return ggas_impl::noti_queue(port).wait(port, noti, line);
 }
 
 /* Waits for the next notification. GGAS_ERR_NO_MATCH: it is another one than
@@ -114,9 +146,10 @@ GGAS_FN int gpu_rma2_noti_wait_match(ggas_port *port, const gpu_rma2_match &matc
  * error bits (reported, and freed too). */
 GGAS_FN int gpu_rma2_noti_take(ggas_port *port, extoll_noti *noti, uint32_t line = __builtin_LINE())
 {
-	if (int error = gpu_rma2_noti_wait(port, noti, line))
+	ggas_impl::noti_queue queue(port);
+	if (int error = queue.wait(port, noti, line))
 		return error;
-	gpu_rma2_noti_free(port);
+	queue.free(port);
 	if (extoll_noti_error(noti->word1) == 0)
 		return GGAS_OK;
 	ggas_wait wait(port->report, 0, GGAS_WAIT_NOTIFICATION, port->node, extoll_noti_node(noti->word1), line);
@@ -147,7 +180,7 @@ GGAS_FN uint32_t gpu_rma2_noti_take_warp(ggas_port *port, extoll_noti *noti)
 	ggas_syncwarp();
 	if (ggas_lane() == 0) {
 		if (count)
-			ggas_impl::noti_advance(port, count);
+			ggas_impl::noti_queue(port).advance(port, count);
 		else if (!port->slots)
 			ggas_impl::card_service(port);
 	}

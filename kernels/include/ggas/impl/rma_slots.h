@@ -23,9 +23,9 @@ GGAS_FN bool slot_free(ggas_port *port, uint64_t index, uint64_t *seen)
 }
 
 /* Two 16-byte stores; the second publishes, and carries the post's one fence. */
-GGAS_FN void slot_write(ggas_port *port, uint64_t index, const extoll_desc &desc)
+GGAS_FN void slot_write(uint64_t slots, uint64_t mask, uint64_t index, const extoll_desc &desc)
 {
-	ggas_slot *slot = reinterpret_cast<ggas_slot *>(port->slots) + (index & port->slot_mask);
+	ggas_slot *slot = reinterpret_cast<ggas_slot *>(slots) + (index & mask);
 	ggas_store_relaxed(reinterpret_cast<ggas_u128 *>(&slot->word[0]), ggas_u128{ desc.word[0], desc.word[1] });
 	ggas_store_release(reinterpret_cast<ggas_u128 *>(&slot->word[2]), ggas_u128{ desc.word[2], index + 1 });
 }
@@ -37,22 +37,31 @@ GGAS_FN int slot_poison(ggas_port *port)
 	return GGAS_ERR_TIMEOUT;
 }
 
-/* The claim and both loads are under way together: each is a trip to the GPU's
- * L2. A claim on a poisoned ring changes nothing. */
-GGAS_FN int slot_post(ggas_port *port, const extoll_desc &desc, uint32_t line)
+/* What a post reads of its port first: loads that are under way together, since
+ * each is a trip to the GPU's L2. A post that finds `slots` 0 takes the card path. */
+struct slot_ring {
+	uint64_t slots, mask, seen;
+	uint32_t poisoned;
+
+	GGAS_FN explicit slot_ring(ggas_port *port)
+		: slots(port->slots), mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
+		  poisoned(ggas_load_relaxed(&port->poisoned))
+	{
+	}
+};
+
+GGAS_FN int slot_post(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
 {
-	uint64_t slots = static_cast<uint64_t>(port->slot_mask) + 1;
-	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed);
-	uint64_t seen = ggas_load_relaxed(&port->slot_seen);
-	if (ggas_load_relaxed(&port->poisoned))
+	if (ring.poisoned)
 		return GGAS_ERR_POISONED;
-	if (index - seen >= slots) {
+	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed), seen = ring.seen;
+	if (index - seen > ring.mask) {
 		ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
 		while (!slot_free(port, index, &seen))
-			if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - port->slot_mask, seen))
+			if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - ring.mask, seen))
 				return slot_poison(port);
 	}
-	slot_write(port, index, desc);
+	slot_write(ring.slots, ring.mask, index, desc);
 	return GGAS_OK;
 }
 
@@ -79,7 +88,7 @@ GGAS_FN int slot_post_batch(ggas_port *port, const extoll_desc &desc, uint32_t l
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
 	while (ggas_ballot(GGAS_FULL_WARP, waiting) != 0) {
 		if (waiting && slot_free(port, index, &seen)) {
-			slot_write(port, index, desc);
+			slot_write(port->slots, port->slot_mask, index, desc);
 			waiting = false;
 		} else if (waiting && wait.again(reinterpret_cast<void *>(port->slot_consumed),
 						 index - port->slot_mask, seen)) {
