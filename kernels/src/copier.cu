@@ -136,12 +136,20 @@ struct polled {
 	}
 };
 
-// Reads the 8 entries from command `first` on; returns how many are there.
-GGAS_FN uint32_t poll_ring(const ggas_copier_ring *ring, uint64_t first, polled &out)
+// Entries that a poll reads: one while nothing is there, since every 32 bytes read from host memory delay what other
+// kernels read there; a whole warp's worth once commands come.
+const uint32_t NARROW = 1, WIDE = 8;
+
+// Reads the `width` entries from command `first` on; returns how many are there.
+GGAS_FN uint32_t poll_ring(const ggas_copier_ring *ring, uint64_t first, uint32_t width, polled &out)
 {
 	uint64_t number = first + ggas_lane() / 4;
 	const ggas_copier_entry *entry = &ring->entry[number % GGAS_COPIER_ENTRIES];
-	ggas_u128 unit = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(&entry->unit[ggas_lane() % 4]));
+	ggas_u128 unit = { 0, 0 };
+	if (ggas_lane() < 4 * width)
+		unit = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(&entry->unit[ggas_lane() % 4]));
+	else
+		unit.hi = ~((number + 1) << 32);
 	out.word = unit.lo;
 	out.low = static_cast<uint32_t>(unit.hi);
 	uint32_t missing = ~ggas_ballot(GGAS_FULL_WARP, unit.hi >> 32 == static_cast<uint32_t>(number + 1));
@@ -228,6 +236,7 @@ GGAS_FN bool claim(uint64_t *head, uint64_t first, uint64_t after)
 GGAS_FN void serve_short(ggas_copier_ring *ring, uint64_t *head, uint64_t idle_ns)
 {
 	uint64_t quiet_at = 0, quiet_since = ggas_time_ns();
+	uint32_t width = NARROW;
 	for (uint32_t attempt = 1;; attempt++) {
 		uint64_t first = 0;
 		if (ggas_lane() == 0)
@@ -236,7 +245,8 @@ GGAS_FN void serve_short(ggas_copier_ring *ring, uint64_t *head, uint64_t idle_n
 		if (first & CLOSED)
 			return;
 		polled in;
-		uint32_t ready = poll_ring(ring, first, in);
+		uint32_t ready = poll_ring(ring, first, width, in);
+		width = ready ? WIDE : NARROW;
 		if (ready) {
 			if (claim(head, first, first + ready) && serve(ring, first, ready, in)) {
 				// Nothing comes behind a stop, so nobody else moves the head.
@@ -288,15 +298,18 @@ GGAS_FN void block_copy(const command &c)
 	}
 }
 
+// A pause of a long wait: bulk copies take longer than it, and their polls must not delay short ones.
+const uint32_t BULK_PAUSE = 1u << 16;
+
 // Waits for commands of a bulk ring. Warp 0 polls; returns how many are there, 0 when idle for too long.
 GGAS_FN uint32_t await_bulk(ggas_copier_ring *ring, uint64_t next, uint64_t idle_ns, polled &in)
 {
 	uint64_t since = ggas_time_ns();
 	for (uint32_t attempt = 1;; attempt++) {
-		uint32_t ready = poll_ring(ring, next, in);
+		uint32_t ready = poll_ring(ring, next, attempt == 1 ? WIDE : NARROW, in);
 		if (ready)
 			return ready;
-		ggas_pause(1);
+		ggas_pause(BULK_PAUSE);
 		if (attempt % 1024 == 0 && ggas_shfl(GGAS_FULL_WARP, ggas_time_ns() - since, 0) > idle_ns)
 			return 0;
 	}

@@ -183,6 +183,11 @@ impl Gpu {
         }
     }
 
+    /// The copier of this GPU, if it was ever used.
+    pub(crate) fn copier_in_use(&self) -> Option<Arc<Copier>> {
+        self.0.copier.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn copier_module(&self) -> Option<Module> {
         self.0.copier_module.get().cloned()
     }

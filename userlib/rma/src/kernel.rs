@@ -235,8 +235,8 @@ impl KernelPort {
     /// Makes the device look for what kernels post without telling. Hold the guard from before the launch until
     /// after the kernels have ended; on the card path it costs nothing.
     ///
-    /// For kernels on a GPU this also starts the copier there, which moves short transfers to and from GPU memory;
-    /// if it does not fit beside other kernels, copies take the slower way.
+    /// For kernels on a GPU this also starts the copier there, which moves short transfers to and from GPU memory,
+    /// if memory of that GPU was registered before; if it does not fit beside other kernels, copies take the slower way.
     pub fn arm(&self) -> Armed<'_> {
         if self.path == Path::Slots {
             self.handle.core.device.arm();
@@ -345,8 +345,9 @@ pub struct Armed<'a> {
     _idle: Option<IdleGuard>,
 }
 
+/// Nothing to do while no memory of the GPU is registered: the copier's polls would only slow down kernels' own.
 fn arm_copier(gpu: &Gpu) -> Option<CopierGuard> {
-    let armed = Copier::of(gpu).and_then(|copier| copier.arm());
+    let armed = Copier::in_use(gpu)?.arm();
     armed.inspect_err(|error| tracing::warn!("GPU {}: copies are slow: {error}", gpu.ordinal())).ok()
 }
 

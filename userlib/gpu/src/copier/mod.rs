@@ -104,6 +104,11 @@ impl Copier {
         })
     }
 
+    /// The copier of `gpu`, if this process has registered memory of that GPU.
+    pub fn in_use(gpu: &Gpu) -> Option<Arc<Copier>> {
+        gpu.copier_in_use()
+    }
+
     fn new(gpu: &Gpu) -> Result<Copier, GpuError> {
         let memory = pinned(gpu, RINGS * size_of::<RingMemory>())?.as_ptr();
         // SAFETY: page-aligned zeroed memory of this size that lives for good and is only used as these rings;
