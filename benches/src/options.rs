@@ -209,7 +209,7 @@ impl Options {
         unit: u64,
     ) -> Result<Vec<u64>, BenchError> {
         let sizes = if self.sizes.is_empty() { default } else { &self.sizes };
-        match sizes.iter().find(|size| !range.contains(size) || *size % unit != 0) {
+        match sizes.iter().find(|size| !range.contains(size) || !size.is_multiple_of(unit)) {
             Some(bad) => {
                 let advice = format!("use {} to {}, in multiples of {unit}", range.start(), range.end());
                 Err(BenchError::option("sizes", bad, advice))

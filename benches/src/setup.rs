@@ -248,7 +248,7 @@ impl RoundData {
 
     /// What round `round` sends.
     pub fn of(&self, round: u64) -> Vec<u8> {
-        if round % 2 == 0 { self.even.clone() } else { self.even.iter().map(|byte| !byte).collect() }
+        if round.is_multiple_of(2) { self.even.clone() } else { self.even.iter().map(|byte| !byte).collect() }
     }
 
     /// What the place of arrival holds before.

@@ -116,9 +116,9 @@ fn write(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Che
     let mut check = Check::default();
     let rounds = probes[0].rounds();
     let expected: Vec<u64> = begin.iter().map(|word| word + rounds).collect();
-    for node in 0..2_usize {
+    for (node, probe) in probes.iter().enumerate() {
         let report = window.member(node).doing("choosing a member")?.report();
-        probes[node].finished(KERNEL, report)?;
+        probe.finished(KERNEL, report)?;
         check.equal(&format!("words at node {node}"), &expected, &window_words(&window, node, threads)?);
     }
     Ok((Row::new(&probes[0].samples()?.halved()), check))

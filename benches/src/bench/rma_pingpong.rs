@@ -55,7 +55,7 @@ impl Bench for RmaPingpong {
 
 /// Polling on data looks at the last word.
 fn words(bytes: u64) -> Result<u64, BenchError> {
-    if bytes % 8 == 0 {
+    if bytes.is_multiple_of(8) {
         return Ok(bytes);
     }
     Err(BenchError::option("sizes", bytes, "method `poll` looks at the last word: use multiples of 8"))
