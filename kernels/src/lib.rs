@@ -38,3 +38,4 @@ pub use idle::{IdleGuard, on_idle};
 pub use image::{FATBIN, NVCC_RELEASE, args_size, kernel_names};
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};
+pub use report::wait_name;

@@ -1,16 +1,18 @@
 //! The report that a bounded wait of a kernel leaves behind.
 
-/// What a `GGAS_WAIT_*` code stands for.
-pub(crate) fn wait_name(kind: u32) -> &'static str {
+use extoll_abi::layout;
+
+/// What a `GGAS_WAIT_*` code (`extoll_abi::layout`) stands for, for messages.
+pub fn wait_name(kind: u32) -> &'static str {
     match kind {
-        1 => "a notification",
-        2 => "a free requester slot",
-        3 => "the write-combining buffer",
-        4 => "a flag",
-        5 => "a barrier",
-        6 => "a collective",
-        7 => "the other blocks of the grid",
-        8 => "a lock",
+        layout::GGAS_WAIT_NOTIFICATION => "a notification",
+        layout::GGAS_WAIT_SLOT => "a free requester slot",
+        layout::GGAS_WAIT_WCB => "the write-combining buffer",
+        layout::GGAS_WAIT_FLAG => "a flag",
+        layout::GGAS_WAIT_BARRIER => "a barrier",
+        layout::GGAS_WAIT_COLLECTIVE => "a collective",
+        layout::GGAS_WAIT_GRID => "the other blocks of the grid",
+        layout::GGAS_WAIT_LOCK => "a lock",
         _ => "something",
     }
 }

@@ -249,6 +249,7 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
             }
             other => panic!("{other:?}"),
         }
+        assert!([0, 1].iter().all(|&rank| setup.group.member(rank).unwrap().is_poisoned().unwrap()));
         // At once, and for the member that did not fail itself too.
         let begun = Instant::now();
         let poisoned = setup.barrier(1, 32, 1);

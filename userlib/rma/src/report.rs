@@ -39,17 +39,7 @@ pub struct KernelReport {
 
 impl fmt::Display for KernelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.wait {
-            layout::GGAS_WAIT_NOTIFICATION => "a notification",
-            layout::GGAS_WAIT_SLOT => "a free requester slot",
-            layout::GGAS_WAIT_WCB => "the write-combining buffer",
-            layout::GGAS_WAIT_FLAG => "a flag",
-            layout::GGAS_WAIT_BARRIER => "a barrier",
-            layout::GGAS_WAIT_COLLECTIVE => "a collective",
-            layout::GGAS_WAIT_GRID => "the other blocks of the grid",
-            layout::GGAS_WAIT_LOCK => "a lock",
-            _ => "something",
-        };
+        let what = ggas_kernels::wait_name(self.wait);
         write!(f, "node {} block {} thread {}: ", self.node, self.block, self.thread)?;
         match self.status {
             layout::GGAS_ERR_TIMEOUT => write!(f, "waited {:?} for {what}", self.waited)?,

@@ -6,6 +6,7 @@ use crate::setup::{self, cuda};
 use crate::{demo, place};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub const ALL: &[Check] = &[
     Check { name: "fmt", about: "sources are formatted", run: fmt },
@@ -99,11 +100,21 @@ fn asan(context: &Context) -> Result<String> {
     for name in UNSAFE_CRATES {
         command.args(["--package", name]);
     }
+    // Not its ThreadSanitizer test.
+    let mut executor = cargo(&["test", "--lib", "--test", "executor", "--package", "ggas-kernels"]);
+    executor.args(["--target", &target, "--target-dir", "target/asan"]);
+    for command in [command, executor] {
+        run_asan(context, command)?;
+    }
+    Ok(format!("{} crates", UNSAFE_CRATES.len() + 1))
+}
+
+fn run_asan(context: &Context, mut command: Command) -> Result<()> {
     // The sanitizer is a compiler option that stable has but guards; the code stays on stable.
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
     command.env("NVCC", "none"); // no GPU code is run here, and compiling it takes a while
     context.run("asan", command)?;
-    Ok(format!("{} crates", UNSAFE_CRATES.len()))
+    Ok(())
 }
 
 fn host_triple() -> Result<String> {
