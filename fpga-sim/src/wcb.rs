@@ -67,7 +67,7 @@ pub struct Wcb {
 }
 
 impl Wcb {
-    /// Takes one word. `now` and `timeout` are in the same unit, `timeout` `None` while the timeout is off.
+    /// Takes word `index` (below 3). `now` and `timeout` are in the same unit, `timeout` `None` while the timeout is off.
     /// `abandoned` is called where an older, partial line is given up for this one.
     #[inline]
     pub fn store(
@@ -89,14 +89,16 @@ impl Wcb {
             line = page;
             self.since.store(now, Ordering::Relaxed);
         }
-        line |= 1 << (index % 3);
-        self.word[index % 3].store(value, Ordering::Relaxed);
+        let Some(word) = self.word.get(index) else { return Stored::Partial };
+        line |= 1 << index;
+        word.store(value, Ordering::Relaxed);
         if line & FULL != FULL {
             self.line.store(line, Ordering::Relaxed);
             return Stored::Partial;
         }
         self.line.store(0, Ordering::Relaxed);
-        let word = [0, 1, 2].map(|i| self.word[i].load(Ordering::Relaxed));
+        let [a, b, c] = &self.word;
+        let word = [a.load(Ordering::Relaxed), b.load(Ordering::Relaxed), c.load(Ordering::Relaxed)];
         Stored::Complete(Command { option, descriptor: Descriptor { word } })
     }
 

@@ -27,12 +27,20 @@ pub enum RangeKind {
 /// Reading threads take no lock: the table is swapped as a whole, and a removal waits until nobody uses an older
 /// one, so after [`HostMemory::remove_range`] no card touches the range.
 pub struct HostMemory {
-    spans: ArcSwap<Vec<Span>>,
+    table: ArcSwap<Table>,
     state: Mutex<State>,
 }
 
+/// All declared memory, in disjoint pieces sorted by address.
+#[derive(Default)]
+struct Table {
+    spans: Vec<Span>,
+    /// Different for every table of the process that is not empty.
+    number: u64,
+}
+
 /// A disjoint piece of the table; `copier` is none for host memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Span {
     start: u64,
     end: u64,
@@ -44,7 +52,7 @@ struct State {
     /// As declared, sorted by start; may overlap and repeat.
     declared: Vec<Span>,
     /// Tables that a reader may still use.
-    retired: Vec<Arc<Vec<Span>>>,
+    retired: Vec<Arc<Table>>,
     copiers: Vec<Arc<dyn DeviceCopier>>,
     in_flight: Vec<InFlight>,
 }
@@ -67,7 +75,7 @@ impl InFlight {
 
 impl Default for HostMemory {
     fn default() -> Self {
-        HostMemory { spans: ArcSwap::from_pointee(Vec::new()), state: Mutex::default() }
+        HostMemory { table: ArcSwap::from_pointee(Table::default()), state: Mutex::default() }
     }
 }
 
@@ -95,7 +103,7 @@ impl HostMemory {
         };
         let span = Span { start: address, end, copier };
         let conflicts = |s: &Span| s.copier != copier && s.start < end && s.end > address;
-        if self.spans.load().iter().any(conflicts) {
+        if self.table.load().spans.iter().any(conflicts) {
             return Err(bad);
         }
         let at = state.declared.partition_point(|s| s.start <= address);
@@ -144,16 +152,18 @@ impl HostMemory {
     }
 
     fn publish(&self, state: &mut State) {
-        let mut table: Vec<Span> = Vec::with_capacity(state.declared.len());
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let mut spans: Vec<Span> = Vec::with_capacity(state.declared.len());
         for span in &state.declared {
-            match table.last_mut() {
+            match spans.last_mut() {
                 Some(last) if last.copier == span.copier && span.start <= last.end => {
                     last.end = last.end.max(span.end);
                 }
-                _ => table.push(*span),
+                _ => spans.push(*span),
             }
         }
-        let old = self.spans.swap(Arc::new(table));
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let old = self.table.swap(Arc::new(Table { spans, number }));
         state.retired.push(old);
         state.retired.retain(|table| Arc::strong_count(table) > 1);
     }
@@ -165,7 +175,7 @@ impl HostMemory {
     /// Calls `access` with a table of ranges that stays true until it returns. With a session's table first, which
     /// may lack ranges that were declared since: `access` touches memory only where it finds the range.
     #[inline]
-    fn with_table<R>(&self, access: impl Fn(&[Span]) -> Result<R, MemoryError>) -> Result<R, MemoryError> {
+    fn with_table<R>(&self, access: impl Fn(&Table) -> Result<R, MemoryError>) -> Result<R, MemoryError> {
         let (memory, table) = SESSION.get();
         if std::ptr::eq(memory, self) {
             // SAFETY: the session that set the pointer holds the table, and clears the pointer before it lets go.
@@ -174,7 +184,7 @@ impl HostMemory {
                 return found;
             }
         }
-        access(&self.spans.load())
+        access(&self.table.load())
     }
 
     /// Starts a device copy and remembers it; the table of ranges is still held by the caller.
@@ -198,7 +208,7 @@ impl HostMemory {
 
 thread_local! {
     /// The memory that this thread has a session with, and its table.
-    static SESSION: Cell<(*const HostMemory, *const Vec<Span>)> =
+    static SESSION: Cell<(*const HostMemory, *const Table)> =
         const { Cell::new((std::ptr::null(), std::ptr::null())) };
 }
 
@@ -222,16 +232,53 @@ impl State {
     }
 }
 
-/// The span that holds all of `len` bytes at `address`, in a sorted table.
-fn find(table: &[Span], address: u64, len: usize) -> Result<Span, MemoryError> {
-    let bad = MemoryError::BadAddress { address, len };
-    let end = address.checked_add(len as u64).ok_or(bad)?;
-    let after = table.partition_point(|span| span.start <= address);
-    let span = after.checked_sub(1).and_then(|i| table.get(i)).ok_or(bad)?;
-    if end <= span.end { Ok(*span) } else { Err(bad) }
+/// Spans that this thread found lately, by a few bits of their addresses, and the number of their table.
+struct Found {
+    table: Cell<u64>,
+    span: [Cell<Span>; FOUND],
 }
 
-fn find_host(table: &[Span], address: u64, len: usize, align: u64) -> Result<(), MemoryError> {
+/// Source, target and queue of a stream of commands find a place each.
+const FOUND: usize = 8;
+
+thread_local! {
+    static LATELY: Found = const {
+        Found {
+            table: Cell::new(0),
+            span: [const { Cell::new(Span { start: 0, end: 0, copier: None }) }; FOUND],
+        }
+    };
+}
+
+/// The span that holds all of `len` bytes at `address`.
+#[inline]
+fn find(table: &Table, address: u64, len: usize) -> Result<Span, MemoryError> {
+    let Some(end) = address.checked_add(len as u64) else {
+        return Err(MemoryError::BadAddress { address, len });
+    };
+    LATELY.with(|lately| {
+        let place = &lately.span[(address >> 12) as usize % FOUND];
+        let span = place.get();
+        if lately.table.get() == table.number && span.start <= address && end <= span.end {
+            return Ok(span);
+        }
+        let span = search(table, address, end)?;
+        if lately.table.replace(table.number) != table.number {
+            lately.span.iter().for_each(|place| place.set(Span::default()));
+        }
+        place.set(span);
+        Ok(span)
+    })
+}
+
+fn search(table: &Table, address: u64, end: u64) -> Result<Span, MemoryError> {
+    let after = table.spans.partition_point(|span| span.start <= address);
+    let span = after.checked_sub(1).and_then(|i| table.spans.get(i)).filter(|span| end <= span.end);
+    span.copied().ok_or(MemoryError::BadAddress { address, len: (end - address) as usize })
+}
+
+#[inline]
+fn find_host(table: &Table, address: u64, len: usize, align: u64) -> Result<(), MemoryError> {
     if !address.is_multiple_of(align) {
         return Err(MemoryError::BadAddress { address, len });
     }
@@ -247,7 +294,7 @@ impl Memory for HostMemory {
         if !SESSION.get().0.is_null() {
             return work(); // the outer one serves, whatever memory it is of
         }
-        let table = self.spans.load();
+        let table = self.table.load();
         SESSION.set((self, std::ptr::from_ref(&**table)));
         // Dropped before the table is.
         let _end = EndSession;

@@ -4,9 +4,9 @@
 //! the card on that thread's list, elsewhere it asks the engine. So no card's lock is ever taken under another's,
 //! and a chain of packets needs no recursion.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Nic;
@@ -21,26 +21,58 @@ pub(super) struct Bell {
     engine: Option<Arc<Engine>>,
     /// Something arrived since the card last looked.
     news: AtomicBool,
-    /// The thread (by the address of its list) that last put the card on its list, while it is there. A hint:
-    /// only that thread writes its own value, so it never takes a card for listed that is not.
-    listed_by: AtomicUsize,
+    /// The list that the card was last put on, while it is there. A hint: only the list's thread writes this value,
+    /// so no card is taken for listed that is not.
+    listed_by: AtomicU64,
 }
 
-struct RunList {
-    /// Cards that this thread still has to run; `None`: it is not driving cards.
-    cards: Option<VecDeque<Arc<Nic>>>,
-    /// An empty queue whose memory is used again.
-    spare: VecDeque<Arc<Nic>>,
+/// Cards that a thread still has to run. Lies on the stack of the call that drives them.
+pub(super) struct RunList {
+    /// Different for every list of the process.
+    id: u64,
+    /// Nearly always there is one at most: it needs no queue.
+    next: Cell<Option<Arc<Nic>>>,
+    further: RefCell<VecDeque<Arc<Nic>>>,
+}
+
+impl RunList {
+    fn new() -> RunList {
+        let id = NEXT_ID.get();
+        NEXT_ID.set(id + 1);
+        RunList { id, next: Cell::default(), further: RefCell::default() }
+    }
+
+    #[inline]
+    fn push(&self, nic: Arc<Nic>) {
+        let mut further = self.further.borrow_mut();
+        match self.next.take() {
+            None if further.is_empty() => self.next.set(Some(nic)),
+            next => {
+                self.next.set(next);
+                further.push_back(nic);
+            }
+        }
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<Arc<Nic>> {
+        self.next.take().or_else(|| self.further.borrow_mut().pop_front())
+    }
 }
 
 thread_local! {
-    static RUN_LIST: RefCell<RunList> =
-        const { RefCell::new(RunList { cards: None, spare: VecDeque::new() }) };
+    /// The list of the call that drives cards on this thread, if one does.
+    static DRIVING: Cell<*const RunList> = const { Cell::new(std::ptr::null()) };
+    /// Number of this thread's next list: each thread counts in a range of its own.
+    static NEXT_ID: Cell<u64> = Cell::new(THREADS.fetch_add(1, Ordering::Relaxed) << 40);
 }
+
+/// Threads that drove cards so far, and 1.
+static THREADS: AtomicU64 = AtomicU64::new(1);
 
 impl Bell {
     pub(super) fn new(nic: Weak<Nic>, engine: Option<Arc<Engine>>) -> Bell {
-        Bell { nic, engine, news: AtomicBool::new(false), listed_by: AtomicUsize::new(0) }
+        Bell { nic, engine, news: AtomicBool::new(false), listed_by: AtomicU64::new(0) }
     }
 
     /// Whether anything arrived.
@@ -63,19 +95,15 @@ impl Bell {
     /// Has the card run by the thread that drives cards here, else by the engine, else by whoever comes next.
     #[inline]
     pub(super) fn summon(&self) {
-        let listed = RUN_LIST.with(|list| {
-            let this = std::ptr::from_ref(list).addr();
-            let mut list = list.borrow_mut();
-            let Some(cards) = &mut list.cards else { return false };
-            if self.listed_by.load(Ordering::Relaxed) != this
+        let list = DRIVING.get();
+        // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
+        if let Some(cards) = unsafe { list.as_ref() } {
+            if self.listed_by.load(Ordering::Relaxed) != cards.id
                 && let Some(nic) = self.nic.upgrade()
             {
-                self.listed_by.store(this, Ordering::Relaxed);
-                cards.push_back(nic);
+                self.listed_by.store(cards.id, Ordering::Relaxed);
+                cards.push(nic);
             }
-            true
-        });
-        if listed {
             return;
         }
         if let (Some(engine), Some(nic)) = (&self.engine, self.nic.upgrade()) {
@@ -95,68 +123,69 @@ impl Wake for Bell {
 /// Runs `first` and then every card that was summoned meanwhile by this thread. Returns whether anything moved.
 #[inline]
 pub(super) fn drive(first: &Nic) -> bool {
-    if !enter(first) {
-        // Called from inside a card's run (by a copier, say): the outer call runs it.
-        return false;
-    }
-    let moved = first.run();
-    leave() | moved
-}
-
-/// Does `work`, then runs every card that this summoned.
-pub(super) fn after<T>(work: impl FnOnce() -> T) -> T {
-    let outermost = begin();
-    let result = work();
-    if outermost {
-        leave();
-    }
-    result
-}
-
-/// Begins this thread's list, to be ended by [`leave`]. False where the thread has one: then `first` is put on it.
-#[inline]
-pub(super) fn enter(first: &Nic) -> bool {
-    let outermost = begin();
+    let mut moved = false;
+    let outermost = driving(|list| {
+        moved = first.run();
+        moved |= list.run();
+    });
     if !outermost {
+        // Called from inside a card's run (by a copier, say): the outer call runs it.
         first.bell.summon();
-    }
-    outermost
-}
-
-#[inline]
-fn begin() -> bool {
-    RUN_LIST.with_borrow_mut(|list| {
-        let outermost = list.cards.is_none();
-        if outermost {
-            list.cards = Some(std::mem::take(&mut list.spare));
-        }
-        outermost
-    })
-}
-
-/// Runs the cards on the list, and ends it.
-#[inline]
-pub(super) fn leave() -> bool {
-    let (mut moved, mut runs) = (false, 0);
-    while let Some(nic) = next() {
-        runs += 1;
-        match &nic.bell.engine {
-            Some(engine) if runs > RUNS_PER_CALL => engine.submit(&nic),
-            _ => moved |= nic.run(),
-        }
     }
     moved
 }
 
-/// The next card of the list; ends the list where there is none.
+/// Does `work`, then runs every card that this summoned.
 #[inline]
-fn next() -> Option<Arc<Nic>> {
-    RUN_LIST.with_borrow_mut(|list| {
-        let nic = list.cards.as_mut().and_then(VecDeque::pop_front);
-        match &nic {
-            Some(nic) => nic.bell.listed_by.store(0, Ordering::Relaxed),
-            None => list.spare = list.cards.take().unwrap_or_default(),
+pub(super) fn after<T>(work: impl FnOnce() -> T) -> T {
+    let (mut work, mut result) = (Some(work), None);
+    driving(|list| {
+        result = work.take().map(|work| work());
+        list.run();
+    });
+    match (result, work) {
+        (Some(result), _) => result,
+        // A call further up drives: it runs the cards.
+        (None, Some(work)) => work(),
+        (None, None) => unreachable!("the work is done, with a result, or not begun"),
+    }
+}
+
+/// Calls `drive` with a list for the cards that are summoned meanwhile; false, without calling it, where a call
+/// further up on this thread does that already.
+#[inline]
+pub(super) fn driving(drive: impl FnOnce(&RunList)) -> bool {
+    /// Takes the list away, also on the way of a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            DRIVING.set(std::ptr::null());
         }
-        nic
-    })
+    }
+    if !DRIVING.get().is_null() {
+        return false;
+    }
+    let list = RunList::new();
+    DRIVING.set(&raw const list);
+    let end = End;
+    drive(&list);
+    drop(end);
+    true
+}
+
+impl RunList {
+    /// Runs the cards on the list until there are none.
+    #[inline]
+    pub(super) fn run(&self) -> bool {
+        let (mut moved, mut runs) = (false, 0);
+        while let Some(nic) = self.pop() {
+            nic.bell.listed_by.store(0, Ordering::Relaxed);
+            runs += 1;
+            match &nic.bell.engine {
+                Some(engine) if runs > RUNS_PER_CALL => engine.submit(&nic),
+                _ => moved |= nic.run(),
+            }
+        }
+        moved
+    }
 }

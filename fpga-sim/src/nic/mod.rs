@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use extoll_abi::{PageOption, WcbState};
 
-use self::bell::Bell;
+use self::bell::{Bell, RunList};
 use self::core::{Core, Mood};
 use self::event::Event;
 use self::front::{Front, Fronts};
@@ -269,32 +269,34 @@ impl Nic {
         if !wcb::state_accepts(state) {
             return commit(false);
         }
-        if !self.inline || !bell::enter(self) {
+        let drive = |list: &RunList| {
+            self.memory.session(&mut || {
+                match self.core.try_lock() {
+                    // Nothing is before it: no need to queue.
+                    Some(mut core) if front.is_empty() && core.can_execute(vpid) => {
+                        commit(true);
+                        core.execute(self, vpid, &command);
+                        self.run_held(core);
+                    }
+                    Some(core) => {
+                        let accepted = self.fronts.push(front, vpid, command);
+                        self.run_held(core);
+                        // If there was no room, the run may have made some.
+                        commit(accepted || self.fronts.push(front, vpid, command));
+                        self.run();
+                    }
+                    None => {
+                        commit(self.fronts.push(front, vpid, command));
+                        self.run();
+                    }
+                }
+                list.run();
+            });
+        };
+        if !(self.inline && bell::driving(drive)) {
             commit(self.fronts.push(front, vpid, command));
-            return self.bell.summon();
+            self.bell.summon();
         }
-        self.memory.session(&mut || {
-            match self.core.try_lock() {
-                // Nothing is before it: no need to queue.
-                Some(mut core) if front.is_empty() && core.can_execute(vpid) => {
-                    commit(true);
-                    core.execute(self, vpid, &command);
-                    self.run_held(core);
-                }
-                Some(core) => {
-                    let accepted = self.fronts.push(front, vpid, command);
-                    self.run_held(core);
-                    // If there was no room, the run may have made some.
-                    commit(accepted || self.fronts.push(front, vpid, command));
-                    self.run();
-                }
-                None => {
-                    commit(self.fronts.push(front, vpid, command));
-                    self.run();
-                }
-            }
-            bell::leave();
-        });
     }
 
     /// Runs this card until nothing can move, or leaves it to the thread that does so now.
