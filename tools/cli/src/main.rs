@@ -30,7 +30,7 @@ enum Command {
     /// EXTOLL nodes exchange data under kernels' own control: one table, everything verified
     Demo(demo::DemoArgs),
     /// Run a benchmark: `ggas bench list` lists them
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// GPUs, peers, limits, and what each device kind offers on this machine
     Info(info::InfoArgs),
     /// Say in words what a descriptor (three hex words) or a notification (two) means
