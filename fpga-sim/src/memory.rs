@@ -3,8 +3,10 @@
 //! Bus addresses are addresses of this process (unified with the GPU's). Everything the card may touch is declared
 //! as a range first; any other address is an error, never an access, so hostile descriptors cannot reach further.
 
+mod flight;
 mod host;
 mod move_bytes;
+mod table;
 
 pub use host::{HostMemory, RangeKind};
 

@@ -271,3 +271,27 @@ fn the_engine_polls_devices() {
         }
     }
 }
+
+#[test]
+fn memory_can_go_after_its_card_went() {
+    let setup = Setup::inline();
+    let a = setup.node(0);
+    let device = Arc::new(Device::default());
+    let db = DevicePages::new(&setup.memory, &device, 8);
+    let ha = Pages::new(&setup.memory, 1 << 15, 4096);
+    {
+        let b = setup.node(1);
+        let (p, q) = (a.open(1, 1), b.open(2, 1));
+        let (src, dst) = (a.register(1, &ha, Access::ALL), db.register(&b, 2, FIRST));
+        device.hold(true);
+        p.put(q.address(), Spec::COMPLETER, src, dst, 4000);
+        while device.pending() == 0 {
+            b.nic.progress();
+        }
+    }
+    // Nobody will ask for this copy any more; the memory waits for it all the same.
+    device.end(TicketState::Done);
+    let start = std::time::Instant::now();
+    setup.memory.remove_range(db.base, 4096 * db.pages()).unwrap();
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+}

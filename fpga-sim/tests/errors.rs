@@ -451,53 +451,6 @@ fn physical_addresses_reach_declared_memory_only() {
 }
 
 #[test]
-fn registers_of_other_nodes() {
-    let rra = PageOption::PHYSICAL | PageOption::RRA;
-    let pair = Pair::new(true);
-    let mut p = pair.a.open(252, 1);
-    let local = Pages::new(&pair.a.memory, 4096, 4096);
-    let post = |p: &Port, vpid, request: &Request, spec| {
-        let d = Descriptor::encode(Address::new(1, vpid), spec, Modifier::NONE, request).unwrap();
-        p.post_words(rra, d.word);
-    };
-    // VPID 0 and 127 of the target are not open (spec 12).
-    let write = Request::ImmediatePut { count: 8, write: scratchpad(3), value: 0xabcdef };
-    post(&p, 0, &write, Spec::REQUESTER);
-    assert_eq!(shorts(p.drain()), [(1, 6, 0)]);
-    assert_eq!(pair.b.nic.reg_read(scratchpad(3)), 0xabcdef);
-    let read = Request::Get { qw: false, read: EXTOLL_RF_INFO_NODE, write: local.address(), size: 8 };
-    post(&p, 127, &read, Spec::COMPLETER);
-    assert_eq!(shorts(p.drain()), [(4, 10, 0)]);
-    assert_eq!(INFO_NODE.get(local.load(0)), 1);
-    // Words of a bulk put, too.
-    (0..8).for_each(|i| local.store(i, 100 + i as u64));
-    post(
-        &p,
-        0,
-        &Request::Put { qw: true, read: local.address(), write: scratchpad(0), size: 64 },
-        Spec::NONE,
-    );
-    (0..3).for_each(|i| assert_eq!(pair.b.nic.reg_read(scratchpad(i)), 100 + u64::from(i)));
-    assert_eq!((pair.a.all_errors(), pair.b.all_errors()), (vec![], vec![]));
-    // Not whole words, or outside the register file.
-    for (address, size) in
-        [(scratchpad(0) + 4, 8), (scratchpad(0), 4), (EXTOLL_BAR0_PART_BYTES, 8), (u64::MAX - 7, 8)]
-    {
-        post(
-            &p,
-            0,
-            &Request::Get { qw: false, read: address, write: local.address(), size },
-            Spec::COMPLETER,
-        );
-        assert_eq!(shorts(p.drain()), [(4, 10, 2)]);
-    }
-    assert_eq!(pair.b.all_errors(), [(RESP_CMDT.name, 4)]);
-    post(&p, 0, &Request::ImmediatePut { count: 4, write: scratchpad(0), value: 1 }, Spec::NONE);
-    assert_eq!(pair.b.nic.reg_read(scratchpad(0)), 100);
-    assert_eq!(pair.b.errors(COMPL_CMDT), 1);
-}
-
-#[test]
 fn errors_are_notified_unasked_if_configured() {
     let force = 512 | CONFIG_FORCE_ERRORS.put(1);
     let post = |pair: &Pair, p: &Port, q: &Port, m: &Memory| {
@@ -506,52 +459,6 @@ fn errors_are_notified_unasked_if_configured() {
         p.put(q.address(), Spec::NONE, m.src + 0x100_0000, m.dst, 8);
     };
     expect(true, post, &[(1, 2, 1)], &[(4, 2, 1)], &[REQ_TRANS], &[COMPL_ERRCMD]);
-}
-
-#[test]
-fn stores_beside_the_descriptor_are_counted() {
-    let setup = Setup::inline();
-    let a = setup.node(0);
-    let _p = a.open(3, 1);
-    let page = PageOption::TE.page_offset(3);
-    a.nic.requester_store(page + 24, 1);
-    a.nic.requester_store(page + 4, 1);
-    a.nic.requester_store(page + 0xff8, 1);
-    a.nic.requester_store(page, 1);
-    a.nic.requester_store(PageOption::RRA.page_offset(3), 1);
-    // length 1 (the line gave way to another page), too long 2, unaligned 1
-    assert_eq!(a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS), 1 | 2 << 16 | 1 << 32);
-    assert_eq!(a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS_2), 3);
-}
-
-#[test]
-fn a_partial_line_times_out() {
-    let setup = Setup::inline();
-    let a = setup.node(0);
-    let mut p = a.open(3, 1);
-    a.nic.reg_write(EXTOLL_RF_RMA_WCB_TIMEOUT, 1 << 32 | 1); // one tick of 50 ms
-    let d = Descriptor::encode(
-        p.address(),
-        Spec::COMPLETER,
-        Modifier::NONE,
-        &Request::NotificationPut { class: 1, payload: 2 },
-    );
-    let (page, word) = (PageOption::TE.page_offset(3), d.unwrap().word);
-    a.nic.requester_store(page, word[0]);
-    assert!(!WcbState(a.nic.reg_read(wcb_state(3))).idle());
-    let began = std::time::Instant::now();
-    while a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS) == 0 {
-        assert!(began.elapsed().as_secs() < 10);
-        std::thread::yield_now();
-    }
-    assert!(began.elapsed().as_millis() >= 40);
-    assert!(WcbState(a.nic.reg_read(wcb_state(3))).idle());
-    a.nic.requester_store(page + 8, word[1]);
-    a.nic.requester_store(page + 16, word[2]);
-    assert_eq!(p.drain(), [], "the late words begin a line of their own");
-    a.nic.reg_write(wcb_state(3), 0);
-    p.post_words(PageOption::TE, word);
-    assert_eq!(p.drain().len(), 1);
 }
 
 proptest! {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
+use super::flight::InFlight;
 use super::move_bytes::{copy_last_word_last, read_bytes};
+use super::table::{Span, Table, find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
 
 /// How long [`HostMemory::remove_range`] waits for copies in flight.
@@ -31,22 +33,6 @@ pub struct HostMemory {
     state: Mutex<State>,
 }
 
-/// All declared memory, in disjoint pieces sorted by address.
-#[derive(Default)]
-struct Table {
-    spans: Vec<Span>,
-    /// Different for every table of the process that is not empty.
-    number: u64,
-}
-
-/// A disjoint piece of the table; `copier` is none for host memory.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Span {
-    start: u64,
-    end: u64,
-    copier: Option<u16>,
-}
-
 #[derive(Default)]
 struct State {
     /// As declared, sorted by start; may overlap and repeat.
@@ -55,22 +41,6 @@ struct State {
     retired: Vec<Arc<Table>>,
     copiers: Vec<Arc<dyn DeviceCopier>>,
     in_flight: Vec<InFlight>,
-}
-
-struct InFlight {
-    ticket: Ticket,
-    destination: u64,
-    source: Option<u64>,
-    len: u64,
-    /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
-    buffer: Option<Box<[u8]>>,
-}
-
-impl InFlight {
-    fn touches(&self, start: u64, end: u64) -> bool {
-        let overlaps = |at: u64| at < end && at.saturating_add(self.len) > start;
-        overlaps(self.destination) || self.source.is_some_and(overlaps)
-    }
 }
 
 impl Default for HostMemory {
@@ -123,11 +93,11 @@ impl HostMemory {
         let mut state = self.state();
         let at = state.declared.iter().position(|s| s.start == address && s.end == end);
         state.declared.remove(at.ok_or(MemoryError::BadAddress { address, len })?);
-        self.publish(&mut state);
+        let number = self.publish(&mut state);
         drop(state);
         let began = Instant::now();
         let mut rounds = 0u32;
-        while !self.quiet(address, end) {
+        while !self.quiet(number, address, end) {
             if began.elapsed() > REMOVE_TIMEOUT {
                 return Err(MemoryError::Busy { address, waited_ms: REMOVE_TIMEOUT.as_millis() as u64 });
             }
@@ -141,31 +111,26 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Whether no reader holds an older table and no device copy of the range is in flight.
-    fn quiet(&self, start: u64, end: u64) -> bool {
+    /// Whether no reader holds a table older than `number`, and no device copy of the range is in flight.
+    fn quiet(&self, number: u64, start: u64, end: u64) -> bool {
         let mut state = self.state();
+        let State { retired, in_flight, copiers, .. } = &mut *state;
         // A table that only this list holds has no reader: readers hold it by a counted or a lent reference, and
         // a swap turns lent ones into counted ones.
-        state.retired.retain(|table| Arc::strong_count(table) > 1);
+        retired.retain(|table| Arc::strong_count(table) > 1);
         fence(Ordering::Acquire);
-        state.retired.is_empty() && !state.in_flight.iter().any(|copy| copy.touches(start, end))
+        let read = retired.iter().any(|table| table.number < number);
+        // Nobody may be left to ask for these copies, so ask here.
+        let mut touching = in_flight.iter_mut().filter(|copy| copy.touches(start, end));
+        !read && touching.all(|copy| copy.ended(copiers))
     }
 
-    fn publish(&self, state: &mut State) {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let mut spans: Vec<Span> = Vec::with_capacity(state.declared.len());
-        for span in &state.declared {
-            match spans.last_mut() {
-                Some(last) if last.copier == span.copier && span.start <= last.end => {
-                    last.end = last.end.max(span.end);
-                }
-                _ => spans.push(*span),
-            }
-        }
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let old = self.table.swap(Arc::new(Table { spans, number }));
+    /// Puts the declarations into force; returns the new table's number.
+    fn publish(&self, state: &mut State) -> u64 {
+        let old = self.table.swap(Arc::new(Table::new(&state.declared)));
         state.retired.push(old);
         state.retired.retain(|table| Arc::strong_count(table) > 1);
+        self.table.load().number
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -201,7 +166,7 @@ impl HostMemory {
             return Err(MemoryError::Device { address: destination });
         };
         let ticket = Ticket { copier: index, id: start(&*copier) };
-        state.in_flight.push(InFlight { ticket, destination, source, len: len as u64, buffer: None });
+        state.in_flight.push(InFlight::new(ticket, destination, source, len));
         Ok(Completion::Ticket(ticket))
     }
 }
@@ -222,6 +187,16 @@ impl Drop for EndSession {
 }
 
 impl State {
+    /// Takes a copy out if the device is done with it. One that is not known has failed.
+    fn take_ended(&mut self, ticket: Ticket) -> Option<InFlight> {
+        let Some(at) = self.in_flight.iter().position(|copy| copy.ticket == ticket) else {
+            let mut unknown = InFlight::new(ticket, 0, None, 0);
+            unknown.state = TicketState::Failed;
+            return Some(unknown);
+        };
+        self.in_flight[at].ended(&self.copiers).then(|| self.in_flight.swap_remove(at))
+    }
+
     fn copier_index(&mut self, copier: &Arc<dyn DeviceCopier>) -> Option<u16> {
         let known = self.copiers.iter().position(|c| Arc::ptr_eq(c, copier));
         let index = known.unwrap_or_else(|| {
@@ -229,62 +204,6 @@ impl State {
             self.copiers.len() - 1
         });
         u16::try_from(index).ok()
-    }
-}
-
-/// Spans that this thread found lately, by a few bits of their addresses, and the number of their table.
-struct Found {
-    table: Cell<u64>,
-    span: [Cell<Span>; FOUND],
-}
-
-/// Source, target and queue of a stream of commands find a place each.
-const FOUND: usize = 8;
-
-thread_local! {
-    static LATELY: Found = const {
-        Found {
-            table: Cell::new(0),
-            span: [const { Cell::new(Span { start: 0, end: 0, copier: None }) }; FOUND],
-        }
-    };
-}
-
-/// The span that holds all of `len` bytes at `address`.
-#[inline]
-fn find(table: &Table, address: u64, len: usize) -> Result<Span, MemoryError> {
-    let Some(end) = address.checked_add(len as u64) else {
-        return Err(MemoryError::BadAddress { address, len });
-    };
-    LATELY.with(|lately| {
-        let place = &lately.span[(address >> 12) as usize % FOUND];
-        let span = place.get();
-        if lately.table.get() == table.number && span.start <= address && end <= span.end {
-            return Ok(span);
-        }
-        let span = search(table, address, end)?;
-        if lately.table.replace(table.number) != table.number {
-            lately.span.iter().for_each(|place| place.set(Span::default()));
-        }
-        place.set(span);
-        Ok(span)
-    })
-}
-
-fn search(table: &Table, address: u64, end: u64) -> Result<Span, MemoryError> {
-    let after = table.spans.partition_point(|span| span.start <= address);
-    let span = after.checked_sub(1).and_then(|i| table.spans.get(i)).filter(|span| end <= span.end);
-    span.copied().ok_or(MemoryError::BadAddress { address, len: (end - address) as usize })
-}
-
-#[inline]
-fn find_host(table: &Table, address: u64, len: usize, align: u64) -> Result<(), MemoryError> {
-    if !address.is_multiple_of(align) {
-        return Err(MemoryError::BadAddress { address, len });
-    }
-    match find(table, address, len)?.copier {
-        None => Ok(()),
-        Some(_) => Err(MemoryError::Device { address }),
     }
 }
 
@@ -396,15 +315,7 @@ impl Memory for HostMemory {
     }
 
     fn poll(&self, ticket: Ticket) -> TicketState {
-        let copier = match self.state().copiers.get(usize::from(ticket.copier)) {
-            Some(copier) => copier.clone(),
-            None => return TicketState::Failed,
-        };
-        let state = copier.poll(ticket.id);
-        if state != TicketState::Pending {
-            self.state().in_flight.retain(|copy| copy.ticket != ticket);
-        }
-        state
+        self.state().take_ended(ticket).map_or(TicketState::Pending, |copy| copy.state)
     }
 
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
@@ -416,25 +327,18 @@ impl Memory for HostMemory {
             let mut buffer = vec![0u8; len].into_boxed_slice();
             let destination = buffer.as_mut_ptr() as u64;
             let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
-            let (source, len, buffer) = (Some(source), len as u64, Some(buffer));
-            state.in_flight.push(InFlight { ticket, destination, source, len, buffer });
+            let mut copy = InFlight::new(ticket, destination, Some(source), len);
+            copy.buffer = Some(buffer);
+            state.in_flight.push(copy);
             Ok(ticket)
         })
     }
 
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
-        let failed = MemoryError::Device { address: 0 };
-        let copier = self.state().copiers.get(usize::from(ticket.copier)).cloned().ok_or(failed)?;
-        let state = copier.poll(ticket.id);
-        if state == TicketState::Pending {
-            return Ok(None);
-        }
-        let mut shared = self.state();
-        let at = shared.in_flight.iter().position(|copy| copy.ticket == ticket).ok_or(failed)?;
-        let copy = shared.in_flight.swap_remove(at);
-        match (state, copy.buffer) {
+        let Some(copy) = self.state().take_ended(ticket) else { return Ok(None) };
+        match (copy.state, copy.buffer) {
             (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
-            _ => Err(failed),
+            _ => Err(MemoryError::Device { address: copy.source.unwrap_or(0) }),
         }
     }
 }
