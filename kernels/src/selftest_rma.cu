@@ -23,24 +23,29 @@ GGAS_FN int send_round(const selftest_rma &args, ggas_port *port, uint32_t round
 					       EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER);
 }
 
-// Takes notifications until one of `kind` came; others are counted in `early`.
-GGAS_FN int take(ggas_port *port, uint32_t kind, uint32_t *early)
+// Notifications that came while the other kind was waited for: the answer to a
+// put may overtake the notification that the put has left.
+struct early_ones {
+	uint32_t requester = 0, completer = 0;
+	GGAS_FN uint32_t &of(uint32_t kind) { return kind == EXTOLL_NOTI_KIND_REQUESTER ? requester : completer; }
+};
+
+GGAS_FN int take_one(ggas_port *port, uint32_t kind, early_ones &early)
 {
-	int status = GGAS_OK;
-	if (ggas_thread() == 0) {
+	while (early.of(kind) == 0) {
 		extoll_noti noti;
-		do {
-			if (kind == EXTOLL_NOTI_KIND_REQUESTER && *early > 0) {
-				--*early;
-				break;
-			}
-			status = gpu_rma2_noti_take(port, &noti);
-			if (status == GGAS_OK && extoll_noti_kind(noti.word1) == EXTOLL_NOTI_KIND_REQUESTER &&
-			    kind == EXTOLL_NOTI_KIND_COMPLETER)
-				++*early;
-		} while (status == GGAS_OK && extoll_noti_kind(noti.word1) != kind);
+		if (int error = gpu_rma2_noti_take(port, &noti))
+			return error;
+		early.of(extoll_noti_kind(noti.word1))++;
 	}
-	return ggas_block_status(status);
+	early.of(kind)--;
+	return GGAS_OK;
+}
+
+// Thread 0 takes the next notification of a kind.
+GGAS_FN int take(ggas_port *port, uint32_t kind, early_ones &early)
+{
+	return ggas_block_status(ggas_thread() == 0 ? take_one(port, kind, early) : GGAS_OK);
 }
 
 GGAS_FN void check_round(const selftest_rma &args, uint32_t round)
@@ -57,19 +62,19 @@ GGAS_FN void check_round(const selftest_rma &args, uint32_t round)
 GGAS_FN int ping_pong(const selftest_rma &args)
 {
 	ggas_port *port = reinterpret_cast<ggas_port *>(args.port);
-	uint32_t early = 0;
+	early_ones early;
 	for (uint32_t round = 0; round < args.rounds; round++) {
 		int error;
 		if (!args.first) {
-			if ((error = take(port, EXTOLL_NOTI_KIND_COMPLETER, &early)))
+			if ((error = take(port, EXTOLL_NOTI_KIND_COMPLETER, early)))
 				return error;
 			check_round(args, round);
 		}
 		if ((error = send_round(args, port, round)) ||
-		    (error = take(port, EXTOLL_NOTI_KIND_REQUESTER, &early)))
+		    (error = take(port, EXTOLL_NOTI_KIND_REQUESTER, early)))
 			return error;
 		if (args.first) {
-			if ((error = take(port, EXTOLL_NOTI_KIND_COMPLETER, &early)))
+			if ((error = take(port, EXTOLL_NOTI_KIND_COMPLETER, early)))
 				return error;
 			check_round(args, round);
 		}
