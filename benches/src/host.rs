@@ -2,6 +2,8 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::BenchError;
+
 /// The machine and the build that a report comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
@@ -53,6 +55,27 @@ impl HostFacts {
     }
 }
 
+/// Refuses a size that needs more host memory than there is, before the system kills somebody for it.
+pub(crate) fn require_memory(size: u64, bytes: u64) -> Result<(), BenchError> {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match available_bytes(&meminfo) {
+        Some(available) if bytes > available => {
+            let (needed, there) = (bytes >> 20, available >> 20);
+            Err(BenchError::option(
+                "sizes",
+                size,
+                format!("needs about {needed} MiB of memory, {there} are free"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 fn cpu_model(cpuinfo: &str) -> Option<&str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim())
@@ -67,6 +90,14 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: B\n";
         assert_eq!(cpu_model(text), Some("A CPU @ 2 GHz"));
         assert_eq!(cpu_model("hart : 0\n"), None);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_refused() {
+        assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:  2048 kB\n"), Some(2 << 20));
+        assert_eq!(available_bytes("MemTotal: 9 kB\n"), None);
+        assert!(require_memory(1, 4096).is_ok());
+        assert!(require_memory(1, 1 << 60).unwrap_err().to_string().contains("MiB"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use ggas_kernels::args::{BENCH_RANDOM_NODES, bench_random};
 use ggas_window::Window;
 
 use crate::error::Doing;
+use crate::host::require_memory;
 use crate::hpcc::{self, LOOK_AHEAD, Table};
 use crate::kernel::{self, Probe, kernel_port, peer};
 use crate::setup::{Payload, Setup, Worker, report};
@@ -40,6 +41,10 @@ impl Bench for RandomAccess {
         if let Some(bad) = tables.iter().find(|entries| !entries.is_power_of_two()) {
             let advice = "the table has a power of two of entries, over all nodes";
             return Err(BenchError::option("sizes", bad, advice));
+        }
+        for &entries in &tables {
+            // The table, its copy for the check, and what passes on the way there.
+            require_memory(entries, entries.saturating_mul(4 * 8))?;
         }
         let mut report = report(self, options);
         let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();

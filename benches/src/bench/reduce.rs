@@ -4,6 +4,7 @@ use ggas_kernels::KernelMem;
 use ggas_kernels::args::bench_reduce;
 
 use crate::error::Doing;
+use crate::host::require_memory;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker, report};
 use crate::space::Space;
@@ -59,6 +60,10 @@ fn run(bench: &dyn Bench, options: &Options, progress: &mut Progress) -> Result<
         Device::Cpu => &[1, 64, 1024, 16_384],
     };
     let elements = options.sizes_or(elements, 1..=MAX_ELEMENTS, 1)?;
+    for &elements in &elements {
+        // Two inputs and an output per node, and as much again on the way there.
+        require_memory(elements, elements.saturating_mul(6 * 4 * u64::from(options.nodes)))?;
+    }
     let mut report = report(bench, options);
     let methods: Vec<_> = bench.methods().iter().filter(|method| options.wants(method)).collect();
     progress.begin(bench.name(), (methods.len() * elements.len()) as u64);
