@@ -34,7 +34,7 @@ pub struct Completer {
     failed: HashMap<Flow, ErrorUnits>,
 }
 
-/// Failed commands remembered at once; beyond that the oldest knowledge is lost, not memory.
+/// Failed commands remembered at once; those beyond report only what their last fragment met.
 const FAILED_MAX: usize = 1024;
 
 fn flow(packet: &Packet) -> Flow {

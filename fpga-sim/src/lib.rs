@@ -1,4 +1,11 @@
 //! A software model of the EXTOLL network card.
+//!
+//! [`Nic`] is one card with the card's own interface: registers, requester pages, queues and translation tables in
+//! memory. It reaches memory through [`Memory`] ([`HostMemory`]: declared ranges of this process, and of devices
+//! through a [`DeviceCopier`]) and other cards through a [`Fabric`] ([`network::Network`]: a torus in this process,
+//! with faults if wanted). Threads of an [`Engine`] run cards that nobody else runs. The units are state machines in
+//! modules of their own, without threads, clocks or sockets. `README.md` lists them, and what was chosen where the
+//! specification of the card is silent.
 
 pub mod atu;
 pub mod bits;

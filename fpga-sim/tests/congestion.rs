@@ -292,6 +292,26 @@ fn a_full_queue_of_one_port_leaves_others_alone_and_holds_its_own_requester() {
 }
 
 #[test]
+fn a_full_queue_is_felt_at_the_origin() {
+    let setup = Setup::over(Loopback::new(16, true));
+    let (a, b) = (setup.node(0), setup.node(1));
+    let (p, mut q) = (a.open(1, 1), b.open(2, 1));
+    b.nic.reg_write(EXTOLL_RF_RMA_BQ_TIMEOUT, 0); // no timeout: waits for ever
+    // The queue (255), waiting notifications (64), the network (16), the commands (64), and a few in between.
+    let most = 255 + 64 + 16 + 64 + 4;
+    let mut posted = 0;
+    while !WcbState(a.nic.reg_read(wcb_state(1))).retry() {
+        p.post_words(PageOption::TE, note(&q, Spec::COMPLETER, posted));
+        posted += 1;
+        assert!(posted <= most, "{posted} commands for a queue of 255 that nobody reads");
+    }
+    assert!(posted > 255 + 64);
+    let seen: Vec<u64> = (1..posted).map(|_| q.next().word0).collect();
+    assert_eq!(seen, (0..posted - 1).collect::<Vec<u64>>(), "nothing was lost but what was rejected");
+    assert_eq!(b.all_errors(), []);
+}
+
+#[test]
 fn a_port_without_a_queue_drops_and_counts() {
     let setup = Setup::inline();
     let a = setup.node(0);
