@@ -74,6 +74,10 @@ pub trait Memory: Send + Sync {
     }
     /// Whether all of `len` bytes at `address` is declared memory.
     fn contains(&self, address: u64, len: usize) -> bool;
+    /// Whether all of `len` bytes at `address` is memory of a device.
+    fn is_device(&self, _address: u64, _len: usize) -> bool {
+        false
+    }
     /// Loads an aligned 64-bit word (acquire).
     fn load(&self, address: u64) -> Result<u64, MemoryError>;
     /// Stores an aligned 64-bit word (release).
@@ -89,6 +93,18 @@ pub trait Memory: Send + Sync {
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError>;
     /// Copies; the last aligned word becomes visible last. Ranges may overlap.
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
+    /// Has a device copy, and then store a queue entry in host memory at `entry`: one trip to the device less than
+    /// waiting for the copy and writing the entry. `None`: not possible here, and nothing was done.
+    fn copy_then_entry(
+        &self,
+        _destination: u64,
+        _source: u64,
+        _len: usize,
+        _entry: u64,
+        _word: [u64; 2],
+    ) -> Option<Ticket> {
+        None
+    }
     /// How a copy in flight stands. After `Done` or `Failed` the ticket is spent: do not ask again.
     fn poll(&self, ticket: Ticket) -> TicketState;
     /// Starts to read device memory into a buffer of the memory's own; see [`Memory::fetched`].
@@ -105,6 +121,18 @@ pub trait Memory: Send + Sync {
 pub trait DeviceCopier: Send + Sync {
     /// Starts a copy of `len` bytes, `len` from 1 to 8 MiB.
     fn copy(&self, destination: u64, source: u64, len: usize) -> u64;
+    /// Starts a copy as [`DeviceCopier::copy`] does; behind it the device stores a 16-byte queue entry in host
+    /// memory, as a whole. `None`: it cannot, and did nothing.
+    fn copy_then_entry(
+        &self,
+        _destination: u64,
+        _source: u64,
+        _len: usize,
+        _entry: u64,
+        _word: [u64; 2],
+    ) -> Option<u64> {
+        None
+    }
     /// Starts a write of 1 to 512 bytes; `bytes` are taken before the call returns.
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64;
     /// How a copy stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.

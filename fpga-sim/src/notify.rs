@@ -101,6 +101,30 @@ impl Queue {
         Fate::Waits
     }
 
+    /// Bus address of the slot that the next notice goes to, if it can go there at once.
+    pub fn slot(&mut self, memory: &dyn Memory, rp: BqReadPointer) -> Option<u64> {
+        if self.in_flight.is_some_and(|ticket| memory.poll(ticket) == TicketState::Pending) {
+            return None;
+        }
+        self.in_flight = None;
+        let waits = !self.backlog.is_empty() || self.given_up.is_some_and(|at| at.index() == rp.index());
+        let free = self.current.is_valid() && !waits && !self.is_full(rp);
+        free.then(|| self.slot_address())
+    }
+
+    /// Leaves that slot to a device, which writes it behind a copy. Later notices go to the slots after it; the
+    /// consumer comes to them when it has this one.
+    pub fn pass(&mut self, memory: &dyn Memory) {
+        self.given_up = None;
+        self.advance(memory);
+    }
+
+    fn slot_address(&self) -> u64 {
+        let slot = u64::from(self.in_segment) * u64::from(self.current.slot_size().bytes());
+        // A 52-bit address and a 23-bit offset: no overflow.
+        self.current.address() + slot
+    }
+
     /// Writes what waits and now fits; after `timeout` without a free slot, drops all that waits. Calls `done`
     /// with the fate of each notice that left the backlog.
     pub fn drain(
@@ -175,9 +199,7 @@ impl Queue {
     }
 
     fn store(&self, memory: &dyn Memory, entry: Notification) -> Result<Completion, MemoryError> {
-        let slot = u64::from(self.in_segment) * u64::from(self.current.slot_size().bytes());
-        // A 52-bit address and a 23-bit offset: no overflow.
-        memory.store_entry(self.current.address() + slot, [entry.word0, entry.word1])
+        memory.store_entry(self.slot_address(), [entry.word0, entry.word1])
     }
 
     #[inline]

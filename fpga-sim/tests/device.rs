@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::*;
@@ -21,11 +22,14 @@ struct State {
     pending: Vec<(u64, Copy)>,
     ended: HashMap<u64, TicketState>,
     hold: bool,
+    /// Writes queue entries behind copies.
+    notifies: bool,
 }
 
 enum Copy {
     Memory { destination: u64, source: u64, len: usize },
     Bytes { destination: u64, bytes: Vec<u8> },
+    Entry { destination: u64, source: u64, len: usize, entry: u64, word: [u64; 2] },
 }
 
 impl Device {
@@ -71,6 +75,11 @@ fn carry_out(copy: &Copy) {
             Copy::Bytes { destination, bytes } => {
                 std::ptr::copy(bytes.as_ptr(), *destination as *mut u8, bytes.len());
             }
+            Copy::Entry { destination, source, len, entry, word } => {
+                std::ptr::copy(*source as *const u8, *destination as *mut u8, *len);
+                AtomicU64::from_ptr(*entry as *mut u64).store(word[0], Ordering::Relaxed);
+                AtomicU64::from_ptr((*entry + 8) as *mut u64).store(word[1], Ordering::Release);
+            }
         }
     }
 }
@@ -78,6 +87,17 @@ fn carry_out(copy: &Copy) {
 impl DeviceCopier for Device {
     fn copy(&self, destination: u64, source: u64, len: usize) -> u64 {
         self.start(Copy::Memory { destination, source, len })
+    }
+    fn copy_then_entry(
+        &self,
+        destination: u64,
+        source: u64,
+        len: usize,
+        entry: u64,
+        word: [u64; 2],
+    ) -> Option<u64> {
+        let notifies = self.0.lock().unwrap().notifies;
+        notifies.then(|| self.start(Copy::Entry { destination, source, len, entry, word }))
     }
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {
         self.start(Copy::Bytes { destination, bytes: bytes.to_vec() })
@@ -217,6 +237,38 @@ fn a_device_that_fails_is_an_error_not_a_hang() {
     p.put(q.address(), Spec::COMPLETER, src, dst, 4000);
     assert_eq!(q.next().error(), ErrorUnits::NONE);
     assert_eq!(p.drain(), []);
+}
+
+#[test]
+fn a_device_may_write_the_notification_behind_its_copy() {
+    let setup = Setup::inline();
+    let (a, b) = (setup.node(0), setup.node(1));
+    let (p, mut q) = (a.open(1, 1), b.open(2, 1));
+    let device = Arc::new(Device::default());
+    device.0.lock().unwrap().notifies = true;
+    let mut db = DevicePages::new(&b.memory, &device, 8);
+    let ha = Pages::new(&a.memory, 1 << 15, 4096);
+    ha.fill_pattern(1);
+    let (src, dst) = (a.register(1, &ha, Access::ALL), db.register(&b, 2, FIRST));
+    for end in [TicketState::Done, TicketState::Failed] {
+        device.hold(true);
+        p.put(q.address(), Spec::COMPLETER, src, dst, 4000);
+        // Its own queue's requester notification goes behind the slot that the device has.
+        q.post(
+            p.address(),
+            Spec::REQUESTER,
+            Modifier::NONE,
+            &Request::NotificationPut { class: 1, payload: 7 },
+        );
+        assert_eq!((q.drain().len(), device.pending()), (0, 1));
+        device.end(end);
+        b.nic.progress();
+        let seen: Vec<_> = q.drain().iter().map(|n| (n.kind().unwrap(), n.error())).collect();
+        let error = if end == TicketState::Done { ErrorUnits::NONE } else { ErrorUnits::COMPLETER };
+        assert_eq!(seen, [(Kind::Completer, error), (Kind::Requester, ErrorUnits::NONE)]);
+        assert_eq!(db.bytes(0, 4000) == ha.bytes(0, 4000), true);
+    }
+    assert_eq!(b.all_errors(), [(COMPL_TRANS.name, 1)]);
 }
 
 #[test]

@@ -183,7 +183,8 @@ GGAS_FN bool serve(ggas_copier_ring *ring, uint64_t first, uint32_t count, const
 	uint32_t mine = ggas_lane() / 4, part = ggas_lane() % 4;
 	command c = { in.word_of(mine, 0), in.word_of(mine, 1), in.low_of(mine, 0), in.low_of(mine, 1) };
 	bool write = c.op == GGAS_COPIER_WRITE;
-	bool moves = mine < count && c.len != 0 && (write || c.op == GGAS_COPIER_COPY);
+	bool notify = c.op == GGAS_COPIER_NOTIFY;
+	bool moves = mine < count && c.len != 0 && (write || notify || c.op == GGAS_COPIER_COPY);
 	split cut(c.dst, write ? 0 : c.src, c.len);
 	bool tiny = moves && cut.body == 0 && cut.pieces <= 4;
 	// Inline bytes: word 1 + offset / 8 of this entry; a piece of 16 bytes takes the next one too.
@@ -199,7 +200,7 @@ GGAS_FN bool serve(ggas_copier_ring *ring, uint64_t first, uint32_t count, const
 		if (!(rest >> (4 * i) & 1))
 			continue;
 		command other = { in.word_of(i, 0), in.word_of(i, 1), in.low_of(i, 0), in.low_of(i, 1) };
-		if (other.op == GGAS_COPIER_COPY) {
+		if (other.op != GGAS_COPIER_WRITE) {
 			warp_copy(other);
 			continue;
 		}
@@ -216,8 +217,12 @@ GGAS_FN bool serve(ggas_copier_ring *ring, uint64_t first, uint32_t count, const
 	}
 	if (tiny && part < cut.pieces)
 		store_piece(c.dst + offset, cut.size, v);
+	ggas_u128 entry = { in.word_of(mine, 2), in.word_of(mine, 3) };
+	uint64_t entry_at = in.low_of(mine, 2) | static_cast<uint64_t>(in.low_of(mine, 3)) << 32;
 	ggas_syncwarp();
 	if (mine < count && part == 0) {
+		if (notify)
+			ggas_store_release(reinterpret_cast<ggas_u128 *>(entry_at), entry);
 		uint64_t number = first + mine;
 		ggas_store_release(&ring->done[number % GGAS_COPIER_ENTRIES], static_cast<uint32_t>(number + 1));
 	}
@@ -299,7 +304,7 @@ GGAS_FN void block_copy(const command &c)
 }
 
 // A pause of a long wait: bulk copies take longer than it, and their polls must not delay short ones.
-const uint32_t BULK_PAUSE = 1u << 16;
+const uint32_t BULK_PAUSE = 1u << 16, BULK_PAUSES = 4;
 
 // Waits for commands of a bulk ring. Warp 0 polls; returns how many are there, 0 when idle for too long.
 GGAS_FN uint32_t await_bulk(ggas_copier_ring *ring, uint64_t next, uint64_t idle_ns, polled &in)
@@ -309,7 +314,8 @@ GGAS_FN uint32_t await_bulk(ggas_copier_ring *ring, uint64_t next, uint64_t idle
 		uint32_t ready = poll_ring(ring, next, attempt == 1 ? WIDE : NARROW, in);
 		if (ready)
 			return ready;
-		ggas_pause(BULK_PAUSE);
+		for (uint32_t i = 0; i < BULK_PAUSES; i++)
+			ggas_pause(BULK_PAUSE);
 		if (attempt % 1024 == 0 && ggas_shfl(GGAS_FULL_WARP, ggas_time_ns() - since, 0) > idle_ns)
 			return 0;
 	}

@@ -16,7 +16,7 @@
 
 #define GGAS_COPIER_ENTRIES	1024	/* of a ring */
 #define GGAS_COPIER_BLOCK	512	/* threads of a block */
-#define GGAS_COPIER_POLLERS	4	/* warps of block 0 that serve ring 0 */
+#define GGAS_COPIER_POLLERS	2	/* warps of block 0 that serve ring 0 */
 #define GGAS_COPIER_RINGS	3	/* block i serves ring i: one small, two bulk */
 #define GGAS_COPIER_SMALL	4096	/* most bytes of a copy on ring 0 */
 #define GGAS_COPIER_INLINE	24	/* most bytes of an inline write, on ring 0 */
@@ -25,6 +25,8 @@
 #define GGAS_COPIER_WRITE	2	/* words 1 to 3: the bytes */
 #define GGAS_COPIER_MOVE	3	/* a copy whose ranges overlap, on bulk rings */
 #define GGAS_COPIER_STOP	4	/* the ring is closed behind this command */
+#define GGAS_COPIER_NOTIFY	5	/* a copy on ring 0, then words 2 and 3 as one store to host memory at the address
+					 * whose low half is `low` of unit 2, and high half that of unit 3 */
 
 /* Word 0 is the destination address; word 1 to 3 see above. `low` of unit 0 is
  * the length, of unit 1 the operation. */

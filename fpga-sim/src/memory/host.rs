@@ -314,6 +314,37 @@ impl Memory for HostMemory {
         })
     }
 
+    fn is_device(&self, address: u64, len: usize) -> bool {
+        self.with_table(|table| Ok(find(table, address, len)?.copier.is_some())).unwrap_or(false)
+    }
+
+    fn copy_then_entry(
+        &self,
+        destination: u64,
+        source: u64,
+        len: usize,
+        entry: u64,
+        word: [u64; 2],
+    ) -> Option<Ticket> {
+        let ticket = self.with_table(|table| {
+            let to = find(table, destination, len)?.copier;
+            let from = find(table, source, len)?.copier;
+            find_host(table, entry, 16, 16)?;
+            let mut state = self.state();
+            let copier = to.or(from).and_then(|i| Some((i, state.copiers.get(usize::from(i))?.clone())));
+            let Some((index, copier)) = copier else { return Ok(None) };
+            let started = copier.copy_then_entry(destination, source, len, entry, word);
+            let Some(id) = started else { return Ok(None) };
+            let ticket = Ticket { copier: index, id };
+            let (source, len) = (Some(source), len as u64);
+            let of_entry = InFlight { ticket, destination: entry, source: None, len: 16, buffer: None };
+            state.in_flight.push(InFlight { ticket, destination, source, len, buffer: None });
+            state.in_flight.push(of_entry);
+            Ok(Some(ticket))
+        });
+        ticket.ok().flatten()
+    }
+
     fn poll(&self, ticket: Ticket) -> TicketState {
         self.state().take_ended(ticket).map_or(TicketState::Pending, |copy| copy.state)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use extoll_abi::{BqReadPointer, Kind as Unit, regs};
+use extoll_abi::{BqReadPointer, ErrorUnits, Kind as Unit, regs};
 
 use super::Nic;
 use super::core::Core;
@@ -13,9 +13,16 @@ use super::receive::Waiting;
 use super::send::Sending;
 use super::slots::Slots;
 use crate::counters;
+use crate::memory::Ticket;
 use crate::notify::{BQ_TIMEOUT_TICK, Fate, Notice, Queue};
 use crate::packet::HoldState;
 use crate::report::Report;
+
+/// A queue's slot that a device writes, and what it writes there.
+pub(super) struct Reserved {
+    slot: u64,
+    notice: Notice,
+}
 
 /// One VPID.
 #[derive(Default)]
@@ -94,6 +101,44 @@ impl Core {
             Fate::Waits => self.backlog.set(notice.vpid, true),
             Fate::Written | Fate::Dropped => self.account(nic, notice, fate),
         }
+    }
+
+    /// Has a device copy and then write the one notification that follows, where that is possible. The notification
+    /// is accounted for once the ticket is done.
+    pub(super) fn copy_then_notify(
+        &mut self,
+        nic: &Nic,
+        report: &Report,
+        (destination, source, len): (u64, u64, usize),
+    ) -> Option<(Ticket, Reserved)> {
+        let (mut notices, mut notice) = (0, None);
+        report.notices(|n| {
+            notices += 1;
+            notice = Some(n);
+        });
+        let notice = notice.filter(|n| notices == 1 && !n.interrupt)?;
+        if !regs::BQ_ENABLE.is_set(self.bq_general) {
+            return None;
+        }
+        let (memory, at) = (&*nic.memory, rp(nic, notice.vpid));
+        let queue = &mut self.port(notice.vpid).queue;
+        let slot = queue.slot(memory, at)?;
+        let word = [notice.entry.word0, notice.entry.word1];
+        let ticket = memory.copy_then_entry(destination, source, len, slot, word)?;
+        queue.pass(memory);
+        Some((ticket, Reserved { slot, notice }))
+    }
+
+    /// The device is done with a reserved slot, or has failed: then the notification, with its error, is ours to
+    /// write.
+    pub(super) fn settle(&mut self, nic: &Nic, reserved: Reserved, error: ErrorUnits) {
+        let Reserved { slot, notice } = reserved;
+        if !error.is_empty() {
+            let entry = notice.entry.with_error(error);
+            // A queue that is gone has no reader.
+            let _ = nic.memory.store_entry(slot, [entry.word0, entry.word1]);
+        }
+        self.account(nic, notice, Fate::Written);
     }
 
     /// Writes waiting notifications that now fit, and drops those whose time is over.

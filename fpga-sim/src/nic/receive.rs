@@ -6,9 +6,11 @@ use extoll_abi::{ErrorUnits, regs};
 
 use super::Nic;
 use super::core::{Core, context};
+use super::ports::Reserved;
 use crate::completer::Delivery;
 use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
 use crate::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
+use crate::report::Report;
 use crate::responder::{self, Answer, REGISTER_ACCESS_MAX};
 use crate::runs::{Cursor, Runs};
 
@@ -36,6 +38,8 @@ pub(super) struct Writing {
     moving: u32,
     /// Shows to flushes that pages are in use.
     hold: Option<(Hold, Arc<HoldState>)>,
+    /// The notification that the device writes behind the bytes.
+    reserved: Option<Reserved>,
 }
 
 enum Step {
@@ -142,6 +146,16 @@ impl Core {
         if runs.more.is_empty() {
             let done = match &packet.payload {
                 Payload::Direct(Direct { first, more, .. }) if more.is_empty() => {
+                    let (to, from, len) = (runs.first.address, first.address, packet.len as usize);
+                    if nic.memory.is_device(to, len)
+                        && let Some(report) = self.completer_report(nic, &packet)
+                        && let Some((ticket, reserved)) = self.copy_then_notify(nic, &report, (to, from, len))
+                    {
+                        let mut writing = Writing::new(packet, runs);
+                        writing.wait_for(ticket, writing.packet.len);
+                        writing.reserved = Some(reserved);
+                        return Some(self.guard(nic, writing));
+                    }
                     nic.memory.copy(runs.first.address, first.address, packet.len as usize)
                 }
                 payload => match payload.bytes() {
@@ -185,7 +199,10 @@ impl Core {
     fn finish_write(&mut self, nic: &Nic, mut writing: Writing) {
         writing.packet.payload = Payload::None;
         writing.hold = None;
-        self.report_packet(nic, &writing.packet);
+        match writing.reserved.take() {
+            Some(reserved) => self.settle(nic, reserved, writing.packet.error),
+            None => self.report_packet(nic, &writing.packet),
+        }
     }
 
     /// Goes on with writes that waited for a device.
@@ -228,10 +245,14 @@ impl Core {
 
     #[inline]
     fn report_packet(&mut self, nic: &Nic, packet: &Packet) {
-        let cx = context!(self, nic, packet.destination.vpid);
-        if let Some(report) = self.completer.report(&cx, packet) {
+        if let Some(report) = self.completer_report(nic, packet) {
             self.report(nic, &report);
         }
+    }
+
+    fn completer_report(&mut self, nic: &Nic, packet: &Packet) -> Option<Report> {
+        let cx = context!(self, nic, packet.destination.vpid);
+        self.completer.report(&cx, packet)
     }
 
     /// Writes a put's payload to registers, word by word.
@@ -274,7 +295,15 @@ impl Writing {
             }
             _ => None,
         };
-        Writing { packet, target: Cursor::new(target), source, ticket: None, moving: 0, hold: None }
+        Writing {
+            packet,
+            target: Cursor::new(target),
+            source,
+            ticket: None,
+            moving: 0,
+            hold: None,
+            reserved: None,
+        }
     }
 
     fn wait_for(&mut self, ticket: Ticket, moving: u32) {

@@ -83,7 +83,8 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let device = choose(args)?;
     out::print(&(line(TITLES.map(String::from)) + &"-".repeat(WIDTHS.iter().sum::<usize>() + 12) + "\n"))?;
     let mut failures = Vec::new();
-    for scene in SCENES {
+    // The card's pages are for the CPU executor: memory that a GPU writes does not show that a word of 0 arrived.
+    for scene in SCENES.iter().filter(|scene| device == Device::Cpu || scene.path != Path::Card) {
         let text = match play(scene, device) {
             Ok(report) => {
                 if let Err(error) = report.check() {

@@ -273,6 +273,12 @@ impl Notification {
         ErrorUnits::from_bits_truncate(ERROR.get(self.word1) as u8)
     }
 
+    /// The entry with `units` among those that met an error.
+    #[inline]
+    pub const fn with_error(self, units: ErrorUnits) -> Notification {
+        Notification { word0: self.word0, word1: self.word1 | ERROR.put(units.bits() as u64) }
+    }
+
     /// Bytes of the last fragment of a put or get.
     #[inline]
     pub const fn size(&self) -> u32 {

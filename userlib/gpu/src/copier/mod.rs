@@ -167,6 +167,30 @@ impl Copier {
         }
     }
 
+    /// Starts a copy after which the copier stores a queue entry at `entry`, whole and visible behind the copy;
+    /// `None`, and nothing done, where that is not possible.
+    ///
+    /// # Safety
+    /// As for [`Copier::copy`]; the 16 bytes at `entry` too stay allocated until the copy is done.
+    pub unsafe fn copy_then_entry(
+        &self,
+        dst: u64,
+        src: u64,
+        len: usize,
+        entry: u64,
+        word: [u64; 2],
+    ) -> Option<u64> {
+        let overlap = dst < src.saturating_add(len as u64) && src < dst.saturating_add(len as u64);
+        let short = len > 0 && len <= SMALL && !overlap && entry % 16 == 0;
+        if self.is_failed() || !short || !mapping::is_mapped(entry, 16) {
+            return None;
+        }
+        if !self.reaches(dst, len) || !self.reaches(src, len) {
+            return None;
+        }
+        self.submit(0, &Command::CopyNotify { dst, src, len: len as u32, entry, word })
+    }
+
     /// Starts a write of 1 to 512 bytes, which are taken before the call returns.
     ///
     /// # Safety
@@ -261,6 +285,11 @@ impl DeviceCopier for Copier {
         // SAFETY: addresses are of declared ranges, which stay allocated until their copies have ended
         // (`HostMemory::add_range`).
         unsafe { Copier::copy(self, destination, source, len) }
+    }
+
+    fn copy_then_entry(&self, dst: u64, src: u64, len: usize, entry: u64, word: [u64; 2]) -> Option<u64> {
+        // SAFETY: as above, for the entry too.
+        unsafe { Copier::copy_then_entry(self, dst, src, len, entry, word) }
     }
 
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {

@@ -73,6 +73,19 @@ pub enum Command<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// Copies as [`Command::Copy`], then stores a queue entry of two words at `entry`; ring 0 only.
+    CopyNotify {
+        /// Destination address.
+        dst: u64,
+        /// Source address.
+        src: u64,
+        /// Bytes.
+        len: u32,
+        /// Where the entry goes, in mapped host memory; a multiple of 16.
+        entry: u64,
+        /// The entry, stored as a whole.
+        word: [u64; 2],
+    },
     /// Closes the ring.
     Stop,
 }
@@ -104,7 +117,12 @@ impl RingMemory {
 
     /// Stores a command in the entry of `number`, visible with its tags.
     fn publish(&self, number: u64, command: &Command<'_>) {
+        let mut low = [0, 0];
         let (dst, words, len, op) = match *command {
+            Command::CopyNotify { dst, src, len, entry, word } => {
+                low = [entry as u32, (entry >> 32) as u32];
+                (dst, [src, word[0], word[1]], len, 5)
+            }
             Command::Copy { dst, src, len } => (dst, [src, 0, 0], len, 1),
             Command::Write { dst, bytes } => {
                 let mut inline = [0; INLINE];
@@ -118,7 +136,7 @@ impl RingMemory {
             Command::Stop => (0, [0; 3], 0, 4),
         };
         let high = u64::from(tag(number)) << 32;
-        let units = [(dst, len), (words[0], op), (words[1], 0), (words[2], 0)];
+        let units = [(dst, len), (words[0], op), (words[1], low[0]), (words[2], low[1])];
         let entry = &self.entry[(number % ENTRIES) as usize];
         for (unit, (word, low)) in entry.iter().zip(units) {
             unit.word.store(word, Ordering::Relaxed);
