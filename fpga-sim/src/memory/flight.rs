@@ -11,13 +11,16 @@ pub(super) struct InFlight {
     destination: u64,
     pub(super) source: Option<u64>,
     len: u64,
+    /// A queue entry that the device stores behind the copy.
+    pub(super) entry: Option<u64>,
     /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
     pub(super) buffer: Option<Box<[u8]>>,
 }
 
 impl InFlight {
     pub(super) fn new(ticket: Ticket, destination: u64, source: Option<u64>, len: usize) -> InFlight {
-        InFlight { ticket, state: TicketState::Pending, destination, source, len: len as u64, buffer: None }
+        let (state, len) = (TicketState::Pending, len as u64);
+        InFlight { ticket, state, destination, source, len, entry: None, buffer: None }
     }
 
     /// Whether the device is done with it, as far as anyone asked or asks now.
@@ -31,7 +34,9 @@ impl InFlight {
 
     /// Whether it reads or writes there.
     pub(super) fn touches(&self, start: u64, end: u64) -> bool {
-        let overlaps = |at: u64| at < end && at.saturating_add(self.len) > start;
-        overlaps(self.destination) || self.source.is_some_and(overlaps)
+        let overlaps = |at: u64, len| at < end && at.saturating_add(len) > start;
+        overlaps(self.destination, self.len)
+            || self.source.is_some_and(|at| overlaps(at, self.len))
+            || self.entry.is_some_and(|at| overlaps(at, 16))
     }
 }

@@ -336,10 +336,9 @@ impl Memory for HostMemory {
             let started = copier.copy_then_entry(destination, source, len, entry, word);
             let Some(id) = started else { return Ok(None) };
             let ticket = Ticket { copier: index, id };
-            let (source, len) = (Some(source), len as u64);
-            let of_entry = InFlight { ticket, destination: entry, source: None, len: 16, buffer: None };
-            state.in_flight.push(InFlight { ticket, destination, source, len, buffer: None });
-            state.in_flight.push(of_entry);
+            let mut copy = InFlight::new(ticket, destination, Some(source), len);
+            copy.entry = Some(entry);
+            state.in_flight.push(copy);
             Ok(Some(ticket))
         });
         ticket.ok().flatten()
