@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "$0: install valgrind first (apt-get install valgrind)" >&2; exit 2; }
 cargo build --quiet --release --package ggas-benches --bin put-instructions
 program=target/release/put-instructions
+source=$(git describe --always --tags --dirty)
 few=1000
 many=11000
 device='*SimPort as ggas_device::device::PortDevice>::'
@@ -32,7 +33,7 @@ per_put() {
 
 {
   echo "# Instructions per 8-byte put on the model: one thread, inline progress, release build (callgrind)."
-  echo "# $(valgrind --version), $(rustc --version), $(uname -m), source $(git describe --always --tags --dirty)"
+  echo "# $(valgrind --version), $(rustc --version), $(uname -m), source $source"
   echo "# post only: the library's part; end to end: with the model's, until the data have arrived. The ways ending"
   echo "# in -notified also consume a completer notification per put."
   printf '%-16s %10s %12s\n' way "post only" "end to end"
