@@ -87,7 +87,7 @@ fn build_gpu(crate_dir: &Path, out: &Path, sources: &[PathBuf]) {
     };
     let unit = wrapper(out, "kernels.cu", sources);
     let mut command = Command::new(&nvcc);
-    command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin"]);
+    command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin", "--threads", "2"]);
     command.args(["-gencode", "arch=compute_80,code=sm_80"]);
     command.args(["-gencode", "arch=compute_80,code=compute_80"]);
     command.args(["-gencode", "arch=compute_90,code=sm_90"]);

@@ -61,7 +61,7 @@ GGAS_FN uint64_t result_slot(const ggas_group *g, uint32_t at, uint32_t of)
 
 /* This node gives up: later collectives fail at once, and whoever waits for it
  * sees the poison in its flags. Flags of others are not touched: one writer each. */
-GGAS_FN void poison(ggas_group *g)
+GGAS_COLD void poison(ggas_group *g)
 {
 	ggas_store_relaxed(&g->poisoned, 1u);
 	for (uint32_t node = 0; node < g->nodes; node++) {

@@ -9,6 +9,8 @@
 #endif
 
 #define GGAS_FN __device__ __forceinline__
+/* Rarely taken: kept out of line, so that it costs the usual path no registers. */
+#define GGAS_COLD __device__ __noinline__ inline
 /* Launched with blocks of at most `threads`, which bounds the registers of each. */
 #define GGAS_KERNEL_BOUND(name, args_type, threads)                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ args_type args)

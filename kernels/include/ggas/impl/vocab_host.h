@@ -18,6 +18,7 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 
 #define GGAS_EXECUTOR 1
 #define GGAS_FN inline
+#define GGAS_COLD __attribute__((noinline, cold)) inline
 /* The function that the table of kernels names takes the address of the arguments. */
 #define GGAS_KERNEL(name, args_type)                                                                                   \
 	static void ggas_body_##name(const args_type &args);                                                           \

@@ -3,6 +3,29 @@
 #ifndef GGAS_IMPL_WAIT_H
 #define GGAS_IMPL_WAIT_H
 
+namespace ggas_impl
+{
+/* The first to come writes; `status` last, with release. Takes values: a pointer to
+ * the wait would put it into memory. */
+GGAS_COLD void write_report(ggas_report *report, uint32_t status, uint32_t kind, uint32_t node, uint32_t peer,
+			    uint32_t line, uint64_t address, uint64_t expected, uint64_t seen, uint64_t waited)
+{
+	if (!report || ggas_atomic_cas(&report->claimed, 0u, 1u, ggas_order::relaxed) != 0)
+		return;
+	ggas_store_relaxed(&report->wait, kind);
+	ggas_store_relaxed(&report->node, node);
+	ggas_store_relaxed(&report->block, ggas_block());
+	ggas_store_relaxed(&report->thread, ggas_thread());
+	ggas_store_relaxed(&report->peer, peer);
+	ggas_store_relaxed(&report->line, line);
+	ggas_store_relaxed(&report->expected, expected);
+	ggas_store_relaxed(&report->seen, seen);
+	ggas_store_relaxed(&report->address, address);
+	ggas_store_relaxed(&report->waited_ns, waited);
+	ggas_store_release(&report->status, status);
+}
+} /* namespace ggas_impl */
+
 /*
  * One bounded wait:
  *
@@ -46,19 +69,7 @@ public:
 	 * time, such as a notification with an error bit. */
 	GGAS_FN void fail(uint32_t status, uint64_t address, uint64_t expected, uint64_t seen, uint64_t waited)
 	{
-		if (!report_ || ggas_atomic_cas(&report_->claimed, 0u, 1u, ggas_order::relaxed) != 0)
-			return;
-		ggas_store_relaxed(&report_->wait, kind_);
-		ggas_store_relaxed(&report_->node, node_);
-		ggas_store_relaxed(&report_->block, ggas_block());
-		ggas_store_relaxed(&report_->thread, ggas_thread());
-		ggas_store_relaxed(&report_->peer, peer_);
-		ggas_store_relaxed(&report_->line, line_);
-		ggas_store_relaxed(&report_->expected, expected);
-		ggas_store_relaxed(&report_->seen, seen);
-		ggas_store_relaxed(&report_->address, address);
-		ggas_store_relaxed(&report_->waited_ns, waited);
-		ggas_store_release(&report_->status, status);
+		ggas_impl::write_report(report_, status, kind_, node_, peer_, line_, address, expected, seen, waited);
 	}
 
 private:
