@@ -7,7 +7,7 @@ use crate::error::Doing;
 use crate::kernel::{self, KernelEnd, Probe, kernel_pair, peer};
 use crate::setup::{HostEnd, Layout, Payload, RoundData, Setup, Worker, consume, host_pair, report};
 use crate::stats::time_calls;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples};
+use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples};
 
 /// Bytes of one put.
 const BYTES: u64 = 8;
@@ -172,8 +172,12 @@ impl Plan {
         let all = u64::from(blocks) * u64::from(threads);
         // Without notifications a group should be large beside the one that ends it.
         let per_group = if notify { 1 } else { (1024 / threads).max(1) };
-        let puts =
-            options.iterations.unwrap_or(if options.device == Device::Gpu { 2_000_000 } else { 200_000 });
+        let puts = options.iterations.unwrap_or(match (options.device, options.memory) {
+            (Device::Cpu, _) => 200_000,
+            (Device::Gpu, Memory::Host) => 2_000_000,
+            // Copies to GPU memory go one by one for each port: about 5 us each.
+            (Device::Gpu, Memory::Gpu) => 50_000,
+        });
         let sample = (puts / 20).clamp(LEAST_SAMPLE, u32::MAX.into());
         let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group));
         Self {
