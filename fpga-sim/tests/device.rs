@@ -266,7 +266,7 @@ fn a_device_may_write_the_notification_behind_its_copy() {
         let seen: Vec<_> = q.drain().iter().map(|n| (n.kind().unwrap(), n.error())).collect();
         let error = if end == TicketState::Done { ErrorUnits::NONE } else { ErrorUnits::COMPLETER };
         assert_eq!(seen, [(Kind::Completer, error), (Kind::Requester, ErrorUnits::NONE)]);
-        assert_eq!(db.bytes(0, 4000) == ha.bytes(0, 4000), true);
+        assert!(db.bytes(0, 4000) == ha.bytes(0, 4000));
     }
     assert_eq!(b.all_errors(), [(COMPL_TRANS.name, 1)]);
 }

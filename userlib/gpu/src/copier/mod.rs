@@ -181,7 +181,7 @@ impl Copier {
         word: [u64; 2],
     ) -> Option<u64> {
         let overlap = dst < src.saturating_add(len as u64) && src < dst.saturating_add(len as u64);
-        let short = len > 0 && len <= SMALL && !overlap && entry % 16 == 0;
+        let short = len > 0 && len <= SMALL && !overlap && entry.is_multiple_of(16);
         if self.is_failed() || !short || !mapping::is_mapped(entry, 16) {
             return None;
         }
