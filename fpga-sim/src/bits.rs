@@ -25,6 +25,12 @@ impl VpidSet {
         self.word[usize::from(vpid / 64)] >> (vpid % 64) & 1 != 0
     }
 
+    /// Members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
     /// Whether nothing is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {

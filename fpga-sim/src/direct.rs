@@ -88,8 +88,13 @@ impl Inbox {
 
     #[inline]
     fn pop(&self) -> Option<Packet> {
-        // The queue's own look at emptiness costs a fence; this one does not.
-        self.queue.get().filter(|queue| !queue.is_empty())?.pop()
+        self.queue.get()?.pop()
+    }
+
+    /// Costs less than a pop that finds nothing, which has a fence.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.queue.get().is_none_or(|queue| queue.is_empty())
     }
 
     /// After room was made: whom to tell.
@@ -244,6 +249,9 @@ impl Direct {
     pub fn poll(&self, wakes: &Wakes, id: u16, class: Class) -> Option<Packet> {
         let node = self.node(id)?;
         let inbox = &node.inbox[channel_of(class)];
+        if inbox.is_empty() {
+            return None;
+        }
         if node.silent.load(Relaxed) {
             if node.dead.load(Relaxed) {
                 self.empty(wakes, id);

@@ -123,7 +123,7 @@ fn threads_share_cards_without_losing_or_swapping_anything() {
 /// came must have done the other's work too.
 #[test]
 fn work_brought_to_a_held_core_is_done_by_its_holder() {
-    const ROUNDS: u64 = 3_000;
+    const ROUNDS: u64 = 40_000;
     let setup = Setup::inline();
     let a = setup.node(0);
     let (mut p, mut q) = (a.open(1, 1), a.open(2, 1));
@@ -132,34 +132,39 @@ fn work_brought_to_a_held_core_is_done_by_its_holder() {
         let mut spins = 0;
         while counter.load(Ordering::Acquire) < value {
             spins += 1;
-            if spins > 200 {
+            if spins > 1000 {
                 std::thread::yield_now();
             }
+            std::hint::spin_loop();
         }
     };
+    // The last word makes the descriptor whole.
+    let prepare = |vpid, i| {
+        let (page, words) = (PageOption::TE.page_offset(vpid), note(Address::new(0, vpid), i));
+        a.nic.requester_store(page, words[0]);
+        a.nic.requester_store(page + 8, words[1]);
+        (page + 16, words[2])
+    };
     std::thread::scope(|scope| {
-        for vpid in [1, 2] {
-            let (a, round, done) = (&a, &round, &done);
-            scope.spawn(move || {
-                let page = PageOption::TE.page_offset(vpid);
-                for i in 1..=ROUNDS {
-                    let words = note(Address::new(0, vpid), i);
-                    a.nic.requester_store(page, words[0]);
-                    a.nic.requester_store(page + 8, words[1]);
-                    wait_for(round, i);
-                    a.nic.requester_store(page + 16, words[2]);
-                    done.fetch_add(1, Ordering::AcqRel);
-                }
-            });
-        }
+        scope.spawn(|| {
+            for i in 1..=ROUNDS {
+                let (offset, word) = prepare(2, i);
+                wait_for(&round, i);
+                // At every distance from the other's post.
+                (0..i % 128).for_each(|_| std::hint::spin_loop());
+                a.nic.requester_store(offset, word);
+                done.store(i, Ordering::Release);
+            }
+        });
         let mut lost = None;
         for i in 1..=ROUNDS {
+            let (offset, word) = prepare(1, i);
             round.store(i, Ordering::Release);
-            wait_for(&done, 2 * i);
+            a.nic.requester_store(offset, word);
+            wait_for(&done, i);
             let seen = [p.try_next(), q.try_next()].map(|n| n.map(|n| n.word0));
-            if seen != [Some(i); 2] && lost.is_none() {
-                lost = Some((i, seen));
-                a.nic.progress();
+            if seen != [Some(i); 2] {
+                lost.get_or_insert((i, seen));
                 p.drain();
                 q.drain();
             }

@@ -160,23 +160,26 @@ impl Core {
         }
     }
 
-    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved, and whether
-    /// notifications were written.
-    pub(super) fn run(&mut self, nic: &Nic) -> (bool, bool) {
+    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved.
+    #[inline]
+    pub(super) fn run(&mut self, nic: &Nic) -> bool {
         let mut worked = false;
         for _ in 0..ROUNDS {
             // What a round sent over links, it sent after their step, so links are asked until nothing moves.
-            let moved = self.has_more(nic) && self.round(nic);
-            worked |= moved;
-            if !moved {
-                return (worked, std::mem::take(&mut self.notified));
+            if !self.has_more(nic) {
+                return worked;
             }
+            let mut moved = false;
+            nic.memory.session(&mut || moved = self.round(nic));
+            if !moved {
+                return worked;
+            }
+            worked = true;
         }
         self.arrivals = true; // more to do: look again even without news
-        (worked, std::mem::take(&mut self.notified))
+        worked
     }
 
-    #[inline]
     fn round(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
         if nic.has_links {
@@ -275,29 +278,22 @@ impl Core {
 
     /// Whether a round can bring anything.
     #[inline]
-    pub(super) fn has_more(&self, nic: &Nic) -> bool {
-        nic.has_links
-            || nic.bell.has_news()
-            || nic.fronts.any_ready()
-            || !self.ready.is_empty()
-            || !self.slotted.is_empty()
-            || !self.awaiting.is_empty()
-            || !self.flushes.is_empty()
-            || !self.is_calm()
+    fn has_more(&self, nic: &Nic) -> bool {
+        let asked = nic.has_links | nic.bell.has_news() | nic.fronts.any_ready();
+        let polled = self.ready.len() | self.slotted.len() | self.awaiting.len() | self.flushes.len();
+        polled | usize::from(asked) != 0 || !self.is_calm()
     }
 
-    /// Nothing waits for anything but news.
+    /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.
     #[inline]
     fn is_calm(&self) -> bool {
-        self.inbound.is_empty()
-            && self.backlog.is_empty()
-            && self.stalled.is_empty()
-            && self.responses.is_empty()
-            && !self.smfu.is_waiting()
-            && !self.arrivals
-            && self.held.is_none()
-            && self.links_again.is_none()
-            && !self.links_worked
+        let waiting = self.inbound.len() | self.backlog.len() | self.stalled.len();
+        let flags = self.arrivals
+            | self.links_worked
+            | self.smfu.is_waiting()
+            | self.held.is_some()
+            | self.links_again.is_some();
+        waiting | self.responses.len() | usize::from(flags) == 0
     }
 
     /// A hold on memory in use by a transfer of this card; flushes wait for it.

@@ -310,14 +310,11 @@ impl Nic {
     fn run_held(&self, mut core: Guard<'_>) -> bool {
         let mut moved = false;
         loop {
-            let (mut worked, mut notified) = (false, false);
-            if core.has_more(self) {
-                self.memory.session(&mut || (worked, notified) = core.run(self));
-            }
+            moved |= core.run(self);
+            let notified = std::mem::take(&mut core.notified);
             let mood = core.mood();
             self.mood.store(mood as u8, Ordering::Relaxed);
             let again = core.release();
-            moved |= worked;
             if notified {
                 self.event.signal();
             }
