@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption};
 
-use crate::DeviceError;
+use crate::{Departures, DeviceError, LostPeer};
 
 /// Kinds of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -334,6 +334,19 @@ pub trait PortDevice: Debug + Send + Sync {
 
     /// Sleeps until the queue may hold something new, `ready` says so, or `timeout` is over. May return early.
     fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration);
+
+    /// Counts the processes of the job that are gone; look at [`lost_peer`](Self::lost_peer) once it is not 0.
+    fn departures(&self) -> Departures {
+        Departures::default()
+    }
+
+    /// The process that served `vpid` of `node` (`None`: any process of the node), if it is gone.
+    fn lost_peer(&self, _node: u16, _vpid: Option<u8>) -> Option<LostPeer> {
+        None
+    }
+
+    /// Takes in all that lost peers sent before they went, as far as there is room for its notifications.
+    fn drain_lost(&self) {}
 
     /// Says that someone stores to the slot ring without telling the device, which must keep looking from now on.
     /// Calls nest.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::LostPeer;
 use crate::limit::LimitSource;
 
 /// Errors of devices and of ports on them.
@@ -128,6 +129,22 @@ pub enum DeviceError {
         /// How long.
         waited: Duration,
     },
+    /// Another process still copies from memory that was to be taken back.
+    #[error(
+        "waited {waited:?} for copies out of memory of node {node} by other processes of the job (ranks {ranks:?}): they \
+         are alive but do not run; the memory is kept. Let them go on (SIGCONT), or end them"
+    )]
+    HeldByPeers {
+        /// The node whose memory it is.
+        node: u16,
+        /// Processes that hold references.
+        ranks: Vec<u32>,
+        /// How long.
+        waited: Duration,
+    },
+    /// The process that served the other side is gone.
+    #[error("{0}")]
+    PeerLost(LostPeer),
     /// The register file takes aligned 64-bit accesses inside its 32 MiB (spec 1.2).
     #[error("register offset {offset:#x}: use a multiple of 8 below {limit:#x}")]
     RegisterOffset {

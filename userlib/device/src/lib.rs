@@ -11,6 +11,7 @@ mod device;
 mod error;
 pub mod hw;
 mod limit;
+mod peer;
 pub mod sim;
 
 pub use buffer::{HostBuffer, PAGE, copy_in, copy_out};
@@ -21,3 +22,4 @@ pub use device::{
 pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};
+pub use peer::{Departures, LostPeer, PeerEnd};

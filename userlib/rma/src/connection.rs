@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use extoll_abi::{Address, Descriptor, EncodeError, MAX_TRANSFER, Modifier, PageOption, Request, Spec};
 
-use crate::port::Core;
+use crate::core::Core;
 use crate::{PostError, Region, RegionError};
 
 /// A local object that stands for a remote port (thesis 5.6.1). Cheap to clone; any thread may post through it.
@@ -53,8 +53,8 @@ impl Connection {
     ///
     /// # Errors
     /// [`PostError::Region`] when the range leaves the region or the region belongs to another port,
-    /// [`PostError::Encode`], [`PostError::Timeout`], [`PostError::SlotOption`], [`PostError::KernelOwned`],
-    /// [`PostError::Closed`].
+    /// [`PostError::Encode`], [`PostError::PeerLost`], [`PostError::Timeout`], [`PostError::SlotOption`],
+    /// [`PostError::KernelOwned`], [`PostError::Closed`].
     #[inline]
     pub fn put(
         &self,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use extoll_abi::{Address, EncodeError, PageOption};
-use ggas_device::{DeviceError, Path};
+use ggas_device::{DeviceError, LostPeer, Path};
 
 use crate::Match;
 
@@ -46,6 +46,9 @@ pub enum PostError {
         /// Option of the connection.
         asked: PageOption,
     },
+    /// The process that served the target is gone.
+    #[error("{0}")]
+    PeerLost(LostPeer),
     /// Kernels own the port.
     #[error("kernels own this port: post from them, or take the port back with KernelPort::into_port")]
     KernelOwned,
@@ -142,6 +145,16 @@ pub enum WaitError {
         waited: Duration,
         /// Notifications in the queue that do not match.
         others: u32,
+    },
+    /// What was waited for can only come from a process that is gone; all that it had sent was looked at.
+    #[error("waited at port {port} for {wanted}: {peer}")]
+    PeerLost {
+        /// The waiting port.
+        port: Address,
+        /// What was waited for.
+        wanted: Box<Match>,
+        /// Who is gone.
+        peer: LostPeer,
     },
     /// The port was closed.
     #[error("the port is closed: open a new one")]

@@ -1,12 +1,12 @@
 //! A device for unit tests: resources without a card behind them.
 
 use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption, WcbState};
-use ggas_device::{DeviceError, PortDevice, QueueMap, RegisterMap, SlotMap, Span};
+use ggas_device::{Departures, DeviceError, LostPeer, PortDevice, QueueMap, RegisterMap, SlotMap, Span};
 
 /// Entries of the queue.
 pub(crate) const ENTRIES: u32 = 8;
@@ -20,6 +20,11 @@ pub(crate) struct Fake {
     pub(crate) reject: AtomicU64,
     /// Words in the order of their stores: option, offset, value.
     pub(crate) stores: Mutex<Vec<(u8, u64, u64)>>,
+    departures: Arc<AtomicU32>,
+    lost: Mutex<Vec<LostPeer>>,
+    /// Whose notification arrives when lost peers are drained.
+    late: Mutex<Option<Address>>,
+    asleep: AtomicBool,
 }
 
 impl Fake {
@@ -30,6 +35,10 @@ impl Fake {
             wcb: Box::default(),
             reject: AtomicU64::new(0),
             stores: Mutex::default(),
+            departures: Arc::default(),
+            lost: Mutex::default(),
+            late: Mutex::default(),
+            asleep: AtomicBool::new(false),
         }
     }
 
@@ -51,6 +60,22 @@ impl Fake {
 
     pub(crate) fn set_state(&self, state: WcbState) {
         self.wcb.store(state.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lose(&self, peer: LostPeer) {
+        self.lost.lock().unwrap().push(peer);
+        self.departures.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn arrives_late(&self, from: Address) {
+        *self.late.lock().unwrap() = Some(from);
+    }
+
+    /// Returns when someone sleeps.
+    pub(crate) fn until_asleep(&self) {
+        while !self.asleep.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
     }
 
     /// First words of the descriptors written since the last call.
@@ -102,7 +127,27 @@ impl PortDevice for Fake {
         Err(DeviceError::Closed)
     }
 
-    fn sleep_until(&self, _: &dyn Fn() -> bool, _: Duration) {}
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, _: Duration) {
+        self.asleep.store(true, Ordering::Release);
+        while !ready() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn departures(&self) -> Departures {
+        Departures::new(self.departures.clone())
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.lost.lock().unwrap().iter().copied().find(|peer| peer.node == node && peer.vpid == vpid)
+    }
+
+    fn drain_lost(&self) {
+        if let Some(from) = self.late.lock().unwrap().take() {
+            let remote = u64::from(from.node) << 32 | u64::from(from.vpid) << 23;
+            self.notify(0, 0, 5 << 51 | 4 << 48 | remote);
+        }
+    }
 
     fn close(&self) -> Result<(), DeviceError> {
         Ok(())

@@ -7,6 +7,7 @@
 mod backoff;
 mod card;
 mod connection;
+mod core;
 mod error;
 #[cfg(test)]
 mod fake;

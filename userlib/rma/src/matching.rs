@@ -81,6 +81,11 @@ impl Match {
         Match { error: Some(error), ..self }
     }
 
+    /// Node and VPID of the other side, as far as they are set.
+    pub(crate) fn remote(&self) -> Option<(u16, Option<u8>)> {
+        self.node.map(|node| (node, self.vpid))
+    }
+
     /// Whether `notification` agrees.
     pub fn accepts(&self, notification: &Notification) -> bool {
         let command = notification.command();

@@ -3,16 +3,16 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use extoll_abi::{Address, Notification, PageOption};
-use ggas_device::{Device, Path, PortDevice, PortSetup};
+use ggas_device::{Device, LostPeer, Path, PortDevice, PortSetup};
 
 use crate::backoff::{Backoff, Step};
 use crate::card::Card;
+use crate::core::Core;
 use crate::post::{Poster, lock};
-use crate::queue::Queue;
 use crate::slots::Slots;
 use crate::{Connection, Match, Notifications, PortError, PostError, WaitError};
 
@@ -51,103 +51,6 @@ impl Default for PortConfig {
             post_timeout: Duration::from_secs(5),
             kernel_timeout: Duration::from_secs(10),
             kernel_free_batch: 32,
-        }
-    }
-}
-
-/// What a port's handles, connections and regions share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) device: Arc<dyn PortDevice>,
-    pub(crate) address: Address,
-    pub(crate) poster: Poster,
-    pub(crate) queue: Mutex<Queue>,
-    pub(crate) config: PortConfig,
-    closed: AtomicBool,
-}
-
-impl Core {
-    /// Posts without waiting.
-    #[inline]
-    pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
-        self.check_open()?;
-        self.poster.try_post(&*self.device, option, words)
-    }
-
-    /// Posts, waiting for room up to the port's post timeout.
-    #[inline]
-    pub(crate) fn post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
-        match self.try_post(option, words) {
-            Err(PostError::WouldBlock) => self.post_waiting(option, words),
-            done => done,
-        }
-    }
-
-    #[cold]
-    fn post_waiting(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
-        let mut backoff = Backoff::new(self.config.post_timeout);
-        loop {
-            self.device.progress();
-            match self.try_post(option, words) {
-                Err(PostError::WouldBlock) => {}
-                done => return done,
-            }
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    let outstanding = self.poster.outstanding();
-                    let path = self.poster.path();
-                    return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn check_open(&self) -> Result<(), PostError> {
-        if self.is_closed() { Err(PostError::Closed) } else { Ok(()) }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    /// Lets the card take what was posted, then closes. What it does not take in time is reported, not kept.
-    fn close(&self) -> Result<(), PortError> {
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return Ok(self.device.close()?);
-        }
-        let drained = self.drain();
-        self.device.close()?;
-        drained
-    }
-
-    fn drain(&self) -> Result<(), PortError> {
-        let device = &*self.device;
-        let mut backoff = Backoff::new(self.config.post_timeout);
-        loop {
-            let outstanding = self.poster.outstanding();
-            if outstanding == 0 {
-                return Ok(());
-            }
-            self.poster.service(device);
-            device.kick();
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    return Err(PortError::Undrained { port: self.address, outstanding, waited });
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Core {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(port = %self.address, "closing: {error}");
         }
     }
 }
@@ -237,7 +140,11 @@ impl Port {
             return Err(PortError::NoPath { kind: info.kind, path: config.path, available });
         }
         let setup = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
-        let device = device.open_port(&setup)?;
+        Port::over(device.open_port(&setup)?, config)
+    }
+
+    /// A port over resources of a device that has `config.path`.
+    fn over(device: Arc<dyn PortDevice>, config: PortConfig) -> Result<Port, PortError> {
         let poster = match config.path {
             Path::Card => Poster::Card(Mutex::new(Card::new(&*device))),
             Path::Slots => {
@@ -245,14 +152,7 @@ impl Port {
                 Poster::Slots(Slots::new(map, config.slot_option))
             }
         };
-        let core = Core {
-            address: device.address(),
-            queue: Mutex::new(Queue::new(device.queue())),
-            poster,
-            device,
-            config,
-            closed: AtomicBool::new(false),
-        };
+        let core = Core::new(device, poster, config);
         Ok(Port { handle: PortHandle { core: Arc::new(core) } })
     }
 
@@ -309,8 +209,11 @@ impl Port {
 
     /// Consumes the oldest notification that `wanted` accepts, waiting up to `timeout`; others stay queued.
     ///
+    /// A wait that names a [remote](Match::from) whose process is gone ends at once, after all that the process had
+    /// sent was looked at; other waits know nobody to miss and go on to their timeout.
+    ///
     /// # Errors
-    /// [`WaitError::Timeout`], [`WaitError::Closed`].
+    /// [`WaitError::Timeout`], [`WaitError::PeerLost`], [`WaitError::Closed`].
     pub fn wait_match(&self, wanted: &Match, timeout: Duration) -> Result<Notification, WaitError> {
         let core = &*self.handle.core;
         let mut backoff = Backoff::new(timeout);
@@ -322,9 +225,13 @@ impl Port {
             if core.is_closed() {
                 return Err(WaitError::Closed);
             }
+            let gone = core.departures.count();
+            if let Some(peer) = core.lost_peer(wanted) {
+                return self.last_look(wanted, from, peer);
+            }
             match backoff.step() {
                 Step::Again => {}
-                Step::Sleep(left) => self.sleep_at(from, left),
+                Step::Sleep(left) => self.sleep_at(from, gone, left),
                 Step::Over(waited) => {
                     let (port, wanted) = (core.address, Box::new(*wanted));
                     let others = lock(&core.queue).unread();
@@ -334,13 +241,25 @@ impl Port {
         }
     }
 
-    /// Sleeps until a notification stands at position `from` of the queue, or the port closes.
-    fn sleep_at(&self, from: u64, left: Duration) {
+    /// What the lost `peer` had sent before still counts; after that nothing comes.
+    #[cold]
+    fn last_look(&self, wanted: &Match, mut from: u64, peer: LostPeer) -> Result<Notification, WaitError> {
+        let core = &*self.handle.core;
+        core.device.drain_lost();
+        let (port, wanted_here) = (core.address, Box::new(*wanted));
+        let lost = WaitError::PeerLost { port, wanted: wanted_here, peer };
+        self.poll_from(wanted, &mut from).ok_or(lost)
+    }
+
+    /// Sleeps until a notification stands at position `from` of the queue, the port closes, or more processes than
+    /// `gone` have left the job.
+    fn sleep_at(&self, from: u64, gone: u32, left: Duration) {
         let core = &*self.handle.core;
         let entry = lock(&core.queue).watch(from);
         // No lock is taken here: the device may call this under its own.
         // SAFETY: the queue is mapped as long as the port lives, which `self` keeps.
-        let ready = || unsafe { entry.as_ref() }.load(Ordering::Acquire) != 0 || core.is_closed();
+        let arrived = || unsafe { entry.as_ref() }.load(Ordering::Acquire) != 0;
+        let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
         core.device.sleep_until(&ready, left);
     }
 
@@ -358,5 +277,65 @@ impl Port {
     /// closed, they are lost. [`PortError::Device`] when the card does not let go of the port.
     pub fn close(self) -> Result<(), PortError> {
         self.handle.core.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+    use crate::fake::Fake;
+    use ggas_device::PeerEnd;
+
+    const SOON: Duration = Duration::from_secs(20);
+    const GONE: LostPeer = LostPeer { rank: 3, node: 1, vpid: Some(0), end: PeerEnd::Lost };
+
+    fn port() -> (Arc<Fake>, Port) {
+        let fake = Arc::new(Fake::new());
+        // The fake card commits nothing, so closing waits this long.
+        let config = PortConfig { post_timeout: Duration::from_millis(5), ..PortConfig::default() };
+        let port = Port::over(fake.clone(), config).unwrap();
+        (fake, port)
+    }
+
+    #[test]
+    fn posts_to_a_lost_peer_fail_at_once_and_others_go_out() {
+        let (fake, port) = port();
+        let [lost, alive] = [0, 1].map(|vpid| port.connect(Address::new(1, vpid)));
+        lost.notification_put(1, 0, Spec::COMPLETER).unwrap();
+        fake.lose(GONE);
+        let error = lost.notification_put(1, 0, Spec::COMPLETER).unwrap_err();
+        assert!(matches!(error, PostError::PeerLost(peer) if peer == GONE), "{error}");
+        assert!(error.to_string().contains("node 1 vpid 0 is lost: process 3 died"), "{error}");
+        alive.notification_put(1, 0, Spec::COMPLETER).unwrap();
+        assert_eq!(fake.written().len(), 2);
+    }
+
+    #[test]
+    fn a_wait_that_names_a_lost_peer_sees_what_it_sent_and_then_fails_at_once() {
+        let (fake, port) = port();
+        let from = |vpid| Match::any().from(Address::new(1, vpid));
+        // Still on its way when the peer is lost: arrives with the last look.
+        fake.arrives_late(Address::new(1, 0));
+        fake.lose(GONE);
+        assert_eq!(port.wait_match(&from(0), SOON).unwrap().remote(), Address::new(1, 0));
+        let error = port.wait_match(&from(0), SOON).unwrap_err();
+        assert!(matches!(error, WaitError::PeerLost { peer: GONE, .. }), "{error}");
+        // Others are not concerned.
+        let error = port.wait_match(&from(1), Duration::ZERO).unwrap_err();
+        assert!(matches!(error, WaitError::Timeout { .. }), "{error}");
+        assert!(matches!(port.wait(Duration::ZERO), Err(WaitError::Timeout { .. })));
+    }
+
+    #[test]
+    fn a_wait_in_progress_ends_when_its_peer_is_lost() {
+        let (fake, port) = port();
+        std::thread::scope(|scope| {
+            let wait = scope.spawn(|| port.wait_match(&Match::any().from_node(1), SOON));
+            fake.until_asleep();
+            fake.lose(LostPeer { vpid: None, end: PeerEnd::Left, ..GONE });
+            let error = wait.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("process 3 has left the job"), "{error}");
+        });
     }
 }

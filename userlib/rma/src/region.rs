@@ -8,7 +8,8 @@ use ggas_device::{DeviceError, HostBuffer, Place, Span, copy_in, copy_out};
 use ggas_kernels::KernelMem;
 
 use crate::RegionError;
-use crate::port::{Core, PortHandle};
+use crate::core::Core;
+use crate::port::PortHandle;
 
 /// What a region keeps alive; the bytes are reached by address.
 #[derive(Debug)]

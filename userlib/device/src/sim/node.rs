@@ -43,7 +43,7 @@ impl Node {
         limit: LockedMemory,
     ) -> Result<Node, DeviceError> {
         let what = "the lock table";
-        let shared = Arc::new(HostBuffer::aligned(LOCK_BYTES + PAGE, PAGE, what)?);
+        let shared = Arc::new(HostBuffer::private(LOCK_BYTES + PAGE, PAGE, what)?);
         let refused = |_| DeviceError::BadSpan { address: shared.address(), len: shared.len() };
         // SAFETY: the node's drop takes the range back before the buffer goes.
         unsafe { memory.add_range(RangeKind::Host, shared.address(), shared.len()) }.map_err(refused)?;

@@ -101,7 +101,7 @@ impl PortDevice for SimPort {
             return Err(DeviceError::SlotsAttached);
         }
         // The counter has a page of its own: it and the slots are mapped to kernels separately.
-        let ring = HostBuffer::aligned(PAGE + slots as usize * 32, PAGE, "a slot ring")?;
+        let ring = HostBuffer::private(PAGE + slots as usize * 32, PAGE, "a slot ring")?;
         let consumed = NonNull::from(ring.word(0));
         // SAFETY: the ring has its slots behind the first page.
         let base = unsafe { NonNull::new_unchecked(ring.as_ptr().add(PAGE)) };

@@ -37,7 +37,7 @@ impl QueueMemory {
         if segments > regs::EXTOLL_BQ_MAX_SEGMENTS as usize {
             return Err(shape("at most 512 segments: make them larger"));
         }
-        let block = HostBuffer::aligned(PAGE + bytes, PAGE, "a notification queue")?;
+        let block = HostBuffer::private(PAGE + bytes, PAGE, "a notification queue")?;
         let refused = |_| shape("the model refused its memory");
         // SAFETY: the block lives until `release` has taken the range back.
         unsafe { memory.add_range(RangeKind::Host, block.address(), block.len()) }.map_err(refused)?;

@@ -72,7 +72,7 @@ impl Tables {
             return Ok(());
         }
         let what = "a translation table";
-        let buffer = HostBuffer::aligned(TABLE_BYTES, TABLE_BYTES, what)?;
+        let buffer = HostBuffer::private(TABLE_BYTES, TABLE_BYTES, what)?;
         // One entry in use must not cost a whole huge page.
         buffer.small_pages_only();
         let refused =

@@ -1,9 +1,12 @@
 //! Page-aligned host memory that the card may read and write at any time.
 
-use std::io;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+mod backing;
+mod copy;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::backing::{Backing, Mapping};
+pub use self::copy::{copy_in, copy_out};
 use crate::DeviceError;
 
 /// Bytes of a page, the card's and the host's.
@@ -26,9 +29,8 @@ pub const PAGE: usize = 4096;
 /// ```
 #[derive(Debug)]
 pub struct HostBuffer {
-    start: NonNull<u8>,
+    backing: Backing,
     len: usize,
-    mapped: usize,
 }
 
 // SAFETY: the buffer is plain memory that it owns until drop; every access through `&self` is atomic.
@@ -37,45 +39,20 @@ unsafe impl Send for HostBuffer {}
 unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
-    /// `len` zero bytes; the mapping is rounded up to whole pages. An empty buffer is allowed, but cannot be
+    /// `len` zero bytes; the memory is rounded up to whole pages. An empty buffer is allowed, but cannot be
     /// registered.
     ///
     /// # Errors
     /// [`DeviceError::Memory`] when the operating system refuses.
     pub fn zeroed(len: usize) -> Result<HostBuffer, DeviceError> {
-        HostBuffer::aligned(len, PAGE, "a host buffer")
+        HostBuffer::private(len, PAGE, "a host buffer")
     }
 
-    /// As [`zeroed`](Self::zeroed), aligned to `align` (a power of two, at least a page).
-    pub(crate) fn aligned(len: usize, align: usize, what: &'static str) -> Result<HostBuffer, DeviceError> {
-        let refused = |source| DeviceError::Memory { what, bytes: len, source };
-        let mapped = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| refused(no_memory()))?;
-        let padded = mapped.checked_add(align - PAGE).ok_or_else(|| refused(no_memory()))?;
-        // SAFETY: a new private anonymous mapping touches no existing memory.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                padded,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(refused(io::Error::last_os_error()));
-        }
-        let begin = address as usize;
-        let start = begin.next_multiple_of(align);
-        // What alignment left over on both sides goes back at once.
-        for (from, to) in [(begin, start), (start + mapped, begin + padded)] {
-            if from < to {
-                // SAFETY: the range is part of the mapping made above and nothing refers to it.
-                unsafe { libc::munmap(from as *mut _, to - from) };
-            }
-        }
-        let start = NonNull::new(start as *mut u8).ok_or_else(|| refused(no_memory()))?;
-        Ok(HostBuffer { start, len, mapped })
+    /// Memory of this process alone, aligned to `align` (a power of two, at least a page).
+    pub(crate) fn private(len: usize, align: usize, what: &'static str) -> Result<HostBuffer, DeviceError> {
+        let mapping = Mapping::new(len, align);
+        let mapping = mapping.map_err(|source| DeviceError::Memory { what, bytes: len, source })?;
+        Ok(HostBuffer { backing: Backing::Private(mapping), len })
     }
 
     /// Length in bytes as asked for.
@@ -90,12 +67,12 @@ impl HostBuffer {
 
     /// First byte. Only raw access goes through it; the card may write at any time.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.backing.start().as_ptr()
     }
 
     /// The first byte's address as a number, as kernels and physical-mode descriptors take it.
     pub fn address(&self) -> u64 {
-        self.start.as_ptr() as u64
+        self.as_ptr() as u64
     }
 
     /// Copies bytes out, whole aligned words at a time. Bytes that the card writes meanwhile are old or new.
@@ -153,73 +130,9 @@ impl HostBuffer {
         unsafe { AtomicU64::from_ptr(self.as_ptr().add(offset).cast()) }
     }
 
-    /// Gives the pages' physical memory back until they are touched again; keeps page tables of huge, mostly
-    /// untouched buffers from being backed by huge pages.
+    /// Keeps page tables of huge, mostly untouched buffers from being backed by huge pages.
     pub(crate) fn small_pages_only(&self) {
-        // SAFETY: advice on our own mapping. Refusal (no huge pages in this kernel) costs nothing.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.mapped, libc::MADV_NOHUGEPAGE) };
-    }
-}
-
-impl Drop for HostBuffer {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody holds references to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
-    }
-}
-
-fn no_memory() -> io::Error {
-    io::Error::from_raw_os_error(libc::ENOMEM)
-}
-
-/// Copies `into.len()` bytes from shared memory, words where the source is aligned.
-///
-/// # Safety
-/// The source range must be mapped; others may change it meanwhile, atomically.
-pub unsafe fn copy_out(source: *const u8, into: &mut [u8]) {
-    let head = source.align_offset(8).min(into.len());
-    let (first, rest) = into.split_at_mut(head);
-    let (words, last) = rest.as_chunks_mut::<8>();
-    // SAFETY: all offsets are below `into.len()`, and the words are aligned by the choice of `head`.
-    unsafe {
-        for (i, byte) in first.iter_mut().enumerate() {
-            *byte = AtomicU8::from_ptr(source.add(i).cast_mut()).load(Ordering::Relaxed);
-        }
-        let aligned = source.add(head).cast::<u64>().cast_mut();
-        let tail = aligned.add(words.len()).cast::<u8>();
-        for (i, word) in words.iter_mut().enumerate() {
-            *word = AtomicU64::from_ptr(aligned.add(i)).load(Ordering::Relaxed).to_ne_bytes();
-        }
-        for (i, byte) in last.iter_mut().enumerate() {
-            *byte = AtomicU8::from_ptr(tail.add(i)).load(Ordering::Relaxed);
-        }
-    }
-    // What was written before the bytes we saw is visible to what follows.
-    std::sync::atomic::fence(Ordering::Acquire);
-}
-
-/// Copies `from` to shared memory, words where the destination is aligned.
-///
-/// # Safety
-/// The destination range must be mapped and writable; others may read it meanwhile, atomically.
-pub unsafe fn copy_in(from: &[u8], destination: *mut u8) {
-    std::sync::atomic::fence(Ordering::Release);
-    let head = destination.align_offset(8).min(from.len());
-    let (first, rest) = from.split_at(head);
-    let (words, last) = rest.as_chunks::<8>();
-    // SAFETY: all offsets are below `from.len()`, and the words are aligned by the choice of `head`.
-    unsafe {
-        for (i, byte) in first.iter().enumerate() {
-            AtomicU8::from_ptr(destination.add(i)).store(*byte, Ordering::Relaxed);
-        }
-        let aligned = destination.add(head).cast::<u64>();
-        let tail = aligned.add(words.len()).cast::<u8>();
-        for (i, word) in words.iter().enumerate() {
-            AtomicU64::from_ptr(aligned.add(i)).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-        }
-        for (i, byte) in last.iter().enumerate() {
-            AtomicU8::from_ptr(tail.add(i)).store(*byte, Ordering::Relaxed);
-        }
+        self.backing.small_pages_only();
     }
 }
 
@@ -249,7 +162,7 @@ mod tests {
 
     #[test]
     fn alignment_is_kept_and_absurd_sizes_are_errors() {
-        let buffer = HostBuffer::aligned(1, 2 << 20, "a table").unwrap();
+        let buffer = HostBuffer::private(1, 2 << 20, "a table").unwrap();
         assert_eq!(buffer.address() % (2 << 20), 0);
         assert!(HostBuffer::zeroed(usize::MAX).is_err());
         assert!(HostBuffer::zeroed(usize::MAX / 2).is_err());

@@ -1,0 +1,61 @@
+//! Processes that served ports and are gone.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How a process ended its part in a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PeerEnd {
+    /// It left in order: it had closed what it opened.
+    Left,
+    /// It died, or was killed.
+    Lost,
+}
+
+/// A process of the job that is gone, and the ports with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LostPeer {
+    /// Its rank in the job.
+    pub rank: u32,
+    /// Its node.
+    pub node: u16,
+    /// The port that was asked for; `None`: the whole node was, and none of its processes is left.
+    pub vpid: Option<u8>,
+    /// How it ended.
+    pub end: PeerEnd,
+}
+
+impl fmt::Display for LostPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, node, vpid, end } = *self;
+        write!(f, "node {node}")?;
+        if let Some(vpid) = vpid {
+            write!(f, " vpid {vpid}")?;
+        }
+        match end {
+            PeerEnd::Left => {
+                write!(f, " is gone: process {rank} has left the job; wait for its last message before")
+            }
+            PeerEnd::Lost => write!(f, " is lost: process {rank} died; go on without it, or start a new job"),
+        }
+    }
+}
+
+/// Counts the processes that have left the job or were lost, so that whoever posts or waits need not ask about
+/// its peer while all are there. Counts nothing where all ports are served by this process.
+#[derive(Clone, Debug, Default)]
+pub struct Departures(Option<Arc<AtomicU32>>);
+
+impl Departures {
+    /// A count that a fabric keeps.
+    pub fn new(count: Arc<AtomicU32>) -> Departures {
+        Departures(Some(count))
+    }
+
+    /// How many processes are gone. What they sent before is not waited for.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.0.as_ref().map_or(0, |count| count.load(Ordering::Acquire))
+    }
+}

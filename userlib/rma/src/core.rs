@@ -1,0 +1,138 @@
+//! What all handles of a port share: posting, and closing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use extoll_abi::{Address, Descriptor, PageOption};
+use ggas_device::{Departures, LostPeer, PortDevice};
+
+use crate::backoff::{Backoff, Step};
+use crate::post::Poster;
+use crate::queue::Queue;
+use crate::{Match, PortConfig, PortError, PostError};
+
+/// What a port's handles, connections and regions share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) device: Arc<dyn PortDevice>,
+    pub(crate) address: Address,
+    pub(crate) poster: Poster,
+    pub(crate) queue: Mutex<Queue>,
+    pub(crate) config: PortConfig,
+    pub(crate) departures: Departures,
+    closed: AtomicBool,
+}
+
+impl Core {
+    pub(crate) fn new(device: Arc<dyn PortDevice>, poster: Poster, config: PortConfig) -> Core {
+        Core {
+            address: device.address(),
+            queue: Mutex::new(Queue::new(device.queue())),
+            departures: device.departures(),
+            poster,
+            device,
+            config,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Posts without waiting.
+    #[inline]
+    pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        self.check_open()?;
+        if self.departures.count() > 0 {
+            self.check_target(words)?;
+        }
+        self.poster.try_post(&*self.device, option, words)
+    }
+
+    /// Posts, waiting for room up to the port's post timeout.
+    #[inline]
+    pub(crate) fn post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        match self.try_post(option, words) {
+            Err(PostError::WouldBlock) => self.post_waiting(option, words),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn post_waiting(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        let mut backoff = Backoff::new(self.config.post_timeout);
+        loop {
+            self.device.progress();
+            match self.try_post(option, words) {
+                Err(PostError::WouldBlock) => {}
+                done => return done,
+            }
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    let outstanding = self.poster.outstanding();
+                    let path = self.poster.path();
+                    return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn check_open(&self) -> Result<(), PostError> {
+        if self.is_closed() { Err(PostError::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses descriptors to a port whose process is gone.
+    #[inline(never)]
+    fn check_target(&self, words: &[u64; 3]) -> Result<(), PostError> {
+        let Address { node, vpid } = Descriptor { word: *words }.header().dst;
+        self.device.lost_peer(node, Some(vpid)).map_or(Ok(()), |peer| Err(PostError::PeerLost(peer)))
+    }
+
+    /// The process that alone could send what is `wanted`, if it is gone.
+    pub(crate) fn lost_peer(&self, wanted: &Match) -> Option<LostPeer> {
+        let (node, vpid) = wanted.remote().filter(|_| self.departures.count() > 0)?;
+        self.device.lost_peer(node, vpid)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Lets the card take what was posted, then closes. What it does not take in time is reported, not kept.
+    pub(crate) fn close(&self) -> Result<(), PortError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(self.device.close()?);
+        }
+        let drained = self.drain();
+        self.device.close()?;
+        drained
+    }
+
+    fn drain(&self) -> Result<(), PortError> {
+        let device = &*self.device;
+        let mut backoff = Backoff::new(self.config.post_timeout);
+        loop {
+            let outstanding = self.poster.outstanding();
+            if outstanding == 0 {
+                return Ok(());
+            }
+            self.poster.service(device);
+            device.kick();
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    return Err(PortError::Undrained { port: self.address, outstanding, waited });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(port = %self.address, "closing: {error}");
+        }
+    }
+}
