@@ -4,7 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
+use extoll_abi::Address;
+
 use crate::packet::{Class, Packet};
+use crate::process::PeerState;
+use crate::runs::Runs;
 
 /// Someone who wants to hear of news. A fabric holds one for each attached node.
 pub trait Wake: Send + Sync {
@@ -20,6 +24,18 @@ pub struct LinkWork {
     pub worked: bool,
     /// Call [`Fabric::step`] again at this time at the latest; `None`: only after the next wake.
     pub again: Option<Instant>,
+}
+
+/// How a payload travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// As a reference to the sender's memory ([`crate::packet::Payload::Direct`]), in one packet.
+    Reference,
+    /// As bytes, at most `most` in a packet; 0: a fragment in each.
+    Bytes {
+        /// Bytes of a packet.
+        most: u32,
+    },
 }
 
 /// Why a node could not be attached.
@@ -54,8 +70,12 @@ pub trait Fabric: Send + Sync {
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet>;
     /// Takes the next packet of `class` that arrived for `node`.
     fn poll(&self, node: u16, class: Class) -> Option<Packet>;
-    /// Whether payloads may be references to the sender's memory ([`crate::packet::Payload::Direct`]).
-    fn direct(&self) -> bool;
+    /// How a payload of this memory travels to `to`.
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage;
+    /// Whether the process that serves `to` is there: other than joined only between processes.
+    fn reach(&self, _to: Address) -> PeerState {
+        PeerState::Joined
+    }
     /// Link-layer work of this node: forwarding, retransmission timers. Fabrics without links do nothing.
     fn step(&self, _node: u16, _now: Instant) -> LinkWork {
         LinkWork::default()
@@ -152,8 +172,8 @@ impl Fabric for Loopback {
         Some(packet)
     }
 
-    fn direct(&self) -> bool {
-        self.direct
+    fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
+        if self.direct { Carriage::Reference } else { Carriage::Bytes { most: 0 } }
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {

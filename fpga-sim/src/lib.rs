@@ -24,6 +24,7 @@ pub mod network;
 pub mod nic;
 pub mod notify;
 pub mod packet;
+pub mod process;
 pub mod report;
 pub mod requester;
 pub mod responder;

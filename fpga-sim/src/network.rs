@@ -7,16 +7,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use extoll_abi::Modifier;
+use extoll_abi::{Address, Modifier};
 use thiserror::Error;
 
 use crate::direct::Direct;
-use crate::fabric::{Fabric, FabricError, LinkWork, Wake};
+use crate::fabric::{Carriage, Fabric, FabricError, LinkWork, Wake};
 use crate::faults::{Event, FaultError, Faults};
 use crate::keep::Keep;
 use crate::link::{LinkCounters, REQUESTS, RESPONSES};
 use crate::packet::{Class, Packet};
 use crate::routing::{Broken, Routing};
+use crate::runs::Runs;
 use crate::torus::{Direction, Torus, TorusError};
 use crate::world::World;
 
@@ -94,6 +95,11 @@ impl Network {
     /// The torus.
     pub fn torus(&self) -> &Torus {
         &self.torus
+    }
+
+    /// Whether payloads travel as references to the sender's memory: where there are no faults.
+    pub fn direct(&self) -> bool {
+        matches!(self.core, Core::Direct(_))
     }
 
     /// Lets something happen to a link or a card, now.
@@ -218,8 +224,8 @@ impl Fabric for Network {
         }
     }
 
-    fn direct(&self) -> bool {
-        matches!(self.core, Core::Direct(_))
+    fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
+        if self.direct() { Carriage::Reference } else { Carriage::Bytes { most: 0 } }
     }
 
     fn step(&self, node: u16, now: Instant) -> LinkWork {

@@ -1,7 +1,7 @@
 //! What travels between cards: one struct for every packet of the network.
 //!
 //! A packet is a header and a payload. Payloads of up to [`INLINE_MAX`] bytes lie in the packet itself; larger
-//! ones are bytes of their own or, over a fabric with [`direct`](crate::fabric::Fabric::direct) memory, a
+//! ones are bytes of their own or, where the [fabric](crate::fabric::Carriage) can, a
 //! reference to the sender's memory that the receiver copies from. A reference keeps its source alive through a
 //! [`Hold`]: wherever the packet is dropped, the sender learns that nobody reads the source any more.
 

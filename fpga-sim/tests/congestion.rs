@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::fabric::{FabricError, Loopback};
+use extoll_sim::fabric::{Carriage, FabricError, Loopback};
 use extoll_sim::packet::{Class, Packet};
+use extoll_sim::runs::Runs;
 use extoll_sim::*;
 use proptest::prelude::*;
 
@@ -42,8 +43,8 @@ impl Fabric for Valve {
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {
         self.inner.poll(node, class)
     }
-    fn direct(&self) -> bool {
-        self.inner.direct()
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
+        self.inner.carriage(to, runs)
     }
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
         self.inner.attach(node, wake)

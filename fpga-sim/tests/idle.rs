@@ -72,7 +72,8 @@ fn a_thousand_cards_start_fast_and_small() {
     let cards: Vec<Arc<Nic>> = (0..1000)
         .map(|node| {
             let (memory, fabric) = (memory.clone(), fabric.clone());
-            let config = NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline: true };
+            let config =
+                NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline: true, shared: None };
             Nic::new(config).unwrap()
         })
         .collect();

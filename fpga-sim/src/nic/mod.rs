@@ -34,6 +34,7 @@ pub use self::slots::SlotRing;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
+use crate::process::SharedNode;
 use crate::smfu::Smfu;
 use crate::wcb::{self, Command};
 
@@ -49,12 +50,14 @@ pub struct NicConfig {
     pub engine: Option<Arc<Engine>>,
     /// Run the card on the caller's thread as well, within [`Nic::requester_store`] and [`Nic::kick`].
     pub inline: bool,
+    /// What the card shares with others of its node, in other processes; `None`: it is its node's only one.
+    pub shared: Option<SharedNode>,
 }
 
 impl NicConfig {
     /// A card with inline progress and the process's engine behind it.
     pub fn new(node: u16, memory: Arc<dyn Memory>, fabric: Arc<dyn Fabric>) -> NicConfig {
-        NicConfig { node, memory, fabric, engine: Some(Engine::global()), inline: true }
+        NicConfig { node, memory, fabric, engine: Some(Engine::global()), inline: true, shared: None }
     }
 }
 

@@ -7,6 +7,7 @@ use extoll_abi::{ErrorUnits, Kind as Unit, regs};
 use super::Nic;
 use super::core::{Core, context};
 use crate::counters;
+use crate::fabric::Carriage;
 use crate::fragment;
 use crate::memory::{MemoryError, Ticket};
 use crate::packet::{Direct, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
@@ -171,7 +172,7 @@ impl Core {
             return Box::new(Sending { unit, report, ready: Some((job.packet, None)), rest: None });
         };
         let (hold, state) = self.hold(nic);
-        if nic.fabric.direct() {
+        if nic.fabric.carriage(job.packet.destination, &runs) == Carriage::Reference {
             job.packet.len = job.packet.total;
             job.packet.payload = Payload::Direct(Direct { first: runs.first, more: runs.more, hold });
             return Box::new(Sending { unit, report, ready: Some((job.packet, Some(state))), rest: None });

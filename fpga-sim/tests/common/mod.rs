@@ -120,6 +120,7 @@ impl Setup {
             fabric: self.fabric.clone(),
             engine: self.engine.clone(),
             inline: self.inline,
+            shared: None,
         };
         let nic = Nic::new(config).unwrap();
         let memory = self.memory.clone();

@@ -127,6 +127,7 @@ impl SimBuilder {
                 fabric: fabric.clone() as Arc<dyn Fabric>,
                 engine: Some(engine.clone()),
                 inline,
+                shared: None,
             };
             let node = Node::start(Nic::new(config)?, memory.clone(), inline, self.locked_memory)?;
             Ok(Arc::new(SimDevice::new(node)))

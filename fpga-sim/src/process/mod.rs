@@ -1,0 +1,34 @@
+//! Cards in several processes of a host: shared memory, and the [`Fabric`](crate::Fabric) over it.
+//!
+//! A *job* is a number of processes (ranks), some on each node. Each process has one card of its own for its node,
+//! which serves the VPIDs that the process opened; [`ProcessFabric`] joins the cards and routes by (node, VPID).
+//! Everything shared lies in sealed memfds that have no name in any file system; whoever starts a job hands them
+//! round ([`Membership`]). Bytes that come from another process are checked: a process that breaks the rules is
+//! treated as one that died.
+
+mod arena;
+mod fabric;
+mod inbox;
+mod job;
+mod local;
+mod segment;
+mod shape;
+
+pub use arena::{ARENA_BYTES, Arena, ArenaBlock};
+pub use fabric::{FabricCounters, Membership, Peer, ProcessFabric};
+pub use inbox::Inbox;
+pub use job::{JobSegment, PeerState};
+pub use local::local;
+pub use segment::SegmentError;
+pub use shape::{Shape, ShapeError};
+
+use std::sync::Arc;
+
+/// What a card of a job shares with the other processes: its node's registers and VPIDs.
+#[derive(Clone)]
+pub struct SharedNode {
+    /// The job's shared state.
+    pub job: Arc<JobSegment>,
+    /// This process.
+    pub rank: u32,
+}

@@ -1,0 +1,119 @@
+//! Sealed memfds: memory that processes share, of a size that nobody can change any more.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// Page size that the layouts assume.
+pub(super) const PAGE: usize = 4096;
+
+/// Why shared memory of another process was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The system refused to map it.
+    #[error(
+        "shared memory of {what} cannot be mapped: {source}; raise the limit on address space (ulimit -v)"
+    )]
+    Map {
+        /// Which.
+        what: &'static str,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Its size could be changed under us.
+    #[error(
+        "shared memory of {0} is not sealed against resizing: its maker runs another version, or is hostile"
+    )]
+    NotSealed(&'static str),
+    /// It is not what it should be.
+    #[error(
+        "shared memory of {what} does not fit this job ({detail}): all processes must run the same version"
+    )]
+    Mismatch {
+        /// Which.
+        what: &'static str,
+        /// What differs.
+        detail: &'static str,
+    },
+    /// No thread for wake-ups.
+    #[error("the wake-up thread was not started: {0}; raise the limit on threads (ulimit -u)")]
+    Thread(io::Error),
+}
+
+fn seals() -> SealFlag {
+    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
+}
+
+/// A new memfd of `bytes` zeros, sealed.
+pub(super) fn create(name: &std::ffi::CStr, bytes: u64) -> io::Result<OwnedFd> {
+    let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let len = i64::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    nix::unistd::ftruncate(&fd, len)?;
+    fcntl(&fd, FcntlArg::F_ADD_SEALS(seals()))?;
+    Ok(fd)
+}
+
+/// Size of a memfd whose size cannot change.
+pub(super) fn sealed_len(fd: BorrowedFd<'_>, what: &'static str) -> Result<u64, SegmentError> {
+    let has = fcntl(fd, FcntlArg::F_GET_SEALS).map_err(|_| SegmentError::NotSealed(what))?;
+    let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+    if !SealFlag::from_bits_truncate(has).contains(fixed) {
+        return Err(SegmentError::NotSealed(what));
+    }
+    let stat = nix::sys::stat::fstat(fd).map_err(|e| SegmentError::Map { what, source: e.into() })?;
+    Ok(stat.st_size.max(0) as u64)
+}
+
+/// A mapping of part of a sealed memfd: reached by raw pointers and atomics only, since others change it at any time.
+pub(super) struct Mapping {
+    map: MmapRaw,
+}
+
+impl Mapping {
+    /// Maps `len` bytes at `offset` (a multiple of the page size), which must lie inside.
+    pub fn new(fd: BorrowedFd<'_>, offset: u64, len: usize, write: bool) -> io::Result<Mapping> {
+        let mut options = MmapOptions::new();
+        options.offset(offset).len(len).no_reserve_swap();
+        let raw = fd.as_raw_fd();
+        let map = if write { options.map_raw(raw) } else { options.map_raw_read_only(raw) }?;
+        Ok(Mapping { map })
+    }
+
+    /// Maps a whole segment that must be of this size.
+    pub fn whole(fd: &OwnedFd, what: &'static str, len: u64) -> Result<Mapping, SegmentError> {
+        if sealed_len(fd.as_fd(), what)? != len {
+            return Err(SegmentError::Mismatch { what, detail: "its size" });
+        }
+        Mapping::new(fd.as_fd(), 0, len as usize, true).map_err(|source| SegmentError::Map { what, source })
+    }
+
+    /// First byte.
+    #[inline]
+    pub fn base(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// What lies at `offset`.
+    ///
+    /// # Panics
+    /// Where `T` would not lie inside, aligned: offsets come from layouts, never from other processes.
+    ///
+    /// # Safety
+    /// `T` is made of atomics only, and any bytes are a value of it.
+    #[inline]
+    pub unsafe fn at<T>(&self, offset: usize) -> &T {
+        let inside = offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.len());
+        assert!(inside && offset.is_multiple_of(align_of::<T>()) && align_of::<T>() <= PAGE);
+        // SAFETY: inside the mapping, which lives as long as `self`; aligned; shared access is what atomics are for.
+        unsafe { &*self.base().add(offset).cast::<T>() }
+    }
+}
