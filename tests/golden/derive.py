@@ -89,13 +89,35 @@ def smfu_masked(a):
     return [(field + a["node_offset"]) & 0xFFFF, g & ~mask & M64]
 
 
-REGISTERS = {  # base and stride, spec 2.4, 3.2, 4.1, 6.1, 8.2, 8.3
+def velo_header(a):
+    bits = {"node": (15, 0), "vpid": (25, 16), "group": (31, 31), "mtt": (33, 32), "interrupt": (34, 34),
+            "tag": (47, 40), "length": (58, 48)}
+    return [sum(at(a[name], where) for name, where in bits.items())]
+
+
+def velo_status(a):
+    bits = {"node": (15, 0), "vpid": (25, 16), "mtt": (33, 32), "end": (36, 36), "error": (37, 37),
+            "tag": (47, 40), "length": (59, 48)}
+    return [sum(at(a[name], where) for name, where in bits.items())]
+
+
+def velo_size(a):
+    """Quadwords of the payload, slots of the mailbox (spec 7): 56 bytes to a slot of 64, 120 to one of 128."""
+    length = a["length"]
+    slots = 1 if a["slot_bytes"] == 128 or length <= 56 else 2 if length <= 112 else 3
+    return [-(-length // 8), slots]
+
+
+REGISTERS = {  # base and stride, spec 2.4, 3.2, 4.1, 6.1, 7, 8.2, 8.3
     "wcb_state": (0x1400000, 0x1000, 256), "bq_ub": (0xE00800, 8, 256), "bq_table": (0xE01000, 8, 256),
     "bq_current": (0xE01800, 8, 256), "bq_next": (0xE02000, 8, 256), "bq_wp": (0xE02800, 8, 256),
     "bq_rp": (0xF00000, 4096, 256), "vpid_table": (0x1600800, 8, 256), "gat": (0xE000, 8, 1024),
     "int_vec": (0x1600020, 8, 4), "scratchpad": (0x8038, 8, 8), "link_status": (0x460008, 0x80, 7),
     "link_ids": (0x460018, 0x80, 7), "smfu_control": (0xA080, 0x20, 64), "smfu_start": (0xA088, 0x20, 64),
     "smfu_end": (0xA090, 0x20, 64), "smfu_count": (0xA098, 0x20, 64), "smfu_target_base": (0xA880, 8, 64),
+    "velo_wcb_state": (0x1000000, 0x1000, 256), "velo_bq_ub": (0xC00800, 8, 256), "velo_bq_table": (0xC01000, 8, 256),
+    "velo_bq_current": (0xC01800, 8, 256), "velo_bq_next": (0xC02000, 8, 256), "velo_bq_wp": (0xC02800, 8, 256),
+    "velo_bq_rp": (0xD00000, 4096, 256), "velo_tx": (0x1200800, 8, 256), "velo_rx": (0x1201000, 8, 256),
 }
 
 # Fields with their smallest and largest value and one pattern between.
@@ -164,6 +186,17 @@ OPS = [
     ("smfu_masked", [
         {"window": (0x10000000,) * 3, "mask": (0, 0xFC000000, 0xFFFFFFFFFFFF), "node_offset": (0, 0xFFFF, 3),
          "address": (0x10000000, 0x1FFFFFFF, 0x16345678)}], smfu_masked),
+    ("velo_page", [{"tc": (0, 3, 2), "vpid": (0, 255, 7)}], lambda a: [at(a["tc"], (21, 20)) | at(a["vpid"], (19, 12))]),
+    ("velo_header", [{"node": (0, 0xFFFF, 0x1234), "vpid": (0, 255, 0x56), "mtt": (0, 3, 2), "tag": (0, 255, 0xA5),
+                      "length": (0, 120, 64), "group": (0, 1, 0), "interrupt": (0, 1, 1)}], velo_header),
+    ("velo_status", [{"node": (0, 0xFFFF, 0x1234), "vpid": (0, 255, 0x56), "mtt": (0, 3, 2), "end": (0, 1, 1),
+                      "error": (0, 1, 0), "tag": (0, 255, 0xA5), "length": (0, 120, 64)}], velo_status),
+    ("velo_size", [{"slot_bytes": (64, 64, 128), "length": (0, 120, 64)},
+                   {"slot_bytes": (64, 64, 64), "length": (56, 112, 57)}, {"slot_bytes": (128, 128, 64), "length": (8, 120, 113)}],
+     velo_size),
+    ("velo_tx", [{"node": (0, 0xFFFF, 0x1234), "vpid": (0, 255, 0x56), "protection": (0, 0xFFFF, 0xBEEF)}],
+     lambda a: [at(a["protection"], (15, 0)) | at(a["node"], (31, 16)) | at(a["vpid"], (39, 32))]),
+    ("velo_rx", [{"protection": (0, 0xFFFF, 0xBEEF)}], lambda a: [at(a["protection"], (15, 0)) | 1 << 17]),
 ]
 OPS += [("rf_" + name, [{"index": (0, count - 1, count // 2 + 1)}], lambda a, b=base, s=stride: [b + s * a["index"]])
         for name, (base, stride, count) in REGISTERS.items()]
@@ -180,7 +213,7 @@ def rows(fields):
         yield tuple(fields[name][1] if i == j else v for j, v in enumerate(base))
 
 
-# Single registers by unit (spec 2.4, 3.2, 4.1, 5, 6.1, 8.2-8.4): name -> offset.
+# Single registers by unit (spec 2.4, 3.2, 4.1, 5, 6.1, 7, 8.2-8.4): name -> offset.
 CONSTANTS = {
     "BAR0": {"RF": 0, "VELO": 0x2000000, "RMA": 0x4000000},
     "RF_INFO": {"DRIVER": 0x8000, "NODE": 0x8008, "TSC": 0x8028, "TSC_LOAD": 0x8030, "NETWORK_STATE": 0x8050,
@@ -197,8 +230,9 @@ CONSTANTS = {
                "WATERMARK": 0x10040, "IRQ": 0x10048, "EXECUTE": 0x10068, "HTAX": 0x10070, "PROGRAM": 0x10800},
     "RF_XBAR": {"INPORT": 0x400000, "INPORT_STRIDE": 0x4000, "MULTICAST": 0x200, "GLOBAL": 0x400, "LOCAL": 0x2000,
                 "OUTPORT_COUNT": 0x42C000, "OUTPORT_GENERAL": 0x42C010, "OUTPORT_STRIDE": 0x40},
-    "RF_BQ": {"VELO": 0xC00000, "VELO_RP": 0xD00000, "RMA_GENERAL": 0xE00000},
-    "RF_VELO": {"WCB_STATE": 0x1000000, "WCB_STATE_STRIDE": 0x1000},
+    "RF_BQ": {"VELO_GENERAL": 0xC00000, "VELO_RP": 0xD00000, "RMA_GENERAL": 0xE00000},
+    "RF_VELO": {"WCB_STATE": 0x1000000, "WCB_STATE_STRIDE": 0x1000, "WCB_TIMEOUT": 0x1100000, "TIMEOUT": 0x1201800,
+                "COMPLETER": 0x1201808, "COUNT": 0x1201810, "DROPS": 0x1201818},
     "RF_RMA": {"WCB_TIMEOUT": 0x1500000, "WCB_ERRORS": 0x1500008, "WCB_ERRORS_2": 0x1500010,
                "INT_RETRIG_VEC": 0x1600040, "CONFIG": 0x1600080, "LOCK_BASE": 0x1600088, "LOCK_CONFIG": 0x1600090,
                "BQ_TIMEOUT": 0x1600098, "REQ_ERROR_CONTROL": 0x1601000, "REQ_HISTORY": 0x1601008,

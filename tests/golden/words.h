@@ -9,6 +9,7 @@
 #include "extoll/noti.h"
 #include "extoll/regs.h"
 #include "extoll/smfu.h"
+#include "extoll/velo.h"
 #include "extoll/wcb.h"
 
 #define GOLDEN_MAX 10	/* most arguments or words of a vector */
@@ -22,11 +23,16 @@
 	X(atu_flush_vpid, 1, 1) X(atu_fence, 0, 1) X(atu_notify, 1, 1) X(bq_segment, 4, 1) \
 	X(bq_table, 2, 1) X(bq_rp, 2, 1) X(wcb, 1, 5) X(vpid_entry, 1, 1) X(lock_config, 2, 1) \
 	X(smfu_control, 1, 1) X(smfu_interval, 4, 3) X(smfu_masked, 4, 2) \
+	X(velo_page, 2, 1) X(velo_header, 7, 1) X(velo_status, 7, 1) X(velo_size, 2, 2) \
+	X(velo_tx, 3, 1) X(velo_rx, 1, 1) \
 	X(rf_wcb_state, 1, 1) X(rf_bq_ub, 1, 1) X(rf_bq_table, 1, 1) X(rf_bq_current, 1, 1) \
 	X(rf_bq_next, 1, 1) X(rf_bq_wp, 1, 1) X(rf_bq_rp, 1, 1) X(rf_vpid_table, 1, 1) \
 	X(rf_gat, 1, 1) X(rf_int_vec, 1, 1) X(rf_scratchpad, 1, 1) X(rf_link_status, 1, 1) \
 	X(rf_link_ids, 1, 1) X(rf_smfu_control, 1, 1) X(rf_smfu_start, 1, 1) X(rf_smfu_end, 1, 1) \
-	X(rf_smfu_count, 1, 1) X(rf_smfu_target_base, 1, 1)
+	X(rf_smfu_count, 1, 1) X(rf_smfu_target_base, 1, 1) X(rf_velo_wcb_state, 1, 1) \
+	X(rf_velo_bq_ub, 1, 1) X(rf_velo_bq_table, 1, 1) X(rf_velo_bq_current, 1, 1) \
+	X(rf_velo_bq_next, 1, 1) X(rf_velo_bq_wp, 1, 1) X(rf_velo_bq_rp, 1, 1) \
+	X(rf_velo_tx, 1, 1) X(rf_velo_rx, 1, 1)
 
 #define GOLDEN_ENUM(name, arguments, words) GOLDEN_##name,
 enum golden_op { GOLDEN_OPS(GOLDEN_ENUM) GOLDEN_OP_COUNT };
@@ -109,8 +115,67 @@ EXTOLL_FN void golden_smfu(int op, const uint64_t *a, uint64_t *w)
 	}
 }
 
+EXTOLL_FN void golden_velo(int op, const uint64_t *a, uint64_t *w)
+{
+	const uint32_t node = (uint32_t)a[0], vpid = (uint32_t)a[1];
+
+	switch (op) {
+	case GOLDEN_velo_page:
+		w[0] = extoll_velo_page((uint32_t)a[0], vpid);
+		break;
+	case GOLDEN_velo_header:
+		w[0] = extoll_velo_header(node, vpid, (uint32_t)a[2], (uint32_t)a[3], (uint32_t)a[4]);
+		if (a[5])
+			w[0] = extoll_velo_to_group(w[0]);
+		if (a[6])
+			w[0] = extoll_velo_with_interrupt(w[0]);
+		break;
+	case GOLDEN_velo_status:
+		w[0] = extoll_velo_status(node, vpid, (uint32_t)a[2], (uint32_t)a[3], (uint32_t)a[4],
+					  (uint32_t)a[5], (uint32_t)a[6]);
+		break;
+	case GOLDEN_velo_size:
+		w[0] = extoll_velo_quadwords((uint32_t)a[1]);
+		w[1] = extoll_velo_slots((uint32_t)a[0], (uint32_t)a[1]);
+		break;
+	case GOLDEN_velo_tx:
+		w[0] = extoll_velo_tx(node, vpid, (uint32_t)a[2]);
+		break;
+	default:
+		w[0] = extoll_velo_rx((uint32_t)a[0]);
+	}
+}
+
+/* Registers of VELO. */
+EXTOLL_FN uint64_t golden_velo_register(int op, uint32_t i)
+{
+	switch (op) {
+	case GOLDEN_rf_velo_wcb_state:
+		return extoll_rf(EXTOLL_RF_VELO_WCB_STATE, EXTOLL_RF_VELO_WCB_STATE_STRIDE, i);
+	case GOLDEN_rf_velo_bq_ub:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_UB, EXTOLL_RF_BQ_STRIDE, i);
+	case GOLDEN_rf_velo_bq_table:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_DCQ, EXTOLL_RF_BQ_STRIDE, i);
+	case GOLDEN_rf_velo_bq_current:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_CURRENT, EXTOLL_RF_BQ_STRIDE, i);
+	case GOLDEN_rf_velo_bq_next:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_NEXT, EXTOLL_RF_BQ_STRIDE, i);
+	case GOLDEN_rf_velo_bq_wp:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_WP, EXTOLL_RF_BQ_STRIDE, i);
+	case GOLDEN_rf_velo_bq_rp:
+		return extoll_rf(EXTOLL_RF_BQ_VELO_RP, EXTOLL_RF_BQ_RP_STRIDE, i);
+	case GOLDEN_rf_velo_tx:
+		return extoll_rf(EXTOLL_RF_VELO_TX, EXTOLL_RF_VELO_DESC_STRIDE, i);
+	default:
+		return extoll_rf(EXTOLL_RF_VELO_RX, EXTOLL_RF_VELO_DESC_STRIDE, i);
+	}
+}
+
 EXTOLL_FN uint64_t golden_register(int op, uint32_t i)
 {
+	if (op >= GOLDEN_rf_velo_wcb_state)
+		return golden_velo_register(op, i);
+
 	switch (op) {
 	case GOLDEN_rf_wcb_state:
 		return extoll_rf(EXTOLL_RF_RMA_WCB_STATE, EXTOLL_RF_RMA_WCB_STATE_STRIDE, i);
@@ -215,14 +280,25 @@ EXTOLL_FN void golden_words(int op, const uint64_t *a, uint64_t *w)
 			golden_command(op, a, w);
 		else if (op <= GOLDEN_noti_unknown)
 			golden_noti(op, a, w);
+		else if (op >= GOLDEN_velo_page && op <= GOLDEN_velo_rx)
+			golden_velo(op, a, w);
 		else
 			w[0] = golden_register(op, (uint32_t)a[0]);
 	}
 }
 
-/* The arguments of a notification, read back by the C decoders; others unchanged. */
+/* The arguments of a notification or a status, read back by the C decoders; others unchanged. */
 EXTOLL_FN void golden_arguments(int op, const uint64_t *w, uint64_t *a)
 {
+	if (op == GOLDEN_velo_status) {
+		a[0] = extoll_velo_status_node(w[0]);
+		a[1] = extoll_velo_status_vpid(w[0]);
+		a[2] = extoll_velo_status_mtt(w[0]);
+		a[3] = extoll_velo_status_end(w[0]);
+		a[4] = extoll_velo_status_error(w[0]);
+		a[5] = extoll_velo_status_tag(w[0]);
+		a[6] = extoll_velo_status_length(w[0]);
+	}
 	if (op < GOLDEN_noti_transfer || op > GOLDEN_noti_unknown)
 		return;
 	a[0] = extoll_noti_kind(w[1]);

@@ -153,8 +153,6 @@
 #define EXTOLL_LINK_REMOTE_NODE_BITS		16
 
 /* Buffer queues of the RMA unit; element: VPID (spec 3.2; fields in bq.h). */
-#define EXTOLL_RF_BQ_VELO			0xc00000	/* the same layout for VELO */
-#define EXTOLL_RF_BQ_VELO_RP			0xd00000
 #define EXTOLL_RF_BQ_RMA_GENERAL		0xe00000
 #define EXTOLL_RF_BQ_RMA_UB			0xe00800
 #define EXTOLL_RF_BQ_RMA_DCQ			0xe01000
@@ -165,9 +163,28 @@
 #define EXTOLL_RF_BQ_RMA_RP			0xf00000
 #define EXTOLL_RF_BQ_RP_STRIDE			0x1000
 
-/* VELO (spec 7, 8.1). */
+/* Buffer queues of the VELO unit; the same layout (spec 3.2). */
+#define EXTOLL_RF_BQ_VELO_GENERAL		0xc00000
+#define EXTOLL_RF_BQ_VELO_UB			0xc00800
+#define EXTOLL_RF_BQ_VELO_DCQ			0xc01000
+#define EXTOLL_RF_BQ_VELO_CURRENT		0xc01800
+#define EXTOLL_RF_BQ_VELO_NEXT			0xc02000
+#define EXTOLL_RF_BQ_VELO_WP			0xc02800
+#define EXTOLL_RF_BQ_VELO_RP			0xd00000
+
+/* VELO; element: VPID (spec 7, 8.1; fields in velo.h and wcb.h). */
 #define EXTOLL_RF_VELO_WCB_STATE		0x1000000
 #define EXTOLL_RF_VELO_WCB_STATE_STRIDE		0x1000
+#define EXTOLL_RF_VELO_WCB_TIMEOUT		0x1100000
+#define EXTOLL_RF_VELO_WCB_ERRORS		0x1100008	/* [inferred: as RMA's] */
+#define EXTOLL_RF_VELO_WCB_ERRORS_2		0x1100010	/* [inferred: as RMA's] */
+#define EXTOLL_RF_VELO_TX			0x1200800	/* node_vpid_prot_desc */
+#define EXTOLL_RF_VELO_RX			0x1201000	/* comp_prot_desc */
+#define EXTOLL_RF_VELO_DESC_STRIDE		8
+#define EXTOLL_RF_VELO_TIMEOUT			0x1201800
+#define EXTOLL_RF_VELO_COMPLETER		0x1201808
+#define EXTOLL_RF_VELO_COUNT			0x1201810	/* [63:32] sent, [31:0] received [inferred halves] */
+#define EXTOLL_RF_VELO_DROPS			0x1201818	/* [63:32] mailbox disabled, [31:0] wrong descriptor [inferred halves] */
 
 /* RMA requester's write-combining buffers; element: VPID (spec 2.4, 8.3; fields in wcb.h). */
 #define EXTOLL_RF_RMA_WCB_STATE			0x1400000
@@ -329,6 +346,12 @@ EXTOLL_ASSERT(EXTOLL_RF_ATU_GAT + 1024 * EXTOLL_RF_ATU_GAT_STRIDE == EXTOLL_RF_S
 	      "1024 tables");
 EXTOLL_ASSERT(EXTOLL_RF_BQ_RMA_UB + EXTOLL_VPIDS * EXTOLL_RF_BQ_STRIDE == EXTOLL_RF_BQ_RMA_DCQ,
 	      "a queue for each VPID");
+EXTOLL_ASSERT(EXTOLL_RF_BQ_VELO_UB + EXTOLL_VPIDS * EXTOLL_RF_BQ_STRIDE == EXTOLL_RF_BQ_VELO_DCQ,
+	      "a queue for each VPID");
+EXTOLL_ASSERT(EXTOLL_RF_VELO_RX + EXTOLL_VPIDS * EXTOLL_RF_VELO_DESC_STRIDE == EXTOLL_RF_VELO_TIMEOUT,
+	      "a descriptor for each VPID");
+EXTOLL_ASSERT(EXTOLL_RF_VELO_WCB_STATE + EXTOLL_VPIDS * EXTOLL_RF_VELO_WCB_STATE_STRIDE ==
+	      EXTOLL_RF_VELO_WCB_TIMEOUT, "a state page for each VPID");
 EXTOLL_ASSERT(EXTOLL_RF_RMA_VPID_TABLE + EXTOLL_VPIDS * EXTOLL_RF_RMA_VPID_TABLE_STRIDE ==
 	      EXTOLL_RF_RMA_REQ_ERROR_CONTROL, "an entry for each VPID");
 EXTOLL_ASSERT(EXTOLL_RF_RMA_WCB_STATE + EXTOLL_VPIDS * EXTOLL_RF_RMA_WCB_STATE_STRIDE ==

@@ -24,6 +24,7 @@ pub const VIEWS: &[View] = &[
             "kmod/uapi/extoll/atu.h",
             "kmod/uapi/extoll/wcb.h",
             "kmod/uapi/extoll/smfu.h",
+            "kmod/uapi/extoll/velo.h",
             "kmod/uapi/extoll/regs.h",
         ],
         includes: &["kmod/uapi"],

@@ -22,6 +22,7 @@ pub mod layout;
 mod noti;
 pub mod regs;
 pub mod smfu;
+mod velo;
 mod vocab;
 mod wcb;
 
@@ -31,5 +32,8 @@ pub use bq::{BqError, BqReadPointer, BqSegment, BqTable, BqWritePointer, SlotSiz
 pub use desc::{DecodeError, Descriptor, EncodeError, Header, MAX_TRANSFER, Request};
 pub use display::DescriptorDisplay;
 pub use noti::{Body, Kind, Notification, NotificationError, NotificationHeader};
+pub use velo::{
+    VELO_LINE_WORDS, VELO_MAX_BYTES, VeloError, VeloHeader, VeloStatus, velo_page, velo_page_at, velo_slots,
+};
 pub use vocab::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, PageOption, Spec};
 pub use wcb::WcbState;

@@ -45,6 +45,51 @@ pub const fn bq_wp(vpid: u8) -> u64 {
     element(EXTOLL_RF_BQ_RMA_WP, EXTOLL_RF_BQ_STRIDE, vpid as u64)
 }
 
+/// WCB state of a VPID's VELO requester (spec 7).
+pub const fn velo_wcb_state(vpid: u8) -> u64 {
+    element(EXTOLL_RF_VELO_WCB_STATE, EXTOLL_RF_VELO_WCB_STATE_STRIDE, vpid as u64)
+}
+
+/// Read pointer of a VPID's mailbox (spec 3.2, 7).
+pub const fn velo_bq_rp(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_RP, EXTOLL_RF_BQ_RP_STRIDE, vpid as u64)
+}
+
+/// Slots of a VPID's mailbox, less one (spec 3.2, 7).
+pub const fn velo_bq_ub(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_UB, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Segment table of a VPID's mailbox (spec 3.2, 7).
+pub const fn velo_bq_table(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_DCQ, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Current segment of a VPID's mailbox (spec 3.2, 7).
+pub const fn velo_bq_current(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_CURRENT, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Next segment of a VPID's mailbox (spec 3.2, 7).
+pub const fn velo_bq_next(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_NEXT, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// Write pointer of a VPID's mailbox (spec 3.2, 7).
+pub const fn velo_bq_wp(vpid: u8) -> u64 {
+    element(EXTOLL_RF_BQ_VELO_WP, EXTOLL_RF_BQ_STRIDE, vpid as u64)
+}
+
+/// What a VPID sends as over VELO (spec 7); see [`velo_tx_value`].
+pub const fn velo_tx(vpid: u8) -> u64 {
+    element(EXTOLL_RF_VELO_TX, EXTOLL_RF_VELO_DESC_STRIDE, vpid as u64)
+}
+
+/// What a VPID receives over VELO (spec 7); see [`velo_rx_value`].
+pub const fn velo_rx(vpid: u8) -> u64 {
+    element(EXTOLL_RF_VELO_RX, EXTOLL_RF_VELO_DESC_STRIDE, vpid as u64)
+}
+
 /// Entry of a VPID in the vpid_table (spec 8.3).
 pub const fn vpid_table(vpid: u8) -> u64 {
     element(EXTOLL_RF_RMA_VPID_TABLE, EXTOLL_RF_RMA_VPID_TABLE_STRIDE, vpid as u64)
@@ -155,6 +200,26 @@ fields! {
     VPID_TCS = EXTOLL_VPID_TCS_SHIFT, EXTOLL_VPID_TCS_BITS;
     /// Protection id, in [`vpid_table`].
     VPID_PROTECTION = EXTOLL_VPID_PROTECTION_SHIFT, EXTOLL_VPID_PROTECTION_BITS;
+    /// Protection id of what is sent, in [`velo_tx`].
+    VELO_TX_PROTECTION = EXTOLL_VELO_TX_PROTECTION_SHIFT, EXTOLL_VELO_TX_PROTECTION_BITS;
+    /// Node that it is sent as, in [`velo_tx`].
+    VELO_TX_NODE = EXTOLL_VELO_TX_NODE_SHIFT, EXTOLL_VELO_TX_NODE_BITS;
+    /// VPID that it is sent as, in [`velo_tx`].
+    VELO_TX_VPID = EXTOLL_VELO_TX_VPID_SHIFT, EXTOLL_VELO_TX_VPID_BITS;
+    /// Protection id that messages must carry, in [`velo_rx`].
+    VELO_RX_PROTECTION = EXTOLL_VELO_RX_PROTECTION_SHIFT, EXTOLL_VELO_RX_PROTECTION_BITS;
+    /// Messages are rerouted, in [`velo_rx`].
+    VELO_RX_REROUTE = EXTOLL_VELO_RX_REROUTE_SHIFT, EXTOLL_VELO_RX_REROUTE_BITS;
+    /// Mailbox is ready, in [`velo_rx`].
+    VELO_RX_MAILBOX = EXTOLL_VELO_RX_MAILBOX_SHIFT, EXTOLL_VELO_RX_MAILBOX_BITS;
+    /// Ticks that a full mailbox holds back the network, in `EXTOLL_RF_VELO_TIMEOUT`.
+    VELO_TIMEOUT = EXTOLL_VELO_TIMEOUT_VALUE_SHIFT, EXTOLL_VELO_TIMEOUT_VALUE_BITS;
+    /// That timeout is on, in `EXTOLL_RF_VELO_TIMEOUT`.
+    VELO_TIMEOUT_ENABLE = EXTOLL_VELO_TIMEOUT_ENABLE_SHIFT, EXTOLL_VELO_TIMEOUT_ENABLE_BITS;
+    /// Where to reroute, in `EXTOLL_RF_VELO_COMPLETER`.
+    VELO_COMPLETER_PORT = EXTOLL_VELO_COMPLETER_PORT_SHIFT, EXTOLL_VELO_COMPLETER_PORT_BITS;
+    /// Slots of 128 bytes \[inferred\], in `EXTOLL_RF_VELO_COMPLETER`.
+    VELO_COMPLETER_128 = EXTOLL_VELO_COMPLETER_128_SHIFT, EXTOLL_VELO_COMPLETER_128_BITS;
     /// Clear the history, in the error controls.
     ERROR_CLEAR_HISTORY = EXTOLL_ERROR_CLEAR_HISTORY_SHIFT, EXTOLL_ERROR_CLEAR_HISTORY_BITS;
     /// Clear the counters, in the error controls.
@@ -168,6 +233,16 @@ pub const fn vpid_entry(protection: u16) -> u64 {
         | VPID_RESPONDER.put(EXTOLL_VPID_RESPONDER_DEFAULT)
         | VPID_TCS.put(EXTOLL_VPID_TCS_DEFAULT)
         | VPID_PROTECTION.put(protection as u64)
+}
+
+/// Value of [`velo_tx`]: a VPID that sends under its own name with this protection id (spec 7).
+pub const fn velo_tx_value(node: u16, vpid: u8, protection: u16) -> u64 {
+    VELO_TX_PROTECTION.put(protection as u64) | VELO_TX_NODE.put(node as u64) | VELO_TX_VPID.put(vpid as u64)
+}
+
+/// Value of [`velo_rx`]: a VPID with a mailbox for messages with this protection id (spec 7).
+pub const fn velo_rx_value(protection: u16) -> u64 {
+    VELO_RX_PROTECTION.put(protection as u64) | VELO_RX_MAILBOX.put(1)
 }
 
 /// Lock configuration: locks of each VPID, number of VPIDs (spec 5).

@@ -117,6 +117,13 @@ fn words(op: &str, a: &Arguments, expected: &[u64]) -> Vec<u64> {
                 masked_target(a.get("window"), a.get("mask"), a.u16("node_offset"), a.get("address"));
             vec![target.node as u64, target.offset]
         }
+        "velo_size" => {
+            let slot = if a.get("slot_bytes") == 64 { SlotSize::B64 } else { SlotSize::B128 };
+            let length = a.u8("length");
+            let header = VeloHeader { length, ..VeloHeader::default() }.encode().unwrap();
+            let quadwords = VeloHeader::line_words(header) as u64 - 1;
+            vec![quadwords, velo_slots(slot, usize::from(length)).into()]
+        }
         _ => vec![single(op, a, expected[0])],
     }
 }
@@ -212,6 +219,15 @@ fn register(name: &str, i: u32) -> u64 {
         "smfu_end" => regs::smfu_end(i),
         "smfu_count" => regs::smfu_count(i),
         "smfu_target_base" => regs::smfu_target_base(i),
+        "velo_wcb_state" => regs::velo_wcb_state(i as u8),
+        "velo_bq_ub" => regs::velo_bq_ub(i as u8),
+        "velo_bq_table" => regs::velo_bq_table(i as u8),
+        "velo_bq_current" => regs::velo_bq_current(i as u8),
+        "velo_bq_next" => regs::velo_bq_next(i as u8),
+        "velo_bq_wp" => regs::velo_bq_wp(i as u8),
+        "velo_bq_rp" => regs::velo_bq_rp(i as u8),
+        "velo_tx" => regs::velo_tx(i as u8),
+        "velo_rx" => regs::velo_rx(i as u8),
         _ => panic!("no register {name}"),
     }
 }
@@ -228,6 +244,32 @@ fn single(op: &str, a: &Arguments, expected: u64) -> u64 {
             assert_eq!(PageOption::from_offset(expected | 16), (option, a.u8("vpid"), 16));
             option.page_offset(a.u8("vpid"))
         }
+        "velo_page" => {
+            assert_eq!(velo_page_at(expected | 120), (a.u8("tc"), a.u8("vpid"), 120));
+            velo_page(a.u8("tc"), a.u8("vpid"))
+        }
+        "velo_header" => {
+            let header = VeloHeader {
+                destination: a.address(),
+                multicast: a.get("group") == 1,
+                mtt: a.u8("mtt"),
+                interrupt: a.get("interrupt") == 1,
+                tag: a.u8("tag"),
+                length: a.u8("length"),
+            };
+            assert_eq!(VeloHeader::decode(expected), Ok(header));
+            header.encode().unwrap()
+        }
+        "velo_status" => {
+            let (status, end, error) = (VeloStatus(expected), a.get("end") == 1, a.get("error") == 1);
+            assert_eq!((status.source(), status.mtt()), (a.address(), a.u8("mtt")));
+            assert_eq!((status.is_end(), status.is_error()), (end, error));
+            assert_eq!((status.tag(), status.length()), (a.u8("tag"), a.get("length") as usize));
+            let status = VeloStatus::new(a.address(), a.u8("mtt"), a.u8("tag"), a.u8("length"));
+            status.with_end(end).with_error(error).0
+        }
+        "velo_tx" => regs::velo_tx_value(a.u16("node"), a.u8("vpid"), a.u16("protection")),
+        "velo_rx" => regs::velo_rx_value(a.u16("protection")),
         "nla" => {
             let nla = Nla::from_raw(expected).unwrap();
             assert_eq!(

@@ -178,6 +178,24 @@ proptest! {
         }
     }
 
+    /// Any header decodes or says why not; what decodes encodes to the same, less what is undefined.
+    #[test]
+    fn every_velo_header_decodes(word in any::<u64>(), length in 0..130u64, small in any::<bool>()) {
+        let word = if small { word & !(0x7ff << 48 | 0x3 << 24) | length << 48 } else { word };
+        prop_assert!((1..=VELO_LINE_WORDS).contains(&VeloHeader::line_words(word)));
+        match VeloHeader::decode(word) {
+            Ok(header) => {
+                let again = header.encode().unwrap();
+                prop_assert_eq!(VeloHeader::decode(again), Ok(header));
+                prop_assert_eq!((again ^ word) & 0x7ff_ff07_03ff_ffff, 0);
+                prop_assert_eq!(header.multicast, word & (1 << 31 | 1 << 28) != 0);
+            }
+            Err(VeloError::Length(length)) => prop_assert!(length > 120 && length as u64 == word >> 48 & 0x7ff),
+            Err(VeloError::Vpid(_)) => prop_assert!(word >> 16 & 0x3ff > 255),
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
     #[test]
     fn every_atu_command_decodes(value in any::<u64>()) {
         match AtuCommand::decode(value) {

@@ -149,3 +149,13 @@ fn page_options() {
     assert_eq!(option.to_string(), "IRQ+TE, traffic class 2");
     assert_eq!(PageOption::RRA.mode(), Mode::RRA);
 }
+
+#[test]
+fn messages() {
+    let header = VeloHeader { length: 121, ..VeloHeader::default() };
+    assert_eq!(header.encode(), Err(VeloError::Length(121)));
+    assert_eq!(VeloHeader { mtt: 4, length: 120, ..header }.encode(), Err(VeloError::Mtt(4)));
+    assert_eq!(VeloHeader::decode(0x7ff << 48), Err(VeloError::Length(0x7ff)));
+    assert!(matches!(VeloHeader::decode(256 << 16), Err(VeloError::Vpid(_))));
+    assert_eq!(VeloHeader::line_words(121 << 48), VELO_LINE_WORDS);
+}
