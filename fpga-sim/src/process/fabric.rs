@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use extoll_abi::Address;
 
@@ -58,6 +59,7 @@ pub struct ProcessFabric {
     arena: Arc<Arena>,
     peers: Vec<Option<Peer>>,
     card: Keep<Arc<dyn Wake>>,
+    departures: Arc<AtomicU32>,
 }
 
 impl ProcessFabric {
@@ -67,7 +69,7 @@ impl ProcessFabric {
     /// [`SegmentError`] where a peer's memory is not what it should be.
     pub fn new(member: Membership) -> Result<Arc<ProcessFabric>, SegmentError> {
         let Membership { rank, job, inbox: _, arena, peers } = member;
-        Ok(Arc::new(ProcessFabric { rank, job, arena, peers, card: Keep::default() }))
+        Ok(Arc::new(ProcessFabric { rank, job, arena, peers, card: Keep::default(), departures: Arc::default() }))
     }
 
     /// This process.
@@ -89,6 +91,13 @@ impl ProcessFabric {
     /// free again, packets to it are thrown away.
     pub fn lose(&self, rank: u32) {
         self.job.set_state(rank, PeerState::Lost);
+        self.departures.fetch_add(1, Ordering::Release);
+    }
+
+    /// Moves whenever a process is found to have left or to be lost, so that whoever depends on one need not look
+    /// at states while nothing happens.
+    pub fn departures(&self) -> &Arc<AtomicU32> {
+        &self.departures
     }
 
     /// State of the process behind an address; absent where nobody opened it.
