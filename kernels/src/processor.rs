@@ -1,7 +1,7 @@
 //! Where kernels run, and the memory that they see.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ggas_gpu::{DeviceBuffer, GpuError, HostMapping, Module};
@@ -241,6 +241,21 @@ impl KernelMem {
         self.check_aligned(offset)?;
         match &self.memory {
             Memory::Host(memory) => memory.word(offset).store(value, Ordering::Release),
+            Memory::Gpu(_) => self.write(offset, &value.to_le_bytes())?,
+        }
+        Ok(())
+    }
+
+    /// One aligned word of 4 bytes, written with release, while kernels run too.
+    pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), MemoryError> {
+        self.check(offset, 4)?;
+        if !offset.is_multiple_of(4) {
+            return Err(MemoryError::OutOfRange { offset, len: 4, size: self.len() });
+        }
+        match &self.memory {
+            // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
+            Memory::Host(memory) => unsafe { AtomicU32::from_ptr(memory.start.add(offset).cast()) }
+                .store(value, Ordering::Release),
             Memory::Gpu(_) => self.write(offset, &value.to_le_bytes())?,
         }
         Ok(())

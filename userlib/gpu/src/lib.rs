@@ -33,6 +33,7 @@ mod module;
 mod probe;
 mod ranges;
 mod resident;
+mod share;
 mod stream;
 mod sys;
 mod window;
@@ -45,6 +46,7 @@ pub use mapping::HostMapping;
 pub use memory::DeviceBuffer;
 pub use module::Module;
 pub use probe::{GpuInfo, Peer, probe};
+pub use share::GpuPart;
 pub use stream::{Event, Stream};
 pub use window::GpuWindow;
 

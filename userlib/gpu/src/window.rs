@@ -13,6 +13,7 @@ use crate::sys::*;
 /// on drop, as soon as no waiting kernel is resident.
 pub struct GpuWindow {
     mapping: Option<Mapping>,
+    /// The GPU through which the host reaches each part: the one that holds it, if this process opened that.
     nodes: Vec<Gpu>,
     bytes: usize,
 }
@@ -26,7 +27,14 @@ struct Mapping {
     /// One GPU of the window, to make calls on.
     gpu: Gpu,
     /// Physical memory of the first parts, mapped in order.
-    parts: Vec<CUmemGenericAllocationHandle>,
+    parts: Vec<Physical>,
+}
+
+/// Physical memory on a GPU. It exists until the last process that holds or maps it lets go.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    pub gpu: Gpu,
+    pub handle: CUmemGenericAllocationHandle,
 }
 
 impl GpuWindow {
@@ -50,7 +58,7 @@ impl GpuWindow {
         check_access(&gpus)?;
         let mut granularity = 1;
         for gpu in &gpus {
-            granularity = granularity.max(granularity_of(gpu)?);
+            granularity = granularity.max(granularity_of(gpu, HandleType::CU_MEM_HANDLE_TYPE_NONE)?);
         }
         let (stride, reserved) = layout(bytes, nodes.len(), granularity).ok_or_else(|| {
             GpuError::Invalid(format!("{} nodes of {bytes} bytes are too much", nodes.len()))
@@ -60,7 +68,9 @@ impl GpuWindow {
         // From here on an error drops the window, which unmaps when no kernel waits.
         let mut window = GpuWindow { mapping: Some(mapping), nodes: nodes.to_vec(), bytes };
         if let Some(mapping) = &mut window.mapping {
-            nodes.iter().try_for_each(|gpu| mapping.add_part(gpu))?;
+            for gpu in nodes {
+                mapping.add_part(create(gpu, stride, HandleType::CU_MEM_HANDLE_TYPE_NONE)?)?;
+            }
             mapping.allow(&gpus)?;
         }
         for (i, gpu) in nodes.iter().enumerate() {
@@ -68,6 +78,30 @@ impl GpuWindow {
             memory::zero(gpu, part, stride)?;
             ranges::insert(part, stride, gpu.ordinal());
         }
+        Ok(window)
+    }
+
+    /// A window whose parts are memory of several processes, mapped in order for kernels of `gpu`, which holds part
+    /// `rank`; the others are not zeroed.
+    pub(crate) fn of_parts(
+        gpu: &Gpu,
+        rank: usize,
+        parts: Vec<Physical>,
+        stride: usize,
+        bytes: usize,
+    ) -> Result<GpuWindow, GpuError> {
+        let too_much =
+            || GpuError::Invalid(format!("a window of {} parts of {bytes} bytes is too much", parts.len()));
+        let (stride, reserved) = layout(bytes, parts.len(), stride).ok_or_else(too_much)?;
+        let mapping = Mapping::reserve(gpu, stride, reserved, 0)?;
+        let own = mapping.base + (rank * stride) as u64;
+        let mut window = GpuWindow { mapping: Some(mapping), nodes: vec![gpu.clone(); parts.len()], bytes };
+        if let Some(mapping) = &mut window.mapping {
+            parts.into_iter().try_for_each(|part| mapping.add_part(part))?;
+            mapping.allow(std::slice::from_ref(gpu))?;
+        }
+        memory::zero(gpu, own, stride)?;
+        ranges::insert(own, stride, gpu.ordinal());
         Ok(window)
     }
 
@@ -147,21 +181,13 @@ impl Mapping {
         Ok(Mapping { base, stride, reserved, gpu: gpu.clone(), parts: Vec::new() })
     }
 
-    /// Maps memory of `gpu` behind the parts so far.
-    fn add_part(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
-        gpu.enter()?;
-        let mut part = 0;
-        // SAFETY: `part` is written on success.
-        let result = unsafe { cuMemCreate(&mut part, self.stride, &properties(gpu), 0) };
-        gpu.check("cuMemCreate", result).map_err(|error| out_of_memory(gpu, self.stride, error))?;
+    /// Maps memory of `stride` bytes behind the parts so far; it is the mapping's from now on.
+    fn add_part(&mut self, part: Physical) -> Result<(), GpuError> {
+        self.gpu.enter()?;
         let address = self.base + (self.parts.len() * self.stride) as u64;
         // SAFETY: the addresses are reserved and not mapped yet.
-        let result = gpu.check("cuMemMap", unsafe { cuMemMap(address, self.stride, 0, part, 0) });
-        if let Err(error) = result {
-            // SAFETY: created above and not mapped.
-            let _ = unsafe { cuMemRelease(part) };
-            return Err(error);
-        }
+        let result = unsafe { cuMemMap(address, self.stride, 0, part.handle, 0) };
+        self.gpu.check("cuMemMap", result)?;
         self.parts.push(part);
         Ok(())
     }
@@ -191,18 +217,35 @@ impl Drop for Mapping {
         if self.gpu.enter().is_err() {
             return;
         }
-        for (i, part) in self.parts.iter().enumerate() {
+        for i in 0..self.parts.len() {
             let address = self.base + (i * self.stride) as u64;
             // SAFETY: mapped by `add_part`; nobody uses it any more: the window is gone and no kernel waits.
-            unsafe {
-                let _ = self.gpu.check("cuMemUnmap", cuMemUnmap(address, self.stride));
-                let _ = self.gpu.check("cuMemRelease", cuMemRelease(*part));
-            }
+            let result = unsafe { cuMemUnmap(address, self.stride) };
+            let _ = self.gpu.check("cuMemUnmap", result);
         }
         // SAFETY: reserved by `reserve`, and nothing is mapped there any more.
         let result = unsafe { cuMemAddressFree(self.base, self.reserved) };
         let _ = self.gpu.check("cuMemAddressFree", result);
     }
+}
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        if self.gpu.enter().is_ok() {
+            // SAFETY: created or imported by whoever made this value, and given up here only.
+            let _ = self.gpu.check("cuMemRelease", unsafe { cuMemRelease(self.handle) });
+        }
+    }
+}
+
+/// Takes `bytes` of memory on `gpu`, a multiple of its granularity, that can be passed on in the way `export` says.
+pub(crate) fn create(gpu: &Gpu, bytes: usize, export: HandleType) -> Result<Physical, GpuError> {
+    gpu.enter()?;
+    let mut handle = 0;
+    // SAFETY: `handle` is written on success.
+    let result = unsafe { cuMemCreate(&mut handle, bytes, &properties(gpu, export), 0) };
+    gpu.check("cuMemCreate", result).map_err(|error| out_of_memory(gpu, bytes, error))?;
+    Ok(Physical { gpu: gpu.clone(), handle })
 }
 
 /// Fails unless all GPUs have virtual memory and every one reaches every other.
@@ -222,10 +265,10 @@ fn location(gpu: &Gpu) -> CUmemLocation {
     CUmemLocation { type_: LocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: gpu.ordinal() as i32 }
 }
 
-fn properties(gpu: &Gpu) -> CUmemAllocationProp {
+fn properties(gpu: &Gpu, export: HandleType) -> CUmemAllocationProp {
     CUmemAllocationProp {
         type_: AllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        requestedHandleTypes: HandleType::CU_MEM_HANDLE_TYPE_NONE,
+        requestedHandleTypes: export,
         location: location(gpu),
         win32HandleMetaData: std::ptr::null_mut(),
         allocFlags: CUmemAllocationProp_st__bindgen_ty_1 {
@@ -237,12 +280,13 @@ fn properties(gpu: &Gpu) -> CUmemAllocationProp {
     }
 }
 
-fn granularity_of(gpu: &Gpu) -> Result<usize, GpuError> {
+pub(crate) fn granularity_of(gpu: &Gpu, export: HandleType) -> Result<usize, GpuError> {
     gpu.enter()?;
     let mut granularity = 0;
     let minimum = Granularity::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     // SAFETY: `granularity` is written; the properties are whole.
-    let result = unsafe { cuMemGetAllocationGranularity(&mut granularity, &properties(gpu), minimum) };
+    let result =
+        unsafe { cuMemGetAllocationGranularity(&mut granularity, &properties(gpu, export), minimum) };
     gpu.check("cuMemGetAllocationGranularity", result)?;
     Ok(granularity.max(1))
 }

@@ -85,17 +85,23 @@ GGAS_FN void set_flag(uint64_t *flag, uint64_t epoch, ggas_order order)
 		ggas_store_relaxed(flag, epoch);
 }
 
-/* Waits until node `peer` has set a local flag to `epoch`; poisons the group on failure. */
+/* Waits until node `peer` has set a local flag to `epoch`; poisons the group on failure. On the rounds that
+ * look at the clock it looks at the group's own poison too: the host sets that when a process of the group died. */
 GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
 		      uint32_t peer, uint32_t line)
 {
 	ggas_wait wait(g->report, g->timeout_ns, kind, g->node, peer, line);
 	uint64_t seen;
-	while ((seen = acquires(order) ? ggas_load_acquire(flag) : ggas_load_relaxed(flag)) < epoch)
+	while ((seen = acquires(order) ? ggas_load_acquire(flag) : ggas_load_relaxed(flag)) < epoch) {
 		if (int error = wait.again(flag, epoch, seen)) {
 			poison(g);
 			return error;
 		}
+		if (wait.looks_around() && ggas_load_relaxed(&g->poisoned)) {
+			seen = GGAS_FLAG_POISON;
+			break;
+		}
+	}
 	if (seen != GGAS_FLAG_POISON)
 		return GGAS_OK;
 	wait.fail(GGAS_ERR_POISONED, reinterpret_cast<uint64_t>(flag), epoch, seen, 0);

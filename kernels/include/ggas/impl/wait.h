@@ -65,6 +65,9 @@ public:
 		return GGAS_ERR_TIMEOUT;
 	}
 
+	/* Whether the last round looked at the clock: the time to look at whatever else may end the wait. */
+	GGAS_FN bool looks_around() const { return attempt_ % 16 == 0; }
+
 	/* Writes the report of a wait that ended badly for another reason than
 	 * time, such as a notification with an error bit. */
 	GGAS_FN void fail(uint32_t status, uint64_t address, uint64_t expected, uint64_t seen, uint64_t waited)
