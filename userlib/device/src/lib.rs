@@ -14,7 +14,7 @@ mod limit;
 mod peer;
 pub mod sim;
 
-pub use buffer::{HostBuffer, PAGE, copy_in, copy_out};
+pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
 pub use device::{
     Device, DeviceInfo, Kind, Path, Place, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap,
     SmfuMap, SmfuWindow, Span,

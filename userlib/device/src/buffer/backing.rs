@@ -1,6 +1,7 @@
 //! Where a buffer's memory comes from: private mappings, or the arena that this process shares with its job.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use super::PAGE;
@@ -8,26 +9,26 @@ use super::PAGE;
 /// Memory of one buffer; gives it back when dropped.
 #[derive(Debug)]
 pub(super) enum Backing {
-    /// A mapping of this process alone.
-    Private(Mapping),
+    /// A mapping: of this process alone, or of memory shared with others.
+    Mapped(Mapping),
 }
 
 impl Backing {
     pub(super) fn start(&self) -> NonNull<u8> {
         match self {
-            Backing::Private(mapping) => mapping.start,
+            Backing::Mapped(mapping) => mapping.start,
         }
     }
 
     /// See [`Mapping::small_pages_only`].
     pub(super) fn small_pages_only(&self) {
         match self {
-            Backing::Private(mapping) => mapping.small_pages_only(),
+            Backing::Mapped(mapping) => mapping.small_pages_only(),
         }
     }
 }
 
-/// A private anonymous mapping.
+/// A mapping, unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -35,7 +36,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// `len` zero bytes, rounded up to whole pages, aligned to `align` (a power of two, at least a page).
+    /// `len` zero bytes of this process alone, rounded up to whole pages, aligned to `align` (a power of two, at least a page).
     pub(super) fn new(len: usize, align: usize) -> io::Result<Mapping> {
         let len = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(no_memory)?;
         let padded = len.checked_add(align - PAGE).ok_or_else(no_memory)?;
@@ -66,6 +67,27 @@ impl Mapping {
         Ok(Mapping { start, len })
     }
 
+    /// The first `len` bytes, rounded up to whole pages, of a file that cannot shrink.
+    pub(super) fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        let len = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(no_memory)?;
+        // SAFETY: a new mapping touches no existing memory.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(address.cast()).ok_or_else(no_memory)?;
+        Ok(Mapping { start, len })
+    }
+
     /// Keeps page tables of huge, mostly untouched mappings from being backed by huge pages.
     fn small_pages_only(&self) {
         // SAFETY: advice on our own mapping. Refusal (no huge pages in this kernel) costs nothing.
@@ -80,6 +102,6 @@ impl Drop for Mapping {
     }
 }
 
-fn no_memory() -> io::Error {
+pub(super) fn no_memory() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOMEM)
 }

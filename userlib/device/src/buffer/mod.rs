@@ -2,11 +2,13 @@
 
 mod backing;
 mod copy;
+mod shared;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::backing::{Backing, Mapping};
 pub use self::copy::{copy_in, copy_out};
+pub use self::shared::SharedMemory;
 use crate::DeviceError;
 
 /// Bytes of a page, the card's and the host's.
@@ -52,7 +54,7 @@ impl HostBuffer {
     pub(crate) fn private(len: usize, align: usize, what: &'static str) -> Result<HostBuffer, DeviceError> {
         let mapping = Mapping::new(len, align);
         let mapping = mapping.map_err(|source| DeviceError::Memory { what, bytes: len, source })?;
-        Ok(HostBuffer { backing: Backing::Private(mapping), len })
+        Ok(HostBuffer { backing: Backing::Mapped(mapping), len })
     }
 
     /// Length in bytes as asked for.
