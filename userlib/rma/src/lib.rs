@@ -11,6 +11,7 @@ mod core;
 mod error;
 #[cfg(test)]
 mod fake;
+mod in_place;
 mod kernel;
 mod lock;
 mod matching;

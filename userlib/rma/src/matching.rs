@@ -20,12 +20,24 @@ pub struct Match {
     class: Option<u8>,
     lock: Option<u32>,
     error: Option<bool>,
+    at: Option<u64>,
+    last: Option<u64>,
 }
 
 impl Match {
     /// Every notification.
     pub const fn any() -> Match {
-        Match { kind: None, commands: None, node: None, vpid: None, class: None, lock: None, error: None }
+        Match {
+            kind: None,
+            commands: None,
+            node: None,
+            vpid: None,
+            class: None,
+            lock: None,
+            error: None,
+            at: None,
+            last: None,
+        }
     }
 
     /// Written by this unit.
@@ -66,6 +78,21 @@ impl Match {
         Match { node: Some(node), ..self }
     }
 
+    /// Whose other side has this VPID, on whatever node.
+    pub const fn from_vpid(self, vpid: u8) -> Match {
+        Match { vpid: Some(vpid), ..self }
+    }
+
+    /// A put or get whose last fragment begins at this local address (spec 3.1).
+    pub const fn at(self, address: u64) -> Match {
+        Match { at: Some(address), ..self }
+    }
+
+    /// A put or get whose last byte is at this local address.
+    pub const fn ending_at(self, address: u64) -> Match {
+        Match { last: Some(address), ..self }
+    }
+
     /// A notification put of this class.
     pub const fn class(self, class: u8) -> Match {
         Match { class: Some(class), ..self }
@@ -100,6 +127,10 @@ impl Match {
                 of(&[Command::LockReq, Command::LockRsp]) && notification.lock_number() == number
             })
             && self.error.is_none_or(|error| notification.error().is_empty() != error)
+            && self.at.is_none_or(|address| notification.word0 == address)
+            && self.last.is_none_or(|address| {
+                notification.word0.wrapping_add(u64::from(notification.size()) - 1) == address
+            })
     }
 }
 
@@ -118,7 +149,13 @@ impl fmt::Display for Match {
         match (self.node, self.vpid) {
             (Some(node), Some(vpid)) => write!(f, ", remote {}", Address::new(node, vpid))?,
             (Some(node), None) => write!(f, ", remote node {node}")?,
-            _ => {}
+            (None, Some(vpid)) => write!(f, ", remote vpid {vpid}")?,
+            (None, None) => {}
+        }
+        for (what, address) in [("at", self.at), ("ending at", self.last)] {
+            if let Some(address) = address {
+                write!(f, ", {what} {address:#x}")?;
+            }
         }
         if let Some(class) = self.class {
             write!(f, ", class {class}")?;

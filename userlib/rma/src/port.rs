@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use extoll_abi::{Address, Notification, PageOption};
-use ggas_device::{Device, LostPeer, Path, PortDevice, PortSetup};
+use ggas_device::{Device, Path, PortDevice, PortSetup};
 
 use crate::backoff::{Backoff, Step};
 use crate::card::Card;
@@ -110,6 +110,15 @@ impl PortHandle {
     /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
     pub fn progress(&self) -> bool {
         self.core.device.progress()
+    }
+
+    /// Closes the port as [`Port::close`] does, from any of its handles: waits in progress end with
+    /// [`WaitError::Closed`].
+    ///
+    /// # Errors
+    /// As for [`Port::close`].
+    pub fn shut(&self) -> Result<(), PortError> {
+        self.core.close()
     }
 }
 
@@ -215,19 +224,32 @@ impl Port {
     /// # Errors
     /// [`WaitError::Timeout`], [`WaitError::PeerLost`], [`WaitError::Closed`].
     pub fn wait_match(&self, wanted: &Match, timeout: Duration) -> Result<Notification, WaitError> {
+        self.wait_by(wanted, timeout, |from| self.poll_from(wanted, from))
+    }
+
+    /// Waits until `look` finds something; it looks at the entries from a position on and moves that forward.
+    pub(crate) fn wait_by<T>(
+        &self,
+        wanted: &Match,
+        timeout: Duration,
+        look: impl Fn(&mut u64) -> Option<T>,
+    ) -> Result<T, WaitError> {
         let core = &*self.handle.core;
         let mut backoff = Backoff::new(timeout);
         let mut from = 0;
         loop {
-            if let Some(notification) = self.poll_from(wanted, &mut from) {
-                return Ok(notification);
+            if let Some(found) = look(&mut from) {
+                return Ok(found);
             }
             if core.is_closed() {
                 return Err(WaitError::Closed);
             }
             let gone = core.departures.count();
             if let Some(peer) = core.lost_peer(wanted) {
-                return self.last_look(wanted, from, peer);
+                // What the lost peer had sent before still counts; after that nothing comes.
+                core.device.drain_lost();
+                let (port, wanted) = (core.address, Box::new(*wanted));
+                return look(&mut from).ok_or(WaitError::PeerLost { port, wanted, peer });
             }
             match backoff.step() {
                 Step::Again => {}
@@ -239,16 +261,6 @@ impl Port {
                 }
             }
         }
-    }
-
-    /// What the lost `peer` had sent before still counts; after that nothing comes.
-    #[cold]
-    fn last_look(&self, wanted: &Match, mut from: u64, peer: LostPeer) -> Result<Notification, WaitError> {
-        let core = &*self.handle.core;
-        core.device.drain_lost();
-        let (port, wanted_here) = (core.address, Box::new(*wanted));
-        let lost = WaitError::PeerLost { port, wanted: wanted_here, peer };
-        self.poll_from(wanted, &mut from).ok_or(lost)
     }
 
     /// Sleeps until a notification stands at position `from` of the queue, the port closes, or more processes than
@@ -285,7 +297,7 @@ mod tests {
     use super::*;
     use crate::Spec;
     use crate::fake::Fake;
-    use ggas_device::PeerEnd;
+    use ggas_device::{LostPeer, PeerEnd};
 
     const SOON: Duration = Duration::from_secs(20);
     const GONE: LostPeer = LostPeer { rank: 3, node: 1, vpid: Some(0), end: PeerEnd::Lost };

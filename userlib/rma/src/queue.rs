@@ -66,19 +66,43 @@ impl Queue {
         wanted: &Match,
         from: &mut u64,
     ) -> Option<Notification> {
+        let index = self.find(wanted, from)?;
+        let notification = self.entry(index)?;
+        self.consume(index, device);
+        Some(notification)
+    }
+
+    /// The index of the oldest unconsumed notification at or behind position `from` that `wanted` accepts; leaves in
+    /// `from` where it stands, or how far the search got.
+    #[inline]
+    pub(crate) fn find(&self, wanted: &Match, from: &mut u64) -> Option<u32> {
         *from = self.freed.max(*from);
         while *from < self.freed + u64::from(self.map.entries) {
             let index = self.index(*from);
-            if !self.is_consumed(index) {
-                let notification = self.entry(index)?;
-                if wanted.accepts(&notification) {
-                    self.consume(index, device);
-                    return Some(notification);
-                }
+            if !self.is_consumed(index) && wanted.accepts(&self.entry(index)?) {
+                return Some(index);
             }
             *from += 1;
         }
         None
+    }
+
+    /// Where entry `index` stands in memory.
+    pub(crate) fn place(&self, index: u32) -> NonNull<Notification> {
+        // SAFETY: the index is below `entries`.
+        unsafe { self.map.base.add(index as usize) }.cast()
+    }
+
+    /// Consumes the notification that stands at `place`. `false`: there is none that waits to be consumed.
+    pub(crate) fn consume_at(&mut self, place: NonNull<Notification>, device: &dyn PortDevice) -> bool {
+        let bytes = (place.as_ptr() as usize).wrapping_sub(self.map.base.as_ptr() as usize);
+        let index = bytes / size_of::<Notification>();
+        let inside = bytes.is_multiple_of(size_of::<Notification>()) && index < self.map.entries as usize;
+        if !inside || self.is_consumed(index as u32) || self.entry(index as u32).is_none() {
+            return false;
+        }
+        self.consume(index as u32, device);
+        true
     }
 
     /// Word 1 of the entry at position `from`: not 0 once a notification has arrived there.
