@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ggas::{KernelPort, KernelReport, Path as PostPath, PortHandle};
-use ggas_kernels::args::{bench_clock, bench_peer, bench_timing};
+use ggas::{KernelPort, KernelReport};
+use ggas_kernels::args::{bench_clock, bench_timing};
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 
 use crate::error::Doing;
-use crate::setup::{Layout, Payload, RoundData, Setup};
-use crate::{BenchError, Options, Path, Samples};
+use crate::setup::Setup;
+use crate::{BenchError, Options, Samples};
 
 /// `BENCH_DONE` of `kernels/src/bench.h`.
 const DONE: u64 = ggas_kernels::args::BENCH_DONE as u64;
@@ -36,7 +36,12 @@ impl Probe {
 
     /// For a tenth of `count`, at most 100, as warm-up.
     pub fn with_warm_up(processor: &Processor, count: u64) -> Result<Self, BenchError> {
-        Self::new(processor, count, (count / 10).clamp(1, 100))
+        Self::new(processor, count, Self::rounds_of(count) - count)
+    }
+
+    /// Rounds of a kernel that takes `count` samples after a warm-up.
+    pub fn rounds_of(count: u64) -> u64 {
+        count + (count / 10).clamp(1, 100)
     }
 
     /// What the kernel gets.
@@ -119,79 +124,14 @@ pub(crate) fn finish(running: Running, options: &Options) -> Result<(), BenchErr
     running.wait(options.timeout * 2 + Duration::from_secs(20)).doing("waiting for kernels")
 }
 
-/// Starts kernels and waits for them.
+/// Starts the kernels of this process, if there are any, and waits for them.
 pub(crate) fn run(launches: &[Launch], options: &Options) -> Result<(), BenchError> {
-    finish(begin(launches)?, options)
-}
-
-/// One end of a transfer driven by kernels.
-pub(crate) struct KernelEnd {
-    pub payload: Payload,
-    pub port: KernelPort,
-    pub probe: Probe,
-    /// The other end, and where data arrive there.
-    pub peer: bench_peer,
-    layout: Layout,
-}
-
-impl KernelEnd {
-    /// NLAs of what is sent in even and odd rounds.
-    pub fn sources(&self) -> Result<[u64; 2], BenchError> {
-        Ok([self.payload.nla(self.layout.source(0))?, self.payload.nla(self.layout.source(1))?])
-    }
-
-    /// NLA of where data arrive.
-    pub fn arrival(&self) -> Result<u64, BenchError> {
-        self.payload.nla(self.layout.arrival())
-    }
-
-    /// Where kernels see what arrives.
-    pub fn arrival_address(&self) -> u64 {
-        self.payload.address() + self.layout.arrival() as u64
-    }
-}
-
-/// Opens ports on nodes 0 and 1 for kernels, with buffers and samples.
-pub(crate) fn kernel_pair(
-    setup: &Setup,
-    layout: Layout,
-    data: &RoundData,
-    samples: u64,
-) -> Result<[KernelEnd; 2], BenchError> {
-    let mut first = kernel_end(setup, 0, layout, data, samples)?;
-    let mut second = kernel_end(setup, 1, layout, data, samples)?;
-    first.peer = peer(&second.port, second.arrival()?);
-    second.peer = peer(&first.port, first.arrival()?);
-    Ok([first, second])
-}
-
-fn kernel_end(
-    setup: &Setup,
-    node: u32,
-    layout: Layout,
-    data: &RoundData,
-    samples: u64,
-) -> Result<KernelEnd, BenchError> {
-    let processor = setup.processor(node);
-    let port = kernel_port(setup, node)?;
-    let payload = Payload::new(setup, node, &port, layout.len())?.for_kernels(processor)?;
-    data.lay_out(&payload, layout)?;
-    let probe = Probe::with_warm_up(processor, samples)?;
-    Ok(KernelEnd { payload, port, probe, peer: bench_peer::default(), layout })
+    if launches.is_empty() { Ok(()) } else { finish(begin(launches)?, options) }
 }
 
 /// A port of `node` for its kernels.
-pub(crate) fn kernel_port(setup: &Setup, node: u32) -> Result<KernelPort, BenchError> {
-    let path = match setup.options.path.unwrap_or(Path::Slots) {
-        Path::Card => PostPath::Card,
-        Path::Slots => PostPath::Slots,
-    };
+pub(crate) fn port(setup: &Setup, node: u32) -> Result<KernelPort, BenchError> {
     let port = setup.open_port(node)?;
-    port.for_kernels(setup.processor(node), path).doing(format!("handing a port of node {node} to kernels"))
-}
-
-/// How kernels address a port and a place there.
-pub(crate) fn peer(port: &PortHandle, target: u64) -> bench_peer {
-    let address = port.address();
-    bench_peer { target, node: address.node.into(), vpid: address.vpid.into() }
+    let port = port.for_kernels(setup.processor(node), setup.path());
+    port.doing(format!("handing a port of node {node} to kernels"))
 }

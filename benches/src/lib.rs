@@ -5,26 +5,29 @@
 //! `benches/README.md` defines each column.
 //!
 //! ```no_run
-//! use ggas_benches::{Options, Progress};
+//! use ggas_benches::{Options, Progress, Team};
 //! let bench = ggas_benches::find("rma-pingpong")?;
-//! let report = bench.run(&Options::default(), &mut Progress::silent())?;
+//! let report = bench.run(&Team::alone(), &Options::default(), &mut Progress::silent())?;
 //! println!("{}", report.table());
 //! report.check()?; // an error if a byte was wrong
 //! # Ok::<(), ggas_benches::BenchError>(())
 //! ```
 
 mod bench;
+mod ends;
 mod error;
 mod host;
 mod hpcc;
 mod kernel;
 mod options;
+mod payload;
 mod plot;
 mod progress;
 mod report;
 mod setup;
 mod space;
 mod stats;
+mod team;
 mod verify;
 
 pub use error::BenchError;
@@ -33,6 +36,7 @@ pub use options::{Device, Memory, NicProgress, Options, Path, Via};
 pub use progress::Progress;
 pub use report::{Report, Row, SCHEMA};
 pub use stats::{Latency, Samples};
+pub use team::Team;
 pub use verify::{Check, Pattern, RandomStream};
 
 /// One benchmark.
@@ -48,11 +52,12 @@ pub trait Bench: Sync {
         &[]
     }
 
-    /// Runs it. Wrong data does not fail the call: the report says so ([`Report::check`]).
+    /// Runs it; every process of `team` calls it with the same options. Wrong data does not fail the call: the
+    /// report of the first process says so ([`Report::check`]); those of the others lack rows' numbers.
     ///
     /// # Errors
     /// Options that do not fit, hardware that is missing, a library call or wait that failed.
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
 }
 
 /// All benchmarks, in the order in which a suite runs them.

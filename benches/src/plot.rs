@@ -89,11 +89,11 @@ fn draw(report: &Report, series: &[Series], path: &Path) -> Result<(), Box<dyn s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Check, Options, Samples};
+    use crate::{Check, Options, Samples, Team};
 
     #[test]
     fn draws_a_line_per_method() {
-        let mut report = Report::new("rma-pingpong", &Options::default(), "in process");
+        let mut report = Report::new("rma-pingpong", &Team::alone(), &Options::default());
         for method in ["poll", "notification"] {
             for bytes in [8, 64, 512] {
                 let samples = Samples::new(vec![bytes as f64 * 10.0], 1);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_and_a_bad_path_do_no_harm() {
-        let report = Report::new("barrier", &Options::default(), "in process");
+        let report = Report::new("barrier", &Team::alone(), &Options::default());
         let error = write_svg(&report, Path::new("/nonexistent/plot.svg")).unwrap_err();
         assert!(matches!(error, BenchError::Output(_)));
     }

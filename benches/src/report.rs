@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
-use std::path::Path as FsPath;
+use std::path::Path as FilePath;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{BenchError, Check, Device, HostFacts, Latency, Options, Samples, Via};
+use crate::{BenchError, Check, Device, HostFacts, Latency, Options, Path, Samples, Team, Via};
 
 /// Version of the JSON; `benches/README.md` defines its fields.
 pub const SCHEMA: u32 = 1;
@@ -122,26 +122,30 @@ pub struct Report {
 
 impl Report {
     /// An empty report.
-    pub fn new(bench: &'static str, options: &Options, fabric: impl Into<String>) -> Self {
+    pub fn new(bench: &'static str, team: &Team, options: &Options) -> Self {
         let mut settings = BTreeMap::from([
             ("seed", Value::from(options.seed)),
             ("memory", options.memory.name().into()),
             ("timeout_s", options.timeout.as_secs_f64().into()),
         ]);
+        settings.insert("path", options.path.unwrap_or(Path::Slots).name().into());
+        settings.insert("slots", options.slots.into());
+        let mut host = HostFacts::collect();
         if options.device == Device::Gpu {
             settings.insert("gpus", options.gpus.into());
+            host.add_gpus(options.gpus);
         }
         Self {
             schema: SCHEMA,
             bench,
             device: options.device,
             via: options.via,
-            fabric: fabric.into(),
+            fabric: team.fabric().to_owned(),
             nodes: options.nodes,
             verified: true,
             errors: 0,
             first_error: None,
-            host: HostFacts::collect(),
+            host,
             settings,
             notes: Vec::new(),
             rows: Vec::new(),
@@ -238,7 +242,7 @@ impl Report {
     ///
     /// # Errors
     /// [`BenchError::Output`] if the file cannot be written.
-    pub fn write_svg(&self, path: &FsPath) -> Result<(), BenchError> {
+    pub fn write_svg(&self, path: &FilePath) -> Result<(), BenchError> {
         crate::plot::write_svg(self, path)
     }
 }
@@ -307,7 +311,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let mut report = Report::new("rma-pingpong", &Options::default(), "in process");
+        let mut report = Report::new("rma-pingpong", &Team::alone(), &Options::default());
         let row = Row::new(&Samples::new(vec![1000.0, 2000.0, 4000.0], 2)).method("poll").bytes(4096);
         report.push(row.bandwidth_of(4096), Check::default());
         report

@@ -49,8 +49,8 @@ impl Space {
 
 /// A window of `bytes` of every node.
 pub(crate) fn window(setup: &Setup, bytes: usize) -> Result<Arc<Window>, BenchError> {
-    let nodes = setup.cluster.nodes();
-    let members: Vec<_> = nodes.iter().map(|node| (node, setup.processor(node.id().into()))).collect();
+    let member = |node| Ok((setup.node(node)?, setup.processor(node)));
+    let members = setup.local().map(member).collect::<Result<Vec<_>, BenchError>>()?;
     let window = Window::with_timeout(&members, bytes, setup.options.timeout).doing("making a window")?;
     match &window.info().mapped {
         Ok(_) => Ok(Arc::new(window)),

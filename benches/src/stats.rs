@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Latency of one operation in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Latency {
 
 /// Times of one measurement. A sample is the mean over `batch` operations, so with `batch` above 1 the
 /// percentiles are those of batches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
     ns: Vec<f64>,
     batch: u64,
@@ -94,14 +94,24 @@ pub(crate) fn clock_cost_ns() -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// Calls `operation` about `iterations` times (after a short warm-up) and times it: one call per sample,
-/// or several where reading the clock would otherwise take more than a fiftieth of the sample.
+/// Calls of the warm-up, each of two times.
+fn warm_up(iterations: u64) -> u64 {
+    (iterations / 10).clamp(1, 1000)
+}
+
+/// How many calls [`time_calls`] makes: another process that takes part in each knows when it is done.
+pub(crate) fn calls(iterations: u64) -> u64 {
+    2 * warm_up(iterations) + iterations
+}
+
+/// Calls `operation` exactly [`calls`] times and times about `iterations` of them: one call per sample, or several
+/// where reading the clock would otherwise take more than a fiftieth of the sample.
 /// `operation` gets the running number of the call, warm-up included.
 pub(crate) fn time_calls<E>(
     iterations: u64,
     mut operation: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Samples, E> {
-    let warm_up = (iterations / 10).clamp(1, 1000);
+    let warm_up = warm_up(iterations);
     let mut call = 0;
     let mut timed = |calls: u64| -> Result<Duration, E> {
         let start = Instant::now();
@@ -115,11 +125,12 @@ pub(crate) fn time_calls<E>(
     let per_call = timed(warm_up)?.as_nanos() as f64 / warm_up as f64;
     let wanted = (50.0 * clock_cost_ns() / per_call.max(0.1)).ceil() as u64;
     let batch = wanted.clamp(1, (iterations / 20).max(1));
-    let samples = (iterations / batch).max(1);
+    let samples = iterations / batch;
     let mut ns = Vec::with_capacity(samples as usize);
     for _ in 0..samples {
         ns.push(timed(batch)?.as_nanos() as f64 / batch as f64);
     }
+    timed(iterations % batch)?;
     Ok(Samples::new(ns, batch))
 }
 
@@ -150,15 +161,15 @@ mod tests {
 
     #[test]
     fn batches_short_calls_and_counts_every_call() {
-        let mut calls = Vec::new();
+        let mut seen = Vec::new();
         let samples = time_calls::<()>(10_000, |n| {
-            calls.push(n);
+            seen.push(n);
             Ok(())
         })
         .unwrap();
         assert!(samples.batch() > 1, "an empty call is below the clock's resolution");
-        assert!(calls.iter().enumerate().all(|(i, n)| i as u64 == *n));
-        assert_eq!(calls.len() as u64, 2 * 1000 + samples.batch() * samples.len() as u64);
+        assert!(seen.iter().enumerate().all(|(i, n)| i as u64 == *n));
+        assert_eq!(seen.len() as u64, calls(10_000));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Seeded data, poison, and comparison of every byte.
 
+use serde::{Deserialize, Serialize};
+
 /// What memory holds before data is to arrive.
 const POISON: u8 = 0xa5;
 
@@ -52,7 +54,7 @@ impl Pattern {
 }
 
 /// Collects what was wrong over a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// How many bytes, words or entries were wrong.
     pub errors: u64,

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ggas_benches::{Bench, Options, Path, Progress, Report, find};
+use ggas_benches::{Bench, Options, Path, Progress, Report, Team, find};
 
 /// One at a time: each starts nodes and kernels of its own, and two cores are few.
 static ONE: Mutex<()> = Mutex::new(());
@@ -10,8 +10,9 @@ static ONE: Mutex<()> = Mutex::new(());
 fn run(name: &str, options: Options) -> Report {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let bench: &dyn Bench = find(name).unwrap();
-    let report =
-        bench.run(&options, &mut Progress::silent()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    let report = bench
+        .run(&Team::alone(), &options, &mut Progress::silent())
+        .unwrap_or_else(|error| panic!("{name}: {error:?}"));
     report.check().unwrap();
     check_json(&report);
     report
@@ -119,7 +120,7 @@ fn random_access_on_any_number_of_nodes() {
 fn options_that_do_not_fit_say_what_would() {
     let mut silent = Progress::silent();
     let refuse = |name: &str, options: Options| {
-        let error = find(name).unwrap().run(&options, &mut Progress::silent()).unwrap_err();
+        let error = find(name).unwrap().run(&Team::alone(), &options, &mut Progress::silent()).unwrap_err();
         error.to_string()
     };
     assert!(refuse("rma-pingpong", Options { nodes: 1, ..small(&[8]) }).contains("2 to 1024"));
@@ -146,7 +147,11 @@ fn without_a_gpu_the_reason_is_given() {
         return;
     }
     let options = Options { device: ggas_benches::Device::Gpu, ..small(&[8]) };
-    let error = find("barrier").unwrap().run(&Options { sizes: vec![], ..options }, &mut Progress::silent());
+    let error = find("barrier").unwrap().run(
+        &Team::alone(),
+        &Options { sizes: vec![], ..options },
+        &mut Progress::silent(),
+    );
     let error = error.unwrap_err();
     assert!(std::error::Error::source(&error).is_some(), "{error}");
 }

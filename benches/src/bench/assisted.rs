@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use ggas::{HostBuffer, Spec};
 use ggas_kernels::args::bench_assisted;
-use ggas_kernels::{Mapped, Processor};
+use ggas_kernels::{Mapped, Processor, Running};
 
-use super::rma_pingpong::{default_iterations, one_way};
+use super::rma_pingpong::default_iterations;
+use crate::ends::{HostEnd, host_ends};
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
-use crate::setup::{HostEnd, Layout, RoundData, Setup, Worker, consume, host_pair};
-use crate::{Bench, BenchError, Check, Options, Row};
+use crate::payload::{Layout, RoundData};
+use crate::setup::{Setup, Worker};
+use crate::team::Task;
+use crate::{BenchError, Check, Options, Samples};
 
 const KERNEL: &str = "bench_host_assisted";
 
@@ -34,6 +37,15 @@ impl Flags {
         // SAFETY: the flags are only accessed atomically, and the mapping is dropped before the memory.
         let mapped = unsafe { processor.map_host(memory.as_ptr(), memory.len()) }.doing("mapping flags")?;
         Ok(Self { mapped, memory, probe: Probe::with_warm_up(processor, samples)? })
+    }
+
+    /// For the kernel of each of these ends.
+    fn of_ends<'a>(
+        setup: &Setup,
+        ends: impl IntoIterator<Item = &'a HostEnd>,
+        samples: u64,
+    ) -> Result<Vec<Self>, BenchError> {
+        ends.into_iter().map(|end| Self::new(setup.processor(end.node), samples)).collect()
     }
 
     fn args(&self, options: &Options, node: u32) -> bench_assisted {
@@ -79,71 +91,125 @@ fn spin_until(flag: &AtomicU64, value: u64, timeout: Duration) -> Result<(), Ben
 }
 
 /// Two kernels; each has the host put for it, and hears from the host when data came.
-pub(crate) fn pingpong(bench: &dyn Bench, options: &Options, bytes: u64) -> Result<(Row, Check), BenchError> {
-    let setup = Setup::new(bench, options, Worker::KernelsByHost)?;
+pub(crate) fn pingpong(task: Task, bytes: u64) -> Result<(Samples, Check), BenchError> {
+    let options = task.options;
+    let setup = Setup::new(task, Worker::KernelsByHost)?;
     let layout = Layout::new(bytes);
     let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [ping, pong] = host_pair(&setup, layout, &data)?;
+    let ends = host_ends(&setup, layout, &data)?;
     let samples = default_iterations(options, bytes);
-    let flags = [Flags::new(setup.processor(0), samples)?, Flags::new(setup.processor(1), samples)?];
-    let rounds = flags[0].probe.rounds();
-    let launches = [0, 1].map(|node: u32| {
-        let args = flags[node as usize].args(options, node);
-        kernel::launch(setup.processor(node), KERNEL, 1, THREADS, &args)
-    });
-    let running = kernel::begin(&launches)?;
+    let flags = Flags::of_ends(&setup, &ends, samples)?;
+    let rounds = Probe::rounds_of(samples);
+    let running = start(&setup, &ends, &flags)?;
+    let send = |end: &HostEnd, at| end.put(at, layout.bytes, 0, Spec::COMPLETER);
     for round in 0..rounds {
-        flags[0].asked(round + 1, options.timeout)?;
-        one_way(&ping, &pong, layout.source(round), layout.bytes, options)?;
-        flags[1].answer(round + 1);
-        flags[1].asked(round + 1, options.timeout)?;
-        one_way(&pong, &ping, layout.arrival(), layout.bytes, options)?;
-        flags[0].answer(round + 1);
+        let asked = |flags: &Flags| flags.asked(round + 1, options.timeout);
+        match (&ends[..], &flags[..]) {
+            ([ping, pong], [first, second]) => {
+                asked(first)?;
+                send(ping, layout.source(round))?;
+                pong.consume(options)?;
+                second.answer(round + 1);
+                asked(second)?;
+                send(pong, layout.arrival())?;
+                ping.consume(options)?;
+                first.answer(round + 1);
+            }
+            ([ping], [flags]) if ping.node == 0 => {
+                asked(flags)?;
+                send(ping, layout.source(round))?;
+                ping.consume(options)?;
+                flags.answer(round + 1);
+            }
+            ([pong], [flags]) => {
+                pong.consume(options)?;
+                flags.answer(round + 1);
+                asked(flags)?;
+                send(pong, layout.arrival())?;
+            }
+            _ => {}
+        }
     }
-    kernel::finish(running, options)?;
-    for end in &flags {
-        end.probe.finished(KERNEL, None)?;
+    finish(running, &flags, options)?;
+    let mut check = Check::default();
+    for end in &ends {
+        check.merge(data.check(end.node, &end.payload, layout, rounds)?);
     }
-    let mut check = data.check("at the pong side", &pong.payload, layout, rounds)?;
-    check.merge(data.check("back at the ping side", &ping.payload, layout, rounds)?);
-    Ok((Row::new(&flags[0].probe.samples()?.halved()), check))
+    setup.collect(samples_of_first(&ends, &flags)?, check)
 }
 
 /// One kernel has the host send windows of puts. Samples are whole windows.
 pub(crate) fn bandwidth(
-    bench: &dyn Bench,
-    options: &Options,
+    task: Task,
     bytes: u64,
     window: u32,
     samples: u64,
-) -> Result<(crate::Samples, Check), BenchError> {
-    let setup = Setup::new(bench, options, Worker::KernelsByHost)?;
+) -> Result<(Samples, Check), BenchError> {
+    let options = task.options;
+    let setup = Setup::new(task, Worker::KernelsByHost)?;
     let layout = Layout::new(bytes);
     let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [from, to] = host_pair(&setup, layout, &data)?;
-    let flags = Flags::new(setup.processor(0), samples)?;
-    let rounds = flags.probe.rounds();
-    let launch = kernel::launch(setup.processor(0), KERNEL, 1, THREADS, &flags.args(options, 0));
-    let running = kernel::begin(&[launch])?;
+    let ends = host_ends(&setup, layout, &data)?;
+    let senders: Vec<_> = ends.iter().take_while(|end| end.node == 0).collect();
+    let flags = Flags::of_ends(&setup, senders.iter().copied(), samples)?;
+    let rounds = Probe::rounds_of(samples);
+    let running = start(&setup, senders.iter().copied(), &flags)?;
     for round in 0..rounds {
-        flags.asked(round + 1, options.timeout)?;
-        post_window(&from, layout, round, window)?;
-        consume(&to.port, options)?;
-        flags.answer(round + 1);
+        match (&ends[..], &flags[..]) {
+            ([from, rest @ ..], [flags]) => {
+                flags.asked(round + 1, options.timeout)?;
+                post_window(from, layout, round, window)?;
+                rest.first().unwrap_or(from).consume(options)?;
+                flags.answer(round + 1);
+            }
+            ([to], _) => {
+                to.consume(options)?;
+                to.tell()?;
+            }
+            _ => {}
+        }
     }
-    kernel::finish(running, options)?;
-    flags.probe.finished(KERNEL, None)?;
-    let check = data.check("at the target", &to.payload, layout, rounds)?;
-    Ok((flags.probe.samples()?, check))
+    finish(running, &flags, options)?;
+    let mut check = Check::default();
+    for end in ends.iter().filter(|end| end.node == 1) {
+        check = data.check(end.node, &end.payload, layout, rounds)?;
+    }
+    setup.collect(samples_of_first(&ends, &flags)?, check)
+}
+
+/// Starts the kernels of these ends.
+fn start<'a>(
+    setup: &Setup,
+    ends: impl IntoIterator<Item = &'a HostEnd>,
+    flags: &[Flags],
+) -> Result<Option<Running>, BenchError> {
+    let launch = |(end, flags): (&HostEnd, &Flags)| {
+        let args = flags.args(setup.options, end.node);
+        kernel::launch(setup.processor(end.node), KERNEL, 1, THREADS, &args)
+    };
+    let launches: Vec<_> = ends.into_iter().zip(flags).map(launch).collect();
+    if launches.is_empty() { Ok(None) } else { kernel::begin(&launches).map(Some) }
+}
+
+/// Waits for them.
+fn finish(running: Option<Running>, flags: &[Flags], options: &Options) -> Result<(), BenchError> {
+    running.map_or(Ok(()), |running| kernel::finish(running, options))?;
+    flags.iter().try_for_each(|flags| flags.probe.finished(KERNEL, None))
+}
+
+/// Samples of the kernel of node 0, if it ran here.
+fn samples_of_first(ends: &[HostEnd], flags: &[Flags]) -> Result<Option<Samples>, BenchError> {
+    match (ends, flags) {
+        ([end, ..], [flags, ..]) if end.node == 0 => flags.probe.samples().map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// Posts a window; the last put notifies the other end.
 fn post_window(from: &HostEnd, layout: Layout, round: u64, window: u32) -> Result<(), BenchError> {
     for put in 1..=window {
         let spec = if put == window { Spec::COMPLETER } else { Spec::NONE };
-        from.connection
-            .put(&from.payload.region, layout.source(round), layout.bytes, from.target, spec)
-            .doing("posting a put")?;
+        from.put(layout.source(round), layout.bytes, 0, spec)?;
     }
     Ok(())
 }

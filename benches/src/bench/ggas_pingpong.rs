@@ -6,9 +6,10 @@ use ggas_window::Window;
 
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
-use crate::setup::{Setup, Worker, report};
+use crate::setup::{Setup, Worker};
 use crate::space::{window, window_of};
-use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row, Samples, Team};
 
 const WORD: u64 = 8;
 
@@ -27,21 +28,22 @@ impl Bench for GgasPingpong {
         &["write", "read"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        options.validate(self)?;
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
         let threads = thread_counts(options)?;
-        let mut report = report(self, options);
-        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        let mut report = task.report();
+        let methods = task.methods();
         progress.begin(self.name(), (methods.len() * threads.len()) as u64);
         for method in methods {
             for &threads in &threads {
                 progress.now(format!("{method}, {threads} threads"));
-                let (mut row, check) = match *method {
-                    "write" => write(self, options, threads)?,
-                    _ => read(self, options, threads)?,
+                let (samples, check) = match method {
+                    "write" => write(task, threads)?,
+                    _ => read(task, threads)?,
                 };
+                let mut row = Row::new(&samples).method(method).bytes(WORD * u64::from(threads));
                 row.threads = Some(threads);
-                report.push(row.method(method).bytes(WORD * u64::from(threads)), check);
+                report.push(row, check);
                 progress.step();
             }
         }
@@ -91,49 +93,60 @@ fn window_words(window: &Window, node: usize, threads: u32) -> Result<Vec<u64>, 
 }
 
 /// Both nodes store to each other in turn; every word counts up by one per round.
-fn write(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Check), BenchError> {
+fn write(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
     const KERNEL: &str = "bench_ggas_write";
-    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let options = task.options;
+    let setup = Setup::new(task, Worker::Kernels)?;
     let window = window(&setup, 1024 * WORD as usize)?;
     let begin = words(options, 0, threads);
-    let count = iterations(options, threads);
-    let probes =
-        [Probe::with_warm_up(setup.processor(0), count)?, Probe::with_warm_up(setup.processor(1), count)?];
-    let inputs = [kernel_words(setup.processor(0), &begin)?, kernel_words(setup.processor(1), &begin)?];
-    let mut launches = Vec::new();
-    for node in 0..2_u32 {
+    let (mut probes, mut inputs, mut launches) = (Vec::new(), Vec::new(), Vec::new());
+    for node in setup.ends() {
+        let probe = Probe::with_warm_up(setup.processor(node), iterations(options, threads))?;
+        let input = kernel_words(setup.processor(node), &begin)?;
         let args = bench_ggas_pingpong {
-            timing: probes[node as usize].args(),
+            timing: probe.args(),
             window: window_of(&window, node)?,
-            input: inputs[node as usize].address(),
+            input: input.address(),
             output: 0,
             peer: 1 - node,
             first: u32::from(node == 0),
         };
         launches.push(kernel::launch(setup.processor(node), KERNEL, 1, threads, &args));
+        probes.push(probe);
+        inputs.push(input);
     }
+    setup.share::<()>(Vec::new())?;
     kernel::run(&launches, options)?;
     let mut check = Check::default();
-    let rounds = probes[0].rounds();
-    let expected: Vec<u64> = begin.iter().map(|word| word + rounds).collect();
-    for (node, probe) in probes.iter().enumerate() {
-        let report = window.member(node).doing("choosing a member")?.report();
+    for (node, probe) in setup.ends().zip(&probes) {
+        let report = window.member(node as usize).doing("choosing a member")?.report();
         probe.finished(KERNEL, report)?;
-        check.equal(&format!("words at node {node}"), &expected, &window_words(&window, node, threads)?);
+        let expected: Vec<u64> = begin.iter().map(|word| word + probe.rounds()).collect();
+        let seen = window_words(&window, node as usize, threads)?;
+        check.equal(&format!("words at node {node}"), &expected, &seen);
     }
-    Ok((Row::new(&probes[0].samples()?.halved()), check))
+    let samples = setup.samples_of_first(&probes)?;
+    setup.collect(samples.map(Samples::halved), check)
 }
 
 /// Node 0 loads from node 1 and stores to its own memory.
-fn read(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Check), BenchError> {
+fn read(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
     const KERNEL: &str = "bench_ggas_read";
-    let setup = Setup::new(bench, options, Worker::Kernels)?;
-    let processor = setup.processor(0);
+    let options = task.options;
+    let setup = Setup::new(task, Worker::Kernels)?;
     let window = window(&setup, 1024 * WORD as usize)?;
     let there = words(options, 1, threads);
-    for (i, word) in there.iter().enumerate() {
-        window.store_u64(1, i * 8, *word).doing("writing the window")?;
+    let mut check = Check::default();
+    if setup.ends().contains(&1) {
+        for (i, word) in there.iter().enumerate() {
+            window.store_u64(1, i * 8, *word).doing("writing the window")?;
+        }
     }
+    setup.share::<()>(Vec::new())?;
+    if !setup.ends().contains(&0) {
+        return setup.collect(None, check);
+    }
+    let processor = setup.processor(0);
     let probe = Probe::with_warm_up(processor, iterations(options, threads))?;
     let output = kernel_words(processor, &there.iter().map(|word| !word).collect::<Vec<_>>())?;
     let args = bench_ggas_pingpong {
@@ -146,8 +159,7 @@ fn read(bench: &dyn Bench, options: &Options, threads: u32) -> Result<(Row, Chec
     };
     kernel::run(&[kernel::launch(processor, KERNEL, 1, threads, &args)], options)?;
     probe.finished(KERNEL, None)?;
-    let mut check = Check::default();
     let seen = output.read_u64s(0, threads as usize).doing("reading kernel memory")?;
     check.equal("loaded words", &there, &seen);
-    Ok((Row::new(&probe.samples()?), check))
+    setup.collect(Some(probe.samples()?), check)
 }

@@ -7,13 +7,16 @@ use ggas_kernels::KernelMem;
 use ggas_kernels::args::{BENCH_RANDOM_NODES, bench_random};
 use ggas_window::Window;
 
+use crate::ends::Place;
 use crate::error::Doing;
 use crate::host::require_memory;
 use crate::hpcc::{self, LOOK_AHEAD, Table};
-use crate::kernel::{self, Probe, kernel_port, peer};
-use crate::setup::{Payload, Setup, Worker, report};
+use crate::kernel::{self, Probe};
+use crate::payload::Payload;
+use crate::setup::{Setup, Worker};
 use crate::space::{window, window_of};
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Team};
 
 pub(crate) struct RandomAccess;
 
@@ -30,8 +33,8 @@ impl Bench for RandomAccess {
         &["ggas", "rma"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        options.validate(self)?;
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
         if options.nodes > BENCH_RANDOM_NODES {
             let advice = format!("randomaccess takes 2 to {BENCH_RANDOM_NODES} nodes");
             return Err(BenchError::option("nodes", options.nodes, advice));
@@ -46,14 +49,14 @@ impl Bench for RandomAccess {
             // The table, its copy for the check, and what passes on the way there.
             require_memory(entries, entries.saturating_mul(4 * 8))?;
         }
-        let mut report = report(self, options);
-        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        let mut report = task.report();
+        let methods = task.methods();
         progress.begin(self.name(), (methods.len() * tables.len()) as u64);
         for method in methods {
             for &entries in &tables {
                 for shape in Shape::all(options, method)? {
                     progress.now(format!("{method}, {entries} entries"));
-                    let run = Run::new(self, options, Table { entries, nodes: options.nodes }, shape)?;
+                    let run = Run::new(task, Table { entries, nodes: options.nodes }, shape)?;
                     let (row, check) = run.measure(method)?;
                     report.push(row.method(method), check);
                 }
@@ -113,8 +116,9 @@ impl Shape {
     }
 }
 
-/// What each node has.
+/// What a node has.
 struct Node {
+    id: u32,
     table: KernelMem,
     starts: KernelMem,
     probe: Probe,
@@ -128,25 +132,24 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(bench: &dyn Bench, options: &'a Options, table: Table, shape: Shape) -> Result<Self, BenchError> {
-        let setup = Setup::new(bench, options, Worker::Kernels)?;
+    fn new(task: Task<'a>, table: Table, shape: Shape) -> Result<Self, BenchError> {
+        let setup = Setup::new(task, Worker::Kernels)?;
         let nodes =
-            (0..table.nodes).map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
+            setup.local().map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
         Ok(Self { setup, table, shape, nodes })
     }
 
-    /// Arguments of `node` that both methods share.
-    fn args(&self, node: u32) -> bench_random {
-        let own = &self.nodes[node as usize];
+    /// Arguments of a node that both methods share.
+    fn args(&self, own: &Node) -> bench_random {
         bench_random {
             timing: own.probe.args(),
             table: own.table.address(),
             starts: own.starts.address(),
             entries: self.table.entries,
             per_node: self.table.per_node(),
-            updates: self.table.updates_of(node).1,
+            updates: self.table.updates_of(own.id).1,
             look_ahead: self.shape.look_ahead,
-            node,
+            node: own.id,
             nodes: self.table.nodes,
             ..bench_random::default()
         }
@@ -159,24 +162,24 @@ impl<'a> Run<'a> {
         }
         let seconds = self.seconds()?;
         let per_round = u64::from(self.shape.look_ahead) * u64::from(self.shape.blocks);
-        let samples = self.nodes[0].probe.samples()?.divided(per_round);
+        let first = self.nodes.iter().find(|node| node.id == 0);
+        let samples = first.map(|node| node.probe.samples()).transpose()?;
+        let (check, wrong) = self.check()?;
+        let (samples, check) =
+            self.setup.collect(samples.map(|samples| samples.divided(per_round)), check)?;
         let mut row = Row::new(&samples);
         row.elements = Some(self.table.entries);
         (row.blocks, row.threads) = (Some(self.shape.blocks), Some(self.shape.threads));
         let rate = self.table.updates() as f64 / seconds;
         row.rate_per_s = Some(rate);
-        let (check, wrong) = self.check()?;
         row.errors = wrong - check.errors;
         Ok((row.with("gups", rate / 1e9).with("look_ahead", per_round), check))
     }
 
     /// The time of the slowest node.
     fn seconds(&self) -> Result<f64, BenchError> {
-        let mut longest: f64 = 0.0;
-        for node in &self.nodes {
-            longest = longest.max(node.probe.seconds()?);
-        }
-        Ok(longest.max(1e-9))
+        let seconds = self.nodes.iter().map(|node| node.probe.seconds()).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.setup.share(seconds)?.into_iter().fold(1e-9, f64::max))
     }
 
     fn by_ggas(&self) -> Result<(), BenchError> {
@@ -185,36 +188,38 @@ impl<'a> Run<'a> {
         let bytes = self.shape.flag_bytes(nodes) + self.shape.mailbox_bytes(nodes);
         let window: Arc<Window> = window(&self.setup, bytes)?;
         let mut launches = Vec::new();
-        for node in 0..nodes {
-            let args = bench_random { window: window_of(&window, node)?, ..self.args(node) };
-            launches.push(self.launch(KERNEL, node, &args));
+        for own in &self.nodes {
+            let args = bench_random { window: window_of(&window, own.id)?, ..self.args(own) };
+            launches.push(self.launch(KERNEL, own, &args));
         }
+        self.setup.share::<()>(Vec::new())?;
         kernel::run(&launches, self.setup.options)?;
-        for (own, member) in self.nodes.iter().zip(window.members()) {
+        for own in &self.nodes {
+            let member = window.member(own.id as usize).doing("choosing a member")?;
             own.probe.finished(KERNEL, member.report())?;
         }
-        Ok(())
+        // The window goes when all have done with it.
+        self.setup.share::<()>(Vec::new()).map(drop)
     }
 
     fn by_rma(&self) -> Result<(), BenchError> {
         const KERNEL: &str = "bench_random_rma";
-        let ends =
-            (0..self.table.nodes).map(|node| RmaEnd::new(self, node)).collect::<Result<Vec<_>, _>>()?;
-        let mut launches = Vec::new();
-        let mut peers = Vec::new();
-        for node in 0..self.table.nodes {
-            peers.push(self.peers_for(node, &ends)?);
-        }
-        for (node, end) in (0..).zip(&ends) {
+        let ends = self.nodes.iter().map(|own| RmaEnd::new(self, own.id)).collect::<Result<Vec<_>, _>>()?;
+        let places = ends.iter().map(|end| Ok(Place::new(&end.port, end.mailboxes.nla(0)?)));
+        let places = self.setup.share(places.collect::<Result<_, BenchError>>()?)?;
+        let (mut launches, mut peers) = (Vec::new(), Vec::new());
+        for (own, end) in self.nodes.iter().zip(&ends) {
+            let to = self.peers_for(own.id, &places)?;
             let args = bench_random {
                 port: end.port.address(),
                 mailboxes: end.mailboxes.address(),
                 outboxes: end.outboxes.address(),
                 outboxes_nla: end.outboxes.nla(0)?,
-                peers: peers[node as usize].address(),
-                ..self.args(node)
+                peers: to.address(),
+                ..self.args(own)
             };
-            launches.push(self.launch(KERNEL, node, &args));
+            launches.push(self.launch(KERNEL, own, &args));
+            peers.push(to);
         }
         let armed: Vec<_> = ends.iter().map(|end| end.port.arm()).collect();
         kernel::run(&launches, self.setup.options)?;
@@ -222,14 +227,13 @@ impl<'a> Run<'a> {
         for (own, end) in self.nodes.iter().zip(&ends) {
             own.probe.finished(KERNEL, end.port.report())?;
         }
-        Ok(())
+        self.setup.share::<()>(Vec::new()).map(drop)
     }
 
     /// The mailboxes of all nodes, as kernels of `node` address them (`struct bench_peer`).
-    fn peers_for(&self, node: u32, ends: &[RmaEnd]) -> Result<KernelMem, BenchError> {
+    fn peers_for(&self, node: u32, places: &[Place]) -> Result<KernelMem, BenchError> {
         let mut words = Vec::new();
-        for end in ends {
-            let peer = peer(&end.port, end.mailboxes.nla(0)?);
+        for peer in places.iter().map(Place::peer) {
             words.extend([peer.target, u64::from(peer.node) | u64::from(peer.vpid) << 32]);
         }
         let memory = self.setup.processor(node).alloc(words.len() * 8).doing("allocating kernel memory")?;
@@ -237,20 +241,23 @@ impl<'a> Run<'a> {
         Ok(memory)
     }
 
-    fn launch<'b>(&'b self, kernel: &'b str, node: u32, args: &bench_random) -> ggas_kernels::Launch<'b> {
-        kernel::launch(self.setup.processor(node), kernel, self.shape.blocks, self.shape.threads, args)
+    fn launch<'b>(&'b self, kernel: &'b str, own: &Node, args: &bench_random) -> ggas_kernels::Launch<'b> {
+        kernel::launch(self.setup.processor(own.id), kernel, self.shape.blocks, self.shape.threads, args)
     }
 
     /// All updates once more leave every entry at its own index; HPCC lets 1 % be wrong. Gives what fails the
-    /// run, and how many entries were wrong.
+    /// run, and how many entries were wrong; the process of node 0 looks.
     fn check(&self) -> Result<(Check, u64), BenchError> {
-        let mut words = Vec::new();
-        for (node, own) in (0..).zip(&self.nodes) {
-            let entries = self.table.part(node).1 as usize;
-            words.extend(own.table.read_u64s(0, entries).doing("reading the table")?);
-        }
-        let wrong = self.table.count_wrong(words);
+        let part = |own: &Node| {
+            let entries = self.table.part(own.id).1 as usize;
+            own.table.read_u64s(0, entries).doing("reading the table")
+        };
+        let parts = self.setup.share(self.nodes.iter().map(part).collect::<Result<Vec<_>, _>>()?)?;
         let mut check = Check::default();
+        if self.setup.local().start > 0 {
+            return Ok((check, 0));
+        }
+        let wrong = self.table.count_wrong(parts.concat());
         if wrong * 100 > self.table.entries {
             check.wrong(wrong, || format!("{wrong} of {} entries; HPCC allows 1 %", self.table.entries));
         }
@@ -272,7 +279,12 @@ impl Node {
             (0..threads).map(|t| hpcc::start((begin + each * t + rest.min(t)) as i64)).collect();
         let starts_memory = processor.alloc(starts.len() * 8).doing("allocating kernel memory")?;
         starts_memory.write_u64s(0, &starts).doing("writing kernel memory")?;
-        Ok(Self { table: part, starts: starts_memory, probe: Probe::new(processor, shape.rounds(table), 0)? })
+        Ok(Self {
+            id: node,
+            table: part,
+            starts: starts_memory,
+            probe: Probe::new(processor, shape.rounds(table), 0)?,
+        })
     }
 }
 
@@ -287,7 +299,7 @@ impl RmaEnd {
     fn new(run: &Run, node: u32) -> Result<Self, BenchError> {
         let bytes = run.shape.mailbox_bytes(run.table.nodes);
         let processor = run.setup.processor(node);
-        let port = kernel_port(&run.setup, node)?;
+        let port = kernel::port(&run.setup, node)?;
         let boxes = || Payload::new(&run.setup, node, &port, bytes)?.for_kernels(processor);
         let (mailboxes, outboxes) = (boxes()?, boxes()?);
         Ok(Self { mailboxes, outboxes, port })

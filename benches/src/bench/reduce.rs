@@ -6,9 +6,10 @@ use ggas_kernels::args::bench_reduce;
 use crate::error::Doing;
 use crate::host::require_memory;
 use crate::kernel::{self, Probe};
-use crate::setup::{Setup, Worker, report};
+use crate::setup::{Setup, Worker};
 use crate::space::Space;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row, Samples};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row, Samples, Team};
 
 /// Elements at most: 64 MiB per node.
 const MAX_ELEMENTS: u64 = 16 << 20;
@@ -28,8 +29,8 @@ impl Bench for Reduce {
         &["gather"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        run(self, options, progress)
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        run(Task::new(self, team, options)?, progress)
     }
 }
 
@@ -48,13 +49,13 @@ impl Bench for Allreduce {
         &["all-gather", "all-to-all"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        run(self, options, progress)
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        run(Task::new(self, team, options)?, progress)
     }
 }
 
-fn run(bench: &dyn Bench, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-    options.validate(bench)?;
+fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
+    let options = task.options;
     let elements: &[u64] = match options.device {
         Device::Gpu => &[1, 64, 1024, 16_384, 262_144],
         Device::Cpu => &[1, 64, 1024, 16_384],
@@ -64,16 +65,16 @@ fn run(bench: &dyn Bench, options: &Options, progress: &mut Progress) -> Result<
         // Two inputs and an output per node, and as much again on the way there.
         require_memory(elements, elements.saturating_mul(6 * 4 * u64::from(options.nodes)))?;
     }
-    let mut report = report(bench, options);
-    let methods: Vec<_> = bench.methods().iter().filter(|method| options.wants(method)).collect();
-    progress.begin(bench.name(), (methods.len() * elements.len()) as u64);
+    let mut report = task.report();
+    let methods = task.methods();
+    progress.begin(task.bench.name(), (methods.len() * elements.len()) as u64);
     for method in methods {
         for &elements in &elements {
             let shape = default_shape(options, elements);
             for &blocks in &options.blocks_or(&[shape.0]) {
                 for &threads in &options.threads_or(&[shape.1]) {
                     progress.now(format!("{method}, {elements} elements, {blocks} x {threads} threads"));
-                    let (samples, check) = sums(bench, options, method, elements, blocks, threads)?;
+                    let (samples, check) = sums(task, method, elements, blocks, threads)?;
                     let mut row = Row::new(&samples).method(method);
                     row.elements = Some(elements);
                     (row.blocks, row.threads) = (Some(blocks), Some(threads));
@@ -110,11 +111,10 @@ fn bytes_of(floats: &[f32]) -> Vec<u8> {
 struct Vectors {
     inputs: [KernelMem; 2],
     output: KernelMem,
-    probe: Probe,
 }
 
 impl Vectors {
-    fn new(setup: &Setup, node: u32, elements: u64, rounds: u64) -> Result<Self, BenchError> {
+    fn new(setup: &Setup, node: u32, elements: u64) -> Result<Self, BenchError> {
         let processor = setup.processor(node);
         let filled = |floats: Vec<f32>| -> Result<KernelMem, BenchError> {
             let memory = processor.alloc(floats.len() * 4).doing("allocating kernel memory")?;
@@ -122,17 +122,12 @@ impl Vectors {
             Ok(memory)
         };
         let of = |round| filled(input(setup.options, node, round, elements));
-        Ok(Self {
-            inputs: [of(0)?, of(1)?],
-            output: filled(vec![-1.0; elements as usize])?,
-            probe: Probe::with_warm_up(processor, rounds)?,
-        })
+        Ok(Self { inputs: [of(0)?, of(1)?], output: filled(vec![-1.0; elements as usize])? })
     }
 }
 
 fn sums(
-    bench: &dyn Bench,
-    options: &Options,
+    task: Task,
     method: &str,
     elements: u64,
     blocks: u32,
@@ -143,17 +138,17 @@ fn sums(
         "all-gather" => "bench_allreduce_all_gather",
         _ => "bench_allreduce_all_to_all",
     };
-    let setup = Setup::new(bench, options, Worker::Kernels)?;
+    let options = task.options;
+    let setup = Setup::new(task, Worker::Kernels)?;
     let space = Space::new(&setup, 256, 4 * elements as usize)?;
     let small = if options.device == Device::Gpu { 2000 } else { 300 };
     let rounds = options.iterations.unwrap_or((small * 1024 / elements.max(1024)).max(20));
-    let vectors = (0..options.nodes)
-        .map(|node| Vectors::new(&setup, node, elements, rounds))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut launches = Vec::new();
-    for (node, own) in (0..).zip(&vectors) {
+    let (mut vectors, mut probes, mut launches) = (Vec::new(), Vec::new(), Vec::new());
+    for node in setup.local() {
+        let own = Vectors::new(&setup, node, elements)?;
+        let probe = Probe::with_warm_up(setup.processor(node), rounds)?;
         let args = bench_reduce {
-            timing: own.probe.args(),
+            timing: probe.args(),
             group: space.group_of(node)?,
             in_: [own.inputs[0].address(), own.inputs[1].address()],
             out: own.output.address(),
@@ -162,30 +157,38 @@ fn sums(
             apart: u64::from(method == "gather"),
         };
         launches.push(kernel::launch(setup.processor(node), kernel, blocks, threads, &args));
+        vectors.push((node, own));
+        probes.push(probe);
     }
+    setup.share::<()>(Vec::new())?;
     kernel::run(&launches, options)?;
     space.check()?;
-    for own in &vectors {
-        own.probe.finished(kernel, None)?;
+    for probe in &probes {
+        probe.finished(kernel, None)?;
     }
-    let check = check(options, method, elements, &vectors)?;
-    Ok((vectors[0].probe.samples()?, check))
+    // Only the root of a gather has the sums.
+    vectors.retain(|(node, _)| *node == 0 || method != "gather");
+    let check = check(options, elements, Probe::rounds_of(rounds), &vectors)?;
+    setup.collect(setup.samples_of_first(&probes)?, check)
 }
 
-/// Compares the sums of the last round: at the root, or everywhere.
-fn check(options: &Options, method: &str, elements: u64, vectors: &[Vectors]) -> Result<Check, BenchError> {
-    let last = vectors[0].probe.rounds() - 1;
+/// Compares the sums of the last round.
+fn check(
+    options: &Options,
+    elements: u64,
+    rounds: u64,
+    vectors: &[(u32, Vectors)],
+) -> Result<Check, BenchError> {
     let mut expected = vec![0.0_f32; elements as usize];
     for node in 0..options.nodes {
-        for (sum, value) in expected.iter_mut().zip(input(options, node, last, elements)) {
+        for (sum, value) in expected.iter_mut().zip(input(options, node, rounds - 1, elements)) {
             *sum += value;
         }
     }
     let expected = bytes_of(&expected);
-    let holders = if method == "gather" { 1 } else { vectors.len() };
     let mut check = Check::default();
     let mut seen = vec![0; expected.len()];
-    for (node, own) in vectors.iter().enumerate().take(holders) {
+    for (node, own) in vectors {
         own.output.read(0, &mut seen).doing("reading kernel memory")?;
         check.bytes(&format!("sums at node {node}"), &expected, &seen);
     }

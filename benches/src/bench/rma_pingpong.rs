@@ -4,11 +4,12 @@ use ggas::Spec;
 use ggas_kernels::args::bench_pingpong;
 
 use super::{assisted, iterations_for};
-use crate::error::Doing;
-use crate::kernel::{self, KernelEnd, kernel_pair};
-use crate::setup::{HostEnd, Layout, MAX_PUT, RoundData, Setup, Worker, consume, host_pair, report};
-use crate::stats::time_calls;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
+use crate::ends::{self, HostEnd, Program, host_ends, kernel_ends};
+use crate::payload::{Layout, MAX_PUT, RoundData};
+use crate::setup::{Setup, Worker};
+use crate::stats::{calls, time_calls};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team};
 
 const SIZES: &[u64] = &[8, 64, 512, 4096, 65_536, 1_048_576];
 
@@ -30,22 +31,23 @@ impl Bench for RmaPingpong {
         &["notification", "poll", "host-assisted", "host-driven"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        options.validate(self)?;
-        let mut report = report(self, options);
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
+        let mut report = task.report();
         let sizes = options.sizes_or(SIZES, 1..=MAX_PUT, 1)?;
-        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        let methods = task.methods();
         progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
         for method in methods {
             for &bytes in &sizes {
                 progress.now(format!("{method}, {bytes} bytes"));
-                let (row, check) = match *method {
-                    "notification" => by_kernels(self, options, bytes, "bench_pingpong_notification")?,
-                    "poll" => by_kernels(self, options, words(bytes)?, "bench_pingpong_poll")?,
-                    "host-assisted" => assisted::pingpong(self, options, bytes)?,
-                    _ => host_driven(self, options, bytes)?,
+                let (samples, check) = match method {
+                    "notification" => by_kernels(task, bytes, "bench_pingpong_notification")?,
+                    "poll" => by_kernels(task, words(bytes)?, "bench_pingpong_poll")?,
+                    "host-assisted" => assisted::pingpong(task, bytes)?,
+                    _ => host_driven(task, bytes)?,
                 };
-                report.push(row.method(method).bytes(bytes).bandwidth_of(bytes), check);
+                let row = Row::new(&samples.halved()).method(method);
+                report.push(row.bytes(bytes).bandwidth_of(bytes), check);
                 progress.step();
             }
         }
@@ -68,76 +70,86 @@ pub(crate) fn default_iterations(options: &Options, bytes: u64) -> u64 {
 }
 
 /// Kernels post and synchronise.
-fn by_kernels(
-    bench: &dyn Bench,
-    options: &Options,
-    bytes: u64,
-    name: &str,
-) -> Result<(Row, Check), BenchError> {
-    let setup = Setup::new(bench, options, Worker::Kernels)?;
+fn by_kernels(task: Task, bytes: u64, kernel: &str) -> Result<(Samples, Check), BenchError> {
+    let setup = Setup::new(task, Worker::Kernels)?;
     let layout = Layout::new(bytes);
-    let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [ping, pong] = kernel_pair(&setup, layout, &data, default_iterations(options, bytes))?;
-    let back = pong.arrival()?;
+    let data = RoundData::new(task.options.seed, 0, layout.bytes);
+    let ends = kernel_ends(&setup, layout, &data, default_iterations(task.options, bytes))?;
     let last = layout.bytes - layout.bytes.min(8);
-    let args = |end: &KernelEnd, source, first| bench_pingpong {
-        timing: end.probe.args(),
-        peer: end.peer,
-        port: end.port.address(),
-        source,
-        last_seen: end.arrival_address() + last as u64,
-        last_word: [0, 1].map(|round| word_at(&data.of(round), last)),
-        bytes: bytes as u32,
-        first,
-    };
-    {
-        let _armed = (ping.port.arm(), pong.port.arm());
-        let launches = [
-            kernel::launch(setup.processor(0), name, 1, THREADS, &args(&ping, ping.sources()?, 1)),
-            kernel::launch(setup.processor(1), name, 1, THREADS, &args(&pong, [back; 2], 0)),
-        ];
-        kernel::run(&launches, options)?;
+    ends::run(&setup, &ends, |end| {
+        let first = end.node == 0;
+        let args = bench_pingpong {
+            timing: end.probe.args(),
+            peer: end.peer,
+            port: end.port.address(),
+            // The other end sends back what came.
+            source: if first { end.sources()? } else { [end.arrival()?; 2] },
+            last_seen: end.arrival_address() + last as u64,
+            last_word: [0, 1].map(|round| word_at(&data.of(round), last)),
+            bytes: bytes as u32,
+            first: first.into(),
+        };
+        Ok(Program { kernel, blocks: 1, threads: THREADS, args })
+    })?;
+    let mut check = Check::default();
+    let mut samples = None;
+    for end in &ends {
+        check.merge(data.check(end.node, &end.payload, layout, end.probe.rounds())?);
+        if end.node == 0 {
+            samples = Some(end.probe.samples()?);
+        }
     }
-    ping.probe.finished(name, ping.port.report())?;
-    pong.probe.finished(name, pong.port.report())?;
-    let rounds = ping.probe.rounds();
-    let mut check = data.check("at the pong side", &pong.payload, layout, rounds)?;
-    check.merge(data.check("back at the ping side", &ping.payload, layout, rounds)?);
-    Ok((Row::new(&ping.probe.samples()?.halved()), check))
+    setup.collect(samples, check)
 }
 
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// One host thread posts at both ends in turn and consumes the completer notifications.
-fn host_driven(bench: &dyn Bench, options: &Options, bytes: u64) -> Result<(Row, Check), BenchError> {
-    let setup = Setup::new(bench, options, Worker::Host)?;
+/// Host threads post and consume the completer notifications: one for both ends in turn, or one in each process.
+fn host_driven(task: Task, bytes: u64) -> Result<(Samples, Check), BenchError> {
+    let options = task.options;
+    let setup = Setup::new(task, Worker::Host)?;
     let layout = Layout::new(bytes);
     let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [ping, pong] = host_pair(&setup, layout, &data)?;
-    let mut rounds = 0;
+    let ends = host_ends(&setup, layout, &data)?;
     let iterations = options.iterations.unwrap_or(iterations_for(50_000, bytes));
-    let samples = time_calls(iterations, |round| {
-        rounds = round + 1;
-        one_way(&ping, &pong, layout.source(round), layout.bytes, options)?;
-        one_way(&pong, &ping, layout.arrival(), layout.bytes, options)
-    })?;
-    let mut check = data.check("at the pong side", &pong.payload, layout, rounds)?;
-    check.merge(data.check("back at the ping side", &ping.payload, layout, rounds)?);
-    Ok((Row::new(&samples.halved()), check))
+    let samples = pingpong(&ends, layout, iterations, options)?;
+    let mut check = Check::default();
+    for end in &ends {
+        check.merge(data.check(end.node, &end.payload, layout, calls(iterations))?);
+    }
+    setup.collect(samples, check)
 }
 
-#[inline]
-pub(crate) fn one_way(
-    from: &HostEnd,
-    to: &HostEnd,
-    at: usize,
-    bytes: usize,
+/// Round trips between the ends here and the others; samples if node 0 is here.
+pub(crate) fn pingpong(
+    ends: &[HostEnd],
+    layout: Layout,
+    iterations: u64,
     options: &Options,
-) -> Result<(), BenchError> {
-    from.connection
-        .put(&from.payload.region, at, bytes, from.target, Spec::COMPLETER)
-        .doing("posting a put")?;
-    consume(&to.port, options).map(drop)
+) -> Result<Option<Samples>, BenchError> {
+    let send = |end: &HostEnd, at| end.put(at, layout.bytes, 0, Spec::COMPLETER);
+    match ends {
+        [ping, pong] => time_calls(iterations, |round| {
+            send(ping, layout.source(round))?;
+            pong.consume(options)?;
+            send(pong, layout.arrival())?;
+            ping.consume(options)
+        })
+        .map(Some),
+        [ping] if ping.node == 0 => time_calls(iterations, |round| {
+            send(ping, layout.source(round))?;
+            ping.consume(options)
+        })
+        .map(Some),
+        [pong] => {
+            for _ in 0..calls(iterations) {
+                pong.consume(options)?;
+                send(pong, layout.arrival())?;
+            }
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
 }

@@ -3,17 +3,22 @@
 use ggas::Spec;
 use ggas_kernels::args::bench_rate;
 
-use crate::error::Doing;
-use crate::kernel::{self, KernelEnd, Probe, kernel_pair, peer};
-use crate::setup::{HostEnd, Layout, Payload, RoundData, Setup, Worker, consume, host_pair, report};
-use crate::stats::time_calls;
-use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples};
+use crate::ends::{self, HostEnd, Place, Program, host_ends, kernel_ends};
+use crate::kernel::Probe;
+use crate::payload::{Layout, Payload, RoundData};
+use crate::setup::{Setup, Worker};
+use crate::stats::{calls, time_calls};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples, Team};
 
 /// Bytes of one put.
 const BYTES: u64 = 8;
 
 /// Puts on their way at most, when each has a notification: the queue holds 16,384 (spec 3.3).
 const IN_FLIGHT: u64 = 8192;
+
+/// Groups of puts that a process may be ahead of the one that receives them.
+const GROUPS_AHEAD: u64 = 16;
 
 /// Threads that may post at the same time: each has a put on its way while the receiver grants credit.
 const MAX_THREADS: u32 = 4096;
@@ -36,22 +41,22 @@ impl Bench for RmaRate {
         &["put", "put-notify", "host-driven", "host-driven-notify"]
     }
 
-    fn run(&self, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
-        options.validate(self)?;
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
         options.sizes_or(&[BYTES], BYTES..=BYTES, 1)?;
         let shapes = shapes(options)?;
-        let mut report = report(self, options);
-        let methods: Vec<_> = self.methods().iter().filter(|method| options.wants(method)).collect();
+        let mut report = task.report();
+        let methods = task.methods();
         progress.begin(self.name(), methods.len() as u64);
         for method in methods {
             let notify = method.ends_with("notify");
             if method.starts_with("host-driven") {
-                progress.now(*method);
-                push(&mut report, method, None, host_driven(self, options, notify)?);
+                progress.now(method);
+                push(&mut report, method, None, host_driven(task, notify)?);
             } else {
                 for &shape in &shapes {
                     progress.now(format!("{method}, {} x {} threads", shape.blocks, shape.threads));
-                    push(&mut report, method, Some(shape), by_kernels(self, options, shape, notify)?);
+                    push(&mut report, method, Some(shape), by_kernels(task, shape, notify)?);
                 }
             }
             progress.step();
@@ -106,29 +111,33 @@ fn push(report: &mut Report, method: &str, shape: Option<Shape>, (samples, check
 
 /// All threads of a grid on node 0 post, a warp at a time; a warp on node 1 consumes the notifications and takes
 /// the samples.
-fn by_kernels(
-    bench: &dyn Bench,
-    options: &Options,
-    shape: Shape,
-    notify: bool,
-) -> Result<(Samples, Check), BenchError> {
-    let (send, receive) = ("bench_rate_send", "bench_rate_receive");
-    let setup = Setup::new(bench, options, Worker::Kernels)?;
-    let plan = Plan::new(options, shape, notify);
+fn by_kernels(task: Task, shape: Shape, notify: bool) -> Result<(Samples, Check), BenchError> {
+    let setup = Setup::new(task, Worker::Kernels)?;
+    let plan = Plan::new(task.options, shape, notify);
     let layout = Layout::new(plan.threads * BYTES);
-    let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [from, mut to] = kernel_pair(&setup, layout, &data, 1)?;
-    to.probe = Probe::new(setup.processor(1), plan.samples(), 1)?;
+    let data = RoundData::new(task.options.seed, 0, layout.bytes);
+    let mut ends = kernel_ends(&setup, layout, &data, 1)?;
     // The receiver puts the credit into a word of its own on node 0.
-    let credit = Payload::host(&from.port, 8)?.for_kernels(setup.processor(0))?;
-    to.peer = peer(&from.port, credit.nla(0)?);
-    let args = |end: &KernelEnd, sender| -> Result<bench_rate, BenchError> {
-        Ok(bench_rate {
+    let mut credit = None;
+    let mut places = Vec::new();
+    for end in ends.iter().filter(|end| end.node == 0) {
+        let word = Payload::host(&end.port, 8)?.for_kernels(setup.processor(0))?;
+        places.push(Place::new(&end.port, word.nla(0)?));
+        credit = Some(word);
+    }
+    let places = setup.share(places)?;
+    for end in ends.iter_mut().filter(|end| end.node == 1) {
+        end.probe = Probe::new(setup.processor(1), plan.samples(), 1)?;
+        end.peer = places.first().map_or(end.peer, Place::peer);
+    }
+    ends::run(&setup, &ends, |end| {
+        let sender = end.node == 0;
+        let args = bench_rate {
             timing: end.probe.args(),
             peer: end.peer,
             port: end.port.address(),
             source: end.sources()?,
-            credit: credit.address(),
+            credit: credit.as_ref().map_or(0, Payload::address),
             limit: plan.limit,
             total: plan.total(),
             groups: plan.groups,
@@ -136,22 +145,21 @@ fn by_kernels(
             per_notification: plan.per_notification,
             per_credit: plan.per_credit,
             sample: plan.sample,
-            sender,
+            sender: sender.into(),
+        };
+        Ok(match sender {
+            true => Program { kernel: "bench_rate_send", blocks: shape.blocks, threads: shape.threads, args },
+            false => Program { kernel: "bench_rate_receive", blocks: 1, threads: 32, args },
         })
-    };
-    {
-        let _armed = (from.port.arm(), to.port.arm());
-        let launches = [
-            kernel::launch(setup.processor(0), send, shape.blocks, shape.threads, &args(&from, 1)?),
-            kernel::launch(setup.processor(1), receive, 1, 32, &args(&to, 0)?),
-        ];
-        kernel::run(&launches, options)?;
-    }
-    from.probe.finished(send, from.port.report())?;
-    to.probe.finished(receive, to.port.report())?;
+    })?;
     let rounds = u64::from(plan.groups) * u64::from(plan.per_group);
-    let check = data.check("at the target", &to.payload, layout, rounds)?;
-    Ok((to.probe.samples()?.divided(plan.sample.into()), check))
+    let mut check = Check::default();
+    let mut samples = None;
+    for end in ends.iter().filter(|end| end.node == 1) {
+        check = data.check(end.node, &end.payload, layout, rounds)?;
+        samples = Some(end.probe.samples()?.divided(plan.sample.into()));
+    }
+    setup.collect(samples, check)
 }
 
 /// How the puts are divided (`struct bench_rate`).
@@ -201,35 +209,50 @@ impl Plan {
     }
 }
 
-/// One host thread posts groups of puts and consumes a notification for each, or for the last one of a group. A
-/// sample is a group's mean, all of it arrived.
-fn host_driven(bench: &dyn Bench, options: &Options, notify: bool) -> Result<(Samples, Check), BenchError> {
+/// A host thread posts groups of puts and consumes a notification for each, or for the last one of a group: both in
+/// turn, or each in its own process. A sample is a group's mean, all of it arrived.
+fn host_driven(task: Task, notify: bool) -> Result<(Samples, Check), BenchError> {
+    let options = task.options;
     let group: u64 = if notify { 64 } else { 1024 };
-    let setup = Setup::new(bench, options, Worker::Host)?;
+    let setup = Setup::new(task, Worker::Host)?;
     let layout = Layout::new(group * BYTES);
     let data = RoundData::new(options.seed, 0, layout.bytes);
-    let [from, to] = host_pair(&setup, layout, &data)?;
+    let ends = host_ends(&setup, layout, &data)?;
     let groups = (options.iterations.unwrap_or(1_000_000) / group).max(1);
-    let mut rounds = 0;
-    let samples = time_calls(groups, |round| {
-        rounds = round + 1;
-        post_group(&from, layout.source(round), group, notify)?;
-        for _ in 0..if notify { group } else { 1 } {
-            consume(&to.port, options)?;
+    let arrived = |end: &HostEnd| (0..if notify { group } else { 1 }).try_for_each(|_| end.consume(options));
+    let samples = match &ends[..] {
+        [from, to] => Some(time_calls(groups, |round| {
+            post_group(from, layout.source(round), group, notify)?;
+            arrived(to)
+        })?),
+        [from] if from.node == 0 => {
+            for round in 0..calls(groups) {
+                if round >= GROUPS_AHEAD {
+                    from.consume(options)?;
+                }
+                post_group(from, layout.source(round), group, notify)?;
+            }
+            (0..GROUPS_AHEAD.min(calls(groups))).try_for_each(|_| from.consume(options))?;
+            None
         }
-        Ok(())
-    })?;
-    let check = data.check("at the target", &to.payload, layout, rounds)?;
-    Ok((samples.divided(group), check))
+        [to] => Some(time_calls(groups, |_| {
+            arrived(to)?;
+            to.tell()
+        })?),
+        _ => None,
+    };
+    let mut check = Check::default();
+    for end in ends.iter().filter(|end| end.node == 1) {
+        check = data.check(end.node, &end.payload, layout, calls(groups))?;
+    }
+    setup.collect(samples.map(|samples| samples.divided(group)), check)
 }
 
 fn post_group(from: &HostEnd, at: usize, group: u64, notify: bool) -> Result<(), BenchError> {
     for word in 0..group {
         let spec = if notify || word + 1 == group { Spec::COMPLETER } else { Spec::NONE };
         let offset = word * BYTES;
-        from.connection
-            .put(&from.payload.region, at + offset as usize, BYTES as usize, from.target + offset, spec)
-            .doing("posting a put")?;
+        from.put(at + offset as usize, BYTES as usize, offset, spec)?;
     }
     Ok(())
 }

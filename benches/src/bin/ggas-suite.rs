@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
-use ggas_benches::{BenchError, Device, Memory, Options, Progress};
+use ggas_benches::{BenchError, Device, Memory, Options, Progress, Team};
 use serde_json::Value;
 
 /// A run longer than this is killed.
@@ -113,7 +113,7 @@ fn run_one(arguments: &Arguments, label: &str) -> Result<ExitCode, String> {
         .find(|run| run.label == label)
         .ok_or_else(|| format!("no run is called {label}"))?;
     let report = ggas_benches::find(run.bench)
-        .and_then(|bench| bench.run(&run.options, &mut Progress::silent()))
+        .and_then(|bench| bench.run(&Team::alone(), &run.options, &mut Progress::silent()))
         .map_err(|error| error_chain(&error))?;
     print!("{}", report.json());
     eprint!("{}", report.table());

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
-use ggas_benches::{Bench, Device, Memory, NicProgress, Options, Path, Progress, Report, Via};
+use ggas_benches::{Bench, Device, Memory, NicProgress, Options, Path, Progress, Report, Team, Via};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -83,7 +83,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
 /// Runs a benchmark with a progress bar on standard error.
 fn measure(bench: &dyn Bench, options: &Options) -> Result<Report, Failure> {
     let mut progress = Progress::bar();
-    let report = bench.run(options, &mut progress);
+    let report = bench.run(&Team::alone(), options, &mut progress);
     progress.finish();
     Ok(report?)
 }

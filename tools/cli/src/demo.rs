@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, chain};
 use crate::{info, out};
-use ggas_benches::{Device, Options, Path, Progress, Report, Row};
+use ggas_benches::{Device, Options, Path, Progress, Report, Row, Team};
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -130,7 +130,7 @@ fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchErro
         ..Options::default()
     };
     let mut progress = Progress::bar();
-    let report = ggas_benches::find(scene.bench)?.run(&options, &mut progress);
+    let report = ggas_benches::find(scene.bench)?.run(&Team::alone(), &options, &mut progress);
     progress.finish();
     report
 }
