@@ -3,7 +3,7 @@
 use ggas_device::LockedMemory;
 #[cfg(doc)]
 use ggas_device::sim::Torus;
-use ggas_device::sim::{BuildError, Faults, Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, SimBuilder, SimNetwork};
 use ggas_rma::Node;
 
 /// Modelled nodes in this process, joined by a network.
@@ -25,6 +25,11 @@ impl ClusterBuilder {
     /// Number of nodes, ids from 0; 2 unless set.
     pub fn nodes(self, nodes: usize) -> ClusterBuilder {
         ClusterBuilder { network: self.network.nodes(nodes) }
+    }
+
+    /// What joins them: a torus in this process unless set, else shared memory as between the processes of a job.
+    pub fn fabric(self, fabric: FabricKind) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.fabric(fabric) }
     }
 
     /// Shape of the 3-d torus that joins them; by default the smallest near-cube that holds them.

@@ -33,7 +33,7 @@ mod cluster;
 
 pub use cluster::{Cluster, ClusterBuilder};
 pub use ggas_coll::{self as coll, Group, GroupConfig, GroupError, GroupMember};
-pub use ggas_device::sim::{BuildError, Faults, Progress, Torus};
+pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Torus};
 pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_rma::*;

@@ -41,6 +41,9 @@ impl Arena {
                 .and_then(|fd| Ok((Mapping::new(fd.as_fd(), 0, bytes as usize, true)?, fd)));
             match made {
                 Ok((map, fd)) => {
+                    // A forked child would hand out the same blocks: it gets none of this memory.
+                    // SAFETY: advice on our own mapping, which changes nothing in this process.
+                    unsafe { libc::madvise(map.base().cast(), map.len(), libc::MADV_DONTFORK) };
                     let free = Mutex::new(BTreeMap::from([(0, bytes as usize)]));
                     return Ok(Arc::new(Arena { fd, map, free }));
                 }

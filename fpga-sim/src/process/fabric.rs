@@ -69,7 +69,14 @@ impl ProcessFabric {
     /// [`SegmentError`] where a peer's memory is not what it should be.
     pub fn new(member: Membership) -> Result<Arc<ProcessFabric>, SegmentError> {
         let Membership { rank, job, inbox: _, arena, peers } = member;
-        Ok(Arc::new(ProcessFabric { rank, job, arena, peers, card: Keep::default(), departures: Arc::default() }))
+        Ok(Arc::new(ProcessFabric {
+            rank,
+            job,
+            arena,
+            peers,
+            card: Keep::default(),
+            departures: Arc::default(),
+        }))
     }
 
     /// This process.
@@ -87,11 +94,33 @@ impl ProcessFabric {
         &self.arena
     }
 
-    /// Treats a process as dead: what came from it and was not taken is ignored, memory that it might still read is
-    /// free again, packets to it are thrown away.
+    /// Treats a process as dead: what it had sent completely is still delivered, memory that it might still read is
+    /// free again, packets to it are thrown away. Wakes whoever sleeps at the card.
     pub fn lose(&self, rank: u32) {
         self.job.set_state(rank, PeerState::Lost);
+        self.depart();
+    }
+
+    /// Takes note that a process has left in good order. What it had sent is still delivered.
+    pub fn left(&self, _rank: u32) {
+        self.depart();
+    }
+
+    fn depart(&self) {
         self.departures.fetch_add(1, Ordering::Release);
+        if let Some(card) = self.card.get() {
+            card.wake();
+        }
+    }
+
+    /// Whether everything that processes had sent before they went was taken from their rings.
+    pub fn drained(&self) -> bool {
+        true
+    }
+
+    /// Processes that hold references to this one's memory: those for whose copies an unregistration waits.
+    pub fn holders(&self) -> Vec<u32> {
+        Vec::new()
     }
 
     /// Moves whenever a process is found to have left or to be lost, so that whoever depends on one need not look

@@ -10,7 +10,7 @@ use ggas::{ErrorUnits, HostBuffer, Port, PostError, Spec, WaitError};
 use ggas_tests::{Area, Bed, Ended, Errors, LIMIT, Shape, bytes, each, each_of, until};
 
 fn happen(bed: &Bed, event: Event) {
-    bed.cluster.network().fabric().happen(event).unwrap();
+    bed.cluster.network().torus().unwrap().happen(event).unwrap();
 }
 
 /// Nothing arrived, however often the card is given a chance to work.
@@ -256,7 +256,7 @@ fn packets_wait_for_a_link_that_is_down() {
             let source = Area::new(&pair.origin, 8192, 1);
             let destination = Area::new(pair.target(), 8192, 2);
             // Every cable between the two.
-            let torus = *bed.cluster.network().fabric().torus();
+            let torus = *bed.cluster.network().torus().unwrap().torus();
             let cables: Vec<Direction> =
                 Direction::ALL.into_iter().filter(|d| torus.neighbour(0, *d) == Some(1)).collect();
             assert!(!cables.is_empty());
@@ -293,7 +293,7 @@ fn a_dead_node_takes_nobody_along() {
             let doomed = bed.node(1).open_port(bed.setting.port()).unwrap();
             let grave = doomed.register(HostBuffer::zeroed(8192).unwrap()).unwrap();
             let to_doomed = pair.origin.connect(doomed.address());
-            let fabric = bed.cluster.network().fabric().clone();
+            let fabric = bed.cluster.network().torus().unwrap().clone();
             // A neighbour of the origin, on the way to other nodes.
             for i in 0..20 {
                 to_doomed.put(&source.region, 0, 4096, grave.nla(0).unwrap(), Spec::COMPLETER).unwrap();

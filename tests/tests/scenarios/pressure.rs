@@ -9,7 +9,7 @@ use ggas::{PortConfig, PostError, Spec, WaitError};
 use ggas_tests::{Area, Bed, Errors, Pair, Shape, each_of, until};
 
 fn happen(bed: &Bed, event: Event) {
-    bed.cluster.network().fabric().happen(event).unwrap();
+    bed.cluster.network().torus().unwrap().happen(event).unwrap();
 }
 
 /// A queue of one page: 256 entries, of which one stays free.

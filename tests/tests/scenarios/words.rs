@@ -216,7 +216,7 @@ fn rejected_lines_are_posted_again_by_the_protocol_and_arrive_once_in_order() {
         |bed| {
             let pair = bed.pair();
             let pages = Pages::of(bed, &pair.origin);
-            let happen = |event| bed.cluster.network().fabric().happen(event).unwrap();
+            let happen = |event| bed.cluster.network().torus().unwrap().happen(event).unwrap();
             let line = |i: u64| {
                 let request = Request::NotificationPut { class: 5, payload: i };
                 Descriptor::encode(pair.to.remote(), Spec::COMPLETER, Modifier::NONE, &request).unwrap()

@@ -5,25 +5,29 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use super::PAGE;
+use super::arena::Block;
 
 /// Memory of one buffer; gives it back when dropped.
 #[derive(Debug)]
 pub(super) enum Backing {
     /// A mapping: of this process alone, or of memory shared with others.
     Mapped(Mapping),
+    /// Part of the arena.
+    Arena(Block),
 }
 
 impl Backing {
     pub(super) fn start(&self) -> NonNull<u8> {
         match self {
             Backing::Mapped(mapping) => mapping.start,
+            Backing::Arena(block) => block.start(),
         }
     }
 
     /// See [`Mapping::small_pages_only`].
     pub(super) fn small_pages_only(&self) {
-        match self {
-            Backing::Mapped(mapping) => mapping.small_pages_only(),
+        if let Backing::Mapped(mapping) = self {
+            mapping.small_pages_only();
         }
     }
 }

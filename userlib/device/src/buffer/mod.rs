@@ -1,11 +1,17 @@
 //! Page-aligned host memory that the card may read and write at any time.
 
+mod arena;
 mod backing;
 mod copy;
 mod shared;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use extoll_sim::process::Arena;
+
+use self::arena::Block;
+pub(crate) use self::arena::use_arena;
 use self::backing::{Backing, Mapping};
 pub use self::copy::{copy_in, copy_out};
 pub use self::shared::SharedMemory;
@@ -19,6 +25,11 @@ pub const PAGE: usize = 4096;
 /// The card changes registered memory behind the compiler's back, so there is no `&mut [u8]` to it: bytes are
 /// copied in and out with [`read`](Self::read) and [`write`](Self::write), and single words are loaded and stored
 /// with [`load_u64`](Self::load_u64) and [`store_u64`](Self::store_u64). Pages are touched lazily.
+///
+/// Once this process has joined a job, new buffers lie in its arena, which the job's other processes can read: puts
+/// from there are copied once. Buffers made before, and those that find no room there, are private; puts from them
+/// are copied twice. Buffers may outlive the job. A forked child must not touch buffers of an arena: it does not
+/// have that memory; dropping them there does nothing.
 ///
 /// ```
 /// use ggas_device::HostBuffer;
@@ -47,6 +58,29 @@ impl HostBuffer {
     /// # Errors
     /// [`DeviceError::Memory`] when the operating system refuses.
     pub fn zeroed(len: usize) -> Result<HostBuffer, DeviceError> {
+        match arena::current() {
+            Some(arena) if len > 0 => {
+                HostBuffer::in_arena(&arena, len).or_else(|_| HostBuffer::unshared(len))
+            }
+            _ => HostBuffer::unshared(len),
+        }
+    }
+
+    /// `len` zero bytes in this arena; the node whose arena it is sends them by reference.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] when it has no room, or `len` is 0.
+    pub fn in_arena(arena: &Arc<Arena>, len: usize) -> Result<HostBuffer, DeviceError> {
+        let refused = |source| DeviceError::Memory { what: "a host buffer in the arena", bytes: len, source };
+        let block = arena.alloc(len, PAGE).map_err(refused)?;
+        Ok(HostBuffer { backing: Backing::Arena(Block::new(block)), len })
+    }
+
+    /// `len` zero bytes that no other process can read, whether or not this one has joined a job.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] when the operating system refuses.
+    pub fn unshared(len: usize) -> Result<HostBuffer, DeviceError> {
         HostBuffer::private(len, PAGE, "a host buffer")
     }
 

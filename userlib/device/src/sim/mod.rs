@@ -4,8 +4,10 @@
 //! gives nodes their state. A port is set up as open and mmap do: the lowest free VPID, a queue of segments, an
 //! entry in the VPID table; memory is registered through translation tables with flush and confirmation.
 
+mod builder;
 mod network;
 mod node;
+mod peers;
 mod port;
 mod queue;
 mod ranges;
@@ -16,9 +18,10 @@ mod wait;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
 pub use extoll_sim::faults::Faults;
 pub use extoll_sim::torus::Torus;
-pub use network::{BuildError, Progress, SimBuilder, SimNetwork};
+pub use network::SimNetwork;
 pub use node::SimDevice;
 
 /// State under these locks is consistent between any two statements that can panic, so poisoning says nothing.

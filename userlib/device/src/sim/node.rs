@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use extoll_abi::{MAX_TRANSFER, regs};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 
+use super::peers::Peers;
 use super::port::SimPort;
 use super::region::Regions;
 use super::smfu::{self, SmfuUnit};
@@ -28,7 +29,9 @@ pub(super) struct Node {
     pub(super) inline: bool,
     pub(super) regions: Mutex<Regions>,
     pub(super) smfu: Mutex<SmfuUnit>,
-    /// Which VPIDs are open.
+    /// Other processes, of this node and of others.
+    pub(super) peers: Peers,
+    /// Which VPIDs are open, where this process alone serves the node.
     vpids: Mutex<[bool; PORTS]>,
     /// Lock table and flush word.
     shared: Arc<HostBuffer>,
@@ -41,13 +44,18 @@ impl Node {
         memory: Arc<HostMemory>,
         inline: bool,
         limit: LockedMemory,
+        peers: Peers,
     ) -> Result<Node, DeviceError> {
         let what = "the lock table";
         let shared = Arc::new(HostBuffer::private(LOCK_BYTES + PAGE, PAGE, what)?);
         let refused = |_| DeviceError::BadSpan { address: shared.address(), len: shared.len() };
         // SAFETY: the node's drop takes the range back before the buffer goes.
         unsafe { memory.add_range(RangeKind::Host, shared.address(), shared.len()) }.map_err(refused)?;
-        initialise(&nic, shared.address());
+        if nic.reg_read(regs::EXTOLL_RF_INFO_NETWORK_STATE) != regs::EXTOLL_NETWORK_CONFIGURED {
+            initialise_node(&nic);
+        }
+        nic.reg_write(regs::EXTOLL_RF_ATU_ENABLE, 1);
+        nic.reg_write(regs::EXTOLL_RF_RMA_LOCK_BASE, shared.address());
         let regions = Regions::new(nic.clone(), memory.clone(), limit, shared.clone(), NOTIFY_AT);
         Ok(Node {
             nic,
@@ -55,6 +63,7 @@ impl Node {
             inline,
             regions: Mutex::new(regions),
             smfu: Mutex::default(),
+            peers,
             vpids: Mutex::new([false; PORTS]),
             shared,
         })
@@ -62,6 +71,10 @@ impl Node {
 
     /// Takes the lowest free VPID.
     fn take_vpid(&self) -> Result<u8, DeviceError> {
+        if let Some(fabric) = self.peers.fabric() {
+            let vpid = fabric.job().take_vpid(fabric.rank(), PORTS as u32);
+            return vpid.ok_or(DeviceError::PortsInUse { node: self.nic.node(), max: PORTS as u32 });
+        }
         let mut vpids = super::lock(&self.vpids);
         let free = vpids.iter().position(|open| !open);
         let vpid = free.ok_or(DeviceError::PortsInUse { node: self.nic.node(), max: PORTS as u32 })?;
@@ -70,6 +83,9 @@ impl Node {
     }
 
     pub(super) fn give_vpid(&self, vpid: u8) {
+        if let Some(fabric) = self.peers.fabric() {
+            return fabric.job().give_vpid(fabric.rank(), vpid);
+        }
         super::lock(&self.vpids)[usize::from(vpid)] = false;
     }
 
@@ -94,16 +110,16 @@ impl Drop for Node {
 }
 
 /// Registers that the driver writes at load (spec 3.2, 5, 8.2, 8.3), and those that the network's management
-/// writes: node state and configuration.
-fn initialise(nic: &Nic, lock_base: u64) {
+/// writes: node state and configuration. All processes of a node see the same ones: those that join later must not
+/// undo what others have set since. The network state comes last and says that the others are there; two
+/// processes that join at once write the same values.
+fn initialise_node(nic: &Nic) {
     use regs::*;
     let network_port = |port: u64| EXTOLL_RF_NP_GENERAL + EXTOLL_RF_NP_STRIDE * port;
     let bq_timeout_enable = 1 << 32;
     for (register, value) in [
         (EXTOLL_RF_BQ_RMA_GENERAL, BQ_ENABLE.put(1)),
-        (EXTOLL_RF_ATU_ENABLE, 1),
         (EXTOLL_RF_RMA_CONFIG, CONFIG_MTU.put(512)),
-        (EXTOLL_RF_RMA_LOCK_BASE, lock_base),
         (EXTOLL_RF_RMA_LOCK_CONFIG, lock_config(EXTOLL_LOCKS_PER_VPID as u32, EXTOLL_VPIDS as u32)),
         (EXTOLL_RF_RMA_BQ_TIMEOUT, EXTOLL_BQ_TIMEOUT_DEFAULT | bq_timeout_enable),
         (EXTOLL_RF_RMA_WCB_TIMEOUT, EXTOLL_WCB_TIMEOUT_DEFAULT << EXTOLL_WCB_TIMEOUT_VALUE_SHIFT | 1),

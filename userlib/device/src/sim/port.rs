@@ -14,7 +14,10 @@ use super::lock;
 use super::node::Node;
 use super::queue::QueueMemory;
 use super::wait::wait_until;
-use crate::{DeviceError, HostBuffer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span};
+use crate::{
+    Departures, DeviceError, HostBuffer, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
+    SlotMap, Span,
+};
 
 /// Most slots of a ring: 2 MiB of memory.
 const MAX_SLOTS: u32 = 1 << 16;
@@ -150,6 +153,18 @@ impl PortDevice for SimPort {
 
     fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
         self.node.nic.wait_notification(timeout, &mut || ready());
+    }
+
+    fn departures(&self) -> Departures {
+        self.node.peers.departures()
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.node.peers.lost(node, vpid)
+    }
+
+    fn drain_lost(&self) {
+        self.node.peers.drain_lost(&self.node.nic);
     }
 
     fn arm(&self) {

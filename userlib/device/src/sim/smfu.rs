@@ -54,7 +54,13 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     if unit.taken {
         return refuse("another window uses it; drop that one first".to_owned());
     }
-    declare(&node.memory, &map.local)?;
+    if !node.peers.claim_smfu() {
+        return refuse("another process of this node has it; let that one open the window".to_owned());
+    }
+    if let Err(error) = declare(&node.memory, &map.local) {
+        node.peers.release_smfu();
+        return Err(error);
+    }
     program(node, map);
     unit.taken = true;
     Ok(Box::new(Window { node: node.clone(), map: map.clone() }))
@@ -122,7 +128,10 @@ impl Window {
                 .checked_add(len as u64)
                 .is_some_and(|end| end <= self.map.part_bytes);
         if inside {
-            return Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset);
+            let target = self.map.nodes[(offset / self.map.stride) as usize];
+            let lost = self.node.peers.lost(target, None);
+            return lost
+                .map_or(Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset), |peer| Err(DeviceError::PeerLost(peer)));
         }
         let parts = self.map.nodes.len();
         let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
@@ -155,7 +164,10 @@ impl Drop for Window {
         clear(&self.node);
         let local = &self.map.local;
         match self.node.memory.remove_range(local.address, local.len) {
-            Ok(()) => unit.taken = false,
+            Ok(()) => {
+                unit.taken = false;
+                self.node.peers.release_smfu();
+            }
             Err(error) => tracing::error!("closing a window: {error}; its SMFU stays in use"),
         }
     }

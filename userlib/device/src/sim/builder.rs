@@ -1,0 +1,261 @@
+//! What a network of modelled nodes will be, and starting it.
+
+use std::io;
+use std::sync::Arc;
+
+use extoll_sim::faults::{FaultError, Faults};
+use extoll_sim::network::{Network, NetworkError};
+use extoll_sim::process::{self, ProcessFabric, SegmentError, Shape, ShapeError, SharedNode};
+use extoll_sim::torus::{Torus, TorusError};
+use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
+
+use super::network::{Joined, SimNetwork};
+use super::node::{Node, SimDevice};
+use super::peers::Peers;
+use crate::{DeviceError, LockedMemory, buffer};
+
+/// What joins the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FabricKind {
+    /// A torus in this process, with faults if wanted.
+    #[default]
+    InProcess,
+    /// Shared memory, as between the processes of a job; here all of them are in this process.
+    Process,
+}
+
+/// Who drives the nodes' units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// Callers that post and poll do the work on their own thread, which is fastest with few cores. The process's
+    /// NIC threads do what callers leave undone, so a put into a node that polls nothing completes too.
+    #[default]
+    Inline,
+    /// This many NIC threads of the network's own do all the work, as a card would.
+    Threads(usize),
+}
+
+/// Errors of building a network.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A network has nodes.
+    #[error("a network of 0 nodes: ask for at least one")]
+    NoNodes,
+    /// More nodes than the torus has places.
+    #[error("{nodes} nodes do not fit into a torus of {places} places: make it larger")]
+    TorusTooSmall {
+        /// Nodes asked for.
+        nodes: usize,
+        /// Places of the torus.
+        places: usize,
+    },
+    /// The torus has no such shape.
+    #[error(transparent)]
+    Torus(#[from] TorusError),
+    /// The faults make no sense.
+    #[error(transparent)]
+    Faults(#[from] FaultError),
+    /// A node could not be set up.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The network has no such shape.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Something that only the network in one process has.
+    #[error("{0} between processes: leave it out, or use FabricKind::InProcess")]
+    NotBetweenProcesses(&'static str),
+    /// The job has no such shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// Shared memory of the job cannot be used.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The operating system refused shared memory.
+    #[error(
+        "the operating system refused shared memory for {processes} processes: {source}; raise ulimit -n and -v"
+    )]
+    SharedMemory {
+        /// Processes to be joined.
+        processes: u32,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The model refused a node.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// There is no such node.
+    #[error("no node {node}: this network has nodes 0 to {last}")]
+    NoSuchNode {
+        /// Number asked for.
+        node: usize,
+        /// Last node.
+        last: usize,
+    },
+}
+
+/// What a network will be.
+#[derive(Clone, Debug)]
+pub struct SimBuilder {
+    nodes: usize,
+    fabric: FabricKind,
+    torus: Option<(u32, u32, u32)>,
+    faults: Faults,
+    progress: Progress,
+    locked_memory: LockedMemory,
+}
+
+impl Default for SimBuilder {
+    fn default() -> SimBuilder {
+        SimBuilder {
+            nodes: 2,
+            fabric: FabricKind::default(),
+            torus: None,
+            faults: Faults::none(),
+            progress: Progress::default(),
+            locked_memory: LockedMemory::default(),
+        }
+    }
+}
+
+impl SimBuilder {
+    /// Number of nodes, 2 unless set.
+    pub fn nodes(self, nodes: usize) -> SimBuilder {
+        SimBuilder { nodes, ..self }
+    }
+
+    /// What joins them; a torus in this process unless set.
+    pub fn fabric(self, fabric: FabricKind) -> SimBuilder {
+        SimBuilder { fabric, ..self }
+    }
+
+    /// Shape of the 3-d torus that joins them; by default the smallest near-cube that holds them.
+    pub fn torus(self, x: u32, y: u32, z: u32) -> SimBuilder {
+        SimBuilder { torus: Some((x, y, z)), ..self }
+    }
+
+    /// Faults of the network; none unless set.
+    pub fn faults(self, faults: Faults) -> SimBuilder {
+        SimBuilder { faults, ..self }
+    }
+
+    /// Who drives the nodes.
+    pub fn progress(self, progress: Progress) -> SimBuilder {
+        SimBuilder { progress, ..self }
+    }
+
+    /// How much memory the regions of each node may lock.
+    pub fn locked_memory(self, limit: LockedMemory) -> SimBuilder {
+        SimBuilder { locked_memory: limit, ..self }
+    }
+
+    /// Starts the nodes.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(self) -> Result<SimNetwork, BuildError> {
+        if self.nodes == 0 {
+            return Err(BuildError::NoNodes);
+        }
+        match self.fabric {
+            FabricKind::InProcess => self.build_torus(),
+            FabricKind::Process => self.build_processes(),
+        }
+    }
+
+    /// Starts the one node that this process has in a job; the other processes have the others. Number of nodes,
+    /// torus and faults do not apply. From now on [`HostBuffer`](crate::HostBuffer)s lie in memory that the
+    /// other processes can read.
+    ///
+    /// # Errors
+    /// [`BuildError::Nic`] where the process has a node already, [`BuildError::Device`].
+    pub fn join(self, fabric: Arc<ProcessFabric>) -> Result<SimNetwork, BuildError> {
+        buffer::use_arena(fabric.arena());
+        let device = self.process_node(&HostMemory::new(), &self.engine(), fabric.clone())?;
+        Ok(SimNetwork { devices: vec![device], joined: Joined::Processes(vec![fabric]) })
+    }
+
+    fn build_torus(self) -> Result<SimNetwork, BuildError> {
+        self.faults.validate()?;
+        let torus = match self.torus {
+            Some((x, y, z)) => Torus::new(x, y, z)?,
+            None => Torus::with_nodes(u32::try_from(self.nodes).unwrap_or(u32::MAX))?,
+        };
+        if self.nodes > torus.len() {
+            return Err(BuildError::TorusTooSmall { nodes: self.nodes, places: torus.len() });
+        }
+        let fabric = Network::new(torus, self.faults.clone())?;
+        let (memory, engine) = (HostMemory::new(), self.engine());
+        let start = |node: usize| -> Result<Arc<SimDevice>, BuildError> {
+            let fabric = fabric.clone() as Arc<dyn Fabric>;
+            let config = self.config(torus.id_of_index(node), &memory, &engine, fabric, None);
+            self.start(config, &memory, Peers::default())
+        };
+        let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
+        Ok(SimNetwork { devices, joined: Joined::Torus(fabric) })
+    }
+
+    /// A job with one process for each node, all of them this one.
+    fn build_processes(self) -> Result<SimNetwork, BuildError> {
+        if self.torus.is_some() {
+            return Err(BuildError::NotBetweenProcesses("there is no torus"));
+        }
+        if self.faults != Faults::none() {
+            return Err(BuildError::NotBetweenProcesses("links have no faults"));
+        }
+        let processes = u32::try_from(self.nodes).unwrap_or(u32::MAX);
+        let shape = Shape::new(processes, 1)?;
+        let members =
+            process::local(shape).map_err(|source| BuildError::SharedMemory { processes, source })?;
+        let fabrics = members.into_iter().map(ProcessFabric::new).collect::<Result<Vec<_>, _>>()?;
+        // Buffers cannot be known to be of one node: those of the first node travel by reference.
+        buffer::use_arena(fabrics[0].arena());
+        let (memory, engine) = (HostMemory::new(), self.engine());
+        let start = |fabric: &Arc<ProcessFabric>| self.process_node(&memory, &engine, fabric.clone());
+        let devices = fabrics.iter().map(start).collect::<Result<_, _>>()?;
+        Ok(SimNetwork { devices, joined: Joined::Processes(fabrics) })
+    }
+
+    fn process_node(
+        &self,
+        memory: &Arc<HostMemory>,
+        engine: &Arc<Engine>,
+        fabric: Arc<ProcessFabric>,
+    ) -> Result<Arc<SimDevice>, BuildError> {
+        let shared = SharedNode { job: fabric.job().clone(), rank: fabric.rank() };
+        let node = shared.job.shape().node_of(shared.rank);
+        let config = self.config(node, memory, engine, fabric.clone() as Arc<dyn Fabric>, Some(shared));
+        self.start(config, memory, Peers::new(fabric))
+    }
+
+    fn start(
+        &self,
+        config: NicConfig,
+        memory: &Arc<HostMemory>,
+        peers: Peers,
+    ) -> Result<Arc<SimDevice>, BuildError> {
+        let inline = config.inline;
+        let node = Node::start(Nic::new(config)?, memory.clone(), inline, self.locked_memory, peers)?;
+        Ok(Arc::new(SimDevice::new(node)))
+    }
+
+    fn config(
+        &self,
+        node: u16,
+        memory: &Arc<HostMemory>,
+        engine: &Arc<Engine>,
+        fabric: Arc<dyn Fabric>,
+        shared: Option<SharedNode>,
+    ) -> NicConfig {
+        let memory = memory.clone() as Arc<dyn Memory>;
+        let inline = self.progress == Progress::Inline;
+        NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline, shared }
+    }
+
+    fn engine(&self) -> Arc<Engine> {
+        match self.progress {
+            Progress::Inline => Engine::global(),
+            Progress::Threads(threads) => Engine::new(threads.max(1)),
+        }
+    }
+}
