@@ -66,12 +66,17 @@ impl BenchError {
 }
 
 /// Says what the benchmark was doing when a library call failed.
-pub(crate) trait Doing<T> {
-    fn doing(self, what: impl Into<String>) -> Result<T, BenchError>;
+pub(crate) trait Doing<T>: Sized {
+    fn doing(self, what: impl Into<String>) -> Result<T, BenchError> {
+        self.doing_with(|| what.into())
+    }
+
+    /// Where saying it costs something.
+    fn doing_with(self, what: impl FnOnce() -> String) -> Result<T, BenchError>;
 }
 
 impl<T, E: Error + Send + Sync + 'static> Doing<T> for Result<T, E> {
-    fn doing(self, what: impl Into<String>) -> Result<T, BenchError> {
-        self.map_err(|error| BenchError::Library { doing: what.into(), source: Box::new(error) })
+    fn doing_with(self, what: impl FnOnce() -> String) -> Result<T, BenchError> {
+        self.map_err(|error| BenchError::Library { doing: what(), source: Box::new(error) })
     }
 }

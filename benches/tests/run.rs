@@ -155,3 +155,10 @@ fn without_a_gpu_the_reason_is_given() {
     let error = error.unwrap_err();
     assert!(std::error::Error::source(&error).is_some(), "{error}");
 }
+
+#[test]
+fn all_to_all_of_several_nodes() {
+    let report = run("alltoall", Options { nodes: 7, ..small(&[1, 8, 5000]) });
+    assert_eq!(report.rows.len(), 3);
+    run("alltoall", small(&[8]));
+}

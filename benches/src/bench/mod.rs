@@ -1,5 +1,6 @@
 //! One file per benchmark.
 
+mod alltoall;
 mod assisted;
 mod barrier;
 mod ggas_bandwidth;
@@ -17,6 +18,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_pingpong::RmaPingpong,
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
+    &alltoall::AllToAll,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
     &barrier::Barrier,
