@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::network::{Network, NetworkError};
@@ -10,7 +11,7 @@ use extoll_sim::torus::{Torus, TorusError};
 use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
 
 use super::network::{Joined, SimNetwork};
-use super::node::{Node, SimDevice};
+use super::node::{Node, NodeConfig, SimDevice};
 use super::peers::Peers;
 use crate::{DeviceError, LockedMemory, buffer};
 
@@ -103,6 +104,7 @@ pub struct SimBuilder {
     faults: Faults,
     progress: Progress,
     locked_memory: LockedMemory,
+    release_timeout: Duration,
 }
 
 impl Default for SimBuilder {
@@ -114,6 +116,7 @@ impl Default for SimBuilder {
             faults: Faults::none(),
             progress: Progress::default(),
             locked_memory: LockedMemory::default(),
+            release_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -147,6 +150,13 @@ impl SimBuilder {
     /// How much memory the regions of each node may lock.
     pub fn locked_memory(self, limit: LockedMemory) -> SimBuilder {
         SimBuilder { locked_memory: limit, ..self }
+    }
+
+    /// How long unregistering memory, and closing a port, wait for other processes to let go of memory that was
+    /// sent; 10 s unless set. Dead ones let go at once. The memory of one that is stopped longer is kept: the call
+    /// fails with [`DeviceError::HeldByPeers`].
+    pub fn release_timeout(self, timeout: Duration) -> SimBuilder {
+        SimBuilder { release_timeout: timeout, ..self }
     }
 
     /// Starts the nodes.
@@ -234,8 +244,12 @@ impl SimBuilder {
         memory: &Arc<HostMemory>,
         peers: Peers,
     ) -> Result<Arc<SimDevice>, BuildError> {
-        let inline = config.inline;
-        let node = Node::start(Nic::new(config)?, memory.clone(), inline, self.locked_memory, peers)?;
+        let node = NodeConfig {
+            inline: config.inline,
+            locked_memory: self.locked_memory,
+            release_timeout: self.release_timeout,
+        };
+        let node = Node::start(Nic::new(config)?, memory.clone(), peers, &node)?;
         Ok(Arc::new(SimDevice::new(node)))
     }
 

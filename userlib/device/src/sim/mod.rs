@@ -5,6 +5,7 @@
 //! entry in the VPID table; memory is registered through translation tables with flush and confirmation.
 
 mod builder;
+mod flush;
 mod network;
 mod node;
 mod peers;

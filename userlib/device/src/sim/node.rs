@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use extoll_abi::{MAX_TRANSFER, regs};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 
+use super::flush::Flushes;
 use super::peers::Peers;
 use super::port::SimPort;
 use super::region::Regions;
@@ -17,10 +19,19 @@ use crate::{
 
 /// VPIDs that applications may have (spec 9.2).
 const PORTS: usize = regs::EXTOLL_VPID_LAST_USER as usize + 1;
-/// Locks of all VPIDs, then the word that flushes are confirmed in.
+/// Locks of all VPIDs, then a page of words that flushes are confirmed in.
 const LOCK_BYTES: usize =
     (regs::EXTOLL_LOCKS_PER_VPID * regs::EXTOLL_LOCK_BYTES * regs::EXTOLL_VPIDS) as usize;
 const NOTIFY_AT: usize = LOCK_BYTES;
+
+/// How a node is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeConfig {
+    pub(super) inline: bool,
+    pub(super) locked_memory: LockedMemory,
+    /// How long taking memory from the card may take.
+    pub(super) release_timeout: Duration,
+}
 
 /// What the driver keeps for one node; ports keep it alive.
 pub(super) struct Node {
@@ -33,7 +44,7 @@ pub(super) struct Node {
     pub(super) peers: Peers,
     /// Which VPIDs are open, where this process alone serves the node.
     vpids: Mutex<[bool; PORTS]>,
-    /// Lock table and flush word.
+    /// Lock table and flush words.
     shared: Arc<HostBuffer>,
 }
 
@@ -42,9 +53,8 @@ impl Node {
     pub(super) fn start(
         nic: Arc<Nic>,
         memory: Arc<HostMemory>,
-        inline: bool,
-        limit: LockedMemory,
         peers: Peers,
+        config: &NodeConfig,
     ) -> Result<Node, DeviceError> {
         let what = "the lock table";
         let shared = Arc::new(HostBuffer::private(LOCK_BYTES + PAGE, PAGE, what)?);
@@ -56,11 +66,13 @@ impl Node {
         }
         nic.reg_write(regs::EXTOLL_RF_ATU_ENABLE, 1);
         nic.reg_write(regs::EXTOLL_RF_RMA_LOCK_BASE, shared.address());
-        let regions = Regions::new(nic.clone(), memory.clone(), limit, shared.clone(), NOTIFY_AT);
+        let flushes =
+            Flushes::new(nic.clone(), peers.clone(), config.release_timeout, shared.clone(), NOTIFY_AT);
+        let regions = Regions::new(nic.clone(), memory.clone(), config.locked_memory, flushes);
         Ok(Node {
             nic,
             memory,
-            inline,
+            inline: config.inline,
             regions: Mutex::new(regions),
             smfu: Mutex::default(),
             peers,

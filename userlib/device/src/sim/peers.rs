@@ -37,6 +37,11 @@ impl Peers {
         }
     }
 
+    /// Other processes that hold references to this one's memory.
+    pub(super) fn holders(&self) -> Vec<u32> {
+        self.0.as_ref().map_or_else(Vec::new, |fabric| fabric.holders())
+    }
+
     /// See [`PortDevice::departures`](crate::PortDevice::departures).
     pub(super) fn departures(&self) -> Departures {
         self.0

@@ -2,20 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use extoll_abi::{Access, AtuCommand, Gate, PageSize, regs};
+use extoll_abi::{Access, AtuCommand, Gate, PageSize};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 use ggas_gpu::Copier;
 
+use super::flush::{Flushes, Owed};
 use super::tables::{Entries, Tables};
-use super::wait::wait_until;
 use crate::limit::LockedPages;
-use crate::{DeviceError, HostBuffer, LockedMemory, PAGE, Place, Span};
+use crate::{DeviceError, LockedMemory, PAGE, Place, Span};
 
-/// How long a flush may take (spec 4.2).
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the model waits for copies by devices.
+const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of one flush command.
 const FLUSH_PAGES: u64 = 1024;
 
@@ -26,6 +25,8 @@ struct Registered {
     entries: Entries,
     address: u64,
     len: usize,
+    /// Its translations are gone; the card has not confirmed that it has let go of its pages.
+    removed: Option<Owed>,
 }
 
 /// All registered memory of one node.
@@ -36,23 +37,19 @@ pub(super) struct Regions {
     /// By the NLA of the first byte.
     regions: HashMap<u64, Registered>,
     locked: LockedPages,
-    /// The word that the card's notify command writes; shared memory of the node.
-    notify: Arc<HostBuffer>,
-    notify_at: usize,
+    flushes: Flushes,
 }
 
 impl Regions {
-    /// `notify_at` is the offset of an 8-byte word in `notify`, which is declared to the card.
     pub(super) fn new(
         nic: Arc<Nic>,
         memory: Arc<HostMemory>,
         limit: LockedMemory,
-        notify: Arc<HostBuffer>,
-        notify_at: usize,
+        flushes: Flushes,
     ) -> Regions {
         let tables = Tables::new(nic.clone(), memory.clone());
         let locked = LockedPages::new(limit);
-        Regions { nic, memory, tables, regions: HashMap::new(), locked, notify, notify_at }
+        Regions { nic, memory, tables, regions: HashMap::new(), locked, flushes }
     }
 
     /// Registers `span` for `vpid`; returns the NLA of its first byte.
@@ -65,7 +62,7 @@ impl Regions {
             Ok(entries) => {
                 let nla = entries.first * PAGE as u64 + (span.address - pages.first);
                 let Span { address, len, .. } = span;
-                self.regions.insert(nla, Registered { vpid, entries, address, len });
+                self.regions.insert(nla, Registered { vpid, entries, address, len, removed: None });
                 Ok(nla)
             }
             Err(error) => {
@@ -97,12 +94,7 @@ impl Regions {
     /// Removes the region of `vpid` at `nla`, and waits until the card has let go of its pages.
     pub(super) fn unregister(&mut self, vpid: u8, nla: u64) -> Result<(), DeviceError> {
         match self.regions.get(&nla) {
-            Some(region) if region.vpid == vpid => {
-                let region = *region;
-                self.remove(region)?;
-                self.regions.remove(&nla);
-                Ok(())
-            }
+            Some(region) if region.vpid == vpid => self.remove(nla, *region),
             _ => Err(DeviceError::NotRegistered { nla }),
         }
     }
@@ -114,44 +106,40 @@ impl Regions {
         all.into_iter().try_for_each(|nla| self.unregister(vpid, nla))
     }
 
-    /// Zeroes the translations, flushes them, waits for the card's confirmation, and only then frees anything.
-    fn remove(&mut self, region: Registered) -> Result<(), DeviceError> {
-        let Registered { entries, address, len, .. } = region;
-        for start in (0..entries.pages).step_by(FLUSH_PAGES as usize) {
-            let count = FLUSH_PAGES.min(entries.pages - start);
-            for page in start..start + count {
-                self.tables.set(entries, page, Gate::INVALID);
+    /// Zeroes the translations, flushes them, waits for the card's confirmation, and only then frees anything. A
+    /// region that the card did not let go of in time stays, without translations; a later call only looks whether
+    /// it has let go since.
+    fn remove(&mut self, nla: u64, region: Registered) -> Result<(), DeviceError> {
+        let Registered { entries, address, len, removed, .. } = region;
+        match removed {
+            Some(owed) => self.flushes.settled(owed)?,
+            None => {
+                self.invalidate(entries);
+                if let Err((error, owed)) = self.flushes.confirm() {
+                    self.regions.insert(nla, Registered { removed: owed, ..region });
+                    return Err(error);
+                }
             }
-            self.command(AtuCommand::FlushPages {
-                page: (entries.first + start) as u32,
-                count: count as u32,
-            });
         }
-        self.confirm()?;
-        if self.memory.remove_range(address, len).is_err() {
+        self.regions.remove(&nla);
+        if let Err(error) = self.memory.remove_range(address, len) {
+            tracing::error!(node = self.nic.node(), "an unregistered region: {error}");
             let what = "copies to or from an unregistered region";
-            return Err(DeviceError::Timeout { what, node: self.nic.node(), waited: FLUSH_TIMEOUT });
+            return Err(DeviceError::Timeout { what, node: self.nic.node(), waited: COPY_TIMEOUT });
         }
         self.tables.free(entries);
         self.locked.unlock(entries.pages * PAGE as u64);
         Ok(())
     }
 
-    /// Lets the card write a word once all flushes before are complete, and waits for it (spec 4.2).
-    fn confirm(&self) -> Result<(), DeviceError> {
-        let word = self.notify.word(self.notify_at);
-        word.store(0, Ordering::Release);
-        self.command(AtuCommand::Notify(self.notify.address() + self.notify_at as u64));
-        wait_until(&self.nic, FLUSH_TIMEOUT, "a flush of address translations", || {
-            word.load(Ordering::Acquire) != 0
-        })
-    }
-
-    fn command(&self, command: AtuCommand) {
-        match command.encode() {
-            Ok(value) => self.nic.reg_write(regs::EXTOLL_RF_ATU_COMMAND, value),
-            // Counts and pages above are within their fields.
-            Err(error) => tracing::error!("ATU command: {error}"),
+    fn invalidate(&self, entries: Entries) {
+        for start in (0..entries.pages).step_by(FLUSH_PAGES as usize) {
+            let count = FLUSH_PAGES.min(entries.pages - start);
+            for page in start..start + count {
+                self.tables.set(entries, page, Gate::INVALID);
+            }
+            let (page, count) = ((entries.first + start) as u32, count as u32);
+            self.flushes.command(AtuCommand::FlushPages { page, count });
         }
     }
 }
