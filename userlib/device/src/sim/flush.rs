@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use extoll_abi::{AtuCommand, regs};
 use extoll_sim::Nic;
@@ -14,6 +14,16 @@ use crate::{DeviceError, HostBuffer};
 /// A confirmation that the card owes: byte offset of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owed(usize);
+
+/// The card did not confirm in time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    pub(super) waited: Duration,
+    /// It may still: see [`Flushes::settled`].
+    pub(super) owed: Option<Owed>,
+}
+
+const FLUSH: &str = "a flush of address translations";
 
 /// The words that the card's notify command writes. One that it may still write, since a wait for it ran out of
 /// time, serves no other flush: the late write would confirm that one too early.
@@ -47,41 +57,36 @@ impl Flushes {
         }
     }
 
-    /// Waits until all flushes before are complete and the card uses nothing of what they removed. On an error the
-    /// confirmation may still come: [`settled`](Self::settled).
-    pub(super) fn confirm(&mut self) -> Result<(), (DeviceError, Option<Owed>)> {
-        let Some(at) = self.free.pop() else { return Err((self.late(Duration::ZERO), None)) };
+    /// Waits until all flushes before are complete and the card uses nothing of what they removed.
+    pub(super) fn confirm(&mut self) -> Result<(), Late> {
+        let Some(at) = self.free.pop() else { return Err(Late { waited: Duration::ZERO, owed: None }) };
         let word = self.memory.word(at);
         word.store(0, Ordering::Release);
         self.command(AtuCommand::Notify(self.memory.address() + at as u64));
+        let started = Instant::now();
         let confirmed = || word.load(Ordering::Acquire) != 0;
-        let waited = wait_until(&self.nic, self.timeout, "a flush of address translations", confirmed);
-        match waited {
-            Ok(()) => {
-                self.free.push(at);
-                Ok(())
-            }
-            Err(DeviceError::Timeout { waited, .. }) => Err((self.late(waited), Some(Owed(at)))),
-            Err(error) => Err((error, Some(Owed(at)))),
+        if wait_until(&self.nic, self.timeout, FLUSH, confirmed).is_err() {
+            return Err(Late { waited: started.elapsed(), owed: Some(Owed(at)) });
         }
+        self.free.push(at);
+        Ok(())
     }
 
     /// Whether an owed confirmation has come. Then its word is free again: ask no more.
     pub(super) fn settled(&mut self, owed: Owed) -> Result<(), DeviceError> {
         self.nic.progress();
         if self.memory.word(owed.0).load(Ordering::Acquire) == 0 {
-            return Err(self.late(Duration::ZERO));
+            return Err(self.explain(Duration::ZERO));
         }
         self.free.push(owed.0);
         Ok(())
     }
 
     /// Why the card does not confirm: most likely others hold references to this process's memory and do not run.
-    fn late(&self, waited: Duration) -> DeviceError {
+    pub(super) fn explain(&self, waited: Duration) -> DeviceError {
         let (node, ranks) = (self.nic.node(), self.peers.holders());
         if ranks.is_empty() {
-            let what = "a flush of address translations";
-            return DeviceError::Timeout { what, node, waited };
+            return DeviceError::Timeout { what: FLUSH, node, waited };
         }
         DeviceError::HeldByPeers { node, ranks, waited }
     }

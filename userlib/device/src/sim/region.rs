@@ -115,9 +115,9 @@ impl Regions {
             Some(owed) => self.flushes.settled(owed)?,
             None => {
                 self.invalidate(entries);
-                if let Err((error, owed)) = self.flushes.confirm() {
-                    self.regions.insert(nla, Registered { removed: owed, ..region });
-                    return Err(error);
+                if let Err(late) = self.flushes.confirm() {
+                    self.regions.insert(nla, Registered { removed: late.owed, ..region });
+                    return Err(self.flushes.explain(late.waited));
                 }
             }
         }
