@@ -1,0 +1,18 @@
+//! Threads of the library: named, and without signals, which belong to the program's own threads.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+
+/// Starts a thread that handles no signals.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    // Before it starts, since it inherits our mask.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let thread = Builder::new().name(name.into()).spawn(body);
+    before.thread_set_mask()?;
+    thread
+}
