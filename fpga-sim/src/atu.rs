@@ -6,6 +6,7 @@
 
 use extoll_abi::{Access, AtuCommand, GatRegister, Gate, Nla, PageSize};
 
+use crate::counters::{self, Counters};
 use crate::memory::Memory;
 use crate::runs::Runs;
 
@@ -31,32 +32,13 @@ struct Cached {
     gate: Gate,
 }
 
-/// Event counts (spec 4.2: 0xc010 to 0xc038).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AtuCounts {
-    /// Pages translated.
-    pub translations: u32,
-    /// Table entries read from memory.
-    pub memory_reads: u32,
-    /// Entries preloaded.
-    pub preloads: u32,
-    /// Flushes of pages.
-    pub flushes: u32,
-    /// Flushes of a whole VPID.
-    pub flushes_all: u32,
-    /// Notify commands.
-    pub notifications: u32,
-    /// Fences.
-    pub fences: u32,
-}
-
 /// The unit.
 pub struct Atu {
     enabled: bool,
     /// GAT registers.
     tables: Box<[GatRegister]>,
     tlb: Box<[Cached]>,
-    counts: AtuCounts,
+    counters: Counters,
 }
 
 impl Default for Atu {
@@ -65,12 +47,17 @@ impl Default for Atu {
             enabled: false,
             tables: vec![GatRegister::INVALID; Nla::TABLES as usize].into(),
             tlb: vec![Cached::default(); TLB_ENTRIES].into(),
-            counts: AtuCounts::default(),
+            counters: Counters::default(),
         }
     }
 }
 
 impl Atu {
+    /// A disabled unit that counts there.
+    pub fn new(counters: Counters) -> Atu {
+        Atu { counters, ..Atu::default() }
+    }
+
     /// Enables or disables translation (register 0xc000).
     pub fn enable(&mut self, on: bool) {
         self.enabled = on;
@@ -91,11 +78,6 @@ impl Atu {
         if let Some(table) = self.tables.get_mut(index) {
             *table = value;
         }
-    }
-
-    /// What happened so far.
-    pub fn counts(&self) -> AtuCounts {
-        self.counts
     }
 
     /// Translates `len` bytes (at least one) at `nla`, for `access` on behalf of `vpid`. All pages or nothing: on a
@@ -150,7 +132,7 @@ impl Atu {
             before = next;
             pages += 1;
         }
-        self.counts.translations = self.counts.translations.wrapping_add(pages);
+        self.counters.add(counters::ATU_TRANSLATIONS, pages);
         pages
     }
 
@@ -164,7 +146,7 @@ impl Atu {
             Cached { tag, gate } if tag == page + 1 && self.enabled => gate,
             _ => self.walk(memory, page).ok_or(fault)?,
         };
-        self.counts.translations = self.counts.translations.wrapping_add(1);
+        self.counters.add(counters::ATU_TRANSLATIONS, 1);
         if gate.vpid() != u16::from(vpid) || !gate.access().contains(access) {
             return Err(fault);
         }
@@ -181,7 +163,7 @@ impl Atu {
         }
         let nla = Nla::from_raw(u64::from(page) << PAGE_SHIFT)?;
         let table = self.table(nla.table() as usize).table()?;
-        self.counts.memory_reads = self.counts.memory_reads.wrapping_add(1);
+        self.counters.add(counters::ATU_MEMORY_READS, 1);
         let gate = Gate(memory.load(table + 8 * u64::from(nla.entry())).ok()?);
         if !gate.is_valid() {
             return None;
@@ -202,7 +184,7 @@ impl Atu {
         let frame = word1 >> 21 & 0xff_ffff_ffff;
         let size = word1 >> 11 & 0x1f;
         let gate = Gate(access | vpid << 2 | frame << PAGE_SHIFT | size << 59);
-        self.counts.preloads = self.counts.preloads.wrapping_add(1);
+        self.counters.add(counters::ATU_PRELOADS, 1);
         if gate.is_valid() {
             self.tlb[page as usize % TLB_ENTRIES] = Cached { tag: page as u32 + 1, gate };
         }
@@ -211,10 +193,9 @@ impl Atu {
     /// Carries out a command word (register 0xc008) as far as it concerns translations. Returns the address of a
     /// notify command: the caller writes it once everything that began earlier is over.
     pub fn command(&mut self, value: u64) -> Option<u64> {
-        let count = |n: &mut u32| *n = n.wrapping_add(1);
         match AtuCommand::decode(value).ok()? {
             AtuCommand::FlushPages { page, count: pages } => {
-                count(&mut self.counts.flushes);
+                self.counters.add(counters::ATU_FLUSHES, 1);
                 for page in (page..=Nla::from_raw(u64::MAX >> 24)?.page()).take(pages as usize) {
                     let cached = &mut self.tlb[page as usize % TLB_ENTRIES];
                     if cached.tag == page + 1 {
@@ -224,17 +205,17 @@ impl Atu {
                 None
             }
             AtuCommand::FlushVpid(vpid) => {
-                count(&mut self.counts.flushes_all);
+                self.counters.add(counters::ATU_FLUSHES_ALL, 1);
                 self.tlb.iter_mut().filter(|c| c.tag != 0 && c.gate.vpid() == vpid).for_each(|c| c.tag = 0);
                 None
             }
             // Commands are carried out in order, so a fence has nothing to wait for.
             AtuCommand::Fence => {
-                count(&mut self.counts.fences);
+                self.counters.add(counters::ATU_FENCES, 1);
                 None
             }
             AtuCommand::Notify(address) => {
-                count(&mut self.counts.notifications);
+                self.counters.add(counters::ATU_NOTIFICATIONS, 1);
                 Some(address)
             }
         }
@@ -327,8 +308,8 @@ mod tests {
         assert!(at(&mut atu).is_err());
         table.set(7, gate(1, RW, 0x30));
         assert_eq!(at(&mut atu), Ok(0x30000), "installing needs no flush");
-        assert_eq!(atu.counts().flushes, 2);
-        assert_eq!(atu.counts().flushes_all, 2);
+        assert_eq!(atu.counters.get(counters::ATU_FLUSHES), 2);
+        assert_eq!(atu.counters.get(counters::ATU_FLUSHES_ALL), 2);
     }
 
     #[test]

@@ -1,6 +1,14 @@
-//! Error and performance counters of the RMA unit (spec 8.3).
+//! Counters of errors and of work done (spec 4.2, 8.3).
+//!
+//! A [`CounterBlock`] counts without end. What a register shows follows from the blocks of its node: their sum, less
+//! the sum at the last clear, in the register's width. So each process of a node counts in a block that nobody else
+//! writes, and clearing a node's counters takes no word with the processes that count.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use extoll_abi::regs::{self, ErrorCounter};
+
+use crate::process::Part;
 
 /// Registers of error counters, four counters each.
 const ERROR_REGISTERS: [u64; 9] = [
@@ -18,9 +26,22 @@ const ERROR_REGISTERS: [u64; 9] = [
 /// First and last performance register.
 const PERF_FIRST: u64 = regs::EXTOLL_RF_RMA_PERF_REQ_PUTS;
 const PERF_LAST: u64 = regs::EXTOLL_RF_RMA_PERF_COMPL_LAST;
-const PERF_REGISTERS: usize = ((PERF_LAST - PERF_FIRST) / 8 + 1) as usize;
+/// First and last counter of the ATU (spec 4.2).
+const ATU_FIRST: u64 = 0xc010;
+const ATU_LAST: u64 = 0xc028;
 
-/// A 32-bit performance counter: one half of a register.
+/// Where a block counts errors, performance, the ATU's work, and the WCBs' errors.
+const ERRORS: usize = 0;
+const PERF: usize = ERRORS + 4 * ERROR_REGISTERS.len();
+const ATU: usize = PERF + 2 * registers(PERF_FIRST, PERF_LAST);
+const WCB: usize = ATU + 2 * registers(ATU_FIRST, ATU_LAST);
+const COUNTS: usize = WCB + 3;
+
+const fn registers(first: u64, last: u64) -> usize {
+    ((last - first) / 8 + 1) as usize
+}
+
+/// A 32-bit counter: one half of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfCounter {
     /// Offset of the register.
@@ -96,98 +117,237 @@ perf! {
     COMPL_INTERRUPTS = EXTOLL_RF_RMA_PERF_COMPL_LAST + 0, true;
     /// Completer: notifications written.
     COMPL_NOTIFICATIONS = EXTOLL_RF_RMA_PERF_COMPL_LAST + 0, false;
+    /// ATU (spec 4.2): pages translated.
+    ATU_TRANSLATIONS = EXTOLL_RF_ATU_ENABLE + 0x10, true;
+    /// ATU: table entries read from memory.
+    ATU_MEMORY_READS = EXTOLL_RF_ATU_ENABLE + 0x10, false;
+    /// ATU: entries preloaded.
+    ATU_PRELOADS = EXTOLL_RF_ATU_ENABLE + 0x18, true;
+    /// ATU: flushes of pages.
+    ATU_FLUSHES = EXTOLL_RF_ATU_ENABLE + 0x20, true;
+    /// ATU: flushes of a whole VPID.
+    ATU_FLUSHES_ALL = EXTOLL_RF_ATU_ENABLE + 0x20, false;
+    /// ATU: notify commands.
+    ATU_NOTIFICATIONS = EXTOLL_RF_ATU_ENABLE + 0x28, true;
+    /// ATU: fences.
+    ATU_FENCES = EXTOLL_RF_ATU_ENABLE + 0x28, false;
 }
 
-/// All counters.
-#[derive(Clone, Debug)]
-pub struct Counters {
-    errors: [u64; ERROR_REGISTERS.len()],
-    perf: [u64; PERF_REGISTERS],
-}
+/// What one writer counted. Part of a job segment: a change of its layout is a new version of that.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CounterBlock([AtomicU64; COUNTS]);
 
-impl Default for Counters {
+impl Default for CounterBlock {
     fn default() -> Self {
-        Counters { errors: [0; ERROR_REGISTERS.len()], perf: [0; PERF_REGISTERS] }
+        CounterBlock(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
+impl CounterBlock {
+    /// Counts an error of a WCB, from any thread.
+    #[cold]
+    pub fn wcb_error(&self, error: WcbError) {
+        self.0[WCB + error as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Adds another block's counts, and empties that.
+    pub fn take_from(&self, other: &CounterBlock) {
+        for (count, other) in self.0.iter().zip(&other.0) {
+            let more = other.load(Relaxed);
+            if more != 0 {
+                count.fetch_add(more, Relaxed);
+                other.store(0, Relaxed);
+            }
+        }
+    }
+}
+
+/// What a WCB takes for an error (registers 0x1500008 and 0x1500010).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WcbError {
+    /// A line stayed partial until the timeout, or until words for another page came.
+    Length,
+    /// A store behind the third word.
+    TooLong,
+    /// A store at an address that is no multiple of 8.
+    Unaligned,
+}
+
+/// The units' hand on the block of their process. One at a time counts: there is no atomic step in it.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    block: Part<CounterBlock>,
+}
+
 impl Counters {
+    /// Counts in `block`, whose other writers, if any, touch other counts.
+    pub(crate) fn new(block: Part<CounterBlock>) -> Counters {
+        Counters { block }
+    }
+
+    /// What it counts in.
+    pub(crate) fn block(&self) -> &CounterBlock {
+        &self.block
+    }
+
+    #[inline]
+    fn bump(&self, index: usize, by: u64) {
+        let count = &self.block.0[index];
+        count.store(count.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
     /// Counts one error.
     #[cold]
     pub fn error(&mut self, counter: ErrorCounter) {
         if let Some(i) = ERROR_REGISTERS.iter().position(|r| *r == counter.register) {
-            self.errors[i] = counter.incremented(self.errors[i]);
+            self.bump(ERRORS + 4 * i + (counter.shift as usize / 16) % 4, 1);
         }
     }
 
-    /// Adds to a performance counter; it wraps.
+    #[cfg(test)]
+    pub(crate) fn get(&self, counter: PerfCounter) -> u64 {
+        self.block.0[counter.index()].load(Relaxed)
+    }
+
+    /// Adds to a counter.
     #[inline]
     pub fn add(&mut self, counter: PerfCounter, count: u32) {
-        let register = &mut self.perf[((counter.register - PERF_FIRST) / 8) as usize];
-        let (high, low) = ((*register >> 32) as u32, *register as u32);
-        let (high, low) =
-            if counter.high { (high.wrapping_add(count), low) } else { (high, low.wrapping_add(count)) };
-        *register = u64::from(high) << 32 | u64::from(low);
+        self.bump(counter.index(), u64::from(count));
+    }
+}
+
+impl PerfCounter {
+    /// Its place in a block.
+    #[inline]
+    const fn index(self) -> usize {
+        let low = match self.register {
+            ATU_FIRST..=ATU_LAST => ATU + 2 * ((self.register - ATU_FIRST) / 8) as usize,
+            _ => PERF + 2 * ((self.register - PERF_FIRST) / 8) as usize,
+        };
+        low + self.high as usize
+    }
+}
+
+/// Counters of a node: the blocks of those who count there.
+pub(crate) struct NodeCounters<'a, B> {
+    /// Counts at the last clear.
+    pub cleared: &'a CounterBlock,
+    /// The blocks.
+    pub blocks: B,
+}
+
+impl<'a, B: Iterator<Item = &'a CounterBlock> + Clone> NodeCounters<'a, B> {
+    fn sum(&self, index: usize) -> u64 {
+        self.blocks.clone().fold(0, |sum: u64, block| sum.wrapping_add(block.0[index].load(Relaxed)))
     }
 
-    /// Reads a counter register.
-    pub fn read(&self, offset: u64) -> Option<u64> {
-        if let Some(i) = ERROR_REGISTERS.iter().position(|r| *r == offset) {
-            return Some(self.errors[i]);
+    /// Counts since the last clear. The clear is looked at first: counts only grow, so the sum is not below it.
+    fn since_clear(&self, index: usize) -> u64 {
+        let cleared = self.cleared.0[index].load(Acquire);
+        self.sum(index).saturating_sub(cleared)
+    }
+
+    fn clear(&self, counts: std::ops::Range<usize>) {
+        for index in counts {
+            // The largest of several clears at a time: an older sum would bring counts back.
+            self.cleared.0[index].fetch_max(self.sum(index), AcqRel);
         }
-        (PERF_FIRST..=PERF_LAST).contains(&offset).then(|| self.perf[((offset - PERF_FIRST) / 8) as usize])
+    }
+
+    /// Reads a counter register; `None` for other offsets.
+    pub fn read(&self, offset: u64) -> Option<u64> {
+        let halves = |low: usize| self.since_clear(low + 1) << 32 | self.since_clear(low) & 0xffff_ffff;
+        let index = |first: u64| 2 * ((offset - first) / 8) as usize;
+        Some(match offset {
+            PERF_FIRST..=PERF_LAST => halves(PERF + index(PERF_FIRST)),
+            ATU_FIRST..=ATU_LAST => halves(ATU + index(ATU_FIRST)),
+            regs::EXTOLL_RF_RMA_WCB_ERRORS => {
+                (0..3).fold(0, |word, i| word | self.since_clear(WCB + i).min(0xffff) << (16 * i))
+            }
+            _ => {
+                let i = ERROR_REGISTERS.iter().position(|r| *r == offset)?;
+                (0..4).fold(0, |word, part| word | error_field(self.since_clear(4 * i + part)) << (16 * part))
+            }
+        })
     }
 
     /// Writes a register that acts on counters; false where `offset` is none. Error controls clear the counters
     /// of their unit (bit 2); any write to the performance control clears all of those \[inferred\].
-    pub fn write(&mut self, offset: u64, value: u64) -> bool {
+    pub fn write(&self, offset: u64, value: u64) -> bool {
         let registers = match offset {
             regs::EXTOLL_RF_RMA_REQ_ERROR_CONTROL => 0..2,
             regs::EXTOLL_RF_RMA_RESP_ERROR_CONTROL => 2..5,
             regs::EXTOLL_RF_RMA_COMPL_ERROR_CONTROL => 5..9,
             regs::EXTOLL_RF_RMA_PERF_CONTROL => {
-                self.perf = [0; PERF_REGISTERS];
+                self.clear(PERF..ATU);
                 return true;
             }
             _ => return false,
         };
         if regs::ERROR_CLEAR_COUNTS.is_set(value) {
-            self.errors[registers].fill(0);
+            self.clear(ERRORS + 4 * registers.start..ERRORS + 4 * registers.end);
         }
         true
     }
+}
+
+/// 15 bits that begin at 0 again, and the overflow bit that stays (spec 8.3; see [`ErrorCounter::incremented`]).
+fn error_field(count: u64) -> u64 {
+    count & 0x7fff | u64::from(count > 0x7fff) << 15
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn node<'a>(
+        cleared: &'a CounterBlock,
+        counters: &'a [Counters],
+    ) -> NodeCounters<'a, impl Iterator<Item = &'a CounterBlock> + Clone> {
+        NodeCounters { cleared, blocks: counters.iter().map(Counters::block) }
+    }
+
     #[test]
-    fn error_counters_count_to_their_overflow_bit() {
-        let mut counters = Counters::default();
+    fn error_counters_count_to_their_overflow_bit_whoever_counts() {
+        let (cleared, mut counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
         for counter in regs::ERROR_COUNTERS {
-            counters.error(*counter);
+            counters[0].error(*counter);
         }
+        let read = |counters: &[Counters], counter: ErrorCounter| {
+            node(&cleared, counters).read(counter.register).unwrap()
+        };
         for counter in regs::ERROR_COUNTERS {
-            assert_eq!(counter.count(counters.read(counter.register).unwrap()), 1, "{}", counter.name);
+            assert_eq!(counter.count(read(&counters, *counter)), 1, "{}", counter.name);
         }
-        (0..0x8000).for_each(|_| counters.error(regs::COMPL_TRANS));
-        let value = counters.read(regs::COMPL_TRANS.register).unwrap();
-        assert!(regs::COMPL_TRANS.overflowed(value));
-        assert_eq!(regs::COMPL_VPID.count(value), 1, "the neighbour is untouched");
-        assert!(counters.write(regs::EXTOLL_RF_RMA_COMPL_ERROR_CONTROL, 4));
-        assert_eq!(counters.read(regs::COMPL_TRANS.register), Some(0));
-        assert_ne!(counters.read(regs::REQ_TRANS.register), Some(0), "another unit's stay");
+        let mut expected = read(&counters, regs::COMPL_TRANS);
+        for i in 0..0x18005u32 {
+            counters[i as usize % 2].error(regs::COMPL_TRANS);
+            expected = regs::COMPL_TRANS.incremented(expected);
+        }
+        assert_eq!(read(&counters, regs::COMPL_TRANS), expected);
+        assert!(regs::COMPL_TRANS.overflowed(expected));
+        assert_eq!(regs::COMPL_VPID.count(expected), 1, "the neighbour is untouched");
+        assert!(node(&cleared, &counters).write(regs::EXTOLL_RF_RMA_COMPL_ERROR_CONTROL, 4));
+        assert_eq!(read(&counters, regs::COMPL_TRANS), 0);
+        assert_ne!(read(&counters, regs::REQ_TRANS), 0, "another unit's stay");
+        counters[1].error(regs::COMPL_TRANS);
+        assert_eq!(regs::COMPL_TRANS.count(read(&counters, regs::COMPL_TRANS)), 1, "counts go on from 0");
     }
 
     #[test]
     fn halves_of_a_performance_register_are_apart() {
-        let mut counters = Counters::default();
-        counters.add(REQ_QW_PUT, u32::MAX);
-        counters.add(REQ_QW_PUT, 2);
-        counters.add(REQ_BT_PUT, 7);
-        assert_eq!(counters.read(REQ_BT_PUT.register), Some(7 << 32 | 1));
-        counters.write(regs::EXTOLL_RF_RMA_PERF_CONTROL, 0);
-        assert_eq!(counters.read(REQ_BT_PUT.register), Some(0));
+        let (cleared, mut counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
+        counters[0].add(REQ_QW_PUT, u32::MAX);
+        counters[1].add(REQ_QW_PUT, 2);
+        counters[1].add(REQ_BT_PUT, 7);
+        counters[0].add(ATU_FLUSHES, 3);
+        let read = |offset| node(&cleared, &counters).read(offset);
+        assert_eq!(read(REQ_BT_PUT.register), Some(7 << 32 | 1));
+        assert_eq!(read(ATU_FLUSHES.register), Some(3 << 32));
+        node(&cleared, &counters).write(regs::EXTOLL_RF_RMA_PERF_CONTROL, 0);
+        assert_eq!(read(REQ_BT_PUT.register), Some(0));
+        assert_eq!(read(ATU_FLUSHES.register), Some(3 << 32), "not a performance counter of the RMA unit");
+        assert_eq!(read(ATU_LAST + 8), None);
     }
 }

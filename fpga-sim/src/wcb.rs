@@ -34,28 +34,6 @@ pub enum Stored {
     Complete(Command),
 }
 
-/// Errors that the buffers count (registers 0x1500008 and 0x1500010).
-#[derive(Debug, Default)]
-pub struct WcbErrors {
-    /// Lines that stayed partial until the timeout, or until words for another page came.
-    pub length: AtomicU32,
-    /// Stores behind the third word.
-    pub too_long: AtomicU32,
-    /// Stores at an address that is no multiple of 8.
-    pub unaligned: AtomicU32,
-    /// VPID of the last error.
-    pub vpid: AtomicU32,
-}
-
-impl WcbErrors {
-    /// Counts one error of `vpid`.
-    #[cold]
-    pub fn count(&self, counter: &AtomicU32, vpid: u8) {
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.vpid.store(u32::from(vpid), Ordering::Relaxed);
-    }
-}
-
 /// One VPID's buffer.
 #[derive(Debug, Default)]
 pub struct Wcb {

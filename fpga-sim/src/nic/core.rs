@@ -13,11 +13,9 @@ use crate::bits::VpidSet;
 use crate::completer::Completer;
 use crate::counters::Counters;
 use crate::fabric::Wake;
-use crate::lock::Locks;
 use crate::notify::{Fate, Notice};
 use crate::packet::{Hold, HoldState, Packet};
 use crate::requester::Requester;
-use crate::vpid::VpidEntry;
 
 /// Commands that one VPID may run before the next one's turn.
 pub(super) const BURST: usize = 16;
@@ -25,8 +23,6 @@ pub(super) const BURST: usize = 16;
 const ROUNDS: usize = 64;
 /// Reports of one VPID that may wait for their sources before its next command does.
 const AWAITING_MAX: usize = 1024;
-/// Reset value of the RMA configuration: MTU 512 as the driver writes it (spec 1.3).
-const RESET_CONFIG: u64 = 512;
 
 /// How soon a card must run again without being told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +56,15 @@ pub(super) struct Core {
     pub(super) node: u16,
     pub(super) atu: Atu,
     pub(super) counters: Counters,
-    pub(super) locks: Locks,
+    /// Register lock_base: in memory of this process.
+    pub(super) lock_base: u64,
     pub(super) requester: Requester,
     pub(super) completer: Completer,
-    pub(super) vpids: Box<[VpidEntry]>,
     pub(super) ports: Box<[Option<Box<Port>>]>,
-    /// RMA configuration register.
-    pub(super) config: u64,
-    pub(super) bq_general: u64,
-    pub(super) bq_timeout_register: u64,
     pub(super) interrupts: VpidSet,
     pub(super) retrigger: VpidSet,
-    /// Registers that only keep what is written to them.
-    pub(super) plain: BTreeMap<u64, u64>,
+    /// First words of preloads, by VPID.
+    pub(super) preloads: BTreeMap<u64, u64>,
 
     /// VPIDs with commands in their queues.
     ready: VpidSet,
@@ -115,31 +107,27 @@ macro_rules! context {
             memory: &*$nic.memory,
             atu: &mut $core.atu,
             counters: &mut $core.counters,
-            entry: $core.vpids[usize::from($vpid)],
-            fragment: $crate::fragment::payload_of_mtu($core.config as u16),
-            force_errors: extoll_abi::regs::CONFIG_FORCE_ERRORS.is_set($core.config),
+            entry: $nic.state.entry($vpid),
+            fragment: $crate::fragment::payload_of_mtu($nic.state.config() as u16),
+            force_errors: extoll_abi::regs::CONFIG_FORCE_ERRORS.is_set($nic.state.config()),
         }
     };
 }
 pub(super) use context;
 
 impl Core {
-    pub(super) fn new(node: u16) -> Core {
+    pub(super) fn new(node: u16, counters: Counters) -> Core {
         Core {
             node,
-            atu: Atu::default(),
-            counters: Counters::default(),
-            locks: Locks::default(),
+            atu: Atu::new(counters.clone()),
+            counters,
+            lock_base: 0,
             requester: Requester::default(),
             completer: Completer::default(),
-            vpids: vec![VpidEntry::default(); 256].into(),
             ports: (0..256).map(|_| None).collect(),
-            config: RESET_CONFIG,
-            bq_general: 0,
-            bq_timeout_register: 0,
             interrupts: VpidSet::default(),
             retrigger: VpidSet::default(),
-            plain: BTreeMap::new(),
+            preloads: BTreeMap::new(),
             ready: VpidSet::default(),
             slotted: VpidSet::default(),
             stalled: VpidSet::default(),

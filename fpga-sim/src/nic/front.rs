@@ -9,7 +9,8 @@ use extoll_abi::regs;
 
 use super::Nic;
 use crate::bits::{AtomicVpidSet, VpidSet};
-use crate::wcb::{self, Command, Stored, WCB_TIMEOUT_TICK, Wcb, WcbErrors};
+use crate::counters::WcbError;
+use crate::wcb::{self, Command, Stored, WCB_TIMEOUT_TICK, Wcb};
 
 /// Descriptors of one VPID that wait for the requester; the next one is rejected (spec 2.4).
 pub(super) const COMMAND_FIFO: usize = 64;
@@ -27,9 +28,6 @@ pub(super) struct Fronts {
     /// Some line may be partial; when that was last looked into.
     partial: AtomicBool,
     looked: AtomicU64,
-    /// WCB timeout register.
-    timeout: AtomicU64,
-    pub(super) errors: WcbErrors,
 }
 
 impl Front {
@@ -47,8 +45,6 @@ impl Default for Fronts {
             ready: AtomicVpidSet::default(),
             partial: AtomicBool::new(false),
             looked: AtomicU64::new(0),
-            timeout: AtomicU64::new(0),
-            errors: WcbErrors::default(),
         }
     }
 }
@@ -75,18 +71,18 @@ impl Fronts {
             8 => 1,
             16 => 2,
             _ if !at.is_multiple_of(8) => {
-                self.errors.count(&self.errors.unaligned, vpid);
+                nic.state.count_wcb_error(WcbError::Unaligned, vpid);
                 return None;
             }
             _ => {
-                self.errors.count(&self.errors.too_long, vpid);
+                nic.state.count_wcb_error(WcbError::TooLong, vpid);
                 return None;
             }
         };
         let front = self.front(vpid);
-        let timeout = self.timeout_millis();
+        let timeout = timeout_millis(nic);
         let now = if timeout.is_some() { coarse_millis() } else { 0 };
-        let abandoned = || self.errors.count(&self.errors.length, vpid);
+        let abandoned = || nic.state.count_wcb_error(WcbError::Length, vpid);
         let stored = front.wcb.store(option, index, value, now, timeout, abandoned);
         match stored {
             Stored::Partial => {
@@ -143,7 +139,7 @@ impl Fronts {
     /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. A timeout that nobody
     /// looks at needs no timer: this runs before whatever could show a difference.
     pub(super) fn expire(&self, nic: &Nic, always: bool) {
-        let (now, timeout) = (coarse_millis(), self.timeout_millis());
+        let (now, timeout) = (coarse_millis(), timeout_millis(nic));
         let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
         if !always && since < WCB_TIMEOUT_TICK.as_millis() as u64 {
             return;
@@ -153,7 +149,7 @@ impl Fronts {
         for vpid in 0..=255 {
             let Some(front) = self.ports[usize::from(vpid)].get() else { continue };
             if front.wcb.expire(now, timeout) {
-                self.errors.count(&self.errors.length, vpid);
+                nic.state.count_wcb_error(WcbError::Length, vpid);
                 let state = wcb::state_assembling(nic.wcb(vpid), false);
                 nic.wcb_state(vpid).store(state.0, Ordering::Release);
             } else if front.wcb.is_partial() {
@@ -168,20 +164,12 @@ impl Fronts {
         front.wcb.reset();
         while commands && front.commands.pop().is_some() {}
     }
+}
 
-    pub(super) fn timeout(&self) -> u64 {
-        self.timeout.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_timeout(&self, value: u64) {
-        self.timeout.store(value, Ordering::Relaxed);
-    }
-
-    fn timeout_millis(&self) -> Option<u64> {
-        let register = self.timeout();
-        (register >> regs::EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT & 1 != 0)
-            .then(|| (register >> regs::EXTOLL_WCB_TIMEOUT_VALUE_SHIFT) * WCB_TIMEOUT_TICK.as_millis() as u64)
-    }
+fn timeout_millis(nic: &Nic) -> Option<u64> {
+    let register = nic.state.wcb_timeout();
+    (register >> regs::EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT & 1 != 0)
+        .then(|| (register >> regs::EXTOLL_WCB_TIMEOUT_VALUE_SHIFT) * WCB_TIMEOUT_TICK.as_millis() as u64)
 }
 
 /// A clock of a few milliseconds' resolution that costs next to nothing to read.

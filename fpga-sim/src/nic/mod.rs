@@ -34,7 +34,7 @@ pub use self::slots::SlotRing;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
-use crate::process::SharedNode;
+use crate::process::{NodeState, SharedNode};
 use crate::smfu::Smfu;
 use crate::wcb::{self, Command};
 
@@ -67,6 +67,16 @@ pub enum NicError {
     /// The fabric did not take the node.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// The card's node is not the one of its process ([`NicConfig::shared`]).
+    #[error("rank {rank} of {processes} processes is not on node {node}; ask the job's shape for its node")]
+    Rank {
+        /// The rank.
+        rank: u32,
+        /// The node.
+        node: u16,
+        /// Processes of the job.
+        processes: u32,
+    },
     /// No address space for the register pages.
     #[error(
         "the card's register pages cannot be mapped: {0}; allow more memory mappings or start fewer cards"
@@ -90,6 +100,8 @@ thread_local! {
 /// One card. All calls are safe from any thread.
 pub struct Nic {
     node: u16,
+    /// What all processes of the node share.
+    state: NodeState,
     inline: bool,
     memory: Arc<dyn Memory>,
     fabric: Arc<dyn Fabric>,
@@ -119,11 +131,19 @@ impl Nic {
     /// [`NicError::Fabric`] for a node id that is taken or outside the network, [`NicError::Pages`].
     pub fn new(config: NicConfig) -> Result<Arc<Nic>, NicError> {
         let pages = Pages::new()?;
+        let state = match &config.shared {
+            None => NodeState::private(config.node)?,
+            Some(SharedNode { job, rank }) => {
+                let (node, processes) = (config.node, job.shape().processes());
+                let state = NodeState::shared(node, job, *rank);
+                state.ok_or(NicError::Rank { rank: *rank, node, processes })?
+            }
+        };
         let nic = Arc::new_cyclic(|this| Nic {
             node: config.node,
             inline: config.inline,
             bell: Arc::new(Bell::new(this.clone(), config.engine.clone())),
-            core: CoreLock::new(Core::new(config.node)),
+            core: CoreLock::new(Core::new(config.node, state.counters())),
             memory: config.memory,
             has_links: config.fabric.has_links(),
             fabric: config.fabric,
@@ -135,7 +155,8 @@ impl Nic {
             in_engine: AtomicBool::new(false),
             attached: AtomicBool::new(false),
             event: Event::default(),
-            smfu: Smfu::new(config.node),
+            smfu: state.smfu(),
+            state,
         });
         nic.fabric.attach(nic.node, nic.bell.clone())?;
         nic.attached.store(true, Ordering::Release);

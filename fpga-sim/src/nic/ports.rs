@@ -41,6 +41,12 @@ fn rp(nic: &Nic, vpid: u8) -> BqReadPointer {
     BqReadPointer(nic.pages.rp(vpid).load(Ordering::Acquire))
 }
 
+/// bq_timeout register (spec 3.2): [31:0] value, [32] enable \[inferred; any enable bit above the value\].
+fn bq_timeout(nic: &Nic) -> Option<Duration> {
+    let register = nic.state.bq_timeout();
+    (register >> 32 != 0).then(|| BQ_TIMEOUT_TICK.saturating_mul(register as u32))
+}
+
 impl Core {
     /// State of a VPID, made on first use.
     #[inline]
@@ -84,14 +90,14 @@ impl Core {
 
     /// Writes a report's notifications.
     pub(super) fn report(&mut self, nic: &Nic, report: &Report) {
-        if self.vpids[usize::from(report.vpid)].is_open() {
+        if nic.state.entry(report.vpid).is_open() {
             report.notices(|notice| self.notify(nic, notice));
         }
     }
 
     #[inline]
     fn notify(&mut self, nic: &Nic, notice: Notice) {
-        let fate = if regs::BQ_ENABLE.is_set(self.bq_general) {
+        let fate = if regs::BQ_ENABLE.is_set(nic.state.bq_general()) {
             let at = rp(nic, notice.vpid);
             self.port(notice.vpid).queue.push(&*nic.memory, at, notice)
         } else {
@@ -117,7 +123,7 @@ impl Core {
             notice = Some(n);
         });
         let notice = notice.filter(|n| notices == 1 && !n.interrupt)?;
-        if !regs::BQ_ENABLE.is_set(self.bq_general) {
+        if !regs::BQ_ENABLE.is_set(nic.state.bq_general()) {
             return None;
         }
         let (memory, at) = (&*nic.memory, rp(nic, notice.vpid));
@@ -143,7 +149,7 @@ impl Core {
 
     /// Writes waiting notifications that now fit, and drops those whose time is over.
     pub(super) fn drain_queues(&mut self, nic: &Nic, now: Instant) -> bool {
-        let timeout = self.bq_timeout();
+        let timeout = bq_timeout(nic);
         let mut gone = std::mem::take(&mut self.gone);
         for vpid in self.backlog.iter_from(0) {
             let queue = &mut self.port(vpid).queue;
@@ -163,12 +169,6 @@ impl Core {
         moved
     }
 
-    /// bq_timeout register (spec 3.2): [31:0] value, [32] enable \[inferred; any enable bit above the value\].
-    fn bq_timeout(&self) -> Option<Duration> {
-        let value = self.bq_timeout_register as u32;
-        (self.bq_timeout_register >> 32 != 0).then(|| BQ_TIMEOUT_TICK.saturating_mul(value))
-    }
-
     /// Counts what became of a notification, and raises its interrupt.
     fn account(&mut self, nic: &Nic, notice: Notice, fate: Fate) {
         if fate != Fate::Written {
@@ -177,10 +177,7 @@ impl Core {
                 Unit::Responder => regs::RESP_BQT,
                 Unit::Completer => regs::COMPL_BQT,
             });
-            let errors = regs::BQ_ERRORS.get(self.bq_general).wrapping_add(1);
-            let general = regs::BQ_ERRORS.with(self.bq_general, errors & regs::BQ_ERRORS.max());
-            let general = regs::BQ_FAILED_QUEUE.with(general, u64::from(notice.vpid));
-            self.bq_general = regs::BQ_ASSERT_TIMEOUT.with(general, 1);
+            nic.state.count_queue_error(notice.vpid);
             return;
         }
         self.notified = true;

@@ -8,6 +8,7 @@ use super::Nic;
 use super::core::{Core, context};
 use super::ports::Reserved;
 use crate::completer::Delivery;
+use crate::lock::Locks;
 use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
 use crate::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
 use crate::report::Report;
@@ -111,7 +112,7 @@ impl Core {
     }
 
     fn answer(&mut self, nic: &Nic, packet: &Packet) {
-        let locks = self.locks;
+        let locks = Locks { base: self.lock_base, config: nic.state.lock_config() };
         let mut cx = context!(self, nic, packet.destination.vpid);
         match responder::receive(&mut cx, &locks, packet) {
             Answer::Dropped => {}

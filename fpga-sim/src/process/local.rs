@@ -29,7 +29,9 @@ pub fn local(shape: Shape) -> io::Result<Vec<Membership>> {
         .clone()
         .map(|me| ranks.clone().map(|r| (r != me).then(|| peer(r as usize)).transpose()).collect())
         .collect::<io::Result<_>>()?;
-    ranks.for_each(|rank| job.set_state(rank, super::PeerState::Joined));
+    for rank in ranks {
+        job.set_state(rank, super::PeerState::Joined);
+    }
     let parts = inboxes.into_iter().zip(arenas).zip(peers).enumerate();
     let member = |(rank, ((inbox, arena), peers))| {
         let rank = rank as u32;

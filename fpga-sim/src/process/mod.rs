@@ -7,10 +7,13 @@
 //! treated as one that died.
 
 mod arena;
+mod block;
 mod fabric;
 mod inbox;
 mod job;
 mod local;
+mod node;
+mod part;
 mod segment;
 mod shape;
 
@@ -19,6 +22,8 @@ pub use fabric::{FabricCounters, Membership, Peer, ProcessFabric};
 pub use inbox::Inbox;
 pub use job::{JobSegment, PeerState};
 pub use local::local;
+pub(crate) use node::NodeState;
+pub(crate) use part::Part;
 pub use segment::SegmentError;
 pub use shape::{Shape, ShapeError};
 

@@ -82,6 +82,12 @@ impl Mapping {
         Ok(Mapping { map })
     }
 
+    /// `len` bytes of zeros that no other process sees.
+    pub fn private(len: usize) -> io::Result<Mapping> {
+        let map = MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
+        Ok(Mapping { map: map.into() })
+    }
+
     /// Maps a whole segment that must be of this size.
     pub fn whole(fd: &OwnedFd, what: &'static str, len: u64) -> Result<Mapping, SegmentError> {
         if sealed_len(fd.as_fd(), what)? != len {

@@ -23,7 +23,9 @@ use thiserror::Error;
 
 use crate::memory::{Completion, Memory, Ticket};
 use crate::packet::{Kind, Packet, Payload};
-use registers::{Registers, Route};
+use crate::process::Part;
+use registers::Route;
+pub(crate) use registers::{Block, Registers};
 
 /// Accesses are cut where an address is a multiple of this.
 pub const PIECE: u64 = 64;
@@ -111,7 +113,8 @@ pub struct SmfuErrors {
 
 #[derive(Default)]
 struct Errors {
-    disabled: AtomicU64,
+    /// Of all processes of a node.
+    disabled: Part<AtomicU64>,
     bad_address: AtomicU64,
     timeouts: AtomicU64,
     stray_replies: AtomicU64,
@@ -151,11 +154,17 @@ impl Smfu {
     pub fn new(node: u16) -> Smfu {
         Smfu {
             node,
-            registers: Registers::new(),
+            registers: Registers::default(),
             loads: Mutex::default(),
             tags: AtomicU32::new(0),
             errors: Errors::default(),
         }
+    }
+
+    /// The unit of a node whose processes share its registers, and the count of packets that found it disabled.
+    pub(crate) fn shared(node: u16, registers: Part<Block>, disabled: Part<AtomicU64>) -> Smfu {
+        let errors = Errors { disabled, ..Errors::default() };
+        Smfu { registers: Registers(registers), errors, ..Smfu::new(node) }
     }
 
     fn loads(&self) -> MutexGuard<'_, Loads> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval, NODE, TIMEOUT, TIMEOUT_ERROR, VALID, masked_target};
 
+use crate::process::Part;
+
 const FIRST: u64 = EXTOLL_RF_SMFU_STATUS_CONTROL;
 const COUNT: usize = ((smfu_target_base(EXTOLL_SMFU_INTERVALS as u32) - FIRST) / 8) as usize;
 /// Unit of the timeout register; the specification names none \[inferred\].
@@ -57,17 +59,24 @@ pub(super) struct Route {
     pub interval: Option<u32>,
 }
 
-/// The registers, each a word of its own.
-pub(super) struct Registers([AtomicU64; COUNT]);
+/// The registers, each a word of its own. Part of a job segment: a change of its layout is a new version of that.
+#[repr(C)]
+pub(crate) struct Block([AtomicU64; COUNT]);
+
+impl Default for Block {
+    fn default() -> Self {
+        Block(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+/// The registers of one card, or of a node whose processes share them.
+#[derive(Default)]
+pub(crate) struct Registers(pub Part<Block>);
 
 impl Registers {
-    pub fn new() -> Registers {
-        Registers(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-
     fn slot(&self, offset: u64) -> Option<&AtomicU64> {
         let offset = offset.checked_sub(FIRST).filter(|offset| offset.is_multiple_of(8))?;
-        self.0.get((offset / 8) as usize)
+        self.0.0.get((offset / 8) as usize)
     }
 
     /// A register of this block by a constant offset.
@@ -131,7 +140,7 @@ impl Registers {
     }
 
     /// Where an access to a bus address goes (spec 6.2).
-    pub fn route(&self, address: u64) -> Route {
+    pub(super) fn route(&self, address: u64) -> Route {
         for index in 0..EXTOLL_SMFU_INTERVALS as u32 {
             let control = self.get(smfu_control(index));
             if !VALID.is_set(control) {
