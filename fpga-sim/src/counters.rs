@@ -186,8 +186,8 @@ impl Counters {
         Counters { block }
     }
 
-    /// What it counts in.
-    pub(crate) fn block(&self) -> &CounterBlock {
+    #[cfg(test)]
+    fn block(&self) -> &CounterBlock {
         &self.block
     }
 

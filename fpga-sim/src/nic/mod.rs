@@ -4,8 +4,10 @@
 //! lock, on whichever thread runs it: a caller's ([`Nic::progress`]) or one of the [`Engine`]'s. Posting takes no
 //! lock: descriptors go through a bounded queue for each VPID.
 
+mod access;
 mod bell;
 mod core;
+mod deputy;
 mod event;
 mod front;
 mod lock;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use extoll_abi::{ErrorUnits, regs};
 
 use super::Nic;
+use super::access::{read_registers, write_registers};
 use super::core::{Core, context};
 use super::ports::Reserved;
 use crate::completer::Delivery;
 use crate::lock::Locks;
-use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
+use crate::memory::{Completion, Memory, Ticket, TicketState};
 use crate::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
 use crate::report::Report;
-use crate::responder::{self, Answer, REGISTER_ACCESS_MAX};
+use crate::responder::{self, Answer};
 use crate::runs::{Cursor, Runs};
 
 /// Packets taken in one go, of each class.
@@ -70,7 +71,7 @@ impl Core {
             }
             let packet = self.held.take().or_else(|| nic.fabric.poll(self.node, Class::Request));
             let Some(packet) = packet else { break };
-            if !self.has_room(&packet) {
+            if !self.has_room(nic, &packet) {
                 self.held = Some(packet);
                 break;
             }
@@ -83,7 +84,10 @@ impl Core {
 
     /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
     /// the card, until the queue's timeout (spec 3.2).
-    fn has_room(&self, packet: &Packet) -> bool {
+    fn has_room(&self, nic: &Nic, packet: &Packet) -> bool {
+        if nic.state.is_shared() && !nic.state.takes(packet) {
+            return self.responses.len() < WAITING_MAX;
+        }
         let port = self.ports[usize::from(packet.destination.vpid)].as_ref();
         let free = port.is_none_or(|p| p.queue.backlog() < WAITING_MAX && p.inbound.len() < WAITING_MAX);
         match packet.kind {
@@ -96,6 +100,9 @@ impl Core {
 
     #[inline]
     fn accept(&mut self, nic: &Nic, packet: Packet) {
+        if nic.state.is_shared() && !nic.state.takes(&packet) {
+            return self.act_for_target(nic, packet);
+        }
         match packet.kind {
             Kind::Get | Kind::Lock => self.answer(nic, &packet),
             Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
@@ -118,10 +125,7 @@ impl Core {
             Answer::Dropped => {}
             Answer::Send(job) => self.respond(nic, job),
             Answer::Registers(mut job, offset) => {
-                let words = u64::from(job.packet.total / 8);
-                let bytes: Vec<u8> =
-                    (0..words).flat_map(|i| self.reg_read(nic, offset + 8 * i).to_le_bytes()).collect();
-                job.packet.payload = Payload::copy_of(&bytes);
+                job.packet.payload = read_registers(offset, job.packet.total, |at| self.reg_read(nic, at));
                 self.respond(nic, job);
             }
         }
@@ -134,7 +138,12 @@ impl Core {
         match self.completer.receive(&mut cx, &mut packet) {
             Delivery::Dropped => return None,
             Delivery::Report => {}
-            Delivery::Registers => self.write_registers(nic, &mut packet),
+            Delivery::Registers => {
+                let write = |at, word| self.reg_write(nic, at, word);
+                if write_registers(&*nic.memory, &mut packet, write).is_err() {
+                    self.fail_write(&mut packet);
+                }
+            }
             Delivery::Write(runs) => return self.write(nic, packet, runs),
         }
         self.report_packet(nic, &packet);
@@ -255,37 +264,6 @@ impl Core {
         let cx = context!(self, nic, packet.destination.vpid);
         self.completer.report(&cx, packet)
     }
-
-    /// Writes a put's payload to registers, word by word.
-    fn write_registers(&mut self, nic: &Nic, packet: &mut Packet) {
-        let mut buffer = [0; REGISTER_ACCESS_MAX as usize];
-        let Some(bytes) = buffer.get_mut(..packet.len as usize) else { return self.fail_write(packet) };
-        let read = match (&packet.payload, packet.payload.bytes()) {
-            (_, Some(payload)) => {
-                bytes.copy_from_slice(payload);
-                Ok(())
-            }
-            (Payload::Direct(direct), None) => read_all(&*nic.memory, direct, bytes),
-            _ => Ok(()),
-        };
-        packet.payload = Payload::None;
-        if read.is_err() {
-            return self.fail_write(packet);
-        }
-        let words = bytes.as_chunks::<8>().0;
-        for (i, word) in words.iter().enumerate() {
-            self.reg_write(nic, packet.address + 8 * i as u64, u64::from_le_bytes(*word));
-        }
-    }
-}
-
-fn read_all(memory: &dyn Memory, direct: &Direct, out: &mut [u8]) -> Result<(), MemoryError> {
-    let mut at = 0;
-    for run in direct.runs() {
-        memory.read(run.address, &mut out[at..at + run.len as usize])?;
-        at += run.len as usize;
-    }
-    Ok(())
 }
 
 impl Writing {

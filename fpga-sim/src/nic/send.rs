@@ -6,7 +6,7 @@ use extoll_abi::{ErrorUnits, Kind as Unit, regs};
 
 use super::Nic;
 use super::core::{Core, context};
-use crate::counters;
+use crate::counters::{self, Counters};
 use crate::fabric::Carriage;
 use crate::fragment;
 use crate::memory::{MemoryError, Ticket};
@@ -84,6 +84,24 @@ impl Core {
         }
     }
 
+    /// Sends a response that is complete and counted, in the same order.
+    pub(super) fn respond_with(&mut self, nic: &Nic, mut packet: Packet) {
+        let node = packet.destination.node;
+        if !self.responses.iter().any(|sending| sending.destination() == node) {
+            match nic.fabric.send(self.node, packet) {
+                Ok(()) => return,
+                Err(refused) => packet = refused,
+            }
+        }
+        let ready = Some((packet, None));
+        self.responses.push_back(Box::new(Sending {
+            unit: Unit::Responder,
+            report: None,
+            ready,
+            rest: None,
+        }));
+    }
+
     /// Tries again what the fabric refused.
     pub(super) fn resume(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
@@ -150,7 +168,7 @@ impl Core {
             let sending = self.prepare(nic, unit, job);
             return self.pump(nic, sending, &mut false);
         }
-        self.count_sent(unit, &job.packet);
+        count_sent(&mut self.counters, unit, &job.packet);
         match nic.fabric.send(self.node, job.packet) {
             Ok(()) => Ok((job.report, None)),
             Err(packet) => {
@@ -166,7 +184,7 @@ impl Core {
         if job.source.as_ref().is_some_and(|runs| !declared(runs)) {
             self.fail(unit, &mut job);
         }
-        self.count_sent(unit, &job.packet);
+        count_sent(&mut self.counters, unit, &job.packet);
         let report = job.report;
         let Some(runs) = job.source else {
             return Box::new(Sending { unit, report, ready: Some((job.packet, None)), rest: None });
@@ -243,17 +261,19 @@ impl Core {
         self.counters.error(counter);
         units
     }
+}
 
-    fn count_sent(&mut self, unit: Unit, packet: &Packet) {
-        let payload = if packet.error.is_empty() && packet.kind != Kind::Get { packet.total } else { 0 };
-        let fragments = fragment::count(payload.max(1), packet.fragment);
-        let (packets, words) = match unit {
-            Unit::Responder => (counters::RESP_FRAGMENTS, counters::RESP_QUADWORDS),
-            _ => (counters::REQ_FRAGMENTS, counters::REQ_QUADWORDS),
-        };
-        self.counters.add(packets, fragments);
-        self.counters.add(words, payload.div_ceil(8));
-    }
+/// Counts a packet, or all fragments of a command, that a unit sends.
+#[inline]
+pub(super) fn count_sent(counters: &mut Counters, unit: Unit, packet: &Packet) {
+    let payload = if packet.error.is_empty() && packet.kind != Kind::Get { packet.total } else { 0 };
+    let fragments = fragment::count(payload.max(1), packet.fragment);
+    let (packets, words) = match unit {
+        Unit::Responder => (counters::RESP_FRAGMENTS, counters::RESP_QUADWORDS),
+        _ => (counters::REQ_FRAGMENTS, counters::REQ_QUADWORDS),
+    };
+    counters.add(packets, fragments);
+    counters.add(words, payload.div_ceil(8));
 }
 
 impl Rest {

@@ -50,12 +50,29 @@ impl RegisterFile for File<'_> {
 }
 
 impl Nic {
+    /// Makes this process the one that the node's SMFU serves: packets for it come here, accesses to its window
+    /// start here. [`Nic::smfu_store`] and [`Nic::smfu_load`] do so too. Without other processes on the node there
+    /// is nothing to claim.
+    ///
+    /// # Errors
+    /// [`SmfuError::Elsewhere`].
+    pub fn claim_smfu(&self) -> Result<(), SmfuError> {
+        self.state.claim_smfu().map_err(|rank| SmfuError::Elsewhere { node: self.node, rank })
+    }
+
+    /// Ends [`Nic::claim_smfu`]; another process may claim it then. Packets still under way to this one are treated
+    /// as by a disabled unit.
+    pub fn release_smfu(&self) {
+        self.state.release_smfu();
+    }
+
     /// Stores into the SMFU BAR (trapped, spec 6). Posted: returns when the network has taken it. Stores of one
     /// thread to one node arrive in order.
     ///
     /// # Errors
     /// [`SmfuError`]; [`SmfuError::Timeout`] where the network takes nothing for 10 s.
     pub fn smfu_store(&self, offset: u64, bytes: &[u8]) -> Result<(), SmfuError> {
+        self.claim_smfu()?;
         for packet in self.smfu.store(offset, bytes)? {
             self.smfu_send(offset, packet)?;
         }
@@ -69,6 +86,7 @@ impl Nic {
     /// # Errors
     /// [`SmfuError`].
     pub fn smfu_load(&self, offset: u64, out: &mut [u8], timeout: Duration) -> Result<(), SmfuError> {
+        self.claim_smfu()?;
         let mut load = self.smfu.load(Instant::now(), offset, out.len())?;
         while let Some(packet) = load.request() {
             self.smfu_send(offset, packet)?;

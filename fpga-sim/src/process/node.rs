@@ -15,6 +15,7 @@ use super::block::NodeBlock;
 use super::job::JobSegment;
 use super::part::Part;
 use crate::counters::{CounterBlock, Counters, NodeCounters, WcbError};
+use crate::packet::{Kind, Packet};
 use crate::smfu::{Registers, Smfu};
 use crate::vpid::VpidEntry;
 
@@ -137,15 +138,24 @@ impl NodeState {
         }
     }
 
-    /// Whether another process has the node's SMFU.
-    pub fn smfu_elsewhere(&self) -> Option<u32> {
-        let owner = self.job.smfu_owner(self.index);
-        owner.filter(|owner| self.rank.is_some_and(|rank| rank != *owner))
-    }
-
     /// Whether this process is the one that answers for a VPID's own registers.
     pub fn serves(&self, vpid: u8) -> bool {
         self.rank.is_none_or(|rank| self.job.owner(self.node, vpid) == Some(rank))
+    }
+
+    /// Whether other processes are on this node, or on others of its job.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.rank.is_some()
+    }
+
+    /// Whether a packet that came to this process is for a VPID, or an SMFU, that it serves.
+    pub fn takes(&self, packet: &Packet) -> bool {
+        let owner = match packet.kind {
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.job.smfu_owner(self.index),
+            _ => self.job.owner(self.index, packet.destination.vpid),
+        };
+        packet.destination.node == self.node && owner == self.rank
     }
 
     /// Counts an SMFU packet that nobody took.

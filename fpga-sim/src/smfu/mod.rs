@@ -51,6 +51,16 @@ pub enum SmfuError {
         /// This node.
         node: u16,
     },
+    /// Another process of the node has the unit.
+    #[error(
+        "the SMFU of node {node} serves process {rank}; access its window there, or have it released there first"
+    )]
+    Elsewhere {
+        /// This node.
+        node: u16,
+        /// Who has it.
+        rank: u32,
+    },
     /// Registers take aligned words only.
     #[error("SMFU offset {offset:#x} (+{len}) leads to registers; access aligned words of 8 bytes")]
     Unaligned {
