@@ -2,7 +2,7 @@
 //!
 //! Nodes of an EXTOLL network exchange data by remote memory access ([`Port`], [`Connection`], [`Region`]) and by
 //! plain loads and stores through a global address space ([`Window`]), from the CPU and from kernels. Here the
-//! network is the software model in this process ([`Cluster`]).
+//! network is the software model: in this process ([`Cluster`]), or between the processes of a host ([`Job`]).
 //!
 //! ```
 //! use ggas::{Cluster, HostBuffer, PortConfig, Spec};
@@ -30,11 +30,16 @@
 //! ```
 
 mod cluster;
+mod job;
+mod remote;
 
 pub use cluster::{Cluster, ClusterBuilder};
+pub use ggas_boot as boot;
 pub use ggas_coll::{self as coll, Group, GroupConfig, GroupError, GroupMember};
 pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Torus};
 pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_rma::*;
 pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};
+pub use job::{ExchangeError, Job, JobBuilder, JobError, JoinError};
+pub use remote::RemoteRegion;

@@ -6,6 +6,7 @@ use std::fmt;
 
 /// A port in the network: packets are routed by node and VPID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Address {
     /// Node id.
     pub node: u16,
