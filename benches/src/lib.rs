@@ -28,6 +28,7 @@ mod setup;
 mod space;
 mod stats;
 mod team;
+mod ucx;
 mod verify;
 
 pub use error::BenchError;

@@ -18,8 +18,6 @@ pub(crate) struct Payload {
     mapped: Option<Mapped>,
     pub region: Region,
     on_gpu: bool,
-    /// Ordinary memory of this process, where the library did not allocate it. Gone after the region.
-    _private: Option<Vec<u64>>,
 }
 
 impl Payload {
@@ -31,7 +29,7 @@ impl Payload {
                 let memory = setup.processor(node).alloc(bytes).doing("allocating GPU memory")?;
                 let region = port.register_kernel_memory(Arc::new(memory));
                 let region = region.doing(format!("registering {bytes} bytes of GPU memory"))?;
-                Ok(Self { mapped: None, region, on_gpu: true, _private: None })
+                Ok(Self { mapped: None, region, on_gpu: true })
             }
         }
     }
@@ -40,17 +38,14 @@ impl Payload {
     pub fn host(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
         let buffer = HostBuffer::zeroed(bytes).doing("allocating host memory")?;
         let region = port.register(buffer).doing(format!("registering {bytes} bytes"))?;
-        Ok(Self { mapped: None, region, on_gpu: false, _private: None })
+        Ok(Self { mapped: None, region, on_gpu: false })
     }
 
-    /// Registers `bytes` of zeroed memory that the library did not allocate: other processes cannot map it.
+    /// Registers `bytes` of zeroed memory that other processes cannot map.
     pub fn private(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
-        let mut memory = vec![0_u64; bytes.div_ceil(8)];
-        // SAFETY: the memory lives as long as the region, which is declared first, and nothing here looks at it but
-        // through the region.
-        let region = unsafe { port.register_raw(memory.as_mut_ptr().cast(), bytes) };
-        let region = region.doing(format!("registering {bytes} bytes of private memory"))?;
-        Ok(Self { mapped: None, region, on_gpu: false, _private: Some(memory) })
+        let buffer = HostBuffer::unshared(bytes).doing("allocating private memory")?;
+        let region = port.register(buffer).doing(format!("registering {bytes} bytes of private memory"))?;
+        Ok(Self { mapped: None, region, on_gpu: false })
     }
 
     /// Lets kernels of `processor` use it too, at [`address`](Self::address).

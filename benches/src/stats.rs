@@ -53,6 +53,12 @@ impl Samples {
         }
     }
 
+    /// The samples of several runs with about the same batch.
+    pub fn merged(runs: &[Self]) -> Self {
+        let batch = runs.iter().map(Self::batch).max().unwrap_or(1);
+        Self::new(runs.iter().flat_map(|run| run.ns.iter().copied()).collect(), batch)
+    }
+
     /// Half of every sample: a one-way time from round trips.
     pub fn halved(mut self) -> Self {
         self.ns.iter_mut().for_each(|ns| *ns /= 2.0);

@@ -35,6 +35,11 @@ impl Team {
         self.rank() == 0
     }
 
+    /// Cores that this process may use.
+    pub fn cores(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// What every process has, in the order of their ranks. All must call it, and none goes on before all did.
     pub(crate) fn gather<T>(&self, own: &T) -> Result<Vec<T>, BenchError>
     where

@@ -5,11 +5,13 @@ mod assisted;
 mod barrier;
 mod ggas_bandwidth;
 mod ggas_pingpong;
+mod progress;
 mod randomaccess;
 mod reduce;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
+mod versus_ucx;
 
 use crate::Bench;
 
@@ -19,6 +21,8 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
     &alltoall::AllToAll,
+    &versus_ucx::VersusUcx,
+    &progress::Progress,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
     &barrier::Barrier,
