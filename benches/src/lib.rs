@@ -14,6 +14,7 @@
 //! ```
 
 mod bench;
+mod cores;
 mod ends;
 mod error;
 mod host;

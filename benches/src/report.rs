@@ -131,6 +131,10 @@ impl Report {
         settings.insert("path", options.path.unwrap_or(Path::Slots).name().into());
         settings.insert("slots", options.slots.into());
         let mut host = HostFacts::collect();
+        if team.size() > 1 {
+            settings.insert("processes", team.size().into());
+            settings.insert("pinned", (!team.cores().is_empty()).into());
+        }
         if options.device == Device::Gpu {
             settings.insert("gpus", options.gpus.into());
             host.add_gpus(options.gpus);

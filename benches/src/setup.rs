@@ -1,9 +1,12 @@
 //! The nodes that a benchmark runs on, and where their kernels run.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use ggas::{Cluster, LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
+use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
+use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
 use serde::Serialize;
@@ -19,7 +22,9 @@ use crate::{BenchError, Check, Device, Memory, NicProgress, Options, Path, Sampl
 pub(crate) struct Setup<'a> {
     pub options: &'a Options,
     task: Task<'a>,
-    cluster: Cluster,
+    /// Id of the first node here.
+    first: u32,
+    nodes: Vec<Node>,
     processors: Vec<Processor>,
     /// Short copies to and from GPU memory stay quick while these live.
     _copiers: Vec<CopierGuard>,
@@ -45,26 +50,30 @@ impl<'a> Setup<'a> {
             NicProgress::Threads => Drive::Threads(nic_threads(options.nodes)),
         };
         // The model pins nothing, so the user's limit on locked memory need not hold here.
-        let builder = Cluster::builder()
-            .nodes(options.nodes as usize)
-            .progress(drive)
-            .locked_memory(LockedMemory::Unlimited);
-        let cluster = builder.build().doing(format!("starting {} nodes", options.nodes))?;
+        let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
+        let (network, first) = match task.team.job() {
+            None => (builder.nodes(options.nodes as usize).build(), 0),
+            Some(job) => (builder.join(job.fabric().clone()), job.node().into()),
+        };
+        let network = network.doing(format!("starting {} nodes", options.nodes))?;
+        let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));
+        let nodes = nodes.collect::<Result<_, _>>().doing("starting nodes")?;
         let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;
-        let processors = match options.device {
-            Device::Gpu if needs_gpu => gpus(options.gpus)?,
+        let processors = match (options.device, task.team.job()) {
+            (Device::Gpu, None) if needs_gpu => gpus(0..options.gpus)?,
+            (Device::Gpu, Some(_)) if needs_gpu => gpus(first % options.gpus..first % options.gpus + 1)?,
             _ => vec![Processor::cpu()],
         };
         let copiers = match options.memory {
             Memory::Host => Vec::new(),
             Memory::Gpu => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
         };
-        Ok(Self { options, task, cluster, processors, _copiers: copiers })
+        Ok(Self { options, task, first, nodes, processors, _copiers: copiers })
     }
 
     /// Ids of the nodes that this process holds.
     pub fn local(&self) -> Range<u32> {
-        0..self.options.nodes
+        self.first..self.first + self.nodes.len() as u32
     }
 
     /// Those of them that are node 0 or 1: the ends of whatever two nodes do.
@@ -75,7 +84,8 @@ impl<'a> Setup<'a> {
 
     /// A node of this process.
     pub fn node(&self, node: u32) -> Result<&Node, BenchError> {
-        self.cluster.node(node as usize).doing("choosing a node")
+        let here = node.checked_sub(self.first).and_then(|index| self.nodes.get(index as usize));
+        here.ok_or_else(|| BenchError::Unsupported(format!("node {node} is not of this process")))
     }
 
     /// Where the kernels of `node` run: nodes take the GPUs in turn.
@@ -154,13 +164,16 @@ fn nic_threads(nodes: u32) -> usize {
     (cores / 4).clamp(1, nodes as usize)
 }
 
-/// One processor per GPU asked for. Opening a GPU and loading the kernels takes long, so it happens once.
-fn gpus(count: u32) -> Result<Vec<Processor>, BenchError> {
-    static OPEN: Mutex<Vec<Processor>> = Mutex::new(Vec::new());
+/// These GPUs. Opening one and loading the kernels takes long, so it happens once.
+fn gpus(ordinals: Range<u32>) -> Result<Vec<Processor>, BenchError> {
+    static OPEN: Mutex<BTreeMap<u32, Processor>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    while open.len() < count as usize {
-        let ordinal = open.len();
-        open.push(Processor::gpu(ordinal).doing(format!("opening GPU {ordinal}"))?);
-    }
-    Ok(open[..count as usize].to_vec())
+    let opened = |ordinal| match open.entry(ordinal) {
+        Entry::Occupied(entry) => Ok(entry.get().clone()),
+        Entry::Vacant(entry) => {
+            let gpu = Processor::gpu(ordinal as usize).doing(format!("opening GPU {ordinal}"))?;
+            Ok(entry.insert(gpu).clone())
+        }
+    };
+    ordinals.map(opened).collect()
 }
