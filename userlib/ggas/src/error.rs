@@ -33,6 +33,18 @@ pub enum WindowError {
         /// Last member.
         last: usize,
     },
+    /// The member is in another process.
+    #[error(
+        "member {member} is in another process, this one has {}: reach its part by read, write, pointers, or store \
+         and load of an own member",
+        own.start
+    )]
+    Elsewhere {
+        /// Member asked for.
+        member: usize,
+        /// Members of this process.
+        own: std::ops::Range<usize>,
+    },
     /// A range outside the part of a member.
     #[error("{len} bytes at offset {offset} leave the {bytes} bytes of each part")]
     Range {

@@ -20,8 +20,10 @@ pub struct WindowInfo {
 /// How kernels reach the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Shared memory of this process: the CPU executor.
+    /// Memory of this process: the CPU executor.
     Process,
+    /// Memory that several processes share: the CPU executor of each.
+    Processes,
     /// Memory of GPUs, mapped for their peers.
     Peers,
 }
@@ -30,6 +32,7 @@ impl fmt::Display for WindowInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.mapped {
             Ok(Mapping::Process) => f.write_str("mapped in this process")?,
+            Ok(Mapping::Processes) => f.write_str("mapped in all processes")?,
             Ok(Mapping::Peers) => f.write_str("mapped on the GPUs")?,
             Err(reason) => write!(f, "not mapped ({reason})")?,
         }

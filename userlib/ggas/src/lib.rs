@@ -6,9 +6,11 @@
 
 mod error;
 mod info;
+mod member;
 mod memory;
 mod window;
 
 pub use error::WindowError;
 pub use info::{Mapping, WindowInfo};
-pub use window::{Member, Window};
+pub use member::Member;
+pub use window::Window;

@@ -10,12 +10,13 @@ use crate::{Mapping, WindowError};
 
 /// Where the parts are.
 pub(crate) enum Parts {
-    /// Memory of this process, for kernels on the CPU executor.
-    Process(HostBuffer),
-    /// Memory of GPUs that reach each other.
-    Gpus { window: GpuWindow, gpus: Vec<Gpu> },
-    /// Each member has memory of its own that the others' kernels do not reach, and why.
-    Apart { parts: Vec<KernelMem>, reason: String },
+    /// Host memory, for kernels on the CPU executors of one or several processes.
+    Host(HostBuffer, Mapping),
+    /// Memory of GPUs that reach each other; and whether they do so with atomics.
+    Gpus(GpuWindow, bool),
+    /// Each member has memory of its own that the others' kernels do not reach, and why. Of this process's members,
+    /// the first of which is `first`.
+    Apart { first: usize, parts: Vec<KernelMem>, reason: String },
 }
 
 impl Parts {
@@ -27,7 +28,7 @@ impl Parts {
         let (Some(stride), Some(total)) = (stride, total) else { return Err(too_large) };
         let gpus: Vec<Gpu> = processors.iter().filter_map(|processor| gpu_of(processor)).collect();
         if gpus.is_empty() {
-            return Ok((Parts::Process(HostBuffer::zeroed(total)?), stride));
+            return Ok((Parts::Host(HostBuffer::zeroed(total)?, Mapping::Process), stride));
         }
         if gpus.len() < processors.len() {
             let reason = "some members are on the CPU and some on a GPU".to_owned();
@@ -36,7 +37,7 @@ impl Parts {
         match GpuWindow::new(&gpus, bytes) {
             Ok(window) => {
                 let stride = window.stride() as usize;
-                Ok((Parts::Gpus { window, gpus }, stride))
+                Ok((Parts::Gpus(window, atomics(&gpus)), stride))
             }
             Err(error @ (GpuError::NoPeerAccess { .. } | GpuError::Unsupported { .. })) => {
                 Ok((Parts::apart(processors, bytes, error.to_string())?, stride))
@@ -47,14 +48,14 @@ impl Parts {
 
     fn apart(processors: &[&Processor], bytes: usize, reason: String) -> Result<Parts, WindowError> {
         let parts = processors.iter().map(|processor| processor.alloc(bytes)).collect::<Result<_, _>>()?;
-        Ok(Parts::Apart { parts, reason })
+        Ok(Parts::Apart { first: 0, parts, reason })
     }
 
     /// How kernels reach all parts.
     pub(crate) fn mapping(&self) -> Result<Mapping, String> {
         match self {
-            Parts::Process(_) => Ok(Mapping::Process),
-            Parts::Gpus { .. } => Ok(Mapping::Peers),
+            Parts::Host(_, mapping) => Ok(*mapping),
+            Parts::Gpus(..) => Ok(Mapping::Peers),
             Parts::Apart { reason, .. } => Err(reason.clone()),
         }
     }
@@ -62,32 +63,32 @@ impl Parts {
     /// Whether kernels may use atomics on all parts.
     pub(crate) fn atomics(&self) -> bool {
         match self {
-            Parts::Process(_) => true,
-            Parts::Gpus { gpus, .. } => {
-                let native = |gpu: &Gpu, peer: &Gpu| {
-                    gpu == peer || gpu.info().peers.get(peer.ordinal()).is_some_and(|to| to.atomics)
-                };
-                gpus.iter().all(|gpu| gpus.iter().all(|peer| native(gpu, peer)))
-            }
+            Parts::Host(..) => true,
+            Parts::Gpus(_, atomics) => *atomics,
             Parts::Apart { .. } => false,
         }
     }
 
-    /// Address of part `rank` for its own kernels.
+    /// The memory of a member of this process whose parts lie apart; asked for members of this process only.
+    fn apart_of(first: usize, parts: &[KernelMem], rank: usize) -> &KernelMem {
+        &parts[rank - first]
+    }
+
+    /// Address of part `rank`: of a member of this process, or of any where the parts are mapped.
     pub(crate) fn local(&self, rank: usize, stride: usize) -> u64 {
         match self {
-            Parts::Process(memory) => memory.address() + (rank * stride) as u64,
-            Parts::Gpus { window, .. } => window.address(rank).unwrap_or_default(),
-            Parts::Apart { parts, .. } => parts[rank].address(),
+            Parts::Host(memory, _) => memory.address() + (rank * stride) as u64,
+            Parts::Gpus(window, _) => window.address(rank).unwrap_or_default(),
+            Parts::Apart { first, parts, .. } => Parts::apart_of(*first, parts, rank).address(),
         }
     }
 
     /// Part `rank` as the card sees it.
     pub(crate) fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
         let place = match self {
-            Parts::Process(_) => Place::Host,
-            Parts::Gpus { gpus, .. } => Place::Gpu(gpus[rank].clone()),
-            Parts::Apart { parts, .. } => match parts[rank].device_buffer() {
+            Parts::Host(..) => Place::Host,
+            Parts::Gpus(window, _) => window.gpu(rank).map_or(Place::Host, |gpu| Place::Gpu(gpu.clone())),
+            Parts::Apart { first, parts, .. } => match Parts::apart_of(*first, parts, rank).device_buffer() {
                 Some(buffer) => Place::Gpu(buffer.gpu().clone()),
                 None => Place::Host,
             },
@@ -98,9 +99,11 @@ impl Parts {
     /// Copies out; the range was checked.
     pub(crate) fn read(&self, rank: usize, at: At, into: &mut [u8]) -> Result<(), WindowError> {
         match self {
-            Parts::Process(memory) => memory.read(at.in_window(rank), into),
-            Parts::Gpus { window, .. } => window.read(rank, at.offset as u64, into)?,
-            Parts::Apart { parts, .. } => parts[rank].read(at.offset, into)?,
+            Parts::Host(memory, _) => memory.read(at.in_window(rank), into),
+            Parts::Gpus(window, _) => window.read(rank, at.offset as u64, into)?,
+            Parts::Apart { first, parts, .. } => {
+                Parts::apart_of(*first, parts, rank).read(at.offset, into)?
+            }
         }
         Ok(())
     }
@@ -108,9 +111,11 @@ impl Parts {
     /// Copies in; the range was checked.
     pub(crate) fn write(&self, rank: usize, at: At, from: &[u8]) -> Result<(), WindowError> {
         match self {
-            Parts::Process(memory) => memory.write(at.in_window(rank), from),
-            Parts::Gpus { window, .. } => window.write(rank, at.offset as u64, from)?,
-            Parts::Apart { parts, .. } => parts[rank].write(at.offset, from)?,
+            Parts::Host(memory, _) => memory.write(at.in_window(rank), from),
+            Parts::Gpus(window, _) => window.write(rank, at.offset as u64, from)?,
+            Parts::Apart { first, parts, .. } => {
+                Parts::apart_of(*first, parts, rank).write(at.offset, from)?
+            }
         }
         Ok(())
     }
@@ -118,9 +123,11 @@ impl Parts {
     /// Loads a word with acquire order; range and alignment were checked.
     pub(crate) fn load_u64(&self, rank: usize, at: At) -> Result<u64, WindowError> {
         match self {
-            Parts::Process(memory) => Ok(memory.load_u64(at.in_window(rank))),
-            Parts::Apart { parts, .. } => Ok(parts[rank].load_u64(at.offset)?),
-            Parts::Gpus { .. } => {
+            Parts::Host(memory, _) => Ok(memory.load_u64(at.in_window(rank))),
+            Parts::Apart { first, parts, .. } => {
+                Ok(Parts::apart_of(*first, parts, rank).load_u64(at.offset)?)
+            }
+            Parts::Gpus(..) => {
                 let mut word = [0; 8];
                 self.read(rank, at, &mut word)?;
                 Ok(u64::from_le_bytes(word))
@@ -131,9 +138,11 @@ impl Parts {
     /// Stores a word with release order; range and alignment were checked.
     pub(crate) fn store_u64(&self, rank: usize, at: At, value: u64) -> Result<(), WindowError> {
         match self {
-            Parts::Process(memory) => memory.store_u64(at.in_window(rank), value),
-            Parts::Apart { parts, .. } => parts[rank].store_u64(at.offset, value)?,
-            Parts::Gpus { .. } => self.write(rank, at, &value.to_le_bytes())?,
+            Parts::Host(memory, _) => memory.store_u64(at.in_window(rank), value),
+            Parts::Apart { first, parts, .. } => {
+                Parts::apart_of(*first, parts, rank).store_u64(at.offset, value)?
+            }
+            Parts::Gpus(..) => self.write(rank, at, &value.to_le_bytes())?,
         }
         Ok(())
     }
@@ -142,8 +151,8 @@ impl Parts {
 impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Parts::Process(memory) => f.debug_tuple("Process").field(memory).finish(),
-            Parts::Gpus { gpus, .. } => f.debug_tuple("Gpus").field(gpus).finish(),
+            Parts::Host(memory, mapping) => f.debug_tuple("Host").field(memory).field(mapping).finish(),
+            Parts::Gpus(window, _) => f.debug_tuple("Gpus").field(&window.base()).finish(),
             Parts::Apart { reason, .. } => f.debug_tuple("Apart").field(reason).finish(),
         }
     }
@@ -162,8 +171,16 @@ impl At {
     }
 }
 
+/// Whether all these GPUs reach each other's memory with atomics.
+fn atomics(gpus: &[Gpu]) -> bool {
+    let native = |gpu: &Gpu, peer: &Gpu| {
+        gpu == peer || gpu.info().peers.get(peer.ordinal()).is_some_and(|to| to.atomics)
+    };
+    gpus.iter().all(|gpu| gpus.iter().all(|peer| native(gpu, peer)))
+}
+
 /// The GPU that a processor is, if it is one.
-fn gpu_of(processor: &Processor) -> Option<Gpu> {
+pub(crate) fn gpu_of(processor: &Processor) -> Option<Gpu> {
     match processor {
         Processor::Gpu(gpu) => Some(gpu.device().clone()),
         _ => None,

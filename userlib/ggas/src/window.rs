@@ -1,14 +1,15 @@
 //! Windows of the global address space.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use extoll_abi::layout::ggas_window;
 use ggas_device::{SmfuMap, SmfuWindow};
 use ggas_kernels::{KernelMem, Processor};
-use ggas_rma::{KernelReport, Node, ReportCell};
+use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
-use crate::{WindowError, WindowInfo};
+use crate::{Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,19 +47,25 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Window {
     // The SMFU lets go of the parts before their memory goes.
-    members: Vec<Part>,
-    parts: Parts,
-    info: WindowInfo,
+    pub(crate) members: Vec<Part>,
+    /// Rank of the first of `members`, which are those of this process.
+    pub(crate) first: usize,
+    /// Members in all processes.
+    pub(crate) len: usize,
+    pub(crate) parts: Parts,
+    pub(crate) info: WindowInfo,
+    pub(crate) timeout: Duration,
 }
 
+/// What a member of this process has.
 #[derive(Debug)]
-struct Part {
-    smfu: Result<Box<dyn SmfuWindow>, String>,
-    node: Node,
-    processor: Processor,
+pub(crate) struct Part {
+    pub(crate) smfu: Result<Box<dyn SmfuWindow>, String>,
+    pub(crate) node: Node,
+    pub(crate) processor: Processor,
     /// `struct ggas_window`.
-    memory: KernelMem,
-    report: ReportCell,
+    pub(crate) memory: KernelMem,
+    pub(crate) report: ReportCell,
 }
 
 impl Window {
@@ -107,7 +114,7 @@ impl Window {
             .collect::<Result<Vec<_>, _>>()?;
         info.trapped =
             members.iter().try_for_each(|member| member.smfu.as_ref().map(|_| ()).map_err(Clone::clone));
-        Ok(Window { members, parts, info })
+        Ok(Window { first: 0, len: members.len(), members, parts, info, timeout })
     }
 
     /// What the window can do.
@@ -115,14 +122,24 @@ impl Window {
         &self.info
     }
 
-    /// Number of members.
+    /// Number of members, in all processes.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.len
     }
 
     /// Always `false`.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.len == 0
+    }
+
+    /// Ranks of the members of this process: all, but for a window [`across`](Self::across) processes.
+    pub fn local(&self) -> Range<usize> {
+        self.first..self.first + self.members.len()
+    }
+
+    /// Bound of the waits of kernels on it, and of its set-up.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Bytes of each part.
@@ -133,21 +150,26 @@ impl Window {
     /// Member `rank`, in the order given to [`new`](Self::new).
     ///
     /// # Errors
-    /// [`WindowError::NoSuchMember`].
+    /// [`WindowError::NoSuchMember`]; [`WindowError::Elsewhere`] for a member of another process.
     pub fn member(&self, rank: usize) -> Result<Member<'_>, WindowError> {
         self.check_member(rank)?;
-        Ok(Member { window: self, rank })
+        match rank.checked_sub(self.first).and_then(|own| self.members.get(own)) {
+            Some(part) => Ok(Member { window: self, part, rank }),
+            None => Err(WindowError::Elsewhere { member: rank, own: self.local() }),
+        }
     }
 
-    /// All members in order.
+    /// The members of this process in order.
     pub fn members(&self) -> impl ExactSizeIterator<Item = Member<'_>> {
-        (0..self.members.len()).map(|rank| Member { window: self, rank })
+        let part = |(i, part)| Member { window: self, part, rank: self.first + i };
+        self.members.iter().enumerate().map(part)
     }
 
     /// Copies out of the part of `member`. Bytes that others write meanwhile are old or new.
     ///
     /// # Errors
-    /// [`WindowError::NoSuchMember`], [`WindowError::Range`], [`WindowError::Gpu`].
+    /// [`WindowError::NoSuchMember`], [`WindowError::Range`], [`WindowError::Gpu`]; [`WindowError::NotMapped`] for
+    /// the part of another process where the window is not mapped: [`Member::load`] goes there.
     pub fn read(&self, member: usize, offset: usize, into: &mut [u8]) -> Result<(), WindowError> {
         self.parts.read(member, self.locate(member, offset, into.len())?, into)
     }
@@ -176,18 +198,29 @@ impl Window {
         self.parts.store_u64(member, self.locate_word(member, offset)?, value)
     }
 
-    fn check_member(&self, member: usize) -> Result<(), WindowError> {
-        let last = self.members.len() - 1;
+    pub(crate) fn check_member(&self, member: usize) -> Result<(), WindowError> {
+        let last = self.len - 1;
         if member > last { Err(WindowError::NoSuchMember { member, last }) } else { Ok(()) }
     }
 
     /// Checks a range in the part of `member`.
-    fn locate(&self, member: usize, offset: usize, len: usize) -> Result<At, WindowError> {
+    pub(crate) fn check_range(&self, member: usize, offset: usize, len: usize) -> Result<(), WindowError> {
         self.check_member(member)?;
         if offset.checked_add(len).is_none_or(|end| end > self.info.bytes) {
             return Err(WindowError::Range { offset, len, bytes: self.info.bytes });
         }
-        Ok(At { offset, stride: self.info.stride })
+        Ok(())
+    }
+
+    /// A range in the part of `member`, if this process can reach that.
+    fn locate(&self, member: usize, offset: usize, len: usize) -> Result<At, WindowError> {
+        self.check_range(member, offset, len)?;
+        match &self.info.mapped {
+            Err(reason) if !self.local().contains(&member) => {
+                Err(WindowError::NotMapped { reason: reason.clone() })
+            }
+            _ => Ok(At { offset, stride: self.info.stride }),
+        }
     }
 
     fn locate_word(&self, member: usize, offset: usize) -> Result<At, WindowError> {
@@ -199,7 +232,8 @@ impl Window {
 }
 
 impl Part {
-    fn new(
+    /// Sets member `rank` up; `nodes` are those of all members.
+    pub(crate) fn new(
         node: &Node,
         processor: &Processor,
         rank: usize,
@@ -214,8 +248,11 @@ impl Part {
             part_bytes: info.bytes as u64,
             local: parts.span(rank, info.stride, info.bytes),
         };
-        // SAFETY: members are dropped before the parts.
-        let smfu = unsafe { node.device().map_smfu(&map) }.map_err(|error| error.to_string());
+        let smfu = match &info.trapped {
+            // SAFETY: members are dropped before the parts.
+            Ok(()) => unsafe { node.device().map_smfu(&map) }.map_err(|error| error.to_string()),
+            Err(reason) => Err(reason.clone()),
+        };
         let report = ReportCell::new(processor)?;
         let memory = processor.alloc(size_of::<ggas_window>())?;
         let base = if info.mapped.is_ok() { parts.local(0, info.stride) } else { 0 };
@@ -237,107 +274,4 @@ impl Part {
 fn bytes_of(window: &ggas_window) -> &[u8] {
     // SAFETY: plain numbers without padding (the layout's offsets are asserted in extoll-abi).
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(window).cast(), size_of::<ggas_window>()) }
-}
-
-/// A window as one of its members sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    window: &'a Window,
-    rank: usize,
-}
-
-impl<'a> Member<'a> {
-    fn part(&self) -> &'a Part {
-        &self.window.members[self.rank]
-    }
-
-    /// Its place in the window.
-    pub fn rank(&self) -> usize {
-        self.rank
-    }
-
-    /// Its node.
-    pub fn node(&self) -> &'a Node {
-        &self.part().node
-    }
-
-    /// Where its kernels run.
-    pub fn processor(&self) -> &'a Processor {
-        &self.part().processor
-    }
-
-    /// Address of its `struct ggas_window`, for kernel arguments.
-    pub fn address(&self) -> u64 {
-        self.part().memory.address()
-    }
-
-    /// Pointer for this member's kernels to the part of `member`: the local one for its own, which exists in every
-    /// window (thesis 6.5.2).
-    ///
-    /// # Errors
-    /// [`WindowError::NoSuchMember`], [`WindowError::NotMapped`].
-    pub fn pointer_of(&self, member: usize) -> Result<u64, WindowError> {
-        if member == self.rank {
-            return Ok(self.window.parts.local(member, self.window.info.stride));
-        }
-        self.global_pointer(member)
-    }
-
-    /// Pointer into the global range to the part of `member`, its own included (thesis 6.5.2).
-    ///
-    /// # Errors
-    /// [`WindowError::NoSuchMember`], [`WindowError::NotMapped`].
-    pub fn global_pointer(&self, member: usize) -> Result<u64, WindowError> {
-        self.window.check_member(member)?;
-        match &self.window.info.mapped {
-            Ok(_) => Ok(self.window.parts.local(member, self.window.info.stride)),
-            Err(reason) => Err(WindowError::NotMapped { reason: reason.clone() }),
-        }
-    }
-
-    /// Stores bytes to the part of `member` through the SMFU of this member's node. Posted: returns before the
-    /// bytes arrive; stores to one member arrive in order.
-    ///
-    /// # Errors
-    /// [`WindowError::NotTrapped`], [`WindowError::Range`], [`WindowError::NoSuchMember`], [`WindowError::Device`].
-    pub fn store(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
-        self.window.locate(member, offset, from.len())?;
-        Ok(self.smfu()?.store(self.window_offset(member, offset), from)?)
-    }
-
-    /// Loads bytes of the part of `member` through the SMFU, after this member's stores to it.
-    ///
-    /// # Errors
-    /// As for [`store`](Self::store); [`WindowError::Device`] also when no answer comes within `timeout`.
-    pub fn load(
-        &self,
-        member: usize,
-        offset: usize,
-        into: &mut [u8],
-        timeout: Duration,
-    ) -> Result<(), WindowError> {
-        self.window.locate(member, offset, into.len())?;
-        Ok(self.smfu()?.load(self.window_offset(member, offset), into, timeout)?)
-    }
-
-    fn window_offset(&self, member: usize, offset: usize) -> u64 {
-        (member * self.window.info.stride + offset) as u64
-    }
-
-    fn smfu(&self) -> Result<&'a dyn SmfuWindow, WindowError> {
-        match &self.part().smfu {
-            Ok(smfu) => Ok(&**smfu),
-            Err(reason) => Err(WindowError::NotTrapped { reason: reason.clone() }),
-        }
-    }
-
-    /// What a kernel's wait on this member's window reported, if one failed.
-    pub fn report(&self) -> Option<KernelReport> {
-        self.part().report.get()
-    }
-
-    /// Forgets a report. Not while kernels run.
-    pub fn clear_report(&self) {
-        self.part().report.clear();
-    }
 }

@@ -130,6 +130,12 @@ impl GpuWindow {
         (node < self.nodes.len()).then(|| self.base() + node as u64 * self.stride())
     }
 
+    /// The GPU through which the host reaches a node's part: the one that holds it, or, for the part of another
+    /// process, this process's. `None` for a node that is not there.
+    pub fn gpu(&self, node: usize) -> Option<&Gpu> {
+        self.nodes.get(node)
+    }
+
     /// Copies host bytes into a node's part. Does not wait for running kernels.
     ///
     /// # Errors
