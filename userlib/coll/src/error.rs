@@ -73,6 +73,27 @@ pub enum GroupError {
         /// Its rank.
         member: usize,
     },
+    /// A process of the group died.
+    #[error("rank {rank} died: the group stays poisoned; end its kernels and start a new job")]
+    PeerLost {
+        /// The first that died.
+        rank: u32,
+    },
+    /// Processes lay the group out differently.
+    #[error(
+        "rank {rank} lays the group out otherwise than rank 0: give the same offset, slot_bytes and master in all \
+         processes"
+    )]
+    Unequal {
+        /// First rank that differs from rank 0.
+        rank: usize,
+    },
+    /// The group's window has members in several processes.
+    #[error("the group is one of several processes: use {call}, which all of them call")]
+    Across {
+        /// The call for such groups.
+        call: &'static str,
+    },
     /// Access to the window.
     #[error(transparent)]
     Window(#[from] WindowError),

@@ -1,16 +1,16 @@
 //! Groups: flags and staging in a window, and one structure per member.
 
-use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::layout::{GGAS_ERR_TIMEOUT, ggas_group};
-use ggas_kernels::KernelMem;
-use ggas_rma::{KernelReport, ReportCell};
-use ggas_window::Window;
+use ggas_boot::Job;
+use ggas_rma::KernelReport;
+use ggas_window::{Setup, Window};
 
 use crate::GroupError;
 use crate::area::Area;
+use crate::loss::Loss;
+use crate::members::{Member, Members};
 
 /// How a group is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,17 +52,11 @@ impl GroupConfig {
 #[derive(Debug)]
 pub struct Group {
     window: Arc<Window>,
-    members: Vec<Member>,
+    members: Arc<Members>,
     area: Area,
     offset: usize,
-}
-
-#[derive(Debug)]
-struct Member {
-    /// `struct ggas_group`.
-    memory: KernelMem,
-    report: ReportCell,
-    initial: ggas_group,
+    /// For a group across processes.
+    loss: Option<Loss>,
 }
 
 impl Group {
@@ -73,6 +67,38 @@ impl Group {
     /// [`GroupError::NotMapped`] where kernels cannot reach the parts by pointers;
     /// sizes that do not fit; memory.
     pub fn new(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
+        if window.local().len() < window.len() {
+            return Err(GroupError::Across { call: "Group::across" });
+        }
+        let group = Group::unset(window, config)?;
+        group.clear()?;
+        Ok(group)
+    }
+
+    /// A group of all members of `window`, which is [`across`](Window::across) the processes of `job`. Collective: all processes call it with
+    /// the same layout; their time-outs may differ. Waits for the others as long as the window's set-up did.
+    ///
+    /// When a process of the group dies, it is poisoned in all others: their kernels' collectives, those under way
+    /// included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with a dead
+    /// member stays poisoned.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); [`GroupError::Unequal`] on all ranks; [`GroupError::Window`] where another process
+    /// failed, died, or did not come.
+    pub fn across(job: &Job, window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
+        let setup = Setup::new(job, window.timeout());
+        same_layout(&setup, window.len(), config)?;
+        let made = Group::unset(window, config).and_then(|mut group| {
+            group.loss = Some(Loss::watch(job, &group.members));
+            group.clear()?;
+            Ok(group)
+        });
+        // Once all have answered, everyone's flags are cleared.
+        setup.agree(made)
+    }
+
+    /// A group whose flags nobody has cleared yet.
+    fn unset(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let nodes = window.len();
         let area = Area::new(nodes, config.slot_bytes)?;
         let end = config.end(nodes)?;
@@ -88,10 +114,8 @@ impl Group {
         if let Err(reason) = &window.info().mapped {
             return Err(GroupError::NotMapped { reason: reason.clone() });
         }
-        let members = (0..nodes).map(|rank| Member::new(&window, config, rank)).collect::<Result<_, _>>()?;
-        let group = Group { members, area, offset: config.offset, window };
-        group.reset()?;
-        Ok(group)
+        let members = Arc::new(Members::new(&window, config)?);
+        Ok(Group { members, area, offset: config.offset, window, loss: None })
     }
 
     /// The window it lies in.
@@ -99,100 +123,89 @@ impl Group {
         &self.window
     }
 
-    /// Number of members.
+    /// Number of members, in all processes.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.window.len()
     }
 
     /// Always `false`.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.window.is_empty()
     }
 
     /// Member `rank`, as in the window.
     ///
     /// # Errors
-    /// [`GroupError::NoSuchMember`].
+    /// [`GroupError::NoSuchMember`]; [`GroupError::Window`] for a member of another process.
     pub fn member(&self, rank: usize) -> Result<GroupMember<'_>, GroupError> {
-        let member =
-            self.members.get(rank).ok_or(GroupError::NoSuchMember { member: rank, last: self.len() - 1 })?;
-        Ok(GroupMember { member, rank })
+        if rank >= self.len() {
+            return Err(GroupError::NoSuchMember { member: rank, last: self.len() - 1 });
+        }
+        self.window.member(rank)?;
+        Ok(GroupMember { member: self.members.of(rank), rank })
     }
 
-    /// Whether a collective failed since the last reset: names the timeout behind
-    /// it rather than the members that it took along. Not while kernels run.
+    /// Whether a collective failed since the last reset: names a process that died, or else the timeout behind
+    /// it rather than the members that it took along. Of a group across processes, each sees what its own member
+    /// saw. Not while kernels run.
     ///
     /// # Errors
-    /// [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
+    /// [`GroupError::PeerLost`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
     pub fn check(&self) -> Result<(), GroupError> {
-        let mut found: Option<(usize, KernelReport)> = None;
-        for (rank, member) in self.members.iter().enumerate() {
-            if let Some(report) = member.report.get() {
-                if found.is_none() || report.status == GGAS_ERR_TIMEOUT {
-                    found = Some((rank, report));
-                }
-                if report.status == GGAS_ERR_TIMEOUT {
-                    break;
-                }
-            }
-        }
-        if let Some((member, report)) = found {
-            return Err(GroupError::Failed { member, report });
-        }
-        for (rank, member) in self.members.iter().enumerate() {
-            if member.is_poisoned()? {
-                return Err(GroupError::Poisoned { member: rank });
-            }
-        }
-        Ok(())
+        self.check_loss()?;
+        self.members.check()
     }
 
     /// Makes the group as new. Not while kernels of any member run.
     ///
     /// # Errors
-    /// [`GroupError::Window`], [`GroupError::Memory`].
+    /// [`GroupError::Window`], [`GroupError::Memory`]; [`GroupError::Across`] for a group across processes.
     pub fn reset(&self) -> Result<(), GroupError> {
-        let zeros = vec![0; self.area.flags];
-        for (rank, member) in self.members.iter().enumerate() {
-            self.window.write(rank, self.offset, &zeros)?;
-            member.memory.write(0, bytes_of(&member.initial))?;
-            member.report.clear();
+        match self.loss {
+            None => self.clear(),
+            Some(_) => Err(GroupError::Across { call: "Group::reset_across" }),
         }
-        Ok(())
+    }
+
+    /// Makes a group across processes as new. Collective: each calls it once its own kernels have ended. Waits for
+    /// the others as long as the window's set-up did.
+    ///
+    /// # Errors
+    /// [`GroupError::PeerLost`]: a group with a dead member stays poisoned; make a new job. [`GroupError::Window`]
+    /// where another process failed or did not come.
+    pub fn reset_across(&self, job: &Job) -> Result<(), GroupError> {
+        self.check_loss()?;
+        let setup = Setup::new(job, self.window.timeout());
+        let met: Result<Vec<()>, _> = setup.exchange(&());
+        let done = met.map_err(GroupError::from).and_then(|_| setup.agree(self.clear()));
+        // A death is why the others did not come.
+        self.check_loss()?;
+        done
+    }
+
+    fn check_loss(&self) -> Result<(), GroupError> {
+        self.loss.as_ref().map_or(Ok(()), Loss::check)
+    }
+
+    /// Clears this process's part of the group, but for the poison of a death.
+    fn clear(&self) -> Result<(), GroupError> {
+        let zeros = vec![0; self.area.flags];
+        self.window.local().try_for_each(|rank| self.window.write(rank, self.offset, &zeros))?;
+        match &self.loss {
+            Some(loss) => loss.clear(&self.members),
+            None => self.members.clear(),
+        }
     }
 }
 
-impl Member {
-    fn new(window: &Window, config: &GroupConfig, rank: usize) -> Result<Self, GroupError> {
-        let member = window.member(rank)?;
-        let report = ReportCell::new(member.processor())?;
-        let offset = config.offset as u64;
-        let initial = ggas_group {
-            base: member.global_pointer(0)? + offset,
-            local: member.pointer_of(rank)? + offset,
-            stride: window.info().stride as u64,
-            slot_bytes: config.slot_bytes as u64,
-            report: report.address(),
-            timeout_ns: config.timeout.as_nanos().try_into().unwrap_or(u64::MAX),
-            node: rank as u32,
-            nodes: window.len() as u32,
-            master: config.master as u32,
-            poisoned: 0,
-            barrier_epoch: 0,
-            data_epoch: 0,
-            grid_epoch: 0,
-            grid_arrived: 0,
-            grid_status: 0,
-            grid_result: 0,
-            reserved: 0,
-        };
-        Ok(Self { memory: member.processor().alloc(size_of::<ggas_group>())?, report, initial })
-    }
-
-    fn is_poisoned(&self) -> Result<bool, GroupError> {
-        let mut word = [0; 4];
-        self.memory.read(offset_of!(ggas_group, poisoned), &mut word)?;
-        Ok(u32::from_ne_bytes(word) != 0)
+/// Fails unless all processes lay the group out alike.
+fn same_layout(setup: &Setup<'_>, nodes: usize, config: &GroupConfig) -> Result<(), GroupError> {
+    let GroupConfig { offset, slot_bytes, master, .. } = *config;
+    let own = [offset, slot_bytes, master, nodes].map(|value| value as u64);
+    let all: Vec<[u64; 4]> = setup.exchange(&own)?;
+    match all.iter().position(|layout| *layout != all[0]) {
+        Some(rank) => Err(GroupError::Unequal { rank }),
+        None => Ok(()),
     }
 }
 
@@ -211,12 +224,12 @@ impl GroupMember<'_> {
 
     /// Address of its `struct ggas_group`, for kernel arguments.
     pub fn address(&self) -> u64 {
-        self.member.memory.address()
+        self.member.address()
     }
 
     /// What a wait of its kernels reported, if one failed.
     pub fn report(&self) -> Option<KernelReport> {
-        self.member.report.get()
+        self.member.report()
     }
 
     /// True after a failed collective. Not while its kernels run.
@@ -226,9 +239,4 @@ impl GroupMember<'_> {
     pub fn is_poisoned(&self) -> Result<bool, GroupError> {
         self.member.is_poisoned()
     }
-}
-
-fn bytes_of(group: &ggas_group) -> &[u8] {
-    // SAFETY: plain numbers without padding (the layout's offsets are asserted in extoll-abi).
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(group).cast(), size_of::<ggas_group>()) }
 }

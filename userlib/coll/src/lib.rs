@@ -29,6 +29,8 @@
 mod area;
 mod error;
 mod group;
+mod loss;
+mod members;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};

@@ -25,6 +25,39 @@ pub enum WindowError {
         /// Bytes of each part.
         bytes: usize,
     },
+    /// Processes ask for parts of different sizes.
+    #[error("rank {rank} asks for parts of {bytes} bytes and rank 0 of {first}: give the same size in all processes")]
+    Unequal {
+        /// First rank that differs from rank 0.
+        rank: usize,
+        /// What it asks for.
+        bytes: u64,
+        /// What rank 0 asks for.
+        first: u64,
+    },
+    /// Several processes have their kernels on one GPU.
+    #[error(
+        "ranks {} and {} are both on {uuid}: kernels of two processes do not run on a GPU at the same time, and those \
+         of a window wait for each other; give each process a GPU of its own, or run all nodes in one process",
+        ranks.0, ranks.1
+    )]
+    SharedGpu {
+        /// The first two.
+        ranks: (usize, usize),
+        /// Id of the GPU.
+        uuid: String,
+    },
+    /// Another process of the job could not set the window up.
+    #[error("rank {rank} could not set the window up: {what}")]
+    Peer {
+        /// Its rank.
+        rank: usize,
+        /// Its reason.
+        what: String,
+    },
+    /// The processes did not come together.
+    #[error("setting the window up together: {0}")]
+    Job(#[from] ggas_boot::JobError),
     /// There is no such member.
     #[error("no member {member}: this window has members 0 to {last}")]
     NoSuchMember {

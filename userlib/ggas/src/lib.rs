@@ -4,13 +4,17 @@
 //! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
 //! the SMFU remain.
 
+mod across;
 mod error;
 mod info;
 mod member;
 mod memory;
+mod plan;
+mod setup;
 mod window;
 
 pub use error::WindowError;
 pub use info::{Mapping, WindowInfo};
 pub use member::Member;
+pub use setup::Setup;
 pub use window::Window;

@@ -1,0 +1,119 @@
+//! The members of a group that are in this process: the structures that kernels use.
+
+use std::mem::offset_of;
+
+use extoll_abi::layout::{GGAS_ERR_TIMEOUT, ggas_group};
+use ggas_kernels::{KernelMem, MemoryError};
+use ggas_rma::{KernelReport, ReportCell};
+use ggas_window::Window;
+
+use crate::{GroupConfig, GroupError};
+
+/// Members in the order of their ranks.
+#[derive(Debug)]
+pub(crate) struct Members {
+    first: usize,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// `struct ggas_group`.
+    memory: KernelMem,
+    report: ReportCell,
+    initial: ggas_group,
+}
+
+impl Members {
+    pub fn new(window: &Window, config: &GroupConfig) -> Result<Members, GroupError> {
+        let member = |rank| Member::new(window, config, rank);
+        let members = window.local().map(member).collect::<Result<_, _>>()?;
+        Ok(Members { first: window.local().start, members })
+    }
+
+    /// A member of this process; `rank` was checked.
+    pub fn of(&self, rank: usize) -> &Member {
+        &self.members[rank - self.first]
+    }
+
+    /// Whether a collective of these members failed.
+    pub fn check(&self) -> Result<(), GroupError> {
+        let ranked = || (self.first..).zip(&self.members);
+        let reports = ranked().filter_map(|(rank, member)| Some((rank, member.report()?)));
+        // A timeout is the cause of what the others report.
+        if let Some((member, report)) = reports.max_by_key(|(rank, report)| {
+            (report.status == GGAS_ERR_TIMEOUT, std::cmp::Reverse(*rank))
+        }) {
+            return Err(GroupError::Failed { member, report });
+        }
+        for (member, state) in ranked() {
+            if state.is_poisoned()? {
+                return Err(GroupError::Poisoned { member });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes them as new.
+    pub fn clear(&self) -> Result<(), GroupError> {
+        for member in &self.members {
+            member.memory.write(0, bytes_of(&member.initial))?;
+            member.report.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes their kernels' collectives fail, those under way included; kernels may run, and need not.
+    pub fn poison(&self) -> Result<(), MemoryError> {
+        let poison = |member: &Member| member.memory.store_u32(offset_of!(ggas_group, poisoned), 1);
+        self.members.iter().try_for_each(poison)
+    }
+}
+
+impl Member {
+    fn new(window: &Window, config: &GroupConfig, rank: usize) -> Result<Self, GroupError> {
+        let member = window.member(rank)?;
+        let report = ReportCell::new(member.processor())?;
+        let offset = config.offset as u64;
+        let initial = ggas_group {
+            base: member.global_pointer(0)? + offset,
+            local: member.pointer_of(rank)? + offset,
+            stride: window.info().stride as u64,
+            slot_bytes: config.slot_bytes as u64,
+            report: report.address(),
+            timeout_ns: config.timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+            node: rank as u32,
+            nodes: window.len() as u32,
+            master: config.master as u32,
+            poisoned: 0,
+            barrier_epoch: 0,
+            data_epoch: 0,
+            grid_epoch: 0,
+            grid_arrived: 0,
+            grid_status: 0,
+            grid_result: 0,
+            reserved: 0,
+        };
+        Ok(Self { memory: member.processor().alloc(size_of::<ggas_group>())?, report, initial })
+    }
+
+    /// Address of its `struct ggas_group`.
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    pub fn report(&self) -> Option<KernelReport> {
+        self.report.get()
+    }
+
+    pub fn is_poisoned(&self) -> Result<bool, GroupError> {
+        let mut word = [0; 4];
+        self.memory.read(offset_of!(ggas_group, poisoned), &mut word)?;
+        Ok(u32::from_ne_bytes(word) != 0)
+    }
+}
+
+fn bytes_of(group: &ggas_group) -> &[u8] {
+    // SAFETY: plain numbers without padding (the layout's offsets are asserted in extoll-abi).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(group).cast(), size_of::<ggas_group>()) }
+}

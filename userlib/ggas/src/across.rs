@@ -1,0 +1,156 @@
+//! Windows across the processes of a job: each process is one member and has one part.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ggas_boot::Job;
+use ggas_device::{HostBuffer, SharedMemory};
+use ggas_gpu::GpuPart;
+use ggas_kernels::Processor;
+use ggas_rma::Node;
+
+use crate::memory::{Parts, gpu_of};
+use crate::plan::{Plan, PlanPlace, Wish};
+use crate::window::Part;
+use crate::{Mapping, Setup, Window, WindowError, WindowInfo};
+
+impl Window {
+    /// A window over all processes of a job: the member of rank `i` is process `i`, which gives `bytes` of memory
+    /// for kernels of its `processor`. Collective: all processes call it, in the same order as other collective
+    /// calls of the job and with the same `bytes`, which are zero at first. It ends within `timeout` (and as long
+    /// again where that is over), which bounds the waits of kernels on the window, too.
+    ///
+    /// * All on the CPU executor: memory that all processes map.
+    /// * Each on a GPU of its own: GPU memory that all map, where every GPU reaches every other.
+    /// * Otherwise each process has its own part only, and [`info`](Self::info) says why: plain pointers do not
+    ///   exist, and [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach the others through the NIC.
+    ///
+    /// Parts exist until the last process that maps them has dropped the window or ended: neither the death of a
+    /// process nor an early drop takes memory away from kernels that run in others.
+    ///
+    /// # Errors
+    /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`],
+    /// [`WindowError::SharedGpu`]. Where one process fails, the others get [`WindowError::Peer`]; where one does not
+    /// come or dies, [`WindowError::Job`] names it.
+    pub fn across(
+        job: &Job,
+        node: &Node,
+        processor: &Processor,
+        bytes: usize,
+        timeout: Duration,
+    ) -> Result<Window, WindowError> {
+        static TAGS: AtomicU64 = AtomicU64::new(1);
+        let setup = Setup::new(job, timeout);
+        let wish = Wish::new(TAGS.fetch_add(1, Ordering::Relaxed), node.id(), processor, bytes);
+        let plan = Plan::new(&setup.exchange(&wish)?)?;
+        let parts = setup.parts(&plan, processor, bytes)?;
+        let mut info = WindowInfo {
+            mapped: parts.mapping(),
+            atomics: parts.atomics(),
+            trapped: plan.smfu(),
+            bytes,
+            stride: plan.stride,
+        };
+        let part = Part::new(node, processor, setup.rank(), &plan.nodes, &parts, &info, timeout);
+        let part = setup.agree(part)?;
+        // Once all have answered, every SMFU is set up.
+        let trapped = setup.exchange(&part.smfu.as_ref().err())?;
+        info.trapped = match trapped.into_iter().enumerate().find_map(|(rank, why)| Some((rank, why?))) {
+            Some((rank, why)) => Err(format!("rank {rank}: {why}")),
+            None => Ok(()),
+        };
+        Ok(Window { members: vec![part], first: setup.rank(), len: plan.nodes.len(), parts, info, timeout })
+    }
+}
+
+impl Setup<'_> {
+    /// The memory of the window as this process reaches it.
+    fn parts(&self, plan: &Plan, processor: &Processor, bytes: usize) -> Result<Parts, WindowError> {
+        match &plan.place {
+            PlanPlace::Host => self.host(plan),
+            PlanPlace::Gpus { atomics } => self.gpus(plan, processor, bytes, *atomics),
+            PlanPlace::Apart { reason } => {
+                let part = self.agree(processor.alloc(bytes).map_err(WindowError::from))?;
+                Ok(Parts::Apart { first: self.rank(), parts: vec![part], reason: reason.clone() })
+            }
+        }
+    }
+
+    /// One memory, made by rank 0: a descriptor and a mapping in each process, however many there are.
+    fn host(&self, plan: &Plan) -> Result<Parts, WindowError> {
+        let total = plan.stride * plan.nodes.len();
+        let made = (self.rank() == 0).then(|| SharedMemory::new(total)).transpose();
+        let made = self.agree(made.map_err(WindowError::from))?;
+        let mapped = self.host_mapping(plan, made, total);
+        Ok(Parts::Host(self.agree(mapped)?, Mapping::Processes))
+    }
+
+    fn host_mapping(
+        &self,
+        plan: &Plan,
+        made: Option<SharedMemory>,
+        total: usize,
+    ) -> Result<HostBuffer, WindowError> {
+        let memory = match made {
+            Some(memory) => {
+                self.spread(plan, &[memory.as_fd()])?;
+                memory
+            }
+            None => {
+                let [fd] = self.receive(plan, 0, 1)?.try_into().map_err(|_| self.incomplete(0))?;
+                SharedMemory::received(fd, total)?
+            }
+        };
+        Ok(memory.map()?)
+    }
+
+    /// A part on each GPU: descriptors go to rank 0, and all of them from there to everyone.
+    fn gpus(&self, plan: &Plan, processor: &Processor, bytes: usize, atomics: bool) -> Result<Parts, WindowError> {
+        let made = gpu_of(processor).ok_or(WindowError::NoMembers).and_then(|gpu| {
+            let part = GpuPart::new(&gpu, plan.stride)?;
+            let fd = part.export()?;
+            Ok((part, fd))
+        });
+        let (part, fd) = self.agree(made)?;
+        let window = self.collect(plan, fd).and_then(|fds| {
+            let place = |(rank, fd)| (rank != self.rank()).then_some(fd);
+            let others: Vec<Option<BorrowedFd<'_>>> =
+                fds.iter().map(AsFd::as_fd).enumerate().map(place).collect();
+            Ok(part.window(self.rank(), &others, bytes)?)
+        });
+        Ok(Parts::Gpus(self.agree(window)?, atomics))
+    }
+
+    /// Everyone's descriptor, by rank. Through rank 0: nobody sends while others may be waiting for it to receive.
+    fn collect(&self, plan: &Plan, own: OwnedFd) -> Result<Vec<OwnedFd>, WindowError> {
+        let size = plan.nodes.len();
+        if self.rank() != 0 {
+            self.job().send_fds(0, plan.tag, &[own.as_fd()], self.left())?;
+            return self.receive(plan, 0, size);
+        }
+        let mut fds = vec![own];
+        for rank in 1..size {
+            fds.extend(self.receive(plan, rank, 1)?);
+        }
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.spread(plan, &borrowed)?;
+        Ok(fds)
+    }
+
+    /// Sends descriptors to all others.
+    fn spread(&self, plan: &Plan, fds: &[BorrowedFd<'_>]) -> Result<(), WindowError> {
+        let others = (0..self.job().size()).filter(|rank| *rank != self.job().rank());
+        Ok(others.into_iter().try_for_each(|rank| self.job().send_fds(rank, plan.tag, fds, self.left()))?)
+    }
+
+    fn receive(&self, plan: &Plan, from: usize, count: usize) -> Result<Vec<OwnedFd>, WindowError> {
+        let fds = self.job().recv_fds(from as u32, plan.tag, self.left())?;
+        if fds.len() == count { Ok(fds) } else { Err(self.incomplete(from)) }
+    }
+
+    fn incomplete(&self, rank: usize) -> WindowError {
+        let what = "it sent another number of descriptors than there are parts: build all processes alike";
+        WindowError::Peer { rank, what: what.to_owned() }
+    }
+}

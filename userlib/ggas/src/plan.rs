@@ -1,0 +1,242 @@
+//! What kind of window the processes of a job can have together: each says what it wants and has, and all draw the
+//! same conclusion from what all said.
+
+use ggas_device::PAGE;
+use ggas_gpu::{Gpu, GpuError};
+use ggas_kernels::Processor;
+use serde::{Deserialize, Serialize};
+
+use crate::WindowError;
+use crate::memory::gpu_of;
+
+/// What one process says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    /// Tells this window's descriptors from those of others; rank 0's counts.
+    pub(crate) tag: u64,
+    pub(crate) node: u16,
+    pub(crate) bytes: u64,
+    /// `None`: its kernels run on the CPU executor.
+    pub(crate) gpu: Option<GpuWish>,
+}
+
+/// The GPU of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GpuWish {
+    pub(crate) uuid: String,
+    /// What parts are a multiple of, or why its memory cannot be shared.
+    pub(crate) granularity: Result<u64, String>,
+    /// The GPUs that this process sees: their ids, and how its own reaches them.
+    pub(crate) sees: Vec<(String, Reach)>,
+}
+
+/// How a GPU reaches another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reach {
+    No,
+    Plain,
+    Atomics,
+}
+
+impl Wish {
+    pub(crate) fn new(tag: u64, node: u16, processor: &Processor, bytes: usize) -> Wish {
+        Wish { tag, node, bytes: bytes as u64, gpu: gpu_of(processor).map(|gpu| GpuWish::new(&gpu)) }
+    }
+}
+
+impl GpuWish {
+    fn new(gpu: &Gpu) -> GpuWish {
+        let ids = ggas_gpu::probe().unwrap_or_default();
+        let reach = |ordinal: usize| match gpu.info().peers.get(ordinal) {
+            Some(peer) if peer.access && peer.atomics => Reach::Atomics,
+            Some(peer) if peer.access => Reach::Plain,
+            _ => Reach::No,
+        };
+        GpuWish {
+            uuid: gpu.info().uuid.clone(),
+            granularity: gpu.part_granularity().map(|bytes| bytes as u64).map_err(text),
+            sees: ids.into_iter().map(|info| (info.uuid, reach(info.ordinal))).collect(),
+        }
+    }
+}
+
+fn text(error: GpuError) -> String {
+    error.to_string()
+}
+
+/// What all of them can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) tag: u64,
+    /// Node ids in the order of ranks.
+    pub(crate) nodes: Vec<u16>,
+    pub(crate) stride: usize,
+    pub(crate) place: PlanPlace,
+}
+
+/// Where the parts are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PlanPlace {
+    /// In memory that all processes map.
+    Host,
+    /// In GPU memory that all map; and whether all have atomics on it.
+    Gpus { atomics: bool },
+    /// Each part in its own process only, and why.
+    Apart { reason: String },
+}
+
+impl Plan {
+    /// The same on every rank, errors included.
+    pub(crate) fn new(wishes: &[Wish]) -> Result<Plan, WindowError> {
+        let first = wishes.first().ok_or(WindowError::NoMembers)?;
+        if let Some(rank) = wishes.iter().position(|wish| wish.bytes != first.bytes) {
+            return Err(WindowError::Unequal { rank, bytes: wishes[rank].bytes, first: first.bytes });
+        }
+        let bytes = usize::try_from(first.bytes).unwrap_or(usize::MAX);
+        if bytes == 0 {
+            return Err(WindowError::Empty);
+        }
+        let gpus: Vec<&GpuWish> = wishes.iter().filter_map(|wish| wish.gpu.as_ref()).collect();
+        refuse_sharing(wishes)?;
+        let apart = |reason: String| (PAGE, PlanPlace::Apart { reason });
+        let (granularity, place) = if gpus.is_empty() {
+            (PAGE, PlanPlace::Host)
+        } else if gpus.len() < wishes.len() {
+            apart("some processes have their kernels on the CPU and some on a GPU".to_owned())
+        } else {
+            match between_gpus(&gpus) {
+                Ok((granularity, atomics)) => (granularity, PlanPlace::Gpus { atomics }),
+                Err(reason) => apart(reason),
+            }
+        };
+        let stride = bytes.checked_next_multiple_of(granularity);
+        let fits = stride.and_then(|stride| stride.checked_mul(wishes.len()));
+        let stride = stride.filter(|_| fits.is_some());
+        let stride = stride.ok_or(WindowError::TooLarge { members: wishes.len(), bytes })?;
+        Ok(Plan { tag: first.tag, nodes: wishes.iter().map(|wish| wish.node).collect(), stride, place })
+    }
+
+    /// Why the SMFU cannot serve the window, if that is known before it is tried: it finds parts by their node.
+    pub(crate) fn smfu(&self) -> Result<(), String> {
+        let mut ids = self.nodes.clone();
+        ids.sort_unstable();
+        match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(twice) => Err(format!("node {} has several parts, and the SMFU names nodes", twice[0])),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Kernels of two processes do not run on a GPU at the same time, and those of a window wait for each other.
+fn refuse_sharing(wishes: &[Wish]) -> Result<(), WindowError> {
+    let gpu = |rank: usize| wishes[rank].gpu.as_ref().map(|gpu| &gpu.uuid);
+    for rank in 0..wishes.len() {
+        if let Some(uuid) = gpu(rank)
+            && let Some(other) = (rank + 1..wishes.len()).find(|other| gpu(*other) == Some(uuid))
+        {
+            return Err(WindowError::SharedGpu { ranks: (rank, other), uuid: uuid.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What parts are a multiple of, and whether all GPUs have atomics on all parts; or why not all reach all.
+fn between_gpus(gpus: &[&GpuWish]) -> Result<(usize, bool), String> {
+    let (mut granularity, mut atomics) = (PAGE as u64, true);
+    for (rank, gpu) in gpus.iter().enumerate() {
+        granularity = granularity.max(gpu.granularity.clone().map_err(|why| format!("rank {rank}: {why}"))?);
+        for (peer, other) in gpus.iter().enumerate() {
+            match gpu.sees.iter().find(|(uuid, _)| *uuid == other.uuid) {
+                Some((_, Reach::Atomics)) => {}
+                Some((_, Reach::Plain)) => atomics = false,
+                Some((_, Reach::No)) => {
+                    return Err(format!(
+                        "the GPU of rank {rank} does not reach the memory of rank {peer}'s (no NVLink or PCIe peer \
+                         path)"
+                    ));
+                }
+                None => {
+                    return Err(format!(
+                        "the process of rank {rank} does not see the GPU of rank {peer}: let CUDA_VISIBLE_DEVICES \
+                         name all GPUs in every process"
+                    ));
+                }
+            }
+        }
+    }
+    let granularity = usize::try_from(granularity).unwrap_or(usize::MAX);
+    Ok((granularity, atomics))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(rank: u16, bytes: u64) -> Wish {
+        Wish { tag: 7, node: rank, bytes, gpu: None }
+    }
+
+    /// A process on GPU `own` of a host whose GPUs `visible` reach each other.
+    fn gpu(rank: u16, own: u32, visible: &[u32], reach: Reach) -> Wish {
+        let id = |gpu: u32| format!("GPU-{gpu}");
+        let way = |gpu: u32| if gpu == own { Reach::Atomics } else { reach };
+        let sees = visible.iter().map(|gpu| (id(*gpu), way(*gpu))).collect();
+        let gpu = GpuWish { uuid: id(own), granularity: Ok(2 << 20), sees };
+        Wish { gpu: Some(gpu), ..cpu(rank, 5000) }
+    }
+
+    fn reason(wishes: &[Wish]) -> String {
+        match Plan::new(wishes).unwrap().place {
+            PlanPlace::Apart { reason } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn processes_on_the_cpu_share_pages() {
+        let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)]).unwrap();
+        assert_eq!((plan.tag, plan.stride, &plan.place), (7, 8192, &PlanPlace::Host));
+        assert!(plan.smfu().unwrap_err().contains("node 1"));
+        assert_eq!(Plan::new(&[cpu(0, 1), cpu(9, 1)]).unwrap().smfu(), Ok(()));
+    }
+
+    #[test]
+    fn sizes_must_agree() {
+        let wrong = Plan::new(&[cpu(0, 4096), cpu(1, 4096), cpu(2, 8192)]);
+        assert!(matches!(wrong, Err(WindowError::Unequal { rank: 2, bytes: 8192, first: 4096 })), "{wrong:?}");
+        assert!(matches!(Plan::new(&[cpu(0, 0), cpu(1, 0)]), Err(WindowError::Empty)));
+        assert!(matches!(Plan::new(&[cpu(0, u64::MAX), cpu(1, u64::MAX)]), Err(WindowError::TooLarge { .. })));
+        let half = 1 << 63;
+        assert!(matches!(Plan::new(&[cpu(0, half), cpu(1, half)]), Err(WindowError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn every_process_has_a_gpu_of_its_own() {
+        let all = [0, 1, 2];
+        let fine = [0, 1, 2].map(|i| gpu(i as u16, i, &all, Reach::Atomics));
+        let plan = Plan::new(&fine).unwrap();
+        assert_eq!((plan.stride, plan.place), (2 << 20, PlanPlace::Gpus { atomics: true }));
+        let shared = [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
+        let error = Plan::new(&shared).unwrap_err();
+        assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
+        assert!(error.to_string().contains("a GPU of its own"), "{error}");
+    }
+
+    #[test]
+    fn what_keeps_gpus_apart_is_said() {
+        let both = [0, 1];
+        let plain = [gpu(0, 0, &both, Reach::Atomics), gpu(1, 1, &both, Reach::Plain)];
+        assert_eq!(Plan::new(&plain).unwrap().place, PlanPlace::Gpus { atomics: false });
+        let far = [gpu(0, 0, &both, Reach::Atomics), gpu(1, 1, &both, Reach::No)];
+        assert!(reason(&far).contains("the GPU of rank 1 does not reach"), "{}", reason(&far));
+        let hidden = [gpu(0, 0, &[0], Reach::Atomics), gpu(1, 1, &both, Reach::Atomics)];
+        assert!(reason(&hidden).contains("CUDA_VISIBLE_DEVICES"), "{}", reason(&hidden));
+        let mixed = [cpu(0, 5000), gpu(1, 1, &both, Reach::Atomics)];
+        assert!(reason(&mixed).contains("on the CPU and some on a GPU"), "{}", reason(&mixed));
+        let mut old = plain;
+        if let Some(gpu) = &mut old[0].gpu {
+            gpu.granularity = Err("GPU 0 does not support X".to_owned());
+        }
+        assert!(reason(&old).contains("rank 0: GPU 0 does not support X"));
+    }
+}
