@@ -1,5 +1,6 @@
 //! Deaths of processes that have a member of the group.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ggas_boot::{Job, LossGuard};
@@ -8,7 +9,6 @@ use crate::GroupError;
 use crate::members::Members;
 
 /// Poisons the group when a process dies.
-#[derive(Debug)]
 pub(crate) struct Loss {
     lost: Arc<Mutex<Vec<u32>>>,
     _guard: LossGuard,
@@ -20,11 +20,14 @@ impl Loss {
         let lost = Arc::new(Mutex::new(Vec::new()));
         let (known, members) = (lost.clone(), members.clone());
         let guard = job.on_loss(Box::new(move |rank| {
-            // Held while poisoning, so that `clear` comes before or after both.
-            let mut lost = locked(&known);
-            lost.push(rank);
-            if let Err(error) = members.poison() {
-                tracing::warn!("rank {rank} died; collectives end at their time-outs, for want of poison: {error}");
+            let (known, poisoned) = (known.clone(), members.clone());
+            let poison = move || note(rank, &known, &poisoned);
+            if !members.on_gpu() {
+                return poison();
+            }
+            // A copy to a GPU may take its time, and the caller watches the other processes.
+            if let Err(error) = std::thread::Builder::new().name("ggas-poison".to_owned()).spawn(poison) {
+                tracing::warn!("rank {rank} died, and its group is not poisoned: {error}");
             }
         }));
         Loss { lost, _guard: guard }
@@ -46,6 +49,22 @@ impl Loss {
             members.poison()?;
         }
         Ok(())
+    }
+}
+
+/// A process died.
+fn note(rank: u32, lost: &Mutex<Vec<u32>>, members: &Members) {
+    // Held while poisoning, so that `clear` comes before or after both.
+    let mut lost = locked(lost);
+    lost.push(rank);
+    if let Err(error) = members.poison() {
+        tracing::warn!("rank {rank} died; collectives end at their time-outs only: {error}");
+    }
+}
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Loss").field(&*locked(&self.lost)).finish()
     }
 }
 

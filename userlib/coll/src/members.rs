@@ -41,9 +41,9 @@ impl Members {
         let ranked = || (self.first..).zip(&self.members);
         let reports = ranked().filter_map(|(rank, member)| Some((rank, member.report()?)));
         // A timeout is the cause of what the others report.
-        if let Some((member, report)) = reports.max_by_key(|(rank, report)| {
-            (report.status == GGAS_ERR_TIMEOUT, std::cmp::Reverse(*rank))
-        }) {
+        if let Some((member, report)) =
+            reports.max_by_key(|(rank, report)| (report.status == GGAS_ERR_TIMEOUT, std::cmp::Reverse(*rank)))
+        {
             return Err(GroupError::Failed { member, report });
         }
         for (member, state) in ranked() {
@@ -61,6 +61,11 @@ impl Members {
             member.report.clear();
         }
         Ok(())
+    }
+
+    /// Whether any of them has its kernels on a GPU.
+    pub fn on_gpu(&self) -> bool {
+        self.members.iter().any(|member| member.memory.device_buffer().is_some())
     }
 
     /// Makes their kernels' collectives fail, those under way included; kernels may run, and need not.

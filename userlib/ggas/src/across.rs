@@ -55,7 +55,7 @@ impl Window {
         let part = Part::new(node, processor, setup.rank(), &plan.nodes, &parts, &info, timeout);
         let part = setup.agree(part)?;
         // Once all have answered, every SMFU is set up.
-        let trapped = setup.exchange(&part.smfu.as_ref().err())?;
+        let trapped: Vec<Option<String>> = setup.exchange(&part.smfu.as_ref().err())?;
         info.trapped = match trapped.into_iter().enumerate().find_map(|(rank, why)| Some((rank, why?))) {
             Some((rank, why)) => Err(format!("rank {rank}: {why}")),
             None => Ok(()),
@@ -106,7 +106,13 @@ impl Setup<'_> {
     }
 
     /// A part on each GPU: descriptors go to rank 0, and all of them from there to everyone.
-    fn gpus(&self, plan: &Plan, processor: &Processor, bytes: usize, atomics: bool) -> Result<Parts, WindowError> {
+    fn gpus(
+        &self,
+        plan: &Plan,
+        processor: &Processor,
+        bytes: usize,
+        atomics: bool,
+    ) -> Result<Parts, WindowError> {
         let made = gpu_of(processor).ok_or(WindowError::NoMembers).and_then(|gpu| {
             let part = GpuPart::new(&gpu, plan.stride)?;
             let fd = part.export()?;

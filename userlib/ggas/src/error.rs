@@ -26,7 +26,9 @@ pub enum WindowError {
         bytes: usize,
     },
     /// Processes ask for parts of different sizes.
-    #[error("rank {rank} asks for parts of {bytes} bytes and rank 0 of {first}: give the same size in all processes")]
+    #[error(
+        "rank {rank} asks for parts of {bytes} bytes and rank 0 of {first}: give the same size in all processes"
+    )]
     Unequal {
         /// First rank that differs from rank 0.
         rank: usize,

@@ -203,9 +203,15 @@ mod tests {
     #[test]
     fn sizes_must_agree() {
         let wrong = Plan::new(&[cpu(0, 4096), cpu(1, 4096), cpu(2, 8192)]);
-        assert!(matches!(wrong, Err(WindowError::Unequal { rank: 2, bytes: 8192, first: 4096 })), "{wrong:?}");
+        assert!(
+            matches!(wrong, Err(WindowError::Unequal { rank: 2, bytes: 8192, first: 4096 })),
+            "{wrong:?}"
+        );
         assert!(matches!(Plan::new(&[cpu(0, 0), cpu(1, 0)]), Err(WindowError::Empty)));
-        assert!(matches!(Plan::new(&[cpu(0, u64::MAX), cpu(1, u64::MAX)]), Err(WindowError::TooLarge { .. })));
+        assert!(matches!(
+            Plan::new(&[cpu(0, u64::MAX), cpu(1, u64::MAX)]),
+            Err(WindowError::TooLarge { .. })
+        ));
         let half = 1 << 63;
         assert!(matches!(Plan::new(&[cpu(0, half), cpu(1, half)]), Err(WindowError::TooLarge { .. })));
     }
@@ -216,7 +222,8 @@ mod tests {
         let fine = [0, 1, 2].map(|i| gpu(i as u16, i, &all, Reach::Atomics));
         let plan = Plan::new(&fine).unwrap();
         assert_eq!((plan.stride, plan.place), (2 << 20, PlanPlace::Gpus { atomics: true }));
-        let shared = [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
+        let shared =
+            [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
         let error = Plan::new(&shared).unwrap_err();
         assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
         assert!(error.to_string().contains("a GPU of its own"), "{error}");

@@ -63,7 +63,8 @@ impl<'a> Setup<'a> {
     /// `mine`, or [`WindowError::Peer`] with the reason of the first that failed; those of
     /// [`exchange`](Self::exchange).
     pub fn agree<T, E: Display + From<WindowError>>(&self, mine: Result<T, E>) -> Result<T, E> {
-        let reason = mine.as_ref().err().map(|error| error.to_string().chars().take(REASON_MAX).collect::<String>());
+        let reason =
+            mine.as_ref().err().map(|error| error.to_string().chars().take(REASON_MAX).collect::<String>());
         let all: Result<Vec<Option<String>>, _> = self.exchange(&reason);
         let mine = mine?;
         match all?.into_iter().enumerate().find_map(|(rank, reason)| Some((rank, reason?))) {

@@ -1,0 +1,191 @@
+//! Windows across processes: one memory for all, agreement, and what becomes of it when a process goes.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{die, in_job, in_job_with_death};
+use ggas_boot::{Job, JobError};
+use ggas_device::sim::SimNetwork;
+use ggas_kernels::Processor;
+use ggas_rma::Node;
+use ggas_window::{Mapping, Window, WindowError};
+
+const SOON: Duration = Duration::from_secs(20);
+
+struct Process {
+    node: Node,
+    cpu: Processor,
+    _network: SimNetwork,
+}
+
+impl Process {
+    fn new(job: &Job) -> Process {
+        let network = SimNetwork::join(job.fabric().clone()).expect("a node");
+        Process { node: Node::new(network.device(0).expect("one")), cpu: Processor::cpu(), _network: network }
+    }
+
+    fn window(&self, job: &Job, bytes: usize) -> Result<Window, WindowError> {
+        Window::across(job, &self.node, &self.cpu, bytes, SOON)
+    }
+}
+
+#[test]
+fn all_processes_see_one_memory() {
+    in_job("all_processes_see_one_memory", (3, 1), |job| {
+        let process = Process::new(job);
+        let window = process.window(job, 5000).expect("a window");
+        let (rank, size) = (job.rank() as usize, job.size() as usize);
+        assert_eq!((window.len(), window.local(), window.bytes()), (size, rank..rank + 1, 5000));
+        assert_eq!((window.info().mapped.clone(), window.info().atomics), (Ok(Mapping::Processes), true));
+        let own = window.member(rank).expect("mine");
+        let base = own.global_pointer(0).expect("mapped");
+        for part in 0..size {
+            assert_eq!(own.pointer_of(part).expect("mapped"), base + 8192 * part as u64);
+            let mut bytes = [9; 5000];
+            window.read(part, 0, &mut bytes).expect("mapped");
+            assert!(bytes.iter().all(|byte| *byte == 0), "zero at first");
+        }
+        let other = window.member((rank + 1) % size);
+        assert!(matches!(other, Err(WindowError::Elsewhere { .. })), "{other:?}");
+        job.barrier(SOON).expect("all");
+        for part in 0..size {
+            window.store_u64(part, 8 * rank, (100 * part + rank) as u64).expect("mapped");
+            window.write(part, 4000 + rank, &[rank as u8 + 1]).expect("mapped");
+        }
+        job.barrier(SOON).expect("all");
+        for part in 0..size {
+            for from in 0..size {
+                assert_eq!(window.load_u64(part, 8 * from).expect("mapped"), (100 * part + from) as u64);
+                let mut byte = [0];
+                window.read(part, 4000 + from, &mut byte).expect("mapped");
+                assert_eq!(byte[0], from as u8 + 1);
+            }
+        }
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn the_smfu_reaches_the_parts_of_other_processes() {
+    in_job("the_smfu_reaches_the_parts_of_other_processes", (3, 1), |job| {
+        let process = Process::new(job);
+        let window = process.window(job, 4096).expect("a window");
+        let (rank, size) = (job.rank() as usize, job.size() as usize);
+        assert_eq!(window.info().trapped, Ok(()), "{}", window.info());
+        let own = window.member(rank).expect("mine");
+        for part in 0..size {
+            let text = format!("from {rank} to {part}, in packets of the unit: {:?}", [rank; 40]);
+            own.store(part, 600 * rank + 3, text.as_bytes()).expect("stored");
+            let mut back = vec![0; text.len()];
+            own.load(part, 600 * rank + 3, &mut back, SOON).expect("loaded");
+            assert_eq!(String::from_utf8_lossy(&back), text);
+            // The load came behind the store, so the bytes are in the part.
+            window.read(part, 600 * rank + 3, &mut back).expect("mapped");
+            assert_eq!(String::from_utf8_lossy(&back), text);
+        }
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn several_members_of_a_node_have_pointers_and_no_smfu() {
+    in_job("several_members_of_a_node_have_pointers_and_no_smfu", (4, 2), |job| {
+        let process = Process::new(job);
+        let window = process.window(job, 4096).expect("a window");
+        let reason = window.info().trapped.clone().expect_err("two on a node");
+        assert!(reason.contains("node 0 has several parts"), "{reason}");
+        window.store_u64((job.rank() as usize + 1) % 4, 0, 7).expect("mapped");
+        job.barrier(SOON).expect("all");
+        assert_eq!(window.load_u64(job.rank() as usize, 0).expect("mapped"), 7);
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn what_cannot_be_is_refused_on_all_ranks_and_the_job_goes_on() {
+    in_job("what_cannot_be_is_refused_on_all_ranks_and_the_job_goes_on", (3, 1), |job| {
+        let process = Process::new(job);
+        let begun = Instant::now();
+        let other_size = process.window(job, 4096 + 1000 * (job.rank() as usize / 2));
+        let refused = matches!(other_size, Err(WindowError::Unequal { rank: 2, bytes: 5096, first: 4096 }));
+        assert!(refused, "{other_size:?}");
+        assert!(matches!(process.window(job, 0), Err(WindowError::Empty)));
+        assert!(matches!(process.window(job, usize::MAX), Err(WindowError::TooLarge { .. })));
+        // Rank 0 asks the system, which refuses; it has the reason at first hand.
+        let absurd = process.window(job, 1 << 60);
+        match job.rank() {
+            0 => assert!(matches!(absurd, Err(WindowError::Device(_))), "{absurd:?}"),
+            _ => assert!(matches!(absurd, Err(WindowError::Peer { rank: 0, .. })), "{absurd:?}"),
+        }
+        assert!(begun.elapsed() < SOON / 2, "no waiting: {:?}", begun.elapsed());
+        let window = process.window(job, 4096).expect("a window after all");
+        window.store_u64(0, 8 * job.rank() as usize, 1).expect("mapped");
+        job.barrier(SOON).expect("all");
+        assert!((0..3).all(|rank| window.load_u64(0, 8 * rank).expect("mapped") == 1));
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn a_process_that_does_not_come_is_named_in_time() {
+    in_job("a_process_that_does_not_come_is_named_in_time", (3, 1), |job| {
+        let process = Process::new(job);
+        if job.rank() == 1 {
+            // Comes to the set-up once the others have given up; its own then ends, too.
+            job.recv_fds(0, 5, SOON).expect("a letter");
+        } else {
+            let (begun, timeout) = (Instant::now(), Duration::from_millis(500));
+            let error = Window::across(job, &process.node, &process.cpu, 4096, timeout).expect_err("nobody");
+            let WindowError::Job(JobError::Timeout { waiting_for, .. }) = &error else { panic!("{error}") };
+            assert_eq!(*waiting_for, [1], "{error}");
+            assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+        }
+        if job.rank() == 0 {
+            // Only then may rank 1 go on.
+            job.recv_fds(2, 6, SOON).expect("a letter");
+            job.send_fds(1, 5, &[], SOON).expect("sent");
+        }
+        if job.rank() == 2 {
+            job.send_fds(0, 6, &[], SOON).expect("sent");
+        }
+    });
+}
+
+#[test]
+fn a_death_before_the_set_up_is_named() {
+    in_job_with_death("a_death_before_the_set_up_is_named", 3, 1, |job| {
+        let process = Process::new(job);
+        if job.rank() == 1 {
+            die();
+        }
+        let begun = Instant::now();
+        let error = process.window(job, 4096).expect_err("no rank 1");
+        assert!(matches!(error, WindowError::Job(JobError::PeerLost { rank: 1 })), "{error}");
+        assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn parts_outlive_their_process() {
+    in_job_with_death("parts_outlive_their_process", 3, 0, |job| {
+        let process = Process::new(job);
+        let window = process.window(job, 1 << 20).expect("a window");
+        window.write(0, 999_999, &[7]).expect("mapped");
+        job.barrier(SOON).expect("all");
+        if job.rank() == 0 {
+            // Its window goes in order, and then the process does not.
+            drop(window);
+            die();
+        }
+        while job.lost() != [0] {
+            std::thread::yield_now();
+        }
+        let mut byte = [0];
+        window.read(0, 999_999, &mut byte).expect("mapped");
+        assert_eq!(byte, [7]);
+        // Pages that nobody had touched while it lived, too.
+        window.store_u64(0, 512 << 10, u64::from(job.rank())).expect("mapped");
+        assert_ne!(window.load_u64(0, 512 << 10).expect("mapped"), 0);
+    });
+}

@@ -1,0 +1,120 @@
+//! Tests in real processes: a test runs itself again, once for each rank of a job.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ggas_boot::Job;
+
+/// Bound of a whole job.
+const JOB: Duration = Duration::from_secs(120);
+
+/// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
+/// `test` is the name of the calling test function.
+pub fn in_job(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) {
+    for (rank, status) in ends(test, (size, per_node), member).iter().enumerate() {
+        assert!(status.success(), "rank {rank} of {test}: {status}");
+    }
+}
+
+/// As `in_job`; `killed` must have ended by SIGKILL, and all others well.
+#[allow(dead_code, reason = "not every test binary kills")]
+pub fn in_job_with_death(test: &str, size: u32, killed: u32, member: fn(&Job)) {
+    for (rank, status) in (0..).zip(ends(test, (size, 1), member)) {
+        let expected = if rank == killed { status.signal() == Some(libc::SIGKILL) } else { status.success() };
+        assert!(expected, "rank {rank} of {test}: {status}");
+    }
+}
+
+/// Ends this process as if by a crash.
+#[allow(dead_code, reason = "not every test binary kills")]
+pub fn die() -> ! {
+    signal(std::process::id(), libc::SIGKILL);
+    unreachable!("killed")
+}
+
+/// Sends a signal to a process of this test.
+pub fn signal(process: u32, signal: libc::c_int) {
+    // SAFETY: sends a signal, to this process or another of the test.
+    assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0);
+}
+
+fn ends(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) -> Vec<ExitStatus> {
+    if std::env::var("GGAS_TEST").as_deref() == Ok(test) {
+        let job = Job::join().expect("a job");
+        member(&job);
+        drop(job);
+        // The test harness has nothing to add.
+        std::process::exit(0);
+    }
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&name);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .expect("permissions");
+    let start = |rank: u32| {
+        Command::new(std::env::current_exe().expect("this program"))
+            .args([test, "--exact", "--nocapture", "--test-threads=1"])
+            .env("GGAS_TEST", test)
+            .env("GGAS_RANK", rank.to_string())
+            .env("GGAS_SIZE", size.to_string())
+            .env("GGAS_PER_NODE", per_node.to_string())
+            .env("GGAS_JOB", &name)
+            .env("GGAS_RUNTIME_DIR", &directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a process")
+    };
+    let mut children = Children((0..size).map(start).collect());
+    let ends = children.wait(Instant::now() + JOB);
+    let _ = std::fs::remove_dir_all(&directory);
+    ends
+}
+
+/// Processes that do not outlive the test.
+struct Children(Vec<Child>);
+
+impl Children {
+    fn wait(&mut self, deadline: Instant) -> Vec<ExitStatus> {
+        let mut ends = vec![None; self.0.len()];
+        while ends.contains(&None) && Instant::now() < deadline {
+            for (child, end) in self.0.iter_mut().zip(&mut ends) {
+                if end.is_none() {
+                    *end = child.try_wait().expect("a child");
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let missing: Vec<usize> = (0..ends.len()).filter(|rank| ends[*rank].is_none()).collect();
+        self.kill();
+        for (rank, child) in self.0.iter_mut().enumerate() {
+            let mut text = String::new();
+            if let Some(mut stderr) = child.stderr.take() {
+                let _ = stderr.read_to_string(&mut text);
+            }
+            if !text.is_empty() {
+                eprintln!("rank {rank}: {}", text.trim_end());
+            }
+        }
+        assert!(missing.is_empty(), "ranks {missing:?} did not end");
+        ends.into_iter().flatten().collect()
+    }
+
+    fn kill(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
