@@ -112,12 +112,9 @@ fn what_cannot_be_is_refused_on_all_ranks_and_the_job_goes_on() {
         assert!(refused, "{other_size:?}");
         assert!(matches!(process.window(job, 0), Err(WindowError::Empty)));
         assert!(matches!(process.window(job, usize::MAX), Err(WindowError::TooLarge { .. })));
-        // Rank 0 asks the system, which refuses; it has the reason at first hand.
+        // The system refuses, one or all of them.
         let absurd = process.window(job, 1 << 60);
-        match job.rank() {
-            0 => assert!(matches!(absurd, Err(WindowError::Device(_))), "{absurd:?}"),
-            _ => assert!(matches!(absurd, Err(WindowError::Peer { rank: 0, .. })), "{absurd:?}"),
-        }
+        assert!(matches!(absurd, Err(WindowError::Device(_) | WindowError::Peer { .. })), "{absurd:?}");
         assert!(begun.elapsed() < SOON / 2, "no waiting: {:?}", begun.elapsed());
         let window = process.window(job, 4096).expect("a window after all");
         window.store_u64(0, 8 * job.rank() as usize, 1).expect("mapped");
