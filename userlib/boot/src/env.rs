@@ -20,6 +20,8 @@ pub(crate) const JOIN_TIMEOUT: &str = "GGAS_JOIN_TIMEOUT";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest name of a job: it becomes part of a file's name.
 const MAX_NAME: usize = 64;
+/// A node has 256 VPIDs (spec 2.1): each process needs one to communicate.
+const PER_NODE_MAX: u32 = 256;
 
 /// How the processes find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 impl Place {
     pub(crate) fn from(lookup: Lookup<'_>) -> Result<Place, JobError> {
-        let timeout = timeout(lookup)?;
+        let timeout = join_timeout(lookup)?;
         let rank = number(lookup, RANK)?;
         let size = number(lookup, SIZE)?;
         let fd = number(lookup, JOB_FD)?;
@@ -61,7 +63,7 @@ impl Place {
         }
         let rank = rank.ok_or_else(|| missing(SIZE, RANK))?;
         let size = size.ok_or_else(|| missing(RANK, SIZE))?;
-        let shape = Shape::new(size, per_node.unwrap_or(1))?;
+        let shape = checked_shape(size, per_node.unwrap_or(1))?;
         if rank >= size {
             return Err(JobError::Setting {
                 name: RANK,
@@ -81,6 +83,16 @@ impl Place {
         };
         Ok(Place { rank, shape, way, timeout })
     }
+}
+
+/// A job of this shape, in which every process can open a port.
+pub(crate) fn checked_shape(processes: u32, per_node: u32) -> Result<Shape, JobError> {
+    let shape = Shape::new(processes, per_node)?;
+    let on_a_node = per_node.min(processes);
+    if on_a_node > PER_NODE_MAX {
+        return Err(JobError::Crowded { per_node: on_a_node, most: PER_NODE_MAX });
+    }
+    Ok(shape)
 }
 
 fn missing(present: &'static str, missing: &'static str) -> JobError {
@@ -112,7 +124,8 @@ fn number(lookup: Lookup<'_>, name: &'static str) -> Result<Option<u32>, JobErro
     }
 }
 
-fn timeout(lookup: Lookup<'_>) -> Result<Duration, JobError> {
+/// How long to wait for the others.
+pub(crate) fn join_timeout(lookup: Lookup<'_>) -> Result<Duration, JobError> {
     let Some(value) = text(lookup, JOIN_TIMEOUT)? else { return Ok(DEFAULT_TIMEOUT) };
     match value.trim().parse::<f64>() {
         Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -179,12 +192,13 @@ mod tests {
 
     #[test]
     fn bad_values_say_what_to_write() {
-        let wrong: [(&[(&str, &str)], &str); 12] = [
+        let wrong: [(&[(&str, &str)], &str); 13] = [
             (&[(RANK, "2"), (SIZE, "2"), (JOB, "a")], "are 0 to 1"),
             (&[(RANK, "-1"), (SIZE, "2"), (JOB, "a")], "whole number"),
             (&[(RANK, "0"), (SIZE, "0"), (JOB, "a")], "process"),
             (&[(RANK, "0"), (SIZE, "100000"), (JOB, "a")], "process"),
             (&[(RANK, "0"), (SIZE, "2"), (PER_NODE, "0"), (JOB, "a")], "node"),
+            (&[(RANK, "0"), (SIZE, "300"), (PER_NODE, "300"), (JOB, "a")], "at most 256"),
             (&[(RANK, "0"), (SIZE, "2")], "GGAS_JOB is not"),
             (&[(RANK, "0")], "GGAS_SIZE is not"),
             (&[(SIZE, "2"), (JOB, "a")], "GGAS_RANK is not"),

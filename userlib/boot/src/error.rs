@@ -36,6 +36,16 @@ pub enum JobError {
     /// So many processes do not make a job.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// More processes on a node than it has VPIDs.
+    #[error(
+        "{per_node} processes on a node are too many: a node has VPIDs for at most {most}; spread them over nodes"
+    )]
+    Crowded {
+        /// Asked for.
+        per_node: u32,
+        /// The most.
+        most: u32,
+    },
     /// A process can be a rank of a job once.
     #[error(
         "this process has joined its job already: join once, and hand the Job on (a rank that has left cannot come \

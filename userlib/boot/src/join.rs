@@ -20,7 +20,7 @@ use crate::job::{Job, Parts};
 use crate::protocol::{FromHost, Hello, PEER_FDS};
 use crate::rendezvous::{Directory, Listener, find};
 use crate::watch::{Setup, Watch, Watched, Watcher};
-use crate::{JobError, limits, quiet};
+use crate::{JobError, limits, pidfd, quiet};
 
 /// The host answers by its own deadline; it knows more about who is missing.
 const HOST_SLACK: Duration = Duration::from_secs(2);
@@ -147,7 +147,8 @@ impl Own {
     fn create(shape: Shape) -> Result<Own, JobError> {
         let (post, mailbox) = Channel::pair().map_err(JobError::system("make a mailbox"))?;
         Ok(Own {
-            pidfd: own_pidfd().map_err(JobError::system("open this process (pidfd_open, Linux 5.3)"))?,
+            pidfd: pidfd::open(std::process::id())
+                .map_err(JobError::system("open this process (pidfd_open, Linux 5.3)"))?,
             inbox: Inbox::create(shape).map_err(JobError::system("make the inbox"))?,
             arena: Arena::create(ARENA_BYTES)
                 .map_err(|source| JobError::Memory { bytes: 1 << 20, source })?,
@@ -155,16 +156,6 @@ impl Own {
             post,
         })
     }
-}
-
-fn own_pidfd() -> std::io::Result<OwnedFd> {
-    // SAFETY: two numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
 /// Says hello and hears of everyone.

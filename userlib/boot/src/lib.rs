@@ -17,6 +17,7 @@ mod join;
 pub mod launch;
 mod limits;
 mod mailbox;
+mod pidfd;
 mod protocol;
 mod quiet;
 mod ranks;
