@@ -7,7 +7,7 @@ use std::time::Instant;
 use extoll_abi::Address;
 
 use crate::packet::{Class, Packet};
-use crate::process::PeerState;
+use crate::process::{PeerState, Staged};
 use crate::runs::Runs;
 
 /// Someone who wants to hear of news. A fabric holds one for each attached node.
@@ -15,6 +15,14 @@ pub trait Wake: Send + Sync {
     /// Packets or link work arrived. Cheap, never blocks, never runs the receiver's work inside the call, so it
     /// may be called under locks.
     fn wake(&self);
+    /// Wakes whoever sleeps until the receiver tells of news, though there may be none for them.
+    fn rouse(&self) {}
+    /// As [`Wake::wake`], and the receiver's work is done on this thread, which holds no locks. Returns whether anything
+    /// moved.
+    fn run(&self) -> bool {
+        self.wake();
+        false
+    }
 }
 
 /// When the link layer of a node wants to be called again.
@@ -33,6 +41,11 @@ pub enum Carriage {
     Reference,
     /// As bytes, at most `most` in a packet; 0: a fragment in each.
     Bytes {
+        /// Bytes of a packet.
+        most: u32,
+    },
+    /// As [`Carriage::Bytes`], in buffers that the fabric gives out ([`Fabric::stage`]).
+    Staged {
         /// Bytes of a packet.
         most: u32,
     },
@@ -75,6 +88,19 @@ pub trait Fabric: Send + Sync {
     /// Whether the process that serves `to` is there: other than joined only between processes.
     fn reach(&self, _to: Address) -> PeerState {
         PeerState::Joined
+    }
+    /// Whether packets arrive without a [`Wake::wake`] in this process, so that cards must ask [`Fabric::pending`].
+    fn polled(&self) -> bool {
+        false
+    }
+    /// Whether something waits for `node` that it was not woken for. Cheap: asked all the time.
+    fn pending(&self, _node: u16) -> bool {
+        false
+    }
+    /// A buffer for `len` bytes of a payload, at most what [`Carriage::Staged`] said; `None`: not now, `node` is
+    /// woken when it is worth trying again.
+    fn stage(&self, _len: usize) -> Option<Staged> {
+        None
     }
     /// Link-layer work of this node: forwarding, retransmission timers. Fabrics without links do nothing.
     fn step(&self, _node: u16, _now: Instant) -> LinkWork {

@@ -4,10 +4,12 @@
 //! as a range first; any other address is an error, never an access, so hostile descriptors cannot reach further.
 
 mod flight;
+mod foreign;
 mod host;
 mod move_bytes;
 mod table;
 
+pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
 
 /// Names a copy in flight on a device: which copier, and the copier's own number for it.
@@ -93,6 +95,14 @@ pub trait Memory: Send + Sync {
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError>;
     /// Copies; the last aligned word becomes visible last. Ranges may overlap.
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
+    /// Copies `len` bytes from `offset` of memory that no range declares; the last aligned word becomes visible last.
+    fn copy_foreign(
+        &self,
+        destination: u64,
+        source: &Foreign,
+        offset: usize,
+        len: usize,
+    ) -> Result<Completion, MemoryError>;
     /// Has a device copy, and then store a queue entry in host memory at `entry`: one trip to the device less than
     /// waiting for the copy and writing the entry. `None`: not possible here, and nothing was done.
     fn copy_then_entry(

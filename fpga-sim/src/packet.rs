@@ -12,6 +12,8 @@ pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::fabric::Wake;
+use crate::memory::Foreign;
+use crate::process::Staged;
 
 /// Largest payload that a packet carries in itself.
 pub const INLINE_MAX: usize = 64;
@@ -100,10 +102,14 @@ pub enum Payload {
         /// The bytes.
         bytes: [u8; INLINE_MAX],
     },
-    /// Bytes of their own (at most one fragment).
+    /// Bytes of their own: a fragment, or what the [fabric](crate::fabric::Carriage) takes.
     Bytes(Box<[u8]>),
+    /// Bytes in a buffer that other processes can copy from.
+    Staged(Staged),
     /// A reference to the sender's memory; only over a fabric with direct memory.
     Direct(Direct),
+    /// A reference to memory of another process; its sender learns when it is dropped.
+    Foreign(Foreign),
 }
 
 impl Payload {
@@ -117,13 +123,14 @@ impl Payload {
         Payload::Inline { len: data.len() as u8, bytes }
     }
 
-    /// The payload's bytes; `None` for a [`Payload::Direct`] one.
+    /// The payload's bytes; `None` where it is a reference.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Payload::None => Some(&[]),
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
             Payload::Bytes(bytes) => Some(bytes),
-            Payload::Direct(_) => None,
+            Payload::Staged(staged) => Some(staged.bytes()),
+            Payload::Direct(_) | Payload::Foreign(_) => None,
         }
     }
 
@@ -133,6 +140,8 @@ impl Payload {
             Payload::None => 0,
             Payload::Inline { len, .. } => usize::from(*len).min(INLINE_MAX),
             Payload::Bytes(bytes) => bytes.len(),
+            Payload::Staged(staged) => staged.bytes().len(),
+            Payload::Foreign(foreign) => foreign.len(),
             Payload::Direct(direct) => direct.runs().map(|run| run.len as usize).sum(),
         }
     }

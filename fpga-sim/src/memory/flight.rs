@@ -15,12 +15,14 @@ pub(super) struct InFlight {
     pub(super) entry: Option<u64>,
     /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
     pub(super) buffer: Option<Box<[u8]>>,
+    /// Keeps a source of another process mapped.
+    pub(super) keep: Option<Arc<dyn Send + Sync>>,
 }
 
 impl InFlight {
     pub(super) fn new(ticket: Ticket, destination: u64, source: Option<u64>, len: usize) -> InFlight {
         let (state, len) = (TicketState::Pending, len as u64);
-        InFlight { ticket, state, destination, source, len, entry: None, buffer: None }
+        InFlight { ticket, state, destination, source, len, entry: None, buffer: None, keep: None }
     }
 
     /// Whether the device is done with it, as far as anyone asked or asks now.

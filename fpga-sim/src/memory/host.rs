@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use super::flight::InFlight;
+use super::foreign::Foreign;
 use super::move_bytes::{copy_last_word_last, read_bytes};
 use super::table::{Span, Table, find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
@@ -311,6 +312,32 @@ impl Memory for HostMemory {
             // SAFETY: both host memory, declared while `table` is held.
             unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
             Ok(Completion::Done)
+        })
+    }
+
+    fn copy_foreign(
+        &self,
+        destination: u64,
+        source: &Foreign,
+        offset: usize,
+        len: usize,
+    ) -> Result<Completion, MemoryError> {
+        let bad = MemoryError::BadAddress { address: destination, len };
+        let from = source.part(offset, len).ok_or(bad)?;
+        self.with_table(|table| {
+            let Some(index) = find(table, destination, len)?.copier else {
+                // SAFETY: host memory, declared while `table` is held; `from` is mapped while `source` lives.
+                unsafe { copy_last_word_last(destination as *mut u8, from, len) };
+                return Ok(Completion::Done);
+            };
+            let copied =
+                self.launch(index, destination, None, len, |c| c.copy(destination, from as u64, len))?;
+            if let Completion::Ticket(ticket) = copied
+                && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
+            {
+                copy.keep = Some(source.keep());
+            }
+            Ok(copied)
         })
     }
 

@@ -26,6 +26,7 @@ pub(super) fn write_registers(
     let Some(bytes) = buffer.get_mut(..payload.len()) else { return Ok(()) };
     match &payload {
         Payload::Direct(direct) => read_all(memory, direct, bytes)?,
+        Payload::Foreign(foreign) => foreign.read(bytes),
         payload => bytes.copy_from_slice(payload.bytes().unwrap_or(&[])),
     }
     for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {

@@ -118,6 +118,17 @@ impl Wake for Bell {
         self.news.store(true, Ordering::Release);
         self.summon();
     }
+
+    fn rouse(&self) {
+        if let Some(nic) = self.nic.upgrade() {
+            nic.event.signal();
+        }
+    }
+
+    fn run(&self) -> bool {
+        self.news.store(true, Ordering::Release);
+        self.nic.upgrade().is_some_and(|nic| nic.progress())
+    }
 }
 
 /// Runs `first` and then every card that was summoned meanwhile by this thread. Returns whether anything moved.

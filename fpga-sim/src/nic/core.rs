@@ -176,7 +176,7 @@ impl Core {
             self.links_worked = work.worked;
             moved |= work.worked;
         }
-        if nic.bell.take_news() || self.arrivals {
+        if nic.bell.take_news() || self.arrivals || nic.polled && nic.fabric.pending(self.node) {
             moved |= self.receive(nic);
         }
         if !self.inbound.is_empty() {

@@ -109,6 +109,8 @@ pub struct Nic {
     fabric: Arc<dyn Fabric>,
     /// The fabric has link work to do, at any time.
     has_links: bool,
+    /// The fabric has to be asked for packets.
+    polled: bool,
     engine: Option<Arc<Engine>>,
     bell: Arc<Bell>,
     pages: Pages,
@@ -148,6 +150,7 @@ impl Nic {
             core: CoreLock::new(Core::new(config.node, state.counters())),
             memory: config.memory,
             has_links: config.fabric.has_links(),
+            polled: config.fabric.polled(),
             fabric: config.fabric,
             engine: config.engine,
             pages,

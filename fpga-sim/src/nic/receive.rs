@@ -168,6 +168,9 @@ impl Core {
                     }
                     nic.memory.copy(runs.first.address, first.address, packet.len as usize)
                 }
+                Payload::Foreign(source) => {
+                    nic.memory.copy_foreign(runs.first.address, source, 0, packet.len as usize)
+                }
                 payload => match payload.bytes() {
                     Some(bytes) => nic.memory.write(runs.first.address, bytes),
                     None => return self.write_on(nic, Writing::new(packet, runs)),
@@ -305,6 +308,10 @@ impl Writing {
                 Some(source) => {
                     let Some(from) = source.piece(to.len) else { return Step::Failed };
                     (memory.copy(to.address, from.address, from.len as usize), from.len)
+                }
+                None if let Payload::Foreign(source) = &self.packet.payload => {
+                    let at = self.target.position() as usize;
+                    (memory.copy_foreign(to.address, source, at, to.len as usize), to.len)
                 }
                 None => {
                     let at = self.target.position() as usize;

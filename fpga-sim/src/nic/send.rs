@@ -11,6 +11,7 @@ use crate::fabric::Carriage;
 use crate::fragment;
 use crate::memory::{MemoryError, Ticket};
 use crate::packet::{Direct, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
+use crate::process::Staged;
 use crate::report::Report;
 use crate::requester::Job;
 use crate::runs::{Cursor, Runs};
@@ -30,12 +31,54 @@ struct Rest {
     /// Header of the whole command.
     packet: Packet,
     source: Cursor,
-    /// The next fragment as far as it is read; bytes from a device come piece by piece.
-    bytes: Vec<u8>,
+    /// Bytes of a packet: whole fragments.
+    part: u32,
+    /// The next packet's payload as far as it is read; bytes from a device come piece by piece.
+    bytes: Part,
     /// A piece on its way from device memory.
     fetching: Option<Ticket>,
     /// Shows to flushes that the source is still read.
     _hold: Hold,
+}
+
+/// A payload that is being read.
+struct Part {
+    buffer: Buffer,
+    filled: usize,
+}
+
+enum Buffer {
+    Own(Vec<u8>),
+    /// One of the fabric's, once it gave one.
+    Staged(Option<Staged>),
+}
+
+impl Part {
+    /// Room for a payload of `len` bytes; `None` where the fabric has none now.
+    fn room(&mut self, nic: &Nic, len: usize) -> Option<&mut [u8]> {
+        match &mut self.buffer {
+            Buffer::Own(bytes) => {
+                bytes.resize(len, 0);
+                Some(bytes)
+            }
+            Buffer::Staged(staged) => {
+                if staged.is_none() {
+                    *staged = nic.fabric.stage(len);
+                }
+                staged.as_mut().map(Staged::bytes_mut).filter(|bytes| bytes.len() == len)
+            }
+        }
+    }
+
+    /// The payload, which is complete.
+    fn take(&mut self) -> Payload {
+        self.filled = 0;
+        match &mut self.buffer {
+            Buffer::Own(bytes) if bytes.len() <= INLINE_MAX => Payload::copy_of(bytes),
+            Buffer::Own(bytes) => Payload::Bytes(std::mem::take(bytes).into_boxed_slice()),
+            Buffer::Staged(staged) => staged.take().map_or(Payload::None, Payload::Staged),
+        }
+    }
 }
 
 impl Sending {
@@ -190,13 +233,21 @@ impl Core {
             return Box::new(Sending { unit, report, ready: Some((job.packet, None)), rest: None });
         };
         let (hold, state) = self.hold(nic);
-        if nic.fabric.carriage(job.packet.destination, &runs) == Carriage::Reference {
-            job.packet.len = job.packet.total;
-            job.packet.payload = Payload::Direct(Direct { first: runs.first, more: runs.more, hold });
-            return Box::new(Sending { unit, report, ready: Some((job.packet, Some(state))), rest: None });
-        }
-        let source = Cursor::new(runs);
-        let rest = Some(Rest { packet: job.packet, source, bytes: Vec::new(), fetching: None, _hold: hold });
+        let (most, buffer) = match nic.fabric.carriage(job.packet.destination, &runs) {
+            Carriage::Reference => {
+                job.packet.len = job.packet.total;
+                job.packet.payload = Payload::Direct(Direct { first: runs.first, more: runs.more, hold });
+                let ready = Some((job.packet, Some(state)));
+                return Box::new(Sending { unit, report, ready, rest: None });
+            }
+            Carriage::Bytes { most } => (most, Buffer::Own(Vec::new())),
+            Carriage::Staged { most } => (most, Buffer::Staged(None)),
+        };
+        // Whole fragments, so that each packet's notifications are those of its fragments.
+        let fragment = u32::from(job.packet.fragment.max(1));
+        let (part, source) = ((most / fragment).max(1) * fragment, Cursor::new(runs));
+        let bytes = Part { buffer, filled: 0 };
+        let rest = Some(Rest { packet: job.packet, source, part, bytes, fetching: None, _hold: hold });
         Box::new(Sending { unit, report, ready: None, rest })
     }
 
@@ -220,8 +271,8 @@ impl Core {
     /// Makes the next fragment ready, or sees that there is none. False: a device must be waited for.
     fn next_fragment(&mut self, nic: &Nic, sending: &mut Sending) -> bool {
         let Some(rest) = &mut sending.rest else { return true };
-        let offset = rest.source.position() - rest.bytes.len() as u32;
-        let len = u32::from(rest.packet.fragment.max(1)).min(rest.packet.total - offset);
+        let offset = rest.source.position() - rest.bytes.filled as u32;
+        let len = rest.part.min(rest.packet.total - offset);
         if len == 0 {
             sending.rest = None;
             return true;
@@ -277,32 +328,33 @@ pub(super) fn count_sent(counters: &mut Counters, unit: Unit, packet: &Packet) {
 }
 
 impl Rest {
-    /// The next `len` bytes; `None` while a device brings them.
+    /// The next `len` bytes; `None` while a device brings them, or the fabric has no buffer.
     fn read(&mut self, nic: &Nic, len: u32) -> Result<Option<Payload>, MemoryError> {
+        let mut filled = self.bytes.filled;
+        let Some(room) = self.bytes.room(nic, len as usize) else { return Ok(None) };
         if let Some(ticket) = self.fetching {
             let Some(piece) = nic.memory.fetched(ticket).inspect_err(|_| self.fetching = None)? else {
                 return Ok(None);
             };
             self.fetching = None;
             self.source.advance(piece.len() as u32);
-            self.bytes.extend_from_slice(&piece);
+            room[filled..filled + piece.len()].copy_from_slice(&piece);
+            filled += piece.len();
         }
-        while let Some(piece) = self.source.piece(len - self.bytes.len() as u32) {
-            let at = self.bytes.len();
-            self.bytes.resize(at + piece.len as usize, 0);
-            match nic.memory.read(piece.address, &mut self.bytes[at..]) {
+        while let Some(piece) = self.source.piece(len - filled as u32) {
+            let end = filled + piece.len as usize;
+            match nic.memory.read(piece.address, &mut room[filled..end]) {
                 Ok(()) => self.source.advance(piece.len),
                 Err(MemoryError::Device { .. }) => {
-                    self.bytes.truncate(at);
+                    self.bytes.filled = filled;
                     self.fetching = Some(nic.memory.fetch(piece.address, piece.len as usize)?);
                     return Ok(None);
                 }
                 Err(e) => return Err(e),
             }
+            filled = end;
         }
-        let payload = Payload::copy_of(&self.bytes);
-        self.bytes.clear();
-        Ok(Some(payload))
+        Ok(Some(self.bytes.take()))
     }
 }
 

@@ -1,19 +1,34 @@
 //! [`ProcessFabric`]: the cards of a job's processes, joined by rings in shared memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
-use extoll_abi::Address;
+use crossbeam_queue::ArrayQueue;
+use extoll_abi::{Address, Modifier};
 
 use super::arena::Arena;
-use super::inbox::Inbox;
+use super::codec::Rules;
+use super::inbox::{Geometry, Inbox, Outbox};
 use super::job::{JobSegment, PeerState};
+use super::lane::{Incoming, Outgoing, Refused};
+use super::peer::{PeerArena, Remote};
 use super::segment::SegmentError;
+use super::sleep::Sleeper;
+use super::stage::{STAGE_BYTES, Staged, Stages};
+use super::watch::{WATCHED, Watch};
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
-use crate::packet::{Class, Packet};
+use crate::packet::{Class, Kind, Packet, Payload, Run};
 use crate::runs::Runs;
+
+/// Packets of a class that a process sent to itself and has not taken.
+const OWN: usize = 128;
+/// Packets taken from one sender before the next one's turn.
+const BURST: u32 = 16;
+/// From how many bytes on a payload in the arena travels as a reference.
+const REFERENCE_MIN: u32 = 2048;
 
 /// What another process of the job gave us.
 pub struct Peer {
@@ -46,10 +61,28 @@ pub struct FabricCounters {
     pub malformed: u64,
     /// Bytes sent as references to the arena.
     pub referenced: u64,
-    /// Bytes copied to the arena to be sent.
+    /// Of these, bytes that were copied to the arena to be sent.
     pub staged: u64,
-    /// Sleeping processes woken.
+    /// System calls made to wake sleeping processes.
     pub wakes: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    discarded: AtomicU64,
+    malformed: AtomicU64,
+    referenced: AtomicU64,
+    staged: AtomicU64,
+    wakes: Arc<AtomicU64>,
+}
+
+/// A peer, both ways.
+struct Link {
+    out: Outgoing,
+    incoming: Incoming,
+    arena: PeerArena,
+    /// It has left or is lost, and this process knows.
+    departed: AtomicBool,
 }
 
 /// One process's end of the network between the processes of a job.
@@ -57,8 +90,22 @@ pub struct ProcessFabric {
     rank: u32,
     job: Arc<JobSegment>,
     arena: Arc<Arena>,
-    peers: Vec<Option<Peer>>,
+    stages: Option<Arc<Stages>>,
+    geometry: Geometry,
+    links: Box<[Option<Link>]>,
+    sleeper: Arc<Sleeper>,
+    watch: Watch,
+    /// Whose turn it is: a place of `watch`, or behind them this process itself; and packets taken in the turn.
+    turn: AtomicUsize,
+    taken: AtomicU32,
+    own: [ArrayQueue<Packet>; 2],
+    /// This process found its own queue full.
+    own_refused: AtomicBool,
     card: Keep<Arc<dyn Wake>>,
+    /// There was a card, and it went.
+    detached: AtomicBool,
+    counters: Counters,
+    thread: Mutex<Option<JoinHandle<()>>>,
     departures: Arc<AtomicU32>,
 }
 
@@ -66,17 +113,51 @@ impl ProcessFabric {
     /// Joins the network.
     ///
     /// # Errors
-    /// [`SegmentError`] where a peer's memory is not what it should be.
+    /// [`SegmentError`] where a peer's memory is not what it should be, or for lack of resources.
     pub fn new(member: Membership) -> Result<Arc<ProcessFabric>, SegmentError> {
-        let Membership { rank, job, inbox: _, arena, peers } = member;
-        Ok(Arc::new(ProcessFabric {
+        let Membership { rank, job, inbox, arena, peers } = member;
+        let (shape, counters) = (job.shape(), Counters::default());
+        if peers.len() != shape.processes() as usize || rank >= shape.processes() {
+            return Err(SegmentError::Mismatch { what: "the membership", detail: "its ranks" });
+        }
+        let link = |(other, peer): (usize, Option<Peer>)| {
+            let Some(peer) = peer else { return Ok(None) };
+            let outbox = Outbox::map(peer.inbox.as_fd(), shape, rank)?;
+            let remote = Arc::new(Remote::new(outbox, rank, counters.wakes.clone()));
+            let out = Outgoing::new(*inbox.geometry(), remote);
+            let arena = PeerArena::new(peer.arena)?;
+            Ok(Some(Link {
+                out,
+                incoming: Incoming::new(other as u32),
+                arena,
+                departed: AtomicBool::new(false),
+            }))
+        };
+        let links = peers.into_iter().enumerate().map(link).collect::<Result<_, SegmentError>>()?;
+        let fabric = Arc::new(ProcessFabric {
             rank,
             job,
+            stages: Stages::new(&arena),
             arena,
-            peers,
+            geometry: *inbox.geometry(),
+            links,
+            sleeper: Arc::new(Sleeper::new(inbox)),
+            watch: Watch::new(shape.processes()),
+            turn: AtomicUsize::new(0),
+            taken: AtomicU32::new(0),
+            own: [ArrayQueue::new(OWN), ArrayQueue::new(OWN)],
+            own_refused: AtomicBool::new(false),
             card: Keep::default(),
+            detached: AtomicBool::new(false),
+            counters,
             departures: Arc::default(),
-        }))
+            thread: Mutex::default(),
+        });
+        let (sleeper, this) = (fabric.sleeper.clone(), Arc::downgrade(&fabric));
+        let thread = std::thread::Builder::new().name("extoll-wake".into()).spawn(move || sleeper.run(&this));
+        *fabric.thread.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(thread.map_err(SegmentError::Thread)?);
+        Ok(fabric)
     }
 
     /// This process.
@@ -95,32 +176,45 @@ impl ProcessFabric {
     }
 
     /// Treats a process as dead: what it had sent completely is still delivered, memory that it might still read is
-    /// free again, packets to it are thrown away. Wakes whoever sleeps at the card.
+    /// free again, packets to it are thrown away, and sleepers are woken. May be called at any time, any number of
+    /// times, from any thread.
     pub fn lose(&self, rank: u32) {
+        let Some(link) = self.link(rank) else { return };
         self.job.set_state(rank, PeerState::Lost);
-        self.depart();
+        self.depart(link);
+        // It may have been about to wake our thread.
+        self.sleeper.rouse();
     }
 
     /// Takes note that a process has left in good order. What it had sent is still delivered.
-    pub fn left(&self, _rank: u32) {
-        self.depart();
+    pub fn left(&self, rank: u32) {
+        if let Some(link) = self.link(rank) {
+            self.depart(link);
+        }
     }
 
-    fn depart(&self) {
-        self.departures.fetch_add(1, Ordering::Release);
+    fn depart(&self, link: &Link) {
+        link.out.give_up();
+        if !link.departed.swap(true, Ordering::AcqRel) {
+            self.departures.fetch_add(1, Ordering::Release);
+        }
         if let Some(card) = self.card.get() {
             card.wake();
+            card.rouse();
         }
     }
 
     /// Whether everything that processes had sent before they went was taken from their rings.
     pub fn drained(&self) -> bool {
-        true
+        let waits =
+            |link: &Link| link.departed.load(Ordering::Acquire) && link.incoming.has_packets(self.inbox());
+        !self.links.iter().flatten().any(waits)
     }
 
     /// Processes that hold references to this one's memory: those for whose copies an unregistration waits.
     pub fn holders(&self) -> Vec<u32> {
-        Vec::new()
+        let links = self.links.iter().zip(0..);
+        links.filter(|(link, _)| link.as_ref().is_some_and(|l| l.out.is_held())).map(|(_, r)| r).collect()
     }
 
     /// Moves whenever a process is found to have left or to be lost, so that whoever depends on one need not look
@@ -129,33 +223,261 @@ impl ProcessFabric {
         &self.departures
     }
 
+    /// Tells all processes that this one goes in good order. What it sent still arrives; nothing is sent to it any
+    /// more.
+    pub fn leave(&self) {
+        if self.job.state(self.rank) == PeerState::Joined {
+            self.job.set_state(self.rank, PeerState::Left);
+        }
+        self.links.iter().flatten().for_each(|link| link.out.remote().look());
+    }
+
     /// State of the process behind an address; absent where nobody opened it.
     pub fn state_of(&self, to: Address) -> PeerState {
         self.job.owner(to.node, to.vpid).map_or(PeerState::Absent, |rank| self.job.state(rank))
     }
 
-    /// A peer's arena, to be mapped for other purposes (windows); `None` for this process and ranks that do not exist.
+    /// A peer's arena, to be mapped for other purposes (windows); `None` for this process and ranks that do not
+    /// exist.
     pub fn peer_arena_fd(&self, rank: u32) -> Option<BorrowedFd<'_>> {
-        self.peers.get(rank as usize)?.as_ref().map(|peer| peer.arena.as_fd())
+        self.link(rank).map(|link| link.arena.fd())
     }
 
     /// What it has done so far.
     pub fn counters(&self) -> FabricCounters {
-        FabricCounters::default()
+        let Counters { discarded, malformed, referenced, staged, wakes } = &self.counters;
+        FabricCounters {
+            discarded: discarded.load(Ordering::Relaxed),
+            malformed: malformed.load(Ordering::Relaxed),
+            referenced: referenced.load(Ordering::Relaxed),
+            staged: staged.load(Ordering::Relaxed),
+            wakes: wakes.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    fn link(&self, rank: u32) -> Option<&Link> {
+        self.links.get(rank as usize)?.as_ref()
+    }
+
+    fn inbox(&self) -> &Inbox {
+        &self.sleeper.inbox
+    }
+
+    fn wake_card(&self) {
+        if let Some(card) = self.card.get() {
+            card.wake();
+        }
+    }
+
+    fn discard(&self) {
+        self.counters.discarded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether anything from other processes waits to be looked at.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
+        (0..WATCHED).any(|place| self.watch.at(place).is_some_and(news))
+            || self.watch.others(self.inbox().doorbell())
+    }
+
+    /// Runs the card on this thread; where it is gone, throws away what came for it.
+    pub(super) fn run_card(&self) -> bool {
+        if let Some(card) = self.card.get() {
+            return card.run();
+        }
+        if !self.detached.load(Ordering::Acquire) {
+            return false; // it may still come
+        }
+        let mut moved = false;
+        for class in [Class::Response, Class::Request] {
+            while self.poll_class(class).is_some() {
+                self.discard();
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// The process that takes a packet, if any does.
+    #[inline]
+    fn owner(&self, packet: &Packet) -> Option<u32> {
+        let to = packet.destination;
+        match packet.kind {
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.job.smfu_owner(to.node),
+            _ => self.job.owner(to.node, to.vpid),
+        }
+    }
+
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn send_here(&self, packet: Packet) -> Result<(), Packet> {
+        let queue = &self.own[packet.class() as usize];
+        if let Err(packet) = queue.push(packet) {
+            self.own_refused.store(true, Ordering::SeqCst);
+            queue.push(packet)?;
+        }
+        self.wake_card();
+        Ok(())
+    }
+
+    fn take_own(&self, class: Class) -> Option<Packet> {
+        let packet = self.own[class as usize].pop()?;
+        if self.own_refused.load(Ordering::SeqCst) && self.own_refused.swap(false, Ordering::SeqCst) {
+            self.wake_card();
+        }
+        Some(packet)
+    }
+
+    /// Takes a packet from a peer, and what it returned.
+    #[inline]
+    fn take_from(&self, rank: u32, class: Class) -> Option<Packet> {
+        let link = self.link(rank)?;
+        let inbox = self.inbox();
+        if link.incoming.take_look(inbox) {
+            self.look_at(rank, link);
+        }
+        let shape = self.job.shape();
+        let most = self.geometry.most() as u32;
+        let rules = Rules { class, from: shape.node_of(rank), to: shape.node_of(self.rank), most };
+        match link.incoming.take(inbox, &rules, (&link.arena, link.out.remote())) {
+            Ok(packet) => packet,
+            Err(_) => {
+                self.counters.malformed.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("process {rank} sent an entry that breaks the rules: it is treated as lost");
+                link.incoming.ignore();
+                self.lose(rank);
+                None
+            }
+        }
+    }
+
+    /// A peer asked for it: it returned payloads, or has room again, or has gone.
+    #[cold]
+    fn look_at(&self, rank: u32, link: &Link) {
+        link.out.collect(self.inbox().lane(rank));
+        if matches!(self.job.state(rank), PeerState::Left | PeerState::Lost) {
+            self.depart(link);
+        }
+    }
+
+    /// Begins to watch a peer with news.
+    fn adopt(&self) -> Option<u32> {
+        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
+        self.watch.adopt(self.inbox().doorbell(), news)
+    }
+
+    fn poll_class(&self, class: Class) -> Option<Packet> {
+        let mut turn = self.turn.load(Ordering::Relaxed);
+        for _ in 0..=WATCHED {
+            let packet = match self.watch_place(turn) {
+                Some(Some(rank)) => self.take_from(rank, class),
+                Some(None) => None,
+                None => self.take_own(class),
+            };
+            if packet.is_some() {
+                self.count_turn(turn);
+                return packet;
+            }
+            turn = (turn + 1) % (WATCHED + 1);
+        }
+        // Every process may have news once; more rounds than that bring nothing new for this class.
+        for _ in 0..self.links.len() {
+            let packet = self.take_from(self.adopt()?, class);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    /// The sender at a turn; `None` is this process.
+    #[inline]
+    fn watch_place(&self, turn: usize) -> Option<Option<u32>> {
+        (turn < WATCHED).then(|| self.watch.at(turn))
+    }
+
+    /// After so many packets of one sender it is the next one's turn, those that are not watched included.
+    #[inline]
+    fn count_turn(&self, turn: usize) {
+        let same = turn == self.turn.load(Ordering::Relaxed);
+        let taken = if same { self.taken.load(Ordering::Relaxed) + 1 } else { 1 };
+        let over = taken >= BURST;
+        if over {
+            self.adopt();
+        }
+        self.turn.store(if over { (turn + 1) % (WATCHED + 1) } else { turn }, Ordering::Relaxed);
+        self.taken.store(if over { 0 } else { taken }, Ordering::Relaxed);
     }
 }
 
 impl Fabric for ProcessFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        Err(packet)
+        let to = packet.destination;
+        if packet.modifier.contains(Modifier::MC) || u32::from(to.node) >= self.job.shape().nodes() {
+            self.discard(); // groups have no members
+            return Ok(());
+        }
+        let link = match self.owner(&packet) {
+            Some(rank) if rank != self.rank => self.link(rank),
+            // Nobody serves it: this process's card acts for the target's.
+            _ => return self.send_here(packet),
+        };
+        let Some(link) = link else {
+            self.discard();
+            return Ok(());
+        };
+        let staged = matches!(packet.payload, Payload::Staged(_));
+        match link.out.send(&self.arena, packet) {
+            Ok(0) => Ok(()),
+            Ok(bytes) => {
+                self.counters.referenced.fetch_add(bytes as u64, Ordering::Relaxed);
+                if staged {
+                    self.counters.staged.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Err(Refused::Full(packet)) => Err(packet),
+            Err(Refused::Never(packet)) => {
+                drop(packet);
+                self.discard();
+                Ok(())
+            }
+        }
     }
 
-    fn poll(&self, _node: u16, _class: Class) -> Option<Packet> {
-        None
+    fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
+        self.poll_class(class)
     }
 
-    fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
-        Carriage::Bytes { most: 4096 }
+    fn polled(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn pending(&self, _node: u16) -> bool {
+        self.sleeper.polled();
+        self.has_news()
+    }
+
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
+        if self.job.owner(to.node, to.vpid).is_none_or(|rank| rank == self.rank) {
+            return Carriage::Reference;
+        }
+        let most = self.geometry.most() as u32;
+        let total: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
+        let here = |run: Run| self.arena.offset_of(run.address, run.len as usize).is_some();
+        if total > u64::from(REFERENCE_MIN.min(most)) && runs.more.is_empty() && here(runs.first) {
+            return Carriage::Reference;
+        }
+        match &self.stages {
+            Some(_) if total > u64::from(most) => Carriage::Staged { most: STAGE_BYTES as u32 },
+            _ => Carriage::Bytes { most },
+        }
+    }
+
+    fn stage(&self, len: usize) -> Option<Staged> {
+        self.stages.as_ref()?.take(len)
     }
 
     fn reach(&self, to: Address) -> PeerState {
@@ -167,10 +489,29 @@ impl Fabric for ProcessFabric {
         if node != shape.node_of(self.rank) {
             return Err(FabricError::NoSuchNode { node, nodes: shape.nodes() as usize });
         }
-        if self.card.set_if_none(wake) { Ok(()) } else { Err(FabricError::Taken { node }) }
+        if !self.card.set_if_none(wake) {
+            return Err(FabricError::Taken { node });
+        }
+        self.detached.store(false, Ordering::Release);
+        Ok(())
     }
 
     fn detach(&self, _node: u16) {
         self.card.set(None);
+        self.detached.store(true, Ordering::Release);
+        while self.own.iter().any(|queue| queue.pop().is_some()) {}
+        self.sleeper.rouse();
+    }
+}
+
+impl Drop for ProcessFabric {
+    fn drop(&mut self) {
+        self.leave();
+        self.sleeper.stop();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // The last handle may go on that thread itself.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
     }
 }

@@ -8,14 +8,22 @@
 
 mod arena;
 mod block;
+mod codec;
 mod fabric;
+mod futex;
 mod inbox;
 mod job;
+mod lane;
 mod local;
 mod node;
 mod part;
+mod peer;
 mod segment;
 mod shape;
+mod sleep;
+mod spin;
+mod stage;
+mod watch;
 
 pub use arena::{ARENA_BYTES, Arena, ArenaBlock};
 pub use fabric::{FabricCounters, Membership, Peer, ProcessFabric};
@@ -26,6 +34,7 @@ pub(crate) use node::NodeState;
 pub(crate) use part::Part;
 pub use segment::SegmentError;
 pub use shape::{Shape, ShapeError};
+pub use stage::Staged;
 
 use std::sync::Arc;
 

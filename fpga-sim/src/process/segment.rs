@@ -88,14 +88,6 @@ impl Mapping {
         Ok(Mapping { map: map.into() })
     }
 
-    /// Maps a whole segment that must be of this size.
-    pub fn whole(fd: &OwnedFd, what: &'static str, len: u64) -> Result<Mapping, SegmentError> {
-        if sealed_len(fd.as_fd(), what)? != len {
-            return Err(SegmentError::Mismatch { what, detail: "its size" });
-        }
-        Mapping::new(fd.as_fd(), 0, len as usize, true).map_err(|source| SegmentError::Map { what, source })
-    }
-
     /// First byte.
     #[inline]
     pub fn base(&self) -> *mut u8 {

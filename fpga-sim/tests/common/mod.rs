@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use extoll_abi::*;
+use extoll_sim::process::{Arena, ArenaBlock};
 use extoll_sim::*;
 
 /// Zeroed memory at an alignment, declared to the card's memory while it lives.
@@ -15,6 +16,8 @@ pub struct Pages {
     base: *mut u8,
     layout: Layout,
     memory: Arc<HostMemory>,
+    /// Where it is part of an arena.
+    block: Option<ArenaBlock>,
 }
 
 // SAFETY: reached through raw pointers and atomics only.
@@ -30,7 +33,17 @@ impl Pages {
         assert!(!base.is_null());
         // SAFETY: removed again before the memory is freed.
         unsafe { memory.add_range(RangeKind::Host, base as u64, layout.size()).unwrap() };
-        Pages { base, layout, memory: memory.clone() }
+        Pages { base, layout, memory: memory.clone(), block: None }
+    }
+
+    /// Memory that other processes of a job can copy from.
+    pub fn in_arena(memory: &Arc<HostMemory>, arena: &Arc<Arena>, len: usize) -> Pages {
+        let layout = Layout::from_size_align(len.next_multiple_of(4096), 4096).unwrap();
+        let block = arena.alloc(layout.size(), 4096).unwrap();
+        let base = block.ptr();
+        // SAFETY: removed again before the block is given back.
+        unsafe { memory.add_range(RangeKind::Host, base as u64, layout.size()).unwrap() };
+        Pages { base, layout, memory: memory.clone(), block: Some(block) }
     }
 
     pub fn address(&self) -> u64 {
@@ -81,8 +94,10 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         self.memory.remove_range(self.base as u64, self.layout.size()).unwrap();
-        // SAFETY: allocated with this layout; no card reaches it any more.
-        unsafe { std::alloc::dealloc(self.base, self.layout) };
+        if self.block.is_none() {
+            // SAFETY: allocated with this layout; no card reaches it any more.
+            unsafe { std::alloc::dealloc(self.base, self.layout) };
+        }
     }
 }
 

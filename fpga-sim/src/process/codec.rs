@@ -1,0 +1,169 @@
+//! Packets as entries of a ring: eight words, checked on the way in.
+
+use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
+
+use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};
+
+/// Words of an entry.
+pub(super) type Words = [u64; 8];
+/// Bytes that travel in the entry itself.
+pub(super) const IN_ENTRY: usize = 8;
+/// Longest command: the size field has 23 bits.
+const TOTAL_MAX: u32 = 8 << 20;
+/// Smallest fragment that a card makes.
+const FRAGMENT_MIN: u16 = 16;
+
+/// Where an entry's payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// There is none.
+    None,
+    /// In the entry: that many bytes of the word.
+    Word(u32, u64),
+    /// In the ring of bytes: that many.
+    Ring(u32),
+    /// In the sender's arena: at this offset, kept there for this hold.
+    Arena { hold: u32, offset: u64 },
+}
+
+/// An entry that breaks the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// Who may send what through a ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub class: Class,
+    /// Node of the sender, and of the receiver.
+    pub from: u16,
+    pub to: u16,
+    /// Most bytes in the ring of bytes.
+    pub most: u32,
+}
+
+const KINDS: [Kind; 9] = [
+    Kind::Put,
+    Kind::Get,
+    Kind::Notification,
+    Kind::Lock,
+    Kind::GetResponse,
+    Kind::LockResponse,
+    Kind::SmfuStore,
+    Kind::SmfuLoad,
+    Kind::SmfuReply,
+];
+
+fn pack(parts: [(u64, u32); 6]) -> u64 {
+    parts.iter().fold(0, |word, (value, shift)| word | value << shift)
+}
+
+/// The entry of a packet; `lap` goes into the word that is written last.
+#[inline]
+pub(super) fn encode(packet: &Packet, lap: u32, form: Form) -> Words {
+    let (code, extra, word) = match form {
+        Form::None => (0, 0, 0),
+        Form::Word(len, word) => (1, len, word),
+        Form::Ring(len) => (2, len, 0),
+        Form::Arena { hold, offset } => (3, hold, offset),
+    };
+    let Packet { source, destination, .. } = packet;
+    [
+        pack([
+            (u64::from(lap), 0),
+            (packet.kind as u64, 32),
+            (code, 36),
+            (u64::from(packet.command.get()), 40),
+            (u64::from(packet.spec.bits() | packet.tc << 4), 48),
+            (u64::from(packet.modifier.bits()), 56),
+        ]),
+        pack([
+            (u64::from(source.node), 0),
+            (u64::from(destination.node), 16),
+            (u64::from(source.vpid), 32),
+            (u64::from(destination.vpid), 40),
+            (u64::from(packet.mode.bits()), 48),
+            (u64::from(packet.error.bits()), 56),
+        ]),
+        u64::from(packet.protection) | u64::from(packet.fragment) << 16 | u64::from(packet.tag) << 32,
+        packet.address,
+        packet.aux,
+        u64::from(packet.len) | u64::from(packet.total) << 32,
+        u64::from(packet.offset) | u64::from(extra) << 32,
+        word,
+    ]
+}
+
+/// The packet of an entry, still without a payload that lies elsewhere.
+#[inline]
+pub(super) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Malformed> {
+    let byte = |word: usize, shift: u32| (words[word] >> shift) as u8;
+    let half = |word: usize, shift: u32| (words[word] >> shift) as u16;
+    let low = |word: usize| words[word] as u32;
+    let high = |word: usize| (words[word] >> 32) as u32;
+    let kind = *KINDS.get(usize::from(byte(0, 32) & 15)).ok_or(Malformed)?;
+    let (len, total, offset, extra) = (low(5), high(5), low(6), high(6));
+    let form = match byte(0, 32) >> 4 {
+        0 => Form::None,
+        1 => Form::Word(extra, words[7]),
+        2 => Form::Ring(extra),
+        3 => Form::Arena { hold: extra, offset: words[7] },
+        _ => return Err(Malformed),
+    };
+    let (source, destination) =
+        (Address::new(half(1, 0), byte(1, 32)), Address::new(half(1, 16), byte(1, 40)));
+    let packet = Packet {
+        source,
+        destination,
+        kind,
+        command: CommandCode::new(byte(0, 40)).ok_or(Malformed)?,
+        spec: Spec::from_bits(byte(0, 48) & 15).ok_or(Malformed)?,
+        modifier: Modifier::from_bits(byte(0, 56)).ok_or(Malformed)?,
+        mode: Mode::from_bits(byte(1, 48)).ok_or(Malformed)?,
+        error: ErrorUnits::from_bits(byte(1, 56)).ok_or(Malformed)?,
+        tc: byte(0, 48) >> 4,
+        protection: half(2, 0),
+        fragment: half(2, 16),
+        tag: high(2),
+        address: words[3],
+        aux: words[4],
+        len,
+        total,
+        offset,
+        payload: match form {
+            Form::Word(bytes, word) => in_entry(bytes, word)?,
+            _ => Payload::None,
+        },
+    };
+    let covered = match kind {
+        Kind::Notification => len <= 255,
+        _ => u64::from(offset) + u64::from(len) <= u64::from(total),
+    };
+    let carried = match form {
+        Form::None | Form::Word(..) => true,
+        Form::Ring(bytes) => (1..=rules.most).contains(&bytes),
+        Form::Arena { .. } => len > 0,
+    };
+    let fits = kind.class() == rules.class
+        && source.node == rules.from
+        && destination.node == rules.to
+        && packet.tc <= 3
+        && total <= TOTAL_MAX
+        && covered
+        && carried
+        && (packet.fragment >= FRAGMENT_MIN || is_smfu(kind));
+    if fits { Ok((packet, form)) } else { Err(Malformed) }
+}
+
+fn is_smfu(kind: Kind) -> bool {
+    matches!(kind, Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply)
+}
+
+#[inline]
+fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
+    if len as usize > IN_ENTRY {
+        return Err(Malformed);
+    }
+    let mut bytes = [0; INLINE_MAX];
+    bytes[..IN_ENTRY].copy_from_slice(&word.to_le_bytes());
+    Ok(Payload::Inline { len: len as u8, bytes })
+}

@@ -1,0 +1,84 @@
+//! The wake-up thread: has packets taken while nobody polls, and sleeps when nothing comes.
+//!
+//! While others poll it naps, and senders need no system call. When nobody polls and nothing comes it says so in the
+//! doorbell's mode, looks once more and sleeps; the next sender wakes it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::fabric::ProcessFabric;
+use super::futex;
+use super::inbox::{ASLEEP, AWAKE, Inbox};
+
+/// Naps while others poll, or while packets wait that the card has no room for: the first, and the longest after
+/// doubling.
+const NAP: Duration = Duration::from_micros(50);
+const NAP_MAX: Duration = Duration::from_millis(1);
+
+/// What the thread and the fabric share.
+pub(super) struct Sleeper {
+    pub inbox: Inbox,
+    /// Counted up by whoever polls; one writer at a time.
+    polls: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Sleeper {
+    pub fn new(inbox: Inbox) -> Sleeper {
+        Sleeper { inbox, polls: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
+    /// Somebody polls.
+    #[inline]
+    pub fn polled(&self) {
+        self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.rouse();
+    }
+
+    /// Has the thread look.
+    pub fn rouse(&self) {
+        let mode = &self.inbox.doorbell().mode;
+        mode.store(AWAKE, Ordering::SeqCst);
+        futex::wake(mode);
+    }
+
+    /// The thread's life.
+    pub fn run(self: &Arc<Sleeper>, fabric: &Weak<ProcessFabric>) {
+        let mode = &self.inbox.doorbell().mode;
+        let (mut polls, mut nap) = (0, NAP);
+        while !self.stop.load(Ordering::SeqCst) {
+            let Some(fabric) = fabric.upgrade() else { return };
+            let polled = self.polls.load(Ordering::Relaxed);
+            let others = polled != polls;
+            polls = polled;
+            let news = fabric.has_news();
+            if news && !others && fabric.run_card() {
+                polls = self.polls.load(Ordering::Relaxed);
+                nap = NAP;
+                continue;
+            }
+            if !others && !news {
+                mode.store(ASLEEP, Ordering::SeqCst);
+                // Looked at after the mode is out: senders look at the mode after their entry is.
+                if fabric.has_news() || self.stop.load(Ordering::SeqCst) {
+                    mode.store(AWAKE, Ordering::SeqCst);
+                    continue;
+                }
+                drop(fabric);
+                futex::wait(mode, ASLEEP, None);
+                mode.store(AWAKE, Ordering::SeqCst);
+                nap = NAP;
+                continue;
+            }
+            drop(fabric);
+            std::thread::sleep(nap);
+            nap = (nap * 2).min(NAP_MAX);
+        }
+    }
+}

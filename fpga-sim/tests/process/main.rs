@@ -1,0 +1,7 @@
+//! Cards of several processes: the members of a job, all in this process, joined by shared memory.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod members;
+mod packets;
