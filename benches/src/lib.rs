@@ -34,11 +34,11 @@ mod verify;
 
 pub use error::BenchError;
 pub use host::HostFacts;
-pub use options::{Device, Memory, NicProgress, Options, Path, Via};
+pub use options::{Device, Fabric, Memory, NicProgress, Options, Path, Via};
 pub use progress::Progress;
 pub use report::{Report, Row, SCHEMA};
 pub use stats::{Latency, Samples};
-pub use team::Team;
+pub use team::{Team, launch};
 pub use verify::{Check, Pattern, RandomStream};
 
 /// One benchmark.

@@ -68,6 +68,16 @@ named! {
 }
 
 named! {
+    /// What joins the nodes.
+    Fabric("fabric") {
+        /// A torus between the nodes of one process.
+        InProcess = "in-process",
+        /// Shared memory between processes with a node each.
+        Process = "process",
+    }
+}
+
+named! {
     /// Where the payload lies.
     Memory("memory") {
         /// Host memory.
@@ -126,7 +136,7 @@ pub struct Options {
     pub slots: u32,
     /// Who drives the model; `None`: threads for kernels on a GPU, else inline.
     pub progress: Option<NicProgress>,
-    /// GPUs that the nodes are spread over in turn.
+    /// GPUs that the nodes are spread over in turn; between processes, each has its own node's.
     pub gpus: u32,
     /// Bound of every wait, on the host and in kernels.
     pub timeout: Duration,
@@ -156,7 +166,10 @@ impl Default for Options {
 
 impl Options {
     /// Checks what holds for every benchmark.
-    pub(crate) fn validate(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
+    ///
+    /// # Errors
+    /// [`BenchError::Option`] names the option and what would fit.
+    pub fn validate(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
         if self.via != Via::Sim {
             let advice = "only `sim`, the software EXTOLL, carries benchmarks yet";
             return Err(BenchError::option("via", self.via, advice));

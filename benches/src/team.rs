@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ggas_boot::launch::{Exit, Launch, Signals};
 use ggas_boot::{EXCHANGE_MAX, Job};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -90,6 +91,23 @@ impl Team {
             gather_bytes(&bytes, job.size() as usize, |part| job.exchange(part, PATIENCE)).doing(DOING)?;
         all.iter().map(|bytes| postcard::from_bytes(bytes).doing(DOING)).collect()
     }
+}
+
+/// Runs this program once more for each process of a team, with the arguments that it was given, and gives the exit
+/// status for them all. Each must [join](Team::join).
+///
+/// # Errors
+/// Processes cannot be started.
+pub fn launch(processes: u32) -> Result<i32, BenchError> {
+    let doing = || format!("starting {processes} processes");
+    let program = std::env::current_exe().doing_with(doing)?;
+    let signals = Signals::catch().doing_with(doing)?;
+    let launch = Launch::new(program).args(std::env::args_os().skip(1)).processes(processes);
+    let outcome = launch.signals(signals).spawn().doing_with(doing)?.wait();
+    if outcome.exits().iter().any(|exit| matches!(exit, Exit::Signal(_))) {
+        eprint!("{}", outcome.summary());
+    }
+    Ok(outcome.code())
 }
 
 /// Exchanges messages of any length in parts.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
-use ggas_benches::{Bench, Device, Memory, NicProgress, Options, Path, Progress, Report, Team, Via};
+use ggas_benches::{Bench, Device, Fabric, Memory, NicProgress, Options, Path, Progress, Report, Team, Via};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -17,6 +17,12 @@ pub struct BenchArgs {
     /// Nodes that take part
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// What joins the nodes: in-process, or process (one for each node)
+    #[arg(long, value_name = "KIND")]
+    fabric: Option<Fabric>,
+    /// Keep each process to cores of its own; by default where there are enough
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pin: Option<bool>,
     /// Where kernels run: cpu or gpu; a GPU if there is one
     #[arg(long, value_name = "WHERE")]
     device: Option<Device>,
@@ -73,29 +79,72 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let bench = ggas_benches::find(&args.name)?;
     info::available(args.via).map_err(Failure::Failed)?;
-    let options = options(args)?;
+    match (args.fabric, Team::is_launched()) {
+        (Some(Fabric::InProcess), true) => {
+            let why = "--fabric in-process: a launcher started this process as one of several; leave one of both out";
+            Err(Failure::Usage(why.to_owned()))
+        }
+        (_, true) => one_of_several(args, bench),
+        (Some(Fabric::Process), false) => {
+            options(args, None)?.validate(bench)?;
+            // Where the result goes is tried here: afterwards several would complain.
+            Outputs::open(args)?;
+            match ggas_benches::launch(args.nodes.unwrap_or(Options::default().nodes))? {
+                0 => Ok(()),
+                code => Err(Failure::Said(code)),
+            }
+        }
+        (_, false) => {
+            if args.pin == Some(true) {
+                return Err(Failure::Usage("--pin: processes are kept to cores with --fabric process".to_owned()));
+            }
+            by_team(args, bench, &Team::alone())
+        }
+    }
+}
+
+/// Takes part as one process of a job. The first one speaks for all, the others of their own troubles only.
+fn one_of_several(args: &BenchArgs, bench: &dyn Bench) -> Result<(), Failure> {
+    let team = Team::join(args.pin)?;
+    by_team(args, bench, &team).map_err(|failure| match failure {
+        failure if team.is_first() => failure,
+        Failure::Usage(_) => Failure::Said(2),
+        Failure::Failed(text) => Failure::Failed(format!("rank {}: {text}", team.rank())),
+        other => other,
+    })
+}
+
+fn by_team(args: &BenchArgs, bench: &dyn Bench, team: &Team) -> Result<(), Failure> {
+    let options = options(args, Some(team))?;
+    if !team.is_first() {
+        bench.run(team, &options, &mut Progress::silent())?;
+        return Ok(());
+    }
     let mut outputs = Outputs::open(args)?;
-    let report = measure(bench, &options)?;
+    let report = measure(bench, team, &options)?;
     outputs.write(&report)?;
     Ok(report.check()?)
 }
 
 /// Runs a benchmark with a progress bar on standard error.
-fn measure(bench: &dyn Bench, options: &Options) -> Result<Report, Failure> {
+fn measure(bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, Failure> {
     let mut progress = Progress::bar();
-    let report = bench.run(&Team::alone(), options, &mut progress);
+    let report = bench.run(team, options, &mut progress);
     progress.finish();
     Ok(report?)
 }
 
-fn options(args: &BenchArgs) -> Result<Options, Failure> {
+/// The options for `team`; `None`: for processes still to be started.
+fn options(args: &BenchArgs, team: Option<&Team>) -> Result<Options, Failure> {
     let default = Options::default();
     let (device, why) = info::choose(args.device)?;
-    if let Some(why) = why {
+    if let Some(why) = why.filter(|_| team.is_some_and(Team::is_first)) {
         out::note(&format!("{}\n", info::fallback(&why)));
     }
+    let processes = team.map(Team::size).filter(|size| *size > 1);
+    let nodes = args.nodes.or(processes).unwrap_or(default.nodes);
     Ok(Options {
-        nodes: args.nodes.unwrap_or(default.nodes),
+        nodes,
         device,
         via: args.via,
         memory: args.memory.unwrap_or(default.memory),
@@ -108,7 +157,7 @@ fn options(args: &BenchArgs) -> Result<Options, Failure> {
         path: args.path,
         slots: args.slots.unwrap_or(default.slots),
         progress: args.progress,
-        gpus: args.gpus.unwrap_or(default.gpus),
+        gpus: args.gpus.unwrap_or(processes.unwrap_or(default.gpus)),
         timeout: args.timeout.unwrap_or(default.timeout),
     })
 }

@@ -11,6 +11,8 @@ pub enum Failure {
     Usage(String),
     /// Wrong data, a failed call, missing hardware: exit code 1.
     Failed(String),
+    /// Something that was said already, by a process that this one started or beside it; with its exit code.
+    Said(i32),
     /// Who read our output has gone away: nothing to say, no error.
     ReaderGone,
 }
@@ -21,6 +23,7 @@ impl Failure {
         use std::io::Write;
         let (text, code) = match self {
             Failure::ReaderGone => return ExitCode::SUCCESS,
+            Failure::Said(code) => return ExitCode::from(u8::try_from(code).unwrap_or(1)),
             Failure::Usage(text) => (text, 2),
             Failure::Failed(text) => (text, 1),
         };
@@ -34,6 +37,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
+            Failure::Said(_) => f.write_str("see above"),
             Failure::ReaderGone => f.write_str("nobody reads the output"),
         }
     }
