@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
+use ggas_boot::Job;
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
@@ -69,6 +70,11 @@ impl<'a> Setup<'a> {
             Memory::Gpu => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
         };
         Ok(Self { options, task, first, nodes, processors, _copiers: copiers })
+    }
+
+    /// The job of the processes, if there are several.
+    pub fn job(&self) -> Option<&'a Job> {
+        self.task.team.job()
     }
 
     /// Ids of the nodes that this process holds.

@@ -27,7 +27,11 @@ impl Space {
         let nodes = setup.options.nodes as usize;
         let end = config.end(nodes).doing("laying out the window")?;
         let window = window(setup, end)?;
-        let group = Group::new(window.clone(), &config).doing("making a group of the nodes")?;
+        let group = match setup.job() {
+            None => Group::new(window.clone(), &config),
+            Some(job) => Group::across(job, window.clone(), &config),
+        };
+        let group = group.doing("making a group of the nodes")?;
         Ok(Self { window, group })
     }
 
@@ -49,9 +53,19 @@ impl Space {
 
 /// A window of `bytes` of every node.
 pub(crate) fn window(setup: &Setup, bytes: usize) -> Result<Arc<Window>, BenchError> {
-    let member = |node| Ok((setup.node(node)?, setup.processor(node)));
-    let members = setup.local().map(member).collect::<Result<Vec<_>, BenchError>>()?;
-    let window = Window::with_timeout(&members, bytes, setup.options.timeout).doing("making a window")?;
+    let timeout = setup.options.timeout;
+    let window = match setup.job() {
+        None => {
+            let member = |node| Ok((setup.node(node)?, setup.processor(node)));
+            let members = setup.local().map(member).collect::<Result<Vec<_>, BenchError>>()?;
+            Window::with_timeout(&members, bytes, timeout)
+        }
+        Some(job) => {
+            let own = setup.local().start;
+            Window::across(job, setup.node(own)?, setup.processor(own), bytes, timeout)
+        }
+    };
+    let window = window.doing("making a window")?;
     match &window.info().mapped {
         Ok(_) => Ok(Arc::new(window)),
         Err(reason) => Err(BenchError::Unsupported(format!(

@@ -96,7 +96,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         }
         (_, false) => {
             if args.pin == Some(true) {
-                return Err(Failure::Usage("--pin: processes are kept to cores with --fabric process".to_owned()));
+                return Err(Failure::Usage(
+                    "--pin: processes are kept to cores with --fabric process".to_owned(),
+                ));
             }
             by_team(args, bench, &Team::alone())
         }
