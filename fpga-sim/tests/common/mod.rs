@@ -106,6 +106,7 @@ pub struct Node {
     pub nic: Arc<Nic>,
     pub memory: Arc<HostMemory>,
     pub locks: Pages,
+    pub shared: Option<process::SharedNode>,
     table: Pages,
     flush: Pages,
     next_page: std::sync::Mutex<u32>,
@@ -116,6 +117,7 @@ pub struct Setup {
     pub fabric: Arc<dyn Fabric>,
     pub engine: Option<Arc<Engine>>,
     pub inline: bool,
+    pub shared: Option<process::SharedNode>,
 }
 
 impl Setup {
@@ -125,7 +127,7 @@ impl Setup {
     }
 
     pub fn over(fabric: Arc<dyn Fabric>) -> Setup {
-        Setup { memory: HostMemory::new(), fabric, engine: None, inline: true }
+        Setup { memory: HostMemory::new(), fabric, engine: None, inline: true, shared: None }
     }
 
     pub fn node(&self, node: u16) -> Node {
@@ -135,7 +137,7 @@ impl Setup {
             fabric: self.fabric.clone(),
             engine: self.engine.clone(),
             inline: self.inline,
-            shared: None,
+            shared: self.shared.clone(),
         };
         let nic = Nic::new(config).unwrap();
         let memory = self.memory.clone();
@@ -149,7 +151,8 @@ impl Setup {
         nic.reg_write(regs::EXTOLL_RF_RMA_WCB_TIMEOUT, 0x20 << 32 | 1);
         nic.reg_write(regs::EXTOLL_RF_RMA_BQ_TIMEOUT, 1 << 32 | 0xa);
         nic.reg_write(regs::EXTOLL_RF_BQ_RMA_GENERAL, 1);
-        Node { nic, memory, locks, table, flush, next_page: std::sync::Mutex::new(1) }
+        let shared = self.shared.clone();
+        Node { nic, memory, locks, shared, table, flush, next_page: std::sync::Mutex::new(1) }
     }
 }
 
