@@ -9,49 +9,17 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use extoll_abi::regs::*;
+use extoll_abi::smfu;
 use extoll_abi::*;
 use extoll_sim::process::{JobSegment, ProcessFabric, Shape, SharedNode, local};
-use extoll_abi::smfu;
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
 
 /// The cards of a job's members, by rank.
 fn members(processes: u32, per_node: u32) -> Vec<Node> {
-    if std::env::var_os("SWITCH").is_some() { return switched(processes, per_node) }
     let job = local(Shape::new(processes, per_node).unwrap()).unwrap();
     job.into_iter().map(member).collect()
 }
-//BEGIN-SWITCH
-use std::sync::Mutex; use std::collections::{VecDeque, HashMap}; use extoll_sim::packet::{self, Class, Packet};
-#[derive(Default)]
-struct Hub { q: Mutex<HashMap<(u32, Class), VecDeque<Packet>>>, wakes: Mutex<HashMap<u32, Arc<dyn Wake>>> }
-struct Switch { rank: u32, job: Arc<JobSegment>, hub: Arc<Hub> }
-impl Fabric for Switch {
-    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        let to = packet.destination;
-        if u32::from(to.node) >= self.job.shape().nodes() { return Ok(()) }
-        let owner = if matches!(packet.kind, packet::Kind::SmfuLoad|packet::Kind::SmfuStore|packet::Kind::SmfuReply) { self.job.smfu_owner(to.node) } else { self.job.owner(to.node, to.vpid) };
-        let rank = owner.unwrap_or(self.rank);
-        self.hub.q.lock().unwrap().entry((rank, packet.class())).or_default().push_back(packet);
-        let w = self.hub.wakes.lock().unwrap().get(&rank).cloned();
-        if let Some(w) = w { w.wake() }
-        Ok(())
-    }
-    fn poll(&self, _node: u16, class: Class) -> Option<Packet> { self.hub.q.lock().unwrap().get_mut(&(self.rank, class))?.pop_front() }
-    fn carriage(&self, _to: Address, _runs: &runs::Runs) -> fabric::Carriage { fabric::Carriage::Reference }
-    fn attach(&self, _node: u16, wake: Arc<dyn Wake>) -> Result<(), fabric::FabricError> { self.hub.wakes.lock().unwrap().insert(self.rank, wake); Ok(()) }
-    fn detach(&self, _node: u16) { self.hub.wakes.lock().unwrap().remove(&self.rank); }
-}
-fn switched(processes: u32, per_node: u32) -> Vec<Node> {
-    let (job, _fd) = JobSegment::create(Shape::new(processes, per_node).unwrap()).unwrap();
-    let hub = Arc::new(Hub::default());
-    (0..processes).map(|rank| {
-        let shared = Some(SharedNode { job: job.clone(), rank });
-        let f = Arc::new(Switch { rank, job: job.clone(), hub: hub.clone() });
-        Setup { shared, ..Setup::over(f) }.node(job.shape().node_of(rank))
-    }).collect()
-}
-//END-SWITCH
 
 fn member(member: process::Membership) -> Node {
     let (rank, job) = (member.rank, member.job.clone());
@@ -322,14 +290,7 @@ const COMMANDS: &[(&str, Command)] = &[
         (TE, words(to, Modifier::NTR, &Request::Get { qw: false, read: nla, write: nla, size: 2000 }))
     }),
     ("lock", |to, _, _| {
-        (
-            TE,
-            words(
-                to,
-                Modifier::NONE,
-                &Request::Lock { to_responder: false, number: 1, compare: 9, add: 1 },
-            ),
-        )
+        (TE, words(to, Modifier::NONE, &Request::Lock { to_responder: false, number: 1, compare: 9, add: 1 }))
     }),
     ("illegal command", |to, _, _| {
         (TE, [3 | 4 << 2 | u64::from(to.vpid) << 8 | u64::from(to.node) << 16 | 7 << 32, 0, 0])
