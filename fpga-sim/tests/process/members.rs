@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use extoll_sim::process::{ProcessFabric, Shape, local};
+use extoll_sim::process::{ProcessFabric, Shape, SharedNode, local};
 use extoll_sim::*;
 
 use crate::common::*;
@@ -44,6 +44,7 @@ pub fn members(processes: u32, per_node: u32) -> Vec<Member> {
             fabric: fabric.clone(),
             engine: Some(engine.clone()),
             inline: true,
+            shared: Some(SharedNode { job: fabric.job().clone(), rank: fabric.rank() }),
         };
         Member { node: setup.node(node), fabric }
     };
