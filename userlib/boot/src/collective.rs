@@ -31,6 +31,14 @@ pub(crate) struct Collective {
     given: [Option<(u64, ArenaBlock)>; 2],
 }
 
+impl Collective {
+    /// Keeps what peers may still be reading when this process leaves: a block that is freed becomes zeros for them.
+    /// The memory lasts as long as any process has the arena, its address space as long as this process.
+    pub(crate) fn keep_given(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.given));
+    }
+}
+
 /// What a wait needs.
 pub(crate) struct Meeting<'a> {
     pub(crate) fabric: &'a ProcessFabric,

@@ -248,6 +248,9 @@ impl Drop for Job {
             }
             return;
         }
+        if self.size() > 1 {
+            self.calls().keep_given();
+        }
         self.fabric.job().set_state(self.rank(), PeerState::Left);
         // Closes the mailbox, by which the peers' watchers learn of it.
         self.watcher = None;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, rlim_t, setrlimit};
+use nix::sys::signal::SigSet;
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::output::{Source, Stream, without_blocking};
@@ -119,6 +120,8 @@ fn prepare(
     if unsafe { libc::fcntl(socket, libc::F_SETFD, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // The thread that forks handles no signals; its children do.
+    SigSet::empty().thread_set_mask()?;
     if let Some((soft, hard)) = files {
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
     }

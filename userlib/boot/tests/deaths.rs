@@ -1,0 +1,78 @@
+//! Processes that die, stop or leave while others count on them.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{all, member, out, run, succeeds};
+use ggas_boot::launch::Exit;
+
+/// Milliseconds that a `try-barrier` says it took.
+fn took(text: &str) -> u64 {
+    let (_, rest) = text.rsplit_once('[').expect("it says how long");
+    rest.split_once(' ').and_then(|(number, _)| number.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_death_inside_a_barrier_is_noticed_at_once() {
+    for death in ["2:kill", "2:exit=0", "2:leave 2:sleep=3000", "2:exec=3"] {
+        let commands = format!("join barrier=9000 2:sleep=300 {death} try-barrier=20000");
+        let outcome = run(member(3, &commands).keep_going());
+        for rank in [0, 1] {
+            let said = out(&outcome, rank);
+            assert!(said.contains("rank 2 is gone"), "{death}: {}", all(&outcome));
+            assert!(took(&said) < 1000, "{death}: {said}");
+        }
+    }
+}
+
+#[test]
+fn losses_are_told_once_and_leaving_is_none() {
+    let outcome = run(member(4, "join barrier=9000 1:kill 3:kill 2:leave losses=2").keep_going());
+    assert_eq!(out(&outcome, 0), "lost [1, 3], [1, 3]\n", "{}", all(&outcome));
+    assert_eq!(outcome.exits()[1], Exit::Signal(libc::SIGKILL));
+}
+
+#[test]
+fn descriptors_of_the_dead() {
+    // What was sent before the death arrives; nothing else is waited for.
+    let outcome = run(member(2, "join 1:sleep=200 1:kill try-fds=1").keep_going());
+    assert!(out(&outcome, 0).contains("rank 1 is gone"), "{}", all(&outcome));
+}
+
+#[test]
+fn a_stopped_peer_is_a_time_out_and_no_loss() {
+    let running = member(3, "join barrier=9000 1:stop 0:try-barrier=300 2:try-barrier=300 barrier=20000")
+        .spawn()
+        .expect("it starts");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let stopped =
+        |pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+    while !stopped(running.pid(1).expect("it runs")) {
+        assert!(Instant::now() < deadline, "it did not stop");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    running.kill(1, libc::SIGCONT).expect("it runs");
+    let outcome = running.wait();
+    succeeds(&outcome);
+    assert!(out(&outcome, 0).contains("rank 1 did not come"), "{}", all(&outcome));
+}
+
+#[test]
+fn killed_at_any_moment() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..20 {
+        let running = member(4, "join barriers=100000 barrier=100").keep_going().spawn().expect("it starts");
+        std::thread::sleep(Duration::from_micros(random.u64(0..40_000)));
+        let victim = random.u32(0..4);
+        running.kill(victim, libc::SIGKILL).expect("it runs");
+        let killed = Instant::now();
+        let outcome = running.wait();
+        assert!(killed.elapsed() < Duration::from_secs(3), "round {round}: {:?}", killed.elapsed());
+        assert_eq!(outcome.exits()[victim as usize], Exit::Signal(libc::SIGKILL), "round {round}");
+        for rank in (0..4).filter(|rank| *rank != victim) {
+            assert_eq!(outcome.exits()[rank as usize], Exit::Code(3), "round {round}: {}", all(&outcome));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Whoever connects to a job that is being started, and what it may send: the job begins all the same.
+
+mod common;
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Dir, plain, succeeds};
+use ggas_boot::launch::Running;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, sendmsg, socket,
+};
+
+fn rank(dir: &Path, rank: u32) -> Running {
+    plain(dir, &format!("RANK={rank} SIZE=2 JOB=pair"), "join exchange=64 fds barrier=9000")
+        .spawn()
+        .expect("it starts")
+}
+
+fn stranger(dir: &Path) -> OwnedFd {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let fd =
+            socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+        match connect(fd.as_raw_fd(), &UnixAddr::new(&dir.join("pair.sock")).expect("a path")) {
+            Ok(()) => return fd,
+            Err(errno) => assert!(Instant::now() < deadline, "{errno}"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn send(to: &OwnedFd, bytes: &[u8], fds: &[RawFd]) {
+    let control = [ControlMessage::ScmRights(fds)];
+    let control = if fds.is_empty() { &control[..0] } else { &control[..] };
+    // It may have been closed already, which is the host's right.
+    let _ = sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None);
+}
+
+/// What the host answers, as text, before it closes the connection.
+fn answer(from: &OwnedFd) -> String {
+    let mut bytes = [0; 8192];
+    let n = recv(from.as_raw_fd(), &mut bytes, MsgFlags::empty()).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..n]).into_owned()
+}
+
+/// A hello as this version writes it: magic, version, postcard of rank, size, per node.
+fn hello(version: u16, rank: u8, size: u8) -> Vec<u8> {
+    [b"GGAS".as_slice(), &version.to_le_bytes(), &[rank, size, 1]].concat()
+}
+
+#[test]
+fn hostile_messages_do_not_stop_a_job() {
+    let dir = Dir::new("hostile");
+    let first = rank(&dir.0, 0);
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut kept = Vec::new();
+    for round in 0..60 {
+        let door = stranger(&dir.0);
+        let null = std::fs::File::open("/dev/null").expect("it opens");
+        let many = vec![null.as_raw_fd(); 253];
+        match round % 10 {
+            0 => send(&door, &[], &[]),
+            1 => {
+                let len = random.usize(1..9000);
+                send(&door, &std::iter::repeat_with(|| random.u8(..)).take(len).collect::<Vec<_>>(), &[]);
+            }
+            2 => send(&door, &vec![b'G'; 70_000], &many),
+            3 => send(&door, b"GGAS", &[]),
+            4 => send(&door, &hello(1, 1, 2)[..7], &[]),
+            5 => send(&door, &hello(1, 1, 2), &many),
+            6 => send(&door, &hello(1, 1, 2), &many[..4]),
+            7 => send(&door, &[hello(1, 1, 2), vec![0; 9]].concat(), &many[..4]),
+            8 => send(&door, &hello(1, 0xff, 2), &many[..4]),
+            // Says nothing, and stays.
+            _ => {}
+        }
+        if round % 2 == 0 {
+            kept.push(door);
+        }
+    }
+    let second = rank(&dir.0, 1);
+    succeeds(&first.wait());
+    succeeds(&second.wait());
+    dir.is_empty();
+}
+
+#[test]
+fn strangers_are_told_why() {
+    let dir = Dir::new("told");
+    let first = rank(&dir.0, 0);
+    let cases: [(Vec<u8>, &str); 3] = [
+        (b"HTTP/1.1 GET /".to_vec(), "does not begin with GGAS"),
+        (hello(1, 1, 2), "descriptors instead of 4"),
+        ([hello(1, 1, 2), vec![1]].concat(), "1 bytes too many"),
+    ];
+    for (bytes, part) in cases {
+        let door = stranger(&dir.0);
+        send(&door, &bytes, &[]);
+        let said = answer(&door);
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    // Of another version: it gets the numbers, in a message that begins with ours.
+    let door = stranger(&dir.0);
+    send(&door, &hello(9, 1, 2), &[]);
+    assert!(answer(&door).starts_with("GGAS\u{1}\0"));
+    drop(first);
+}
+
+/// Every descriptor that came with a bad message is closed again.
+#[test]
+fn bad_messages_leave_no_descriptors() {
+    let dir = Dir::new("leak");
+    let first = rank(&dir.0, 0);
+    let pid = first.pid(0).expect("it runs");
+    let null = std::fs::File::open("/dev/null").expect("it opens");
+    let open = || std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let settled = stranger(&dir.0);
+    send(&settled, b"nonsense", &[]);
+    answer(&settled);
+    drop(settled);
+    let before = open();
+    for _ in 0..50 {
+        let door = stranger(&dir.0);
+        send(&door, &vec![1; 20_000], &vec![null.as_raw_fd(); 200]);
+        answer(&door);
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while open() > before {
+        assert!(Instant::now() < deadline, "{} open, {before} before", open());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(first);
+}

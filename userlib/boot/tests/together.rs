@@ -1,0 +1,81 @@
+//! What ranks do together: barriers, exchanges, descriptors.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{all, member, out, run, succeeds};
+
+#[test]
+fn ranks_know_their_places() {
+    let outcome = run(member(5, "join who").per_node(2));
+    succeeds(&outcome);
+    for (rank, node) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)] {
+        assert_eq!(out(&outcome, rank), format!("rank {rank} of 5 on node {node} of 3\n"));
+    }
+}
+
+#[test]
+fn barriers_and_exchanges_in_a_row() {
+    succeeds(&run(member(
+        4,
+        "join barrier=9000 exchange=100 exchange=0 exchange=65536 barriers=300 exchange=9 barrier=9000 exchange=5000 again",
+    )));
+}
+
+#[test]
+fn a_job_of_one() {
+    succeeds(&run(member(1, "join who barrier=0 exchange=5000 exchange=5000 fds")));
+}
+
+#[test]
+fn descriptors_reach_everyone() {
+    let outcome = run(member(4, "join fds barrier=9000"));
+    succeeds(&outcome);
+    assert!(out(&outcome, 2).contains("pipes are right"));
+}
+
+/// Nobody leaves a barrier before the last has come.
+#[test]
+fn a_barrier_waits_for_the_last() {
+    let outcome = run(member(3, "join 1:sleep=400 1:print=late barrier=9000 try-barrier=9000"));
+    succeeds(&outcome);
+    let early = run(member(3, "join 1:sleep=600 0:try-barrier=100 2:try-barrier=100 barrier=9000"));
+    succeeds(&early);
+    for rank in [0, 2] {
+        // The one that is busy is named, and the others are not.
+        assert!(out(&early, rank).contains("rank 1 did not come in 100ms"), "{}", all(&early));
+    }
+}
+
+#[test]
+fn exchanges_that_cannot_be() {
+    let long = run(member(2, "join try-exchange=65537 barrier=5000"));
+    succeeds(&long);
+    assert!(out(&long, 0).contains("65537 bytes are too many"), "{}", all(&long));
+    // One calls barrier where the other exchanges: said by the one that can see it, and nobody hangs.
+    let mixed = run(member(2, "join 0:try-exchange=8 1:barrier=5000 barrier=100").grace(Duration::ZERO));
+    assert!(out(&mixed, 0).contains("rank 1 is in another call"), "{}", all(&mixed));
+}
+
+#[test]
+fn a_fork_is_no_member() {
+    let outcome = run(member(2, "join 0:fork barrier=9000 barrier=9000"));
+    succeeds(&outcome);
+    assert!(out(&outcome, 0).contains("Exited(Pid(child), 7)"), "{}", all(&outcome));
+}
+
+/// Waiting for deaths and letters costs nothing.
+#[test]
+fn watching_uses_no_cpu() {
+    let outcome = run(member(2, "join cpu=500"));
+    succeeds(&outcome);
+    let used: u64 = out(&outcome, 0).trim().trim_end_matches(" us").parse().expect("a number");
+    assert!(used < 5_000, "{used} us of 500,000");
+}
+
+#[test]
+fn sixty_four_processes() {
+    let outcome = run(member(64, "join exchange=64 barrier=20000").per_node(16));
+    succeeds(&outcome);
+}
