@@ -15,18 +15,24 @@ const JOB: Duration = Duration::from_secs(120);
 /// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
 /// `test` is the name of the calling test function.
 pub fn in_job(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) {
-    for (rank, status) in ends(test, (size, per_node), member).iter().enumerate() {
+    for (rank, status) in ends(test, (size, per_node), None, member).iter().enumerate() {
         assert!(status.success(), "rank {rank} of {test}: {status}");
     }
 }
 
-/// As `in_job`; `killed` must have ended by SIGKILL, and all others well.
+/// As `in_job`; rank `victim` must end by SIGKILL, and all others well.
 #[allow(dead_code, reason = "not every test binary kills")]
-pub fn in_job_with_death(test: &str, size: u32, killed: u32, member: fn(&Job)) {
-    for (rank, status) in (0..).zip(ends(test, (size, 1), member)) {
-        let expected = if rank == killed { status.signal() == Some(libc::SIGKILL) } else { status.success() };
+pub fn in_job_with_death(test: &str, size: u32, victim: u32, member: fn(&Job)) {
+    for (rank, status) in (0..).zip(ends(test, (size, 1), Some(victim), member)) {
+        let expected = if rank == victim { status.signal() == Some(libc::SIGKILL) } else { status.success() };
         assert!(expected, "rank {rank} of {test}: {status}");
     }
+}
+
+/// In a process of `in_job_with_death`: who shall die. `None` in one of `in_job`.
+#[allow(dead_code, reason = "not every test binary kills")]
+pub fn victim() -> Option<u32> {
+    std::env::var("GGAS_TEST_VICTIM").ok()?.parse().ok()
 }
 
 /// Ends this process as if by a crash.
@@ -42,7 +48,7 @@ pub fn signal(process: u32, signal: libc::c_int) {
     assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0);
 }
 
-fn ends(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) -> Vec<ExitStatus> {
+fn ends(test: &str, (size, per_node): (u32, u32), victim: Option<u32>, member: fn(&Job)) -> Vec<ExitStatus> {
     if std::env::var("GGAS_TEST").as_deref() == Ok(test) {
         let job = Job::join().expect("a job");
         member(&job);
@@ -60,6 +66,7 @@ fn ends(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) -> Vec<ExitS
         Command::new(std::env::current_exe().expect("this program"))
             .args([test, "--exact", "--nocapture", "--test-threads=1"])
             .env("GGAS_TEST", test)
+            .envs(victim.map(|victim| ("GGAS_TEST_VICTIM", victim.to_string())))
             .env("GGAS_RANK", rank.to_string())
             .env("GGAS_SIZE", size.to_string())
             .env("GGAS_PER_NODE", per_node.to_string())

@@ -1,0 +1,273 @@
+//! Collectives across processes on the CPU executor: values, few cores, deaths, stopped processes.
+
+#[path = "../../ggas/tests/common/mod.rs"]
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{die, in_job, in_job_with_death, signal, victim};
+use extoll_abi::layout::{GGAS_ERR_POISONED, GGAS_ERR_TIMEOUT};
+use ggas_boot::Job;
+use ggas_coll::{Group, GroupConfig, GroupError};
+use ggas_device::sim::SimNetwork;
+use ggas_kernels::args::{
+    SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, SELFTEST_BARRIER, SELFTEST_INT64, selftest_coll,
+};
+use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
+use ggas_rma::Node;
+use ggas_window::Window;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Bytes of each part before the group's area.
+const USER: usize = 4096;
+
+struct Process {
+    rank: usize,
+    cpu: Processor,
+    group: Group,
+    status: KernelMem,
+    wrong: KernelMem,
+    _network: SimNetwork,
+}
+
+impl Process {
+    fn new(job: &Job, config: GroupConfig) -> Process {
+        Process::try_new(job, config).expect("a group")
+    }
+
+    fn try_new(job: &Job, config: GroupConfig) -> Result<Process, GroupError> {
+        let network = SimNetwork::join(job.fabric().clone()).expect("a node");
+        let (node, cpu) = (Node::new(network.device(0).expect("one")), Processor::cpu());
+        let config = GroupConfig { offset: USER, ..config };
+        let bytes = config.end(job.size() as usize)?;
+        let window = Arc::new(Window::across(job, &node, &cpu, bytes, SOON)?);
+        let group = Group::across(job, window, &config)?;
+        let (status, wrong) = (cpu.alloc(8)?, cpu.alloc(8)?);
+        Ok(Process { rank: job.rank() as usize, cpu, group, status, wrong, _network: network })
+    }
+
+    /// Starts this process's kernel.
+    fn start(&self, (grid, block): (u32, u32), args: selftest_coll) -> Running {
+        self.status.store_u64(0, 0).expect("in range");
+        let args = selftest_coll {
+            group: self.group.member(self.rank).expect("mine").address(),
+            status: self.status.address(),
+            wrong: self.wrong.address(),
+            ..args
+        };
+        // SAFETY: the structure is this kernel's, and its memory outlives the wait.
+        let launch = unsafe { Launch::new(&self.cpu, "ggas_selftest_coll", grid, block, &args) };
+        start(&[launch]).expect("it starts")
+    }
+
+    /// Runs it and returns what its collectives returned.
+    fn run(&self, shape: (u32, u32), args: selftest_coll) -> u64 {
+        self.start(shape, args).wait(3 * SOON).expect("it ends");
+        self.status.load_u64(0).expect("in range")
+    }
+
+    fn barriers(&self, rounds: u32) -> selftest_coll {
+        let window = self.group.window();
+        selftest_coll {
+            input: window.member(self.rank).and_then(|own| own.global_pointer(0)).expect("mapped"),
+            input_stride: window.info().stride as u64,
+            method: SELFTEST_BARRIER,
+            rounds,
+            ..selftest_coll::default()
+        }
+    }
+
+    /// Sums `count` numbers of every process in all of them, and checks the sums.
+    fn allreduce(&self, shape: (u32, u32), method: u32, count: usize, rounds: u32) {
+        let value = |rank: usize, i: usize| (rank as i64 + 1) * (i as i64 - 7) * 1_000_003;
+        let memory = self.cpu.alloc(2 * 8 * count).expect("memory");
+        let bytes = (0..count).flat_map(|i| value(self.rank, i).to_ne_bytes());
+        memory.write(0, &bytes.collect::<Vec<u8>>()).expect("in range");
+        let (input, out) = (memory.address(), memory.address() + 8 * count as u64);
+        let args = selftest_coll {
+            input,
+            out,
+            count: count as u64,
+            element: SELFTEST_INT64,
+            method,
+            rounds,
+            ..selftest_coll::default()
+        };
+        assert_eq!(self.run(shape, args), 0, "{:?}", self.group.check());
+        let mut sums = vec![0; 8 * count];
+        memory.read(8 * count, &mut sums).expect("in range");
+        for (i, sum) in sums.chunks_exact(8).enumerate() {
+            let expected: i64 = (0..self.group.len()).map(|rank| value(rank, i)).sum();
+            assert_eq!(i64::from_ne_bytes(sum.try_into().expect("8 bytes")), expected, "element {i}");
+        }
+    }
+}
+
+#[test]
+fn barriers_and_sums_between_processes() {
+    in_job("barriers_and_sums_between_processes", (4, 2), |job| {
+        let config = GroupConfig { slot_bytes: 256, master: 2, ..GroupConfig::default() };
+        let process = Process::new(job, config);
+        for shape in [(1, 1), (1, 33), (2, 32)] {
+            process.group.window().store_u64(process.rank, 0, 0).expect("mapped");
+            job.barrier(SOON).expect("all");
+            assert_eq!(process.run(shape, process.barriers(20)), 0);
+            assert_eq!(process.wrong.load_u64(0).expect("in range"), 0, "passed too early");
+            job.barrier(SOON).expect("all");
+            for method in [SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL] {
+                for count in [1, 31, 32, 200] {
+                    process.allreduce(shape, method, count, 3);
+                }
+            }
+        }
+        process.group.check().expect("no failure");
+        process.group.reset_across(job).expect("reset");
+        process.allreduce((1, 32), SELFTEST_ALL_TO_ALL, 100, 2);
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn sixty_four_processes_finish_on_few_cores() {
+    in_job("sixty_four_processes_finish_on_few_cores", (64, 4), |job| {
+        let process = Process::new(job, GroupConfig { slot_bytes: 256, ..GroupConfig::default() });
+        let begun = Instant::now();
+        process.allreduce((1, 32), SELFTEST_ALL_TO_ALL, 128, 1);
+        // Waits are bounded by 10 s each; all of them together took far less.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn groups_are_laid_out_alike_or_refused_everywhere() {
+    in_job("groups_are_laid_out_alike_or_refused_everywhere", (3, 1), |job| {
+        let master = usize::from(job.rank() == 1);
+        let refused =
+            Process::try_new(job, GroupConfig { master, slot_bytes: 256, ..GroupConfig::default() });
+        assert!(
+            matches!(refused.as_ref().err(), Some(GroupError::Unequal { rank: 1 })),
+            "{:?}",
+            refused.err()
+        );
+        let refused =
+            Process::try_new(job, GroupConfig { master: 3, slot_bytes: 256, ..GroupConfig::default() });
+        assert!(matches!(refused.as_ref().err(), Some(GroupError::Master { .. })), "{:?}", refused.err());
+        let process = Process::new(job, GroupConfig::default());
+        let window = process.group.window().clone();
+        let alone = Group::new(window, &GroupConfig { offset: USER, ..GroupConfig::default() });
+        assert!(matches!(alone, Err(GroupError::Across { .. })), "{alone:?}");
+        assert!(matches!(process.group.reset(), Err(GroupError::Across { .. })));
+        assert!(process.group.member((process.rank + 1) % 3).is_err(), "in another process");
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn a_death_inside_a_collective_ends_it_everywhere() {
+    const TEST: &str = "a_death_inside_a_collective_ends_it_everywhere";
+    // The master of the barrier, another, and nobody: a new job right after.
+    in_job_with_death(TEST, 4, 0, barriers_until_death);
+    in_job_with_death(TEST, 4, 2, barriers_until_death);
+    in_job(TEST, (4, 1), barriers_until_death);
+}
+
+fn barriers_until_death(job: &Job) {
+    let process = Process::new(job, GroupConfig { timeout: 3 * SOON, ..GroupConfig::default() });
+    let Some(victim) = victim() else {
+        return assert_eq!(process.run((2, 32), process.barriers(20)), 0);
+    };
+    let endless = process.start((2, 32), process.barriers(u32::MAX));
+    while process.group.window().load_u64(process.rank, 0).expect("mapped") < 3 {
+        std::thread::yield_now();
+    }
+    if job.rank() == victim {
+        die();
+    }
+    while job.lost() != [victim] {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let seen = Instant::now();
+    endless.wait(SOON).expect("the kernel ends");
+    assert!(seen.elapsed() < Duration::from_secs(2), "took {:?}", seen.elapsed());
+    assert_eq!(process.status.load_u64(0).expect("in range"), u64::from(GGAS_ERR_POISONED));
+    let own = process.group.member(process.rank).expect("mine");
+    // None where the poison came between two collectives.
+    assert!(own.report().is_none_or(|report| report.status == GGAS_ERR_POISONED), "{:?}", own.report());
+    // At once the next time, and for good.
+    let begun = Instant::now();
+    assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
+    assert!(begun.elapsed() < Duration::from_secs(2), "took {:?}", begun.elapsed());
+    let check = process.group.check();
+    assert!(matches!(check, Err(GroupError::PeerLost { rank }) if rank == victim), "{check:?}");
+    let reset = process.group.reset_across(job);
+    assert!(matches!(reset, Err(GroupError::PeerLost { rank }) if rank == victim), "{reset:?}");
+    assert!(own.is_poisoned().expect("read"));
+}
+
+#[test]
+fn a_death_before_the_kernel_starts_is_seen_by_it() {
+    in_job_with_death("a_death_before_the_kernel_starts_is_seen_by_it", 3, 1, |job| {
+        let process = Process::new(job, GroupConfig { timeout: 3 * SOON, ..GroupConfig::default() });
+        job.barrier(SOON).expect("all");
+        if job.rank() == 1 {
+            die();
+        }
+        while process.group.check().is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let begun = Instant::now();
+        assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
+        assert!(begun.elapsed() < Duration::from_secs(2), "took {:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends() {
+    in_job("a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends", (3, 1), |job| {
+        let process =
+            Process::new(job, GroupConfig { timeout: Duration::from_millis(700), ..GroupConfig::default() });
+        let ids = job.exchange(&std::process::id().to_ne_bytes(), SOON).expect("all");
+        let stopped = u32::from_ne_bytes(ids[1].as_slice().try_into().expect("4 bytes"));
+        if job.rank() == 1 {
+            // Goes on once rank 0 says so.
+            signal(stopped, libc::SIGSTOP);
+        } else {
+            let begun = Instant::now();
+            let status = process.run((1, 32), process.barriers(1));
+            assert!(begun.elapsed() < Duration::from_secs(10), "took {:?}", begun.elapsed());
+            let report = process.group.member(process.rank).expect("mine").report().expect("a report");
+            match job.rank() {
+                // The master waits for the stopped one; the other for the master, whom its time-out may find poisoned.
+                0 => {
+                    assert_eq!(status, u64::from(GGAS_ERR_TIMEOUT), "{report}");
+                    assert_eq!(report.peer, Some(1), "{report}");
+                    let check = process.group.check();
+                    assert!(matches!(check, Err(GroupError::Failed { member: 0, .. })), "{check:?}");
+                    assert!(check.expect_err("failed").to_string().contains("from node 1"));
+                }
+                _ => assert!(status != 0 && report.peer == Some(0), "{status}: {report}"),
+            }
+        }
+        if job.rank() == 2 {
+            job.send_fds(0, 1, &[], SOON).expect("sent");
+        }
+        if job.rank() == 0 {
+            job.recv_fds(2, 1, SOON).expect("rank 2 is through");
+            signal(stopped, libc::SIGCONT);
+        }
+        if job.rank() == 1 {
+            let status = process.run((1, 32), process.barriers(1));
+            assert_ne!(status, 0, "the others have given up");
+        }
+        process.group.reset_across(job).expect("nobody died");
+        process.group.check().expect("as new");
+        process.group.window().store_u64(process.rank, 0, 0).expect("mapped");
+        job.barrier(SOON).expect("all");
+        assert_eq!(process.run((1, 32), process.barriers(5)), 0);
+        assert_eq!(process.wrong.load_u64(0).expect("in range"), 0);
+        job.barrier(SOON).expect("all");
+    });
+}
