@@ -48,7 +48,7 @@ impl<'a> Setup<'a> {
         let options = task.options;
         let drive = match options.progress.unwrap_or(default_progress(options, worker)) {
             NicProgress::Inline => Drive::Inline,
-            NicProgress::Threads => Drive::Threads(nic_threads(options.nodes)),
+            NicProgress::Threads => Drive::Threads(nic_threads(options.nodes / task.team.size())),
         };
         // The model pins nothing, so the user's limit on locked memory need not hold here.
         let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
@@ -164,10 +164,10 @@ fn default_progress(options: &Options, worker: Worker) -> NicProgress {
     }
 }
 
-/// A NIC thread per node where a quarter of the cores suffices for that.
+/// A NIC thread for each of the `nodes` here where a quarter of the cores suffices for that.
 fn nic_threads(nodes: u32) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 4).clamp(1, nodes as usize)
+    (cores / 4).clamp(1, nodes.max(1) as usize)
 }
 
 /// These GPUs. Opening one and loading the kernels takes long, so it happens once.

@@ -1,7 +1,8 @@
 //! Runs the list of benchmarks that `benches/results` needs, each in a process of its own with a time
 //! limit, and prints one compact table. A benchmark that fails or hangs does not stop the others.
 //!
-//! Needs nothing but itself on the machine: `ggas-suite <folder> [--device cpu|gpu] [--gpus N] [--only TEXT]`.
+//! Needs nothing but itself on the machine:
+//! `ggas-suite <folder> [--device cpu|gpu] [--gpus N] [--fabric in-process|process] [--only TEXT]`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
-use ggas_benches::{BenchError, Device, Memory, Options, Progress, Team};
+use ggas_benches::{BenchError, Device, Fabric, Memory, Options, Progress, Report, Team};
 use serde_json::Value;
 
 /// A run longer than this is killed.
@@ -26,6 +27,7 @@ struct Arguments {
     folder: PathBuf,
     device: Device,
     gpus: u32,
+    fabric: Fabric,
     only: String,
     /// Run just this entry here and print its JSON: what the parent asks its children for.
     child: Option<String>,
@@ -46,8 +48,14 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments =
-        Arguments { folder: PathBuf::new(), device: Device::Gpu, gpus: 1, only: String::new(), child: None };
+    let mut arguments = Arguments {
+        folder: PathBuf::new(),
+        device: Device::Gpu,
+        gpus: 1,
+        fabric: Fabric::InProcess,
+        only: String::new(),
+        child: None,
+    };
     while let Some(word) = words.next() {
         if !word.starts_with("--") {
             arguments.folder = word.into();
@@ -59,9 +67,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--gpus" => {
                 arguments.gpus = value.parse().map_err(|_| format!("--gpus {value}: use a number"))?
             }
+            "--fabric" => arguments.fabric = value.parse().map_err(|error: BenchError| error.to_string())?,
             "--only" => arguments.only = value,
             "--child" => arguments.child = Some(value),
-            _ => return Err(format!("{word} is unknown; use --device, --gpus or --only")),
+            _ => return Err(format!("{word} is unknown; use --device, --gpus, --fabric or --only")),
         }
     }
     if arguments.folder.as_os_str().is_empty() && arguments.child.is_none() {
@@ -70,9 +79,51 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Everything to run. On GPUs each benchmark that moves payload runs with it in host and in GPU memory, and
+/// Everything to run.
+fn plan(arguments: &Arguments) -> Vec<Run> {
+    let Arguments { device, gpus, fabric, .. } = *arguments;
+    match fabric {
+        Fabric::InProcess => plan_in_process(device, gpus),
+        Fabric::Process => plan_of_processes(device, gpus),
+    }
+}
+
+/// One process per node, on GPUs each with a GPU of its own: 2 processes, and 4 where there are 4 GPUs. On the CPU
+/// also what several processes on few cores and comparisons need.
+fn plan_of_processes(device: Device, gpus: u32) -> Vec<Run> {
+    let cpu = device == Device::Cpu;
+    let base = Options { device, gpus: 2, ..Options::default() };
+    let of = |label: String, bench, options| Run { label, bench, options };
+    let mut runs = Vec::new();
+    for bench in ["rma-pingpong", "rma-bandwidth", "rma-rate"] {
+        let memories: &[Memory] = if cpu { &[Memory::Host] } else { &[Memory::Host, Memory::Gpu] };
+        for &memory in memories {
+            runs.push(of(format!("{bench}-{memory}-p2"), bench, Options { memory, ..base.clone() }));
+        }
+    }
+    for bench in ["ggas-pingpong", "ggas-bandwidth"] {
+        runs.push(of(format!("{bench}-p2"), bench, base.clone()));
+    }
+    for nodes in if cpu || gpus >= 4 { vec![2, 4] } else { vec![2] } {
+        for bench in ["barrier", "reduce", "allreduce", "randomaccess"] {
+            runs.push(of(format!("{bench}-p{nodes}"), bench, Options { nodes, gpus: nodes, ..base.clone() }));
+        }
+    }
+    if cpu {
+        for bench in ["versus-ucx", "progress"] {
+            runs.push(of(format!("{bench}-p2"), bench, base.clone()));
+        }
+        for nodes in [2, 8, 64] {
+            let options = Options { nodes, timeout: Duration::from_secs(20), ..base.clone() };
+            runs.push(of(format!("alltoall-p{nodes}"), "alltoall", options));
+        }
+    }
+    runs
+}
+
+/// All nodes in one process. On GPUs each benchmark that moves payload runs with it in host and in GPU memory, and
 /// with its nodes on one GPU and, where there are two, on two.
-fn plan(device: Device, gpus: u32) -> Vec<Run> {
+fn plan_in_process(device: Device, gpus: u32) -> Vec<Run> {
     let mut runs = Vec::new();
     let base = Options { device, ..Options::default() };
     let spreads: &[u32] = if device == Device::Gpu && gpus > 1 { &[1, 2] } else { &[1] };
@@ -108,13 +159,23 @@ fn plan(device: Device, gpus: u32) -> Vec<Run> {
 }
 
 fn run_one(arguments: &Arguments, label: &str) -> Result<ExitCode, String> {
-    let run = plan(arguments.device, arguments.gpus)
+    let run = plan(arguments)
         .into_iter()
         .find(|run| run.label == label)
         .ok_or_else(|| format!("no run is called {label}"))?;
-    let report = ggas_benches::find(run.bench)
-        .and_then(|bench| bench.run(&Team::alone(), &run.options, &mut Progress::silent()))
-        .map_err(|error| error_chain(&error))?;
+    if arguments.fabric == Fabric::Process && !Team::is_launched() {
+        let code = ggas_benches::launch(run.options.nodes).map_err(|error| error_chain(&error))?;
+        return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+    }
+    let measured = || -> Result<(Team, Report), BenchError> {
+        let team = if Team::is_launched() { Team::join(None)? } else { Team::alone() };
+        let report = ggas_benches::find(run.bench)?.run(&team, &run.options, &mut Progress::silent())?;
+        Ok((team, report))
+    };
+    let (team, report) = measured().map_err(|error| error_chain(&error))?;
+    if !team.is_first() {
+        return Ok(ExitCode::SUCCESS);
+    }
     print!("{}", report.json());
     eprint!("{}", report.table());
     Ok(if report.verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -125,7 +186,7 @@ fn run_all(arguments: &Arguments) -> Result<ExitCode, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut summary = format!("{SUMMARY_HEAD}\n");
     let mut failures = Vec::new();
-    for run in plan(arguments.device, arguments.gpus) {
+    for run in plan(arguments) {
         if !run.label.contains(&arguments.only) {
             continue;
         }
@@ -155,7 +216,7 @@ fn in_child(arguments: &Arguments, label: &str) -> Result<(), String> {
     let spawn = || -> io::Result<Child> {
         Command::new(env::current_exe()?)
             .args(["--child", label, "--device", arguments.device.name()])
-            .args(["--gpus", &arguments.gpus.to_string()])
+            .args(["--gpus", &arguments.gpus.to_string(), "--fabric", arguments.fabric.name()])
             .stdin(Stdio::null())
             .stdout(file("json")?)
             .stderr(file("txt")?)
