@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use extoll_sim::process::PeerState;
 use ggas_boot::LossGuard;
 use ggas_device::LockedMemory;
 use ggas_device::sim::{BuildError, Progress, SimBuilder, SimNetwork};
@@ -216,9 +217,10 @@ impl Job {
         all.into_iter().enumerate().map(decode).collect()
     }
 
-    /// Ranks that died so far; not those that left.
+    /// Ranks that died so far, ascending; not those that left. Every rank that an error has named is among them.
     pub fn lost(&self) -> Vec<u32> {
-        self.boot.lost()
+        let job = self.boot.fabric().job();
+        (0..self.size()).filter(|rank| job.state(*rank) == PeerState::Lost).collect()
     }
 
     /// Calls `callback` once for each rank that dies, and at once for those that have, until the guard is dropped.

@@ -1,11 +1,8 @@
 //! Jobs of real processes: a test starts this program again, once for each rank, with itself as the only test.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ggas::boot::launch::{Exit, Launch, Output, Stream};
 use ggas::{HostBuffer, Job, Port, PortConfig, Region};
 
 /// Bound of every wait that is expected to succeed.
@@ -31,76 +28,32 @@ pub fn job(test: &str, processes: u32, per_node: u32, ends: impl Fn(u32) -> End,
         let builder = Job::builder().release_timeout(Duration::from_millis(500));
         return body(builder.join().unwrap());
     }
-    let running = Running::start(test, processes, per_node);
-    running.finish(ends);
+    let program = std::env::current_exe().unwrap();
+    let launch = Launch::new(program).args([test, "--exact", "--nocapture", "--quiet"]);
+    // The processes judge each other; the launcher lets them.
+    let launch =
+        launch.processes(processes).per_node(per_node).timeout(JOB).keep_going().output(Output::Capture);
+    let outcome = launch.spawn().unwrap().wait();
+    for rank in 0..processes {
+        let exit = outcome.exits()[rank as usize];
+        let as_expected = match ends(rank) {
+            End::Well => exit.is_success(),
+            End::Killed => exit == Exit::Signal(libc::SIGKILL),
+        };
+        if outcome.timed_out().is_some() || !as_expected {
+            for (rank, stream) in
+                (0..processes).flat_map(|rank| [Stream::Out, Stream::Err].map(|s| (rank, s)))
+            {
+                eprint!("rank {rank}: {}", String::from_utf8_lossy(outcome.output(rank, stream)));
+            }
+            panic!("rank {rank} did not end as expected: {}", outcome.summary());
+        }
+    }
 }
 
 /// All end well.
 pub fn well(_: u32) -> End {
     End::Well
-}
-
-struct Running {
-    children: Vec<Child>,
-    directory: PathBuf,
-}
-
-impl Running {
-    fn start(test: &str, processes: u32, per_node: u32) -> Running {
-        let name = format!("{}-{}", test.replace(':', "_"), std::process::id());
-        let directory = std::env::temp_dir().join(&name);
-        fs::create_dir_all(&directory).unwrap();
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
-        let program = std::env::current_exe().unwrap();
-        let start = |rank: u32| {
-            Command::new(&program)
-                .args([test, "--exact", "--nocapture", "--quiet"])
-                .env("GGAS_RANK", rank.to_string())
-                .env("GGAS_SIZE", processes.to_string())
-                .env("GGAS_PER_NODE", per_node.to_string())
-                .env("GGAS_JOB", &name)
-                .env("GGAS_RUNTIME_DIR", &directory)
-                .stdin(Stdio::null())
-                .spawn()
-                .unwrap()
-        };
-        let children = (0..processes).map(start).collect();
-        Running { children, directory }
-    }
-
-    fn finish(mut self, ends: impl Fn(u32) -> End) {
-        use std::os::unix::process::ExitStatusExt;
-        let deadline = Instant::now() + JOB;
-        let mut wrong = Vec::new();
-        for (rank, child) in self.children.iter_mut().enumerate() {
-            let status = loop {
-                match child.try_wait().unwrap() {
-                    Some(status) => break Some(status),
-                    None if Instant::now() > deadline => break None,
-                    None => std::thread::sleep(Duration::from_millis(2)),
-                }
-            };
-            let ok = status.is_some_and(|status| match ends(rank as u32) {
-                End::Well => status.success(),
-                End::Killed => status.signal() == Some(libc::SIGKILL),
-            });
-            if !ok {
-                wrong.push((rank, status));
-            }
-        }
-        assert!(wrong.is_empty(), "these ranks did not end as expected (None: still running): {wrong:?}");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            // One that has ended is not there to be killed.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = fs::remove_dir_all(&self.directory);
-    }
 }
 
 /// A port, and a region of `len` zero bytes.
