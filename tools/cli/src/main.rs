@@ -1,6 +1,7 @@
 //! The `ggas` command line.
 //!
-//! Exit codes: 0 all well; 1 wrong data, a failed call, or hardware that is not there; 2 a bad argument.
+//! Exit codes: 0 all well; 1 wrong data, a failed call, or hardware that is not there; 2 a bad argument. `run` ends as
+//! the program that it runs does.
 
 mod bench;
 mod decode;
@@ -8,6 +9,7 @@ mod demo;
 mod failure;
 mod info;
 mod out;
+mod run;
 mod values;
 
 use clap::{ArgAction, Parser, Subcommand};
@@ -31,6 +33,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run a benchmark: `ggas bench list` lists them
     Bench(Box<bench::BenchArgs>),
+    /// Start the processes of a job: `ggas run -n 4 -- ./program`
+    Run(run::RunArgs),
     /// GPUs, peers, limits, and what each device kind offers on this machine
     Info(info::InfoArgs),
     /// Say in words what a descriptor (three hex words) or a notification (two) means
@@ -43,6 +47,10 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Run(args) => match run::run(args) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Info(args) => info::run(&args),
         Command::Decode(args) => decode::run(&args),
     };

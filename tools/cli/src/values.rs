@@ -39,6 +39,24 @@ pub fn seconds(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_secs_f64(number))
 }
 
+/// A time with its unit, such as `60s`, `1.5m`, `500ms`; seconds without one.
+pub fn time(text: &str) -> Result<std::time::Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is no unit of time: use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a time such as 60s, 1.5m or 500ms".to_string())?;
+    // A year, which no clock overflows.
+    std::time::Duration::try_from_secs_f64(number * unit)
+        .ok()
+        .filter(|time| time.as_secs() <= 31_536_000)
+        .ok_or_else(|| "use a time from 0 to a year".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +78,17 @@ mod tests {
             assert!(sizes(text).is_err(), "{text} was accepted");
         }
         assert!(sizes("17179869184G").unwrap_err().contains("64 bits"));
+    }
+
+    #[test]
+    fn times_have_units() {
+        let ms = std::time::Duration::from_millis;
+        for (text, want) in [("60s", 60_000), ("2", 2000), ("1.5m", 90_000), ("500ms", 500), ("0", 0)] {
+            assert_eq!(time(text), Ok(ms(want)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1d", "nan", "inf", "1e9h", "soon"] {
+            assert!(time(text).is_err(), "{text} was accepted");
+        }
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! `ggas run`: the processes of a job.
+
+use crate::failure::Failure;
+use crate::values;
+use clap::{Args, ValueEnum};
+use ggas_boot::launch::{Bind, Input, Launch, LaunchError, Output, Signals};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Where the processes may run.
+#[derive(Clone, Copy, ValueEnum)]
+enum Cores {
+    /// Wherever the system puts them
+    None,
+    /// Each on one core, in turn
+    Cores,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// Processes to start
+    #[arg(short = 'n', long, value_name = "N", required_unless_present_all = ["nodes", "per_node"])]
+    processes: Option<u32>,
+    /// Spread them evenly over this many nodes
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Put this many on each node [default: 1]
+    #[arg(long, value_name = "K")]
+    per_node: Option<u32>,
+    /// End the job after this time, such as 60s, 1.5m, 500ms
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    timeout: Option<Duration>,
+    /// After a failure, give the others this long before they are ended
+    #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "5s", conflicts_with = "keep_going")]
+    grace: Duration,
+    /// After a failure, let the others go on
+    #[arg(long)]
+    keep_going: bool,
+    /// Do not put the rank in front of each line
+    #[arg(long)]
+    no_prefix: bool,
+    /// Bind each process to a core
+    #[arg(long, value_enum, default_value = "none")]
+    bind: Cores,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// Processes, and how many of them on a node.
+    fn shape(&self) -> Result<(u32, u32), Failure> {
+        let usage = |text: String| Err(Failure::Usage(text));
+        if self.nodes == Some(0) {
+            return usage("--nodes 0: use 1 or more".into());
+        }
+        match (self.processes, self.nodes, self.per_node) {
+            (None, Some(nodes), Some(per_node)) => Ok((nodes.saturating_mul(per_node), per_node)),
+            (Some(processes), None, per_node) => Ok((processes, per_node.unwrap_or(1))),
+            (Some(processes), Some(nodes), None) => {
+                if processes % nodes != 0 {
+                    return usage(format!(
+                        "{processes} processes do not spread evenly over {nodes} nodes: use a multiple of {nodes}"
+                    ));
+                }
+                Ok((processes, processes / nodes))
+            }
+            (Some(processes), Some(nodes), Some(per_node)) => {
+                if nodes.checked_mul(per_node) != Some(processes) {
+                    return usage(format!(
+                        "{processes} processes are not {nodes} nodes of {per_node}: leave one of the three out"
+                    ));
+                }
+                Ok((processes, per_node))
+            }
+            (None, _, _) => usage("say how many processes: -n N".into()),
+        }
+    }
+}
+
+/// Starts the job and waits for it: its exit code is ours.
+pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let (processes, per_node) = args.shape()?;
+    // Before any thread is started.
+    let signals =
+        Signals::catch().map_err(|error| Failure::Failed(format!("signals cannot be caught: {error}")))?;
+    let (program, arguments) =
+        args.program.split_first().ok_or_else(|| Failure::Usage("name a program after --".into()))?;
+    let mut launch = Launch::new(program)
+        .args(arguments)
+        .processes(processes)
+        .per_node(per_node)
+        .grace(args.grace)
+        .input(Input::Inherit)
+        .output(Output::Lines { prefix: !args.no_prefix })
+        .bind(match args.bind {
+            Cores::None => Bind::None,
+            Cores::Cores => Bind::Cores,
+        })
+        .signals(signals);
+    if args.keep_going {
+        launch = launch.keep_going();
+    }
+    if let Some(timeout) = args.timeout {
+        launch = launch.timeout(timeout);
+    }
+    let outcome = launch.spawn().map_err(failure)?.wait();
+    for line in outcome.summary().lines() {
+        // Not eprintln!: it panics if nobody reads standard error any more.
+        let _ = writeln!(std::io::stderr(), "ggas run: {line}");
+    }
+    Ok(ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1)))
+}
+
+fn failure(error: LaunchError) -> Failure {
+    match error {
+        LaunchError::Job(error) => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
