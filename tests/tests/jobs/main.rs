@@ -1,0 +1,64 @@
+//! Jobs of real processes: all parts of the library between them, and what their deaths leave of the others.
+//!
+//! `GGAS_CHAOS=1000` repeats the job of four that many times, and kills a random process of every other one at a
+//! random moment; by default few times. `GGAS_CHAOS_SEED` repeats a failure.
+
+mod chaos;
+mod left;
+
+use std::time::{Duration, Instant};
+
+use ggas::boot::launch::{Exit, Launch, Outcome, Output, Stream};
+
+use left::Left;
+
+/// How long a job may take, deaths and time-outs included.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The suite as a job, not started yet.
+fn suite(processes: u32, per_node: u32, seed: u64, rounds: u64) -> Launch {
+    Launch::new(env!("CARGO_BIN_EXE_job-suite"))
+        .args([seed.to_string(), rounds.to_string()])
+        .processes(processes)
+        .per_node(per_node)
+        .output(Output::Capture)
+        .timeout(LIMIT)
+        .keep_going()
+}
+
+/// What every process said, for messages of failed tests.
+fn said(outcome: &Outcome) -> String {
+    let text =
+        |rank: usize, stream| String::from_utf8_lossy(outcome.output(rank as u32, stream)).into_owned();
+    let line = |(rank, exit): (usize, &Exit)| {
+        format!("rank {rank} {exit}: {}{}", text(rank, Stream::Out), text(rank, Stream::Err))
+    };
+    outcome.exits().iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn run(processes: u32, per_node: u32, rounds: u64) -> Duration {
+    let started = Instant::now();
+    let outcome = suite(processes, per_node, 1, rounds).spawn().expect("a job").wait();
+    assert!(outcome.is_success(), "{processes} processes, {per_node} a node:\n{}", said(&outcome));
+    started.elapsed()
+}
+
+/// The tests here look at what is left of processes and descriptors, so they take turns.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn every_part_works_between_processes() {
+    let _turn = TURN.lock();
+    let before = Left::now();
+    for (processes, per_node) in [(1, 1), (2, 1), (2, 2), (4, 2), (5, 3)] {
+        let took = run(processes, per_node, 2);
+        eprintln!("{processes} processes, {per_node} a node: {took:?}");
+    }
+    before.assert_nothing_more("jobs that ended well");
+}
+
+#[test]
+fn a_job_outlives_the_death_of_its_processes() {
+    let _turn = TURN.lock();
+    chaos::run();
+}
