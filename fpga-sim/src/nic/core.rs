@@ -269,7 +269,7 @@ impl Core {
     fn has_more(&self, nic: &Nic) -> bool {
         let asked = nic.has_links | nic.bell.has_news() | nic.fronts.any_ready();
         let polled = self.ready.len() | self.slotted.len() | self.awaiting.len() | self.flushes.len();
-        polled | usize::from(asked) != 0 || !self.is_calm()
+        polled | usize::from(asked) != 0 || !self.is_calm() || nic.polled && nic.fabric.pending(self.node)
     }
 
     /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.
