@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use common::{Node, Pages, Port, Setup};
 use extoll_abi::{Access, Address, Spec};
-use extoll_sim::process::{Arena, Inbox, JobSegment, Membership, Peer, PeerState, ProcessFabric, Shape};
+use extoll_sim::process::{
+    Arena, Inbox, JobSegment, Membership, Peer, PeerState, ProcessFabric, Shape, SharedNode,
+};
 use extoll_sim::*;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
@@ -91,7 +93,8 @@ fn run(member: Membership) {
     pin(rank as usize);
     let fabric = ProcessFabric::new(member).expect("the fabric");
     let memory = HostMemory::new();
-    let setup = Setup { memory: memory.clone(), fabric: fabric.clone(), engine: None, inline: true };
+    let shared = Some(SharedNode { job: fabric.job().clone(), rank });
+    let setup = Setup { memory: memory.clone(), fabric: fabric.clone(), engine: None, inline: true, shared };
     let node = setup.node(rank as u16);
     let vpid = fabric.job().take_vpid(rank, 256).expect("a VPID");
     let shared = Pages::in_arena(&memory, fabric.arena(), BYTES);

@@ -11,6 +11,7 @@ mod table;
 
 pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
+pub(crate) use move_bytes::copy_streaming;
 
 /// Names a copy in flight on a device: which copier, and the copier's own number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +92,10 @@ pub trait Memory: Send + Sync {
     fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError>;
     /// Reads host memory; [`MemoryError::Device`] where it is a device's.
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError>;
+    /// As [`Memory::read`], to memory that another core read last and will read next.
+    fn read_for_others(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        self.read(source, out)
+    }
     /// Writes bytes; the last aligned word becomes visible last. `bytes` are taken before the call returns.
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError>;
     /// Copies; the last aligned word becomes visible last. Ranges may overlap.

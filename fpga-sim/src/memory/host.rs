@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::flight::InFlight;
 use super::foreign::Foreign;
-use super::move_bytes::{copy_last_word_last, read_bytes};
+use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
 use super::table::{Span, Table, find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
 
@@ -284,6 +284,16 @@ impl Memory for HostMemory {
             find_host(table, source, len, 1)?;
             // SAFETY: host memory, declared while `table` is held; `out` is ours.
             unsafe { read_bytes(to, source as *const u8, len) };
+            Ok(())
+        })
+    }
+
+    fn read_for_others(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (to, len) = (out.as_mut_ptr(), out.len());
+        self.with_table(|table| {
+            find_host(table, source, len, 1)?;
+            // SAFETY: host memory, declared while `table` is held; `out` is ours.
+            unsafe { copy_streaming(to, source as *const u8, len) };
             Ok(())
         })
     }

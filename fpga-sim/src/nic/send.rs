@@ -331,6 +331,7 @@ impl Rest {
     /// The next `len` bytes; `None` while a device brings them, or the fabric has no buffer.
     fn read(&mut self, nic: &Nic, len: u32) -> Result<Option<Payload>, MemoryError> {
         let mut filled = self.bytes.filled;
+        let staged = matches!(self.bytes.buffer, Buffer::Staged(_));
         let Some(room) = self.bytes.room(nic, len as usize) else { return Ok(None) };
         if let Some(ticket) = self.fetching {
             let Some(piece) = nic.memory.fetched(ticket).inspect_err(|_| self.fetching = None)? else {
@@ -343,7 +344,12 @@ impl Rest {
         }
         while let Some(piece) = self.source.piece(len - filled as u32) {
             let end = filled + piece.len as usize;
-            match nic.memory.read(piece.address, &mut room[filled..end]) {
+            let to = &mut room[filled..end];
+            let read = match staged {
+                true => nic.memory.read_for_others(piece.address, to),
+                false => nic.memory.read(piece.address, to),
+            };
+            match read {
                 Ok(()) => self.source.advance(piece.len),
                 Err(MemoryError::Device { .. }) => {
                     self.bytes.filled = filled;

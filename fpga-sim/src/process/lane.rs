@@ -8,7 +8,7 @@ use super::codec::{self, Form, IN_ENTRY, Malformed, Rules};
 use super::inbox::{Geometry, HOLDS, Inbox, Lane, fit, lap};
 use super::peer::{PeerArena, Remote};
 use super::spin::Spin;
-use crate::memory::Foreign;
+use crate::memory::{Foreign, copy_streaming};
 use crate::packet::{Class, Packet, Payload};
 
 /// Why a packet did not go.
@@ -104,7 +104,7 @@ impl Outgoing {
                 let to = lane.data(class, start, bytes);
                 let from = packet.payload.bytes().unwrap_or(&[]);
                 // SAFETY: `bytes` bytes of the ring that the receiver has done with; `from` is as long.
-                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, bytes) };
+                unsafe { copy_streaming(to, from.as_ptr(), bytes) };
                 ring.bytes = end;
                 Form::Ring(len)
             }
