@@ -20,15 +20,15 @@ use super::stage::{STAGE_BYTES, Staged, Stages};
 use super::watch::{WATCHED, Watch};
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
-use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload, Run};
+use crate::packet::{Class, Kind, Packet, Payload, Run};
 use crate::runs::Runs;
 
 /// Packets of a class that a process sent to itself and has not taken.
 const OWN: usize = 128;
 /// Packets taken from one sender before the next one's turn.
 const BURST: u32 = 16;
-/// Beyond how many bytes a payload in the arena travels as a reference: what fits the packet is read at once anyway.
-const REFERENCE_MIN: u32 = INLINE_MAX as u32;
+/// Beyond how many bytes a payload in the arena travels as a reference; a few lines are sooner there as bytes.
+const REFERENCE_FROM: u32 = 512;
 
 /// What another process of the job gave us.
 pub struct Peer {
@@ -467,7 +467,7 @@ impl Fabric for ProcessFabric {
         let most = self.geometry.most() as u32;
         let total: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
         let here = |run: Run| self.arena.offset_of(run.address, run.len as usize).is_some();
-        if total > u64::from(REFERENCE_MIN) && runs.more.is_empty() && here(runs.first) {
+        if total > u64::from(REFERENCE_FROM) && runs.more.is_empty() && here(runs.first) {
             return Carriage::Reference;
         }
         match &self.stages {

@@ -16,6 +16,9 @@ use super::inbox::{ASLEEP, AWAKE, Inbox};
 const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(1);
 
+/// Polls after which a sleeping thread is roused.
+const ROUSE_AFTER: u64 = 64;
+
 /// What the thread and the fabric share.
 pub(super) struct Sleeper {
     pub inbox: Inbox,
@@ -32,7 +35,12 @@ impl Sleeper {
     /// Somebody polls.
     #[inline]
     pub fn polled(&self) {
-        self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        // Whoever polls on makes it known, once, so that senders need not wake this process for each packet.
+        if polls.is_multiple_of(ROUSE_AFTER) && self.inbox.doorbell().mode.load(Ordering::Relaxed) != AWAKE {
+            self.rouse();
+        }
     }
 
     /// Ends the thread.
