@@ -30,7 +30,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "K")]
     per_node: Option<u32>,
     /// End the job after this time, such as 60s, 1.5m, 500ms
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "TIME", value_parser = values::time, overrides_with = "timeout")]
     timeout: Option<Duration>,
     /// After a failure, give the others this long before they are ended
     #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "5s", conflicts_with = "keep_going")]

@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{all, member, out, run, succeeds};
-use ggas_boot::launch::Exit;
+use ggas_boot::launch::{Exit, Output};
 
 /// Milliseconds that a `try-barrier` says it took.
 fn took(text: &str) -> u64 {
@@ -57,6 +57,28 @@ fn a_stopped_peer_is_a_time_out_and_no_loss() {
     let outcome = running.wait();
     succeeds(&outcome);
     assert!(out(&outcome, 0).contains("rank 1 did not come"), "{}", all(&outcome));
+}
+
+/// Members end with their launcher, also those that are no children of its own.
+#[test]
+fn no_member_outlives_its_launcher() {
+    let (tell, hear) = std::sync::mpsc::channel();
+    let each = Output::Each(Box::new(move |_, _, line: &[u8]| {
+        let _ = tell.send(String::from_utf8_lossy(line).trim().to_owned());
+    }));
+    let running = member(1, "launch=3").output(each).spawn().expect("it starts");
+    let pids: Vec<String> =
+        (0..3).map(|_| hear.recv_timeout(Duration::from_secs(20)).expect("it joins")).collect();
+    running.kill(0, libc::SIGKILL).expect("it runs");
+    running.wait();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let alive = |pid: &String| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    while pids.iter().any(alive) {
+        assert!(Instant::now() < deadline, "{pids:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

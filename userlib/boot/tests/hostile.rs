@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Dir, plain, succeeds};
-use ggas_boot::launch::Running;
+use ggas_boot::launch::{Launch, Output, Running};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, sendmsg, socket,
 };
@@ -107,6 +107,38 @@ fn strangers_are_told_why() {
     send(&door, &hello(9, 1, 2), &[]);
     assert!(answer(&door).starts_with("GGAS\u{1}\0"));
     drop(first);
+}
+
+/// Another user's process, which only root can bring to the socket at all, is turned away without an answer.
+#[test]
+fn a_foreign_user_is_turned_away() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can be two users");
+        return;
+    }
+    let dir = Dir::new("foreign");
+    std::os::unix::fs::chown(&dir.0, Some(12345), Some(12345)).expect("root may");
+    // The program may lie where that user cannot go.
+    let program = dir.0.join("member");
+    std::fs::copy(common::MEMBER, &program).expect("a copy");
+    let rank = |rank: u32| {
+        Launch::new("setpriv")
+            .args(["--reuid=12345", "--regid=12345", "--clear-groups", "env", "-u", "GGAS_JOB_FD"])
+            .args([format!("GGAS_RUNTIME_DIR={}", dir.0.display()), format!("GGAS_RANK={rank}")])
+            .args(["GGAS_SIZE=2", "GGAS_JOB=pair"])
+            .arg(&program)
+            .args(["join", "barrier=9000"])
+            .output(Output::Capture)
+            .spawn()
+            .expect("setpriv is part of util-linux")
+    };
+    let first = rank(0);
+    let door = stranger(&dir.0);
+    send(&door, &hello(1, 1, 2), &[]);
+    assert_eq!(answer(&door), "");
+    let second = rank(1);
+    succeeds(&first.wait());
+    succeeds(&second.wait());
 }
 
 /// Every descriptor that came with a bad message is closed again.

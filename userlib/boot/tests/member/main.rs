@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use ggas_boot::launch::Launch;
 use ggas_boot::{Job, JobError};
 
 type Failure = Box<dyn std::error::Error>;
@@ -102,6 +103,12 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
         "exec" => {
             use std::os::unix::process::CommandExt;
             return Err(std::process::Command::new("sleep").arg(value).exec().into());
+        }
+        "pid" => say(&std::process::id().to_string()),
+        // A launcher itself, of processes that a shell starts.
+        "launch" => {
+            let script = format!("{} join pid sleep=60000; true", std::env::current_exe()?.display());
+            Launch::new("sh").args(["-c", &script]).processes(value.parse()?).spawn()?.wait();
         }
         "exit" => std::process::exit(value.parse()?),
         _ => return Err(format!("there is no command {name}").into()),

@@ -1,0 +1,217 @@
+//! `ggas run` from outside: output, input, exit codes, signals. How jobs begin is tested in ggas-boot.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn ggas(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    // Whatever goes wrong with a test: the launcher ends, and its processes with it.
+    command.args(["run", "--timeout", "60s"]).args(args).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = ggas(args).output().expect("ggas starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The launcher, killed with its guard.
+struct Launcher(Child);
+
+impl Launcher {
+    fn start(args: &[&str]) -> Launcher {
+        Launcher(ggas(args).spawn().expect("ggas starts"))
+    }
+
+    /// So many lines of output.
+    fn lines(&mut self, count: usize) -> Vec<String> {
+        let out = BufReader::new(self.0.stdout.as_mut().expect("it is piped"));
+        out.lines().take(count).map(|line| line.expect("UTF-8")).collect()
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent =
+            Command::new("kill").args([signal, &self.0.id().to_string()]).status().expect("kill starts");
+        assert!(sent.success());
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.0.try_wait().expect("it is our child") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it did not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a process is in one of these states (X: gone).
+fn wait_for_state(pid: &str, states: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('X');
+        if states.contains(state) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "process {pid} is {state}, not {states}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn lines_carry_their_rank() {
+    let (code, out, err) = run(&["-n", "2", "--", "sh", "-c", "echo a; echo b; echo c >&2; printf d"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(sorted(&out), ["[0] a", "[0] b", "[0] d", "[1] a", "[1] b", "[1] d"]);
+    assert_eq!(sorted(&err), ["[0] c", "[1] c"]);
+    let (_, out, _) = run(&["-n", "11", "--", "sh", "-c", "echo $GGAS_RANK"]);
+    assert!(out.contains("[ 3] 3\n") && out.contains("[10] 10\n"), "{out}");
+    let (_, out, _) = run(&["-n", "2", "--no-prefix", "--", "echo", "a"]);
+    assert_eq!(out, "a\na\n");
+}
+
+#[test]
+fn places_are_as_asked() {
+    let place = |args: &[&str]| {
+        let program = ["--no-prefix", "--", "sh", "-c", "echo $GGAS_SIZE $GGAS_PER_NODE"];
+        run(&[args, &program].concat()).1.lines().next().map(str::to_owned)
+    };
+    assert_eq!(place(&["-n", "2"]).as_deref(), Some("2 1"));
+    assert_eq!(place(&["-n", "6", "--per-node", "4"]).as_deref(), Some("6 4"));
+    assert_eq!(place(&["-n", "6", "--nodes", "2"]).as_deref(), Some("6 3"));
+    assert_eq!(place(&["--nodes", "2", "--per-node", "3"]).as_deref(), Some("6 3"));
+}
+
+#[test]
+fn bad_arguments_are_usage_errors() {
+    let wrong: [(&[&str], &str); 8] = [
+        (&["--", "true"], "--processes"),
+        (&["-n", "2"], "PROGRAM"),
+        (&["-n", "0", "--", "true"], "1 to 1024 processes"),
+        (&["-n", "1025", "--", "true"], "1 to 1024 processes"),
+        (&["-n", "4", "--per-node", "0", "--", "true"], "1 or more processes per node"),
+        (&["-n", "300", "--per-node", "300", "--", "true"], "at most 256"),
+        (&["-n", "5", "--nodes", "2", "--", "true"], "multiple of 2"),
+        (&["-n", "5", "--nodes", "2", "--per-node", "2", "--", "true"], "leave one of the three out"),
+    ];
+    for (args, part) in wrong {
+        let (code, out, err) = run(args);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains(part), "{args:?}: no `{part}` in {err}");
+    }
+    let (code, _, err) = run(&["-n", "2", "--", "/no/such/program"]);
+    assert!(code == Some(1) && err.contains("cannot be started"), "{err}");
+}
+
+#[test]
+fn it_ends_as_the_first_failure_does() {
+    let script = "test $GGAS_RANK = 1 && exit 9; exec sleep 100";
+    let (code, _, err) = run(&["-n", "3", "--grace", "50ms", "--", "sh", "-c", script]);
+    assert_eq!(code, Some(9));
+    assert_eq!(
+        err,
+        "ggas run: rank 1 exited with status 9 first\nggas run: ranks 0, 2 ended by the launcher\n"
+    );
+    let (code, _, err) = run(&["-n", "2", "--", "sh", "-c", "test $GGAS_RANK = 0 || kill -SEGV $$"]);
+    assert!(code == Some(139) && err.contains("rank 1 was killed by signal 11 (SIGSEGV)"), "{err}");
+    let (code, _, err) = run(&["-n", "2", "--timeout", "200ms", "--", "sleep", "100"]);
+    assert!(code == Some(124) && err.contains("ranks 0, 1 still running"), "{err}");
+    let (code, out, _) =
+        run(&["-n", "2", "--keep-going", "--", "sh", "-c", "sleep 0.$GGAS_RANK; echo x; exit 3"]);
+    assert_eq!((code, out.lines().count()), (Some(3), 2));
+}
+
+#[test]
+fn input_goes_to_rank_zero() {
+    let script = "sed s/^/got:/";
+    let mut child =
+        ggas(&["-n", "2", "--", "sh", "-c", script]).stdin(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("it is piped").write_all(b"one\ntwo\n").expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "[0] got:one\n[0] got:two\n");
+}
+
+#[test]
+fn signals_reach_every_rank() {
+    let script =
+        "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut job = Launcher::start(&["-n", "2", "--no-prefix", "--", "sh", "-c", script]);
+    assert_eq!(job.lines(2), ["ready"; 2]);
+    job.signal("-USR1");
+    assert_eq!(job.lines(2), ["usr1"; 2]);
+    job.signal("-TERM");
+    assert_eq!(job.lines(2), ["term"; 2]);
+    assert_eq!(job.code(), Some(5));
+    // Untrapped: as shells say it.
+    let mut job =
+        Launcher::start(&["-n", "2", "--no-prefix", "--", "sh", "-c", "echo ready; exec sleep 100"]);
+    job.lines(2);
+    job.signal("-INT");
+    assert_eq!(job.code(), Some(130));
+}
+
+#[test]
+fn who_ignores_int_is_killed_by_the_second() {
+    let mut job =
+        Launcher::start(&["-n", "2", "--no-prefix", "--", "sh", "-c", "trap '' INT; echo ready; sleep 100"]);
+    job.lines(2);
+    job.signal("-INT");
+    job.signal("-INT");
+    // Signals that are the same merge while they wait: ask until it has come twice.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while job.0.try_wait().expect("it is our child").is_none() {
+        assert!(Instant::now() < deadline);
+        job.signal("-INT");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn stopping_the_launcher_stops_the_job() {
+    let mut job = Launcher::start(&["-n", "2", "--no-prefix", "--", "sh", "-c", "echo $$; exec sleep 100"]);
+    let pids = job.lines(2);
+    job.signal("-TSTP");
+    wait_for_state(&job.0.id().to_string(), "T");
+    pids.iter().for_each(|pid| wait_for_state(pid, "T"));
+    job.signal("-CONT");
+    pids.iter().for_each(|pid| wait_for_state(pid, "S"));
+    job.signal("-TERM");
+    assert_eq!(job.code(), Some(143));
+}
+
+#[test]
+fn killing_the_launcher_kills_the_job() {
+    let mut job = Launcher::start(&["-n", "3", "--no-prefix", "--", "sh", "-c", "echo $$; exec sleep 100"]);
+    let pids = job.lines(3);
+    job.signal("-KILL");
+    job.code();
+    // Z: whoever adopts orphans here reaps them at leisure.
+    pids.iter().for_each(|pid| wait_for_state(pid, "XZ"));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_job() {
+    let mut job = Launcher::start(&["-n", "2", "--", "yes"]);
+    assert_eq!(job.lines(1).len(), 1);
+    drop(job.0.stdout.take());
+    assert_eq!(job.code(), Some(141));
+}
