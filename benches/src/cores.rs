@@ -16,33 +16,39 @@ use crate::error::Doing;
 /// # Errors
 /// [`BenchError::Option`] with fewer cores than processes.
 pub(crate) fn pin(rank: usize, size: usize, wanted: Option<bool>) -> Result<Vec<usize>, BenchError> {
-    const THIS: Pid = Pid::from_raw(0);
+    let own = share_of(rank, size, wanted)?;
+    if own.is_empty() {
+        return Ok(own);
+    }
+    let mut set = CpuSet::new();
+    own.iter().try_for_each(|core| set.set(*core)).doing("naming cores")?;
+    for thread in threads()? {
+        // One that ended meanwhile needs none.
+        match sched_setaffinity(thread, &set) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => return Err(error).doing("keeping to some cores"),
+        }
+    }
+    Ok(own)
+}
+
+/// The cores that process `rank` of `size` is kept to, all shares alike; none where it is not.
+///
+/// # Errors
+/// As for [`pin`].
+pub(crate) fn share_of(rank: usize, size: usize, wanted: Option<bool>) -> Result<Vec<usize>, BenchError> {
     if wanted == Some(false) {
         return Ok(Vec::new());
     }
-    let allowed = sched_getaffinity(THIS).doing("asking for the cores of this process")?;
+    let allowed = sched_getaffinity(Pid::from_raw(0)).doing("asking for the cores of this process")?;
     let allowed: Vec<_> =
         (0..CpuSet::count()).filter(|core| allowed.is_set(*core).unwrap_or(false)).collect();
-    let share = share(allowed.len(), rank, size);
-    match (allowed.get(share), wanted) {
-        (Some(own @ [_, ..]), _) => {
-            let mut set = CpuSet::new();
-            own.iter().try_for_each(|core| set.set(*core)).doing("naming cores")?;
-            for thread in threads()? {
-                // One that ended meanwhile needs none.
-                match sched_setaffinity(thread, &set) {
-                    Ok(()) | Err(Errno::ESRCH) => {}
-                    Err(error) => return Err(error).doing("keeping to some cores"),
-                }
-            }
-            Ok(own.to_vec())
-        }
-        (_, Some(_)) => {
-            let advice = format!("{size} processes, but only {} cores to keep them to", allowed.len());
-            Err(BenchError::option("pin", "true", advice))
-        }
-        (_, None) => Ok(Vec::new()),
+    let own = allowed.get(share(allowed.len(), rank, size)).unwrap_or_default();
+    if own.is_empty() && wanted == Some(true) {
+        let advice = format!("{size} processes, but only {} cores to keep them to", allowed.len());
+        return Err(BenchError::option("pin", "true", advice));
     }
+    Ok(own.to_vec())
 }
 
 /// The threads of this process.
@@ -72,8 +78,9 @@ mod tests {
 
     #[test]
     fn more_processes_than_cores_stay_free_unless_asked() {
-        assert_eq!(pin(5, 1 << 20, None).unwrap(), [] as [usize; 0]);
-        assert!(pin(5, 1 << 20, Some(true)).unwrap_err().to_string().contains("cores"));
-        assert_eq!(pin(0, 1, Some(false)).unwrap(), [] as [usize; 0]);
+        assert!(share_of(5, 1 << 20, None).unwrap().is_empty());
+        assert!(share_of(5, 1 << 20, Some(true)).unwrap_err().to_string().contains("cores"));
+        assert!(share_of(0, 1, Some(false)).unwrap().is_empty());
+        assert!(!share_of(0, 1, None).unwrap().is_empty());
     }
 }

@@ -94,11 +94,12 @@ impl Team {
 }
 
 /// Runs this program once more for each process of a team, with the arguments that it was given, and gives the exit
-/// status for them all. Each must [join](Team::join).
+/// status for them all. Each must [join](Team::join), with the same `pin`.
 ///
 /// # Errors
-/// Processes cannot be started.
-pub fn launch(processes: u32) -> Result<i32, BenchError> {
+/// Processes cannot be started, or have fewer cores than they shall be kept to.
+pub fn launch(processes: u32, pin: Option<bool>) -> Result<i32, BenchError> {
+    cores::share_of(0, processes as usize, pin)?;
     let doing = || format!("starting {processes} processes");
     let program = std::env::current_exe().doing_with(doing)?;
     let signals = Signals::catch().doing_with(doing)?;

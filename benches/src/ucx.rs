@@ -41,9 +41,10 @@ pub(crate) fn tag_latency(bytes: u64, iterations: u64, cores: [usize; 2]) -> Res
     let port = free_port()?.to_string();
     let mut server = Run::start(&["-p", &port, "-c", &cores[1].to_string()])?;
     let begun = Instant::now();
-    let (size, count, core) = (bytes.to_string(), iterations.to_string(), cores[0].to_string());
-    let client = ["127.0.0.1", "-p", &port, "-t", "tag_lat", "-s", &size, "-n", &count, "-c", &core];
-    let options = ["-f", "-v"];
+    let [size, count, warm_up] = [bytes, iterations, iterations / 10].map(|number| number.to_string());
+    let core = cores[0].to_string();
+    let client = ["127.0.0.1", "-p", &port, "-t", "tag_lat", "-s", &size, "-n", &count, "-w", &warm_up];
+    let options = ["-c", &core, "-f", "-v"];
     // The server says nothing when it listens, so the client tries until it does.
     loop {
         let mut run = Run::start(&[&client[..], &options[..]].concat())?;

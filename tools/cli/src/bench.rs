@@ -89,7 +89,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             options(args, None)?.validate(bench)?;
             // Where the result goes is tried here: afterwards several would complain.
             Outputs::open(args)?;
-            match ggas_benches::launch(args.nodes.unwrap_or(Options::default().nodes))? {
+            match ggas_benches::launch(args.nodes.unwrap_or(Options::default().nodes), args.pin)? {
                 0 => Ok(()),
                 code => Err(Failure::Said(code)),
             }

@@ -1,0 +1,121 @@
+//! Benchmarks whose nodes are processes: each runs once, small; failures have the rank of whom they befell.
+
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// One at a time: each starts several processes that poll, and two cores are few.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn ggas(args: &[&str]) -> Output {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "60", env!("CARGO_BIN_EXE_ggas")]).args(args).stdin(Stdio::null());
+    command.output().expect("timeout starts")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs `ggas bench` over processes on the CPU executor and gives its JSON.
+fn bench(args: &[&str]) -> serde_json::Value {
+    let fixed = ["--fabric", "process", "--device", "cpu", "--json", "-"];
+    let output = ggas(&[&["bench"], args, &fixed[..]].concat());
+    assert!(output.status.success(), "{args:?}: {}", err(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON of rank 0");
+    assert_eq!((&json["fabric"], &json["verified"]), (&"process".into(), &true.into()), "{args:?}");
+    assert_eq!(json["nodes"], json["settings"]["processes"]);
+    for row in json["rows"].as_array().expect("rows") {
+        let latency = &row["latency_us"];
+        let [min, median, p99] = ["min", "median", "p99"].map(|key| latency[key].as_f64().unwrap());
+        assert!(0.0 <= min && min <= median && median <= p99 && p99 > 0.0, "{args:?}: {row}");
+        assert_eq!(row["errors"], 0, "{args:?}");
+    }
+    json
+}
+
+fn methods(json: &serde_json::Value) -> Vec<&str> {
+    let rows = json["rows"].as_array().expect("rows");
+    let mut methods: Vec<_> = rows.iter().filter_map(|row| row["method"].as_str()).collect();
+    methods.dedup();
+    methods
+}
+
+#[test]
+fn puts() {
+    let json = bench(&["rma-pingpong", "--sizes", "8,5000", "--iterations", "50"]);
+    assert_eq!(methods(&json), ["notification", "poll", "host-assisted", "host-driven"]);
+    // A put to itself would be found by whoever does not look at ranks.
+    bench(&["rma-pingpong", "--nodes", "3", "--sizes", "64", "--iterations", "20", "--path", "card"]);
+    let json = bench(&["rma-bandwidth", "--sizes", "1,300000", "--iterations", "32"]);
+    let host = ["host-driven", "memcpy", "host-driven", "memcpy"];
+    assert_eq!(methods(&json)[2..6], host);
+    assert!(methods(&json).contains(&"two copies"));
+    bench(&["rma-rate", "--iterations", "20000", "--threads", "32"]);
+}
+
+#[test]
+fn stores_loads_and_collectives() {
+    bench(&["ggas-pingpong", "--threads", "1,64", "--iterations", "20"]);
+    bench(&["ggas-bandwidth", "--sizes", "16,10000", "--iterations", "20"]);
+    let json = bench(&["barrier", "--nodes", "3", "--iterations", "20"]);
+    assert!(json["rows"].as_array().unwrap().iter().all(|row| row["nodes"] == 3));
+    bench(&["reduce", "--nodes", "3", "--sizes", "1,1000", "--iterations", "20"]);
+    bench(&["allreduce", "--nodes", "3", "--sizes", "1,1000", "--iterations", "20"]);
+    bench(&["randomaccess", "--nodes", "3", "--sizes", "4096"]);
+}
+
+#[test]
+fn all_to_all_of_many_processes() {
+    let json = bench(&["alltoall", "--nodes", "12", "--sizes", "8,2000", "--iterations", "20"]);
+    let row = &json["rows"][0];
+    assert!(row["slowest_over_fastest"].as_f64().unwrap() >= 1.0, "{row}");
+}
+
+#[test]
+fn puts_into_a_process_that_computes() {
+    let json = bench(&["progress", "--method", "every-1ms", "--sizes", "8,70000", "--iterations", "50"]);
+    for row in json["rows"].as_array().unwrap() {
+        assert!(row["samples"].as_u64().unwrap() > 0 && row["helper_cpu_loaded_percent"].is_f64(), "{row}");
+    }
+}
+
+/// With UCX there is a ratio; without, the row says how to get it.
+#[test]
+fn beside_ucx() {
+    let json = bench(&["versus-ucx", "--iterations", "200"]);
+    let row = &json["rows"][0];
+    let peer = row["peer"].as_str().unwrap();
+    assert!(row["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0) || peer.contains("apt install"), "{row}");
+}
+
+/// Also a launcher of another kind may start the processes.
+#[test]
+fn a_launcher_starts_them_too() {
+    let launched =
+        ["run", "-n", "2", "--", env!("CARGO_BIN_EXE_ggas"), "bench", "rma-rate", "--device", "cpu"];
+    let output = ggas(&[&launched[..], &["--method", "host-driven", "--iterations", "5000"]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("all data verified").count(), 1, "only rank 0 reports: {text}");
+}
+
+#[test]
+fn options_that_do_not_fit_are_said_once() {
+    let refused = |args: &[&str], what: &str| {
+        let output = ggas(&[&["bench"], args, &["--fabric", "process", "--device", "cpu"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+        assert_eq!(err(&output).matches(what).count(), 1, "{args:?} says: {}", err(&output));
+        assert!(output.stdout.is_empty());
+    };
+    refused(&["rma-pingpong", "--nodes", "1"], "2 to 1024");
+    refused(&["rma-pingpong", "--nodes", "1025"], "2 to 1024");
+    refused(&["rma-pingpong", "--sizes", "0"], "use 1 to");
+    refused(&["randomaccess", "--nodes", "2", "--sizes", "1000"], "power of two");
+    refused(&["alltoall", "--nodes", "3", "--sizes", "2M"], "use 1 to");
+    refused(&["rma-pingpong", "--nodes", "1000", "--pin"], "cores");
+    let output = ggas(&["bench", "rma-pingpong", "--device", "cpu", "--pin"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    let output = ggas(&["bench", "progress", "--device", "cpu"]);
+    assert!(err(&output).contains("--fabric process"), "{}", err(&output));
+}
