@@ -64,13 +64,13 @@ impl Bench for Progress {
     }
 }
 
-/// What the computing process saw.
+/// Shares of wall time in the computing process: asleep, computing, computing with traffic.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Cost {
-    /// Time of the other threads of the process over wall time: asleep, computing, computing with traffic.
+    /// Processor time of its other threads.
     helpers: [f64; 3],
-    /// Units of work per second: computing, computing with traffic.
-    rates: [f64; 2],
+    /// Processor time of the thread that computes.
+    own: [f64; 3],
 }
 
 fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), BenchError> {
@@ -110,7 +110,7 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         check = data.check(end.node, &end.payload, layout, rounds)?;
     }
     let (samples, check) = setup.collect(samples, check)?;
-    let Cost { helpers, rates } = costs.first().copied().unwrap_or_default();
+    let Cost { helpers, own } = costs.first().copied().unwrap_or_default();
     let [asleep, computing, loaded] = helpers.map(|share| 100.0 * share);
     let mut row = Row::new(&samples);
     row.rate_per_s = Some(samples.len() as f64 / TRAFFIC.as_secs_f64());
@@ -118,7 +118,7 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         .with("helper_cpu_asleep_percent", asleep)
         .with("helper_cpu_computing_percent", computing)
         .with("helper_cpu_loaded_percent", loaded)
-        .with("slowdown_percent", 100.0 * (1.0 - rates[1] / rates[0].max(1e-9)));
+        .with("lost_percent", 100.0 * (own[1] - own[2]));
     Ok((row, check))
 }
 
@@ -143,43 +143,42 @@ impl End {
     /// own memory look for that.
     fn compute(&self, setup: &Setup, timeout: Duration) -> Result<Cost, BenchError> {
         let stopped = || self.payload.region.load_u64(self.stop).is_ok_and(|word| word != 0);
-        let asleep = helper_share(|| std::thread::sleep(QUIET))?;
+        let asleep = shares(|| std::thread::sleep(QUIET))?;
         setup.share::<()>(Vec::new())?;
-        let mut rates = [0.0; 2];
-        let computing = helper_share(|| rates[0] = work_until(|elapsed| elapsed > QUIET))?;
+        let computing = shares(|| work_until(|elapsed| elapsed > QUIET))?;
         setup.share::<()>(Vec::new())?;
-        let loaded = helper_share(|| {
-            rates[1] = work_until(|elapsed| stopped() || elapsed > TRAFFIC * 3 + timeout);
-        })?;
-        Ok(Cost { helpers: [asleep, computing, loaded], rates })
+        let loaded = shares(|| work_until(|elapsed| stopped() || elapsed > TRAFFIC * 3 + timeout))?;
+        let all = [asleep, computing, loaded];
+        Ok(Cost { helpers: all.map(|(helpers, _)| helpers), own: all.map(|(_, own)| own) })
     }
 }
 
-/// Units of work per second until `end`, which gets the time since the beginning.
-fn work_until(end: impl Fn(Duration) -> bool) -> f64 {
+/// Computes until `end`, which gets the time since the beginning.
+fn work_until(end: impl Fn(Duration) -> bool) {
     let begun = Instant::now();
-    let (mut units, mut state) = (0_u64, 1_u64);
+    let mut state = 1_u64;
     while !end(begun.elapsed()) {
         for _ in 0..500 {
-            state = std::hint::black_box(state ^ state << 13);
+            state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
         }
-        units += 1;
+        state = std::hint::black_box(state);
     }
-    units as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Processor time that the other threads of this process use during `action`, over its wall time.
-fn helper_share(action: impl FnOnce()) -> Result<f64, BenchError> {
-    let others = || -> Result<Duration, BenchError> {
+/// Processor time that the other threads of this process and this one use during `action`, over its wall time.
+fn shares(action: impl FnOnce()) -> Result<(f64, f64), BenchError> {
+    let used = || -> Result<[Duration; 2], BenchError> {
         let time = |clock| clock_gettime(clock).map(Duration::from).doing("reading the processor time used");
-        let process = time(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
-        Ok(process.saturating_sub(time(ClockId::CLOCK_THREAD_CPUTIME_ID)?))
+        let own = time(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+        Ok([time(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(own), own])
     };
-    let (before, begun) = (others()?, Instant::now());
+    let (before, begun) = (used()?, Instant::now());
     action();
-    Ok(others()?.saturating_sub(before).as_secs_f64() / begun.elapsed().as_secs_f64())
+    let (after, wall) = (used()?, begun.elapsed().as_secs_f64());
+    let share = |i: usize| after[i].saturating_sub(before[i]).as_secs_f64() / wall;
+    Ok((share(0), share(1)))
 }
 
 /// Keeps a core as busy as the traffic will: cores may share a pipeline.
