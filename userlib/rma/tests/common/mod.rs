@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ggas_device::LockedMemory;
-use ggas_device::sim::{Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{FabricKind, Progress, SimBuilder, SimNetwork};
 use ggas_rma::{HostBuffer, Node, Path, Port, PortConfig, Region};
 
 /// Bound of every wait that is expected to succeed.
@@ -20,9 +20,15 @@ pub fn builder() -> SimBuilder {
     SimNetwork::builder().nodes(2).locked_memory(LockedMemory::Unlimited)
 }
 
-/// Both ways of progress.
-pub fn networks() -> [SimNetwork; 2] {
-    [Progress::Inline, Progress::Threads(1)].map(|progress| builder().progress(progress).build().unwrap())
+/// Both ways of progress, in one process and as between processes.
+pub fn networks() -> Vec<SimNetwork> {
+    [FabricKind::InProcess, FabricKind::Process].into_iter().flat_map(networks_on).collect()
+}
+
+/// Both ways of progress on one fabric.
+pub fn networks_on(fabric: FabricKind) -> [SimNetwork; 2] {
+    [Progress::Inline, Progress::Threads(1)]
+        .map(|progress| builder().fabric(fabric).progress(progress).build().unwrap())
 }
 
 pub struct Pair {
