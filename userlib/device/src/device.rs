@@ -166,7 +166,7 @@ pub trait SmfuWindow: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::SmfuAccess`] when the range is outside, crosses parts, or the network does not take it
-    /// within the device's own bound.
+    /// within the device's own bound; [`DeviceError::PeerLost`] when the process that serves the part is gone.
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), DeviceError>;
 
     /// Loads bytes from `offset` from the start of the window.

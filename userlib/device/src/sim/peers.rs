@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::regs;
 use extoll_sim::Nic;
-use extoll_sim::process::{PeerState, ProcessFabric};
+use extoll_sim::process::{JobSegment, PeerState, ProcessFabric};
 
 use crate::{Departures, LostPeer, PeerEnd};
 
@@ -52,23 +52,24 @@ impl Peers {
     /// See [`PortDevice::lost_peer`](crate::PortDevice::lost_peer). A port that nobody serves is gone when nobody is
     /// left on its node to open it.
     pub(super) fn lost(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-        let fabric = self.0.as_ref().filter(|fabric| fabric.departures().load(Ordering::Acquire) > 0)?;
-        let job = fabric.job();
-        let ended = |rank: u32| {
-            let end = match job.state(rank) {
-                PeerState::Left => PeerEnd::Left,
-                PeerState::Lost => PeerEnd::Lost,
-                PeerState::Absent | PeerState::Joined => return None,
-            };
-            Some(LostPeer { rank, node, vpid, end })
-        };
-        if let Some(owner) = vpid.and_then(|vpid| job.owner(node, vpid)) {
-            return ended(owner);
+        let job = self.with_departures()?.job();
+        match vpid.and_then(|vpid| job.owner(node, vpid)) {
+            Some(owner) => ended(job, node, vpid, owner),
+            None => all_ended(job, node, vpid),
         }
-        let mut all = job.shape().ranks_of(node).map(ended);
-        let first = all.next()??;
-        // One that died explains more than those that left.
-        all.try_fold(first, |worst, one| one.map(|one| if worst.end == PeerEnd::Lost { worst } else { one }))
+    }
+
+    /// The process that served the SMFU of a node, or the last one of the node, if it is gone.
+    pub(super) fn lost_smfu(&self, node: u16) -> Option<LostPeer> {
+        let job = self.with_departures()?.job();
+        match job.smfu_owner(node) {
+            Some(owner) => ended(job, node, None, owner),
+            None => all_ended(job, node, None),
+        }
+    }
+
+    fn with_departures(&self) -> Option<&Arc<ProcessFabric>> {
+        self.0.as_ref().filter(|fabric| fabric.departures().load(Ordering::Acquire) > 0)
     }
 
     /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
@@ -83,4 +84,21 @@ impl Peers {
         // Whoever runs the card now may hold the last packet: this call waits for its turn.
         nic.reg_read(regs::EXTOLL_RF_INFO_NODE);
     }
+}
+
+/// What became of `rank`, if it is gone.
+fn ended(job: &JobSegment, node: u16, vpid: Option<u8>, rank: u32) -> Option<LostPeer> {
+    let end = match job.state(rank) {
+        PeerState::Left => PeerEnd::Left,
+        PeerState::Lost => PeerEnd::Lost,
+        PeerState::Absent | PeerState::Joined => return None,
+    };
+    Some(LostPeer { rank, node, vpid, end })
+}
+
+/// One of the processes of a node, if all of them are gone; one that died, since that explains more.
+fn all_ended(job: &JobSegment, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+    let mut all = job.shape().ranks_of(node).map(|rank| ended(job, node, vpid, rank));
+    let first = all.next()??;
+    all.try_fold(first, |worst, one| one.map(|one| if worst.end == PeerEnd::Lost { worst } else { one }))
 }

@@ -11,7 +11,7 @@ use extoll_sim::smfu::SmfuError;
 use super::lock;
 use super::node::Node;
 use super::region::declare;
-use crate::{DeviceError, PAGE, SmfuMap, SmfuWindow};
+use crate::{DeviceError, LostPeer, PAGE, SmfuMap, SmfuWindow};
 
 /// The part of the SMFU's range that is left beside remote register access.
 pub(super) const WINDOW_BYTES: u64 = regs::EXTOLL_SMFU_WINDOW_BYTES - regs::EXTOLL_SMFU_RRA_BYTES;
@@ -121,39 +121,50 @@ struct Window {
 }
 
 impl Window {
-    /// The BAR offset of an access that lies within one part.
+    /// The BAR offset of an access that lies within one part of a node that is there.
     fn bar_offset(&self, offset: u64, len: usize) -> Result<u64, DeviceError> {
         let inside = offset / self.map.stride < self.map.nodes.len() as u64
             && (offset % self.map.stride)
                 .checked_add(len as u64)
                 .is_some_and(|end| end <= self.map.part_bytes);
-        if inside {
-            let target = self.map.nodes[(offset / self.map.stride) as usize];
-            let lost = self.node.peers.lost(target, None);
-            return lost
-                .map_or(Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset), |peer| Err(DeviceError::PeerLost(peer)));
+        if !inside {
+            let parts = self.map.nodes.len();
+            let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
+            return Err(self.refused(offset, len, problem));
         }
-        let parts = self.map.nodes.len();
-        let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
-        Err(self.failed(offset, len, problem))
+        self.lost(offset)
+            .map_or(Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset), |peer| Err(DeviceError::PeerLost(peer)))
     }
 
-    fn failed(&self, offset: u64, len: usize, problem: String) -> DeviceError {
+    /// Whether the process that serves the part at `offset` is gone.
+    fn lost(&self, offset: u64) -> Option<LostPeer> {
+        self.node.peers.lost_smfu(self.map.nodes[(offset / self.map.stride) as usize])
+    }
+
+    fn refused(&self, offset: u64, len: usize, problem: String) -> DeviceError {
         DeviceError::SmfuAccess { node: self.node.nic.node(), offset, len, problem }
+    }
+
+    /// An access that began and did not end.
+    fn failed(&self, offset: u64, len: usize, error: SmfuError) -> DeviceError {
+        match self.lost(offset) {
+            Some(peer) => DeviceError::PeerLost(peer),
+            None => self.refused(offset, len, error.to_string()),
+        }
     }
 }
 
 impl SmfuWindow for Window {
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
         let at = self.bar_offset(offset, from.len())?;
-        let failed = |error: SmfuError| self.failed(offset, from.len(), error.to_string());
+        let failed = |error| self.failed(offset, from.len(), error);
         self.node.nic.smfu_store(at, from).map_err(failed)
     }
 
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError> {
         let at = self.bar_offset(offset, into.len())?;
         let len = into.len();
-        let failed = |error: SmfuError| self.failed(offset, len, error.to_string());
+        let failed = |error| self.failed(offset, len, error);
         self.node.nic.smfu_load(at, into, timeout).map_err(failed)
     }
 }

@@ -1,0 +1,143 @@
+//! Nodes that several processes serve. The processes are all this one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use extoll_abi::regs;
+use extoll_sim::process::{ProcessFabric, Shape, local};
+use ggas_device::sim::{BuildError, FabricKind, Faults, SimNetwork};
+use ggas_device::{Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, Span};
+
+const PART: u64 = 1 << 16;
+
+struct Job {
+    fabrics: Vec<Arc<ProcessFabric>>,
+    nodes: Vec<SimNetwork>,
+}
+
+/// A job of `processes`, `per_node` on a node, all joined.
+fn job(processes: u32, per_node: u32) -> Job {
+    let members = local(Shape::new(processes, per_node).unwrap()).unwrap();
+    let fabrics: Vec<_> = members.into_iter().map(|member| ProcessFabric::new(member).unwrap()).collect();
+    let nodes = fabrics.iter().map(|fabric| SimNetwork::join(fabric.clone()).unwrap()).collect();
+    Job { fabrics, nodes }
+}
+
+impl Job {
+    fn device(&self, rank: usize) -> Arc<dyn Device> {
+        self.nodes[rank].device(0).unwrap()
+    }
+
+    fn open(&self, rank: usize) -> Arc<dyn PortDevice> {
+        self.device(rank).open_port(&PortSetup::default()).unwrap()
+    }
+}
+
+#[test]
+fn processes_of_a_node_share_its_vpids() {
+    let job = job(3, 2);
+    let ports: Vec<_> = [0, 1, 0, 2, 1].map(|rank| job.open(rank)).into();
+    let addresses: Vec<_> = ports.iter().map(|port| (port.address().node, port.address().vpid)).collect();
+    assert_eq!(addresses, [(0, 0), (0, 1), (0, 2), (1, 0), (0, 3)]);
+    ports[1].close().unwrap();
+    assert_eq!(job.open(0).address().vpid, 1, "the lowest that is free, whoever had it");
+}
+
+#[test]
+fn who_joins_later_keeps_the_nodes_registers() {
+    let members = local(Shape::new(2, 2).unwrap()).unwrap();
+    let fabrics: Vec<_> = members.into_iter().map(|member| ProcessFabric::new(member).unwrap()).collect();
+    let join = |rank: usize| SimNetwork::join(fabrics[rank].clone()).unwrap();
+    let first = join(0);
+    let register = regs::EXTOLL_RF_RMA_BQ_TIMEOUT;
+    let device = first.device(0).unwrap();
+    assert_ne!(device.read_register(register).unwrap(), 0, "set at the start");
+    device.write_register(register, 0x1_0000_0007).unwrap();
+    let second = join(1);
+    for network in [&first, &second] {
+        assert_eq!(network.device(0).unwrap().read_register(register).unwrap(), 0x1_0000_0007);
+    }
+    // What one process has for itself goes with it, and nothing else.
+    drop(first);
+    let port = second.device(0).unwrap().open_port(&PortSetup::default()).unwrap();
+    let buffer = HostBuffer::zeroed(4096).unwrap();
+    // SAFETY: the buffer outlives its registration.
+    let nla = unsafe { port.register(Span::host(&buffer), ggas_device::Access::ALL) }.unwrap();
+    port.unregister(nla).unwrap();
+}
+
+/// A process has one card of a job.
+#[test]
+fn a_process_joins_once() {
+    let job = job(1, 1);
+    let again = SimNetwork::join(job.fabrics[0].clone());
+    assert!(matches!(again, Err(BuildError::Nic(_))));
+}
+
+fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn ggas_device::SmfuWindow>, DeviceError> {
+    let map = SmfuMap { nodes: vec![0, 1], stride: PART, part_bytes: PART, local: Span::host(memory) };
+    // SAFETY: the memory outlives the windows of these tests.
+    unsafe { device.map_smfu(&map) }
+}
+
+#[test]
+fn one_process_of_a_node_has_its_smfu() {
+    let job = job(4, 2);
+    let memory: Vec<_> = (0..4).map(|_| HostBuffer::zeroed(PART as usize).unwrap()).collect();
+    let [here, there] = [0, 2].map(|rank| map(&*job.device(rank), &memory[rank]).unwrap());
+    let error = map(&*job.device(1), &memory[1]).unwrap_err();
+    assert!(error.to_string().contains("another process of this node has it"), "{error}");
+
+    here.store(PART + 8, &7u64.to_ne_bytes()).unwrap();
+    let mut word = [0; 8];
+    here.load(PART + 8, &mut word, Duration::from_secs(10)).unwrap();
+    assert_eq!((u64::from_ne_bytes(word), memory[2].load_u64(8)), (7, 7));
+
+    drop(here);
+    let next = map(&*job.device(1), &memory[1]).unwrap();
+    next.store(PART + 16, &[1; 8]).unwrap();
+    next.load(PART + 16, &mut word, Duration::from_secs(10)).unwrap();
+    assert_eq!(word, [1; 8]);
+
+    // The process that served the other part dies: the one beside it does not serve it.
+    job.fabrics[1].lose(2);
+    let started = Instant::now();
+    let error = next.load(PART, &mut word, Duration::from_secs(10)).unwrap_err();
+    assert!(matches!(error, DeviceError::PeerLost(LostPeer { rank: 2, node: 1, .. })), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(1));
+    drop(there);
+}
+
+#[test]
+fn a_node_is_lost_with_the_last_of_its_processes() {
+    let job = job(4, 2);
+    let (port, peer) = (job.open(0), job.open(2));
+    let vpid = Some(peer.address().vpid);
+    assert_eq!((port.departures().count(), port.lost_peer(1, vpid)), (0, None));
+    let me = &job.fabrics[0];
+    me.lose(3);
+    assert_eq!((port.departures().count(), port.lost_peer(1, None)), (1, None), "one of two lives");
+    assert_eq!(port.lost_peer(1, vpid), None);
+    me.lose(2);
+    let lost = |rank, vpid| Some(LostPeer { rank, node: 1, vpid, end: PeerEnd::Lost });
+    assert_eq!(port.lost_peer(1, None), lost(2, None));
+    assert_eq!(port.lost_peer(1, vpid), lost(2, vpid));
+    assert_eq!(port.lost_peer(1, Some(200)), lost(2, Some(200)), "nobody is left to open it");
+    assert_eq!(port.lost_peer(0, None), None);
+    assert_eq!(port.lost_peer(9, None), None, "no such node");
+}
+
+#[test]
+fn what_only_a_torus_has_is_refused_between_processes() {
+    let builder = || SimNetwork::builder().fabric(FabricKind::Process);
+    for builder in
+        [builder().torus(2, 1, 1), builder().faults(Faults::none().drop(0.5)), builder().nodes(5000)]
+    {
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, BuildError::NotBetweenProcesses(_) | BuildError::Shape(_)), "{error}");
+    }
+    assert!(matches!(builder().nodes(0).build(), Err(BuildError::NoNodes)));
+    let network = builder().nodes(3).build().unwrap();
+    assert!(network.torus().is_none());
+    assert_eq!((network.len(), network.process_fabrics().len()), (3, 3));
+}
