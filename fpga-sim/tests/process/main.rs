@@ -3,5 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod crowd;
 mod members;
 mod packets;
+mod rings;

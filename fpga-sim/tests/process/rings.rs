@@ -1,0 +1,338 @@
+//! The fabric alone: order, classes, credits, what hostile bytes do, and what is left of a process that is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use extoll_abi::*;
+use extoll_sim::memory::Memory;
+use extoll_sim::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload, Run};
+use extoll_sim::process::{Membership, PeerState, ProcessFabric, Shape, local};
+use extoll_sim::{Fabric, HostMemory, RangeKind, Wake};
+use proptest::prelude::*;
+
+use crate::members::fabrics;
+
+/// A card that does nothing but count.
+#[derive(Default)]
+struct Bell(AtomicU32);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> Packet {
+    let len = payload.len() as u32;
+    Packet {
+        source: Address::new(from, 0),
+        destination: to,
+        kind,
+        command: CommandCode::from(Command::BtPut),
+        spec: Spec::NONE,
+        modifier: Modifier::NONE,
+        mode: Mode::TE,
+        error: ErrorUnits::NONE,
+        tc: 0,
+        protection: 0,
+        fragment: 496,
+        address: number,
+        aux: 0,
+        len,
+        total: len,
+        offset: 0,
+        tag: number as u32,
+        payload,
+    }
+}
+
+/// Fabrics that each have a VPID, and no card: nobody takes packets unless the test does.
+fn open(processes: u32) -> (Vec<Arc<ProcessFabric>>, Vec<Address>) {
+    let fabrics = fabrics(processes, 1);
+    let vpid = |f: &Arc<ProcessFabric>| f.job().take_vpid(f.rank(), 256).unwrap();
+    let addresses = fabrics.iter().map(|f| Address::new(f.rank() as u16, vpid(f))).collect();
+    (fabrics, addresses)
+}
+
+/// A reference to memory of the fabric's arena, with the state that shows when it is released.
+fn reference(
+    fabric: &ProcessFabric,
+    len: usize,
+) -> (Payload, Arc<HoldState>, extoll_sim::process::ArenaBlock) {
+    let block = fabric.arena().alloc(len, 4096).unwrap();
+    let bell: Arc<dyn Wake> = Arc::new(Bell::default());
+    let (hold, state) = Hold::new(Arc::downgrade(&bell));
+    let first = Run { address: block.ptr() as u64, len: len as u32 };
+    (Payload::Direct(Direct { first, more: Vec::new(), hold }), state, block)
+}
+
+fn until(what: &str, mut ready: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !ready() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn packets_of_a_class_arrive_in_order_and_whole() {
+    let (fabrics, to) = open(2);
+    let mut rng = fastrand::Rng::with_seed(5);
+    let (mut sent, mut seen) = ([0u64; 2], [0u64; 2]);
+    let total = 20_000;
+    while seen != [total; 2] {
+        for (class, kind) in [(0, Kind::Put), (1, Kind::GetResponse)] {
+            for _ in 0..rng.usize(0..40) {
+                let n = sent[class];
+                let bytes: Vec<u8> = (0..n * 37 % 4096).map(|i| (i + n) as u8).collect();
+                let payload = if bytes.is_empty() { Payload::None } else { Payload::copy_of(&bytes) };
+                if n == total || fabrics[0].send(0, packet(0, to[1], kind, n, payload)).is_err() {
+                    break;
+                }
+                sent[class] += 1;
+            }
+            let of = [Class::Request, Class::Response][class];
+            for _ in 0..rng.usize(0..40) {
+                let Some(packet) = fabrics[1].poll(1, of) else { break };
+                let n = seen[class];
+                assert_eq!((packet.address, packet.kind), (n, kind));
+                assert_eq!(packet.payload.len() as u64, n * 37 % 4096);
+                let bytes = packet.payload.bytes().unwrap();
+                assert!(bytes.iter().zip(0..).all(|(b, i)| *b == (i as u64 + n) as u8));
+                seen[class] += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn responses_pass_requests_that_fill_their_ring_and_room_is_told() {
+    let (fabrics, to) = open(2);
+    let bell = Arc::new(Bell::default());
+    fabrics[0].attach(0, bell.clone()).unwrap();
+    for len in [0, 4000] {
+        let put = |n| packet(0, to[1], Kind::Put, n, Payload::copy_of(&vec![1; len]));
+        let mut sent = 0;
+        while fabrics[0].send(0, put(sent)).is_ok() {
+            sent += 1;
+            assert!(sent < 10_000, "credits end somewhere");
+        }
+        assert!(fabrics[0].send(0, put(sent)).is_err());
+        let response = packet(0, to[1], Kind::GetResponse, 99, Payload::None);
+        assert!(fabrics[0].send(0, response).is_ok(), "a response waits for requests");
+        assert_eq!(fabrics[1].poll(1, Class::Response).unwrap().address, 99);
+        assert!(!fabrics[0].pending(0), "nothing was said yet");
+        for n in 0..sent {
+            assert_eq!(fabrics[1].poll(1, Class::Request).unwrap().address, n);
+        }
+        assert!(fabrics[0].pending(0), "the sender does not hear of the room");
+        assert!(fabrics[0].poll(0, Class::Request).is_none() && !fabrics[0].pending(0));
+        assert!(fabrics[0].send(0, put(0)).is_ok());
+        assert!(fabrics[1].poll(1, Class::Request).is_some());
+    }
+}
+
+#[test]
+fn many_senders_are_all_heard() {
+    let (fabrics, to) = open(9);
+    // More senders than are watched at a time, each with more packets than a turn has.
+    for n in 0..50 {
+        for fabric in &fabrics[1..] {
+            let rank = fabric.rank() as u16;
+            fabric.send(rank, packet(rank, to[0], Kind::Put, n, Payload::None)).unwrap();
+        }
+    }
+    let mut seen = [0u64; 9];
+    for taken in 0..400 {
+        let packet = fabrics[0].poll(0, Class::Request).unwrap();
+        let from = usize::from(packet.source.node);
+        assert_eq!(packet.address, seen[from]);
+        seen[from] += 1;
+        if taken == 8 * 16 {
+            assert!(seen[1..].iter().filter(|n| **n > 0).count() >= 4, "{seen:?}: nobody has all turns");
+        }
+    }
+    assert_eq!(seen[1..], [50; 8]);
+    assert!(fabrics[0].poll(0, Class::Request).is_none() && !fabrics[0].pending(0));
+}
+
+#[test]
+fn a_reference_is_held_until_its_reader_is_done() {
+    let (fabrics, to) = open(2);
+    let (payload, state, block) = reference(&fabrics[0], 100_000);
+    // SAFETY: the block is ours, and long enough.
+    unsafe { block.ptr().write_bytes(7, 100_000) };
+    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+    assert_eq!(fabrics[0].holders(), [1]);
+    let packet = fabrics[1].poll(1, Class::Request).unwrap();
+    let Payload::Foreign(foreign) = &packet.payload else { panic!("{:?}", packet.payload) };
+    let memory = HostMemory::new();
+    let mut target = vec![0u8; 100_000];
+    let at = target.as_mut_ptr() as u64;
+    // SAFETY: removed before the vector goes.
+    unsafe { memory.add_range(RangeKind::Host, at, 100_000).unwrap() };
+    memory.copy_foreign(at, foreign, 0, 100_000).unwrap();
+    assert!(memory.copy_foreign(at, foreign, 1, 100_000).is_err(), "beyond the reference");
+    assert!(memory.copy(at, block.ptr() as u64, 8).is_err(), "not declared here");
+    memory.remove_range(at, 100_000).unwrap();
+    assert!(target.iter().all(|b| *b == 7));
+    assert!(fabrics[0].poll(0, Class::Response).is_none() && !state.is_done(), "still read");
+    drop(packet);
+    assert!(fabrics[0].pending(0));
+    assert!(fabrics[0].poll(0, Class::Response).is_none() && state.is_done());
+    assert!(fabrics[0].holders().is_empty());
+}
+
+#[test]
+fn a_lost_process_holds_nothing_and_gets_nothing() {
+    for taken in [false, true] {
+        let (fabrics, to) = open(3);
+        let (bell, before) = (Arc::new(Bell::default()), fabrics[0].departures().load(Ordering::SeqCst));
+        fabrics[0].attach(0, bell.clone()).unwrap();
+        let sent: Vec<_> = (0..5).map(|_| reference(&fabrics[0], 8192)).collect();
+        let (mut states, mut blocks) = (Vec::new(), Vec::new());
+        for (payload, state, block) in sent {
+            fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+            states.push(state);
+            blocks.push(block);
+        }
+        fabrics[1].send(1, packet(1, to[0], Kind::Put, 77, Payload::None)).unwrap();
+        let kept = taken.then(|| fabrics[1].poll(1, Class::Request).unwrap());
+        fabrics[0].lose(1);
+        assert!(states.iter().all(|state| state.is_done()));
+        assert_eq!(fabrics[0].state_of(to[1]), PeerState::Lost);
+        assert_eq!(fabrics[2].state_of(to[1]), PeerState::Lost, "all processes see it");
+        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
+        assert!(bell.0.load(Ordering::SeqCst) > 0);
+        let (payload, state, _block) = reference(&fabrics[0], 8192);
+        assert!(fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).is_ok() && state.is_done());
+        assert_eq!(fabrics[0].counters().discarded, 1);
+        // What it had sent arrives all the same, once.
+        assert!(!fabrics[0].drained());
+        assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 77);
+        assert!(fabrics[0].drained() && fabrics[0].poll(0, Class::Request).is_none());
+        // A late return releases nothing twice.
+        drop(kept);
+        fabrics[0].lose(1);
+        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
+        let (payload, state, _block) = reference(&fabrics[0], 8192);
+        fabrics[0].send(0, packet(0, to[2], Kind::Put, 0, payload)).unwrap();
+        assert!(!state.is_done(), "another peer's hold");
+    }
+}
+
+#[test]
+fn a_process_that_leaves_is_noticed() {
+    let (mut fabrics, to) = open(2);
+    let (payload, state, _block) = reference(&fabrics[0], 8192);
+    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+    fabrics[1].send(1, packet(1, to[0], Kind::Put, 5, Payload::None)).unwrap();
+    fabrics.pop();
+    assert_eq!(fabrics[0].state_of(to[1]), PeerState::Left);
+    assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 5, "what it sent arrives");
+    assert!(state.is_done());
+    assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn losing_a_peer_at_any_moment_frees_everything_once() {
+    for seed in 0..30 {
+        let (fabrics, to) = open(2);
+        let (sender, receiver) = (fabrics[0].clone(), fabrics[1].clone());
+        let stop = Arc::new(AtomicU32::new(0));
+        let reader = std::thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let mut kept = Vec::new();
+                while stop.load(Ordering::SeqCst) == 0 {
+                    kept.extend(receiver.poll(1, Class::Request));
+                    if kept.len() > 20 {
+                        kept.clear();
+                    }
+                }
+            }
+        });
+        let loser = std::thread::spawn({
+            let fabric = sender.clone();
+            move || {
+                std::thread::sleep(Duration::from_micros(fastrand::Rng::with_seed(seed).u64(0..3000)));
+                fabric.lose(1);
+            }
+        });
+        let mut states = Vec::new();
+        until("the peer is lost", || {
+            let (payload, state, block) = reference(&sender, 4096);
+            let refused = sender.send(0, packet(0, to[1], Kind::Put, 0, payload));
+            let _ = sender.poll(0, Class::Response);
+            states.push((state, block));
+            drop(refused);
+            states.len() > 200 && sender.state_of(to[1]) == PeerState::Lost
+        });
+        loser.join().unwrap();
+        stop.store(1, Ordering::SeqCst);
+        reader.join().unwrap();
+        let _ = sender.poll(0, Class::Response);
+        assert!(states.iter().all(|(state, _)| state.is_done()));
+        assert!(sender.holders().is_empty());
+    }
+}
+
+/// Two members, and a view of the second one's inbox as its hostile peer has it.
+fn hostile() -> (Vec<Membership>, memmap2::MmapRaw) {
+    let members = local(Shape::new(2, 1).unwrap()).unwrap();
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&members[1].inbox.fd());
+    let map = memmap2::MmapOptions::new().map_raw(fd).unwrap();
+    (members, map)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever lies in its inbox, a process takes no harm; at worst it takes the sender for lost.
+    #[test]
+    fn hostile_bytes_in_an_inbox_do_no_harm(
+        seed: u64, first in 0u8..12, dense in 0usize..3, kinds in proptest::collection::vec(any::<[u64; 8]>(), 1..9)
+    ) {
+        let (members, map) = hostile();
+        let mut fabrics: Vec<_> = members.into_iter().map(|m| ProcessFabric::new(m).unwrap()).collect();
+        let victim = fabrics.pop().unwrap();
+        let vpid = victim.job().take_vpid(1, 256).unwrap();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let words = map.len() / 8;
+        let word = |i: usize| {
+            // SAFETY: inside the mapping, aligned.
+            unsafe { std::sync::atomic::AtomicU64::from_ptr(map.as_mut_ptr().cast::<u64>().add(i)) }
+        };
+        for _ in 0..[0, 1000, 20_000][dense] {
+            word(rng.usize(8..words)).store(rng.u64(..), Ordering::Relaxed);
+        }
+        // Entries that look valid: every 64-byte line that may be one gets the first lap.
+        for line in 512 / 8 * 8..words / 8 {
+            let entry = kinds[rng.usize(..kinds.len())];
+            let plausible = u64::from(first) << 32 | entry[0] & !0xff_ffff_ffff | u64::from(rng.u8(..)) << 32;
+            if dense != 1 || rng.bool() {
+                for (i, value) in entry.iter().enumerate().skip(1) {
+                    word(line * 8 + i).store(*value, Ordering::Relaxed);
+                }
+                word(line * 8).store(plausible & !0xffff_ffff | 1, Ordering::Release);
+            }
+        }
+        word(8 + 1).store(u64::MAX, Ordering::SeqCst);
+        let mut taken = Vec::new();
+        for _ in 0..2000 {
+            let _ = victim.pending(1);
+            for class in [Class::Request, Class::Response] {
+                taken.extend(victim.poll(1, class));
+            }
+        }
+        for packet in &taken {
+            prop_assert_eq!((packet.source.node, packet.destination.node), (0, 1));
+            prop_assert!(packet.tc <= 3 && packet.total <= 8 << 20 && packet.payload.len() <= 8 << 20);
+        }
+        drop(taken);
+        let lost = victim.state_of(Address::new(0, vpid));
+        prop_assert!(matches!(lost, PeerState::Absent | PeerState::Joined | PeerState::Lost));
+        prop_assert!(victim.counters().malformed <= 1, "an abandoned ring is not read again");
+    }
+}
