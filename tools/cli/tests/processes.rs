@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// One at a time: each starts several processes that poll, and two cores are few.
 static ONE: Mutex<()> = Mutex::new(());
@@ -118,4 +119,45 @@ fn options_that_do_not_fit_are_said_once() {
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
     let output = ggas(&["bench", "progress", "--device", "cpu"]);
     assert!(err(&output).contains("--fabric process"), "{}", err(&output));
+}
+
+/// Ids of the processes that `launcher` started.
+fn children(launcher: u32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{launcher}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn a_process_that_is_killed_ends_the_run() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.args(["bench", "alltoall", "--fabric", "process", "--nodes", "4", "--device", "cpu"]);
+    command.args(["--sizes", "8", "--iterations", "1000000000"]);
+    let mut launcher = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("ggas starts");
+    let begun = Instant::now();
+    let within = |limit: u64| assert!(begun.elapsed() < Duration::from_secs(limit), "it hangs");
+    while children(launcher.id()).len() < 4 {
+        within(30);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let victim = children(launcher.id())[2];
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(victim), nix::sys::signal::Signal::SIGKILL).unwrap();
+    while launcher.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(40) {
+            let _ = launcher.kill();
+            panic!("the run goes on without a process");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = launcher.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    assert!(err(&output).contains("signal 9"), "{}", err(&output));
 }
