@@ -5,8 +5,8 @@ use std::sync::Arc;
 use extoll_abi::Descriptor;
 use extoll_sim::Nic;
 use ggas::{
-    Address, Cluster, Command, Connection, HostBuffer, Kind, Modifier, Node, Notification, Port, PortConfig,
-    Region, Request, Spec,
+    Address, Cluster, Command, Connection, FabricKind, HostBuffer, Kind, Modifier, Node, Notification, Port,
+    PortConfig, Region, Request, Spec,
 };
 
 use crate::{Setting, Shape, until};
@@ -31,8 +31,11 @@ impl Bed {
         let builder = match setting.shape {
             Shape::OnePort | Shape::OneNode => builder.nodes(1),
             Shape::TwoNodes => builder.nodes(2),
+            // Between processes every node is next to every other.
+            Shape::Torus if setting.fabric == FabricKind::Process => builder.nodes(12),
             Shape::Torus => builder.nodes(12).torus(3, 2, 2),
         };
+        let builder = builder.fabric(setting.fabric);
         Bed { setting: *setting, cluster: builder.build().unwrap() }
     }
 

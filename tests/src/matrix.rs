@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ggas::{Faults, Path, PortConfig, Progress};
+use ggas::{FabricKind, Faults, Path, PortConfig, Progress};
 
 use crate::Bed;
 
@@ -66,6 +66,8 @@ pub struct Setting {
     pub progress: Progress,
     /// Where the ports are.
     pub shape: Shape,
+    /// What joins the nodes.
+    pub fabric: FabricKind,
     /// What goes wrong.
     pub trouble: Trouble,
 }
@@ -76,6 +78,11 @@ impl Setting {
         PortConfig { path: self.path, slots: self.slots, ..PortConfig::default() }
     }
 
+    /// Whether a test may make things happen to nodes and links.
+    pub fn has_events(&self) -> bool {
+        self.fabric == FabricKind::InProcess
+    }
+
     /// Whether links have faults, so that bulk data takes its time.
     pub fn troubled(&self) -> bool {
         self.trouble != Trouble::None
@@ -84,8 +91,8 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setting { path, slots, progress, shape, trouble } = self;
-        write!(f, "{shape:?}, {path} path")?;
+        let Setting { path, slots, progress, shape, fabric, trouble } = self;
+        write!(f, "{shape:?}, {fabric:?} fabric, {path} path")?;
         if *path == Path::Slots {
             write!(f, " of {slots} slots")?;
         }
@@ -94,7 +101,7 @@ impl fmt::Display for Setting {
 }
 
 /// The whole matrix: both requester paths with one slot and with many, inline progress and NIC threads, loop-back
-/// to networks, without faults and with seeds of three sorts of faults.
+/// to networks, without faults and with seeds of three sorts of faults; and the fabric between processes.
 pub fn settings() -> Vec<Setting> {
     let mut all = Vec::new();
     for (path, slots) in [(Path::Card, 256), (Path::Slots, 1), (Path::Slots, 256)] {
@@ -105,9 +112,12 @@ pub fn settings() -> Vec<Setting> {
                 {
                     // What stays in a node crosses no links.
                     if trouble == Trouble::None || matches!(shape, Shape::TwoNodes | Shape::Torus) {
-                        all.push(Setting { path, slots, progress, shape, trouble });
+                        let fabric = FabricKind::InProcess;
+                        all.push(Setting { path, slots, progress, shape, fabric, trouble });
                     }
                 }
+                let (fabric, trouble) = (FabricKind::Process, Trouble::None);
+                all.push(Setting { path, slots, progress, shape, fabric, trouble });
             }
         }
     }

@@ -171,9 +171,9 @@ pub enum LockError {
     /// The answer did not come.
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// The target refused the lock.
+    /// The target refused: its port is closed by now, or has no such lock.
     #[error(
-        "lock {number} at {target} was refused: its number is beyond the target's locks (spec 5: 16 each)"
+        "lock {number} at {target} was refused: the port is closed, or has no lock of this number (spec 5: 16 each)"
     )]
     Refused {
         /// Lock number.

@@ -114,7 +114,8 @@ impl From<LockError> for Trouble {
         match error {
             LockError::Post(error) => error.into(),
             LockError::Wait(error) => error.into(),
-            _ => Trouble::Wrong(error.to_string()),
+            // Who gives up closes its port, and then refuses what still comes.
+            _ => Trouble::Lost(error.to_string()),
         }
     }
 }
