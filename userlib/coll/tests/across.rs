@@ -37,14 +37,14 @@ impl Process {
         Process::try_new(job, config).expect("a group")
     }
 
-    fn try_new(job: &Job, config: GroupConfig) -> Result<Process, GroupError> {
+    fn try_new(job: &Job, config: GroupConfig) -> Result<Process, Box<GroupError>> {
         let network = SimNetwork::join(job.fabric().clone()).expect("a node");
         let (node, cpu) = (Node::new(network.device(0).expect("one")), Processor::cpu());
         let config = GroupConfig { offset: USER, ..config };
         let bytes = config.end(job.size() as usize)?;
-        let window = Arc::new(Window::across(job, &node, &cpu, bytes, SOON)?);
-        let group = Group::across(job, window, &config)?;
-        let (status, wrong) = (cpu.alloc(8)?, cpu.alloc(8)?);
+        let window = Window::across(job, &node, &cpu, bytes, SOON).map_err(GroupError::from)?;
+        let group = Group::across(job, Arc::new(window), &config)?;
+        let (status, wrong) = (cpu.alloc(8).expect("memory"), cpu.alloc(8).expect("memory"));
         Ok(Process { rank: job.rank() as usize, cpu, group, status, wrong, _network: network })
     }
 
@@ -148,13 +148,17 @@ fn groups_are_laid_out_alike_or_refused_everywhere() {
         let refused =
             Process::try_new(job, GroupConfig { master, slot_bytes: 256, ..GroupConfig::default() });
         assert!(
-            matches!(refused.as_ref().err(), Some(GroupError::Unequal { rank: 1 })),
+            matches!(refused.as_ref().err().map(|error| &**error), Some(GroupError::Unequal { rank: 1 })),
             "{:?}",
             refused.err()
         );
         let refused =
             Process::try_new(job, GroupConfig { master: 3, slot_bytes: 256, ..GroupConfig::default() });
-        assert!(matches!(refused.as_ref().err(), Some(GroupError::Master { .. })), "{:?}", refused.err());
+        assert!(
+            matches!(refused.as_ref().err().map(|error| &**error), Some(GroupError::Master { .. })),
+            "{:?}",
+            refused.err()
+        );
         let process = Process::new(job, GroupConfig::default());
         let window = process.group.window().clone();
         let alone = Group::new(window, &GroupConfig { offset: USER, ..GroupConfig::default() });
