@@ -11,6 +11,11 @@ pub const SELFTEST_BARRIER: u32 = 0;
 pub const SELFTEST_REDUCE: u32 = 1;
 pub const SELFTEST_ALL_GATHER: u32 = 2;
 pub const SELFTEST_ALL_TO_ALL: u32 = 3;
+pub const SELFTEST_WINDOW_NODES: u32 = 64;
+pub const SELFTEST_WINDOW_ARRIVED: u32 = 0;
+pub const SELFTEST_WINDOW_DONE: u32 = 512;
+pub const SELFTEST_WINDOW_COUNTER: u32 = 1024;
+pub const SELFTEST_WINDOW_OUT: u32 = 4096;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -699,4 +704,39 @@ const _: () = {
     [
         "Offset of field: selftest_coll::reserved",
     ][::core::mem::offset_of!(selftest_coll, reserved) - 76usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_window {
+    pub window: u64,
+    pub status: u64,
+    pub wrong: u64,
+    pub bytes: u64,
+    pub rounds: u32,
+    pub atomics: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_window"][::core::mem::size_of::<selftest_window>() - 40usize];
+    [
+        "Alignment of selftest_window",
+    ][::core::mem::align_of::<selftest_window>() - 8usize];
+    [
+        "Offset of field: selftest_window::window",
+    ][::core::mem::offset_of!(selftest_window, window) - 0usize];
+    [
+        "Offset of field: selftest_window::status",
+    ][::core::mem::offset_of!(selftest_window, status) - 8usize];
+    [
+        "Offset of field: selftest_window::wrong",
+    ][::core::mem::offset_of!(selftest_window, wrong) - 16usize];
+    [
+        "Offset of field: selftest_window::bytes",
+    ][::core::mem::offset_of!(selftest_window, bytes) - 24usize];
+    [
+        "Offset of field: selftest_window::rounds",
+    ][::core::mem::offset_of!(selftest_window, rounds) - 32usize];
+    [
+        "Offset of field: selftest_window::atomics",
+    ][::core::mem::offset_of!(selftest_window, atomics) - 36usize];
 };

@@ -75,4 +75,21 @@ struct selftest_coll {
 	uint32_t reserved;
 };
 
+#define SELFTEST_WINDOW_NODES	64
+#define SELFTEST_WINDOW_ARRIVED	0	/* u64 of each node: its data of that round is here */
+#define SELFTEST_WINDOW_DONE	512	/* u64 of each node: it has read the data of that round */
+#define SELFTEST_WINDOW_COUNTER	1024	/* u64 that all other nodes add to */
+#define SELFTEST_WINDOW_OUT	4096	/* `bytes` that others read, then `bytes` written by each node */
+
+/* Every node of a window writes to all others, reads from all others and adds
+ * to their counters, `rounds` times; one block per node. */
+struct selftest_window {
+	uint64_t window;	/* struct ggas_window; its parts are zero at first */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: words that were not as expected */
+	uint64_t bytes;		/* of one transfer, a multiple of 8 */
+	uint32_t rounds;
+	uint32_t atomics;	/* 1: add to counters */
+};
+
 #endif /* GGAS_SELFTEST_H */
