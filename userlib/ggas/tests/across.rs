@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use common::{die, in_job, in_job_with_death};
 use ggas_boot::{Job, JobError};
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::Processor;
+use ggas_kernels::args::{SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_window};
+use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::Node;
 use ggas_window::{Mapping, Window, WindowError};
 
@@ -84,6 +85,33 @@ fn the_smfu_reaches_the_parts_of_other_processes() {
             window.read(part, 600 * rank + 3, &mut back).expect("mapped");
             assert_eq!(String::from_utf8_lossy(&back), text);
         }
+        job.barrier(SOON).expect("all");
+    });
+}
+
+#[test]
+fn kernels_of_all_processes_write_read_and_add() {
+    in_job("kernels_of_all_processes_write_read_and_add", (4, 1), |job| {
+        const BYTES: usize = 4096;
+        let process = Process::new(job);
+        let window = process.window(job, SELFTEST_WINDOW_OUT as usize + 5 * BYTES).expect("a window");
+        let (status, wrong) = (process.cpu.alloc(8).expect("memory"), process.cpu.alloc(8).expect("memory"));
+        let own = window.member(job.rank() as usize).expect("mine");
+        let args = selftest_window {
+            window: own.address(),
+            status: status.address(),
+            wrong: wrong.address(),
+            bytes: BYTES as u64,
+            rounds: 10,
+            atomics: 1,
+        };
+        // SAFETY: the structure is this kernel's, and its memory outlives the wait.
+        let launch = unsafe { Launch::new(&process.cpu, "ggas_selftest_window", 1, 64, &args) };
+        start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
+        assert_eq!(status.load_u64(0).expect("in range"), 0, "{:?}", own.report());
+        assert_eq!(wrong.load_u64(0).expect("in range"), 0);
+        let added = window.load_u64(job.rank() as usize, SELFTEST_WINDOW_COUNTER as usize);
+        assert_eq!(added.expect("mapped"), 10 * 3 * 64);
         job.barrier(SOON).expect("all");
     });
 }
