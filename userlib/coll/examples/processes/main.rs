@@ -31,7 +31,8 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let outcome = options().and_then(|options| if Job::is_launched() { member::run(&options) } else { start(&options) });
+    let outcome = options()
+        .and_then(|options| if Job::is_launched() { member::run(&options) } else { start(&options) });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -74,7 +75,8 @@ fn start(options: &Options) -> Outcome<()> {
         let job = launch.processes(processes).timeout(JOB).keep_going().spawn()?;
         let outcome = job.wait();
         for (rank, exit) in (0..).zip(outcome.exits()) {
-            let expected = if Some(rank) == victim { exit.code() == 128 + libc::SIGKILL } else { exit.is_success() };
+            let expected =
+                if Some(rank) == victim { exit.code() == 128 + libc::SIGKILL } else { exit.is_success() };
             if !expected {
                 return Err(format!("rank {rank} {exit}\n{}", outcome.summary()).into());
             }

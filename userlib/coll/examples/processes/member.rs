@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use ggas_boot::Job;
 use ggas_coll::GroupError;
-use ggas_kernels::args::{
-    SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, selftest_threads, selftest_window,
-};
+use ggas_kernels::args::{SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, selftest_threads, selftest_window};
 
 use crate::setup::{Process, ROUNDS, SOON, TRANSFER};
 use crate::{Options, Outcome};
@@ -49,9 +47,17 @@ fn checks(table: &Table<'_>, process: &Process, options: &Options) -> Outcome<()
     // Rounds that take about as long: the CPU executor passes cores around.
     let rounds = if options.cpu { 200 } else { 20_000 };
     table.row("host reads and writes of all parts", host_access(table.job, process), 1)?;
-    table.row("kernels write, read and add to all parts, 64 KiB, a round", kernels(process, rounds / 20), rounds / 20)?;
+    table.row(
+        "kernels write, read and add to all parts, 64 KiB, a round",
+        kernels(process, rounds / 20),
+        rounds / 20,
+    )?;
     for (what, shape) in [("barrier, one block", (1, 64)), ("barrier, four blocks", (4, 64))] {
-        table.row(what, timed(|| process.run("ggas_selftest_coll", shape, &process.barriers(rounds)?)), 2 * rounds)?;
+        table.row(
+            what,
+            timed(|| process.run("ggas_selftest_coll", shape, &process.barriers(rounds)?)),
+            2 * rounds,
+        )?;
     }
     for count in [1, 256, 16_384] {
         let what = format!("allreduce of {count} int64 by all-gather, 4 blocks");
@@ -144,7 +150,10 @@ fn death(job: &Job, process: &Process) -> Outcome<()> {
         return Err("a kernel after the death counts wrongly".into());
     }
     let took = took.as_secs_f64() * 1e6;
-    println!("PASS  rank {}: from the death of rank {victim} to the kernel's end {took:>21.2} us", job.rank());
+    println!(
+        "PASS  rank {}: from the death of rank {victim} to the kernel's end {took:>21.2} us",
+        job.rank()
+    );
     Ok(())
 }
 
