@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use extoll_sim::process::{
@@ -59,12 +60,18 @@ pub(crate) fn join(lookup: Lookup<'_>) -> Result<Job, JobError> {
         place.shape.processes(),
         place.rank == 0 && !matches!(place.way, Way::Launcher(_)),
     )?;
+    // Declared before the channel, and so dropped behind it, whatever fails.
+    let mut hosting = None;
     let (channel, who) = match &place.way {
         Way::Launcher(fd) => (adopt(*fd)?, "the launcher"),
         Way::Rendezvous { name } => {
             let directory = Directory::open(&runtime_dir(lookup)?)?;
             let channel = match place.rank {
-                0 => host(directory, name, &place)?,
+                0 => {
+                    let (channel, thread) = host(directory, name, &place)?;
+                    hosting = Some(thread);
+                    channel
+                }
                 _ => find(&directory, name, place.timeout)?,
             };
             (channel, "rank 0")
@@ -72,9 +79,10 @@ pub(crate) fn join(lookup: Lookup<'_>) -> Result<Job, JobError> {
         Way::Alone => return alone(place.shape),
     };
     let own = Own::create(place.shape)?;
-    let introduction = introduce(&channel, &place, &own, who)?;
+    let introduction = introduce(&channel, &place, &own, who);
     drop(channel);
-    enter(&place, own, introduction, deadline)
+    drop(hosting);
+    enter(&place, own, introduction?, deadline)
 }
 
 /// A job of one process: nobody to find, nothing to wait for.
@@ -125,8 +133,18 @@ fn adopt(fd: RawFd) -> Result<Channel, JobError> {
     Ok(Channel::new(fd_owned))
 }
 
+/// The thread that sets the job up. Rank 0 goes nowhere, not even to its end, before everyone else has been told.
+struct Hosting(Option<JoinHandle<()>>);
+
+impl Drop for Hosting {
+    fn drop(&mut self) {
+        // A panic of it has been printed, and ends the start for everyone.
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}
+
 /// Rank 0 without a launcher: opens the job, and sets it up in a thread that ends with that.
-fn host(directory: Directory, name: &str, place: &Place) -> Result<Channel, JobError> {
+fn host(directory: Directory, name: &str, place: &Place) -> Result<(Channel, Hosting), JobError> {
     let listener = Listener::open(directory, name, place.shape.processes())?;
     let (mine, theirs) = Channel::pair().map_err(JobError::system("make a socket"))?;
     let hub = Hub {
@@ -138,9 +156,12 @@ fn host(directory: Directory, name: &str, place: &Place) -> Result<Channel, JobE
     };
     let guests = vec![Guest { channel: theirs, started_as: Some(0), until: None }];
     // It ends with our side of the connection, at the latest.
-    quiet::spawn("ggas-host", move || hub.run(Some(listener), guests, None))
-        .map_err(JobError::system("start a thread"))?;
-    Ok(mine)
+    let run = move || match hub.run(Some(listener), guests, None) {
+        Ok(_) => {}
+        Err(refusal) => tracing::debug!("the job did not begin: {refusal}"),
+    };
+    let thread = quiet::spawn("ggas-host", run).map_err(JobError::system("start a thread"))?;
+    Ok((mine, Hosting(Some(thread))))
 }
 
 impl Own {

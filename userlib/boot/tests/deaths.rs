@@ -15,7 +15,7 @@ fn took(text: &str) -> u64 {
 
 #[test]
 fn a_death_inside_a_barrier_is_noticed_at_once() {
-    for death in ["2:kill", "2:exit=0", "2:leave 2:sleep=3000", "2:exec=3"] {
+    for death in ["2:kill", "2:exit=0", "2:leave 2:sleep=1500", "2:exec=2"] {
         let commands = format!("join barrier=9000 2:sleep=300 {death} try-barrier=20000");
         let outcome = run(member(3, &commands).keep_going());
         for rank in [0, 1] {

@@ -58,11 +58,11 @@ fn the_first_failure_decides() {
 #[test]
 fn who_does_not_hear_term_is_killed() {
     let started = Instant::now();
-    let outcome = run(member(2, "0:deaf 1:exit=1 print=deaf sleep=60000").grace(Duration::ZERO));
+    let outcome = run(member(2, "0:deaf join 1:exit=1 sleep=60000").grace(Duration::ZERO));
     assert_eq!(outcome.exits(), [Exit::Signal(libc::SIGKILL), Exit::Code(1)]);
     assert!(started.elapsed() < Duration::from_secs(10));
     // One that is stopped hears it, too.
-    let stopped = run(member(2, "0:stop 1:sleep=100 1:exit=1").grace(Duration::ZERO));
+    let stopped = run(member(2, "join 0:stop 1:sleep=100 1:exit=1").grace(Duration::ZERO));
     assert_eq!(stopped.exits()[0], Exit::Signal(libc::SIGTERM), "{}", all(&stopped));
 }
 
@@ -154,23 +154,22 @@ fn much_output_arrives_whole() {
 #[test]
 fn nothing_stays_behind() {
     // Rank 0 leaves a process in its group; rank 1 is killed with the rest.
-    let running =
-        sh(2, "sleep 1000 & echo $!; test $GGAS_RANK = 0 && exit 0; wait").spawn().expect("it starts");
+    let (tell, hear) = std::sync::mpsc::channel();
+    let each = Output::Each(Box::new(move |_, _, line: &[u8]| {
+        let _ = tell.send(String::from_utf8_lossy(line).trim().parse().expect("a number"));
+    }));
+    let script = "sleep 1000 & echo $!; test $GGAS_RANK = 0 && exit 0; wait";
+    let running = sh(2, script).output(each).spawn().expect("it starts");
     let pids = [running.pid(0), running.pid(1)].map(|pid| pid.expect("it runs"));
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while running.exit(0).is_none() {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let left: Vec<u32> =
+        (0..2).map(|_| hear.recv_timeout(Duration::from_secs(20)).expect("it starts one")).collect();
     running.kill(1, libc::SIGTERM).expect("it runs");
     let outcome = running.wait();
-    for rank in 0..2 {
-        let left: u32 = out(&outcome, rank).trim().parse().expect("a number");
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while is_alive(left) {
-            assert!(Instant::now() < deadline, "{left} is alive");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    assert_eq!(outcome.exits(), [Exit::Code(0), Exit::Signal(libc::SIGTERM)]);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while left.iter().any(|pid| is_alive(*pid)) {
+        assert!(Instant::now() < deadline, "one of {left:?} is alive");
+        std::thread::sleep(Duration::from_millis(2));
     }
     assert!(pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()), "a zombie");
 }
