@@ -30,12 +30,18 @@ const PERF_LAST: u64 = regs::EXTOLL_RF_RMA_PERF_COMPL_LAST;
 const ATU_FIRST: u64 = 0xc010;
 const ATU_LAST: u64 = 0xc028;
 
-/// Where a block counts errors, performance, the ATU's work, and the WCBs' errors.
+/// Messages of VELO, and what it threw away (spec 7).
+const VELO_FIRST: u64 = regs::EXTOLL_RF_VELO_COUNT;
+const VELO_LAST: u64 = regs::EXTOLL_RF_VELO_DROPS;
+
+/// Where a block counts errors, performance, the ATU's work, errors of RMA's WCBs, VELO, and errors of its WCBs.
 const ERRORS: usize = 0;
 const PERF: usize = ERRORS + 4 * ERROR_REGISTERS.len();
 const ATU: usize = PERF + 2 * registers(PERF_FIRST, PERF_LAST);
 const WCB: usize = ATU + 2 * registers(ATU_FIRST, ATU_LAST);
-const COUNTS: usize = WCB + 3;
+const VELO: usize = WCB + 3;
+const VELO_WCB: usize = VELO + 2 * registers(VELO_FIRST, VELO_LAST);
+const COUNTS: usize = VELO_WCB + 3;
 
 const fn registers(first: u64, last: u64) -> usize {
     ((last - first) / 8 + 1) as usize
@@ -131,6 +137,14 @@ perf! {
     ATU_NOTIFICATIONS = EXTOLL_RF_ATU_ENABLE + 0x28, true;
     /// ATU: fences.
     ATU_FENCES = EXTOLL_RF_ATU_ENABLE + 0x28, false;
+    /// VELO: messages sent, one for each receiver of a multicast.
+    VELO_SENT = EXTOLL_RF_VELO_COUNT + 0, true;
+    /// VELO: messages written to mailboxes.
+    VELO_RECEIVED = EXTOLL_RF_VELO_COUNT + 0, false;
+    /// VELO: messages of and to VPIDs without a mailbox, and to groups without members.
+    VELO_DISABLED = EXTOLL_RF_VELO_DROPS + 0, true;
+    /// VELO: messages with another protection id than the mailbox's.
+    VELO_WRONG = EXTOLL_RF_VELO_DROPS + 0, false;
 }
 
 /// What one writer counted. Part of a job segment: a change of its layout is a new version of that.
@@ -151,6 +165,12 @@ impl CounterBlock {
         self.0[WCB + error as usize].fetch_add(1, Relaxed);
     }
 
+    /// The same for VELO's.
+    #[cold]
+    pub fn velo_wcb_error(&self, error: WcbError) {
+        self.0[VELO_WCB + error as usize].fetch_add(1, Relaxed);
+    }
+
     /// Adds another block's counts, and empties that.
     pub fn take_from(&self, other: &CounterBlock) {
         for (count, other) in self.0.iter().zip(&other.0) {
@@ -163,12 +183,12 @@ impl CounterBlock {
     }
 }
 
-/// What a WCB takes for an error (registers 0x1500008 and 0x1500010).
+/// What a WCB takes for an error (RMA: registers 0x1500008 and 0x1500010).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WcbError {
     /// A line stayed partial until the timeout, or until words for another page came.
     Length,
-    /// A store behind the third word.
+    /// A store behind the last word of a line; in VELO also a header that means nothing.
     TooLong,
     /// A store at an address that is no multiple of 8.
     Unaligned,
@@ -223,6 +243,7 @@ impl PerfCounter {
     const fn index(self) -> usize {
         let low = match self.register {
             ATU_FIRST..=ATU_LAST => ATU + 2 * ((self.register - ATU_FIRST) / 8) as usize,
+            VELO_FIRST..=VELO_LAST => VELO + 2 * ((self.register - VELO_FIRST) / 8) as usize,
             _ => PERF + 2 * ((self.register - PERF_FIRST) / 8) as usize,
         };
         low + self.high as usize
@@ -259,12 +280,14 @@ impl<'a, B: Iterator<Item = &'a CounterBlock> + Clone> NodeCounters<'a, B> {
     pub fn read(&self, offset: u64) -> Option<u64> {
         let halves = |low: usize| self.since_clear(low + 1) << 32 | self.since_clear(low) & 0xffff_ffff;
         let index = |first: u64| 2 * ((offset - first) / 8) as usize;
+        let wcb =
+            |at: usize| (0..3).fold(0, |word, i| word | self.since_clear(at + i).min(0xffff) << (16 * i));
         Some(match offset {
             PERF_FIRST..=PERF_LAST => halves(PERF + index(PERF_FIRST)),
             ATU_FIRST..=ATU_LAST => halves(ATU + index(ATU_FIRST)),
-            regs::EXTOLL_RF_RMA_WCB_ERRORS => {
-                (0..3).fold(0, |word, i| word | self.since_clear(WCB + i).min(0xffff) << (16 * i))
-            }
+            VELO_FIRST..=VELO_LAST => halves(VELO + index(VELO_FIRST)),
+            regs::EXTOLL_RF_RMA_WCB_ERRORS => wcb(WCB),
+            regs::EXTOLL_RF_VELO_WCB_ERRORS => wcb(VELO_WCB),
             _ => {
                 let i = ERROR_REGISTERS.iter().position(|r| *r == offset)?;
                 (0..4).fold(0, |word, part| word | error_field(self.since_clear(4 * i + part)) << (16 * part))
@@ -273,7 +296,8 @@ impl<'a, B: Iterator<Item = &'a CounterBlock> + Clone> NodeCounters<'a, B> {
     }
 
     /// Writes a register that acts on counters; false where `offset` is none. Error controls clear the counters
-    /// of their unit (bit 2); any write to the performance control clears all of those \[inferred\].
+    /// of their unit (bit 2); any write to the performance control clears all of those, and one to a counter of VELO
+    /// clears that register \[inferred\].
     pub fn write(&self, offset: u64, value: u64) -> bool {
         let registers = match offset {
             regs::EXTOLL_RF_RMA_REQ_ERROR_CONTROL => 0..2,
@@ -281,6 +305,11 @@ impl<'a, B: Iterator<Item = &'a CounterBlock> + Clone> NodeCounters<'a, B> {
             regs::EXTOLL_RF_RMA_COMPL_ERROR_CONTROL => 5..9,
             regs::EXTOLL_RF_RMA_PERF_CONTROL => {
                 self.clear(PERF..ATU);
+                return true;
+            }
+            VELO_FIRST..=VELO_LAST => {
+                let first = VELO + 2 * ((offset - VELO_FIRST) / 8) as usize;
+                self.clear(first..first + 2);
                 return true;
             }
             _ => return false,

@@ -102,6 +102,11 @@ pub trait Fabric: Send + Sync {
     fn stage(&self, _len: usize) -> Option<Staged> {
         None
     }
+    /// Nodes that a multicast of `from` to `group` goes to; the card sends to each of them. By default there are no
+    /// groups.
+    fn members(&self, _from: u16, _group: u16) -> Vec<u16> {
+        Vec::new()
+    }
     /// Link-layer work of this node: forwarding, retransmission timers. Fabrics without links do nothing.
     fn step(&self, _node: u16, _now: Instant) -> LinkWork {
         LinkWork::default()

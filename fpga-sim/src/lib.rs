@@ -9,6 +9,7 @@
 
 pub mod atu;
 pub mod bits;
+pub mod bq;
 pub mod completer;
 pub mod counters;
 mod direct;
@@ -32,6 +33,7 @@ pub mod routing;
 pub mod runs;
 pub mod smfu;
 pub mod torus;
+pub mod velo;
 pub mod vpid;
 pub mod wcb;
 pub mod world;

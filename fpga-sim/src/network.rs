@@ -4,9 +4,11 @@
 //! With faults every packet crosses the links of its route as a frame, see [`crate::world`]. Both route by the
 //! same tables, keep the same counters and offer the same registers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
 use extoll_abi::{Address, Modifier};
 use thiserror::Error;
 
@@ -76,6 +78,8 @@ pub struct Network {
     torus: Torus,
     wakes: Wakes,
     core: Core,
+    /// Multicast groups that management has set.
+    groups: RwLock<HashMap<u16, Vec<u16>>>,
 }
 
 impl Network {
@@ -89,7 +93,7 @@ impl Network {
             true => Core::Direct(Direct::new(routing)),
             false => Core::Links(Mutex::new(World::new(Arc::new(routing), faults))),
         };
-        Ok(Arc::new(Network { torus, wakes, core }))
+        Ok(Arc::new(Network { torus, wakes, core, groups: RwLock::default() }))
     }
 
     /// The torus.
@@ -100,6 +104,13 @@ impl Network {
     /// Whether payloads travel as references to the sender's memory: where there are no faults.
     pub fn direct(&self) -> bool {
         matches!(self.core, Core::Direct(_))
+    }
+
+    /// Sets the members of a multicast group (below 64), in place of the tables that management writes on the card,
+    /// whose format is not known. Unless set, group 63 is everybody but the sender, as the network driver uses it
+    /// (spec 11), and the others are empty.
+    pub fn set_group(&self, group: u16, nodes: &[u16]) {
+        self.groups.write().unwrap_or_else(PoisonError::into_inner).insert(group, nodes.to_vec());
     }
 
     /// Lets something happen to a link or a card, now.
@@ -226,6 +237,19 @@ impl Fabric for Network {
 
     fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
         if self.direct() { Carriage::Reference } else { Carriage::Bytes { most: 0 } }
+    }
+
+    fn members(&self, from: u16, group: u16) -> Vec<u16> {
+        if let Some(nodes) = self.groups.read().unwrap_or_else(PoisonError::into_inner).get(&group) {
+            return nodes.clone();
+        }
+        if u64::from(group) != EXTOLL_VELO_BROADCAST_GROUP {
+            return Vec::new();
+        }
+        let there = |node: &u16| {
+            *node != from && self.torus.index(*node).is_some_and(|index| self.wakes.at(index).is_some())
+        };
+        self.torus.ids().filter(there).collect()
     }
 
     fn step(&self, node: u16, now: Instant) -> LinkWork {

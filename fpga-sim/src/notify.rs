@@ -1,22 +1,20 @@
 //! Notification queues: the hardware's side of a buffer queue (spec 3.2).
 //!
-//! A queue is a ring of 16-byte slots over segments that a table lists. The unit knows the current and the next
-//! segment and fetches the one after from the table. A full queue keeps its notifications waiting, in order, until
-//! software frees a slot or the timeout drops them.
+//! A queue is a [`Ring`] of 16-byte slots. A full queue keeps its notifications waiting, in order, until software
+//! frees a slot or the timeout drops them.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-use extoll_abi::{BqReadPointer, BqSegment, BqTable, BqWritePointer, Field, Kind, Notification};
+use extoll_abi::{BqReadPointer, Kind, Notification};
 
+use crate::bq::Ring;
 use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
 
 /// Unit of the bq_timeout register (spec 3.2 \[the unit is inferred\]): the driver's value 10 is one second, so a
 /// consumer that merely lost its CPU for a while loses no notification.
 pub const BQ_TIMEOUT_TICK: Duration = Duration::from_millis(100);
-
-/// Middle field of wp_lwp_dcq_rp: write pointer inside the segment \[position inferred\].
-const SEGMENT_WP: Field = Field::new(16, 16);
 
 /// A notification on its way to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +43,7 @@ pub enum Fate {
 /// One VPID's queue.
 #[derive(Default)]
 pub struct Queue {
-    /// Register ub: slots - 1.
-    pub ub: u64,
-    /// Register dcq_base_dcq_ub.
-    pub table: BqTable,
-    /// Register c_base_size_valid.
-    pub current: BqSegment,
-    /// Register n_base_size_valid.
-    pub next: BqSegment,
-    logical: u32,
-    in_segment: u32,
-    next_segment: u16,
+    ring: Ring,
     backlog: VecDeque<Notice>,
     /// The read pointer at which the queue has been full, and since when.
     full: Option<(BqReadPointer, Instant)>,
@@ -64,18 +52,26 @@ pub struct Queue {
     in_flight: Option<Ticket>,
 }
 
-impl Queue {
-    /// Register wp_lwp_dcq_rp.
-    pub fn write_pointer(&self) -> u64 {
-        BqWritePointer::new(self.logical, self.next_segment).0 | SEGMENT_WP.put(u64::from(self.in_segment))
-    }
+impl Deref for Queue {
+    type Target = Ring;
 
+    #[inline]
+    fn deref(&self) -> &Ring {
+        &self.ring
+    }
+}
+
+impl DerefMut for Queue {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+}
+
+impl Queue {
     /// Writes register wp_lwp_dcq_rp.
     pub fn set_write_pointer(&mut self, value: u64) {
-        let pointer = BqWritePointer(value);
-        self.logical = pointer.logical();
-        self.next_segment = pointer.next_segment();
-        self.in_segment = SEGMENT_WP.get(value) as u32;
+        self.ring.set_write_pointer(value);
         self.given_up = None;
     }
 
@@ -119,12 +115,6 @@ impl Queue {
         self.advance(memory);
     }
 
-    fn slot_address(&self) -> u64 {
-        let slot = u64::from(self.in_segment) * u64::from(self.current.slot_size().bytes());
-        // A 52-bit address and a 23-bit offset: no overflow.
-        self.current.address() + slot
-    }
-
     /// Writes what waits and now fits; after `timeout` without a free slot, drops all that waits. Calls `done`
     /// with the fate of each notice that left the backlog.
     pub fn drain(
@@ -166,15 +156,6 @@ impl Queue {
         self.backlog.drain(..).for_each(&mut dropped);
     }
 
-    /// Whether the next write would find the queue full (one slot stays free, spec 3.2 \[inferred\]).
-    fn is_full(&self, rp: BqReadPointer) -> bool {
-        self.following() == rp.index()
-    }
-
-    fn following(&self) -> u32 {
-        if u64::from(self.logical) >= self.ub & 0xffff_ffff { 0 } else { self.logical + 1 }
-    }
-
     #[inline]
     fn write(&mut self, memory: &dyn Memory, rp: BqReadPointer, entry: Notification) -> Fate {
         if let Some(ticket) = self.in_flight {
@@ -201,33 +182,13 @@ impl Queue {
     fn store(&self, memory: &dyn Memory, entry: Notification) -> Result<Completion, MemoryError> {
         memory.store_entry(self.slot_address(), [entry.word0, entry.word1])
     }
-
-    #[inline]
-    fn advance(&mut self, memory: &dyn Memory) {
-        self.logical = self.following();
-        self.in_segment += 1;
-        if self.in_segment >= self.current.slots() {
-            self.in_segment = 0;
-            self.current = self.next;
-            self.fetch(memory);
-        }
-    }
-
-    /// Next segment from the table, in a ring.
-    fn fetch(&mut self, memory: &dyn Memory) {
-        let last = self.table.segments() - 1;
-        let index = u32::from(self.next_segment).min(last);
-        let entry = memory.load(self.table.address() + 8 * u64::from(index));
-        self.next = entry.map_or(BqSegment(0), |value| BqSegment(value).with_valid(true));
-        self.next_segment = if index >= last { 0 } else { (index + 1) as u16 };
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::{HostMemory, RangeKind};
-    use extoll_abi::SlotSize;
+    use extoll_abi::{BqSegment, BqTable, SlotSize};
     use proptest::prelude::*;
     use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub const INLINE_MAX: usize = 64;
 /// Virtual channel group: responses never wait behind requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Puts, gets, notifications, locks, SMFU stores and loads.
+    /// Puts, gets, notifications, locks, SMFU stores and loads, VELO messages.
     Request,
     /// Get and lock responses, SMFU load replies.
     Response,
@@ -50,6 +50,8 @@ pub enum Kind {
     SmfuLoad,
     /// SMFU: reply to the load `tag`.
     SmfuReply,
+    /// VELO: a message of `len` bytes, `aux` = message type `<< 8` | tag.
+    Velo,
 }
 
 impl Kind {

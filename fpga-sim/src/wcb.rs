@@ -1,9 +1,10 @@
-//! Write-combining buffers: the front of the requester's card path (spec 2.4).
+//! Write-combining buffers: the front of the requesters' card paths (spec 2.4, 7).
 //!
-//! One buffer per VPID gathers the three words of a descriptor, in any order, and hands it on as a whole. Words
+//! One buffer per VPID gathers the words of a descriptor or message, in any order, and hands it on as a whole. Words
 //! lie in atomics without a lock: as on the card, one writer at a time is the rule, and whoever breaks it garbles
-//! descriptors of its own VPID and nothing else.
+//! what its own VPID sends and nothing else.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,8 +14,20 @@ use extoll_abi::{Descriptor, PageOption, WcbState};
 /// its CPU between two words.
 pub const WCB_TIMEOUT_TICK: Duration = Duration::from_millis(50);
 
-/// All three words.
-const FULL: u32 = 7;
+/// Words present, in a line.
+const PRESENT: u32 = 0xffff;
+
+/// What a line of up to `WORDS` (at most 16) words becomes.
+pub trait Line<const WORDS: usize>: Sized {
+    /// Which of the VPID's pages the words were written to.
+    type Page: Copy;
+    /// A number below 256 for a page.
+    fn page_bits(page: Self::Page) -> u8;
+    /// Bits of the words that make a line complete, as far as `first` says, which is word 0 if `present` has bit 0.
+    fn needed(present: u32, first: u64) -> u32;
+    /// The complete line. Words that were not needed are anything.
+    fn collect(page: Self::Page, word: [u64; WORDS]) -> Self;
+}
 
 /// A committed descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,64 +38,96 @@ pub struct Command {
     pub descriptor: Descriptor,
 }
 
+impl Line<3> for Command {
+    type Page = PageOption;
+
+    #[inline]
+    fn page_bits(page: PageOption) -> u8 {
+        page.bits()
+    }
+
+    #[inline]
+    fn needed(_present: u32, _first: u64) -> u32 {
+        7
+    }
+
+    #[inline]
+    fn collect(option: PageOption, word: [u64; 3]) -> Command {
+        Command { option, descriptor: Descriptor { word } }
+    }
+}
+
 /// What a store brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum Stored<L> {
     /// The line is not complete yet.
     Partial,
-    /// It is: a descriptor.
-    Complete(Command),
+    /// It is.
+    Complete(L),
 }
 
 /// One VPID's buffer.
-#[derive(Debug, Default)]
-pub struct Wcb {
-    word: [AtomicU64; 3],
-    /// \[2:0\] words present, \[12:8\] page option.
+#[derive(Debug)]
+pub struct Wcb<L, const WORDS: usize> {
+    word: [AtomicU64; WORDS],
+    /// \[15:0\] words present, \[23:16\] page.
     line: AtomicU32,
     /// When the line's first word came.
     since: AtomicU64,
+    kind: PhantomData<fn() -> L>,
 }
 
-impl Wcb {
-    /// Takes word `index` (below 3). `now` and `timeout` are in the same unit, `timeout` `None` while the timeout is off.
-    /// `abandoned` is called where an older, partial line is given up for this one.
+impl<L, const WORDS: usize> Default for Wcb<L, WORDS> {
+    fn default() -> Self {
+        Wcb {
+            word: [const { AtomicU64::new(0) }; WORDS],
+            line: AtomicU32::new(0),
+            since: AtomicU64::new(0),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<L: Line<WORDS>, const WORDS: usize> Wcb<L, WORDS> {
+    /// Takes word `index` (below `WORDS`). `now` and `timeout` are in the same unit, `timeout` `None` while the
+    /// timeout is off. `abandoned` is called where an older, partial line is given up for this one.
     #[inline]
     pub fn store(
         &self,
-        option: PageOption,
+        page: L::Page,
         index: usize,
         value: u64,
         now: u64,
         timeout: Option<u64>,
         abandoned: impl FnOnce(),
-    ) -> Stored {
-        let page = u32::from(option.bits()) << 8;
+    ) -> Stored<L> {
+        let bits = u32::from(L::page_bits(page)) << 16;
         let mut line = self.line.load(Ordering::Relaxed);
-        if line & FULL != 0 && (line & !FULL != page || self.expired(now, timeout)) {
+        if line & PRESENT != 0 && (line & !PRESENT != bits || self.expired(now, timeout)) {
             line = 0;
             abandoned();
         }
-        if line & FULL == 0 {
-            line = page;
+        if line & PRESENT == 0 {
+            line = bits;
             self.since.store(now, Ordering::Relaxed);
         }
         let Some(word) = self.word.get(index) else { return Stored::Partial };
         line |= 1 << index;
         word.store(value, Ordering::Relaxed);
-        if line & FULL != FULL {
+        let needed = L::needed(line & PRESENT, self.word[0].load(Ordering::Relaxed));
+        if line & needed != needed {
             self.line.store(line, Ordering::Relaxed);
             return Stored::Partial;
         }
         self.line.store(0, Ordering::Relaxed);
-        let [a, b, c] = &self.word;
-        let word = [a.load(Ordering::Relaxed), b.load(Ordering::Relaxed), c.load(Ordering::Relaxed)];
-        Stored::Complete(Command { option, descriptor: Descriptor { word } })
+        let mut words = [0; WORDS];
+        words.iter_mut().zip(&self.word).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        Stored::Complete(L::collect(page, words))
     }
 
     /// Whether some but not all words are there.
     pub fn is_partial(&self) -> bool {
-        self.line.load(Ordering::Relaxed) & FULL != 0
+        self.line.load(Ordering::Relaxed) & PRESENT != 0
     }
 
     /// Gives up a partial line whose time is over; returns whether it did.
@@ -132,6 +177,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    type RmaWcb = Wcb<Command, 3>;
     const TE: PageOption = PageOption::TE;
 
     proptest! {
@@ -141,7 +187,7 @@ mod tests {
             order in Just([0usize, 1, 2]).prop_shuffle(),
             repeats in proptest::collection::vec(0usize..2, 0..3),
         ) {
-            let wcb = Wcb::default();
+            let wcb = RmaWcb::default();
             let store = |i: usize, v| wcb.store(TE, i, v, 0, None, || panic!("nothing was abandoned"));
             for (place, i) in order[..2].iter().enumerate() {
                 prop_assert_eq!(store(*i, !words[*i]), Stored::Partial);
@@ -158,7 +204,7 @@ mod tests {
 
     #[test]
     fn partial_lines_time_out_and_give_way_to_other_pages() {
-        let wcb = Wcb::default();
+        let wcb = RmaWcb::default();
         let mut lost = 0;
         let mut store = |option, i, now| {
             let stored = wcb.store(option, i, i as u64, now, Some(10), || lost += 1);

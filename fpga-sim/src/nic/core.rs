@@ -8,6 +8,7 @@ use super::Nic;
 use super::ports::Port;
 use super::send::Sending;
 use super::smfu::SmfuInbound;
+use super::velo;
 use crate::atu::Atu;
 use crate::bits::VpidSet;
 use crate::completer::Completer;
@@ -87,6 +88,7 @@ pub(super) struct Core {
     /// Packets may have arrived.
     pub(super) arrivals: bool,
     pub(super) smfu: SmfuInbound,
+    pub(super) velo: velo::Unit,
     /// When the link layer wants to be called.
     links_again: Option<Instant>,
     links_worked: bool,
@@ -139,6 +141,7 @@ impl Core {
             held: None,
             arrivals: false,
             smfu: SmfuInbound::default(),
+            velo: velo::Unit::default(),
             links_again: None,
             links_worked: false,
             holds: Vec::new(),
@@ -195,6 +198,12 @@ impl Core {
             moved |= self.resume(nic);
         }
         moved |= self.commands(nic);
+        if self.velo.is_waiting() {
+            moved |= self.velo_resume(nic);
+        }
+        if nic.velo_fronts.any_ready() || self.velo.is_ready() {
+            moved |= self.velo_messages(nic);
+        }
         if !self.slotted.is_empty() {
             moved |= self.poll_slots(nic);
         }
@@ -267,7 +276,8 @@ impl Core {
     /// Whether a round can bring anything.
     #[inline]
     fn has_more(&self, nic: &Nic) -> bool {
-        let asked = nic.has_links | nic.bell.has_news() | nic.fronts.any_ready();
+        let fronts = nic.fronts.any_ready() | nic.velo_fronts.any_ready() | self.velo.is_ready();
+        let asked = nic.has_links | nic.bell.has_news() | fronts;
         let polled = self.ready.len() | self.slotted.len() | self.awaiting.len() | self.flushes.len();
         polled | usize::from(asked) != 0 || !self.is_calm() || nic.polled && nic.fabric.pending(self.node)
     }
@@ -279,6 +289,7 @@ impl Core {
         let flags = self.arrivals
             | self.links_worked
             | self.smfu.is_waiting()
+            | self.velo.is_waiting()
             | self.held.is_some()
             | self.links_again.is_some();
         waiting | self.responses.len() | usize::from(flags) == 0

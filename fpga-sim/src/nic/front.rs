@@ -1,28 +1,28 @@
-//! Write-combining buffers and command queues of all VPIDs: what posting threads touch.
+//! Write-combining buffers and command queues of all VPIDs, for RMA and for VELO: what posting threads touch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
-use extoll_abi::PageOption;
-use extoll_abi::regs;
+use extoll_abi::{WcbState, regs};
 
 use super::Nic;
+use super::post::Posted;
 use crate::bits::{AtomicVpidSet, VpidSet};
 use crate::counters::WcbError;
-use crate::wcb::{self, Command, Stored, WCB_TIMEOUT_TICK, Wcb};
+use crate::wcb::{self, Stored, WCB_TIMEOUT_TICK, Wcb};
 
 /// Descriptors of one VPID that wait for the requester; the next one is rejected (spec 2.4).
 pub(super) const COMMAND_FIFO: usize = 64;
 
 /// One VPID's.
-pub(super) struct Front {
-    wcb: Wcb,
-    commands: ArrayQueue<Command>,
+pub(super) struct Front<L, const WORDS: usize> {
+    wcb: Wcb<L, WORDS>,
+    commands: ArrayQueue<L>,
 }
 
-pub(super) struct Fronts {
-    ports: [OnceLock<Box<Front>>; 256],
+pub(super) struct Fronts<L, const WORDS: usize> {
+    ports: [OnceLock<Box<Front<L, WORDS>>>; 256],
     /// VPIDs with commands in their queues.
     ready: AtomicVpidSet,
     /// Some line may be partial; when that was last looked into.
@@ -30,7 +30,7 @@ pub(super) struct Fronts {
     looked: AtomicU64,
 }
 
-impl Front {
+impl<L, const WORDS: usize> Front<L, WORDS> {
     /// No command is queued.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -38,7 +38,7 @@ impl Front {
     }
 }
 
-impl Default for Fronts {
+impl<L, const WORDS: usize> Default for Fronts<L, WORDS> {
     fn default() -> Self {
         Fronts {
             ports: [const { OnceLock::new() }; 256],
@@ -49,65 +49,60 @@ impl Default for Fronts {
     }
 }
 
-impl Fronts {
+impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
     #[inline]
-    fn front(&self, vpid: u8) -> &Front {
+    fn front(&self, vpid: u8) -> &Front<L, WORDS> {
         self.ports[usize::from(vpid)]
             .get_or_init(|| Box::new(Front { wcb: Wcb::default(), commands: ArrayQueue::new(COMMAND_FIFO) }))
     }
 
-    /// One word for a page; returns the descriptor that it completes.
+    /// One word for a page; returns the line that it completes.
     #[inline]
     pub(super) fn store(
         &self,
         nic: &Nic,
-        option: PageOption,
+        page: L::Page,
         vpid: u8,
         at: u16,
         value: u64,
-    ) -> Option<(&Front, Command)> {
-        let index = match at {
-            0 => 0,
-            8 => 1,
-            16 => 2,
-            _ if !at.is_multiple_of(8) => {
-                nic.state.count_wcb_error(WcbError::Unaligned, vpid);
-                return None;
-            }
-            _ => {
-                nic.state.count_wcb_error(WcbError::TooLong, vpid);
-                return None;
-            }
-        };
+    ) -> Option<(&Front<L, WORDS>, L)> {
+        let index = usize::from(at / 8);
+        if !at.is_multiple_of(8) {
+            L::count_error(nic, WcbError::Unaligned, vpid);
+            return None;
+        }
+        if index >= WORDS {
+            L::count_error(nic, WcbError::TooLong, vpid);
+            return None;
+        }
         let front = self.front(vpid);
-        let timeout = timeout_millis(nic);
+        let timeout = timeout_millis(L::timeout(nic));
         let now = if timeout.is_some() { coarse_millis() } else { 0 };
-        let abandoned = || nic.state.count_wcb_error(WcbError::Length, vpid);
-        let stored = front.wcb.store(option, index, value, now, timeout, abandoned);
+        let abandoned = || L::count_error(nic, WcbError::Length, vpid);
+        let stored = front.wcb.store(page, index, value, now, timeout, abandoned);
         match stored {
             Stored::Partial => {
                 // One writer at a time: load and store need not be one step (see `Wcb`).
-                let state = nic.wcb(vpid);
+                let register = L::state(nic, vpid);
+                let state = WcbState(register.load(Ordering::Acquire));
                 let assembling = wcb::state_assembling(state, true);
                 if assembling != state {
-                    nic.wcb_state(vpid).store(assembling.0, Ordering::Relaxed);
+                    register.store(assembling.0, Ordering::Relaxed);
                 }
                 if timeout.is_some() && !self.any_partial() {
                     self.partial.store(true, Ordering::Relaxed);
                 }
                 None
             }
-            Stored::Complete(command) => Some((front, command)),
+            Stored::Complete(line) => Some((front, line)),
         }
     }
 
-    /// Queues a command for the requester; false where there is no room.
-    pub(super) fn push(&self, front: &Front, vpid: u8, command: Command) -> bool {
-        let room = front.commands.push(command).is_ok();
-        if room {
-            self.ready.add(vpid);
-        }
-        room
+    /// Queues a command for the requester; gives it back where there is no room.
+    pub(super) fn push(&self, front: &Front<L, WORDS>, vpid: u8, command: L) -> Result<(), L> {
+        front.commands.push(command)?;
+        self.ready.add(vpid);
+        Ok(())
     }
 
     /// Adds VPIDs with commands, to be asked for by [`Fronts::pop`] until it says `None`.
@@ -122,7 +117,7 @@ impl Fronts {
         self.ready.any()
     }
 
-    pub(super) fn pop(&self, vpid: u8) -> Option<Command> {
+    pub(super) fn pop(&self, vpid: u8) -> Option<L> {
         self.ports[usize::from(vpid)].get()?.commands.pop()
     }
 
@@ -139,7 +134,7 @@ impl Fronts {
     /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. A timeout that nobody
     /// looks at needs no timer: this runs before whatever could show a difference.
     pub(super) fn expire(&self, nic: &Nic, always: bool) {
-        let (now, timeout) = (coarse_millis(), timeout_millis(nic));
+        let (now, timeout) = (coarse_millis(), timeout_millis(L::timeout(nic)));
         let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
         if !always && since < WCB_TIMEOUT_TICK.as_millis() as u64 {
             return;
@@ -149,9 +144,10 @@ impl Fronts {
         for vpid in 0..=255 {
             let Some(front) = self.ports[usize::from(vpid)].get() else { continue };
             if front.wcb.expire(now, timeout) {
-                nic.state.count_wcb_error(WcbError::Length, vpid);
-                let state = wcb::state_assembling(nic.wcb(vpid), false);
-                nic.wcb_state(vpid).store(state.0, Ordering::Release);
+                L::count_error(nic, WcbError::Length, vpid);
+                let register = L::state(nic, vpid);
+                let state = wcb::state_assembling(WcbState(register.load(Ordering::Acquire)), false);
+                register.store(state.0, Ordering::Release);
             } else if front.wcb.is_partial() {
                 self.partial.store(true, Ordering::Relaxed);
             }
@@ -166,8 +162,8 @@ impl Fronts {
     }
 }
 
-fn timeout_millis(nic: &Nic) -> Option<u64> {
-    let register = nic.state.wcb_timeout();
+/// What a WCB timeout register says; `None`: the timeout is off.
+fn timeout_millis(register: u64) -> Option<u64> {
     (register >> regs::EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT & 1 != 0)
         .then(|| (register >> regs::EXTOLL_WCB_TIMEOUT_VALUE_SHIFT) * WCB_TIMEOUT_TICK.as_millis() as u64)
 }

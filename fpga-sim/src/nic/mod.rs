@@ -13,32 +13,35 @@ mod front;
 mod lock;
 mod pages;
 mod ports;
+mod post;
 mod receive;
 mod registers;
 mod send;
 mod slots;
 mod smfu;
+mod velo;
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use extoll_abi::{PageOption, WcbState};
+use extoll_abi::PageOption;
 
-use self::bell::{Bell, RunList};
+use self::bell::Bell;
 use self::core::{Core, Mood};
 use self::event::Event;
-use self::front::{Front, Fronts};
+use self::front::Fronts;
 use self::lock::{CoreLock, Guard};
 use self::pages::Pages;
 pub use self::slots::SlotRing;
+use self::velo::VeloFronts;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
 use crate::process::{NodeState, SharedNode};
 use crate::smfu::Smfu;
-use crate::wcb::{self, Command};
+use crate::wcb::Command;
 
 /// What a card is made with.
 pub struct NicConfig {
@@ -114,7 +117,8 @@ pub struct Nic {
     engine: Option<Arc<Engine>>,
     bell: Arc<Bell>,
     pages: Pages,
-    fronts: Fronts,
+    fronts: Fronts<Command, 3>,
+    velo_fronts: VeloFronts,
     core: CoreLock,
     /// What the card needs while nobody calls it: a [`Mood`], kept here for the engine.
     mood: AtomicU8,
@@ -155,6 +159,7 @@ impl Nic {
             engine: config.engine,
             pages,
             fronts: Fronts::default(),
+            velo_fronts: VeloFronts::default(),
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
             in_engine: AtomicBool::new(false),
@@ -287,47 +292,6 @@ impl Nic {
         })
     }
 
-    /// Accepts or rejects a complete descriptor (spec 2.4) and sees to it that it is carried out.
-    #[inline]
-    fn post(&self, front: &Front, vpid: u8, command: Command) {
-        let state = self.wcb(vpid);
-        let commit = |accepted| {
-            let next = wcb::state_after(self.wcb(vpid), accepted);
-            self.pages.wcb_state(vpid).store(next.0, Ordering::Release);
-        };
-        if !wcb::state_accepts(state) {
-            return commit(false);
-        }
-        let drive = |list: &RunList| {
-            self.memory.session(&mut || {
-                match self.core.try_lock() {
-                    // Nothing is before it: no need to queue.
-                    Some(mut core) if front.is_empty() && core.can_execute(vpid) => {
-                        commit(true);
-                        core.execute(self, vpid, &command);
-                        self.run_held(core);
-                    }
-                    Some(core) => {
-                        let accepted = self.fronts.push(front, vpid, command);
-                        self.run_held(core);
-                        // If there was no room, the run may have made some.
-                        commit(accepted || self.fronts.push(front, vpid, command));
-                        self.run();
-                    }
-                    None => {
-                        commit(self.fronts.push(front, vpid, command));
-                        self.run();
-                    }
-                }
-                list.run();
-            });
-        };
-        if !(self.inline && bell::driving(drive)) {
-            commit(self.fronts.push(front, vpid, command));
-            self.bell.summon();
-        }
-    }
-
     /// Runs this card until nothing can move, or leaves it to the thread that does so now.
     #[inline]
     fn run(&self) -> bool {
@@ -380,7 +344,7 @@ impl Nic {
             Mood::Busy => Need::Poll,
             _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
             Mood::Waiting => Need::Nap,
-            Mood::Idle if self.fronts.any_partial() => Need::Nap,
+            Mood::Idle if self.fronts.any_partial() || self.velo_fronts.any_partial() => Need::Nap,
             Mood::Idle => Need::Nothing,
         };
         (moved, need)
@@ -396,11 +360,9 @@ impl Nic {
         if self.fronts.any_partial() {
             self.fronts.expire(self, always);
         }
-    }
-
-    /// WCB state as it stands.
-    fn wcb(&self, vpid: u8) -> WcbState {
-        WcbState(self.pages.wcb_state(vpid).load(Ordering::Acquire))
+        if self.velo_fronts.any_partial() {
+            self.velo_fronts.expire(self, always);
+        }
     }
 }
 

@@ -1,13 +1,14 @@
-//! Register pages that drivers map: WCB state and read pointer, a page for each VPID (spec 2.4, 3.2).
+//! Register pages that drivers map: WCB state and read pointer, of RMA and of VELO, a page for each VPID (spec 2.4,
+//! 3.2, 7).
 
 use std::io;
 use std::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 const VPIDS: usize = 256;
-const BYTES: usize = 2 * VPIDS * PAGE;
+const BYTES: usize = 4 * VPIDS * PAGE;
 
-/// 2 MiB of address space; only pages that someone touches take memory.
+/// 4 MiB of address space; only pages that someone touches take memory.
 pub(super) struct Pages {
     base: *mut u8,
 }
@@ -26,14 +27,14 @@ impl Pages {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // A huge page would make every card take 2 MiB. A refusal costs memory, nothing else.
+        // Huge pages would make every card take 2 MiB and more. A refusal costs memory, nothing else.
         // SAFETY: our own mapping.
         unsafe { libc::madvise(base, BYTES, libc::MADV_NOHUGEPAGE) };
         Ok(Pages { base: base.cast() })
     }
 
     fn at(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: `index` < 512 in both callers: inside the mapping, aligned, mapped for `self`'s life.
+        // SAFETY: `index` < 1024 in all callers: inside the mapping, aligned, mapped for `self`'s life.
         unsafe { AtomicU64::from_ptr(self.base.add(index * PAGE).cast()) }
     }
 
@@ -45,6 +46,16 @@ impl Pages {
     #[inline]
     pub(super) fn rp(&self, vpid: u8) -> &AtomicU64 {
         self.at(VPIDS + usize::from(vpid))
+    }
+
+    #[inline]
+    pub(super) fn velo_wcb_state(&self, vpid: u8) -> &AtomicU64 {
+        self.at(2 * VPIDS + usize::from(vpid))
+    }
+
+    #[inline]
+    pub(super) fn velo_rp(&self, vpid: u8) -> &AtomicU64 {
+        self.at(3 * VPIDS + usize::from(vpid))
     }
 }
 

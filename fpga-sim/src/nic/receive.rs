@@ -88,6 +88,9 @@ impl Core {
         if nic.state.is_shared() && !nic.state.takes(packet) {
             return self.responses.len() < WAITING_MAX;
         }
+        if packet.kind == Kind::Velo {
+            return self.velo.has_room(packet.destination.vpid);
+        }
         let port = self.ports[usize::from(packet.destination.vpid)].as_ref();
         let free = port.is_none_or(|p| p.queue.backlog() < WAITING_MAX && p.inbound.len() < WAITING_MAX);
         match packet.kind {
@@ -114,6 +117,7 @@ impl Core {
                     self.inbound.set(vpid, true);
                 }
             }
+            Kind::Velo => self.velo_accept(nic, &packet),
             Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.smfu_accept(nic, packet),
         }
     }

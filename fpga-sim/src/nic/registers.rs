@@ -15,12 +15,12 @@ fn element(offset: u64, base: u64, stride: u64, count: u64) -> Option<(usize, u6
 }
 
 /// VPID of a register array of eight bytes each.
-fn vpid(offset: u64, base: u64) -> Option<u8> {
+pub(super) fn array(offset: u64, base: u64) -> Option<u8> {
     element(offset, base, 8, 256).filter(|(_, rest)| *rest == 0).map(|(i, _)| i as u8)
 }
 
 /// VPID of a page of its own.
-fn page(offset: u64, base: u64) -> Option<u8> {
+pub(super) fn page(offset: u64, base: u64) -> Option<u8> {
     element(offset, base, 4096, 256).filter(|(_, rest)| *rest == 0).map(|(i, _)| i as u8)
 }
 
@@ -59,7 +59,7 @@ impl Core {
         if let Some((i, 0)) = element(offset, EXTOLL_RF_RMA_INT_RETRIG_VEC, 8, 4) {
             return self.retrigger.word(i);
         }
-        nic.fabric.reg_read(self.node, offset).unwrap_or(0)
+        self.velo_read(nic, offset).or_else(|| nic.fabric.reg_read(self.node, offset)).unwrap_or(0)
     }
 
     pub(super) fn reg_write(&mut self, nic: &Nic, offset: u64, value: u64) {
@@ -79,11 +79,14 @@ impl Core {
             }
             return;
         }
-        if let Some(v) = vpid(offset, EXTOLL_RF_RMA_VPID_TABLE) {
+        if let Some(v) = array(offset, EXTOLL_RF_RMA_VPID_TABLE) {
             let was_open = nic.state.set_entry(v, VpidEntry(value)).is_open();
             if was_open && !VpidEntry(value).is_open() {
                 self.close(nic, v);
             }
+            return;
+        }
+        if self.velo_write(nic, offset, value) {
             return;
         }
         if let Some((i, 0)) = element(offset, EXTOLL_RF_ATU_GAT, 8, 1024) {

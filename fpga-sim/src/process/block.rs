@@ -10,7 +10,7 @@ use crate::smfu;
 /// First word of every job segment.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ggas job");
 /// Version of this layout: changes with every change of this file and of what it holds.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Where the blocks begin.
 pub(super) const HEADER_BYTES: usize = 4096;
@@ -50,8 +50,24 @@ pub(crate) struct NodeBlock {
     /// Counts at the last clear.
     pub cleared: CounterBlock,
     pub smfu: smfu::Block,
+    pub velo: VeloBlock,
     /// Registers without a function, see [`super::node`].
     pub plain: [AtomicU64; super::node::PLAIN_WORDS],
+}
+
+/// Registers of VELO that are the node's (spec 7).
+#[repr(C)]
+pub(crate) struct VeloBlock {
+    /// What VPIDs send as.
+    pub tx: [AtomicU64; VPIDS],
+    /// What they receive.
+    pub rx: [AtomicU64; VPIDS],
+    pub bq_general: AtomicU64,
+    pub timeout: AtomicU64,
+    pub completer: AtomicU64,
+    pub wcb_timeout: AtomicU64,
+    /// VPID of the last WCB error.
+    pub wcb_vpid: AtomicU64,
 }
 
 /// What one process says of itself.

@@ -41,7 +41,7 @@ pub(super) struct Rules {
     pub most: u32,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Put,
     Kind::Get,
     Kind::Notification,
@@ -51,6 +51,7 @@ const KINDS: [Kind; 9] = [
     Kind::SmfuStore,
     Kind::SmfuLoad,
     Kind::SmfuReply,
+    Kind::Velo,
 ];
 
 fn pack(parts: [(u64, u32); 6]) -> u64 {
@@ -150,12 +151,13 @@ pub(super) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Mal
         && total <= TOTAL_MAX
         && covered
         && carried
-        && (packet.fragment >= FRAGMENT_MIN || is_smfu(kind));
+        && (packet.fragment >= FRAGMENT_MIN || is_whole(kind));
     if fits { Ok((packet, form)) } else { Err(Malformed) }
 }
 
-fn is_smfu(kind: Kind) -> bool {
-    matches!(kind, Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply)
+/// Whether packets of this kind are never cut.
+fn is_whole(kind: Kind) -> bool {
+    matches!(kind, Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply | Kind::Velo)
 }
 
 #[inline]

@@ -17,6 +17,7 @@ use super::part::Part;
 use crate::counters::{CounterBlock, Counters, NodeCounters, WcbError};
 use crate::packet::{Kind, Packet};
 use crate::smfu::{Registers, Smfu};
+use crate::velo::{RxDesc, TxDesc};
 use crate::vpid::VpidEntry;
 
 /// info.driver: version of the model's register file.
@@ -25,15 +26,13 @@ const VERSION: u64 = 2;
 const RESET_CONFIG: u64 = 512;
 
 /// Registers without a function in the model: they keep what is written (spec 8.1).
-const PLAIN: [std::ops::Range<u64>; 9] = [
+const PLAIN: [std::ops::Range<u64>; 7] = [
     0x4000..0x6400,         // PCIe core
     0x8010..0x8090,         // info: addresses, time, scratchpads, timer
     0x8800..0x9400,         // I2C, GPIO, HTAX bridge
     0x9400..0x9600,         // network ports
     0x1_0000..0x1_1000,     // SNQ and its program
     0x44_0000..0x45_4100,   // barrier, global interrupts
-    0xc0_0000..0xc0_3000,   // buffer queues of VELO
-    0x120_0000..0x120_1900, // VELO
     0x150_0018..0x150_0020, // WCB
 ];
 
@@ -194,12 +193,7 @@ impl NodeState {
 
     /// Notes that a queue dropped a notification (spec 3.2).
     pub fn count_queue_error(&self, vpid: u8) {
-        let next = |general: u64| {
-            let errors = BQ_ERRORS.get(general).wrapping_add(1) & BQ_ERRORS.max();
-            let general = BQ_FAILED_QUEUE.with(BQ_ERRORS.with(general, errors), u64::from(vpid));
-            Some(BQ_ASSERT_TIMEOUT.with(general, 1))
-        };
-        let _ = self.block.bq_general.fetch_update(AcqRel, Relaxed, next);
+        count_dropped(&self.block.bq_general, vpid, 1);
     }
 
     /// Timeout register of the buffer queues.
@@ -221,6 +215,53 @@ impl NodeState {
         self.block.wcb_vpid.store(u32::from(vpid), Relaxed);
     }
 
+    /// What a VPID sends as over VELO (spec 7).
+    #[inline]
+    pub fn velo_tx(&self, vpid: u8) -> TxDesc {
+        TxDesc(self.block.velo.tx[usize::from(vpid)].load(Relaxed))
+    }
+
+    /// What a VPID receives over VELO (spec 7).
+    #[inline]
+    pub fn velo_rx(&self, vpid: u8) -> RxDesc {
+        RxDesc(self.block.velo.rx[usize::from(vpid)].load(Relaxed))
+    }
+
+    /// Writes that; returns what was there.
+    pub fn set_velo_rx(&self, vpid: u8, rx: RxDesc) -> RxDesc {
+        RxDesc(self.block.velo.rx[usize::from(vpid)].swap(rx.0, AcqRel))
+    }
+
+    /// General register of the mailboxes' buffer queues.
+    #[inline]
+    pub fn velo_general(&self) -> u64 {
+        self.block.velo.bq_general.load(Relaxed)
+    }
+
+    /// Timeout register of VELO.
+    pub fn velo_timeout(&self) -> u64 {
+        self.block.velo.timeout.load(Relaxed)
+    }
+
+    /// Timeout register of VELO's WCBs.
+    #[inline]
+    pub fn velo_wcb_timeout(&self) -> u64 {
+        self.block.velo.wcb_timeout.load(Relaxed)
+    }
+
+    /// Notes that a mailbox dropped messages (spec 3.2).
+    #[cold]
+    pub fn count_mailbox_errors(&self, vpid: u8, dropped: u32) {
+        count_dropped(&self.block.velo.bq_general, vpid, dropped);
+    }
+
+    /// Counts an error of one of VELO's WCBs of this process.
+    #[cold]
+    pub fn count_velo_wcb_error(&self, error: WcbError, vpid: u8) {
+        self.counters.velo_wcb_error(error);
+        self.block.velo.wcb_vpid.store(u64::from(vpid), Relaxed);
+    }
+
     fn all_counters(&self) -> NodeCounters<'_, impl Iterator<Item = &CounterBlock> + Clone> {
         let deputies = std::iter::once(&self.block.deputies);
         NodeCounters {
@@ -238,6 +279,15 @@ impl NodeState {
             EXTOLL_RF_RMA_CONFIG => &node.config,
             EXTOLL_RF_RMA_LOCK_CONFIG => &node.lock_config,
             EXTOLL_RF_RMA_BQ_TIMEOUT => &node.bq_timeout,
+            EXTOLL_RF_BQ_VELO_GENERAL => &node.velo.bq_general,
+            EXTOLL_RF_VELO_WCB_TIMEOUT => &node.velo.wcb_timeout,
+            EXTOLL_RF_VELO_WCB_ERRORS_2 => &node.velo.wcb_vpid,
+            EXTOLL_RF_VELO_TIMEOUT => &node.velo.timeout,
+            EXTOLL_RF_VELO_COMPLETER => &node.velo.completer,
+            EXTOLL_RF_VELO_TX..EXTOLL_RF_VELO_RX => &node.velo.tx[(offset - EXTOLL_RF_VELO_TX) as usize / 8],
+            EXTOLL_RF_VELO_RX..EXTOLL_RF_VELO_TIMEOUT => {
+                &node.velo.rx[(offset - EXTOLL_RF_VELO_RX) as usize / 8]
+            }
             _ => &node.plain[plain(offset)?],
         })
     }
@@ -292,6 +342,16 @@ impl NodeState {
     fn smfu_registers(&self) -> Registers {
         Registers(self.block.part(|node| &node.smfu))
     }
+}
+
+/// Notes in a buffer queues' general register that queue `vpid` dropped entries (spec 3.2).
+fn count_dropped(register: &AtomicU64, vpid: u8, dropped: u32) {
+    let next = |general: u64| {
+        let errors = BQ_ERRORS.get(general).wrapping_add(u64::from(dropped)) & BQ_ERRORS.max();
+        let general = BQ_FAILED_QUEUE.with(BQ_ERRORS.with(general, errors), u64::from(vpid));
+        Some(BQ_ASSERT_TIMEOUT.with(general, 1))
+    };
+    let _ = register.fetch_update(AcqRel, Relaxed, next);
 }
 
 /// Time stamp counter: microseconds, 48 bits.

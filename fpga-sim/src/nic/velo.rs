@@ -1,0 +1,369 @@
+//! The VELO unit in the card: from requester pages to packets, from packets to mailboxes (spec 7).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use extoll_abi::{BqReadPointer, BqSegment, BqTable, Modifier, VELO_LINE_WORDS, regs, velo_page_at};
+
+use super::Nic;
+use super::core::{BURST, Core};
+use super::front::Fronts;
+use super::post::Posted;
+use super::registers::{array, page};
+use crate::bits::VpidSet;
+use crate::counters::{VELO_DISABLED, VELO_RECEIVED, VELO_SENT, VELO_WRONG, WcbError};
+use crate::notify::BQ_TIMEOUT_TICK;
+use crate::packet::{Packet, Payload};
+use crate::velo::{Fate, Letter, Mailbox, Message, RxDesc, send};
+
+/// Messages that wait for room in a mailbox before the network is held back.
+const WAITING_MAX: usize = 64;
+
+pub(super) type VeloFronts = Fronts<Message, VELO_LINE_WORDS>;
+
+/// What the unit keeps for a VPID in use.
+#[derive(Default)]
+struct Port {
+    mailbox: Mailbox,
+    sending: Option<Box<Sending>>,
+}
+
+/// A message that the fabric has not taken.
+struct Sending {
+    packet: Packet,
+    /// Nodes that it goes to after the packet's own (multicast).
+    further: Vec<u16>,
+}
+
+/// The unit's state, under the core lock.
+pub(super) struct Unit {
+    ports: Box<[Option<Box<Port>>]>,
+    /// VPIDs with messages in their queues.
+    ready: VpidSet,
+    /// VPIDs whose last message waits for the fabric.
+    stalled: VpidSet,
+    /// VPIDs with messages that wait for room in the mailbox.
+    backlog: VpidSet,
+}
+
+impl Default for Unit {
+    fn default() -> Self {
+        Unit {
+            ports: (0..256).map(|_| None).collect(),
+            ready: VpidSet::default(),
+            stalled: VpidSet::default(),
+            backlog: VpidSet::default(),
+        }
+    }
+}
+
+impl Posted<VELO_LINE_WORDS> for Message {
+    #[inline]
+    fn fronts(nic: &Nic) -> &VeloFronts {
+        &nic.velo_fronts
+    }
+
+    #[inline]
+    fn state(nic: &Nic, vpid: u8) -> &AtomicU64 {
+        nic.pages.velo_wcb_state(vpid)
+    }
+
+    #[inline]
+    fn can_execute(core: &Core, vpid: u8) -> bool {
+        core.velo.can_send(vpid)
+    }
+
+    #[inline]
+    fn execute(&self, core: &mut Core, nic: &Nic, vpid: u8) {
+        core.velo_send(nic, vpid, self);
+    }
+
+    #[inline]
+    fn timeout(nic: &Nic) -> u64 {
+        nic.state.velo_wcb_timeout()
+    }
+
+    #[cold]
+    fn count_error(nic: &Nic, error: WcbError, vpid: u8) {
+        nic.state.count_velo_wcb_error(error, vpid);
+    }
+}
+
+impl Nic {
+    /// Stores words, ascending from `offset`, into the VELO requester BAR (spec 7): `offset` is
+    /// `class << 20 | vpid << 12` and the place in the page, header at 0, payload behind it. The words of a message
+    /// may come in any order and in any number of calls; with the last one it is on its way. A word that the header
+    /// does not announce begins the next message's line. One thread at a time per VPID, as on the card.
+    #[inline]
+    pub fn velo_store(&self, offset: u64, words: &[u64]) {
+        let (tc, vpid, at) = velo_page_at(offset);
+        for (i, word) in words.iter().enumerate() {
+            let at = at.saturating_add(8 * i as u16);
+            if let Some((front, message)) = self.velo_fronts.store(self, tc, vpid, at, *word) {
+                self.post(front, vpid, message);
+            }
+        }
+    }
+
+    /// WCB state of a VPID's VELO requester (spec 7); alone on its page, for mapping.
+    pub fn velo_wcb_state(&self, vpid: u8) -> &AtomicU64 {
+        self.pages.velo_wcb_state(vpid)
+    }
+
+    /// Read-pointer register of a VPID's mailbox (spec 7); alone on its page, for mapping.
+    pub fn velo_rp_register(&self, vpid: u8) -> &AtomicU64 {
+        self.pages.velo_rp(vpid)
+    }
+
+    /// Whether everything that a VPID's page committed is with the network; see [`Nic::requester_idle`].
+    pub fn velo_idle(&self, vpid: u8) -> bool {
+        self.velo_fronts.is_empty(vpid) && self.with_core(|core| core.velo.can_send(vpid))
+    }
+}
+
+fn rp(nic: &Nic, vpid: u8) -> BqReadPointer {
+    BqReadPointer(nic.pages.velo_rp(vpid).load(Ordering::Acquire))
+}
+
+impl Unit {
+    fn port(&mut self, vpid: u8) -> &mut Port {
+        self.ports[usize::from(vpid)].get_or_insert_default()
+    }
+
+    fn known(&self, vpid: u8) -> Option<&Port> {
+        self.ports[usize::from(vpid)].as_deref()
+    }
+
+    /// Whether the requester can take a message of this VPID: not while its last one is not out.
+    fn can_send(&self, vpid: u8) -> bool {
+        self.known(vpid).is_none_or(|port| port.sending.is_none())
+    }
+
+    /// Whether a message to this VPID can be taken in: a full mailbox holds the network back (spec 7).
+    pub(super) fn has_room(&self, vpid: u8) -> bool {
+        self.known(vpid).is_none_or(|port| port.mailbox.backlog() < WAITING_MAX)
+    }
+
+    /// Messages wait for memory or the fabric.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.backlog.len() | self.stalled.len() != 0
+    }
+
+    /// Messages wait for the requester.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+/// How long a full mailbox holds back the network (spec 7).
+fn timeout(nic: &Nic) -> Option<Duration> {
+    let register = nic.state.velo_timeout();
+    let ticks = regs::VELO_TIMEOUT.get(register) as u32;
+    regs::VELO_TIMEOUT_ENABLE.is_set(register).then(|| BQ_TIMEOUT_TICK.saturating_mul(ticks))
+}
+
+impl Core {
+    /// Takes messages from the requester pages, a burst from each VPID in turn.
+    pub(super) fn velo_messages(&mut self, nic: &Nic) -> bool {
+        nic.velo_fronts.take_ready(&mut self.velo.ready);
+        let mut moved = false;
+        for vpid in self.velo.ready.iter_from(self.turn) {
+            for _ in 0..BURST {
+                if !self.velo.can_send(vpid) {
+                    break;
+                }
+                let Some(message) = nic.velo_fronts.pop(vpid) else {
+                    self.velo.ready.set(vpid, false);
+                    break;
+                };
+                self.velo_send(nic, vpid, &message);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Sends a message. Dropped and counted are those of a VPID that is not set up, and those with a header that
+    /// means nothing; nobody could be told \[inferred\].
+    #[inline]
+    fn velo_send(&mut self, nic: &Nic, vpid: u8, message: &Message) {
+        if !nic.state.velo_rx(vpid).has_mailbox() {
+            return self.counters.add(VELO_DISABLED, 1);
+        }
+        let Ok(mut packet) = send(nic.state.velo_tx(vpid), message) else {
+            return nic.state.count_velo_wcb_error(WcbError::TooLong, vpid);
+        };
+        let mut further = Vec::new();
+        if packet.modifier.contains(Modifier::MC) {
+            further = nic.fabric.members(self.node, packet.destination.node);
+            let Some(first) = further.pop() else {
+                return self.counters.add(VELO_DISABLED, 1);
+            };
+            (packet.destination.node, packet.modifier) = (first, Modifier::NONE);
+        }
+        if let Err(rest) = self.velo_give(nic, packet, further, &mut false) {
+            self.velo.port(vpid).sending = Some(rest);
+            self.velo.stalled.set(vpid, true);
+        }
+    }
+
+    /// Gives the fabric a message for each receiver, until it refuses one.
+    #[inline]
+    fn velo_give(
+        &mut self,
+        nic: &Nic,
+        mut packet: Packet,
+        mut further: Vec<u16>,
+    ) -> Result<(), Box<Sending>> {
+        loop {
+            let next = further.last().map(|node| {
+                let mut next =
+                    packet.part(0, packet.len, Payload::copy_of(packet.payload.bytes().unwrap_or(&[])));
+                next.destination.node = *node;
+                next
+            });
+            if let Err(packet) = nic.fabric.send(self.node, packet) {
+                return Err(Box::new(Sending { packet, further }));
+            }
+            self.counters.add(VELO_SENT, 1);
+            *moved = true;
+            let Some(next) = next else { return Ok(()) };
+            further.pop();
+            packet = next;
+        }
+    }
+
+    /// Tries again what the fabric refused, and what found no room.
+    pub(super) fn velo_resume(&mut self, nic: &Nic) -> bool {
+        let mut moved = false;
+        for vpid in self.velo.stalled.iter_from(self.turn) {
+            let Some(sending) = self.velo.port(vpid).sending.take() else {
+                self.velo.stalled.set(vpid, false);
+                continue;
+            };
+            match self.velo_give(nic, sending.packet, sending.further, &mut moved) {
+                Ok(()) => self.velo.stalled.set(vpid, false),
+                Err(sending) => self.velo.port(vpid).sending = Some(sending),
+            }
+        }
+        if !self.velo.backlog.is_empty() {
+            moved |= self.velo_drain(nic, Instant::now());
+        }
+        moved
+    }
+
+    fn velo_drain(&mut self, nic: &Nic, now: Instant) -> bool {
+        let (mut moved, timeout) = (false, timeout(nic));
+        for vpid in self.velo.backlog.iter_from(0) {
+            let mailbox = &mut self.velo.port(vpid).mailbox;
+            let (written, dropped) = mailbox.drain(&*nic.memory, now, timeout, || rp(nic, vpid));
+            let empty = mailbox.backlog() == 0;
+            self.velo.backlog.set(vpid, !empty);
+            self.counters.add(VELO_RECEIVED, written);
+            if dropped > 0 {
+                nic.state.count_mailbox_errors(vpid, dropped);
+            }
+            self.notified |= written > 0;
+            moved |= written | dropped != 0;
+        }
+        moved
+    }
+
+    /// Takes a message in.
+    #[inline]
+    pub(super) fn velo_accept(&mut self, nic: &Nic, packet: &Packet) {
+        let vpid = packet.destination.vpid;
+        let rx = nic.state.velo_rx(vpid);
+        if !rx.has_mailbox() || !regs::BQ_ENABLE.is_set(nic.state.velo_general()) {
+            return self.counters.add(VELO_DISABLED, 1);
+        }
+        if rx.protection() != packet.protection {
+            return self.counters.add(VELO_WRONG, 1);
+        }
+        match self.velo.port(vpid).mailbox.push(&*nic.memory, rp(nic, vpid), &Letter::of(packet)) {
+            Fate::Written => {
+                self.counters.add(VELO_RECEIVED, 1);
+                self.notified = true;
+            }
+            Fate::Waits => self.velo.backlog.set(vpid, true),
+            Fate::Dropped => nic.state.count_mailbox_errors(vpid, 1),
+        }
+    }
+
+    /// Reads a register of a VPID; `None` for offsets of others.
+    pub(super) fn velo_read(&mut self, nic: &Nic, offset: u64) -> Option<u64> {
+        use regs::*;
+        if let Some(v) = page(offset, EXTOLL_RF_VELO_WCB_STATE) {
+            return Some(nic.pages.velo_wcb_state(v).load(Ordering::Acquire));
+        }
+        if let Some(v) = page(offset, EXTOLL_RF_BQ_VELO_RP) {
+            return Some(nic.pages.velo_rp(v).load(Ordering::Acquire));
+        }
+        let (base, v) = queue_register(offset)?;
+        let Some(port) = self.velo.known(v) else { return Some(0) };
+        Some(match base {
+            EXTOLL_RF_BQ_VELO_UB => port.mailbox.ub,
+            EXTOLL_RF_BQ_VELO_DCQ => port.mailbox.table.0,
+            EXTOLL_RF_BQ_VELO_CURRENT => port.mailbox.current.0,
+            EXTOLL_RF_BQ_VELO_NEXT => port.mailbox.next.0,
+            _ => port.mailbox.write_pointer(),
+        })
+    }
+
+    /// Writes a register of a VPID; false for offsets of others. What belongs to a VPID that another process of the
+    /// node serves stays as it is.
+    pub(super) fn velo_write(&mut self, nic: &Nic, offset: u64, value: u64) -> bool {
+        use regs::*;
+        if let Some(v) = page(offset, EXTOLL_RF_VELO_WCB_STATE) {
+            if nic.state.serves(v) {
+                nic.velo_fronts.reset(v, false);
+                nic.pages.velo_wcb_state(v).store(value, Ordering::Release);
+            }
+        } else if let Some(v) = page(offset, EXTOLL_RF_BQ_VELO_RP) {
+            if nic.state.serves(v) {
+                nic.pages.velo_rp(v).store(value, Ordering::Release);
+            }
+        } else if let Some(v) = array(offset, EXTOLL_RF_VELO_RX) {
+            let was_open = nic.state.set_velo_rx(v, RxDesc(value)).has_mailbox();
+            if was_open && !RxDesc(value).has_mailbox() {
+                self.velo_close(nic, v);
+            }
+        } else if let Some((base, v)) = queue_register(offset) {
+            if nic.state.serves(v) {
+                self.velo_queue_write(base, v, value);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn velo_queue_write(&mut self, base: u64, vpid: u8, value: u64) {
+        use regs::*;
+        let mailbox = &mut self.velo.port(vpid).mailbox;
+        match base {
+            EXTOLL_RF_BQ_VELO_UB => mailbox.ub = value,
+            EXTOLL_RF_BQ_VELO_DCQ => mailbox.table = BqTable(value),
+            EXTOLL_RF_BQ_VELO_CURRENT => mailbox.current = BqSegment(value),
+            EXTOLL_RF_BQ_VELO_NEXT => mailbox.next = BqSegment(value),
+            _ => mailbox.set_write_pointer(value),
+        }
+    }
+
+    /// Forgets what a VPID had to send and what waited for its mailbox.
+    fn velo_close(&mut self, nic: &Nic, vpid: u8) {
+        nic.velo_fronts.reset(vpid, true);
+        let port = self.velo.port(vpid);
+        port.sending = None;
+        port.mailbox.clear();
+        self.velo.stalled.set(vpid, false);
+        self.velo.backlog.set(vpid, false);
+    }
+}
+
+/// A register of a mailbox's queue: its array, and which VPID.
+fn queue_register(offset: u64) -> Option<(u64, u8)> {
+    use regs::*;
+    let in_queues = (EXTOLL_RF_BQ_VELO_UB..EXTOLL_RF_BQ_VELO_WP + 0x800).contains(&offset);
+    in_queues.then_some((offset & !0x7ff, (offset >> 3) as u8))
+}
