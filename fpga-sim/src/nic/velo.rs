@@ -214,6 +214,7 @@ impl Core {
         nic: &Nic,
         mut packet: Packet,
         mut further: Vec<u16>,
+        moved: &mut bool,
     ) -> Result<(), Box<Sending>> {
         loop {
             let next = further.last().map(|node| {
