@@ -10,7 +10,7 @@ use super::access::{read_registers, write_registers};
 use super::core::Core;
 use super::send::count_sent;
 use crate::completer::{Completer, Delivery};
-use crate::counters::Counters;
+use crate::counters::{Counters, VELO_DISABLED};
 use crate::fragment;
 use crate::lock::Locks;
 use crate::packet::{Kind, Packet};
@@ -31,6 +31,7 @@ impl Core {
             Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
                 self.complete_for(nic, &target, &mut counters, packet);
             }
+            Kind::Velo => counters.add(VELO_DISABLED, 1),
             Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => target.refuse_smfu(),
         }
         target.settle();
