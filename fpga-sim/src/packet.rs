@@ -50,7 +50,8 @@ pub enum Kind {
     SmfuLoad,
     /// SMFU: reply to the load `tag`.
     SmfuReply,
-    /// VELO: a message of `len` bytes, `aux` = message type `<< 8` | tag.
+    /// VELO: a message of `len` bytes, `address` = sender's name (VPID `<< 16` | node), `aux` = message type `<< 8` |
+    /// tag.
     Velo,
 }
 

@@ -190,7 +190,7 @@ impl Core {
         if !nic.state.velo_rx(vpid).has_mailbox() {
             return self.counters.add(VELO_DISABLED, 1);
         }
-        let Ok(mut packet) = send(nic.state.velo_tx(vpid), message) else {
+        let Ok(mut packet) = send(self.node, vpid, nic.state.velo_tx(vpid), message) else {
             return nic.state.count_velo_wcb_error(WcbError::TooLong, vpid);
         };
         let mut further = Vec::new();

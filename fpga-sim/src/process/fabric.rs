@@ -465,6 +465,14 @@ impl Fabric for ProcessFabric {
         self.has_news()
     }
 
+    /// Group 63 is every node but the sender's, as the network driver uses it (spec 11); there are no others.
+    fn members(&self, from: u16, group: u16) -> Vec<u16> {
+        if u64::from(group) != EXTOLL_VELO_BROADCAST_GROUP {
+            return Vec::new();
+        }
+        (0..self.job.shape().nodes()).map(|node| node as u16).filter(|node| *node != from).collect()
+    }
+
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
         if self.job.owner(to.node, to.vpid).is_none_or(|rank| rank == self.rank) {
             return Carriage::Reference;

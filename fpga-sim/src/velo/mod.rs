@@ -81,19 +81,19 @@ impl RxDesc {
     }
 }
 
-/// The packet of a message from a VPID with this descriptor. One for a group has the multicast modifier and the
+/// The packet of a message from a page of `vpid`, which sends under the name in its descriptor. One for a group has the multicast modifier and the
 /// group in place of the node.
 ///
 /// # Errors
 /// [`VeloError`] for a header that the unit does not carry out.
 #[inline]
-pub fn send(tx: TxDesc, message: &Message) -> Result<Packet, VeloError> {
+pub fn send(node: u16, vpid: u8, tx: TxDesc, message: &Message) -> Result<Packet, VeloError> {
     let header = VeloHeader::decode(message.word[0])?;
     let mut bytes = [0; VELO_MAX_BYTES];
     let (quads, words) = (bytes.as_chunks_mut::<8>().0, &message.word[1..]);
     quads.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
     Ok(Packet {
-        source: tx.source(),
+        source: Address::new(node, vpid),
         destination: header.destination,
         kind: Kind::Velo,
         command: CommandCode::default(),
@@ -103,8 +103,8 @@ pub fn send(tx: TxDesc, message: &Message) -> Result<Packet, VeloError> {
         error: ErrorUnits::NONE,
         tc: message.tc,
         protection: tx.protection(),
-        fragment: VELO_MAX_BYTES as u16,
-        address: 0,
+        fragment: 0,
+        address: name(tx.source()),
         aux: u64::from(header.mtt) << 8 | u64::from(header.tag),
         len: u32::from(header.length),
         total: u32::from(header.length),
@@ -112,6 +112,11 @@ pub fn send(tx: TxDesc, message: &Message) -> Result<Packet, VeloError> {
         tag: 0,
         payload: Payload::copy_of(&bytes[..usize::from(header.length)]),
     })
+}
+
+/// A sender's name, as a packet carries it.
+fn name(source: Address) -> u64 {
+    u64::from(source.node) | u64::from(source.vpid) << 16
 }
 
 impl Letter {
@@ -127,6 +132,7 @@ impl Letter {
         let mut word = [0; VELO_LINE_WORDS - 1];
         word.iter_mut().zip(bytes.as_chunks::<8>().0).for_each(|(to, quad)| *to = u64::from_le_bytes(*quad));
         let (mtt, tag) = ((packet.aux >> 8) as u8 & 3, packet.aux as u8);
-        Letter { status: VeloStatus::new(packet.source, mtt, tag, len as u8).with_error(damaged), word }
+        let source = Address::new(packet.address as u16, (packet.address >> 16) as u8);
+        Letter { status: VeloStatus::new(source, mtt, tag, len as u8).with_error(damaged), word }
     }
 }
