@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_queue::ArrayQueue;
+use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
 use extoll_abi::{Address, Modifier};
 
 use super::arena::Arena;
