@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption};
 
-use crate::{Departures, DeviceError, LostPeer};
+use crate::{Departures, DeviceError, LostPeer, VeloDevice, VeloSetup};
 
 /// Kinds of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,6 +113,15 @@ pub trait Device: Debug + Send + Sync {
     /// [`DeviceError::NetworkState`], [`DeviceError::PortsInUse`], [`DeviceError::QueueShape`],
     /// [`DeviceError::Memory`].
     fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError>;
+
+    /// Opens a port of VELO, the unit for small messages, on the lowest free VPID of the node (spec 7).
+    ///
+    /// # Errors
+    /// As [`open_port`](Self::open_port); [`DeviceError::NotAvailable`] on devices without the unit.
+    fn open_velo(&self, _setup: &VeloSetup) -> Result<Arc<dyn VeloDevice>, DeviceError> {
+        let reason = "it has no VELO unit: use RMA ports".to_string();
+        Err(DeviceError::NotAvailable { kind: self.info().kind, reason })
+    }
 
     /// Reads a register: byte offset in BAR 0 (spec 8).
     ///

@@ -6,6 +6,7 @@
 //!
 //! Most programs use the `ggas` crate on top of this one.
 
+pub mod backoff;
 mod buffer;
 mod device;
 mod error;
@@ -13,6 +14,7 @@ pub mod hw;
 mod limit;
 mod peer;
 pub mod sim;
+mod velo;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
 pub use device::{
@@ -23,3 +25,4 @@ pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
+pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup};

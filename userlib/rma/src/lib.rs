@@ -4,7 +4,6 @@
 //! descriptors; the port's notifications say what was done. Posting goes over the card path or a slot ring, as
 //! [`PortConfig::path`] says. Nothing on the way of posting and polling allocates memory or enters the system.
 
-mod backoff;
 mod card;
 mod connection;
 mod core;
@@ -24,6 +23,8 @@ mod queue;
 mod region;
 mod report;
 mod slots;
+
+use ggas_device::backoff;
 
 pub use connection::{Connection, Lock};
 pub use error::{LockError, PortError, PostError, RegionError, WaitError};

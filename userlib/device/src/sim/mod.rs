@@ -15,6 +15,7 @@ mod ranges;
 mod region;
 mod smfu;
 mod tables;
+mod velo;
 mod wait;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

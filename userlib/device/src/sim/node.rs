@@ -12,9 +12,10 @@ use super::peers::Peers;
 use super::port::SimPort;
 use super::region::Regions;
 use super::smfu::{self, SmfuUnit};
+use super::velo::SimVelo;
 use crate::{
     Device, DeviceError, DeviceInfo, HostBuffer, Kind, LockedMemory, PAGE, Path, PortDevice, PortSetup,
-    SmfuMap, SmfuWindow,
+    SmfuMap, SmfuWindow, VeloDevice, VeloSetup,
 };
 
 /// VPIDs that applications may have (spec 9.2).
@@ -131,10 +132,14 @@ fn initialise_node(nic: &Nic) {
     let bq_timeout_enable = 1 << 32;
     for (register, value) in [
         (EXTOLL_RF_BQ_RMA_GENERAL, BQ_ENABLE.put(1)),
+        (EXTOLL_RF_BQ_VELO_GENERAL, BQ_ENABLE.put(1)),
         (EXTOLL_RF_RMA_CONFIG, CONFIG_MTU.put(512)),
         (EXTOLL_RF_RMA_LOCK_CONFIG, lock_config(EXTOLL_LOCKS_PER_VPID as u32, EXTOLL_VPIDS as u32)),
         (EXTOLL_RF_RMA_BQ_TIMEOUT, EXTOLL_BQ_TIMEOUT_DEFAULT | bq_timeout_enable),
         (EXTOLL_RF_RMA_WCB_TIMEOUT, EXTOLL_WCB_TIMEOUT_DEFAULT << EXTOLL_WCB_TIMEOUT_VALUE_SHIFT | 1),
+        (EXTOLL_RF_VELO_WCB_TIMEOUT, EXTOLL_WCB_TIMEOUT_DEFAULT << EXTOLL_WCB_TIMEOUT_VALUE_SHIFT | 1),
+        (EXTOLL_RF_VELO_TIMEOUT, VELO_TIMEOUT.put(EXTOLL_VELO_TIMEOUT_DEFAULT) | VELO_TIMEOUT_ENABLE.put(1)),
+        (EXTOLL_RF_VELO_COMPLETER, VELO_COMPLETER_PORT.put(EXTOLL_VELO_COMPLETER_PORT_DEFAULT)),
         (network_port(0), 81),
         (network_port(1), 0xff),
         (network_port(2), 0xff),
@@ -166,6 +171,17 @@ impl SimDevice {
         SimDevice { node: Arc::new(node), info }
     }
 
+    /// Takes the lowest free VPID and opens something on it. Both units' VPIDs come from one pool, so that each is
+    /// served by one process.
+    fn open_vpid<T>(&self, open: impl FnOnce(u8) -> Result<T, DeviceError>) -> Result<T, DeviceError> {
+        let state = self.node.nic.reg_read(regs::EXTOLL_RF_INFO_NETWORK_STATE);
+        if state != regs::EXTOLL_NETWORK_CONFIGURED {
+            return Err(DeviceError::NetworkState { node: self.info.node, state });
+        }
+        let vpid = self.node.take_vpid()?;
+        open(vpid).inspect_err(|_| self.node.give_vpid(vpid))
+    }
+
     /// The modelled card itself: for tests and fault injection.
     pub fn nic(&self) -> &Arc<Nic> {
         &self.node.nic
@@ -184,18 +200,11 @@ impl Device for SimDevice {
     }
 
     fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError> {
-        let state = self.node.nic.reg_read(regs::EXTOLL_RF_INFO_NETWORK_STATE);
-        if state != regs::EXTOLL_NETWORK_CONFIGURED {
-            return Err(DeviceError::NetworkState { node: self.info.node, state });
-        }
-        let vpid = self.node.take_vpid()?;
-        match SimPort::open(self.node.clone(), vpid, setup) {
-            Ok(port) => Ok(Arc::new(port)),
-            Err(error) => {
-                self.node.give_vpid(vpid);
-                Err(error)
-            }
-        }
+        Ok(Arc::new(self.open_vpid(|vpid| SimPort::open(self.node.clone(), vpid, setup))?))
+    }
+
+    fn open_velo(&self, setup: &VeloSetup) -> Result<Arc<dyn VeloDevice>, DeviceError> {
+        Ok(Arc::new(self.open_vpid(|vpid| SimVelo::open(self.node.clone(), vpid, setup))?))
     }
 
     fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {

@@ -12,7 +12,7 @@ use extoll_sim::SlotRing;
 
 use super::lock;
 use super::node::Node;
-use super::queue::QueueMemory;
+use super::queue::{QueueMemory, RMA_QUEUE};
 use super::wait::wait_until;
 use crate::{
     Departures, DeviceError, HostBuffer, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
@@ -45,10 +45,10 @@ struct State {
 
 impl SimPort {
     pub(super) fn open(node: Arc<Node>, vpid: u8, setup: &PortSetup) -> Result<SimPort, DeviceError> {
-        let queue = QueueMemory::new(&node.memory, setup)?;
+        let queue = QueueMemory::new(&node.memory, &setup.into())?;
         let nic = &node.nic;
-        if let Err(error) = queue.program(nic, vpid) {
-            if !queue.release(nic, &node.memory, vpid) {
+        if let Err(error) = queue.program(nic, vpid, &RMA_QUEUE) {
+            if !queue.release(nic, &node.memory, vpid, &RMA_QUEUE) {
                 std::mem::forget(queue);
             }
             return Err(error);
@@ -189,7 +189,7 @@ impl PortDevice for SimPort {
         self.detach(&mut state);
         node.nic.reg_write(regs::vpid_table(self.vpid), 0);
         let unregistered = lock(&node.regions).unregister_all(self.vpid);
-        if !self.queue.release(&node.nic, &node.memory, self.vpid) {
+        if !self.queue.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
             state.stuck = true;
         }
         // A port whose regions the card does not let go of stays open to `unregister`, and keeps its VPID.

@@ -10,7 +10,7 @@ const YIELDS: u32 = 256;
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 /// One bounded wait.
-pub(crate) struct Backoff {
+pub struct Backoff {
     round: u32,
     started: Option<Instant>,
     timeout: Duration,
@@ -18,7 +18,7 @@ pub(crate) struct Backoff {
 }
 
 /// What to do before looking again.
-pub(crate) enum Step {
+pub enum Step {
     /// Look again at once (the caller was delayed as the round asks).
     Again,
     /// Long without success: sleep, at most this long.
@@ -28,12 +28,13 @@ pub(crate) enum Step {
 }
 
 impl Backoff {
-    pub(crate) fn new(timeout: Duration) -> Backoff {
+    /// A wait of at most `timeout`.
+    pub fn new(timeout: Duration) -> Backoff {
         Backoff { round: 0, started: None, timeout, nap: NAPS.0 }
     }
 
     /// The next step. The clock is first read after the spinning, so short waits do not pay for it.
-    pub(crate) fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         self.round = self.round.saturating_add(1);
         if self.round < SPINS && !self.timeout.is_zero() {
             std::hint::spin_loop();
@@ -51,7 +52,7 @@ impl Backoff {
     }
 
     /// Naps a little longer each time, for waits that nothing announces.
-    pub(crate) fn nap(&mut self, left: Duration) {
+    pub fn nap(&mut self, left: Duration) {
         std::thread::sleep(self.nap.min(left));
         self.nap = (self.nap * 2).min(NAPS.1);
     }

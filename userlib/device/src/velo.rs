@@ -1,0 +1,148 @@
+//! VELO ports: what a driver hands to users of the card's unit for small messages (spec 7).
+
+use std::fmt::Debug;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use extoll_abi::{Address, SlotSize};
+
+use crate::{Departures, DeviceError, LostPeer, RegisterMap};
+
+/// Slots of a mailbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MailboxSlots {
+    /// 64 bytes: a message takes one, two or three.
+    B64,
+    /// 128 bytes: a message takes one.
+    #[default]
+    B128,
+}
+
+impl MailboxSlots {
+    /// Bytes of a slot.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        self.size().bytes() as usize
+    }
+
+    /// As the card names it.
+    #[inline]
+    pub const fn size(self) -> SlotSize {
+        match self {
+            MailboxSlots::B64 => SlotSize::B64,
+            MailboxSlots::B128 => SlotSize::B128,
+        }
+    }
+}
+
+/// Shape of a VELO port, fixed when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct VeloSetup {
+    /// Bytes of the mailbox: a multiple of the page size. One slot always stays free.
+    pub mailbox_bytes: usize,
+    /// Bytes of a physically contiguous segment of it (spec 3.2): a multiple of the page size.
+    pub segment_bytes: usize,
+    /// Size of its slots.
+    pub slots: MailboxSlots,
+}
+
+impl Default for VeloSetup {
+    /// The driver's shape: 2 MiB in segments of 64 KiB (spec 7).
+    fn default() -> VeloSetup {
+        VeloSetup { mailbox_bytes: 2 << 20, segment_bytes: 64 << 10, slots: MailboxSlots::default() }
+    }
+}
+
+/// A mailbox as the card fills it: the last word of a slot is its status, 0 in a free one, and the payload lies
+/// right before it (spec 7).
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxMap {
+    /// First word of the first slot; valid until the port is closed and dropped.
+    pub base: NonNull<AtomicU64>,
+    /// Number of slots.
+    pub slots: u32,
+    /// Size of a slot.
+    pub size: MailboxSlots,
+}
+
+/// An open VELO port's resources. Everything is callable from any thread; who may send and who may receive at a time
+/// is the library's business (`ggas-velo`).
+///
+/// A message to itself, by hand:
+///
+/// ```
+/// use std::sync::atomic::Ordering;
+/// use std::time::Duration;
+/// use extoll_abi::{VeloHeader, VeloStatus};
+/// use ggas_device::{Device, VeloSetup, sim::SimNetwork};
+///
+/// let network = SimNetwork::builder().nodes(1).build()?;
+/// let port = network.device(0)?.open_velo(&VeloSetup::default())?;
+/// let header = VeloHeader { destination: port.address(), tag: 7, length: 8, ..VeloHeader::default() };
+/// port.store(0, 0, &[header.encode()?, 42]);
+/// port.fence();
+///
+/// // SAFETY: the mailbox is mapped while the port is open; its slots have 16 words.
+/// let (payload, status) = unsafe { (port.mailbox().base.add(14).as_ref(), port.mailbox().base.add(15).as_ref()) };
+/// port.sleep_until(&|| status.load(Ordering::Acquire) != 0, Duration::from_secs(1));
+/// assert_eq!(VeloStatus(status.load(Ordering::Acquire)).tag(), 7);
+/// assert_eq!(payload.load(Ordering::Relaxed), 42);
+/// status.store(0, Ordering::Relaxed);
+/// port.set_read_pointer(1, false);
+/// port.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait VeloDevice: Debug + Send + Sync {
+    /// Node and VPID.
+    fn address(&self) -> Address;
+
+    /// The mailbox.
+    fn mailbox(&self) -> MailboxMap;
+
+    /// Writes the read-pointer register: `index` is the next unread slot; `rearm` allows the next interrupt
+    /// (spec 3.2).
+    fn set_read_pointer(&self, index: u32, rearm: bool);
+
+    /// The registers that kernels use directly.
+    fn registers(&self) -> RegisterMap;
+
+    /// Stores words, ascending from byte `offset`, to the requester page of traffic class `class` (0 to 3): the
+    /// header to offset 0, the payload in whole quadwords to 8 and on (spec 7).
+    fn store(&self, class: u8, offset: u64, words: &[u64]);
+
+    /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
+    fn fence(&self) {}
+
+    /// Sets the protection ids of what the port sends, and of what it takes in; other messages are dropped and
+    /// counted at the receiver.
+    ///
+    /// # Errors
+    /// [`DeviceError::Closed`].
+    fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError>;
+
+    /// Lets the device do what it can on the caller's thread; says whether there was something.
+    fn progress(&self) -> bool {
+        false
+    }
+
+    /// Sleeps until the mailbox may hold something new, `ready` says so, or `timeout` is over. May return early.
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration);
+
+    /// Counts the processes of the job that are gone; look at [`lost_peer`](Self::lost_peer) once it is not 0.
+    fn departures(&self) -> Departures {
+        Departures::default()
+    }
+
+    /// The process that served `vpid` of `node` (`None`: any process of the node), if it is gone.
+    fn lost_peer(&self, _node: u16, _vpid: Option<u8>) -> Option<LostPeer> {
+        None
+    }
+
+    /// Drains what is on its way, disables the mailbox and frees it and the VPID (spec 7). The second call does
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Timeout`] when the card does not let go of the mailbox; the VPID is then kept out of use.
+    fn close(&self) -> Result<(), DeviceError>;
+}
