@@ -139,6 +139,9 @@ pub trait VeloDevice: Debug + Send + Sync {
         None
     }
 
+    /// Takes in all that lost peers sent before they went, as far as there is room in the mailbox.
+    fn drain_lost(&self) {}
+
     /// Drains what is on its way, disables the mailbox and frees it and the VPID (spec 7). The second call does
     /// nothing.
     ///

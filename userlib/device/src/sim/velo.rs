@@ -122,6 +122,10 @@ impl VeloDevice for SimVelo {
         self.node.peers.lost(node, vpid)
     }
 
+    fn drain_lost(&self) {
+        self.node.peers.drain_lost(&self.node.nic);
+    }
+
     fn close(&self) -> Result<(), DeviceError> {
         let mut state = lock(&self.state);
         if state.closed {
