@@ -1,5 +1,6 @@
 //! Workers of one `start`, and whoever waits for them.
 
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -174,7 +175,9 @@ impl Idle {
     const PASSES: u32 = 4;
     const YIELD_EVERY: Duration = Duration::from_micros(50);
     const YIELD_FOR: Duration = Duration::from_micros(500);
-    const NAP: Duration = Duration::from_micros(50);
+    /// Naps are a sixteenth of the time that nothing has moved for: what comes is seen soon for how long it took,
+    /// and processes that wait for each other, or for one that is stopped, leave the cores to who has work.
+    const NAP: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_millis(1);
 
     fn after_pass(&mut self, pass: Pass) {
         if !pass.waited {
@@ -199,10 +202,13 @@ impl Idle {
                 self.yielded = Some(now);
                 thread::yield_now();
             }
-        } else if now - *self.still.get_or_insert(now) < Self::YIELD_FOR {
+            return;
+        }
+        let still = now - *self.still.get_or_insert(now);
+        if still < Self::YIELD_FOR {
             thread::yield_now();
         } else {
-            thread::sleep(Self::NAP);
+            thread::sleep((still / 16).clamp(*Self::NAP.start(), *Self::NAP.end()));
         }
     }
 }

@@ -75,8 +75,9 @@ impl Group {
         Ok(group)
     }
 
-    /// A group of all members of `window`, which is [`across`](Window::across) the processes of `job`. Collective: all processes call it with
-    /// the same layout; their time-outs may differ. Waits for the others as long as the window's set-up did.
+    /// A group of all members of `window`, which is one [across](Window::across) the processes of `job`. Collective:
+    /// all processes call it with the same layout; their time-outs may differ. Waits for the others as long as the
+    /// window's set-up did.
     ///
     /// When a process of the group dies, it is poisoned in all others: their kernels' collectives, those under way
     /// included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with a dead

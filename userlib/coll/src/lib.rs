@@ -25,6 +25,9 @@
 //! group.check()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Between the processes of a job, each of which is one member, [`Group::across`] makes the group in a window
+//! [across](ggas_window::Window::across) them.
 
 mod area;
 mod error;

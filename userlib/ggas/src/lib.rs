@@ -2,7 +2,7 @@
 //!
 //! A [`Window`] gives each member a part of one address range. Where the parts can be mapped for all members'
 //! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
-//! the SMFU remain.
+//! the SMFU remain. The members of a window are nodes of this process, or the processes of a job ([`Window::across`]).
 
 mod across;
 mod error;
