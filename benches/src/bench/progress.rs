@@ -118,7 +118,8 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         .with("helper_cpu_asleep_percent", asleep)
         .with("helper_cpu_computing_percent", computing)
         .with("helper_cpu_loaded_percent", loaded)
-        .with("lost_percent", 100.0 * (own[1] - own[2]));
+        .with("own_cpu_alone_percent", 100.0 * own[1])
+        .with("own_cpu_loaded_percent", 100.0 * own[2]);
     Ok((row, check))
 }
 
