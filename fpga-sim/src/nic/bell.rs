@@ -10,11 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Nic;
+use super::quantum::Quantum;
 use crate::engine::Engine;
 use crate::fabric::Wake;
-
-/// Cards that one call runs before it leaves the rest to the engine.
-const RUNS_PER_CALL: usize = 512;
 
 pub(super) struct Bell {
     nic: Weak<Nic>,
@@ -33,13 +31,14 @@ pub(super) struct RunList {
     /// Nearly always there is one at most: it needs no queue.
     next: Cell<Option<Arc<Nic>>>,
     further: RefCell<VecDeque<Arc<Nic>>>,
+    quantum: Quantum,
 }
 
 impl RunList {
     fn new() -> RunList {
         let id = NEXT_ID.get();
         NEXT_ID.set(id + 1);
-        RunList { id, next: Cell::default(), further: RefCell::default() }
+        RunList { id, next: Cell::default(), further: RefCell::default(), quantum: Quantum::default() }
     }
 
     #[inline]
@@ -184,18 +183,25 @@ pub(super) fn driving(drive: impl FnOnce(&RunList)) -> bool {
     true
 }
 
+/// Counts a turn of the call that drives cards on this thread; whether it has driven for long enough.
+#[inline]
+pub(super) fn is_over() -> bool {
+    // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
+    unsafe { DRIVING.get().as_ref() }.is_some_and(|list| list.quantum.is_over())
+}
+
 impl RunList {
-    /// Runs the cards on the list until there are none.
+    /// Runs the cards on the list until there are none, or leaves the rest to the engine after a while.
     #[inline]
     pub(super) fn run(&self) -> bool {
-        let (mut moved, mut runs) = (false, 0);
+        let (mut moved, mut over) = (false, false);
         while let Some(nic) = self.pop() {
             nic.bell.listed_by.store(0, Ordering::Relaxed);
-            runs += 1;
             match &nic.bell.engine {
-                Some(engine) if runs > RUNS_PER_CALL => engine.submit(&nic),
+                Some(engine) if over => engine.submit(&nic),
                 _ => moved |= nic.run(),
             }
+            over = over || self.quantum.is_over();
         }
         moved
     }

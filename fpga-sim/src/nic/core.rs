@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::Nic;
 use super::ports::Port;
 use super::send::Sending;
 use super::smfu::SmfuInbound;
-use super::velo;
+use super::{Nic, bell, velo};
 use crate::atu::Atu;
 use crate::bits::VpidSet;
 use crate::completer::Completer;
@@ -166,6 +165,9 @@ impl Core {
                 return worked;
             }
             worked = true;
+            if nic.engine.is_some() && bell::is_over() {
+                break;
+            }
         }
         self.arrivals = true; // more to do: look again even without news
         worked

@@ -1,22 +1,26 @@
 //! The core lock: who holds it also does the work of threads that found it held.
 //!
-//! One word says free, held, or held with a request to look again. So asking and leaving costs one atomic step each,
-//! no request is lost, and nobody who drives cards ever waits.
+//! One word says whether it is held, whether its holder is to look again, and how many wait for it. So asking and
+//! leaving costs one atomic step each, no request is lost, and nobody who drives cards ever waits. Who waits goes
+//! before those who would drive: a card that others keep busy answers register accesses all the same.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::core::Core;
 
-const FREE: u8 = 0;
-const HELD: u8 = 1;
-/// Held, and someone brought work meanwhile.
-const ASKED: u8 = 2;
+/// Nobody holds it, asks or waits.
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Someone brought work since the holder last looked. Free with this mark: whoever comes next sees to it.
+const ASKED: u32 = 2;
+/// Threads that wait, from here up.
+const WAITER: u32 = 4;
 
 pub(super) struct CoreLock {
-    state: AtomicU8,
+    state: AtomicU32,
     core: UnsafeCell<Core>,
 }
 
@@ -29,19 +33,21 @@ pub(super) struct Guard<'a> {
 
 impl CoreLock {
     pub(super) fn new(core: Core) -> CoreLock {
-        CoreLock { state: AtomicU8::new(FREE), core: UnsafeCell::new(core) }
+        CoreLock { state: AtomicU32::new(FREE), core: UnsafeCell::new(core) }
     }
 
-    /// The core, or the holder's word to look again: what the caller wrote before is seen then.
+    /// The core, or the word of who holds it or waits for it to look again: what the caller wrote before is seen
+    /// then. Who gets the core runs it, so whatever was asked for is done by that.
     #[inline]
     pub(super) fn try_lock(&self) -> Option<Guard<'_>> {
         let mut seen = FREE;
         loop {
             // Writing even where nothing changes: the holder's next step reads it, and sees our work with it.
-            let next = if seen == FREE { HELD } else { ASKED };
+            let free = seen & !ASKED == FREE;
+            let next = if free { HELD } else { seen | ASKED };
             match self.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(FREE) => return Some(Guard { lock: self }),
-                Ok(_) => return None,
+                // Made only where the core is ours: dropping a guard gives the core back.
+                Ok(_) => return free.then(|| Guard { lock: self }),
                 Err(now) => seen = now,
             }
         }
@@ -49,11 +55,19 @@ impl CoreLock {
 
     /// Waits for the core: for register accesses and set-up.
     pub(super) fn lock(&self) -> Guard<'_> {
+        if self.state.compare_exchange(FREE, HELD, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Guard { lock: self };
+        }
+        let mut seen = self.state.fetch_add(WAITER, Ordering::Relaxed) + WAITER;
         let mut rounds = 0u32;
         loop {
-            let free = self.state.compare_exchange(FREE, HELD, Ordering::AcqRel, Ordering::Relaxed);
-            if free.is_ok() {
-                return Guard { lock: self };
+            if seen & HELD == 0 {
+                let ours = (seen - WAITER) | HELD;
+                match self.state.compare_exchange(seen, ours, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => return Guard { lock: self },
+                    Err(now) => seen = now,
+                }
+                continue;
             }
             rounds += 1;
             match rounds {
@@ -61,21 +75,38 @@ impl CoreLock {
                 33..=256 => std::thread::yield_now(),
                 _ => std::thread::sleep(Duration::from_micros(20)),
             }
+            seen = self.state.load(Ordering::Relaxed);
         }
     }
 }
 
 impl<'a> Guard<'a> {
-    /// Gives the core back; or not, where someone asked to look again.
+    /// Gives the core back, first of all to who waits for it; or not, where someone asked to look again.
     #[inline]
     pub(super) fn release(self) -> Option<Guard<'a>> {
         let free = self.lock.state.compare_exchange(HELD, FREE, Ordering::AcqRel, Ordering::Acquire);
-        if free.is_ok() {
-            std::mem::forget(self);
-            return None;
+        match free {
+            Ok(_) => {
+                std::mem::forget(self);
+                None
+            }
+            Err(seen) => self.release_asked(seen),
         }
-        self.lock.state.swap(HELD, Ordering::AcqRel);
-        Some(self)
+    }
+
+    #[cold]
+    fn release_asked(self, mut seen: u32) -> Option<Guard<'a>> {
+        loop {
+            let (next, leave) = if seen >= WAITER { (seen & !HELD, true) } else { (HELD, false) };
+            match self.lock.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if leave => {
+                    std::mem::forget(self);
+                    return None;
+                }
+                Ok(_) => return Some(self),
+                Err(now) => seen = now,
+            }
+        }
     }
 }
 
@@ -96,9 +127,9 @@ impl DerefMut for Guard<'_> {
     }
 }
 
-/// Only on the way of a panic: everybody else releases.
+/// Gives the core back in any case: for who has seen to it that someone looks again, and on the way of a panic.
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.lock.state.store(FREE, Ordering::Release);
+        self.lock.state.fetch_and(!HELD, Ordering::AcqRel);
     }
 }

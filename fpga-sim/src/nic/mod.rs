@@ -14,6 +14,7 @@ mod lock;
 mod pages;
 mod ports;
 mod post;
+mod quantum;
 mod receive;
 mod registers;
 mod send;
@@ -298,7 +299,7 @@ impl Nic {
         self.core.try_lock().is_some_and(|core| self.run_held(core))
     }
 
-    /// Runs this card, and again for those who asked while it ran.
+    /// Runs this card, and again for those who asked while it ran, but not for ever.
     #[inline]
     fn run_held(&self, mut core: Guard<'_>) -> bool {
         let mut moved = false;
@@ -315,6 +316,13 @@ impl Nic {
                 self.ask_engine(mood == Mood::Busy);
             }
             match again {
+                // The engine sees to what they ask for, and the core to whoever comes first.
+                Some(still) if self.engine.is_some() && bell::is_over() => {
+                    self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
+                    drop(still);
+                    self.ask_engine(true);
+                    return moved;
+                }
                 Some(still) => core = still,
                 None => return moved,
             }

@@ -18,6 +18,8 @@ use crate::runs::{Cursor, Runs};
 
 /// Packets taken in one go, of each class.
 const PACKETS: usize = 64;
+/// Bytes after which no further packet is taken in this go.
+const BYTES: u64 = 256 << 10;
 /// Responses and waiting writes beyond which no further request is taken: the network holds them back.
 const WAITING_MAX: usize = 64;
 
@@ -55,17 +57,19 @@ impl Core {
     pub(super) fn receive(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
         let mut left = false;
+        let mut bytes = 0;
         for taken in 0.. {
-            if taken == PACKETS {
+            if taken == PACKETS || bytes >= BYTES {
                 left = true;
                 break;
             }
             let Some(packet) = nic.fabric.poll(self.node, Class::Response) else { break };
+            bytes += u64::from(packet.len);
             self.accept(nic, packet);
             moved = true;
         }
         for taken in 0.. {
-            if taken == PACKETS {
+            if taken == PACKETS || bytes >= BYTES {
                 left = true;
                 break;
             }
@@ -75,6 +79,7 @@ impl Core {
                 self.held = Some(packet);
                 break;
             }
+            bytes += u64::from(packet.len);
             self.accept(nic, packet);
             moved = true;
         }
