@@ -3,6 +3,8 @@
 
 pub const BENCH_DONE: u32 = 24589;
 pub const BENCH_RANDOM_NODES: u32 = 64;
+pub const SELFTEST_ECHO: u32 = 0;
+pub const SELFTEST_STREAM: u32 = 1;
 pub const SELFTEST_FLOAT: u32 = 0;
 pub const SELFTEST_DOUBLE: u32 = 1;
 pub const SELFTEST_INT32: u32 = 2;
@@ -643,6 +645,51 @@ const _: () = {
     [
         "Offset of field: selftest_posts::reserved",
     ][::core::mem::offset_of!(selftest_posts, reserved) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_velo {
+    pub port: u64,
+    pub status: u64,
+    pub wrong: u64,
+    pub peer_node: u32,
+    pub peer_vpid: u32,
+    pub rounds: u32,
+    pub mode: u32,
+    pub first: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_velo"][::core::mem::size_of::<selftest_velo>() - 48usize];
+    ["Alignment of selftest_velo"][::core::mem::align_of::<selftest_velo>() - 8usize];
+    [
+        "Offset of field: selftest_velo::port",
+    ][::core::mem::offset_of!(selftest_velo, port) - 0usize];
+    [
+        "Offset of field: selftest_velo::status",
+    ][::core::mem::offset_of!(selftest_velo, status) - 8usize];
+    [
+        "Offset of field: selftest_velo::wrong",
+    ][::core::mem::offset_of!(selftest_velo, wrong) - 16usize];
+    [
+        "Offset of field: selftest_velo::peer_node",
+    ][::core::mem::offset_of!(selftest_velo, peer_node) - 24usize];
+    [
+        "Offset of field: selftest_velo::peer_vpid",
+    ][::core::mem::offset_of!(selftest_velo, peer_vpid) - 28usize];
+    [
+        "Offset of field: selftest_velo::rounds",
+    ][::core::mem::offset_of!(selftest_velo, rounds) - 32usize];
+    [
+        "Offset of field: selftest_velo::mode",
+    ][::core::mem::offset_of!(selftest_velo, mode) - 36usize];
+    [
+        "Offset of field: selftest_velo::first",
+    ][::core::mem::offset_of!(selftest_velo, first) - 40usize];
+    [
+        "Offset of field: selftest_velo::reserved",
+    ][::core::mem::offset_of!(selftest_velo, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -13,6 +13,7 @@ pub fn wait_name(kind: u32) -> &'static str {
         layout::GGAS_WAIT_COLLECTIVE => "a collective",
         layout::GGAS_WAIT_GRID => "the other blocks of the grid",
         layout::GGAS_WAIT_LOCK => "a lock",
+        layout::GGAS_WAIT_MESSAGE => "a message",
         _ => "something",
     }
 }

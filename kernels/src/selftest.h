@@ -48,6 +48,22 @@ struct selftest_posts {
 	uint32_t reserved;
 };
 
+#define SELFTEST_ECHO		0	/* every message comes back with the next tag */
+#define SELFTEST_STREAM		1	/* one way only */
+
+/* One end of `rounds` messages of growing and shrinking lengths. */
+struct selftest_velo {
+	uint64_t port;		/* struct ggas_velo */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: messages that were not as expected */
+	uint32_t peer_node;
+	uint32_t peer_vpid;
+	uint32_t rounds;
+	uint32_t mode;		/* SELFTEST_ECHO or SELFTEST_STREAM */
+	uint32_t first;		/* 1: begins, or sends */
+	uint32_t reserved;
+};
+
 #define SELFTEST_FLOAT		0
 #define SELFTEST_DOUBLE		1
 #define SELFTEST_INT32		2

@@ -40,6 +40,7 @@ pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Torus};
 pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_rma::*;
+pub use ggas_velo::{self as velo, VeloConfig, VeloConnection, VeloHandle, VeloPort};
 pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};
 pub use job::{ExchangeError, Job, JobBuilder, JobError, JoinError};
 pub use remote::RemoteRegion;

@@ -52,6 +52,7 @@ struct ggas_report {
 #define GGAS_WAIT_COLLECTIVE	6
 #define GGAS_WAIT_GRID		7
 #define GGAS_WAIT_LOCK		8
+#define GGAS_WAIT_MESSAGE	9
 
 #define GGAS_REPLAY_ENTRIES	256	/* spec 2.4 */
 
@@ -89,6 +90,39 @@ struct ggas_port {
 	uint32_t noti_lock;	/* gpu_rma2_noti_lock: one consumer at a time */
 	uint32_t poisoned;	/* a claimed slot was never written: set up the port again */
 	struct ggas_replay replay[GGAS_REPLAY_ENTRIES];
+};
+
+#define GGAS_VELO_WORDS		16	/* header and payload at most (spec 7) */
+
+/* One message kept for replay (spec 2.4, 7). */
+struct ggas_velo_line {
+	uint64_t word[GGAS_VELO_WORDS];
+	uint64_t words;		/* how many of them were written */
+};
+
+/* A VELO port as kernels see it, in kernel memory; as in ggas_port the second
+ * part is the port's own state, which belongs to kernels while they run. */
+struct ggas_velo {
+	uint64_t mailbox;	/* first slot */
+	uint64_t rp_register;	/* read-pointer register (spec 3.2) */
+	uint64_t page;		/* requester page of this VPID and class; 0: kernels here cannot send */
+	uint64_t wcb_state;	/* WCB state register (spec 2.4) */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
+	uint64_t timeout_ns;	/* bound of every wait on this port */
+	uint32_t slots;
+	uint32_t slot_bytes;	/* 64 or 128 */
+	uint32_t node;
+	uint32_t vpid;
+	uint32_t rp_lazy;	/* freed slots before rp_register is written; 0 and 1: every time */
+	uint32_t reserved;
+
+	uint32_t rp;		/* next unread slot */
+	uint32_t rp_written;	/* last value written to rp_register */
+	uint32_t wp;		/* messages written, modulo 256 */
+	uint32_t send_lock;	/* one WCB per VPID, so one writer at a time */
+	uint32_t receive_lock;	/* gpu_velo_lock: one receiver at a time */
+	uint32_t reserved_state;
+	struct ggas_velo_line replay[GGAS_REPLAY_ENTRIES];
 };
 
 /* A GGAS window as kernels see it (thesis 6.5.2). Node i's part lies at

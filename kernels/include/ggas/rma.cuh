@@ -37,11 +37,9 @@
 #include "extoll/noti.h"
 #include "vocab.h"
 
+#include "impl/scope.h"
 #include "impl/rma_card.h"
 #include "impl/rma_slots.h"
-
-/* Who calls a function together. */
-enum class ggas_scope { thread, warp, block };
 
 /* The other end: a node and a VPID there. */
 struct gpu_rma2_peer {

@@ -16,7 +16,9 @@ pub const GGAS_WAIT_BARRIER: u32 = 5;
 pub const GGAS_WAIT_COLLECTIVE: u32 = 6;
 pub const GGAS_WAIT_GRID: u32 = 7;
 pub const GGAS_WAIT_LOCK: u32 = 8;
+pub const GGAS_WAIT_MESSAGE: u32 = 9;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
+pub const GGAS_VELO_WORDS: u32 = 16;
 pub const GGAS_FLAG_POISON: i32 = -1;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -211,6 +213,113 @@ const _: () = {
     ][::core::mem::offset_of!(ggas_port, replay) - 128usize];
 };
 impl Default for ggas_port {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_velo_line {
+    pub word: [u64; 16usize],
+    pub words: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_velo_line"][::core::mem::size_of::<ggas_velo_line>() - 136usize];
+    ["Alignment of ggas_velo_line"][::core::mem::align_of::<ggas_velo_line>() - 8usize];
+    [
+        "Offset of field: ggas_velo_line::word",
+    ][::core::mem::offset_of!(ggas_velo_line, word) - 0usize];
+    [
+        "Offset of field: ggas_velo_line::words",
+    ][::core::mem::offset_of!(ggas_velo_line, words) - 128usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_velo {
+    pub mailbox: u64,
+    pub rp_register: u64,
+    pub page: u64,
+    pub wcb_state: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub slots: u32,
+    pub slot_bytes: u32,
+    pub node: u32,
+    pub vpid: u32,
+    pub rp_lazy: u32,
+    pub reserved: u32,
+    pub rp: u32,
+    pub rp_written: u32,
+    pub wp: u32,
+    pub send_lock: u32,
+    pub receive_lock: u32,
+    pub reserved_state: u32,
+    pub replay: [ggas_velo_line; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_velo"][::core::mem::size_of::<ggas_velo>() - 34912usize];
+    ["Alignment of ggas_velo"][::core::mem::align_of::<ggas_velo>() - 8usize];
+    [
+        "Offset of field: ggas_velo::mailbox",
+    ][::core::mem::offset_of!(ggas_velo, mailbox) - 0usize];
+    [
+        "Offset of field: ggas_velo::rp_register",
+    ][::core::mem::offset_of!(ggas_velo, rp_register) - 8usize];
+    [
+        "Offset of field: ggas_velo::page",
+    ][::core::mem::offset_of!(ggas_velo, page) - 16usize];
+    [
+        "Offset of field: ggas_velo::wcb_state",
+    ][::core::mem::offset_of!(ggas_velo, wcb_state) - 24usize];
+    [
+        "Offset of field: ggas_velo::report",
+    ][::core::mem::offset_of!(ggas_velo, report) - 32usize];
+    [
+        "Offset of field: ggas_velo::timeout_ns",
+    ][::core::mem::offset_of!(ggas_velo, timeout_ns) - 40usize];
+    [
+        "Offset of field: ggas_velo::slots",
+    ][::core::mem::offset_of!(ggas_velo, slots) - 48usize];
+    [
+        "Offset of field: ggas_velo::slot_bytes",
+    ][::core::mem::offset_of!(ggas_velo, slot_bytes) - 52usize];
+    [
+        "Offset of field: ggas_velo::node",
+    ][::core::mem::offset_of!(ggas_velo, node) - 56usize];
+    [
+        "Offset of field: ggas_velo::vpid",
+    ][::core::mem::offset_of!(ggas_velo, vpid) - 60usize];
+    [
+        "Offset of field: ggas_velo::rp_lazy",
+    ][::core::mem::offset_of!(ggas_velo, rp_lazy) - 64usize];
+    [
+        "Offset of field: ggas_velo::reserved",
+    ][::core::mem::offset_of!(ggas_velo, reserved) - 68usize];
+    ["Offset of field: ggas_velo::rp"][::core::mem::offset_of!(ggas_velo, rp) - 72usize];
+    [
+        "Offset of field: ggas_velo::rp_written",
+    ][::core::mem::offset_of!(ggas_velo, rp_written) - 76usize];
+    ["Offset of field: ggas_velo::wp"][::core::mem::offset_of!(ggas_velo, wp) - 80usize];
+    [
+        "Offset of field: ggas_velo::send_lock",
+    ][::core::mem::offset_of!(ggas_velo, send_lock) - 84usize];
+    [
+        "Offset of field: ggas_velo::receive_lock",
+    ][::core::mem::offset_of!(ggas_velo, receive_lock) - 88usize];
+    [
+        "Offset of field: ggas_velo::reserved_state",
+    ][::core::mem::offset_of!(ggas_velo, reserved_state) - 92usize];
+    [
+        "Offset of field: ggas_velo::replay",
+    ][::core::mem::offset_of!(ggas_velo, replay) - 96usize];
+};
+impl Default for ggas_velo {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {

@@ -39,6 +39,7 @@ pub use lock::LockOutcome;
 pub use matching::Match;
 pub use node::Node;
 pub use notifications::Notifications;
+pub use pages::OptionPages;
 pub use port::{Port, PortConfig, PortHandle};
 pub use region::Region;
 pub use report::{KernelReport, ReportCell, ReportError};

@@ -10,7 +10,7 @@ const BYTES: usize = 32 << 20;
 /// A reserved, inaccessible address range of 32 MiB: kernels on the CPU executor store there by calls, and a stray
 /// plain access faults instead of hitting other memory.
 #[derive(Debug)]
-pub(crate) struct OptionPages {
+pub struct OptionPages {
     start: *mut libc::c_void,
 }
 
@@ -20,7 +20,11 @@ unsafe impl Send for OptionPages {}
 unsafe impl Sync for OptionPages {}
 
 impl OptionPages {
-    pub(crate) fn reserve() -> Result<OptionPages, DeviceError> {
+    /// Takes addresses from the system.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`].
+    pub fn reserve() -> Result<OptionPages, DeviceError> {
         // SAFETY: a new inaccessible mapping touches no existing memory.
         let start = unsafe {
             libc::mmap(
@@ -39,7 +43,8 @@ impl OptionPages {
         Ok(OptionPages { start })
     }
 
-    pub(crate) fn range(&self) -> Range<u64> {
+    /// The addresses.
+    pub fn range(&self) -> Range<u64> {
         let start = self.start as u64;
         start..start + BYTES as u64
     }

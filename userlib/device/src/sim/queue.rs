@@ -103,12 +103,7 @@ impl QueueMemory {
 
     /// Writes the segment table and the queue's registers (spec 3.2). A single segment has itself as the next one:
     /// the hardware then never finds a null segment.
-    pub(super) fn program(
-        &self,
-        nic: &Nic,
-        vpid: u8,
-        registers: &QueueRegisters,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn program(&self, nic: &Nic, vpid: u8, registers: &QueueRegisters) -> Result<(), DeviceError> {
         let segment = |i: u32| {
             let before = u64::from(i * self.entries_per_segment) * u64::from(self.slot.bytes());
             let at = self.block.address() + PAGE as u64 + before;

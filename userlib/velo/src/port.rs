@@ -1,0 +1,477 @@
+//! Ports: a VPID with its mailbox and requester page.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use extoll_abi::{Address, VELO_MAX_BYTES, VeloError, VeloHeader, regs};
+use ggas_device::backoff::{Backoff, Step};
+use ggas_device::{Departures, Device, DeviceError, LostPeer, MailboxSlots, VeloDevice, VeloSetup};
+
+use crate::mailbox::Mailbox;
+use crate::sender::{Line, NotNow, Sender};
+use crate::{Message, MessageMatch, ReceiveError, SendError, VeloPortError};
+
+/// Shape and limits of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct VeloConfig {
+    /// Bytes of the mailbox, a multiple of the page size; one slot stays free.
+    pub mailbox_bytes: usize,
+    /// Bytes of a segment of it (spec 3.2), a multiple of the page size.
+    pub segment_bytes: usize,
+    /// Size of its slots: in those of 64 bytes messages above 56 bytes take two or three.
+    pub slots: MailboxSlots,
+    /// Traffic class that it sends with, 0 to 3.
+    pub class: u8,
+    /// How long a blocking send waits for room.
+    pub send_timeout: Duration,
+    /// Bound of every wait of kernels that use the port.
+    pub kernel_timeout: Duration,
+}
+
+impl Default for VeloConfig {
+    fn default() -> VeloConfig {
+        let VeloSetup { mailbox_bytes, segment_bytes, slots } = VeloSetup::default();
+        VeloConfig {
+            mailbox_bytes,
+            segment_bytes,
+            slots,
+            class: 0,
+            send_timeout: Duration::from_secs(5),
+            kernel_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a port's handles and connections share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) device: Arc<dyn VeloDevice>,
+    card: Arc<dyn Device>,
+    address: Address,
+    pub(crate) sender: Mutex<Sender>,
+    pub(crate) mailbox: Mutex<Mailbox>,
+    pub(crate) config: VeloConfig,
+    departures: Departures,
+    closed: AtomicBool,
+}
+
+/// State under these locks is consistent between any two statements that can panic, so poisoning says nothing.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    #[inline]
+    fn try_send(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
+        if self.is_closed() {
+            return Err(SendError::Closed);
+        }
+        if self.departures.count() > 0 {
+            self.check_target(header)?;
+        }
+        let fill = |line: &mut Line| {
+            line.word[0] = header;
+            line.words = VeloHeader::line_words(header) as u8;
+            line.class = self.config.class;
+            let (quads, rest) = bytes.as_chunks::<8>();
+            line.word[1..].iter_mut().zip(quads).for_each(|(word, quad)| *word = u64::from_le_bytes(*quad));
+            if let Some(word) = line.word.get_mut(1 + quads.len()).filter(|_| !rest.is_empty()) {
+                let mut last = [0; 8];
+                last[..rest.len()].copy_from_slice(rest);
+                *word = u64::from_le_bytes(last);
+            }
+        };
+        lock(&self.sender).try_send(&*self.device, fill).map_err(|no| match no {
+            NotNow::Full => SendError::WouldBlock,
+            NotNow::Kernels => SendError::KernelOwned,
+        })
+    }
+
+    #[inline]
+    fn send(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
+        match self.try_send(header, bytes) {
+            Err(SendError::WouldBlock) => self.send_waiting(header, bytes),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn send_waiting(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
+        let mut backoff = Backoff::new(self.config.send_timeout);
+        loop {
+            self.device.progress();
+            match self.try_send(header, bytes) {
+                Err(SendError::WouldBlock) => {}
+                done => return done,
+            }
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    let outstanding = u32::from(lock(&self.sender).outstanding());
+                    return Err(SendError::Timeout { port: self.address, outstanding, waited });
+                }
+            }
+        }
+    }
+
+    /// Refuses messages to a port whose process is gone. A group has many.
+    #[inline(never)]
+    fn check_target(&self, header: u64) -> Result<(), SendError> {
+        let Ok(VeloHeader { destination: Address { node, vpid }, multicast: false, .. }) =
+            VeloHeader::decode(header)
+        else {
+            return Ok(());
+        };
+        self.device.lost_peer(node, Some(vpid)).map_or(Ok(()), |peer| Err(SendError::PeerLost(peer)))
+    }
+
+    /// The process that alone could send what is `wanted`, if it is gone.
+    fn lost_peer(&self, wanted: &MessageMatch) -> Option<LostPeer> {
+        let Address { node, vpid } = wanted.source().filter(|_| self.departures.count() > 0)?;
+        self.device.lost_peer(node, Some(vpid))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Repeats what the card rejected, unless somebody sends now, who does it himself.
+    #[inline]
+    fn service(&self) {
+        if let Ok(mut sender) = self.sender.try_lock()
+            && sender.needs_replay()
+        {
+            sender.replay(&*self.device);
+        }
+    }
+
+    /// Lets the card take what was sent, then closes. What it does not take in time is reported, not kept.
+    fn close(&self) -> Result<(), VeloPortError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(self.device.close()?);
+        }
+        let drained = self.drain();
+        self.device.close()?;
+        drained
+    }
+
+    fn drain(&self) -> Result<(), VeloPortError> {
+        let mut backoff = Backoff::new(self.config.send_timeout);
+        loop {
+            let outstanding = u32::from(lock(&self.sender).outstanding());
+            if outstanding == 0 {
+                return Ok(());
+            }
+            self.service();
+            self.device.progress();
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(waited) => {
+                    return Err(VeloPortError::Undrained { port: self.address, outstanding, waited });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(port = %self.address, "closing: {error}");
+        }
+    }
+}
+
+/// A port that may send, but not receive. Cheap to clone; any thread may use it. The VPID stays open until the last
+/// handle and connection is gone, or [`VeloPort::close`].
+#[derive(Clone, Debug)]
+pub struct VeloHandle {
+    pub(crate) core: Arc<Core>,
+}
+
+impl VeloHandle {
+    /// Node and VPID, what a peer connects to.
+    pub fn address(&self) -> Address {
+        self.core.address
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &VeloConfig {
+        &self.core.config
+    }
+
+    /// A connection to a remote port: a local object; nothing is sent, and the peer need not exist yet.
+    pub fn connect(&self, remote: Address) -> VeloConnection {
+        VeloConnection { core: self.core.clone(), remote, group: false }
+    }
+
+    /// A connection to VPID `vpid` on every node of multicast group `group` (0 to 63). Group 63 is every other node,
+    /// unless management says otherwise. Each receiver gets the messages in order; receivers take them one by one.
+    pub fn multicast(&self, group: u16, vpid: u8) -> VeloConnection {
+        VeloConnection { core: self.core.clone(), remote: Address::new(group, vpid), group: true }
+    }
+
+    /// Sets the protection ids of what is sent and of what is taken in; other messages are dropped and counted at the
+    /// receiver. Both are 0 in a new port.
+    ///
+    /// # Errors
+    /// [`DeviceError::Closed`].
+    pub fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
+        self.core.device.set_protection(send, receive)
+    }
+
+    /// Messages sent that the card has not taken yet.
+    pub fn outstanding(&self) -> u32 {
+        lock(&self.core.sender).outstanding().into()
+    }
+
+    /// Messages that this node's mailboxes, all of them together, dropped because nobody read in time (spec 3.2).
+    ///
+    /// # Errors
+    /// [`DeviceError`] of reading the register.
+    pub fn dropped(&self) -> Result<u64, DeviceError> {
+        Ok(regs::BQ_ERRORS.get(self.core.card.read_register(regs::EXTOLL_RF_BQ_VELO_GENERAL)?))
+    }
+
+    /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
+    pub fn progress(&self) -> bool {
+        self.core.device.progress()
+    }
+}
+
+/// A port with its mailbox.
+///
+/// Any thread may send through it, its [handles](VeloPort::handle) and its connections while others receive; receivers
+/// take turns.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use ggas_device::{Device, sim::SimNetwork};
+/// use ggas_velo::{MessageMatch, VeloConfig, VeloPort};
+/// use std::time::Duration;
+/// # let network = SimNetwork::builder().nodes(2).build()?;
+/// # let (here, there): (Arc<dyn Device>, Arc<dyn Device>) = (network.device(0)?, network.device(1)?);
+/// let alice = VeloPort::open(&here, VeloConfig::default())?;
+/// let bob = VeloPort::open(&there, VeloConfig::default())?;
+///
+/// alice.connect(bob.address()).send(b"hello", 7)?;
+/// let message = bob.wait_match(&MessageMatch::any().tag(7), Duration::from_secs(1))?;
+/// assert_eq!((message.source(), message.bytes()), (alice.address(), &b"hello"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct VeloPort {
+    handle: VeloHandle,
+}
+
+impl Deref for VeloPort {
+    type Target = VeloHandle;
+
+    fn deref(&self) -> &VeloHandle {
+        &self.handle
+    }
+}
+
+impl VeloPort {
+    /// Opens a port on the lowest free VPID of a device.
+    ///
+    /// # Errors
+    /// [`VeloPortError::Device`] when no VPID is free, the network is not configured, or the mailbox cannot have the
+    /// shape asked for.
+    pub fn open(card: &Arc<dyn Device>, config: VeloConfig) -> Result<VeloPort, VeloPortError> {
+        let VeloConfig { mailbox_bytes, segment_bytes, slots, .. } = config;
+        let device = card.open_velo(&VeloSetup { mailbox_bytes, segment_bytes, slots })?;
+        let core = Core {
+            address: device.address(),
+            sender: Mutex::new(Sender::new(&*device)),
+            mailbox: Mutex::new(Mailbox::new(device.mailbox())),
+            departures: device.departures(),
+            device,
+            card: card.clone(),
+            config,
+            closed: AtomicBool::new(false),
+        };
+        Ok(VeloPort { handle: VeloHandle { core: Arc::new(core) } })
+    }
+
+    pub(crate) fn from_handle(handle: VeloHandle) -> VeloPort {
+        VeloPort { handle }
+    }
+
+    pub(crate) fn into_handle(self) -> VeloHandle {
+        self.handle
+    }
+
+    /// A handle for threads that send while this one receives.
+    pub fn handle(&self) -> VeloHandle {
+        self.handle.clone()
+    }
+
+    /// Takes the oldest message, if there is one, and frees its slots.
+    #[inline]
+    pub fn poll(&self) -> Option<Message> {
+        let core = &*self.handle.core;
+        let device = &*core.device;
+        if let Some(message) = lock(&core.mailbox).take(device) {
+            return Some(message);
+        }
+        core.service();
+        if device.progress() { lock(&core.mailbox).take(device) } else { None }
+    }
+
+    /// Takes the oldest message that `wanted` accepts and leaves the others in the mailbox. Slots are freed in order,
+    /// so an old message that nobody wants holds its place.
+    pub fn poll_match(&self, wanted: &MessageMatch) -> Option<Message> {
+        self.poll_from(wanted, &mut 0)
+    }
+
+    /// One look at the messages from position `from` on.
+    fn poll_from(&self, wanted: &MessageMatch, from: &mut u64) -> Option<Message> {
+        let core = &*self.handle.core;
+        let device = &*core.device;
+        if let Some(message) = lock(&core.mailbox).take_match(device, wanted, from) {
+            return Some(message);
+        }
+        core.service();
+        if device.progress() { lock(&core.mailbox).take_match(device, wanted, from) } else { None }
+    }
+
+    /// Takes the oldest message, waiting up to `timeout`: spins, yields, then sleeps without using the CPU until the
+    /// card writes one.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Timeout`], [`ReceiveError::Closed`].
+    pub fn wait(&self, timeout: Duration) -> Result<Message, ReceiveError> {
+        self.wait_match(&MessageMatch::any(), timeout)
+    }
+
+    /// Takes the oldest message that `wanted` accepts, waiting up to `timeout`; others stay in the mailbox. A wait that
+    /// names a sender whose process is gone ends at once, after all that it had sent was looked at.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Timeout`], [`ReceiveError::PeerLost`], [`ReceiveError::Closed`].
+    pub fn wait_match(&self, wanted: &MessageMatch, timeout: Duration) -> Result<Message, ReceiveError> {
+        let core = &*self.handle.core;
+        let mut backoff = Backoff::new(timeout);
+        let mut from = 0;
+        loop {
+            if let Some(message) = self.poll_from(wanted, &mut from) {
+                return Ok(message);
+            }
+            if core.is_closed() {
+                return Err(ReceiveError::Closed);
+            }
+            let gone = core.departures.count();
+            if let Some(peer) = core.lost_peer(wanted) {
+                core.device.drain_lost();
+                let lost = ReceiveError::PeerLost { port: core.address, wanted: *wanted, peer };
+                return self.poll_from(wanted, &mut from).ok_or(lost);
+            }
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => self.sleep_at(from, gone, left),
+                Step::Over(waited) => {
+                    let others = lock(&core.mailbox).unread();
+                    return Err(ReceiveError::Timeout {
+                        port: core.address,
+                        wanted: *wanted,
+                        waited,
+                        others,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a message stands at position `from`, the port closes, or more processes than `gone` left the job.
+    fn sleep_at(&self, from: u64, gone: u32, left: Duration) {
+        let core = &*self.handle.core;
+        let status = lock(&core.mailbox).watch(from);
+        // SAFETY: the mailbox is mapped as long as the port lives, which `self` keeps.
+        let arrived = || unsafe { status.as_ref() }.load(Ordering::Acquire) != 0;
+        let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
+        core.device.sleep_until(&ready, left);
+    }
+
+    /// Messages in the mailbox.
+    pub fn unread(&self) -> u32 {
+        lock(&self.handle.core.mailbox).unread()
+    }
+
+    /// Closes the port: drains what is on its way and frees the VPID. Connections and handles of it fail from now on;
+    /// messages that were not received are lost.
+    ///
+    /// # Errors
+    /// [`VeloPortError::Undrained`] when the card did not take all messages within the send timeout: the port is
+    /// closed, they are lost. [`VeloPortError::Device`] when the card does not let go of the mailbox.
+    pub fn close(self) -> Result<(), VeloPortError> {
+        self.handle.core.close()
+    }
+}
+
+/// A local object that stands for a remote port, or for a port number on all nodes of a group. Cheap to clone; any
+/// thread may send through it.
+#[derive(Clone, Debug)]
+pub struct VeloConnection {
+    core: Arc<Core>,
+    remote: Address,
+    group: bool,
+}
+
+impl VeloConnection {
+    /// The remote port; of a group, its node is the group's number.
+    pub fn remote(&self) -> Address {
+        self.remote
+    }
+
+    /// Sends up to 120 bytes with a tag, waiting for room up to the port's send timeout. Returns when the card has the
+    /// message; messages of one port to one receiver arrive in order.
+    ///
+    /// # Errors
+    /// [`SendError::Message`], [`SendError::Timeout`], [`SendError::PeerLost`], [`SendError::KernelOwned`],
+    /// [`SendError::Closed`].
+    #[inline]
+    pub fn send(&self, bytes: &[u8], tag: u8) -> Result<(), SendError> {
+        self.core.send(self.header(bytes.len(), tag, 0)?, bytes)
+    }
+
+    /// As [`send`](Self::send), without waiting.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] when there is no room, else as for `send`.
+    #[inline]
+    pub fn try_send(&self, bytes: &[u8], tag: u8) -> Result<(), SendError> {
+        self.core.try_send(self.header(bytes.len(), tag, 0)?, bytes)
+    }
+
+    /// As [`send`](Self::send), with a message type (0 to 3).
+    ///
+    /// # Errors
+    /// As for `send`.
+    #[inline]
+    pub fn send_typed(&self, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
+        self.core.send(self.header(bytes.len(), tag, mtt)?, bytes)
+    }
+
+    /// As [`send_typed`](Self::send_typed), without waiting.
+    ///
+    /// # Errors
+    /// As for [`try_send`](Self::try_send).
+    #[inline]
+    pub fn try_send_typed(&self, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
+        self.core.try_send(self.header(bytes.len(), tag, mtt)?, bytes)
+    }
+
+    #[inline]
+    fn header(&self, length: usize, tag: u8, mtt: u8) -> Result<u64, VeloError> {
+        if length > VELO_MAX_BYTES {
+            return Err(VeloError::Length(length));
+        }
+        let (destination, multicast) = (self.remote, self.group);
+        VeloHeader { destination, multicast, mtt, interrupt: false, tag, length: length as u8 }.encode()
+    }
+}

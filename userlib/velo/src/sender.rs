@@ -1,0 +1,154 @@
+//! Handing messages to the card: one write-combining buffer per VPID, a committed count, and a ring of what was
+//! written for the case that the card rejects it (spec 2.4, 7).
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use extoll_abi::{VELO_LINE_WORDS, WcbState};
+use ggas_device::VeloDevice;
+
+/// Entries of the replay ring; the committed count is modulo this.
+pub(crate) const RING: usize = 256;
+
+/// Why a message could not be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotNow {
+    Full,
+    Kernels,
+}
+
+/// A message as it was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) word: [u64; VELO_LINE_WORDS],
+    pub(crate) words: u8,
+    pub(crate) class: u8,
+}
+
+impl Line {
+    #[inline]
+    fn store(&self, device: &dyn VeloDevice) {
+        fence(Ordering::Release);
+        device.store(self.class, 0, &self.word[..usize::from(self.words).min(VELO_LINE_WORDS)]);
+        device.fence();
+    }
+}
+
+/// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// The WCB state register; mapped as long as the port, which owns this, lives.
+    state: NonNull<AtomicU64>,
+    ring: Box<[Line]>,
+    /// Messages written, modulo 256.
+    wp: u8,
+    kernels: bool,
+}
+
+// SAFETY: the register is accessed atomically only.
+unsafe impl Send for Sender {}
+
+impl Sender {
+    pub(crate) fn new(device: &dyn VeloDevice) -> Sender {
+        let state = device.registers().wcb_state;
+        Sender { state, ring: vec![Line::default(); RING].into(), wp: 0, kernels: false }
+    }
+
+    /// Writes a message unless the ring is full or a rejection is still being worked on. `fill` makes it in place.
+    #[inline]
+    pub(crate) fn try_send(
+        &mut self,
+        device: &dyn VeloDevice,
+        fill: impl FnOnce(&mut Line),
+    ) -> Result<(), NotNow> {
+        if self.kernels {
+            return Err(NotNow::Kernels);
+        }
+        if self.needs_replay() && !self.replay(device) {
+            return Err(NotNow::Full);
+        }
+        if self.wp.wrapping_add(1) == self.state().committed() {
+            return Err(NotNow::Full);
+        }
+        let line = &mut self.ring[usize::from(self.wp)];
+        fill(line);
+        line.store(device);
+        self.wp = self.wp.wrapping_add(1);
+        if self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
+    }
+
+    /// Where the card shows at once that it rejected the only outstanding message, the last one, it counts as not
+    /// written. So nothing waits for a replay after its writer has turned to other things.
+    #[inline]
+    fn take_back_rejected(&mut self) -> bool {
+        let state = self.state();
+        let alone = self.wp.wrapping_sub(state.committed()) == 1;
+        if state.rejected() != 1 || !alone || !state.idle() {
+            return false;
+        }
+        self.set_state(state.acknowledged());
+        if self.state().rejected() != 0 {
+            return false; // seen again, and replayed, by the next caller
+        }
+        self.wp = self.wp.wrapping_sub(1);
+        true
+    }
+
+    /// Writes rejected messages again, in their order. `false`: the card is still taking or rejecting what was
+    /// written before, or rejects again; ask later.
+    pub(crate) fn replay(&mut self, device: &dyn VeloDevice) -> bool {
+        let state = self.state();
+        if state.rejected() == 0 {
+            return true;
+        }
+        let missing = self.wp.wrapping_sub(state.committed());
+        if !state.idle() || state.rejected() != missing {
+            return false;
+        }
+        self.set_state(state.acknowledged());
+        if self.state().rejected() != 0 {
+            return false; // the write is to be repeated until the count reads 0 (spec 2.4)
+        }
+        let mut at = self.wp.wrapping_sub(missing);
+        while at != self.wp {
+            self.ring[usize::from(at)].store(device);
+            at = at.wrapping_add(1);
+        }
+        self.state().rejected() == 0
+    }
+
+    /// Whether the card rejected something that waits for [`replay`](Self::replay).
+    #[inline]
+    pub(crate) fn needs_replay(&self) -> bool {
+        !self.kernels && self.state().rejected() != 0
+    }
+
+    /// Messages of the host written and not committed yet.
+    pub(crate) fn outstanding(&self) -> u8 {
+        if self.kernels { 0 } else { self.wp.wrapping_sub(self.state().committed()) }
+    }
+
+    /// Gives the buffer to kernels; returns the write index they go on from.
+    pub(crate) fn give_to_kernels(&mut self) -> u8 {
+        self.kernels = true;
+        self.wp
+    }
+
+    /// Takes the buffer back after kernels wrote up to `wp`; `ring` is what they wrote.
+    pub(crate) fn take_back(&mut self, wp: u8, ring: impl Iterator<Item = Line>) {
+        self.ring.iter_mut().zip(ring).for_each(|(to, line)| *to = line);
+        self.wp = wp;
+        self.kernels = false;
+    }
+
+    #[inline]
+    fn state(&self) -> WcbState {
+        // SAFETY: the register is mapped as long as the port lives.
+        WcbState(unsafe { self.state.as_ref() }.load(Ordering::Acquire))
+    }
+
+    fn set_state(&self, state: WcbState) {
+        // SAFETY: as above.
+        unsafe { self.state.as_ref() }.store(state.0, Ordering::Release);
+    }
+}

@@ -1,0 +1,49 @@
+//! VELO through the library, on the model: in one process and as between processes.
+
+mod hostile;
+mod kernels;
+mod messages;
+mod pressure;
+mod soak;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ggas_device::Device;
+use ggas_device::sim::{FabricKind, Progress, SimNetwork};
+use ggas_velo::{MailboxSlots, VeloConfig, VeloPort};
+
+/// Bound of every wait that is expected to succeed.
+const SOON: Duration = Duration::from_secs(20);
+
+const SLOTS: [MailboxSlots; 2] = [MailboxSlots::B64, MailboxSlots::B128];
+
+/// Both ways of progress, in one process and as between processes.
+fn networks(nodes: usize) -> Vec<SimNetwork> {
+    let build = |fabric, progress| {
+        SimNetwork::builder().nodes(nodes).fabric(fabric).progress(progress).build().unwrap()
+    };
+    let kinds = [FabricKind::InProcess, FabricKind::Process];
+    kinds
+        .into_iter()
+        .flat_map(|kind| [Progress::Inline, Progress::Threads(1)].map(|p| build(kind, p)))
+        .collect()
+}
+
+/// A mailbox of one page: 64 or 32 slots.
+fn small(slots: MailboxSlots) -> VeloConfig {
+    VeloConfig { mailbox_bytes: 4096, segment_bytes: 4096, slots, ..VeloConfig::default() }
+}
+
+fn card(network: &SimNetwork, node: u16) -> Arc<dyn Device> {
+    network.device(node).unwrap()
+}
+
+fn open(network: &SimNetwork, node: u16, config: VeloConfig) -> VeloPort {
+    VeloPort::open(&card(network, node), config).unwrap()
+}
+
+/// `len` bytes that `seed` selects.
+fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64).map(|i| (i * 31 + seed * 7 + (seed >> 8)) as u8).collect()
+}
