@@ -19,6 +19,8 @@ use ggas_rma::Node;
 use ggas_window::Window;
 
 const SOON: Duration = Duration::from_secs(20);
+/// Bound of what a death ends, on a machine with other work; far below the time-outs of the collectives.
+const SHORTLY: Duration = Duration::from_secs(5);
 
 /// Bytes of each part before the group's area.
 const USER: usize = 4096;
@@ -195,7 +197,7 @@ fn barriers_until_death(job: &Job) {
     }
     let seen = Instant::now();
     endless.wait(SOON).expect("the kernel ends");
-    assert!(seen.elapsed() < Duration::from_secs(2), "took {:?}", seen.elapsed());
+    assert!(seen.elapsed() < SHORTLY, "took {:?}", seen.elapsed());
     assert_eq!(process.status.load_u64(0).expect("in range"), u64::from(GGAS_ERR_POISONED));
     let own = process.group.member(process.rank).expect("mine");
     // None where the poison came between two collectives.
@@ -203,7 +205,7 @@ fn barriers_until_death(job: &Job) {
     // At once the next time, and for good.
     let begun = Instant::now();
     assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
-    assert!(begun.elapsed() < Duration::from_secs(2), "took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SHORTLY, "took {:?}", begun.elapsed());
     let check = process.group.check();
     assert!(matches!(check, Err(GroupError::PeerLost { rank }) if rank == victim), "{check:?}");
     let reset = process.group.reset_across(job);
@@ -224,7 +226,7 @@ fn a_death_before_the_kernel_starts_is_seen_by_it() {
         }
         let begun = Instant::now();
         assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
-        assert!(begun.elapsed() < Duration::from_secs(2), "took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < SHORTLY, "took {:?}", begun.elapsed());
     });
 }
 

@@ -85,8 +85,8 @@ GGAS_FN void set_flag(uint64_t *flag, uint64_t epoch, ggas_order order)
 		ggas_store_relaxed(flag, epoch);
 }
 
-/* Waits until node `peer` has set a local flag to `epoch`; poisons the group on failure. On the rounds that
- * look at the clock it looks at the group's own poison too: the host sets that when a process of the group died. */
+/* Waits until node `peer` has set a local flag to `epoch`; poisons the group on failure. Now and then it looks at
+ * the group's own poison too: the host sets that when a process of the group died. */
 GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
 		      uint32_t peer, uint32_t line)
 {
