@@ -97,6 +97,8 @@ pub trait Fabric: Send + Sync {
     fn pending(&self, _node: u16) -> bool {
         false
     }
+    /// Whoever asked [`Fabric::pending`] for `node` stops asking for a while.
+    fn rest(&self, _node: u16) {}
     /// A buffer for `len` bytes of a payload, at most what [`Carriage::Staged`] said; `None`: not now, `node` is
     /// woken when it is worth trying again.
     fn stage(&self, _len: usize) -> Option<Staged> {

@@ -22,8 +22,14 @@ impl Event {
         }
     }
 
-    /// `ready` is called without a lock held: it may drive cards itself.
-    pub(super) fn wait(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
+    /// `ready` and `rest`, called before the first sleep, are called without a lock held: they may drive cards.
+    pub(super) fn wait(
+        &self,
+        timeout: Duration,
+        ready: &mut dyn FnMut() -> bool,
+        rest: impl FnOnce(),
+    ) -> bool {
+        let mut rest = Some(rest);
         let deadline = Instant::now().checked_add(timeout);
         self.sleepers.fetch_add(1, Ordering::AcqRel);
         let answer = loop {
@@ -34,6 +40,9 @@ impl Event {
             let left = deadline.map_or(timeout, |d| d.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break false;
+            }
+            if let Some(rest) = rest.take() {
+                rest();
             }
             let count = self.count();
             if *count == seen {

@@ -272,7 +272,7 @@ impl Nic {
     /// after every notification that it wrote for any of its VPIDs, and after it freed slots. Costs the card
     /// nothing while nobody sleeps. `ready` may call the card.
     pub fn wait_notification(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
-        self.event.wait(timeout, ready)
+        self.event.wait(timeout, ready, || self.fabric.rest(self.node))
     }
 
     /// Whether everything that a VPID's page committed was carried out, as far as the requester goes: a driver

@@ -169,3 +169,96 @@ fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
     bytes[..IN_ENTRY].copy_from_slice(&word.to_le_bytes());
     Ok(Payload::Inline { len: len as u8, bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096 };
+
+    fn put(len: u32, total: u32, offset: u32) -> Packet {
+        Packet {
+            source: Address::new(3, 7),
+            destination: Address::new(4, 9),
+            kind: Kind::Put,
+            command: CommandCode::new(2).unwrap(),
+            spec: Spec::ALL,
+            modifier: Modifier::NTR,
+            mode: Mode::TE,
+            error: ErrorUnits::NONE,
+            tc: 3,
+            protection: 0xabcd,
+            fragment: 496,
+            address: 0x1234_5678_9abc_def0,
+            aux: u64::MAX,
+            len,
+            total,
+            offset,
+            tag: 77,
+            payload: Payload::None,
+        }
+    }
+
+    fn header(packet: &Packet) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        packet.wire_bytes(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn entries_keep_packets() {
+        let forms = [
+            Form::None,
+            Form::Word(5, 99),
+            Form::Ring(4096),
+            Form::Arena { hold: 1 << 8 | 63, offset: 1 << 40 },
+        ];
+        for form in forms {
+            let packet = put(4096, 8 << 20, 4960);
+            let words = encode(&packet, 0xdead_beef, form);
+            assert_eq!(words[0] as u32, 0xdead_beef);
+            let (mut again, form_again) = decode(&words, &RULES).unwrap();
+            assert_eq!(form_again, form);
+            assert_eq!(again.payload.len(), if let Form::Word(len, _) = form { len as usize } else { 0 });
+            again.payload = Payload::None;
+            assert_eq!(header(&again), header(&packet));
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_rules_is_refused() {
+        let fine = put(64, 64, 0);
+        assert!(decode(&encode(&fine, 1, Form::None), &RULES).is_ok());
+        let bad = [
+            Packet { source: Address::new(4, 7), ..put(64, 64, 0) },
+            Packet { destination: Address::new(3, 9), ..put(64, 64, 0) },
+            Packet { kind: Kind::GetResponse, ..put(64, 64, 0) },
+            Packet { fragment: 15, ..put(64, 64, 0) },
+            Packet { tc: 4, ..put(64, 64, 0) },
+            put(64, 63, 0),
+            put(64, 64, 1),
+            put(u32::MAX, u32::MAX, 0),
+            put(1, (8 << 20) + 1, 0),
+            put(64, 64, u32::MAX),
+        ];
+        for packet in &bad {
+            assert_eq!(decode(&encode(packet, 1, Form::None), &RULES).err(), Some(Malformed), "{packet:?}");
+        }
+        for form in [Form::Word(9, 0), Form::Ring(0), Form::Ring(4097), Form::Ring(u32::MAX)] {
+            assert_eq!(decode(&encode(&fine, 1, form), &RULES).err(), Some(Malformed), "{form:?}");
+        }
+        let nothing = encode(&put(0, 64, 0), 1, Form::Arena { hold: 0, offset: 0 });
+        assert!(decode(&nothing, &RULES).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_decoded_or_refused(words: Words) {
+            if let Ok((packet, form)) = decode(&words, &RULES) {
+                prop_assert_eq!((packet.source.node, packet.destination.node), (RULES.from, RULES.to));
+                prop_assert!(!matches!(form, Form::Ring(len) if len > RULES.most));
+            }
+        }
+    }
+}

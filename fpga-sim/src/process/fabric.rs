@@ -474,6 +474,10 @@ impl Fabric for ProcessFabric {
         (0..self.job.shape().nodes()).map(|node| node as u16).filter(|node| *node != from).collect()
     }
 
+    fn rest(&self, _node: u16) {
+        self.sleeper.rest();
+    }
+
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
         if self.job.owner(to.node, to.vpid).is_none_or(|rank| rank == self.rank) {
             return Carriage::Reference;

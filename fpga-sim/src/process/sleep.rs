@@ -25,11 +25,18 @@ pub(super) struct Sleeper {
     /// Counted up by whoever polls; one writer at a time.
     polls: AtomicU64,
     stop: AtomicBool,
+    /// Whoever polled is about to sleep.
+    rest: AtomicBool,
 }
 
 impl Sleeper {
     pub fn new(inbox: Inbox) -> Sleeper {
-        Sleeper { inbox, polls: AtomicU64::new(0), stop: AtomicBool::new(false) }
+        Sleeper {
+            inbox,
+            polls: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            rest: AtomicBool::new(false),
+        }
     }
 
     /// Somebody polls.
@@ -40,6 +47,15 @@ impl Sleeper {
         // Whoever polls on makes it known, once, so that senders need not wake this process for each packet.
         if polls.is_multiple_of(ROUSE_AFTER) && self.inbox.doorbell().mode.load(Ordering::Relaxed) != AWAKE {
             self.rouse();
+        }
+    }
+
+    /// Whoever polled sleeps from now on: the thread need not find that out by a nap.
+    pub fn rest(&self) {
+        let mode = &self.inbox.doorbell().mode;
+        if mode.load(Ordering::Relaxed) == AWAKE {
+            self.rest.store(true, Ordering::SeqCst);
+            futex::wake(mode);
         }
     }
 
@@ -63,7 +79,7 @@ impl Sleeper {
         while !self.stop.load(Ordering::SeqCst) {
             let Some(fabric) = fabric.upgrade() else { return };
             let polled = self.polls.load(Ordering::Relaxed);
-            let others = polled != polls;
+            let others = polled != polls && !self.rest.swap(false, Ordering::SeqCst);
             polls = polled;
             let news = fabric.has_news();
             if news && !others && fabric.run_card() {
@@ -85,8 +101,8 @@ impl Sleeper {
                 continue;
             }
             drop(fabric);
-            std::thread::sleep(nap);
-            nap = (nap * 2).min(NAP_MAX);
+            futex::wait(mode, AWAKE, Some(nap));
+            nap = if self.rest.load(Ordering::SeqCst) { NAP } else { (nap * 2).min(NAP_MAX) };
         }
     }
 }
