@@ -203,7 +203,7 @@ fn check(torus: &Torus, event: Event) -> Result<(), FaultError> {
 impl Fabric for Network {
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
         if packet.modifier.contains(Modifier::MC) {
-            // Its destination is a group, not a node, and groups have no members (see `xbar`).
+            // An RMA command: the specification does not say how one reaches a group (see README.md).
             self.count_discarded(from);
             return Ok(());
         }
