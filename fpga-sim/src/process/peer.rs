@@ -93,3 +93,39 @@ impl PeerArena {
         Ok(piece.map(|map| (Arc::new(map), within)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Arena;
+
+    #[test]
+    fn nothing_outside_an_arena_is_reached() {
+        let arena = Arena::create(1 << 20).unwrap();
+        let peer = PeerArena::new(arena.fd().try_clone_to_owned().unwrap()).unwrap();
+        let len = arena.len() as u64;
+        for (offset, bytes) in [(0, 1), (4097, 8192), (len - 1, 1), (0, len as usize), (len, 0)] {
+            let (map, within) = peer.reach(offset, bytes).unwrap().unwrap();
+            assert!(within + bytes <= map.len());
+        }
+        for (offset, bytes) in
+            [(len, 1), (len - 10, 11), (0, len as usize + 1), (u64::MAX, 1), (1, usize::MAX)]
+        {
+            assert!(peer.reach(offset, bytes).is_err(), "{offset} {bytes}");
+        }
+    }
+
+    #[test]
+    fn an_arena_too_large_to_map_is_mapped_in_pieces() {
+        let arena = Arena::create(1 << 20).unwrap();
+        let block = arena.alloc(20_000, 4096).unwrap();
+        // SAFETY: the block is ours.
+        unsafe { block.ptr().add(9000).write(77) };
+        let mut peer = PeerArena::new(arena.fd().try_clone_to_owned().unwrap()).unwrap();
+        peer.map = OnceLock::from(None);
+        let (map, within) = peer.reach(block.offset() + 9000, 100).unwrap().unwrap();
+        assert!(map.len() < 8192 && within + 100 <= map.len());
+        // SAFETY: inside the mapping.
+        assert_eq!(unsafe { map.base().add(within).read() }, 77);
+    }
+}
