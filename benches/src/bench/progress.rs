@@ -86,7 +86,7 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         (Some(end), [_, target]) if end.node == 0 => {
             let origin = Origin::new(end, *target, layout)?;
             setup.share::<()>(Vec::new())?;
-            spin_for(QUIET);
+            spin_for(2 * QUIET);
             setup.share::<()>(Vec::new())?;
             let (taken, sent) = origin.traffic(apart, &data, task.options)?;
             (samples, rounds) = (Some(taken), sent);
@@ -146,6 +146,8 @@ impl End {
         let stopped = || self.payload.region.load_u64(self.stop).is_ok_and(|word| word != 0);
         let asleep = shares(|| std::thread::sleep(QUIET))?;
         setup.share::<()>(Vec::new())?;
+        // After a sleep, the scheduler gives a thread its full share of a contended core only by and by.
+        work_until(|elapsed| elapsed > QUIET);
         let computing = shares(|| work_until(|elapsed| elapsed > QUIET))?;
         setup.share::<()>(Vec::new())?;
         let loaded = shares(|| work_until(|elapsed| stopped() || elapsed > TRAFFIC * 3 + timeout))?;
