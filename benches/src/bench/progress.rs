@@ -64,13 +64,13 @@ impl Bench for Progress {
     }
 }
 
-/// Shares of wall time in the computing process: asleep, computing, computing with traffic.
+/// Shares of wall time in the computing process.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Cost {
-    /// Processor time of its other threads.
+    /// Processor time of its other threads: while its thread sleeps, computes, computes with traffic.
     helpers: [f64; 3],
-    /// Processor time of the thread that computes.
-    own: [f64; 3],
+    /// Processor time of the thread that computes, with traffic.
+    own: f64,
 }
 
 fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), BenchError> {
@@ -86,7 +86,7 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         (Some(end), [_, target]) if end.node == 0 => {
             let origin = Origin::new(end, *target, layout)?;
             setup.share::<()>(Vec::new())?;
-            spin_for(2 * QUIET);
+            spin_for(QUIET);
             setup.share::<()>(Vec::new())?;
             let (taken, sent) = origin.traffic(apart, &data, task.options)?;
             (samples, rounds) = (Some(taken), sent);
@@ -118,8 +118,7 @@ fn measure(task: Task, apart: Duration, bytes: u64) -> Result<(Row, Check), Benc
         .with("helper_cpu_asleep_percent", asleep)
         .with("helper_cpu_computing_percent", computing)
         .with("helper_cpu_loaded_percent", loaded)
-        .with("own_cpu_alone_percent", 100.0 * own[1])
-        .with("own_cpu_loaded_percent", 100.0 * own[2]);
+        .with("taken_percent", 100.0 * helpers[2] / (helpers[2] + own).max(1e-9));
     Ok((row, check))
 }
 
@@ -146,13 +145,11 @@ impl End {
         let stopped = || self.payload.region.load_u64(self.stop).is_ok_and(|word| word != 0);
         let asleep = shares(|| std::thread::sleep(QUIET))?;
         setup.share::<()>(Vec::new())?;
-        // After a sleep, the scheduler gives a thread its full share of a contended core only by and by.
-        work_until(|elapsed| elapsed > QUIET);
         let computing = shares(|| work_until(|elapsed| elapsed > QUIET))?;
         setup.share::<()>(Vec::new())?;
         let loaded = shares(|| work_until(|elapsed| stopped() || elapsed > TRAFFIC * 3 + timeout))?;
-        let all = [asleep, computing, loaded];
-        Ok(Cost { helpers: all.map(|(helpers, _)| helpers), own: all.map(|(_, own)| own) })
+        let helpers = [asleep, computing, loaded].map(|(helpers, _)| helpers);
+        Ok(Cost { helpers, own: loaded.1 })
     }
 }
 
