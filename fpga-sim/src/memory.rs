@@ -3,6 +3,7 @@
 //! Bus addresses are addresses of this process (unified with the GPU's). Everything the card may touch is declared
 //! as a range first; any other address is an error, never an access, so hostile descriptors cannot reach further.
 
+mod access;
 mod flight;
 mod foreign;
 mod host;

@@ -1,17 +1,15 @@
 //! [`HostMemory`]: the declared ranges of this process, and access to them.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
 use super::flight::InFlight;
-use super::foreign::Foreign;
-use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
-use super::table::{Span, Table, find, find_host};
-use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
+use super::table::{Span, Table};
+use super::{Completion, DeviceCopier, MemoryError, Ticket, TicketState};
 
 /// How long [`HostMemory::remove_range`] waits for copies in flight.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,18 +28,18 @@ pub enum RangeKind {
 /// Reading threads take no lock: the table is swapped as a whole, and a removal waits until nobody uses an older
 /// one, so after [`HostMemory::remove_range`] no card touches the range.
 pub struct HostMemory {
-    table: ArcSwap<Table>,
+    pub(super) table: ArcSwap<Table>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// As declared, sorted by start; may overlap and repeat.
     declared: Vec<Span>,
     /// Tables that a reader may still use.
     retired: Vec<Arc<Table>>,
-    copiers: Vec<Arc<dyn DeviceCopier>>,
-    in_flight: Vec<InFlight>,
+    pub(super) copiers: Vec<Arc<dyn DeviceCopier>>,
+    pub(super) in_flight: Vec<InFlight>,
 }
 
 impl Default for HostMemory {
@@ -134,14 +132,17 @@ impl HostMemory {
         self.table.load().number
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Calls `access` with a table of ranges that stays true until it returns. With a session's table first, which
     /// may lack ranges that were declared since: `access` touches memory only where it finds the range.
     #[inline]
-    fn with_table<R>(&self, access: impl Fn(&Table) -> Result<R, MemoryError>) -> Result<R, MemoryError> {
+    pub(super) fn with_table<R>(
+        &self,
+        access: impl Fn(&Table) -> Result<R, MemoryError>,
+    ) -> Result<R, MemoryError> {
         let (memory, table) = SESSION.get();
         if std::ptr::eq(memory, self) {
             // SAFETY: the session that set the pointer holds the table, and clears the pointer before it lets go.
@@ -154,7 +155,7 @@ impl HostMemory {
     }
 
     /// Starts a device copy and remembers it; the table of ranges is still held by the caller.
-    fn launch(
+    pub(super) fn launch(
         &self,
         index: u16,
         destination: u64,
@@ -174,12 +175,12 @@ impl HostMemory {
 
 thread_local! {
     /// The memory that this thread has a session with, and its table.
-    static SESSION: Cell<(*const HostMemory, *const Table)> =
+    pub(super) static SESSION: Cell<(*const HostMemory, *const Table)> =
         const { Cell::new((std::ptr::null(), std::ptr::null())) };
 }
 
 /// Ends the thread's session, also on the way of a panic.
-struct EndSession;
+pub(super) struct EndSession;
 
 impl Drop for EndSession {
     fn drop(&mut self) {
@@ -189,7 +190,7 @@ impl Drop for EndSession {
 
 impl State {
     /// Takes a copy out if the device is done with it. One that is not known has failed.
-    fn take_ended(&mut self, ticket: Ticket) -> Option<InFlight> {
+    pub(super) fn take_ended(&mut self, ticket: Ticket) -> Option<InFlight> {
         let Some(at) = self.in_flight.iter().position(|copy| copy.ticket == ticket) else {
             let mut unknown = InFlight::new(ticket, 0, None, 0);
             unknown.state = TicketState::Failed;
@@ -208,211 +209,10 @@ impl State {
     }
 }
 
-// In all of these the table is held until the access is over: that is what a removal waits for.
-impl Memory for HostMemory {
-    fn session(&self, work: &mut dyn FnMut()) {
-        if !SESSION.get().0.is_null() {
-            return work(); // the outer one serves, whatever memory it is of
-        }
-        let table = self.table.load();
-        SESSION.set((self, std::ptr::from_ref(&**table)));
-        // Dropped before the table is.
-        let _end = EndSession;
-        work();
-    }
-
-    fn contains(&self, address: u64, len: usize) -> bool {
-        self.with_table(|table| find(table, address, len)).is_ok()
-    }
-
-    fn load(&self, address: u64) -> Result<u64, MemoryError> {
-        self.with_table(|table| {
-            find_host(table, address, 8, 8)?;
-            // SAFETY: aligned host memory, declared while `table` is held.
-            Ok(unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire))
-        })
-    }
-
-    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError> {
-        self.with_table(|table| {
-            find_host(table, address, 8, 8)?;
-            // SAFETY: aligned host memory, declared while `table` is held.
-            unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
-            Ok(())
-        })
-    }
-
-    #[inline]
-    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError> {
-        let host = self.with_table(|table| {
-            find_host(table, address, 16, 16)?;
-            // SAFETY: aligned host memory, declared while `table` is held.
-            unsafe {
-                AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
-                AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
-            }
-            Ok(Completion::Done)
-        });
-        if let Err(MemoryError::Device { .. }) = host {
-            let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&word[0].to_le_bytes());
-            bytes[8..].copy_from_slice(&word[1].to_le_bytes());
-            return self.write(address, &bytes);
-        }
-        host
-    }
-
-    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError> {
-        self.with_table(|table| {
-            find_host(table, address, 4, 4)?;
-            // SAFETY: aligned host memory, declared while `table` is held.
-            let lock = unsafe { AtomicI32::from_ptr(address as *mut i32) };
-            let taken = lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
-                (value <= compare).then(|| value.wrapping_add(add))
-            });
-            Ok(match taken {
-                Ok(old) => (true, old.wrapping_add(add)),
-                Err(value) => (false, value),
-            })
-        })
-    }
-
-    #[inline]
-    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        let (to, len) = (out.as_mut_ptr(), out.len());
-        self.with_table(|table| {
-            find_host(table, source, len, 1)?;
-            // SAFETY: host memory, declared while `table` is held; `out` is ours.
-            unsafe { read_bytes(to, source as *const u8, len) };
-            Ok(())
-        })
-    }
-
-    fn read_for_others(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        let (to, len) = (out.as_mut_ptr(), out.len());
-        self.with_table(|table| {
-            find_host(table, source, len, 1)?;
-            // SAFETY: host memory, declared while `table` is held; `out` is ours.
-            unsafe { copy_streaming(to, source as *const u8, len) };
-            Ok(())
-        })
-    }
-
-    #[inline]
-    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
-        let len = bytes.len();
-        self.with_table(|table| {
-            if let Some(copier) = find(table, destination, len)?.copier {
-                return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
-            }
-            // SAFETY: host memory, declared while `table` is held.
-            unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
-            Ok(Completion::Done)
-        })
-    }
-
-    fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
-        self.with_table(|table| {
-            let to = find(table, destination, len)?.copier;
-            let from = find(table, source, len)?.copier;
-            if let Some(copier) = to.or(from) {
-                let start = |c: &dyn DeviceCopier| c.copy(destination, source, len);
-                return self.launch(copier, destination, Some(source), len, start);
-            }
-            // SAFETY: both host memory, declared while `table` is held.
-            unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
-            Ok(Completion::Done)
-        })
-    }
-
-    fn copy_foreign(
-        &self,
-        destination: u64,
-        source: &Foreign,
-        offset: usize,
-        len: usize,
-    ) -> Result<Completion, MemoryError> {
-        let bad = MemoryError::BadAddress { address: destination, len };
-        let from = source.part(offset, len).ok_or(bad)?;
-        self.with_table(|table| {
-            let Some(index) = find(table, destination, len)?.copier else {
-                // SAFETY: host memory, declared while `table` is held; `from` is mapped while `source` lives.
-                unsafe { copy_last_word_last(destination as *mut u8, from, len) };
-                return Ok(Completion::Done);
-            };
-            let copied =
-                self.launch(index, destination, None, len, |c| c.copy(destination, from as u64, len))?;
-            if let Completion::Ticket(ticket) = copied
-                && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
-            {
-                copy.keep = Some(source.keep());
-            }
-            Ok(copied)
-        })
-    }
-
-    fn is_device(&self, address: u64, len: usize) -> bool {
-        self.with_table(|table| Ok(find(table, address, len)?.copier.is_some())).unwrap_or(false)
-    }
-
-    fn copy_then_entry(
-        &self,
-        destination: u64,
-        source: u64,
-        len: usize,
-        entry: u64,
-        word: [u64; 2],
-    ) -> Option<Ticket> {
-        let ticket = self.with_table(|table| {
-            let to = find(table, destination, len)?.copier;
-            let from = find(table, source, len)?.copier;
-            find_host(table, entry, 16, 16)?;
-            let mut state = self.state();
-            let copier = to.or(from).and_then(|i| Some((i, state.copiers.get(usize::from(i))?.clone())));
-            let Some((index, copier)) = copier else { return Ok(None) };
-            let started = copier.copy_then_entry(destination, source, len, entry, word);
-            let Some(id) = started else { return Ok(None) };
-            let ticket = Ticket { copier: index, id };
-            let mut copy = InFlight::new(ticket, destination, Some(source), len);
-            copy.entry = Some(entry);
-            state.in_flight.push(copy);
-            Ok(Some(ticket))
-        });
-        ticket.ok().flatten()
-    }
-
-    fn poll(&self, ticket: Ticket) -> TicketState {
-        self.state().take_ended(ticket).map_or(TicketState::Pending, |copy| copy.state)
-    }
-
-    fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
-        self.with_table(|table| {
-            let bad = MemoryError::BadAddress { address: source, len };
-            let index = find(table, source, len)?.copier.ok_or(bad)?;
-            let mut state = self.state();
-            let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
-            let mut buffer = vec![0u8; len].into_boxed_slice();
-            let destination = buffer.as_mut_ptr() as u64;
-            let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
-            let mut copy = InFlight::new(ticket, destination, Some(source), len);
-            copy.buffer = Some(buffer);
-            state.in_flight.push(copy);
-            Ok(ticket)
-        })
-    }
-
-    fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
-        let Some(copy) = self.state().take_ended(ticket) else { return Ok(None) };
-        match (copy.state, copy.buffer) {
-            (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
-            _ => Err(MemoryError::Device { address: copy.source.unwrap_or(0) }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
 
     fn declared(memory: &HostMemory, len: usize) -> Vec<u64> {
         let words = vec![0u64; len];

@@ -1,7 +1,7 @@
 //! [`ProcessFabric`]: the cards of a job's processes, joined by rings in shared memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -10,7 +10,6 @@ use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
 use extoll_abi::{Address, Modifier};
 
 use super::arena::Arena;
-use super::codec::Rules;
 use super::inbox::{Geometry, Inbox, Outbox};
 use super::job::{JobSegment, PeerState};
 use super::lane::{Incoming, Outgoing, Refused};
@@ -18,7 +17,8 @@ use super::peer::{PeerArena, Remote};
 use super::segment::SegmentError;
 use super::sleep::Sleeper;
 use super::stage::{STAGE_BYTES, Staged, Stages};
-use super::watch::{WATCHED, Watch};
+use super::tally::{Counters, FabricCounters};
+use super::watch::Watch;
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
 use crate::packet::{Class, Kind, Packet, Payload, Run};
@@ -26,8 +26,6 @@ use crate::runs::Runs;
 
 /// Packets of a class that a process sent to itself and has not taken.
 const OWN: usize = 128;
-/// Packets taken from one sender before the next one's turn.
-const BURST: u32 = 16;
 /// Beyond how many bytes a payload in the arena travels as a reference; a few lines are sooner there as bytes.
 const REFERENCE_FROM: u32 = 512;
 
@@ -53,59 +51,35 @@ pub struct Membership {
     pub peers: Vec<Option<Peer>>,
 }
 
-/// What a fabric has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FabricCounters {
-    /// Packets thrown away: for nobody, or to or from a process that is gone.
-    pub discarded: u64,
-    /// Entries of other processes that broke the rules.
-    pub malformed: u64,
-    /// Bytes sent as references to the arena.
-    pub referenced: u64,
-    /// Of these, bytes that were copied to the arena to be sent.
-    pub staged: u64,
-    /// System calls made to wake sleeping processes.
-    pub wakes: u64,
-}
-
-#[derive(Default)]
-struct Counters {
-    discarded: AtomicU64,
-    malformed: AtomicU64,
-    referenced: AtomicU64,
-    staged: AtomicU64,
-    wakes: Arc<AtomicU64>,
-}
-
 /// A peer, both ways.
-struct Link {
-    out: Outgoing,
-    incoming: Incoming,
-    arena: PeerArena,
+pub(super) struct Link {
+    pub(super) out: Outgoing,
+    pub(super) incoming: Incoming,
+    pub(super) arena: PeerArena,
     /// It has left or is lost, and this process knows.
     departed: AtomicBool,
 }
 
 /// One process's end of the network between the processes of a job.
 pub struct ProcessFabric {
-    rank: u32,
-    job: Arc<JobSegment>,
-    arena: Arc<Arena>,
+    pub(super) rank: u32,
+    pub(super) job: Arc<JobSegment>,
+    pub(super) arena: Arc<Arena>,
     stages: Option<Arc<Stages>>,
-    geometry: Geometry,
-    links: Box<[Option<Link>]>,
+    pub(super) geometry: Geometry,
+    pub(super) links: Box<[Option<Link>]>,
     sleeper: Arc<Sleeper>,
-    watch: Watch,
+    pub(super) watch: Watch,
     /// Whose turn it is: a place of `watch`, or behind them this process itself; and packets taken in the turn.
-    turn: AtomicUsize,
-    taken: AtomicU32,
-    own: [ArrayQueue<Packet>; 2],
+    pub(super) turn: AtomicUsize,
+    pub(super) taken: AtomicU32,
+    pub(super) own: [ArrayQueue<Packet>; 2],
     /// This process found its own queue full.
-    own_refused: AtomicBool,
-    card: Keep<Arc<dyn Wake>>,
+    pub(super) own_refused: AtomicBool,
+    pub(super) card: Keep<Arc<dyn Wake>>,
     /// There was a card, and it went.
-    detached: AtomicBool,
-    counters: Counters,
+    pub(super) detached: AtomicBool,
+    pub(super) counters: Counters,
     thread: Mutex<Option<JoinHandle<()>>>,
     departures: Arc<AtomicU32>,
 }
@@ -194,7 +168,7 @@ impl ProcessFabric {
         }
     }
 
-    fn depart(&self, link: &Link) {
+    pub(super) fn depart(&self, link: &Link) {
         link.out.give_up();
         if !link.departed.swap(true, Ordering::AcqRel) {
             self.departures.fetch_add(1, Ordering::Release);
@@ -251,59 +225,26 @@ impl ProcessFabric {
 
     /// What it has done so far.
     pub fn counters(&self) -> FabricCounters {
-        let Counters { discarded, malformed, referenced, staged, wakes } = &self.counters;
-        FabricCounters {
-            discarded: discarded.load(Ordering::Relaxed),
-            malformed: malformed.load(Ordering::Relaxed),
-            referenced: referenced.load(Ordering::Relaxed),
-            staged: staged.load(Ordering::Relaxed),
-            wakes: wakes.load(Ordering::Relaxed),
-        }
+        self.counters.read()
     }
 
     #[inline]
-    fn link(&self, rank: u32) -> Option<&Link> {
+    pub(super) fn link(&self, rank: u32) -> Option<&Link> {
         self.links.get(rank as usize)?.as_ref()
     }
 
-    fn inbox(&self) -> &Inbox {
+    pub(super) fn inbox(&self) -> &Inbox {
         &self.sleeper.inbox
     }
 
-    fn wake_card(&self) {
+    pub(super) fn wake_card(&self) {
         if let Some(card) = self.card.get() {
             card.wake();
         }
     }
 
-    fn discard(&self) {
+    pub(super) fn discard(&self) {
         self.counters.discarded.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Whether anything from other processes waits to be looked at.
-    #[inline]
-    pub(super) fn has_news(&self) -> bool {
-        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
-        (0..WATCHED).any(|place| self.watch.at(place).is_some_and(news))
-            || self.watch.others(self.inbox().doorbell())
-    }
-
-    /// Runs the card on this thread; where it is gone, throws away what came for it.
-    pub(super) fn run_card(&self) -> bool {
-        if let Some(card) = self.card.get() {
-            return card.run();
-        }
-        if !self.detached.load(Ordering::Acquire) {
-            return false; // it may still come
-        }
-        let mut moved = false;
-        for class in [Class::Response, Class::Request] {
-            while self.poll_class(class).is_some() {
-                self.discard();
-                moved = true;
-            }
-        }
-        moved
     }
 
     /// The process that takes a packet, if any does.
@@ -325,95 +266,6 @@ impl ProcessFabric {
         }
         self.wake_card();
         Ok(())
-    }
-
-    fn take_own(&self, class: Class) -> Option<Packet> {
-        let packet = self.own[class as usize].pop()?;
-        if self.own_refused.load(Ordering::SeqCst) && self.own_refused.swap(false, Ordering::SeqCst) {
-            self.wake_card();
-        }
-        Some(packet)
-    }
-
-    /// Takes a packet from a peer, and what it returned.
-    #[inline]
-    fn take_from(&self, rank: u32, class: Class) -> Option<Packet> {
-        let link = self.link(rank)?;
-        let inbox = self.inbox();
-        if link.incoming.take_look(inbox) {
-            self.look_at(rank, link);
-        }
-        let shape = self.job.shape();
-        let most = self.geometry.most() as u32;
-        let rules = Rules { class, from: shape.node_of(rank), to: shape.node_of(self.rank), most };
-        match link.incoming.take(inbox, &rules, (&link.arena, link.out.remote())) {
-            Ok(packet) => packet,
-            Err(_) => {
-                self.counters.malformed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("process {rank} sent an entry that breaks the rules: it is treated as lost");
-                link.incoming.ignore();
-                self.lose(rank);
-                None
-            }
-        }
-    }
-
-    /// A peer asked for it: it returned payloads, or has room again, or has gone.
-    #[cold]
-    fn look_at(&self, rank: u32, link: &Link) {
-        link.out.collect(self.inbox().lane(rank));
-        if matches!(self.job.state(rank), PeerState::Left | PeerState::Lost) {
-            self.depart(link);
-        }
-    }
-
-    /// Begins to watch a peer with news.
-    fn adopt(&self) -> Option<u32> {
-        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
-        self.watch.adopt(self.inbox().doorbell(), news)
-    }
-
-    fn poll_class(&self, class: Class) -> Option<Packet> {
-        let mut turn = self.turn.load(Ordering::Relaxed);
-        for _ in 0..=WATCHED {
-            let packet = match self.watch_place(turn) {
-                Some(Some(rank)) => self.take_from(rank, class),
-                Some(None) => None,
-                None => self.take_own(class),
-            };
-            if packet.is_some() {
-                self.count_turn(turn);
-                return packet;
-            }
-            turn = (turn + 1) % (WATCHED + 1);
-        }
-        // Every process may have news once; more rounds than that bring nothing new for this class.
-        for _ in 0..self.links.len() {
-            let packet = self.take_from(self.adopt()?, class);
-            if packet.is_some() {
-                return packet;
-            }
-        }
-        None
-    }
-
-    /// The sender at a turn; `None` is this process.
-    #[inline]
-    fn watch_place(&self, turn: usize) -> Option<Option<u32>> {
-        (turn < WATCHED).then(|| self.watch.at(turn))
-    }
-
-    /// After so many packets of one sender it is the next one's turn, those that are not watched included.
-    #[inline]
-    fn count_turn(&self, turn: usize) {
-        let same = turn == self.turn.load(Ordering::Relaxed);
-        let taken = if same { self.taken.load(Ordering::Relaxed) + 1 } else { 1 };
-        let over = taken >= BURST;
-        if over {
-            self.adopt();
-        }
-        self.turn.store(if over { (turn + 1) % (WATCHED + 1) } else { turn }, Ordering::Relaxed);
-        self.taken.store(if over { 0 } else { taken }, Ordering::Relaxed);
     }
 }
 

@@ -18,15 +18,17 @@ mod local;
 mod node;
 mod part;
 mod peer;
+mod receive;
 mod segment;
 mod shape;
 mod sleep;
 mod spin;
 mod stage;
+mod tally;
 mod watch;
 
 pub use arena::{ARENA_BYTES, Arena, ArenaBlock};
-pub use fabric::{FabricCounters, Membership, Peer, ProcessFabric};
+pub use fabric::{Membership, Peer, ProcessFabric};
 pub use inbox::Inbox;
 pub use job::{JobSegment, PeerState};
 pub use local::local;
@@ -35,6 +37,7 @@ pub(crate) use part::Part;
 pub use segment::SegmentError;
 pub use shape::{Shape, ShapeError};
 pub use stage::Staged;
+pub use tally::FabricCounters;
 
 use std::sync::Arc;
 

@@ -1,0 +1,212 @@
+//! [`HostMemory`] as cards use it.
+
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use super::flight::InFlight;
+use super::foreign::Foreign;
+use super::host::{EndSession, HostMemory, SESSION};
+use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
+use super::table::{find, find_host};
+use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
+
+// In all of these the table is held until the access is over: that is what a removal waits for.
+impl Memory for HostMemory {
+    fn session(&self, work: &mut dyn FnMut()) {
+        if !SESSION.get().0.is_null() {
+            return work(); // the outer one serves, whatever memory it is of
+        }
+        let table = self.table.load();
+        SESSION.set((self, std::ptr::from_ref(&**table)));
+        // Dropped before the table is.
+        let _end = EndSession;
+        work();
+    }
+
+    fn contains(&self, address: u64, len: usize) -> bool {
+        self.with_table(|table| find(table, address, len)).is_ok()
+    }
+
+    fn load(&self, address: u64) -> Result<u64, MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 8, 8)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            Ok(unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire))
+        })
+    }
+
+    fn store(&self, address: u64, value: u64) -> Result<(), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 8, 8)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn store_entry(&self, address: u64, word: [u64; 2]) -> Result<Completion, MemoryError> {
+        let host = self.with_table(|table| {
+            find_host(table, address, 16, 16)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            unsafe {
+                AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
+                AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
+            }
+            Ok(Completion::Done)
+        });
+        if let Err(MemoryError::Device { .. }) = host {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&word[0].to_le_bytes());
+            bytes[8..].copy_from_slice(&word[1].to_le_bytes());
+            return self.write(address, &bytes);
+        }
+        host
+    }
+
+    fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 4, 4)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            let lock = unsafe { AtomicI32::from_ptr(address as *mut i32) };
+            let taken = lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
+                (value <= compare).then(|| value.wrapping_add(add))
+            });
+            Ok(match taken {
+                Ok(old) => (true, old.wrapping_add(add)),
+                Err(value) => (false, value),
+            })
+        })
+    }
+
+    #[inline]
+    fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (to, len) = (out.as_mut_ptr(), out.len());
+        self.with_table(|table| {
+            find_host(table, source, len, 1)?;
+            // SAFETY: host memory, declared while `table` is held; `out` is ours.
+            unsafe { read_bytes(to, source as *const u8, len) };
+            Ok(())
+        })
+    }
+
+    fn read_for_others(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (to, len) = (out.as_mut_ptr(), out.len());
+        self.with_table(|table| {
+            find_host(table, source, len, 1)?;
+            // SAFETY: host memory, declared while `table` is held; `out` is ours.
+            unsafe { copy_streaming(to, source as *const u8, len) };
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
+        let len = bytes.len();
+        self.with_table(|table| {
+            if let Some(copier) = find(table, destination, len)?.copier {
+                return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+            }
+            // SAFETY: host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
+            Ok(Completion::Done)
+        })
+    }
+
+    fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
+        self.with_table(|table| {
+            let to = find(table, destination, len)?.copier;
+            let from = find(table, source, len)?.copier;
+            if let Some(copier) = to.or(from) {
+                let start = |c: &dyn DeviceCopier| c.copy(destination, source, len);
+                return self.launch(copier, destination, Some(source), len, start);
+            }
+            // SAFETY: both host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
+            Ok(Completion::Done)
+        })
+    }
+
+    fn copy_foreign(
+        &self,
+        destination: u64,
+        source: &Foreign,
+        offset: usize,
+        len: usize,
+    ) -> Result<Completion, MemoryError> {
+        let bad = MemoryError::BadAddress { address: destination, len };
+        let from = source.part(offset, len).ok_or(bad)?;
+        self.with_table(|table| {
+            let Some(index) = find(table, destination, len)?.copier else {
+                // SAFETY: host memory, declared while `table` is held; `from` is mapped while `source` lives.
+                unsafe { copy_last_word_last(destination as *mut u8, from, len) };
+                return Ok(Completion::Done);
+            };
+            let copied =
+                self.launch(index, destination, None, len, |c| c.copy(destination, from as u64, len))?;
+            if let Completion::Ticket(ticket) = copied
+                && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
+            {
+                copy.keep = Some(source.keep());
+            }
+            Ok(copied)
+        })
+    }
+
+    fn is_device(&self, address: u64, len: usize) -> bool {
+        self.with_table(|table| Ok(find(table, address, len)?.copier.is_some())).unwrap_or(false)
+    }
+
+    fn copy_then_entry(
+        &self,
+        destination: u64,
+        source: u64,
+        len: usize,
+        entry: u64,
+        word: [u64; 2],
+    ) -> Option<Ticket> {
+        let ticket = self.with_table(|table| {
+            let to = find(table, destination, len)?.copier;
+            let from = find(table, source, len)?.copier;
+            find_host(table, entry, 16, 16)?;
+            let mut state = self.state();
+            let copier = to.or(from).and_then(|i| Some((i, state.copiers.get(usize::from(i))?.clone())));
+            let Some((index, copier)) = copier else { return Ok(None) };
+            let started = copier.copy_then_entry(destination, source, len, entry, word);
+            let Some(id) = started else { return Ok(None) };
+            let ticket = Ticket { copier: index, id };
+            let mut copy = InFlight::new(ticket, destination, Some(source), len);
+            copy.entry = Some(entry);
+            state.in_flight.push(copy);
+            Ok(Some(ticket))
+        });
+        ticket.ok().flatten()
+    }
+
+    fn poll(&self, ticket: Ticket) -> TicketState {
+        self.state().take_ended(ticket).map_or(TicketState::Pending, |copy| copy.state)
+    }
+
+    fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
+        self.with_table(|table| {
+            let bad = MemoryError::BadAddress { address: source, len };
+            let index = find(table, source, len)?.copier.ok_or(bad)?;
+            let mut state = self.state();
+            let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
+            let mut buffer = vec![0u8; len].into_boxed_slice();
+            let destination = buffer.as_mut_ptr() as u64;
+            let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
+            let mut copy = InFlight::new(ticket, destination, Some(source), len);
+            copy.buffer = Some(buffer);
+            state.in_flight.push(copy);
+            Ok(ticket)
+        })
+    }
+
+    fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
+        let Some(copy) = self.state().take_ended(ticket) else { return Ok(None) };
+        match (copy.state, copy.buffer) {
+            (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
+            _ => Err(MemoryError::Device { address: copy.source.unwrap_or(0) }),
+        }
+    }
+}
