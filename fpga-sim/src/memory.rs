@@ -129,6 +129,9 @@ pub trait Memory: Send + Sync {
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError>;
 }
 
+/// Most bytes of a [`DeviceCopier::write_inline`]: a packet's payload, also between processes.
+pub const WRITE_MAX: usize = 4096;
+
 /// Moves bytes to and from one device's memory, asynchronously. Implemented by the GPU crate.
 ///
 /// Addresses are bus addresses of declared ranges; at least one side of a copy is this device's memory, the other
@@ -149,7 +152,7 @@ pub trait DeviceCopier: Send + Sync {
     ) -> Option<u64> {
         None
     }
-    /// Starts a write of 1 to 512 bytes; `bytes` are taken before the call returns.
+    /// Starts a write of 1 to [`WRITE_MAX`] bytes; `bytes` are taken before the call returns.
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64;
     /// How a copy stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.
     fn poll(&self, id: u64) -> TicketState;

@@ -19,7 +19,7 @@ const DOORBELL: usize = 64;
 /// References that a sender may have with one receiver at a time.
 pub(super) const HOLDS: usize = 64;
 /// Most bytes that travel in a ring.
-const BYTES_MAX: usize = 4096;
+const BYTES_MAX: usize = crate::memory::WRITE_MAX;
 
 /// [`Doorbell::mode`]: the owner looks for packets by itself.
 pub(super) const AWAKE: u32 = 0;

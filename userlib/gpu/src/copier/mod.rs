@@ -22,7 +22,7 @@ use control::Control;
 pub use control::CopierGuard;
 pub(crate) use control::KERNEL;
 use engine::Engine;
-use extoll_sim::memory::{DeviceCopier, TicketState};
+use extoll_sim::memory::{DeviceCopier, TicketState, WRITE_MAX};
 use ring::{Command, INLINE, RINGS, Ring, RingMemory, SMALL};
 
 use crate::error::GpuError;
@@ -38,7 +38,7 @@ const BULK: usize = 256 * 1024;
 
 /// Buffers for writes that do not fit into a command, and their size, which is a write's limit.
 const SLOTS: usize = 256;
-const SLOT_BYTES: usize = 512;
+const SLOT_BYTES: usize = WRITE_MAX;
 
 /// Bound of a wait for room in a ring or for a buffer.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
@@ -191,7 +191,7 @@ impl Copier {
         self.submit(0, &Command::CopyNotify { dst, src, len: len as u32, entry, word })
     }
 
-    /// Starts a write of 1 to 512 bytes, which are taken before the call returns.
+    /// Starts a write of 1 to [`WRITE_MAX`] bytes, which are taken before the call returns.
     ///
     /// # Safety
     /// The destination is memory of this process or of its GPUs that stays allocated until the write is done.
