@@ -80,8 +80,9 @@ fn packets_of_a_class_arrive_in_order_and_whole() {
     let (fabrics, to) = open(2);
     let mut rng = fastrand::Rng::with_seed(5);
     let (mut sent, mut seen) = ([0u64; 2], [0u64; 2]);
-    let total = 20_000;
+    let (total, deadline) = (20_000, Instant::now() + Duration::from_secs(20));
     while seen != [total; 2] {
+        assert!(Instant::now() < deadline, "sent {sent:?}, seen {seen:?}");
         for (class, kind) in [(0, Kind::Put), (1, Kind::GetResponse)] {
             for _ in 0..rng.usize(0..40) {
                 let n = sent[class];
@@ -178,9 +179,19 @@ fn a_reference_is_held_until_its_reader_is_done() {
     memory.remove_range(at, 100_000).unwrap();
     assert!(target.iter().all(|b| *b == 7));
     assert!(fabrics[0].poll(0, Class::Response).is_none() && !state.is_done(), "still read");
+    // Another one, in the same place later, is not taken for the first.
+    let (payload, second, _block) = reference(&fabrics[0], 8192);
+    fabrics[0].send(0, self::packet(0, to[1], Kind::Put, 1, payload)).unwrap();
     drop(packet);
     assert!(fabrics[0].pending(0));
-    assert!(fabrics[0].poll(0, Class::Response).is_none() && state.is_done());
+    assert!(fabrics[0].poll(0, Class::Response).is_none() && state.is_done() && !second.is_done());
+    let (payload, third, _block) = reference(&fabrics[0], 8192);
+    fabrics[0].send(0, self::packet(0, to[1], Kind::Put, 2, payload)).unwrap();
+    drop(fabrics[1].poll(1, Class::Request));
+    assert!(fabrics[0].poll(0, Class::Response).is_none() && second.is_done() && !third.is_done());
+    assert_eq!(fabrics[0].holders(), [1]);
+    drop(fabrics[1].poll(1, Class::Request));
+    assert!(fabrics[0].poll(0, Class::Response).is_none() && third.is_done());
     assert!(fabrics[0].holders().is_empty());
 }
 
