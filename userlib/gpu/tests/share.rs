@@ -1,0 +1,104 @@
+//! Memory of GPUs that several processes map, on a libcuda whose GPUs are host memory (`fake_libcuda.c`).
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::process::Command;
+
+use ggas_gpu::{Gpu, GpuError, GpuPart, GpuWindow};
+
+/// Bytes that are used of each part.
+const BYTES: usize = 3 << 20;
+
+#[test]
+fn parts_are_shared_by_descriptors() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake");
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_libcuda.c");
+    let library = folder.join("libcuda.so");
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status().unwrap();
+    assert!(built.success());
+    // Libcuda is loaded once in a process, so the checks run in a child that finds this one.
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The window as one of two processes sees it; the other's part is known by a descriptor only.
+fn window(part: GpuPart, rank: usize, other: BorrowedFd<'_>) -> Result<GpuWindow, GpuError> {
+    let mut others = [Some(other), Some(other)];
+    others[rank] = None;
+    part.window(rank, &others, BYTES)
+}
+
+fn filled(window: &GpuWindow, part: usize) -> u8 {
+    let mut bytes = vec![0; BYTES];
+    window.read(part, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "part {part} is mixed");
+    bytes[0]
+}
+
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn child() {
+    let gpus = Gpu::all().unwrap();
+    let stride = BYTES.next_multiple_of(gpus[0].part_granularity().unwrap());
+    assert!(matches!(GpuPart::new(&gpus[0], BYTES), Err(GpuError::Invalid(_))), "not whole granules");
+    let parts = [0, 1].map(|i| GpuPart::new(&gpus[i], stride).unwrap());
+    let fds = [0, 1].map(|i| parts[i].export().unwrap());
+    let [a, b] = parts;
+    let a = window(a, 0, fds[1].as_fd()).unwrap();
+    assert_eq!((a.stride(), a.bytes(), a.nodes()), (stride as u64, BYTES, 2));
+    assert_eq!((filled(&a, 0), filled(&a, 1)), (0, 0xee), "each zeroes its own part");
+    a.write(0, 0, &vec![1; BYTES]).unwrap();
+    a.write(1, 0, &vec![2; BYTES]).unwrap();
+    let b = window(b, 1, fds[0].as_fd()).unwrap();
+    assert_eq!((filled(&b, 0), filled(&b, 1)), (1, 0));
+    b.write(0, 0, &vec![3; BYTES]).unwrap();
+    b.write(1, 0, &vec![4; BYTES]).unwrap();
+    assert_eq!((filled(&a, 0), filled(&a, 1)), (3, 4));
+    // A part outlives the window of its own process.
+    drop((b, fds));
+    assert_eq!((filled(&a, 0), filled(&a, 1)), (3, 4));
+    drop(a);
+    assert_eq!(live(), 0, "handles or mappings left");
+    bad_descriptors(&gpus, stride);
+    assert_eq!(live(), 0, "handles or mappings left by failures");
+}
+
+fn bad_descriptors(gpus: &[Gpu], stride: usize) {
+    let part = |bytes| GpuPart::new(&gpus[0], bytes).unwrap();
+    let nothing = std::fs::File::open("/dev/null").unwrap();
+    let error = window(part(stride), 0, nothing.as_fd()).err().unwrap();
+    assert!(error.to_string().contains("cuMemImportFromShareableHandle"), "{error}");
+    let small = part(stride / 2).export().unwrap();
+    let error = window(part(stride), 0, small.as_fd()).err().unwrap();
+    assert!(error.to_string().contains("cuMemMap"), "{error}");
+    let fd = small.as_fd();
+    assert!(
+        matches!(part(stride).window(0, &[Some(fd), None], BYTES), Err(GpuError::Invalid(_))),
+        "own place"
+    );
+    assert!(
+        matches!(part(stride).window(2, &[None, Some(fd)], BYTES), Err(GpuError::Invalid(_))),
+        "no such rank"
+    );
+    assert!(
+        matches!(part(stride).window(0, &[None, Some(fd)], 2 * stride), Err(GpuError::Invalid(_))),
+        "too large"
+    );
+}
+
+/// What the driver still holds.
+fn live() -> i32 {
+    // SAFETY: looks a function of the loaded library up, which has this type.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        let function = libc::dlsym(library, c"fake_live".as_ptr());
+        assert!(!function.is_null());
+        std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i32>(function)()
+    }
+}
