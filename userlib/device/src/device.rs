@@ -150,6 +150,19 @@ pub trait Device: Debug + Send + Sync {
     /// `map.local` stays valid memory of `map.part_bytes` bytes until the returned window is dropped; other
     /// nodes read and write it.
     unsafe fn map_smfu(&self, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError>;
+
+    /// Makes memory reachable for commands without address translation (spec 2.1), as physical buffers are (spec
+    /// 9.3), until what is returned is dropped. Its bus address is `span.address`.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadSpan`]; [`DeviceError::NotAvailable`] where memory has no bus address of this kind.
+    ///
+    /// # Safety
+    /// The memory stays valid until the returned object is dropped: every node may read and write it.
+    unsafe fn expose(&self, _span: Span) -> Result<Box<dyn Debug + Send + Sync>, DeviceError> {
+        let reason = "physical buffers come from the pmap device there".to_owned();
+        Err(DeviceError::NotAvailable { kind: self.info().kind, reason })
+    }
 }
 
 /// How a window lies in the SMFU's address range: part `i` belongs to node `nodes[i]` and starts at
@@ -290,6 +303,17 @@ pub trait PortDevice: Debug + Send + Sync {
 
     /// The notification queue.
     fn queue(&self) -> QueueMap;
+
+    /// Replaces the notification queue by an empty one of another shape, as a new mapping does (spec 9.2). What the
+    /// old one held is lost; its memory stays mapped until the port is dropped.
+    ///
+    /// # Errors
+    /// [`DeviceError::QueueShape`], [`DeviceError::Memory`]: the queue is as before. [`DeviceError::Closed`].
+    fn reshape_queue(&self, setup: &PortSetup) -> Result<(), DeviceError> {
+        let PortSetup { queue_bytes: bytes, segment_bytes: segment } = *setup;
+        let problem = "this device fixes it when the port is opened";
+        Err(DeviceError::QueueShape { bytes, segment, problem })
+    }
 
     /// Writes the read-pointer register: `index` is the next unread entry; `rearm` allows the next interrupt
     /// (spec 3.2).

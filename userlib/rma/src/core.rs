@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use extoll_abi::{Address, Descriptor, PageOption};
 use ggas_device::{Departures, LostPeer, PortDevice};
@@ -103,14 +104,14 @@ impl Core {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(self.device.close()?);
         }
-        let drained = self.drain();
+        let drained = self.drain(self.config.post_timeout);
         self.device.close()?;
         drained
     }
 
-    fn drain(&self) -> Result<(), PortError> {
+    pub(crate) fn drain(&self, timeout: Duration) -> Result<(), PortError> {
         let device = &*self.device;
-        let mut backoff = Backoff::new(self.config.post_timeout);
+        let mut backoff = Backoff::new(timeout);
         loop {
             let outstanding = self.poster.outstanding();
             if outstanding == 0 {

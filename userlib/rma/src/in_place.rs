@@ -7,9 +7,11 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use extoll_abi::Notification;
+use ggas_device::PortSetup;
 
 use crate::post::lock;
-use crate::{Match, Port, WaitError};
+use crate::queue::Queue;
+use crate::{Match, Port, PortError, WaitError};
 
 impl Port {
     /// Where the oldest notification that `wanted` accepts stands; the same one again until it is freed. The place is
@@ -37,6 +39,18 @@ impl Port {
     /// Notifications that arrived and were not freed.
     pub fn unread(&self) -> u32 {
         lock(&self.core.queue).unread()
+    }
+
+    /// Replaces the notification queue by an empty one of another shape (spec 9.2). What the old one held is lost;
+    /// places in it stay readable as long as the port lives.
+    ///
+    /// # Errors
+    /// [`PortError::Device`](crate::PortError::Device): the queue is as before.
+    pub fn reshape_queue(&self, setup: &PortSetup) -> Result<(), PortError> {
+        let mut queue = lock(&self.core.queue);
+        self.core.device.reshape_queue(setup)?;
+        *queue = Queue::new(self.core.device.queue());
+        Ok(())
     }
 
     #[inline]

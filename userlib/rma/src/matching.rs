@@ -22,6 +22,7 @@ pub struct Match {
     error: Option<bool>,
     at: Option<u64>,
     last: Option<u64>,
+    answer_at: Option<Address>,
 }
 
 impl Match {
@@ -37,6 +38,7 @@ impl Match {
             error: None,
             at: None,
             last: None,
+            answer_at: None,
         }
     }
 
@@ -103,6 +105,13 @@ impl Match {
         Match { lock: Some(number), ..self }
     }
 
+    /// The answer to a lock operation as port `here` sees it, once for each: the responder's notification for an
+    /// operation on `here`'s own locks, the completer's for one on another port's (spec 5).
+    pub const fn lock_answer(self, here: Address) -> Match {
+        let wanted = self.command(Command::LockReq).command(Command::LockRsp);
+        Match { answer_at: Some(here), ..wanted }
+    }
+
     /// With (`true`) or without (`false`) an error.
     pub const fn error(self, error: bool) -> Match {
         Match { error: Some(error), ..self }
@@ -127,6 +136,11 @@ impl Match {
                 of(&[Command::LockReq, Command::LockRsp]) && notification.lock_number() == number
             })
             && self.error.is_none_or(|error| notification.error().is_empty() != error)
+            && self.answer_at.is_none_or(|here| match notification.kind() {
+                Some(Kind::Responder) => true,
+                Some(Kind::Completer) => remote != here,
+                _ => false,
+            })
             && self.at.is_none_or(|address| notification.word0 == address)
             && self.last.is_none_or(|address| {
                 notification.word0.wrapping_add(u64::from(notification.size()) - 1) == address

@@ -107,6 +107,19 @@ impl PortHandle {
         self.core.poster.outstanding()
     }
 
+    /// Waits up to `timeout` until the card has taken everything that was posted.
+    ///
+    /// # Errors
+    /// [`PortError::Undrained`].
+    pub fn drain(&self, timeout: Duration) -> Result<(), PortError> {
+        self.core.drain(timeout)
+    }
+
+    /// The device's side of the port: its queue and registers as they are mapped.
+    pub fn device(&self) -> &dyn PortDevice {
+        &*self.core.device
+    }
+
     /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
     pub fn progress(&self) -> bool {
         self.core.device.progress()

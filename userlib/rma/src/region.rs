@@ -76,8 +76,25 @@ impl PortHandle {
     /// The memory stays valid until the region was dropped or unregistered without an error, nothing refers to it
     /// by reference, and it is accessed atomically meanwhile.
     pub unsafe fn register_raw(&self, start: *mut u8, len: usize) -> Result<Region, RegionError> {
+        // SAFETY: the caller's promise is ours.
+        unsafe { self.register_raw_with(start, len, Access::ALL) }
+    }
+
+    /// As [`register_raw`](Self::register_raw), with these rights (spec 4.1).
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    ///
+    /// # Safety
+    /// As for [`register_raw`](Self::register_raw).
+    pub unsafe fn register_raw_with(
+        &self,
+        start: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<Region, RegionError> {
         let span = Span { address: start as u64, len, place: Place::Host };
-        self.register_span(span, Access::ALL, Backing::Raw)
+        self.register_span(span, access, Backing::Raw)
     }
 
     /// Registers memory of kernels, on the CPU executor or on a GPU: what kernels compute is sent from where it

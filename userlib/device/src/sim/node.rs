@@ -10,12 +10,12 @@ use extoll_sim::{HostMemory, Nic, RangeKind};
 use super::flush::Flushes;
 use super::peers::Peers;
 use super::port::SimPort;
-use super::region::Regions;
+use super::region::{Regions, declare};
 use super::smfu::{self, SmfuUnit};
 use super::velo::SimVelo;
 use crate::{
     Device, DeviceError, DeviceInfo, HostBuffer, Kind, LockedMemory, PAGE, Path, PortDevice, PortSetup,
-    SmfuMap, SmfuWindow, VeloDevice, VeloSetup,
+    SmfuMap, SmfuWindow, Span, VeloDevice, VeloSetup,
 };
 
 /// VPIDs that applications may have (spec 9.2).
@@ -188,6 +188,26 @@ impl SimDevice {
     }
 }
 
+/// Memory that the node reaches without translation.
+struct Exposed {
+    memory: Arc<HostMemory>,
+    span: Span,
+}
+
+impl Drop for Exposed {
+    fn drop(&mut self) {
+        if let Err(error) = self.memory.remove_range(self.span.address, self.span.len) {
+            tracing::error!("ending access to a physical buffer: {error}");
+        }
+    }
+}
+
+impl fmt::Debug for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Exposed").field(&self.span).finish()
+    }
+}
+
 impl fmt::Debug for SimDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SimDevice").field(&self.info.node).finish()
@@ -218,6 +238,11 @@ impl Device for SimDevice {
 
     fn progress(&self) -> bool {
         self.node.nic.progress()
+    }
+
+    unsafe fn expose(&self, span: Span) -> Result<Box<dyn fmt::Debug + Send + Sync>, DeviceError> {
+        declare(&self.node.memory, &span)?;
+        Ok(Box::new(Exposed { memory: self.node.memory.clone(), span }))
     }
 
     unsafe fn map_smfu(&self, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError> {

@@ -29,8 +29,14 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub(super) struct SimPort {
     node: Arc<Node>,
     vpid: u8,
-    queue: ManuallyDrop<QueueMemory>,
+    queues: ManuallyDrop<Mutex<Queues>>,
     state: Mutex<State>,
+}
+
+/// The queue in force, and those before it, which may still be looked at.
+struct Queues {
+    now: QueueMemory,
+    before: Vec<QueueMemory>,
 }
 
 #[derive(Default)]
@@ -55,7 +61,8 @@ impl SimPort {
         }
         nic.wcb_state(vpid).store(0, Ordering::Release);
         nic.reg_write(regs::vpid_table(vpid), regs::vpid_entry(0));
-        Ok(SimPort { node, vpid, queue: ManuallyDrop::new(queue), state: Mutex::default() })
+        let queues = Mutex::new(Queues { now: queue, before: Vec::new() });
+        Ok(SimPort { node, vpid, queues: ManuallyDrop::new(queues), state: Mutex::default() })
     }
 
     fn detach(&self, state: &mut State) {
@@ -71,7 +78,28 @@ impl PortDevice for SimPort {
     }
 
     fn queue(&self) -> QueueMap {
-        self.queue.map()
+        lock(&self.queues).now.map()
+    }
+
+    fn reshape_queue(&self, setup: &PortSetup) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        let Node { nic, memory, .. } = &*self.node;
+        let new = QueueMemory::new(memory, setup)?;
+        if let Err(error) = new.program(nic, self.vpid) {
+            // No register was written: the old queue is in force.
+            if !new.undeclare(memory) {
+                std::mem::forget(new);
+            }
+            return Err(error);
+        }
+        let mut queues = lock(&self.queues);
+        state.stuck |= !queues.now.undeclare(memory);
+        let old = std::mem::replace(&mut queues.now, new);
+        queues.before.push(old);
+        Ok(())
     }
 
     #[inline]
@@ -189,7 +217,7 @@ impl PortDevice for SimPort {
         self.detach(&mut state);
         node.nic.reg_write(regs::vpid_table(self.vpid), 0);
         let unregistered = lock(&node.regions).unregister_all(self.vpid);
-        if !self.queue.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
+        if !lock(&self.queues).now.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
             state.stuck = true;
         }
         // A port whose regions the card does not let go of stays open to `unregister`, and keeps its VPID.
@@ -211,7 +239,7 @@ impl Drop for SimPort {
         if closed.is_ok() && !state.stuck {
             drop(state);
             // SAFETY: dropped once, here; the card has let go of it.
-            unsafe { ManuallyDrop::drop(&mut self.queue) };
+            unsafe { ManuallyDrop::drop(&mut self.queues) };
         }
     }
 }

@@ -137,6 +137,11 @@ impl QueueMemory {
         for register in [current, next, table, ub, wp, rp] {
             nic.reg_write(register(vpid), 0);
         }
+        self.undeclare(memory)
+    }
+
+    /// Takes the memory from the card, which has another queue by now. `false`: the card still uses it.
+    pub(super) fn undeclare(&self, memory: &HostMemory) -> bool {
         memory.remove_range(self.block.address(), self.block.len()).is_ok()
     }
 

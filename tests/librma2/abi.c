@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Prints the sizes, offsets and values that compiled programs rely on; abi.txt beside it has what they must be. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "rma2.h"
+#include "rma2_ioctl.h"
+#include "sys_rma2.h"
+#include "velo2_ioctl.h"
+#include "velo2_mod.h"
+#include "pmap.h"
+
+#define SIZE(type) printf("sizeof %s %zu\n", #type, sizeof(type))
+#define FIELD(type, member) printf("%s.%s %zu\n", #type, #member, offsetof(type, member))
+#define VALUE(name) printf("%s %lld\n", #name, (long long)(name))
+
+int main(void)
+{
+	uint64_t status = UINT64_C(0x78) << 48 | UINT64_C(0xab) << 40 | UINT64_C(3) << 36 | UINT64_C(2) << 32 | 0x345678;
+
+	SIZE(RMA2_Nodeid);
+	SIZE(RMA2_VPID);
+	SIZE(RMA2_NLA);
+	SIZE(RMA2_Class);
+	SIZE(RMA2_ERROR);
+	SIZE(RMA2_Connection_Options);
+	SIZE(RMA2_Region);
+	FIELD(RMA2_Region, list);
+	FIELD(RMA2_Region, start);
+	FIELD(RMA2_Region, nla);
+	FIELD(RMA2_Region, count);
+	FIELD(RMA2_Region, offset);
+	FIELD(RMA2_Region, end);
+	FIELD(RMA2_Region, size);
+	FIELD(RMA2_Region, refcount);
+	FIELD(RMA2_Region, endpoint);
+	FIELD(RMA2_Region, parent);
+	SIZE(RMA2_Notification);
+	FIELD(RMA2_Notification, word0);
+	FIELD(RMA2_Notification, word1);
+	SIZE(RMA2_Descriptor);
+	FIELD(RMA2_Descriptor, list);
+	FIELD(RMA2_Descriptor, handle);
+	FIELD(RMA2_Descriptor, reserved0);
+	FIELD(RMA2_Descriptor, value);
+	FIELD(RMA2_Descriptor, reserved1);
+	SIZE(RMA2_Connection);
+	FIELD(RMA2_Connection, nodeid);
+	FIELD(RMA2_Connection, vpid);
+	FIELD(RMA2_Connection, req_page);
+	SIZE(RMA2_Endpoint);
+	FIELD(RMA2_Endpoint, queue);
+	FIELD(RMA2_Endpoint, queue.size);
+	FIELD(RMA2_Endpoint, queue.rp);
+	FIELD(RMA2_Endpoint, queue.rp_bak);
+	FIELD(RMA2_Endpoint, queue.rp_wb);
+	FIELD(RMA2_Endpoint, descriptor_queue);
+	FIELD(RMA2_Endpoint, region_queue);
+	FIELD(RMA2_Endpoint, fd);
+	FIELD(RMA2_Endpoint, pad0);
+	FIELD(RMA2_Endpoint, desc_pool);
+	FIELD(RMA2_Endpoint, nodeid);
+	FIELD(RMA2_Endpoint, vpid);
+	FIELD(RMA2_Endpoint, max_nodeid);
+	FIELD(RMA2_Endpoint, max_vpid);
+	FIELD(RMA2_Endpoint, regions);
+	FIELD(RMA2_Endpoint, freed_regions);
+	FIELD(RMA2_Endpoint, registered_mem);
+	FIELD(RMA2_Endpoint, limit);
+	FIELD(RMA2_Endpoint, req_pages);
+	FIELD(RMA2_Endpoint, state_map);
+	FIELD(RMA2_Endpoint, packet_buffer);
+	FIELD(RMA2_Endpoint, committed_count);
+	FIELD(RMA2_Endpoint, packet_wp);
+	FIELD(RMA2_Endpoint, retried_packet_count);
+	FIELD(RMA2_Endpoint, replay_mode);
+
+	VALUE(RMA2_SUCCESS);
+	VALUE(RMA2_ERR_ERROR);
+	VALUE(RMA2_ERR_INV_HANDLE);
+	VALUE(RMA2_ERR_INV_PORT);
+	VALUE(RMA2_ERR_INV_VALUE);
+	VALUE(RMA2_ERR_NO_ROUTE);
+	VALUE(RMA2_ERR_PORTS_USED);
+	VALUE(RMA2_ERR_NO_MEM);
+	VALUE(RMA2_NO_NOTI);
+	VALUE(RMA2_ERR_POLL_EXCEEDED);
+	VALUE(RMA2_ERR_WRONG_ARG);
+	VALUE(RMA2_ERR_NOT_YET);
+	VALUE(RMA2_ERR_NO_DESC_MEM);
+	VALUE(RMA2_ERR_NO_MATCH);
+	VALUE(RMA2_ERR_WRONG_CMD);
+	VALUE(RMA2_ERR_NO_DEVICE);
+	VALUE(RMA2_ERR_NO_CONNECT);
+	VALUE(RMA2_ERR_INVALID_VERSION);
+	VALUE(RMA2_ERR_IOCTL);
+	VALUE(RMA2_ERR_MMAP);
+	VALUE(RMA2_ERR_FD);
+	VALUE(RMA2_ERR_MAP);
+	VALUE(RMA2_ERR_DOUBLE_MAP);
+	VALUE(RMA2_ERR_NO_TABLE);
+	VALUE(RMA2_ERR_NOT_FREE);
+	VALUE(RMA2_ERR_PART);
+	VALUE(RMA2_ERR_ATU);
+	VALUE(RMA2_ERR_MLOCKLIMIT);
+	VALUE(RMA2_NO_NOTIFICATION);
+	VALUE(RMA2_REQUESTER_NOTIFICATION);
+	VALUE(RMA2_RESPONDER_NOTIFICATION);
+	VALUE(RMA2_COMPLETER_NOTIFICATION);
+	VALUE(RMA2_REQCOMPL_NOTIFICATION);
+	VALUE(RMA2_RESPCOMPL_NOTIFICATION);
+	VALUE(RMA2_ALL_NOTIFICATIONS);
+	VALUE(RMA2_CONN_DEFAULT);
+	VALUE(RMA2_CONN_TC0);
+	VALUE(RMA2_CONN_TC1);
+	VALUE(RMA2_CONN_TC2);
+	VALUE(RMA2_CONN_TC3);
+	VALUE(RMA2_CONN_RRA);
+	VALUE(RMA2_CONN_IRQ);
+	VALUE(RMA2_CONN_TE);
+	VALUE(RMA2_CONN_PHYSICAL);
+	VALUE(RMA2_BT_PUT);
+	VALUE(RMA2_QW_PUT);
+	VALUE(RMA2_NOTIFICATION_PUT);
+	VALUE(RMA2_IMMEDIATE_PUT);
+	VALUE(RMA2_BT_GET);
+	VALUE(RMA2_QW_GET);
+	VALUE(RMA2_GET_BT_RSP);
+	VALUE(RMA2_GET_QW_RSP);
+	VALUE(RMA2_LOCK_REQ);
+	VALUE(RMA2_LOCK_RSP);
+	VALUE(RMA2_PUTS);
+	VALUE(RMA2_GETS);
+	VALUE(RMA2_ANY);
+	VALUE(RMA2_CMD_DEFAULT);
+	VALUE(RMA2_CMD_MC);
+	VALUE(RMA2_CMD_NTR);
+	VALUE(RMA2_CMD_ERA);
+	VALUE(RMA2_CMD_EWA);
+	VALUE(RMA2_NOTI_RRA);
+	VALUE(RMA2_NOTI_IRQ);
+	VALUE(RMA2_NOTI_TE);
+	VALUE(RMA2_NOTI_EWA);
+	VALUE(RMA2_NOTI_NTR);
+	VALUE(RMA2_NOTI_ERA);
+	VALUE(RMA2_ERROR_REQ);
+	VALUE(RMA2_ERROR_RESP);
+	VALUE(RMA2_ERROR_CMPL);
+	VALUE(RMA2_REPLAY_MANUAL);
+	VALUE(RMA2_REPLAY_POST);
+	VALUE(RMA2_REPLAY_NOTI);
+	VALUE(RMA2_REPLAY_CLOSE);
+	VALUE(RMA2_REPLAY_ALL);
+	VALUE(RMA2_CLASS_ANY);
+	VALUE(RMA2_NODEID_ANY);
+	VALUE(RMA2_VPID_ANY);
+	VALUE(RMA2_LOCK_ANY);
+	VALUE(RMA2_ANY_NLA);
+	VALUE(RMA2_DEFAULT_FLAG);
+	VALUE(RMA2_BLOCK_FLAG);
+	VALUE(RMA2_MATCH_LAST_NLA_FLAG);
+
+	VALUE(RMA2_IOCTL_GET_NOTIQ_SIZE);
+	VALUE(RMA2_IOCTL_SET_NOTIQ_SIZE);
+	VALUE(RMA2_IOCTL_REGISTER_REGION);
+	VALUE(RMA2_IOCTL_UNREGISTER_REGION);
+	VALUE(RMA2_IOCTL_GET_HISTMODE);
+	VALUE(VELO2_IOCTL_GET_RP);
+	VALUE(VELO2_IOCTL_GET_VPID);
+	VALUE(VELO2_IOCTL_SET_TX_ID);
+	VALUE(VELO2_IOCTL_GET_SLOT_SIZE);
+	VALUE(PMAP_IOCTL_SET_TYPE);
+	VALUE(PMAP_IOCTL_GET_PADDR);
+	VALUE(VELO2_ADDR_PACK(0x1234, 0x56));
+	VALUE(VELO2_MCADDR_PACK(63));
+	VALUE(VELO2_REQUEST_HEADER(0x1234, 0x56, 3, 0xab, 120));
+	VALUE(VELO2_STATUS_NODEID(&status));
+	VALUE(VELO2_STATUS_VPID(&status));
+	VALUE(VELO2_STATUS_SOURCEID(&status));
+	VALUE(VELO2_STATUS_MTT(&status));
+	VALUE(VELO2_STATUS_EOM(&status));
+	VALUE(VELO2_STATUS_ERR(&status));
+	VALUE(VELO2_STATUS_TAG(&status));
+	VALUE(VELO2_STATUS_LENGTH(&status));
+	VALUE(RMA2_RP_LAZYNESS);
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the tests share: a failed check says where, and ends the program with 1. */
+#ifndef COMMON_H
+#define COMMON_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "rma2.h"
+
+#define CHECK(condition)                                                                        \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                                \
+		}                                                                               \
+	} while (0)
+
+/* The call gives exactly this result. */
+#define GIVES(result, call)                                                                                    \
+	do {                                                                                                   \
+		RMA2_ERROR given_ = (RMA2_ERROR)(call);                                                        \
+		if (given_ != (RMA2_ERROR)(result)) {                                                          \
+			char text_[400];                                                                       \
+			rma2_serror(given_, text_, (int)sizeof text_);                                         \
+			fprintf(stderr, "%s:%d: %s gave %d (%s), not %d\n", __FILE__, __LINE__, #call, given_, \
+				text_, (int)(result));                                                         \
+			exit(1);                                                                               \
+		}                                                                                              \
+	} while (0)
+
+#define OK(call) GIVES(RMA2_SUCCESS, call)
+
+#define MAX_TRANSFER (8u << 20)
+#define PAYLOAD 496u
+#define PAGE 4096u
+
+static inline RMA2_Port open_port(void)
+{
+	RMA2_Port port = NULL;
+
+	OK(rma2_open(&port));
+	return port;
+}
+
+static inline RMA2_Handle connect_with(RMA2_Port port, RMA2_Port to, unsigned int options)
+{
+	RMA2_Handle handle = NULL;
+
+	OK(rma2_connect(port, rma2_get_nodeid(to), rma2_get_vpid(to), (RMA2_Connection_Options)options, &handle));
+	return handle;
+}
+
+static inline RMA2_Handle connect_to(RMA2_Port port, RMA2_Port to)
+{
+	return connect_with(port, to, RMA2_CONN_DEFAULT);
+}
+
+static inline double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The next notification, freed; waits for it. */
+static inline RMA2_Notification next(RMA2_Port port)
+{
+	RMA2_Notification *notification = NULL, copy;
+
+	OK(rma2_noti_get_block(port, &notification));
+	OK(rma2_noti_dup(notification, &copy));
+	OK(rma2_noti_free(port, notification));
+	return copy;
+}
+
+/* The next notification is of this kind, and has no error. */
+static inline RMA2_Notification next_of(RMA2_Port port, RMA2_Notification_Spec kind)
+{
+	RMA2_Notification notification = next(port);
+
+	if (rma2_noti_get_notification_type(&notification) != kind || rma2_noti_get_error(&notification) != 0) {
+		rma2_noti_fdump(&notification, stderr);
+		CHECK(!"a notification of another kind, or with an error");
+	}
+	return notification;
+}
+
+/* Nothing more arrives. */
+static inline void no_more(RMA2_Port port)
+{
+	RMA2_Notification *notification = NULL;
+	int round;
+
+	for (round = 0; round < 200; round++) {
+		if (rma2_noti_probe(port, &notification) != RMA2_NO_NOTI) {
+			rma2_noti_fdump(notification, stderr);
+			CHECK(!"one notification too many");
+		}
+	}
+}
+
+static inline void fill(void *bytes, size_t size, uint32_t seed)
+{
+	uint8_t *at = (uint8_t *)bytes;
+	size_t i;
+
+	for (i = 0; i < size; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		at[i] = (uint8_t)(seed >> 24);
+	}
+}
+
+static inline void *allocate(size_t size)
+{
+	void *memory = NULL;
+
+	CHECK(posix_memalign(&memory, PAGE, size) == 0);
+	memset(memory, 0, size);
+	return memory;
+}
+
+static inline RMA2_NLA nla_of(RMA2_Region *region, size_t offset)
+{
+	RMA2_NLA nla = 0;
+
+	OK(rma2_get_nla(region, offset, &nla));
+	return nla;
+}
+
+#endif /* COMMON_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Posting and probing allocate nothing: every allocation of the thread is counted. On the model it is also the card:
+ * commands of one fragment, since the model keeps a note of its own for those that have more.
+ */
+#include "common.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t number, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+#ifdef __cplusplus
+}
+#endif
+
+static volatile long allocations;
+static __thread int counting;
+
+#ifdef __cplusplus
+extern "C" {
+#define NO_THROW noexcept
+#else
+#define NO_THROW
+#endif
+void *malloc(size_t size) NO_THROW
+{
+	allocations += counting;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t number, size_t size) NO_THROW
+{
+	allocations += counting;
+	return __libc_calloc(number, size);
+}
+
+void *realloc(void *block, size_t size) NO_THROW
+{
+	allocations += counting;
+	return __libc_realloc(block, size);
+}
+#ifdef __cplusplus
+}
+#endif
+
+#define ROUNDS 2000
+
+static RMA2_Port a, b;
+static RMA2_Handle handle;
+static RMA2_Region *local, *remote;
+static RMA2_NLA from, to;
+
+static void wait_and_free(RMA2_Port port)
+{
+	RMA2_Notification *n = NULL;
+
+	while (rma2_noti_probe(port, &n) == RMA2_NO_NOTI)
+		;
+	OK(rma2_noti_free(port, n));
+}
+
+static void round_of_all(RMA2_Descriptor *d)
+{
+	RMA2_Notification *n = NULL;
+	RMA2_NLA nla = 0;
+
+	OK(rma2_post_put_bt(a, handle, local, 0, 8, to, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	wait_and_free(b);
+	OK(rma2_post_put_bt_direct(a, handle, from, 400, to, RMA2_REQUESTER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	wait_and_free(a);
+	OK(rma2_post_get_qw(a, handle, local, 0, 496, to, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	wait_and_free(a);
+	OK(rma2_post_immediate_put(a, handle, 8, 1, to, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	OK(rma2_noti_get_block(b, &n));
+	OK(rma2_noti_free(b, n));
+	OK(rma2_post_notification(a, handle, 1, 1, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	OK(rma2_noti_noti_match_block(b, 1, RMA2_NODEID_ANY, RMA2_VPID_ANY, &n));
+	OK(rma2_noti_free(b, n));
+	OK(rma2_post_lock(a, handle, 0, 1, 1, 1, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	wait_and_free(a);
+	OK(rma2_post_descriptor(a, handle, d));
+	wait_and_free(b);
+	OK(rma2_get_nla(local, 0, &nla));
+}
+
+int main(void)
+{
+	uint8_t *here = (uint8_t *)allocate(PAGE), *there = (uint8_t *)allocate(PAGE);
+	RMA2_Descriptor *d = NULL;
+	long before;
+	int i;
+
+	a = open_port();
+	b = open_port();
+	handle = connect_to(a, b);
+	OK(rma2_register(a, here, PAGE, &local));
+	OK(rma2_register(b, there, PAGE, &remote));
+	from = nla_of(local, 0);
+	to = nla_of(remote, 0);
+	OK(rma2_desc_alloc(a, &d));
+	OK(rma2_desc_set_noti_put(d, handle, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT, 3, 4));
+	for (i = 0; i < 10; i++)
+		round_of_all(d);
+	counting = 1;
+	before = allocations;
+	for (i = 0; i < ROUNDS; i++)
+		round_of_all(d);
+	before = allocations - before;
+	counting = 0;
+	printf("%d rounds of posts and probes: %ld allocations\n", ROUNDS, before);
+	CHECK(before == 0);
+	/* The counter counts. */
+	counting = 1;
+	before = allocations;
+	free(malloc((size_t)i));
+	counting = 0;
+	CHECK(allocations == before + 1);
+	OK(rma2_close(a));
+	OK(rma2_close(b));
+	return 0;
+}

@@ -1,0 +1,188 @@
+//! Physical buffers (spec 9.3): what `/dev/extoll/pmap` gives, on the model.
+//!
+//! A buffer is shared memory of its own. Its physical address is where the modelled node reaches it: commands without
+//! address translation use it, from any node.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ggas::PAGE;
+use ggas::device::{Place, Span};
+
+use crate::node;
+use crate::settings::{self, Device};
+
+const PATH: &CStr = c"/dev/extoll/pmap";
+const MAGIC: c_ulong = b'k' as c_ulong;
+/// The type whose memory the driver allocates.
+const ALLOCATE: usize = 0;
+const EMPTY: usize = 2;
+/// Largest buffer.
+const MOST: usize = 1 << 30;
+
+/// A file that a program opened, by device and inode.
+type File = (u64, u64);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    kind: usize,
+    size: usize,
+    memory: Option<Memory>,
+}
+
+/// The buffer's memory as the node reaches it.
+#[derive(Debug)]
+struct Memory {
+    /// Ends the node's access when dropped: before the mapping goes.
+    exposed: Option<Box<dyn Debug + Send + Sync>>,
+    address: usize,
+    len: usize,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.exposed = None;
+        // SAFETY: our own mapping, which the node does not reach any more.
+        unsafe { libc::munmap(self.address as *mut c_void, self.len) };
+    }
+}
+
+static BUFFERS: Mutex<Option<HashMap<File, Buffer>>> = Mutex::new(None);
+/// How many there are: mostly none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn buffers() -> MutexGuard<'static, Option<HashMap<File, Buffer>>> {
+    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn file_of(file: c_int) -> Option<File> {
+    let mut about = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: room for the answer; any number may be asked for.
+    let done = unsafe { libc::fstat(file, about.as_mut_ptr()) };
+    // SAFETY: filled in when the call succeeds.
+    (done == 0).then(|| unsafe { about.assume_init() }).map(|about| (about.st_dev, about.st_ino))
+}
+
+/// `open`, if it is for the device of physical buffers and the model stands in for it.
+pub(crate) fn open(path: *const c_char, flags: c_int) -> Option<c_int> {
+    // SAFETY: a program that opens a file gives null or a string.
+    if path.is_null() || unsafe { CStr::from_ptr(path) } != PATH || settings::device() != Ok(Device::Sim) {
+        return None;
+    }
+    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { libc::MFD_CLOEXEC } else { 0 };
+    // SAFETY: the name is a string.
+    let file = unsafe { libc::memfd_create(c"pmap".as_ptr(), close_on_exec) };
+    if let Some(id) = file_of(file) {
+        buffers().get_or_insert_default().insert(id, Buffer::default());
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+    Some(file)
+}
+
+/// Gives a buffer up whose file is closed; what the program still maps stays its memory.
+pub(crate) fn close(file: c_int) {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let removed = file_of(file).and_then(|id| buffers().as_mut()?.remove(&id));
+    if removed.is_some() {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// `ioctl`, if it is for a physical buffer.
+pub(crate) fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> Option<c_int> {
+    if COUNT.load(Ordering::Relaxed) == 0 || request >> 8 & 0xff != MAGIC {
+        return None;
+    }
+    let mut buffers = buffers();
+    let buffer = buffers.as_mut()?.get_mut(&file_of(file)?)?;
+    let value = argument as usize;
+    let done = match request & 0xff {
+        0 => buffer.set_kind(value),
+        1 => give(argument, buffer.kind as u64),
+        4 => buffer.set_size(file, value),
+        5 => give(argument, buffer.size as u64),
+        6 => buffer.physical(file).and_then(|address| give(argument, address)),
+        // One buffer for each open file; its key is 0.
+        7 => Ok(()),
+        8 if value == 0 => {
+            buffer.memory = None;
+            Ok(())
+        }
+        9 if value == 0 => Ok(()),
+        _ => Err(libc::EINVAL),
+    };
+    Some(match done {
+        Ok(()) => 0,
+        Err(number) => {
+            // SAFETY: the thread's own error number.
+            unsafe { *libc::__errno_location() = number };
+            -1
+        }
+    })
+}
+
+/// A GET stores 8 bytes at its argument (spec 9.2).
+fn give(argument: *mut c_void, value: u64) -> Result<(), c_int> {
+    if argument.is_null() {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: the program names a place for the answer; it need not be aligned.
+    unsafe { argument.cast::<u64>().write_unaligned(value) };
+    Ok(())
+}
+
+impl Buffer {
+    /// Addresses of the program's own choice are for cards only.
+    fn set_kind(&mut self, kind: usize) -> Result<(), c_int> {
+        if !matches!(kind, ALLOCATE | EMPTY) {
+            return Err(libc::EPERM);
+        }
+        self.kind = kind;
+        Ok(())
+    }
+
+    fn set_size(&mut self, file: c_int, size: usize) -> Result<(), c_int> {
+        if self.memory.is_some() {
+            return Err(libc::EBUSY);
+        }
+        let len = size.checked_next_multiple_of(PAGE).filter(|len| (PAGE..=MOST).contains(len));
+        let len = len.ok_or(libc::EINVAL)?;
+        // SAFETY: the file is the buffer's.
+        if unsafe { libc::ftruncate(file, len as i64) } != 0 {
+            return Err(libc::ENOMEM);
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// Where the node reaches the buffer.
+    fn physical(&mut self, file: c_int) -> Result<u64, c_int> {
+        if let Some(memory) = &self.memory {
+            return Ok(memory.address as u64);
+        }
+        if self.size == 0 || self.kind != ALLOCATE {
+            return Err(libc::EINVAL);
+        }
+        let home = node::home().map_err(|_| libc::ENODEV)?;
+        let len = self.size.next_multiple_of(PAGE);
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of the buffer's file, which is that long.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, file, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(libc::ENOMEM);
+        }
+        let mut memory = Memory { exposed: None, address: address as usize, len };
+        let span = Span { address: address as u64, len, place: Place::Host };
+        // SAFETY: the mapping stays until access has ended (see `Memory`).
+        let exposed = unsafe { home.node.device().expose(span) };
+        memory.exposed = Some(exposed.map_err(|_| libc::ENOMEM)?);
+        let address = memory.address as u64;
+        self.memory = Some(memory);
+        Ok(address)
+    }
+}

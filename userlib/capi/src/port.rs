@@ -1,0 +1,303 @@
+//! Ports as handles (`RMA2_Port`).
+
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use extoll_abi::regs;
+use ggas::device::PortSetup;
+use ggas::{Port, PortConfig};
+
+use crate::abi::{Endpoint, Queue};
+use crate::error::{Code, INV_PORT, IOCTL, NO_MEM, Result, because, code, of_port};
+use crate::ffi::Out;
+use crate::node::{self, Home};
+use crate::settings::Timeouts;
+use crate::slab::{Place, Slab};
+use crate::{cache, connection, descriptor, registry};
+
+/// Bytes of the range that ports' handles lie in.
+const RANGE: usize = 1 << 30;
+/// How long a close waits for calls on the port to return; they are told that it is closed.
+const LEAVE: Duration = Duration::from_secs(10);
+/// Ids are 16 bits, VPIDs 8 (spec 9.2).
+const MAX_NODES: u32 = 65536;
+const MAX_VPIDS: u16 = 256;
+/// `RMA2_REPLAY_ALL`.
+const REPLAY_ALL: u32 = 7;
+
+static PORTS: OnceLock<Slab<Body>> = OnceLock::new();
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// What stands at a port's handle.
+#[repr(C)]
+pub(crate) struct Body {
+    abi: Endpoint,
+    inner: AtomicPtr<Inner>,
+    /// Calls that are on the port now.
+    users: AtomicU32,
+}
+
+// SAFETY: pointers in the endpoint are for the program to look at; nobody here follows them.
+unsafe impl Send for Body {}
+// SAFETY: as above; the rest is atomic.
+unsafe impl Sync for Body {}
+
+/// An open port.
+pub(crate) struct Inner {
+    pub(crate) port: Port,
+    /// Unlike VPIDs, never used again.
+    pub(crate) id: u64,
+    pub(crate) home: &'static Home,
+    shape: Mutex<PortSetup>,
+    replay: AtomicU32,
+    /// Handles of its connections and descriptors, which end with it.
+    pub(crate) connections: Mutex<HashSet<usize>>,
+    pub(crate) descriptors: Mutex<descriptor::Pool>,
+}
+
+/// A call on a port: it stays while the call lasts.
+pub(crate) struct Entered {
+    place: &'static Place<Body>,
+    inner: *const Inner,
+}
+
+impl Deref for Entered {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        // SAFETY: counted as a user, so the port is not taken apart.
+        unsafe { &*self.inner }
+    }
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        self.place.body.users.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// The open port that `handle` is.
+#[inline]
+pub(crate) fn enter(handle: *const Endpoint) -> Result<Entered> {
+    let place = PORTS.get().and_then(|ports| ports.get(handle.cast())).ok_or(INV_PORT)?;
+    place.body.users.fetch_add(1, Ordering::SeqCst);
+    let entered = Entered { place, inner: place.body.inner.load(Ordering::Acquire) };
+    // Whoever closes makes the place leave first and then waits for users, so one of the two sees the other.
+    if place.is_live() { Ok(entered) } else { Err(INV_PORT) }
+}
+
+/// Locks whose state is consistent between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.home.timeouts
+    }
+
+    fn open() -> Result<Inner> {
+        let home = node::home()?;
+        let config = PortConfig { post_timeout: home.timeouts.post, ..PortConfig::default() };
+        let port = home.node.open_port(config).map_err(|error| of_port(&error))?;
+        let shape = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
+        Ok(Inner {
+            port,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            home,
+            shape: Mutex::new(shape),
+            replay: AtomicU32::new(REPLAY_ALL),
+            connections: Mutex::default(),
+            descriptors: Mutex::default(),
+        })
+    }
+
+    /// What programs may look at (spec 10.1).
+    fn endpoint(&self) -> Endpoint {
+        let device = self.port.device();
+        let (queue, registers) = (device.queue(), device.registers());
+        let address = self.port.address();
+        Endpoint {
+            queue: Queue {
+                queue: queue.base.as_ptr().cast(),
+                size: queue.entries,
+                rp: 0,
+                rp_bak: 0,
+                rp_wb: registers.read_pointer.as_ptr().cast(),
+            },
+            descriptor_queue: std::ptr::null_mut(),
+            region_queue: std::ptr::null_mut(),
+            fd: -1,
+            pad0: 0,
+            desc_pool: std::ptr::null_mut(),
+            nodeid: address.node.into(),
+            vpid: address.vpid.into(),
+            max_nodeid: MAX_NODES,
+            max_vpid: MAX_VPIDS.into(),
+            regions: std::ptr::null_mut(),
+            freed_regions: std::ptr::null_mut(),
+            registered_mem: 0,
+            limit: 0,
+            req_pages: [std::ptr::null_mut(); 32],
+            state_map: registers.wcb_state.as_ptr().cast(),
+            packet_buffer: std::ptr::null_mut(),
+            committed_count: 0,
+            packet_wp: 0,
+            retried_packet_count: 0,
+            replay_mode: REPLAY_ALL,
+        }
+    }
+
+    /// Sets the port's part of the VPID table (spec 8.3).
+    fn set_protection(&self, id: u16) -> Result<()> {
+        let register = regs::vpid_table(self.port.address().vpid);
+        let node = &self.home.node;
+        let entry = node.read_register(register).map_err(|error| because(IOCTL, error))?;
+        let entry = entry & !(0xffff << 16) | u64::from(id) << 16;
+        node.write_register(register, entry).map_err(|error| because(IOCTL, error))
+    }
+}
+
+fn open() -> Result<*mut Endpoint> {
+    let ports = match PORTS.get() {
+        Some(ports) => ports,
+        None => {
+            let ports = Slab::new(RANGE).map_err(|error| because(NO_MEM, error))?;
+            PORTS.get_or_init(|| ports)
+        }
+    };
+    let inner = Inner::open()?;
+    let abi = inner.endpoint();
+    let inner = Box::into_raw(Box::new(inner));
+    let body = Body { abi, inner: AtomicPtr::new(inner), users: AtomicU32::new(0) };
+    let Some(handle) = ports.insert(body) else {
+        // SAFETY: made above, and nobody else knows it.
+        drop(unsafe { Box::from_raw(inner) });
+        return Err(NO_MEM);
+    };
+    Ok(handle.cast())
+}
+
+fn close(handle: *const Endpoint) -> Result<()> {
+    let ports = PORTS.get().ok_or(INV_PORT)?;
+    let place = ports.leave(handle.cast()).ok_or(INV_PORT)?;
+    let inner = place.body.inner.load(Ordering::Acquire);
+    // SAFETY: only who made the place leave takes the port apart.
+    let port = unsafe { &*inner };
+    // Regions first: a cached one may be in use by nobody, and all of them keep the port alive.
+    cache::forget_port(port.id);
+    registry::close_port(port.id);
+    connection::close_port(port);
+    descriptor::close_port(port);
+    let closed = port.port.shut().map_err(|error| of_port(&error));
+    // Posts that wait for room give up after their own timeout.
+    let end = Instant::now() + LEAVE + port.timeouts().post;
+    while place.body.users.load(Ordering::SeqCst) > 0 {
+        if Instant::now() > end {
+            return Err(because(
+                INV_PORT,
+                "calls on the port do not return: it is closed, its memory is kept",
+            ));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    // SAFETY: made by `open`; no user is left, and none can come.
+    drop(unsafe { Box::from_raw(inner) });
+    ports.give_up(place);
+    closed
+}
+
+fn reshape(port: *const Endpoint, bytes: u32) -> Result<()> {
+    let port = enter(port)?;
+    let mut shape = lock(&port.shape);
+    let wanted = PortSetup { queue_bytes: bytes as usize, segment_bytes: shape.segment_bytes };
+    port.port.reshape_queue(&wanted).map_err(|error| of_port(&error))?;
+    *shape = wanted;
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_open(port: Out<*mut Endpoint>) -> Code {
+    code(port.check().and_then(|()| open()).and_then(|handle| port.set(handle)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_close(port: *const Endpoint) -> Code {
+    code(close(port))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_nodeid(port: *const Endpoint) -> u16 {
+    enter(port).map_or(0, |port| port.port.address().node)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_vpid(port: *const Endpoint) -> u16 {
+    enter(port).map_or(0, |port| port.port.address().vpid.into())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_node_num(port: *const Endpoint) -> u16 {
+    enter(port).map_or(0, |port| port.home.nodes.try_into().unwrap_or(u16::MAX))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_proc_num(port: *const Endpoint) -> u16 {
+    enter(port).map_or(0, |_| MAX_VPIDS)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_set_protectionid(port: *const Endpoint, id: u16) -> Code {
+    code(enter(port).and_then(|port| port.set_protection(id)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_queue_size(port: *const Endpoint) -> u32 {
+    enter(port).map_or(0, |port| lock(&port.shape).queue_bytes as u32)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_set_queue_size(port: *const Endpoint, bytes: u32) -> Code {
+    code(reshape(port, bytes))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_queue_segment_size(port: *const Endpoint) -> u32 {
+    enter(port).map_or(0, |port| lock(&port.shape).segment_bytes as u32)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_set_queue_segment_size(port: *const Endpoint, size: u32) -> Code {
+    code(enter(port).and_then(|port| {
+        if size == 0 || !size.is_multiple_of(ggas::PAGE as u32) {
+            return Err(because(IOCTL, "a segment is a multiple of the page size"));
+        }
+        lock(&port.shape).segment_bytes = size as usize;
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_replay_buffer_drain(port: *const Endpoint) {
+    if let Ok(port) = enter(port) {
+        // What cannot be drained is reported by the posts and the close that follow.
+        let _ = port.port.drain(port.timeouts().post);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_set_replay_mode(port: *const Endpoint, mode: u32) {
+    if let (Ok(port), 0..=REPLAY_ALL) = (enter(port), mode) {
+        port.replay.store(mode, Ordering::Relaxed);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rma2_get_replay_buffer_mode(port: *const Endpoint) -> u32 {
+    enter(port).map_or(0, |port| port.replay.load(Ordering::Relaxed))
+}
