@@ -1,14 +1,15 @@
 //! Finding the node that this process's ports are on.
 //!
-//! A program that was started plainly gets a model of one node of its own, made when the first port is opened and
-//! kept until the process ends. A child of fork has none of the parent's ports and gets a node of its own too.
+//! A process of a job (`ggas run`, or the GGAS_* variables) gets its node of the job: it joins when it opens its first
+//! port, and leaves when it ends. A program that was started plainly gets a model of one node of its own. A child of
+//! fork has none of the parent's ports, is in no job, and gets a node of its own too.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-use ggas::{Cluster, Node, Progress};
+use ggas::{Cluster, Job, LockedMemory, Node, Progress};
 
-use crate::error::{Code, FD, NO_DEVICE, NO_MEM, Result, because};
+use crate::error::{Code, FD, NO_CONNECT, NO_DEVICE, NO_MEM, Result, because};
 use crate::settings::{self, Device, Timeouts};
 
 /// The process's node, with what it needs.
@@ -16,13 +17,15 @@ pub(crate) struct Home {
     pub(crate) node: Node,
     pub(crate) nodes: u32,
     pub(crate) timeouts: Timeouts,
+    /// Left when the process ends.
+    job: Mutex<Option<Job>>,
 }
 
 /// Set once; forgotten by a child of fork, which has no threads to drive it.
 static HOME: AtomicPtr<Home> = AtomicPtr::new(std::ptr::null_mut());
 static MAKING: Mutex<()> = Mutex::new(());
 static CHILD: AtomicBool = AtomicBool::new(false);
-static WATCH_FORK: Once = Once::new();
+static WATCH: Once = Once::new();
 
 /// The node, started when first asked for.
 pub(crate) fn home() -> Result<&'static Home> {
@@ -33,9 +36,10 @@ pub(crate) fn home() -> Result<&'static Home> {
     if let Some(home) = made() {
         return Ok(home);
     }
-    // SAFETY: the handler only stores atomics.
-    WATCH_FORK.call_once(|| unsafe {
+    // SAFETY: the handlers stay where they are: the library is never unloaded with threads of its own running.
+    WATCH.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(forget));
+        libc::atexit(leave);
     });
     let home = Box::into_raw(Box::new(start()?));
     HOME.store(home, Ordering::Release);
@@ -55,6 +59,13 @@ extern "C" fn forget() {
     crate::registry::forget();
 }
 
+/// At the end of the process: peers see that it left, and need not take it for dead.
+extern "C" fn leave() {
+    if let Some(home) = made() {
+        drop(home.job.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 fn start() -> Result<Home> {
     let wrong = |text: String| because(NO_DEVICE, text);
     let timeouts = settings::timeouts().map_err(wrong)?;
@@ -62,15 +73,26 @@ fn start() -> Result<Home> {
         Device::Hw => Err(no_card()),
         Device::Sim => {
             let limit = settings::locked_memory().map_err(wrong)?;
-            // The process's NIC threads did not come along into a child of fork.
-            let progress =
-                if CHILD.load(Ordering::Relaxed) { Progress::Threads(1) } else { Progress::default() };
-            let cluster = Cluster::builder().nodes(1).locked_memory(limit).progress(progress).build();
-            let node = cluster.and_then(|cluster| cluster.node(0).cloned());
-            let node = node.map_err(|error| because(NO_MEM, error))?;
-            Ok(Home { node, nodes: 1, timeouts })
+            let alone = CHILD.load(Ordering::Relaxed) || !ggas::boot::Job::is_launched();
+            if alone { one_node(limit, timeouts) } else { join(limit, timeouts) }
         }
     }
+}
+
+/// This process's node of its job.
+fn join(limit: LockedMemory, timeouts: Timeouts) -> Result<Home> {
+    let job = Job::builder().locked_memory(limit).join().map_err(|error| because(NO_CONNECT, error))?;
+    Ok(Home { node: job.node().clone(), nodes: job.nodes(), timeouts, job: Mutex::new(Some(job)) })
+}
+
+/// A model of one node.
+fn one_node(limit: LockedMemory, timeouts: Timeouts) -> Result<Home> {
+    // The process's NIC threads did not come along into a child of fork.
+    let progress = if CHILD.load(Ordering::Relaxed) { Progress::Threads(1) } else { Progress::default() };
+    let cluster = Cluster::builder().nodes(1).locked_memory(limit).progress(progress).build();
+    let node = cluster.and_then(|cluster| cluster.node(0).cloned());
+    let node = node.map_err(|error| because(NO_MEM, error))?;
+    Ok(Home { node, nodes: 1, timeouts, job: Mutex::new(None) })
 }
 
 fn no_card() -> Code {
