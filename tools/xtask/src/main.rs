@@ -1,5 +1,6 @@
 //! Set-up, demo and tests of the suite: `cargo xtask --help`.
 
+mod capi;
 mod demo;
 mod place;
 mod run;
@@ -49,6 +50,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Build the C libraries and install them with their headers
+    Install {
+        /// Folder that gets lib/ and include/
+        #[arg(long, value_name = "DIR")]
+        prefix: std::path::PathBuf,
+        /// Build with checks instead of for speed
+        #[arg(long)]
+        debug: bool,
+    },
     /// Find what the build needs, install what is missing into build/
     Setup {
         /// Only report; install nothing
@@ -87,6 +97,10 @@ fn main() -> ExitCode {
         Task::Test { select, system } => test::test(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),
+        Task::Install { prefix, debug } => {
+            let profile = if debug { capi::Profile::Debug } else { capi::Profile::Release };
+            capi::install(&prefix, profile)
+        }
         Task::Setup { check, system } => setup::setup(check, system.policy()).map(done),
     };
     match result {

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check of the suite, one table at the end.
 
 mod headers;
+mod librma2;
 mod steps;
 
 use crate::place;

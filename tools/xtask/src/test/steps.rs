@@ -1,6 +1,6 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
-use super::{Check, Context, headers};
+use super::{Check, Context, headers, librma2};
 use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
 use crate::{demo, place};
@@ -20,6 +20,11 @@ pub const ALL: &[Check] = &[
     Check { name: "nvcc", about: "kernels compile for sm_80, sm_90 and PTX", run: nvcc },
     Check { name: "unit", about: "unit, property and scenario tests", run: unit },
     Check { name: "doc", about: "examples in the documentation run, its links hold", run: doc },
+    Check {
+        name: "librma2",
+        about: "the C interface: its ABI, and programs in C and C++ on the model",
+        run: librma2::check,
+    },
     Check { name: "tsan", about: "kernels on threads under ThreadSanitizer", run: tsan },
     Check { name: "asan", about: "unsafe code under AddressSanitizer", run: asan },
     Check { name: "demo", about: "cargo xtask demo", run: run_demo },

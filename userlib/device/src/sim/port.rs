@@ -87,8 +87,8 @@ impl PortDevice for SimPort {
             return Err(DeviceError::Closed);
         }
         let Node { nic, memory, .. } = &*self.node;
-        let new = QueueMemory::new(memory, setup)?;
-        if let Err(error) = new.program(nic, self.vpid) {
+        let new = QueueMemory::new(memory, &setup.into())?;
+        if let Err(error) = new.program(nic, self.vpid, &RMA_QUEUE) {
             // No register was written: the old queue is in force.
             if !new.undeclare(memory) {
                 std::mem::forget(new);
