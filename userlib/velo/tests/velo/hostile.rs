@@ -21,7 +21,7 @@ fn stray_stores_harm_nobody_else() {
                 2 => (0, vec![rng.u64(121..2048) << 48; 16]),
                 _ => (0, vec![rng.u64(..); 1]),
             };
-            wild.store(rng.u8(..4), offset & !7 | u64::from(rng.bool()) * rng.u64(..8), &words);
+            wild.store(rng.u8(..4), (offset & !7) | (u64::from(rng.bool()) * rng.u64(..8)), &words);
             to_b.send(&pattern((i % 121) as usize, i), i as u8).unwrap();
             let message = loop {
                 let message = b.wait(SOON).unwrap();

@@ -36,7 +36,7 @@ fn small(slots: MailboxSlots) -> VeloConfig {
 }
 
 fn card(network: &SimNetwork, node: u16) -> Arc<dyn Device> {
-    network.device(node).unwrap()
+    network.device(node.into()).unwrap()
 }
 
 fn open(network: &SimNetwork, node: u16, config: VeloConfig) -> VeloPort {
