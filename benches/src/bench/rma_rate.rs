@@ -23,6 +23,9 @@ const GROUPS_AHEAD: u64 = 16;
 /// Threads that may post at the same time: each has a put on its way while the receiver grants credit.
 const MAX_THREADS: u32 = 4096;
 
+/// Least groups of puts without notifications.
+const LEAST_GROUPS: u64 = 8;
+
 /// Least puts per sample of the kernels.
 const LEAST_SAMPLE: u64 = 1024;
 
@@ -183,11 +186,15 @@ impl Plan {
         let puts = options.iterations.unwrap_or(match (options.device, options.memory) {
             (Device::Cpu, _) => 200_000,
             (Device::Gpu, Memory::Host) => 2_000_000,
-            // Copies to GPU memory go one by one for each port: about 5 us each.
+            // Copies to GPU memory go one by one for each port: about 5 us each, and between processes through host
+            // memory, 15 us and more.
+            (Device::Gpu, Memory::Gpu) if options.fabric == Fabric::Process => 10_000,
             (Device::Gpu, Memory::Gpu) => 50_000,
         });
         let sample = (puts / 20).clamp(LEAST_SAMPLE, u32::MAX.into());
-        let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group));
+        // Without notifications a group arrives as a whole: few of them say nothing about a rate.
+        let least = if notify { 1 } else { LEAST_GROUPS };
+        let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group)).max(least);
         Self {
             threads: all,
             groups: u32::try_from(groups).unwrap_or(u32::MAX),
