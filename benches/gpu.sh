@@ -3,9 +3,10 @@
 #
 #   benches/gpu.sh <ggas-suite> <folder> [process]
 #
-# Uses one GPU, and two where there are two; with `process`, two and four, with a process for each GPU. Each benchmark has its own process and time limit; one that
-# fails is named at the end and the others still run. The folder gets one JSON and one table per run,
-# summary.txt, and everything once more as results.tar.gz. Exit status: 0 if all data were right.
+# Uses one GPU, and two where there are two; with `process`, two and four, with a process for each GPU. Each benchmark
+# has its own process and time limit; one that fails is named at the end and the others still run. The folder gets one
+# JSON and one table per run, summary.txt, and everything once more as results.tar.gz. Exit status: 0 if all data were
+# right.
 set -uo pipefail
 
 if [ $# -lt 2 ] || [ $# -gt 3 ] || [ "${3:-process}" != process ]; then
@@ -35,5 +36,6 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv >"$
 timeout "$limit" "$suite" "$folder" --device gpu "${options[@]}"
 status=$?
 [ $status -eq 124 ] && echo "the whole suite was stopped after $limit s" >&2
-tar -C "$folder" --exclude=results.tar.gz -czf "$folder/results.tar.gz" .
+archive=$(mktemp) # not in the folder that it packs: tar would see the folder change
+tar -C "$folder" --exclude=results.tar.gz -czf "$archive" . && mv "$archive" "$folder/results.tar.gz"
 exit $status

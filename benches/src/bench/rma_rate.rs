@@ -116,7 +116,7 @@ fn push(report: &mut Report, method: &str, shape: Option<Shape>, (samples, check
 /// the samples.
 fn by_kernels(task: Task, shape: Shape, notify: bool) -> Result<(Samples, Check), BenchError> {
     let setup = Setup::new(task, Worker::Kernels)?;
-    let plan = Plan::new(task.options, shape, notify);
+    let plan = Plan::new(task, shape, notify);
     let layout = Layout::new(plan.threads * BYTES);
     let data = RoundData::new(task.options.seed, 0, layout.bytes);
     let mut ends = kernel_ends(&setup, layout, &data, 1)?;
@@ -178,7 +178,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: &Options, shape: Shape, notify: bool) -> Self {
+    fn new(task: Task, shape: Shape, notify: bool) -> Self {
+        let options = task.options;
         let Shape { blocks, threads } = shape;
         let all = u64::from(blocks) * u64::from(threads);
         // Without notifications a group should be large beside the one that ends it.
@@ -188,13 +189,17 @@ impl Plan {
             (Device::Gpu, Memory::Host) => 2_000_000,
             // Copies to GPU memory go one by one for each port: about 5 us each, and between processes through host
             // memory, 15 us and more.
-            (Device::Gpu, Memory::Gpu) if options.fabric == Fabric::Process => 10_000,
+            (Device::Gpu, Memory::Gpu) if task.team.size() > 1 => 10_000,
             (Device::Gpu, Memory::Gpu) => 50_000,
         });
-        let sample = (puts / 20).clamp(LEAST_SAMPLE, u32::MAX.into());
-        // Without notifications a group arrives as a whole: few of them say nothing about a rate.
-        let least = if notify { 1 } else { LEAST_GROUPS };
-        let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group)).max(least);
+        // Without notifications a group arrives as a whole: a sample is at least one, and a rate takes several.
+        let (least_sample, least_groups) = if notify {
+            (LEAST_SAMPLE, 1)
+        } else {
+            (LEAST_SAMPLE.max(all * u64::from(per_group)), LEAST_GROUPS)
+        };
+        let sample = (puts / 20).max(least_sample).min(u32::MAX.into());
+        let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group)).max(least_groups);
         Self {
             threads: all,
             groups: u32::try_from(groups).unwrap_or(u32::MAX),
