@@ -11,6 +11,7 @@ mod reduce;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
+mod velo_pingpong;
 mod versus_ucx;
 
 use crate::Bench;
@@ -20,6 +21,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_pingpong::RmaPingpong,
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
+    &velo_pingpong::VeloPingpong,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,
     &progress::Progress,

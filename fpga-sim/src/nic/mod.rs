@@ -275,6 +275,11 @@ impl Nic {
         self.event.wait(timeout, ready, || self.fabric.rest(self.node))
     }
 
+    /// Has those who sleep in [`Nic::wait_notification`] look again.
+    pub fn wake_sleepers(&self) {
+        self.event.signal();
+    }
+
     /// Whether everything that a VPID's page committed was carried out, as far as the requester goes: a driver
     /// waits for this before it closes the VPID, which forgets the rest.
     pub fn requester_idle(&self, vpid: u8) -> bool {

@@ -7,6 +7,7 @@
 //! what waits for it; the card counts that ([`VeloPort::dropped`]).
 
 mod error;
+#[cfg(feature = "kernels")]
 mod kernel;
 mod mailbox;
 mod matching;
@@ -17,6 +18,7 @@ mod sender;
 pub use error::{ReceiveError, SendError, VeloPortError};
 pub use extoll_abi::{Address, VELO_MAX_BYTES};
 pub use ggas_device::{DeviceError, MailboxSlots};
+#[cfg(feature = "kernels")]
 pub use kernel::{KernelVelo, KernelVeloError};
 pub use matching::MessageMatch;
 pub use message::Message;

@@ -39,11 +39,13 @@ impl Mailbox {
     }
 
     /// Index of the next slot to free.
+    #[cfg(feature = "kernels")]
     pub(crate) fn read_pointer(&self) -> u32 {
         self.rp
     }
 
     /// Goes on from `rp`, where another consumer, in order, stopped.
+    #[cfg(feature = "kernels")]
     pub(crate) fn resume(&mut self, rp: u32) {
         let slots = self.map.slots;
         self.freed += u64::from((rp % slots + slots - self.rp) % slots);
@@ -51,6 +53,7 @@ impl Mailbox {
     }
 
     /// Slots that were consumed and wait for older ones.
+    #[cfg(feature = "kernels")]
     pub(crate) fn held(&self) -> u32 {
         self.held
     }

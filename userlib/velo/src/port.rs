@@ -237,6 +237,15 @@ impl VeloHandle {
         Ok(regs::BQ_ERRORS.get(self.core.card.read_register(regs::EXTOLL_RF_BQ_VELO_GENERAL)?))
     }
 
+    /// Closes the port as [`VeloPort::close`] does, from any of its handles: waits in progress end with
+    /// [`ReceiveError::Closed`].
+    ///
+    /// # Errors
+    /// As for [`VeloPort::close`].
+    pub fn shut(&self) -> Result<(), VeloPortError> {
+        self.core.close()
+    }
+
     /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
     pub fn progress(&self) -> bool {
         self.core.device.progress()
@@ -298,10 +307,12 @@ impl VeloPort {
         Ok(VeloPort { handle: VeloHandle { core: Arc::new(core) } })
     }
 
+    #[cfg(feature = "kernels")]
     pub(crate) fn from_handle(handle: VeloHandle) -> VeloPort {
         VeloPort { handle }
     }
 
+    #[cfg(feature = "kernels")]
     pub(crate) fn into_handle(self) -> VeloHandle {
         self.handle
     }

@@ -129,12 +129,14 @@ impl Sender {
     }
 
     /// Gives the buffer to kernels; returns the write index they go on from.
+    #[cfg(feature = "kernels")]
     pub(crate) fn give_to_kernels(&mut self) -> u8 {
         self.kernels = true;
         self.wp
     }
 
     /// Takes the buffer back after kernels wrote up to `wp`; `ring` is what they wrote.
+    #[cfg(feature = "kernels")]
     pub(crate) fn take_back(&mut self, wp: u8, ring: impl Iterator<Item = Line>) {
         self.ring.iter_mut().zip(ring).for_each(|(to, line)| *to = line);
         self.wp = wp;

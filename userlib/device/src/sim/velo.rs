@@ -145,6 +145,8 @@ impl VeloDevice for SimVelo {
         if !state.stuck {
             self.node.give_vpid(self.vpid);
         }
+        // Who sleeps for a message learns that none will come.
+        nic.wake_sleepers();
         Ok(())
     }
 }

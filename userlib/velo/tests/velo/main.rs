@@ -1,6 +1,7 @@
 //! VELO through the library, on the model: in one process and as between processes.
 
 mod hostile;
+#[cfg(feature = "kernels")]
 mod kernels;
 mod messages;
 mod pressure;

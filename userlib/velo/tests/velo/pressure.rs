@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ggas_velo::{SendError, VeloConfig, VeloPortError};
+use ggas_velo::{ReceiveError, SendError, VeloConfig, VeloPortError};
 
 use super::*;
 
@@ -86,6 +86,22 @@ fn what_waits_is_reported_when_a_port_closes() {
     let (a, b) = (open(network, 0, config), open(network, 1, config));
     a.connect(b.address()).send(b"new", 3).unwrap();
     assert_eq!(b.wait(SOON).unwrap().bytes(), b"new", "old messages do not reach a new mailbox");
+}
+
+#[test]
+fn a_wait_ends_when_its_port_is_shut() {
+    for network in networks(1) {
+        let port = open(&network, 0, small(MailboxSlots::B64));
+        let handle = port.handle();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| port.wait(3 * SOON));
+            while !waiting.is_finished() && port.outstanding() == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+                handle.shut().unwrap();
+            }
+            assert!(matches!(waiting.join().unwrap(), Err(ReceiveError::Closed)));
+        });
+    }
 }
 
 #[test]
