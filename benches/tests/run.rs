@@ -85,7 +85,10 @@ fn messages_beside_notification_puts() {
     let report = run("velo-pingpong", small(&[1, 120]));
     assert_eq!(report.rows.len(), 4);
     let messages = report.rows.iter().filter(|row| row.method.as_deref() == Some("message"));
-    assert!(messages.clone().count() == 2 && messages.into_iter().all(|row| row.extra.contains_key("of_notification")));
+    assert!(
+        messages.clone().count() == 2
+            && messages.into_iter().all(|row| row.extra.contains_key("of_notification"))
+    );
 }
 
 #[test]
