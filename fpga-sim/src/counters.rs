@@ -1,6 +1,6 @@
 //! Counters of errors and of work done (spec 4.2, 8.3).
 //!
-//! A [`CounterBlock`] counts without end. What a register shows follows from the blocks of its node: their sum, less
+//! A `CounterBlock` counts without end. What a register shows follows from the blocks of its node: their sum, less
 //! the sum at the last clear, in the register's width. So each process of a node counts in a block that nobody else
 //! writes, and clearing a node's counters takes no word with the processes that count.
 

@@ -230,7 +230,9 @@ fn host_driven(task: Task, notify: bool) -> Result<(Samples, Check), BenchError>
     let layout = Layout::new(group * BYTES);
     let data = RoundData::new(options.seed, 0, layout.bytes);
     let ends = host_ends(&setup, layout, &data)?;
-    let groups = (options.iterations.unwrap_or(1_000_000) / group).max(1);
+    // See [`Plan::new`] for what payload in GPU memory costs.
+    let puts = if options.memory == Memory::Gpu { 50_000 } else { 1_000_000 };
+    let groups = (options.iterations.unwrap_or(puts) / group).max(1);
     let arrived = |end: &HostEnd| (0..if notify { group } else { 1 }).try_for_each(|_| end.consume(options));
     let samples = match &ends[..] {
         [from, to] => Some(time_calls(groups, |round| {
