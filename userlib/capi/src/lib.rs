@@ -1,7 +1,7 @@
 //! librma2: the library's ports, connections, regions and notifications as C programs know them (spec 10).
 //!
 //! Handles that come from C are looked up, never followed: ports, connections and descriptors live in address ranges
-//! of their own whose places are not used twice (`slab`), regions are known by their address ([`registry`]). So a
+//! of their own whose places are not used twice (`slab`), regions are known by their address (`registry`). So a
 //! null, foreign or stale handle is an error code. Nothing on the way of posting and probing allocates.
 //!
 //! Pointers for results are null or valid, as in every C interface; `ffi` is where they are followed.
