@@ -4,7 +4,7 @@
 //! a 2-bit type (MTT). Messages of one port to another arrive once and in order. The card has no credits from end to
 //! end: a full mailbox holds back what comes after, up to the sender, whose sends then wait, or say
 //! [`SendError::WouldBlock`]. A mailbox that nobody reads for longer than the card's timeout (3.2 s on the model) loses
-//! what waits for it; the card counts that ([`VeloPort::dropped`]).
+//! what waits for it; the card counts that ([`VeloHandle::dropped`]).
 
 mod error;
 #[cfg(feature = "kernels")]
