@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -79,7 +80,7 @@ impl Arena {
         if start + bytes < at + have {
             free.insert(start + bytes, at + have - start - bytes);
         }
-        Ok(ArenaBlock { arena: self.clone(), start, len, bytes })
+        Ok(ArenaBlock { arena: self.clone(), start, len, bytes, kept: AtomicBool::new(false) })
     }
 
     /// The memfd, to hand to peers (they map it read-only).
@@ -140,6 +141,8 @@ pub struct ArenaBlock {
     start: usize,
     len: usize,
     bytes: usize,
+    /// Its bytes are not given back.
+    kept: AtomicBool,
 }
 
 // SAFETY: a block is memory that belongs to whoever has it; the arena is shared behind a lock.
@@ -164,11 +167,18 @@ impl ArenaBlock {
     pub fn offset(&self) -> u64 {
         self.start as u64
     }
+
+    /// From now on its bytes stay as they are even when it is dropped, until nobody has the arena any more.
+    pub fn keep(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
 }
 
 impl Drop for ArenaBlock {
     fn drop(&mut self) {
-        self.arena.release(self.start, self.bytes);
+        if !self.kept.load(Ordering::Acquire) {
+            self.arena.release(self.start, self.bytes);
+        }
     }
 }
 

@@ -206,9 +206,9 @@ impl ProcessFabric {
         }
         self.links.iter().flatten().for_each(|link| link.out.remote().look());
         if self.links.iter().flatten().any(|link| link.out.is_held()) {
-            // A peer still copies from a buffer that was sent to it: none is emptied before this process ends, and
-            // then they live on in the peers' mappings.
-            std::mem::forget(self.stages.clone());
+            // A peer still copies from a buffer that was sent to it: none is emptied, and they live on in the peers'
+            // mappings of the arena.
+            self.stages.iter().for_each(|stages| stages.keep());
         }
     }
 

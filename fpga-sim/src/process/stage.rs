@@ -28,6 +28,11 @@ impl Stages {
         let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(Staged { stages: self.clone(), index, len: len.min(STAGE_BYTES) as u32 })
     }
+
+    /// No buffer is emptied any more, not even when all are gone.
+    pub fn keep(&self) {
+        self.block.keep();
+    }
 }
 
 /// A buffer that peers can copy from, this process's until it is dropped.

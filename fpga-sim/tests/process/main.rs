@@ -4,6 +4,7 @@
 mod common;
 
 mod crowd;
+mod departures;
 mod members;
 mod packets;
 mod rings;

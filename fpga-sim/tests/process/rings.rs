@@ -1,4 +1,4 @@
-//! The fabric alone: order, classes, credits, what hostile bytes do, and what is left of a process that is lost.
+//! The fabric alone: order, classes, credits, and what hostile bytes do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::members::fabrics;
 
 /// A card that does nothing but count.
 #[derive(Default)]
-struct Bell(AtomicU32);
+pub struct Bell(pub AtomicU32);
 
 impl Wake for Bell {
     fn wake(&self) {
@@ -23,7 +23,7 @@ impl Wake for Bell {
     }
 }
 
-fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> Packet {
+pub fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> Packet {
     let len = payload.len() as u32;
     Packet {
         source: Address::new(from, 0),
@@ -48,7 +48,7 @@ fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> 
 }
 
 /// Fabrics that each have a VPID, and no card: nobody takes packets unless the test does.
-fn open(processes: u32) -> (Vec<Arc<ProcessFabric>>, Vec<Address>) {
+pub fn open(processes: u32) -> (Vec<Arc<ProcessFabric>>, Vec<Address>) {
     let fabrics = fabrics(processes, 1);
     let vpid = |f: &Arc<ProcessFabric>| f.job().take_vpid(f.rank(), 256).unwrap();
     let addresses = fabrics.iter().map(|f| Address::new(f.rank() as u16, vpid(f))).collect();
@@ -56,7 +56,7 @@ fn open(processes: u32) -> (Vec<Arc<ProcessFabric>>, Vec<Address>) {
 }
 
 /// A reference to memory of the fabric's arena, with the state that shows when it is released.
-fn reference(
+pub fn reference(
     fabric: &ProcessFabric,
     len: usize,
 ) -> (Payload, Arc<HoldState>, extoll_sim::process::ArenaBlock) {
@@ -67,7 +67,7 @@ fn reference(
     (Payload::Direct(Direct { first, more: Vec::new(), hold }), state, block)
 }
 
-fn until(what: &str, mut ready: impl FnMut() -> bool) {
+pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !ready() {
         assert!(Instant::now() < deadline, "{what}");
@@ -193,102 +193,6 @@ fn a_reference_is_held_until_its_reader_is_done() {
     drop(fabrics[1].poll(1, Class::Request));
     assert!(fabrics[0].poll(0, Class::Response).is_none() && third.is_done());
     assert!(fabrics[0].holders().is_empty());
-}
-
-#[test]
-fn a_lost_process_holds_nothing_and_gets_nothing() {
-    for taken in [false, true] {
-        let (fabrics, to) = open(3);
-        let (bell, before) = (Arc::new(Bell::default()), fabrics[0].departures().load(Ordering::SeqCst));
-        fabrics[0].attach(0, bell.clone()).unwrap();
-        let sent: Vec<_> = (0..5).map(|_| reference(&fabrics[0], 8192)).collect();
-        let (mut states, mut blocks) = (Vec::new(), Vec::new());
-        for (payload, state, block) in sent {
-            fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
-            states.push(state);
-            blocks.push(block);
-        }
-        fabrics[1].send(1, packet(1, to[0], Kind::Put, 77, Payload::None)).unwrap();
-        let kept = taken.then(|| fabrics[1].poll(1, Class::Request).unwrap());
-        fabrics[0].lose(1);
-        assert!(states.iter().all(|state| state.is_done()));
-        assert_eq!(fabrics[0].state_of(to[1]), PeerState::Lost);
-        assert_eq!(fabrics[2].state_of(to[1]), PeerState::Lost, "all processes see it");
-        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
-        assert!(bell.0.load(Ordering::SeqCst) > 0);
-        let (payload, state, _block) = reference(&fabrics[0], 8192);
-        assert!(fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).is_ok() && state.is_done());
-        assert_eq!(fabrics[0].counters().discarded, 1);
-        // What it had sent arrives all the same, once.
-        assert!(!fabrics[0].drained());
-        assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 77);
-        assert!(fabrics[0].drained() && fabrics[0].poll(0, Class::Request).is_none());
-        // A late return releases nothing twice.
-        drop(kept);
-        fabrics[0].lose(1);
-        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
-        let (payload, state, _block) = reference(&fabrics[0], 8192);
-        fabrics[0].send(0, packet(0, to[2], Kind::Put, 0, payload)).unwrap();
-        assert!(!state.is_done(), "another peer's hold");
-    }
-}
-
-#[test]
-fn a_process_that_leaves_is_noticed() {
-    let (mut fabrics, to) = open(2);
-    let (payload, state, _block) = reference(&fabrics[0], 8192);
-    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
-    fabrics[1].send(1, packet(1, to[0], Kind::Put, 5, Payload::None)).unwrap();
-    fabrics.pop();
-    assert_eq!(fabrics[0].state_of(to[1]), PeerState::Left);
-    assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 5, "what it sent arrives");
-    assert!(state.is_done());
-    assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), 1);
-}
-
-#[test]
-fn losing_a_peer_at_any_moment_frees_everything_once() {
-    for seed in 0..30 {
-        let (fabrics, to) = open(2);
-        let (sender, receiver) = (fabrics[0].clone(), fabrics[1].clone());
-        let stop = Arc::new(AtomicU32::new(0));
-        let reader = std::thread::spawn({
-            let stop = stop.clone();
-            move || {
-                let mut kept = Vec::new();
-                while stop.load(Ordering::SeqCst) == 0 {
-                    kept.extend(receiver.poll(1, Class::Request));
-                    if kept.len() > 20 {
-                        kept.clear();
-                    }
-                }
-                // Who is dead returns nothing.
-                std::mem::forget(kept);
-            }
-        });
-        let loser = std::thread::spawn({
-            let fabric = sender.clone();
-            move || {
-                std::thread::sleep(Duration::from_micros(fastrand::Rng::with_seed(seed).u64(0..3000)));
-                fabric.lose(1);
-            }
-        });
-        let mut states = Vec::new();
-        until("the peer is lost", || {
-            let (payload, state, block) = reference(&sender, 4096);
-            let refused = sender.send(0, packet(0, to[1], Kind::Put, 0, payload));
-            let _ = sender.poll(0, Class::Response);
-            states.push((state, block));
-            drop(refused);
-            states.len() > 200 && sender.state_of(to[1]) == PeerState::Lost
-        });
-        loser.join().unwrap();
-        stop.store(1, Ordering::SeqCst);
-        reader.join().unwrap();
-        let _ = sender.poll(0, Class::Response);
-        assert!(states.iter().all(|(state, _)| state.is_done()));
-        assert!(sender.holders().is_empty());
-    }
 }
 
 /// Two members, and a view of the second one's inbox as its hostile peer has it.

@@ -33,9 +33,9 @@ pub(crate) struct Collective {
 
 impl Collective {
     /// Keeps what peers may still be reading when this process leaves: a block that is freed becomes zeros for them.
-    /// The memory lasts as long as any process has the arena, its address space as long as this process.
-    pub(crate) fn keep_given(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.given));
+    /// The memory lasts as long as any process has the arena.
+    pub(crate) fn keep_given(&self) {
+        self.given.iter().flatten().for_each(|(_, block)| block.keep());
     }
 }
 

@@ -1,0 +1,127 @@
+//! The fabric alone: what is left of a process that leaves or is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use extoll_sim::memory::Memory;
+use extoll_sim::packet::{Class, Kind, Payload};
+use extoll_sim::process::PeerState;
+use extoll_sim::{Fabric, HostMemory, RangeKind};
+
+use crate::rings::{Bell, open, packet, reference, until};
+
+#[test]
+fn a_lost_process_holds_nothing_and_gets_nothing() {
+    for taken in [false, true] {
+        let (fabrics, to) = open(3);
+        let (bell, before) = (Arc::new(Bell::default()), fabrics[0].departures().load(Ordering::SeqCst));
+        fabrics[0].attach(0, bell.clone()).unwrap();
+        let sent: Vec<_> = (0..5).map(|_| reference(&fabrics[0], 8192)).collect();
+        let (mut states, mut blocks) = (Vec::new(), Vec::new());
+        for (payload, state, block) in sent {
+            fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+            states.push(state);
+            blocks.push(block);
+        }
+        fabrics[1].send(1, packet(1, to[0], Kind::Put, 77, Payload::None)).unwrap();
+        let kept = taken.then(|| fabrics[1].poll(1, Class::Request).unwrap());
+        fabrics[0].lose(1);
+        assert!(states.iter().all(|state| state.is_done()));
+        assert_eq!(fabrics[0].state_of(to[1]), PeerState::Lost);
+        assert_eq!(fabrics[2].state_of(to[1]), PeerState::Lost, "all processes see it");
+        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
+        assert!(bell.0.load(Ordering::SeqCst) > 0);
+        let (payload, state, _block) = reference(&fabrics[0], 8192);
+        assert!(fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).is_ok() && state.is_done());
+        assert_eq!(fabrics[0].counters().discarded, 1);
+        // What it had sent arrives all the same, once.
+        assert!(!fabrics[0].drained());
+        assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 77);
+        assert!(fabrics[0].drained() && fabrics[0].poll(0, Class::Request).is_none());
+        // A late return releases nothing twice.
+        drop(kept);
+        fabrics[0].lose(1);
+        assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
+        let (payload, state, _block) = reference(&fabrics[0], 8192);
+        fabrics[0].send(0, packet(0, to[2], Kind::Put, 0, payload)).unwrap();
+        assert!(!state.is_done(), "another peer's hold");
+    }
+}
+
+#[test]
+fn a_process_that_leaves_is_noticed() {
+    let (mut fabrics, to) = open(2);
+    let (payload, state, _block) = reference(&fabrics[0], 8192);
+    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+    fabrics[1].send(1, packet(1, to[0], Kind::Put, 5, Payload::None)).unwrap();
+    fabrics.pop();
+    assert_eq!(fabrics[0].state_of(to[1]), PeerState::Left);
+    assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 5, "what it sent arrives");
+    assert!(state.is_done());
+    assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn what_a_process_staged_outlives_it_and_goes_with_its_last_reader() {
+    let (mut fabrics, to) = open(2);
+    let mut staged = fabrics[0].stage(8192).unwrap();
+    staged.bytes_mut().fill(9);
+    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, Payload::Staged(staged))).unwrap();
+    let (taken, arena) = (fabrics[1].poll(1, Class::Request).unwrap(), Arc::downgrade(fabrics[0].arena()));
+    drop(fabrics.remove(0));
+    assert!(arena.upgrade().is_none(), "the arena stays behind");
+    let Payload::Foreign(foreign) = &taken.payload else { panic!("{:?}", taken.payload) };
+    let (memory, mut target) = (HostMemory::new(), vec![0u8; 8192]);
+    let at = target.as_mut_ptr() as u64;
+    // SAFETY: removed before the vector goes.
+    unsafe { memory.add_range(RangeKind::Host, at, 8192).unwrap() };
+    memory.copy_foreign(at, foreign, 0, 8192).unwrap();
+    memory.remove_range(at, 8192).unwrap();
+    assert!(target.iter().all(|b| *b == 9), "it was emptied");
+}
+
+#[test]
+fn losing_a_peer_at_any_moment_frees_everything_once() {
+    for seed in 0..30 {
+        let (fabrics, to) = open(2);
+        let (sender, receiver) = (fabrics[0].clone(), fabrics[1].clone());
+        let stop = Arc::new(AtomicU32::new(0));
+        let reader = std::thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let mut kept = Vec::new();
+                while stop.load(Ordering::SeqCst) == 0 {
+                    kept.extend(receiver.poll(1, Class::Request));
+                    if kept.len() > 20 {
+                        kept.clear();
+                    }
+                }
+                kept
+            }
+        });
+        let loser = std::thread::spawn({
+            let fabric = sender.clone();
+            move || {
+                std::thread::sleep(Duration::from_micros(fastrand::Rng::with_seed(seed).u64(0..3000)));
+                fabric.lose(1);
+            }
+        });
+        let mut states = Vec::new();
+        until("the peer is lost", || {
+            let (payload, state, block) = reference(&sender, 4096);
+            let refused = sender.send(0, packet(0, to[1], Kind::Put, 0, payload));
+            let _ = sender.poll(0, Class::Response);
+            states.push((state, block));
+            drop(refused);
+            states.len() > 200 && sender.state_of(to[1]) == PeerState::Lost
+        });
+        loser.join().unwrap();
+        stop.store(1, Ordering::SeqCst);
+        // Who is dead returns nothing: what it had taken is dropped only at the end.
+        let _kept = reader.join().unwrap();
+        let _ = sender.poll(0, Class::Response);
+        assert!(states.iter().all(|(state, _)| state.is_done()));
+        assert!(sender.holders().is_empty());
+    }
+}
