@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use super::segment::{self, Mapping, PAGE};
+use super::segment::{self, Mapping, PAGE, SegmentError};
 
 /// Address space of an arena where limits allow it.
 pub const ARENA_BYTES: u64 = 64 << 30;
@@ -81,6 +81,14 @@ impl Arena {
             free.insert(start + bytes, at + have - start - bytes);
         }
         Ok(ArenaBlock { arena: self.clone(), start, len, bytes, kept: AtomicBool::new(false) })
+    }
+
+    /// Whether a descriptor is of an arena, before it is handed on.
+    ///
+    /// # Errors
+    /// [`SegmentError`] says what it is not.
+    pub fn check(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
+        segment::sealed_len(fd, "an arena").map(drop)
     }
 
     /// The memfd, to hand to peers (they map it read-only).

@@ -145,6 +145,14 @@ impl Inbox {
         Ok(Inbox { fd, map, geometry })
     }
 
+    /// Whether a descriptor is of an inbox of such a job, before it is handed on.
+    ///
+    /// # Errors
+    /// [`SegmentError`] says what it is not.
+    pub fn check(fd: BorrowedFd<'_>, shape: Shape) -> Result<(), SegmentError> {
+        sized(fd, shape).map(drop)
+    }
+
     /// The memfd, to hand to peers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -174,13 +182,19 @@ pub(super) struct Outbox {
     geometry: Geometry,
 }
 
+/// Sizes of a sealed inbox of a process of such a job.
+fn sized(fd: BorrowedFd<'_>, shape: Shape) -> Result<Geometry, SegmentError> {
+    let geometry = Geometry::new(shape);
+    if segment::sealed_len(fd, WHAT)? != geometry.inbox_bytes() {
+        return Err(SegmentError::Mismatch { what: WHAT, detail: "its size" });
+    }
+    Ok(geometry)
+}
+
 impl Outbox {
     /// Maps what `sender` needs of a peer's inbox.
     pub fn map(fd: BorrowedFd<'_>, shape: Shape, sender: u32) -> Result<Outbox, SegmentError> {
-        let geometry = Geometry::new(shape);
-        if segment::sealed_len(fd, WHAT)? != geometry.inbox_bytes() {
-            return Err(SegmentError::Mismatch { what: WHAT, detail: "its size" });
-        }
+        let geometry = sized(fd, shape)?;
         let map = |offset, len| {
             Mapping::new(fd, offset, len, true).map_err(|source| SegmentError::Map { what: WHAT, source })
         };
@@ -245,7 +259,7 @@ impl<'a> Lane<'a> {
 /// The lap that an entry at a position carries: never that of the one which was there before.
 #[inline]
 pub(super) fn lap(geometry: &Geometry, position: u64) -> u32 {
-    (position >> geometry.entries.trailing_zeros()) as u32 + 1
+    ((position >> geometry.entries.trailing_zeros()) as u32).wrapping_add(1)
 }
 
 /// Where `len` payload bytes go that come after `position`: in one piece, on a cache line of their own. Returns the

@@ -34,7 +34,7 @@ pub use job::{JobSegment, PeerState};
 pub use local::local;
 pub(crate) use node::NodeState;
 pub(crate) use part::Part;
-pub use segment::SegmentError;
+pub use segment::{SegmentError, check_file_size};
 pub use shape::{Shape, ShapeError};
 pub use stage::Staged;
 pub use tally::FabricCounters;

@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 
 /// Page size that the layouts assume.
 pub(super) const PAGE: usize = 4096;
@@ -47,8 +49,26 @@ fn seals() -> SealFlag {
     SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
 }
 
+/// Whether this process may make a file, shared memory included, of so many bytes. To be asked first: who tries is
+/// killed (SIGXFSZ).
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`], with what to change.
+pub fn check_file_size(bytes: u64) -> io::Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    if limit == RLIM_INFINITY || bytes <= limit {
+        return Ok(());
+    }
+    let advice = format!(
+        "{bytes} bytes of shared memory are more than the limit on file sizes of {limit}: raise `ulimit -f` \
+         (RLIMIT_FSIZE)"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, advice))
+}
+
 /// A new memfd of `bytes` zeros, sealed.
 pub(super) fn create(name: &std::ffi::CStr, bytes: u64) -> io::Result<OwnedFd> {
+    check_file_size(bytes)?;
     let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     let len = i64::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     nix::unistd::ftruncate(&fd, len)?;
@@ -62,6 +82,10 @@ pub(super) fn sealed_len(fd: BorrowedFd<'_>, what: &'static str) -> Result<u64, 
     let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
     if !SealFlag::from_bits_truncate(has).contains(fixed) {
         return Err(SegmentError::NotSealed(what));
+    }
+    // Huge pages have seals, too, and may be missing when they are touched.
+    if !fstatfs(fd).is_ok_and(|system| system.filesystem_type() == TMPFS_MAGIC) {
+        return Err(SegmentError::Mismatch { what, detail: "it is no ordinary shared memory" });
     }
     let stat = nix::sys::stat::fstat(fd).map_err(|e| SegmentError::Map { what, source: e.into() })?;
     Ok(stat.st_size.max(0) as u64)

@@ -5,8 +5,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use extoll_sim::process::{JobSegment, Shape};
-use nix::fcntl::{FcntlArg, fcntl};
+use extoll_sim::process::{Arena, Inbox, JobSegment, Shape};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::sockopt::SockType as TypeOption;
 use nix::sys::socket::{SockType, getsockopt};
@@ -18,7 +17,7 @@ use crate::rendezvous::Listener;
 /// A connection that has not said hello in this time makes room for others.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections beyond one per rank that may wait with their hello at once.
-const STRANGERS: usize = 64;
+pub(crate) const STRANGERS: usize = 64;
 
 /// What a host knows about the job.
 pub(crate) struct Hub {
@@ -211,7 +210,7 @@ impl Hall<'_> {
         if self.seats[rank as usize].is_some() {
             return Err(Refusal::RankTaken { rank });
         }
-        check_fds(fds).map_err(|what| Refusal::Malformed { what })
+        check_fds(fds, self.hub.shape).map_err(|what| Refusal::Malformed { what })
     }
 
     fn check_time(&mut self) -> Result<(), Refusal> {
@@ -274,7 +273,7 @@ struct Ready {
 }
 
 /// A hello brings what it must: a process, two sealed memories, a socket that keeps messages apart.
-fn check_fds(fds: &[OwnedFd]) -> Result<(), String> {
+fn check_fds(fds: &[OwnedFd], shape: Shape) -> Result<(), String> {
     let [process, inbox, arena, mailbox] = fds else {
         return Err(format!("it came with {} descriptors instead of {PEER_FDS}", fds.len()));
     };
@@ -282,9 +281,9 @@ fn check_fds(fds: &[OwnedFd]) -> Result<(), String> {
     if !info.is_ok_and(|info| info.lines().any(|line| line.starts_with("Pid:"))) {
         return Err("its first descriptor is no process".into());
     }
-    for (memory, what) in [(inbox, "inbox"), (arena, "arena")] {
-        fcntl(memory, FcntlArg::F_GET_SEALS).map_err(|_| format!("its {what} is no sealed memory"))?;
-    }
+    // One that its peers cannot use would fail them all.
+    Inbox::check(inbox.as_fd(), shape).map_err(|error| error.to_string())?;
+    Arena::check(arena.as_fd()).map_err(|error| error.to_string())?;
     match getsockopt(mailbox, TypeOption) {
         Ok(SockType::SeqPacket) => Ok(()),
         _ => Err("its mailbox is no socket for messages".into()),

@@ -3,14 +3,17 @@
 mod common;
 
 use std::io::IoSlice;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Dir, plain, succeeds};
+use extoll_sim::process::{Inbox, Shape};
 use ggas_boot::launch::{Launch, Output, Running};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, sendmsg, socket,
+    socketpair,
 };
 
 fn rank(dir: &Path, rank: u32) -> Running {
@@ -107,6 +110,46 @@ fn strangers_are_told_why() {
     send(&door, &hello(9, 1, 2), &[]);
     assert!(answer(&door).starts_with("GGAS\u{1}\0"));
     drop(first);
+}
+
+/// Memory that could be cut off under its peers, or is too small, is refused, and its rank is still free.
+#[test]
+fn memory_that_peers_cannot_trust_is_refused() {
+    let dir = Dir::new("memory");
+    let first = rank(&dir.0, 0);
+    // SAFETY: asks for a descriptor of this process.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) } as RawFd;
+    // SAFETY: it was opened above, and nobody else knows of it.
+    let process = unsafe { OwnedFd::from_raw_fd(process) };
+    let (mailbox, _other) =
+        socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("a socket");
+    let memory = |bytes: i64, seals: i32| {
+        let flags = MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_CLOEXEC;
+        let fd = memfd_create(c"hostile", flags).expect("a memory");
+        nix::unistd::ftruncate(&fd, bytes).expect("its size");
+        // SAFETY: seals a descriptor of ours.
+        assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+        fd
+    };
+    let fixed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    let own = Inbox::create(Shape::new(2, 1).expect("a shape")).expect("an inbox");
+    let (big, open, small) = (memory(1 << 20, fixed), memory(1 << 20, 0), memory(4096, fixed));
+    let (inbox, arena, unsealed) = (own.fd().as_raw_fd(), big.as_raw_fd(), open.as_raw_fd());
+    let cases = [
+        (unsealed, arena, "an inbox is not sealed"),
+        (inbox, unsealed, "an arena is not sealed"),
+        (small.as_raw_fd(), arena, "its size"),
+        (mailbox.as_raw_fd(), arena, "an inbox is not sealed"),
+    ];
+    for (inbox, arena, part) in cases {
+        let door = stranger(&dir.0);
+        send(&door, &hello(1, 1, 2), &[process.as_raw_fd(), inbox, arena, mailbox.as_raw_fd()]);
+        let said = answer(&door);
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    let second = rank(&dir.0, 1);
+    succeeds(&first.wait());
+    succeeds(&second.wait());
 }
 
 /// Another user's process, which only root can bring to the socket at all, is turned away without an answer.

@@ -159,6 +159,13 @@ fn limits_say_what_is_needed() {
         .processes(2)
         .output(ggas_boot::launch::Output::Capture));
     assert!(err(&outcome, 0).contains("`ulimit -n "), "{}", all(&outcome));
+    // Files too small for the memory that peers reach: no death by SIGXFSZ.
+    let outcome = run(common::member(2, "1:filesize=10000 join"));
+    assert!(err(&outcome, 1).contains("raise `ulimit -f`"), "{}", all(&outcome));
+    assert_eq!(outcome.exits(), [Exit::Code(3); 2], "{}", all(&outcome));
+    // Rank 0 without a launcher needs some for whoever else connects.
+    let dir = Dir::new("files");
+    is_refused(rank(&dir.0, 0, "", "files=80 join"), "`ulimit -n ");
     // Little address space: smaller arenas, and the job works; none at all: an error that says so.
     let little = format!("ulimit -v 400000; exec {} join exchange=1000 barrier=9000", common::MEMBER);
     let outcome = run(ggas_boot::launch::Launch::new("sh")

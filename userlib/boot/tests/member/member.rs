@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use ggas_boot::launch::Launch;
 use ggas_boot::{Job, JobError};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -93,6 +94,8 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
                 nix::sys::signal::signal(nix::sys::signal::SIGTERM, nix::sys::signal::SigHandler::SigIgn)?
             };
         }
+        "files" => limit(Resource::RLIMIT_NOFILE, value.parse()?)?,
+        "filesize" => limit(Resource::RLIMIT_FSIZE, value.parse()?)?,
         "threads" => say(&format!("{} threads", std::fs::read_dir("/proc/self/task")?.count())),
         "cpu" => {
             let used = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
@@ -114,6 +117,12 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
         _ => return Err(format!("there is no command {name}").into()),
     }
     Ok(())
+}
+
+/// Lowers a limit.
+fn limit(resource: Resource, to: u64) -> Result<(), Failure> {
+    let (_, hard) = getrlimit(resource)?;
+    Ok(setrlimit(resource, to, hard)?)
 }
 
 fn say(text: &str) {
