@@ -16,6 +16,7 @@ use crate::fabric::Wake;
 use crate::notify::{Fate, Notice};
 use crate::packet::{Hold, HoldState, Packet};
 use crate::requester::Requester;
+use crate::snq::Snq;
 
 /// Commands that one VPID may run before the next one's turn.
 pub(super) const BURST: usize = 16;
@@ -63,6 +64,8 @@ pub(super) struct Core {
     pub(super) ports: Box<[Option<Box<Port>>]>,
     pub(super) interrupts: VpidSet,
     pub(super) retrigger: VpidSet,
+    pub(super) velo_retrigger: VpidSet,
+    pub(super) snq: Snq,
     /// First words of preloads, by VPID.
     pub(super) preloads: BTreeMap<u64, u64>,
 
@@ -128,6 +131,8 @@ impl Core {
             ports: (0..256).map(|_| None).collect(),
             interrupts: VpidSet::default(),
             retrigger: VpidSet::default(),
+            velo_retrigger: VpidSet::default(),
+            snq: Snq::default(),
             preloads: BTreeMap::new(),
             ready: VpidSet::default(),
             slotted: VpidSet::default(),
@@ -215,6 +220,9 @@ impl Core {
         if !self.flushes.is_empty() {
             moved |= self.finish_flushes(nic);
         }
+        if self.snq.is_ready() || self.snq_watches() {
+            moved |= self.snq_step(nic);
+        }
         self.turn = self.turn.wrapping_add(1);
         moved
     }
@@ -281,7 +289,10 @@ impl Core {
         let fronts = nic.fronts.any_ready() | nic.velo_fronts.any_ready() | self.velo.is_ready();
         let asked = nic.has_links | nic.bell.has_news() | fronts;
         let polled = self.ready.len() | self.slotted.len() | self.awaiting.len() | self.flushes.len();
-        polled | usize::from(asked) != 0 || !self.is_calm() || nic.polled && nic.fabric.pending(self.node)
+        polled | usize::from(asked) != 0
+            || self.snq.is_ready()
+            || !self.is_calm()
+            || nic.polled && nic.fabric.pending(self.node)
     }
 
     /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.
@@ -293,6 +304,7 @@ impl Core {
             | self.smfu.is_waiting()
             | self.velo.is_waiting()
             | self.held.is_some()
+            | self.snq_watches()
             | self.links_again.is_some();
         waiting | self.responses.len() | usize::from(flags) == 0
     }
@@ -339,5 +351,6 @@ impl Core {
         self.stalled.set(vpid, false);
         self.awaiting.set(vpid, false);
         self.backlog.set(vpid, false);
+        self.retrigger.set(vpid, false);
     }
 }

@@ -20,11 +20,13 @@ mod registers;
 mod send;
 mod slots;
 mod smfu;
+mod snq;
 mod velo;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use extoll_abi::PageOption;
@@ -34,6 +36,7 @@ use self::core::{Core, Mood};
 use self::event::Event;
 use self::front::Fronts;
 use self::lock::{CoreLock, Guard};
+pub use self::pages::MAPPED_REGISTERS;
 use self::pages::Pages;
 pub use self::slots::SlotRing;
 use self::velo::VeloFronts;
@@ -131,6 +134,8 @@ pub struct Nic {
     attached: AtomicBool,
     event: Event,
     smfu: Smfu,
+    /// What an interrupt does.
+    interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Nic {
@@ -139,7 +144,19 @@ impl Nic {
     /// # Errors
     /// [`NicError::Fabric`] for a node id that is taken or outside the network, [`NicError::Pages`].
     pub fn new(config: NicConfig) -> Result<Arc<Nic>, NicError> {
-        let pages = Pages::new()?;
+        Nic::with_pages(config, Pages::new()?)
+    }
+
+    /// As [`Nic::new`], with the [register pages](MAPPED_REGISTERS) in a file laid out as BAR 0 is, which others
+    /// map. The caller has zeroed it; it has the register file's size at least and keeps it while the card lives.
+    ///
+    /// # Errors
+    /// As [`Nic::new`].
+    pub fn over_bar(config: NicConfig, bar: BorrowedFd<'_>) -> Result<Arc<Nic>, NicError> {
+        Nic::with_pages(config, Pages::in_bar(bar)?)
+    }
+
+    fn with_pages(config: NicConfig, pages: Pages) -> Result<Arc<Nic>, NicError> {
         let state = match &config.shared {
             None => NodeState::private(config.node)?,
             Some(SharedNode { job, rank }) => {
@@ -167,6 +184,7 @@ impl Nic {
             attached: AtomicBool::new(false),
             event: Event::default(),
             smfu: state.smfu(),
+            interrupt: OnceLock::new(),
             state,
         });
         nic.fabric.attach(nic.node, nic.bell.clone())?;

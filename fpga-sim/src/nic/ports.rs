@@ -12,11 +12,13 @@ use super::core::Core;
 use super::receive::Waiting;
 use super::send::Sending;
 use super::slots::Slots;
+use super::snq::take_armed;
 use crate::counters;
 use crate::memory::Ticket;
 use crate::notify::{BQ_TIMEOUT_TICK, Fate, Notice, Queue};
 use crate::packet::HoldState;
 use crate::report::Report;
+use crate::snq::Trigger;
 
 /// A queue's slot that a device writes, and what it writes there.
 pub(super) struct Reserved {
@@ -178,6 +180,7 @@ impl Core {
                 Unit::Completer => regs::COMPL_BQT,
             });
             nic.state.count_queue_error(notice.vpid);
+            self.snq.raise(Trigger::BqError);
             return;
         }
         self.notified = true;
@@ -194,12 +197,12 @@ impl Core {
 
     /// Raises a VPID's interrupt if software armed it; else remembers to (spec 3.2, 3.3).
     fn interrupt(&mut self, nic: &Nic, vpid: u8) -> bool {
-        let armed = BqReadPointer::new(0, true).0;
-        if nic.pages.rp(vpid).fetch_and(!armed, Ordering::AcqRel) & armed == 0 {
+        if !take_armed(nic.pages.rp(vpid)) {
             self.retrigger.set(vpid, true);
             return false;
         }
         self.interrupts.set(vpid, true);
+        self.snq.raise(Trigger::RmaNotification);
         true
     }
 }

@@ -29,6 +29,9 @@ impl Core {
         if !offset.is_multiple_of(8) {
             return 0; // 64-bit accesses only (spec 1.2)
         }
+        if let Some(value) = self.snq_read(nic, offset) {
+            return value;
+        }
         if let Some(value) = nic.smfu.reg_read(offset).or_else(|| nic.state.read(offset)) {
             return value;
         }
@@ -112,7 +115,8 @@ impl Core {
             EXTOLL_RF_RMA_LOCK_BASE => self.lock_base = value & !0xfff,
             _ => {
                 // Unknown and read-only registers ignore it.
-                let _ = nic.smfu.reg_write(offset, value)
+                let _ = self.snq_write(nic, offset, value)
+                    || nic.smfu.reg_write(offset, value)
                     || nic.state.write(offset, value)
                     || nic.fabric.reg_write(self.node, offset, value);
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use extoll_abi::{BqReadPointer, BqSegment, BqTable, Modifier, VELO_LINE_WORDS, regs, velo_page_at};
+use extoll_abi::{BqReadPointer, BqSegment, BqTable, Mode, Modifier, VELO_LINE_WORDS, regs, velo_page_at};
 
 use super::Nic;
 use super::core::{BURST, Core};
@@ -14,6 +14,7 @@ use crate::bits::VpidSet;
 use crate::counters::{VELO_DISABLED, VELO_RECEIVED, VELO_SENT, VELO_WRONG, WcbError};
 use crate::notify::BQ_TIMEOUT_TICK;
 use crate::packet::{Packet, Payload};
+use crate::snq::Trigger;
 use crate::velo::{Fate, Letter, Mailbox, Message, RxDesc, send};
 
 /// Messages that wait for room in a mailbox before the network is held back.
@@ -26,6 +27,17 @@ pub(super) type VeloFronts = Fronts<Message, VELO_LINE_WORDS>;
 struct Port {
     mailbox: Mailbox,
     sending: Option<Box<Sending>>,
+    /// A message that waits, or that went before it, has the interrupt bit.
+    interrupt: bool,
+}
+
+impl Port {
+    /// Whether an interrupt is due for messages that waited; asking takes it once none waits any more.
+    fn take_interrupt(&mut self) -> bool {
+        let due = self.interrupt;
+        self.interrupt &= self.mailbox.backlog() > 0;
+        due
+    }
 }
 
 /// A message that the fabric has not taken.
@@ -259,12 +271,17 @@ impl Core {
             let mailbox = &mut self.velo.port(vpid).mailbox;
             let (written, dropped) = mailbox.drain(&*nic.memory, now, timeout, || rp(nic, vpid));
             let empty = mailbox.backlog() == 0;
+            let interrupt = written > 0 && self.velo.port(vpid).take_interrupt();
             self.velo.backlog.set(vpid, !empty);
             self.counters.add(VELO_RECEIVED, written);
             if dropped > 0 {
                 nic.state.count_mailbox_errors(vpid, dropped);
+                self.snq.raise(Trigger::BqError);
             }
             self.notified |= written > 0;
+            if interrupt {
+                self.velo_interrupt(nic, vpid);
+            }
             moved |= written | dropped != 0;
         }
         moved
@@ -285,9 +302,18 @@ impl Core {
             Fate::Written => {
                 self.counters.add(VELO_RECEIVED, 1);
                 self.notified = true;
+                if packet.mode.contains(Mode::IRQ) {
+                    self.velo_interrupt(nic, vpid);
+                }
             }
-            Fate::Waits => self.velo.backlog.set(vpid, true),
-            Fate::Dropped => nic.state.count_mailbox_errors(vpid, 1),
+            Fate::Waits => {
+                self.velo.port(vpid).interrupt |= packet.mode.contains(Mode::IRQ);
+                self.velo.backlog.set(vpid, true);
+            }
+            Fate::Dropped => {
+                nic.state.count_mailbox_errors(vpid, 1);
+                self.snq.raise(Trigger::BqError);
+            }
         }
     }
 
@@ -357,6 +383,8 @@ impl Core {
         let port = self.velo.port(vpid);
         port.sending = None;
         port.mailbox.clear();
+        port.interrupt = false;
+        self.velo_retrigger.set(vpid, false);
         self.velo.stalled.set(vpid, false);
         self.velo.backlog.set(vpid, false);
     }

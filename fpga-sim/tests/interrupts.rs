@@ -1,0 +1,112 @@
+//! Interrupts through the system notification queue, on whole cards (spec 3.3, 8.4).
+
+mod common;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::{Pages, Setup};
+use extoll_abi::{BqReadPointer, Descriptor, Modifier, PageOption, Request, Spec, regs};
+use extoll_sim::{HostMemory, MAPPED_REGISTERS, Nic, NicConfig, fabric};
+use regs::*;
+
+const RMA: u64 = 25;
+
+/// Microcode: a trigger reads the four interrupt vectors into payload words 3..7 and emits them.
+fn program(nic: &Nic, queue: &Pages) -> Arc<AtomicU32> {
+    let read = 3 | 0x40 << 4 | 3 << 16 | 3 << 19 | (EXTOLL_RF_RMA_INT_VEC / 8) << 22;
+    let emit = 4 | 0xff << 4 | 1 << 48 | 4 << 49;
+    for (register, value) in [
+        (EXTOLL_RF_SNQ_PROGRAM + 8 * RMA, read),
+        (EXTOLL_RF_SNQ_PROGRAM + 8 * 0x40, emit),
+        (EXTOLL_RF_SNQ_PROGRAM + 8 * 28, emit),
+        (EXTOLL_RF_SNQ_MASK, 15),
+        (EXTOLL_RF_SNQ_BASE, queue.address() >> 10),
+        (EXTOLL_RF_SNQ_TRIGGER_ENABLE, 1 << RMA | 1 << 28),
+        (EXTOLL_RF_SNQ_WATERMARK, 1 << 16 | 1),
+        (EXTOLL_RF_SNQ_EXECUTE, 1),
+    ] {
+        nic.reg_write(register, value);
+    }
+    let interrupts = Arc::new(AtomicU32::new(0));
+    let count = interrupts.clone();
+    nic.on_interrupt(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    interrupts
+}
+
+fn arm(nic: &Nic, vpid: u8, armed: bool) {
+    nic.reg_write(regs::bq_rp(vpid), BqReadPointer::new(0, armed).0);
+}
+
+/// A notification put with the interrupt option, to its own port.
+fn interrupting(port: &common::Port<'_>) {
+    let request = Request::NotificationPut { class: 7, payload: 42 };
+    let put = Descriptor::encode(port.address(), Spec::COMPLETER, Modifier::NONE, &request).unwrap();
+    port.post_words(PageOption::IRQ, put.word);
+}
+
+#[test]
+fn a_notification_interrupts_once_for_each_arming() {
+    let node = Setup::inline().node(3);
+    let queue = Pages::new(&node.memory, 4096, 4096);
+    let interrupts = program(&node.nic, &queue);
+    let port = node.open(70, 1);
+
+    arm(&node.nic, 70, false);
+    interrupting(&port);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 0, "not armed");
+    assert_eq!(node.nic.reg_read(EXTOLL_RF_RMA_INT_RETRIG_VEC + 8), 1 << 6);
+    arm(&node.nic, 70, true);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 1, "remembered until armed");
+    let word = |i: usize| queue.load(i);
+    assert_eq!([word(3), word(4), word(5), word(6)], [0, 1 << 6, 0, 0]);
+    assert_eq!((word(7) >> 40 & 0xff, word(7) >> 48 & 0xfff, word(7) >> 63), (RMA, 0x40, 1));
+    assert_eq!(node.nic.reg_read(regs::int_vec(1)), 0, "the program took the vector");
+
+    // Armed before the notification; the watermark is not renewed, so there is an entry and no interrupt.
+    arm(&node.nic, 70, true);
+    interrupting(&port);
+    assert_eq!(node.nic.reg_read(EXTOLL_RF_SNQ_WP), 2);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 1);
+    node.nic.reg_write(EXTOLL_RF_SNQ_WATERMARK, 1 << 16 | 2);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_new_network_state_interrupts() {
+    let node = Setup::inline().node(3);
+    let queue = Pages::new(&node.memory, 4096, 4096);
+    let interrupts = program(&node.nic, &queue);
+    node.nic.reg_write(EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_CONFIGURED);
+    node.nic.reg_write(EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_CONFIGURED);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 1);
+    assert_eq!(node.nic.reg_read(EXTOLL_RF_SNQ_WP), 1);
+    assert_eq!(queue.load(7) >> 40 & 0xff, 28);
+}
+
+#[test]
+fn register_pages_lie_in_the_bar() {
+    let bar = std::fs::File::from(
+        nix::sys::memfd::memfd_create("bar", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap(),
+    );
+    bar.set_len(EXTOLL_BAR0_BYTES).unwrap();
+    let config =
+        NicConfig { engine: None, ..NicConfig::new(0, HostMemory::new(), fabric::Loopback::new(8, true)) };
+    let nic = Nic::over_bar(config, bar.as_fd()).unwrap();
+    let at = |offset: u64| {
+        let mut word = [0; 8];
+        std::os::unix::fs::FileExt::read_exact_at(&bar, &mut word, offset).unwrap();
+        u64::from_le_bytes(word)
+    };
+    for (area, (place, bytes)) in MAPPED_REGISTERS.into_iter().enumerate() {
+        for vpid in [0u64, 255] {
+            let value = 1 + area as u64 * 1000 + vpid;
+            nic.reg_write(place + vpid * 4096, value);
+            assert_eq!(at(place + vpid * 4096), value);
+        }
+        assert_eq!(bytes, 1 << 20);
+    }
+}

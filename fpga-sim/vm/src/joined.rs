@@ -1,0 +1,72 @@
+//! The network as a card of a guest sees it: memory of other guests is not its own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use extoll_abi::Address;
+use extoll_sim::fabric::{Carriage, Fabric, FabricError, LinkWork};
+use extoll_sim::packet::{Class, Packet};
+use extoll_sim::runs::Runs;
+use extoll_sim::{Wake, network::Network};
+
+/// Bytes of a packet: a few fragments, so that long transfers take few packets.
+const PACKET_BYTES: u32 = 16 << 10;
+
+/// A [`Network`] for the card of one node. Payloads to other cards travel as bytes: each card has its own memory,
+/// in which another's addresses mean something else.
+pub struct Joined {
+    network: Arc<Network>,
+    node: u16,
+}
+
+impl Joined {
+    /// The network for this node's card.
+    pub fn new(network: Arc<Network>, node: u16) -> Arc<Joined> {
+        Arc::new(Joined { network, node })
+    }
+}
+
+impl Fabric for Joined {
+    fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        self.network.send(from, packet)
+    }
+
+    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
+        self.network.poll(node, class)
+    }
+
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
+        match self.network.carriage(to, runs) {
+            Carriage::Reference if to.node != self.node => Carriage::Bytes { most: PACKET_BYTES },
+            carriage => carriage,
+        }
+    }
+
+    fn members(&self, from: u16, group: u16) -> Vec<u16> {
+        self.network.members(from, group)
+    }
+
+    fn step(&self, node: u16, now: Instant) -> LinkWork {
+        self.network.step(node, now)
+    }
+
+    fn has_links(&self) -> bool {
+        self.network.has_links()
+    }
+
+    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        self.network.attach(node, wake)
+    }
+
+    fn detach(&self, node: u16) {
+        self.network.detach(node);
+    }
+
+    fn reg_read(&self, node: u16, offset: u64) -> Option<u64> {
+        self.network.reg_read(node, offset)
+    }
+
+    fn reg_write(&self, node: u16, offset: u64, value: u64) -> bool {
+        self.network.reg_write(node, offset, value)
+    }
+}

@@ -1,0 +1,119 @@
+//! `extoll-vm-server`: cards, and stand-ins for GPUs, for virtual machines on this host.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use extoll_sim::faults::Faults;
+use extoll_sim::network::Network;
+use extoll_sim::torus::Torus;
+use extoll_vm::{Card, CardSetup, Device, Gpu, listen, serve};
+
+/// Serve modelled EXTOLL cards to virtual machines, one for each socket.
+///
+/// Cards get node ids 0, 1, ... in the order given, and share one network. Prints `ready` when every socket listens.
+/// QEMU 11: -device '{"driver":"vfio-user-pci","socket":{"path":"SOCKET","type":"unix"}}', with the guest's memory
+/// in a shared memory backend.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Devices of one guest: nic=SOCKET or gpu=SOCKET[:MiB], separated by commas; repeat for more guests
+    #[arg(long = "guest", required = true, value_name = "DEVICES")]
+    guests: Vec<Guest>,
+    /// Cards offer MSI-X besides MSI
+    #[arg(long)]
+    msix: bool,
+    /// Network state of cards after a reset: 0 not configured, 1 configured, 2 stopped
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=2))]
+    network_state: u64,
+    /// End when standard input does
+    #[arg(long)]
+    until_eof: bool,
+}
+
+/// Memory of a GPU where nothing else is said, in MiB.
+const GPU_MIB: u64 = 64;
+
+#[derive(Clone, Default)]
+struct Guest {
+    nics: Vec<PathBuf>,
+    gpus: Vec<(PathBuf, u64)>,
+}
+
+impl FromStr for Guest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Guest, String> {
+        let mut guest = Guest::default();
+        for device in text.split(',') {
+            match device.split_once('=') {
+                Some(("nic", path)) if !path.is_empty() => guest.nics.push(path.into()),
+                Some(("gpu", path)) if !path.is_empty() => guest.gpus.push(gpu(path)?),
+                _ => return Err(format!("`{device}` is neither nic=SOCKET nor gpu=SOCKET[:MiB]")),
+            }
+        }
+        Ok(guest)
+    }
+}
+
+fn gpu(text: &str) -> Result<(PathBuf, u64), String> {
+    let Some((path, size)) = text.rsplit_once(':') else { return Ok((text.into(), GPU_MIB)) };
+    let mib = size.parse::<u64>().ok().filter(|mib| mib.is_power_of_two() && *mib <= 1 << 20);
+    Ok((path.into(), mib.ok_or(format!("`{size}` is no power of two of MiB"))?))
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("extoll-vm-server: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let nics: usize = cli.guests.iter().map(|guest| guest.nics.len()).sum();
+    if nics == 0 {
+        bail!("no guest has a card; give at least one nic=SOCKET");
+    }
+    let nodes = u16::try_from(nics).context("too many cards")?;
+    let network = Network::new(Torus::new(nodes.into(), 1, 1)?, Faults::none())?;
+    let mut node = 0;
+    for guest in &cli.guests {
+        let mut peers = Vec::new();
+        for (path, mib) in &guest.gpus {
+            let gpu = Gpu::new(mib << 20).context("no memory for the GPU")?;
+            peers.push(gpu.bar());
+            start(path, gpu)?;
+        }
+        for path in &guest.nics {
+            let (network, peers) = (network.clone(), peers.clone());
+            let (msix, network_state) = (cli.msix, cli.network_state);
+            start(path, Card::new(CardSetup { node, network, peers, msix, network_state })?)?;
+            node += 1;
+        }
+    }
+    println!("ready");
+    if cli.until_eof {
+        // Whatever comes is of no interest.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        return Ok(());
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Serves a device on a thread of its own, to the end of the process.
+fn start(path: &Path, mut device: impl Device + Send + 'static) -> Result<()> {
+    let server = listen(path, &device).with_context(|| format!("no socket at {}", path.display()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    std::thread::Builder::new().name(name).spawn(move || serve(&server, &mut device))?;
+    Ok(())
+}
