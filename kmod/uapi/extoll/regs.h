@@ -213,7 +213,7 @@
 
 #define EXTOLL_RMA_CONFIG_MTU_SHIFT		0
 #define EXTOLL_RMA_CONFIG_MTU_BITS		10
-#define EXTOLL_RMA_CONFIG_WRITE_SHIFT		16	/* 64 << (code - 1) bytes of PCIe payload */
+#define EXTOLL_RMA_CONFIG_WRITE_SHIFT		16	/* bytes of PCIe payload / 64: 1, 2, 4 or 8 */
 #define EXTOLL_RMA_CONFIG_WRITE_BITS		4
 #define EXTOLL_RMA_CONFIG_READ_SHIFT		20	/* the same for read requests */
 #define EXTOLL_RMA_CONFIG_READ_BITS		4

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Address translation: the tables in memory that the card walks, and telling it to forget (spec 4). Only entries of
+ * 4 KiB are written: larger ones have not been confirmed on a card.
+ */
+
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+
+#include "extoll.h"
+
+#define NLA_PAGES	((unsigned long)EXTOLL_GAT_TABLES * EXTOLL_GAT_ENTRIES)
+#define FLUSH_PAGES	1024u		/* of one command */
+#define FLUSH_MOST	(16 * FLUSH_PAGES)	/* beyond, forgetting the whole VPID is cheaper */
+#define FLUSH_TIMEOUT_MS 10000
+#define FLUSH_DEAD_MS	10
+
+/* The table that holds the entry of an NLA page; its GAT register is written once the table is zeroed. */
+static int gat_table(struct extoll_card *card, u32 index)
+{
+	struct extoll_gat *gat = &card->gat[index];
+	__le64 *entries;
+
+	lockdep_assert_held(&card->gat_lock);
+	if (gat->entries)
+		return 0;
+	entries = dma_alloc_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, &gat->dma,
+				     GFP_KERNEL | __GFP_NOWARN);
+	if (!entries)
+		return -ENOMEM;
+	if (gat->dma & (EXTOLL_GAT_BYTES - 1)) {
+		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, entries, gat->dma);
+		return -ENOMEM;
+	}
+	WRITE_ONCE(gat->entries, entries);
+	extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, index),
+			extoll_gat_register(gat->dma));
+	return 0;
+}
+
+/* A range of logical addresses for the region, lowest first, with its tables. NLA 0 is never given out. */
+int extoll_atu_reserve(struct extoll_card *card, struct extoll_region *region)
+{
+	unsigned long first;
+	u32 table;
+	int err;
+
+	err = mtree_alloc_range(&card->nlas, &first, region, region->pages, 1, NLA_PAGES - 1, GFP_KERNEL);
+	if (err)
+		return err == -ENOMEM ? -ENOMEM : -ENOSPC;
+	region->first = first;
+	mutex_lock(&card->gat_lock);
+	for (table = first / EXTOLL_GAT_ENTRIES;
+	     !err && table <= (first + region->pages - 1) / EXTOLL_GAT_ENTRIES; table++)
+		err = gat_table(card, table);
+	mutex_unlock(&card->gat_lock);
+	if (err)
+		extoll_atu_release(card, region);
+	return err;
+}
+
+/* After extoll_atu_clear_locked; lookups look at regions under the lock only. */
+void extoll_atu_release(struct extoll_card *card, struct extoll_region *region)
+{
+	mutex_lock(&card->regions_lock);
+	mtree_erase(&card->nlas, region->first);
+	mutex_unlock(&card->regions_lock);
+}
+
+static __le64 *gat_entry(struct extoll_card *card, u32 nla_page)
+{
+	return &card->gat[nla_page / EXTOLL_GAT_ENTRIES].entries[nla_page % EXTOLL_GAT_ENTRIES];
+}
+
+/* Translate `pages` pages of the region, from its page `page` on, to memory at `dma`. Installing needs no flush. */
+void extoll_atu_set(struct extoll_region *region, u32 page, dma_addr_t dma, u32 pages)
+{
+	struct extoll_card *card = region->port->card;
+	u64 gate = extoll_gate(region->port->vpid, region->access, dma, EXTOLL_PAGE_4K);
+	u32 at = region->first + page;
+
+	for (; pages > 0; pages--, at++, gate += PAGE_SIZE)
+		WRITE_ONCE(*gat_entry(card, at), cpu_to_le64(gate));
+	dma_wmb();
+}
+
+static void atu_command(struct extoll_card *card, u64 command)
+{
+	extoll_rf_write(card, EXTOLL_RF_ATU_COMMAND, command);
+}
+
+/* The card writes the word when all that began before is over (spec 4.2). */
+static void flush_wait(struct extoll_card *card)
+{
+	/* A card that was given up may still answer; it is not worth a long wait. */
+	bool live = READ_ONCE(card->state) == EXTOLL_LIVE;
+	unsigned long end = jiffies + msecs_to_jiffies(live ? FLUSH_TIMEOUT_MS : FLUSH_DEAD_MS);
+	u32 looks = 0;
+
+	lockdep_assert_held(&card->atu_lock);
+	WRITE_ONCE(*card->flush_word, 0);
+	atu_command(card, extoll_atu_notify(card->flush_dma));
+	while (!READ_ONCE(*card->flush_word)) {
+		if (time_after(jiffies, end)) {
+			extoll_card_fail(card, "no answer to a flush of address translations");
+			return;
+		}
+		if (++looks < 100)
+			cpu_relax();
+		else
+			usleep_range(10, 100);
+	}
+	dma_rmb();
+}
+
+/*
+ * Take the region's translations away and wait until the card has finished with its memory. A card that does not
+ * answer loses its access to all memory, so when this returns the pages may go, in any case.
+ */
+void extoll_atu_clear_locked(struct extoll_region *region, bool revoke)
+{
+	struct extoll_card *card = region->port->card;
+	u32 done, count;
+
+	lockdep_assert_held(&card->atu_lock);
+	if (!region->mapped)
+		return;
+	region->mapped = false;
+	region->revoked = revoke;
+	for (done = 0; done < region->pages; done++)
+		WRITE_ONCE(*gat_entry(card, region->first + done), 0);
+	dma_wmb();
+	if (region->pages > FLUSH_MOST)
+		atu_command(card, extoll_atu_flush_vpid(region->port->vpid));
+	else
+		for (done = 0; done < region->pages; done += count) {
+			count = min(region->pages - done, FLUSH_PAGES);
+			atu_command(card, extoll_atu_flush_pages(region->first + done, count));
+		}
+	flush_wait(card);
+}
+
+/* Nothing that the card began for the VPID is under way any more. */
+void extoll_atu_quiesce(struct extoll_card *card, u8 vpid)
+{
+	mutex_lock(&card->atu_lock);
+	atu_command(card, extoll_atu_flush_vpid(vpid));
+	flush_wait(card);
+	mutex_unlock(&card->atu_lock);
+}
+
+void extoll_atu_free(struct extoll_card *card)
+{
+	u32 i;
+
+	for (i = 0; i < EXTOLL_GAT_TABLES; i++) {
+		if (!card->gat[i].entries)
+			continue;
+		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, card->gat[i].entries, card->gat[i].dma);
+		card->gat[i].entries = NULL;
+	}
+}

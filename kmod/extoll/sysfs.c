@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /sys/bus/pci/devices/<address>/extoll/ and extoll_counters/: what the card is and what it counted. One number to a
+ * file; kmod/README.md has the table.
+ */
+
+#include <linux/sysfs.h>
+
+#include "extoll.h"
+
+/* A field of a register. */
+struct extoll_attribute {
+	struct device_attribute attr;
+	u32 offset;
+	u8 shift;
+	u8 bits;
+	bool hex;
+};
+
+static ssize_t field_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct extoll_attribute *field = container_of(attr, struct extoll_attribute, attr);
+	struct extoll_card *card = dev_get_drvdata(dev);
+	u64 value = extoll_rf_read(card, field->offset) >> field->shift;
+
+	if (field->bits < 64)
+		value &= BIT_ULL(field->bits) - 1;
+	return sysfs_emit(buf, field->hex ? "%#llx\n" : "%llu\n", value);
+}
+
+#define FIELD(name_, offset_, shift_, bits_, hex_) \
+	static struct extoll_attribute attr_##name_ = { \
+		.attr = __ATTR(name_, 0444, field_show, NULL), \
+		.offset = (offset_), .shift = (shift_), .bits = (bits_), .hex = (hex_), \
+	}
+#define NUMBER(name, offset, shift, bits) FIELD(name, offset, shift, bits, false)
+#define ERROR_COUNT(name, reg, field) \
+	NUMBER(name, EXTOLL_RF_RMA_##reg, EXTOLL_##field##_SHIFT, EXTOLL_ERROR_COUNT_BITS)
+#define LINK(n) \
+	NUMBER(link##n##_ready, EXTOLL_RF_LINK_STATUS + (n) * EXTOLL_RF_LINK_STRIDE, \
+	       EXTOLL_LINK_READY_SHIFT, EXTOLL_LINK_READY_BITS)
+
+FIELD(driver, EXTOLL_RF_INFO_DRIVER, 0, 32, true);
+FIELD(guid, EXTOLL_RF_INFO_NODE, EXTOLL_INFO_GUID_SHIFT, EXTOLL_INFO_GUID_BITS, true);
+NUMBER(node, EXTOLL_RF_INFO_NODE, EXTOLL_INFO_NODE_SHIFT, EXTOLL_INFO_NODE_BITS);
+NUMBER(network_state, EXTOLL_RF_INFO_NETWORK_STATE, 0, 64);
+LINK(0);
+LINK(1);
+LINK(2);
+LINK(3);
+LINK(4);
+LINK(5);
+LINK(6);
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct extoll_card *card = dev_get_drvdata(dev);
+	static const char * const names[] = { "live", "failed", "gone" };
+
+	return sysfs_emit(buf, "%s\n", names[READ_ONCE(card->state)]);
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t ports_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct extoll_card *card = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(card->ports));
+}
+static DEVICE_ATTR_RO(ports);
+
+/* Lines `trigger count` of the system notifications handled (spec 8.4). */
+static ssize_t notifications_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct extoll_card *card = dev_get_drvdata(dev);
+	ssize_t at = 0;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(card->snq.handled); i++)
+		if (card->snq.handled[i])
+			at += sysfs_emit_at(buf, at, "%u %llu\n", i, card->snq.handled[i]);
+	return at;
+}
+static DEVICE_ATTR_RO(notifications);
+
+static struct attribute *identity[] = {
+	&attr_driver.attr.attr, &attr_guid.attr.attr, &attr_node.attr.attr,
+	&attr_network_state.attr.attr, &dev_attr_state.attr, &dev_attr_ports.attr,
+	&dev_attr_notifications.attr,
+	&attr_link0_ready.attr.attr, &attr_link1_ready.attr.attr, &attr_link2_ready.attr.attr,
+	&attr_link3_ready.attr.attr, &attr_link4_ready.attr.attr, &attr_link5_ready.attr.attr,
+	&attr_link6_ready.attr.attr,
+	NULL
+};
+
+ERROR_COUNT(requester_exlreg, REQ_ERRORS, REQ_EXLREG);
+ERROR_COUNT(requester_command, REQ_ERRORS, REQ_CMDT);
+ERROR_COUNT(requester_excell_disabled, REQ_ERRORS, REQ_EXLDIS);
+ERROR_COUNT(requester_translation, REQ_ERRORS, REQ_TRANS);
+ERROR_COUNT(requester_queue_timeout, REQ_ERRORS_2, REQ_BQT);
+ERROR_COUNT(responder_exlreg, RESP_ERRORS, RESP_EXLREG);
+ERROR_COUNT(responder_command, RESP_ERRORS, RESP_CMDT);
+ERROR_COUNT(responder_error_command, RESP_ERRORS, RESP_ERRCMD);
+ERROR_COUNT(responder_vpid, RESP_ERRORS, RESP_VPID);
+ERROR_COUNT(responder_protection, RESP_ERRORS_2, RESP_PDID);
+ERROR_COUNT(responder_excell_disabled, RESP_ERRORS_2, RESP_EXLDIS);
+ERROR_COUNT(responder_lock, RESP_ERRORS_2, RESP_LOCK);
+ERROR_COUNT(responder_translation, RESP_ERRORS_2, RESP_TRANS);
+ERROR_COUNT(responder_queue_timeout, RESP_ERRORS_3, RESP_BQT);
+ERROR_COUNT(completer_exlreg, COMPL_ERRORS, COMPL_EXLREG);
+ERROR_COUNT(completer_command, COMPL_ERRORS, COMPL_CMDT);
+ERROR_COUNT(completer_no_start, COMPL_ERRORS, COMPL_NOSOP);
+ERROR_COUNT(completer_short_header, COMPL_ERRORS, COMPL_HDRSHRT);
+ERROR_COUNT(completer_no_data, COMPL_ERRORS_2, COMPL_NODAT);
+ERROR_COUNT(completer_few_data, COMPL_ERRORS_2, COMPL_FEWDAT);
+ERROR_COUNT(completer_more_data, COMPL_ERRORS_2, COMPL_MOREDAT);
+ERROR_COUNT(completer_error_command, COMPL_ERRORS_2, COMPL_ERRCMD);
+ERROR_COUNT(completer_vpid, COMPL_ERRORS_3, COMPL_VPID);
+ERROR_COUNT(completer_protection, COMPL_ERRORS_3, COMPL_PDID);
+ERROR_COUNT(completer_excell_disabled, COMPL_ERRORS_3, COMPL_EXLDIS);
+ERROR_COUNT(completer_translation, COMPL_ERRORS_3, COMPL_TRANS);
+ERROR_COUNT(completer_queue_timeout, COMPL_ERRORS_4, COMPL_BQT);
+NUMBER(puts_byte, EXTOLL_RF_RMA_PERF_REQ_PUTS, 32, 32);
+NUMBER(puts_quadword, EXTOLL_RF_RMA_PERF_REQ_PUTS, 0, 32);
+NUMBER(puts_notification, EXTOLL_RF_RMA_PERF_REQ_NOTI_IMM, 32, 32);
+NUMBER(puts_immediate, EXTOLL_RF_RMA_PERF_REQ_NOTI_IMM, 0, 32);
+NUMBER(gets_byte, EXTOLL_RF_RMA_PERF_REQ_GETS, 32, 32);
+NUMBER(gets_quadword, EXTOLL_RF_RMA_PERF_REQ_GETS, 0, 32);
+NUMBER(requester_notifications, EXTOLL_RF_RMA_PERF_REQ_NOTI, 0, 32);
+NUMBER(requester_interrupts, EXTOLL_RF_RMA_PERF_REQ_NOTI, 32, 32);
+NUMBER(smfu_sent_loads, EXTOLL_RF_SMFU_SENT_NP, 0, EXTOLL_SMFU_COUNTER_BITS);
+NUMBER(smfu_sent_stores, EXTOLL_RF_SMFU_SENT_P, 0, EXTOLL_SMFU_COUNTER_BITS);
+NUMBER(smfu_received_loads, EXTOLL_RF_SMFU_RCVD_NP, 0, EXTOLL_SMFU_COUNTER_BITS);
+NUMBER(smfu_received_stores, EXTOLL_RF_SMFU_RCVD_P, 0, EXTOLL_SMFU_COUNTER_BITS);
+NUMBER(velo_sent, EXTOLL_RF_VELO_COUNT, 32, 32);
+NUMBER(velo_received, EXTOLL_RF_VELO_COUNT, 0, 32);
+NUMBER(velo_dropped_disabled, EXTOLL_RF_VELO_DROPS, 32, 32);
+NUMBER(velo_dropped_descriptor, EXTOLL_RF_VELO_DROPS, 0, 32);
+
+static struct attribute *counters[] = {
+	&attr_requester_exlreg.attr.attr, &attr_requester_command.attr.attr,
+	&attr_requester_excell_disabled.attr.attr, &attr_requester_translation.attr.attr,
+	&attr_requester_queue_timeout.attr.attr,
+	&attr_responder_exlreg.attr.attr, &attr_responder_command.attr.attr,
+	&attr_responder_error_command.attr.attr, &attr_responder_vpid.attr.attr,
+	&attr_responder_protection.attr.attr, &attr_responder_excell_disabled.attr.attr,
+	&attr_responder_lock.attr.attr, &attr_responder_translation.attr.attr,
+	&attr_responder_queue_timeout.attr.attr,
+	&attr_completer_exlreg.attr.attr, &attr_completer_command.attr.attr,
+	&attr_completer_no_start.attr.attr, &attr_completer_short_header.attr.attr,
+	&attr_completer_no_data.attr.attr, &attr_completer_few_data.attr.attr,
+	&attr_completer_more_data.attr.attr, &attr_completer_error_command.attr.attr,
+	&attr_completer_vpid.attr.attr, &attr_completer_protection.attr.attr,
+	&attr_completer_excell_disabled.attr.attr, &attr_completer_translation.attr.attr,
+	&attr_completer_queue_timeout.attr.attr,
+	&attr_puts_byte.attr.attr, &attr_puts_quadword.attr.attr,
+	&attr_puts_notification.attr.attr, &attr_puts_immediate.attr.attr,
+	&attr_gets_byte.attr.attr, &attr_gets_quadword.attr.attr,
+	&attr_requester_notifications.attr.attr, &attr_requester_interrupts.attr.attr,
+	&attr_smfu_sent_loads.attr.attr, &attr_smfu_sent_stores.attr.attr,
+	&attr_smfu_received_loads.attr.attr, &attr_smfu_received_stores.attr.attr,
+	&attr_velo_sent.attr.attr, &attr_velo_received.attr.attr,
+	&attr_velo_dropped_disabled.attr.attr, &attr_velo_dropped_descriptor.attr.attr,
+	NULL
+};
+
+static const struct attribute_group identity_group = { .name = "extoll", .attrs = identity };
+static const struct attribute_group counters_group = { .name = "extoll_counters", .attrs = counters };
+
+const struct attribute_group *extoll_groups[] = { &identity_group, &counters_group, NULL };

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Memory of a process: pinned for as long as the card may reach it, and charged to whoever registered it. */
+
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+
+#include "extoll.h"
+
+#define CHUNK_PAGES (PAGE_SIZE / sizeof(struct page *))
+
+static int umem_charge(struct extoll_region *region)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct mm_struct *mm = current->mm;
+	u64 pinned;
+
+	pinned = atomic64_add_return(region->pages, &mm->pinned_vm);
+	if (pinned > limit && !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(region->pages, &mm->pinned_vm);
+		return -ENOMEM;
+	}
+	mmgrab(mm);
+	region->mm = mm;
+	return 0;
+}
+
+static void umem_uncharge(struct extoll_region *region)
+{
+	atomic64_sub(region->pages, &region->mm->pinned_vm);
+	mmdrop(region->mm);
+	region->mm = NULL;
+}
+
+/*
+ * Pages are taken as for writing wherever the mapping allows it, even if others may only read: so no later
+ * copy-on-write parts the process from what the card sees. Mappings without write access are taken as they are.
+ */
+static int umem_pin_chunk(unsigned long address, u32 pages, bool write, struct page **list)
+{
+	int got = pin_user_pages_fast(address, pages, FOLL_WRITE | FOLL_LONGTERM, list);
+
+	if (got == -EFAULT && !write)
+		got = pin_user_pages_fast(address, pages, FOLL_LONGTERM, list);
+	return got;
+}
+
+static int umem_pin(struct extoll_region *region, unsigned long address, struct page **list)
+{
+	bool write = region->access & EXTOLL_ACCESS_WRITE;
+	u32 left = region->pages;
+	int got, err;
+
+	while (left > 0) {
+		cond_resched();
+		if (signal_pending(current))
+			return -EINTR;
+		got = umem_pin_chunk(address, min_t(u32, left, CHUNK_PAGES), write, list);
+		if (got <= 0)
+			return got ?: -EFAULT;
+		left -= got;
+		address += (unsigned long)got * PAGE_SIZE;
+		err = sg_alloc_append_table_from_pages(&region->table, list, got, 0,
+						       (unsigned long)got * PAGE_SIZE, UINT_MAX & PAGE_MASK,
+						       left, GFP_KERNEL_ACCOUNT);
+		if (err) {
+			unpin_user_pages(list, got);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static void umem_unpin(struct extoll_region *region)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+
+	/* All entries, not only those that the DMA mapping joined. */
+	for_each_sgtable_sg(&region->table.sgt, sg, i)
+		unpin_user_page_range_dirty_lock(sg_page(sg), DIV_ROUND_UP(sg->length, PAGE_SIZE),
+						 region->access & EXTOLL_ACCESS_WRITE);
+	sg_free_append_table(&region->table);
+}
+
+static enum dma_data_direction umem_direction(const struct extoll_region *region)
+{
+	switch (region->access) {
+	case EXTOLL_ACCESS_READ:
+		return DMA_TO_DEVICE;
+	case EXTOLL_ACCESS_WRITE:
+		return DMA_FROM_DEVICE;
+	default:
+		return DMA_BIDIRECTIONAL;
+	}
+}
+
+static void umem_install(struct extoll_region *region)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+	u32 page = 0;
+
+	for_each_sgtable_dma_sg(&region->table.sgt, sg, i) {
+		u32 pages = sg_dma_len(sg) >> PAGE_SHIFT;
+
+		extoll_atu_set(region, page, sg_dma_address(sg), pages);
+		page += pages;
+	}
+	region->mapped = true;
+}
+
+/* `address` is a page's; the region has its range of logical addresses. */
+int extoll_umem_map(struct extoll_region *region, u64 address)
+{
+	struct device *dev = &region->port->card->pdev->dev;
+	struct page **list;
+	int err;
+
+	if (!access_ok((void __user *)(unsigned long)address, (u64)region->pages << PAGE_SHIFT))
+		return -EFAULT;
+	err = umem_charge(region);
+	if (err)
+		return err;
+	list = (struct page **)__get_free_page(GFP_KERNEL);
+	if (!list) {
+		err = -ENOMEM;
+		goto err_charge;
+	}
+	err = umem_pin(region, address, list);
+	free_page((unsigned long)list);
+	if (err)
+		goto err_pins;
+	err = dma_map_sgtable(dev, &region->table.sgt, umem_direction(region), 0);
+	if (err)
+		goto err_pins;
+	umem_install(region);
+	return 0;
+
+err_pins:
+	umem_unpin(region);
+err_charge:
+	umem_uncharge(region);
+	return err;
+}
+
+void extoll_umem_unmap(struct extoll_region *region)
+{
+	dma_unmap_sgtable(&region->port->card->pdev->dev, &region->table.sgt, umem_direction(region), 0);
+	umem_unpin(region);
+	umem_uncharge(region);
+}

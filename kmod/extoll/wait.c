@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Sleeping until a queue holds something: by interrupt, and by looking from time to time. */
+
+#include <linux/fs.h>
+#include <linux/ktime.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+
+#include "extoll.h"
+
+#define LOOK_EVERY_NS (NSEC_PER_MSEC)
+
+static u64 rp_register(const struct extoll_queue *queue, u8 vpid)
+{
+	return extoll_rf(queue->regs->rp, EXTOLL_RF_BQ_RP_STRIDE, vpid);
+}
+
+static bool wait_over(struct extoll_port *port, const struct extoll_queue *queue, u32 index)
+{
+	return extoll_queue_news(queue, index) || READ_ONCE(port->card->state) != EXTOLL_LIVE;
+}
+
+/* Sleeps once: 0 when woken, -ETIME after `most`, -ERESTARTSYS on a signal. */
+static int sleep_once(struct extoll_port *port, const struct extoll_queue *queue, u32 index, ktime_t most)
+{
+	return wait_event_interruptible_hrtimeout(port->card->wait[port->vpid],
+						  wait_over(port, queue, index), most);
+}
+
+/*
+ * The interrupt is armed before the queue is looked at again, so what arrives in between is seen or wakes.
+ */
+int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
+{
+	const struct extoll_queue *queue = arg->unit == EXTOLL_UNIT_RMA ? &port->rma : &port->velo;
+	ktime_t now = ktime_get(), end, most;
+	int err;
+
+	if ((arg->unit != EXTOLL_UNIT_RMA && arg->unit != EXTOLL_UNIT_VELO) ||
+	    arg->flags & ~EXTOLL_WAIT_TIMER || arg->reserved)
+		return -EINVAL;
+	if (!(port->units & arg->unit))
+		return -ENXIO;
+	if (arg->index >= extoll_queue_bytes(queue) / queue->slot_bytes)
+		return -EINVAL;
+	end = arg->timeout_ns > KTIME_MAX ? KTIME_MAX : ktime_add_safe(now, (s64)arg->timeout_ns);
+	extoll_rf_write(port->card, rp_register(queue, port->vpid), extoll_bq_rp(arg->index, 1));
+	for (;;) {
+		if (extoll_queue_news(queue, arg->index))
+			return 0;
+		if (READ_ONCE(port->card->state) != EXTOLL_LIVE)
+			return READ_ONCE(port->card->state) == EXTOLL_GONE ? -ENODEV : -EIO;
+		now = ktime_get();
+		if (ktime_compare(now, end) >= 0)
+			return -ETIMEDOUT;
+		most = ktime_sub(end, now);
+		if (arg->flags & EXTOLL_WAIT_TIMER)
+			most = min_t(ktime_t, most, LOOK_EVERY_NS);
+		err = sleep_once(port, queue, arg->index, most);
+		if (err == -ERESTARTSYS)
+			return -EINTR;	/* the time that is left is the caller's to know */
+	}
+}
+
+static bool poll_queue(struct extoll_port *port, const struct extoll_queue *queue)
+{
+	/* User space maps and writes this register: take nothing but an index from it. */
+	u64 rp = readq(port->card->rf + rp_register(queue, port->vpid));
+
+	return extoll_queue_news(queue, (u32)EXTOLL_GET(rp, EXTOLL_BQ_RP));
+}
+
+__poll_t extoll_poll(struct file *filp, struct poll_table_struct *table)
+{
+	struct extoll_file *file = filp->private_data;
+	struct extoll_port *port = smp_load_acquire(&file->port);
+	__poll_t events = 0;
+
+	if (!port)
+		return EPOLLERR;
+	poll_wait(filp, &port->card->wait[port->vpid], table);
+	if (extoll_enter(port->card))
+		return EPOLLERR | EPOLLHUP;
+	if (port->dead)
+		events = EPOLLERR | EPOLLHUP;
+	else if ((port->units & EXTOLL_UNIT_RMA && poll_queue(port, &port->rma)) ||
+		 (port->units & EXTOLL_UNIT_VELO && poll_queue(port, &port->velo)))
+		events = EPOLLIN | EPOLLRDNORM;
+	extoll_leave(port->card);
+	return events;
+}
