@@ -72,7 +72,7 @@ fn build_host(crate_dir: &Path, out: &Path, sources: &[PathBuf]) {
 }
 
 fn build_gpu(crate_dir: &Path, out: &Path, sources: &[PathBuf]) {
-    for variable in ["NVCC", "CUDA_HOME", "PATH"] {
+    for variable in ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let fatbin = out.join("kernels.fatbin");
@@ -88,10 +88,12 @@ fn build_gpu(crate_dir: &Path, out: &Path, sources: &[PathBuf]) {
     let unit = wrapper(out, "kernels.cu", sources);
     let mut command = Command::new(&nvcc);
     command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin", "--threads", "2"]);
-    command.args(["-gencode", "arch=compute_80,code=sm_80"]);
-    command.args(["-gencode", "arch=compute_80,code=compute_80"]);
-    command.args(["-gencode", "arch=compute_90,code=sm_90"]);
-    command.args(["-gencode", "arch=compute_90,code=compute_90"]);
+    // One architecture, such as 90, builds in a fraction of the time.
+    let only = env::var("GGAS_CUDA_ARCH");
+    for arch in only.as_deref().map_or(vec!["80", "90"], |only| vec![only]) {
+        command.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
+        command.arg("-gencode").arg(format!("arch=compute_{arch},code=compute_{arch}"));
+    }
     for include in includes(crate_dir) {
         command.arg("-I").arg(include);
     }

@@ -2,6 +2,10 @@
 // Do not edit: change the headers and run it again.
 
 pub const BENCH_DONE: u32 = 24589;
+pub const BENCH_PUT_THREAD: u32 = 0;
+pub const BENCH_PUT_WARP: u32 = 1;
+pub const BENCH_PUT_BLOCK: u32 = 2;
+pub const BENCH_PUT_GRID: u32 = 3;
 pub const BENCH_RANDOM_NODES: u32 = 64;
 pub const SELFTEST_ECHO: u32 = 0;
 pub const SELFTEST_STREAM: u32 = 1;
@@ -18,6 +22,13 @@ pub const SELFTEST_WINDOW_ARRIVED: u32 = 0;
 pub const SELFTEST_WINDOW_DONE: u32 = 512;
 pub const SELFTEST_WINDOW_COUNTER: u32 = 1024;
 pub const SELFTEST_WINDOW_OUT: u32 = 4096;
+pub const SELFTEST_PUT_THREAD: u32 = 0;
+pub const SELFTEST_PUT_WARP: u32 = 1;
+pub const SELFTEST_PUT_BLOCK: u32 = 2;
+pub const SELFTEST_PUT_GRID: u32 = 3;
+pub const SELFTEST_PUT_LANES: u32 = 128;
+pub const SELFTEST_PUT_READ: u32 = 1024;
+pub const SELFTEST_PUT_DATA: u32 = 4096;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -360,6 +371,182 @@ const _: () = {
     [
         "Offset of field: bench_ggas_bandwidth::strided",
     ][::core::mem::offset_of!(bench_ggas_bandwidth, strided) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_put {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub source: [u64; 2usize],
+    pub arrival: [u64; 2usize],
+    pub bytes: u64,
+    pub signal: u64,
+    pub rings: u64,
+    pub lanes: u32,
+    pub lines_log2: u32,
+    pub form: u32,
+    pub peer: u32,
+    pub first: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_put"][::core::mem::size_of::<bench_put>() - 120usize];
+    ["Alignment of bench_put"][::core::mem::align_of::<bench_put>() - 8usize];
+    [
+        "Offset of field: bench_put::timing",
+    ][::core::mem::offset_of!(bench_put, timing) - 0usize];
+    [
+        "Offset of field: bench_put::window",
+    ][::core::mem::offset_of!(bench_put, window) - 32usize];
+    [
+        "Offset of field: bench_put::source",
+    ][::core::mem::offset_of!(bench_put, source) - 40usize];
+    [
+        "Offset of field: bench_put::arrival",
+    ][::core::mem::offset_of!(bench_put, arrival) - 56usize];
+    [
+        "Offset of field: bench_put::bytes",
+    ][::core::mem::offset_of!(bench_put, bytes) - 72usize];
+    [
+        "Offset of field: bench_put::signal",
+    ][::core::mem::offset_of!(bench_put, signal) - 80usize];
+    [
+        "Offset of field: bench_put::rings",
+    ][::core::mem::offset_of!(bench_put, rings) - 88usize];
+    [
+        "Offset of field: bench_put::lanes",
+    ][::core::mem::offset_of!(bench_put, lanes) - 96usize];
+    [
+        "Offset of field: bench_put::lines_log2",
+    ][::core::mem::offset_of!(bench_put, lines_log2) - 100usize];
+    [
+        "Offset of field: bench_put::form",
+    ][::core::mem::offset_of!(bench_put, form) - 104usize];
+    [
+        "Offset of field: bench_put::peer",
+    ][::core::mem::offset_of!(bench_put, peer) - 108usize];
+    [
+        "Offset of field: bench_put::first",
+    ][::core::mem::offset_of!(bench_put, first) - 112usize];
+    [
+        "Offset of field: bench_put::reserved",
+    ][::core::mem::offset_of!(bench_put, reserved) - 116usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_put_bandwidth {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub source: [u64; 2usize],
+    pub met: u64,
+    pub offset: u64,
+    pub bytes: u64,
+    pub peer: u32,
+    pub bulk: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_put_bandwidth",
+    ][::core::mem::size_of::<bench_put_bandwidth>() - 88usize];
+    [
+        "Alignment of bench_put_bandwidth",
+    ][::core::mem::align_of::<bench_put_bandwidth>() - 8usize];
+    [
+        "Offset of field: bench_put_bandwidth::timing",
+    ][::core::mem::offset_of!(bench_put_bandwidth, timing) - 0usize];
+    [
+        "Offset of field: bench_put_bandwidth::window",
+    ][::core::mem::offset_of!(bench_put_bandwidth, window) - 32usize];
+    [
+        "Offset of field: bench_put_bandwidth::source",
+    ][::core::mem::offset_of!(bench_put_bandwidth, source) - 40usize];
+    [
+        "Offset of field: bench_put_bandwidth::met",
+    ][::core::mem::offset_of!(bench_put_bandwidth, met) - 56usize];
+    [
+        "Offset of field: bench_put_bandwidth::offset",
+    ][::core::mem::offset_of!(bench_put_bandwidth, offset) - 64usize];
+    [
+        "Offset of field: bench_put_bandwidth::bytes",
+    ][::core::mem::offset_of!(bench_put_bandwidth, bytes) - 72usize];
+    [
+        "Offset of field: bench_put_bandwidth::peer",
+    ][::core::mem::offset_of!(bench_put_bandwidth, peer) - 80usize];
+    [
+        "Offset of field: bench_put_bandwidth::bulk",
+    ][::core::mem::offset_of!(bench_put_bandwidth, bulk) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_atomics {
+    pub window: u64,
+    pub result: u64,
+    pub offset: u64,
+    pub entries: u64,
+    pub updates: u64,
+    pub seed: u64,
+    pub fetch: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_atomics"][::core::mem::size_of::<bench_atomics>() - 56usize];
+    ["Alignment of bench_atomics"][::core::mem::align_of::<bench_atomics>() - 8usize];
+    [
+        "Offset of field: bench_atomics::window",
+    ][::core::mem::offset_of!(bench_atomics, window) - 0usize];
+    [
+        "Offset of field: bench_atomics::result",
+    ][::core::mem::offset_of!(bench_atomics, result) - 8usize];
+    [
+        "Offset of field: bench_atomics::offset",
+    ][::core::mem::offset_of!(bench_atomics, offset) - 16usize];
+    [
+        "Offset of field: bench_atomics::entries",
+    ][::core::mem::offset_of!(bench_atomics, entries) - 24usize];
+    [
+        "Offset of field: bench_atomics::updates",
+    ][::core::mem::offset_of!(bench_atomics, updates) - 32usize];
+    [
+        "Offset of field: bench_atomics::seed",
+    ][::core::mem::offset_of!(bench_atomics, seed) - 40usize];
+    [
+        "Offset of field: bench_atomics::fetch",
+    ][::core::mem::offset_of!(bench_atomics, fetch) - 48usize];
+    [
+        "Offset of field: bench_atomics::reserved",
+    ][::core::mem::offset_of!(bench_atomics, reserved) - 52usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_atomics_result {
+    pub ns_begin: u64,
+    pub ns_end: u64,
+    pub sum: u64,
+    pub blocks: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_atomics_result",
+    ][::core::mem::size_of::<bench_atomics_result>() - 32usize];
+    [
+        "Alignment of bench_atomics_result",
+    ][::core::mem::align_of::<bench_atomics_result>() - 8usize];
+    [
+        "Offset of field: bench_atomics_result::ns_begin",
+    ][::core::mem::offset_of!(bench_atomics_result, ns_begin) - 0usize];
+    [
+        "Offset of field: bench_atomics_result::ns_end",
+    ][::core::mem::offset_of!(bench_atomics_result, ns_end) - 8usize];
+    [
+        "Offset of field: bench_atomics_result::sum",
+    ][::core::mem::offset_of!(bench_atomics_result, sum) - 16usize];
+    [
+        "Offset of field: bench_atomics_result::blocks",
+    ][::core::mem::offset_of!(bench_atomics_result, blocks) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -786,4 +973,61 @@ const _: () = {
     [
         "Offset of field: selftest_window::atomics",
     ][::core::mem::offset_of!(selftest_window, atomics) - 36usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_put {
+    pub window: u64,
+    pub status: u64,
+    pub wrong: u64,
+    pub rings: u64,
+    pub bytes: u64,
+    pub each: u64,
+    pub skew: u32,
+    pub form: u32,
+    pub rounds: u32,
+    pub lanes: u32,
+    pub lines_log2: u32,
+    pub puts: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_put"][::core::mem::size_of::<selftest_put>() - 72usize];
+    ["Alignment of selftest_put"][::core::mem::align_of::<selftest_put>() - 8usize];
+    [
+        "Offset of field: selftest_put::window",
+    ][::core::mem::offset_of!(selftest_put, window) - 0usize];
+    [
+        "Offset of field: selftest_put::status",
+    ][::core::mem::offset_of!(selftest_put, status) - 8usize];
+    [
+        "Offset of field: selftest_put::wrong",
+    ][::core::mem::offset_of!(selftest_put, wrong) - 16usize];
+    [
+        "Offset of field: selftest_put::rings",
+    ][::core::mem::offset_of!(selftest_put, rings) - 24usize];
+    [
+        "Offset of field: selftest_put::bytes",
+    ][::core::mem::offset_of!(selftest_put, bytes) - 32usize];
+    [
+        "Offset of field: selftest_put::each",
+    ][::core::mem::offset_of!(selftest_put, each) - 40usize];
+    [
+        "Offset of field: selftest_put::skew",
+    ][::core::mem::offset_of!(selftest_put, skew) - 48usize];
+    [
+        "Offset of field: selftest_put::form",
+    ][::core::mem::offset_of!(selftest_put, form) - 52usize];
+    [
+        "Offset of field: selftest_put::rounds",
+    ][::core::mem::offset_of!(selftest_put, rounds) - 56usize];
+    [
+        "Offset of field: selftest_put::lanes",
+    ][::core::mem::offset_of!(selftest_put, lanes) - 60usize];
+    [
+        "Offset of field: selftest_put::lines_log2",
+    ][::core::mem::offset_of!(selftest_put, lines_log2) - 64usize];
+    [
+        "Offset of field: selftest_put::puts",
+    ][::core::mem::offset_of!(selftest_put, puts) - 68usize];
 };

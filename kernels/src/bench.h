@@ -115,6 +115,58 @@ struct bench_ggas_bandwidth {
 	uint32_t strided;	/* 1: each thread has a stretch of its own */
 };
 
+#define BENCH_PUT_THREAD	0	/* who puts together */
+#define BENCH_PUT_WARP		1
+#define BENCH_PUT_BLOCK		2
+#define BENCH_PUT_GRID		3
+
+/* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. */
+struct bench_put {
+	struct bench_timing timing;
+	uint64_t window;	/* struct ggas_window */
+	uint64_t source[2];
+	uint64_t arrival[2];	/* put-signal: offsets in the window; put-packed: kernel addresses */
+	uint64_t bytes;
+	uint64_t signal;	/* put-signal: offset of a uint64_t in the window */
+	uint64_t rings;		/* put-packed: offset of the rings */
+	uint32_t lanes;		/* of the rings */
+	uint32_t lines_log2;
+	uint32_t form;		/* BENCH_PUT_THREAD ... */
+	uint32_t peer;
+	uint32_t first;		/* 1: begins each round, and measures */
+	uint32_t reserved;
+};
+
+/* put-bandwidth: one put by the whole grid per round. */
+struct bench_put_bandwidth {
+	struct bench_timing timing;
+	uint64_t window;
+	uint64_t source[2];	/* of even and odd rounds */
+	uint64_t met;		/* uint64_t: blocks that met, all rounds together; 0 at first */
+	uint64_t offset;	/* in the window */
+	uint64_t bytes;
+	uint32_t peer;
+	uint32_t bulk;		/* 1: by the copy engines */
+};
+
+/* atomics-random: every thread updates random words of all nodes. */
+struct bench_atomics {
+	uint64_t window;
+	uint64_t result;	/* struct bench_atomics_result */
+	uint64_t offset;	/* of the table in each part */
+	uint64_t entries;	/* per node, a power of two */
+	uint64_t updates;	/* of each thread */
+	uint64_t seed;
+	uint32_t fetch;		/* 1: with result */
+	uint32_t reserved;
+};
+struct bench_atomics_result {
+	uint64_t ns_begin;	/* of the first block; ~0 at first */
+	uint64_t ns_end;	/* of the last block, its updates performed; 0 at first */
+	uint64_t sum;		/* all operands, xored */
+	uint64_t blocks;	/* that ended */
+};
+
 /* barrier. */
 struct bench_barrier {
 	struct bench_timing timing;

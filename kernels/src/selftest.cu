@@ -88,6 +88,28 @@ template <class T> GGAS_FN void check_adds(checks &check, int number, T *word)
 	check(number, ggas_load_acquire(word) == static_cast<T>(ggas_threads()));
 }
 
+/* Each kind of update without result, and the smallest and largest of all threads; words are 0 at first. */
+template <class T> GGAS_FN void check_limits(checks &check, int number, uint64_t scratch)
+{
+	T *word = reinterpret_cast<T *>(scratch), me = static_cast<T>(ggas_thread()), all = static_cast<T>(ggas_threads());
+	ggas_red_add(word, me + 1, ggas_order::release);
+	ggas_red_max(word + 1, me + 7, ggas_order::relaxed);
+	ggas_atomic_max(word + 2, me * 2, ggas_order::release_acquire);
+	ggas_red_xor(word + 3, me, ggas_order::relaxed);
+	ggas_red_or(word + 4, static_cast<T>(1) << me % 32, ggas_order::relaxed);
+	ggas_red_and(word + 5, static_cast<T>(0), ggas_order::relaxed);
+	ggas_syncthreads();
+	check(number, word[0] == all * (all + 1) / 2 && word[1] == all + 6 && word[2] == (all - 1) * 2);
+	check(number, all < 32 || static_cast<uint32_t>(word[4]) == ~0u);
+	check(number, word[5] == 0);
+	ggas_syncthreads();
+	ggas_atomic_min(word + 1, me + 3, ggas_order::relaxed);
+	ggas_red_min(word + 2, me, ggas_order::relaxed);
+	ggas_red_xor(word + 3, me, ggas_order::relaxed);
+	ggas_syncthreads();
+	check(number, word[1] == 3 && word[2] == 0 && word[3] == 0);
+}
+
 GGAS_FN void check_memory(checks &check, uint64_t scratch)
 {
 	check_adds(check, 12, reinterpret_cast<uint32_t *>(scratch));
@@ -129,6 +151,14 @@ GGAS_FN void check_memory(checks &check, uint64_t scratch)
 		check(20, seen.hi == ~seen.lo);
 	}
 	check(21, ggas_time_ns() <= ggas_time_ns() && ggas_ticks() != 0);
+	check_limits<uint32_t>(check, 22, scratch + 128);
+	check_limits<uint64_t>(check, 23, scratch + 256);
+
+	int64_t *signed_word = reinterpret_cast<int64_t *>(scratch + 384);
+	ggas_atomic_min(signed_word, -5 - static_cast<int64_t>(ggas_thread()), ggas_order::relaxed);
+	ggas_fence_sequential();
+	ggas_syncthreads();
+	check(24, *signed_word == -4 - static_cast<int64_t>(ggas_threads()));
 }
 
 } // namespace vocab_checks

@@ -108,4 +108,29 @@ struct selftest_window {
 	uint32_t atomics;	/* 1: add to counters */
 };
 
+#define SELFTEST_PUT_THREAD	0	/* forms: who puts together */
+#define SELFTEST_PUT_WARP	1
+#define SELFTEST_PUT_BLOCK	2
+#define SELFTEST_PUT_GRID	3
+#define SELFTEST_PUT_LANES	128	/* at most */
+#define SELFTEST_PUT_READ	1024	/* after the signals of all lanes: the signals that say "read" */
+#define SELFTEST_PUT_DATA	4096	/* for each lane `each` bytes to send, to receive, and for gets */
+
+/* Two nodes of a window put to each other and check what came, `rounds` times. Each thread, warp or block is a lane
+ * with bytes of its own; the grid together is one. */
+struct selftest_put {
+	uint64_t window;	/* struct ggas_window; its parts are zero at first */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: bytes that were not as expected */
+	uint64_t rings;		/* packed: offset of the rings in the window; 0: puts with signals, and gets */
+	uint64_t bytes;		/* of one put */
+	uint64_t each;		/* bytes of a lane's buffers, a multiple of 16 */
+	uint32_t skew;		/* bytes by which buffers are off 16-byte alignment */
+	uint32_t form;		/* SELFTEST_PUT_THREAD ... */
+	uint32_t rounds;
+	uint32_t lanes;		/* packed: of the rings */
+	uint32_t lines_log2;	/* packed: of a ring */
+	uint32_t puts;		/* packed: before the first is taken; the other node may have 0 then */
+};
+
 #endif /* GGAS_SELFTEST_H */

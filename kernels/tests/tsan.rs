@@ -135,6 +135,13 @@ fn rma_on_the_card_path_is_clean() {
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn puts_are_clean() {
+    clean(&["put-thread", "put-warp", "put-block", "put-grid"]);
+    clean(&["packed-thread", "packed-warp", "packed-block"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn barriers_are_clean() {
     clean(&["barrier", "barrier-grid"]);
 }

@@ -13,6 +13,7 @@
 
 #include "planted_races.cu"
 #include "selftest_coll.cu"
+#include "selftest_put.cu"
 #include "selftest_rma.cu"
 
 namespace
@@ -119,6 +120,35 @@ bool collective(uint32_t method, uint32_t grid)
 	return good;
 }
 
+bool puts(uint32_t form, uint32_t grid, uint32_t block, uint32_t lanes, bool packed)
+{
+	constexpr uint32_t nodes = 2, bytes = 300, each = 304, lines_log2 = 6;
+	constexpr uint64_t rings = 16384, stride = rings + nodes * SELFTEST_PUT_LANES * (64 + (16ull << lines_log2));
+	std::vector<ggas_u128> memory(nodes * stride / sizeof(ggas_u128));
+	std::array<ggas_window, nodes> windows = {};
+	std::array<selftest_put, nodes> args = {};
+	std::array<uint64_t, nodes> status = {}, wrong = {};
+	std::vector<launch> launches;
+	for (uint32_t node = 0; node < nodes; node++) {
+		ggas_window &window = windows[node];
+		window.base = reinterpret_cast<uint64_t>(memory.data());
+		window.stride = window.size = stride;
+		window.local = window.base + node * stride;
+		window.node = node;
+		window.nodes = nodes;
+		window.timeout_ns = 60'000'000'000;
+		args[node] = { address(window), address(status[node]), address(wrong[node]), packed ? rings : 0, bytes,
+			       each, 0, form, 10, lanes, lines_log2, 1 };
+		launches.push_back({ ggas_host_ggas_selftest_put, &args[node], grid, block });
+	}
+	run(launches);
+	bool good = true;
+	for (uint32_t node = 0; node < nodes; node++)
+		good &= expect(status[node] == 0, "status", status[node]) &&
+			expect(wrong[node] == 0, "bytes that differ", wrong[node]);
+	return good;
+}
+
 bool race(void (*kernel)(const void *), uint32_t grid, uint32_t block, bool planted)
 {
 	std::vector<uint64_t> values(block);
@@ -143,6 +173,13 @@ const scenario scenarios[] = {
 	{ "posts-batch-few-slots", [] { return posts({ .slots = 8 }, true); } },
 	{ "posts-card", [] { return posts({ .slots = 0 }, false); } },
 	{ "posts-batch-card", [] { return posts({ .slots = 0 }, true); } },
+	{ "put-thread", [] { return puts(SELFTEST_PUT_THREAD, 1, 3, 3, false); } },
+	{ "put-warp", [] { return puts(SELFTEST_PUT_WARP, 1, 40, 2, false); } },
+	{ "put-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, false); } },
+	{ "put-grid", [] { return puts(SELFTEST_PUT_GRID, 3, 8, 1, false); } },
+	{ "packed-thread", [] { return puts(SELFTEST_PUT_THREAD, 1, 3, 3, true); } },
+	{ "packed-warp", [] { return puts(SELFTEST_PUT_WARP, 1, 40, 2, true); } },
+	{ "packed-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, true); } },
 	{ "barrier", [] { return collective(SELFTEST_BARRIER, 1); } },
 	{ "barrier-grid", [] { return collective(SELFTEST_BARRIER, 2); } },
 	{ "reduce", [] { return collective(SELFTEST_REDUCE, 1); } },

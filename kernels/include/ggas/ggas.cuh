@@ -60,7 +60,8 @@ GGAS_FN T ggas_load(const ggas_window *window, uint32_t node, uint64_t offset, g
 	return order == ggas_order::relaxed ? ggas_load_relaxed(p) : ggas_load_acquire(p);
 }
 
-/* Everything this thread did, or saw done, comes before everything it does next. */
+/* What this thread did, or saw done, is visible to whoever sees what it stores next, on whatever node. It does not
+ * keep a later load from overtaking an earlier store: ggas_fence_sequential() does. */
 GGAS_FN void ggas_fence() { ggas_fence_system(); }
 
 /* Stores `value` with release. Flags grow: a flag is written by one node. */
@@ -82,6 +83,22 @@ GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint
 
 namespace ggas_impl
 {
+/* Four units at a time, so that as many loads are under way before the first is stored. */
+template <class Unit>
+GGAS_FN void copy_units(Unit *out, const Unit *in, uint64_t count, uint64_t self, uint64_t all)
+{
+	uint64_t i = self;
+	for (; i + 3 * all < count; i += 4 * all) {
+		Unit a = in[i], b = in[i + all], c = in[i + 2 * all], d = in[i + 3 * all];
+		out[i] = a;
+		out[i + all] = b;
+		out[i + 2 * all] = c;
+		out[i + 3 * all] = d;
+	}
+	for (; i < count; i += all)
+		out[i] = in[i];
+}
+
 /* Thread `self` of `all` copies its share: consecutive threads touch consecutive
  * words, 16 bytes at a time where both ends allow it. */
 GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
@@ -90,16 +107,16 @@ GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t sel
 	const uint8_t *in = static_cast<const uint8_t *>(from);
 	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from), done = 0;
 	if (ends % 16 == 0) {
-		for (uint64_t i = self; i < bytes / 16; i += all)
-			reinterpret_cast<ggas_u128 *>(out)[i] = reinterpret_cast<const ggas_u128 *>(in)[i];
+		copy_units(reinterpret_cast<ggas_u128 *>(out), reinterpret_cast<const ggas_u128 *>(in), bytes / 16,
+			   self, all);
 		done = bytes & ~static_cast<uint64_t>(15);
 	} else if (ends % 8 == 0) {
-		for (uint64_t i = self; i < bytes / 8; i += all)
-			reinterpret_cast<uint64_t *>(out)[i] = reinterpret_cast<const uint64_t *>(in)[i];
+		copy_units(reinterpret_cast<uint64_t *>(out), reinterpret_cast<const uint64_t *>(in), bytes / 8, self,
+			   all);
 		done = bytes & ~static_cast<uint64_t>(7);
 	} else if (ends % 4 == 0) {
-		for (uint64_t i = self; i < bytes / 4; i += all)
-			reinterpret_cast<uint32_t *>(out)[i] = reinterpret_cast<const uint32_t *>(in)[i];
+		copy_units(reinterpret_cast<uint32_t *>(out), reinterpret_cast<const uint32_t *>(in), bytes / 4, self,
+			   all);
 		done = bytes & ~static_cast<uint64_t>(3);
 	}
 	for (uint64_t i = done + self; i < bytes; i += all)

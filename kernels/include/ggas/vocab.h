@@ -24,13 +24,17 @@
  *   T    ggas_load_relaxed(const T *p)        T ggas_load_acquire(const T *p)
  *   void ggas_store_relaxed(T *p, T v)     void ggas_store_release(T *p, T v)
  *        System scope, single-copy atomic. 16 bytes take ggas_u128.
- *   T    ggas_atomic_{add,exch,and,or,xor}(T *p, T v, ggas_order)
+ *   T    ggas_atomic_{add,exch,and,or,xor,min,max}(T *p, T v, ggas_order)
  *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
  *        System scope, 4 or 8 bytes; return the old value.
+ *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
+ *        The same without a result, relaxed or release: nobody waits for an answer.
  *   void ggas_store_mmio(uint64_t *p, uint64_t v)
  *        One 8-byte store to a device register: never merged, torn or repeated.
  *   uint64_t ggas_load_mmio(const uint64_t *p)
- *   void ggas_fence_system()    orders everything before with everything after
+ *   void ggas_fence_system()    a release of everything before and an acquire for everything after; a load
+ *        after it may still overtake a store before it
+ *   void ggas_fence_sequential()    orders everything before with everything after, that too
  *   void ggas_pause(attempt)    one round of a wait loop
  *   uint64_t ggas_time_ns()     ggas_ticks()
  *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()

@@ -93,6 +93,11 @@ pub enum WindowError {
     /// A word that is not aligned to 8 bytes.
     #[error("a word at offset {0} is not aligned to 8 bytes: use read and write")]
     Unaligned(usize),
+    /// Rings of an impossible shape.
+    #[error(
+        "{0:?}: use at least one lane, a power of two of lines from 8 on, and an offset that is a multiple of 64"
+    )]
+    Rings(crate::Rings),
     /// Plain pointers do not exist in this window.
     #[error("the window is not mapped for kernels: {reason}; use the store and load calls")]
     NotMapped {

@@ -10,11 +10,13 @@ mod info;
 mod member;
 mod memory;
 mod plan;
+mod rings;
 mod setup;
 mod window;
 
 pub use error::WindowError;
 pub use info::{Mapping, WindowInfo};
 pub use member::Member;
+pub use rings::Rings;
 pub use setup::Setup;
 pub use window::Window;

@@ -8,6 +8,7 @@
 #error "kernels of this suite need sm_80 or later"
 #endif
 
+#define GGAS_NO_UNROLL _Pragma("unroll 1")
 #define GGAS_FN __device__ __forceinline__
 /* Rarely taken: kept out of line, so that it costs the usual path no registers. */
 #define GGAS_COLD __device__ __noinline__ inline
@@ -133,6 +134,11 @@ GGAS_FN void ggas_fence_system()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
+GGAS_FN void ggas_fence_sequential()
+{
+	asm volatile("fence.sc.sys;" ::: "memory");
+}
+
 #define GGAS_ATOM(sem, op, suffix, constraint)                                                                         \
 	asm volatile("atom." sem ".sys." op "." suffix " %0, [%1], %2;"                                                \
 		     : "=" constraint(old)                                                                             \
@@ -171,8 +177,39 @@ GGAS_DEFINE_ATOM(or, "or", uint32_t, "b32", "r")
 GGAS_DEFINE_ATOM(or, "or", uint64_t, "b64", "l")
 GGAS_DEFINE_ATOM(xor, "xor", uint32_t, "b32", "r")
 GGAS_DEFINE_ATOM(xor, "xor", uint64_t, "b64", "l")
+#define GGAS_DEFINE_ATOM_LIMITS(T_, suffix, constraint)                                                              \
+	GGAS_DEFINE_ATOM(min, "min", T_, suffix, constraint)                                                           \
+	GGAS_DEFINE_ATOM(max, "max", T_, suffix, constraint)
+GGAS_DEFINE_ATOM_LIMITS(uint32_t, "u32", "r")
+GGAS_DEFINE_ATOM_LIMITS(uint64_t, "u64", "l")
+GGAS_DEFINE_ATOM_LIMITS(int32_t, "s32", "r")
+GGAS_DEFINE_ATOM_LIMITS(int64_t, "s64", "l")
+#undef GGAS_DEFINE_ATOM_LIMITS
 #undef GGAS_DEFINE_ATOM
 #undef GGAS_ATOM
+
+/* Without a result nobody waits for an answer: several times the rate over NVLink. */
+#define GGAS_DEFINE_RED(name, op, T_, suffix, constraint)                                                            \
+	GGAS_FN void ggas_red_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                               \
+	{                                                                                                              \
+		if (order == ggas_order::relaxed)                                                                      \
+			asm volatile("red.relaxed.sys." op "." suffix " [%0], %1;" ::"l"(p), constraint(v) : "memory"); \
+		else                                                                                                   \
+			asm volatile("red.release.sys." op "." suffix " [%0], %1;" ::"l"(p), constraint(v) : "memory"); \
+	}
+#define GGAS_DEFINE_REDS(T_, number, bits, constraint)                                                               \
+	GGAS_DEFINE_RED(add, "add", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(min, "min", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(max, "max", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(and, "and", T_, bits, constraint)                                                              \
+	GGAS_DEFINE_RED(or, "or", T_, bits, constraint)                                                                \
+	GGAS_DEFINE_RED(xor, "xor", T_, bits, constraint)
+GGAS_DEFINE_REDS(uint32_t, "u32", "b32", "r")
+GGAS_DEFINE_REDS(uint64_t, "u64", "b64", "l")
+GGAS_DEFINE_RED(add, "add", float, "f32", "f")
+GGAS_DEFINE_RED(add, "add", double, "f64", "d")
+#undef GGAS_DEFINE_REDS
+#undef GGAS_DEFINE_RED
 
 #define GGAS_CAS(sem, suffix, constraint)                                                                              \
 	asm volatile("atom." sem ".sys.cas." suffix " %0, [%1], %2, %3;"                                               \
@@ -203,6 +240,58 @@ GGAS_DEFINE_CAS(uint32_t, "b32", "r")
 GGAS_DEFINE_CAS(uint64_t, "b64", "l")
 #undef GGAS_DEFINE_CAS
 #undef GGAS_CAS
+
+/* The copy engine of a multiprocessor (sm_90): whole blocks of memory by way of shared memory, by one thread. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GGAS_HAS_BULK 1
+namespace ggas_impl
+{
+GGAS_FN uint32_t shared_address(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+/* Parts accesses of this thread from those of the engine. */
+GGAS_FN void bulk_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
+GGAS_FN void bulk_begin(uint64_t *arrival)
+{
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(arrival)) : "memory");
+}
+GGAS_FN void bulk_end(uint64_t *arrival)
+{
+	asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(arrival)) : "memory");
+}
+/* Begins to load; addresses and `bytes` are multiples of 16. */
+GGAS_FN void bulk_load(void *shared, const void *from, uint32_t bytes, uint64_t *arrival)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes)
+		     : "memory");
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+			     shared_address(shared)),
+		     "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(arrival))
+		     : "memory");
+}
+/* Waits for the load that completes this phase: 0, then 1, then 0 again. */
+GGAS_FN void bulk_loaded(uint64_t *arrival, uint32_t phase)
+{
+	uint32_t done;
+	do
+		asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+			     : "=r"(done)
+			     : "r"(shared_address(arrival)), "r"(phase)
+			     : "memory");
+	while (!done);
+}
+GGAS_FN void bulk_store(void *to, const void *shared, uint32_t bytes)
+{
+	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n\tcp.async.bulk.commit_group;" ::"l"(
+			     __cvta_generic_to_global(to)),
+		     "r"(shared_address(shared)), "r"(bytes)
+		     : "memory");
+}
+/* All stores but the last have left shared memory. */
+GGAS_FN void bulk_one_left() { asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory"); }
+/* All stores are performed. */
+GGAS_FN void bulk_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+} /* namespace ggas_impl */
+#endif
 
 /* Latency first: no sleep while an answer is likely at any moment. */
 GGAS_FN void ggas_pause(uint32_t attempt = 1)

@@ -17,6 +17,7 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 #endif
 
 #define GGAS_EXECUTOR 1
+#define GGAS_NO_UNROLL
 #define GGAS_FN inline
 #define GGAS_COLD __attribute__((noinline, cold)) inline
 /* The function that the table of kernels names takes the address of the arguments. */
@@ -171,6 +172,34 @@ template <class T> inline T ggas_atomic_xor(T *p, std::type_identity_t<T> v, gga
 {
 	return __atomic_fetch_xor(p, v, ggas_impl::host_order(order));
 }
+template <class T> inline T ggas_atomic_min(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	T old = ggas_load_relaxed(p), least;
+	do
+		least = v < old ? v : old;
+	while (!__atomic_compare_exchange(p, &old, &least, false, ggas_impl::host_order(order), __ATOMIC_RELAXED));
+	return old;
+}
+template <class T> inline T ggas_atomic_max(T *p, std::type_identity_t<T> v, ggas_order order)
+{
+	T old = ggas_load_relaxed(p), most;
+	do
+		most = old < v ? v : old;
+	while (!__atomic_compare_exchange(p, &old, &most, false, ggas_impl::host_order(order), __ATOMIC_RELAXED));
+	return old;
+}
+#define GGAS_DEFINE_RED(name)                                                                                          \
+	template <class T> inline void ggas_red_##name(T *p, std::type_identity_t<T> v, ggas_order order)              \
+	{                                                                                                              \
+		ggas_atomic_##name(p, v, order);                                                                       \
+	}
+GGAS_DEFINE_RED(add)
+GGAS_DEFINE_RED(and)
+GGAS_DEFINE_RED(or)
+GGAS_DEFINE_RED(xor)
+GGAS_DEFINE_RED(min)
+GGAS_DEFINE_RED(max)
+#undef GGAS_DEFINE_RED
 template <class T>
 inline T ggas_atomic_cas(T *p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, ggas_order order)
 {
@@ -197,6 +226,8 @@ inline void ggas_fence_system()
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
+
+inline void ggas_fence_sequential() { ggas_fence_system(); }
 
 inline void ggas_pause(uint32_t attempt = 1) { ggas_exec_pause(ggas_exec_self, attempt); }
 

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Packed puts: each 16 bytes that travel hold 12 bytes of data and a flag, in
+ * one access, so that no signal and no fence follows them (thesis 6.6, NCCL's
+ * "LL" with a wider line). Included by put.cuh.
+ *
+ * A line of a ring is written once per lap, and its flag is the number of the
+ * lap, from 1: a receiver that knows how many lines it took knows what flag the
+ * next ones will have. A sender goes on while the ring has room; the receiver
+ * tells it every quarter of a ring how far it took.
+ */
+#ifndef GGAS_IMPL_PUT_PACKED_H
+#define GGAS_IMPL_PUT_PACKED_H
+
+/* Rings for packed puts in the parts of a window, which the host lays out
+ * (ggas_window::Rings): for each lane and node a ring of `lines`, which that
+ * node puts into. Zero at first, and again after a failure. */
+struct ggas_rings {
+	uint64_t offset;	/* of the rings in every part, a multiple of 64 */
+	uint32_t lanes;		/* pairs of callers that may put at the same time */
+	uint32_t lines_log2;	/* of one ring, 3 to 30: 2^3 lines at least */
+};
+
+namespace ggas_impl
+{
+
+constexpr uint32_t packed_bytes = 12; /* data of a line */
+
+/* Before each ring. */
+struct packed_state {
+	uint64_t credit; /* lines that the other node took of what this one sent; it writes this */
+	uint64_t sent, taken; /* of this node, while no kernel has the end open */
+	uint64_t reserved[5];
+};
+
+struct packed_words {
+	uint32_t word[3];
+};
+
+/* A line of words. */
+GGAS_FN packed_words load_words(const uint8_t *from)
+{
+	auto *words = reinterpret_cast<const uint32_t *>(from);
+	return { { words[0], words[1], words[2] } };
+}
+GGAS_FN void store_words(uint8_t *to, ggas_u128 line)
+{
+	auto *words = reinterpret_cast<uint32_t *>(to);
+	words[0] = static_cast<uint32_t>(line.lo);
+	words[1] = static_cast<uint32_t>(line.lo >> 32);
+	words[2] = static_cast<uint32_t>(line.hi);
+}
+
+/* A line of up to 12 bytes, anywhere; rolled up, since few lines are such. */
+GGAS_FN packed_words load_bytes(const uint8_t *from, uint64_t bytes)
+{
+	uint64_t low = 0, high = 0;
+	GGAS_NO_UNROLL
+	for (uint32_t i = 0; i < packed_bytes && i < bytes; i++) {
+		uint64_t byte = static_cast<uint64_t>(from[i]) << i % 8 * 8;
+		low |= i < 8 ? byte : 0;
+		high |= i < 8 ? 0 : byte;
+	}
+	return { { static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high) } };
+}
+GGAS_FN void store_bytes(uint8_t *to, uint64_t bytes, ggas_u128 line)
+{
+	GGAS_NO_UNROLL
+	for (uint32_t i = 0; i < packed_bytes && i < bytes; i++)
+		to[i] = static_cast<uint8_t>((i < 8 ? line.lo : line.hi) >> i % 8 * 8);
+}
+
+GGAS_FN ggas_u128 pack(packed_words words, uint32_t flag)
+{
+	return { words.word[0] | static_cast<uint64_t>(words.word[1]) << 32,
+		 words.word[2] | static_cast<uint64_t>(flag) << 32 };
+}
+GGAS_FN uint32_t flag_of(ggas_u128 line) { return static_cast<uint32_t>(line.hi >> 32); }
+
+} /* namespace ggas_impl */
+
+/*
+ * One end of a pair of rings: lane `lane` between this node and `peer`, held by a
+ * thread, warp or block while the same lane is held on the other side. All of its
+ * callers make each call together; what they know of the rings is in registers.
+ *
+ *	ggas_packed_end<ggas_scope::block> end(&window, rings, peer, ggas_block());
+ *	int error = end.put(in, bytes);		// to the peer
+ *	error = end.take(out, bytes);		// what the peer put
+ *	...
+ *	error = end.close();			// before the kernel ends
+ *
+ * Puts are taken in their order, with the same numbers of bytes. Up to half a
+ * ring is on its way without the peer taking; more waits for it. put() returns
+ * when this thread's part of the source was read. take() returns with the data,
+ * for all callers, and orders nothing else.
+ *
+ * A failure stays: put() has the status of this thread, take() and close() that
+ * of all callers. After one, the host clears the rings.
+ */
+template <ggas_scope Scope> class ggas_packed_end {
+	using team = ggas_impl::put_team<Scope>;
+	using state = ggas_impl::packed_state;
+
+public:
+	GGAS_FN ggas_packed_end(const ggas_window *window, const ggas_rings &rings, uint32_t peer, uint32_t lane,
+				uint32_t line = __builtin_LINE())
+		: report_(window->report), timeout_(window->timeout_ns), node_(window->node), peer_(peer), line_(line),
+		  log2_(rings.lines_log2), status_(GGAS_OK)
+	{
+		uint64_t lines = 1ull << log2_, each = sizeof(state) + lines * sizeof(ggas_u128);
+		uint64_t bytes = each * rings.lanes * window->nodes;
+		status_ = ggas_impl::check_put(window, peer, rings.offset, bytes, line);
+		if (!status_ && lane >= rings.lanes)
+			status_ = ggas_impl::refuse_put(window, peer, lane, rings.lanes, line);
+		if (status_)
+			return;
+		uint64_t of_lane = rings.offset + each * lane * window->nodes;
+		own_ = ggas_pointer_of_node<state>(window, window->node, of_lane + each * peer);
+		there_ = ggas_pointer_of_node<state>(window, peer, of_lane + each * window->node);
+		sent_ = ggas_load_relaxed(&own_->sent);
+		taken_ = told_ = ggas_load_relaxed(&own_->taken);
+		granted_ = ggas_load_relaxed(&own_->credit);
+	}
+
+	/* Sends `bytes` to the peer. Quickest where `from` is a multiple of 4. */
+	GGAS_FN int put(const void *from, uint64_t bytes)
+	{
+		uint64_t lines = lines_of(bytes);
+		for (uint64_t done = 0; done < lines && !status_;) {
+			uint32_t part = part_of(lines - done);
+			if (sent_ + part - granted_ > ring_lines() && (status_ = wait_for_room(part)))
+				break;
+			send(static_cast<const uint8_t *>(from), bytes, done, part);
+			sent_ += part;
+			done += part;
+		}
+		return status_;
+	}
+
+	/* Receives `bytes` that the peer put. */
+	GGAS_FN int take(void *to, uint64_t bytes)
+	{
+		uint64_t lines = lines_of(bytes);
+		for (uint64_t done = 0; done < lines;) {
+			uint32_t part = part_of(lines - done);
+			if (!status_)
+				status_ = receive(static_cast<uint8_t *>(to), bytes, done, part);
+			if ((status_ = team::agree(status_)))
+				return status_;
+			taken_ += part;
+			done += part;
+			if (taken_ - told_ >= ring_lines() / 4)
+				tell();
+		}
+		return status_;
+	}
+
+	/* A message by all blocks of the grid, a lane each: every block puts its share, and takes that of the same block
+	 * on the other side, whose grid is as large. What a block took is seen by that block. */
+	GGAS_FN int put_share(const void *from, uint64_t bytes)
+	{
+		ggas_impl::put_share share = ggas_impl::share_of_block(bytes, 4 * ggas_impl::packed_bytes);
+		return put(static_cast<const uint8_t *>(from) + share.offset, share.bytes);
+	}
+	GGAS_FN int take_share(void *to, uint64_t bytes)
+	{
+		ggas_impl::put_share share = ggas_impl::share_of_block(bytes, 4 * ggas_impl::packed_bytes);
+		return take(static_cast<uint8_t *>(to) + share.offset, share.bytes);
+	}
+
+	/* Puts down how far this end came, for the kernel that opens it next. */
+	GGAS_FN int close()
+	{
+		if ((status_ = team::agree(status_)))
+			return status_;
+		if (team::thread() == 0) {
+			ggas_store_relaxed(&own_->sent, sent_);
+			ggas_store_relaxed(&own_->taken, taken_);
+		}
+		tell();
+		return GGAS_OK;
+	}
+
+private:
+	static constexpr uint32_t batch = 4; /* loads of a thread under way together */
+
+	GGAS_FN uint64_t ring_lines() const { return 1ull << log2_; }
+	GGAS_FN static uint64_t lines_of(uint64_t bytes)
+	{
+		return (bytes + ggas_impl::packed_bytes - 1) / ggas_impl::packed_bytes;
+	}
+	/* Both ends cut messages alike: with half a ring at most, the receiver has told of enough. */
+	GGAS_FN uint32_t part_of(uint64_t lines) const
+	{
+		uint32_t half = 1u << (log2_ - 1);
+		return lines < half ? static_cast<uint32_t>(lines) : half;
+	}
+
+	/* Where lines from `position` on are, and what flags they have. */
+	struct run {
+		ggas_u128 *ring;
+		uint32_t first, lap, mask, log2;
+
+		GGAS_FN run(state *side, uint64_t position, uint32_t log2)
+			: ring(reinterpret_cast<ggas_u128 *>(side + 1)),
+			  first(static_cast<uint32_t>(position) & ((1u << log2) - 1)),
+			  lap(static_cast<uint32_t>(position >> log2) + 1), mask((1u << log2) - 1), log2(log2)
+		{
+		}
+		GGAS_FN ggas_u128 *at(uint32_t i) const { return ring + ((first + i) & mask); }
+		GGAS_FN uint32_t flag(uint32_t i) const { return lap + ((first + i) >> log2); }
+	};
+
+	/* The acquire joins what the receiver read before it told with what is written there next. */
+	GGAS_FN int wait_for_room(uint64_t part)
+	{
+		uint64_t least = sent_ + part - ring_lines();
+		ggas_wait wait(report_, timeout_, GGAS_WAIT_FLAG, node_, peer_, line_);
+		while ((granted_ = ggas_load_acquire(&own_->credit)) < least)
+			if (int error = wait.again(&own_->credit, least, granted_))
+				return error;
+		return GGAS_OK;
+	}
+
+	GGAS_FN void tell()
+	{
+		told_ = taken_;
+		if (team::thread() == 0)
+			ggas_store_release(&there_->credit, taken_);
+	}
+
+	/* Lines of the `part` from line `done` on that are whole words on this side; the others go byte by byte. */
+	GGAS_FN static uint32_t whole_lines(const void *buffer, uint64_t bytes, uint64_t done, uint32_t part)
+	{
+		if (reinterpret_cast<uint64_t>(buffer) % 4 != 0)
+			return 0;
+		uint64_t whole = bytes / ggas_impl::packed_bytes - done;
+		return whole < part ? static_cast<uint32_t>(whole) : part;
+	}
+
+	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint64_t done, uint32_t part) const
+	{
+		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(from, bytes, done, part);
+		run lines(there_, sent_, log2_);
+		from += done * ggas_impl::packed_bytes;
+		for (; i + (batch - 1) * all < whole; i += batch * all) {
+			ggas_impl::packed_words words[batch];
+			for (uint32_t k = 0; k < batch; k++)
+				words[k] = ggas_impl::load_words(from + uint64_t(i + k * all) * ggas_impl::packed_bytes);
+			for (uint32_t k = 0; k < batch; k++)
+				send_line(lines, i + k * all, words[k]);
+		}
+		for (; i < whole; i += all)
+			send_line(lines, i, ggas_impl::load_words(from + uint64_t(i) * ggas_impl::packed_bytes));
+		for (; i < part; i += all) {
+			uint64_t at = uint64_t(i) * ggas_impl::packed_bytes;
+			uint64_t left = bytes - done * ggas_impl::packed_bytes - at;
+			send_line(lines, i, ggas_impl::load_bytes(from + at, left));
+		}
+	}
+	GGAS_FN static void send_line(const run &lines, uint32_t i, ggas_impl::packed_words words)
+	{
+		ggas_store_relaxed(lines.at(i), ggas_impl::pack(words, lines.flag(i)));
+	}
+
+	GGAS_FN int receive(uint8_t *to, uint64_t bytes, uint64_t done, uint32_t part) const
+	{
+		ggas_wait wait(report_, timeout_, GGAS_WAIT_FLAG, node_, peer_, line_);
+		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(to, bytes, done, part);
+		run lines(own_, taken_, log2_);
+		ggas_u128 line[batch];
+		to += done * ggas_impl::packed_bytes;
+		for (; i + (batch - 1) * all < whole; i += batch * all) {
+			if (int error = poll<batch>(wait, lines, i, all, line))
+				return error;
+			for (uint32_t k = 0; k < batch; k++)
+				ggas_impl::store_words(to + uint64_t(i + k * all) * ggas_impl::packed_bytes, line[k]);
+		}
+		for (; i < part; i += all) {
+			if (int error = poll<1>(wait, lines, i, all, line))
+				return error;
+			uint64_t at = uint64_t(i) * ggas_impl::packed_bytes;
+			if (i < whole)
+				ggas_impl::store_words(to + at, line[0]);
+			else
+				ggas_impl::store_bytes(to + at, bytes - done * ggas_impl::packed_bytes - at, line[0]);
+		}
+		return GGAS_OK;
+	}
+
+	/* Loads `Count` lines from `first` on, `apart` from each other, until all have come. */
+	template <uint32_t Count>
+	GGAS_FN static int poll(ggas_wait &wait, const run &lines, uint32_t first, uint32_t apart, ggas_u128 *line)
+	{
+		for (;;) {
+			bool come = true;
+			for (uint32_t k = 0; k < Count; k++)
+				line[k] = ggas_load_relaxed(lines.at(first + k * apart));
+			uint32_t missing = first, seen = 0;
+			for (uint32_t k = 0; k < Count; k++) {
+				if (ggas_impl::flag_of(line[k]) != lines.flag(first + k * apart)) {
+					come = false;
+					missing = first + k * apart;
+					seen = ggas_impl::flag_of(line[k]);
+				}
+			}
+			if (come)
+				return GGAS_OK;
+			if (int error = wait.again(lines.at(missing), lines.flag(missing), seen))
+				return error;
+		}
+	}
+
+	state *own_, *there_;
+	uint64_t report_, timeout_;
+	uint64_t sent_, taken_; /* lines */
+	uint64_t granted_, told_;
+	uint32_t node_, peer_, line_, log2_;
+	int status_;
+};
+
+#endif /* GGAS_IMPL_PUT_PACKED_H */

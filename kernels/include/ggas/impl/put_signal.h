@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Puts into a place that the sender names, signals, and waits; included by put.cuh. */
+#ifndef GGAS_IMPL_PUT_SIGNAL_H
+#define GGAS_IMPL_PUT_SIGNAL_H
+
+namespace ggas_impl
+{
+
+/* Takes values: a pointer to the window would keep it in memory. */
+GGAS_COLD int report_refusal(uint64_t report, uint32_t self, uint32_t node, uint64_t offset, uint64_t bytes,
+			     uint64_t size, uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_FLAG, self, node, line,
+		     offset, size, bytes, 0);
+	return GGAS_ERR_ARGUMENT;
+}
+GGAS_FN int refuse_put(const ggas_window *window, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	return report_refusal(window->report, window->node, node, offset, bytes, window->size, line);
+}
+
+GGAS_FN bool inside(const ggas_window *window, uint64_t offset, uint64_t bytes)
+{
+	return offset <= window->size && bytes <= window->size - offset;
+}
+
+/* The window is mapped and has the node and the range. */
+GGAS_FN int check_put(const ggas_window *window, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	bool reached = node < window->nodes && (ggas_mapped(window) || node == window->node);
+	if (reached && inside(window, offset, bytes))
+		return GGAS_OK;
+	return refuse_put(window, node, offset, bytes, line);
+}
+
+/* It has an aligned word there. */
+GGAS_FN int check_signal(const ggas_window *window, uint32_t node, uint64_t signal, uint32_t line)
+{
+	if (signal % sizeof(uint64_t) == 0)
+		return check_put(window, node, signal, sizeof(uint64_t), line);
+	return refuse_put(window, node, signal, sizeof(uint64_t), line);
+}
+
+template <ggas_scope Scope>
+GGAS_FN int put(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
+		uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_put(window, node, offset, bytes, line))
+		return error;
+	copy_share(ggas_pointer_of_node(window, node, offset), from, bytes, team::thread(), team::threads());
+	return GGAS_OK;
+}
+
+template <ggas_scope Scope>
+GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
+		       uint64_t signal, uint64_t value, ggas_signal what, uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_put(window, node, offset, bytes, line))
+		return error;
+	if (int error = check_signal(window, node, signal, line))
+		return error;
+	uint64_t *word = ggas_pointer_of_node<uint64_t>(window, node, signal);
+	copy_share(ggas_pointer_of_node(window, node, offset), from, bytes, team::thread(), team::threads());
+	team::agree(GGAS_OK);
+	if (team::thread() != 0)
+		return GGAS_OK;
+	if (what == ggas_signal::set)
+		ggas_store_release(word, value);
+	else
+		ggas_red_add(word, value, ggas_order::release);
+	return GGAS_OK;
+}
+
+template <ggas_scope Scope>
+GGAS_FN int get(const ggas_window *window, uint32_t node, uint64_t offset, void *to, uint64_t bytes, uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_put(window, node, offset, bytes, line))
+		return error;
+	copy_share(to, ggas_pointer_of_node(window, node, offset), bytes, team::thread(), team::threads());
+	return team::agree(GGAS_OK);
+}
+
+GGAS_FN bool compares(uint64_t seen, ggas_cmp cmp, uint64_t value)
+{
+	switch (cmp) {
+	case ggas_cmp::eq:
+		return seen == value;
+	case ggas_cmp::ne:
+		return seen != value;
+	case ggas_cmp::gt:
+		return seen > value;
+	case ggas_cmp::ge:
+		return seen >= value;
+	case ggas_cmp::lt:
+		return seen < value;
+	default:
+		return seen <= value;
+	}
+}
+
+GGAS_FN const uint64_t *own_word(const ggas_window *window, uint64_t offset)
+{
+	return reinterpret_cast<const uint64_t *>(window->local + offset);
+}
+
+/* One thread of the team polls; the barrier passes on what it saw. */
+template <ggas_scope Scope>
+GGAS_FN int wait_word(const ggas_window *window, uint64_t offset, ggas_cmp cmp, uint64_t value, uint32_t peer,
+		      uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_signal(window, window->node, offset, line))
+		return error;
+	int error = GGAS_OK;
+	if (team::thread() == 0) {
+		const uint64_t *word = own_word(window, offset);
+		ggas_wait wait(window->report, window->timeout_ns, GGAS_WAIT_FLAG, window->node, peer, line);
+		uint64_t seen;
+		while (!compares(seen = ggas_load_acquire(word), cmp, value) && !error)
+			error = wait.again(word, value, seen);
+	}
+	return team::agree(error);
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_PUT_SIGNAL_H */
