@@ -54,6 +54,11 @@ pub trait Bench: Sync {
         &[]
     }
 
+    /// Whether kernels reach the other nodes by plain pointers alone, so that `--via nvlink` can carry it.
+    fn by_windows(&self) -> bool {
+        false
+    }
+
     /// Runs it; every process of `team` calls it with the same options. Wrong data does not fail the call: the
     /// report of the first process says so ([`Report::check`]); those of the others lack rows' numbers.
     ///

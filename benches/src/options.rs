@@ -170,10 +170,7 @@ impl Options {
     /// # Errors
     /// [`BenchError::Option`] names the option and what would fit.
     pub fn validate(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
-        if self.via != Via::Sim {
-            let advice = "only `sim`, the software EXTOLL, carries benchmarks yet";
-            return Err(BenchError::option("via", self.via, advice));
-        }
+        self.validate_via(bench)?;
         if !(2..=1024).contains(&self.nodes) {
             return Err(BenchError::option("nodes", self.nodes, "use 2 to 1024 nodes"));
         }
@@ -206,6 +203,30 @@ impl Options {
                 Err(BenchError::option("method", method, advice))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What carries the traffic: the software EXTOLL anything, peer memory what needs windows only.
+    fn validate_via(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
+        let refuse = |advice: String| Err(BenchError::option("via", self.via, advice));
+        match self.via {
+            Via::Sim => Ok(()),
+            Via::Hw => refuse("no benchmark runs on a card yet; use sim".into()),
+            Via::Nvlink if !bench.by_windows() => {
+                let names: Vec<_> =
+                    crate::all().iter().filter(|b| b.by_windows()).map(|b| b.name()).collect();
+                refuse(format!("{} needs a NIC; by peer memory go: {}", bench.name(), names.join(", ")))
+            }
+            Via::Nvlink if self.device != Device::Gpu => {
+                refuse("kernels on the CPU have no NVLink; use --device gpu, or sim".into())
+            }
+            Via::Nvlink if self.gpus < self.nodes => {
+                let (nodes, gpus) = (self.nodes, self.gpus);
+                refuse(format!(
+                    "{nodes} nodes on {gpus} GPUs; give each a GPU of its own with --gpus {nodes}"
+                ))
+            }
+            Via::Nvlink => Ok(()),
         }
     }
 

@@ -71,6 +71,33 @@ fn bandwidth_has_a_memcpy_beside_it() {
 }
 
 #[test]
+fn puts_by_all_forms() {
+    for name in ["put-signal", "put-packed"] {
+        let report = run(name, small(&[8, 100, 20_000]));
+        assert_eq!(methods(&report), ["thread", "warp", "block", "grid"]);
+        assert_eq!(report.rows.len(), 12);
+    }
+    let report = run("put-bandwidth", small(&[100, 65_536]));
+    assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
+    let report = run("atomics-random", Options { nodes: 3, ..small(&[1 << 16]) });
+    assert_eq!(methods(&report), ["no-result", "result"]);
+    assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));
+}
+
+#[test]
+fn only_what_needs_no_nic_goes_by_peer_memory() {
+    let options = Options { via: ggas_benches::Via::Nvlink, gpus: 2, ..Options::default() };
+    let refused =
+        |name: &str, options: &Options| options.validate(find(name).unwrap()).unwrap_err().to_string();
+    assert!(refused("rma-rate", &options).contains("put-signal"));
+    assert!(refused("put-signal", &options).contains("--device gpu"));
+    let options = Options { device: ggas_benches::Device::Gpu, ..options };
+    assert!(options.validate(find("put-signal").unwrap()).is_ok());
+    let options = Options { nodes: 3, ..options };
+    assert!(refused("put-signal", &options).contains("--gpus 3"));
+}
+
+#[test]
 fn rates() {
     let report = run(
         "rma-rate",

@@ -30,6 +30,10 @@ impl Bench for Barrier {
         &["single", "hierarchical"]
     }
 
+    fn by_windows(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if !options.sizes.is_empty() {

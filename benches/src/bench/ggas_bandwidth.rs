@@ -30,6 +30,10 @@ impl Bench for GgasBandwidth {
         &["store", "load", "store-strided", "load-strided"]
     }
 
+    fn by_windows(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let (sizes, shape): (&[u64], _) = match options.device {

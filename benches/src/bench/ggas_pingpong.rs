@@ -28,6 +28,10 @@ impl Bench for GgasPingpong {
         &["write", "read"]
     }
 
+    fn by_windows(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let threads = thread_counts(options)?;

@@ -2,10 +2,13 @@
 
 mod alltoall;
 mod assisted;
+mod atomics_random;
 mod barrier;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod progress;
+mod put;
+mod put_bandwidth;
 mod randomaccess;
 mod reduce;
 mod rma_bandwidth;
@@ -27,6 +30,10 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &progress::Progress,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
+    &put::PutSignal,
+    &put::PutPacked,
+    &put_bandwidth::PutBandwidth,
+    &atomics_random::AtomicsRandom,
     &barrier::Barrier,
     &reduce::Reduce,
     &reduce::Allreduce,

@@ -54,7 +54,7 @@ pub fn available(via: Via) -> Result<(), String> {
     match via {
         Via::Sim => Ok(()),
         Via::Hw => Err(hw(Path::new("/dev"))),
-        Via::Nvlink => Err(nvlink(&ggas_gpu::probe())),
+        Via::Nvlink => nvlink(&ggas_gpu::probe()),
     }
 }
 
@@ -75,14 +75,14 @@ fn hw(dev: &Path) -> String {
     format!("--via hw is not available: {why}; use --via sim")
 }
 
-fn nvlink(gpus: &Result<Vec<GpuInfo>, NoGpu>) -> String {
+fn nvlink(gpus: &Result<Vec<GpuInfo>, NoGpu>) -> Result<(), String> {
     let why = match gpus {
-        Err(error) => format!("{error}, and"),
-        Ok(gpus) if gpus.len() < 2 => format!("it takes two GPUs, here is {}, and", gpus.len()),
-        Ok(gpus) if !any_peers(gpus) => "no GPU here can access the memory of another, and".into(),
-        Ok(_) => "the GPUs here could do it, but".into(),
+        Err(error) => error.to_string(),
+        Ok(gpus) if gpus.len() < 2 => format!("it takes two GPUs, here is {}", gpus.len()),
+        Ok(gpus) if !any_peers(gpus) => "no GPU here can access the memory of another".into(),
+        Ok(_) => return Ok(()),
     };
-    format!("--via nvlink is not available: {why} this version has no device `nvlink`; use --via sim")
+    Err(format!("--via nvlink is not available: {why}; use --via sim"))
 }
 
 fn any_peers(gpus: &[GpuInfo]) -> bool {
@@ -163,7 +163,10 @@ fn devices(text: &mut String) {
     let _ = writeln!(text, "traffic goes through (--via)");
     row(text, "sim", "yes: the software EXTOLL; RMA by slots and by the card's pages, GGAS windows");
     for via in [Via::Hw, Via::Nvlink] {
-        let why = available(via).err().unwrap_or_else(|| "yes".into());
+        let why = available(via).err().unwrap_or_else(|| match via {
+            Via::Nvlink => "yes: windows over peer memory, for what needs no NIC".into(),
+            _ => "yes".into(),
+        });
         row(text, via.name(), why.replacen(&format!("--via {via} is not available"), "no", 1));
     }
 }
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn nvlink_says_what_is_missing() {
-        assert!(nvlink(&Ok(Vec::new())).contains("it takes two GPUs, here is 0"));
-        assert!(nvlink(&Err(NoGpu::NotInstalled)).contains("libcuda.so.1"));
+        assert!(nvlink(&Ok(Vec::new())).unwrap_err().contains("it takes two GPUs, here is 0"));
+        assert!(nvlink(&Err(NoGpu::NotInstalled)).unwrap_err().contains("libcuda.so.1"));
     }
 }
