@@ -260,7 +260,7 @@ mod tests {
     const EMIT: u64 = 1 << 48;
 
     fn word(op: u64, next: u64, slot: u64, registers: u64, address: u64) -> u64 {
-        op | next << 4 | slot << 16 | (registers - 1) << 19 | address / 8 << 22
+        op | next << 4 | slot << 16 | (registers - 1) << 19 | (address / 8) << 22
     }
 
     /// A queue of four entries at 0x4000; trigger 25 reads two registers and emits them.
