@@ -38,20 +38,37 @@ static int gat_table(struct extoll_card *card, u32 index)
 	return 0;
 }
 
-/* A range of logical addresses for the region, lowest first, with its tables. NLA 0 is never given out. */
+/* The lowest free range. (mtree_alloc_range does not work on an empty tree before 6.4.) */
+static int nla_take(struct extoll_card *card, struct extoll_region *region)
+{
+	MA_STATE(mas, &card->nlas, 0, 0);
+	int err;
+
+	lockdep_assert_held(&card->gat_lock);
+	mas_lock(&mas);
+	err = mas_empty_area(&mas, 1, NLA_PAGES - 1, region->pages);	/* NLA 0 is never given out */
+	mas_unlock(&mas);
+	if (err)
+		return -ENOSPC;
+	region->first = mas.index;
+	return mtree_insert_range(&card->nlas, region->first, region->first + region->pages - 1, region,
+				  GFP_KERNEL);
+}
+
+/* A range of logical addresses for the region, with its tables. */
 int extoll_atu_reserve(struct extoll_card *card, struct extoll_region *region)
 {
-	unsigned long first;
 	u32 table;
 	int err;
 
-	err = mtree_alloc_range(&card->nlas, &first, region, region->pages, 1, NLA_PAGES - 1, GFP_KERNEL);
-	if (err)
-		return err == -ENOMEM ? -ENOMEM : -ENOSPC;
-	region->first = first;
 	mutex_lock(&card->gat_lock);
-	for (table = first / EXTOLL_GAT_ENTRIES;
-	     !err && table <= (first + region->pages - 1) / EXTOLL_GAT_ENTRIES; table++)
+	err = nla_take(card, region);
+	if (err) {
+		mutex_unlock(&card->gat_lock);
+		return err;
+	}
+	for (table = region->first / EXTOLL_GAT_ENTRIES;
+	     !err && table <= (region->first + region->pages - 1) / EXTOLL_GAT_ENTRIES; table++)
 		err = gat_table(card, table);
 	mutex_unlock(&card->gat_lock);
 	if (err)

@@ -198,7 +198,7 @@ struct extoll_card {
 
 	struct mutex regions_lock;	/* looking up and taking out regions */
 	struct maple_tree nlas;		/* NLA page -> region */
-	struct mutex gat_lock;		/* making tables */
+	struct mutex gat_lock;		/* giving out logical addresses, making tables */
 	struct mutex atu_lock;		/* taking away translations: the flush word, revocation */
 	struct extoll_gat gat[EXTOLL_GAT_TABLES];
 	__le64 *flush_word;

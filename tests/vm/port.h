@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* For tests inside a virtual machine: a port of /dev/extollN by its bare interface, and checks that end the test. */
+#ifndef VM_PORT_H
+#define VM_PORT_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "extoll/atu.h"
+#include "extoll/bq.h"
+#include "extoll/desc.h"
+#include "extoll/ioctl.h"
+#include "extoll/noti.h"
+#include "extoll/regs.h"
+#include "extoll/wcb.h"
+
+#define PAGE 4096ul
+#define DEVICE "/dev/extoll0"
+
+#define CHECK(condition) do { \
+	if (!(condition)) { \
+		printf("FAIL %s:%d: %s (errno %d %s)\n", __FILE__, __LINE__, #condition, errno, strerror(errno)); \
+		exit(1); \
+	} \
+} while (0)
+
+/* The call fails, with just this error. */
+#define CHECK_ERRNO(call, error) do { \
+	errno = 0; \
+	long result_ = (long)(call); \
+	if (result_ != -1 || errno != (error)) { \
+		printf("FAIL %s:%d: %s: result %ld, errno %d %s, not %d\n", __FILE__, __LINE__, #call, result_, \
+		       errno, strerror(errno), (error)); \
+		exit(1); \
+	} \
+} while (0)
+
+struct port {
+	int fd;
+	struct extoll_port_open open;
+	volatile uint64_t *page[EXTOLL_PAGE_OPTIONS];	/* mapped when first used */
+	volatile uint64_t *wcb;
+	volatile uint64_t *rp;
+	volatile struct extoll_noti *queue;
+	uint32_t entries, next;
+};
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static inline void *map(int fd, uint64_t offset, size_t bytes)
+{
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+static inline int device_open(void)
+{
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	return fd;
+}
+
+static inline void port_open(struct port *port)
+{
+	memset(port, 0, sizeof(*port));
+	port->fd = device_open();
+	port->open.units = EXTOLL_UNIT_RMA;
+	CHECK(ioctl(port->fd, EXTOLL_IOC_PORT_OPEN, &port->open) == 0);
+	port->entries = port->open.queue_bytes_out / sizeof(struct extoll_noti);
+	port->wcb = map(port->fd, EXTOLL_MAP_WCB, PAGE);
+	port->rp = map(port->fd, EXTOLL_MAP_RP, PAGE);
+	port->queue = map(port->fd, EXTOLL_MAP_QUEUE, port->open.queue_bytes_out);
+	CHECK(port->wcb != MAP_FAILED && port->rp != MAP_FAILED && port->queue != MAP_FAILED);
+}
+
+static inline void port_close(struct port *port)
+{
+	for (int i = 0; i < EXTOLL_PAGE_OPTIONS; i++)
+		if (port->page[i])
+			munmap((void *)port->page[i], PAGE);
+	munmap((void *)port->wcb, PAGE);
+	munmap((void *)port->rp, PAGE);
+	munmap((void *)port->queue, port->open.queue_bytes_out);
+	close(port->fd);
+}
+
+static inline void post(struct port *port, uint32_t option, struct extoll_desc desc)
+{
+	if (!port->page[option]) {
+		port->page[option] = map(port->fd, EXTOLL_MAP_REQUESTER + option * PAGE, PAGE);
+		CHECK(port->page[option] != MAP_FAILED);
+	}
+	for (int i = 0; i < 3; i++)
+		port->page[option][i] = desc.word[i];
+	__builtin_ia32_sfence();
+}
+
+/* The next notification within `ms`; 0 words if none comes. */
+static inline struct extoll_noti take(struct port *port, uint32_t ms)
+{
+	volatile struct extoll_noti *slot = &port->queue[port->next];
+	struct extoll_noti noti = { 0, 0 };
+	uint64_t end = now_ns() + ms * 1000000ull;
+
+	while (!slot->word1)
+		if (now_ns() > end)
+			return noti;
+	noti.word0 = slot->word0;
+	noti.word1 = slot->word1;
+	slot->word1 = 0;
+	port->next = (port->next + 1) % port->entries;
+	*port->rp = extoll_bq_rp(port->next, 0);
+	return noti;
+}
+
+static inline int region(struct port *port, void *address, size_t length, uint64_t *nla)
+{
+	struct extoll_register arg = {
+		.kind = EXTOLL_REGION_USER, .access = EXTOLL_ACCESS_READ | EXTOLL_ACCESS_WRITE,
+		.address = (uintptr_t)address, .length = length,
+	};
+	int err = ioctl(port->fd, EXTOLL_IOC_REGISTER, &arg);
+
+	*nla = arg.nla;
+	return err;
+}
+
+static inline int region_end(struct port *port, uint64_t nla)
+{
+	struct extoll_unregister arg = { .nla = nla };
+
+	return ioctl(port->fd, EXTOLL_IOC_UNREGISTER, &arg);
+}
+
+static inline int port_wait(struct port *port, uint32_t flags, uint64_t timeout_ns)
+{
+	struct extoll_wait arg = {
+		.unit = EXTOLL_UNIT_RMA, .flags = flags, .index = port->next, .timeout_ns = timeout_ns,
+	};
+
+	return ioctl(port->fd, EXTOLL_IOC_WAIT, &arg);
+}
+
+static inline void *memory(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	return at;
+}
+
+#endif /* VM_PORT_H */
