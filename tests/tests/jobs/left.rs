@@ -20,6 +20,7 @@ impl Left {
         }
         let descriptors = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         all.extend((0..descriptors).map(|i| format!("descriptor {i} of this process")));
+        all.extend(threads());
         all.extend(processes());
         Left(all)
     }
@@ -37,6 +38,14 @@ impl Left {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// The launcher's threads in this process.
+fn threads() -> impl Iterator<Item = String> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    let ours = tasks.filter_map(name).filter(|name| name.starts_with("ggas-"));
+    ours.enumerate().map(|(i, name)| format!("thread {i}, {}", name.trim()))
 }
 
 /// Processes of the suite, dead ones that nobody waited for included.

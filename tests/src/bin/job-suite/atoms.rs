@@ -2,16 +2,16 @@
 
 use ggas::{Command, HostBuffer, Job, Kind, Match, PortConfig, RemoteRegion, Spec};
 
-use crate::PATIENCE;
+use crate::patience;
 use crate::trouble::Trouble;
 
 const EACH: u64 = 40;
 
 pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
     let (rank, size) = (u64::from(job.rank()), job.size() as usize);
-    let port = job.node().open_port(PortConfig { post_timeout: PATIENCE, ..PortConfig::default() })?;
+    let port = job.node().open_port(PortConfig { post_timeout: patience(), ..PortConfig::default() })?;
     let words = port.register(HostBuffer::zeroed(8 * size)?)?;
-    let peers = job.exchange_values(&RemoteRegion::of(&words), PATIENCE)?;
+    let peers = job.exchange_values(&RemoteRegion::of(&words), patience())?;
     let value = |from: u64, i: u64| seed ^ (from << 32) ^ i;
     for i in 0..EACH {
         for peer in &peers {
@@ -23,7 +23,7 @@ pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
     for (from, peer) in peers.iter().enumerate() {
         let wanted = Match::any().kind(Kind::Completer).command(Command::NotificationPut).from(peer.port());
         for i in 0..EACH {
-            let notification = port.wait_match(&wanted, PATIENCE)?;
+            let notification = port.wait_match(&wanted, patience())?;
             let (class, payload) = (notification.class(), notification.word0);
             if (class, payload) != (i as u8, value(from as u64, i)) {
                 return Err(Trouble::Wrong(format!(
@@ -38,6 +38,6 @@ pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
             )));
         }
     }
-    job.barrier(PATIENCE)?;
+    job.barrier(patience())?;
     Ok(())
 }

@@ -2,27 +2,27 @@
 
 use ggas::{Address, Job, Lock, PortConfig};
 
-use crate::PATIENCE;
+use crate::patience;
 use crate::trouble::Trouble;
 
 const EACH: i32 = 15;
 
 pub fn run(job: &Job) -> Result<(), Trouble> {
-    let port = job.node().open_port(PortConfig { post_timeout: PATIENCE, ..PortConfig::default() })?;
-    let ports = job.exchange_values(&(port.address().node, port.address().vpid), PATIENCE)?;
+    let port = job.node().open_port(PortConfig { post_timeout: patience(), ..PortConfig::default() })?;
+    let ports = job.exchange_values(&(port.address().node, port.address().vpid), patience())?;
     let target = Address::new(ports[0].0, ports[0].1);
     let connection = port.connect(target);
     let add = Lock { number: 3, compare: i32::MAX, add: 1 };
     for _ in 0..EACH {
-        let outcome = port.lock(&connection, add, PATIENCE)?;
+        let outcome = port.lock(&connection, add, patience())?;
         if !outcome.taken {
             return Err(Trouble::Wrong(format!("an addition was refused: {outcome:?}")));
         }
     }
-    job.barrier(PATIENCE)?;
-    let last = port.lock(&connection, Lock { add: 0, ..add }, PATIENCE)?;
+    job.barrier(patience())?;
+    let last = port.lock(&connection, Lock { add: 0, ..add }, patience())?;
     let expected = EACH * job.size() as i32;
-    job.barrier(PATIENCE)?;
+    job.barrier(patience())?;
     if last.value == expected {
         Ok(())
     } else {

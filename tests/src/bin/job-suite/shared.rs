@@ -6,7 +6,7 @@ use ggas::kernels::args::{SELFTEST_BARRIER, selftest_coll};
 use ggas::kernels::{KernelMem, start};
 use ggas::{Group, GroupConfig, Job, Launch, Processor, Window};
 
-use crate::PATIENCE;
+use crate::patience;
 use crate::trouble::Trouble;
 
 /// Bytes of each part before the group's area: a word for the barriers' count, then one of each process.
@@ -26,9 +26,9 @@ impl<'a> Shared<'a> {
     pub fn new(job: &'a Job) -> Result<Self, Trouble> {
         let cpu = Processor::cpu();
         let config =
-            GroupConfig { offset: USER, slot_bytes: 256, timeout: PATIENCE, ..GroupConfig::default() };
+            GroupConfig { offset: USER, slot_bytes: 256, timeout: patience(), ..GroupConfig::default() };
         let bytes = config.end(job.size() as usize)?;
-        let window = Arc::new(Window::across(job.membership(), job.node(), &cpu, bytes, PATIENCE)?);
+        let window = Arc::new(Window::across(job.membership(), job.node(), &cpu, bytes, patience())?);
         let group = Group::across(job.membership(), window.clone(), &config)?;
         let (status, wrong) = (cpu.alloc(8)?, cpu.alloc(8)?);
         Ok(Shared { job, cpu, window, group, status, wrong })
@@ -44,7 +44,7 @@ impl<'a> Shared<'a> {
             self.window.store_u64(part, offset(rank), value(rank))?;
         }
         self.window.store_u64(rank, 0, 0)?;
-        self.job.barrier(PATIENCE)?;
+        self.job.barrier(patience())?;
         for from in 0..size {
             let found = self.window.load_u64(rank, offset(from))?;
             if found != value(from) {
@@ -58,7 +58,7 @@ impl<'a> Shared<'a> {
         // Who died explains what the kernel saw.
         self.group.check()?;
         barriers?;
-        self.job.barrier(PATIENCE)?;
+        self.job.barrier(patience())?;
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl<'a> Shared<'a> {
         };
         // SAFETY: the structure is this kernel's, and its memory outlives the wait.
         let launch = unsafe { Launch::new(&self.cpu, "ggas_selftest_coll", 1, 32, &args) };
-        start(&[launch])?.wait(4 * PATIENCE)?;
+        start(&[launch])?.wait(4 * patience())?;
         let (status, wrong) = (self.status.load_u64(0)?, self.wrong.load_u64(0)?);
         match (status, wrong) {
             (0, 0) => Ok(()),

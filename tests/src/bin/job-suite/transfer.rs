@@ -3,7 +3,7 @@
 use ggas::{Command, HostBuffer, Job, Kind, Match, Notification, PortConfig, Region, RemoteRegion, Spec};
 use ggas_tests::bytes;
 
-use crate::PATIENCE;
+use crate::patience;
 use crate::trouble::Trouble;
 
 const SIZES: [usize; 8] = [1, 8, 65, 496, 4097, 40_000, 100_003, 1 << 20];
@@ -11,14 +11,14 @@ const LARGEST: usize = 1 << 20;
 
 pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
     let (rank, size) = (job.rank() as usize, job.size() as usize);
-    let port = job.node().open_port(PortConfig { post_timeout: PATIENCE, ..PortConfig::default() })?;
+    let port = job.node().open_port(PortConfig { post_timeout: patience(), ..PortConfig::default() })?;
     let inbox = port.register(HostBuffer::zeroed(LARGEST)?)?;
     let mine = port.register(HostBuffer::zeroed(LARGEST)?)?;
     let mut private = vec![0u8; LARGEST];
     // SAFETY: the vector outlives the region, which is dropped first; it is not touched while transfers run.
     let hidden = unsafe { port.register_raw(private.as_mut_ptr(), private.len())? };
     let told = (RemoteRegion::of(&inbox), RemoteRegion::of(&mine));
-    let peers = job.exchange_values(&told, PATIENCE)?;
+    let peers = job.exchange_values(&told, patience())?;
     let from = (rank + size - 1) % size;
     let (next, before) = (peers[(rank + 1) % size], peers[from]);
     let (to, back) = (port.connect(next.0.port()), port.connect(before.0.port()));
@@ -33,10 +33,10 @@ pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
             Match::any().kind(Kind::Completer).from(back.remote()),
             Match::any().kind(Kind::Requester).from(to.remote()),
         ] {
-            carried_out(&port.wait_match(&wanted.puts(), PATIENCE)?)?;
+            carried_out(&port.wait_match(&wanted.puts(), patience())?)?;
         }
         check("put", &inbox, &bytes(seed ^ (from * 64 + i) as u64, len))?;
-        job.barrier(PATIENCE)?;
+        job.barrier(patience())?;
     }
     // Now `mine` of everyone holds what it sent last from there.
     let last = SIZES.len() - 2;
@@ -46,9 +46,9 @@ pub fn run(job: &Job, seed: u64) -> Result<(), Trouble> {
         .command(Command::GetBtRsp)
         .command(Command::BtGet)
         .from(back.remote());
-    carried_out(&port.wait_match(&got, PATIENCE)?)?;
+    carried_out(&port.wait_match(&got, patience())?)?;
     check("get", &inbox, &bytes(seed ^ (from * 64 + last) as u64, SIZES[last]))?;
-    job.barrier(PATIENCE)?;
+    job.barrier(patience())?;
     Ok(())
 }
 
