@@ -6,6 +6,7 @@
 #include "rma2.h"
 #include "rma2_ioctl.h"
 #include "sys_rma2.h"
+#include "velo2.h"
 #include "velo2_ioctl.h"
 #include "velo2_mod.h"
 #include "pmap.h"
@@ -183,5 +184,25 @@ int main(void)
 	VALUE(VELO2_STATUS_TAG(&status));
 	VALUE(VELO2_STATUS_LENGTH(&status));
 	VALUE(RMA2_RP_LAZYNESS);
+
+	SIZE(velo2_nodeid_t);
+	SIZE(velo2_vpid_t);
+	SIZE(velo2_ret_t);
+	SIZE(velo2_port_t);
+	FIELD(velo2_port_t, map);
+	SIZE(velo2_connection_t);
+	FIELD(velo2_connection_t, dest.raw);
+	FIELD(velo2_connection_t, state_map);
+	VALUE(VELO2_RET_SUCCESS);
+	VALUE(VELO2_RET_INV_MSG);
+	VALUE(VELO2_RET_ERROR);
+	VALUE(VELO2_RET_NO_MSG);
+	VALUE(VELO2_RET_NO_MATCH);
+	VALUE(VELO2_RET_ERR_FDOPEN);
+	VALUE(VELO2_RET_ERR_MMAP);
+	VALUE(VELO2_RET_INVALID_MBOX);
+	VALUE(VELO2_RET_INVALID_NODE);
+	VALUE(VELO2_RET_TRY_AGAIN);
+	VALUE(VELO2_RET_INV_MTT);
 	return 0;
 }

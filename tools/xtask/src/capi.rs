@@ -33,9 +33,9 @@ impl Profile {
 pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     let prefix = std::path::absolute(prefix).context("no such prefix")?;
     build_into(&prefix, profile)?;
-    println!("installed librma2 below {}", prefix.display());
+    println!("installed librma2 and libvelo2 below {}", prefix.display());
     println!(
-        "  build:  cc program.c $(PKG_CONFIG_PATH={0}/lib/pkgconfig pkg-config --cflags --libs librma2)",
+        "  build:  cc program.c $(PKG_CONFIG_PATH={0}/lib/pkgconfig pkg-config --cflags --libs librma2)   (or libvelo2)",
         prefix.display()
     );
     println!("  run:    LD_LIBRARY_PATH={}/lib ./program", prefix.display());
@@ -51,11 +51,13 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     }
     headers(&include)?;
     link(&archive, &lib)?;
-    let template = place::root().join(FOLDER).join("link/librma2.pc.in");
-    let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
-    let text = text.replace("@PREFIX@", &prefix.display().to_string());
-    let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    fs::write(lib.join("pkgconfig/librma2.pc"), text)?;
+    for name in ["librma2", "libvelo2"] {
+        let template = place::root().join(FOLDER).join(format!("link/{name}.pc.in"));
+        let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
+        let text = text.replace("@PREFIX@", &prefix.display().to_string());
+        let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        fs::write(lib.join(format!("pkgconfig/{name}.pc")), text)?;
+    }
     Ok(())
 }
 
@@ -98,13 +100,25 @@ fn link(archive: &Path, lib: &Path) -> Result<()> {
     point(lib, "librma2")?;
     fs::copy(archive, lib.join("librma2.a"))?;
 
+    thin(lib, "librma2rc", "rma2rc.c", None)?;
+    thin(lib, "libvelo2", "velo2.c", Some("libvelo2.map"))
+}
+
+/// A library of one C file whose work librma2 does.
+fn thin(lib: &Path, name: &str, source: &str, versions: Option<&str>) -> Result<()> {
+    let folder = place::root().join(FOLDER).join("link");
     let mut command = compiler();
     command.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-pedantic", "-std=c11", "-I"]);
-    command.arg(lib.with_file_name("include")).arg(folder.join("rma2rc.c"));
-    command.arg("-o").arg(lib.join(format!("librma2rc.so.{SONAME}")));
-    command.arg(format!("-Wl,-soname,librma2rc.so.{SONAME}")).arg("-L").arg(lib).arg("-lrma2");
-    Step { name: "librma2rc link", command, limit: Duration::from_secs(300) }.run()?;
-    point(lib, "librma2rc")
+    command.arg(lib.with_file_name("include")).arg(folder.join(source));
+    command.arg("-o").arg(lib.join(format!("{name}.so.{SONAME}")));
+    command.arg(format!("-Wl,-soname,{name}.so.{SONAME}"));
+    if let Some(versions) = versions {
+        command.arg(format!("-Wl,--version-script={}", folder.join(versions).display()));
+    }
+    // librma2 lies beside it, for programs that do not name it themselves.
+    command.arg("-Wl,-rpath,$ORIGIN").arg("-L").arg(lib).arg("-lrma2");
+    Step { name: &format!("{name} link"), command, limit: Duration::from_secs(300) }.run()?;
+    point(lib, name)
 }
 
 /// `libX.so`, which `-lX` looks for.

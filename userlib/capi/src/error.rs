@@ -130,8 +130,12 @@ pub(crate) fn of_region(error: &RegionError) -> Code {
 }
 
 /// The text of `code`, with the thread's reason where it has one.
-fn text(code: Code) -> String {
-    let meaning = meaning(code);
+pub(crate) fn text(code: Code) -> String {
+    with_reason(code, meaning(code))
+}
+
+/// What `code` means, with the thread's reason where it has one.
+pub(crate) fn with_reason(code: Code, meaning: &str) -> String {
     let reason = LAST.try_with(|last| match &*last.borrow() {
         Some((of, reason)) if *of == code => Some(format!("{meaning}: {reason}")),
         _ => None,
@@ -141,11 +145,15 @@ fn text(code: Code) -> String {
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_serror(error: Code, buf: *mut c_char, buflen: c_int) {
+    print(&text(error), buf, buflen);
+}
+
+/// Copies a text to C, cut to `buflen` with its end.
+pub(crate) fn print(text: &str, buf: *mut c_char, buflen: c_int) {
     let Ok(room) = usize::try_from(buflen) else { return };
     if buf.is_null() || room == 0 {
         return;
     }
-    let text = text(error);
     let bytes = &text.as_bytes()[..text.len().min(room - 1)];
     // SAFETY: the caller gives `buflen` bytes.
     unsafe {

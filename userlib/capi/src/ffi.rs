@@ -41,6 +41,19 @@ impl<T> Out<T> {
 }
 
 impl<T> Out<T> {
+    /// Whether a result can be stored, or is not wanted.
+    pub(crate) fn is_null_or_usable(&self) -> bool {
+        self.0.is_null() || self.0.is_aligned()
+    }
+
+    /// Stores a result unless the pointer is null or misaligned.
+    pub(crate) fn set_if_wanted(&self, value: T) {
+        if let Ok(place) = self.usable() {
+            // SAFETY: as above.
+            unsafe { place.write(value) };
+        }
+    }
+
     pub(crate) fn address(&self) -> *const T {
         self.0
     }

@@ -24,3 +24,6 @@ mod region;
 mod registry;
 mod settings;
 mod slab;
+mod velo;
+mod velo_error;
+mod velo_port;

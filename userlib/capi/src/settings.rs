@@ -8,6 +8,8 @@ const POST_TIMEOUT: (&str, f64) = ("EXTOLL_POST_TIMEOUT", 5.0);
 const WAIT_TIMEOUT: (&str, f64) = ("EXTOLL_WAIT_TIMEOUT", 300.0);
 /// "system" (RLIMIT_MEMLOCK) or "unlimited": how much memory the regions on the model may lock.
 const LOCKED_MEMORY: &str = "EXTOLL_LOCKED_MEMORY";
+/// 64 or 128: bytes of a slot of VELO mailboxes.
+const VELO_SLOTS: &str = "EXTOLL_VELO_SLOTS";
 /// "sim" or "hw".
 const DEVICE: &str = "EXTOLL_DEVICE";
 
@@ -41,6 +43,15 @@ pub(crate) fn locked_memory() -> Result<ggas::LockedMemory, String> {
         Err(_) | Ok("" | "system") => Ok(ggas::LockedMemory::System),
         Ok("unlimited") => Ok(ggas::LockedMemory::Unlimited),
         Ok(other) => Err(format!("{LOCKED_MEMORY}={other}: use system or unlimited")),
+    }
+}
+
+pub(crate) fn mailbox_slots() -> Result<ggas::velo::MailboxSlots, String> {
+    use ggas::velo::MailboxSlots::{B64, B128};
+    match std::env::var(VELO_SLOTS).as_deref() {
+        Err(_) | Ok("" | "128") => Ok(B128),
+        Ok("64") => Ok(B64),
+        Ok(other) => Err(format!("{VELO_SLOTS}={other}: use 64 or 128")),
     }
 }
 

@@ -14,7 +14,7 @@ use std::process::Command;
 
 const TESTS: &str = "tests/librma2";
 /// Programs of one process.
-const SINGLE: [&str; 13] = [
+const SINGLE: [&str; 15] = [
     "connect",
     "transfer",
     "illegal",
@@ -28,6 +28,8 @@ const SINGLE: [&str; 13] = [
     "cache",
     "openclose",
     "fork",
+    "velo_messages",
+    "velo_bad_input",
 ];
 /// These count or fill the process's memory themselves, which a sanitizer's own bookkeeping is in the way of.
 const NOT_SANITIZED: [&str; 3] = ["openclose", "noalloc", "fork"];
@@ -90,7 +92,7 @@ pub fn check(context: &Context) -> Result<String> {
 /// The exported names and versions are those that are checked in.
 fn names(prefix: &Path) -> Result<()> {
     let mut found = BTreeSet::new();
-    for library in ["librma2.so.2", "librma2rc.so.2"] {
+    for library in ["librma2.so.2", "librma2rc.so.2", "libvelo2.so.2"] {
         let path = prefix.join("lib").join(library);
         let path = path.to_string_lossy();
         let listed = ask("nm", &["-D", "--defined-only", &path]).context("nm does not run (binutils)")?;
@@ -151,6 +153,9 @@ fn compile(context: &Context, build: &Build, prefix: &Path, bin: &Path) -> Resul
         if name == "cache" {
             command.arg("-lrma2rc");
         }
+        if name.starts_with("velo") {
+            command.arg("-lvelo2");
+        }
         command.arg("-lrma2");
         context.run(&format!("librma2 {} {name}", build.name), command)?;
     }
@@ -198,6 +203,14 @@ fn jobs(context: &Context, build: &Build, bin: &Path) -> Result<()> {
         job("death", 2, per_node, &["exit"])?;
         job("death", 2, per_node, &["kill"])?;
     }
+    // VELO: the whole of it in both slot sizes, on one node and between nodes.
+    for (per_node, slots) in [(1, "128"), (2, "64")] {
+        for name in ["velo_pair", "velo_flow"] {
+            job(name, 2, per_node, &[slots])?;
+        }
+        job("velo_death", 2, per_node, &[])?;
+    }
+    job("velo_group", 4, 1, &[])?;
     // The whole soak is two minutes: RMA2_SOAK_SECONDS=120.
     let seconds = std::env::var("RMA2_SOAK_SECONDS").unwrap_or_else(|_| "10".into());
     job("soak", 4, 2, &[&seconds])
