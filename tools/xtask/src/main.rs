@@ -6,6 +6,7 @@ mod place;
 mod run;
 mod setup;
 mod test;
+mod vm;
 
 use clap::{Args, Parser, Subcommand};
 use setup::Policy;
@@ -33,6 +34,13 @@ enum Task {
     Test {
         #[command(flatten)]
         select: test::Select,
+        #[command(flatten)]
+        system: System,
+    },
+    /// Run the kernel modules in virtual machines, on the model as a PCI device
+    Vm {
+        #[command(flatten)]
+        select: vm::Select,
         #[command(flatten)]
         system: System,
     },
@@ -95,6 +103,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Demo { args, system } => demo::demo(&args, system.policy()),
         Task::Test { select, system } => test::test(&select, system.policy()).map(done),
+        Task::Vm { select, system } => vm::vm(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),
         Task::Install { prefix, debug } => {

@@ -1,0 +1,93 @@
+//! A kernel that watches modules: Debian 12's source with KASAN, lockdep, DMA API, leak and fault checks.
+
+use super::debs::{self, Archive};
+use super::kernel::{Installed, Kernel};
+use crate::place;
+use crate::run::Step;
+use crate::setup::Policy;
+use crate::setup::apt::install;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Four minutes on two cores that have nothing else to do.
+const BUILD: Duration = Duration::from_secs(2400);
+const UNPACK: Duration = Duration::from_secs(600);
+const CONFIG: &str = include_str!("debug.config");
+/// Tools that the build of a kernel needs, and their packages.
+const TOOLS: [(&str, &str); 7] = [
+    ("gcc-12", "gcc-12"),
+    ("make", "make"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("xz", "xz-utils"),
+    ("perl", "perl"),
+];
+
+/// The kernel, built if it is not there or its configuration changed.
+pub fn get(archive: &Archive, policy: Policy) -> Result<Installed> {
+    tools(policy)?;
+    let tree = source(archive)?;
+    let image = tree.join("arch/x86/boot/bzImage");
+    let stamp = tree.join(".built-with");
+    if fs::read_to_string(&stamp).ok().as_deref() != Some(CONFIG) || !image.exists() {
+        build(&tree)?;
+        fs::write(&stamp, CONFIG)?;
+    }
+    let release = fs::read_to_string(tree.join("include/config/kernel.release"))?.trim().to_owned();
+    Ok(Installed::built(Kernel::Debug, release, image, tree))
+}
+
+/// The kernel's source, unpacked once.
+pub fn source(archive: &Archive) -> Result<PathBuf> {
+    let tree = debs::folder().join("debug-kernel");
+    if tree.join("Kbuild").exists() {
+        return Ok(tree);
+    }
+    let root = archive.unpack("kernel-source", "bookworm", &["linux-source-6.1"], false)?;
+    fs::create_dir_all(&tree)?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(root.join("usr/src/linux-source-6.1.tar.xz"));
+    tar.args(["--strip-components=1", "-C"]).arg(&tree);
+    Step { name: "vm debug kernel source", command: tar, limit: UNPACK }.run()?;
+    fs::remove_dir_all(root.join("usr/src")).context("the archive of the source stays")?;
+    Ok(tree)
+}
+
+fn tools(policy: Policy) -> Result<()> {
+    let missing: Vec<&str> =
+        TOOLS.iter().filter(|(tool, _)| place::which(tool).is_none()).map(|(_, package)| *package).collect();
+    let headers = Path::new("/usr/include/gelf.h").exists() || Path::new("/usr/include/libelf.h").exists();
+    let missing = [missing, if headers { vec![] } else { vec!["libelf-dev"] }].concat();
+    if missing.is_empty() { Ok(()) } else { install(&missing, "what builds the debug kernel", policy) }
+}
+
+fn build(tree: &Path) -> Result<()> {
+    let make = |arguments: &[&str]| {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(tree).args(["CC=gcc-12", "HOSTCC=gcc-12"]).args(arguments);
+        make
+    };
+    fs::write(tree.join("kernel/configs/extoll.config"), CONFIG)?;
+    let step = |name: &str, command| Step { name, command, limit: BUILD }.run().map(|_| ());
+    step("vm debug kernel configuration", make(&["tinyconfig", "extoll.config"]))?;
+    let config = fs::read_to_string(tree.join(".config"))?;
+    let lost: Vec<&str> = CONFIG
+        .lines()
+        .filter(|line| line.starts_with("CONFIG_") && !config.lines().any(|have| have == *line))
+        .collect();
+    if !lost.is_empty() {
+        bail!("the kernel's configuration did not take {}", lost.join(", "));
+    }
+    let jobs = format!("-j{}", std::thread::available_parallelism().map_or(2, usize::from));
+    step("vm debug kernel", make(&[&jobs, "bzImage", "modules_prepare"]))?;
+    // Symbols that modules may use, for modpost.
+    let symbols = tree.join("Module.symvers");
+    if !symbols.exists() {
+        fs::copy(tree.join("vmlinux.symvers"), &symbols).context("the kernel exports nothing")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! The kernels of the guests: where they come from, and modules for them.
+
+use super::debs::{self, Archive};
+use crate::place;
+use crate::run::Step;
+use crate::setup::Policy;
+use crate::setup::apt::install;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A module is built in seconds; a tool that hangs is not waited for.
+const BUILD: Duration = Duration::from_secs(300);
+
+/// A kernel to test on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Kernel {
+    /// Debian 12's
+    #[value(name = "6.1")]
+    V6_1,
+    /// Debian 12's newer one
+    #[value(name = "6.12")]
+    V6_12,
+    /// Debian 13's backport
+    #[value(name = "7.2")]
+    V7_2,
+    /// 6.1 with KASAN, lockdep, DMA API and leak checks, built here
+    #[value(name = "debug")]
+    Debug,
+}
+
+/// A kernel that is there.
+pub struct Installed {
+    pub kernel: Kernel,
+    /// As `uname -r` shows it.
+    pub release: String,
+    /// What boots.
+    pub image: PathBuf,
+    /// What modules are built against.
+    headers: PathBuf,
+    /// Root of a system whose compiler builds modules; `None`: this one.
+    root: Option<PathBuf>,
+}
+
+impl Kernel {
+    pub const ALL: [Kernel; 4] = [Kernel::V6_1, Kernel::V6_12, Kernel::V7_2, Kernel::Debug];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::V6_1 => "6.1",
+            Kernel::V6_12 => "6.12",
+            Kernel::V7_2 => "7.2",
+            Kernel::Debug => "debug",
+        }
+    }
+
+    /// Fetches or builds it, once.
+    pub fn get(self, archive: &Archive, policy: Policy) -> Result<Installed> {
+        match self {
+            Kernel::V6_1 => {
+                let headers = archive.newest("linux-headers-6.1.0-", "-amd64")?;
+                from_12(self, archive, &headers, "linux-kbuild-6.1", policy)
+            }
+            Kernel::V6_12 => {
+                let headers = archive.newest("linux-headers-6.12.", "+deb12-amd64")?;
+                let kbuild = headers.replace("headers", "kbuild").replace("-amd64", "");
+                from_12(self, archive, &headers, &kbuild, policy)
+            }
+            Kernel::V7_2 => from_13(self, archive),
+            Kernel::Debug => super::debug::get(archive, policy),
+        }
+    }
+}
+
+/// A kernel of Debian 12: built with this machine's gcc 12.
+fn from_12(
+    kernel: Kernel,
+    archive: &Archive,
+    headers: &str,
+    kbuild: &str,
+    policy: Policy,
+) -> Result<Installed> {
+    for tool in ["gcc-12", "make"] {
+        if place::which(tool).is_none() {
+            install(&[tool], "the compiler of kernel modules", policy)?;
+        }
+    }
+    let image = headers.replace("headers", "image");
+    let common = headers.replace("-amd64", "-common");
+    let name = format!("kernel-{}", kernel.name());
+    let root = archive.unpack(&name, "bookworm", &[headers, &common, kbuild, &image], false)?;
+    let release = headers.trim_start_matches("linux-headers-").to_owned();
+    let headers = root.join("usr/src").join(headers);
+    // Its one absolute path.
+    let makefile = headers.join("Makefile");
+    let text = fs::read_to_string(&makefile).with_context(|| format!("no {}", makefile.display()))?;
+    let here = format!("{}/usr/src/", root.display());
+    if !text.contains(&here) {
+        fs::write(&makefile, text.replace("/usr/src/", &here))?;
+    }
+    let image = root.join("boot").join(format!("vmlinuz-{release}"));
+    Ok(Installed { kernel, release, image, headers, root: None })
+}
+
+/// A kernel of Debian 13: its tools need that system's compiler and C library.
+fn from_13(kernel: Kernel, archive: &Archive) -> Result<Installed> {
+    if !place::is_root() {
+        bail!(
+            "kernel {} is built for in a changed root, which takes root; leave it out with --kernel",
+            kernel.name()
+        );
+    }
+    let headers = archive.newest("linux-headers-7.2.", "+deb13-amd64")?;
+    let binary = headers.replace("headers", "binary");
+    let tools =
+        ["base-files", "dash", "bash", "coreutils", "sed", "grep", "mawk", "findutils", "make", "gcc-14"];
+    let libraries = ["binutils", "libelf1t64", "pahole", &headers, &binary];
+    let root =
+        archive.unpack("kernel-7.2", "trixie-backports", &[&tools[..], &libraries[..]].concat(), true)?;
+    for (link, to) in [("usr/bin/awk", "mawk"), ("usr/bin/sh", "dash")] {
+        if fs::symlink_metadata(root.join(link)).is_err() {
+            std::os::unix::fs::symlink(to, root.join(link))?;
+        }
+    }
+    for dir in ["proc", "module", "uapi", "tmp", "dev"] {
+        fs::create_dir_all(root.join(dir))?;
+    }
+    let release = headers.trim_start_matches("linux-headers-").to_owned();
+    let image = root.join("usr/lib/modules").join(&release).join("vmlinuz");
+    let headers = Path::new("/usr/src").join(headers);
+    Ok(Installed { kernel, release, image, headers, root: Some(root) })
+}
+
+impl Installed {
+    /// A kernel that was built here.
+    pub fn built(kernel: Kernel, release: String, image: PathBuf, tree: PathBuf) -> Installed {
+        Installed { kernel, release, image, headers: tree, root: None }
+    }
+
+    /// Builds the modules of a folder of `kmod`, with every warning on; returns the folder with the `.ko` files.
+    pub fn modules(&self, source: &str, extra: &[&str]) -> Result<PathBuf> {
+        let name = source.replace('/', "-");
+        let out = debs::folder().join(format!("build-{}", self.kernel.name())).join(&name);
+        copy_sources(&place::root().join("kmod").join(source), &out.join(source))?;
+        copy_sources(&place::root().join("kmod/uapi"), &out.join("uapi"))?;
+        let module = out.join(source);
+        let mut make = match &self.root {
+            None => {
+                let mut make = Command::new("make");
+                make.arg("-C").arg(&self.headers).arg(format!("M={}", module.display()));
+                make
+            }
+            Some(root) => in_root(root, &self.headers, &out, source),
+        };
+        make.args(["W=1", "CONFIG_DEBUG_INFO_BTF_MODULES="]).args(extra).arg("modules");
+        let step = format!("vm {} {name}", self.kernel.name());
+        Step { name: &step, command: make, limit: BUILD }.run()?;
+        no_warnings(&step)?;
+        Ok(module)
+    }
+}
+
+/// `make` in a changed root that sees the module at /module, and a /proc, which objtool wants.
+fn in_root(root: &Path, headers: &Path, out: &Path, source: &str) -> Command {
+    let script = "set -e; mount --make-rprivate /; mount -t proc none \"$1/proc\"; \
+                  mount --bind \"$2\" \"$1/module\"; root=$1; shift 2; exec chroot \"$root\" /usr/bin/make \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(root).arg(out);
+    command.arg("-C").arg(headers).arg(format!("M=/module/{source}"));
+    command
+}
+
+/// A warning is an error: the compiler's, modpost's, sparse's.
+fn no_warnings(step: &str) -> Result<()> {
+    let file: String = step.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let log = place::logs().join(file + ".log");
+    let text = fs::read_to_string(&log).unwrap_or_default();
+    let told: Vec<&str> =
+        text.lines().filter(|line| line.contains("warning:") || line.contains("WARNING:")).collect();
+    // The tools' own remarks on their setting, not on the module.
+    let harmless = ["the compiler differs from the one used to build the kernel", "Skipping BTF generation"];
+    let real: Vec<&&str> =
+        told.iter().filter(|line| !harmless.iter().any(|text| line.contains(text))).collect();
+    if real.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = real.iter().take(20).map(|line| format!("  {line}")).collect();
+    bail!("{} warnings, the first are\n{}\n  all of it: {}", real.len(), lines.join("\n"), place::shown(&log))
+}
+
+/// Copies a folder's sources, less what a build left in it. Those that are the same are not touched.
+fn copy_sources(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("no {}", from.display()))? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_sources(&path, &target)?;
+            continue;
+        }
+        let source =
+            path.extension().is_some_and(|e| ["c", "h", "S"].contains(&e.to_string_lossy().as_ref()));
+        if source || ["Kbuild", "Makefile"].contains(&entry.file_name().to_string_lossy().as_ref()) {
+            let bytes = fs::read(&path)?;
+            if fs::read(&target).ok().as_deref() != Some(&bytes) {
+                fs::write(&target, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What guests run: scripts of `tests/vm`, each with a head that says what it needs.
+
+use crate::place;
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A script, and what it needs.
+#[derive(Debug, PartialEq)]
+pub struct Scenario {
+    pub name: String,
+    pub script: PathBuf,
+    /// Guests that run it at the same time, each a node of one network.
+    pub guests: u32,
+    /// MiB of a GPU stand-in in each guest; 0: none.
+    pub gpu: u32,
+    /// Modules that it loads, folders of `kmod`.
+    pub modules: Vec<String>,
+    /// Time that all guests may take, on a kernel without checks.
+    pub limit: Duration,
+    /// Kernels that it runs on; empty: all.
+    pub kernels: Vec<String>,
+}
+
+impl Scenario {
+    /// All of them, by name.
+    pub fn all() -> Result<Vec<Scenario>> {
+        let dir = place::root().join("tests/vm");
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&dir).with_context(|| format!("no {}", dir.display()))? {
+            let script = entry?.path();
+            if script.extension().is_some_and(|extension| extension == "sh") {
+                let text = std::fs::read_to_string(&script)?;
+                all.push(parse(script.clone(), &text).with_context(|| place::shown(&script))?);
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+}
+
+/// Reads the head: lines `#: key value`.
+fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
+    let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (guests, gpu, limit) = (1, 0, Duration::from_secs(90));
+    let mut scenario =
+        Scenario { name, script, guests, gpu, modules: Vec::new(), limit, kernels: Vec::new() };
+    for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        let words = || value.split_whitespace().map(str::to_owned).collect();
+        let number = || value.trim().parse().with_context(|| format!("`{line}`: no number"));
+        match key {
+            "guests" => scenario.guests = number()?,
+            "gpu" => scenario.gpu = number()?,
+            "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
+            "modules" => scenario.modules = words(),
+            "kernels" => scenario.kernels = words(),
+            _ => bail!("`{line}`: there are guests, gpu, seconds, modules, kernels"),
+        }
+    }
+    Ok(scenario)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_says_what_a_script_needs() {
+        let text = "#!/bin/sh\n#: guests 2\n#: modules extoll gpumap\n#: gpu 16\n#: seconds 20\necho x\n";
+        let scenario = parse("a/pair.sh".into(), text).unwrap();
+        assert_eq!((scenario.name.as_str(), scenario.guests, scenario.gpu), ("pair", 2, 16));
+        assert_eq!((scenario.modules.join(","), scenario.limit.as_secs()), ("extoll,gpumap".into(), 20));
+        assert!(parse("x.sh".into(), "#: guest 2").is_err());
+        assert!(parse("x.sh".into(), "#: guests two").is_err());
+    }
+}
