@@ -121,6 +121,7 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 	device_initialize(&card->dev);
 	card->dev.parent = &pdev->dev;
 	card->dev.class = &extoll_class;
+	card->dev.groups = extoll_groups;
 	card->dev.release = extoll_card_release;
 	return card;
 }
@@ -295,7 +296,6 @@ static struct pci_driver extoll_driver = {
 	.probe = extoll_probe,
 	.remove = extoll_remove,
 	.err_handler = &extoll_errors,
-	.driver.dev_groups = extoll_groups,
 };
 
 static int __init extoll_init(void)

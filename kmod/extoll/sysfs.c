@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/bus/pci/devices/<address>/extoll/ and extoll_counters/: what the card is and what it counted. One number to a
- * file; kmod/README.md has the table.
+ * /sys/class/extoll/extollN/ and its counters/: what the card is and what it counted. One number to a file;
+ * kmod/README.md has the table.
  */
 
 #include <linux/sysfs.h>
@@ -20,7 +20,7 @@ struct extoll_attribute {
 static ssize_t field_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct extoll_attribute *field = container_of(attr, struct extoll_attribute, attr);
-	struct extoll_card *card = dev_get_drvdata(dev);
+	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
 	u64 value = extoll_rf_read(card, field->offset) >> field->shift;
 
 	if (field->bits < 64)
@@ -54,7 +54,7 @@ LINK(6);
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct extoll_card *card = dev_get_drvdata(dev);
+	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
 	static const char * const names[] = { "live", "failed", "gone" };
 
 	return sysfs_emit(buf, "%s\n", names[READ_ONCE(card->state)]);
@@ -63,7 +63,7 @@ static DEVICE_ATTR_RO(state);
 
 static ssize_t ports_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct extoll_card *card = dev_get_drvdata(dev);
+	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
 
 	return sysfs_emit(buf, "%u\n", READ_ONCE(card->ports));
 }
@@ -72,7 +72,7 @@ static DEVICE_ATTR_RO(ports);
 /* Lines `trigger count` of the system notifications handled (spec 8.4). */
 static ssize_t notifications_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct extoll_card *card = dev_get_drvdata(dev);
+	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
 	ssize_t at = 0;
 	u32 i;
 
@@ -164,7 +164,7 @@ static struct attribute *counters[] = {
 	NULL
 };
 
-static const struct attribute_group identity_group = { .name = "extoll", .attrs = identity };
-static const struct attribute_group counters_group = { .name = "extoll_counters", .attrs = counters };
+static const struct attribute_group identity_group = { .attrs = identity };
+static const struct attribute_group counters_group = { .name = "counters", .attrs = counters };
 
 const struct attribute_group *extoll_groups[] = { &identity_group, &counters_group, NULL };

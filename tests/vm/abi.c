@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Attacks on the calls of /dev/extollN: each gives the documented error, and takes nothing that is not the caller's. */
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "port.h"
+
+static long status_kib(const char *name)
+{
+	char line[256];
+	long value = -1;
+	FILE *file = fopen("/proc/self/status", "r");
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			value = strtol(line + strlen(name), NULL, 10);
+	fclose(file);
+	return value;
+}
+
+/* Structures of other sizes, at the edge of what is mapped, with members that nobody knows. */
+static void sizes(int fd)
+{
+	unsigned char *pages = memory(2 * PAGE), *edge = pages + PAGE;
+	struct extoll_info *info = (struct extoll_info *)(edge - sizeof(*info));
+	struct { struct extoll_info info; uint64_t more; } longer;
+
+	CHECK(mprotect(edge, PAGE, PROT_NONE) == 0);
+	memset(info, 0xff, sizeof(*info));
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, (char *)info + 1), EFAULT);
+	CHECK(ioctl(fd, EXTOLL_IOC_INFO, info) == 0);
+	CHECK(info->abi_version == EXTOLL_ABI_VERSION && info->ports == 251 && info->fragment_bytes == 496);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, edge), EFAULT);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, NULL), EFAULT);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, (void *)~0xffful), EFAULT);
+	CHECK(mprotect(pages, PAGE, PROT_READ) == 0);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, info), EFAULT);
+
+	memset(&longer, 0, sizeof(longer));
+	CHECK(ioctl(fd, _IOWR(EXTOLL_IOC_MAGIC, 0, longer), &longer) == 0 && longer.info.ports == 251);
+	longer.more = 1;
+	CHECK_ERRNO(ioctl(fd, _IOWR(EXTOLL_IOC_MAGIC, 0, longer), &longer), E2BIG);
+	CHECK_ERRNO(ioctl(fd, _IOWR(EXTOLL_IOC_MAGIC, 0, uint64_t), &longer), EINVAL);
+	CHECK_ERRNO(ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, EXTOLL_IOC_MAGIC, 0, 0), &longer), EINVAL);
+	CHECK_ERRNO(ioctl(fd, _IOR(EXTOLL_IOC_MAGIC, 0, struct extoll_info), &longer), ENOTTY);
+	CHECK_ERRNO(ioctl(fd, _IOWR(EXTOLL_IOC_MAGIC, 99, struct extoll_info), &longer), ENOTTY);
+	CHECK_ERRNO(ioctl(fd, _IOWR('k', 0, struct extoll_info), &longer), ENOTTY);
+	munmap(pages, 2 * PAGE);
+}
+
+static void without_port(int fd)
+{
+	struct extoll_register reg = { .access = 3, .address = (uintptr_t)&reg, .length = 8 };
+	struct extoll_unregister unreg = { .nla = 4096 };
+	struct extoll_wait wait = { .unit = EXTOLL_UNIT_RMA };
+
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_REGISTER, &reg), ENXIO);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_UNREGISTER, &unreg), ENXIO);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WAIT, &wait), ENXIO);
+	for (uint64_t offset = 0; offset < 0x500000000; offset += 0x100000) {
+		if (offset > 0x600000 && offset % 0x100000000)
+			continue;
+		errno = 0;
+		CHECK(map(fd, offset, PAGE) == MAP_FAILED && errno == ENXIO);
+	}
+	CHECK(map(fd, EXTOLL_MAP_WINDOW + (32 << 20), PAGE) == MAP_FAILED && errno == ENXIO);
+	CHECK(map(fd, EXTOLL_MAP_WINDOW, PAGE) == MAP_FAILED && errno == EINVAL);
+}
+
+static void bad_ports(void)
+{
+	struct { uint32_t units, flags, queue, segment; int error; } bad[] = {
+		{ 0, 0, 0, 0, EINVAL }, { 4, 0, 0, 0, EINVAL }, { 1, 1, 0, 0, EINVAL },
+		{ 1, 0, 4095, 0, EINVAL }, { 1, 0, 65536 + 4096, 0, EINVAL }, { 1, 0, 0, 100, EINVAL },
+		{ 1, 0, 0, 0x200000, EINVAL }, { 1, 0, 513 * 4096, 4096, EINVAL }, { 1, 0, 0xfffff000, 0, EINVAL },
+	};
+	int fd = device_open();
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct extoll_port_open arg = {
+			.units = bad[i].units, .flags = bad[i].flags, .queue_bytes = bad[i].queue,
+			.segment_bytes = bad[i].segment,
+		};
+		CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg), bad[i].error);
+	}
+	close(fd);
+}
+
+static void bad_maps(struct port *port)
+{
+	uint32_t bytes = port->open.queue_bytes_out;
+	struct { uint64_t offset; size_t bytes; int error; } bad[] = {
+		{ EXTOLL_MAP_WCB, 2 * PAGE, EINVAL }, { EXTOLL_MAP_WCB + PAGE, PAGE, EINVAL },
+		{ EXTOLL_MAP_RP, 2 * PAGE, EINVAL }, { EXTOLL_MAP_RP + PAGE, PAGE, EINVAL },
+		{ EXTOLL_MAP_QUEUE, bytes + PAGE, EINVAL }, { EXTOLL_MAP_QUEUE, PAGE, EINVAL },
+		{ EXTOLL_MAP_QUEUE + PAGE, bytes - PAGE, EINVAL }, { 31 * PAGE, 2 * PAGE, EINVAL },
+		{ 32 * PAGE, PAGE, EINVAL }, { 0, 33 * PAGE, EINVAL }, { EXTOLL_MAP_VELO_WCB, PAGE, ENXIO },
+		{ EXTOLL_MAP_VELO_MAILBOX, PAGE, ENXIO }, { 0x600000, PAGE, EINVAL },
+		{ 0x7ffffffffffff000, PAGE, EINVAL },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		errno = 0;
+		if (map(port->fd, bad[i].offset, bad[i].bytes) != MAP_FAILED || errno != bad[i].error) {
+			printf("FAIL map %zu: errno %d\n", i, errno);
+			exit(1);
+		}
+	}
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, port->fd, EXTOLL_MAP_RP) == MAP_FAILED && errno == EINVAL);
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, port->fd, EXTOLL_MAP_RP) == MAP_FAILED &&
+	      errno == EPERM);
+	CHECK_ERRNO(mprotect((void *)port->rp, PAGE, PROT_READ | PROT_EXEC), EACCES);
+}
+
+static int register_raw(struct port *port, struct extoll_register arg)
+{
+	return ioctl(port->fd, EXTOLL_IOC_REGISTER, &arg);
+}
+
+#define REG(...) register_raw(port, (struct extoll_register){ __VA_ARGS__ })
+
+static void bad_regions(struct port *port)
+{
+	unsigned char *at = memory(4 * PAGE);
+	uint64_t address = (uintptr_t)at;
+	long before = status_kib("VmPin:");
+
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 0), EINVAL);
+	CHECK_ERRNO(REG(.access = 0, .address = address, .length = 8), EINVAL);
+	CHECK_ERRNO(REG(.access = 4, .address = address, .length = 8), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 8, .flags = 1), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 8, .fd = 3), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 8, .kind = 3), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = ~0ull), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 1ull << 41), ENOSPC);
+	CHECK_ERRNO(REG(.access = 3, .address = ~0ull, .length = 1), EINVAL);
+	CHECK_ERRNO(REG(.access = 3, .address = 0xffffffff81000000, .length = 4096), EFAULT);
+	CHECK_ERRNO(REG(.access = 3, .address = 0, .length = 4096), EFAULT);
+	munmap(at + 3 * PAGE, PAGE);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 3 * PAGE + 1), EFAULT);
+	mprotect(at + 2 * PAGE, PAGE, PROT_READ);
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 3 * PAGE), EFAULT);
+	CHECK_ERRNO(REG(.access = EXTOLL_ACCESS_WRITE, .address = address, .length = 3 * PAGE), EFAULT);
+	CHECK(REG(.access = EXTOLL_ACCESS_READ, .address = address, .length = 3 * PAGE) == 0);
+	/* What another driver mapped is not for the taking, nor is ordinary memory as device memory. */
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_USER, .access = 3, .address = (uintptr_t)port->queue, .length = 8), EFAULT);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_MMIO, .access = 3, .address = (uintptr_t)port->queue, .length = 8), EPERM);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_MMIO, .access = 3, .address = address, .length = 8), EPERM);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_MMIO, .access = 3, .address = 4096, .length = 8), EFAULT);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_DMABUF, .access = 3, .length = 8, .fd = 999), EBADF);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_DMABUF, .access = 3, .length = 8, .fd = port->fd), EINVAL);
+	CHECK(status_kib("VmPin:") == before + 12);
+}
+
+static void forged(struct port *port, struct port *other)
+{
+	uint64_t nla, mine;
+	void *at = memory(8 * PAGE);
+
+	CHECK(region(other, at, 8 * PAGE, &nla) == 0);
+	CHECK(region(port, at, 8 * PAGE, &mine) == 0 && mine != nla);
+	CHECK_ERRNO(region_end(port, nla), ENOENT);
+	CHECK_ERRNO(region_end(port, 0), ENOENT);
+	CHECK_ERRNO(region_end(port, mine + 4096), ENOENT);
+	CHECK_ERRNO(region_end(port, mine + 8), ENOENT);
+	CHECK_ERRNO(region_end(port, ~0ull), ENOENT);
+	CHECK_ERRNO(region_end(port, mine | 1ull << 40), ENOENT);
+	for (uint64_t bit = 1; bit < 1ull << 40; bit <<= 1)
+		CHECK_ERRNO(region_end(port, mine ^ bit), ENOENT);
+	CHECK(region_end(port, mine) == 0);
+	CHECK_ERRNO(region_end(port, mine), ENOENT);
+	CHECK(region_end(other, nla) == 0);
+	munmap(at, 8 * PAGE);
+}
+
+/* A port reaches what was registered on it only, and nothing once it is unregistered. */
+static void isolated(struct port *port, struct port *other)
+{
+	unsigned char *secret = memory(PAGE), *mine = memory(PAGE);
+	uint64_t secret_nla, mine_nla;
+
+	memset(secret, 0x5a, PAGE);
+	CHECK(region(other, secret, PAGE, &secret_nla) == 0 && region(port, mine, PAGE, &mine_nla) == 0);
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
+						     secret_nla, mine_nla, 64));
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
+						     mine_nla, secret_nla, 64));
+	CHECK(region_end(other, secret_nla) == 0);
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, other->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
+						     mine_nla, secret_nla, 64));
+	/* What comes after all of them says that they are over. */
+	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
+								  EXTOLL_SPEC_COMPLETER, 0, 42, 4242));
+	for (;;) {
+		struct extoll_noti noti = take(port, 5000);
+
+		CHECK(noti.word1 != 0);
+		if (noti.word0 == 4242)
+			break;
+		CHECK(extoll_noti_error(noti.word1) != 0);
+	}
+	for (size_t i = 0; i < PAGE; i++)
+		CHECK(secret[i] == 0x5a && mine[i] == 0);
+	CHECK(region_end(port, mine_nla) == 0);
+}
+
+static void bad_waits(struct port *port)
+{
+	struct { uint32_t unit, flags, index, reserved; int error; } bad[] = {
+		{ 0, 0, 0, 0, EINVAL }, { 3, 0, 0, 0, EINVAL }, { 2, 0, 0, 0, ENXIO }, { 1, 2, 0, 0, EINVAL },
+		{ 1, 0, 16384, 0, EINVAL }, { 1, 0, ~0u, 0, EINVAL }, { 1, 0, 0, 1, EINVAL }, { 1, 0, 5, 0, ETIMEDOUT },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct extoll_wait arg = { bad[i].unit, bad[i].flags, bad[i].index, bad[i].reserved, 1000 };
+
+		CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_WAIT, &arg), bad[i].error);
+	}
+}
+
+/* All VPIDs, and then none. */
+static void exhausted(void)
+{
+	static int fds[256];
+	struct extoll_port_open arg;
+	int count = 0;
+
+	for (;; count++) {
+		CHECK(count < 256);
+		fds[count] = device_open();
+		arg = (struct extoll_port_open){ .units = 1, .queue_bytes = 4096, .segment_bytes = 4096 };
+		if (ioctl(fds[count], EXTOLL_IOC_PORT_OPEN, &arg))
+			break;
+		CHECK(arg.vpid <= 250);
+	}
+	CHECK(errno == ENOSPC && count == 251 - 2);
+	while (count >= 0)
+		close(fds[count--]);
+}
+
+/* As a user who may open the device, and nothing else. */
+static void unprivileged(void)
+{
+	struct rlimit limit = { 64 * 1024, 64 * 1024 };
+	struct extoll_port_rights rights = { .mask = 1, .protection = 7 };
+	struct extoll_rf_access access = { .offset = EXTOLL_RF_INFO_NODE };
+	struct extoll_buffer_alloc buffer = { .bytes = 4096 };
+	struct port port;
+	uint64_t nla, second;
+	void *at = memory(32 * PAGE);
+
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setgid(1000) == 0 && setuid(1000) == 0);
+	port_open(&port);
+	CHECK(port.open.options == 0x0f0f0000);
+	for (uint32_t option = 0; option < 32; option++) {
+		void *page = map(port.fd, option * PAGE, PAGE);
+
+		CHECK((page != MAP_FAILED) == (port.open.options >> option & 1));
+		CHECK(page != MAP_FAILED || errno == EPERM);
+	}
+	CHECK(map(port.fd, 0, 32 * PAGE) == MAP_FAILED && errno == EPERM);
+	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_PORT_RIGHTS, &rights), EPERM);
+	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_RF_ACCESS, &access), EPERM);
+	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer), EPERM);
+	CHECK_ERRNO(region(&port, at, 17 * PAGE, &nla), ENOMEM);
+	CHECK(region(&port, at, 16 * PAGE, &nla) == 0);
+	CHECK(status_kib("VmPin:") == 64);
+	CHECK_ERRNO(region(&port, at, 1, &second), ENOMEM);
+	CHECK(region_end(&port, nla) == 0);
+	CHECK(status_kib("VmPin:") == 0);
+	CHECK(region(&port, at, 1, &second) == 0);
+	exit(0);
+}
+
+static void as_user(void)
+{
+	int status;
+	pid_t child;
+
+	CHECK(chmod(DEVICE, 0666) == 0);
+	child = fork();
+	if (child == 0)
+		unprivileged();
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(chmod(DEVICE, 0660) == 0);
+}
+
+static void privileged(struct port *port)
+{
+	struct extoll_rf_access access = { .offset = EXTOLL_RF_INFO_NODE };
+	struct extoll_port_rights rights = { .mask = EXTOLL_RIGHT_PROTECTION, .protection = 0x10000 };
+	struct extoll_buffer_alloc buffer = { .bytes = 5000 };
+	uint64_t *at;
+
+	CHECK(port->open.options == 0xffffffff);
+	CHECK(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &access) == 0);
+	CHECK(EXTOLL_GET(access.value, EXTOLL_INFO_NODE) == port->open.node);
+	access.offset = 0x2000000;
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &access), EINVAL);
+	access.offset = 4;
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &access), EINVAL);
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_PORT_RIGHTS, &rights), EINVAL);
+	rights.protection = 0;
+	CHECK(ioctl(port->fd, EXTOLL_IOC_PORT_RIGHTS, &rights) == 0);
+	CHECK(ioctl(port->fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer) == 0);
+	at = map(port->fd, buffer.map_offset, 2 * PAGE);
+	CHECK(at != MAP_FAILED && at[0] == 0);
+	at[0] = 0x1122334455667788;
+	post(port, EXTOLL_OPTION_PHYSICAL, extoll_desc_put(0, port->open.node, port->open.vpid,
+							   EXTOLL_SPEC_COMPLETER, 0, buffer.bus_address,
+							   buffer.bus_address + 4096, 8));
+	CHECK(take(port, 5000).word1 != 0 && at[512] == at[0]);
+	buffer.bytes = 0;
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer), EINVAL);
+	buffer.bytes = EXTOLL_BUFFER_MAX + 1;
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer), EINVAL);
+}
+
+int main(void)
+{
+	int fd = device_open();
+	struct port port, other;
+
+	sizes(fd);
+	without_port(fd);
+	bad_ports();
+	port_open(&port);
+	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_PORT_OPEN, &port.open), EBUSY);
+	bad_maps(&port);
+	bad_regions(&port);
+	port_open(&other);
+	forged(&port, &other);
+	isolated(&port, &other);
+	bad_waits(&port);
+	exhausted();
+	as_user();
+	privileged(&port);
+	printf("PASS abi\n");
+	return 0;
+}

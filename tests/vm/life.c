@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Ports and regions outlive nothing and nobody: processes killed, descriptors passed, mappings kept, cards taken away. */
+
+#include <dirent.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "port.h"
+
+static char pci[128];	/* the card's folder in sysfs */
+
+static void find_card(void)
+{
+	char path[64], target[256];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/device");
+	length = readlink(path, target, sizeof(target) - 1);
+	CHECK(length > 0);
+	target[length] = 0;
+	snprintf(pci, sizeof(pci), "/sys/bus/pci/devices/%s", strrchr(target, '/') + 1);
+}
+
+static long number(const char *name)
+{
+	char path[128], text[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/%s", name);
+	fd = open(path, O_RDONLY);
+	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtol(text, NULL, 0);
+}
+
+static int put_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), result;
+
+	if (fd < 0)
+		return -1;
+	result = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return result;
+}
+
+/* Open ports reach `count` within a bound. */
+static void expect_ports(long count)
+{
+	uint64_t end = now_ns() + 10000000000ull;
+
+	while (number("ports") != count) {
+		CHECK(now_ns() < end);
+		usleep(1000);
+	}
+}
+
+static struct extoll_desc note(const struct port *port, uint64_t value)
+{
+	return extoll_desc_notification_put(port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0, 1, value);
+}
+
+static void killed(int when_us)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct port port;
+		uint64_t nla;
+		char *at = memory(64 * PAGE);
+
+		port_open(&port);
+		for (;;) {
+			CHECK(region(&port, at, 64 * PAGE, &nla) == 0);
+			post(&port, EXTOLL_OPTION_TE,
+			     extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, nla,
+					     nla + 32 * PAGE, 32 * PAGE));
+			take(&port, 1000);
+			CHECK(region_end(&port, nla) == 0);
+		}
+	}
+	usleep(when_us);
+	kill(child, SIGKILL);
+	CHECK(waitpid(child, NULL, 0) == child);
+}
+
+static void kept_mapping(void)
+{
+	struct port port;
+
+	port_open(&port);
+	post(&port, EXTOLL_OPTION_TE, note(&port, 1));
+	CHECK(take(&port, 5000).word0 == 1);
+	close(port.fd);
+	expect_ports(1);
+	post(&port, EXTOLL_OPTION_TE, note(&port, 2));
+	CHECK(take(&port, 5000).word0 == 2);
+	munmap((void *)port.page[EXTOLL_OPTION_TE], PAGE);
+	munmap((void *)port.wcb, PAGE);
+	munmap((void *)port.rp, PAGE);
+	expect_ports(1);
+	munmap((void *)port.queue, port.open.queue_bytes_out);
+	expect_ports(0);
+}
+
+/* A child goes on with an inherited port after the parent closed it. */
+static void inherited(void)
+{
+	struct port port;
+	pid_t child;
+	int status;
+
+	port_open(&port);
+	child = fork();
+	if (child == 0) {
+		char *at = memory(PAGE);
+		uint64_t nla;
+
+		usleep(50000);
+		CHECK(region(&port, at, PAGE, &nla) == 0);
+		post(&port, EXTOLL_OPTION_TE, note(&port, 3));
+		CHECK(take(&port, 5000).word0 == 3);
+		exit(0);
+	}
+	port_close(&port);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	expect_ports(0);
+}
+
+/* Copy-on-write after a fork does not part the process from its registered memory. */
+static void forked_memory(void)
+{
+	struct port port;
+	char *at = memory(2 * PAGE);
+	uint64_t nla;
+	pid_t child;
+	int status;
+
+	port_open(&port);
+	strcpy(at, "before");
+	CHECK(region(&port, at, 2 * PAGE, &nla) == 0);
+	child = fork();
+	if (child == 0) {
+		strcpy(at, "child");
+		usleep(100000);
+		exit(strcmp(at, "child") != 0 || at[PAGE] != 0);
+	}
+	strcpy(at, "parent");
+	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0,
+						      nla, nla + PAGE, 8));
+	CHECK(take(&port, 5000).word1 != 0);
+	CHECK(!strcmp(at + PAGE, "parent"));
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	/* The card may use memory that the process gave back, until it is unregistered. */
+	munmap(at, 2 * PAGE);
+	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0,
+						      nla, nla + PAGE, 8));
+	CHECK(take(&port, 5000).word1 != 0);
+	CHECK(region_end(&port, nla) == 0);
+	port_close(&port);
+	expect_ports(0);
+}
+
+static int shared_fd;
+static volatile int stop;
+
+static void *busy(void *arg)
+{
+	char *at = memory(16 * PAGE);
+
+	while (!stop) {
+		struct extoll_register reg = { .access = 3, .address = (uintptr_t)at, .length = 16 * PAGE };
+		struct extoll_wait wait = { .unit = 1, .timeout_ns = 100000, .flags = EXTOLL_WAIT_TIMER };
+		struct extoll_unregister unreg = { .nla = 0 };
+
+		if (ioctl(shared_fd, EXTOLL_IOC_REGISTER, &reg) == 0)
+			unreg.nla = reg.nla;
+		ioctl(shared_fd, EXTOLL_IOC_WAIT, &wait);
+		ioctl(shared_fd, EXTOLL_IOC_UNREGISTER, &unreg);
+	}
+	return arg;
+}
+
+/* Calls on a descriptor that another thread closes and opens again. */
+static void closed_meanwhile(void)
+{
+	pthread_t threads[3];
+	uint64_t end = now_ns() + 2000000000ull;
+
+	stop = 0;
+	shared_fd = device_open();
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&threads[i], NULL, busy, NULL) == 0);
+	while (now_ns() < end) {
+		struct extoll_port_open arg = { .units = 1 };
+		int fd = device_open();
+
+		CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg) == 0);
+		CHECK(dup2(fd, shared_fd) == shared_fd);
+		close(fd);
+		usleep(3000);
+	}
+	stop = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	close(shared_fd);
+	expect_ports(0);
+}
+
+static sigjmp_buf bus_error;
+
+static void on_bus_error(int signal)
+{
+	siglongjmp(bus_error, signal);
+}
+
+static int touches(volatile uint64_t *at)
+{
+	if (sigsetjmp(bus_error, 1))
+		return 0;
+	(void)*at;
+	return 1;
+}
+
+static void *sleeper(void *arg)
+{
+	struct port *port = arg;
+	int result = port_wait(port, 0, ~0ull);
+
+	return (void *)(uintptr_t)(result ? errno : 0);
+}
+
+/* The card goes away under a port that sleeps, and comes back. */
+static void taken_away(int reset)
+{
+	char path[256], name[64];
+	struct port port;
+	pthread_t thread;
+	void *result;
+	uint64_t nla;
+	char *at = memory(8 * PAGE);
+
+	port_open(&port);
+	CHECK(region(&port, at, 8 * PAGE, &nla) == 0);
+	CHECK(pthread_create(&thread, NULL, sleeper, &port) == 0);
+	usleep(50000);
+	snprintf(name, sizeof(name), "%s", strrchr(pci, '/') + 1);
+	snprintf(path, sizeof(path), reset ? "%s/reset" : "%s/driver/unbind", pci);
+	CHECK(put_text(path, reset ? "1" : name) == 0);
+	CHECK(pthread_join(thread, &result) == 0);
+	CHECK((uintptr_t)result == (reset ? EIO : ENODEV));
+	CHECK(!touches((volatile uint64_t *)port.queue) && !touches(port.rp) && !touches(port.wcb));
+	CHECK_ERRNO(region_end(&port, nla), reset ? EIO : ENODEV);
+	CHECK_ERRNO(region(&port, at, PAGE, &nla), reset ? EIO : ENODEV);
+	CHECK(map(port.fd, EXTOLL_MAP_RP, PAGE) == MAP_FAILED && errno == (reset ? EIO : ENODEV));
+	port_close(&port);
+	munmap(at, 8 * PAGE);
+	if (!reset)	/* the old device kept its number while it was open */
+		CHECK(put_text("/sys/bus/pci/drivers/extoll/bind", name) == 0);
+	expect_ports(0);
+	/* And all is as on the first day. */
+	port_open(&port);
+	post(&port, EXTOLL_OPTION_TE, note(&port, 5));
+	CHECK(take(&port, 5000).word0 == 5);
+	port_close(&port);
+	expect_ports(0);
+}
+
+int main(void)
+{
+	signal(SIGBUS, on_bus_error);
+	find_card();
+	expect_ports(0);
+	for (int i = 0; i < 20; i++)
+		killed(3000 + i * 1777);
+	expect_ports(0);
+	kept_mapping();
+	inherited();
+	forked_memory();
+	closed_meanwhile();
+	taken_away(0);
+	taken_away(1);
+	taken_away(0);
+	printf("PASS life\n");
+	return 0;
+}

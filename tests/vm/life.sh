@@ -1,0 +1,2 @@
+#: seconds 60
+life
