@@ -93,7 +93,7 @@ static inline struct job join_job(void)
 	job.port = open_port();
 	job.size = number_of("GGAS_SIZE");
 	job.per_node = number_of("GGAS_PER_NODE");
-	CHECK(job.size <= MOST_PEERS && job.size % job.per_node == 0);
+	CHECK(job.size <= MOST_PEERS && job.per_node > 0);
 	job.me = rma2_get_nodeid(job.port) * job.per_node + rma2_get_vpid(job.port);
 	CHECK(job.me < job.size);
 	for (peer = 0; peer < job.size; peer++) {
@@ -102,6 +102,26 @@ static inline struct job join_job(void)
 			meet(&job, peer);
 	}
 	return job;
+}
+
+/*
+ * The oldest notification of this command and kind that has to do with a peer, freed; with an error or without. It is
+ * looked for, since a peer's next notification may come before the card's own for what was posted.
+ */
+static inline RMA2_Notification arrival(struct job *job, int peer, RMA2_Command command, RMA2_Notification_Spec kind,
+					int error)
+{
+	RMA2_Notification *n = NULL, copy;
+
+	OK(rma2_noti_match_block(job->port, command, node_of(job, peer), vpid_of(job, peer), kind, RMA2_ANY_NLA, 0,
+				 &n));
+	OK(rma2_noti_dup(n, &copy));
+	OK(rma2_noti_free(job->port, n));
+	if (!error != !rma2_noti_get_error(&copy)) {
+		rma2_noti_fdump(&copy, stderr);
+		CHECK(!"an error, or none, in a notification");
+	}
+	return copy;
 }
 
 /* Everyone has come here. */

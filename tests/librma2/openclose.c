@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Ports: ids, all VPIDs of a node, and 10,000 cycles without growth (spec 12: openclose). */
+#include <dirent.h>
+
 #include "common.h"
 
 #define CYCLES 10000
@@ -13,6 +15,19 @@ static long resident_pages(void)
 	CHECK(file && fscanf(file, "%ld %ld", &size, &resident) == 2);
 	fclose(file);
 	return resident;
+}
+
+/* Entries of a directory of the process: open files, or threads. */
+static int entries(const char *path)
+{
+	DIR *directory = opendir(path);
+	int count = 0;
+
+	CHECK(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
 }
 
 static void ids(void)
@@ -67,16 +82,19 @@ static void cycle(int i)
 static void no_growth(int cycles)
 {
 	long before, after;
-	int i;
+	int files, threads, i;
 
 	for (i = 0; i < cycles / 10; i++)
 		cycle(i);
 	before = resident_pages();
+	files = entries("/proc/self/fd");
+	threads = entries("/proc/self/task");
 	for (i = 0; i < cycles; i++)
 		cycle(i);
 	after = resident_pages();
 	printf("%d cycles: %ld KiB more\n", cycles, (after - before) * 4);
 	CHECK(after - before < 256);
+	CHECK(entries("/proc/self/fd") == files && entries("/proc/self/task") == threads);
 }
 
 int main(int argc, char **argv)

@@ -68,13 +68,16 @@ fn archive(profile: Profile) -> Result<PathBuf> {
         command.arg("--release");
     }
     Step { name: "librma2 build", command, limit: Duration::from_secs(3600) }.run()?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| place::root().join("target"), Into::into);
-    let archive = target.join(profile.folder()).join("librma2.a");
+    let archive = target().join(profile.folder()).join("librma2.a");
     if !archive.exists() {
         bail!("cargo made no {}", archive.display());
     }
     Ok(archive)
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| place::root().join("target"), Into::into)
 }
 
 fn headers(include: &Path) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Step `librma2`: the exported names and layouts, and the C programs of `tests/librma2` on the model.
 //!
-//! Every program is compiled by gcc and clang as C and as C++ without a warning. They run as C, and as C++ under the
-//! sanitizers; those that are for processes run as jobs.
+//! Headers and programs are compiled by gcc and clang as C and as C++ without a warning. The programs run plainly, and
+//! under the sanitizers where the compiler has them; those that are for processes run as jobs.
 
 use super::Context;
 use crate::capi::{self, Profile};
 use crate::place;
-use crate::run::ask;
+use crate::run::{ask, cargo};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use std::process::Command;
 
 const TESTS: &str = "tests/librma2";
 /// Programs of one process.
-const SINGLE: [&str; 15] = [
+const SINGLE: [&str; 17] = [
+    "prototypes",
     "connect",
     "transfer",
     "illegal",
@@ -30,9 +31,25 @@ const SINGLE: [&str; 15] = [
     "fork",
     "velo_messages",
     "velo_bad_input",
+    "full",
+];
+/// Programs of two processes, on one node and on two, with their argument.
+const PAIRS: [(&str, &str); 6] = [
+    ("pair", ""),
+    ("pair_refused", ""),
+    ("pair_physical", ""),
+    ("full", ""),
+    ("death", "exit"),
+    ("death", "kill"),
 ];
 /// These count or fill the process's memory themselves, which a sanitizer's own bookkeeping is in the way of.
 const NOT_SANITIZED: [&str; 3] = ["openclose", "noalloc", "fork"];
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
+const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+/// Seconds of the soak: the whole one in CI, once.
+const SOAK: u32 = 120;
+const SHORT_SOAK: u32 = 10;
 
 /// A way to build the programs.
 struct Build {
@@ -75,18 +92,86 @@ pub fn check(context: &Context) -> Result<String> {
     let mut notes = Vec::new();
     for build in &BUILDS {
         if place::which(build.compiler).is_none() {
-            notes.push(format!("no {}", build.compiler));
+            let package = if build.compiler.starts_with('c') { "clang" } else { "g++" };
+            notes.push(format!("skipped {}: apt-get install {package}", build.name));
             continue;
         }
         let bin = prefix.join("tests").join(build.name);
         std::fs::create_dir_all(&bin)?;
-        compile(context, build, &prefix, &bin)?;
+        let sanitized = build.sanitized && has_sanitizers(build, &bin);
+        headers(context, build, &prefix)?;
+        compile(context, build, sanitized, &prefix, &bin)?;
         if build.run {
-            run(context, build, &bin)?;
+            run(context, build, sanitized, &bin)?;
         }
-        notes.push(build.name.to_owned());
+        notes.push(match (build.sanitized, sanitized) {
+            (true, false) => format!("{} without sanitizers (apt-get install libclang-rt-dev)", build.name),
+            (true, true) => format!("{} sanitized", build.name),
+            _ => build.name.to_owned(),
+        });
     }
+    notes.push(installed(context, &prefix)?);
     Ok(notes.join(", "))
+}
+
+/// Whether the compiler has the sanitizers' libraries, which are packages of their own.
+fn has_sanitizers(build: &Build, bin: &Path) -> bool {
+    let probe = bin.join("probe.c");
+    let written = std::fs::write(&probe, "int main(void) { return 0; }\n").is_ok();
+    let mut command = Command::new(build.compiler);
+    command.args(build.language).args(SANITIZERS).arg(&probe).arg("-o").arg(bin.join("probe"));
+    written && command.output().is_ok_and(|output| output.status.success())
+}
+
+/// Each header by itself, as a program that knows no extensions would include it.
+fn headers(context: &Context, build: &Build, prefix: &Path) -> Result<()> {
+    let include = prefix.join("include");
+    let mut command = Command::new(build.compiler);
+    command.args(build.language).args(WARNINGS).arg("-fsyntax-only").arg("-I").arg(&include);
+    for entry in std::fs::read_dir(&include)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "h") {
+            command.arg(path);
+        }
+    }
+    context.run(&format!("librma2 {} headers", build.name), command)
+}
+
+/// What users do: a program built by what pkg-config says, one that is linked with the archive, and the launcher.
+fn installed(context: &Context, prefix: &Path) -> Result<String> {
+    let (lib, bin) = (prefix.join("lib"), prefix.join("tests"));
+    let (plain, fixed) = (bin.join("by-pkg-config"), bin.join("by-archive"));
+    let source = format!("{TESTS}/connect.c");
+    let mut note = String::from("ggas run");
+    if place::which("pkg-config").is_some() {
+        let mut command = Command::new("sh");
+        let line = r#"cc "$1" $(pkg-config --cflags --libs librma2) -o "$2" && LD_LIBRARY_PATH="$3" "$2""#;
+        command.args(["-c", line, "sh", &source]).arg(&plain).arg(&lib);
+        command.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+        context.run("librma2 by pkg-config", command)?;
+        note += ", pkg-config";
+    } else {
+        note += ", skipped pkg-config: apt-get install pkg-config";
+    }
+    let mut command = Command::new("cc");
+    command.arg(&source).arg("-I").arg(prefix.join("include")).arg(lib.join("librma2.a"));
+    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&fixed);
+    context.run("librma2 by archive", command)?;
+    context.run("librma2 by archive run", Command::new(&fixed))?;
+
+    context.run("librma2 ggas", cargo(&["build", "--package", "ggas-cli"]))?;
+    let Some(program) = BUILDS.iter().map(|b| bin.join(b.name).join("pair")).find(|path| path.exists())
+    else {
+        bail!("neither gcc nor clang is installed: apt-get install g++");
+    };
+    for per_node in ["1", "2"] {
+        let mut command = Command::new("timeout");
+        command.arg("100").arg(capi::target().join("debug/ggas"));
+        command.args(["run", "-n", "2", "--per-node", per_node, "--"]).arg(&program);
+        command.env("EXTOLL_LOCKED_MEMORY", "unlimited").env("EXTOLL_WAIT_TIMEOUT", "60");
+        context.run(&format!("librma2 ggas run {per_node}"), command)?;
+    }
+    Ok(note)
 }
 
 /// The exported names and versions are those that are checked in.
@@ -136,17 +221,17 @@ fn programs() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn compile(context: &Context, build: &Build, prefix: &Path, bin: &Path) -> Result<()> {
+fn compile(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &Path) -> Result<()> {
     let lib = prefix.join("lib");
     for name in programs()? {
-        if build.sanitized && NOT_SANITIZED.contains(&name.as_str()) {
+        if sanitized && NOT_SANITIZED.contains(&name.as_str()) {
             continue;
         }
         let mut command = Command::new(build.compiler);
         command.args(build.language).arg(format!("{TESTS}/{name}.c")).args(["-x", "none"]);
-        command.args(["-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-pthread"]);
-        if build.sanitized {
-            command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        command.args(["-D_GNU_SOURCE", "-g", "-O1", "-pthread"]).args(WARNINGS);
+        if sanitized {
+            command.args(SANITIZERS);
         }
         command.arg("-I").arg(prefix.join("include")).arg("-o").arg(bin.join(&name)).arg("-L").arg(&lib);
         command.arg(format!("-Wl,-rpath,{}", lib.display()));
@@ -162,7 +247,7 @@ fn compile(context: &Context, build: &Build, prefix: &Path, bin: &Path) -> Resul
     Ok(())
 }
 
-fn run(context: &Context, build: &Build, bin: &Path) -> Result<()> {
+fn run(context: &Context, build: &Build, sanitized: bool, bin: &Path) -> Result<()> {
     let program = |name: &str| {
         let mut command = Command::new("timeout");
         command.arg("300").arg(bin.join(name)).env("EXTOLL_WAIT_TIMEOUT", "60");
@@ -174,7 +259,7 @@ fn run(context: &Context, build: &Build, bin: &Path) -> Result<()> {
     let table = ask(&abi, &[]).context("the table of layouts does not print")?;
     same("abi.txt", &table.lines().map(str::to_owned).collect())?;
     for name in SINGLE.iter().chain(&["noalloc"]) {
-        if !(build.sanitized && NOT_SANITIZED.contains(name)) {
+        if !(sanitized && NOT_SANITIZED.contains(name)) {
             context.run(&step(name), program(name))?;
         }
     }
@@ -199,9 +284,10 @@ fn jobs(context: &Context, build: &Build, bin: &Path) -> Result<()> {
         context.run(&format!("librma2 {} job {name} {size} {per_node}", build.name), command)
     };
     for per_node in [1, 2] {
-        job("pair", 2, per_node, &[])?;
-        job("death", 2, per_node, &["exit"])?;
-        job("death", 2, per_node, &["kill"])?;
+        for (name, argument) in PAIRS {
+            job(name, 2, per_node, &[argument][usize::from(argument.is_empty())..])?;
+        }
+        job("death_middle", 3, per_node, &[])?;
     }
     // VELO: the whole of it in both slot sizes, on one node and between nodes.
     for (per_node, slots) in [(1, "128"), (2, "64")] {
@@ -211,7 +297,8 @@ fn jobs(context: &Context, build: &Build, bin: &Path) -> Result<()> {
         job("velo_death", 2, per_node, &[])?;
     }
     job("velo_group", 4, 1, &[])?;
-    // The whole soak is two minutes: RMA2_SOAK_SECONDS=120.
-    let seconds = std::env::var("RMA2_SOAK_SECONDS").unwrap_or_else(|_| "10".into());
+    let whole = !build.sanitized && std::env::var_os("CI").is_some();
+    let seconds = if whole { SOAK } else { SHORT_SOAK };
+    let seconds = std::env::var("RMA2_SOAK_SECONDS").unwrap_or_else(|_| seconds.to_string());
     job("soak", 4, 2, &[&seconds])
 }
