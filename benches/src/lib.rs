@@ -14,6 +14,7 @@
 //! ```
 
 mod bench;
+mod capi;
 mod cores;
 mod ends;
 mod error;

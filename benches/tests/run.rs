@@ -98,6 +98,14 @@ fn only_what_needs_no_nic_goes_by_peer_memory() {
 }
 
 #[test]
+fn the_c_interface_beside_the_library_below_it() {
+    let report = run("c-interface", small(&[8, 5000]));
+    assert_eq!(report.nodes, 1);
+    assert_eq!(report.rows.iter().filter(|row| row.extra.contains_key("ratio")).count(), 2);
+    assert_eq!(methods(&report), ["rust", "c", "rust", "c"]);
+}
+
+#[test]
 fn rates() {
     let report = run(
         "rma-rate",

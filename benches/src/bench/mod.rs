@@ -4,6 +4,7 @@ mod alltoall;
 mod assisted;
 mod atomics_random;
 mod barrier;
+mod c_interface;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod progress;
@@ -27,6 +28,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &velo_pingpong::VeloPingpong,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,
+    &c_interface::CInterface,
     &progress::Progress,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,

@@ -129,10 +129,10 @@ fn headers(context: &Context, build: &Build, prefix: &Path) -> Result<()> {
     let mut command = Command::new(build.compiler);
     command.args(build.language).args(WARNINGS).arg("-fsyntax-only").arg("-I").arg(&include);
     for entry in std::fs::read_dir(&include)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "h") {
-            command.arg(path);
-        }
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let source = prefix.join("tests").join(format!("{name}.c"));
+        std::fs::write(&source, format!("#include \"{name}\"\nint main(void) {{ return 0; }}\n"))?;
+        command.arg(source);
     }
     context.run(&format!("librma2 {} headers", build.name), command)
 }
