@@ -215,3 +215,14 @@ fn a_reader_that_goes_away_ends_the_job() {
     drop(job.0.stdout.take());
     assert_eq!(job.code(), Some(141));
 }
+
+/// Neither the time-out nor a signal waits for someone who holds the output and does not read it.
+#[test]
+fn a_reader_that_does_not_read_holds_up_no_end() {
+    let mut timed = Launcher::start(&["--timeout", "300ms", "-n", "2", "--", "yes"]);
+    assert_eq!(timed.code(), Some(124));
+    let mut asked = Launcher::start(&["-n", "2", "--", "sh", "-c", "echo ready; exec yes"]);
+    assert_eq!(asked.lines(1).len(), 1);
+    asked.signal("-TERM");
+    assert_eq!(asked.code(), Some(143));
+}

@@ -11,6 +11,11 @@ const TERM_TO_KILL: Duration = Duration::from_secs(2);
 /// INT (TERM, HUP, QUIT) twice in this time: whoever sends them wants the end now.
 const TWICE: Duration = Duration::from_secs(1);
 
+/// Whether a signal asks a program to end.
+pub(super) fn is_end(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)
+}
+
 /// Where the end of a job has got to.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
@@ -40,6 +45,11 @@ impl Ending {
             Step::Grace(at) | Step::Term(at) => Some(at),
             Step::None | Step::Killed => None,
         }
+    }
+
+    /// Whether a signal asked for the end.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Begins the end, unless it has begun.
@@ -77,7 +87,7 @@ impl Ending {
 
     /// Passes a signal on that came to the launcher. One that stops the job stops the launcher, too.
     pub(super) fn pass_on(&mut self, state: &State, signal: Signal) {
-        if matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
+        if is_end(signal) {
             if self.asked.is_some_and(|before| before.elapsed() < TWICE) {
                 return self.kill(state);
             }

@@ -11,11 +11,11 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use nix::unistd::pipe2;
 
-use super::ending::Ending;
+use super::ending::{Ending, is_end};
 use super::output::Source;
 use super::running::{Rank, Shared};
 use super::start::{Common, Started, start};
-use super::{Exit, LaunchError, Outcome, Plan, input, output, setup};
+use super::{Exit, LaunchError, Outcome, Plan, Signals, input, output, setup};
 use crate::channel::poll_until;
 use crate::{pidfd, quiet};
 
@@ -24,6 +24,8 @@ const NEVER_BEGAN: Duration = Duration::from_secs(5);
 /// Descriptors of the launcher for each process: pidfd, socket, two pipes, and four while the job is set up.
 const FDS_PER_PROCESS: u64 = 8;
 const FDS_SPARE: u64 = 32;
+/// After the time-out, or a signal that asks for the end: how long the last output waits for whoever reads it.
+const READ_OUT: Duration = Duration::from_secs(2);
 
 type Captured = Vec<[Vec<u8>; 2]>;
 
@@ -73,8 +75,14 @@ struct Supervised<'a> {
     /// Hangs up with the last process: for the threads of input, output and set-up.
     ended: OwnedFd,
     host: JoinHandle<()>,
-    collector: Option<JoinHandle<Captured>>,
+    collector: Option<Collector>,
     passer: Option<JoinHandle<()>>,
+}
+
+/// The thread of the output, and a pipe that hangs up when it ends.
+struct Collector {
+    thread: JoinHandle<Captured>,
+    done: OwnedFd,
 }
 
 fn begin(
@@ -128,15 +136,41 @@ fn collector(
     plan: &mut Plan,
     sources: Vec<Source>,
     ended: OwnedFd,
-) -> Result<Option<JoinHandle<Captured>>, LaunchError> {
+) -> Result<Option<Collector>, LaunchError> {
     if sources.is_empty() {
         return Ok(None);
     }
     let to = std::mem::take(&mut plan.launch.output);
     let size = plan.shape.processes();
-    quiet::spawn("ggas-output", move || output::collect(sources, to, size, &ended))
-        .map(Some)
+    let (done, until) = pipe2(OFlag::O_CLOEXEC)
+        .map_err(|errno| LaunchError::System { what: "make a pipe", source: errno.into() })?;
+    let collect = move || {
+        let _until = until;
+        output::collect(sources, to, size, &ended)
+    };
+    quiet::spawn("ggas-output", collect)
+        .map(|thread| Some(Collector { thread, done }))
         .map_err(LaunchError::system("start a thread"))
+}
+
+impl Collector {
+    /// Waits until all is passed on: `false` if it is not. Who reads it may take its time, unless there is a `hurry`,
+    /// or a signal asks for the end.
+    fn is_read_out(&self, signals: Option<&Signals>, hurry: bool) -> bool {
+        let until = hurry.then(|| Instant::now() + READ_OUT);
+        loop {
+            let mut fds = vec![PollFd::new(self.done.as_fd(), PollFlags::POLLIN)];
+            fds.extend(signals.map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN)));
+            match poll_until(&mut fds, until) {
+                Ok(0) => return false,
+                Ok(_) if fds[0].any() == Some(false) => {}
+                Ok(_) | Err(_) => return true,
+            }
+            if signals.and_then(Signals::next).is_some_and(is_end) {
+                return false;
+            }
+        }
+    }
 }
 
 impl Supervised<'_> {
@@ -209,7 +243,7 @@ impl Supervised<'_> {
     }
 
     fn pass_on_signals(&mut self) {
-        while let Some(signal) = self.plan.launch.signals.as_ref().and_then(super::Signals::next) {
+        while let Some(signal) = self.plan.launch.signals.as_ref().and_then(Signals::next) {
             self.ending.pass_on(&self.shared.state(), signal);
         }
     }
@@ -218,7 +252,10 @@ impl Supervised<'_> {
         drop(self.ended);
         // A panic of theirs has been printed; the processes are over in any case.
         let _ = self.host.join();
-        let captured = self.collector.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let signals = self.plan.launch.signals.as_ref();
+        let hurry = self.timed_out.is_some() || self.ending.is_asked();
+        let collector = self.collector.filter(|it| it.is_read_out(signals, hurry));
+        let captured = collector.and_then(|it| it.thread.join().ok()).unwrap_or_default();
         let _ = self.passer.map(JoinHandle::join);
         let mut state = self.shared.state();
         Outcome {
