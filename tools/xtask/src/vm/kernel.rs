@@ -139,6 +139,16 @@ impl Installed {
         Installed { kernel, release, image, headers: tree, root: None }
     }
 
+    /// What its modules are built against, as this system sees it.
+    pub fn tree(&self) -> &Path {
+        &self.headers
+    }
+
+    /// The system whose tools build for it, where that is not this one.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
     /// Builds the modules of a folder of `kmod`, with every warning on; returns the folder with the `.ko` files.
     pub fn modules(&self, source: &str, extra: &[&str]) -> Result<PathBuf> {
         let name = source.replace('/', "-");

@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: the kernel modules in virtual machines, on the model as a PCI device.
 
+mod checks;
 mod debs;
 mod debug;
 mod initramfs;
@@ -123,14 +124,17 @@ impl Lab {
         });
         let Some(installed) = installed else { return results };
         let mut modules = Vec::new();
-        let mut wanted: Vec<&String> = scenarios.iter().flat_map(|s| &s.modules).collect();
+        let mut wanted: Vec<String> = scenarios.iter().flat_map(|s| s.modules.clone()).collect();
         wanted.sort();
         wanted.dedup();
-        for module in wanted {
+        for module in &wanted {
             timed(&format!("build {module}"), &mut || {
                 modules.push((module.clone(), installed.modules(module, &[])?));
                 Ok(())
             });
+        }
+        for (name, check) in checks::of(kernel).iter().filter(|_| !wanted.is_empty()) {
+            timed(name, &mut || check(&installed, &wanted));
         }
         for scenario in scenarios {
             timed(&scenario.name, &mut || self.scenario(&installed, &modules, scenario));
