@@ -173,6 +173,61 @@ static void unmapped(void)
 	CHECK(munmap(memory, PAGE) == 0);
 }
 
+/* Moved elsewhere, emptied, and taken from the heap's end. */
+static void moved(void)
+{
+	uint8_t *memory = map(4 * PAGE, PROT_READ | PROT_WRITE), *elsewhere;
+	RMA2_Region *region = NULL;
+	RMA2_NLA nla;
+	int tries;
+
+	OK(rma2_register(port, memory, 4 * PAGE, &region));
+	nla = nla_of(region, 0);
+	elsewhere = (uint8_t *)mremap(memory, 4 * PAGE, 1 << 20, MREMAP_MAYMOVE);
+	CHECK(elsewhere != MAP_FAILED);
+	is_gone(region, nla);
+
+	OK(rma2_register(port, elsewhere, PAGE, &region));
+	nla = nla_of(region, 0);
+	CHECK(madvise(elsewhere, 1 << 20, MADV_DONTNEED) == 0);
+	is_gone(region, nla);
+	/* Advice that leaves memory where it is. */
+	OK(rma2_register(port, elsewhere, PAGE, &region));
+	CHECK(madvise(elsewhere, PAGE, MADV_WILLNEED) == 0);
+	OK(rma2_post_put_bt(port, self, region, 0, 8, nla_of(region, 64), RMA2_COMPLETER_NOTIFICATION,
+			    RMA2_CMD_DEFAULT));
+	next_of(port, RMA2_COMPLETER_NOTIFICATION);
+	OK(rma2_unregister(port, region));
+	CHECK(munmap(elsewhere, 1 << 20) == 0);
+
+	/* The allocator may have moved the end meanwhile; then it is not ours to move. */
+	for (tries = 0; tries < 20; tries++) {
+		uint8_t *heap = (uint8_t *)sbrk(2 * PAGE);
+
+		CHECK(heap != (uint8_t *)-1);
+		OK(rma2_register(port, heap, 2 * PAGE, &region));
+		nla = nla_of(region, 0);
+		if (sbrk(0) == heap + 2 * PAGE)
+			break;
+		OK(rma2_unregister(port, region));
+	}
+	CHECK(tries < 20 && sbrk(-(intptr_t)(2 * PAGE)) != (void *)-1);
+	is_gone(region, nla);
+}
+
+/* A structure that the library made stays its program's to free. */
+static void without_freeing(void)
+{
+	uint8_t *memory = (uint8_t *)allocate(PAGE);
+	RMA2_Region *region = NULL;
+
+	OK(rma2_register(port, memory, PAGE, &region));
+	OK(rma2_unregister_nofree(port, region));
+	CHECK(region->start == NULL);
+	free(region);
+	free(memory);
+}
+
 /* Blocks of the allocator's, which gives large ones back to the system at once. A sanitizer keeps blocks itself. */
 static void freed(void)
 {
@@ -214,6 +269,8 @@ int main(void)
 	refused();
 	read_only();
 	unmapped();
+	moved();
+	without_freeing();
 	freed();
 	OK(rma2_close(port));
 	return 0;

@@ -401,6 +401,7 @@ RMA2_ERROR rma2_register_cached(RMA2_Port port, void *address, size_t size, RMA2
 /* The region is the caller's memory, to be given to rma2_unregister_nofree. */
 RMA2_ERROR rma2_register_nomalloc(RMA2_Port port, void *address, size_t size, RMA2_Region *region);
 RMA2_ERROR rma2_unregister(RMA2_Port port, RMA2_Region *region);
+/* Leaves the structure to the program, whoever allocated it. */
 RMA2_ERROR rma2_unregister_nofree(RMA2_Port port, RMA2_Region *region);
 RMA2_ERROR rma2_unregister_cached(RMA2_Port port, RMA2_Region *region);
 /* The page of address, for local use; it may overlap registered regions. */

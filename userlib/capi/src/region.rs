@@ -143,15 +143,20 @@ pub(crate) fn local(
 
 /// Ends a registration and its structure.
 pub(crate) fn unregister(port: &Inner, region: *mut abi::Region) -> Result<()> {
+    unregister_with(port, region, true)
+}
+
+/// The same, leaving the structure to the program unless `free`.
+fn unregister_with(port: &Inner, region: *mut abi::Region, free: bool) -> Result<()> {
     let view = known(region)?;
     if view.key.0 != port.id {
         return Err(because(INV_VALUE, "a region of another port"));
     }
     let held = registry::take(view.key).ok_or(INV_VALUE)?;
     match view.owner {
-        Owner::Library | Owner::Part => release(region),
-        // SAFETY: the program gave the structure just now.
-        Owner::Program => unsafe { region.write(EMPTY) },
+        Owner::Library | Owner::Part if free => release(region),
+        // SAFETY: the program gave the structure just now, and it is live.
+        _ => unsafe { region.write(EMPTY) },
     }
     held.map_or(Ok(()), |held| held.unregister().map_err(|error| of_region(&error)))
 }
@@ -221,7 +226,7 @@ extern "C" fn rma2_unregister(port: *const Endpoint, region: *mut abi::Region) -
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_unregister_nofree(port: *const Endpoint, region: *mut abi::Region) -> Code {
-    rma2_unregister(port, region)
+    code(enter(port).and_then(|port| unregister_with(&port, region, false)))
 }
 
 #[unsafe(no_mangle)]
