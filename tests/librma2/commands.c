@@ -93,7 +93,11 @@ static void prepared(void)
 	OK(rma2_post_descriptor(a, handle, d));
 	next_of(b, RMA2_COMPLETER_NOTIFICATION);
 	CHECK(there[0] == 0xdd && there[1] == 0xcc && there[2] == 0xbb);
+	/* Bit 40: which unit of the target (spec 2.2). */
+	OK(rma2_desc_set_lock(d, handle, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT, 1, 1, 0, 5));
+	CHECK((d->value[0] >> 40 & 1) == 1);
 	OK(rma2_desc_set_lock(d, handle, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT, 0, 1, 0, 5));
+	CHECK((d->value[0] >> 40 & 1) == 0);
 	OK(rma2_post_descriptor(a, handle, d));
 	n = next_of(a, RMA2_COMPLETER_NOTIFICATION);
 	CHECK(rma2_noti_get_lock_result(&n) == 1 && rma2_noti_get_lock_value(&n) == 5);

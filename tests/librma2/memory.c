@@ -41,6 +41,13 @@ static void fields(void)
 	CHECK(rma2_get_region_overlap(region, memory + 2 * PAGE, 2 * PAGE));
 	CHECK(!rma2_get_region_overlap(region, memory + 3 * PAGE, PAGE));
 
+	/* Offsets count from the registered address, not from its page. */
+	fill(memory, 300, 5);
+	OK(rma2_post_put_bt(port, self, region, 20, 64, nla_of(region, 400), RMA2_COMPLETER_NOTIFICATION,
+			    RMA2_CMD_DEFAULT));
+	next_of(port, RMA2_COMPLETER_NOTIFICATION);
+	CHECK(memcmp(memory + 120, memory + 500, 64) == 0);
+
 	/* A copy is as good as the original. */
 	inside = *region;
 	CHECK(nla_of(&inside, 7) == nla_of(region, 7));
@@ -91,6 +98,28 @@ static void loops(void)
 	for (i = 0; i < REGIONS; i++)
 		if (regions[i])
 			OK(rma2_unregister(port, regions[i]));
+	free(memory);
+}
+
+/* Closing a port ends what it has: regions, connections, and what the card may reach. */
+static void closing(void)
+{
+	RMA2_Port other = open_port();
+	RMA2_Handle handle = connect_to(other, port), to_other = connect_to(port, other);
+	uint8_t *memory = (uint8_t *)allocate(PAGE);
+	RMA2_Region region;
+	RMA2_Descriptor d;
+	RMA2_NLA nla = 0;
+
+	memset(&d, 0, sizeof d);
+	OK(rma2_register_nomalloc(other, memory, PAGE, &region));
+	CHECK(rma2_handle_get_vpid(to_other) == rma2_get_vpid(other));
+	OK(rma2_desc_set_noti_put(&d, handle, RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT, 1, 1));
+	OK(rma2_close(other));
+	GIVES(RMA2_ERR_INV_VALUE, rma2_get_nla(&region, 0, &nla));
+	GIVES(RMA2_ERR_INV_HANDLE,
+	      rma2_desc_set_noti_put(&d, handle, RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT, 1, 1));
+	OK(rma2_disconnect(port, to_other));
 	free(memory);
 }
 
@@ -265,6 +294,7 @@ int main(void)
 	port = open_port();
 	self = connect_to(port, port);
 	fields();
+	closing();
 	loops();
 	refused();
 	read_only();
