@@ -1,2 +1,5 @@
-#: seconds 60
-transfer
+#!/bin/sh
+# A port that talks to itself: every command, and sleeping in the kernel.
+#: modules extoll
+#: seconds 90
+insmod /extoll.ko && transfer

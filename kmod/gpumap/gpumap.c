@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * GPU memory as a mapping of the process: pinned through the GPU driver's peer-to-peer interface and mapped where it
+ * lies in the GPU's BAR (thesis 3.3.3). Other drivers find it there by walking the mapping, and an MMU notifier tells
+ * them when it goes.
+ */
+
+#include <linux/completion.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "../uapi/gpumap/ioctl.h"
+#include "nv_p2p.h"
+
+#define OFFSET_LIMIT (1ull << 50)
+
+struct gpumap_file {
+	struct mutex lock;		/* pins; not held over calls into the GPU driver, whose callback takes it */
+	struct list_head pins;
+	u64 next_offset;
+	struct file *filp;
+	typeof(&nvidia_p2p_get_pages) get_pages;
+	typeof(&nvidia_p2p_put_pages) put_pages;
+	typeof(&nvidia_p2p_free_page_table) free_table;
+};
+
+struct pin {
+	struct list_head node;		/* in file->pins */
+	struct gpumap_file *file;
+	u64 gpu_address, length, offset;
+	u32 page_bytes;
+	struct nvidia_p2p_page_table *table;
+	bool revoked;			/* under file->lock: the memory is gone */
+	struct completion over;		/* the callback has let go of the pin */
+};
+
+static void pin_zap(const struct pin *pin)
+{
+	unmap_mapping_range(pin->file->filp->f_mapping, pin->offset, pin->length, 1);
+}
+
+/* The GPU driver takes the memory back: nobody may reach it once this returns. */
+static void pin_revoked(void *data)
+{
+	struct pin *pin = data;
+	struct gpumap_file *file = pin->file;
+
+	mutex_lock(&file->lock);
+	pin->revoked = true;
+	pin_zap(pin);
+	mutex_unlock(&file->lock);
+	if (pin->table)
+		file->free_table(pin->table);
+	complete(&pin->over);
+}
+
+/* Not in the list any more. */
+static void pin_end(struct pin *pin, bool revoked)
+{
+	struct gpumap_file *file = pin->file;
+
+	/* A put that comes too late fails: then the callback is running, and it frees the table. */
+	if (revoked || file->put_pages(0, 0, pin->gpu_address, pin->table))
+		wait_for_completion(&pin->over);
+	kfree(pin);
+}
+
+static u32 page_bytes(const struct nvidia_p2p_page_table *table)
+{
+	switch (table->page_size) {
+	case NVIDIA_P2P_PAGE_SIZE_4KB:
+		return 0x1000;
+	case NVIDIA_P2P_PAGE_SIZE_64KB:
+		return 0x10000;
+	case NVIDIA_P2P_PAGE_SIZE_128KB:
+		return 0x20000;
+	default:
+		return 0;
+	}
+}
+
+/* What the GPU driver says about the memory must fit what was asked for. */
+static bool table_ok(struct pin *pin)
+{
+	pin->page_bytes = page_bytes(pin->table);
+	return nvidia_p2p_compatible(pin->table) && pin->page_bytes &&
+	       (u64)pin->table->entries * pin->page_bytes >= pin->length;
+}
+
+static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
+{
+	struct pin *pin;
+	bool revoked;
+	int err;
+
+	if (!arg->length || !arg->gpu_address || (arg->gpu_address | arg->length) % GPUMAP_PAGE ||
+	    arg->length > OFFSET_LIMIT || arg->gpu_address + arg->length < arg->length)
+		return -EINVAL;
+	pin = kzalloc(sizeof(*pin), GFP_KERNEL_ACCOUNT);
+	if (!pin)
+		return -ENOMEM;
+	pin->file = file;
+	pin->gpu_address = arg->gpu_address;
+	pin->length = arg->length;
+	init_completion(&pin->over);
+	mutex_lock(&file->lock);
+	pin->offset = file->next_offset;
+	err = pin->offset + pin->length > OFFSET_LIMIT ? -ENOSPC : 0;
+	if (!err)
+		file->next_offset += pin->length;
+	mutex_unlock(&file->lock);
+	if (!err)
+		err = file->get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
+	if (err) {
+		kfree(pin);
+		return err;
+	}
+	mutex_lock(&file->lock);
+	revoked = pin->revoked;
+	err = table_ok(pin) ? 0 : -EIO;
+	if (!err)
+		list_add(&pin->node, &file->pins);
+	mutex_unlock(&file->lock);
+	if (err)
+		pin_end(pin, revoked);
+	else
+		arg->offset = pin->offset;
+	return err;
+}
+
+static struct pin *pin_at(struct gpumap_file *file, u64 offset)
+{
+	struct pin *pin;
+
+	lockdep_assert_held(&file->lock);
+	list_for_each_entry(pin, &file->pins, node)
+		if (offset >= pin->offset && offset - pin->offset < pin->length)
+			return pin;
+	return NULL;
+}
+
+static int call_unpin(struct gpumap_file *file, const struct gpumap_unpin *arg)
+{
+	struct pin *pin;
+	bool revoked = false;
+
+	mutex_lock(&file->lock);
+	pin = pin_at(file, arg->offset);
+	if (pin && pin->offset != arg->offset)
+		pin = NULL;
+	if (pin) {
+		list_del(&pin->node);
+		revoked = pin->revoked;
+		pin_zap(pin);
+	}
+	mutex_unlock(&file->lock);
+	if (!pin)
+		return -ENOENT;
+	pin_end(pin, revoked);
+	return 0;
+}
+
+/* Maps [from, from + bytes) of the pin at once: a fault handler would have nothing to decide. */
+static int pin_map(const struct pin *pin, struct vm_area_struct *vma, u64 from)
+{
+	unsigned long address = vma->vm_start;
+	int err;
+
+	while (address < vma->vm_end) {
+		u64 in_page = from % pin->page_bytes;
+		u64 bytes = min_t(u64, pin->page_bytes - in_page, vma->vm_end - address);
+		u64 phys = pin->table->pages[from / pin->page_bytes]->physical_address + in_page;
+
+		err = io_remap_pfn_range(vma, address, phys >> PAGE_SHIFT, bytes,
+					 pgprot_writecombine(vma->vm_page_prot));
+		if (err)
+			return err;
+		address += bytes;
+		from += bytes;
+	}
+	return 0;
+}
+
+static int gpumap_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct gpumap_file *file = filp->private_data;
+	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, bytes = vma->vm_end - vma->vm_start;
+	struct pin *pin;
+	int err;
+
+	if (!(vma->vm_flags & VM_SHARED) || vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (50 - PAGE_SHIFT))
+		return -EINVAL;
+	mutex_lock(&file->lock);
+	pin = pin_at(file, offset);
+	if (!pin || pin->revoked)
+		err = -ENXIO;
+	else if (bytes > pin->length - (offset - pin->offset))
+		err = -EINVAL;
+	else
+		err = pin_map(pin, vma, offset - pin->offset);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+static long gpumap_ioctl(struct file *filp, unsigned int cmd, unsigned long address)
+{
+	struct gpumap_file *file = filp->private_data;
+	void __user *user = (void __user *)address;
+	union {
+		struct gpumap_pin pin;
+		struct gpumap_unpin unpin;
+	} arg = {};
+	size_t known = _IOC_NR(cmd) == _IOC_NR(GPUMAP_IOC_PIN) ? sizeof(arg.pin) : sizeof(arg.unpin);
+	struct gpumap_unpin undo;
+	int err;
+
+	if (_IOC_TYPE(cmd) != GPUMAP_IOC_MAGIC || _IOC_DIR(cmd) != (_IOC_READ | _IOC_WRITE) ||
+	    _IOC_NR(cmd) > _IOC_NR(GPUMAP_IOC_UNPIN))
+		return -ENOTTY;
+	if (_IOC_SIZE(cmd) < known)
+		return -EINVAL;
+	err = copy_struct_from_user(&arg, known, user, _IOC_SIZE(cmd));
+	if (err)
+		return err;
+	if (_IOC_NR(cmd) == _IOC_NR(GPUMAP_IOC_UNPIN))
+		return call_unpin(file, &arg.unpin);
+	err = call_pin(file, &arg.pin);
+	if (!err && copy_to_user(user, &arg.pin, sizeof(arg.pin))) {
+		undo.offset = arg.pin.offset;
+		call_unpin(file, &undo);
+		err = -EFAULT;
+	}
+	return err;
+}
+
+static void provider_put(struct gpumap_file *file)
+{
+	if (file->get_pages)
+		symbol_put(nvidia_p2p_get_pages);
+	if (file->put_pages)
+		symbol_put(nvidia_p2p_put_pages);
+	if (file->free_table)
+		symbol_put(nvidia_p2p_free_page_table);
+}
+
+static int gpumap_open(struct inode *inode, struct file *filp)
+{
+	struct gpumap_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+
+	if (!file)
+		return -ENOMEM;
+	file->get_pages = symbol_get(nvidia_p2p_get_pages);
+	file->put_pages = symbol_get(nvidia_p2p_put_pages);
+	file->free_table = symbol_get(nvidia_p2p_free_page_table);
+	if (!file->get_pages || !file->put_pages || !file->free_table) {
+		provider_put(file);
+		kfree(file);
+		return -ENODEV;
+	}
+	mutex_init(&file->lock);
+	INIT_LIST_HEAD(&file->pins);
+	file->filp = filp;
+	filp->private_data = file;
+	return nonseekable_open(inode, filp);
+}
+
+/* All mappings are gone: they hold the file. */
+static int gpumap_release(struct inode *inode, struct file *filp)
+{
+	struct gpumap_file *file = filp->private_data;
+	struct pin *pin;
+
+	for (;;) {
+		struct gpumap_unpin arg;
+
+		mutex_lock(&file->lock);
+		pin = list_first_entry_or_null(&file->pins, struct pin, node);
+		arg.offset = pin ? pin->offset : 0;
+		mutex_unlock(&file->lock);
+		if (!pin)
+			break;
+		call_unpin(file, &arg);
+	}
+	provider_put(file);
+	kfree(file);
+	return 0;
+}
+
+static const struct file_operations gpumap_fops = {
+	.owner = THIS_MODULE,
+	.open = gpumap_open,
+	.release = gpumap_release,
+	.unlocked_ioctl = gpumap_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = gpumap_mmap,
+};
+
+static struct miscdevice gpumap_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "gpumap",
+	.fops = &gpumap_fops,
+	.mode = 0660,
+};
+module_misc_device(gpumap_misc);
+
+MODULE_DESCRIPTION("GPU memory as a mapping of the process");
+MODULE_LICENSE("GPL");

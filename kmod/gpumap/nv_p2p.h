@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The part of the NVIDIA driver's peer-to-peer interface that gpumap uses, as its documentation (GPUDirect RDMA)
+ * describes it. Symbols are looked up when a file is opened, so no NVIDIA header or symbol file is needed to build.
+ */
+#ifndef GPUMAP_NV_P2P_H
+#define GPUMAP_NV_P2P_H
+
+#include <linux/types.h>
+
+#define NVIDIA_P2P_PAGE_TABLE_VERSION	0x00010002
+
+enum nvidia_p2p_page_size_type {
+	NVIDIA_P2P_PAGE_SIZE_4KB,
+	NVIDIA_P2P_PAGE_SIZE_64KB,
+	NVIDIA_P2P_PAGE_SIZE_128KB,
+};
+
+struct nvidia_p2p_page {
+	u64 physical_address;
+	u32 registers[6];	/* for a GPU generation of old */
+};
+
+struct nvidia_p2p_page_table {
+	u32 version;
+	u32 page_size;		/* enum nvidia_p2p_page_size_type */
+	struct nvidia_p2p_page **pages;
+	u32 entries;
+	u8 *gpu_uuid;
+};
+
+/* Major version 1, minor 2 or later. */
+static inline bool nvidia_p2p_compatible(const struct nvidia_p2p_page_table *table)
+{
+	return table->version >> 16 == NVIDIA_P2P_PAGE_TABLE_VERSION >> 16 &&
+	       (table->version & 0xffff) >= (NVIDIA_P2P_PAGE_TABLE_VERSION & 0xffff);
+}
+
+/*
+ * Pins GPU memory; address and length are multiples of 64 KiB, tokens may be 0. `free_callback` runs when the memory
+ * is freed under the pin: then the table is to be freed with nvidia_p2p_free_page_table, and not put.
+ */
+int nvidia_p2p_get_pages(u64 p2p_token, u32 va_space, u64 virtual_address, u64 length,
+			 struct nvidia_p2p_page_table **page_table, void (*free_callback)(void *data), void *data);
+int nvidia_p2p_put_pages(u64 p2p_token, u32 va_space, u64 virtual_address,
+			 struct nvidia_p2p_page_table *page_table);
+int nvidia_p2p_free_page_table(struct nvidia_p2p_page_table *page_table);
+
+#endif /* GPUMAP_NV_P2P_H */

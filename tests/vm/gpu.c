@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* GPU memory through gpumap: the card reads and writes it, until the GPU or the process takes it back. */
+
+#include <setjmp.h>
+#include <signal.h>
+
+#include "gpumap/ioctl.h"
+#include "port.h"
+
+#define GPU_BASE 0x700000000000ull	/* of the stand-in's driver */
+#define BYTES (4ul << 16)
+
+static struct port port;
+static sigjmp_buf bus_error;
+
+static void on_bus_error(int signal)
+{
+	siglongjmp(bus_error, signal);
+}
+
+static int touches(volatile unsigned char *at)
+{
+	if (sigsetjmp(bus_error, 1))
+		return 0;
+	(void)*at;
+	return 1;
+}
+
+static unsigned char *pinned(int fd, uint64_t address, struct gpumap_pin *pin)
+{
+	void *at;
+
+	*pin = (struct gpumap_pin){ .gpu_address = address, .length = BYTES };
+	CHECK(ioctl(fd, GPUMAP_IOC_PIN, pin) == 0);
+	at = map(fd, pin->offset, BYTES);
+	CHECK(at != MAP_FAILED);
+	return at;
+}
+
+static int mmio(void *at, size_t length, uint64_t *nla)
+{
+	struct extoll_register arg = {
+		.kind = EXTOLL_REGION_MMIO, .access = 3, .address = (uintptr_t)at, .length = length,
+	};
+	int err = ioctl(port.fd, EXTOLL_IOC_REGISTER, &arg);
+
+	*nla = arg.nla;
+	return err;
+}
+
+static uint32_t end(uint64_t nla)
+{
+	struct extoll_unregister arg = { .nla = nla };
+
+	CHECK(ioctl(port.fd, EXTOLL_IOC_UNREGISTER, &arg) == 0);
+	return arg.state;
+}
+
+/* Copies by the card; whether it met an error. */
+static int copy(uint64_t from, uint64_t to, uint32_t size)
+{
+	struct extoll_noti noti;
+
+	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid,
+						      EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER, 0, from, to, size));
+	noti = take(&port, 5000);
+	CHECK(noti.word1 != 0);
+	if (extoll_noti_error(noti.word1))
+		return 1;
+	noti = take(&port, 5000);
+	CHECK(noti.word1 != 0);
+	return extoll_noti_error(noti.word1) != 0;
+}
+
+/* What comes now says that nothing is under way; earlier notifications are dropped. */
+static void settle(void)
+{
+	struct extoll_noti noti;
+
+	post(&port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port.open.node, port.open.vpid,
+								  EXTOLL_SPEC_COMPLETER, 0, 1, 0xfeed));
+	do {
+		noti = take(&port, 5000);
+		CHECK(noti.word1 != 0);
+	} while (noti.word0 != 0xfeed);
+}
+
+static void transfers(unsigned char *gpu, unsigned char *host, uint64_t gpu_nla, uint64_t host_nla)
+{
+	for (size_t i = 0; i < BYTES / 2; i++)
+		host[i] = (unsigned char)(i * 13 + i / 256);
+	CHECK(copy(host_nla, gpu_nla, BYTES / 2) == 0);
+	CHECK(memcmp(gpu, host, BYTES / 2) == 0);
+	CHECK(copy(gpu_nla + 3, gpu_nla + BYTES / 2 + 8, 70000) == 0);
+	CHECK(memcmp(gpu + BYTES / 2 + 8, host + 3, 70000) == 0);
+	CHECK(copy(gpu_nla, host_nla + BYTES / 2, BYTES / 2) == 0);
+	CHECK(memcmp(host + BYTES / 2, host, BYTES / 2) == 0);
+}
+
+static void free_on_gpu(uint64_t address)
+{
+	FILE *file = NULL;
+	char path[128];
+
+	for (int i = 1; !file && i < 32; i++) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0/free", i);
+		file = fopen(path, "w");
+	}
+	CHECK(file);
+	fprintf(file, "%#llx", (unsigned long long)address);
+	CHECK(fclose(file) == 0);
+}
+
+static void bad_pins(int fd)
+{
+	struct gpumap_pin bad[] = {
+		{ GPU_BASE, 0, 0 }, { GPU_BASE, 4096, 0 }, { GPU_BASE + 4096, BYTES, 0 }, { 0, BYTES, 0 },
+		{ GPU_BASE, 1ull << 40, 0 }, { ~0xffffull, 0x20000, 0 }, { GPU_BASE, ~0xffffull, 0 },
+	};
+	struct gpumap_unpin none = { 0 };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK_ERRNO(ioctl(fd, GPUMAP_IOC_PIN, &bad[i]), EINVAL);
+	CHECK_ERRNO(ioctl(fd, GPUMAP_IOC_UNPIN, &none), ENOENT);
+	CHECK_ERRNO(ioctl(fd, GPUMAP_IOC_PIN, NULL), EFAULT);
+	CHECK_ERRNO(ioctl(fd, _IOWR(GPUMAP_IOC_MAGIC, 7, struct gpumap_pin), &bad), ENOTTY);
+	CHECK(map(fd, 0, PAGE) == MAP_FAILED && errno == ENXIO);
+}
+
+/* Arriving stores of a window in GPU memory. */
+static void window(unsigned char *gpu)
+{
+	struct extoll_window_open open = {
+		.count = 1, .stride = BYTES, .part_bytes = BYTES, .target_address = (uintptr_t)gpu,
+		.nodes = { (uint16_t)port.open.node },
+	};
+	volatile uint64_t *all, *at = (volatile uint64_t *)gpu;
+	uint64_t limit;
+	int fd = device_open();
+
+	CHECK(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &open) == 0);
+	all = map(fd, EXTOLL_MAP_WINDOW + open.window_offset, BYTES);
+	CHECK(all != MAP_FAILED);
+	CHECK(map(fd, EXTOLL_MAP_TARGET, PAGE) == MAP_FAILED && errno == EINVAL);
+	all[100] = 0x123456789abcdef0;
+	__builtin_ia32_sfence();
+	for (limit = now_ns() + 5000000000ull; at[100] != 0x123456789abcdef0;)
+		CHECK(now_ns() < limit);
+	CHECK(all[100] == at[100]);
+	munmap((void *)all, BYTES);
+	close(fd);
+}
+
+int main(void)
+{
+	int fd = open("/dev/gpumap", O_RDWR);
+	unsigned char *gpu, *host = memory(BYTES);
+	struct gpumap_pin pin;
+	uint64_t nla, host_nla;
+
+	signal(SIGBUS, on_bus_error);
+	CHECK(fd >= 0);
+	bad_pins(fd);
+	port_open(&port);
+	CHECK(region(&port, host, BYTES, &host_nla) == 0);
+	gpu = pinned(fd, GPU_BASE, &pin);
+	CHECK_ERRNO(region(&port, gpu, BYTES, &nla), EFAULT);
+	CHECK(mmio(gpu, BYTES + PAGE, &nla) == -1);	/* what lies behind is not ours, or nothing */
+	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	transfers(gpu, host, nla, host_nla);
+	CHECK(end(nla) == 0);
+
+	/* The process takes the mapping away. */
+	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	CHECK(munmap(gpu + BYTES / 2, PAGE) == 0);
+	CHECK(copy(host_nla, nla, 64) == 1);
+	settle();
+	CHECK(end(nla) == EXTOLL_REGION_WAS_REVOKED);
+	munmap(gpu, BYTES);
+
+	/* The GPU takes the memory away. */
+	gpu = map(fd, pin.offset, BYTES);
+	CHECK(gpu != MAP_FAILED && mmio(gpu, BYTES, &nla) == 0 && copy(host_nla, nla, 64) == 0);
+	free_on_gpu(GPU_BASE + BYTES - 1);
+	CHECK(!touches(gpu));
+	CHECK(copy(host_nla, nla, 64) == 1);
+	settle();
+	CHECK(end(nla) == EXTOLL_REGION_WAS_REVOKED);
+	CHECK_ERRNO(mmio(gpu, BYTES, &nla), EINVAL);
+	CHECK(map(fd, pin.offset, BYTES) == MAP_FAILED && errno == ENXIO);
+	munmap(gpu, BYTES);
+
+	/* The pin's owner ends it, with the file or before. */
+	gpu = pinned(fd, GPU_BASE + BYTES, &pin);
+	window(gpu);
+	CHECK(mmio(gpu, PAGE, &nla) == 0);
+	CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ pin.offset }) == 0);
+	CHECK(!touches(gpu) && copy(host_nla, nla, 64) == 1);
+	settle();
+	gpu = pinned(fd, GPU_BASE, &pin);
+	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	close(fd);
+	CHECK(touches(gpu) && copy(host_nla, nla, 64) == 0);
+	port_close(&port);
+	printf("PASS gpu\n");
+	return 0;
+}
