@@ -118,12 +118,13 @@ fn rates() {
 #[test]
 fn messages_beside_notification_puts() {
     let report = run("velo-pingpong", small(&[1, 120]));
-    assert_eq!(report.rows.len(), 4);
-    let messages = report.rows.iter().filter(|row| row.method.as_deref() == Some("message"));
-    assert!(
-        messages.clone().count() == 2
-            && messages.into_iter().all(|row| row.extra.contains_key("of_notification"))
-    );
+    assert_eq!(report.rows.len(), 8);
+    let names = ["notification-put", "message", "kernel-notification-put", "kernel-message"];
+    for (row, name) in report.rows.iter().zip([&names[..2], &names[..2], &names[2..], &names[2..]].concat()) {
+        assert_eq!(row.method.as_deref(), Some(name));
+        assert_eq!(row.extra.contains_key("of_notification"), name.ends_with("message"));
+        assert!(row.latency_us.min > 0.0);
+    }
 }
 
 #[test]

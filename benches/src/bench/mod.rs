@@ -15,6 +15,7 @@ mod reduce;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
+mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
 

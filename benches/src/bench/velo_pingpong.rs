@@ -3,6 +3,7 @@
 use ggas::velo::{Message, VeloConnection, VeloPort};
 use ggas::{Address, Connection, Port, Spec, VeloConfig};
 
+use super::velo_kernels;
 use crate::error::Doing;
 use crate::payload::RoundData;
 use crate::setup::{Setup, Worker};
@@ -12,6 +13,8 @@ use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, T
 
 /// Round trips of a row.
 const ITERATIONS: u64 = 50_000;
+/// Times that each kind is measured, in turn, so that both meet the same machine.
+const TURNS: u64 = 10;
 
 pub(crate) struct VeloPingpong;
 
@@ -21,11 +24,11 @@ impl Bench for VeloPingpong {
     }
 
     fn about(&self) -> &'static str {
-        "half a round trip of a message, and of a notification put, by the host"
+        "half a round trip of a message, and of a notification put, by hosts and by kernels"
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["notification-put", "message"]
+        &["hosts", "kernels"]
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -34,31 +37,37 @@ impl Bench for VeloPingpong {
         let sizes = options.sizes_or(&[8, 64, 120], 1..=120, 1)?;
         let methods = task.methods();
         progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for &bytes in &sizes {
-            // Beside each other, so that both meet the same machine.
-            let mut notification = None;
-            for &method in &methods {
+        for method in methods {
+            for &bytes in &sizes {
                 progress.now(format!("{method}, {bytes} bytes"));
-                let (samples, check) = match method {
-                    "message" => messages(task, bytes as usize)?,
-                    _ => notifications(task)?,
+                let (names, [puts, messages]) = match method {
+                    "hosts" => (["notification-put", "message"], both(task, bytes as usize)?),
+                    _ => (["kernel-notification-put", "kernel-message"], velo_kernels::both(task, bytes)?),
                 };
-                let row = Row::new(&samples.halved()).method(method);
-                let median = row.latency_us.median;
-                let row = match (method, notification) {
-                    ("message", Some(other)) => row.bytes(bytes).with("of_notification", median / other),
-                    ("message", None) => row.bytes(bytes),
-                    _ => {
-                        notification = Some(median);
-                        row.bytes(8)
-                    }
-                };
-                report.push(row, check);
+                let put = Row::new(&puts.0.halved()).method(names[0]).bytes(8);
+                let message = Row::new(&messages.0.halved()).method(names[1]).bytes(bytes);
+                let ratio = message.latency_us.median / put.latency_us.median;
+                report.push(put, puts.1);
+                report.push(message.with("of_notification", ratio), messages.1);
                 progress.step();
             }
         }
         Ok(report)
     }
+}
+
+/// Notification puts and messages by host threads, in turn.
+fn both(task: Task, bytes: usize) -> Result<[(Samples, Check); 2], BenchError> {
+    let setup = Setup::new(task, Worker::Host)?;
+    let mut puts = notifications(&setup)?;
+    let mut messages = messages(&setup, bytes)?;
+    let mut samples = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        samples[0].extend(pingpong(&setup, &mut puts)?);
+        samples[1].extend(pingpong(&setup, &mut messages)?);
+    }
+    let [first, second] = samples.map(|runs| (!runs.is_empty()).then(|| Samples::merged(&runs)));
+    Ok([setup.collect(first, wrong(&puts))?, setup.collect(second, wrong(&messages))?])
 }
 
 /// One end of a ping-pong: sends a round, and takes the other end's.
@@ -71,37 +80,42 @@ trait End {
 }
 
 /// Round trips between the ends here and the others; samples if node 0 is here.
-fn pingpong<E: End>(setup: &Setup, mut ends: Vec<E>) -> Result<(Samples, Check), BenchError> {
-    let iterations = setup.options.iterations.unwrap_or(ITERATIONS);
-    let samples = match &mut ends[..] {
-        [ping, pong] => Some(time_calls(iterations, |round| {
+fn pingpong<E: End>(setup: &Setup, ends: &mut [E]) -> Result<Option<Samples>, BenchError> {
+    let iterations = (setup.options.iterations.unwrap_or(ITERATIONS) / TURNS).max(1);
+    match ends {
+        [ping, pong] => time_calls(iterations, |round| {
             ping.send(round)?;
             pong.take(round)?;
             pong.send(round)?;
             ping.take(round)
-        })?),
-        [ping] if ping.node() == 0 => Some(time_calls(iterations, |round| {
+        })
+        .map(Some),
+        [ping] if ping.node() == 0 => time_calls(iterations, |round| {
             ping.send(round)?;
             ping.take(round)
-        })?),
+        })
+        .map(Some),
         [pong] => {
             for round in 0..calls(iterations) {
                 pong.take(round)?;
                 pong.send(round)?;
             }
-            None
+            Ok(None)
         }
-        _ => None,
-    };
+        _ => Ok(None),
+    }
+}
+
+fn wrong<E: End>(ends: &[E]) -> Check {
     let mut check = Check::default();
     for end in ends.iter().filter(|end| end.wrong() > 0) {
         check.wrong(end.wrong(), || format!("node {}: what came is not what was sent", end.node()));
     }
-    setup.collect(samples, check)
+    check
 }
 
 /// The other end's port.
-fn other(addresses: &[(u16, u8)], node: u32) -> Result<Address, BenchError> {
+pub(super) fn other(addresses: &[(u16, u8)], node: u32) -> Result<Address, BenchError> {
     let missing = || BenchError::Unsupported("a ping-pong needs two nodes".to_owned());
     addresses.get(1 - node as usize).map(|(node, vpid)| Address::new(*node, *vpid)).ok_or_else(missing)
 }
@@ -143,9 +157,8 @@ impl End for Messages<'_> {
     }
 }
 
-fn messages(task: Task, bytes: usize) -> Result<(Samples, Check), BenchError> {
-    let options = task.options;
-    let setup = Setup::new(task, Worker::Host)?;
+fn messages<'a>(setup: &Setup<'a>, bytes: usize) -> Result<Vec<Messages<'a>>, BenchError> {
+    let options = setup.options;
     let data = RoundData::new(options.seed, 0, bytes);
     let config = VeloConfig { send_timeout: options.timeout, ..VeloConfig::default() };
     let open = |node| Ok((node, VeloPort::open(setup.node(node)?.device(), config).doing("opening a port")?));
@@ -156,8 +169,7 @@ fn messages(task: Task, bytes: usize) -> Result<(Samples, Check), BenchError> {
         let to = port.connect(other(&addresses, node)?);
         Ok(Messages { node, port, to, data: [data.of(0), data.of(1)], options, wrong: 0 })
     };
-    let ends = ports.into_iter().map(end).collect::<Result<Vec<_>, BenchError>>()?;
-    pingpong(&setup, ends)
+    ports.into_iter().map(end).collect()
 }
 
 struct Notifications<'a> {
@@ -190,9 +202,8 @@ impl End for Notifications<'_> {
     }
 }
 
-fn notifications(task: Task) -> Result<(Samples, Check), BenchError> {
-    let options = task.options;
-    let setup = Setup::new(task, Worker::Host)?;
+fn notifications<'a>(setup: &Setup<'a>) -> Result<Vec<Notifications<'a>>, BenchError> {
+    let options = setup.options;
     let open = |node| Ok((node, setup.open_port(node)?));
     let ports = setup.ends().map(open).collect::<Result<Vec<_>, BenchError>>()?;
     let addresses = ports.iter().map(|(_, port)| (port.address().node, port.address().vpid)).collect();
@@ -201,6 +212,5 @@ fn notifications(task: Task) -> Result<(Samples, Check), BenchError> {
         let to = port.connect(other(&addresses, node)?);
         Ok(Notifications { node, port, to, options, wrong: 0 })
     };
-    let ends = ports.into_iter().map(end).collect::<Result<Vec<_>, BenchError>>()?;
-    pingpong(&setup, ends)
+    ports.into_iter().map(end).collect()
 }

@@ -1,0 +1,126 @@
+//! `velo-pingpong` by kernels: one thread of a block at each end.
+
+use ggas::velo::{KernelVelo, VeloPort};
+use ggas::{KernelPort, KernelReport, PortHandle, VeloConfig};
+use ggas_kernels::args::{bench_peer, bench_pingpong};
+
+use super::velo_pingpong::other;
+use crate::error::Doing;
+use crate::kernel::{self, Probe};
+use crate::setup::{Setup, Worker};
+use crate::team::Task;
+use crate::{BenchError, Check, Device, Samples};
+
+/// Round trips of a row.
+const ITERATIONS: u64 = 4000;
+/// Times that each kind is measured, in turn.
+const TURNS: u64 = 8;
+const THREADS: u32 = 32;
+
+/// A port that kernels hold.
+enum Held {
+    Message(KernelVelo),
+    Notification(KernelPort),
+}
+
+impl Held {
+    fn open(setup: &Setup, node: u32, message: bool) -> Result<Held, BenchError> {
+        if !message {
+            return Ok(Held::Notification(kernel::port(setup, node)?));
+        }
+        let config = VeloConfig { kernel_timeout: setup.options.timeout, ..VeloConfig::default() };
+        let port = VeloPort::open(setup.node(node)?.device(), config).doing("opening a port")?;
+        Ok(Held::Message(port.for_kernels(setup.processor(node)).doing("handing a port to kernels")?))
+    }
+
+    fn peer(&self) -> (u16, u8) {
+        let address = match self {
+            Held::Message(port) => port.port_address(),
+            Held::Notification(port) => PortHandle::address(port),
+        };
+        (address.node, address.vpid)
+    }
+
+    fn kernel(&self) -> (&'static str, u64) {
+        match self {
+            Held::Message(port) => ("bench_velo_message", port.address()),
+            Held::Notification(port) => ("bench_velo_notification", KernelPort::address(port)),
+        }
+    }
+
+    fn report(&self) -> Option<KernelReport> {
+        match self {
+            Held::Message(port) => port.report(),
+            Held::Notification(port) => port.report(),
+        }
+    }
+}
+
+/// The ends of one kind that are here.
+struct Kind {
+    ends: Vec<(u32, Held)>,
+    peers: Vec<(u16, u8)>,
+}
+
+impl Kind {
+    fn new(setup: &Setup, message: bool) -> Result<Kind, BenchError> {
+        let open = |node| Ok((node, Held::open(setup, node, message)?));
+        let ends = setup.ends().map(open).collect::<Result<Vec<_>, BenchError>>()?;
+        let peers = setup.share(ends.iter().map(|(_, held)| held.peer()).collect())?;
+        Ok(Kind { ends, peers })
+    }
+
+    /// One run of the kernels; samples if node 0 is here.
+    fn run(&self, setup: &Setup, bytes: u64, count: u64) -> Result<Option<Samples>, BenchError> {
+        let probe = |(node, _): &(u32, Held)| Probe::with_warm_up(setup.processor(*node), count);
+        let probes = self.ends.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
+        let args = |((node, held), probe): (&(u32, Held), &Probe)| {
+            let peer = other(&self.peers, *node)?;
+            Ok(bench_pingpong {
+                timing: probe.args(),
+                peer: bench_peer { target: 0, node: peer.node.into(), vpid: peer.vpid.into() },
+                port: held.kernel().1,
+                bytes: bytes as u32,
+                first: u32::from(*node == 0),
+                ..bench_pingpong::default()
+            })
+        };
+        let args = self.ends.iter().zip(&probes).map(args).collect::<Result<Vec<_>, BenchError>>()?;
+        let launch = |((node, held), args): (&(u32, Held), _)| {
+            kernel::launch(setup.processor(*node), held.kernel().0, 1, THREADS, args)
+        };
+        let launches: Vec<_> = self.ends.iter().zip(&args).map(launch).collect();
+        // Threads that only wait drive the model meanwhile.
+        let armed = self.ends.iter().map(|(_, held)| match held {
+            Held::Message(port) => (port.arm(), None),
+            Held::Notification(port) => (None, Some(port.arm())),
+        });
+        let armed: Vec<_> = armed.collect();
+        kernel::run(&launches, setup.options)?;
+        drop(armed);
+        for ((_, held), probe) in self.ends.iter().zip(&probes) {
+            probe.finished(held.kernel().0, held.report())?;
+        }
+        setup.samples_of_first(&probes)
+    }
+}
+
+/// Notification puts and messages in turn; wrong data end a kernel with an error.
+pub(super) fn both(task: Task, bytes: u64) -> Result<[(Samples, Check); 2], BenchError> {
+    if task.options.device == Device::Gpu {
+        let text = "kernels on a GPU receive messages over the model, but send none: it cannot see their stores to a \
+                    requester page";
+        return Err(BenchError::Unsupported(text.to_owned()));
+    }
+    let setup = Setup::new(task, Worker::Kernels)?;
+    let kinds = [Kind::new(&setup, false)?, Kind::new(&setup, true)?];
+    let count = (task.options.iterations.unwrap_or(ITERATIONS) / TURNS).max(1);
+    let mut samples = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (kind, samples) in kinds.iter().zip(&mut samples) {
+            samples.extend(kind.run(&setup, bytes, count)?);
+        }
+    }
+    let [first, second] = samples.map(|runs| (!runs.is_empty()).then(|| Samples::merged(&runs)));
+    Ok([setup.collect(first, Check::default())?, setup.collect(second, Check::default())?])
+}
