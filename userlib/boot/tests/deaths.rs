@@ -21,7 +21,7 @@ fn a_death_inside_a_barrier_is_noticed_at_once() {
         for rank in [0, 1] {
             let said = out(&outcome, rank);
             assert!(said.contains("rank 2 is gone"), "{death}: {}", all(&outcome));
-            assert!(took(&said) < 1000, "{death}: {said}");
+            assert!(took(&said) < 5000, "{death}: {said}");
         }
     }
 }
@@ -91,7 +91,7 @@ fn killed_at_any_moment() {
         running.kill(victim, libc::SIGKILL).expect("it runs");
         let killed = Instant::now();
         let outcome = running.wait();
-        assert!(killed.elapsed() < Duration::from_secs(3), "round {round}: {:?}", killed.elapsed());
+        assert!(killed.elapsed() < Duration::from_secs(5), "round {round}: {:?}", killed.elapsed());
         assert_eq!(outcome.exits()[victim as usize], Exit::Signal(libc::SIGKILL), "round {round}");
         for rank in (0..4).filter(|rank| *rank != victim) {
             assert_eq!(outcome.exits()[rank as usize], Exit::Code(3), "round {round}: {}", all(&outcome));

@@ -38,6 +38,12 @@ fn a_stopped_process_delays_and_damages_nothing() {
         assert!(took < Duration::from_secs(2), "{took:?}");
         let RegionError::Device(DeviceError::HeldByPeers { ranks, .. }) = &error else { panic!("{error}") };
         assert_eq!(ranks, &[1]);
+        // The card confirms in order: what else is released waits for the same process, but not once more.
+        let more: Vec<_> =
+            (0..8).map(|_| port.register(HostBuffer::zeroed(4096).unwrap()).unwrap()).collect();
+        let (refused, took) = timed(|| more.into_iter().filter_map(|one| one.unregister().err()).count());
+        assert_eq!(refused, 8);
+        assert!(took < Duration::from_millis(500), "{took:?}");
         let others: Vec<HostBuffer> = (0..4).map(|_| HostBuffer::zeroed(LEN).unwrap()).collect();
         others.iter().for_each(|other| other.write(0, &[0xee; LEN]));
 

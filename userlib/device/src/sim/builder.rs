@@ -154,7 +154,7 @@ impl SimBuilder {
 
     /// How long unregistering memory, and closing a port, wait for other processes to let go of memory that was
     /// sent; 10 s unless set. Dead ones let go at once. The memory of one that is stopped longer is kept: the call
-    /// fails with [`DeviceError::HeldByPeers`].
+    /// fails with [`DeviceError::HeldByPeers`], and so do the next ones, at once, until that process goes on.
     pub fn release_timeout(self, timeout: Duration) -> SimBuilder {
         SimBuilder { release_timeout: timeout, ..self }
     }

@@ -25,6 +25,10 @@ pub(super) struct Late {
 
 const FLUSH: &str = "a flush of address translations";
 
+/// What a wait adds while an earlier one is overdue. The card confirms in order, so that one is all there is to wait
+/// for: however much memory is released, a peer that stands still costs its time-out once.
+const BEHIND_OVERDUE: Duration = Duration::from_millis(1);
+
 /// The words that the card's notify command writes. One that it may still write, since a wait for it ran out of
 /// time, serves no other flush: the late write would confirm that one too early.
 pub(super) struct Flushes {
@@ -33,6 +37,8 @@ pub(super) struct Flushes {
     timeout: Duration,
     memory: Arc<HostBuffer>,
     free: Vec<usize>,
+    /// The confirmation that a wait gave up last.
+    overdue: Option<Owed>,
 }
 
 impl Flushes {
@@ -45,7 +51,7 @@ impl Flushes {
         from: usize,
     ) -> Flushes {
         let free = (from..memory.len()).step_by(8).rev().collect();
-        Flushes { nic, peers, timeout, memory, free }
+        Flushes { nic, peers, timeout, memory, free, overdue: None }
     }
 
     /// Carries out a flush command.
@@ -65,18 +71,29 @@ impl Flushes {
         self.command(AtuCommand::Notify(self.memory.address() + at as u64));
         let started = Instant::now();
         let confirmed = || word.load(Ordering::Acquire) != 0;
-        if wait_until(&self.nic, self.timeout, FLUSH, confirmed).is_err() {
+        let behind = self.overdue.is_some_and(|owed| !self.has_come(owed));
+        let timeout = if behind { self.timeout.min(BEHIND_OVERDUE) } else { self.timeout };
+        if wait_until(&self.nic, timeout, FLUSH, confirmed).is_err() {
+            self.overdue = Some(Owed(at));
             return Err(Late { waited: started.elapsed(), owed: Some(Owed(at)) });
         }
+        self.overdue = None;
         self.free.push(at);
         Ok(())
+    }
+
+    fn has_come(&self, owed: Owed) -> bool {
+        self.memory.word(owed.0).load(Ordering::Acquire) != 0
     }
 
     /// Whether an owed confirmation has come. Then its word is free again: ask no more.
     pub(super) fn settled(&mut self, owed: Owed) -> Result<(), DeviceError> {
         self.nic.progress();
-        if self.memory.word(owed.0).load(Ordering::Acquire) == 0 {
+        if !self.has_come(owed) {
             return Err(self.explain(Duration::ZERO));
+        }
+        if self.overdue == Some(owed) {
+            self.overdue = None;
         }
         self.free.push(owed.0);
         Ok(())
