@@ -4,6 +4,7 @@
 #define GGAS_ARGS_H
 
 #include "bench.h"
+#include "coll.h"
 #include "copier.h"
 #include "gputest.h"
 #include "selftest.h"

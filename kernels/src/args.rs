@@ -6,17 +6,72 @@ pub const BENCH_PUT_THREAD: u32 = 0;
 pub const BENCH_PUT_WARP: u32 = 1;
 pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
+pub const BENCH_MEET_SYNC: u32 = 0;
+pub const BENCH_MEET_BARRIER: u32 = 1;
+pub const BENCH_MEET_MASTER: u32 = 2;
+pub const BENCH_WAY_AUTO: u32 = 0;
+pub const BENCH_WAY_ONE_SHOT: u32 = 1;
+pub const BENCH_WAY_TWO_SHOT: u32 = 2;
+pub const BENCH_WAY_REMOTE_READ: u32 = 3;
+pub const BENCH_WAY_GATHER: u32 = 4;
+pub const BENCH_WAY_ALL_GATHER: u32 = 5;
+pub const BENCH_WAY_TREE: u32 = 6;
+pub const BENCH_WAY_ALL_TO_ALL: u32 = 7;
+pub const BENCH_FORM_BLOCK: u32 = 0;
+pub const BENCH_FORM_OWNED: u32 = 1;
+pub const BENCH_FORM_SHARED: u32 = 2;
+pub const BENCH_FORM_GRID: u32 = 3;
+pub const BENCH_MOVE_BROADCAST: u32 = 0;
+pub const BENCH_MOVE_ALL_GATHER: u32 = 1;
+pub const BENCH_MOVE_ALL_TO_ALL: u32 = 2;
+pub const BENCH_MOVE_REDUCE_SCATTER: u32 = 3;
 pub const BENCH_RANDOM_NODES: u32 = 64;
+pub const COLL_FLOAT: u32 = 0;
+pub const COLL_DOUBLE: u32 = 1;
+pub const COLL_INT32: u32 = 2;
+pub const COLL_INT64: u32 = 3;
+pub const COLL_HALF: u32 = 4;
+pub const COLL_BFLOAT16: u32 = 5;
 pub const SELFTEST_ECHO: u32 = 0;
 pub const SELFTEST_STREAM: u32 = 1;
 pub const SELFTEST_FLOAT: u32 = 0;
 pub const SELFTEST_DOUBLE: u32 = 1;
 pub const SELFTEST_INT32: u32 = 2;
 pub const SELFTEST_INT64: u32 = 3;
-pub const SELFTEST_BARRIER: u32 = 0;
-pub const SELFTEST_REDUCE: u32 = 1;
-pub const SELFTEST_ALL_GATHER: u32 = 2;
-pub const SELFTEST_ALL_TO_ALL: u32 = 3;
+pub const SELFTEST_HALF: u32 = 4;
+pub const SELFTEST_BFLOAT16: u32 = 5;
+pub const SELFTEST_SUM: u32 = 0;
+pub const SELFTEST_PROD: u32 = 1;
+pub const SELFTEST_MIN: u32 = 2;
+pub const SELFTEST_MAX: u32 = 3;
+pub const SELFTEST_AND: u32 = 4;
+pub const SELFTEST_OR: u32 = 5;
+pub const SELFTEST_XOR: u32 = 6;
+pub const SELFTEST_BLOCK: u32 = 0;
+pub const SELFTEST_OWNED: u32 = 1;
+pub const SELFTEST_SHARED: u32 = 2;
+pub const SELFTEST_GRID: u32 = 3;
+pub const SELFTEST_SYNC: u32 = 0;
+pub const SELFTEST_BARRIER: u32 = 1;
+pub const SELFTEST_BARRIER_MASTER: u32 = 2;
+pub const SELFTEST_ALLREDUCE: u32 = 3;
+pub const SELFTEST_ALLREDUCE_ONE_SHOT: u32 = 4;
+pub const SELFTEST_ALLREDUCE_TWO_SHOT: u32 = 5;
+pub const SELFTEST_ALLREDUCE_READ: u32 = 6;
+pub const SELFTEST_ALLREDUCE_GATHER: u32 = 7;
+pub const SELFTEST_ALLREDUCE_ALL_GATHER: u32 = 8;
+pub const SELFTEST_ALLREDUCE_TREE: u32 = 9;
+pub const SELFTEST_ALLREDUCE_ALL_TO_ALL: u32 = 10;
+pub const SELFTEST_ALLREDUCE_WINDOW: u32 = 11;
+pub const SELFTEST_REDUCE: u32 = 12;
+pub const SELFTEST_REDUCE_READ: u32 = 13;
+pub const SELFTEST_REDUCE_GATHER: u32 = 14;
+pub const SELFTEST_REDUCE_TREE: u32 = 15;
+pub const SELFTEST_REDUCE_ALL_TO_ALL: u32 = 16;
+pub const SELFTEST_REDUCE_SCATTER: u32 = 17;
+pub const SELFTEST_BROADCAST: u32 = 18;
+pub const SELFTEST_ALL_GATHER: u32 = 19;
+pub const SELFTEST_ALL_TO_ALL: u32 = 20;
 pub const SELFTEST_WINDOW_NODES: u32 = 64;
 pub const SELFTEST_WINDOW_ARRIVED: u32 = 0;
 pub const SELFTEST_WINDOW_DONE: u32 = 512;
@@ -556,10 +611,12 @@ pub struct bench_barrier {
     pub window: u64,
     pub marks: u64,
     pub wrong: u64,
+    pub writes: u64,
+    pub kind: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_barrier"][::core::mem::size_of::<bench_barrier>() - 64usize];
+    ["Size of bench_barrier"][::core::mem::size_of::<bench_barrier>() - 80usize];
     ["Alignment of bench_barrier"][::core::mem::align_of::<bench_barrier>() - 8usize];
     [
         "Offset of field: bench_barrier::timing",
@@ -576,6 +633,12 @@ const _: () = {
     [
         "Offset of field: bench_barrier::wrong",
     ][::core::mem::offset_of!(bench_barrier, wrong) - 56usize];
+    [
+        "Offset of field: bench_barrier::writes",
+    ][::core::mem::offset_of!(bench_barrier, writes) - 64usize];
+    [
+        "Offset of field: bench_barrier::kind",
+    ][::core::mem::offset_of!(bench_barrier, kind) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -585,11 +648,14 @@ pub struct bench_reduce {
     pub in_: [u64; 2usize],
     pub out: u64,
     pub count: u64,
-    pub apart: u64,
+    pub apart: u32,
+    pub way: u32,
+    pub form: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_reduce"][::core::mem::size_of::<bench_reduce>() - 80usize];
+    ["Size of bench_reduce"][::core::mem::size_of::<bench_reduce>() - 88usize];
     ["Alignment of bench_reduce"][::core::mem::align_of::<bench_reduce>() - 8usize];
     [
         "Offset of field: bench_reduce::timing",
@@ -609,6 +675,15 @@ const _: () = {
     [
         "Offset of field: bench_reduce::apart",
     ][::core::mem::offset_of!(bench_reduce, apart) - 72usize];
+    [
+        "Offset of field: bench_reduce::way",
+    ][::core::mem::offset_of!(bench_reduce, way) - 76usize];
+    [
+        "Offset of field: bench_reduce::form",
+    ][::core::mem::offset_of!(bench_reduce, form) - 80usize];
+    [
+        "Offset of field: bench_reduce::reserved",
+    ][::core::mem::offset_of!(bench_reduce, reserved) - 84usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -682,6 +757,43 @@ const _: () = {
     [
         "Offset of field: bench_random::reserved",
     ][::core::mem::offset_of!(bench_random, reserved) - 132usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct coll_allreduce {
+    pub group: u64,
+    pub window: u64,
+    pub in_: u64,
+    pub out: u64,
+    pub count: u64,
+    pub element: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of coll_allreduce"][::core::mem::size_of::<coll_allreduce>() - 48usize];
+    ["Alignment of coll_allreduce"][::core::mem::align_of::<coll_allreduce>() - 8usize];
+    [
+        "Offset of field: coll_allreduce::group",
+    ][::core::mem::offset_of!(coll_allreduce, group) - 0usize];
+    [
+        "Offset of field: coll_allreduce::window",
+    ][::core::mem::offset_of!(coll_allreduce, window) - 8usize];
+    [
+        "Offset of field: coll_allreduce::in_",
+    ][::core::mem::offset_of!(coll_allreduce, in_) - 16usize];
+    [
+        "Offset of field: coll_allreduce::out",
+    ][::core::mem::offset_of!(coll_allreduce, out) - 24usize];
+    [
+        "Offset of field: coll_allreduce::count",
+    ][::core::mem::offset_of!(coll_allreduce, count) - 32usize];
+    [
+        "Offset of field: coll_allreduce::element",
+    ][::core::mem::offset_of!(coll_allreduce, element) - 40usize];
+    [
+        "Offset of field: coll_allreduce::reserved",
+    ][::core::mem::offset_of!(coll_allreduce, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -882,6 +994,7 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_coll {
     pub group: u64,
+    pub window: u64,
     pub input: u64,
     pub input_stride: u64,
     pub out: u64,
@@ -889,6 +1002,8 @@ pub struct selftest_coll {
     pub wrong: u64,
     pub count: u64,
     pub element: u32,
+    pub op: u32,
+    pub form: u32,
     pub method: u32,
     pub rounds: u32,
     pub root: u32,
@@ -897,47 +1012,56 @@ pub struct selftest_coll {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of selftest_coll"][::core::mem::size_of::<selftest_coll>() - 80usize];
+    ["Size of selftest_coll"][::core::mem::size_of::<selftest_coll>() - 96usize];
     ["Alignment of selftest_coll"][::core::mem::align_of::<selftest_coll>() - 8usize];
     [
         "Offset of field: selftest_coll::group",
     ][::core::mem::offset_of!(selftest_coll, group) - 0usize];
     [
+        "Offset of field: selftest_coll::window",
+    ][::core::mem::offset_of!(selftest_coll, window) - 8usize];
+    [
         "Offset of field: selftest_coll::input",
-    ][::core::mem::offset_of!(selftest_coll, input) - 8usize];
+    ][::core::mem::offset_of!(selftest_coll, input) - 16usize];
     [
         "Offset of field: selftest_coll::input_stride",
-    ][::core::mem::offset_of!(selftest_coll, input_stride) - 16usize];
+    ][::core::mem::offset_of!(selftest_coll, input_stride) - 24usize];
     [
         "Offset of field: selftest_coll::out",
-    ][::core::mem::offset_of!(selftest_coll, out) - 24usize];
+    ][::core::mem::offset_of!(selftest_coll, out) - 32usize];
     [
         "Offset of field: selftest_coll::status",
-    ][::core::mem::offset_of!(selftest_coll, status) - 32usize];
+    ][::core::mem::offset_of!(selftest_coll, status) - 40usize];
     [
         "Offset of field: selftest_coll::wrong",
-    ][::core::mem::offset_of!(selftest_coll, wrong) - 40usize];
+    ][::core::mem::offset_of!(selftest_coll, wrong) - 48usize];
     [
         "Offset of field: selftest_coll::count",
-    ][::core::mem::offset_of!(selftest_coll, count) - 48usize];
+    ][::core::mem::offset_of!(selftest_coll, count) - 56usize];
     [
         "Offset of field: selftest_coll::element",
-    ][::core::mem::offset_of!(selftest_coll, element) - 56usize];
+    ][::core::mem::offset_of!(selftest_coll, element) - 64usize];
+    [
+        "Offset of field: selftest_coll::op",
+    ][::core::mem::offset_of!(selftest_coll, op) - 68usize];
+    [
+        "Offset of field: selftest_coll::form",
+    ][::core::mem::offset_of!(selftest_coll, form) - 72usize];
     [
         "Offset of field: selftest_coll::method",
-    ][::core::mem::offset_of!(selftest_coll, method) - 60usize];
+    ][::core::mem::offset_of!(selftest_coll, method) - 76usize];
     [
         "Offset of field: selftest_coll::rounds",
-    ][::core::mem::offset_of!(selftest_coll, rounds) - 64usize];
+    ][::core::mem::offset_of!(selftest_coll, rounds) - 80usize];
     [
         "Offset of field: selftest_coll::root",
-    ][::core::mem::offset_of!(selftest_coll, root) - 68usize];
+    ][::core::mem::offset_of!(selftest_coll, root) - 84usize];
     [
         "Offset of field: selftest_coll::skip",
-    ][::core::mem::offset_of!(selftest_coll, skip) - 72usize];
+    ][::core::mem::offset_of!(selftest_coll, skip) - 88usize];
     [
         "Offset of field: selftest_coll::reserved",
-    ][::core::mem::offset_of!(selftest_coll, reserved) - 76usize];
+    ][::core::mem::offset_of!(selftest_coll, reserved) - 92usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -166,25 +166,52 @@ struct bench_atomics_result {
 	uint64_t sum;		/* all operands, xored */
 	uint64_t blocks;	/* that ended */
 };
+#define BENCH_MEET_SYNC		0	/* ggas_sync */
+#define BENCH_MEET_BARRIER	1	/* ggas_barrier, release_acquire */
+#define BENCH_MEET_MASTER	2	/* ggas_barrier_master, release_acquire */
 
 /* barrier. */
 struct bench_barrier {
 	struct bench_timing timing;
 	uint64_t group;		/* struct ggas_group */
-	uint64_t window;	/* checking: struct ggas_window; 0: only the barrier */
+	uint64_t window;	/* struct ggas_window; 0: neither checking nor writing */
 	uint64_t marks;		/* checking: offset in the window of uint64_t per block and node */
-	uint64_t wrong;		/* checking: uint64_t, marks seen too early */
+	uint64_t wrong;		/* checking: uint64_t, marks seen too early; 0: no checks */
+	uint64_t writes;	/* writing: offset in the window of uint64_t per thread; ~0: no writes */
+	uint64_t kind;		/* BENCH_MEET_SYNC ... */
 };
 
-/* reduce and allreduce of floats. */
+#define BENCH_WAY_AUTO		0	/* allreduce: as the library chooses */
+#define BENCH_WAY_ONE_SHOT	1
+#define BENCH_WAY_TWO_SHOT	2
+#define BENCH_WAY_REMOTE_READ	3
+#define BENCH_WAY_GATHER	4
+#define BENCH_WAY_ALL_GATHER	5
+#define BENCH_WAY_TREE		6
+#define BENCH_WAY_ALL_TO_ALL	7
+
+#define BENCH_FORM_BLOCK	0	/* as ggas_form */
+#define BENCH_FORM_OWNED	1
+#define BENCH_FORM_SHARED	2
+#define BENCH_FORM_GRID		3
+
+/* reduce, allreduce and the other collectives, of floats. */
 struct bench_reduce {
 	struct bench_timing timing;
 	uint64_t group;
 	uint64_t in[2];		/* float[count] of even and odd rounds */
 	uint64_t out;		/* float[count] */
 	uint64_t count;
-	uint64_t apart;		/* 1: nodes meet before each round, so that it is timed alone */
+	uint32_t apart;		/* 1: nodes meet before each round, so that it is timed alone */
+	uint32_t way;		/* BENCH_WAY_AUTO ..., or BENCH_MOVE_BROADCAST ... */
+	uint32_t form;		/* BENCH_FORM_BLOCK ... */
+	uint32_t reserved;
 };
+
+#define BENCH_MOVE_BROADCAST		0
+#define BENCH_MOVE_ALL_GATHER		1
+#define BENCH_MOVE_ALL_TO_ALL		2
+#define BENCH_MOVE_REDUCE_SCATTER	3
 
 /* Most nodes of randomaccess. */
 #define BENCH_RANDOM_NODES 64

@@ -165,6 +165,23 @@ pub enum LaunchError {
 /// # Errors
 /// A launch that cannot run (name, arguments, geometry, resources); then none was started.
 pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
+    start_times(launches, 1)
+}
+
+/// Runs all launches together, `times` times in a row, and waits for them at most `timeout` (on the CPU, each time).
+/// On GPUs the kernels queue up in streams, so that the host costs no time between them.
+///
+/// # Errors
+/// As [`start`] and [`Running::wait`].
+pub fn run_repeated(launches: &[Launch<'_>], times: u32, timeout: Duration) -> Result<(), LaunchError> {
+    if launches.iter().all(|launch| matches!(launch.processor, Processor::Gpu(_))) {
+        return start_times(launches, times)?.wait(timeout);
+    }
+    (0..times).try_for_each(|_| start(launches)?.wait(timeout))
+}
+
+/// Kernels on GPUs `times` times, those on the CPU once.
+fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchError> {
     for launch in launches {
         launch.check()?;
     }
@@ -193,7 +210,7 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, LaunchError> {
         parts.push(Part::Cpu(exec::start(config, &cpu)?));
     }
     if !gpu.is_empty() {
-        parts.push(Part::Gpu(ggas_gpu::start(&gpu).map_err(LaunchError::Gpu)?));
+        parts.push(Part::Gpu(ggas_gpu::start_repeated(&gpu, times).map_err(LaunchError::Gpu)?));
     }
     Ok(Running { parts })
 }

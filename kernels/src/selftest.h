@@ -68,23 +68,58 @@ struct selftest_velo {
 #define SELFTEST_DOUBLE		1
 #define SELFTEST_INT32		2
 #define SELFTEST_INT64		3
+#define SELFTEST_HALF		4
+#define SELFTEST_BFLOAT16	5
 
-#define SELFTEST_BARRIER	0
-#define SELFTEST_REDUCE		1
-#define SELFTEST_ALL_GATHER	2
-#define SELFTEST_ALL_TO_ALL	3
+#define SELFTEST_SUM		0
+#define SELFTEST_PROD		1
+#define SELFTEST_MIN		2
+#define SELFTEST_MAX		3
+#define SELFTEST_AND		4	/* whole numbers only, as the next two */
+#define SELFTEST_OR		5
+#define SELFTEST_XOR		6
 
-/* `rounds` times one collective. Barriers check a counter per node in `input`. */
+#define SELFTEST_BLOCK		0	/* as ggas_form */
+#define SELFTEST_OWNED		1
+#define SELFTEST_SHARED		2
+#define SELFTEST_GRID		3
+
+#define SELFTEST_SYNC		0	/* these three check a counter of each node */
+#define SELFTEST_BARRIER	1
+#define SELFTEST_BARRIER_MASTER	2
+#define SELFTEST_ALLREDUCE		3	/* as the library chooses */
+#define SELFTEST_ALLREDUCE_ONE_SHOT	4
+#define SELFTEST_ALLREDUCE_TWO_SHOT	5
+#define SELFTEST_ALLREDUCE_READ		6
+#define SELFTEST_ALLREDUCE_GATHER	7
+#define SELFTEST_ALLREDUCE_ALL_GATHER	8
+#define SELFTEST_ALLREDUCE_TREE		9
+#define SELFTEST_ALLREDUCE_ALL_TO_ALL	10
+#define SELFTEST_ALLREDUCE_WINDOW	11	/* input and out: offsets in `window` */
+#define SELFTEST_REDUCE			12
+#define SELFTEST_REDUCE_READ		13
+#define SELFTEST_REDUCE_GATHER		14
+#define SELFTEST_REDUCE_TREE		15
+#define SELFTEST_REDUCE_ALL_TO_ALL	16
+#define SELFTEST_REDUCE_SCATTER		17
+#define SELFTEST_BROADCAST		18	/* of `out` */
+#define SELFTEST_ALL_GATHER		19
+#define SELFTEST_ALL_TO_ALL		20
+
+/* `rounds` times one collective. */
 struct selftest_coll {
 	uint64_t group;		/* struct ggas_group */
-	uint64_t input;		/* reductions: `count` elements; barrier: u64 of each node at input + i * input_stride */
+	uint64_t window;	/* struct ggas_window, or 0 */
+	uint64_t input;		/* `count` elements, or those of all nodes; barriers: u64 of each node at input + i * input_stride */
 	uint64_t input_stride;
 	uint64_t out;
 	uint64_t status;	/* u64: GGAS_OK or the first error */
 	uint64_t wrong;		/* u64: barriers that somebody passed too early */
 	uint64_t count;
-	uint32_t element;		/* SELFTEST_FLOAT ... */
-	uint32_t method;	/* SELFTEST_BARRIER ... */
+	uint32_t element;	/* SELFTEST_FLOAT ... */
+	uint32_t op;		/* SELFTEST_SUM ... */
+	uint32_t form;		/* SELFTEST_BLOCK ... */
+	uint32_t method;	/* SELFTEST_SYNC ... */
 	uint32_t rounds;
 	uint32_t root;
 	uint32_t skip;		/* 1: this node does not take part, so that the others time out */

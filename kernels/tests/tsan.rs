@@ -143,13 +143,14 @@ fn puts_are_clean() {
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn barriers_are_clean() {
-    clean(&["barrier", "barrier-grid"]);
+    clean(&["barrier", "barrier-grid", "barrier-master", "sync"]);
 }
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn reductions_are_clean() {
-    clean(&["reduce", "all-gather", "all-to-all", "all-to-all-grid"]);
+    clean(&["reduce", "one-shot", "one-shot-shared", "two-shot"]);
+    clean(&["reduce-tree", "remote-read", "gather", "all-gather", "tree", "all-to-all", "all-to-all-grid"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `barrier` (thesis 6.7): the GGAS barrier inside a kernel, by one block per node and by several.
 
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::bench_barrier;
+use ggas_kernels::args::{BENCH_MEET_BARRIER, BENCH_MEET_MASTER, BENCH_MEET_SYNC, bench_barrier};
 
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
@@ -27,7 +27,7 @@ impl Bench for Barrier {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["single", "hierarchical"]
+        &["sync", "single", "single-write", "master", "hierarchical"]
     }
 
     fn by_windows(&self) -> bool {
@@ -55,7 +55,7 @@ impl Bench for Barrier {
         for (method, nodes, blocks, threads) in runs {
             progress.now(format!("{nodes} nodes, {blocks} x {threads} threads"));
             let options = Options { nodes, ..options.clone() };
-            let (samples, check) = barrier(Task { options: &options, ..task }, blocks, threads)?;
+            let (samples, check) = barrier(Task { options: &options, ..task }, method, blocks, threads)?;
             let mut row = Row::new(&samples).method(method);
             (row.nodes, row.blocks, row.threads) = (Some(nodes), Some(blocks), Some(threads));
             row.rate_per_s = samples.rate_per_s();
@@ -77,21 +77,24 @@ fn node_counts(nodes: u32, processes: bool) -> Vec<u32> {
 
 fn blocks_of(method: &str, options: &Options) -> Vec<u32> {
     match method {
-        "single" => vec![1],
-        _ => options.blocks_or(&[4]).into_iter().filter(|blocks| *blocks > 1).collect(),
+        "hierarchical" => options.blocks_or(&[4]).into_iter().filter(|blocks| *blocks > 1).collect(),
+        _ => vec![1],
     }
 }
 
-fn barrier(task: Task, blocks: u32, threads: u32) -> Result<(Samples, Check), BenchError> {
+fn barrier(task: Task, method: &str, blocks: u32, threads: u32) -> Result<(Samples, Check), BenchError> {
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
     let marks = blocks as usize * options.nodes as usize * 8;
-    let space = Space::new(&setup, marks, 4096)?;
+    // A word of each thread and node that writes.
+    let written = blocks as usize * threads as usize * options.nodes as usize * 8;
+    let space = Space::new(&setup, marks + written, 4096)?;
     let wrong = setup
         .local()
         .map(|node| setup.processor(node).alloc(8).doing("allocating kernel memory"))
         .collect::<Result<Vec<_>, _>>()?;
-    run(&setup, &space, blocks, threads, CHECKED_ROUNDS, Some(&wrong))?;
+    let run = Run { setup: &setup, space: &space, method, blocks, threads, marks };
+    run.rounds(CHECKED_ROUNDS, Some(&wrong))?;
     let mut check = Check::default();
     for (node, wrong) in setup.local().zip(&wrong) {
         let early = wrong.load_u64(0).doing("reading kernel memory")?;
@@ -100,45 +103,55 @@ fn barrier(task: Task, blocks: u32, threads: u32) -> Result<(Samples, Check), Be
         }
     }
     let default = if options.device == Device::Gpu { 5000 } else { 300 };
-    let samples = run(&setup, &space, blocks, threads, options.iterations.unwrap_or(default), None)?;
+    let samples = run.rounds(options.iterations.unwrap_or(default), None)?;
     setup.collect(samples, check)
 }
 
-/// Runs barriers on all nodes; with `wrong` every block also marks and checks. Gives the samples of node 0.
-fn run(
-    setup: &Setup,
-    space: &Space,
+struct Run<'a> {
+    setup: &'a Setup<'a>,
+    space: &'a Space,
+    method: &'a str,
     blocks: u32,
     threads: u32,
-    rounds: u64,
-    wrong: Option<&[KernelMem]>,
-) -> Result<Option<Samples>, BenchError> {
-    let mut probes = Vec::new();
-    let mut launches = Vec::new();
-    for (index, node) in setup.local().enumerate() {
-        let probe = Probe::with_warm_up(setup.processor(node), rounds)?;
-        let mut args = bench_barrier {
-            timing: probe.args(),
-            group: space.group_of(node)?,
-            window: 0,
-            marks: 0,
-            wrong: 0,
+    /// Bytes of marks in the window; what threads write lies behind them.
+    marks: usize,
+}
+
+impl Run<'_> {
+    /// Barriers on all nodes; with `wrong` every block also marks and checks. Gives the samples of node 0.
+    fn rounds(&self, rounds: u64, wrong: Option<&[KernelMem]>) -> Result<Option<Samples>, BenchError> {
+        let setup = self.setup;
+        let kind = match self.method {
+            "sync" => BENCH_MEET_SYNC,
+            "master" => BENCH_MEET_MASTER,
+            _ => BENCH_MEET_BARRIER,
         };
-        if let Some(wrong) = wrong.and_then(|wrong| wrong.get(index)) {
-            args.window = space.window_of(node)?;
-            args.wrong = wrong.address();
+        let mut probes = Vec::new();
+        let mut launches = Vec::new();
+        for (index, node) in setup.local().enumerate() {
+            let probe = Probe::with_warm_up(setup.processor(node), rounds)?;
+            let args = bench_barrier {
+                timing: probe.args(),
+                group: self.space.group_of(node)?,
+                window: self.space.window_of(node)?,
+                marks: 0,
+                wrong: wrong.and_then(|wrong| wrong.get(index)).map_or(0, KernelMem::address),
+                writes: if self.method == "single-write" { self.marks as u64 } else { u64::MAX },
+                kind: kind.into(),
+            };
+            let (blocks, threads) = (self.blocks, self.threads);
+            launches.push(kernel::launch(setup.processor(node), KERNEL, blocks, threads, &args));
+            probes.push(probe);
         }
-        launches.push(kernel::launch(setup.processor(node), KERNEL, blocks, threads, &args));
-        probes.push(probe);
+        // No kernel begins before all nodes are ready, since the waits of the first are bounded.
+        setup.share::<()>(Vec::new())?;
+        kernel::run(&launches, setup.options)?;
+        self.space.check()?;
+        for probe in &probes {
+            probe.finished(KERNEL, None)?;
+        }
+        setup.samples_of_first(&probes)
     }
-    // No kernel begins before all nodes are ready, since the waits of the first are bounded.
-    setup.share::<()>(Vec::new())?;
-    kernel::run(&launches, setup.options)?;
-    space.check()?;
-    for probe in &probes {
-        probe.finished(KERNEL, None)?;
-    }
-    setup.samples_of_first(&probes)
 }
 
 #[cfg(test)]

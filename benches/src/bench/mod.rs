@@ -1,10 +1,12 @@
 //! One file per benchmark.
 
+mod allreduce_stream;
 mod alltoall;
 mod assisted;
 mod atomics_random;
 mod barrier;
 mod c_interface;
+mod collectives;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod progress;
@@ -40,6 +42,8 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &barrier::Barrier,
     &reduce::Reduce,
     &reduce::Allreduce,
+    &allreduce_stream::AllreduceStream,
+    &collectives::Collectives,
     &randomaccess::RandomAccess,
 ];
 

@@ -1,7 +1,7 @@
 //! `reduce` and `allreduce` (thesis 6.8): float sums inside a kernel.
 
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::bench_reduce;
+use ggas_kernels::args::*;
 
 use crate::error::Doing;
 use crate::host::require_memory;
@@ -26,7 +26,11 @@ impl Bench for Reduce {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["gather"]
+        &["packets", "gather", "remote-read", "tree", "all-to-all"]
+    }
+
+    fn by_windows(&self) -> bool {
+        true
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -46,7 +50,23 @@ impl Bench for Allreduce {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["all-gather", "all-to-all"]
+        &[
+            "block",
+            "owned",
+            "shared",
+            "grid",
+            "one-shot",
+            "two-shot",
+            "remote-read",
+            "gather",
+            "all-gather",
+            "tree",
+            "all-to-all",
+        ]
+    }
+
+    fn by_windows(&self) -> bool {
+        true
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -57,7 +77,7 @@ impl Bench for Allreduce {
 fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
     let options = task.options;
     let elements: &[u64] = match options.device {
-        Device::Gpu => &[1, 64, 1024, 16_384, 262_144],
+        Device::Gpu => &[1, 64, 256, 1024, 16_384, 262_144],
         Device::Cpu => &[1, 64, 1024, 16_384],
     };
     let elements = options.sizes_or(elements, 1..=MAX_ELEMENTS, 1)?;
@@ -70,11 +90,13 @@ fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
     progress.begin(task.bench.name(), (methods.len() * elements.len()) as u64);
     for method in methods {
         for &elements in &elements {
-            let shape = default_shape(options, elements);
-            for &blocks in &options.blocks_or(&[shape.0]) {
-                for &threads in &options.threads_or(&[shape.1]) {
+            let way = way_of(task.bench.name(), method);
+            let shape = default_shape(options, &way, elements);
+            for blocks in options.blocks_or(&[shape.0]) {
+                let blocks = if way.one_block { 1 } else { blocks };
+                for threads in options.threads_or(&[shape.1]) {
                     progress.now(format!("{method}, {elements} elements, {blocks} x {threads} threads"));
-                    let (samples, check) = sums(task, method, elements, blocks, threads)?;
+                    let (samples, check) = sums(task, &way, elements, blocks, threads)?;
                     let mut row = Row::new(&samples).method(method);
                     row.elements = Some(elements);
                     (row.blocks, row.threads) = (Some(blocks), Some(threads));
@@ -87,11 +109,52 @@ fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
     Ok(report)
 }
 
-/// Blocks and threads: one block for short vectors, whose cost is the meeting.
-fn default_shape(options: &Options, elements: u64) -> (u32, u32) {
+/// A kernel, and how it goes about it.
+struct Way {
+    kernel: &'static str,
+    way: u32,
+    /// One block at most, where that is the point of the method.
+    one_block: bool,
+    /// By a grid; one block has a form of its own.
+    form: u32,
+}
+
+fn way_of(bench: &str, method: &str) -> Way {
+    const PACKED: &str = "bench_allreduce_packed";
+    let of = |kernel, way, one_block, form| Way { kernel, way, one_block, form };
+    let staged = match method {
+        "remote-read" => BENCH_WAY_REMOTE_READ,
+        "gather" => BENCH_WAY_GATHER,
+        "all-gather" => BENCH_WAY_ALL_GATHER,
+        "tree" => BENCH_WAY_TREE,
+        _ => BENCH_WAY_ALL_TO_ALL,
+    };
+    match (bench, method) {
+        ("reduce", "packets") => of("bench_reduce_packed", 0, false, BENCH_FORM_OWNED),
+        ("reduce", _) => of("bench_reduce_staged", staged, false, BENCH_FORM_GRID),
+        (_, "block") => of(PACKED, BENCH_WAY_AUTO, true, BENCH_FORM_BLOCK),
+        (_, "owned") => of(PACKED, BENCH_WAY_AUTO, false, BENCH_FORM_OWNED),
+        (_, "shared") => of(PACKED, BENCH_WAY_AUTO, false, BENCH_FORM_SHARED),
+        (_, "grid") => of(PACKED, BENCH_WAY_AUTO, false, BENCH_FORM_GRID),
+        (_, "one-shot") => of(PACKED, BENCH_WAY_ONE_SHOT, false, BENCH_FORM_OWNED),
+        (_, "two-shot") => of(PACKED, BENCH_WAY_TWO_SHOT, false, BENCH_FORM_OWNED),
+        _ => of("bench_allreduce_staged", staged, false, BENCH_FORM_GRID),
+    }
+}
+
+/// Blocks and threads: one block for short vectors, whose cost is the meeting; many for packets, of which a
+/// multiprocessor sends about 25 bytes per nanosecond.
+fn default_shape(options: &Options, way: &Way, elements: u64) -> (u32, u32) {
+    let packets = way.kernel.ends_with("packed");
     match (options.device, elements) {
-        (Device::Cpu, _) => (1, 32),
-        (Device::Gpu, ..=64) => (1, 64),
+        (Device::Cpu, ..=4096) => (1, 32),
+        (Device::Cpu, _) if way.one_block => (1, 32),
+        (Device::Cpu, _) => (2, 32),
+        (Device::Gpu, ..=64) => (1, 32),
+        (Device::Gpu, ..=256) => (1, 128),
+        (Device::Gpu, _) if way.one_block => (1, 512),
+        (Device::Gpu, ..=16_384) if packets => (elements.div_ceil(512).clamp(2, 32) as u32, 256),
+        (Device::Gpu, _) if packets => (32, 512),
         (Device::Gpu, ..=4096) => (1, 512),
         (Device::Gpu, _) => (16, 512),
     }
@@ -128,16 +191,14 @@ impl Vectors {
 
 fn sums(
     task: Task,
-    method: &str,
+    way: &Way,
     elements: u64,
     blocks: u32,
     threads: u32,
 ) -> Result<(Samples, Check), BenchError> {
-    let kernel = match method {
-        "gather" => "bench_reduce_gather",
-        "all-gather" => "bench_allreduce_all_gather",
-        _ => "bench_allreduce_all_to_all",
-    };
+    let kernel = way.kernel;
+    // Only the root of a reduction waits; without meeting, the others would run ahead of it.
+    let reduce = task.bench.name() == "reduce";
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
     let space = Space::new(&setup, 256, 4 * elements as usize)?;
@@ -153,8 +214,10 @@ fn sums(
             in_: [own.inputs[0].address(), own.inputs[1].address()],
             out: own.output.address(),
             count: elements,
-            // Only the root waits in a gather; without meeting, the others would run ahead of it.
-            apart: u64::from(method == "gather"),
+            apart: reduce.into(),
+            way: way.way,
+            form: if blocks == 1 { BENCH_FORM_BLOCK } else { way.form },
+            reserved: 0,
         };
         launches.push(kernel::launch(setup.processor(node), kernel, blocks, threads, &args));
         vectors.push((node, own));
@@ -166,8 +229,8 @@ fn sums(
     for probe in &probes {
         probe.finished(kernel, None)?;
     }
-    // Only the root of a gather has the sums.
-    vectors.retain(|(node, _)| *node == 0 || method != "gather");
+    // Only the root of a reduction has the sums.
+    vectors.retain(|(node, _)| *node == 0 || !reduce);
     let check = check(options, elements, Probe::rounds_of(rounds), &vectors)?;
     setup.collect(setup.samples_of_first(&probes)?, check)
 }

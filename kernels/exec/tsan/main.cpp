@@ -72,13 +72,15 @@ bool posts(const nic_config &config, bool batch)
 	return good;
 }
 
-bool collective(uint32_t method, uint32_t grid)
+bool collective(uint32_t method, uint32_t grid, uint32_t form = SELFTEST_GRID)
 {
-	constexpr uint32_t nodes = 3, block = 32, count = 150, slot = 256;
-	constexpr uint64_t stride = 256 * 4 + 3 * nodes * slot + 256;
+	constexpr uint32_t nodes = 3, block = 32, count = 150, slot = 256, packed = 512, channels = 2;
+	/* As in impl/coll_area.h. */
+	constexpr uint64_t flags = 256 * (1 + 3 + GGAS_CHANNELS);
+	constexpr uint64_t stride = 256 + flags + 2 * channels * nodes * packed + 3 * nodes * slot;
 	std::vector<ggas_u128> window(nodes * stride / 16);
 	uint64_t base = reinterpret_cast<uint64_t>(window.data());
-	std::array<ggas_group, nodes> groups = {};
+	static std::array<ggas_group, nodes> groups;
 	std::array<std::vector<float>, nodes> in, out;
 	std::array<uint64_t, nodes> status = {};
 	std::array<selftest_coll, nodes> args = {};
@@ -90,13 +92,15 @@ bool collective(uint32_t method, uint32_t grid)
 		g.stride = stride;
 		g.local = g.base + node * stride;
 		g.slot_bytes = slot;
+		g.packed_bytes = packed;
+		g.packed_channels = channels;
 		g.timeout_ns = 60'000'000'000;
 		g.node = node;
 		g.nodes = nodes;
 		for (uint32_t i = 0; i < count; i++)
 			in[node].push_back(static_cast<float>(node * count + i));
 		out[node].resize(count);
-		bool barrier = method == SELFTEST_BARRIER;
+		bool barrier = method <= SELFTEST_BARRIER_MASTER;
 		args[node].group = address(g);
 		args[node].input = barrier ? base : reinterpret_cast<uint64_t>(in[node].data());
 		args[node].input_stride = stride;
@@ -105,16 +109,18 @@ bool collective(uint32_t method, uint32_t grid)
 		args[node].wrong = address(wrong);
 		args[node].count = count;
 		args[node].element = SELFTEST_FLOAT;
+		args[node].form = grid > 1 ? form : SELFTEST_BLOCK;
 		args[node].method = method;
 		args[node].rounds = barrier ? 10 : 4;
 		launches.push_back({ ggas_host_ggas_selftest_coll, &args[node], grid, block });
 	}
 	run(launches);
 	bool good = expect(wrong == 0, "barriers passed too early", wrong);
+	bool reduce = method >= SELFTEST_REDUCE && method <= SELFTEST_REDUCE_ALL_TO_ALL;
+	bool sums = method >= SELFTEST_ALLREDUCE && method <= SELFTEST_REDUCE_ALL_TO_ALL;
 	for (uint32_t node = 0; node < nodes; node++) {
 		good &= expect(status[node] == 0, "status", status[node]);
-		bool has_result = method == SELFTEST_REDUCE ? node == 0 : method != SELFTEST_BARRIER;
-		for (uint32_t i = 0; i < count && has_result; i++)
+		for (uint32_t i = 0; i < count && sums && (node == 0 || !reduce); i++)
 			good &= expect(out[node][i] == in[0][i] + in[1][i] + in[2][i], "element", i);
 	}
 	return good;
@@ -182,10 +188,19 @@ const scenario scenarios[] = {
 	{ "packed-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, true); } },
 	{ "barrier", [] { return collective(SELFTEST_BARRIER, 1); } },
 	{ "barrier-grid", [] { return collective(SELFTEST_BARRIER, 2); } },
+	{ "sync", [] { return collective(SELFTEST_SYNC, 1); } },
+	{ "barrier-master", [] { return collective(SELFTEST_BARRIER_MASTER, 2); } },
 	{ "reduce", [] { return collective(SELFTEST_REDUCE, 1); } },
-	{ "all-gather", [] { return collective(SELFTEST_ALL_GATHER, 1); } },
-	{ "all-to-all", [] { return collective(SELFTEST_ALL_TO_ALL, 1); } },
-	{ "all-to-all-grid", [] { return collective(SELFTEST_ALL_TO_ALL, 2); } },
+	{ "reduce-tree", [] { return collective(SELFTEST_REDUCE_TREE, 2); } },
+	{ "one-shot", [] { return collective(SELFTEST_ALLREDUCE_ONE_SHOT, 1); } },
+	{ "one-shot-shared", [] { return collective(SELFTEST_ALLREDUCE_ONE_SHOT, 3, SELFTEST_SHARED); } },
+	{ "two-shot", [] { return collective(SELFTEST_ALLREDUCE_TWO_SHOT, 2); } },
+	{ "remote-read", [] { return collective(SELFTEST_ALLREDUCE_READ, 1); } },
+	{ "gather", [] { return collective(SELFTEST_ALLREDUCE_GATHER, 1); } },
+	{ "all-gather", [] { return collective(SELFTEST_ALLREDUCE_ALL_GATHER, 1); } },
+	{ "tree", [] { return collective(SELFTEST_ALLREDUCE_TREE, 1); } },
+	{ "all-to-all", [] { return collective(SELFTEST_ALLREDUCE_ALL_TO_ALL, 1); } },
+	{ "all-to-all-grid", [] { return collective(SELFTEST_ALLREDUCE_ALL_TO_ALL, 2); } },
 	{ "good-barrier", [] { return race(ggas_host_race_barrier, 1, 16, false); } },
 	{ "good-release", [] { return race(ggas_host_race_release, 2, 1, false); } },
 	{ "missing-barrier", [] { return race(ggas_host_race_barrier, 1, 16, true); } },

@@ -141,28 +141,40 @@ struct ggas_window {
 /* What a flag of a group holds once a member gave up. */
 #define GGAS_FLAG_POISON	0xffffffffffffffff
 
+#define GGAS_CHANNELS		256	/* blocks of a grid that may take part in collectives across nodes on their own */
+#define GGAS_GRID_BLOCKS	1024	/* blocks of a grid that may meet */
+
+/* How far one block of a node has come with the blocks of the same number on
+ * the other nodes. */
+struct ggas_channel {
+	uint64_t epoch;		/* exchanges completed */
+	uint64_t met;		/* last of them in which all nodes heard from all nodes */
+};
+
 /* A group of nodes for collectives as kernels see it, in kernel memory, one
  * per node. Its area, a part of every node's window, holds flags that only
- * grow (one writer each) and staging buffers; see ggas_area_* in coll.cuh. */
+ * grow (one writer each) and buffers; see impl/coll_area.h. */
 struct ggas_group {
 	uint64_t base;		/* node i's area lies at base + i * stride in every participant */
 	uint64_t local;		/* local pointer of this node's area */
 	uint64_t stride;
 	uint64_t slot_bytes;	/* of one staging slot, a multiple of 256 */
+	uint64_t packed_bytes;	/* of packets of one sender and channel, a multiple of 256 */
 	uint64_t report;	/* struct ggas_report in host memory, or 0 */
 	uint64_t timeout_ns;	/* bound of every wait in a collective */
+	uint64_t one_shot_bytes;	/* allreduce by packets: longer vectors in two steps */
 	uint32_t node;		/* rank in the group */
 	uint32_t nodes;
 	uint32_t master;	/* node that collects check-ins (thesis 6.7) */
+	uint32_t packed_channels;	/* channels that have packet buffers, at most GGAS_CHANNELS */
 	uint32_t poisoned;	/* a collective failed: all return GGAS_ERR_POISONED until the group is reset */
-
-	uint64_t barrier_epoch;	/* barriers completed */
-	uint64_t data_epoch;	/* data exchanges completed */
-	uint64_t grid_epoch;	/* meetings of this node's blocks completed */
-	uint32_t grid_arrived;	/* blocks that arrived at the current one */
-	uint32_t grid_status;	/* first error of the current one */
-	uint32_t grid_result;	/* error of the completed one */
 	uint32_t reserved;
+
+	uint64_t barrier_epoch;	/* barriers through the master completed */
+	uint64_t data_epoch;	/* data exchanges through staging completed */
+	uint64_t grid_epoch;	/* meetings of this node's blocks completed, as block 0 says */
+	struct ggas_channel channel[GGAS_CHANNELS];	/* by block */
+	uint64_t arrived[GGAS_GRID_BLOCKS];	/* by block: meetings of this node's blocks that it came to */
 };
 
 #endif /* GGAS_LAYOUT_H */

@@ -29,6 +29,11 @@
  *        System scope, 4 or 8 bytes; return the old value.
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
  *        The same without a result, relaxed or release: nobody waits for an answer.
+ *   uint64_t ggas_load_acquire_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
+ *        Between blocks of one GPU only.
+ *   T    ggas_load_near(const T *p)
+ *        4 or 8 bytes; may be as old as what the multiprocessor cached.
+ *   float ggas_half_to_float(uint16_t bits)   uint16_t ggas_float_to_half(float)
  *   void ggas_store_mmio(uint64_t *p, uint64_t v)
  *        One 8-byte store to a device register: never merged, torn or repeated.
  *   uint64_t ggas_load_mmio(const uint64_t *p)

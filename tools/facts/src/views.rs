@@ -43,7 +43,7 @@ pub const VIEWS: &[View] = &[
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],
-        allow: "((selftest|bench)_.*|(SELFTEST|BENCH)_.*)",
+        allow: "((selftest|bench|coll)_.*|(SELFTEST|BENCH|COLL)_.*)",
         output: "kernels/src/args.rs",
     },
 ];

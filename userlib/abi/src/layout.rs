@@ -20,6 +20,8 @@ pub const GGAS_WAIT_MESSAGE: u32 = 9;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
 pub const GGAS_VELO_WORDS: u32 = 16;
 pub const GGAS_FLAG_POISON: i32 = -1;
+pub const GGAS_CHANNELS: u32 = 256;
+pub const GGAS_GRID_BLOCKS: u32 = 1024;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_slot {
@@ -371,28 +373,47 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_channel {
+    pub epoch: u64,
+    pub met: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_channel"][::core::mem::size_of::<ggas_channel>() - 16usize];
+    ["Alignment of ggas_channel"][::core::mem::align_of::<ggas_channel>() - 8usize];
+    [
+        "Offset of field: ggas_channel::epoch",
+    ][::core::mem::offset_of!(ggas_channel, epoch) - 0usize];
+    [
+        "Offset of field: ggas_channel::met",
+    ][::core::mem::offset_of!(ggas_channel, met) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_group {
     pub base: u64,
     pub local: u64,
     pub stride: u64,
     pub slot_bytes: u64,
+    pub packed_bytes: u64,
     pub report: u64,
     pub timeout_ns: u64,
+    pub one_shot_bytes: u64,
     pub node: u32,
     pub nodes: u32,
     pub master: u32,
+    pub packed_channels: u32,
     pub poisoned: u32,
+    pub reserved: u32,
     pub barrier_epoch: u64,
     pub data_epoch: u64,
     pub grid_epoch: u64,
-    pub grid_arrived: u32,
-    pub grid_status: u32,
-    pub grid_result: u32,
-    pub reserved: u32,
+    pub channel: [ggas_channel; 256usize],
+    pub arrived: [u64; 1024usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 104usize];
+    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 12400usize];
     ["Alignment of ggas_group"][::core::mem::align_of::<ggas_group>() - 8usize];
     [
         "Offset of field: ggas_group::base",
@@ -407,42 +428,57 @@ const _: () = {
         "Offset of field: ggas_group::slot_bytes",
     ][::core::mem::offset_of!(ggas_group, slot_bytes) - 24usize];
     [
+        "Offset of field: ggas_group::packed_bytes",
+    ][::core::mem::offset_of!(ggas_group, packed_bytes) - 32usize];
+    [
         "Offset of field: ggas_group::report",
-    ][::core::mem::offset_of!(ggas_group, report) - 32usize];
+    ][::core::mem::offset_of!(ggas_group, report) - 40usize];
     [
         "Offset of field: ggas_group::timeout_ns",
-    ][::core::mem::offset_of!(ggas_group, timeout_ns) - 40usize];
+    ][::core::mem::offset_of!(ggas_group, timeout_ns) - 48usize];
+    [
+        "Offset of field: ggas_group::one_shot_bytes",
+    ][::core::mem::offset_of!(ggas_group, one_shot_bytes) - 56usize];
     [
         "Offset of field: ggas_group::node",
-    ][::core::mem::offset_of!(ggas_group, node) - 48usize];
+    ][::core::mem::offset_of!(ggas_group, node) - 64usize];
     [
         "Offset of field: ggas_group::nodes",
-    ][::core::mem::offset_of!(ggas_group, nodes) - 52usize];
+    ][::core::mem::offset_of!(ggas_group, nodes) - 68usize];
     [
         "Offset of field: ggas_group::master",
-    ][::core::mem::offset_of!(ggas_group, master) - 56usize];
+    ][::core::mem::offset_of!(ggas_group, master) - 72usize];
+    [
+        "Offset of field: ggas_group::packed_channels",
+    ][::core::mem::offset_of!(ggas_group, packed_channels) - 76usize];
     [
         "Offset of field: ggas_group::poisoned",
-    ][::core::mem::offset_of!(ggas_group, poisoned) - 60usize];
-    [
-        "Offset of field: ggas_group::barrier_epoch",
-    ][::core::mem::offset_of!(ggas_group, barrier_epoch) - 64usize];
-    [
-        "Offset of field: ggas_group::data_epoch",
-    ][::core::mem::offset_of!(ggas_group, data_epoch) - 72usize];
-    [
-        "Offset of field: ggas_group::grid_epoch",
-    ][::core::mem::offset_of!(ggas_group, grid_epoch) - 80usize];
-    [
-        "Offset of field: ggas_group::grid_arrived",
-    ][::core::mem::offset_of!(ggas_group, grid_arrived) - 88usize];
-    [
-        "Offset of field: ggas_group::grid_status",
-    ][::core::mem::offset_of!(ggas_group, grid_status) - 92usize];
-    [
-        "Offset of field: ggas_group::grid_result",
-    ][::core::mem::offset_of!(ggas_group, grid_result) - 96usize];
+    ][::core::mem::offset_of!(ggas_group, poisoned) - 80usize];
     [
         "Offset of field: ggas_group::reserved",
-    ][::core::mem::offset_of!(ggas_group, reserved) - 100usize];
+    ][::core::mem::offset_of!(ggas_group, reserved) - 84usize];
+    [
+        "Offset of field: ggas_group::barrier_epoch",
+    ][::core::mem::offset_of!(ggas_group, barrier_epoch) - 88usize];
+    [
+        "Offset of field: ggas_group::data_epoch",
+    ][::core::mem::offset_of!(ggas_group, data_epoch) - 96usize];
+    [
+        "Offset of field: ggas_group::grid_epoch",
+    ][::core::mem::offset_of!(ggas_group, grid_epoch) - 104usize];
+    [
+        "Offset of field: ggas_group::channel",
+    ][::core::mem::offset_of!(ggas_group, channel) - 112usize];
+    [
+        "Offset of field: ggas_group::arrived",
+    ][::core::mem::offset_of!(ggas_group, arrived) - 4208usize];
 };
+impl Default for ggas_group {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}

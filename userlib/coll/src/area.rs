@@ -1,31 +1,47 @@
 //! Where a group's flags and buffers lie: `kernels/include/ggas/impl/coll_area.h`.
 
-use crate::GroupError;
+use extoll_abi::layout::GGAS_CHANNELS;
+
+use crate::{GroupConfig, GroupError};
 
 /// A flag that is polled lies in a line of its own.
 const LINE: usize = 256;
 
+/// Blocks of a grid that may work on their own.
+const CHANNELS: usize = GGAS_CHANNELS as usize;
+
 /// Sizes of one node's area; all nodes have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
-    /// Bytes of flags, at the start.
-    pub flags: usize,
+    /// Bytes that are zero at first: flags and packets, at the start.
+    pub zeroed: usize,
     /// All bytes.
     pub bytes: usize,
 }
 
 impl Area {
-    pub fn new(nodes: usize, slot_bytes: usize) -> Result<Self, GroupError> {
+    pub fn new(nodes: usize, config: &GroupConfig) -> Result<Self, GroupError> {
+        let &GroupConfig { slot_bytes, packed_bytes, packed_channels, .. } = config;
         if slot_bytes == 0 || !slot_bytes.is_multiple_of(LINE) {
             return Err(GroupError::SlotBytes(slot_bytes));
         }
+        if packed_bytes == 0 || !packed_bytes.is_multiple_of(LINE) || u32::try_from(packed_bytes).is_err() {
+            return Err(GroupError::PackedBytes(packed_bytes));
+        }
+        if packed_channels == 0 || packed_channels > CHANNELS {
+            return Err(GroupError::PackedChannels { channels: packed_channels, most: CHANNELS });
+        }
         let too_large = GroupError::TooLarge { nodes, slot_bytes };
         let sum = || {
-            // The check-out flag; check-in, arrival and result flags of each node.
-            let flags = LINE + 3 * nodes.checked_mul(8)?.checked_next_multiple_of(LINE)?;
+            // The check-out flag; check-in, arrival and result flags of each node, and those of each channel.
+            let flags = nodes.checked_mul(8)?.checked_next_multiple_of(LINE)?;
+            let flags = LINE.checked_add(flags.checked_mul(3 + CHANNELS)?)?;
+            // Two halves of packets of each node and channel.
+            let packets = packed_bytes.checked_mul(nodes)?.checked_mul(2 * packed_channels)?;
             // Staging in two halves, and results: a slot of each node.
             let slots = slot_bytes.checked_mul(nodes)?.checked_mul(3)?;
-            Some(Self { flags, bytes: flags.checked_add(slots)? })
+            let zeroed = flags.checked_add(packets)?;
+            Some(Self { zeroed, bytes: zeroed.checked_add(slots)? })
         };
         sum().ok_or(too_large)
     }
@@ -35,19 +51,39 @@ impl Area {
 mod tests {
     use super::*;
 
+    fn area(nodes: usize, slot_bytes: usize) -> Result<Area, GroupError> {
+        let config =
+            GroupConfig { slot_bytes, packed_bytes: 512, packed_channels: 3, ..GroupConfig::default() };
+        Area::new(nodes, &config)
+    }
+
     #[test]
     fn the_sum_is_that_of_the_kernels() {
-        let area = Area::new(2, 256).expect("small");
-        assert_eq!(area, Area { flags: 4 * 256, bytes: 4 * 256 + 6 * 256 });
-        let area = Area::new(33, 4096).expect("small");
-        assert_eq!(area, Area { flags: 256 + 3 * 512, bytes: 256 + 3 * 512 + 3 * 33 * 4096 });
+        let zeroed = (1 + 3 + 256) * 256 + 2 * 3 * 2 * 512;
+        assert_eq!(area(2, 256).expect("small"), Area { zeroed, bytes: zeroed + 6 * 256 });
+        let zeroed = 256 + (3 + 256) * 512 + 2 * 3 * 33 * 512;
+        assert_eq!(area(33, 4096).expect("small"), Area { zeroed, bytes: zeroed + 3 * 33 * 4096 });
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
-        assert!(matches!(Area::new(2, 0), Err(GroupError::SlotBytes(0))));
-        assert!(matches!(Area::new(2, 100), Err(GroupError::SlotBytes(100))));
-        assert!(matches!(Area::new(2, usize::MAX & !255), Err(GroupError::TooLarge { .. })));
-        assert!(matches!(Area::new(usize::MAX, 256), Err(GroupError::TooLarge { .. })));
+        assert!(matches!(area(2, 0), Err(GroupError::SlotBytes(0))));
+        assert!(matches!(area(2, 100), Err(GroupError::SlotBytes(100))));
+        assert!(matches!(area(2, usize::MAX & !255), Err(GroupError::TooLarge { .. })));
+        assert!(matches!(area(usize::MAX, 256), Err(GroupError::TooLarge { .. })));
+        let refused = |config: GroupConfig| Area::new(2, &config).expect_err("impossible");
+        let default = GroupConfig::default;
+        assert!(matches!(
+            refused(GroupConfig { packed_bytes: 100, ..default() }),
+            GroupError::PackedBytes(100)
+        ));
+        assert!(matches!(
+            refused(GroupConfig { packed_bytes: 1 << 32, ..default() }),
+            GroupError::PackedBytes(_)
+        ));
+        for packed_channels in [0, CHANNELS + 1] {
+            let error = refused(GroupConfig { packed_channels, ..default() });
+            assert!(matches!(error, GroupError::PackedChannels { .. }), "{error}");
+        }
     }
 }

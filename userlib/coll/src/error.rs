@@ -11,6 +11,17 @@ pub enum GroupError {
     /// Staging slots are cut in lines.
     #[error("staging slots of {0} bytes; use a multiple of 256")]
     SlotBytes(usize),
+    /// Packet buffers are cut in lines.
+    #[error("packet buffers of {0} bytes; use a multiple of 256 below 4 GiB")]
+    PackedBytes(usize),
+    /// Too many or too few blocks have packet buffers.
+    #[error("packet buffers for {channels} blocks; use 1 to {most}")]
+    PackedChannels {
+        /// Blocks asked for.
+        channels: usize,
+        /// Most of them.
+        most: usize,
+    },
     /// No window can be so large.
     #[error(
         "a group of {nodes} nodes with slots of {slot_bytes} bytes is larger than memory; use smaller slots"
@@ -81,8 +92,7 @@ pub enum GroupError {
     },
     /// Processes lay the group out differently.
     #[error(
-        "rank {rank} lays the group out otherwise than rank 0: give the same offset, slot_bytes and master in all \
-         processes"
+        "rank {rank} lays the group out otherwise than rank 0: give the same GroupConfig in all processes"
     )]
     Unequal {
         /// First rank that differs from rank 0.
@@ -94,6 +104,9 @@ pub enum GroupError {
         /// The call for such groups.
         call: &'static str,
     },
+    /// A sum that cannot be.
+    #[error("cannot sum: {0}")]
+    Sum(String),
     /// Access to the window.
     #[error(transparent)]
     Window(#[from] WindowError),

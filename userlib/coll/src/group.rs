@@ -17,18 +17,35 @@ use crate::members::{Member, Members};
 pub struct GroupConfig {
     /// First byte of the group's area in each part of the window, a multiple of 256.
     pub offset: usize,
-    /// Bytes that one node sends to another in one exchange, a multiple of 256;
+    /// Bytes that one node sends to another in one exchange through staging, a multiple of 256;
     /// longer vectors take several. Default 64 KiB.
     pub slot_bytes: usize,
+    /// Blocks of a grid that have packet buffers, and so a share in collectives by packets, at most
+    /// `GGAS_CHANNELS`. Default 32.
+    pub packed_channels: usize,
+    /// Bytes of packets, half of them data, that one node sends to another in one exchange of such a block, a
+    /// multiple of 256; longer vectors take several. Default 16 KiB.
+    pub packed_bytes: usize,
+    /// Bytes up to which an allreduce by packets goes in one step; longer vectors go in two. Default 64 KiB, or
+    /// what `ggas tune` found.
+    pub one_shot_bytes: usize,
     /// Bound of every wait in a collective; default 10 s.
     pub timeout: Duration,
-    /// Rank of the node that collects check-ins at barriers; default 0.
+    /// Rank of the node that collects check-ins at barriers through a master; default 0.
     pub master: usize,
 }
 
 impl Default for GroupConfig {
     fn default() -> Self {
-        Self { offset: 0, slot_bytes: 64 << 10, timeout: Duration::from_secs(10), master: 0 }
+        Self {
+            offset: 0,
+            slot_bytes: 64 << 10,
+            packed_channels: 32,
+            packed_bytes: 16 << 10,
+            one_shot_bytes: 64 << 10,
+            timeout: Duration::from_secs(10),
+            master: 0,
+        }
     }
 }
 
@@ -36,9 +53,9 @@ impl GroupConfig {
     /// Bytes that each part of the window needs for a group of `nodes`, its offset included.
     ///
     /// # Errors
-    /// [`GroupError::SlotBytes`], [`GroupError::TooLarge`].
+    /// Sizes that are impossible.
     pub fn end(&self, nodes: usize) -> Result<usize, GroupError> {
-        let area = Area::new(nodes, self.slot_bytes)?;
+        let area = Area::new(nodes, self)?;
         let too_large = GroupError::TooLarge { nodes, slot_bytes: self.slot_bytes };
         self.offset.checked_add(area.bytes).ok_or(too_large)
     }
@@ -101,7 +118,7 @@ impl Group {
     /// A group whose flags nobody has cleared yet.
     fn unset(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let nodes = window.len();
-        let area = Area::new(nodes, config.slot_bytes)?;
+        let area = Area::new(nodes, config)?;
         let end = config.end(nodes)?;
         if !config.offset.is_multiple_of(256) {
             return Err(GroupError::Offset(config.offset));
@@ -122,6 +139,11 @@ impl Group {
     /// The window it lies in.
     pub fn window(&self) -> &Arc<Window> {
         &self.window
+    }
+
+    /// Bytes of each part of the window that are the group's.
+    pub(crate) fn area(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.area.bytes
     }
 
     /// Number of members, in all processes.
@@ -190,7 +212,7 @@ impl Group {
 
     /// Clears this process's part of the group, but for the poison of a death.
     fn clear(&self) -> Result<(), GroupError> {
-        let zeros = vec![0; self.area.flags];
+        let zeros = vec![0; self.area.zeroed];
         self.window.local().try_for_each(|rank| self.window.write(rank, self.offset, &zeros))?;
         match &self.loss {
             Some(loss) => loss.clear(&self.members),
@@ -201,9 +223,11 @@ impl Group {
 
 /// Fails unless all processes lay the group out alike.
 fn same_layout(setup: &Setup<'_>, nodes: usize, config: &GroupConfig) -> Result<(), GroupError> {
-    let GroupConfig { offset, slot_bytes, master, .. } = *config;
-    let own = [offset, slot_bytes, master, nodes].map(|value| value as u64);
-    let all: Vec<[u64; 4]> = setup.exchange(&own)?;
+    let GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, one_shot_bytes, master, timeout: _ } =
+        *config;
+    let own = [offset, slot_bytes, packed_channels, packed_bytes, one_shot_bytes, master, nodes];
+    let own = own.map(|value| value as u64);
+    let all: Vec<[u64; 7]> = setup.exchange(&own)?;
     match all.iter().position(|layout| *layout != all[0]) {
         Some(rank) => Err(GroupError::Unequal { rank }),
         None => Ok(()),

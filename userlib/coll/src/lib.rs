@@ -1,7 +1,7 @@
 //! Groups of nodes for collectives (thesis 6.7, 6.8).
 //!
-//! The host lays out a [`Group`] in a part of a window; kernels call barrier,
-//! reduce and allreduce of `coll.cuh` with their member's `struct ggas_group`.
+//! The host lays out a [`Group`] in a part of a window; kernels call the collectives of `coll.cuh` with their
+//! member's `struct ggas_group`. The host itself starts sums by [`Group::allreduce`].
 //!
 //! ```
 //! # use ggas_device::sim::SimNetwork;
@@ -34,6 +34,8 @@ mod error;
 mod group;
 mod loss;
 mod members;
+mod started;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
+pub use started::{Element, Sum};

@@ -21,7 +21,7 @@ pub(crate) struct Member {
     /// `struct ggas_group`.
     memory: KernelMem,
     report: ReportCell,
-    initial: ggas_group,
+    initial: Box<ggas_group>,
 }
 
 impl Members {
@@ -80,25 +80,21 @@ impl Member {
         let member = window.member(rank)?;
         let report = ReportCell::new(member.processor())?;
         let offset = config.offset as u64;
-        let initial = ggas_group {
+        let initial = Box::new(ggas_group {
             base: member.global_pointer(0)? + offset,
             local: member.pointer_of(rank)? + offset,
             stride: window.info().stride as u64,
             slot_bytes: config.slot_bytes as u64,
+            packed_bytes: config.packed_bytes as u64,
             report: report.address(),
             timeout_ns: config.timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+            one_shot_bytes: config.one_shot_bytes as u64,
             node: rank as u32,
             nodes: window.len() as u32,
             master: config.master as u32,
-            poisoned: 0,
-            barrier_epoch: 0,
-            data_epoch: 0,
-            grid_epoch: 0,
-            grid_arrived: 0,
-            grid_status: 0,
-            grid_result: 0,
-            reserved: 0,
-        };
+            packed_channels: config.packed_channels as u32,
+            ..ggas_group::default()
+        });
         Ok(Self { memory: member.processor().alloc(size_of::<ggas_group>())?, report, initial })
     }
 

@@ -205,6 +205,14 @@ fn does_not_fit(gpu: &Gpu, launches: &[Launch<'_>], others: usize) -> GpuError {
 /// what runs already, and errors of names, shapes and arguments. If the driver refuses a later kernel of the set,
 /// those started before it end by their own bounded waits.
 pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
+    start_repeated(launches, 1)
+}
+
+/// Starts kernels as [`start`] does, `times` times each: one of them begins when it has ended the time before.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_repeated(launches: &[Launch<'_>], times: u32) -> Result<Running, GpuError> {
     let place = Reservation::new(launches)?;
     // All streams before the first kernel runs.
     let streams =
@@ -214,6 +222,11 @@ pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
     for (launch, stream) in launches.iter().zip(streams) {
         launch.submit_to(&stream)?;
         running.kernels.push(Kernel { name: launch.describe(), stream, done: false });
+    }
+    for _ in 1..times {
+        for (launch, kernel) in launches.iter().zip(&running.kernels) {
+            launch.submit_to(&kernel.stream)?;
+        }
     }
     Ok(running)
 }

@@ -41,7 +41,7 @@ mod window;
 pub use copier::{Copier, CopierGuard, CopyState};
 pub use error::{DriverError, GpuError, NoGpu};
 pub use gpu::Gpu;
-pub use launch::{Launch, Running, start};
+pub use launch::{Launch, Running, start, start_repeated};
 pub use mapping::HostMapping;
 pub use memory::DeviceBuffer;
 pub use module::Module;

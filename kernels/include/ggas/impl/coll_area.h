@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A group's area, the same in every node's part (n nodes, s = slot_bytes):
+ * A group's area, the same in every node's part (n nodes, s = slot_bytes, p =
+ * packed_bytes, k = packed_channels):
  *
- *	0		check-out flag of barriers, alone in its line
+ *	0		check-out flag of barriers through the master, alone in its line
  *	256		check-in flag of node i, 8 bytes each (used on the master)
  *	+ flags		arrival flag of node i: its data of an exchange is here,
  *			and it has read all data of the exchanges before
  *	+ flags		result flag of node i: its part of an all-to-all is here
- *	+ flags		staging, two halves by turns, a slot of s bytes for node i
- *	+ 2 * n * s	results of an all-to-all, a slot of s bytes for node i
+ *	+ flags		for each of GGAS_CHANNELS channels, `flags` bytes: flag of
+ *			node i: the exchange of this channel that it has begun
+ *	+ 2 * k * n * p	packets: for each channel two halves by turns, a slot of p
+ *			bytes for node i in each
+ *	+ 2 * n * s	staging, two halves by turns, a slot of s bytes for node i
+ *	+ n * s		results of an all-to-all, a slot of s bytes for node i
  *
- * where `flags` is n * 8 rounded up to 256. userlib/coll sets it up and makes the
- * same sum; a test compares both.
+ * where `flags` is n * 8 rounded up to 256. All but the last two are zeros at the
+ * start. userlib/coll sets it up and makes the same sum; a test compares both.
  */
 #ifndef GGAS_IMPL_COLL_AREA_H
 #define GGAS_IMPL_COLL_AREA_H
@@ -23,9 +28,21 @@ namespace ggas_impl
 
 constexpr uint64_t area_line = 256;
 
-GGAS_FN uint64_t area_flags(const ggas_group *g)
+GGAS_FN uint64_t area_flags(uint32_t nodes)
 {
-	return (g->nodes * 8ull + area_line - 1) / area_line * area_line;
+	return (nodes * 8ull + area_line - 1) / area_line * area_line;
+}
+GGAS_FN uint64_t begun_offset(uint32_t nodes)
+{
+	return area_line + 3 * area_flags(nodes);
+}
+GGAS_FN uint64_t packed_offset(uint32_t nodes)
+{
+	return begun_offset(nodes) + GGAS_CHANNELS * area_flags(nodes);
+}
+GGAS_FN uint64_t staging_offset(const ggas_group *g)
+{
+	return packed_offset(g->nodes) + 2ull * g->packed_channels * g->nodes * g->packed_bytes;
 }
 
 /* Start of the area of a node as this node reaches it. */
@@ -44,19 +61,24 @@ GGAS_FN uint64_t *check_in_flag(const ggas_group *g, uint32_t at, uint32_t of)
 }
 GGAS_FN uint64_t *arrival_flag(const ggas_group *g, uint32_t at, uint32_t of)
 {
-	return reinterpret_cast<uint64_t *>(area(g, at) + area_line + area_flags(g)) + of;
+	return reinterpret_cast<uint64_t *>(area(g, at) + area_line + area_flags(g->nodes)) + of;
 }
 GGAS_FN uint64_t *result_flag(const ggas_group *g, uint32_t at, uint32_t of)
 {
-	return reinterpret_cast<uint64_t *>(area(g, at) + area_line + 2 * area_flags(g)) + of;
+	return reinterpret_cast<uint64_t *>(area(g, at) + area_line + 2 * area_flags(g->nodes)) + of;
+}
+GGAS_FN uint64_t *begun_flag(const ggas_group *g, uint32_t at, uint32_t channel, uint32_t of)
+{
+	uint64_t flags = begun_offset(g->nodes) + channel * area_flags(g->nodes);
+	return reinterpret_cast<uint64_t *>(area(g, at) + flags) + of;
 }
 GGAS_FN uint64_t staging_slot(const ggas_group *g, uint32_t at, uint64_t epoch, uint32_t of)
 {
-	return area(g, at) + area_line + 3 * area_flags(g) + ((epoch & 1) * g->nodes + of) * g->slot_bytes;
+	return area(g, at) + staging_offset(g) + ((epoch & 1) * g->nodes + of) * g->slot_bytes;
 }
 GGAS_FN uint64_t result_slot(const ggas_group *g, uint32_t at, uint32_t of)
 {
-	return area(g, at) + area_line + 3 * area_flags(g) + (2ull * g->nodes + of) * g->slot_bytes;
+	return area(g, at) + staging_offset(g) + (2ull * g->nodes + of) * g->slot_bytes;
 }
 
 /* This node gives up: later collectives fail at once, and whoever waits for it
@@ -68,31 +90,48 @@ GGAS_COLD void poison(ggas_group *g)
 		ggas_store_relaxed(check_in_flag(g, node, g->node), GGAS_FLAG_POISON);
 		ggas_store_relaxed(arrival_flag(g, node, g->node), GGAS_FLAG_POISON);
 		ggas_store_relaxed(result_flag(g, node, g->node), GGAS_FLAG_POISON);
+		for (uint32_t channel = 0; channel < GGAS_CHANNELS; channel++)
+			ggas_store_relaxed(begun_flag(g, node, channel, g->node), GGAS_FLAG_POISON);
 		if (g->node == g->master)
 			ggas_store_relaxed(check_out_flag(g, node), GGAS_FLAG_POISON);
 	}
+}
+
+/* What a thread brings to a collective: whether the group is poisoned. Another's
+ * poison may be seen later only; waits look for it again. */
+GGAS_FN int poisoned_before(const ggas_group *g)
+{
+	return ggas_load_near(&g->poisoned) ? GGAS_ERR_POISONED : GGAS_OK;
 }
 
 GGAS_FN bool acquires(ggas_order order)
 {
 	return order == ggas_order::acquire || order == ggas_order::release_acquire;
 }
+GGAS_FN bool releases(ggas_order order)
+{
+	return order == ggas_order::release || order == ggas_order::release_acquire;
+}
 GGAS_FN void set_flag(uint64_t *flag, uint64_t epoch, ggas_order order)
 {
-	if (order == ggas_order::release || order == ggas_order::release_acquire)
+	if (releases(order))
 		ggas_store_release(flag, epoch);
 	else
 		ggas_store_relaxed(flag, epoch);
 }
+GGAS_FN uint64_t look(const uint64_t *flag, ggas_order order)
+{
+	return acquires(order) ? ggas_load_acquire(flag) : ggas_load_relaxed(flag);
+}
 
-/* Waits until node `peer` has set a local flag to `epoch`; poisons the group on failure. Now and then it looks at
- * the group's own poison too: the host sets that when a process of the group died. */
-GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
-		      uint32_t peer, uint32_t line)
+/* The slow part of wait_flag: bounded, and with an eye on poison. Poisons the group on failure. Now and then it looks
+ * at the group's own poison too: the host sets that when a process of the group died. */
+GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
+			     uint32_t peer, uint32_t line)
 {
 	ggas_wait wait(g->report, g->timeout_ns, kind, g->node, peer, line);
 	uint64_t seen;
-	while ((seen = acquires(order) ? ggas_load_acquire(flag) : ggas_load_relaxed(flag)) < epoch) {
+	while ((seen = look(flag, order)) < epoch) {
 		if (int error = wait.again(flag, epoch, seen)) {
 			poison(g);
 			return error;
@@ -107,6 +146,25 @@ GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_
 	wait.fail(GGAS_ERR_POISONED, reinterpret_cast<uint64_t>(flag), epoch, seen, 0);
 	poison(g);
 	return GGAS_ERR_POISONED;
+}
+
+/* Polls before a wait is counted, timed and reported: most waits end in them. */
+#ifdef GGAS_EXECUTOR
+constexpr uint32_t quick_polls = 1;
+#else
+constexpr uint32_t quick_polls = 64;
+#endif
+
+/* Waits until node `peer` has set a local flag to `epoch` at least. */
+GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
+		      uint32_t peer, uint32_t line)
+{
+	for (uint32_t i = 0; i < quick_polls; i++) {
+		uint64_t seen = look(flag, order);
+		if (seen >= epoch && seen != GGAS_FLAG_POISON)
+			return GGAS_OK;
+	}
+	return wait_flag_long(g, flag, epoch, order, kind, peer, line);
 }
 
 } /* namespace ggas_impl */

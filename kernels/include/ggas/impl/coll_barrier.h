@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The GGAS barrier (thesis 6.7); included by coll.cuh. */
+/* The barrier through a master (thesis 6.7); included by coll.cuh. */
 #ifndef GGAS_IMPL_COLL_BARRIER_H
 #define GGAS_IMPL_COLL_BARRIER_H
 
@@ -8,12 +8,12 @@ namespace ggas_impl
 
 /* First meeting of every collective: from here on nobody of the team is in an
  * earlier one, so epochs may be read. */
-template <class Team> GGAS_FN int enter(const Team &team, ggas_group *g, uint32_t line)
+template <class Team> GGAS_FN int enter(Team &team, ggas_group *g, uint32_t line)
 {
-	return team.meet(ggas_load_relaxed(&g->poisoned) ? GGAS_ERR_POISONED : GGAS_OK, line);
+	return team.meet(poisoned_before(g), line);
 }
 
-template <class Team> GGAS_FN int barrier(const Team &team, ggas_group *g, ggas_order order, uint32_t line)
+template <class Team> GGAS_FN int barrier_master(Team &team, ggas_group *g, ggas_order order, uint32_t line)
 {
 	if (int error = enter(team, g, line))
 		return error;

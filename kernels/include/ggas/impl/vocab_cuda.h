@@ -16,6 +16,8 @@
 #define GGAS_KERNEL_BOUND(name, args_type, threads)                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ args_type args)
 #define GGAS_KERNEL(name, args_type) GGAS_KERNEL_BOUND(name, args_type, 1024)
+/* Before a loop: all its rounds in a row. */
+#define GGAS_UNROLL _Pragma("unroll")
 #define GGAS_SHARED(type, name) __shared__ type name
 #define GGAS_SHARED_ARRAY(type, name, count) __shared__ type name[count]
 
@@ -342,5 +344,43 @@ GGAS_FN uint32_t ggas_popc(uint32_t bits) { return static_cast<uint32_t>(__popc(
 GGAS_FN uint32_t ggas_lane() { return ggas_thread() % GGAS_WARP_SIZE; }
 GGAS_FN uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }
 GGAS_FN uint32_t ggas_warps() { return (ggas_threads() + GGAS_WARP_SIZE - 1) / GGAS_WARP_SIZE; }
+
+/* Order and visibility within one GPU only. */
+GGAS_FN uint64_t ggas_load_acquire_gpu(const uint64_t *p)
+{
+	uint64_t v;
+	asm volatile("ld.acquire.gpu.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+GGAS_FN void ggas_store_release_gpu(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+/* May be as old as what the multiprocessor's cache holds. */
+GGAS_FN uint32_t ggas_load_near(const uint32_t *p)
+{
+	uint32_t v;
+	asm volatile("ld.b32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+GGAS_FN uint64_t ggas_load_near(const uint64_t *p)
+{
+	uint64_t v;
+	asm volatile("ld.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+GGAS_FN float ggas_half_to_float(uint16_t bits)
+{
+	float value;
+	asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+	return value;
+}
+GGAS_FN uint16_t ggas_float_to_half(float value)
+{
+	uint16_t bits;
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+	return bits;
+}
 
 #endif /* GGAS_IMPL_VOCAB_CUDA_H */

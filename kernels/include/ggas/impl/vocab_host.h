@@ -31,6 +31,7 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 	}                                                                                                              \
 	static void ggas_body_##name([[maybe_unused]] const args_type &args)
 #define GGAS_KERNEL_BOUND(name, args_type, threads) GGAS_KERNEL(name, args_type)
+#define GGAS_UNROLL
 #define GGAS_SHARED(type, name)                                                                                        \
 	static const char ggas_key_##name = 0;                                                                         \
 	type &name = *static_cast<type *>(                                                                             \
@@ -302,6 +303,44 @@ template <class T> inline T ggas_shfl_down(uint32_t mask, T v, uint32_t delta)
 template <class T> inline T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 {
 	return ggas_shfl(mask, v, ggas_lane() ^ lanes);
+}
+
+inline uint64_t ggas_load_acquire_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
+inline void ggas_store_release_gpu(uint64_t *p, uint64_t v) { ggas_store_release(p, v); }
+template <class T> inline T ggas_load_near(const T *p) { return ggas_load_relaxed(p); }
+
+/* IEEE binary16 by its bits: gcc 12 has no such type in C++. */
+inline float ggas_half_to_float(uint16_t bits)
+{
+	uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f;
+	uint32_t fraction = bits & 0x3ff;
+	if (exponent == 0)
+		return (sign ? -1.0f : 1.0f) * static_cast<float>(fraction) / 16777216.0f;
+	uint32_t whole = exponent == 0x1f ? sign | 0x7f800000 | fraction << 13 :
+					    sign | (exponent + 112) << 23 | fraction << 13;
+	float value;
+	memcpy(&value, &whole, sizeof(value));
+	return value;
+}
+inline uint16_t ggas_float_to_half(float value)
+{
+	uint32_t whole;
+	memcpy(&whole, &value, sizeof(whole));
+	uint32_t sign = whole >> 16 & 0x8000, magnitude = whole & 0x7fffffff;
+	if (magnitude > 0x7f800000)
+		return static_cast<uint16_t>(sign | 0x7e00);
+	if (magnitude >= 0x477ff000)	/* 65520 and more */
+		return static_cast<uint16_t>(sign | 0x7c00);
+	if (magnitude < 0x38800000) {	/* below 2^-14: adding 2^-1 rounds at the last bit that a subnormal has */
+		float shifted;
+		memcpy(&shifted, &magnitude, sizeof(shifted));
+		shifted += 0.5f;
+		uint32_t fraction;
+		memcpy(&fraction, &shifted, sizeof(fraction));
+		return static_cast<uint16_t>(sign | (fraction - 0x3f000000));
+	}
+	magnitude += 0xfff + (magnitude >> 13 & 1);
+	return static_cast<uint16_t>(sign | (magnitude - 0x38000000) >> 13);
 }
 
 #endif /* GGAS_IMPL_VOCAB_HOST_H */

@@ -1,0 +1,156 @@
+//! `allreduce-stream`: sums of vectors in a window that the host starts, one kernel per node and operation.
+
+use std::time::Instant;
+
+use ggas_coll::{Element, Sum};
+use ggas_kernels::run_repeated;
+
+use crate::error::Doing;
+use crate::host::require_memory;
+use crate::setup::{Setup, Worker};
+use crate::space::Space;
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, Report, Row, Samples, Team};
+
+/// Floats at most: 1 GiB.
+const MAX_ELEMENTS: u64 = 256 << 20;
+
+/// Samples of a row, each over several operations in a row.
+const SAMPLES: usize = 7;
+
+pub(crate) struct AllreduceStream;
+
+impl Bench for AllreduceStream {
+    fn name(&self) -> &'static str {
+        "allreduce-stream"
+    }
+
+    fn about(&self) -> &'static str {
+        "float sum at every node of vectors in a window, started by the host in streams"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["out-of-place", "in-place"]
+    }
+
+    fn by_windows(&self) -> bool {
+        true
+    }
+
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
+        let sizes: &[u64] = match options.device {
+            Device::Gpu => &[262_144, 4 << 20, 64 << 20],
+            Device::Cpu => &[1000, 16_384],
+        };
+        let sizes = options.sizes_or(sizes, 1..=MAX_ELEMENTS, 1)?;
+        for &elements in &sizes {
+            require_memory(elements, elements.saturating_mul(4 * 4 * u64::from(options.nodes)))?;
+        }
+        let mut report = task.report();
+        let methods = task.methods();
+        progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
+        for method in methods {
+            for &elements in &sizes {
+                let shape = if options.device == Device::Gpu { (132, 512) } else { (2, 32) };
+                for blocks in options.blocks_or(&[shape.0]) {
+                    for threads in options.threads_or(&[shape.1]) {
+                        progress.now(format!("{method}, {elements} elements, {blocks} x {threads} threads"));
+                        let (samples, check) = sums(task, method, elements, blocks, threads)?;
+                        let mut row = Row::new(&samples).method(method);
+                        row.elements = Some(elements);
+                        (row.blocks, row.threads) = (Some(blocks), Some(threads));
+                        let share = 2.0 * f64::from(options.nodes - 1) / f64::from(options.nodes);
+                        let bus = 4.0 * elements as f64 * share / row.latency_us.median / 1e3;
+                        let row = row.bandwidth_of(4 * elements).with("bus_gbps", bus);
+                        report.push(row, check);
+                    }
+                }
+                progress.step();
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// What a node adds: small whole numbers, so that sums of floats are exact.
+fn input(options: &Options, node: u32, elements: u64) -> Vec<u8> {
+    let random = RandomStream::new(options.seed, u64::from(node));
+    (0..elements).flat_map(|i| ((random.word(i) % 1024) as f32).to_le_bytes()).collect()
+}
+
+fn sums(
+    task: Task,
+    method: &str,
+    elements: u64,
+    blocks: u32,
+    threads: u32,
+) -> Result<(Samples, Check), BenchError> {
+    let options = task.options;
+    let setup = Setup::new(task, Worker::Kernels)?;
+    let bytes = 4 * elements as usize;
+    let half = bytes.next_multiple_of(256);
+    let space = Space::new(&setup, 2 * half, 4096)?;
+    let sum = Sum {
+        input: 0,
+        output: if method == "in-place" { 0 } else { half },
+        count: elements as usize,
+        element: Element::Float,
+        blocks,
+        threads,
+    };
+    let fill = || {
+        for node in setup.local() {
+            space.window.write(node as usize, half, &vec![0xff; bytes]).doing("writing the window")?;
+            let values = input(options, node, elements);
+            space.window.write(node as usize, 0, &values).doing("writing the window")?;
+        }
+        setup.share::<()>(Vec::new())
+    };
+    let launches = setup
+        .local()
+        .map(|node| space.group.allreduce(node as usize, setup.processor(node), &sum))
+        .collect::<Result<Vec<_>, _>>()
+        .doing("preparing an allreduce")?;
+    let limit = options.timeout * 2 + std::time::Duration::from_secs(20);
+    let run = |times| {
+        let began = Instant::now();
+        run_repeated(&launches, times, limit).doing("running an allreduce")?;
+        Ok::<_, BenchError>(began.elapsed().as_nanos() as f64 / f64::from(times))
+    };
+    fill()?;
+    run(1)?;
+    space.check()?;
+    let check = check(&setup, &space, &sum, elements)?;
+    let long = if options.device == Device::Gpu { (1 << 30) / bytes.max(1) } else { 4 };
+    let times = options.iterations.unwrap_or(long.clamp(4, 200) as u64).clamp(1, 10_000) as u32;
+    run(times)?;
+    let mut samples = Vec::new();
+    for _ in 0..SAMPLES {
+        setup.share::<()>(Vec::new())?;
+        samples.push(run(times)?);
+    }
+    space.check()?;
+    let first = setup.local().start == 0;
+    setup.collect(first.then(|| Samples::new(samples, times.into())), check)
+}
+
+/// Compares the sums of one operation.
+fn check(setup: &Setup, space: &Space, sum: &Sum, elements: u64) -> Result<Check, BenchError> {
+    setup.share::<()>(Vec::new())?;
+    let mut expected = vec![0.0_f32; elements as usize];
+    for node in 0..setup.options.nodes {
+        let random = RandomStream::new(setup.options.seed, u64::from(node));
+        (0..).zip(&mut expected).for_each(|(i, sum)| *sum += (random.word(i) % 1024) as f32);
+    }
+    let expected: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let mut check = Check::default();
+    let mut seen = vec![0; expected.len()];
+    for node in setup.local() {
+        space.window.read(node as usize, sum.output, &mut seen).doing("reading the window")?;
+        check.bytes(&format!("sums at node {node}"), &expected, &seen);
+    }
+    // Nobody sums again before all have looked.
+    setup.share::<()>(Vec::new())?;
+    Ok(check)
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checks coll.cuh with all other types.
+#include "selftest_coll.cuh"
+
+namespace coll_checks
+{
+
+// GPUs check the allreduce by packets of each type; what else differs by type is not worth the time to compile.
+template <class T> GGAS_FN int typed(const selftest_coll &args)
+{
+#ifdef GGAS_EXECUTOR
+	return rounds<T>(args);
+#else
+	return args.method == SELFTEST_ALLREDUCE ?
+		       ggas_allreduce(reinterpret_cast<ggas_group *>(args.group), ggas_form::grid, ggas_order::relaxed,
+				      reinterpret_cast<const T *>(args.input), reinterpret_cast<T *>(args.out),
+				      args.count, any_op{ args.op }) :
+		       static_cast<int>(GGAS_ERR_ARGUMENT);
+#endif
+}
+
+GGAS_FN int of_type(const selftest_coll &args)
+{
+	switch (args.element) {
+	case SELFTEST_DOUBLE:
+		return typed<double>(args);
+	case SELFTEST_INT32:
+		return typed<int32_t>(args);
+	case SELFTEST_INT64:
+		return typed<int64_t>(args);
+	case SELFTEST_HALF:
+		return typed<ggas_half>(args);
+	case SELFTEST_BFLOAT16:
+		return typed<ggas_bfloat16>(args);
+	default:
+		return GGAS_ERR_ARGUMENT;
+	}
+}
+
+} // namespace coll_checks
+
+GGAS_KERNEL_BOUND(ggas_selftest_coll_types, selftest_coll, 256)
+{
+	if (!args.skip)
+		coll_checks::tell(args, coll_checks::of_type(args));
+}
