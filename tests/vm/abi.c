@@ -176,34 +176,53 @@ static void forged(struct port *port, struct port *other)
 	munmap(at, 8 * PAGE);
 }
 
-/* A port reaches what was registered on it only, and nothing once it is unregistered. */
+/* What comes after all that was posted says that it is over; everything else met an error. */
+static void all_refused(struct port *port)
+{
+	struct extoll_noti noti;
+
+	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
+								  EXTOLL_SPEC_COMPLETER, 0, 42, 4242));
+	for (;;) {
+		noti = take(port, 5000);
+		CHECK(noti.word1 != 0);
+		if (noti.word0 == 4242)
+			return;
+		CHECK(extoll_noti_error(noti.word1) != 0);
+	}
+}
+
+static void unchanged(const unsigned char *at, unsigned char value)
+{
+	for (size_t i = 0; i < PAGE; i++)
+		CHECK(at[i] == value);
+}
+
+/* A port reaches what was registered on it only, and nobody anything once it is unregistered. */
 static void isolated(struct port *port, struct port *other)
 {
 	unsigned char *secret = memory(PAGE), *mine = memory(PAGE);
 	uint64_t secret_nla, mine_nla;
+	uint32_t node = port->open.node, self = port->open.vpid, target = other->open.vpid;
 
 	memset(secret, 0x5a, PAGE);
 	CHECK(region(other, secret, PAGE, &secret_nla) == 0 && region(port, mine, PAGE, &mine_nla) == 0);
-	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
-						     secret_nla, mine_nla, 64));
-	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
-						     mine_nla, secret_nla, 64));
+	/* So that the card knows the translation, and has something to forget. */
+	post(other, EXTOLL_OPTION_TE, extoll_desc_put(0, node, target, EXTOLL_SPEC_COMPLETER, 0, secret_nla,
+						      secret_nla + 64, 64));
+	CHECK(take(other, 5000).word1 != 0);
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, node, self, EXTOLL_SPEC_COMPLETER, 0, secret_nla, mine_nla, 64));
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, node, self, EXTOLL_SPEC_COMPLETER, 0, mine_nla, secret_nla, 64));
+	all_refused(port);
+	unchanged(secret, 0x5a);
+	unchanged(mine, 0);
 	CHECK(region_end(other, secret_nla) == 0);
-	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, other->open.vpid, EXTOLL_SPEC_COMPLETER, 0,
-						     mine_nla, secret_nla, 64));
-	/* What comes after all of them says that they are over. */
-	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
-								  EXTOLL_SPEC_COMPLETER, 0, 42, 4242));
-	for (;;) {
-		struct extoll_noti noti = take(port, 5000);
-
-		CHECK(noti.word1 != 0);
-		if (noti.word0 == 4242)
-			break;
-		CHECK(extoll_noti_error(noti.word1) != 0);
-	}
-	for (size_t i = 0; i < PAGE; i++)
-		CHECK(secret[i] == 0x5a && mine[i] == 0);
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, node, target, EXTOLL_SPEC_COMPLETER, 0, mine_nla, secret_nla, 64));
+	post(port, EXTOLL_OPTION_TE, extoll_desc_get(0, node, target, EXTOLL_SPEC_COMPLETER, 0, secret_nla, mine_nla, 64));
+	all_refused(port);
+	all_refused(other);
+	unchanged(secret, 0x5a);
+	unchanged(mine, 0);
 	CHECK(region_end(port, mine_nla) == 0);
 }
 
