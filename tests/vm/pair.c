@@ -83,7 +83,6 @@ static void puts_both_ways(void)
 		fill(theirs, sizes[i], i + node);
 		post(&port, EXTOLL_OPTION_TE,
 		     extoll_desc_put(0, peer, port.open.vpid, EXTOLL_SPEC_NONE, 0, theirs_nla, peer_nla, sizes[i]));
-		printf("size %u\n", sizes[i]);
 		tell(DATA, sizes[i]);
 		CHECK(hear(DATA) == sizes[i]);
 		verify(mine, sizes[i], i + peer);
@@ -265,7 +264,6 @@ int main(int argc, char **argv)
 	theirs = memory(BYTES);
 	CHECK(region(&port, mine, BYTES, &mine_nla) == 0 && region(&port, theirs, BYTES, &theirs_nla) == 0);
 	meet();
-	printf("met node %u, its nla %#llx\n", peer, (unsigned long long)peer_nla);
 	puts_both_ways();
 	get_back();
 	ping_pong();

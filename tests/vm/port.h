@@ -97,15 +97,37 @@ static inline void port_close(struct port *port)
 	close(port->fd);
 }
 
+static inline void port_store(struct port *port, uint32_t option, const struct extoll_desc *desc)
+{
+	for (int i = 0; i < 3; i++)
+		port->page[option][i] = desc->word[i];
+	__builtin_ia32_sfence();
+}
+
+/* One descriptor, and again while the card rejects it (spec 2.4): it is committed when this returns. */
 static inline void post(struct port *port, uint32_t option, struct extoll_desc desc)
 {
+	uint64_t state, end = now_ns() + 10000000000ull;
+	uint32_t committed = extoll_wcb_committed(*port->wcb);
+
 	if (!port->page[option]) {
 		port->page[option] = map(port->fd, EXTOLL_MAP_REQUESTER + option * PAGE, PAGE);
 		CHECK(port->page[option] != MAP_FAILED);
 	}
-	for (int i = 0; i < 3; i++)
-		port->page[option][i] = desc.word[i];
-	__builtin_ia32_sfence();
+	port_store(port, option, &desc);
+	for (;;) {
+		state = *port->wcb;
+		if (extoll_wcb_committed(state) != committed)
+			return;
+		CHECK(now_ns() < end);
+		if (!extoll_wcb_retry(state) || !extoll_wcb_rejected(state) || !extoll_wcb_idle(state))
+			continue;
+		do {
+			*port->wcb = extoll_wcb_acknowledged(state);
+			state = *port->wcb;
+		} while (extoll_wcb_rejected(state));
+		port_store(port, option, &desc);
+	}
 }
 
 /* The next notification within `ms`; 0 words if none comes. */
