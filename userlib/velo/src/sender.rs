@@ -154,3 +154,76 @@ impl Sender {
         unsafe { self.state.as_ref() }.store(state.0, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use extoll_abi::Address;
+    use ggas_device::{DeviceError, MailboxMap, MailboxSlots, RegisterMap};
+
+    use super::*;
+
+    /// A card whose registers the test writes; it keeps what was stored.
+    #[derive(Debug, Default)]
+    struct Card {
+        state: AtomicU64,
+        read_pointer: AtomicU64,
+        stored: Mutex<Vec<u64>>,
+    }
+
+    impl VeloDevice for Card {
+        fn address(&self) -> Address {
+            Address::new(0, 0)
+        }
+
+        fn mailbox(&self) -> MailboxMap {
+            MailboxMap { base: NonNull::from(&self.state), slots: 0, size: MailboxSlots::B64 }
+        }
+
+        fn set_read_pointer(&self, _: u32, _: bool) {}
+
+        fn registers(&self) -> RegisterMap {
+            RegisterMap {
+                read_pointer: NonNull::from(&self.read_pointer),
+                wcb_state: NonNull::from(&self.state),
+            }
+        }
+
+        fn store(&self, _: u8, _: u64, words: &[u64]) {
+            self.stored.lock().unwrap().extend(words);
+        }
+
+        fn set_protection(&self, _: u16, _: u16) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn sleep_until(&self, _: &dyn Fn() -> bool, _: Duration) {}
+
+        fn close(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rejected_messages_are_written_again_in_their_order() {
+        let card = Card::default();
+        let mut sender = Sender::new(&card);
+        for word in 1..=5 {
+            let fill = |line: &mut Line| (line.word[0], line.words) = (word, 1);
+            assert_eq!(sender.try_send(&card, fill), Ok(()));
+        }
+        let rejected = |count: u64, committed: u64| count << 56 | 1 << 32 | committed;
+        // Two taken, and not yet seen what becomes of the others.
+        card.state.store(rejected(1, 2), Ordering::Relaxed);
+        assert!(!sender.replay(&card));
+        assert_eq!(sender.try_send(&card, |_| {}), Err(NotNow::Full));
+        card.state.store(rejected(3, 2), Ordering::Relaxed);
+        card.stored.lock().unwrap().clear();
+        assert!(sender.replay(&card));
+        assert_eq!(*card.stored.lock().unwrap(), [3, 4, 5]);
+        assert_eq!(card.state.load(Ordering::Relaxed), 2, "acknowledged");
+        assert_eq!(sender.outstanding(), 3);
+    }
+}

@@ -14,7 +14,7 @@ use std::process::Command;
 
 const TESTS: &str = "tests/librma2";
 /// Programs of one process.
-const SINGLE: [&str; 17] = [
+const SINGLE: [&str; 18] = [
     "prototypes",
     "connect",
     "transfer",
@@ -31,6 +31,7 @@ const SINGLE: [&str; 17] = [
     "fork",
     "velo_messages",
     "velo_bad_input",
+    "velo_openclose",
     "full",
 ];
 /// Programs of two processes, on one node and on two, with their argument.
@@ -43,7 +44,7 @@ const PAIRS: [(&str, &str); 6] = [
     ("death", "kill"),
 ];
 /// These count or fill the process's memory themselves, which a sanitizer's own bookkeeping is in the way of.
-const NOT_SANITIZED: [&str; 3] = ["openclose", "noalloc", "fork"];
+const NOT_SANITIZED: [&str; 4] = ["openclose", "noalloc", "fork", "velo_openclose"];
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
