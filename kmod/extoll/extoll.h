@@ -195,6 +195,7 @@ struct extoll_card {
 	DECLARE_BITMAP(vpids, EXTOLL_VPIDS);	/* in use, under port_lock */
 	u32 ports;
 	wait_queue_head_t wait[EXTOLL_VPIDS];	/* for what comes into a VPID's queues */
+	u32 interrupts[EXTOLL_VPIDS];		/* by the interrupt's thread only */
 
 	struct mutex regions_lock;	/* looking up and taking out regions */
 	struct maple_tree nlas;		/* NLA page -> region */

@@ -64,6 +64,13 @@ static u64 snq_word(u32 pc)
 	}
 }
 
+/* The count is what tells a sleeper that it has to arm the interrupt again. */
+static void snq_wake(struct extoll_card *card, u32 vpid)
+{
+	WRITE_ONCE(card->interrupts[vpid], card->interrupts[vpid] + 1);
+	wake_up_all(&card->wait[vpid]);
+}
+
 /* Bit v of the vector: VPID v has a notification that asked for an interrupt. */
 static void snq_rma_notification(struct extoll_card *card, const struct extoll_snq_entry *entry)
 {
@@ -73,18 +80,17 @@ static void snq_rma_notification(struct extoll_card *card, const struct extoll_s
 		unsigned long vector = le64_to_cpu(entry->payload[3 + word]);
 
 		for_each_set_bit(bit, &vector, 64)
-			wake_up_all(&card->wait[64 * word + bit]);
+			snq_wake(card, 64 * word + bit);
 	}
 }
 
-/* The trigger does not say which mailbox: sleepers look for themselves. */
+/* The trigger does not say which mailbox: all look, and arm again. */
 static void snq_velo_message(struct extoll_card *card)
 {
 	unsigned int vpid;
 
-	for (vpid = 0; vpid < EXTOLL_VPIDS; vpid++)
-		if (wq_has_sleeper(&card->wait[vpid]))
-			wake_up_all(&card->wait[vpid]);
+	for_each_set_bit(vpid, card->vpids, EXTOLL_VPIDS)
+		snq_wake(card, vpid);
 }
 
 static void snq_handle(struct extoll_card *card, const struct extoll_snq_entry *entry, u64 header)

@@ -15,25 +15,27 @@ static u64 rp_register(const struct extoll_queue *queue, u8 vpid)
 	return extoll_rf(queue->regs->rp, EXTOLL_RF_BQ_RP_STRIDE, vpid);
 }
 
-static bool wait_over(struct extoll_port *port, const struct extoll_queue *queue, u32 index)
+/* Sleeps until the interrupt, or anything else that is worth a look. */
+static int sleep_once(struct extoll_port *port, const struct extoll_queue *queue, u32 index, u32 seen, ktime_t most)
 {
-	return extoll_queue_news(queue, index) || READ_ONCE(port->card->state) != EXTOLL_LIVE;
-}
+	struct extoll_card *card = port->card;
 
-/* Sleeps once: 0 when woken, -ETIME after `most`, -ERESTARTSYS on a signal. */
-static int sleep_once(struct extoll_port *port, const struct extoll_queue *queue, u32 index, ktime_t most)
-{
-	return wait_event_interruptible_hrtimeout(port->card->wait[port->vpid],
-						  wait_over(port, queue, index), most);
+	return wait_event_interruptible_hrtimeout(card->wait[port->vpid],
+						  READ_ONCE(card->interrupts[port->vpid]) != seen ||
+						  extoll_queue_news(queue, index) ||
+						  READ_ONCE(card->state) != EXTOLL_LIVE, most);
 }
 
 /*
- * The interrupt is armed before the queue is looked at again, so what arrives in between is seen or wakes.
+ * The interrupt is armed before the queue is looked at again, so what arrives in between is seen or wakes. An
+ * interrupt may belong to a notification that was consumed before; it disarms all the same, so each one is followed
+ * by arming again.
  */
 int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
 {
 	const struct extoll_queue *queue = arg->unit == EXTOLL_UNIT_RMA ? &port->rma : &port->velo;
 	ktime_t now = ktime_get(), end, most;
+	u32 seen;
 	int err;
 
 	if ((arg->unit != EXTOLL_UNIT_RMA && arg->unit != EXTOLL_UNIT_VELO) ||
@@ -44,8 +46,9 @@ int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
 	if (arg->index >= extoll_queue_bytes(queue) / queue->slot_bytes)
 		return -EINVAL;
 	end = arg->timeout_ns > KTIME_MAX ? KTIME_MAX : ktime_add_safe(now, (s64)arg->timeout_ns);
-	extoll_rf_write(port->card, rp_register(queue, port->vpid), extoll_bq_rp(arg->index, 1));
 	for (;;) {
+		seen = READ_ONCE(port->card->interrupts[port->vpid]);
+		extoll_rf_write(port->card, rp_register(queue, port->vpid), extoll_bq_rp(arg->index, 1));
 		if (extoll_queue_news(queue, arg->index))
 			return 0;
 		if (READ_ONCE(port->card->state) != EXTOLL_LIVE)
@@ -56,17 +59,22 @@ int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
 		most = ktime_sub(end, now);
 		if (arg->flags & EXTOLL_WAIT_TIMER)
 			most = min_t(ktime_t, most, LOOK_EVERY_NS);
-		err = sleep_once(port, queue, arg->index, most);
+		err = sleep_once(port, queue, arg->index, seen, most);
 		if (err == -ERESTARTSYS)
 			return -EINTR;	/* the time that is left is the caller's to know */
 	}
 }
 
+/*
+ * Arms the interrupt, then looks. User space maps and writes the register too; nothing but an index is taken from it,
+ * and an armed one is left alone.
+ */
 static bool poll_queue(struct extoll_port *port, const struct extoll_queue *queue)
 {
-	/* User space maps and writes this register: take nothing but an index from it. */
 	u64 rp = readq(port->card->rf + rp_register(queue, port->vpid));
 
+	if (!EXTOLL_GET(rp, EXTOLL_BQ_REARM))
+		writeq(rp | EXTOLL_PUT(1, EXTOLL_BQ_REARM), port->card->rf + rp_register(queue, port->vpid));
 	return extoll_queue_news(queue, (u32)EXTOLL_GET(rp, EXTOLL_BQ_RP));
 }
 

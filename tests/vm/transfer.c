@@ -101,7 +101,7 @@ static void polled(void)
 	struct pollfd poll_fd = { .fd = port.fd, .events = POLLIN };
 	pthread_t thread;
 
-	*port.rp = extoll_bq_rp(port.next, 1);
+	*port.rp = extoll_bq_rp(port.next, 0);	/* poll arms the interrupt */
 	CHECK(poll(&poll_fd, 1, 0) == 0);
 	CHECK(pthread_create(&thread, NULL, later, (void *)(EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ)) == 0);
 	CHECK(poll(&poll_fd, 1, 10000) == 1 && poll_fd.revents == POLLIN);

@@ -160,7 +160,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_unregister) == 16, "extoll_unregister");
  * ETIMEDOUT; EINTR: a signal; ENXIO: no such queue; EINVAL: index outside the queue.
  *
  * poll and epoll report POLLIN while the slot that the read pointer register names holds something, POLLERR and
- * POLLHUP once the card is gone. They re-arm nothing: write the register with EXTOLL_BQ_REARM before.
+ * POLLHUP once the card is gone. They arm the interrupt too, by writing the register again as it is: do not free slots
+ * meanwhile.
  */
 struct extoll_wait {
 	uint32_t unit;			/* EXTOLL_UNIT_RMA or EXTOLL_UNIT_VELO */
