@@ -56,6 +56,12 @@ impl Kernel {
         }
     }
 
+    /// Why it cannot be used here, if it cannot.
+    pub fn missing(self) -> Option<&'static str> {
+        let root = self == Kernel::V7_2 && !place::is_root();
+        root.then_some("modules for it are built in a changed root, which takes root")
+    }
+
     /// Fetches or builds it, once.
     pub fn get(self, archive: &Archive, policy: Policy) -> Result<Installed> {
         match self {
@@ -106,11 +112,8 @@ fn from_12(
 
 /// A kernel of Debian 13: its tools need that system's compiler and C library.
 fn from_13(kernel: Kernel, archive: &Archive) -> Result<Installed> {
-    if !place::is_root() {
-        bail!(
-            "kernel {} is built for in a changed root, which takes root; leave it out with --kernel",
-            kernel.name()
-        );
+    if let Some(why) = kernel.missing() {
+        bail!("{why}; leave it out with --kernel");
     }
     let headers = archive.newest("linux-headers-7.2.", "+deb13-amd64")?;
     let binary = headers.replace("headers", "binary");
