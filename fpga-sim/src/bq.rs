@@ -46,6 +46,11 @@ impl Ring {
         self.following() == rp.index()
     }
 
+    /// Whether software has read everything up to `rp`.
+    pub fn is_empty(&self, rp: BqReadPointer) -> bool {
+        self.free(rp) == self.capacity()
+    }
+
     /// Slots that software may use at once.
     #[inline]
     pub fn capacity(&self) -> u64 {

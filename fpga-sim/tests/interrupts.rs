@@ -76,6 +76,21 @@ fn a_notification_interrupts_once_for_each_arming() {
 }
 
 #[test]
+fn what_was_read_before_arming_takes_no_interrupt_from_what_comes_next() {
+    let node = Setup::inline().node(3);
+    let queue = Pages::new(&node.memory, 4096, 4096);
+    let interrupts = program(&node.nic, &queue);
+    let port = node.open(70, 1);
+    arm(&node.nic, 70, false);
+    interrupting(&port);
+    // Software found the entry by itself, and now sleeps for the next one.
+    node.nic.reg_write(regs::bq_rp(70), BqReadPointer::new(1, true).0);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 0, "nothing is there");
+    interrupting(&port);
+    assert_eq!(interrupts.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_new_network_state_interrupts() {
     let node = Setup::inline().node(3);
     let queue = Pages::new(&node.memory, 4096, 4096);

@@ -65,21 +65,27 @@ impl Core {
         moved
     }
 
+    /// An interrupt that was remembered follows once software arms it, unless it has read everything by then: it
+    /// would take the arming from what comes next \[inferred\].
     fn retrigger_armed(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
         for vpid in self.retrigger.iter_from(0) {
-            if take_armed(nic.pages.rp(vpid)) {
-                self.retrigger.set(vpid, false);
+            let register = nic.pages.rp(vpid);
+            let Some(rp) = armed(register) else { continue };
+            self.retrigger.set(vpid, false);
+            moved = true;
+            if !self.port(vpid).queue.is_empty(rp) && take_armed(register) {
                 self.interrupts.set(vpid, true);
                 self.snq.raise(Trigger::RmaNotification);
-                moved = true;
             }
         }
         for vpid in self.velo_retrigger.iter_from(0) {
-            if take_armed(nic.pages.velo_rp(vpid)) {
-                self.velo_retrigger.set(vpid, false);
+            let register = nic.pages.velo_rp(vpid);
+            let Some(rp) = armed(register) else { continue };
+            self.velo_retrigger.set(vpid, false);
+            moved = true;
+            if !self.velo.is_read(vpid, rp) && take_armed(register) {
                 self.snq.raise(Trigger::VeloNotification);
-                moved = true;
             }
         }
         moved
@@ -118,6 +124,12 @@ impl Core {
             raise();
         }
     }
+}
+
+/// The read pointer, where software allows the next interrupt.
+fn armed(register: &AtomicU64) -> Option<BqReadPointer> {
+    let rp = BqReadPointer(register.load(Ordering::Acquire));
+    (rp.0 & BqReadPointer::new(0, true).0 != 0).then_some(rp)
 }
 
 /// Takes the bit by which software allows the next interrupt (spec 3.2); false where it is not set.

@@ -156,6 +156,11 @@ impl Unit {
         self.known(vpid).is_none_or(|port| port.mailbox.backlog() < WAITING_MAX)
     }
 
+    /// Whether software has read everything in a mailbox.
+    pub(super) fn is_read(&self, vpid: u8, rp: BqReadPointer) -> bool {
+        self.known(vpid).is_none_or(|port| port.mailbox.is_empty(rp))
+    }
+
     /// Messages wait for memory or the fabric.
     pub(super) fn is_waiting(&self) -> bool {
         self.backlog.len() | self.stalled.len() != 0

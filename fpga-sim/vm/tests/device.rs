@@ -382,3 +382,62 @@ fn an_interrupt_line_that_nobody_reads_does_not_block() {
     assert!(lines.raise(0));
     assert!(!lines.raise(7), "no such vector");
 }
+
+/// The reader's side of a queue of 256 entries.
+struct Entries {
+    at: u64,
+    rp: u64,
+}
+
+impl Entries {
+    /// Waits for the next entry and frees it, through the page that guests map.
+    fn next(&mut self, guest: &Guest, vpid: u8, what: &str) -> Notification {
+        let entry = self.at + 16 * self.rp;
+        let word1 = guest.wait(entry + 8, what);
+        let word0 = guest.load(entry);
+        guest.store(entry + 8, 0);
+        self.rp = (self.rp + 1) % 256;
+        let rp = BqReadPointer::new(self.rp as u32, true).0;
+        guest.card.nic().rp_register(vpid).store(rp, std::sync::atomic::Ordering::Release);
+        Notification { word0, word1 }
+    }
+}
+
+/// One side of a conversation: notification puts to and fro on one port, long gets on another.
+fn converse(mut guest: Guest, me: u16, rounds: u64) {
+    let node = 1 - me;
+    let (mut notes, mut gets) = (Entries { at: 0x1_0000, rp: 0 }, Entries { at: 0x2_0000, rp: 0 });
+    let get = Request::Get { qw: false, read: BUS + 0x10_0000, write: BUS + 0x20_0000, size: 256 << 10 };
+    for payload in 1..=rounds {
+        let note = Request::NotificationPut { class: 1, payload };
+        let send = |guest: &mut Guest| {
+            guest.post(PageOption::PHYSICAL, 3, Address::new(node, 3), Spec::COMPLETER, &note);
+        };
+        if me == 0 {
+            send(&mut guest);
+        }
+        assert_eq!(notes.next(&guest, 3, &format!("note {payload} at node {me}")).word0, payload);
+        if me == 1 {
+            send(&mut guest);
+        }
+        if payload % 16 == 0 {
+            guest.post(PageOption::PHYSICAL, 4, Address::new(node, 4), Spec::COMPLETER, &get);
+            gets.next(&guest, 4, &format!("get {payload} at node {me}"));
+        }
+    }
+}
+
+#[test]
+fn two_guests_talk_without_a_pause() {
+    let network = network(2);
+    let mut guests: Vec<Guest> = (0..2).map(|node| Guest::new(&network, node, vec![])).collect();
+    for guest in &mut guests {
+        guest.open(3, 0x1_0000);
+        guest.open(4, 0x2_0000);
+    }
+    std::thread::scope(|scope| {
+        for (guest, me) in guests.drain(..).zip(0..) {
+            scope.spawn(move || converse(guest, me, 5000));
+        }
+    });
+}
