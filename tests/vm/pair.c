@@ -91,9 +91,25 @@ static void puts_both_ways(void)
 	}
 }
 
+/*
+ * The answer of the card to a command; *told becomes 1 if the other one's message came first, which is then taken.
+ */
+static struct extoll_noti answer(uint32_t command, int *told)
+{
+	for (;;) {
+		struct extoll_noti noti = take(&port, 30000);
+
+		CHECK(noti.word1 != 0);
+		if (extoll_noti_command(noti.word1) == command)
+			return noti;
+		CHECK(extoll_noti_command(noti.word1) == EXTOLL_CMD_NOTIFICATION_PUT);
+		*told |= extoll_noti_class(noti.word1) == DATA;
+	}
+}
+
 static void get_back(void)
 {
-	struct extoll_noti noti;
+	int told = 0;
 
 	fill(mine, BYTES, 99 + port.open.node);
 	tell(DATA, 1);
@@ -101,11 +117,10 @@ static void get_back(void)
 	memset(theirs, 0, BYTES);
 	post(&port, EXTOLL_OPTION_TE, extoll_desc_get(1, peer, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, peer_nla,
 						      theirs_nla, BYTES));
-	noti = take(&port, 20000);
-	CHECK(noti.word1 != 0 && extoll_noti_command(noti.word1) == EXTOLL_CMD_GET_QW_RSP);
+	answer(EXTOLL_CMD_GET_QW_RSP, &told);
 	verify(theirs, BYTES, 99 + peer);
 	tell(DATA, 2);
-	CHECK(hear(DATA) == 2);
+	CHECK(told || hear(DATA) == 2);
 }
 
 static void ping_pong(void)
@@ -128,23 +143,21 @@ static void count_together(void)
 {
 	uint32_t home = port.open.node < peer ? port.open.node : peer;
 	int32_t value = 0;
+	int ready = 0;	/* the other one is through */
+	uint32_t command = EXTOLL_CMD_LOCK_RSP;
 
 	for (int i = 0; i <= ROUNDS; i++) {
 		struct extoll_noti noti;
 
 		post(&port, EXTOLL_OPTION_TE, extoll_desc_lock(home, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, 0, LOCK,
 							       1 << 20, i < ROUNDS));
-		do {
-			noti = take(&port, 20000);
-			CHECK(noti.word1 != 0);
-		} while (extoll_noti_command(noti.word1) != EXTOLL_CMD_LOCK_RSP &&
-			 extoll_noti_command(noti.word1) != EXTOLL_CMD_LOCK_REQ);
+		noti = answer(command, &ready);
 		CHECK(extoll_noti_lock_number(noti.word0) == LOCK);
 		CHECK(extoll_noti_lock_value(noti.word0) >= value);
 		value = extoll_noti_lock_value(noti.word0);
 		if (i == ROUNDS - 1) {
 			tell(DATA, 3);
-			CHECK(hear(DATA) == 3);
+			CHECK(ready || hear(DATA) == 3);
 		}
 	}
 	CHECK(value == 2 * ROUNDS);
