@@ -27,7 +27,6 @@ pub const ALL: &[Check] = &[
     },
     Check { name: "tsan", about: "kernels on threads under ThreadSanitizer", run: tsan },
     Check { name: "asan", about: "unsafe code under AddressSanitizer", run: asan },
-    Check { name: "vm", about: "the kernel modules in virtual machines, on four kernels", run: vm },
     Check { name: "demo", about: "cargo xtask demo", run: run_demo },
 ];
 
@@ -129,10 +128,6 @@ fn host_triple() -> Result<String> {
     let text = ask(rustc, &["-vV"]).context("rustc -vV does not run")?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc -vV names no host")?.to_string())
-}
-
-fn vm(context: &Context) -> Result<String> {
-    crate::vm::check(context.policy)
 }
 
 fn run_demo(context: &Context) -> Result<String> {

@@ -137,7 +137,7 @@ fn config(dir: &Path) -> String {
 }
 
 /// Where the machine's own apt finds Debian, and Debian's security updates.
-pub fn mirrors() -> Result<(String, String)> {
+fn mirrors() -> Result<(String, String)> {
     let how = "virtual machines need Debian's archive; on Debian 12 or newer this works by itself, elsewhere add a \
                Debian mirror to apt's sources and install debian-archive-keyring";
     if !Path::new(KEYRING).exists() {
