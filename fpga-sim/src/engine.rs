@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::nic::{Need, Nic};
+use crate::quiet;
 
 /// Fruitless rounds before a thread begins to yield: few where threads share cores with those they wait for; on
 /// hosts of many cores (those with GPUs) about as long as a kernel takes to answer, since a yield is a poll missed.
@@ -59,9 +60,7 @@ impl Engine {
         let threads = (0..lanes.len())
             .filter_map(|i| {
                 let lanes = lanes.clone();
-                let spawned = std::thread::Builder::new()
-                    .name(format!("extoll-nic-{i}"))
-                    .spawn(move || lanes[i].serve());
+                let spawned = quiet::spawn(&format!("extoll-nic-{i}"), move || lanes[i].serve());
                 spawned.inspect_err(|e| tracing::warn!("engine thread {i} not started: {e}")).ok()
             })
             .collect();

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The registration cache of librma2rc (spec 10.5): linked before librma2. */
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common.h"
 #include "rma2_rc.h"
@@ -118,6 +122,59 @@ static void invalidation(void)
 #endif
 }
 
+/* What is gone and what came to its address on the card are different regions. */
+static void used_again(void)
+{
+	uint8_t *first = (uint8_t *)mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *second = (uint8_t *)allocate(PAGE);
+	RMA2_Region *gone = NULL, *there = NULL;
+	RMA2_NLA nla;
+
+	CHECK(first != MAP_FAILED);
+	OK(rma2_register_cached(port, first, PAGE, &gone));
+	nla = nla_of(gone, 0);
+	CHECK(munmap(first, PAGE) == 0);
+	OK(rma2_register_cached(port, second, PAGE, &there));
+	CHECK(nla_of(there, 0) == nla && statistics().used == 2);
+	OK(rma2_unregister_cached(port, gone));
+	CHECK(statistics().used == 1);
+	works(there, second);
+	OK(rma2_unregister_cached(port, there));
+	free(second);
+}
+
+/* Idle regions do not keep the memory that may be locked from others, of the cache or not. */
+static void limit(void)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct rights[2];
+	struct rlimit most = { 64 * PAGE, 64 * PAGE };
+	uint8_t *memory = (uint8_t *)allocate(256 * PAGE);
+	RMA2_Region *region = NULL, *used = NULL;
+	int i;
+
+	memset(rights, 0, sizeof rights);
+	CHECK(syscall(SYS_capset, &header, rights) == 0 && setrlimit(RLIMIT_MEMLOCK, &most) == 0);
+	setenv("EXTOLL_LOCKED_MEMORY", "system", 1);
+	setenv("EXTOLL2_RMA_RC", "8", 1);
+	port = open_port();
+	self = connect_to(port, port);
+	for (i = 0; i < 8; i++) {
+		OK(rma2_register_cached(port, memory + 32 * i * (int)PAGE, 32 * PAGE, &region));
+		works(region, memory + 32 * i * (int)PAGE);
+		OK(rma2_unregister_cached(port, region));
+	}
+	CHECK(statistics().evictions == 6 && statistics().regions == 2);
+	OK(rma2_register(port, memory, 64 * PAGE, &used));
+	CHECK(statistics().regions == 0);
+	region = NULL;
+	GIVES(RMA2_ERR_ERROR, rma2_register_cached(port, memory + 64 * PAGE, PAGE, &region));
+	CHECK(!region);
+	OK(rma2_unregister(port, used));
+	OK(rma2_close(port));
+	free(memory);
+}
+
 /* In use when it goes away: posts fail, and it can be given back. */
 static void gone_in_use(void)
 {
@@ -131,8 +188,12 @@ static void gone_in_use(void)
 	OK(rma2_unregister_cached(port, region));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "limit") == 0) {
+		limit();
+		return 0;
+	}
 	setenv("EXTOLL2_RMA_RC", "8", 1);
 	port = open_port();
 	self = connect_to(port, port);
@@ -140,6 +201,7 @@ int main(void)
 	eviction();
 	invalidation();
 	gone_in_use();
+	used_again();
 	OK(rma2_close(port));
 	CHECK(statistics().regions == 0);
 	return 0;

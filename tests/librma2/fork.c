@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A child of fork has none of the parent's ports, and may open its own; the parent does not notice. */
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common.h"
+#include "pmap.h"
 
 static void echo(RMA2_Port port, uint64_t value)
 {
@@ -33,6 +37,36 @@ static void child(RMA2_Port parents, RMA2_Handle handle, RMA2_Region *region, vo
 	free(memory);
 }
 
+/* A child of vfork closes its files in the parent's memory, as those who start programs do. */
+static void closes(void)
+{
+	int file = open("/dev/extoll/pmap", O_RDWR);
+	uint64_t address = 0;
+	pid_t pid;
+	int status = 1;
+
+	CHECK(file >= 0 && ioctl(file, PMAP_IOCTL_SET_TYPE, 0) == 0 && ioctl(file, PMAP_IOCTL_SET_SIZE, PAGE) == 0);
+	CHECK(ioctl(file, PMAP_IOCTL_GET_PADDR, &address) == 0 && address);
+	pid = vfork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		close(file);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	address = 0;
+	CHECK(ioctl(file, PMAP_IOCTL_GET_PADDR, &address) == 0 && address);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		close(file);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(ioctl(file, PMAP_IOCTL_GET_PADDR, &address) == 0);
+	CHECK(close(file) == 0);
+}
+
 int main(void)
 {
 	RMA2_Port port = open_port();
@@ -54,6 +88,7 @@ int main(void)
 		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 		echo(port, 2);
 	}
+	closes();
 	OK(rma2_unregister(port, region));
 	OK(rma2_close(port));
 	free(memory);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Registering memory (spec 12: testregister; 10.2), and memory that goes away while it is registered. */
 #include <sys/mman.h>
+#include <sys/shm.h>
 
 #include "common.h"
 
@@ -244,6 +245,42 @@ static void moved(void)
 	is_gone(region, nla);
 }
 
+/* The card gives the addresses of memory that is gone to the next region, which the old structure does not end. */
+static void used_again(void)
+{
+	uint8_t *first = map(2 * PAGE, PROT_READ | PROT_WRITE), *second = map(2 * PAGE, PROT_READ | PROT_WRITE);
+	RMA2_Region *gone = NULL, *there = NULL, copy;
+	RMA2_NLA nla;
+
+	OK(rma2_register(port, first, 2 * PAGE, &gone));
+	copy = *gone;
+	CHECK(munmap(first, 2 * PAGE) == 0);
+	OK(rma2_register(port, second, 2 * PAGE, &there));
+	CHECK(there->nla == copy.nla);
+	GIVES(RMA2_ERR_INV_VALUE, rma2_get_nla(&copy, 0, &nla));
+	OK(rma2_unregister(port, gone));
+	OK(rma2_post_put_bt(port, self, there, 0, 64, nla_of(there, PAGE), RMA2_COMPLETER_NOTIFICATION,
+			    RMA2_CMD_DEFAULT));
+	next_of(port, RMA2_COMPLETER_NOTIFICATION);
+	OK(rma2_unregister(port, there));
+	CHECK(munmap(second, 2 * PAGE) == 0);
+}
+
+/* Shared memory segments go by shmdt. */
+static void detached(void)
+{
+	int segment = shmget(IPC_PRIVATE, 4 * PAGE, IPC_CREAT | 0600);
+	uint8_t *memory = (uint8_t *)shmat(segment, NULL, 0);
+	RMA2_Region *region = NULL;
+	RMA2_NLA nla;
+
+	CHECK(segment >= 0 && memory != (uint8_t *)-1 && shmctl(segment, IPC_RMID, NULL) == 0);
+	OK(rma2_register(port, memory + 2 * PAGE, PAGE, &region));
+	nla = nla_of(region, 0);
+	CHECK(shmdt(memory) == 0);
+	is_gone(region, nla);
+}
+
 /* A structure that the library made stays its program's to free. */
 static void without_freeing(void)
 {
@@ -300,6 +337,8 @@ int main(void)
 	read_only();
 	unmapped();
 	moved();
+	used_again();
+	detached();
 	without_freeing();
 	freed();
 	OK(rma2_close(port));

@@ -22,6 +22,7 @@ use super::watch::Watch;
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
 use crate::packet::{Class, Kind, Packet, Payload, Run};
+use crate::quiet;
 use crate::runs::Runs;
 
 /// Packets of a class that a process sent to itself and has not taken.
@@ -129,7 +130,7 @@ impl ProcessFabric {
             thread: Mutex::default(),
         });
         let (sleeper, this) = (fabric.sleeper.clone(), Arc::downgrade(&fabric));
-        let thread = std::thread::Builder::new().name("extoll-wake".into()).spawn(move || sleeper.run(&this));
+        let thread = quiet::spawn("extoll-wake", move || sleeper.run(&this));
         *fabric.thread.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(thread.map_err(SegmentError::Thread)?);
         Ok(fabric)

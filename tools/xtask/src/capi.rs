@@ -97,7 +97,13 @@ fn link(archive: &Path, lib: &Path) -> Result<()> {
     command.arg("-shared").arg("-o").arg(lib.join(format!("librma2.so.{SONAME}")));
     command.arg(format!("-Wl,-soname,librma2.so.{SONAME}"));
     command.arg(format!("-Wl,--version-script={}", folder.join("librma2.map").display()));
-    command.args(["-Wl,--gc-sections", "-Wl,--as-needed", "-Wl,-z,relro,-z,now", "-Wl,--whole-archive"]);
+    command.args([
+        "-Wl,--gc-sections",
+        "-Wl,--as-needed",
+        "-Wl,-z,relro,-z,now",
+        "-Wl,-z,nodelete",
+        "-Wl,--whole-archive",
+    ]);
     command.arg(archive).args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
     Step { name: "librma2 link", command, limit: Duration::from_secs(300) }.run()?;
     point(lib, "librma2")?;

@@ -19,13 +19,13 @@ mod limits;
 mod mailbox;
 mod pidfd;
 mod protocol;
-mod quiet;
 mod ranks;
 mod rendezvous;
 mod watch;
 mod words;
 
 pub use error::JobError;
+use extoll_sim::quiet;
 pub use job::{Job, LossGuard};
 pub use mailbox::LETTER_FDS_MAX;
 pub use protocol::Refusal;

@@ -11,10 +11,10 @@ use ggas::PAGE;
 use crate::abi::{self, Endpoint};
 use crate::error::{Code, INV_VALUE, Result, because, code};
 use crate::ffi::Out;
-use crate::pages;
 use crate::port::{Inner, enter};
 use crate::region;
 use crate::registry::{self, Key, Owner, View};
+use crate::{hooks, pages};
 
 /// Places of the cache, unless `EXTOLL2_RMA_RC` says otherwise.
 const PLACES: usize = 256;
@@ -83,6 +83,13 @@ impl Cache {
         None
     }
 
+    /// One user less, whom the region was not given to after all.
+    fn leave(&mut self, key: Key) {
+        if let Some(cached) = self.cached.iter_mut().find(|cached| cached.key == key) {
+            cached.users -= 1;
+        }
+    }
+
     /// Drops idle regions whose memory is gone; then, if there is no place left, the idle one that was not used
     /// longest.
     fn make_room(&mut self, port: &Inner) -> bool {
@@ -93,9 +100,11 @@ impl Cache {
         for cached in dead {
             drop_region(port, cached.region);
         }
-        if self.cached.len() < self.places() {
-            return true;
-        }
+        self.cached.len() < self.places() || self.evict(port)
+    }
+
+    /// Drops the idle region that was not used longest. `false`: none is idle.
+    fn evict(&mut self, port: &Inner) -> bool {
         let idle = self.cached.iter().enumerate().filter(|(_, cached)| cached.users == 0);
         let Some((oldest, _)) = idle.min_by_key(|(_, cached)| cached.last) else { return false };
         let cached = self.cached.swap_remove(oldest);
@@ -150,10 +159,11 @@ fn register(handle: *const Endpoint, port: &Inner, address: usize, size: usize) 
     let cache = cache.get_or_insert_default();
     if let Some((view, whole)) = cache.hit(port, range) {
         let same = view.start + view.offset as usize == address && view.start + view.bytes() == range.1;
-        return if same { Ok(whole) } else { part(handle, &view, whole, address, range) };
+        let shown = if same { Ok(whole) } else { part(handle, &view, whole, address, range) };
+        return shown.inspect_err(|_| cache.leave(view.key));
     }
     let room = cache.make_room(port);
-    let region = region::register_new(handle, port, address, size)?;
+    let region = region::register_new(handle, port, address, size, &mut || cache.evict(port))?;
     if room {
         let key = region::known(region)?.key;
         cache.cached.push(Cached { key, region, users: 1, last: cache.clock });
@@ -177,12 +187,23 @@ fn unregister(port: &Inner, region: *mut abi::Region) -> Result<()> {
     match cached {
         Some(cached) if cached.users > 0 => {
             cached.users -= 1;
+            let idle = (cached.users == 0).then_some(cached.region);
+            // What goes away unseen must not be found again.
+            if let Some(region) = idle.filter(|_| !hooks::see()) {
+                cache.iter_mut().for_each(|cache| cache.cached.retain(|cached| cached.key != view.key));
+                drop_region(port, region);
+            }
             Ok(())
         }
         Some(_) => Err(because(INV_VALUE, "the region is not in use")),
         None if view.owner == Owner::Part => Ok(()),
         None => region::unregister(port, region),
     }
+}
+
+/// Makes room for a region beside the cache: what nobody uses must not keep memory from who needs it.
+pub(crate) fn evict(port: &Inner) -> bool {
+    cache().as_mut().is_some_and(|cache| cache.evict(port))
 }
 
 /// Forgets the regions of a port that closes; the registry ends them.

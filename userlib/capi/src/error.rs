@@ -119,11 +119,19 @@ pub(crate) fn of_port(error: &PortError) -> Code {
     because(code, error)
 }
 
+/// Whether registering failed for want of what other regions have.
+pub(crate) fn is_full(error: &RegionError) -> bool {
+    matches!(error, RegionError::Device(DeviceError::LockedMemory { .. } | DeviceError::NoTable { .. }))
+}
+
 #[cold]
 pub(crate) fn of_region(error: &RegionError) -> Code {
     match error {
         RegionError::Device(DeviceError::Closed) => INV_PORT,
         RegionError::Device(DeviceError::Timeout { .. }) => because(ATU, error),
+        RegionError::Device(DeviceError::LockedMemory { .. }) => {
+            because(ERROR, format!("{error}; C programs: EXTOLL_LOCKED_MEMORY=unlimited"))
+        }
         // All that can go wrong with registering has one code (spec 10.2).
         _ => because(ERROR, error),
     }

@@ -5,10 +5,11 @@
 //! calls made by hand, a thread's stack) is not noticed.
 
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::pmap;
-use crate::registry::{invalidate, may_overlap};
+use crate::registry::{self, may_overlap};
+use crate::{pages, pmap};
 
 unsafe extern "C" {
     fn malloc_usable_size(pointer: *mut c_void) -> usize;
@@ -43,8 +44,76 @@ impl Next {
 
 static FREE: Next = Next::new(c"free");
 static REALLOC: Next = Next::new(c"realloc");
+static MUNMAP: Next = Next::new(c"munmap");
+static MMAP: Next = Next::new(c"mmap");
+static MREMAP: Next = Next::new(c"mremap");
+static MADVISE: Next = Next::new(c"madvise");
+static SHMDT: Next = Next::new(c"shmdt");
 static BRK: Next = Next::new(c"brk");
 static SBRK: Next = Next::new(c"sbrk");
+static OPEN: Next = Next::new(c"open");
+static CLOSE: Next = Next::new(c"close");
+static IOCTL: Next = Next::new(c"ioctl");
+
+/// Calls the library behind this one, which may watch for the same as we do. Arguments behind a semicolon are those
+/// of `...`. A thread that is cancelled in there is unwound through us.
+macro_rules! next {
+    ($next:ident($($argument:expr => $type:ty),*; $last:expr) -> $result:ty) => {
+        // SAFETY: a function of the C library's name and type, which every program has.
+        unsafe {
+            std::mem::transmute::<usize, unsafe extern "C-unwind" fn($($type),*, ...) -> $result>($next.get())(
+                $($argument),*, $last
+            )
+        }
+    };
+    ($next:ident($($argument:expr => $type:ty),*) -> $result:ty) => {
+        // SAFETY: as above.
+        unsafe {
+            std::mem::transmute::<usize, unsafe extern "C-unwind" fn($($type),*) -> $result>($next.get())(
+                $($argument),*
+            )
+        }
+    };
+}
+
+/// What the caller's `errno` was is what it stays: these calls are no system calls to him, and `free` is none at all.
+#[cold]
+#[inline(never)]
+fn invalidate(start: usize, end: usize) {
+    // SAFETY: the thread's own error number.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { errno.read() };
+    registry::invalidate(start, end);
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+}
+
+/// A page that only [`see`] has, and whether its end was seen.
+static PROBE: AtomicUsize = AtomicUsize::new(0);
+static SEEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process's calls come this way: not when the library was loaded by `dlopen`, behind the C library.
+pub(crate) fn see() -> bool {
+    static SEE: OnceLock<bool> = OnceLock::new();
+    *SEE.get_or_init(|| {
+        let (rights, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping touches no existing memory; the name is a string.
+        let (page, first) = unsafe {
+            let page = libc::mmap(std::ptr::null_mut(), ggas::PAGE, rights, kind, -1, 0);
+            (page, libc::dlsym(libc::RTLD_DEFAULT, c"munmap".as_ptr()) as usize)
+        };
+        if page == libc::MAP_FAILED || first == 0 {
+            return false;
+        }
+        PROBE.store(page as usize, Ordering::Relaxed);
+        type Munmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
+        // SAFETY: what the program's own calls lead to; the page is ours.
+        unsafe { std::mem::transmute::<usize, Munmap>(first)(page, ggas::PAGE) };
+        PROBE.store(0, Ordering::Relaxed);
+        SEEN.load(Ordering::Relaxed)
+    })
+}
 
 /// A block of the allocator's goes away.
 #[inline]
@@ -60,40 +129,39 @@ fn block_goes(pointer: *mut c_void) {
 }
 
 fn range_goes(start: *mut c_void, len: usize) {
-    invalidate(start as usize, (start as usize).saturating_add(len));
-}
-
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn free(pointer: *mut c_void) {
-    block_goes(pointer);
-    let next = FREE.get();
-    if next != 0 {
-        // SAFETY: the C library's function of this name and type.
-        unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void)>(next)(pointer) }
+    let (start, end) = (start as usize, (start as usize).saturating_add(len));
+    if may_overlap(start, end) {
+        invalidate(start, end);
     }
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
+unsafe extern "C-unwind" fn free(pointer: *mut c_void) {
     block_goes(pointer);
-    type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
-    // SAFETY: the C library's function of this name and type; every program has it.
-    unsafe { std::mem::transmute::<usize, Realloc>(REALLOC.get())(pointer, size) }
+    next!(FREE(pointer => *mut c_void) -> ());
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn munmap(start: *mut c_void, len: usize) -> c_int {
+unsafe extern "C-unwind" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
+    block_goes(pointer);
+    next!(REALLOC(pointer => *mut c_void, size => usize) -> *mut c_void)
+}
+
+#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
+#[allow(dead_code, reason = "exported by the shared library only")]
+unsafe extern "C-unwind" fn munmap(start: *mut c_void, len: usize) -> c_int {
+    if start as usize == PROBE.load(Ordering::Relaxed) && !start.is_null() {
+        SEEN.store(true, Ordering::Relaxed);
+    }
     range_goes(start, len);
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_munmap, start, len) as c_int }
+    next!(MUNMAP(start => *mut c_void, len => usize) -> c_int)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn mmap(
+unsafe extern "C-unwind" fn mmap(
     start: *mut c_void,
     len: usize,
     protection: c_int,
@@ -104,13 +172,14 @@ unsafe extern "C" fn mmap(
     if flags & libc::MAP_FIXED != 0 {
         range_goes(start, len);
     }
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_mmap, start, len, protection, flags, file, offset) as *mut c_void }
+    next!(MMAP(
+        start => *mut c_void, len => usize, protection => c_int, flags => c_int, file => c_int, offset => i64
+    ) -> *mut c_void)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn mmap64(
+unsafe extern "C-unwind" fn mmap64(
     start: *mut c_void,
     len: usize,
     protection: c_int,
@@ -124,7 +193,7 @@ unsafe extern "C" fn mmap64(
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn mremap(
+unsafe extern "C-unwind" fn mremap(
     old: *mut c_void,
     old_len: usize,
     new_len: usize,
@@ -135,82 +204,80 @@ unsafe extern "C" fn mremap(
     if flags & libc::MREMAP_FIXED != 0 {
         range_goes(new, new_len);
     }
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_mremap, old, old_len, new_len, flags, new) as *mut c_void }
+    next!(MREMAP(
+        old => *mut c_void, old_len => usize, new_len => usize, flags => c_int; new
+    ) -> *mut c_void)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int {
+unsafe extern "C-unwind" fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int {
     if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE) {
         range_goes(start, len);
     }
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_madvise, start, len, advice) as c_int }
+    next!(MADVISE(start => *mut c_void, len => usize, advice => c_int) -> c_int)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn brk(end: *mut c_void) -> c_int {
-    // SAFETY: the C library's function of this name and type.
-    let (now, next) = unsafe {
-        let sbrk = std::mem::transmute::<usize, unsafe extern "C" fn(c_long) -> *mut c_void>(SBRK.get());
-        (sbrk(0), std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> c_int>(BRK.get()))
-    };
+unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
+    let now = next!(SBRK(0 => c_long) -> *mut c_void);
     if end < now {
-        invalidate(end as usize, now as usize);
+        range_goes(end, now as usize - end as usize);
     }
-    // SAFETY: what the caller asked for.
-    unsafe { next(end) }
+    next!(BRK(end => *mut c_void) -> c_int)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn sbrk(more: c_long) -> *mut c_void {
-    type Sbrk = unsafe extern "C" fn(c_long) -> *mut c_void;
-    // SAFETY: the C library's function of this name and type.
-    let next = unsafe { std::mem::transmute::<usize, Sbrk>(SBRK.get()) };
+unsafe extern "C-unwind" fn sbrk(more: c_long) -> *mut c_void {
     if more < 0 {
-        // SAFETY: asks for the current end.
-        let now = unsafe { next(0) } as usize;
-        invalidate(now.saturating_sub(more.unsigned_abs() as usize), now);
+        let now = next!(SBRK(0 => c_long) -> *mut c_void) as usize;
+        let less = more.unsigned_abs() as usize;
+        range_goes(now.saturating_sub(less) as *mut c_void, less);
     }
-    // SAFETY: what the caller asked for.
-    unsafe { next(more) }
+    next!(SBRK(more => c_long) -> *mut c_void)
+}
+
+#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
+#[allow(dead_code, reason = "exported by the shared library only")]
+unsafe extern "C-unwind" fn shmdt(segment: *const c_void) -> c_int {
+    // How long it is only the system knows; reading that is for those who have memory registered at all.
+    if may_overlap(segment as usize, usize::MAX) {
+        range_goes(segment.cast_mut(), pages::attached(segment as usize));
+    }
+    next!(SHMDT(segment => *const c_void) -> c_int)
 }
 
 /// `open` with its optional argument, which the calling convention passes like any other.
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
+unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     if let Some(file) = pmap::open(path, flags) {
         return file;
     }
-    // SAFETY: what the caller asked for; this is what open is.
-    unsafe { libc::openat(libc::AT_FDCWD, path, flags, mode) }
+    next!(OPEN(path => *const c_char, flags => c_int; mode) -> c_int)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
+unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     // SAFETY: the same function on 64-bit systems.
     unsafe { open(path, flags, mode) }
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn close(file: c_int) -> c_int {
+unsafe extern "C-unwind" fn close(file: c_int) -> c_int {
     pmap::close(file);
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_close, file) as c_int }
+    next!(CLOSE(file => c_int) -> c_int)
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
-unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if let Some(done) = pmap::ioctl(file, request, argument) {
         return done;
     }
-    // SAFETY: what the caller asked for.
-    unsafe { libc::syscall(libc::SYS_ioctl, file, request, argument) as c_int }
+    next!(IOCTL(file => c_int, request => c_ulong; argument) -> c_int)
 }

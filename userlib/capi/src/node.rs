@@ -4,6 +4,8 @@
 //! port, and leaves when it ends. A program that was started plainly gets a model of one node of its own. A child of
 //! fork has none of the parent's ports, is in no job, and gets a node of its own too.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -41,10 +43,19 @@ pub(crate) fn home() -> Result<&'static Home> {
         libc::pthread_atfork(None, None, Some(forget));
         libc::atexit(leave);
     });
+    let standard = standard_files();
     let home = Box::into_raw(Box::new(start()?));
+    drop(standard);
     HOME.store(home, Ordering::Release);
     // SAFETY: just made, and never freed.
     Ok(unsafe { &*home })
+}
+
+/// Takes the places of standard files that are closed, while files are opened that stay: what a program prints after
+/// it has closed them must not reach a socket of the job.
+fn standard_files() -> Vec<File> {
+    let next = || File::open("/dev/null").ok();
+    std::iter::from_fn(next).take_while(|file| file.as_raw_fd() <= libc::STDERR_FILENO).collect()
 }
 
 fn made() -> Option<&'static Home> {
@@ -57,6 +68,7 @@ extern "C" fn forget() {
     CHILD.store(true, Ordering::Relaxed);
     HOME.store(std::ptr::null_mut(), Ordering::Release);
     crate::registry::forget();
+    crate::pmap::forget();
 }
 
 /// At the end of the process: peers see that it left, and need not take it for dead.

@@ -26,6 +26,25 @@ fn advise(start: usize, len: usize, advice: i32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Bytes of the shared memory segment that is attached at `start`: its mappings in a row.
+pub(crate) fn attached(start: usize) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let (mut end, mut segment) = (start, None);
+    for line in maps.lines() {
+        // Range, rights, offset, device, inode.
+        let mut fields = line.split_whitespace();
+        let Some((from, to)) = fields.next().and_then(|range| range.split_once('-')) else { continue };
+        let file = (fields.nth(2).map(str::to_owned), fields.next().map(str::to_owned));
+        if usize::from_str_radix(from, 16) != Ok(end) || segment.as_ref().is_some_and(|known| *known != file)
+        {
+            continue;
+        }
+        end = usize::from_str_radix(to, 16).unwrap_or(end);
+        segment = Some(file);
+    }
+    end - start
+}
+
 struct Rights {
     write: bool,
 }

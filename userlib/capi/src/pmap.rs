@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ggas::PAGE;
@@ -53,6 +53,8 @@ impl Drop for Memory {
 static BUFFERS: Mutex<Option<HashMap<File, Buffer>>> = Mutex::new(None);
 /// How many there are: mostly none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The process that has them: a child of vfork closes its files in our memory.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 fn buffers() -> MutexGuard<'static, Option<HashMap<File, Buffer>>> {
     BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,6 +79,7 @@ pub(crate) fn open(path: *const c_char, flags: c_int) -> Option<c_int> {
     let file = unsafe { libc::memfd_create(c"pmap".as_ptr(), close_on_exec) };
     if let Some(id) = file_of(file) {
         buffers().get_or_insert_default().insert(id, Buffer::default());
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
         COUNT.fetch_add(1, Ordering::Relaxed);
     }
     Some(file)
@@ -84,12 +87,20 @@ pub(crate) fn open(path: *const c_char, flags: c_int) -> Option<c_int> {
 
 /// Gives a buffer up whose file is closed; what the program still maps stays its memory.
 pub(crate) fn close(file: c_int) {
-    if COUNT.load(Ordering::Relaxed) == 0 {
+    if COUNT.load(Ordering::Relaxed) == 0 || PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
     let removed = file_of(file).and_then(|id| buffers().as_mut()?.remove(&id));
     if removed.is_some() {
         COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// In a child of fork: the buffers are the parent's, and nothing of its node is to be asked here.
+pub(crate) fn forget() {
+    COUNT.store(0, Ordering::Relaxed);
+    if let Ok(mut buffers) = BUFFERS.try_lock() {
+        std::mem::forget(buffers.take());
     }
 }
 

@@ -5,11 +5,13 @@ use std::ffi::{c_int, c_void};
 use ggas::PAGE;
 
 use crate::abi::{self, Endpoint, ListHead};
-use crate::error::{Code, ERROR, INV_VALUE, MAP, NO_MEM, Result, WRONG_ARG, because, code, of_region};
+use crate::error::{
+    Code, ERROR, INV_VALUE, MAP, NO_MEM, Result, WRONG_ARG, because, code, is_full, of_region,
+};
 use crate::ffi::Out;
-use crate::pages;
 use crate::port::{Inner, enter};
 use crate::registry::{self, Owner, View};
+use crate::{cache, pages};
 
 /// Memory for a structure, as C would allocate it.
 pub(crate) fn allocate() -> Result<*mut abi::Region> {
@@ -58,7 +60,8 @@ pub(crate) fn show(region: *mut abi::Region, view: &View, port: *const Endpoint,
     unsafe { region.write(shown) };
 }
 
-/// Registers `size` bytes at `address`; the structure is at `region`, which is written only when all went well.
+/// Registers `size` bytes at `address`; the structure is at `region`, which is written only when all went well. While
+/// the limit on locked memory or the card's tables are in the way, `make_room` may end something else for it.
 pub(crate) fn register(
     handle: *const Endpoint,
     port: &Inner,
@@ -66,6 +69,7 @@ pub(crate) fn register(
     size: usize,
     region: *mut abi::Region,
     owner: Owner,
+    make_room: &mut dyn FnMut() -> bool,
 ) -> Result<View> {
     if address == 0 || size == 0 {
         return Err(because(INV_VALUE, "a region needs an address and at least one byte"));
@@ -74,12 +78,16 @@ pub(crate) fn register(
     let (start, end) = pages::pages_of(address, size).ok_or_else(not_mapped)?;
     let pages = u32::try_from((end - start) / PAGE).map_err(|_| not_mapped())?;
     let access = pages::prepare(start, end - start).ok_or_else(not_mapped)?;
-    // SAFETY: memory that is unmapped or freed is taken from the card before (registry::invalidate).
-    let held = unsafe { port.port.register_raw_with(start as *mut u8, end - start, access) };
-    let held = held.map_err(|error| of_region(&error))?;
+    let held = loop {
+        // SAFETY: memory that is unmapped or freed is taken from the card before (registry::invalidate).
+        match unsafe { port.port.register_raw_with(start as *mut u8, end - start, access) } {
+            Err(error) if is_full(&error) && make_room() => {}
+            done => break done.map_err(|error| of_region(&error))?,
+        }
+    };
     let nla = held.nla(0).map_err(|error| of_region(&error))?;
     let offset = (address - start) as u32;
-    let view = View { key: (port.id, nla), nla, start, pages, offset, owner, gone: false };
+    let view = View { key: registry::new_key(port.id), nla, start, pages, offset, owner, gone: false };
     show(region, &view, handle, std::ptr::null_mut());
     registry::add(region as usize, view, (address, address + size), held);
     Ok(view)
@@ -91,9 +99,10 @@ pub(crate) fn register_new(
     port: &Inner,
     address: usize,
     size: usize,
+    make_room: &mut dyn FnMut() -> bool,
 ) -> Result<*mut abi::Region> {
     let region = allocate()?;
-    match register(handle, port, address, size, region, Owner::Library) {
+    match register(handle, port, address, size, region, Owner::Library, make_room) {
         Ok(_) => Ok(region),
         Err(code) => {
             // SAFETY: made above; nobody knows it.
@@ -111,7 +120,7 @@ pub(crate) fn known(region: *const abi::Region) -> Result<View> {
     }
     let copy = pages::read_anywhere(region).ok_or_else(unknown)?;
     let port = enter(copy.endpoint.cast_const().cast()).map_err(|_| unknown())?;
-    let original = registry::registered((port.id, copy.nla)).ok_or_else(unknown)?;
+    let original = registry::registered_at(port.id, copy.nla).ok_or_else(unknown)?;
     if copy.start as usize != original.start || copy.count != original.pages {
         return Err(unknown());
     }
@@ -181,7 +190,7 @@ extern "C" fn rma2_register(
 ) -> Code {
     code(enter(port).and_then(|inner| {
         region.check()?;
-        region.set(register_new(port, &inner, address as usize, size)?)
+        region.set(register_new(port, &inner, address as usize, size, &mut || cache::evict(&inner))?)
     }))
 }
 
@@ -205,7 +214,8 @@ extern "C" fn rma2_register_nomalloc(
     code(enter(port).and_then(|inner| {
         region.check()?;
         let place = region.address().cast_mut();
-        register(port, &inner, address as usize, size, place, Owner::Program).map(|_| ())
+        let make_room = &mut || cache::evict(&inner);
+        register(port, &inner, address as usize, size, place, Owner::Program, make_room).map(|_| ())
     }))
 }
 

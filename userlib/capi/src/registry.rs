@@ -11,7 +11,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ggas::{PAGE, Region};
 
-/// A registration: the port's id, and the NLA of the first page.
+/// A registration: the port's id, and a running number. NLAs do not serve: they are used again while the structure of
+/// a region whose memory is gone still waits to be unregistered.
 pub(crate) type Key = (u64, u64);
 
 /// A region as its structure shows it.
@@ -57,11 +58,16 @@ struct Held {
 struct Table {
     by_pointer: HashMap<usize, View>,
     held: HashMap<Key, Held>,
+    /// Registrations that are in force, by port and NLA.
+    by_nla: HashMap<(u64, u64), Key>,
     /// Named memory that is in force: start and key, to its end.
     ranges: BTreeMap<(usize, Key), usize>,
     /// Longest of them, which bounds the search for overlaps.
     longest: usize,
 }
+
+/// The last registration's number.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A child of fork gets a new table: the parent's regions are not its own.
 static TABLE: AtomicPtr<RwLock<Table>> = AtomicPtr::new(std::ptr::null_mut());
@@ -152,10 +158,18 @@ impl Table {
         all.filter(move |(_, to)| **to > start).map(|((_, key), _)| *key)
     }
 
+    /// A registration is not in force any more, and its NLA may be another's next.
+    fn end(&mut self, key: Key, view: &View, start: usize) {
+        self.remove_range(start, key);
+        if self.by_nla.get(&(key.0, view.nla)) == Some(&key) {
+            self.by_nla.remove(&(key.0, view.nla));
+        }
+    }
+
     /// Ends a registration; the region is to be unregistered outside of the lock.
     fn take(&mut self, key: Key) -> Option<Held> {
         let held = self.held.remove(&key)?;
-        self.remove_range(held.range.0, key);
+        self.end(key, &held.view, held.range.0);
         self.by_pointer.retain(|_, view| view.key != key || view.owner == Owner::Part);
         for view in self.by_pointer.values_mut().filter(|view| view.key == key) {
             view.gone = true;
@@ -165,10 +179,16 @@ impl Table {
     }
 }
 
+/// The key of a new registration of a port.
+pub(crate) fn new_key(port: u64) -> Key {
+    (port, NUMBER.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
 /// Adds a registration whose structure is at `pointer`; `range` is the memory as it was named.
 pub(crate) fn add(pointer: usize, view: View, range: (usize, usize), region: Region) {
     let (_inside, mut table) = write();
     table.add_range(range, view.key);
+    table.by_nla.insert((view.key.0, view.nla), view.key);
     table.held.insert(view.key, Held { region: Some(region), view, range });
     // The program may have used a structure again that it did not unregister: the newest counts.
     table.by_pointer.insert(pointer, view);
@@ -212,6 +232,12 @@ pub(crate) fn view(pointer: usize) -> Option<View> {
 pub(crate) fn registered(key: Key) -> Option<View> {
     let (_inside, table) = read();
     table.held.get(&key).map(|held| View { gone: held.region.is_none(), ..held.view })
+}
+
+/// The registration of a port that is in force at an NLA.
+pub(crate) fn registered_at(port: u64, nla: u64) -> Option<View> {
+    let (_inside, table) = read();
+    table.by_nla.get(&(port, nla)).and_then(|key| table.held.get(key)).map(|held| held.view)
 }
 
 /// Takes a registration out. The inner `None`: its memory is gone, and so is it from the card.
@@ -266,9 +292,9 @@ pub(crate) fn invalidate(start: usize, end: usize) -> usize {
         let mut regions = Vec::new();
         for key in keys {
             let Some(held) = table.held.get_mut(&key) else { continue };
-            let (first, region) = (held.range.0, held.region.take());
-            regions.extend(region);
-            table.remove_range(first, key);
+            let (view, first) = (held.view, held.range.0);
+            regions.extend(held.region.take());
+            table.end(key, &view, first);
             for view in table.by_pointer.values_mut().filter(|view| view.key == key) {
                 view.gone = true;
             }

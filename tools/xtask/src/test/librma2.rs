@@ -14,7 +14,7 @@ use std::process::Command;
 
 const TESTS: &str = "tests/librma2";
 /// Programs of one process.
-const SINGLE: [&str; 18] = [
+const SINGLE: [&str; 19] = [
     "prototypes",
     "connect",
     "transfer",
@@ -29,17 +29,19 @@ const SINGLE: [&str; 18] = [
     "cache",
     "openclose",
     "fork",
+    "signals",
     "velo_messages",
     "velo_bad_input",
     "velo_openclose",
     "full",
 ];
 /// Programs of two processes, on one node and on two, with their argument.
-const PAIRS: [(&str, &str); 6] = [
+const PAIRS: [(&str, &str); 7] = [
     ("pair", ""),
     ("pair_refused", ""),
     ("pair_physical", ""),
     ("full", ""),
+    ("closed_files", ""),
     ("death", "exit"),
     ("death", "kill"),
 ];
@@ -103,7 +105,7 @@ pub fn check(context: &Context) -> Result<String> {
         headers(context, build, &prefix)?;
         compile(context, build, sanitized, &prefix, &bin)?;
         if build.run {
-            run(context, build, sanitized, &bin)?;
+            run(context, build, sanitized, &prefix, &bin)?;
         }
         notes.push(match (build.sanitized, sanitized) {
             (true, false) => format!("{} without sanitizers (apt-get install libclang-rt-dev)", build.name),
@@ -160,6 +162,7 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
     context.run("librma2 by archive", command)?;
     context.run("librma2 by archive run", Command::new(&fixed))?;
 
+    behind(context, prefix)?;
     context.run("librma2 ggas", cargo(&["build", "--package", "ggas-cli"]))?;
     let Some(program) = BUILDS.iter().map(|b| bin.join(b.name).join("pair")).find(|path| path.exists())
     else {
@@ -173,6 +176,25 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
         context.run(&format!("librma2 ggas run {per_node}"), command)?;
     }
     Ok(note)
+}
+
+/// A library behind librma2 that watches for memory to go away, and a program with both.
+fn behind(context: &Context, prefix: &Path) -> Result<()> {
+    let (lib, bin) = (prefix.join("lib"), prefix.join("tests"));
+    let cc = || {
+        let mut command = Command::new("cc");
+        command.args(["-D_GNU_SOURCE", "-I"]).arg(prefix.join("include")).arg(format!("{TESTS}/behind.c"));
+        command
+    };
+    let (library, program) = (bin.join("libbehind.so"), bin.join("behind"));
+    let mut command = cc();
+    command.args(["-DBEHIND", "-shared", "-fPIC", "-o"]).arg(&library);
+    context.run("librma2 behind library", command)?;
+    let mut command = cc();
+    command.arg("-o").arg(&program).args(["-Wl,--no-as-needed", "-L"]).arg(&lib).arg("-lrma2").arg(&library);
+    command.arg(format!("-Wl,-rpath,{}", lib.display()));
+    context.run("librma2 behind program", command)?;
+    context.run("librma2 behind", Command::new(&program))
 }
 
 /// The exported names and versions are those that are checked in.
@@ -242,13 +264,14 @@ fn compile(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin
         if name.starts_with("velo") {
             command.arg("-lvelo2");
         }
-        command.arg("-lrma2");
+        // A plug-in's host does not know the library.
+        command.arg(if name == "plugin" { "-ldl" } else { "-lrma2" });
         context.run(&format!("librma2 {} {name}", build.name), command)?;
     }
     Ok(())
 }
 
-fn run(context: &Context, build: &Build, sanitized: bool, bin: &Path) -> Result<()> {
+fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &Path) -> Result<()> {
     let program = |name: &str| {
         let mut command = Command::new("timeout");
         command.arg("300").arg(bin.join(name)).env("EXTOLL_WAIT_TIMEOUT", "60");
@@ -264,6 +287,12 @@ fn run(context: &Context, build: &Build, sanitized: bool, bin: &Path) -> Result<
             context.run(&step(name), program(name))?;
         }
     }
+    let mut limited = program("cache");
+    limited.arg("limit");
+    context.run(&step("cache limit"), limited)?;
+    let mut plugin = program("plugin");
+    plugin.arg(prefix.join("lib/librma2.so.2"));
+    context.run(&step("plugin"), plugin)?;
     for (device, result, reason) in
         [("sim", "0", ""), ("hw", "-25", "/dev/extoll0"), ("gpu", "-17", "sim or hw")]
     {

@@ -6,7 +6,13 @@ use std::thread::{Builder, JoinHandle};
 use nix::sys::signal::{SigSet, SigmaskHow};
 
 /// Starts a thread that handles no signals.
-pub(crate) fn spawn<T: Send + 'static>(
+///
+/// A program may wait for its signals with `sigwait`, blocked in all of its threads: one of ours that took them would
+/// end it.
+///
+/// # Errors
+/// The system's, when it gives no thread.
+pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
