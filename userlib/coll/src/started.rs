@@ -107,7 +107,7 @@ impl Group {
                 "{blocks} blocks of {threads} threads; use at most {MOST_BLOCKS} of {MOST_THREADS}"
             ));
         }
-        let bytes = count.checked_mul(element.size()).unwrap_or(usize::MAX);
+        let bytes = count.saturating_mul(element.size());
         for begin in [input, output] {
             let end = begin.saturating_add(bytes);
             if !begin.is_multiple_of(16) {
