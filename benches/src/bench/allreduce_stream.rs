@@ -107,11 +107,11 @@ fn sums(
         }
         setup.share::<()>(Vec::new())
     };
-    let launches = setup
-        .local()
-        .map(|node| space.group.allreduce(node as usize, setup.processor(node), &sum))
-        .collect::<Result<Vec<_>, _>>()
-        .doing("preparing an allreduce")?;
+    let launch = |node| {
+        let launch = space.group.allreduce(node as usize, setup.processor(node), &sum);
+        launch.doing("preparing an allreduce")
+    };
+    let launches = setup.local().map(launch).collect::<Result<Vec<_>, _>>()?;
     let limit = options.timeout * 2 + std::time::Duration::from_secs(20);
     let run = |times| {
         let began = Instant::now();
