@@ -3,6 +3,9 @@
 //! The shared library offers them to the whole process (feature `interpose`); everything is handed on. The allocator's
 //! own calls do not come this way, which is why `free` and `realloc` are here. What no function call shows (system
 //! calls made by hand, a thread's stack) is not noticed.
+//!
+//! None of them is inlined: the library's own calls of these names take part in the search as anybody's, and may end
+//! at an allocator before ours, whose blocks the one behind us does not know.
 
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::sync::OnceLock;
@@ -137,6 +140,7 @@ fn range_goes(start: *mut c_void, len: usize) {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn free(pointer: *mut c_void) {
     block_goes(pointer);
     next!(FREE(pointer => *mut c_void) -> ());
@@ -144,6 +148,7 @@ unsafe extern "C-unwind" fn free(pointer: *mut c_void) {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
     block_goes(pointer);
     next!(REALLOC(pointer => *mut c_void, size => usize) -> *mut c_void)
@@ -151,6 +156,7 @@ unsafe extern "C-unwind" fn realloc(pointer: *mut c_void, size: usize) -> *mut c
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn munmap(start: *mut c_void, len: usize) -> c_int {
     if start as usize == PROBE.load(Ordering::Relaxed) && !start.is_null() {
         SEEN.store(true, Ordering::Relaxed);
@@ -161,6 +167,7 @@ unsafe extern "C-unwind" fn munmap(start: *mut c_void, len: usize) -> c_int {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn mmap(
     start: *mut c_void,
     len: usize,
@@ -179,6 +186,7 @@ unsafe extern "C-unwind" fn mmap(
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn mmap64(
     start: *mut c_void,
     len: usize,
@@ -193,6 +201,7 @@ unsafe extern "C-unwind" fn mmap64(
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn mremap(
     old: *mut c_void,
     old_len: usize,
@@ -211,6 +220,7 @@ unsafe extern "C-unwind" fn mremap(
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int {
     if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE) {
         range_goes(start, len);
@@ -220,6 +230,7 @@ unsafe extern "C-unwind" fn madvise(start: *mut c_void, len: usize, advice: c_in
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
     let now = next!(SBRK(0 => c_long) -> *mut c_void);
     if end < now {
@@ -230,6 +241,7 @@ unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn sbrk(more: c_long) -> *mut c_void {
     if more < 0 {
         let now = next!(SBRK(0 => c_long) -> *mut c_void) as usize;
@@ -241,6 +253,7 @@ unsafe extern "C-unwind" fn sbrk(more: c_long) -> *mut c_void {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn shmdt(segment: *const c_void) -> c_int {
     // How long it is only the system knows; reading that is for those who have memory registered at all.
     if may_overlap(segment as usize, usize::MAX) {
@@ -252,6 +265,7 @@ unsafe extern "C-unwind" fn shmdt(segment: *const c_void) -> c_int {
 /// `open` with its optional argument, which the calling convention passes like any other.
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     if let Some(file) = pmap::open(path, flags) {
         return file;
@@ -261,6 +275,7 @@ unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: c_int)
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     // SAFETY: the same function on 64-bit systems.
     unsafe { open(path, flags, mode) }
@@ -268,6 +283,7 @@ unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: c_in
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn close(file: c_int) -> c_int {
     pmap::close(file);
     next!(CLOSE(file => c_int) -> c_int)
@@ -275,6 +291,7 @@ unsafe extern "C-unwind" fn close(file: c_int) -> c_int {
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 #[allow(dead_code, reason = "exported by the shared library only")]
+#[inline(never)]
 unsafe extern "C-unwind" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if let Some(done) = pmap::ioctl(file, request, argument) {
         return done;
