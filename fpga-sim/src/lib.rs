@@ -44,4 +44,4 @@ pub mod xbar;
 pub use engine::Engine;
 pub use fabric::{Fabric, Wake};
 pub use memory::{DeviceCopier, HostMemory, Memory, RangeKind};
-pub use nic::{MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing};
+pub use nic::{MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing, VELO_SLOT_WORDS, VeloSlotRing};

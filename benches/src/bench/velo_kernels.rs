@@ -9,7 +9,7 @@ use crate::error::Doing;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
-use crate::{BenchError, Check, Device, Samples};
+use crate::{BenchError, Check, Samples};
 
 /// Round trips of a row.
 const ITERATIONS: u64 = 4000;
@@ -107,11 +107,6 @@ impl Kind {
 
 /// Notification puts and messages in turn; wrong data end a kernel with an error.
 pub(super) fn both(task: Task, bytes: u64) -> Result<[(Samples, Check); 2], BenchError> {
-    if task.options.device == Device::Gpu {
-        let text = "kernels on a GPU receive messages over the model, but send none: it cannot see their stores to a \
-                    requester page";
-        return Err(BenchError::Unsupported(text.to_owned()));
-    }
     let setup = Setup::new(task, Worker::Kernels)?;
     let kinds = [Kind::new(&setup, false)?, Kind::new(&setup, true)?];
     let count = (task.options.iterations.unwrap_or(ITERATIONS) / TURNS).max(1);

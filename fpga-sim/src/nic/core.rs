@@ -214,6 +214,9 @@ impl Core {
         if !self.slotted.is_empty() {
             moved |= self.poll_slots(nic);
         }
+        if !self.velo.slotted.is_empty() {
+            moved |= self.velo_poll_slots(nic);
+        }
         if !self.awaiting.is_empty() {
             moved |= self.finish_awaited(nic);
         }
@@ -288,7 +291,11 @@ impl Core {
     fn has_more(&self, nic: &Nic) -> bool {
         let fronts = nic.fronts.any_ready() | nic.velo_fronts.any_ready() | self.velo.is_ready();
         let asked = nic.has_links | nic.bell.has_news() | fronts;
-        let polled = self.ready.len() | self.slotted.len() | self.awaiting.len() | self.flushes.len();
+        let polled = self.ready.len()
+            | self.slotted.len()
+            | self.velo.slotted.len()
+            | self.awaiting.len()
+            | self.flushes.len();
         polled | usize::from(asked) != 0
             || self.snq.is_ready()
             || !self.is_calm()

@@ -22,6 +22,7 @@ mod slots;
 mod smfu;
 mod snq;
 mod velo;
+mod velo_slots;
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -40,6 +41,7 @@ pub use self::pages::MAPPED_REGISTERS;
 use self::pages::Pages;
 pub use self::slots::SlotRing;
 use self::velo::VeloFronts;
+pub use self::velo_slots::{VELO_SLOT_WORDS, VeloSlotRing};
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;

@@ -22,33 +22,31 @@ pub struct SlotRing {
     pub option: u32,
 }
 
-/// An attached ring.
-pub(super) struct Slots {
-    base: *mut [u64; 4],
+/// An attached ring of slots of `WORDS` words, the last of them the sequence word.
+pub(super) struct Ring<const WORDS: usize> {
+    base: *mut [u64; WORDS],
     mask: u64,
     consumed: *const AtomicU64,
-    option: PageOption,
     /// Entries taken so far.
     taken: u64,
 }
 
-// SAFETY: `attach_slots` made its caller promise that the ring is valid and accessed atomically until detached.
-unsafe impl Send for Slots {}
+// SAFETY: who attaches a ring promises that it is valid and accessed atomically until detached.
+unsafe impl<const WORDS: usize> Send for Ring<WORDS> {}
 
-impl Slots {
-    pub(super) fn new(vpid: u8, ring: SlotRing) -> Result<Slots, NicError> {
-        let refuse = |reason| Err(NicError::SlotRing { vpid, reason });
-        if !ring.count.is_power_of_two() {
-            return refuse("the number of slots must be a power of two");
+impl<const WORDS: usize> Ring<WORDS> {
+    pub(super) fn new(
+        base: *mut [u64; WORDS],
+        count: u32,
+        consumed: *const AtomicU64,
+    ) -> Result<Ring<WORDS>, &'static str> {
+        if !count.is_power_of_two() {
+            return Err("the number of slots must be a power of two");
         }
-        if ring.base.is_null() || !ring.base.cast::<u64>().is_aligned() || ring.consumed.is_null() {
-            return refuse("slots and the consumed counter must lie at multiples of 8");
+        if base.is_null() || !base.cast::<u64>().is_aligned() || consumed.is_null() {
+            return Err("slots and the consumed counter must lie at multiples of 8");
         }
-        let Some(option) = u8::try_from(ring.option).ok().and_then(|bits| PageOption::new(bits).ok()) else {
-            return refuse("the page option must be below 32");
-        };
-        let mask = u64::from(ring.count) - 1;
-        Ok(Slots { base: ring.base, mask, consumed: ring.consumed, option, taken: 0 })
+        Ok(Ring { base, mask: u64::from(count) - 1, consumed, taken: 0 })
     }
 
     /// Word `i` of the next slot.
@@ -60,20 +58,40 @@ impl Slots {
         at.load(order)
     }
 
-    /// The next descriptor, if it is published; stays until [`Slots::take`].
+    /// The first words of the next entry, if it is published; it stays until [`Ring::take`].
     #[inline]
-    fn peek(&self) -> Option<Command> {
-        if self.word(3, Ordering::Acquire) != self.taken.wrapping_add(1) {
+    pub(super) fn peek<const N: usize>(&self) -> Option<[u64; N]> {
+        const { assert!(N < WORDS) };
+        if self.word(WORDS - 1, Ordering::Acquire) != self.taken.wrapping_add(1) {
             return None;
         }
-        let word = [0, 1, 2].map(|i| self.word(i, Ordering::Relaxed));
-        Some(Command { option: self.option, descriptor: Descriptor { word } })
+        Some(std::array::from_fn(|i| self.word(i, Ordering::Relaxed)))
+    }
+
+    pub(super) fn take(&mut self) {
+        self.taken = self.taken.wrapping_add(1);
     }
 
     /// Tells the other side how many slots are free again.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         // SAFETY: as in `word`.
         unsafe { &*self.consumed }.store(self.taken, Ordering::Release);
+    }
+}
+
+/// An attached ring of descriptors.
+pub(super) struct Slots {
+    ring: Ring<4>,
+    option: PageOption,
+}
+
+impl Slots {
+    pub(super) fn new(vpid: u8, ring: SlotRing) -> Result<Slots, NicError> {
+        let refuse = |reason| NicError::SlotRing { vpid, reason };
+        let Some(option) = u8::try_from(ring.option).ok().and_then(|bits| PageOption::new(bits).ok()) else {
+            return Err(refuse("the page option must be below 32"));
+        };
+        Ok(Slots { ring: Ring::new(ring.base, ring.count, ring.consumed).map_err(refuse)?, option })
     }
 }
 
@@ -101,8 +119,9 @@ impl Core {
             let mut taken = 0;
             while taken < BURST && self.can_execute(vpid) {
                 let Some(slots) = self.port(vpid).slots.as_mut() else { break };
-                let Some(command) = slots.peek() else { break };
-                slots.taken = slots.taken.wrapping_add(1);
+                let Some(word) = slots.ring.peek() else { break };
+                let command = Command { option: slots.option, descriptor: Descriptor { word } };
+                slots.ring.take();
                 taken += 1;
                 self.execute(nic, vpid, &command);
             }
@@ -110,7 +129,7 @@ impl Core {
                 moved = true;
                 self.notified = true;
                 if let Some(slots) = &self.port(vpid).slots {
-                    slots.publish();
+                    slots.ring.publish();
                 }
             }
         }

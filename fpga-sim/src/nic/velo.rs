@@ -10,6 +10,7 @@ use super::core::{BURST, Core};
 use super::front::Fronts;
 use super::post::Posted;
 use super::registers::{array, page};
+use super::velo_slots::VeloSlots;
 use crate::bits::VpidSet;
 use crate::counters::{VELO_DISABLED, VELO_RECEIVED, VELO_SENT, VELO_WRONG, WcbError};
 use crate::notify::BQ_TIMEOUT_TICK;
@@ -24,8 +25,10 @@ pub(super) type VeloFronts = Fronts<Message, VELO_LINE_WORDS>;
 
 /// What the unit keeps for a VPID in use.
 #[derive(Default)]
-struct Port {
+pub(super) struct Port {
     mailbox: Mailbox,
+    /// The ring of messages from a GPU.
+    pub(super) slots: Option<VeloSlots>,
     sending: Option<Box<Sending>>,
     /// A message that waits, or that went before it, has the interrupt bit.
     interrupt: bool,
@@ -56,6 +59,8 @@ pub(super) struct Unit {
     stalled: VpidSet,
     /// VPIDs with messages that wait for room in the mailbox.
     backlog: VpidSet,
+    /// VPIDs with a slot ring.
+    pub(super) slotted: VpidSet,
 }
 
 impl Default for Unit {
@@ -65,6 +70,7 @@ impl Default for Unit {
             ready: VpidSet::default(),
             stalled: VpidSet::default(),
             backlog: VpidSet::default(),
+            slotted: VpidSet::default(),
         }
     }
 }
@@ -138,7 +144,7 @@ fn rp(nic: &Nic, vpid: u8) -> BqReadPointer {
 }
 
 impl Unit {
-    fn port(&mut self, vpid: u8) -> &mut Port {
+    pub(super) fn port(&mut self, vpid: u8) -> &mut Port {
         self.ports[usize::from(vpid)].get_or_insert_default()
     }
 
@@ -147,7 +153,7 @@ impl Unit {
     }
 
     /// Whether the requester can take a message of this VPID: not while its last one is not out.
-    fn can_send(&self, vpid: u8) -> bool {
+    pub(super) fn can_send(&self, vpid: u8) -> bool {
         self.known(vpid).is_none_or(|port| port.sending.is_none())
     }
 
@@ -203,7 +209,7 @@ impl Core {
     /// Sends a message. Dropped and counted are those of a VPID that is not set up, and those with a header that
     /// means nothing; nobody could be told \[inferred\].
     #[inline]
-    fn velo_send(&mut self, nic: &Nic, vpid: u8, message: &Message) {
+    pub(super) fn velo_send(&mut self, nic: &Nic, vpid: u8, message: &Message) {
         if !nic.state.velo_rx(vpid).has_mailbox() {
             return self.counters.add(VELO_DISABLED, 1);
         }

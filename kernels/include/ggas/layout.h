@@ -100,13 +100,24 @@ struct ggas_velo_line {
 	uint64_t words;		/* how many of them were written */
 };
 
+/* A message on its way to the model from a processor whose plain stores it cannot see:
+ * an entry of a ring like that of ggas_slot. The last two words are stored together,
+ * behind the others, with release. */
+struct ggas_velo_slot {
+	uint64_t word[GGAS_VELO_WORDS];
+	uint64_t reserved;
+	uint64_t seq;		/* running number of the message plus one */
+};
+
 /* A VELO port as kernels see it, in kernel memory; as in ggas_port the second
  * part is the port's own state, which belongs to kernels while they run. */
 struct ggas_velo {
 	uint64_t mailbox;	/* first slot */
 	uint64_t rp_register;	/* read-pointer register (spec 3.2) */
-	uint64_t page;		/* requester page of this VPID and class; 0: kernels here cannot send */
+	uint64_t page;		/* requester page of this VPID and class; 0: messages go by send_slots */
 	uint64_t wcb_state;	/* WCB state register (spec 2.4) */
+	uint64_t send_slots;	/* ring of struct ggas_velo_slot (model only), or 0 */
+	uint64_t send_consumed;	/* how many of them the model has taken */
 	uint64_t report;	/* struct ggas_report in host memory, or 0 */
 	uint64_t timeout_ns;	/* bound of every wait on this port */
 	uint32_t slots;
@@ -114,8 +125,9 @@ struct ggas_velo {
 	uint32_t node;
 	uint32_t vpid;
 	uint32_t rp_lazy;	/* freed slots before rp_register is written; 0 and 1: every time */
-	uint32_t reserved;
+	uint32_t send_mask;	/* slots of the ring - 1 */
 
+	uint64_t send_tail;	/* messages written to the ring */
 	uint32_t rp;		/* next unread slot */
 	uint32_t rp_written;	/* last value written to rp_register */
 	uint32_t wp;		/* messages written, modulo 256 */

@@ -22,9 +22,10 @@
  *
  * Ordering. A send is a release at system scope, a receive an acquire.
  *
- * Where. Kernels on the CPU executor send and receive. Kernels on a GPU over the model
- * receive; gpu_velo_send there returns GGAS_ERR_ARGUMENT, because the model cannot see
- * plain stores to requester pages (design section 3). Over a card both work.
+ * Where. Kernels on the CPU executor, and over a card, store to the requester page. The
+ * model cannot see a GPU's plain stores (design section 3): there a message goes through
+ * a ring of slots in host memory that the model polls, and waits in it while a mailbox
+ * holds the network back.
  *
  * Errors. GGAS_OK, GGAS_ERR_ARGUMENT (more than 120 bytes, a type above 3, no way to
  * send), GGAS_ERR_TIMEOUT (reported in ggas_velo.report), GGAS_ERR_NOTIFICATION (a

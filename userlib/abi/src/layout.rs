@@ -241,12 +241,35 @@ const _: () = {
     ][::core::mem::offset_of!(ggas_velo_line, words) - 128usize];
 };
 #[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_velo_slot {
+    pub word: [u64; 16usize],
+    pub reserved: u64,
+    pub seq: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_velo_slot"][::core::mem::size_of::<ggas_velo_slot>() - 144usize];
+    ["Alignment of ggas_velo_slot"][::core::mem::align_of::<ggas_velo_slot>() - 8usize];
+    [
+        "Offset of field: ggas_velo_slot::word",
+    ][::core::mem::offset_of!(ggas_velo_slot, word) - 0usize];
+    [
+        "Offset of field: ggas_velo_slot::reserved",
+    ][::core::mem::offset_of!(ggas_velo_slot, reserved) - 128usize];
+    [
+        "Offset of field: ggas_velo_slot::seq",
+    ][::core::mem::offset_of!(ggas_velo_slot, seq) - 136usize];
+};
+#[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_velo {
     pub mailbox: u64,
     pub rp_register: u64,
     pub page: u64,
     pub wcb_state: u64,
+    pub send_slots: u64,
+    pub send_consumed: u64,
     pub report: u64,
     pub timeout_ns: u64,
     pub slots: u32,
@@ -254,7 +277,8 @@ pub struct ggas_velo {
     pub node: u32,
     pub vpid: u32,
     pub rp_lazy: u32,
-    pub reserved: u32,
+    pub send_mask: u32,
+    pub send_tail: u64,
     pub rp: u32,
     pub rp_written: u32,
     pub wp: u32,
@@ -265,7 +289,7 @@ pub struct ggas_velo {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_velo"][::core::mem::size_of::<ggas_velo>() - 34912usize];
+    ["Size of ggas_velo"][::core::mem::size_of::<ggas_velo>() - 34936usize];
     ["Alignment of ggas_velo"][::core::mem::align_of::<ggas_velo>() - 8usize];
     [
         "Offset of field: ggas_velo::mailbox",
@@ -280,46 +304,57 @@ const _: () = {
         "Offset of field: ggas_velo::wcb_state",
     ][::core::mem::offset_of!(ggas_velo, wcb_state) - 24usize];
     [
+        "Offset of field: ggas_velo::send_slots",
+    ][::core::mem::offset_of!(ggas_velo, send_slots) - 32usize];
+    [
+        "Offset of field: ggas_velo::send_consumed",
+    ][::core::mem::offset_of!(ggas_velo, send_consumed) - 40usize];
+    [
         "Offset of field: ggas_velo::report",
-    ][::core::mem::offset_of!(ggas_velo, report) - 32usize];
+    ][::core::mem::offset_of!(ggas_velo, report) - 48usize];
     [
         "Offset of field: ggas_velo::timeout_ns",
-    ][::core::mem::offset_of!(ggas_velo, timeout_ns) - 40usize];
+    ][::core::mem::offset_of!(ggas_velo, timeout_ns) - 56usize];
     [
         "Offset of field: ggas_velo::slots",
-    ][::core::mem::offset_of!(ggas_velo, slots) - 48usize];
+    ][::core::mem::offset_of!(ggas_velo, slots) - 64usize];
     [
         "Offset of field: ggas_velo::slot_bytes",
-    ][::core::mem::offset_of!(ggas_velo, slot_bytes) - 52usize];
+    ][::core::mem::offset_of!(ggas_velo, slot_bytes) - 68usize];
     [
         "Offset of field: ggas_velo::node",
-    ][::core::mem::offset_of!(ggas_velo, node) - 56usize];
+    ][::core::mem::offset_of!(ggas_velo, node) - 72usize];
     [
         "Offset of field: ggas_velo::vpid",
-    ][::core::mem::offset_of!(ggas_velo, vpid) - 60usize];
+    ][::core::mem::offset_of!(ggas_velo, vpid) - 76usize];
     [
         "Offset of field: ggas_velo::rp_lazy",
-    ][::core::mem::offset_of!(ggas_velo, rp_lazy) - 64usize];
+    ][::core::mem::offset_of!(ggas_velo, rp_lazy) - 80usize];
     [
-        "Offset of field: ggas_velo::reserved",
-    ][::core::mem::offset_of!(ggas_velo, reserved) - 68usize];
-    ["Offset of field: ggas_velo::rp"][::core::mem::offset_of!(ggas_velo, rp) - 72usize];
+        "Offset of field: ggas_velo::send_mask",
+    ][::core::mem::offset_of!(ggas_velo, send_mask) - 84usize];
+    [
+        "Offset of field: ggas_velo::send_tail",
+    ][::core::mem::offset_of!(ggas_velo, send_tail) - 88usize];
+    ["Offset of field: ggas_velo::rp"][::core::mem::offset_of!(ggas_velo, rp) - 96usize];
     [
         "Offset of field: ggas_velo::rp_written",
-    ][::core::mem::offset_of!(ggas_velo, rp_written) - 76usize];
-    ["Offset of field: ggas_velo::wp"][::core::mem::offset_of!(ggas_velo, wp) - 80usize];
+    ][::core::mem::offset_of!(ggas_velo, rp_written) - 100usize];
+    [
+        "Offset of field: ggas_velo::wp",
+    ][::core::mem::offset_of!(ggas_velo, wp) - 104usize];
     [
         "Offset of field: ggas_velo::send_lock",
-    ][::core::mem::offset_of!(ggas_velo, send_lock) - 84usize];
+    ][::core::mem::offset_of!(ggas_velo, send_lock) - 108usize];
     [
         "Offset of field: ggas_velo::receive_lock",
-    ][::core::mem::offset_of!(ggas_velo, receive_lock) - 88usize];
+    ][::core::mem::offset_of!(ggas_velo, receive_lock) - 112usize];
     [
         "Offset of field: ggas_velo::reserved_state",
-    ][::core::mem::offset_of!(ggas_velo, reserved_state) - 92usize];
+    ][::core::mem::offset_of!(ggas_velo, reserved_state) - 116usize];
     [
         "Offset of field: ggas_velo::replay",
-    ][::core::mem::offset_of!(ggas_velo, replay) - 96usize];
+    ][::core::mem::offset_of!(ggas_velo, replay) - 120usize];
 };
 impl Default for ggas_velo {
     fn default() -> Self {

@@ -25,4 +25,4 @@ pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
-pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup};
+pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};

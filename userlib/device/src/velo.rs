@@ -66,6 +66,24 @@ pub struct MailboxMap {
     pub size: MailboxSlots,
 }
 
+/// A ring of messages from kernels whose stores to a requester page the device cannot see (design 3), as
+/// `struct ggas_velo_slot` of the kernels' `layout.h` says: entry `i` of the running count uses slot `i % slots` and
+/// carries `i + 1`; the count starts at 0.
+#[derive(Clone, Copy, Debug)]
+pub struct VeloSlotMap {
+    /// First slot; valid until the ring is detached and the port dropped, or another ring attached.
+    pub base: NonNull<AtomicU64>,
+    /// Number of slots, a power of two.
+    pub slots: u32,
+    /// Slots consumed so far, advanced by the device.
+    pub consumed: NonNull<AtomicU64>,
+}
+
+// SAFETY: where atomics lie; who follows the pointers answers for it.
+unsafe impl Send for VeloSlotMap {}
+// SAFETY: as above.
+unsafe impl Sync for VeloSlotMap {}
+
 /// An open VELO port's resources. Everything is callable from any thread; who may send and who may receive at a time
 /// is the library's business (`ggas-velo`).
 ///
@@ -113,6 +131,18 @@ pub trait VeloDevice: Debug + Send + Sync {
 
     /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
     fn fence(&self) {}
+
+    /// Attaches a ring for messages in traffic class `class`, and keeps the device looking at it until
+    /// [`detach_slots`](Self::detach_slots). `None`: this device has none, it sees every store to a requester page.
+    ///
+    /// # Errors
+    /// [`DeviceError::Closed`]; [`DeviceError::SlotsAttached`]; the system's refusal of memory.
+    fn attach_slots(&self, _class: u8) -> Result<Option<VeloSlotMap>, DeviceError> {
+        Ok(None)
+    }
+
+    /// Detaches the ring: messages that were not consumed are forgotten.
+    fn detach_slots(&self) {}
 
     /// Sets the protection ids of what the port sends, and of what it takes in; other messages are dropped and
     /// counted at the receiver.

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use extoll_abi::Address;
-use extoll_abi::layout::{ggas_velo, ggas_velo_line};
-use ggas_device::{DeviceError, VeloDevice};
+use extoll_abi::layout::{ggas_velo, ggas_velo_line, ggas_velo_slot};
+use ggas_device::{DeviceError, VeloDevice, VeloSlotMap};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor, on_idle};
 use ggas_rma::{KernelReport, OptionPages, ReportCell, ReportError};
@@ -13,6 +15,9 @@ use ggas_rma::{KernelReport, OptionPages, ReportCell, ReportError};
 use crate::port::lock;
 use crate::sender::Line;
 use crate::{VeloHandle, VeloPort};
+
+/// How long messages of kernels may take to leave the ring when a port is taken back.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// Errors of handing a port to kernels and of taking it back.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +28,16 @@ pub enum KernelVeloError {
         "{0} slots were consumed before older ones: receive the older messages first, kernels read in order"
     )]
     ConsumedOutOfOrder(u32),
+    /// The network did not take messages of kernels, most likely because their receiver does not read its mailbox.
+    #[error(
+        "the card took all but {messages} messages of kernels within {waited:?}: see that their receivers read"
+    )]
+    Untaken {
+        /// How many are lost.
+        messages: u64,
+        /// For how long it had time.
+        waited: Duration,
+    },
     /// Kernel memory or mappings.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -43,14 +58,15 @@ impl From<ReportError> for KernelVeloError {
     }
 }
 
-/// A port whose mailbox and requester page belong to kernels of one processor, until
-/// [`into_port`](Self::into_port). Kernels on the CPU executor send and receive; kernels on a GPU over the model only
-/// receive, because the model cannot see a GPU's plain stores to a requester page (design section 3), and the host
-/// goes on sending.
+/// A port whose mailbox belongs to kernels of one processor, until [`into_port`](Self::into_port). Kernels on the CPU
+/// executor have its requester page as well. The model cannot see a GPU's plain stores to that page (design section 3):
+/// kernels there send through a ring of slots that it polls, and the host goes on sending beside them; the order
+/// between the two is open.
 pub struct KernelVelo {
     // What the structure refers to; gone before the port's memory.
     _mappings: Vec<Mapped>,
     pages: Option<(mmio::Guard, OptionPages)>,
+    ring: Option<VeloSlotMap>,
     processor: Processor,
     /// `struct ggas_velo`.
     memory: KernelMem,
@@ -59,7 +75,7 @@ pub struct KernelVelo {
 }
 
 impl VeloPort {
-    /// Hands the mailbox, and where kernels can send the requester page, to kernels on `processor`. The address of the
+    /// Hands the mailbox, and the requester page or a ring in its place, to kernels on `processor`. The address of the
     /// port's structure goes into kernel arguments. If this fails the port is closed.
     ///
     /// # Errors
@@ -91,14 +107,20 @@ impl VeloPort {
             rp_lazy: 32.min(mailbox.slots / 4),
             ..empty_port()
         };
-        let mut pages = None;
-        if matches!(processor, Processor::Cpu(_)) {
+        let (mut pages, mut ring) = (None, None);
+        if matches!(processor, Processor::Cpu(_)) && !core.config.kernel_slots {
             let reserved = OptionPages::reserve()?;
             let target = Requester { device: core.device.clone(), class: core.config.class };
             let guard = mmio::register(reserved.range(), Arc::new(target))?;
             port.page = reserved.range().start;
             port.wp = lock(&core.sender).give_to_kernels().into();
             pages = Some((guard, reserved));
+        } else if let Some(slots) = core.device.attach_slots(core.config.class)? {
+            ring = Some(slots);
+            port.send_slots =
+                map(slots.base.as_ptr().cast(), slots.slots as usize * size_of::<ggas_velo_slot>())?;
+            port.send_consumed = map(slots.consumed.as_ptr().cast(), 8)?;
+            port.send_mask = slots.slots - 1;
         }
         {
             let mailbox = lock(&core.mailbox);
@@ -110,7 +132,15 @@ impl VeloPort {
         }
         let memory = processor.alloc(size_of::<ggas_velo>())?;
         memory.write(0, bytes_of(&port))?;
-        Ok(KernelVelo { _mappings: mappings, pages, processor: processor.clone(), memory, report, handle })
+        Ok(KernelVelo {
+            _mappings: mappings,
+            pages,
+            ring,
+            processor: processor.clone(),
+            memory,
+            report,
+            handle,
+        })
     }
 }
 
@@ -125,12 +155,7 @@ impl KernelVelo {
         self.handle.address()
     }
 
-    /// Whether its kernels can send.
-    pub fn can_send(&self) -> bool {
-        self.pages.is_some()
-    }
-
-    /// The host's handle: for sending where kernels cannot.
+    /// The host's handle: for sending beside kernels on a GPU.
     pub fn handle(&self) -> &VeloHandle {
         &self.handle
     }
@@ -151,12 +176,14 @@ impl KernelVelo {
     /// still there.
     ///
     /// # Errors
-    /// [`KernelVeloError::Memory`]. The port is closed then.
+    /// [`KernelVeloError::Memory`]; [`KernelVeloError::Untaken`]. The port is closed then.
     pub fn into_port(self) -> Result<VeloPort, KernelVeloError> {
         let mut port = empty_port();
         self.memory.read(0, bytes_of_mut(&mut port))?;
         let core = &self.handle.core;
-        if self.can_send() {
+        self.drain(&port)?;
+        core.device.detach_slots();
+        if self.pages.is_some() {
             let class = core.config.class;
             let line =
                 |line: &ggas_velo_line| Line { word: line.word, words: line.words.min(16) as u8, class };
@@ -165,6 +192,26 @@ impl KernelVelo {
         core.device.set_read_pointer(port.rp, false);
         lock(&core.mailbox).resume(port.rp);
         Ok(VeloPort::from_handle(self.handle.clone()))
+    }
+}
+
+impl KernelVelo {
+    /// Waits until the card has taken what kernels put into the ring.
+    fn drain(&self, port: &ggas_velo) -> Result<(), KernelVeloError> {
+        let Some(ring) = &self.ring else { return Ok(()) };
+        // SAFETY: mapped until the ring is detached, by the caller.
+        let taken = || unsafe { ring.consumed.as_ref() }.load(Ordering::Acquire);
+        let left = || port.send_tail.wrapping_sub(taken());
+        let until = Instant::now() + DRAIN;
+        while left() > 0 {
+            if Instant::now() > until {
+                return Err(KernelVeloError::Untaken { messages: left(), waited: DRAIN });
+            }
+            if !self.handle.core.device.progress() {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
     }
 }
 

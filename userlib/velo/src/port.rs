@@ -28,6 +28,9 @@ pub struct VeloConfig {
     pub send_timeout: Duration,
     /// Bound of every wait of kernels that use the port.
     pub kernel_timeout: Duration,
+    /// Whether kernels on the CPU executor send through a ring as well, as those on a GPU do; else they store to the
+    /// requester page.
+    pub kernel_slots: bool,
 }
 
 impl Default for VeloConfig {
@@ -40,6 +43,7 @@ impl Default for VeloConfig {
             class: 0,
             send_timeout: Duration::from_secs(5),
             kernel_timeout: Duration::from_secs(10),
+            kernel_slots: false,
         }
     }
 }

@@ -56,6 +56,11 @@ GGAS_FN int velo_replay(ggas_velo *port, ggas_wait &wait)
 	}
 }
 
+GGAS_FN bool velo_can_send(const ggas_velo *port)
+{
+	return port->page || port->send_slots;
+}
+
 GGAS_FN int velo_send_lock(ggas_velo *port, uint32_t line)
 {
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_LOCK, port->node, ~0u, line);
@@ -67,6 +72,47 @@ GGAS_FN int velo_send_lock(ggas_velo *port, uint32_t line)
 GGAS_FN void velo_send_unlock(ggas_velo *port)
 {
 	ggas_store_release(&port->send_lock, 0u);
+}
+
+/* Word `i` of a message's payload. */
+GGAS_FN uint64_t velo_word(const uint8_t *bytes, uint32_t length, uint32_t i)
+{
+	uint64_t word = 0;
+	for (uint32_t byte = 0; byte < 8 && 8 * i + byte < length; byte++)
+		word |= static_cast<uint64_t>(bytes[8 * i + byte]) << 8 * byte;
+	return word;
+}
+
+/* Waits until the model has taken all messages of the ring but `left`. */
+GGAS_FN int velo_await_slots(ggas_velo *port, uint64_t left, uint32_t peer, uint32_t line)
+{
+	const uint64_t *consumed = reinterpret_cast<const uint64_t *>(port->send_consumed);
+	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, peer, line);
+	for (;;) {
+		uint64_t seen = ggas_load_acquire(consumed);
+		if (port->send_tail - seen <= left)
+			return GGAS_OK;
+		if (int error = wait.again(consumed, port->send_tail - left, seen))
+			return error;
+	}
+}
+
+/* Writes one message to the ring of the model; what the network does not take yet stays
+ * there. The last store publishes it. Holds send_lock. */
+GGAS_FN int velo_write_slot(ggas_velo *port, uint64_t header, const uint8_t *bytes, uint32_t length, uint32_t peer,
+			    uint32_t line)
+{
+	if (int error = velo_await_slots(port, port->send_mask, peer, line))
+		return error;
+	ggas_velo_slot *slot = reinterpret_cast<ggas_velo_slot *>(port->send_slots) +
+			       (port->send_tail & port->send_mask);
+	uint32_t quads = extoll_velo_quadwords(length);
+	ggas_store_relaxed(&slot->word[0], header);
+	for (uint32_t i = 0; i < quads; i++)
+		ggas_store_relaxed(&slot->word[1 + i], velo_word(bytes, length, i));
+	port->send_tail++;
+	ggas_store_release(reinterpret_cast<ggas_u128 *>(&slot->reserved), ggas_u128{ 0, port->send_tail });
+	return GGAS_OK;
 }
 
 /* Writes one message once the ring has room. Holds send_lock. */
@@ -89,12 +135,8 @@ GGAS_FN int velo_write(ggas_velo *port, uint64_t header, const uint8_t *bytes, u
 	uint32_t quads = extoll_velo_quadwords(length);
 	entry.word[0] = header;
 	entry.words = 1 + quads;
-	for (uint32_t i = 0; i < quads; i++) {
-		uint64_t word = 0;
-		for (uint32_t byte = 0; byte < 8 && 8 * i + byte < length; byte++)
-			word |= static_cast<uint64_t>(bytes[8 * i + byte]) << 8 * byte;
-		entry.word[1 + i] = word;
-	}
+	for (uint32_t i = 0; i < quads; i++)
+		entry.word[1 + i] = velo_word(bytes, length, i);
 	velo_issue(port, entry);
 	port->wp = (port->wp + 1) & ring;
 	return GGAS_OK;
@@ -121,7 +163,9 @@ GGAS_FN int velo_send(ggas_velo *port, uint64_t header, const void *data, uint32
 	if constexpr (Scope == ggas_scope::thread) {
 		if (int error = velo_send_lock(port, line))
 			return error;
-		int status = velo_write(port, header, static_cast<const uint8_t *>(data), length, peer, line);
+		const uint8_t *bytes = static_cast<const uint8_t *>(data);
+		int status = port->page ? velo_write(port, header, bytes, length, peer, line) :
+					  velo_write_slot(port, header, bytes, length, peer, line);
 		velo_send_unlock(port);
 		return status;
 	} else if constexpr (Scope == ggas_scope::warp) {
@@ -147,7 +191,7 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_velo_send(ggas_velo *port, gpu_velo_peer to, const void *data, uint32_t length, uint32_t tag,
 			  uint32_t mtt = 0, uint32_t line = __builtin_LINE())
 {
-	if (length > EXTOLL_VELO_MAX_BYTES || tag > 0xff || mtt > 3 || !port->page)
+	if (length > EXTOLL_VELO_MAX_BYTES || tag > 0xff || mtt > 3 || !ggas_impl::velo_can_send(port))
 		return GGAS_ERR_ARGUMENT;
 	return ggas_impl::velo_send<Scope>(port, extoll_velo_header(to.node, to.vpid, mtt, tag, length), data, length,
 					   to.node, line);
@@ -158,7 +202,7 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_velo_multicast(ggas_velo *port, gpu_velo_peer to, const void *data, uint32_t length, uint32_t tag,
 			       uint32_t mtt = 0, uint32_t line = __builtin_LINE())
 {
-	if (length > EXTOLL_VELO_MAX_BYTES || tag > 0xff || mtt > 3 || !port->page)
+	if (length > EXTOLL_VELO_MAX_BYTES || tag > 0xff || mtt > 3 || !ggas_impl::velo_can_send(port))
 		return GGAS_ERR_ARGUMENT;
 	uint64_t header = extoll_velo_to_group(extoll_velo_header(to.node, to.vpid, mtt, tag, length));
 	return ggas_impl::velo_send<Scope>(port, header, data, length, ~0u, line);
@@ -167,10 +211,15 @@ GGAS_FN int gpu_velo_multicast(ggas_velo *port, gpu_velo_peer to, const void *da
 /* Waits until the card has taken every message sent so far. */
 GGAS_FN int gpu_velo_drain(ggas_velo *port, uint32_t line = __builtin_LINE())
 {
-	if (!port->page)
+	if (!ggas_impl::velo_can_send(port))
 		return GGAS_OK;
 	if (int error = ggas_impl::velo_send_lock(port, line))
 		return error;
+	if (!port->page) {
+		int error = ggas_impl::velo_await_slots(port, 0, ~0u, line);
+		ggas_impl::velo_send_unlock(port);
+		return error;
+	}
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_WCB, port->node, ~0u, line);
 	int status;
 	uint32_t committed = 0;

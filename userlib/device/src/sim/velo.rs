@@ -8,17 +8,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use extoll_abi::{Address, BqReadPointer, regs, velo_page};
+use extoll_sim::{VELO_SLOT_WORDS, VeloSlotRing};
 
 use super::lock;
 use super::node::Node;
 use super::queue::{QueueMemory, QueueShape, VELO_QUEUE};
 use super::wait::wait_until;
 use crate::{
-    Departures, DeviceError, LostPeer, MailboxMap, MailboxSlots, RegisterMap, VeloDevice, VeloSetup,
+    Departures, DeviceError, HostBuffer, LostPeer, MailboxMap, MailboxSlots, PAGE, RegisterMap, VeloDevice,
+    VeloSetup, VeloSlotMap,
 };
 
 /// How long messages that were committed may take to leave the card when a port closes.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// Slots of a ring for kernels.
+const SLOTS: u32 = 256;
 
 /// A VPID of a modelled node with a mailbox, set up as the driver does at open and mmap.
 pub(super) struct SimVelo {
@@ -32,6 +37,10 @@ pub(super) struct SimVelo {
 #[derive(Default)]
 struct State {
     closed: bool,
+    /// The card polls a slot ring.
+    attached: bool,
+    /// The last ring; its user may still look at it after it was detached.
+    ring: Option<HostBuffer>,
     /// The card may still write the mailbox: its memory is never given back.
     stuck: bool,
 }
@@ -64,6 +73,13 @@ impl SimVelo {
             state: Mutex::default(),
         })
     }
+
+    fn detach(&self, state: &mut State) {
+        if std::mem::take(&mut state.attached) {
+            self.node.nic.disarm(self.vpid);
+            self.node.nic.detach_velo_slots(self.vpid);
+        }
+    }
 }
 
 impl VeloDevice for SimVelo {
@@ -92,6 +108,32 @@ impl VeloDevice for SimVelo {
     #[inline]
     fn store(&self, class: u8, offset: u64, words: &[u64]) {
         self.node.nic.velo_store(velo_page(class, self.vpid) | offset & 0xfff, words);
+    }
+
+    fn attach_slots(&self, class: u8) -> Result<Option<VeloSlotMap>, DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        if state.attached {
+            return Err(DeviceError::SlotsAttached);
+        }
+        // The counter has a page of its own: it and the slots are mapped to kernels separately.
+        let ring = HostBuffer::private(PAGE + SLOTS as usize * VELO_SLOT_WORDS * 8, PAGE, "a slot ring")?;
+        let (base, consumed) = (NonNull::from(ring.word(PAGE)), NonNull::from(ring.word(0)));
+        let config =
+            VeloSlotRing { base: base.as_ptr().cast(), count: SLOTS, consumed: consumed.as_ptr(), class };
+        // SAFETY: the ring is kept until the port is dropped or another one attached, both after it is detached; all
+        // access is atomic.
+        let attached = unsafe { self.node.nic.attach_velo_slots(self.vpid, config) };
+        attached.map_err(|_| DeviceError::SlotsAttached)?;
+        self.node.nic.arm(self.vpid);
+        (state.attached, state.ring) = (true, Some(ring));
+        Ok(Some(VeloSlotMap { base, slots: SLOTS, consumed }))
+    }
+
+    fn detach_slots(&self) {
+        self.detach(&mut lock(&self.state));
     }
 
     fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
@@ -131,6 +173,7 @@ impl VeloDevice for SimVelo {
         if state.closed {
             return Ok(());
         }
+        self.detach(&mut state);
         let nic = &self.node.nic;
         let idle = || nic.velo_idle(self.vpid);
         if let Err(error) = wait_until(nic, DRAIN, "messages of a port that closes", idle) {

@@ -1,5 +1,6 @@
 //! Ports handed to kernels on the CPU executor and taken back.
 
+use extoll_abi::layout::GGAS_ERR_TIMEOUT;
 use ggas_kernels::args::{SELFTEST_ECHO, SELFTEST_STREAM, selftest_velo};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 use ggas_velo::{KernelVelo, SendError, VeloPort};
@@ -35,15 +36,28 @@ impl Side {
 
 #[test]
 fn kernels_exchange_messages_and_give_the_port_back() {
+    exchange(false);
+}
+
+/// The way of kernels on a GPU, by kernels that run here.
+#[test]
+fn kernels_send_through_a_ring_of_slots() {
+    exchange(true);
+}
+
+fn exchange(kernel_slots: bool) {
     let cpu = Processor::cpu();
     for network in networks(2) {
         for slots in SLOTS {
-            let (a, b) = (open(&network, 0, small(slots)), open(&network, 1, small(slots)));
+            let config = VeloConfig { kernel_slots, ..small(slots) };
+            let (a, b) = (open(&network, 0, config), open(&network, 1, config));
             let (a, b) = (Side::new(a, &cpu), Side::new(b, &cpu));
-            assert!(matches!(
-                a.port.handle().connect(b.port.port_address()).send(b"x", 0),
-                Err(SendError::KernelOwned)
-            ));
+            if !kernel_slots {
+                assert!(matches!(
+                    a.port.handle().connect(b.port.port_address()).send(b"x", 0),
+                    Err(SendError::KernelOwned)
+                ));
+            }
             // Many more than a mailbox holds, and than the replay ring: both wrap, and the sender is held back.
             for (mode, rounds) in [(SELFTEST_ECHO, 300), (SELFTEST_STREAM, 700)] {
                 let args = [a.args(&b, rounds, mode, true), b.args(&a, rounds, mode, false)];
@@ -64,4 +78,45 @@ fn kernels_exchange_messages_and_give_the_port_back() {
             assert_eq!(a.wait(SOON).unwrap().bytes(), b"both ways");
         }
     }
+}
+
+/// What the network does not take waits in the ring; a kernel that finds it full says so in time, and nothing is lost.
+#[test]
+fn a_full_mailbox_holds_back_the_ring() {
+    let cpu = Processor::cpu();
+    let network = networks(2).remove(0);
+    let config = VeloConfig { kernel_slots: true, ..small(MailboxSlots::B128) };
+    let quick = VeloConfig { kernel_timeout: std::time::Duration::from_millis(200), ..config };
+    let (sender, receiver) = (open(&network, 0, quick), open(&network, 1, config));
+    let sender = Side::new(sender, &cpu);
+    let to = receiver.address();
+    let args = selftest_velo {
+        port: sender.port.address(),
+        status: sender.result.address(),
+        wrong: sender.result.address() + 8,
+        peer_node: to.node.into(),
+        peer_vpid: to.vpid.into(),
+        rounds: 2000,
+        mode: SELFTEST_STREAM,
+        first: 1,
+        reserved: 0,
+    };
+    let armed = sender.port.arm();
+    // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_velo", 1, 64, &args) };
+    start(&[launch]).unwrap().wait(SOON).unwrap();
+    drop(armed);
+    let report = sender.port.report().expect("the kernel waited for a slot");
+    assert_eq!(sender.result.read_u64s(0, 1).unwrap(), [u64::from(GGAS_ERR_TIMEOUT)], "{report:?}");
+    let mut came = 0u32;
+    let taken_back = std::thread::scope(|scope| {
+        let taking = scope.spawn(|| sender.port.into_port());
+        while let Ok(message) = receiver.wait(std::time::Duration::from_millis(300)) {
+            assert_eq!(message.tag(), came as u8);
+            came += 1;
+        }
+        taking.join().unwrap()
+    });
+    taken_back.unwrap();
+    assert!(came >= 256, "{came}");
 }
