@@ -230,13 +230,11 @@ static int call_buffer_alloc(struct extoll_file *file, void *data)
 	}
 	buffer = &file->buffer[file->buffers];
 	buffer->bytes = PAGE_ALIGN(arg->bytes);
-	buffer->pages = dma_alloc_pages(&file->card->pdev->dev, buffer->bytes, &buffer->dma,
-					DMA_BIDIRECTIONAL, GFP_KERNEL | __GFP_NOWARN);
+	buffer->pages = extoll_pages_alloc(&file->card->pdev->dev, buffer->bytes, &buffer->dma);
 	if (!buffer->pages) {
 		err = -ENOMEM;
 		goto out;
 	}
-	memset(page_address(buffer->pages), 0, buffer->bytes);
 	arg->bus_address = buffer->dma;
 	arg->map_offset = EXTOLL_MAP_BUFFER + (u64)file->buffers * EXTOLL_BUFFER_MAX;
 	smp_store_release(&file->buffers, file->buffers + 1);

@@ -15,6 +15,7 @@
 #include <linux/cdev.h>
 #include <linux/completion.h>
 #include <linux/device.h>
+#include <linux/dma-mapping.h>
 #include <linux/io.h>
 #include <linux/list.h>
 #include <linux/maple_tree.h>
@@ -83,6 +84,20 @@ struct extoll_queue {
 static inline u64 extoll_queue_bytes(const struct extoll_queue *queue)
 {
 	return (u64)queue->segments * queue->segment_bytes;
+}
+
+/*
+ * Zeroed, physically contiguous pages that the card and user space share. DMA debugging of some kernels (6.1) takes
+ * the allocation for a mapping, which has to be checked; it fails by NULL only.
+ */
+static inline struct page *extoll_pages_alloc(struct device *dev, size_t bytes, dma_addr_t *dma)
+{
+	struct page *pages = dma_alloc_pages(dev, bytes, dma, DMA_BIDIRECTIONAL, GFP_KERNEL | __GFP_NOWARN);
+
+	if (!pages || dma_mapping_error(dev, *dma))
+		return NULL;
+	memset(page_address(pages), 0, bytes);
+	return pages;
 }
 
 struct extoll_card;

@@ -57,11 +57,9 @@ int extoll_queue_alloc(struct extoll_card *card, struct extoll_queue *queue,
 	if (!queue->pages || !queue->dma || !queue->table)
 		goto err;
 	for (i = 0; i < queue->segments; i++) {
-		queue->pages[i] = dma_alloc_pages(dev, segment_bytes, &queue->dma[i], DMA_BIDIRECTIONAL,
-						  GFP_KERNEL | __GFP_NOWARN);
+		queue->pages[i] = extoll_pages_alloc(dev, segment_bytes, &queue->dma[i]);
 		if (!queue->pages[i])
 			goto err;
-		memset(page_address(queue->pages[i]), 0, segment_bytes);
 		queue->table[i] = cpu_to_le64(queue_descriptor(queue, i));
 	}
 	return 0;

@@ -44,8 +44,7 @@ void extoll_smfu_start(struct extoll_card *card)
 	if (!card->window_bytes)
 		return;
 	if (!window->target)
-		window->target = dma_alloc_pages(&card->pdev->dev, EXTOLL_TARGET_BYTES, &window->target_dma,
-						 DMA_BIDIRECTIONAL, GFP_KERNEL | __GFP_NOWARN);
+		window->target = extoll_pages_alloc(&card->pdev->dev, EXTOLL_TARGET_BYTES, &window->target_dma);
 	if (!window->target) {
 		dev_warn(&card->pdev->dev, "no contiguous memory for the SMFU: no windows\n");
 		return;

@@ -141,7 +141,8 @@ int main(void)
 	begin = now_ns();
 	CHECK_ERRNO(port_wait(&port, 0, 20000000), ETIMEDOUT);
 	CHECK(now_ns() - begin >= 20000000);
-	asleep(EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, 0);
+	for (int i = 0; i < 3; i++)
+		asleep(EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, 0);
 	asleep(EXTOLL_OPTION_TE, EXTOLL_WAIT_TIMER);
 	polled();
 	many(20000);
