@@ -53,6 +53,7 @@ struct gpu {
 	float *in, *out;
 	cudaStream_t stream;
 	comm nccl;
+	cudaGraph_t captured;
 	cudaGraphExec_t graph;
 };
 
@@ -75,11 +76,11 @@ void capture(std::vector<gpu> &gpus, size_t count, int times)
 			nccl(all_reduce(g.in, g.out, count, float_type, sum_op, g.nccl, g.stream), "ncclAllReduce");
 		nccl(group_end(), "ncclGroupEnd");
 	}
+	// No graph may be instantiated while a stream of this thread still captures.
+	each(gpus, [](gpu &g) { cuda(cudaStreamEndCapture(g.stream, &g.captured), "capture"); });
 	each(gpus, [](gpu &g) {
-		cudaGraph_t graph;
-		cuda(cudaStreamEndCapture(g.stream, &graph), "capture");
-		cuda(cudaGraphInstantiate(&g.graph, graph, 0), "cudaGraphInstantiate");
-		cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
+		cuda(cudaGraphInstantiate(&g.graph, g.captured, 0), "cudaGraphInstantiate");
+		cuda(cudaGraphDestroy(g.captured), "cudaGraphDestroy");
 	});
 }
 
