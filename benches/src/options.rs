@@ -211,7 +211,9 @@ impl Options {
         let refuse = |advice: String| Err(BenchError::option("via", self.via, advice));
         match self.via {
             Via::Sim => Ok(()),
-            Via::Hw => refuse("no benchmark runs on a card yet; use sim".into()),
+            Via::Hw => {
+                refuse("benchmarks build all nodes in one process, a card is one node; use sim".into())
+            }
             Via::Nvlink if !bench.by_windows() => {
                 let names: Vec<_> =
                     crate::all().iter().filter(|b| b.by_windows()).map(|b| b.name()).collect();

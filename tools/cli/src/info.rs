@@ -6,7 +6,6 @@ use ggas_benches::{Device, Via};
 use ggas_gpu::{GpuInfo, NoGpu};
 use ggas_kernels::Processor;
 use std::fmt::Write;
-use std::path::Path;
 
 #[derive(clap::Args)]
 pub struct InfoArgs {}
@@ -53,24 +52,18 @@ pub fn gpu_names() -> String {
 pub fn available(via: Via) -> Result<(), String> {
     match via {
         Via::Sim => Ok(()),
-        Via::Hw => Err(hw(Path::new("/dev"))),
+        Via::Hw => Err(hw(ggas_device::hw::probe().map_err(|error| error.to_string()))),
         Via::Nvlink => nvlink(&ggas_gpu::probe()),
     }
 }
 
-/// Why there is no card, most fundamental reason first.
-fn hw(dev: &Path) -> String {
-    let nodes = std::fs::read_dir(dev).into_iter().flatten().flatten();
-    let found = nodes.map(|e| e.file_name()).find(|name| name.to_string_lossy().starts_with("extoll"));
-    let why = match found {
-        Some(name) => {
-            format!("found /dev/{}, but this version has no device `hw` that opens it", name.display())
-        }
-        None => {
-            "there is no /dev/extoll*: no EXTOLL driver has claimed a card, and this version has neither the \
-                 kernel module nor the device `hw` that would open it"
-                .into()
-        }
+/// Why there is no card, or why the benchmarks do not run on the one that is there.
+fn hw(card: Result<(), String>) -> String {
+    let why = match card {
+        Ok(()) => "a card is here, but benchmarks build all their nodes in one process, and a card is one node: run \
+                   librma2 programs on it (EXTOLL_DEVICE=hw)"
+            .to_owned(),
+        Err(why) => why,
     };
     format!("--via hw is not available: {why}; use --via sim")
 }
@@ -180,14 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_card_and_a_missing_driver_differ() {
-        let nowhere = Path::new("/nonexistent");
-        assert!(hw(nowhere).contains("no /dev/extoll*"));
-        let dev = std::env::temp_dir().join(format!("ggas-info-{}", std::process::id()));
-        std::fs::create_dir_all(&dev).unwrap();
-        std::fs::write(dev.join("extoll0"), "").unwrap();
-        assert!(hw(&dev).contains("found /dev/extoll0"));
-        std::fs::remove_dir_all(&dev).unwrap();
+    fn a_missing_card_and_one_that_benchmarks_do_not_use_differ() {
+        let missing = hw(Err("no /dev/extoll0: load the kernel module".into()));
+        assert!(missing.contains("load the kernel module") && missing.contains("use --via sim"), "{missing}");
+        assert!(hw(Ok(())).contains("a card is here"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub const VIEWS: &[View] = &[
             "kmod/uapi/extoll/smfu.h",
             "kmod/uapi/extoll/velo.h",
             "kmod/uapi/extoll/regs.h",
+            "kmod/uapi/extoll/ioctl.h",
         ],
         includes: &["kmod/uapi"],
         arguments: &[],

@@ -2,7 +2,8 @@
 //!
 //! A process of a job (`ggas run`, or the GGAS_* variables) gets its node of the job: it joins when it opens its first
 //! port, and leaves when it ends. A program that was started plainly gets a model of one node of its own. A child of
-//! fork has none of the parent's ports, is in no job, and gets a node of its own too.
+//! fork has none of the parent's ports, is in no job, and gets a node of its own too. With EXTOLL_DEVICE=hw the node is
+//! this machine's card, whatever job there is.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -11,8 +12,11 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use ggas::{Cluster, Job, LockedMemory, Node, Progress};
 
-use crate::error::{Code, FD, NO_CONNECT, NO_DEVICE, NO_MEM, Result, because};
+use crate::error::{FD, NO_CONNECT, NO_DEVICE, NO_MEM, Result, because};
 use crate::settings::{self, Device, Timeouts};
+
+/// Node ids of a network.
+const NODES: u32 = extoll_abi::regs::EXTOLL_NODES as u32;
 
 /// The process's node, with what it needs.
 pub(crate) struct Home {
@@ -82,7 +86,7 @@ fn start() -> Result<Home> {
     let wrong = |text: String| because(NO_DEVICE, text);
     let timeouts = settings::timeouts().map_err(wrong)?;
     match settings::device().map_err(wrong)? {
-        Device::Hw => Err(no_card()),
+        Device::Hw => card(timeouts),
         Device::Sim => {
             let limit = settings::locked_memory().map_err(wrong)?;
             let alone = CHILD.load(Ordering::Relaxed) || !ggas::boot::Job::is_launched();
@@ -107,9 +111,8 @@ fn one_node(limit: LockedMemory, timeouts: Timeouts) -> Result<Home> {
     Ok(Home { node, nodes: 1, timeouts, job: Mutex::new(None) })
 }
 
-fn no_card() -> Code {
-    match ggas::device::hw::probe() {
-        Err(error) => because(FD, error),
-        Ok(()) => FD,
-    }
+/// The card of this machine. It does not know how many nodes its network has: any node id may be there.
+fn card(timeouts: Timeouts) -> Result<Home> {
+    let device = ggas::device::hw::open().map_err(|error| because(FD, error))?;
+    Ok(Home { node: Node::new(device), nodes: NODES, timeouts, job: Mutex::new(None) })
 }

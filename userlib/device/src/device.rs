@@ -322,8 +322,14 @@ pub trait PortDevice: Debug + Send + Sync {
     /// The registers that kernels use directly.
     fn registers(&self) -> RegisterMap;
 
+    /// Option pages that the port may post to: bit `i` for option `i` (spec 2.1). Physical addresses and remote
+    /// registers may be for the privileged.
+    fn options(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Stores one descriptor word to the option page of `option`, at byte `offset` of the page (0, 8 or 16;
-    /// spec 2.1). Other offsets are counted as errors by the card.
+    /// spec 2.1), which is one of [`options`](Self::options). Other offsets are counted as errors by the card.
     fn requester_store(&self, option: PageOption, offset: u64, value: u64);
 
     /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).

@@ -117,6 +117,40 @@ pub enum DeviceError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The memory is not mapped with the access asked for.
+    #[error(
+        "{len} bytes at {address:#x} cannot be registered: part of them is not mapped, or not with this access, or \
+         belongs to a device whose driver does not allow it (the module's parameter mmio_modules names those that do)"
+    )]
+    NotMapped {
+        /// First byte.
+        address: u64,
+        /// Length in bytes.
+        len: usize,
+    },
+    /// Only the privileged may do this.
+    #[error(
+        "{what} is for the privileged: run with CAP_SYS_RAWIO, or load the extoll module with trusted=1 on a cluster \
+         whose users are trusted"
+    )]
+    Privilege {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// The card is not there any more.
+    #[error("the card {how}: look at dmesg; close all ports, then bring the card back and open them again")]
+    CardLost {
+        /// What happened.
+        how: &'static str,
+    },
+    /// The driver refused for a reason that it does not document for this call.
+    #[error("{what}: the driver refused: {source}; look at dmesg")]
+    Driver {
+        /// What was asked for.
+        what: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The card did not do within the bound what the driver waited for.
     #[error(
         "waited {waited:?} for {what} on node {node}; the card does not answer: reset it, or restart the node"

@@ -81,6 +81,28 @@ fn rlimit() -> Option<u64> {
     }
 }
 
+/// The error for `bytes` that the kernel refused to pin: the limit if it is that, else that there is no memory.
+pub(crate) fn memory_refused(requested: u64) -> DeviceError {
+    let locked = status_value("VmPin:").unwrap_or(0) << 10;
+    match rlimit() {
+        Some(limit) if !may_lock_anything() && locked + requested > limit => {
+            DeviceError::LockedMemory { requested, locked, limit, origin: LimitSource::Rlimit }
+        }
+        _ => DeviceError::Memory {
+            what: "a region",
+            bytes: requested as usize,
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        },
+    }
+}
+
+/// A number of /proc/self/status.
+fn status_value(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// Whether the process holds `CAP_IPC_LOCK` (bit 14 of the effective set).
 fn may_lock_anything() -> bool {
     const CAP_IPC_LOCK: u32 = 14;

@@ -21,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) config: PortConfig,
     pub(crate) departures: Departures,
+    /// Option pages that may be posted to, by bits.
+    options: u32,
     closed: AtomicBool,
 }
 
@@ -30,6 +32,7 @@ impl Core {
             address: device.address(),
             queue: Mutex::new(Queue::new(device.queue())),
             departures: device.departures(),
+            options: device.options(),
             poster,
             device,
             config,
@@ -41,6 +44,9 @@ impl Core {
     #[inline]
     pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
         self.check_open()?;
+        if self.options >> option.bits() & 1 == 0 {
+            return Err(PostError::OptionDenied { option });
+        }
         if self.departures.count() > 0 {
             self.check_target(words)?;
         }

@@ -46,6 +46,15 @@ pub enum PostError {
         /// Option of the connection.
         asked: PageOption,
     },
+    /// The port may not post with this option.
+    #[error(
+        "posting with {option:?} is for the privileged (physical addresses, remote registers): run with CAP_SYS_RAWIO, \
+         or use translated addresses"
+    )]
+    OptionDenied {
+        /// Option of the connection.
+        option: PageOption,
+    },
     /// The process that served the target is gone.
     #[error("{0}")]
     PeerLost(LostPeer),

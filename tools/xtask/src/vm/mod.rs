@@ -6,6 +6,7 @@ mod debug;
 mod initramfs;
 mod kernel;
 mod machine;
+mod programs;
 mod scenario;
 
 use crate::place;
@@ -17,7 +18,6 @@ use kernel::{Installed, Kernel};
 use machine::{Emulator, Guest, Guests, Server};
 use scenario::Scenario;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Checks make a kernel this much slower at most.
@@ -118,7 +118,12 @@ impl Lab {
         let build = cargo(&["build", "--package", "extoll-vm"]);
         Step { name: "vm server", command: build, limit: Duration::from_secs(900) }.run()?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or(place::root().join("target"), PathBuf::from);
-        Ok(Lab { archive, emulator, server: target.join("debug/extoll-vm-server"), programs: programs()? })
+        Ok(Lab {
+            archive,
+            emulator,
+            server: target.join("debug/extoll-vm-server"),
+            programs: programs::all()?,
+        })
     }
 
     /// Everything on one kernel.
@@ -214,25 +219,4 @@ impl Lab {
         Guests::start(&self.emulator, kernel, initrd, &guests)?.finish(BOOT + scenario.limit * factor)?;
         server.finish()
     }
-}
-
-/// Builds the guests' programs: one for each C file of `tests/vm`, statically linked.
-fn programs() -> Result<Vec<PathBuf>> {
-    let (source, out) = (place::root().join("tests/vm"), debs::folder().join("bin"));
-    std::fs::create_dir_all(&out)?;
-    let mut built = Vec::new();
-    for entry in std::fs::read_dir(&source)? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "c") {
-            continue;
-        }
-        let program = out.join(path.file_stem().unwrap_or_default());
-        let mut compile = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        compile.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]);
-        compile.args(["-Ikmod/uapi", "-Itests/vm", "-o"]).arg(&program).arg(&path);
-        let name = format!("vm program {}", program.file_name().unwrap_or_default().to_string_lossy());
-        Step { name: &name, command: compile, limit: Duration::from_secs(120) }.run()?;
-        built.push(program);
-    }
-    Ok(built)
 }

@@ -1,0 +1,9 @@
+#!/bin/sh
+# The library's device hw, with itself.
+#: modules extoll
+#: seconds 120
+set -e
+insmod /extoll.ko
+hw-suite
+rmmod extoll
+echo "hw: ok"

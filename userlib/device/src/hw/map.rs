@@ -1,0 +1,116 @@
+//! Pages of a card in this process.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use extoll_abi::bindings::EXTOLL_PAGE_OPTIONS;
+
+use super::file::CardFile;
+use crate::{DeviceError, PAGE};
+
+const ACCESS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A mapping of the driver's, unmapped when dropped. A child of fork does not get it: the port is the parent's.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: all access is volatile or atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `len` bytes at an offset of the driver's (`EXTOLL_MAP_*`).
+    pub(super) fn new(
+        file: &CardFile,
+        offset: u64,
+        len: usize,
+        what: &'static str,
+    ) -> Result<Mapping, DeviceError> {
+        // SAFETY: a new mapping at an address that the system chooses touches no existing memory.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), len, ACCESS, libc::MAP_SHARED, Some((file, offset))) };
+        let start = start.map_err(|source| DeviceError::Memory { what, bytes: len, source })?;
+        let mapping = Mapping { start, len };
+        // SAFETY: our own mapping.
+        unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
+        Ok(mapping)
+    }
+
+    /// The pages of a requester of which bit `i` of `pages` says whether the file may map page `i`; a store to another
+    /// one faults.
+    pub(super) fn requester(file: &CardFile, offset: u64, pages: u32) -> Result<Mapping, DeviceError> {
+        let (len, what) = (EXTOLL_PAGE_OPTIONS as usize * PAGE, "requester pages");
+        let memory = |source| DeviceError::Memory { what, bytes: len, source };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new inaccessible mapping touches no existing memory.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, None) };
+        let mapping = Mapping { start: start.map_err(memory)?, len };
+        for page in (0..EXTOLL_PAGE_OPTIONS as usize).filter(|page| pages >> page & 1 == 1) {
+            let (at, from) = (mapping.at(page * PAGE), offset + (page * PAGE) as u64);
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            // SAFETY: replaces a page of our own mapping, to which nothing refers yet.
+            unsafe { mmap(at.as_ptr(), PAGE, ACCESS, flags, Some((file, from))) }.map_err(memory)?;
+        }
+        // SAFETY: our own mapping.
+        unsafe { libc::madvise(mapping.start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
+        Ok(mapping)
+    }
+
+    /// The address of byte `offset`.
+    #[inline]
+    pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset < self.len);
+        // SAFETY: callers stay inside; checked in debug builds.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// The word at byte `offset`, a multiple of 8.
+    pub(super) fn word(&self, offset: usize) -> NonNull<AtomicU64> {
+        self.at(offset).cast()
+    }
+
+    /// Lets go of the driver's pages. The addresses stay valid, as zeroed memory of this process, for those who still
+    /// look at the port.
+    pub(super) fn let_go(&self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: replaces our own mapping by memory of the same size.
+        let replaced = unsafe { mmap(self.start.as_ptr(), self.len, ACCESS, flags, None) };
+        if let Err(error) = replaced {
+            tracing::error!(
+                "letting go of a card's pages: {error}; the port stays open until the process ends"
+            );
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, used by nobody any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// # Safety
+/// With `MAP_FIXED`, what stood at `at` is the caller's to replace.
+unsafe fn mmap(
+    at: *mut u8,
+    len: usize,
+    access: libc::c_int,
+    flags: libc::c_int,
+    from: Option<(&CardFile, u64)>,
+) -> io::Result<NonNull<u8>> {
+    let (fd, offset) =
+        from.map_or((-1, 0), |(file, offset)| (file.as_fd().as_raw_fd(), offset as libc::off_t));
+    // SAFETY: the caller's promise.
+    let start = unsafe { libc::mmap(at.cast(), len, access, flags, fd, offset) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
