@@ -33,7 +33,7 @@ fn check_json(report: &Report) {
         assert!(row["samples"].as_u64().unwrap() > 0);
         assert_eq!(row["errors"], 0);
         let sized = row["bytes"].is_u64() || row["elements"].is_u64();
-        assert!(sized || report.bench == "barrier", "{row}");
+        assert!(sized || ["barrier", "litmus"].contains(&report.bench), "{row}");
     }
 }
 
@@ -82,6 +82,14 @@ fn puts_by_all_forms() {
     let report = run("atomics-random", Options { nodes: 3, ..small(&[1 << 16]) });
     assert_eq!(methods(&report), ["no-result", "result"]);
     assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));
+}
+
+#[test]
+fn litmus_tests_find_nothing_in_the_right_build() {
+    let report = run("litmus", small(&[]));
+    // 3 tests on two kinds of memory and 4 forms of puts, right and weak; store buffering by a fence as well.
+    assert_eq!((methods(&report).len(), report.rows.len()), (7, 3 * 2 * 2 + 4 * 2 + 2));
+    assert!(report.rows.iter().all(|row| row.extra["observed"].as_u64() > Some(0)));
 }
 
 #[test]

@@ -6,6 +6,13 @@ pub const BENCH_PUT_THREAD: u32 = 0;
 pub const BENCH_PUT_WARP: u32 = 1;
 pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
+pub const BENCH_LITMUS_MESSAGE: u32 = 0;
+pub const BENCH_LITMUS_BUFFER: u32 = 1;
+pub const BENCH_LITMUS_LINE: u32 = 2;
+pub const BENCH_LITMUS_PUT: u32 = 3;
+pub const BENCH_LITMUS_RIGHT: u32 = 0;
+pub const BENCH_LITMUS_WEAK: u32 = 1;
+pub const BENCH_LITMUS_FENCE: u32 = 2;
 pub const BENCH_MEET_SYNC: u32 = 0;
 pub const BENCH_MEET_BARRIER: u32 = 1;
 pub const BENCH_MEET_MASTER: u32 = 2;
@@ -532,6 +539,92 @@ const _: () = {
     [
         "Offset of field: bench_put_bandwidth::bulk",
     ][::core::mem::offset_of!(bench_put_bandwidth, bulk) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus {
+    pub window: u64,
+    pub first: u64,
+    pub second: u64,
+    pub stride: u64,
+    pub late: u64,
+    pub counts: u64,
+    pub rounds: u64,
+    pub bytes: u64,
+    pub test: u32,
+    pub build: u32,
+    pub form: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_litmus"][::core::mem::size_of::<bench_litmus>() - 80usize];
+    ["Alignment of bench_litmus"][::core::mem::align_of::<bench_litmus>() - 8usize];
+    [
+        "Offset of field: bench_litmus::window",
+    ][::core::mem::offset_of!(bench_litmus, window) - 0usize];
+    [
+        "Offset of field: bench_litmus::first",
+    ][::core::mem::offset_of!(bench_litmus, first) - 8usize];
+    [
+        "Offset of field: bench_litmus::second",
+    ][::core::mem::offset_of!(bench_litmus, second) - 16usize];
+    [
+        "Offset of field: bench_litmus::stride",
+    ][::core::mem::offset_of!(bench_litmus, stride) - 24usize];
+    [
+        "Offset of field: bench_litmus::late",
+    ][::core::mem::offset_of!(bench_litmus, late) - 32usize];
+    [
+        "Offset of field: bench_litmus::counts",
+    ][::core::mem::offset_of!(bench_litmus, counts) - 40usize];
+    [
+        "Offset of field: bench_litmus::rounds",
+    ][::core::mem::offset_of!(bench_litmus, rounds) - 48usize];
+    [
+        "Offset of field: bench_litmus::bytes",
+    ][::core::mem::offset_of!(bench_litmus, bytes) - 56usize];
+    [
+        "Offset of field: bench_litmus::test",
+    ][::core::mem::offset_of!(bench_litmus, test) - 64usize];
+    [
+        "Offset of field: bench_litmus::build",
+    ][::core::mem::offset_of!(bench_litmus, build) - 68usize];
+    [
+        "Offset of field: bench_litmus::form",
+    ][::core::mem::offset_of!(bench_litmus, form) - 72usize];
+    [
+        "Offset of field: bench_litmus::reserved",
+    ][::core::mem::offset_of!(bench_litmus, reserved) - 76usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_counts {
+    pub observed: u64,
+    pub forbidden: u64,
+    pub ended: u64,
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_litmus_counts",
+    ][::core::mem::size_of::<bench_litmus_counts>() - 32usize];
+    [
+        "Alignment of bench_litmus_counts",
+    ][::core::mem::align_of::<bench_litmus_counts>() - 8usize];
+    [
+        "Offset of field: bench_litmus_counts::observed",
+    ][::core::mem::offset_of!(bench_litmus_counts, observed) - 0usize];
+    [
+        "Offset of field: bench_litmus_counts::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_counts, forbidden) - 8usize];
+    [
+        "Offset of field: bench_litmus_counts::ended",
+    ][::core::mem::offset_of!(bench_litmus_counts, ended) - 16usize];
+    [
+        "Offset of field: bench_litmus_counts::status",
+    ][::core::mem::offset_of!(bench_litmus_counts, status) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

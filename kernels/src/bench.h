@@ -149,6 +149,37 @@ struct bench_put_bandwidth {
 	uint32_t bulk;		/* 1: by the copy engines */
 };
 
+#define BENCH_LITMUS_MESSAGE	0	/* message passing: data, then flag */
+#define BENCH_LITMUS_BUFFER	1	/* store buffering: each side stores, then loads what the other stores */
+#define BENCH_LITMUS_LINE	2	/* 16 bytes in one access */
+#define BENCH_LITMUS_PUT	3	/* put, then signal, by `form` */
+
+#define BENCH_LITMUS_RIGHT	0	/* as the library does it */
+#define BENCH_LITMUS_WEAK	1	/* without what orders it */
+#define BENCH_LITMUS_FENCE	2	/* store buffering by ggas_fence_system, which does not forbid it */
+
+/* litmus: threads of node 0 and node 1 in pairs; puts: lanes of them. */
+struct bench_litmus {
+	uint64_t window;	/* struct ggas_window: bounds, and where puts go */
+	uint64_t first;		/* of each pair: what node 0 stores, or the data */
+	uint64_t second;	/* of each pair: what node 1 stores, or the flag */
+	uint64_t stride;	/* bytes from pair to pair */
+	uint64_t late;		/* store buffering: uint32_t per 32 rounds of each pair: what this node saw too late */
+	uint64_t counts;	/* struct bench_litmus_counts */
+	uint64_t rounds;	/* of each pair, a multiple of 32 */
+	uint64_t bytes;		/* of a put of each lane, a multiple of 16 */
+	uint32_t test;		/* BENCH_LITMUS_MESSAGE ... */
+	uint32_t build;		/* BENCH_LITMUS_RIGHT ... */
+	uint32_t form;		/* BENCH_PUT_THREAD ... */
+	uint32_t reserved;
+};
+struct bench_litmus_counts {
+	uint64_t observed;	/* messages seen */
+	uint64_t forbidden;	/* outcomes that must not be */
+	uint64_t ended;		/* threads that came to their end */
+	uint64_t status;	/* GGAS_OK or the first error of a wait */
+};
+
 /* atomics-random: every thread updates random words of all nodes. */
 struct bench_atomics {
 	uint64_t window;

@@ -9,6 +9,7 @@ mod c_interface;
 mod collectives;
 mod ggas_bandwidth;
 mod ggas_pingpong;
+mod litmus;
 mod progress;
 mod put;
 mod put_bandwidth;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &put::PutPacked,
     &put_bandwidth::PutBandwidth,
     &atomics_random::AtomicsRandom,
+    &litmus::Litmus,
     &barrier::Barrier,
     &reduce::Reduce,
     &reduce::Allreduce,

@@ -171,7 +171,7 @@ impl Layout {
         let bytes = shape.bytes as usize;
         // A block's share is rounded up to whole units.
         let share = bytes.div_ceil(shape.blocks as usize) + 48;
-        let rings = Rings::for_messages(0, shape.blocks, 2 * share);
+        let rings = Rings::for_messages(0, shape.blocks, share);
         let first = 4096;
         let second = first + bytes.next_multiple_of(256);
         let end = match shape.way {

@@ -128,7 +128,7 @@ bool collective(uint32_t method, uint32_t grid, uint32_t form = SELFTEST_GRID)
 
 bool puts(uint32_t form, uint32_t grid, uint32_t block, uint32_t lanes, bool packed)
 {
-	constexpr uint32_t nodes = 2, bytes = 300, each = 304, lines_log2 = 6;
+	constexpr uint32_t nodes = 2, bytes = 304, each = 304, lines_log2 = 6;
 	constexpr uint64_t rings = 16384, stride = rings + nodes * SELFTEST_PUT_LANES * (64 + (16ull << lines_log2));
 	std::vector<ggas_u128> memory(nodes * stride / sizeof(ggas_u128));
 	std::array<ggas_window, nodes> windows = {};

@@ -106,17 +106,19 @@ GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t sel
 	uint8_t *out = static_cast<uint8_t *>(to);
 	const uint8_t *in = static_cast<const uint8_t *>(from);
 	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from), done = 0;
-	if (ends % 16 == 0) {
+	if (ends % 16 == 0 && bytes >= 16) {
 		copy_units(reinterpret_cast<ggas_u128 *>(out), reinterpret_cast<const ggas_u128 *>(in), bytes / 16,
 			   self, all);
 		done = bytes & ~static_cast<uint64_t>(15);
-	} else if (ends % 8 == 0) {
-		copy_units(reinterpret_cast<uint64_t *>(out), reinterpret_cast<const uint64_t *>(in), bytes / 8, self,
-			   all);
+	}
+	if (ends % 8 == 0 && bytes - done >= 8) {
+		copy_units(reinterpret_cast<uint64_t *>(out + done), reinterpret_cast<const uint64_t *>(in + done),
+			   (bytes - done) / 8, self, all);
 		done = bytes & ~static_cast<uint64_t>(7);
-	} else if (ends % 4 == 0) {
-		copy_units(reinterpret_cast<uint32_t *>(out), reinterpret_cast<const uint32_t *>(in), bytes / 4, self,
-			   all);
+	}
+	if (ends % 4 == 0 && bytes - done >= 4) {
+		copy_units(reinterpret_cast<uint32_t *>(out + done), reinterpret_cast<const uint32_t *>(in + done),
+			   (bytes - done) / 4, self, all);
 		done = bytes & ~static_cast<uint64_t>(3);
 	}
 	for (uint64_t i = done + self; i < bytes; i += all)

@@ -28,7 +28,7 @@
  *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
  *        System scope, 4 or 8 bytes; return the old value.
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
- *        The same without a result, relaxed or release: nobody waits for an answer.
+ *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
  *   uint64_t ggas_load_acquire_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
  *        Between blocks of one GPU only.
  *   T    ggas_load_near(const T *p)

@@ -6,8 +6,11 @@ use crate::{Window, WindowError};
 const STATE: usize = 64;
 /// Bytes of a line: 12 of data, and its flag.
 const LINE: usize = 16;
-/// Fewest lines of a ring: a quarter of them is the unit in which its receiver tells how far it came.
+/// Fewest lines of a ring.
 const LEAST_LINES: u32 = 8;
+/// Fewest lines that [`Rings::for_messages`] gives: a receiver tells after each quarter of a ring how far it came, which
+/// takes as long as a put.
+const EASY_LINES: u32 = 4096;
 
 /// Rings in the parts of a window: one for each lane and pair of members.
 ///
@@ -21,14 +24,14 @@ pub struct Rings {
     pub offset: usize,
     /// Pairs of callers that may put at the same time.
     pub lanes: u32,
-    /// Lines of each ring, a power of two from 8.
+    /// Lines of each ring, a power of two from 8 to 2^30.
     pub lines: u32,
 }
 
 impl Rings {
-    /// Rings at `offset` that take messages of `bytes` without waiting for the receiver.
+    /// Rings at `offset` that take eight messages of `bytes` without waiting for the receiver.
     pub fn for_messages(offset: usize, lanes: u32, bytes: usize) -> Rings {
-        let lines = (bytes.div_ceil(12) * 2).clamp(LEAST_LINES as usize, 1 << 31).next_power_of_two();
+        let lines = bytes.div_ceil(12).saturating_mul(8).clamp(EASY_LINES as usize, 1 << 30).next_power_of_two();
         Rings { offset: offset.next_multiple_of(STATE), lanes, lines: lines as u32 }
     }
 
@@ -48,7 +51,8 @@ impl Rings {
     /// # Errors
     /// [`WindowError::Rings`], [`WindowError::Range`].
     pub fn check(&self, window: &Window) -> Result<(), WindowError> {
-        let wrong = !self.lines.is_power_of_two() || self.lines < LEAST_LINES || self.lanes == 0;
+        let wrong =
+            !self.lines.is_power_of_two() || !(LEAST_LINES..=1 << 30).contains(&self.lines) || self.lanes == 0;
         if wrong || !self.offset.is_multiple_of(STATE) {
             return Err(WindowError::Rings(*self));
         }
@@ -90,9 +94,9 @@ mod tests {
     #[test]
     fn rings_take_a_message_without_waiting() {
         let rings = Rings::for_messages(100, 4, 4096);
-        assert_eq!((rings.offset, rings.lines, rings.lines_log2()), (128, 1024, 10));
-        assert_eq!(rings.end(3), Some(128 + 4 * 3 * (64 + 1024 * 16)));
-        assert_eq!(Rings::for_messages(0, 1, 0).lines, 8);
+        assert_eq!((rings.offset, rings.lines, rings.lines_log2()), (128, 4096, 12));
+        assert_eq!(rings.end(3), Some(128 + 4 * 3 * (64 + 4096 * 16)));
+        assert_eq!(Rings::for_messages(0, 1, 65_536).lines, 65_536);
         assert_eq!(Rings { offset: 0, lanes: u32::MAX, lines: 1 << 31 }.end(usize::MAX), None);
     }
 }

@@ -29,7 +29,7 @@ constexpr uint32_t packed_bytes = 12; /* data of a line */
 /* Before each ring. */
 struct packed_state {
 	uint64_t credit; /* lines that the other node took of what this one sent; it writes this */
-	uint64_t sent, taken; /* of this node, while no kernel has the end open */
+	uint64_t sent, taken; /* lines of this node, while no kernel has the end open */
 	uint64_t reserved[5];
 };
 
@@ -51,22 +51,36 @@ GGAS_FN void store_words(uint8_t *to, ggas_u128 line)
 	words[2] = static_cast<uint32_t>(line.hi);
 }
 
+/* The last line, of 4 or 8 bytes. */
+GGAS_FN packed_words load_few_words(const uint8_t *from, uint32_t bytes)
+{
+	auto *words = reinterpret_cast<const uint32_t *>(from);
+	return { { words[0], bytes > 4 ? words[1] : 0, 0 } };
+}
+GGAS_FN void store_few_words(uint8_t *to, uint32_t bytes, ggas_u128 line)
+{
+	auto *words = reinterpret_cast<uint32_t *>(to);
+	words[0] = static_cast<uint32_t>(line.lo);
+	if (bytes > 4)
+		words[1] = static_cast<uint32_t>(line.lo >> 32);
+}
+
 /* A line of up to 12 bytes, anywhere; rolled up, since few lines are such. */
-GGAS_FN packed_words load_bytes(const uint8_t *from, uint64_t bytes)
+GGAS_FN packed_words load_bytes(const uint8_t *from, uint32_t bytes)
 {
 	uint64_t low = 0, high = 0;
 	GGAS_NO_UNROLL
-	for (uint32_t i = 0; i < packed_bytes && i < bytes; i++) {
+	for (uint32_t i = 0; i < bytes; i++) {
 		uint64_t byte = static_cast<uint64_t>(from[i]) << i % 8 * 8;
 		low |= i < 8 ? byte : 0;
 		high |= i < 8 ? 0 : byte;
 	}
 	return { { static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high) } };
 }
-GGAS_FN void store_bytes(uint8_t *to, uint64_t bytes, ggas_u128 line)
+GGAS_FN void store_bytes(uint8_t *to, uint32_t bytes, ggas_u128 line)
 {
 	GGAS_NO_UNROLL
-	for (uint32_t i = 0; i < packed_bytes && i < bytes; i++)
+	for (uint32_t i = 0; i < bytes; i++)
 		to[i] = static_cast<uint8_t>((i < 8 ? line.lo : line.hi) >> i % 8 * 8);
 }
 
@@ -118,22 +132,24 @@ public:
 		uint64_t of_lane = rings.offset + each * lane * window->nodes;
 		own_ = ggas_pointer_of_node<state>(window, window->node, of_lane + each * peer);
 		there_ = ggas_pointer_of_node<state>(window, peer, of_lane + each * window->node);
-		sent_ = ggas_load_relaxed(&own_->sent);
-		taken_ = told_ = ggas_load_relaxed(&own_->taken);
-		granted_ = ggas_load_relaxed(&own_->credit);
+		sent_ = ring(ggas_load_relaxed(&own_->sent), log2_);
+		taken_ = ring(ggas_load_relaxed(&own_->taken), log2_);
+		granted_ = static_cast<uint32_t>(ggas_load_relaxed(&own_->credit));
+		told_ = taken_.lines();
 	}
 
-	/* Sends `bytes` to the peer. Quickest where `from` is a multiple of 4. */
+	/* Sends `bytes` to the peer. Quickest where `from` and `bytes` are multiples of 4. */
 	GGAS_FN int put(const void *from, uint64_t bytes)
 	{
-		uint64_t lines = lines_of(bytes);
-		for (uint64_t done = 0; done < lines && !status_;) {
-			uint32_t part = part_of(lines - done);
-			if (sent_ + part - granted_ > ring_lines() && (status_ = wait_for_room(part)))
+		auto *at = static_cast<const uint8_t *>(from);
+		for (; bytes && !status_;) {
+			uint32_t part = part_of(bytes), lines = lines_of(part);
+			if (sent_.lines() + lines - granted_ > ring_lines() && (status_ = wait_for_room(lines)))
 				break;
-			send(static_cast<const uint8_t *>(from), bytes, done, part);
-			sent_ += part;
-			done += part;
+			send(at, part, lines);
+			sent_.advance(lines);
+			at += part;
+			bytes -= part;
 		}
 		return status_;
 	}
@@ -141,16 +157,17 @@ public:
 	/* Receives `bytes` that the peer put. */
 	GGAS_FN int take(void *to, uint64_t bytes)
 	{
-		uint64_t lines = lines_of(bytes);
-		for (uint64_t done = 0; done < lines;) {
-			uint32_t part = part_of(lines - done);
+		auto *at = static_cast<uint8_t *>(to);
+		while (bytes) {
+			uint32_t part = part_of(bytes), lines = lines_of(part);
 			if (!status_)
-				status_ = receive(static_cast<uint8_t *>(to), bytes, done, part);
+				status_ = receive(at, part, lines);
 			if ((status_ = team::agree(status_)))
 				return status_;
-			taken_ += part;
-			done += part;
-			if (taken_ - told_ >= ring_lines() / 4)
+			taken_.advance(lines);
+			at += part;
+			bytes -= part;
+			if (taken_.lines() - told_ >= ring_lines() / 4)
 				tell();
 		}
 		return status_;
@@ -175,8 +192,8 @@ public:
 		if ((status_ = team::agree(status_)))
 			return status_;
 		if (team::thread() == 0) {
-			ggas_store_relaxed(&own_->sent, sent_);
-			ggas_store_relaxed(&own_->taken, taken_);
+			ggas_store_relaxed(&own_->sent, sent_.count());
+			ggas_store_relaxed(&own_->taken, taken_.count());
 		}
 		tell();
 		return GGAS_OK;
@@ -185,137 +202,157 @@ public:
 private:
 	static constexpr uint32_t batch = 4; /* loads of a thread under way together */
 
-	GGAS_FN uint64_t ring_lines() const { return 1ull << log2_; }
-	GGAS_FN static uint64_t lines_of(uint64_t bytes)
+	/* How far a ring was used: numbers of 32 bits, which cost less, and whose differences are right. */
+	struct ring {
+		uint32_t at, lap, log2; /* next line; laps before, and this one */
+
+		ring() = default;
+		GGAS_FN ring(uint64_t lines, uint32_t log2)
+			: at(static_cast<uint32_t>(lines) & ((1u << log2) - 1)),
+			  lap(static_cast<uint32_t>(lines >> log2) + 1), log2(log2)
+		{
+		}
+		GGAS_FN uint32_t lines() const { return ((lap - 1) << log2) + at; }
+		GGAS_FN uint64_t count() const { return (static_cast<uint64_t>(lap - 1) << log2) + at; }
+		GGAS_FN void advance(uint32_t by)
+		{
+			at += by;
+			lap += at >> log2;
+			at &= (1u << log2) - 1;
+		}
+		/* The i-th line from here, and the flag that it has in its lap. */
+		GGAS_FN ggas_u128 *line(state *side, uint32_t i) const
+		{
+			return reinterpret_cast<ggas_u128 *>(side + 1) + ((at + i) & ((1u << log2) - 1));
+		}
+		GGAS_FN uint32_t flag(uint32_t i) const { return lap + ((at + i) >> log2); }
+	};
+
+	GGAS_FN uint32_t ring_lines() const { return 1u << log2_; }
+	/* Both ends cut messages alike: with half a ring at most, the receiver has told of enough. */
+	GGAS_FN uint32_t part_of(uint64_t bytes) const
+	{
+		uint64_t most = static_cast<uint64_t>(ring_lines() / 2) * ggas_impl::packed_bytes;
+		most = most < 1u << 30 ? most : (1u << 30) / 48 * 48;
+		return static_cast<uint32_t>(bytes < most ? bytes : most);
+	}
+	GGAS_FN static uint32_t lines_of(uint32_t bytes)
 	{
 		return (bytes + ggas_impl::packed_bytes - 1) / ggas_impl::packed_bytes;
 	}
-	/* Both ends cut messages alike: with half a ring at most, the receiver has told of enough. */
-	GGAS_FN uint32_t part_of(uint64_t lines) const
-	{
-		uint32_t half = 1u << (log2_ - 1);
-		return lines < half ? static_cast<uint32_t>(lines) : half;
-	}
-
-	/* Where lines from `position` on are, and what flags they have. */
-	struct run {
-		ggas_u128 *ring;
-		uint32_t first, lap, mask, log2;
-
-		GGAS_FN run(state *side, uint64_t position, uint32_t log2)
-			: ring(reinterpret_cast<ggas_u128 *>(side + 1)),
-			  first(static_cast<uint32_t>(position) & ((1u << log2) - 1)),
-			  lap(static_cast<uint32_t>(position >> log2) + 1), mask((1u << log2) - 1), log2(log2)
-		{
-		}
-		GGAS_FN ggas_u128 *at(uint32_t i) const { return ring + ((first + i) & mask); }
-		GGAS_FN uint32_t flag(uint32_t i) const { return lap + ((first + i) >> log2); }
-	};
 
 	/* The acquire joins what the receiver read before it told with what is written there next. */
-	GGAS_FN int wait_for_room(uint64_t part)
+	GGAS_FN int wait_for_room(uint32_t lines)
 	{
-		uint64_t least = sent_ + part - ring_lines();
 		ggas_wait wait(report_, timeout_, GGAS_WAIT_FLAG, node_, peer_, line_);
-		while ((granted_ = ggas_load_acquire(&own_->credit)) < least)
+		for (;;) {
+			granted_ = static_cast<uint32_t>(ggas_load_acquire(&own_->credit));
+			uint32_t least = sent_.lines() + lines - ring_lines();
+			if (sent_.lines() + lines - granted_ <= ring_lines())
+				return GGAS_OK;
 			if (int error = wait.again(&own_->credit, least, granted_))
 				return error;
-		return GGAS_OK;
+		}
 	}
 
 	GGAS_FN void tell()
 	{
-		told_ = taken_;
+		told_ = taken_.lines();
 		if (team::thread() == 0)
-			ggas_store_release(&there_->credit, taken_);
+			ggas_store_release(&there_->credit, taken_.count());
 	}
 
-	/* Lines of the `part` from line `done` on that are whole words on this side; the others go byte by byte. */
-	GGAS_FN static uint32_t whole_lines(const void *buffer, uint64_t bytes, uint64_t done, uint32_t part)
+	/* How many lines of `bytes` are whole words on this side; only the last can be shorter. */
+	GGAS_FN static uint32_t whole_lines(const void *buffer, uint32_t bytes)
 	{
-		if (reinterpret_cast<uint64_t>(buffer) % 4 != 0)
-			return 0;
-		uint64_t whole = bytes / ggas_impl::packed_bytes - done;
-		return whole < part ? static_cast<uint32_t>(whole) : part;
+		return reinterpret_cast<uint64_t>(buffer) % 4 == 0 ? bytes / ggas_impl::packed_bytes : 0;
 	}
 
-	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint64_t done, uint32_t part) const
+	GGAS_FN void send(const uint8_t *from, uint32_t bytes, uint32_t lines) const
 	{
-		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(from, bytes, done, part);
-		run lines(there_, sent_, log2_);
-		from += done * ggas_impl::packed_bytes;
+		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(from, bytes);
 		for (; i + (batch - 1) * all < whole; i += batch * all) {
 			ggas_impl::packed_words words[batch];
 			for (uint32_t k = 0; k < batch; k++)
-				words[k] = ggas_impl::load_words(from + uint64_t(i + k * all) * ggas_impl::packed_bytes);
+				words[k] = ggas_impl::load_words(from + (i + k * all) * ggas_impl::packed_bytes);
 			for (uint32_t k = 0; k < batch; k++)
-				send_line(lines, i + k * all, words[k]);
+				send_line(i + k * all, words[k]);
 		}
 		for (; i < whole; i += all)
-			send_line(lines, i, ggas_impl::load_words(from + uint64_t(i) * ggas_impl::packed_bytes));
-		for (; i < part; i += all) {
-			uint64_t at = uint64_t(i) * ggas_impl::packed_bytes;
-			uint64_t left = bytes - done * ggas_impl::packed_bytes - at;
-			send_line(lines, i, ggas_impl::load_bytes(from + at, left));
-		}
+			send_line(i, ggas_impl::load_words(from + i * ggas_impl::packed_bytes));
+		for (; i < lines; i += all)
+			send_line(i, load_partial(from, bytes, i));
 	}
-	GGAS_FN static void send_line(const run &lines, uint32_t i, ggas_impl::packed_words words)
+	GGAS_FN void send_line(uint32_t i, ggas_impl::packed_words words) const
 	{
-		ggas_store_relaxed(lines.at(i), ggas_impl::pack(words, lines.flag(i)));
+		ggas_store_relaxed(sent_.line(there_, i), ggas_impl::pack(words, sent_.flag(i)));
+	}
+	GGAS_FN static ggas_impl::packed_words load_partial(const uint8_t *from, uint32_t bytes, uint32_t i)
+	{
+		uint32_t at = i * ggas_impl::packed_bytes, left = bytes - at;
+		left = left < ggas_impl::packed_bytes ? left : ggas_impl::packed_bytes;
+		if ((reinterpret_cast<uint64_t>(from) | left) % 4 == 0)
+			return ggas_impl::load_few_words(from + at, left);
+		return ggas_impl::load_bytes(from + at, left);
+	}
+	GGAS_FN static void store_partial(uint8_t *to, uint32_t bytes, uint32_t i, ggas_u128 line)
+	{
+		uint32_t at = i * ggas_impl::packed_bytes, left = bytes - at;
+		left = left < ggas_impl::packed_bytes ? left : ggas_impl::packed_bytes;
+		if ((reinterpret_cast<uint64_t>(to) | left) % 4 == 0)
+			ggas_impl::store_few_words(to + at, left, line);
+		else
+			ggas_impl::store_bytes(to + at, left, line);
 	}
 
-	GGAS_FN int receive(uint8_t *to, uint64_t bytes, uint64_t done, uint32_t part) const
+	GGAS_FN int receive(uint8_t *to, uint32_t bytes, uint32_t lines) const
 	{
 		ggas_wait wait(report_, timeout_, GGAS_WAIT_FLAG, node_, peer_, line_);
-		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(to, bytes, done, part);
-		run lines(own_, taken_, log2_);
+		uint32_t all = team::threads(), i = team::thread(), whole = whole_lines(to, bytes);
 		ggas_u128 line[batch];
-		to += done * ggas_impl::packed_bytes;
 		for (; i + (batch - 1) * all < whole; i += batch * all) {
-			if (int error = poll<batch>(wait, lines, i, all, line))
+			if (int error = poll<batch>(wait, i, all, line))
 				return error;
 			for (uint32_t k = 0; k < batch; k++)
-				ggas_impl::store_words(to + uint64_t(i + k * all) * ggas_impl::packed_bytes, line[k]);
+				ggas_impl::store_words(to + (i + k * all) * ggas_impl::packed_bytes, line[k]);
 		}
-		for (; i < part; i += all) {
-			if (int error = poll<1>(wait, lines, i, all, line))
+		for (; i < lines; i += all) {
+			if (int error = poll<1>(wait, i, all, line))
 				return error;
-			uint64_t at = uint64_t(i) * ggas_impl::packed_bytes;
 			if (i < whole)
-				ggas_impl::store_words(to + at, line[0]);
+				ggas_impl::store_words(to + i * ggas_impl::packed_bytes, line[0]);
 			else
-				ggas_impl::store_bytes(to + at, bytes - done * ggas_impl::packed_bytes - at, line[0]);
+				store_partial(to, bytes, i, line[0]);
 		}
 		return GGAS_OK;
 	}
 
 	/* Loads `Count` lines from `first` on, `apart` from each other, until all have come. */
 	template <uint32_t Count>
-	GGAS_FN static int poll(ggas_wait &wait, const run &lines, uint32_t first, uint32_t apart, ggas_u128 *line)
+	GGAS_FN int poll(ggas_wait &wait, uint32_t first, uint32_t apart, ggas_u128 *line) const
 	{
 		for (;;) {
-			bool come = true;
+			uint32_t missing = ~0u, seen = 0;
 			for (uint32_t k = 0; k < Count; k++)
-				line[k] = ggas_load_relaxed(lines.at(first + k * apart));
-			uint32_t missing = first, seen = 0;
+				line[k] = ggas_load_relaxed(taken_.line(own_, first + k * apart));
 			for (uint32_t k = 0; k < Count; k++) {
-				if (ggas_impl::flag_of(line[k]) != lines.flag(first + k * apart)) {
-					come = false;
+				uint32_t flag = ggas_impl::flag_of(line[k]);
+				if (flag != taken_.flag(first + k * apart)) {
 					missing = first + k * apart;
-					seen = ggas_impl::flag_of(line[k]);
+					seen = flag;
 				}
 			}
-			if (come)
+			if (missing == ~0u)
 				return GGAS_OK;
-			if (int error = wait.again(lines.at(missing), lines.flag(missing), seen))
+			if (int error = wait.again(taken_.line(own_, missing), taken_.flag(missing), seen))
 				return error;
 		}
 	}
 
 	state *own_, *there_;
 	uint64_t report_, timeout_;
-	uint64_t sent_, taken_; /* lines */
-	uint64_t granted_, told_;
+	ring sent_, taken_;
+	uint32_t granted_, told_; /* lines */
 	uint32_t node_, peer_, line_, log2_;
 	int status_;
 };

@@ -63,7 +63,7 @@ GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset
 		return error;
 	uint64_t *word = ggas_pointer_of_node<uint64_t>(window, node, signal);
 	copy_share(ggas_pointer_of_node(window, node, offset), from, bytes, team::thread(), team::threads());
-	team::agree(GGAS_OK);
+	team::meet();
 	if (team::thread() != 0)
 		return GGAS_OK;
 	if (what == ggas_signal::set)
@@ -80,7 +80,8 @@ GGAS_FN int get(const ggas_window *window, uint32_t node, uint64_t offset, void 
 	if (int error = check_put(window, node, offset, bytes, line))
 		return error;
 	copy_share(to, ggas_pointer_of_node(window, node, offset), bytes, team::thread(), team::threads());
-	return team::agree(GGAS_OK);
+	team::meet();
+	return GGAS_OK;
 }
 
 GGAS_FN bool compares(uint64_t seen, ggas_cmp cmp, uint64_t value)
@@ -106,7 +107,8 @@ GGAS_FN const uint64_t *own_word(const ggas_window *window, uint64_t offset)
 	return reinterpret_cast<const uint64_t *>(window->local + offset);
 }
 
-/* One thread of the team polls; the barrier passes on what it saw. */
+/* One thread of the team polls; the barrier passes on what it saw. Each poll acquires: another load at the end would
+ * take longer. */
 template <ggas_scope Scope>
 GGAS_FN int wait_word(const ggas_window *window, uint64_t offset, ggas_cmp cmp, uint64_t value, uint32_t peer,
 		      uint32_t line)

@@ -190,14 +190,18 @@ GGAS_DEFINE_ATOM_LIMITS(int64_t, "s64", "l")
 #undef GGAS_DEFINE_ATOM
 #undef GGAS_ATOM
 
-/* Without a result nobody waits for an answer: several times the rate over NVLink. */
+/* In the global state space: towards a generic address the hardware has atomics with a result only, which the other
+ * side answers one by one (on two H200, 21 instead of 31 updates per nanosecond). */
 #define GGAS_DEFINE_RED(name, op, T_, suffix, constraint)                                                            \
 	GGAS_FN void ggas_red_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                               \
 	{                                                                                                              \
+		auto at = __cvta_generic_to_global(p);                                                                 \
 		if (order == ggas_order::relaxed)                                                                      \
-			asm volatile("red.relaxed.sys." op "." suffix " [%0], %1;" ::"l"(p), constraint(v) : "memory"); \
+			asm volatile("red.relaxed.sys.global." op "." suffix " [%0], %1;" ::"l"(at), constraint(v)     \
+				     : "memory");                                                                      \
 		else                                                                                                   \
-			asm volatile("red.release.sys." op "." suffix " [%0], %1;" ::"l"(p), constraint(v) : "memory"); \
+			asm volatile("red.release.sys.global." op "." suffix " [%0], %1;" ::"l"(at), constraint(v)     \
+				     : "memory");                                                                      \
 	}
 #define GGAS_DEFINE_REDS(T_, number, bits, constraint)                                                               \
 	GGAS_DEFINE_RED(add, "add", T_, number, constraint)                                                            \
