@@ -31,7 +31,8 @@ pub struct Rings {
 impl Rings {
     /// Rings at `offset` that take eight messages of `bytes` without waiting for the receiver.
     pub fn for_messages(offset: usize, lanes: u32, bytes: usize) -> Rings {
-        let lines = bytes.div_ceil(12).saturating_mul(8).clamp(EASY_LINES as usize, 1 << 30).next_power_of_two();
+        let lines =
+            bytes.div_ceil(12).saturating_mul(8).clamp(EASY_LINES as usize, 1 << 30).next_power_of_two();
         Rings { offset: offset.next_multiple_of(STATE), lanes, lines: lines as u32 }
     }
 
@@ -51,8 +52,9 @@ impl Rings {
     /// # Errors
     /// [`WindowError::Rings`], [`WindowError::Range`].
     pub fn check(&self, window: &Window) -> Result<(), WindowError> {
-        let wrong =
-            !self.lines.is_power_of_two() || !(LEAST_LINES..=1 << 30).contains(&self.lines) || self.lanes == 0;
+        let wrong = !self.lines.is_power_of_two()
+            || !(LEAST_LINES..=1 << 30).contains(&self.lines)
+            || self.lanes == 0;
         if wrong || !self.offset.is_multiple_of(STATE) {
             return Err(WindowError::Rings(*self));
         }

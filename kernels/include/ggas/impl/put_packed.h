@@ -144,7 +144,7 @@ public:
 		auto *at = static_cast<const uint8_t *>(from);
 		for (; bytes && !status_;) {
 			uint32_t part = part_of(bytes), lines = lines_of(part);
-			if (sent_.lines() + lines - granted_ > ring_lines() && (status_ = wait_for_room(lines)))
+			if (!has_room(lines) && (status_ = wait_for_room(lines)))
 				break;
 			send(at, part, lines);
 			sent_.advance(lines);
@@ -241,6 +241,12 @@ private:
 		return (bytes + ggas_impl::packed_bytes - 1) / ggas_impl::packed_bytes;
 	}
 
+	/* Signed: a thread may lag behind the others of its team, whose lines the peer has taken already. */
+	GGAS_FN bool has_room(uint32_t lines) const
+	{
+		return static_cast<int32_t>(sent_.lines() + lines - granted_) <= static_cast<int32_t>(ring_lines());
+	}
+
 	/* The acquire joins what the receiver read before it told with what is written there next. */
 	GGAS_FN int wait_for_room(uint32_t lines)
 	{
@@ -248,7 +254,7 @@ private:
 		for (;;) {
 			granted_ = static_cast<uint32_t>(ggas_load_acquire(&own_->credit));
 			uint32_t least = sent_.lines() + lines - ring_lines();
-			if (sent_.lines() + lines - granted_ <= ring_lines())
+			if (has_room(lines))
 				return GGAS_OK;
 			if (int error = wait.again(&own_->credit, least, granted_))
 				return error;
