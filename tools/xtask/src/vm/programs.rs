@@ -11,27 +11,13 @@ use std::time::Duration;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// For this target, and so not for build scripts and this program.
 const STATIC: &str = "target.x86_64-unknown-linux-gnu.rustflags=['-Ctarget-feature=+crt-static']";
-/// Programs of `tests/librma2` that run on a card.
-const LIBRMA2: [&str; 4] = ["connect", "transfer", "lock", "notify"];
 
-/// Builds all of them: one for each C file of `tests/vm`, `hw-suite`, and C programs of librma2 as `rma2-NAME`.
+/// Builds all of them: one for each C file of `tests/vm`, and `hw-suite`.
 pub fn all() -> Result<Vec<PathBuf>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    let libraries = rust()?;
-    built.push(libraries.join("hw-suite"));
-    for name in LIBRMA2 {
-        let program = out.join(format!("rma2-{name}"));
-        let mut compile = compiler();
-        compile
-            .args(["-std=c11", "-O1", "-static", "-Iuserlib/capi/include", "-Ikmod/uapi", "-o"])
-            .arg(&program);
-        compile.arg(format!("tests/librma2/{name}.c")).arg(libraries.join("librma2.a"));
-        compile.args(["-lpthread", "-ldl", "-lm"]);
-        step(&program, compile)?;
-        built.push(program);
-    }
+    built.push(rust()?);
     Ok(built)
 }
 
@@ -53,14 +39,12 @@ fn bare(out: &Path) -> Result<Vec<PathBuf>> {
     Ok(built)
 }
 
-/// The library and what is written in Rust; returns the folder.
+/// The one that is written in Rust, on the library.
 fn rust() -> Result<PathBuf> {
-    let packages = ["--package", "hw-suite", "--package", "ggas-capi"];
-    let mut build = cargo(&["build", "--target", TARGET, "--config", STATIC]);
-    build.args(packages);
+    let build = cargo(&["build", "--package", "hw-suite", "--target", TARGET, "--config", STATIC]);
     Step { name: "vm programs in Rust", command: build, limit: Duration::from_secs(900) }.run()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(place::root().join("target"), PathBuf::from);
-    Ok(target.join(TARGET).join("debug"))
+    Ok(target.join(TARGET).join("debug/hw-suite"))
 }
 
 fn compiler() -> Command {
