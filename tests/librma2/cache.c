@@ -59,6 +59,23 @@ static void hits(void)
 	free(memory);
 }
 
+/* Two blocks that share a page: the one stays when the other goes. */
+static void neighbours(void)
+{
+	rma2_rc_statistics before = statistics();
+	uint8_t *memory = (uint8_t *)allocate(2 * PAGE);
+	RMA2_Region *first = NULL, *second = NULL;
+
+	OK(rma2_register_cached(port, memory, PAGE + 100, &first));
+	OK(rma2_unregister_cached(port, first));
+	OK(rma2_register_cached(port, memory + PAGE + 128, 100, &second));
+	CHECK(statistics().hits == before.hits);
+	CHECK(madvise(memory, PAGE, MADV_DONTNEED) == 0);
+	works(second, memory + PAGE + 128);
+	OK(rma2_unregister_cached(port, second));
+	free(memory);
+}
+
 /* Idle regions make room; when all are in use, the request goes beside the cache. */
 static void eviction(void)
 {
@@ -198,6 +215,7 @@ int main(int argc, char **argv)
 	port = open_port();
 	self = connect_to(port, port);
 	hits();
+	neighbours();
 	eviction();
 	invalidation();
 	gone_in_use();

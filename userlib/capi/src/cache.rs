@@ -67,12 +67,14 @@ impl Cache {
         *self.places.get_or_insert_with(|| asked().unwrap_or(PLACES))
     }
 
-    /// A region of the port that contains the pages, counted as used once more.
+    /// A region of the port that contains the memory, counted as used once more. What lies beside a region's memory on
+    /// its pages is another's, and stays when the region's goes away.
     fn hit(&mut self, port: &Inner, (start, end): (usize, usize)) -> Option<(View, *mut abi::Region)> {
         self.clock += 1;
         for cached in self.cached.iter_mut().filter(|cached| cached.key.0 == port.id) {
             let Some(view) = registry::registered(cached.key).filter(|view| !view.gone) else { continue };
-            if view.start <= start && end <= view.start + view.bytes() {
+            let named = registry::named(cached.key);
+            if named.is_some_and(|named| named.0 <= start && end <= named.1) {
                 cached.users += 1;
                 cached.last = self.clock;
                 self.counts.hits += 1;
@@ -157,7 +159,7 @@ fn register(handle: *const Endpoint, port: &Inner, address: usize, size: usize) 
     let range = pages::pages_of(address, size).filter(|_| address != 0 && size != 0).ok_or_else(wrong)?;
     let mut cache = cache();
     let cache = cache.get_or_insert_default();
-    if let Some((view, whole)) = cache.hit(port, range) {
+    if let Some((view, whole)) = cache.hit(port, (address, address + size)) {
         let same = view.start + view.offset as usize == address && view.start + view.bytes() == range.1;
         let shown = if same { Ok(whole) } else { part(handle, &view, whole, address, range) };
         return shown.inspect_err(|_| cache.leave(view.key));

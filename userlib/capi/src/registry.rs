@@ -234,6 +234,12 @@ pub(crate) fn registered(key: Key) -> Option<View> {
     table.held.get(&key).map(|held| View { gone: held.region.is_none(), ..held.view })
 }
 
+/// The memory of a registration as it was named, without the rest of its pages.
+pub(crate) fn named(key: Key) -> Option<(usize, usize)> {
+    let (_inside, table) = read();
+    table.held.get(&key).map(|held| held.range)
+}
+
 /// The registration of a port that is in force at an NLA.
 pub(crate) fn registered_at(port: u64, nla: u64) -> Option<View> {
     let (_inside, table) = read();
