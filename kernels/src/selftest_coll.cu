@@ -51,5 +51,5 @@ GGAS_KERNEL_BOUND(ggas_selftest_coll, selftest_coll, 256)
 		return;
 	bool meets = args.method <= SELFTEST_BARRIER_MASTER;
 	coll_checks::tell(args, meets ? coll_checks::barriers(args, reinterpret_cast<ggas_group *>(args.group)) :
-					coll_checks::rounds<float>(args));
+					coll_checks::typed<float>(args));
 }

@@ -15,7 +15,7 @@ struct any_op {
 	uint32_t which;
 	GGAS_FN float operator()(float a, float b) const { return number(a, b); }
 	GGAS_FN double operator()(double a, double b) const { return number(a, b); }
-	template <class T> GGAS_FN T operator()(T a, T b) const
+	template <class T> GGAS_COLD T operator()(T a, T b) const
 	{
 		switch (which) {
 		case SELFTEST_AND:
@@ -30,7 +30,7 @@ struct any_op {
 	}
 
 private:
-	template <class T> GGAS_FN T number(T a, T b) const
+	template <class T> GGAS_COLD T number(T a, T b) const
 	{
 		switch (which) {
 		case SELFTEST_PROD:
@@ -119,6 +119,21 @@ template <class T> GGAS_FN int rounds(const selftest_coll &args)
 		if (int error = by_staging ? staged<T>(args, group) : packed<T>(args, group))
 			return error;
 	return GGAS_OK;
+}
+
+/* GPUs check the allreduce by packets of each type; the rest takes minutes to compile and runs on
+ * the executor, and in the benchmarks on GPUs. */
+template <class T> GGAS_FN int typed(const selftest_coll &args)
+{
+#ifdef GGAS_EXECUTOR
+	return rounds<T>(args);
+#else
+	return args.method == SELFTEST_ALLREDUCE ?
+		       ggas_allreduce(reinterpret_cast<ggas_group *>(args.group), ggas_form::grid, ggas_order::relaxed,
+				      reinterpret_cast<const T *>(args.input), reinterpret_cast<T *>(args.out),
+				      args.count, any_op{ args.op }) :
+		       static_cast<int>(GGAS_ERR_ARGUMENT);
+#endif
 }
 
 GGAS_FN void tell(const selftest_coll &args, int error)

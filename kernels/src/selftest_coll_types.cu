@@ -5,20 +5,6 @@
 namespace coll_checks
 {
 
-// GPUs check the allreduce by packets of each type; what else differs by type is not worth the time to compile.
-template <class T> GGAS_FN int typed(const selftest_coll &args)
-{
-#ifdef GGAS_EXECUTOR
-	return rounds<T>(args);
-#else
-	return args.method == SELFTEST_ALLREDUCE ?
-		       ggas_allreduce(reinterpret_cast<ggas_group *>(args.group), ggas_form::grid, ggas_order::relaxed,
-				      reinterpret_cast<const T *>(args.input), reinterpret_cast<T *>(args.out),
-				      args.count, any_op{ args.op }) :
-		       static_cast<int>(GGAS_ERR_ARGUMENT);
-#endif
-}
-
 GGAS_FN int of_type(const selftest_coll &args)
 {
 	switch (args.element) {
