@@ -132,8 +132,8 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
 
 #[test]
 fn device_kinds_that_are_not_there_say_why() {
-    for (via, why) in [("hw", "/dev/extoll"), ("nvlink", "this version has no device `nvlink`")] {
-        let output = ggas(&["bench", "rma-pingpong", "--via", via]);
+    for (via, why) in [("hw", "/dev/extoll"), ("nvlink", "no GPU")] {
+        let output = without_gpu(&["bench", "rma-pingpong", "--via", via]);
         assert_eq!(output.status.code(), Some(1), "{}", err(&output));
         assert!(err(&output).contains(why), "{}", err(&output));
         assert!(err(&output).contains("use --via sim"), "{}", err(&output));
