@@ -133,7 +133,7 @@ struct ggas_velo {
 	uint32_t wp;		/* messages written, modulo 256 */
 	uint32_t send_lock;	/* one WCB per VPID, so one writer at a time */
 	uint32_t receive_lock;	/* gpu_velo_lock: one receiver at a time */
-	uint32_t reserved_state;
+	uint32_t send_seen;	/* last value of send_consumed that was read, modulo 2^32 */
 	struct ggas_velo_line replay[GGAS_REPLAY_ENTRIES];
 };
 

@@ -284,7 +284,7 @@ pub struct ggas_velo {
     pub wp: u32,
     pub send_lock: u32,
     pub receive_lock: u32,
-    pub reserved_state: u32,
+    pub send_seen: u32,
     pub replay: [ggas_velo_line; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -350,8 +350,8 @@ const _: () = {
         "Offset of field: ggas_velo::receive_lock",
     ][::core::mem::offset_of!(ggas_velo, receive_lock) - 112usize];
     [
-        "Offset of field: ggas_velo::reserved_state",
-    ][::core::mem::offset_of!(ggas_velo, reserved_state) - 116usize];
+        "Offset of field: ggas_velo::send_seen",
+    ][::core::mem::offset_of!(ggas_velo, send_seen) - 116usize];
     [
         "Offset of field: ggas_velo::replay",
     ][::core::mem::offset_of!(ggas_velo, replay) - 120usize];

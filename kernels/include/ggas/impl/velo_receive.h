@@ -24,12 +24,44 @@ GGAS_FN uint32_t velo_next(const ggas_velo *port, uint32_t index)
 	return index + 1 == port->slots ? 0 : index + 1;
 }
 
-/* Status of the oldest message and its slots, if all of it is there; 0: there is none. */
-GGAS_FN uint64_t velo_look(const ggas_velo *port, uint32_t *slots)
+/* The last word of payload of slot `index`, and its status: one access, so that a message
+ * of one word costs one trip to the mailbox. */
+GGAS_FN ggas_u128 velo_end(const ggas_velo *port, uint32_t index)
 {
-	uint64_t status = ggas_load_acquire(velo_status(port, port->rp));
+	return ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(velo_status(port, index) - 1));
+}
+
+/* The last `here` words of a slot of `words` before its status. `end` is what was read of
+ * its end. All loads are under way before the first is used: each is a trip over PCIe
+ * where the mailbox lies in host memory. */
+GGAS_FN void velo_read(const uint64_t *slot, uint32_t words, uint32_t here, ggas_u128 end, uint64_t *to)
+{
+	constexpr uint32_t pairs = GGAS_VELO_WORDS / 2;
+	ggas_u128 pair[pairs];
+	uint32_t first = words - here;
+GGAS_UNROLL
+	for (uint32_t i = 0; i < pairs; i++)
+		if (2 * i + 1 < words && 2 * i + 1 >= first)
+			pair[i] = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(slot) + i);
+GGAS_UNROLL
+	for (uint32_t i = 0; i < pairs; i++) {
+		if (2 * i + 1 < words && 2 * i >= first)
+			to[2 * i - first] = pair[i].lo;
+		if (2 * i + 1 < words && 2 * i + 1 >= first)
+			to[2 * i + 1 - first] = pair[i].hi;
+	}
+	if (here != 0)
+		to[here - 1] = end.lo;
+}
+
+/* The end of the oldest message's first slot, and the message's slots, if all of it is
+ * there; a status of 0: there is none. */
+GGAS_FN ggas_u128 velo_look(const ggas_velo *port, uint32_t *slots)
+{
+	ggas_u128 end = velo_end(port, port->rp);
+	uint64_t status = end.hi;
 	if (status == 0)
-		return 0;
+		return end;
 	uint32_t length = extoll_velo_status_length(status);
 	if (length > EXTOLL_VELO_MAX_BYTES)
 		length = EXTOLL_VELO_MAX_BYTES;
@@ -38,9 +70,9 @@ GGAS_FN uint64_t velo_look(const ggas_velo *port, uint32_t *slots)
 	for (uint32_t i = 1; i < *slots; i++) {
 		last = velo_next(port, last);
 		if (ggas_load_acquire(velo_status(port, last)) == 0)
-			return 0;
+			return { 0, 0 };
 	}
-	return status;
+	return end;
 }
 
 /* Gives `slots` slots from the head back. The read pointer goes to the card with
@@ -67,7 +99,8 @@ GGAS_FN void velo_free(ggas_velo *port, uint32_t slots)
 GGAS_FN bool gpu_velo_poll(ggas_velo *port, gpu_velo_message *message)
 {
 	uint32_t slots;
-	uint64_t status = ggas_impl::velo_look(port, &slots);
+	ggas_u128 end = ggas_impl::velo_look(port, &slots);
+	uint64_t status = end.hi;
 	if (status == 0) {
 		ggas_impl::velo_service(port);
 		return false;
@@ -82,9 +115,10 @@ GGAS_FN bool gpu_velo_poll(ggas_velo *port, gpu_velo_message *message)
 	uint32_t slot = port->rp;
 	for (uint32_t i = 0; i < slots; i++) {
 		uint32_t here = left < each ? left : each;
-		const uint64_t *words = ggas_impl::velo_slot(port, slot) + each - here;
-		for (uint32_t word = 0; word < here; word++)
-			message->word[at++] = ggas_load_relaxed(words + word);
+		if (i != 0)
+			end = ggas_impl::velo_end(port, slot);
+		ggas_impl::velo_read(ggas_impl::velo_slot(port, slot), each, here, end, message->word + at);
+		at += here;
 		left -= here;
 		slot = ggas_impl::velo_next(port, slot);
 	}

@@ -83,13 +83,17 @@ GGAS_FN uint64_t velo_word(const uint8_t *bytes, uint32_t length, uint32_t i)
 	return word;
 }
 
-/* Waits until the model has taken all messages of the ring but `left`. */
-GGAS_FN int velo_await_slots(ggas_velo *port, uint64_t left, uint32_t peer, uint32_t line)
+/* Waits until the model has taken all messages of the ring but `left`. Reads host memory
+ * only when the value seen last says that it has not. Holds send_lock. */
+GGAS_FN int velo_await_slots(ggas_velo *port, uint32_t left, uint32_t peer, uint32_t line)
 {
+	if (static_cast<uint32_t>(port->send_tail) - port->send_seen <= left)
+		return GGAS_OK;
 	const uint64_t *consumed = reinterpret_cast<const uint64_t *>(port->send_consumed);
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, peer, line);
 	for (;;) {
 		uint64_t seen = ggas_load_acquire(consumed);
+		port->send_seen = static_cast<uint32_t>(seen);
 		if (port->send_tail - seen <= left)
 			return GGAS_OK;
 		if (int error = wait.again(consumed, port->send_tail - left, seen))
