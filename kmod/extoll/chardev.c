@@ -128,7 +128,7 @@ static int call_port_open(struct extoll_file *file, void *data)
 		port = extoll_port_open(file->card, file->privileged, data);
 		err = PTR_ERR_OR_ZERO(port);
 		if (!err)
-			smp_store_release(&file->port, port);
+			smp_store_release(&file->port, port);	/* to extoll_file_port() */
 	}
 	mutex_unlock(&file->lock);
 	return err;
@@ -137,7 +137,7 @@ static int call_port_open(struct extoll_file *file, void *data)
 /* The port of the file, which lasts as long as the caller is inside. */
 static struct extoll_port *port_of(struct extoll_file *file)
 {
-	struct extoll_port *port = smp_load_acquire(&file->port);
+	struct extoll_port *port = extoll_file_port(file);
 
 	if (!port)
 		return ERR_PTR(-ENXIO);
@@ -237,6 +237,7 @@ static int call_buffer_alloc(struct extoll_file *file, void *data)
 	}
 	arg->bus_address = buffer->dma;
 	arg->map_offset = EXTOLL_MAP_BUFFER + (u64)file->buffers * EXTOLL_BUFFER_MAX;
+	/* Pairs with map_buffer(): the buffer is complete. */
 	smp_store_release(&file->buffers, file->buffers + 1);
 out:
 	mutex_unlock(&file->lock);

@@ -170,6 +170,13 @@ struct extoll_file {
 	struct extoll_buffer buffer[EXTOLL_BUFFERS];
 };
 
+/* The port of the file; NULL before it has one. */
+static inline struct extoll_port *extoll_file_port(struct extoll_file *file)
+{
+	/* Pairs with the release of the call that opens it: who sees the port sees all of it. */
+	return smp_load_acquire(&file->port);
+}
+
 struct extoll_gat {
 	__le64 *entries;
 	dma_addr_t dma;
@@ -203,10 +210,10 @@ struct extoll_card {
 	struct percpu_ref users;	/* operations under way; dead while none may begin */
 	struct completion idle;		/* the last one left */
 
-	struct mutex files_lock;
+	struct mutex files_lock;	/* files */
 	struct list_head files;
 
-	spinlock_t port_lock;
+	spinlock_t port_lock;		/* vpids, ports */
 	DECLARE_BITMAP(vpids, EXTOLL_VPIDS);	/* in use, under port_lock */
 	u32 ports;
 	wait_queue_head_t wait[EXTOLL_VPIDS];	/* for what comes into a VPID's queues */

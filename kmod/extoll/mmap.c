@@ -73,6 +73,7 @@ static int map_buffer(struct extoll_file *file, struct vm_area_struct *vma, u64 
 	u32 index = offset / EXTOLL_BUFFER_MAX;
 	const struct extoll_buffer *buffer = &file->buffer[index];
 
+	/* Pairs with the release of the call that allocates it. */
 	if (index >= smp_load_acquire(&file->buffers))
 		return -ENXIO;
 	if (offset % EXTOLL_BUFFER_MAX || vma->vm_end - vma->vm_start != buffer->bytes)
@@ -121,7 +122,7 @@ static int map_velo(struct extoll_port *port, struct vm_area_struct *vma, u64 of
 
 static int map_offset(struct extoll_file *file, struct vm_area_struct *vma, u64 offset)
 {
-	struct extoll_port *port = smp_load_acquire(&file->port);
+	struct extoll_port *port = extoll_file_port(file);
 
 	if (offset >= EXTOLL_MAP_WINDOW)
 		return extoll_window_mmap(file, vma, offset - EXTOLL_MAP_WINDOW);

@@ -81,7 +81,7 @@ static bool poll_queue(struct extoll_port *port, const struct extoll_queue *queu
 __poll_t extoll_poll(struct file *filp, struct poll_table_struct *table)
 {
 	struct extoll_file *file = filp->private_data;
-	struct extoll_port *port = smp_load_acquire(&file->port);
+	struct extoll_port *port = extoll_file_port(file);
 	__poll_t events = 0;
 
 	if (!port)

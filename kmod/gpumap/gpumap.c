@@ -17,16 +17,16 @@
 #include "../uapi/gpumap/ioctl.h"
 #include "nv_p2p.h"
 
-#define OFFSET_LIMIT (1ull << 50)
+#define OFFSET_LIMIT BIT_ULL(50)
 
 struct gpumap_file {
 	struct mutex lock;		/* pins; not held over calls into the GPU driver, whose callback takes it */
 	struct list_head pins;
 	u64 next_offset;
 	struct file *filp;
-	typeof(&nvidia_p2p_get_pages) get_pages;
-	typeof(&nvidia_p2p_put_pages) put_pages;
-	typeof(&nvidia_p2p_free_page_table) free_table;
+	typeof(nvidia_p2p_get_pages) *get_pages;
+	typeof(nvidia_p2p_put_pages) *put_pages;
+	typeof(nvidia_p2p_free_page_table) *free_table;
 };
 
 struct pin {

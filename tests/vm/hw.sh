@@ -1,6 +1,7 @@
 #!/bin/sh
 # The library's device hw, with itself.
 #: modules extoll
+#: programs hw-suite
 #: seconds 120
 set -e
 insmod /extoll.ko

@@ -2,6 +2,7 @@
 # The library's device hw, between two machines.
 #: guests 2
 #: modules extoll
+#: programs hw-suite
 #: seconds 180
 set -e
 insmod /extoll.ko

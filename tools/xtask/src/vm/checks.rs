@@ -46,7 +46,7 @@ fn sparse(kernel: &Installed, modules: &[String]) -> Result<()> {
 fn checkpatch(kernel: &Installed, modules: &[String]) -> Result<()> {
     let script = kernel.tree().join("scripts/checkpatch.pl");
     let mut command = Command::new("perl");
-    command.arg(script).args(["--no-tree", "--terse", "--no-summary", "--max-line-length=120"]);
+    command.arg(script).args(["--no-tree", "--strict", "--terse", "--no-summary", "--max-line-length=120"]);
     command.arg(format!("--ignore={}", NOT_OURS.join(","))).arg("-f");
     for module in modules {
         for file in sources(&place::root().join("kmod").join(module), &["c", "h"])? {

@@ -205,7 +205,9 @@ impl Drop for Server {
 /// What all guests have: busybox, the first program, and the test as /test.
 pub fn base(emulator: &Emulator, script: &Path) -> Result<Initramfs> {
     let mut files = Initramfs::default();
-    files.folder("bin");
+    for folder in ["bin", "lib", "lib64"] {
+        files.folder(folder);
+    }
     files.copy("bin/busybox", &emulator.busybox())?;
     files.copy("init", &place::root().join("tests/vm/init"))?;
     files.copy("test", script)?;

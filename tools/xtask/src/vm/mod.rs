@@ -5,26 +5,19 @@ mod debs;
 mod debug;
 mod initramfs;
 mod kernel;
+mod lab;
 mod machine;
 mod programs;
 mod scenario;
 
 use crate::place;
-use crate::run::{Step, cargo};
 use crate::setup::Policy;
-use anyhow::{Context, Result, bail};
-use debs::Archive;
-use kernel::{Installed, Kernel};
-use machine::{Emulator, Guest, Guests, Server};
+use anyhow::{Result, bail};
+use kernel::Kernel;
+use lab::{Job, Lab};
 use scenario::Scenario;
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
-
-/// Checks make a kernel this much slower at most.
-const DEBUG_FACTOR: u32 = 5;
-/// A guest boots in 4 s on a machine that has nothing else to do, the debug kernel's in 15 s. Busy machines have
-/// taken ten times as long.
-const BOOT: Duration = Duration::from_secs(120);
 
 /// What to run.
 #[derive(clap::Args)]
@@ -35,6 +28,9 @@ pub struct Select {
     /// These scenarios only
     #[arg(long, value_delimiter = ',', value_name = "SCENARIO")]
     only: Vec<String>,
+    /// Guests that run at the same time [default: as many as there are cores]
+    #[arg(long, value_name = "N")]
+    guests: Option<NonZeroU32>,
     /// List the scenarios
     #[arg(long)]
     list: bool,
@@ -44,179 +40,87 @@ pub struct Select {
 pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let scenarios = Scenario::all()?;
     if select.list {
-        for scenario in &scenarios {
-            println!(
-                "  {:<12} {} guests  modules: {}",
-                scenario.name,
-                scenario.guests,
-                scenario.modules.join(" ")
-            );
+        for Scenario { name, guests, modules, .. } in &scenarios {
+            println!("  {name:<12} {guests} guests  modules: {}", modules.join(" "));
         }
         return Ok(());
     }
     if let Some(name) = select.only.iter().find(|name| !scenarios.iter().any(|s| s.name == **name)) {
         bail!("no scenario is called `{name}`; `cargo xtask vm --list` lists them");
     }
-    let kernels = if select.kernel.is_empty() { usable() } else { select.kernel.clone() };
-    let lab = Lab::new()?;
+    let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
+    let start = Instant::now();
     let mut results = Vec::new();
+    let lab = timed(&mut results, None, "programs", || Lab::new(policy));
+    let Some(lab) = lab else { return report(&results, start.elapsed()) };
+    let mut ready = Vec::new();
     for kernel in kernels {
         let chosen = |s: &&Scenario| {
             let named = select.only.is_empty() || select.only.contains(&s.name);
             named && (s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name()))
         };
         let chosen: Vec<&Scenario> = scenarios.iter().filter(chosen).collect();
-        results.extend(lab.run(kernel, &chosen, policy));
-    }
-    report(&results)
-}
-
-/// The kernels that can be used here; says which cannot, and why.
-fn usable() -> Vec<Kernel> {
-    let usable = |kernel: &Kernel| {
-        let missing = kernel.missing();
-        if let Some(why) = missing {
-            eprintln!("xtask: SKIPPED kernel {}: {why}", kernel.name());
+        if let Some(built) = lab.prepare(kernel, &chosen, &mut results) {
+            ready.push((built, chosen));
         }
-        missing.is_none()
-    };
-    Kernel::ALL.into_iter().filter(usable).collect()
+    }
+    let jobs = ready.iter().flat_map(|(built, chosen)| chosen.iter().map(|scenario| Job { built, scenario }));
+    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
+    results.extend(lab.run(jobs.collect(), select.guests.map_or(cores, NonZeroU32::get)));
+    report(&results, start.elapsed())
 }
 
+/// The kernels that can be used here; says which cannot, and why. Nothing is left out of continuous integration.
+fn usable() -> Result<Vec<Kernel>> {
+    let mut usable = Vec::new();
+    for kernel in Kernel::ALL {
+        match kernel.missing() {
+            None => usable.push(kernel),
+            Some(why) if place::ci() => bail!("kernel {}: {why}", kernel.name()),
+            Some(why) => eprintln!("xtask: SKIPPED kernel {}: {why}", kernel.name()),
+        }
+    }
+    Ok(usable)
+}
+
+/// A part of the work, and how it ended.
 struct Outcome {
-    kernel: Kernel,
+    /// `None`: it was for all of them.
+    kernel: Option<Kernel>,
     what: String,
     time: Duration,
-    error: Option<anyhow::Error>,
+    failed: bool,
 }
 
-fn report(results: &[Outcome]) -> Result<()> {
-    println!("\n  {:<7} {:<22} {:<8} {:>9}", "kernel", "step", "result", "time");
-    for Outcome { kernel, what, time, error } in results {
-        let word = if error.is_some() { "FAILED" } else { "passed" };
-        println!("  {:<7} {what:<22} {word:<8} {:>7.1} s", kernel.name(), time.as_secs_f64());
+/// Does a part of the work and notes how it ended; a failure is told at once.
+fn timed<T>(
+    results: &mut Vec<Outcome>,
+    kernel: Option<Kernel>,
+    what: &str,
+    work: impl FnOnce() -> Result<T>,
+) -> Option<T> {
+    let start = Instant::now();
+    let result = work();
+    let name = kernel.map_or("all", Kernel::name);
+    if let Err(error) = &result {
+        eprintln!("{name} {what} FAILED: {error:#}");
     }
-    match results.iter().filter(|outcome| outcome.error.is_some()).count() {
+    results.push(Outcome { kernel, what: what.into(), time: start.elapsed(), failed: result.is_err() });
+    result.ok()
+}
+
+fn report(results: &[Outcome], whole: Duration) -> Result<()> {
+    println!("\n  {:<7} {:<22} {:<8} {:>9}", "kernel", "step", "result", "time");
+    for kernel in std::iter::once(None).chain(Kernel::ALL.map(Some)) {
+        for Outcome { what, time, failed, .. } in results.iter().filter(|outcome| outcome.kernel == kernel) {
+            let (name, word) =
+                (kernel.map_or("all", Kernel::name), if *failed { "FAILED" } else { "passed" });
+            println!("  {name:<7} {what:<22} {word:<8} {:>7.1} s", time.as_secs_f64());
+        }
+    }
+    println!("  all of it {:>44.1} s", whole.as_secs_f64());
+    match results.iter().filter(|outcome| outcome.failed).count() {
         0 => Ok(()),
         failed => bail!("{failed} of {} steps failed; logs are in build/vm/run and build/log", results.len()),
-    }
-}
-
-/// What all kernels share.
-struct Lab {
-    archive: Archive,
-    emulator: Emulator,
-    server: PathBuf,
-    /// Programs for the guests.
-    programs: Vec<PathBuf>,
-}
-
-impl Lab {
-    fn new() -> Result<Lab> {
-        let archive = Archive::open()?;
-        let emulator = Emulator::get(&archive)?;
-        let build = cargo(&["build", "--package", "extoll-vm"]);
-        Step { name: "vm server", command: build, limit: Duration::from_secs(900) }.run()?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(place::root().join("target"), PathBuf::from);
-        Ok(Lab {
-            archive,
-            emulator,
-            server: target.join("debug/extoll-vm-server"),
-            programs: programs::all()?,
-        })
-    }
-
-    /// Everything on one kernel.
-    fn run(&self, kernel: Kernel, scenarios: &[&Scenario], policy: Policy) -> Vec<Outcome> {
-        let mut results = Vec::new();
-        let mut timed = |what: &str, work: &mut dyn FnMut() -> Result<()>| {
-            let start = Instant::now();
-            let error = work().err();
-            if let Some(error) = &error {
-                eprintln!("{} {what}: {error:#}", kernel.name());
-            }
-            results.push(Outcome { kernel, what: what.into(), time: start.elapsed(), error });
-        };
-        let mut installed = None;
-        timed("kernel", &mut || {
-            installed = Some(kernel.get(&self.archive, policy)?);
-            Ok(())
-        });
-        let Some(installed) = installed else { return results };
-        let mut modules = Vec::new();
-        let mut wanted: Vec<String> = scenarios.iter().flat_map(|s| s.modules.clone()).collect();
-        wanted.sort();
-        wanted.dedup();
-        for module in &wanted {
-            timed(&format!("build {module}"), &mut || {
-                modules.push((module.clone(), installed.modules(module, &[])?));
-                Ok(())
-            });
-        }
-        for (name, check) in checks::of(kernel).iter().filter(|_| !wanted.is_empty()) {
-            timed(name, &mut || check(&installed, &wanted));
-        }
-        for scenario in scenarios {
-            timed(&scenario.name, &mut || self.scenario(&installed, &modules, scenario));
-        }
-        results
-    }
-
-    fn scenario(&self, kernel: &Installed, modules: &[(String, PathBuf)], scenario: &Scenario) -> Result<()> {
-        eprintln!("      vm {} {} ...", kernel.release, scenario.name);
-        let dir = machine::run_folder()?;
-        let stem = format!("{}-{}", kernel.kernel.name(), scenario.name);
-        let mut files = machine::base(&self.emulator, &scenario.script)?;
-        for program in &self.programs {
-            let name = program.file_name().unwrap_or_default().to_string_lossy();
-            files.copy(&format!("bin/{name}"), program)?;
-        }
-        for name in &scenario.modules {
-            let built = modules.iter().find(|(module, _)| module == name);
-            let (_, built) = built.with_context(|| format!("module {name} was not built"))?;
-            for entry in std::fs::read_dir(built)? {
-                let path = entry?.path();
-                if path.extension().is_some_and(|extension| extension == "ko") {
-                    files.copy(&path.file_name().unwrap_or_default().to_string_lossy(), &path)?;
-                }
-            }
-        }
-        let initrd = dir.join(format!("{stem}.cpio"));
-        std::fs::write(&initrd, files.finish())?;
-        let outcome = self.boot(kernel, scenario, &dir, &stem, &initrd);
-        // Many MB each, and quickly made again.
-        let _ = std::fs::remove_file(&initrd);
-        outcome
-    }
-
-    fn boot(
-        &self,
-        kernel: &Installed,
-        scenario: &Scenario,
-        dir: &Path,
-        stem: &str,
-        initrd: &Path,
-    ) -> Result<()> {
-        let (mut arguments, mut guests) = (Vec::new(), Vec::new());
-        for node in 0..scenario.guests {
-            let nic = dir.join(format!("{node}.sock"));
-            let mut devices = vec![nic.clone()];
-            let mut argument = format!("nic={}", nic.display());
-            if scenario.gpu > 0 {
-                let gpu = dir.join(format!("{node}-gpu.sock"));
-                argument += &format!(",gpu={}:{}", gpu.display(), scenario.gpu);
-                devices.push(gpu);
-            }
-            arguments.extend(["--guest".to_owned(), argument]);
-            let log = dir.join(format!("{stem}-{node}.log"));
-            let _ = std::fs::remove_file(&log);
-            let mut words = vec![format!("vm_node={node}"), format!("vm_nodes={}", scenario.guests)];
-            words.push(format!("vm_peer={}", (node + 1) % scenario.guests));
-            guests.push(Guest { devices, log, words });
-        }
-        let server = Server::start(&self.server, &arguments, &dir.join(format!("{stem}-server.log")))?;
-        let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
-        Guests::start(&self.emulator, kernel, initrd, &guests)?.finish(BOOT + scenario.limit * factor)?;
-        server.finish()
     }
 }

@@ -1,58 +1,134 @@
-//! Programs for the guests, statically linked: guests have no C library.
+//! Programs for the guests: small ones on the module's calls alone, linked statically, and those on the library, which
+//! come with the shared libraries that they are linked with here.
 
 use super::debs;
+use crate::capi::{self, Profile};
 use crate::place;
 use crate::run::{Step, cargo};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// For this target, and so not for build scripts and this program.
-const STATIC: &str = "target.x86_64-unknown-linux-gnu.rustflags=['-Ctarget-feature=+crt-static']";
+/// Programs of `tests/librma2` that run on a card; `rma2-NAME` in a guest.
+const LIBRMA2: [&str; 4] = ["connect", "transfer", "lock", "notify"];
+/// From nothing, on a machine that does something else too.
+const BUILD: Duration = Duration::from_secs(1200);
+const COMPILE: Duration = Duration::from_secs(120);
 
-/// Builds all of them: one for each C file of `tests/vm`, and `hw-suite`.
-pub fn all() -> Result<Vec<PathBuf>> {
+/// A program, and all that it needs: paths in a guest, and here.
+pub struct Program {
+    pub name: String,
+    pub files: Vec<(String, PathBuf)>,
+    /// Every guest has it; others are large, and scenarios name them.
+    pub small: bool,
+}
+
+/// Builds all of them, and the server of the guests' devices.
+pub fn all() -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    built.push(rust()?);
+    let build = cargo(&["build", "--package", "extoll-vm", "--package", "hw-suite"]);
+    Step { name: "vm server, hw-suite", command: build, limit: BUILD }.run()?;
+    built.push(with_libraries("hw-suite", &capi::target().join("debug/hw-suite"), &out, None)?);
+    let prefix = place::build().join("librma2");
+    capi::build_into(&prefix, Profile::Debug)?;
+    for name in LIBRMA2 {
+        let program = out.join(format!("{name}.linked"));
+        let mut compile = compiler();
+        compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-pthread", "-I"]).arg(prefix.join("include"));
+        compile.arg(format!("tests/librma2/{name}.c")).arg("-L").arg(prefix.join("lib"));
+        compile.arg("-lrma2").arg("-o").arg(&program);
+        Step { name: &format!("vm program rma2-{name}"), command: compile, limit: COMPILE }.run()?;
+        built.push(with_libraries(&format!("rma2-{name}"), &program, &out, Some(&prefix.join("lib")))?);
+    }
     Ok(built)
 }
 
-/// Those on the module's calls alone.
-fn bare(out: &Path) -> Result<Vec<PathBuf>> {
+/// The server of the guests' devices.
+pub fn server() -> PathBuf {
+    capi::target().join("debug/extoll-vm-server")
+}
+
+/// Those on the module's calls: one for each C file of `tests/vm`.
+fn bare(out: &Path) -> Result<Vec<Program>> {
     let mut built = Vec::new();
     for entry in std::fs::read_dir(place::root().join("tests/vm"))? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "c") {
             continue;
         }
-        let program = out.join(path.file_stem().unwrap_or_default());
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let program = out.join(&name);
         let mut compile = compiler();
-        compile.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]);
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]);
         compile.args(["-Ikmod/uapi", "-Itests/vm", "-o"]).arg(&program).arg(&path);
-        step(&program, compile)?;
-        built.push(program);
+        Step { name: &format!("vm program {name}"), command: compile, limit: COMPILE }.run()?;
+        built.push(Program { files: vec![(format!("bin/{name}"), program)], name, small: true });
     }
     Ok(built)
 }
 
-/// The one that is written in Rust, on the library.
-fn rust() -> Result<PathBuf> {
-    let build = cargo(&["build", "--package", "hw-suite", "--target", TARGET, "--config", STATIC]);
-    Step { name: "vm programs in Rust", command: build, limit: Duration::from_secs(900) }.run()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(place::root().join("target"), PathBuf::from);
-    Ok(target.join(TARGET).join("debug/hw-suite"))
+/// A program and what the loader takes for it, without the parts for debuggers: guests have their files in memory.
+/// `beside`: a folder of libraries that the loader does not know.
+fn with_libraries(name: &str, program: &Path, out: &Path, beside: Option<&Path>) -> Result<Program> {
+    let mut ldd = Command::new("ldd");
+    ldd.arg(program);
+    if let Some(folder) = beside {
+        ldd.env("LD_LIBRARY_PATH", folder);
+    }
+    let told = ldd.output().context("ldd does not run")?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let mut files = vec![(format!("bin/{name}"), stripped(program, &out.join(name))?)];
+    for library in libraries(&told).with_context(|| format!("ldd {}", program.display()))? {
+        let file = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The program names its loader by a path; the loader looks for the rest in /lib too.
+        let folder = if file.starts_with("ld-linux") { "lib64" } else { "lib" };
+        let ours = beside.is_some_and(|folder| library.starts_with(folder));
+        let from = if ours { stripped(&library, &out.join(&file))? } else { library };
+        files.push((format!("{folder}/{file}"), from));
+    }
+    Ok(Program { name: name.to_owned(), files, small: false })
+}
+
+/// The files that ldd names.
+fn libraries(told: &str) -> Result<Vec<PathBuf>> {
+    if let Some(line) = told.lines().find(|line| line.contains("not found")) {
+        bail!("{}", line.trim());
+    }
+    let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    let found: Vec<PathBuf> = told.lines().filter_map(path).collect();
+    if found.is_empty() { bail!("it names no library") } else { Ok(found) }
+}
+
+fn stripped(file: &Path, to: &Path) -> Result<PathBuf> {
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg("-o").arg(to).arg(file);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Step { name: &format!("vm strip {name}"), command: strip, limit: COMPILE }.run()?;
+    Ok(to.to_owned())
 }
 
 fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-fn step(program: &Path, command: Command) -> Result<()> {
-    let name = format!("vm program {}", program.file_name().unwrap_or_default().to_string_lossy());
-    Step { name: &name, command, limit: Duration::from_secs(120) }.run()?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_what_ldd_found() {
+        let told = "\tlinux-vdso.so.1 (0x7f)\n\tlibrma2.so.2 => /x/librma2.so.2 (0x7f)\n\
+                    \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x7f)\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
+        let found = libraries(told).unwrap();
+        let names: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            ["/x/librma2.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]
+        );
+        assert!(libraries("\tlibrma2.so.2 => not found\n").is_err());
+        assert!(libraries("\tnot a dynamic executable\n").is_err());
+    }
 }

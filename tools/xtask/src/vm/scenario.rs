@@ -16,6 +16,8 @@ pub struct Scenario {
     pub gpu: u32,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
+    /// Large programs that it starts; small ones are always there.
+    pub programs: Vec<String>,
     /// Time that all guests may take, on a kernel without checks.
     pub limit: Duration,
     /// Kernels that it runs on; empty: all.
@@ -43,8 +45,8 @@ impl Scenario {
 fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (guests, gpu, limit) = (1, 0, Duration::from_secs(90));
-    let mut scenario =
-        Scenario { name, script, guests, gpu, modules: Vec::new(), limit, kernels: Vec::new() };
+    let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scenario = Scenario { name, script, guests, gpu, modules, programs, limit, kernels };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let words = || value.split_whitespace().map(str::to_owned).collect();
@@ -54,8 +56,9 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "gpu" => scenario.gpu = number()?,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "modules" => scenario.modules = words(),
+            "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = words(),
-            _ => bail!("`{line}`: there are guests, gpu, seconds, modules, kernels"),
+            _ => bail!("`{line}`: there are guests, gpu, seconds, modules, programs, kernels"),
         }
     }
     Ok(scenario)
