@@ -122,10 +122,13 @@ static void flush_wait(struct extoll_card *card)
 			extoll_card_fail(card, "no answer to a flush of address translations");
 			return;
 		}
-		if (++looks < 100)
+		if (++looks < 100) {
 			cpu_relax();
-		else
-			usleep_range(10, 100);
+			continue;
+		}
+		usleep_range(10, 100);
+		if (looks % 64 == 0 && extoll_card_there(card, extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER)))
+			return;
 	}
 	dma_rmb();
 }

@@ -20,6 +20,9 @@
 #define HTAX_TO_SMFU		8
 #define HTAX_GENERAL		(0x8000 | 8 << 4 | 8)	/* enable, default port SMFU */
 
+/* Where the specification says "enable" and no bit: the one of VELO's time limit (spec 7) [inferred]. */
+#define BQ_TIMEOUT_ENABLE	BIT_ULL(EXTOLL_VELO_TIMEOUT_ENABLE_SHIFT)
+
 /* Network ports n0 to n3 as the driver opens them (spec 8.2). */
 static const u8 network_ports[EXTOLL_RF_NP_PORTS] = { 81, 0xff, 0xff, 0xff };
 
@@ -102,7 +105,7 @@ static void rma_start(struct extoll_card *card)
 	extoll_rf_write(card, EXTOLL_RF_RMA_LOCK_BASE, card->locks_dma);
 	extoll_rf_write(card, EXTOLL_RF_RMA_LOCK_CONFIG,
 			extoll_lock_config(EXTOLL_LOCKS_PER_VPID, EXTOLL_VPIDS));
-	extoll_rf_write(card, EXTOLL_RF_RMA_BQ_TIMEOUT, EXTOLL_BQ_TIMEOUT_DEFAULT | BIT_ULL(32));
+	extoll_rf_write(card, EXTOLL_RF_RMA_BQ_TIMEOUT, EXTOLL_BQ_TIMEOUT_DEFAULT | BQ_TIMEOUT_ENABLE);
 	extoll_rf_write(card, EXTOLL_RF_RMA_WCB_TIMEOUT,
 			EXTOLL_PUT(EXTOLL_WCB_TIMEOUT_DEFAULT, EXTOLL_WCB_TIMEOUT_VALUE) |
 			EXTOLL_PUT(1, EXTOLL_WCB_TIMEOUT_ACTIVE));

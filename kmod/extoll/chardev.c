@@ -101,12 +101,16 @@ static int call_info(struct extoll_file *file, void *data)
 {
 	struct extoll_card *card = file->card;
 	struct extoll_info *arg = data;
+	u64 state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
+	int err = extoll_card_there(card, state);
 
+	if (err)
+		return err;
 	*arg = (struct extoll_info){
 		.abi_version = EXTOLL_ABI_VERSION,
 		.flags = file->privileged ? EXTOLL_INFO_PRIVILEGED : 0,
 		.node = EXTOLL_GET(extoll_rf_read(card, EXTOLL_RF_INFO_NODE), EXTOLL_INFO_NODE),
-		.network_state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE),
+		.network_state = state,
 		.ports = EXTOLL_VPID_LAST_USER + 1,
 		.fragment_bytes = EXTOLL_FRAGMENT,
 		.command_bytes = EXTOLL_MAX_TRANSFER,

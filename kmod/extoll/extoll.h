@@ -41,6 +41,11 @@
 #endif
 
 #define EXTOLL_SNQ_ENTRIES	256
+/*
+ * Registered memory belongs to the card and to the process at the same time, and to several regions if they like:
+ * there is no moment to hand it over, and caches are coherent.
+ */
+#define EXTOLL_DMA_ATTRS	DMA_ATTR_SKIP_CPU_SYNC
 #define EXTOLL_TARGET_BYTES	0x400000	/* host memory behind an SMFU window (spec 6.3) */
 
 enum extoll_state {
@@ -87,12 +92,13 @@ static inline u64 extoll_queue_bytes(const struct extoll_queue *queue)
 }
 
 /*
- * Zeroed, physically contiguous pages that the card and user space share. DMA debugging of some kernels (6.1) takes
- * the allocation for a mapping, which has to be checked; it fails by NULL only.
+ * Zeroed, physically contiguous pages that the card and user space share, on the account of the caller's cgroup. DMA
+ * debugging of some kernels (6.1) takes the allocation for a mapping, which has to be checked; it fails by NULL only.
  */
 static inline struct page *extoll_pages_alloc(struct device *dev, size_t bytes, dma_addr_t *dma)
 {
-	struct page *pages = dma_alloc_pages(dev, bytes, dma, DMA_BIDIRECTIONAL, GFP_KERNEL | __GFP_NOWARN);
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
+	struct page *pages = dma_alloc_pages(dev, bytes, dma, DMA_BIDIRECTIONAL, gfp);
 
 	if (!pages || dma_mapping_error(dev, *dma))
 		return NULL;
@@ -166,6 +172,7 @@ struct extoll_file {
 	bool privileged;		/* decided at open */
 	struct mutex lock;		/* opening a port; buffers */
 	struct extoll_port *port;	/* set once, released to readers without the lock */
+	u32 window_maps;		/* mappings of a window, under card->window_lock */
 	u32 buffers;			/* released to readers like port */
 	struct extoll_buffer buffer[EXTOLL_BUFFERS];
 };
@@ -188,7 +195,6 @@ struct extoll_window {
 	bool uncached;
 	bool device;			/* target is device memory */
 	u64 bytes;
-	u32 maps;			/* mappings, under card->window_lock */
 	u32 intervals;
 	u64 part_bytes;
 	struct page *target;		/* kept once allocated: arriving stores always have a place */
@@ -260,6 +266,7 @@ int extoll_enter(struct extoll_card *card);
 void extoll_leave(struct extoll_card *card);
 void extoll_card_live(struct extoll_card *card);
 void extoll_card_fail(struct extoll_card *card, const char *why);
+int extoll_card_there(struct extoll_card *card, u64 value);
 
 /* card.c */
 int extoll_card_memory(struct extoll_card *card);
@@ -321,7 +328,9 @@ void extoll_regions_drop(struct extoll_port *port);
 
 /* umem.c, mmio.c, dmabuf.c */
 int extoll_umem_map(struct extoll_region *region, u64 address);
+void extoll_umem_install(struct extoll_region *region);
 void extoll_umem_unmap(struct extoll_region *region);
+int extoll_mmio_check(u64 address, u64 pages);
 int extoll_mmio_map(struct extoll_mmio *mmio, u64 address, u64 pages, bool write,
 		    int (*install)(struct extoll_mmio *mmio));
 void extoll_mmio_unmap(struct extoll_mmio *mmio);

@@ -64,6 +64,15 @@ void extoll_card_fail(struct extoll_card *card, const char *why)
 	extoll_wake_all(card);
 }
 
+/* `value` of a register that never holds all ones: then the card has left the bus, and nobody told us yet. */
+int extoll_card_there(struct extoll_card *card, u64 value)
+{
+	if (likely(value != ~0ull))
+		return 0;
+	extoll_card_fail(card, "registers read all ones");
+	return -EIO;
+}
+
 /* No operation is inside and none begins; ports, regions and queues of all files go. */
 static void extoll_card_quiet(struct extoll_card *card, enum extoll_state state)
 {
@@ -207,6 +216,7 @@ err_stop:
 	extoll_card_stop(card);
 err_master:
 	pci_clear_master(pdev);
+	extoll_smfu_free(card);
 	extoll_snq_free(card);
 err_memory:
 	extoll_card_memory_free(card);

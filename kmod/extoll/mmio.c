@@ -50,6 +50,27 @@ static bool vma_allowed(const struct vm_area_struct *vma)
 			 named_in(module_name(owner), mmio_modules));
 }
 
+/* Whether mappings that may be registered cover the range; their pages are looked at later. */
+int extoll_mmio_check(u64 address, u64 pages)
+{
+	u64 end = address + (pages << PAGE_SHIFT);
+	struct vm_area_struct *vma;
+	int err = 0;
+
+	mmap_read_lock(current->mm);
+	while (!err && address < end) {
+		vma = vma_lookup(current->mm, address);
+		if (!vma)
+			err = -EFAULT;
+		else if (!vma_allowed(vma))
+			err = -EPERM;
+		else
+			address = vma->vm_end;
+	}
+	mmap_read_unlock(current->mm);
+	return err;
+}
+
 static int run_add(struct extoll_mmio *mmio, unsigned long pfn, u32 *room)
 {
 	phys_addr_t phys = PFN_PHYS(pfn);
@@ -108,7 +129,7 @@ static void mmio_dma_unmap(struct extoll_mmio *mmio, u32 runs)
 {
 	while (runs-- > 0)
 		dma_unmap_resource(&mmio->card->pdev->dev, mmio->run[runs].dma, mmio->run[runs].bytes,
-				   DMA_BIDIRECTIONAL, 0);
+				   DMA_BIDIRECTIONAL, EXTOLL_DMA_ATTRS);
 }
 
 static int mmio_dma_map(struct extoll_mmio *mmio)
@@ -119,7 +140,7 @@ static int mmio_dma_map(struct extoll_mmio *mmio)
 	for (i = 0; i < mmio->runs; i++) {
 		struct extoll_run *run = &mmio->run[i];
 
-		run->dma = dma_map_resource(dev, run->phys, run->bytes, DMA_BIDIRECTIONAL, 0);
+		run->dma = dma_map_resource(dev, run->phys, run->bytes, DMA_BIDIRECTIONAL, EXTOLL_DMA_ATTRS);
 		if (dma_mapping_error(dev, run->dma)) {
 			mmio_dma_unmap(mmio, i);
 			return -EIO;
@@ -207,6 +228,11 @@ void extoll_mmio_unmap(struct extoll_mmio *mmio)
 }
 
 #else /* without MMU notifiers the card's access could outlive the mapping */
+
+int extoll_mmio_check(u64 address, u64 pages)
+{
+	return -EOPNOTSUPP;
+}
 
 int extoll_mmio_map(struct extoll_mmio *mmio, u64 address, u64 pages, bool write,
 		    int (*install)(struct extoll_mmio *mmio))

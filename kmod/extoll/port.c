@@ -166,11 +166,16 @@ struct extoll_port *extoll_port_open(struct extoll_card *card, bool privileged,
 				     struct extoll_port_open *arg)
 {
 	struct extoll_port *port;
+	u64 state;
 	int err;
 
 	if (!arg->units || arg->units & ~(EXTOLL_UNIT_RMA | EXTOLL_UNIT_VELO) || arg->flags)
 		return ERR_PTR(-EINVAL);
-	if (extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE) != EXTOLL_NETWORK_CONFIGURED)
+	state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
+	err = extoll_card_there(card, state);
+	if (err)
+		return ERR_PTR(err);
+	if (state != EXTOLL_NETWORK_CONFIGURED)
 		return ERR_PTR(-EAGAIN);
 	port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
 	if (!port)

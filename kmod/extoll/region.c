@@ -56,11 +56,28 @@ static int mmio_install(struct extoll_mmio *mmio)
 	return 0;
 }
 
-static int region_map(struct extoll_region *region, const struct extoll_register *arg)
+/*
+ * The memory, before anything is set up for it: what a caller names but does not have costs nothing, tables for its
+ * translations least of all.
+ */
+static int region_get(struct extoll_region *region, const struct extoll_register *arg)
 {
 	switch (region->kind) {
 	case EXTOLL_REGION_USER:
 		return extoll_umem_map(region, arg->address & PAGE_MASK);
+	case EXTOLL_REGION_MMIO:
+		return extoll_mmio_check(arg->address & PAGE_MASK, region->pages);
+	default:
+		return extoll_dmabuf_attach(region, arg->fd, arg->address, arg->length);
+	}
+}
+
+static int region_install(struct extoll_region *region, const struct extoll_register *arg)
+{
+	switch (region->kind) {
+	case EXTOLL_REGION_USER:
+		extoll_umem_install(region);
+		return 0;
 	case EXTOLL_REGION_MMIO:
 		region->mmio.card = region->port->card;
 		region->mmio.revoke = mmio_revoked;
@@ -68,6 +85,21 @@ static int region_map(struct extoll_region *region, const struct extoll_register
 				       region->access & EXTOLL_ACCESS_WRITE, mmio_install);
 	default:
 		return extoll_dmabuf_map(region, arg->address & PAGE_MASK);
+	}
+}
+
+/* What region_get and region_install took; the card's access has ended before. */
+static void region_put(struct extoll_region *region)
+{
+	switch (region->kind) {
+	case EXTOLL_REGION_USER:
+		extoll_umem_unmap(region);
+		break;
+	case EXTOLL_REGION_MMIO:
+		extoll_mmio_unmap(&region->mmio);
+		break;
+	default:
+		extoll_dmabuf_unmap(region);
 	}
 }
 
@@ -79,16 +111,7 @@ static void region_end(struct extoll_region *region)
 	mutex_lock(&card->atu_lock);
 	extoll_atu_clear_locked(region, false);
 	mutex_unlock(&card->atu_lock);
-	switch (region->kind) {
-	case EXTOLL_REGION_USER:
-		extoll_umem_unmap(region);
-		break;
-	case EXTOLL_REGION_MMIO:
-		extoll_mmio_unmap(&region->mmio);
-		break;
-	default:
-		extoll_dmabuf_unmap(region);
-	}
+	region_put(region);
 	extoll_atu_release(card, region);
 	kfree(region);
 }
@@ -107,15 +130,13 @@ int extoll_register(struct extoll_port *port, struct extoll_register *arg)
 	region = region_new(port, arg);
 	if (!region)
 		return -ENOMEM;
-	if (region->kind == EXTOLL_REGION_DMABUF) {
-		err = extoll_dmabuf_attach(region, arg->fd, arg->address, arg->length);
-		if (err)
-			goto err_free;
-	}
+	err = region_get(region, arg);
+	if (err)
+		goto err_free;
 	err = extoll_atu_reserve(card, region);
 	if (err)
-		goto err_detach;
-	err = region_map(region, arg);
+		goto err_put;
+	err = region_install(region, arg);
 	if (err)
 		goto err_release;
 	mutex_lock(&card->regions_lock);
@@ -127,9 +148,8 @@ int extoll_register(struct extoll_port *port, struct extoll_register *arg)
 
 err_release:
 	extoll_atu_release(card, region);
-err_detach:
-	if (region->kind == EXTOLL_REGION_DMABUF)
-		extoll_dmabuf_unmap(region);
+err_put:
+	region_put(region);
 err_free:
 	kfree(region);
 	return err;

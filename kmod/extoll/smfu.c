@@ -76,7 +76,7 @@ static int window_check(const struct extoll_card *card, const struct extoll_wind
 	u64 room = card->window_bytes - EXTOLL_SMFU_RRA_BYTES;
 
 	if (!card->window.target)
-		return -ENODEV;
+		return -EOPNOTSUPP;
 	if (arg->flags & ~EXTOLL_WINDOW_UNCACHED || !arg->count || arg->count > EXTOLL_WINDOW_NODES)
 		return -EINVAL;
 	if (!arg->stride || (arg->stride | arg->part_bytes | arg->target_address) & ~PAGE_MASK)
@@ -188,7 +188,7 @@ int extoll_window_close(struct extoll_file *file, bool force)
 	spin_lock(&card->window_lock);
 	if (window->owner != file)
 		err = -ENXIO;
-	else if (window->maps && !force)
+	else if (file->window_maps && !force)
 		err = -EBUSY;
 	else
 		window->bytes = 0;	/* no new mappings */
@@ -214,7 +214,7 @@ static void window_vma_open(struct vm_area_struct *vma)
 	struct extoll_file *file = vma->vm_file->private_data;
 
 	spin_lock(&file->card->window_lock);
-	file->card->window.maps++;
+	file->window_maps++;
 	spin_unlock(&file->card->window_lock);
 }
 
@@ -223,7 +223,7 @@ static void window_vma_close(struct vm_area_struct *vma)
 	struct extoll_file *file = vma->vm_file->private_data;
 
 	spin_lock(&file->card->window_lock);
-	file->card->window.maps--;
+	file->window_maps--;
 	spin_unlock(&file->card->window_lock);
 }
 
@@ -244,7 +244,7 @@ static int window_get(struct extoll_file *file, u64 end)
 	else if (end > window->bytes)
 		err = -EINVAL;
 	else
-		window->maps++;
+		file->window_maps++;
 	spin_unlock(&file->card->window_lock);
 	return err;
 }
@@ -314,7 +314,7 @@ int extoll_rf_access(struct extoll_card *card, struct extoll_rf_access *arg)
 		if (arg->node >= EXTOLL_NODES)
 			return -EINVAL;
 		if (!card->rra)
-			return -ENODEV;
+			return -EOPNOTSUPP;
 		remote_access(card, arg);
 		return !(arg->flags & EXTOLL_RF_WRITE) && arg->value == ~0ull ? -EIO : 0;
 	}

@@ -96,7 +96,8 @@ static enum dma_data_direction umem_direction(const struct extoll_region *region
 	}
 }
 
-static void umem_install(struct extoll_region *region)
+/* The pages get the region's logical addresses. */
+void extoll_umem_install(struct extoll_region *region)
 {
 	struct scatterlist *sg;
 	unsigned int i;
@@ -111,7 +112,7 @@ static void umem_install(struct extoll_region *region)
 	region->mapped = true;
 }
 
-/* `address` is a page's; the region has its range of logical addresses. */
+/* `address` is a page's. */
 int extoll_umem_map(struct extoll_region *region, u64 address)
 {
 	struct device *dev = &region->port->card->pdev->dev;
@@ -132,10 +133,9 @@ int extoll_umem_map(struct extoll_region *region, u64 address)
 	free_page((unsigned long)list);
 	if (err)
 		goto err_pins;
-	err = dma_map_sgtable(dev, &region->table.sgt, umem_direction(region), 0);
+	err = dma_map_sgtable(dev, &region->table.sgt, umem_direction(region), EXTOLL_DMA_ATTRS);
 	if (err)
 		goto err_pins;
-	umem_install(region);
 	return 0;
 
 err_pins:
@@ -147,7 +147,8 @@ err_charge:
 
 void extoll_umem_unmap(struct extoll_region *region)
 {
-	dma_unmap_sgtable(&region->port->card->pdev->dev, &region->table.sgt, umem_direction(region), 0);
+	dma_unmap_sgtable(&region->port->card->pdev->dev, &region->table.sgt, umem_direction(region),
+			  EXTOLL_DMA_ATTRS);
 	umem_unpin(region);
 	umem_uncharge(region);
 }

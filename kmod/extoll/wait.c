@@ -56,6 +56,8 @@ int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
 		now = ktime_get();
 		if (ktime_compare(now, end) >= 0)
 			return -ETIMEDOUT;
+		if (signal_pending(current))	/* interrupt after interrupt must not keep a killed process */
+			return -EINTR;
 		most = ktime_sub(end, now);
 		if (arg->flags & EXTOLL_WAIT_TIMER)
 			most = min_t(ktime_t, most, LOOK_EVERY_NS);
@@ -71,10 +73,10 @@ int extoll_port_wait(struct extoll_port *port, const struct extoll_wait *arg)
  */
 static bool poll_queue(struct extoll_port *port, const struct extoll_queue *queue)
 {
-	u64 rp = readq(port->card->rf + rp_register(queue, port->vpid));
+	u64 rp = extoll_rf_read(port->card, rp_register(queue, port->vpid));
 
 	if (!EXTOLL_GET(rp, EXTOLL_BQ_REARM))
-		writeq(rp | EXTOLL_PUT(1, EXTOLL_BQ_REARM), port->card->rf + rp_register(queue, port->vpid));
+		extoll_rf_write(port->card, rp_register(queue, port->vpid), rp | EXTOLL_PUT(1, EXTOLL_BQ_REARM));
 	return extoll_queue_news(queue, (u32)EXTOLL_GET(rp, EXTOLL_BQ_RP));
 }
 

@@ -7,6 +7,7 @@
 
 #include <linux/completion.h>
 #include <linux/fs.h>
+#include <linux/idr.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -17,12 +18,17 @@
 #include "../uapi/gpumap/ioctl.h"
 #include "nv_p2p.h"
 
-#define OFFSET_LIMIT BIT_ULL(50)
+#define FILE_BITS	50	/* of the offsets of one file; those above say which file it is */
+#define FILES_MOST	8191
+#define FILE_BYTES	BIT_ULL(FILE_BITS)
+
+static DEFINE_IDA(file_numbers);
 
 struct gpumap_file {
 	struct mutex lock;		/* pins; not held over calls into the GPU driver, whose callback takes it */
 	struct list_head pins;
-	u64 next_offset;
+	u64 base;			/* of its offsets: all files' mappings are in one inode */
+	u64 next;			/* from base on */
 	struct file *filp;
 	typeof(nvidia_p2p_get_pages) *get_pages;
 	typeof(nvidia_p2p_put_pages) *put_pages;
@@ -30,7 +36,7 @@ struct gpumap_file {
 };
 
 struct pin {
-	struct list_head node;		/* in file->pins */
+	struct list_head node;		/* in file->pins, once it has an offset */
 	struct gpumap_file *file;
 	u64 gpu_address, length, offset;
 	u32 page_bytes;
@@ -52,7 +58,8 @@ static void pin_revoked(void *data)
 
 	mutex_lock(&file->lock);
 	pin->revoked = true;
-	pin_zap(pin);
+	if (!list_empty(&pin->node))
+		pin_zap(pin);
 	mutex_unlock(&file->lock);
 	if (pin->table)
 		file->free_table(pin->table);
@@ -99,7 +106,7 @@ static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
 	int err;
 
 	if (!arg->length || !arg->gpu_address || (arg->gpu_address | arg->length) % GPUMAP_PAGE ||
-	    arg->length > OFFSET_LIMIT || arg->gpu_address + arg->length < arg->length)
+	    arg->length > FILE_BYTES || arg->gpu_address + arg->length < arg->length)
 		return -EINVAL;
 	pin = kzalloc(sizeof(*pin), GFP_KERNEL_ACCOUNT);
 	if (!pin)
@@ -107,24 +114,21 @@ static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
 	pin->file = file;
 	pin->gpu_address = arg->gpu_address;
 	pin->length = arg->length;
+	INIT_LIST_HEAD(&pin->node);
 	init_completion(&pin->over);
-	mutex_lock(&file->lock);
-	pin->offset = file->next_offset;
-	err = pin->offset + pin->length > OFFSET_LIMIT ? -ENOSPC : 0;
-	if (!err)
-		file->next_offset += pin->length;
-	mutex_unlock(&file->lock);
-	if (!err)
-		err = file->get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
+	err = file->get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
 	if (err) {
 		kfree(pin);
 		return err;
 	}
 	mutex_lock(&file->lock);
 	revoked = pin->revoked;
-	err = table_ok(pin) ? 0 : -EIO;
-	if (!err)
+	err = !table_ok(pin) ? -EIO : file->next > FILE_BYTES - pin->length ? -ENOSPC : 0;
+	if (!err) {
+		pin->offset = file->base + file->next;
+		file->next += pin->length;
 		list_add(&pin->node, &file->pins);
+	}
 	mutex_unlock(&file->lock);
 	if (err)
 		pin_end(pin, revoked);
@@ -154,7 +158,7 @@ static int call_unpin(struct gpumap_file *file, const struct gpumap_unpin *arg)
 	if (pin && pin->offset != arg->offset)
 		pin = NULL;
 	if (pin) {
-		list_del(&pin->node);
+		list_del_init(&pin->node);
 		revoked = pin->revoked;
 		pin_zap(pin);
 	}
@@ -193,7 +197,7 @@ static int gpumap_mmap(struct file *filp, struct vm_area_struct *vma)
 	struct pin *pin;
 	int err;
 
-	if (!(vma->vm_flags & VM_SHARED) || vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (50 - PAGE_SHIFT))
+	if (!(vma->vm_flags & VM_SHARED) || vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (63 - PAGE_SHIFT))
 		return -EINVAL;
 	mutex_lock(&file->lock);
 	pin = pin_at(file, offset);
@@ -248,18 +252,31 @@ static void provider_put(struct gpumap_file *file)
 		symbol_put(nvidia_p2p_free_page_table);
 }
 
+static void file_free(struct gpumap_file *file)
+{
+	provider_put(file);
+	ida_free(&file_numbers, file->base >> FILE_BITS);
+	kfree(file);
+}
+
 static int gpumap_open(struct inode *inode, struct file *filp)
 {
 	struct gpumap_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	int number;
 
 	if (!file)
 		return -ENOMEM;
+	number = ida_alloc_max(&file_numbers, FILES_MOST, GFP_KERNEL);
+	if (number < 0) {
+		kfree(file);
+		return number;
+	}
+	file->base = (u64)number << FILE_BITS;
 	file->get_pages = symbol_get(nvidia_p2p_get_pages);
 	file->put_pages = symbol_get(nvidia_p2p_put_pages);
 	file->free_table = symbol_get(nvidia_p2p_free_page_table);
 	if (!file->get_pages || !file->put_pages || !file->free_table) {
-		provider_put(file);
-		kfree(file);
+		file_free(file);
 		return -ENODEV;
 	}
 	mutex_init(&file->lock);
@@ -286,8 +303,7 @@ static int gpumap_release(struct inode *inode, struct file *filp)
 			break;
 		call_unpin(file, &arg);
 	}
-	provider_put(file);
-	kfree(file);
+	file_free(file);
 	return 0;
 }
 

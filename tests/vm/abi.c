@@ -24,7 +24,7 @@ static long status_kib(const char *name)
 /* Structures of other sizes, at the edge of what is mapped, with members that nobody knows. */
 static void sizes(int fd)
 {
-	unsigned char *pages = memory(2 * PAGE), *edge = pages + PAGE;
+	unsigned char *pages = memory(2 * PAGE), *edge = pages + PAGE, *huge;
 	struct extoll_info *info = (struct extoll_info *)(edge - sizeof(*info));
 	struct { struct extoll_info info; uint64_t more; } longer;
 
@@ -39,6 +39,13 @@ static void sizes(int fd)
 	CHECK(mprotect(pages, PAGE, PROT_READ) == 0);
 	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, info), EFAULT);
 
+	/* The longest that a call's number can say: all of it is looked at, none of it kept. */
+	huge = memory(4 * PAGE);
+	CHECK(ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, EXTOLL_IOC_MAGIC, 0, _IOC_SIZEMASK), huge) == 0);
+	CHECK(((struct extoll_info *)huge)->ports == 251);
+	huge[_IOC_SIZEMASK - 1] = 1;
+	CHECK_ERRNO(ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, EXTOLL_IOC_MAGIC, 0, _IOC_SIZEMASK), huge), E2BIG);
+	munmap(huge, 4 * PAGE);
 	memset(&longer, 0, sizeof(longer));
 	CHECK(ioctl(fd, _IOWR(EXTOLL_IOC_MAGIC, 0, longer), &longer) == 0 && longer.info.ports == 251);
 	longer.more = 1;
@@ -122,11 +129,25 @@ static int register_raw(struct port *port, struct extoll_register arg)
 
 #define REG(...) register_raw(port, (struct extoll_register){ __VA_ARGS__ })
 
+static long free_kib(void)
+{
+	char line[128];
+	long value = -1;
+	FILE *file = fopen("/proc/meminfo", "r");
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "MemFree: %ld", &value);
+	fclose(file);
+	CHECK(value >= 0);
+	return value;
+}
+
 static void bad_regions(struct port *port)
 {
 	unsigned char *at = memory(4 * PAGE);
 	uint64_t address = (uintptr_t)at;
-	long before = status_kib("VmPin:");
+	long before = status_kib("VmPin:"), free_before;
 
 	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 0), EINVAL);
 	CHECK_ERRNO(REG(.access = 0, .address = address, .length = 8), EINVAL);
@@ -136,6 +157,11 @@ static void bad_regions(struct port *port)
 	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 8, .kind = 3), EINVAL);
 	CHECK_ERRNO(REG(.access = 3, .address = address, .length = ~0ull), EINVAL);
 	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 1ull << 41), ENOSPC);
+	/* Memory that is not there costs none, tables for its translations neither. */
+	free_before = free_kib();
+	CHECK_ERRNO(REG(.access = 3, .address = address, .length = 1ull << 37), EFAULT);
+	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_MMIO, .access = 3, .address = address, .length = 1ull << 37), EPERM);
+	CHECK(free_before - free_kib() < 64 * 1024);
 	CHECK_ERRNO(REG(.access = 3, .address = ~0ull, .length = 1), EINVAL);
 	CHECK_ERRNO(REG(.access = 3, .address = 0xffffffff81000000, .length = 4096), EFAULT);
 	CHECK_ERRNO(REG(.access = 3, .address = 0, .length = 4096), EFAULT);
@@ -238,6 +264,54 @@ static void bad_waits(struct port *port)
 
 		CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_WAIT, &arg), bad[i].error);
 	}
+}
+
+static int window_try(int fd, uint32_t count, uint64_t stride, uint64_t part, uint64_t target, uint32_t flags)
+{
+	struct extoll_window_open arg = {
+		.count = count, .flags = flags, .stride = stride, .part_bytes = part, .target_address = target,
+	};
+
+	return ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &arg);
+}
+
+/* One at a time, of the right shape; the next owner sees nothing of the last one's memory. */
+static void windows(void)
+{
+	int fd = device_open(), other = device_open();
+	struct extoll_window_close end = { 0, 0 };
+	unsigned char *at;
+
+	CHECK_ERRNO(window_try(fd, 0, PAGE, PAGE, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 64, PAGE, PAGE, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, PAGE + 1, PAGE, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, 2 * PAGE, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, 0, 0, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 2, ~0ul & ~(PAGE - 1), PAGE, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, 8 << 20, 8 << 20, 0, 0), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 0, 2), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 4096, 0), EFAULT);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, (uintptr_t)&fd & ~(PAGE - 1), 0), EPERM);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_CLOSE, &end), ENXIO);
+	CHECK(window_try(fd, 2, 2 * PAGE, PAGE, 0, 0) == 0);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 0, 0), EBUSY);
+	CHECK_ERRNO(window_try(other, 1, PAGE, PAGE, 0, 0), EBUSY);
+	CHECK_ERRNO(ioctl(other, EXTOLL_IOC_WINDOW_CLOSE, &end), ENXIO);
+	CHECK(map(other, EXTOLL_MAP_TARGET, PAGE) == MAP_FAILED && errno == ENXIO);
+	CHECK(map(fd, EXTOLL_MAP_TARGET, 2 * PAGE) == MAP_FAILED && errno == EINVAL);
+	at = map(fd, EXTOLL_MAP_TARGET, PAGE);
+	CHECK(at != MAP_FAILED);
+	memset(at, 0x5a, PAGE);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_CLOSE, &end), EBUSY);
+	munmap(at, PAGE);
+	CHECK(ioctl(fd, EXTOLL_IOC_WINDOW_CLOSE, &end) == 0);
+	CHECK(window_try(other, 1, PAGE, PAGE, 0, EXTOLL_WINDOW_UNCACHED) == 0);
+	at = map(other, EXTOLL_MAP_TARGET, PAGE);
+	CHECK(at != MAP_FAILED);
+	unchanged(at, 0);
+	munmap(at, PAGE);
+	close(other);
+	close(fd);
 }
 
 /* All VPIDs, and then none. */
@@ -355,6 +429,7 @@ int main(void)
 	isolated(&port, &other);
 	bad_waits(&port);
 	exhausted();
+	windows();
 	as_user();
 	privileged(&port);
 	printf("PASS abi\n");

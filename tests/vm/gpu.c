@@ -5,9 +5,10 @@
 #include <signal.h>
 
 #include "gpumap/ioctl.h"
+#include "gpumap/stub.h"
 #include "port.h"
 
-#define GPU_BASE 0x700000000000ull	/* of the stand-in's driver */
+#define GPU_BASE GPUSTUB_BASE
 #define BYTES (4ul << 16)
 
 static struct port port;
@@ -127,6 +128,27 @@ static void bad_pins(int fd)
 	CHECK(map(fd, 0, PAGE) == MAP_FAILED && errno == ENXIO);
 }
 
+/* What one file of gpumap ends is none of another's. */
+static void two_files(int fd)
+{
+	int other = open("/dev/gpumap", O_RDWR);
+	struct gpumap_pin mine, theirs;
+	unsigned char *a = pinned(fd, GPU_BASE, &mine), *b;
+
+	CHECK(other >= 0);
+	b = pinned(other, GPU_BASE + BYTES, &theirs);
+	CHECK(mine.offset != theirs.offset);
+	CHECK(map(other, mine.offset, PAGE) == MAP_FAILED && errno == ENXIO);
+	CHECK_ERRNO(ioctl(other, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ mine.offset }), ENOENT);
+	CHECK(ioctl(other, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ theirs.offset }) == 0);
+	CHECK(touches(a) && !touches(b));
+	CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ mine.offset }) == 0);
+	CHECK(!touches(a));
+	munmap(a, BYTES);
+	munmap(b, BYTES);
+	close(other);
+}
+
 /* Arriving stores of a window in GPU memory. */
 static void window(unsigned char *gpu)
 {
@@ -161,6 +183,7 @@ int main(void)
 	signal(SIGBUS, on_bus_error);
 	CHECK(fd >= 0);
 	bad_pins(fd);
+	two_files(fd);
 	port_open(&port);
 	CHECK(region(&port, host, BYTES, &host_nla) == 0);
 	gpu = pinned(fd, GPU_BASE, &pin);

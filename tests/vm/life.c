@@ -1,61 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Ports and regions outlive nothing and nobody: processes killed, descriptors passed, mappings kept, cards taken away. */
 
-#include <dirent.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/wait.h>
 
-#include "port.h"
-
-static char pci[128];	/* the card's folder in sysfs */
-
-static void find_card(void)
-{
-	char path[64], target[256];
-	ssize_t length;
-
-	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/device");
-	length = readlink(path, target, sizeof(target) - 1);
-	CHECK(length > 0);
-	target[length] = 0;
-	snprintf(pci, sizeof(pci), "/sys/bus/pci/devices/%s", strrchr(target, '/') + 1);
-}
-
-static long number(const char *name)
-{
-	char path[128], text[64] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/%s", name);
-	fd = open(path, O_RDONLY);
-	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	return strtol(text, NULL, 0);
-}
-
-static int put_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY), result;
-
-	if (fd < 0)
-		return -1;
-	result = write(fd, text, strlen(text)) < 0 ? -1 : 0;
-	close(fd);
-	return result;
-}
-
-/* Open ports reach `count` within a bound. */
-static void expect_ports(long count)
-{
-	uint64_t end = now_ns() + 10000000000ull;
-
-	while (number("ports") != count) {
-		CHECK(now_ns() < end);
-		usleep(1000);
-	}
-}
+#include "card.h"
 
 static struct extoll_desc note(const struct port *port, uint64_t value)
 {
@@ -209,21 +158,6 @@ static void closed_meanwhile(void)
 	expect_ports(0);
 }
 
-static sigjmp_buf bus_error;
-
-static void on_bus_error(int signal)
-{
-	siglongjmp(bus_error, signal);
-}
-
-static int touches(volatile uint64_t *at)
-{
-	if (sigsetjmp(bus_error, 1))
-		return 0;
-	(void)*at;
-	return 1;
-}
-
 static void *sleeper(void *arg)
 {
 	struct port *port = arg;
@@ -239,11 +173,13 @@ static void taken_away(int reset)
 	struct port port;
 	pthread_t thread;
 	void *result;
+	struct extoll_buffer_alloc buffer = { .bytes = 3 * PAGE };
 	uint64_t nla;
 	char *at = memory(8 * PAGE);
 
 	port_open(&port);
 	CHECK(region(&port, at, 8 * PAGE, &nla) == 0);
+	CHECK(ioctl(port.fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer) == 0);
 	CHECK(pthread_create(&thread, NULL, sleeper, &port) == 0);
 	usleep(50000);
 	snprintf(name, sizeof(name), "%s", strrchr(pci, '/') + 1);
@@ -283,6 +219,7 @@ int main(void)
 	taken_away(0);
 	taken_away(1);
 	taken_away(0);
+	expect_no_pins();
 	printf("PASS life\n");
 	return 0;
 }

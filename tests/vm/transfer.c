@@ -124,6 +124,11 @@ int main(void)
 	uint32_t sizes[] = { 1, 8, 63, 64, 496, 497, 4096, 5000, 65536 };
 	uint64_t begin;
 
+	if (access(DEVICE, R_OK | W_OK)) {
+		fprintf(stderr, "transfer: no access to %s (%s): load extoll.ko, and be root or in group extoll\n", DEVICE,
+			strerror(errno));
+		return 1;
+	}
 	port_open(&port);
 	from = memory(BYTES + PAGE);
 	to = memory(BYTES + PAGE);

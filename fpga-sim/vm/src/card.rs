@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::bar::SharedFile;
 use crate::config::{MSI_VECTORS, MSIX_VECTORS};
 use crate::server::{Device, MSI, MSIX, Region};
-use crate::{Change, ConfigSpace, GuestMemory, Interrupts, Joined, PeerBar};
+use crate::{Change, ConfigSpace, GuestMemory, Interrupts, Joined, PeerBar, Trouble};
 
 /// Bytes of BAR 0: a BAR is a power of two (spec 1.2 wants 96 MiB).
 pub const BAR0_BYTES: u64 = 128 << 20;
@@ -32,6 +32,8 @@ pub struct CardSetup {
     pub peers: Vec<Arc<PeerBar>>,
     /// Offer MSI-X too.
     pub msix: bool,
+    /// Fail when told to, in configuration space: for tests of drivers.
+    pub trouble: bool,
     /// Network state after a reset (spec 8.2): the part of management, which guests have none of.
     pub network_state: u64,
 }
@@ -60,6 +62,8 @@ pub struct Card {
     nic: Arc<Nic>,
     interrupts: Arc<Interrupts>,
     removed: bool,
+    /// What registers that read as anything read as next.
+    noise: u64,
 }
 
 impl Card {
@@ -72,8 +76,8 @@ impl Card {
         let memory = GuestMemory::new(setup.peers.clone())?;
         let interrupts = Arc::new(Interrupts::new(MSI_VECTORS.max(MSIX_VECTORS)));
         let nic = switch_on(&setup, &bar, &memory, &interrupts)?;
-        let config = ConfigSpace::card(setup.msix);
-        Ok(Card { setup, config, bar, memory, nic, interrupts, removed: false })
+        let config = ConfigSpace::card(setup.msix, setup.trouble);
+        Ok(Card { setup, config, bar, memory, nic, interrupts, removed: false, noise: 0 })
     }
 
     /// The modelled card.
@@ -112,10 +116,28 @@ impl Card {
         }
     }
 
+    /// Whether it answers.
+    fn there(&self) -> bool {
+        !self.removed && self.config.trouble() != Trouble::Gone
+    }
+
+    /// Never the same, and often near what would be right: small, or all ones in a part.
+    fn nonsense(&mut self) -> u64 {
+        self.noise = self.noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        let word = self.noise ^ self.noise >> 29;
+        match word >> 60 {
+            0..4 => word & 3,
+            4..6 => word | 0xffff_ffff_0000_0000,
+            6 => u64::MAX,
+            _ => word,
+        }
+    }
+
     fn register_write(&self, offset: u64, bytes: &[u8]) {
         let Some(words) = words(offset, bytes) else { return };
         for (at, word) in words {
             match at / PART {
+                0 if at == regs::EXTOLL_RF_ATU_COMMAND && self.config.trouble() == Trouble::Mute => {}
                 0 => self.nic.reg_write(at, word),
                 1 => self.nic.velo_store(at - regs::EXTOLL_BAR0_VELO, &[word]),
                 2 => self.nic.requester_store(at - regs::EXTOLL_BAR0_RMA, word),
@@ -124,13 +146,17 @@ impl Card {
         }
     }
 
-    fn register_read(&self, offset: u64, out: &mut [u8]) {
+    fn register_read(&mut self, offset: u64, out: &mut [u8]) {
         if !offset.is_multiple_of(8) || !out.len().is_multiple_of(8) {
             return out.fill(0); // 64-bit accesses only (spec 1.2)
         }
         for (i, word) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let at = offset.saturating_add(8 * i as u64);
-            let value = if at < PART { self.nic.reg_read(at) } else { u64::MAX };
+            let value = match self.config.trouble() {
+                Trouble::Nonsense => self.nonsense(),
+                _ if at < PART => self.nic.reg_read(at),
+                _ => u64::MAX,
+            };
             *word = value.to_le_bytes();
         }
     }
@@ -190,13 +216,13 @@ impl Device for Card {
         if change.reset {
             self.try_reset();
         }
-        self.memory.set_master(self.config.bus_master());
+        self.memory.set_master(self.config.bus_master() && self.there());
     }
 
     fn bar_read(&mut self, bar: u32, offset: u64, out: &mut [u8]) {
         match bar {
-            0 if !self.removed => self.register_read(offset, out),
-            2 if !self.removed => {
+            0 if self.there() => self.register_read(offset, out),
+            2 if self.there() => {
                 if let Err(error) = self.nic.smfu_load(offset, out, LOAD_TIMEOUT) {
                     tracing::debug!("node {}: {error}", self.setup.node);
                     out.fill(0xff); // as an access that nobody answers
@@ -208,8 +234,8 @@ impl Device for Card {
 
     fn bar_write(&mut self, bar: u32, offset: u64, bytes: &[u8]) {
         match bar {
-            0 if !self.removed => self.register_write(offset, bytes),
-            2 if !self.removed => {
+            0 if self.there() => self.register_write(offset, bytes),
+            2 if self.there() => {
                 if let Err(error) = self.nic.smfu_store(offset, bytes) {
                     tracing::debug!("node {}: {error}", self.setup.node);
                 }

@@ -11,6 +11,8 @@ const PM: usize = 0x40;
 const MSI: usize = 0x50;
 const EXPRESS: usize = 0x60;
 const MSIX: usize = 0xa0;
+/// Vendor-specific capability of cards that fail on demand; its byte 4 says how.
+const TROUBLE: usize = 0xc0;
 const DEVICE_CONTROL: usize = EXPRESS + 8;
 /// Initiate function level reset, in the upper byte of the device control.
 const INITIATE_RESET: u8 = 1 << 7;
@@ -23,6 +25,20 @@ pub const MSI_VECTORS: u32 = 1 << MSI_VECTORS_LOG;
 pub const MSIX_VECTORS: u32 = 8;
 const MSIX_TABLE: u32 = 0x6000;
 const MSIX_PENDING: u32 = 0x6200;
+
+/// How a card fails, for tests of drivers. A reset ends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trouble {
+    /// Not at all.
+    #[default]
+    None,
+    /// It has left the bus: reads give all ones, writes are lost, no access to memory.
+    Gone,
+    /// Registers read as anything.
+    Nonsense,
+    /// It carries out no command of the translation unit, and so never says that a flush is over.
+    Mute,
+}
 
 /// What a write to configuration space asks of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +59,8 @@ pub struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// The card's.
-    pub fn card(msix: bool) -> ConfigSpace {
+    /// The card's; with `msix`, and with a capability by which it can be told to fail.
+    pub fn card(msix: bool, trouble: bool) -> ConfigSpace {
         let class = [regs::EXTOLL_PCI_REVISION as u8, 0x00, 0x80, 0x02]; // network controller, other
         let ids = (regs::EXTOLL_PCI_VENDOR as u16, regs::EXTOLL_PCI_TOURMALET as u16);
         let mut config = ConfigSpace::new(ids, class);
@@ -58,6 +74,11 @@ impl ConfigSpace {
             config.put(MSIX + 4, &MSIX_TABLE.to_le_bytes());
             config.put(MSIX + 8, &MSIX_PENDING.to_le_bytes());
             config.allow(MSIX + 3, &[0xc0]);
+        }
+        if trouble {
+            config.put(if msix { MSIX } else { EXPRESS } + 1, &[TROUBLE as u8]);
+            config.put(TROUBLE, &[0x09, 0, 8]);
+            config.allow(TROUBLE + 4, &[0xff]);
         }
         config.finish()
     }
@@ -149,9 +170,19 @@ impl ConfigSpace {
             let Some((old, mask)) = self.bytes.get_mut(at).zip(self.writable.get(at)) else { break };
             *old = *old & !mask | byte & mask;
             change.reset |= at == DEVICE_CONTROL + 1 && byte & INITIATE_RESET != 0;
-            change.decoding |= (COMMAND..FIRST_BAR + 6 * 4).contains(&at);
+            change.decoding |= (COMMAND..FIRST_BAR + 6 * 4).contains(&at) || at == TROUBLE + 4;
         }
         change
+    }
+
+    /// How the device was told to fail.
+    pub fn trouble(&self) -> Trouble {
+        match self.bytes[TROUBLE + 4] {
+            1 => Trouble::Gone,
+            2 => Trouble::Nonsense,
+            3 => Trouble::Mute,
+            _ => Trouble::None,
+        }
     }
 
     fn command(&self) -> u16 {
@@ -184,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_card_has_its_own_identity() {
-        let config = ConfigSpace::card(false);
+        let config = ConfigSpace::card(false, false);
         assert_eq!(word(&config, 0), 0x0011_1cad);
         assert_eq!(word(&config, 8), 0x0280_0040);
         let mut at = word(&config, 0x34) & 0xff;
@@ -199,7 +230,7 @@ mod tests {
 
     #[test]
     fn bars_tell_their_size_and_keep_their_place() {
-        let mut config = ConfigSpace::card(false);
+        let mut config = ConfigSpace::card(false, false);
         config.write(0x10, &[0xff; 8]);
         let size = u64::from(word(&config, 0x10)) | u64::from(word(&config, 0x14)) << 32;
         assert_eq!(!(size & !0xf) + 1, 128 << 20);
@@ -213,15 +244,28 @@ mod tests {
 
     #[test]
     fn function_level_reset_is_noticed_and_reads_back_as_zero() {
-        let mut config = ConfigSpace::card(false);
+        let mut config = ConfigSpace::card(false, false);
         assert!(!config.write(0x68, &[0x10, 0x28]).reset);
         assert!(config.write(0x68, &[0x10, 0xa8]).reset);
         assert_eq!(word(&config, 0x68) & 0x8000, 0);
     }
 
     #[test]
+    fn a_card_fails_if_it_may_be_told_to_and_until_it_is_reset() {
+        let mut config = ConfigSpace::card(true, false);
+        config.write(TROUBLE as u64 + 4, &[1]);
+        assert_eq!(config.trouble(), Trouble::None);
+        let mut config = ConfigSpace::card(true, true);
+        assert_eq!(word(&config, MSIX as u64) >> 8 & 0xff, TROUBLE as u32);
+        assert!(config.write(TROUBLE as u64 + 4, &[1]).decoding);
+        assert_eq!(config.trouble(), Trouble::Gone);
+        config.reset();
+        assert_eq!(config.trouble(), Trouble::None);
+    }
+
+    #[test]
     fn accesses_outside_are_harmless() {
-        let mut config = ConfigSpace::card(false);
+        let mut config = ConfigSpace::card(false, false);
         for offset in [4095, 4096, u64::MAX] {
             config.write(offset, &[0; 8]);
             let mut out = [0; 8];

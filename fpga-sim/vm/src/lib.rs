@@ -17,7 +17,7 @@ mod server;
 
 pub use bar::{PeerBar, SharedFile};
 pub use card::{Card, CardError, CardSetup};
-pub use config::{Change, ConfigSpace};
+pub use config::{Change, ConfigSpace, Trouble};
 pub use dma::{DmaError, GuestMemory};
 pub use gpu::Gpu;
 pub use interrupts::Interrupts;

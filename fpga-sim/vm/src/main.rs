@@ -29,6 +29,9 @@ struct Cli {
     /// Network state of cards after a reset: 0 not configured, 1 configured, 2 stopped
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=2))]
     network_state: u64,
+    /// Cards fail when a guest tells them to, in a vendor-specific capability: for tests of drivers
+    #[arg(long)]
+    trouble: bool,
     /// End when standard input does
     #[arg(long)]
     until_eof: bool,
@@ -94,8 +97,8 @@ fn run(cli: &Cli) -> Result<()> {
         }
         for path in &guest.nics {
             let (network, peers) = (network.clone(), peers.clone());
-            let (msix, network_state) = (cli.msix, cli.network_state);
-            start(path, Card::new(CardSetup { node, network, peers, msix, network_state })?)?;
+            let (msix, trouble, network_state) = (cli.msix, cli.trouble, cli.network_state);
+            start(path, Card::new(CardSetup { node, network, peers, msix, trouble, network_state })?)?;
             node += 1;
         }
     }

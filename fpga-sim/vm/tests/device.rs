@@ -34,7 +34,14 @@ fn network(nodes: u32) -> Arc<Network> {
 
 impl Guest {
     fn new(network: &Arc<Network>, node: u16, peers: Vec<Arc<PeerBar>>) -> Guest {
-        let setup = CardSetup { node, network: network.clone(), peers, msix: false, network_state: 1 };
+        let setup = CardSetup {
+            node,
+            network: network.clone(),
+            peers,
+            msix: false,
+            trouble: false,
+            network_state: 1,
+        };
         let ram = File::from(memfd_create("ram", MFdFlags::MFD_CLOEXEC).unwrap());
         ram.set_len(FILE_AT + RAM).unwrap();
         let mut guest = Guest { card: Card::new(setup).unwrap(), ram };

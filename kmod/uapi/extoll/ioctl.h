@@ -82,7 +82,7 @@ EXTOLL_ASSERT(sizeof(struct extoll_info) == 48, "extoll_info");
  * EXTOLL_SEGMENT_MAX, at most 512 of them; spec 3.2); 0: the defaults. Memory is zeroed. One slot always stays free.
  *
  * EBUSY: the file has a port; ENOSPC: no free VPID; EAGAIN: the network is not configured (spec 9.2); EINVAL: shape
- * of a queue, no unit; ENOMEM.
+ * of a queue, no unit; ENOMEM; EINTR.
  */
 struct extoll_port_open {
 	uint32_t units;			/* EXTOLL_UNIT_*: at least one */
@@ -116,7 +116,9 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
  * EXTOLL_REGION_DMABUF: `length` bytes from `address` of the dma-buf `fd`. The exporter may revoke it, likewise.
  *
  * ENXIO: no RMA port; EINVAL: length 0, wrap-around, no access, kind; EFAULT: not mapped, or not with this access;
- * EPERM; ENOMEM: no memory, or RLIMIT_MEMLOCK; ENOSPC: no free range of logical addresses; EBADF, EOPNOTSUPP.
+ * EPERM; ENOMEM: no memory, or RLIMIT_MEMLOCK; ENOSPC: no free range of logical addresses; EINTR: a signal, and
+ * nothing was registered; EAGAIN: the mapping of device memory keeps changing; EBADF, ETIMEDOUT or the exporter's own
+ * (dma-buf); EOPNOTSUPP: a kernel without MMU notifiers.
  */
 struct extoll_register {
 	uint32_t kind;			/* EXTOLL_REGION_* */
@@ -192,7 +194,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_rights) == 16, "extoll_port_rights");
 
 /*
  * Read or write a register of this card, or of another node's through the SMFU (spec 6.4). Privileged.
- * EPERM; EINVAL: offset not a multiple of 8 or outside the register file; EIO: no answer (all ones).
+ * EPERM; EINVAL: offset not a multiple of 8 or outside the register file; EIO: no answer of the other node (all ones);
+ * EOPNOTSUPP: the card has no window.
  */
 struct extoll_rf_access {
 	uint64_t offset;		/* byte offset in BAR 0, below 32 MiB */
@@ -214,7 +217,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
  * the rules of EXTOLL_REGION_MMIO.
  *
  * EBUSY: another file has it; EINVAL: stride or part_bytes not a multiple of the page size, part_bytes above stride,
- * more nodes than intervals, beyond the window; EPERM; EFAULT; ENOMEM.
+ * more nodes than intervals, beyond the window, target not contiguous; EPERM, EFAULT, ENOMEM, EINTR, EAGAIN: as for
+ * EXTOLL_REGION_MMIO; EOPNOTSUPP: the card has no window (extoll_info.window_bytes is 0).
  */
 struct extoll_window_open {
 	uint32_t count;			/* nodes: 1 to EXTOLL_WINDOW_NODES */

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Memory of another driver as a dma-buf: registered, used, withdrawn under the card.
+#: modules extoll gpumap
+#: gpu 64
+#: seconds 60
+set -e
+insmod /extoll.ko
+insmod /gpustub.ko
+insmod /gpumap.ko
+dmabuf

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Random calls: a minute on the kernel that watches, then nothing is left.
+#: modules extoll gpumap
+#: gpu 64
+#: seconds 90
+#: kernels debug
+set -e
+insmod /extoll.ko
+insmod /gpustub.ko
+insmod /gpumap.ko
+chmod 0666 /dev/extoll0 /dev/gpumap /dev/gpustub
+fuzz "${vm_seed:-0x5eed}" "${vm_calls:-1000000000}" "${vm_seconds:-60}"
+[ "$(cat /sys/class/extoll/extoll0/ports)" = 0 ]
+[ "$(cat /sys/class/extoll/extoll0/state)" = live ]
+echo "fuzz: ok"

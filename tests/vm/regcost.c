@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * regcost [MIB]: what registering and unregistering memory costs beside pinning it alone, and what it costs memory that
+ * is not registered. Pinning alone is what the kernel does for a fixed buffer of io_uring (long-term pins in one go, then
+ * all given back); best of several rounds in turn, since the machine has other things to do.
+ */
+
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "port.h"
+
+#define ROUNDS	7
+#define MIB	(1ul << 20)
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static int ring(void)
+{
+	struct io_uring_params params = { 0 };
+
+	return (int)syscall(__NR_io_uring_setup, 1, &params);
+}
+
+/* Nanoseconds to pin and to give back. */
+static void pinned(int fd, void *at, size_t bytes, uint64_t *pin, uint64_t *unpin)
+{
+	struct iovec buffer = { at, bytes };
+	uint64_t begin = now_ns(), middle;
+
+	CHECK(syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &buffer, 1) == 0);
+	middle = now_ns();
+	CHECK(syscall(__NR_io_uring_register, fd, IORING_UNREGISTER_BUFFERS, NULL, 0) == 0);
+	if (middle - begin < *pin)
+		*pin = middle - begin;
+	if (now_ns() - middle < *unpin)
+		*unpin = now_ns() - middle;
+}
+
+static void registered(struct port *port, void *at, size_t bytes, uint64_t *reg, uint64_t *unreg)
+{
+	uint64_t begin = now_ns(), middle, nla;
+
+	CHECK(region(port, at, bytes, &nla) == 0);
+	middle = now_ns();
+	CHECK(region_end(port, nla) == 0);
+	if (middle - begin < *reg)
+		*reg = middle - begin;
+	if (now_ns() - middle < *unreg)
+		*unreg = now_ns() - middle;
+}
+
+/* Maps, touches, copies on write and unmaps memory that nobody registered. */
+static uint64_t ordinary(void)
+{
+	uint64_t begin = now_ns();
+	size_t bytes = 32 * MIB;
+	unsigned char *at = memory(bytes);
+
+	for (size_t i = 0; i < bytes; i += PAGE)
+		at[i] = 1;
+	CHECK(mprotect(at, bytes / 2, PROT_READ) == 0 && madvise(at, bytes / 4, MADV_DONTNEED) == 0);
+	munmap(at, bytes);
+	return now_ns() - begin;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static double compared(struct port *port, int fd, size_t bytes, int huge)
+{
+	uint64_t pin = ~0ull, unpin = ~0ull, reg = ~0ull, unreg = ~0ull;
+	unsigned char *at = memory(bytes);
+	double ratio;
+
+	madvise(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	memset(at, 1, bytes);
+	for (int i = 0; i < ROUNDS; i++) {
+		pinned(fd, at, bytes, &pin, &unpin);
+		registered(port, at, bytes, &reg, &unreg);
+	}
+	ratio = (double)(reg + unreg) / (double)(pin + unpin);
+	printf("regcost: %4zu MiB, pages %s: register %.1f ms, unregister %.1f ms; pinning alone %.1f ms and %.1f ms; ratio %.2f\n",
+	       bytes / MIB, huge ? "huge where the kernel gives them" : "of 4 KiB", ms(reg), ms(unreg), ms(pin), ms(unpin),
+	       ratio);
+	munmap(at, bytes);
+	return ratio;
+}
+
+int main(int argc, char **argv)
+{
+	size_t mib = argc > 1 ? strtoull(argv[1], NULL, 0) : 1024;
+	uint64_t before = ~0ull, after = ~0ull, nla;
+	struct port port;
+	int fd = ring();
+	double small, huge;
+	void *at;
+
+	CHECK(fd >= 0);
+	for (int i = 0; i < ROUNDS; i++)
+		before = least(before, ordinary());
+	port_open(&port);
+	small = compared(&port, fd, mib * MIB, 0);
+	huge = compared(&port, fd, mib * MIB, 1);
+	at = memory(64 * MIB);
+	CHECK(region(&port, at, 64 * MIB, &nla) == 0);
+	for (int i = 0; i < ROUNDS; i++)
+		after = least(after, ordinary());
+	CHECK(region_end(&port, nla) == 0);
+	printf("regcost: ordinary memory, 32 MiB mapped, touched and unmapped: %.1f ms before a port, %.1f ms beside a region\n",
+	       ms(before), ms(after));
+	port_close(&port);
+	CHECK(small <= 1.5 && huge <= 1.5);
+	CHECK((double)after <= 1.25 * (double)before);
+	printf("PASS regcost\n");
+	return 0;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The card and its driver at their limits: storms, full queues, taken away while threads use it, off the bus, mute, and
+ * answering nonsense. Calls end within bounds with a documented error, the log stays short, and afterwards all is well.
+ * The card fails on demand through a capability that only the model has (extoll-vm-server --trouble).
+ */
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "card.h"
+
+#define SECOND	1000000000ull
+#define GONE	1
+#define NONSENSE 2
+#define MUTE	3
+
+static struct extoll_desc note(const struct port *port, uint64_t value)
+{
+	return extoll_desc_notification_put(port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0, 1, value);
+}
+
+static uint64_t rf(struct port *port, uint64_t offset, uint64_t value, int write)
+{
+	struct extoll_rf_access arg = { .offset = offset, .value = value, .flags = write ? EXTOLL_RF_WRITE : 0 };
+
+	CHECK(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &arg) == 0);
+	return arg.value;
+}
+
+/* System notifications of a trigger that the driver has handled. */
+static long handled(int trigger)
+{
+	FILE *file = fopen("/sys/class/extoll/extoll0/notifications", "r");
+	long count = 0, value;
+	int which;
+
+	CHECK(file);
+	while (fscanf(file, "%d %ld", &which, &value) == 2)
+		if (which == trigger)
+			count = value;
+	fclose(file);
+	return count;
+}
+
+static void wakes(struct port *port)
+{
+	post(port, EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, note(port, 7));
+	CHECK(port_wait(port, 0, 10 * SECOND) == 0 && take(port, 5000).word0 == 7);
+}
+
+/* Interrupt after interrupt: the machine goes on, sleepers wake, and the log takes a few lines only. */
+static void storm(void)
+{
+	struct port port;
+	uint64_t end = now_ns() + 2 * SECOND, fired = 0;
+
+	port_open(&port);
+	log_lines();
+	while (now_ns() < end) {
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 22 | 1u << 27, 1);
+		if (++fired % 64 == 0)
+			wakes(&port);
+	}
+	CHECK(fired > 100 && handled(22) > 50 && handled(27) > 50);
+	CHECK(log_lines() <= 40);
+	port_close(&port);
+	sound();
+}
+
+/* A queue of system notifications that nobody empties fills up, and is emptied lap by lap afterwards. */
+static void full_system_queue(void)
+{
+	struct port port;
+	long before = handled(21);
+	uint64_t wp, end = now_ns() + 10 * SECOND;
+
+	port_open(&port);
+	rf(&port, EXTOLL_RF_SNQ_WATERMARK, 0, 1);
+	for (int i = 0; i < 400; i++)
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 21, 1);
+	wp = rf(&port, EXTOLL_RF_SNQ_WP, 0, 0);
+	CHECK((wp - rf(&port, EXTOLL_RF_SNQ_RP, 0, 0)) % 256 == 255);
+	/* As the driver does it at its end: what is there counts as above the mark. */
+	rf(&port, EXTOLL_RF_SNQ_WATERMARK, 1u << 16, 1);
+	while (handled(21) - before < 255)
+		CHECK(now_ns() < end);
+	wakes(&port);
+	port_close(&port);
+	sound();
+}
+
+/* Entries that no program of the driver writes. */
+static void strange_entries(void)
+{
+	struct port port;
+	uint64_t enabled, word = 6 | 0xffull << 4 | 1ull << 48;	/* emit, end */
+
+	port_open(&port);
+	enabled = rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, 0, 0);
+	log_lines();
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 200, word, 1);
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 5, 4 | 200ull << 4, 1);
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 6, word, 1);
+	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled | 1u << 5 | 1u << 6, 1);
+	for (int i = 0; i < 300; i++)
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 5 | 1u << 6, 1);
+	wakes(&port);
+	CHECK(handled(6) > 0);
+	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled, 1);
+	CHECK(log_lines() <= 40);
+	port_close(&port);
+	sound();
+}
+
+/* Nobody reads: the card drops after a time limit, other ports go on, and so does this one when it reads again. */
+static void full_queue(void)
+{
+	struct port port;
+	struct extoll_noti noti;
+	unsigned int got = 0;
+
+	memset(&port, 0, sizeof(port));
+	port.fd = device_open();
+	port.open = (struct extoll_port_open){ .units = EXTOLL_UNIT_RMA, .queue_bytes = PAGE, .segment_bytes = PAGE };
+	CHECK(ioctl(port.fd, EXTOLL_IOC_PORT_OPEN, &port.open) == 0);
+	port.entries = PAGE / sizeof(struct extoll_noti);
+	port.wcb = map(port.fd, EXTOLL_MAP_WCB, PAGE);
+	port.rp = map(port.fd, EXTOLL_MAP_RP, PAGE);
+	port.queue = map(port.fd, EXTOLL_MAP_QUEUE, PAGE);
+	for (uint32_t i = 0; i < port.entries + 40; i++)
+		post(&port, EXTOLL_OPTION_TE, note(&port, i + 1));
+	sound();
+	for (;;) {
+		noti = take(&port, 300);
+		if (!noti.word1)
+			break;
+		CHECK(noti.word0 <= port.entries + 40);
+		got++;
+	}
+	CHECK(got >= port.entries - 1 && got <= port.entries + 40);
+	wakes(&port);
+	port_close(&port);
+	expect_ports(0);
+}
+
+static volatile int stop;
+static volatile unsigned int rounds;
+
+/* What users of a card may be told while it is taken away. */
+static int expected(int error)
+{
+	return error == ENODEV || error == EIO || error == ENXIO || error == EAGAIN || error == ENOENT ||
+	       error == ETIMEDOUT || error == ENOMEM || error == ENOSPC;
+}
+
+#define TOLD(call) do { \
+	if ((long)(call) == -1 && !expected(errno)) { \
+		printf("FAIL %s:%d: %s: errno %d %s\n", __FILE__, __LINE__, #call, errno, strerror(errno)); \
+		exit(1); \
+	} \
+} while (0)
+
+/* A user: opens, registers, maps, sleeps, closes, and does not mind errors. */
+static void *user(void *arg)
+{
+	char *at = memory(16 * PAGE);
+
+	while (!stop) {
+		struct extoll_port_open open_arg = { .units = 3, .queue_bytes = PAGE, .segment_bytes = PAGE };
+		struct extoll_register reg = { .access = 3, .address = (uintptr_t)at, .length = 16 * PAGE };
+		struct extoll_wait wait = { .unit = 1, .timeout_ns = 300000, .flags = EXTOLL_WAIT_TIMER };
+		struct extoll_unregister unreg = { 0 };
+		struct extoll_info info;
+		struct pollfd poll_fd = { .events = POLLIN };
+		int fd = open(DEVICE, O_RDWR);
+		void *rp;
+
+		if (fd < 0) {
+			TOLD(fd);
+			usleep(1000);
+			continue;
+		}
+		poll_fd.fd = fd;
+		TOLD(ioctl(fd, EXTOLL_IOC_INFO, &info));
+		TOLD(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &open_arg));
+		rp = map(fd, EXTOLL_MAP_RP, PAGE);
+		TOLD(rp);
+		TOLD(ioctl(fd, EXTOLL_IOC_REGISTER, &reg));
+		TOLD(ioctl(fd, EXTOLL_IOC_WAIT, &wait));
+		poll(&poll_fd, 1, 0);
+		unreg.nla = reg.nla;
+		if (unreg.nla)
+			TOLD(ioctl(fd, EXTOLL_IOC_UNREGISTER, &unreg));
+		close(fd);
+		if (rp != MAP_FAILED)
+			munmap(rp, PAGE);
+		rounds++;
+	}
+	munmap(at, 16 * PAGE);
+	return arg;
+}
+
+static void with_users(void (*what)(void))
+{
+	pthread_t threads[3];
+	unsigned int before = rounds;
+
+	stop = 0;
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&threads[i], NULL, user, NULL) == 0);
+	while (rounds - before < 3)
+		usleep(1000);
+	what();
+	stop = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	expect_ports(0);
+	expect_no_pins();
+	sound();
+}
+
+static void text_to(const char *name, const char *text)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", pci, name);
+	CHECK(put_text(path, text) == 0);
+}
+
+/* Until the device is there under its first name: an old one keeps it as long as somebody has it open. */
+static void come_back(void)
+{
+	uint64_t end = now_ns() + 20 * SECOND;
+	const char *name = strrchr(pci, '/') + 1;
+
+	for (;;) {
+		CHECK(now_ns() < end);
+		stop = 1;	/* the users let go of the old one */
+		usleep(50000);
+		if (access("/dev/extoll0", F_OK) == 0)
+			return;
+		put_text("/sys/bus/pci/drivers/extoll/unbind", name);
+		put_text("/sys/bus/pci/drivers/extoll/bind", name);
+	}
+}
+
+static void unbound(void)
+{
+	CHECK(put_text("/sys/bus/pci/drivers/extoll/unbind", strrchr(pci, '/') + 1) == 0);
+	usleep(20000);
+	CHECK(put_text("/sys/bus/pci/drivers/extoll/bind", strrchr(pci, '/') + 1) == 0);
+	come_back();
+}
+
+static void removed(void)
+{
+	text_to("remove", "1");
+	usleep(20000);
+	CHECK(put_text("/sys/bus/pci/rescan", "1") == 0);
+	come_back();
+}
+
+static void reset(void)
+{
+	for (int i = 0; i < 5; i++) {
+		text_to("reset", "1");
+		usleep(30000);
+	}
+}
+
+/* How the card fails from now on; false where it cannot be told. */
+static int trouble(uint8_t how)
+{
+	char path[256];
+	uint8_t at = 0, word[2];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/config", pci);
+	fd = open(path, O_RDWR);
+	CHECK(fd >= 0 && pread(fd, &at, 1, 0x34) == 1);
+	for (int i = 0; at && i < 32; i++, at = word[1]) {
+		CHECK(pread(fd, word, 2, at) == 2);
+		if (word[0] == 0x09) {
+			CHECK(pwrite(fd, &how, 1, at + 4) == 1);
+			close(fd);
+			return 1;
+		}
+	}
+	close(fd);
+	return 0;
+}
+
+static void state_is(const char *want)
+{
+	char text[32] = "";
+	int fd = open("/sys/class/extoll/extoll0/state", O_RDONLY);
+
+	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	text[strcspn(text, "\n")] = 0;
+	CHECK(!strcmp(text, want));
+}
+
+/* Off the bus: the first call notices, and none waits for an answer that cannot come. */
+static void gone(void)
+{
+	struct extoll_info info;
+	uint64_t begin = now_ns();
+	int fd = device_open();
+
+	CHECK(trouble(GONE));
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_INFO, &info), EIO);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &(struct extoll_port_open){ .units = 1 }), EIO);
+	usleep(200000);
+	CHECK(now_ns() - begin < 5 * SECOND);
+	state_is("failed");
+	close(fd);
+	text_to("reset", "1");
+	state_is("live");
+}
+
+/* In the middle of unregistering: told at once, and the pages are safe. */
+static void gone_with_region(void)
+{
+	struct port port;
+	void *at = memory(4 * PAGE);
+	uint64_t nla, begin;
+
+	port_open(&port);
+	CHECK(region(&port, at, 4 * PAGE, &nla) == 0);
+	CHECK(trouble(GONE));
+	begin = now_ns();
+	CHECK(region_end(&port, nla) == 0);
+	CHECK(now_ns() - begin < 5 * SECOND);
+	CHECK_ERRNO(region(&port, at, PAGE, &nla), EIO);
+	CHECK_ERRNO(port_wait(&port, 0, SECOND), EIO);
+	text_to("reset", "1");
+	port_close(&port);
+	munmap(at, 4 * PAGE);
+	state_is("live");
+	expect_ports(0);
+	sound();
+}
+
+/* It never says that a flush is over: after ten seconds it has no access to memory any more. */
+static void mute(void)
+{
+	struct port port;
+	struct extoll_wait wait = { .unit = 1, .timeout_ns = 1 };
+	void *at = memory(4 * PAGE);
+	uint64_t nla, begin;
+
+	port_open(&port);
+	CHECK(region(&port, at, 4 * PAGE, &nla) == 0);
+	CHECK(trouble(MUTE));
+	begin = now_ns();
+	CHECK(region_end(&port, nla) == 0);
+	CHECK(now_ns() - begin >= 9 * SECOND && now_ns() - begin < 60 * SECOND);
+	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_WAIT, &wait), EIO);
+	begin = now_ns();
+	port_close(&port);
+	CHECK(now_ns() - begin < 5 * SECOND);	/* it is not waited for again */
+	state_is("failed");
+	text_to("reset", "1");
+	munmap(at, 4 * PAGE);
+	state_is("live");
+	sound();
+}
+
+static void nonsense(void)
+{
+	log_lines();
+	CHECK(trouble(NONSENSE));
+	usleep(3000000);
+	CHECK(log_lines() <= 60);
+	CHECK(trouble(0));
+	text_to("reset", "1");
+}
+
+int main(void)
+{
+	signal(SIGBUS, on_bus_error);
+	find_card();
+	sound();
+	storm();
+	full_system_queue();
+	strange_entries();
+	full_queue();
+	puts("robust: storms and full queues");
+	with_users(unbound);
+	with_users(reset);
+	with_users(removed);
+	puts("robust: taken away while in use");
+	if (!trouble(0)) {
+		puts("robust: the card cannot be told to fail");
+		return 1;
+	}
+	with_users(gone);
+	gone_with_region();
+	mute();
+	with_users(nonsense);
+	with_users(reset);
+	puts("PASS robust");
+	return 0;
+}
