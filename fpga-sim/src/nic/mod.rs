@@ -6,6 +6,7 @@
 
 mod access;
 mod bell;
+mod config;
 mod core;
 mod deputy;
 mod event;
@@ -17,14 +18,15 @@ mod post;
 mod quantum;
 mod receive;
 mod registers;
+mod run;
 mod send;
 mod slots;
 mod smfu;
 mod snq;
 mod velo;
+mod velo_registers;
 mod velo_slots;
 
-use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -33,80 +35,23 @@ use std::time::Duration;
 use extoll_abi::PageOption;
 
 use self::bell::Bell;
+pub use self::config::{NicConfig, NicError};
 use self::core::{Core, Mood};
 use self::event::Event;
 use self::front::Fronts;
-use self::lock::{CoreLock, Guard};
+use self::lock::CoreLock;
 pub use self::pages::MAPPED_REGISTERS;
 use self::pages::Pages;
+pub(crate) use self::run::Need;
 pub use self::slots::SlotRing;
 use self::velo::VeloFronts;
 pub use self::velo_slots::{VELO_SLOT_WORDS, VeloSlotRing};
 use crate::engine::Engine;
-use crate::fabric::{Fabric, FabricError};
+use crate::fabric::Fabric;
 use crate::memory::Memory;
 use crate::process::{NodeState, SharedNode};
 use crate::smfu::Smfu;
 use crate::wcb::Command;
-
-/// What a card is made with.
-pub struct NicConfig {
-    /// Node id.
-    pub node: u16,
-    /// All memory that the card may reach; usually shared by all cards of the process.
-    pub memory: Arc<dyn Memory>,
-    /// The network.
-    pub fabric: Arc<dyn Fabric>,
-    /// The pool that runs the card in the background; `None`: only [`Nic::progress`] does (single-threaded tests).
-    pub engine: Option<Arc<Engine>>,
-    /// Run the card on the caller's thread as well, within [`Nic::requester_store`] and [`Nic::kick`].
-    pub inline: bool,
-    /// What the card shares with others of its node, in other processes; `None`: it is its node's only one.
-    pub shared: Option<SharedNode>,
-}
-
-impl NicConfig {
-    /// A card with inline progress and the process's engine behind it.
-    pub fn new(node: u16, memory: Arc<dyn Memory>, fabric: Arc<dyn Fabric>) -> NicConfig {
-        NicConfig { node, memory, fabric, engine: Some(Engine::global()), inline: true, shared: None }
-    }
-}
-
-/// Why the card refused a call of its model-only part.
-#[derive(Debug, thiserror::Error)]
-pub enum NicError {
-    /// The fabric did not take the node.
-    #[error(transparent)]
-    Fabric(#[from] FabricError),
-    /// The card's node is not the one of its process ([`NicConfig::shared`]).
-    #[error("rank {rank} of {processes} processes is not on node {node}; ask the job's shape for its node")]
-    Rank {
-        /// The rank.
-        rank: u32,
-        /// The node.
-        node: u16,
-        /// Processes of the job.
-        processes: u32,
-    },
-    /// No address space for the register pages.
-    #[error(
-        "the card's register pages cannot be mapped: {0}; allow more memory mappings or start fewer cards"
-    )]
-    Pages(#[from] std::io::Error),
-    /// A slot ring must have a power of two of slots, be aligned to 8 bytes, and the VPID must have none yet.
-    #[error("slot ring of VPID {vpid}: {reason}")]
-    SlotRing {
-        /// The VPID.
-        vpid: u8,
-        /// What is wrong, and what to do.
-        reason: &'static str,
-    },
-}
-
-thread_local! {
-    /// The card that this thread serves for an engine.
-    static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
-}
 
 /// One card. All calls are safe from any thread.
 pub struct Nic {
@@ -305,109 +250,6 @@ impl Nic {
     pub fn requester_idle(&self, vpid: u8) -> bool {
         self.fronts.is_empty(vpid) && self.with_core(|core| core.requester_idle(vpid))
     }
-
-    /// Something that needs the core whatever it takes; then what others brought meanwhile.
-    fn with_core<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
-        bell::after(|| {
-            let mut core = self.core.lock();
-            let result = work(&mut core);
-            if let Some(core) = core.release() {
-                self.run_held(core);
-            }
-            result
-        })
-    }
-
-    /// Runs this card until nothing can move, or leaves it to the thread that does so now.
-    #[inline]
-    fn run(&self) -> bool {
-        self.core.try_lock().is_some_and(|core| self.run_held(core))
-    }
-
-    /// Runs this card, and again for those who asked while it ran, but not for ever.
-    #[inline]
-    fn run_held(&self, mut core: Guard<'_>) -> bool {
-        let mut moved = false;
-        loop {
-            moved |= core.run(self);
-            let notified = std::mem::take(&mut core.notified);
-            let mood = core.mood();
-            self.mood.store(mood as u8, Ordering::Relaxed);
-            let again = core.release();
-            if notified {
-                self.event.signal();
-            }
-            if mood != Mood::Idle {
-                self.ask_engine(mood == Mood::Busy);
-            }
-            match again {
-                // The engine sees to what they ask for, and the core to whoever comes first.
-                Some(still) if self.engine.is_some() && bell::is_over() => {
-                    self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
-                    drop(still);
-                    self.ask_engine(true);
-                    return moved;
-                }
-                Some(still) => core = still,
-                None => return moved,
-            }
-        }
-    }
-
-    /// Has the engine look after the card; if `soon`, without finishing its nap first. The thread that serves the
-    /// card for the engine knows what it needs anyway.
-    #[cold]
-    fn ask_engine(&self, soon: bool) {
-        let served = std::ptr::eq(SERVED.get(), self);
-        if served || !soon && self.in_engine.load(Ordering::Relaxed) {
-            return;
-        }
-        if let (Some(engine), Some(this)) = (&self.engine, self.bell.nic()) {
-            engine.submit(&this);
-        }
-    }
-
-    /// For the engine: runs the card and everything that this leads to; says what it needs next.
-    pub(crate) fn run_for_engine(&self) -> (bool, Need) {
-        SERVED.set(self);
-        let moved = self.progress();
-        SERVED.set(std::ptr::null());
-        let mood = Mood::from(self.mood.load(Ordering::Relaxed));
-        let need = match mood {
-            Mood::Busy => Need::Poll,
-            _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
-            Mood::Waiting => Need::Nap,
-            Mood::Idle if self.fronts.any_partial() || self.velo_fronts.any_partial() => Need::Nap,
-            Mood::Idle => Need::Nothing,
-        };
-        (moved, need)
-    }
-
-    /// The engine's mark on cards in its queue.
-    pub(crate) fn in_engine(&self) -> &AtomicBool {
-        &self.in_engine
-    }
-
-    #[inline]
-    fn expire_partial_lines(&self, always: bool) {
-        if self.fronts.any_partial() {
-            self.fronts.expire(self, always);
-        }
-        if self.velo_fronts.any_partial() {
-            self.velo_fronts.expire(self, always);
-        }
-    }
-}
-
-/// What a card needs from its engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// To be polled without a pause.
-    Poll,
-    /// To be looked at now and then.
-    Nap,
-    /// Nothing until someone submits it again.
-    Nothing,
 }
 
 impl Drop for Nic {

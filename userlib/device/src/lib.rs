@@ -13,16 +13,15 @@ mod error;
 pub mod hw;
 mod limit;
 mod peer;
+mod port;
 pub mod sim;
 mod velo;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
-pub use device::{
-    Device, DeviceInfo, Kind, Path, Place, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap,
-    SmfuMap, SmfuWindow, Span,
-};
+pub use device::{Device, DeviceInfo, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
 pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
+pub use port::{PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};

@@ -12,7 +12,7 @@ use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor, on_idle};
 use ggas_rma::{KernelReport, OptionPages, ReportCell, ReportError};
 
-use crate::port::lock;
+use crate::core::lock;
 use crate::sender::Line;
 use crate::{VeloHandle, VeloPort};
 

@@ -6,6 +6,8 @@
 //! [`SendError::WouldBlock`]. A mailbox that nobody reads for longer than the card's timeout (3.2 s on the model) loses
 //! what waits for it; the card counts that ([`VeloHandle::dropped`]).
 
+mod connection;
+mod core;
 mod error;
 #[cfg(feature = "kernels")]
 mod kernel;
@@ -15,6 +17,7 @@ mod message;
 mod port;
 mod sender;
 
+pub use connection::VeloConnection;
 pub use error::{ReceiveError, SendError, VeloPortError};
 pub use extoll_abi::{Address, VELO_MAX_BYTES};
 pub use ggas_device::{DeviceError, MailboxSlots};
@@ -22,4 +25,4 @@ pub use ggas_device::{DeviceError, MailboxSlots};
 pub use kernel::{KernelVelo, KernelVeloError};
 pub use matching::MessageMatch;
 pub use message::Message;
-pub use port::{VeloConfig, VeloConnection, VeloHandle, VeloPort};
+pub use port::{VeloConfig, VeloHandle, VeloPort};

@@ -1,17 +1,16 @@
 //! Ports: a VPID with its mailbox and requester page.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use extoll_abi::{Address, VELO_MAX_BYTES, VeloError, VeloHeader, regs};
+use extoll_abi::{Address, regs};
 use ggas_device::backoff::{Backoff, Step};
-use ggas_device::{Departures, Device, DeviceError, LostPeer, MailboxSlots, VeloDevice, VeloSetup};
+use ggas_device::{Device, DeviceError, MailboxSlots, VeloSetup};
 
-use crate::mailbox::Mailbox;
-use crate::sender::{Line, NotNow, Sender};
-use crate::{Message, MessageMatch, ReceiveError, SendError, VeloPortError};
+use crate::core::{Core, lock};
+use crate::{Message, MessageMatch, ReceiveError, VeloConnection, VeloPortError};
 
 /// Shape and limits of a port.
 #[derive(Clone, Copy, Debug)]
@@ -48,148 +47,6 @@ impl Default for VeloConfig {
     }
 }
 
-/// What a port's handles and connections share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) device: Arc<dyn VeloDevice>,
-    card: Arc<dyn Device>,
-    address: Address,
-    pub(crate) sender: Mutex<Sender>,
-    pub(crate) mailbox: Mutex<Mailbox>,
-    pub(crate) config: VeloConfig,
-    departures: Departures,
-    closed: AtomicBool,
-}
-
-/// State under these locks is consistent between any two statements that can panic, so poisoning says nothing.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Core {
-    #[inline]
-    fn try_send(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
-        if self.is_closed() {
-            return Err(SendError::Closed);
-        }
-        if self.departures.count() > 0 {
-            self.check_target(header)?;
-        }
-        let fill = |line: &mut Line| {
-            line.word[0] = header;
-            line.words = VeloHeader::line_words(header) as u8;
-            line.class = self.config.class;
-            let (quads, rest) = bytes.as_chunks::<8>();
-            line.word[1..].iter_mut().zip(quads).for_each(|(word, quad)| *word = u64::from_le_bytes(*quad));
-            if let Some(word) = line.word.get_mut(1 + quads.len()).filter(|_| !rest.is_empty()) {
-                let mut last = [0; 8];
-                last[..rest.len()].copy_from_slice(rest);
-                *word = u64::from_le_bytes(last);
-            }
-        };
-        lock(&self.sender).try_send(&*self.device, fill).map_err(|no| match no {
-            NotNow::Full => SendError::WouldBlock,
-            NotNow::Kernels => SendError::KernelOwned,
-        })
-    }
-
-    #[inline]
-    fn send(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
-        match self.try_send(header, bytes) {
-            Err(SendError::WouldBlock) => self.send_waiting(header, bytes),
-            done => done,
-        }
-    }
-
-    #[cold]
-    fn send_waiting(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
-        let mut backoff = Backoff::new(self.config.send_timeout);
-        loop {
-            self.device.progress();
-            match self.try_send(header, bytes) {
-                Err(SendError::WouldBlock) => {}
-                done => return done,
-            }
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    let outstanding = u32::from(lock(&self.sender).outstanding());
-                    return Err(SendError::Timeout { port: self.address, outstanding, waited });
-                }
-            }
-        }
-    }
-
-    /// Refuses messages to a port whose process is gone. A group has many.
-    #[inline(never)]
-    fn check_target(&self, header: u64) -> Result<(), SendError> {
-        let Ok(VeloHeader { destination: Address { node, vpid }, multicast: false, .. }) =
-            VeloHeader::decode(header)
-        else {
-            return Ok(());
-        };
-        self.device.lost_peer(node, Some(vpid)).map_or(Ok(()), |peer| Err(SendError::PeerLost(peer)))
-    }
-
-    /// The process that alone could send what is `wanted`, if it is gone.
-    fn lost_peer(&self, wanted: &MessageMatch) -> Option<LostPeer> {
-        let Address { node, vpid } = wanted.source().filter(|_| self.departures.count() > 0)?;
-        self.device.lost_peer(node, Some(vpid))
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    /// Repeats what the card rejected, unless somebody sends now, who does it himself.
-    #[inline]
-    fn service(&self) {
-        if let Ok(mut sender) = self.sender.try_lock()
-            && sender.needs_replay()
-        {
-            sender.replay(&*self.device);
-        }
-    }
-
-    /// Lets the card take what was sent, then closes. What it does not take in time is reported, not kept.
-    fn close(&self) -> Result<(), VeloPortError> {
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return Ok(self.device.close()?);
-        }
-        let drained = self.drain();
-        self.device.close()?;
-        drained
-    }
-
-    fn drain(&self) -> Result<(), VeloPortError> {
-        let mut backoff = Backoff::new(self.config.send_timeout);
-        loop {
-            let outstanding = u32::from(lock(&self.sender).outstanding());
-            if outstanding == 0 {
-                return Ok(());
-            }
-            self.service();
-            self.device.progress();
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    return Err(VeloPortError::Undrained { port: self.address, outstanding, waited });
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Core {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(port = %self.address, "closing: {error}");
-        }
-    }
-}
-
 /// A port that may send, but not receive. Cheap to clone; any thread may use it. The VPID stays open until the last
 /// handle and connection is gone, or [`VeloPort::close`].
 #[derive(Clone, Debug)]
@@ -210,13 +67,13 @@ impl VeloHandle {
 
     /// A connection to a remote port: a local object; nothing is sent, and the peer need not exist yet.
     pub fn connect(&self, remote: Address) -> VeloConnection {
-        VeloConnection { core: self.core.clone(), remote, group: false }
+        VeloConnection::new(self.core.clone(), remote, false)
     }
 
     /// A connection to VPID `vpid` on every node of multicast group `group` (0 to 63). Group 63 is every other node,
     /// unless management says otherwise. Each receiver gets the messages in order; receivers take them one by one.
     pub fn multicast(&self, group: u16, vpid: u8) -> VeloConnection {
-        VeloConnection { core: self.core.clone(), remote: Address::new(group, vpid), group: true }
+        VeloConnection::new(self.core.clone(), Address::new(group, vpid), true)
     }
 
     /// Sets the protection ids of what is sent and of what is taken in; other messages are dropped and counted at the
@@ -298,16 +155,7 @@ impl VeloPort {
     pub fn open(card: &Arc<dyn Device>, config: VeloConfig) -> Result<VeloPort, VeloPortError> {
         let VeloConfig { mailbox_bytes, segment_bytes, slots, .. } = config;
         let device = card.open_velo(&VeloSetup { mailbox_bytes, segment_bytes, slots })?;
-        let core = Core {
-            address: device.address(),
-            sender: Mutex::new(Sender::new(&*device)),
-            mailbox: Mutex::new(Mailbox::new(device.mailbox())),
-            departures: device.departures(),
-            device,
-            card: card.clone(),
-            config,
-            closed: AtomicBool::new(false),
-        };
+        let core = Core::new(device, card.clone(), config);
         Ok(VeloPort { handle: VeloHandle { core: Arc::new(core) } })
     }
 
@@ -425,68 +273,5 @@ impl VeloPort {
     /// closed, they are lost. [`VeloPortError::Device`] when the card does not let go of the mailbox.
     pub fn close(self) -> Result<(), VeloPortError> {
         self.handle.core.close()
-    }
-}
-
-/// A local object that stands for a remote port, or for a port number on all nodes of a group. Cheap to clone; any
-/// thread may send through it.
-#[derive(Clone, Debug)]
-pub struct VeloConnection {
-    core: Arc<Core>,
-    remote: Address,
-    group: bool,
-}
-
-impl VeloConnection {
-    /// The remote port; of a group, its node is the group's number.
-    pub fn remote(&self) -> Address {
-        self.remote
-    }
-
-    /// Sends up to 120 bytes with a tag, waiting for room up to the port's send timeout. Returns when the card has the
-    /// message; messages of one port to one receiver arrive in order.
-    ///
-    /// # Errors
-    /// [`SendError::Message`], [`SendError::Timeout`], [`SendError::PeerLost`], [`SendError::KernelOwned`],
-    /// [`SendError::Closed`].
-    #[inline]
-    pub fn send(&self, bytes: &[u8], tag: u8) -> Result<(), SendError> {
-        self.core.send(self.header(bytes.len(), tag, 0)?, bytes)
-    }
-
-    /// As [`send`](Self::send), without waiting.
-    ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] when there is no room, else as for `send`.
-    #[inline]
-    pub fn try_send(&self, bytes: &[u8], tag: u8) -> Result<(), SendError> {
-        self.core.try_send(self.header(bytes.len(), tag, 0)?, bytes)
-    }
-
-    /// As [`send`](Self::send), with a message type (0 to 3).
-    ///
-    /// # Errors
-    /// As for `send`.
-    #[inline]
-    pub fn send_typed(&self, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
-        self.core.send(self.header(bytes.len(), tag, mtt)?, bytes)
-    }
-
-    /// As [`send_typed`](Self::send_typed), without waiting.
-    ///
-    /// # Errors
-    /// As for [`try_send`](Self::try_send).
-    #[inline]
-    pub fn try_send_typed(&self, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
-        self.core.try_send(self.header(bytes.len(), tag, mtt)?, bytes)
-    }
-
-    #[inline]
-    fn header(&self, length: usize, tag: u8, mtt: u8) -> Result<u64, VeloError> {
-        if length > VELO_MAX_BYTES {
-            return Err(VeloError::Length(length));
-        }
-        let (destination, multicast) = (self.remote, self.group);
-        VeloHeader { destination, multicast, mtt, interrupt: false, tag, length: length as u8 }.encode()
     }
 }

@@ -1,0 +1,64 @@
+//! What a card is made with, and what it refuses.
+
+use std::sync::Arc;
+
+#[cfg(doc)]
+use super::Nic;
+use crate::engine::Engine;
+use crate::fabric::{Fabric, FabricError};
+use crate::memory::Memory;
+use crate::process::SharedNode;
+
+/// What a card is made with.
+pub struct NicConfig {
+    /// Node id.
+    pub node: u16,
+    /// All memory that the card may reach; usually shared by all cards of the process.
+    pub memory: Arc<dyn Memory>,
+    /// The network.
+    pub fabric: Arc<dyn Fabric>,
+    /// The pool that runs the card in the background; `None`: only [`Nic::progress`] does (single-threaded tests).
+    pub engine: Option<Arc<Engine>>,
+    /// Run the card on the caller's thread as well, within [`Nic::requester_store`] and [`Nic::kick`].
+    pub inline: bool,
+    /// What the card shares with others of its node, in other processes; `None`: it is its node's only one.
+    pub shared: Option<SharedNode>,
+}
+
+impl NicConfig {
+    /// A card with inline progress and the process's engine behind it.
+    pub fn new(node: u16, memory: Arc<dyn Memory>, fabric: Arc<dyn Fabric>) -> NicConfig {
+        NicConfig { node, memory, fabric, engine: Some(Engine::global()), inline: true, shared: None }
+    }
+}
+
+/// Why the card refused a call of its model-only part.
+#[derive(Debug, thiserror::Error)]
+pub enum NicError {
+    /// The fabric did not take the node.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// The card's node is not the one of its process ([`NicConfig::shared`]).
+    #[error("rank {rank} of {processes} processes is not on node {node}; ask the job's shape for its node")]
+    Rank {
+        /// The rank.
+        rank: u32,
+        /// The node.
+        node: u16,
+        /// Processes of the job.
+        processes: u32,
+    },
+    /// No address space for the register pages.
+    #[error(
+        "the card's register pages cannot be mapped: {0}; allow more memory mappings or start fewer cards"
+    )]
+    Pages(#[from] std::io::Error),
+    /// A slot ring must have a power of two of slots, be aligned to 8 bytes, and the VPID must have none yet.
+    #[error("slot ring of VPID {vpid}: {reason}")]
+    SlotRing {
+        /// The VPID.
+        vpid: u8,
+        /// What is wrong, and what to do.
+        reason: &'static str,
+    },
+}

@@ -1,0 +1,119 @@
+//! Running a card: on the thread that calls it, for those who ask meanwhile, and for its engine.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Nic;
+use super::bell;
+use super::core::{Core, Mood};
+use super::lock::Guard;
+
+thread_local! {
+    /// The card that this thread serves for an engine.
+    static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
+}
+
+impl Nic {
+    /// Something that needs the core whatever it takes; then what others brought meanwhile.
+    pub(super) fn with_core<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
+        bell::after(|| {
+            let mut core = self.core.lock();
+            let result = work(&mut core);
+            if let Some(core) = core.release() {
+                self.run_held(core);
+            }
+            result
+        })
+    }
+
+    /// Runs this card until nothing can move, or leaves it to the thread that does so now.
+    #[inline]
+    pub(super) fn run(&self) -> bool {
+        self.core.try_lock().is_some_and(|core| self.run_held(core))
+    }
+
+    /// Runs this card, and again for those who asked while it ran, but not for ever.
+    #[inline]
+    pub(super) fn run_held(&self, mut core: Guard<'_>) -> bool {
+        let mut moved = false;
+        loop {
+            moved |= core.run(self);
+            let notified = std::mem::take(&mut core.notified);
+            let mood = core.mood();
+            self.mood.store(mood as u8, Ordering::Relaxed);
+            let again = core.release();
+            if notified {
+                self.event.signal();
+            }
+            if mood != Mood::Idle {
+                self.ask_engine(mood == Mood::Busy);
+            }
+            match again {
+                // The engine sees to what they ask for, and the core to whoever comes first.
+                Some(still) if self.engine.is_some() && bell::is_over() => {
+                    self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
+                    drop(still);
+                    self.ask_engine(true);
+                    return moved;
+                }
+                Some(still) => core = still,
+                None => return moved,
+            }
+        }
+    }
+
+    /// Has the engine look after the card; if `soon`, without finishing its nap first. The thread that serves the
+    /// card for the engine knows what it needs anyway.
+    #[cold]
+    pub(super) fn ask_engine(&self, soon: bool) {
+        let served = std::ptr::eq(SERVED.get(), self);
+        if served || !soon && self.in_engine.load(Ordering::Relaxed) {
+            return;
+        }
+        if let (Some(engine), Some(this)) = (&self.engine, self.bell.nic()) {
+            engine.submit(&this);
+        }
+    }
+
+    /// For the engine: runs the card and everything that this leads to; says what it needs next.
+    pub(crate) fn run_for_engine(&self) -> (bool, Need) {
+        SERVED.set(self);
+        let moved = self.progress();
+        SERVED.set(std::ptr::null());
+        let mood = Mood::from(self.mood.load(Ordering::Relaxed));
+        let need = match mood {
+            Mood::Busy => Need::Poll,
+            _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
+            Mood::Waiting => Need::Nap,
+            Mood::Idle if self.fronts.any_partial() || self.velo_fronts.any_partial() => Need::Nap,
+            Mood::Idle => Need::Nothing,
+        };
+        (moved, need)
+    }
+
+    /// The engine's mark on cards in its queue.
+    pub(crate) fn in_engine(&self) -> &AtomicBool {
+        &self.in_engine
+    }
+
+    #[inline]
+    pub(super) fn expire_partial_lines(&self, always: bool) {
+        if self.fronts.any_partial() {
+            self.fronts.expire(self, always);
+        }
+        if self.velo_fronts.any_partial() {
+            self.velo_fronts.expire(self, always);
+        }
+    }
+}
+
+/// What a card needs from its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To be polled without a pause.
+    Poll,
+    /// To be looked at now and then.
+    Nap,
+    /// Nothing until someone submits it again.
+    Nothing,
+}

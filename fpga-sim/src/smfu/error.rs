@@ -1,0 +1,63 @@
+//! Accesses that the SMFU cannot carry out.
+
+use std::time::Duration;
+
+use extoll_abi::regs::EXTOLL_SMFU_WINDOW_BYTES;
+use thiserror::Error;
+
+/// An access that the SMFU could not carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SmfuError {
+    /// The access leaves the window.
+    #[error(
+        "SMFU offset {offset:#x} (+{len}) lies outside the window of {EXTOLL_SMFU_WINDOW_BYTES:#x} bytes"
+    )]
+    OutsideWindow {
+        /// Offset in the window.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// EN is not set.
+    #[error("the SMFU of node {node} is disabled; set bit 0 of its status register (0xa000)")]
+    Disabled {
+        /// This node.
+        node: u16,
+    },
+    /// Another process of the node has the unit.
+    #[error(
+        "the SMFU of node {node} serves process {rank}; access its window there, or have it released there first"
+    )]
+    Elsewhere {
+        /// This node.
+        node: u16,
+        /// Who has it.
+        rank: u32,
+    },
+    /// Registers take aligned words only.
+    #[error("SMFU offset {offset:#x} (+{len}) leads to registers; access aligned words of 8 bytes")]
+    Unaligned {
+        /// Offset in the window.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// A reply did not come.
+    #[error(
+        "no answer to a load of SMFU offset {offset:#x} within {waited:?}; is the target alive, its SMFU enabled?"
+    )]
+    Timeout {
+        /// Offset in the window.
+        offset: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// The target found no memory there that it can load from.
+    #[error(
+        "the target of SMFU offset {offset:#x} has no loadable memory there; check its target base registers"
+    )]
+    Target {
+        /// Offset in the window.
+        offset: u64,
+    },
+}
