@@ -28,7 +28,8 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// A launch of `kernel`, named as in `kernels/src/kernels.def`, with a copy of `args`.
+    /// A launch of `kernel` with a copy of `args`: of one in `kernels/src/kernels.def`, or one that was
+    /// [added](crate::add).
     ///
     /// # Safety
     /// `T` is the `repr(C)` structure of this kernel's arguments. Every address
@@ -63,14 +64,26 @@ impl<'a> Launch<'a> {
 #[non_exhaustive]
 pub enum LaunchError {
     /// No kernel of this name.
-    #[error("no kernel is called `{kernel}`; kernels/src/kernels.def lists them")]
+    #[error(
+        "no kernel is called `{kernel}`: kernels/src/kernels.def lists those of the suite, and those of other crates \
+         are known once ggas_kernels::add was called with them"
+    )]
     UnknownKernel {
         /// The name that was asked for.
         kernel: String,
     },
+    /// A GPU does not have the kernel.
+    #[error("`{kernel}` is not on {processor}: call ggas_kernels::add before the GPU is opened")]
+    NotLoaded {
+        /// The name that was asked for.
+        kernel: String,
+        /// The GPU.
+        processor: String,
+    },
     /// The arguments are not the kernel's structure.
     #[error(
-        "`{kernel}` takes {expected} bytes of arguments, got {got}; pass its structure from kernels/src/args.h"
+        "`{kernel}` takes {expected} bytes of arguments, got {got}; pass its structure (the suite's are in \
+         kernels/src/args.h)"
     )]
     Arguments {
         /// The kernel.
@@ -197,10 +210,12 @@ fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchErr
             Processor::Gpu(processor) => {
                 let bytes = launch.args.bytes(launch.args_size);
                 let Launch { kernel, grid, block, .. } = launch;
+                let module = processor.module_of(kernel).ok_or_else(|| LaunchError::NotLoaded {
+                    kernel: (*kernel).to_owned(),
+                    processor: launch.processor.name(),
+                })?;
                 // SAFETY: the contract of `Launch::new`.
-                gpu.push(unsafe {
-                    ggas_gpu::Launch::with_bytes(processor.module(), kernel, *grid, *block, bytes)
-                });
+                gpu.push(unsafe { ggas_gpu::Launch::with_bytes(module, kernel, *grid, *block, bytes) });
             }
         }
     }

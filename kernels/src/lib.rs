@@ -35,7 +35,9 @@ mod report;
 
 pub use exec::CpuConfig;
 pub use idle::{IdleGuard, on_idle};
-pub use image::{FATBIN, NVCC_RELEASE, args_size, kernel_names};
+#[doc(hidden)]
+pub use image::HostKernel;
+pub use image::{FATBIN, Image, ImageError, NVCC_RELEASE, add, args_size, kernel_names};
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};
 pub use report::wait_name;

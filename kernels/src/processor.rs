@@ -34,18 +34,20 @@ impl Cpu {
 /// A GPU as a [`Processor`]: opened, with all kernels loaded.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    module: Module,
+    device: ggas_gpu::Gpu,
+    /// One for each crate with kernels.
+    modules: Arc<[Module]>,
 }
 
 impl Gpu {
     /// The GPU.
     pub fn device(&self) -> &ggas_gpu::Gpu {
-        self.module.gpu()
+        &self.device
     }
 
-    /// The kernels on it.
-    pub fn module(&self) -> &Module {
-        &self.module
+    /// The module that holds a kernel; `None` for one that was [added](crate::add) after the GPU was opened.
+    pub(crate) fn module_of(&self, kernel: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.has(kernel))
     }
 }
 
@@ -85,14 +87,17 @@ impl Processor {
         Self::Cpu(Cpu { config: Arc::new(config) })
     }
 
-    /// GPU `ordinal`, from 0, with all kernels loaded. Open all GPUs before kernels run on one.
+    /// GPU `ordinal`, from 0, with all kernels loaded: the suite's, and those [added](crate::add) so far. Open all
+    /// GPUs before kernels run on one.
     ///
     /// # Errors
     /// [`GpuError::NoGpu`] and [`GpuError::NoSuchDevice`], [`GpuError::NoImage`] where the build had no nvcc,
     /// [`GpuError::NotLoadable`], [`GpuError::Busy`] while kernels wait on another GPU, driver errors.
     pub fn gpu(ordinal: usize) -> Result<Self, GpuError> {
-        let module = ggas_gpu::Gpu::open(ordinal)?.load(image::FATBIN)?;
-        Ok(Self::Gpu(Gpu { module }))
+        let device = ggas_gpu::Gpu::open(ordinal)?;
+        let modules =
+            image::fatbins().into_iter().map(|fatbin| device.load(fatbin)).collect::<Result<_, _>>()?;
+        Ok(Self::Gpu(Gpu { device, modules }))
     }
 
     /// GPU 0 if it can be used, the CPU executor otherwise, with a line that says why.

@@ -15,7 +15,7 @@ use crate::sys::*;
 const SHARED_SHARE: i32 = 100;
 
 /// Kernels loaded on one GPU. Cheap to clone. They stay loaded until the process ends: unloading waits for the GPU,
-/// and a program has one image.
+/// and a program has few images.
 #[derive(Clone)]
 pub struct Module(Arc<Loaded>);
 
@@ -163,6 +163,11 @@ impl Module {
     /// Names of its kernels, sorted.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.0.kernels.keys().map(String::as_str)
+    }
+
+    /// Whether it holds a kernel of this name.
+    pub fn has(&self, kernel: &str) -> bool {
+        self.0.kernels.contains_key(kernel)
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<Function, GpuError> {

@@ -20,9 +20,13 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 #define GGAS_NO_UNROLL
 #define GGAS_FN inline
 #define GGAS_COLD __attribute__((noinline, cold)) inline
-/* The function that the table of kernels names takes the address of the arguments. */
+/* The function that the table of kernels names takes the address of the arguments; their size is for those who see
+ * the structure from Rust. */
 #define GGAS_KERNEL(name, args_type)                                                                                   \
 	static void ggas_body_##name(const args_type &args);                                                           \
+	extern "C" {                                                                                                   \
+	extern const uint64_t ggas_args_##name = sizeof(args_type);                                                    \
+	}                                                                                                              \
 	extern "C" void ggas_host_##name(const void *bytes)                                                            \
 	{                                                                                                              \
 		args_type args;                                                                                        \

@@ -1,0 +1,106 @@
+//! For build scripts of crates with kernels: compiles each of them for the CPU executor with the host's C++ compiler,
+//! and, where nvcc is found, all of them into one fatbin for GPUs.
+//!
+//! ```no_run
+//! // build.rs
+//! ggas_compile::Kernels::in_folder("kernels").compile();
+//! ```
+//!
+//! The crate then names them with `ggas_kernels::kernels!`. `kernels/examples/own-kernel` is such a crate.
+//!
+//! As build scripts do, this panics where the build cannot go on, with what the compiler said.
+
+mod host;
+mod nvcc;
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The kernels of a crate: the `.cu` files of a folder.
+#[derive(Debug)]
+pub struct Kernels {
+    package: PathBuf,
+    folder: PathBuf,
+    includes: Vec<PathBuf>,
+    host_only: Vec<PathBuf>,
+}
+
+impl Kernels {
+    /// All `.cu` files of a folder of the package, which is searched for their headers too. For GPUs they are one
+    /// translation unit, so what they define beside kernels needs names of its own in each file.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Kernels {
+        let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+        let folder = package.join(folder);
+        Kernels { includes: vec![folder.clone()], package, folder, host_only: Vec::new() }
+    }
+
+    /// Another folder of the package that is searched for headers.
+    pub fn include(mut self, folder: impl AsRef<Path>) -> Kernels {
+        self.includes.push(self.package.join(folder));
+        self
+    }
+
+    /// Another file of the package, a `.cu` or `.cpp`, for the CPU executor only.
+    pub fn host_only(mut self, file: impl AsRef<Path>) -> Kernels {
+        self.host_only.push(self.package.join(file));
+        self
+    }
+
+    /// Compiles them. `NVCC` names the compiler for GPUs, or is `none`; `GGAS_CUDA_ARCH` names one architecture.
+    ///
+    /// # Panics
+    /// Where a file cannot be read or does not compile.
+    pub fn compile(&self) {
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+        let sources = files(&self.folder, &["cu"]);
+        assert!(!sources.is_empty(), "{} has no .cu files", self.folder.display());
+        let others = self.includes.iter().filter(|folder| **folder != self.folder);
+        for watched in self.watched().iter().chain(others).chain(&self.host_only).chain(&headers()) {
+            println!("cargo::rerun-if-changed={}", watched.display());
+        }
+        let includes: Vec<PathBuf> = headers().into_iter().chain(self.includes.clone()).collect();
+        host::compile(&out, &includes, sources.iter().chain(&self.host_only));
+        nvcc::compile(&out, &includes, &sources);
+    }
+
+    /// The folder; where Rust code lies in it as well, whose changes must not compile the kernels anew, file by file.
+    fn watched(&self) -> Vec<PathBuf> {
+        if files(&self.folder, &["rs"]).is_empty() {
+            return vec![self.folder.clone()];
+        }
+        files(&self.folder, &["cu", "cuh", "h", "def"])
+    }
+}
+
+/// The suite, where this crate lies in it.
+fn suite() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this crate is kernels/compile")
+}
+
+/// Where the headers of the suite are.
+fn headers() -> [PathBuf; 2] {
+    ["kernels/include", "kmod/uapi"].map(|folder| suite().join(folder))
+}
+
+/// Files of a folder with one of these extensions, sorted.
+fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let list = || -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    };
+    let mut found = list().unwrap_or_else(|error| panic!("cannot read {}: {error}", folder.display()));
+    found.retain(|path| path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)));
+    found.sort();
+    found
+}
+
+/// A file that includes `sources`: the compilers know what to do with its extension.
+fn wrapper(out: &Path, name: &str, sources: &[PathBuf]) -> PathBuf {
+    let text: String = sources.iter().map(|s| format!("#include \"{}\"\n", s.display())).collect();
+    let path = out.join(name);
+    if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
+        fs::write(&path, text).expect("OUT_DIR is writable");
+    }
+    path
+}

@@ -1,0 +1,80 @@
+//! For GPUs: one fatbin, empty where there is no nvcc.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{suite, wrapper};
+
+pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) {
+    for variable in ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let fatbin = out.join("kernels.fatbin");
+    fs::write(&fatbin, []).expect("OUT_DIR is writable");
+    let wheels = suite().join("build/cuda/nvidia/cu13/bin/nvcc");
+    println!("cargo::rerun-if-changed={}", wheels.display());
+    let Some(nvcc) = find(&wheels) else {
+        println!(
+            "cargo::warning=no nvcc: kernels are built for the CPU only; `cargo xtask setup` installs nvcc"
+        );
+        return;
+    };
+    let unit = wrapper(out, "kernels.cu", sources);
+    let mut command = Command::new(&nvcc);
+    command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin", "--threads", "2"]);
+    // One architecture, such as 90, builds in a fraction of the time.
+    let only = env::var("GGAS_CUDA_ARCH");
+    for arch in only.as_deref().map_or(vec!["80", "90"], |only| vec![only]) {
+        command.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
+        command.arg("-gencode").arg(format!("arch=compute_{arch},code=compute_{arch}"));
+    }
+    for include in includes {
+        command.arg("-I").arg(include);
+    }
+    command.arg("-o").arg(&fatbin).arg(unit);
+    match command.output() {
+        Ok(done) if done.status.success() => {
+            let (major, minor) = release(&nvcc).unwrap_or_default();
+            println!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}");
+        }
+        Ok(done) => {
+            eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+            panic!("{} failed on the kernels; set NVCC=none to build for the CPU only", nvcc.display());
+        }
+        Err(error) => println!(
+            "cargo::warning=cannot run {}: {error}; kernels are built for the CPU only",
+            nvcc.display()
+        ),
+    }
+}
+
+/// NVCC, then the pinned wheels that `cargo xtask setup` installs (what CI tests is what people get),
+/// then PATH, CUDA_HOME and /usr/local/cuda.
+fn find(wheels: &Path) -> Option<PathBuf> {
+    if let Some(named) = env::var_os("NVCC") {
+        return (named != "none").then(|| PathBuf::from(named));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let homes = env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin/nvcc"));
+    std::iter::once(wheels.to_path_buf())
+        .chain(env::split_paths(&path).map(|folder| folder.join("nvcc")))
+        .chain(homes)
+        .chain([PathBuf::from("/usr/local/cuda/bin/nvcc")])
+        .find(|candidate| candidate.is_file() && assembles_b128(candidate))
+}
+
+/// Toolkits before 12.3 do not know the 16-byte accesses of vocab.h (PTX 8.3): passed over, as if absent.
+fn assembles_b128(nvcc: &Path) -> bool {
+    release(nvcc).is_some_and(|release| release >= (12, 3))
+}
+
+/// The toolkit's release, such as (13, 0).
+fn release(nvcc: &Path) -> Option<(u32, u32)> {
+    let said = Command::new(nvcc).arg("--version").output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    let (_, rest) = said.split_once("release ")?;
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    Some((numbers.next()?, numbers.next()?))
+}
