@@ -44,7 +44,7 @@ enum Task {
         #[command(flatten)]
         system: System,
     },
-    /// Regenerate the Rust view of the C headers
+    /// Write the constants and structures of the C headers again for Rust, after a change to them
     Facts {
         /// Only compare; change nothing
         #[arg(long)]

@@ -1,7 +1,7 @@
 //! Bit layouts of the EXTOLL card and of the structures shared with kernels.
 //!
 //! The facts stand once in the C headers `kmod/uapi/extoll/*.h`; [`bindings`] and [`layout`] are their
-//! generated Rust view (`cargo run -p ggas-facts`). The encoders and decoders here are written by hand and
+//! generated Rust view (`cargo xtask facts`). The encoders and decoders here are written by hand and
 //! checked against the C ones by the golden vectors in `tests/golden`. "(spec n)" cites the clean-room
 //! interface specification of the card.
 //!
