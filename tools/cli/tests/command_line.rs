@@ -55,6 +55,19 @@ fn decode_says_what_a_descriptor_does() {
 }
 
 #[test]
+fn decode_prints_what_the_readme_shows() {
+    let text = include_str!("../../README.md");
+    let examples: Vec<_> = text.split("$ ggas ").skip(1).collect();
+    assert!(!examples.is_empty(), "the README shows examples");
+    for example in examples {
+        let (line, shown) = example.split_once('\n').expect("a line and what is printed");
+        let shown = shown.split("```").next().unwrap_or_default();
+        let output = ggas(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(out(&output), shown, "ggas {line}: {}", err(&output));
+    }
+}
+
+#[test]
 fn decode_reads_lines() {
     let words = put_words().join(" ");
     let input =

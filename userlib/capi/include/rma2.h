@@ -161,10 +161,10 @@ extern const RMA2_Nodeid RMA2_NODEID_ANY;
 extern const RMA2_VPID RMA2_VPID_ANY;
 extern const uint32_t RMA2_LOCK_ANY;
 extern const RMA2_NLA RMA2_ANY_NLA;
-/* Flags of rma2_noti_match. */
-extern const int RMA2_DEFAULT_FLAG;
-extern const int RMA2_BLOCK_FLAG;
-extern const int RMA2_MATCH_LAST_NLA_FLAG;
+/* Flags of rma2_noti_match and rma2_noti_match_block, which may be or'ed. */
+extern const int RMA2_DEFAULT_FLAG; /* 0: look once; nla is the address in the notification */
+extern const int RMA2_BLOCK_FLAG; /* 1: wait as rma2_noti_match_block does, which takes it as set */
+extern const int RMA2_MATCH_LAST_NLA_FLAG; /* 2: nla is the address of the transfer's last byte */
 
 /* An entry of a notification queue (spec 3.1). */
 typedef struct {
@@ -346,8 +346,17 @@ RMA2_ERROR rma2_noti_probe(RMA2_Port port, RMA2_Notification **notification);
 RMA2_ERROR rma2_noti_get_block(RMA2_Port port, RMA2_Notification **notification);
 /*
  * The oldest notification that agrees, wherever in the queue: RMA2_NO_NOTI when the queue is empty,
- * RMA2_ERR_NO_MATCH when nothing in it agrees. type is compared for equality; nla is the address of the
- * notification (spec 3.1), or with RMA2_MATCH_LAST_NLA_FLAG that of the transfer's last byte.
+ * RMA2_ERR_NO_MATCH when nothing in it agrees. cmd is a command, RMA2_PUTS, RMA2_GETS or RMA2_ANY; nodeid and vpid
+ * are the other side's, or RMA2_NODEID_ANY and RMA2_VPID_ANY. type is one of requester, responder and completer,
+ * compared for equality. nla is RMA2_ANY_NLA, or the address of the notification: where the transfer's last fragment
+ * begins (spec 3.1), which up to 496 bytes is where the transfer does. Flags:
+ *
+ * RMA2_DEFAULT_FLAG		look once
+ * RMA2_BLOCK_FLAG		wait for it: the same as rma2_noti_match_block
+ * RMA2_MATCH_LAST_NLA_FLAG	nla is the address of the last byte, whatever the transfer's size
+ *
+ * rma2_noti_match_block sleeps until one agrees; RMA2_ERR_POLL_EXCEEDED after EXTOLL_WAIT_TIMEOUT,
+ * RMA2_ERR_NO_ROUTE when the process of nodeid and vpid has died or left, RMA2_ERR_INV_PORT when the port closes.
  */
 RMA2_ERROR rma2_noti_match(RMA2_Port port, RMA2_Command cmd, RMA2_Nodeid nodeid, RMA2_VPID vpid,
 			   RMA2_Notification_Spec type, RMA2_NLA nla, int flags,

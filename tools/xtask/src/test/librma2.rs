@@ -50,6 +50,8 @@ const NOT_SANITIZED: [&str; 4] = ["openclose", "noalloc", "fork", "velo_openclos
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+/// What the example says under `ggas run`, as its page shows.
+const HELLO: &str = "[0] node 0: 22 bytes from node 1: hello, this is node 1\n";
 /// Seconds of the soak: the whole one in CI, once.
 const SOAK: u32 = 120;
 const SHORT_SOAK: u32 = 10;
@@ -146,12 +148,14 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
     let (plain, fixed) = (bin.join("by-pkg-config"), bin.join("by-archive"));
     let source = format!("{TESTS}/connect.c");
     let mut note = String::from("ggas run");
+    context.run("librma2 ggas", cargo(&["build", "--package", "ggas-cli"]))?;
     if place::which("pkg-config").is_some() {
         let mut command = Command::new("sh");
         let line = r#"cc "$1" $(pkg-config --cflags --libs librma2) -o "$2" && LD_LIBRARY_PATH="$3" "$2""#;
         command.args(["-c", line, "sh", &source]).arg(&plain).arg(&lib);
         command.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
         context.run("librma2 by pkg-config", command)?;
+        hello(context, prefix)?;
         note += ", pkg-config";
     } else {
         note += ", skipped pkg-config: apt-get install pkg-config";
@@ -163,7 +167,6 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
     context.run("librma2 by archive run", Command::new(&fixed))?;
 
     behind(context, prefix)?;
-    context.run("librma2 ggas", cargo(&["build", "--package", "ggas-cli"]))?;
     let Some(program) = BUILDS.iter().map(|b| bin.join(b.name).join("pair")).find(|path| path.exists())
     else {
         bail!("neither gcc nor clang is installed: apt-get install g++");
@@ -176,6 +179,29 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
         context.run(&format!("librma2 ggas run {per_node}"), command)?;
     }
     Ok(note)
+}
+
+/// The example of the user's page, as that page builds and starts it.
+fn hello(context: &Context, prefix: &Path) -> Result<()> {
+    let (lib, program) = (prefix.join("lib"), prefix.join("tests/hello"));
+    let mut command = Command::new("sh");
+    let line = r#"cc "$1" -Wall -Wextra -pedantic -Werror $(pkg-config --cflags --libs librma2) -o "$2""#;
+    command.args(["-c", line, "sh", "userlib/capi/examples/hello.c"]).arg(&program);
+    command.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+    context.run("librma2 hello", command)?;
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(capi::target().join("debug/ggas")).args(["run", "-n", "2", "--"]).arg(&program);
+    command.env("LD_LIBRARY_PATH", &lib);
+    let output = command.output().context("timeout does not run (coreutils)")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || said != HELLO {
+        bail!(
+            "hello.c ended with {} and said:\n{said}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
 }
 
 /// A library behind librma2 that watches for memory to go away, and a program with both.
