@@ -148,13 +148,9 @@ GGAS_FN int allreduce_by_writes(ggas_group *g, everywhere in, everywhere out, ui
 		range ready = k > 0 && k <= chunks ? chunk(k - 1) : range{ 0, 0 };
 		for (uint64_t i = ready.begin + ggas_thread(); i < ready.end; i += ggas_threads()) {
 			partial_line<T, Op> sum;
-			for (uint32_t node = 0; node < nodes; node++) {
-				ggas_u128 v = (node == self ? own_in : own_out)[part * node + i];
-				if (node == 0)
-					sum.first(v);
-				else
-					sum.add(v, op);
-			}
+			sum.first((self == 0 ? own_in : own_out)[i]);
+			for (uint32_t node = 1; node < nodes; node++)
+				sum.add((node == self ? own_in : own_out)[part * node + i], op);
 			own_out[part * self + i] = sum.data();
 		}
 		for (uint32_t step = 1; step < nodes && k >= 2; step++) {
