@@ -39,6 +39,7 @@ static int extoll_open(struct inode *inode, struct file *filp)
 	file->filp = filp;
 	file->privileged = extoll_trusted || capable(CAP_SYS_RAWIO);
 	mutex_init(&file->lock);
+	INIT_LIST_HEAD(&file->mappers);
 	filp->private_data = file;
 	nonseekable_open(inode, filp);
 	err = extoll_enter(card);
@@ -79,6 +80,7 @@ static int extoll_release(struct inode *inode, struct file *filp)
 	/* After removal the port is dead and nothing touches the card. */
 	file_kill(file);
 	mutex_unlock(&card->files_lock);
+	extoll_mappers_free(file);
 	kfree(file->port);
 	kvfree(file);
 	return 0;
@@ -91,7 +93,7 @@ void extoll_files_kill(struct extoll_card *card)
 
 	mutex_lock(&card->files_lock);
 	list_for_each_entry(file, &card->files, node)
-		unmap_mapping_range(file->filp->f_mapping, 0, 0, 1);
+		extoll_mappings_kill(file);
 	list_for_each_entry(file, &card->files, node)
 		file_kill(file);
 	mutex_unlock(&card->files_lock);

@@ -164,6 +164,12 @@ struct extoll_buffer {
 	size_t bytes;
 };
 
+/* An address space in which a file was mapped. */
+struct extoll_mapper {
+	struct list_head node;		/* in file->mappers, under card->window_lock */
+	struct mm_struct *mm;
+};
+
 /* An open file: what user space holds. */
 struct extoll_file {
 	struct list_head node;		/* in card->files */
@@ -172,6 +178,7 @@ struct extoll_file {
 	bool privileged;		/* decided at open */
 	struct mutex lock;		/* opening a port; buffers */
 	struct extoll_port *port;	/* set once, released to readers without the lock */
+	struct list_head mappers;
 	u32 window_maps;		/* mappings of a window, under card->window_lock */
 	u32 buffers;			/* released to readers like port */
 	struct extoll_buffer buffer[EXTOLL_BUFFERS];
@@ -291,6 +298,8 @@ void extoll_files_kill(struct extoll_card *card);
 extern struct class extoll_class;
 
 /* mmap.c */
+void extoll_mappings_kill(struct extoll_file *file);
+void extoll_mappers_free(struct extoll_file *file);
 int extoll_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* queue.c */

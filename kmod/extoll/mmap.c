@@ -6,6 +6,8 @@
 
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 
 #include "compat.h"
 #include "extoll.h"
@@ -142,6 +144,52 @@ static int map_offset(struct extoll_file *file, struct vm_area_struct *vma, u64 
 	return -EINVAL;
 }
 
+/* Notes that this process maps the file, unless that is known. */
+static int mapper_note(struct extoll_file *file)
+{
+	struct extoll_mapper *mapper, *new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+
+	if (!new)
+		return -ENOMEM;
+	spin_lock(&file->card->window_lock);
+	list_for_each_entry(mapper, &file->mappers, node)
+		if (mapper->mm == current->mm) {
+			spin_unlock(&file->card->window_lock);
+			kfree(new);
+			return 0;
+		}
+	mmgrab(current->mm);
+	new->mm = current->mm;
+	list_add(&new->node, &file->mappers);
+	spin_unlock(&file->card->window_lock);
+	return 0;
+}
+
+void extoll_mappers_free(struct extoll_file *file)
+{
+	struct extoll_mapper *mapper, *next;
+
+	list_for_each_entry_safe(mapper, next, &file->mappers, node) {
+		mmdrop(mapper->mm);
+		kfree(mapper);
+	}
+}
+
+/*
+ * No page of the file stays mapped. A mapping that is just being made has its pages before it can be found; whoever
+ * makes it holds the mmap lock until then. Nobody is inside the file's calls, and nobody gets in.
+ */
+void extoll_mappings_kill(struct extoll_file *file)
+{
+	struct extoll_mapper *mapper;
+
+	list_for_each_entry(mapper, &file->mappers, node) {
+		mmap_read_lock(mapper->mm);
+		mmap_read_unlock(mapper->mm);
+	}
+	unmap_mapping_range(file->filp->f_mapping, 0, 0, 1);
+}
+
 int extoll_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct extoll_file *file = filp->private_data;
@@ -156,7 +204,7 @@ int extoll_mmap(struct file *filp, struct vm_area_struct *vma)
 	err = extoll_enter(file->card);
 	if (err)
 		return err;
-	err = map_offset(file, vma, offset);
+	err = mapper_note(file) ?: map_offset(file, vma, offset);
 	extoll_leave(file->card);
 	return err;
 }

@@ -314,6 +314,40 @@ static void windows(void)
 	close(fd);
 }
 
+/* Page protections are what they say, where the kernel can be asked: requester pages write-combining, others not. */
+static void caching(struct port *port)
+{
+	char line[256], path[] = "/sys/class/extoll/extoll0/device/resource";
+	unsigned long long bar = 0, first, last, page;
+	FILE *file = fopen("/sys/kernel/debug/x86/pat_memtype_list", "r");
+	int seen = 0;
+
+	if (!file)
+		return;
+	CHECK(map(port->fd, EXTOLL_OPTION_TE * PAGE, PAGE) != MAP_FAILED);
+	fclose(file);
+	file = fopen(path, "r");
+	CHECK(file && fscanf(file, "%llx", &bar) == 1 && bar);
+	fclose(file);
+	file = fopen("/sys/kernel/debug/x86/pat_memtype_list", "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "PAT: [mem %llx-%llx]", &first, &last) != 2)
+			continue;
+		page = bar + EXTOLL_BAR0_RMA + extoll_page_offset(EXTOLL_OPTION_TE, port->open.vpid);
+		if (first == page) {
+			CHECK(strstr(line, "write-combining"));
+			seen |= 1;
+		}
+		page = bar + EXTOLL_RF_BQ_RMA_RP + port->open.vpid * PAGE;
+		if (first == page) {
+			CHECK(strstr(line, "uncached"));
+			seen |= 2;
+		}
+	}
+	CHECK(seen == 3);
+	fclose(file);
+}
+
 /* All VPIDs, and then none. */
 static void exhausted(void)
 {
@@ -423,6 +457,7 @@ int main(void)
 	port_open(&port);
 	CHECK_ERRNO(ioctl(port.fd, EXTOLL_IOC_PORT_OPEN, &port.open), EBUSY);
 	bad_maps(&port);
+	caching(&port);
 	bad_regions(&port);
 	port_open(&other);
 	forged(&port, &other);

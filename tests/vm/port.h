@@ -22,7 +22,7 @@
 #include "extoll/wcb.h"
 
 #define PAGE 4096ul
-#define DEVICE "/dev/extoll0"
+#define DEVICE device_name()
 
 #define CHECK(condition) do { \
 	if (!(condition)) { \
@@ -63,6 +63,14 @@ static inline uint64_t now_ns(void)
 static inline void *map(int fd, uint64_t offset, size_t bytes)
 {
 	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+/* The first card, unless the environment says which. */
+static inline const char *device_name(void)
+{
+	const char *name = getenv("VM_DEVICE");
+
+	return name ? name : "/dev/extoll0";
 }
 
 static inline int device_open(void)

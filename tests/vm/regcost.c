@@ -73,14 +73,38 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Translations of the last pages of one table and the first of the next. */
+static void across_tables(struct port *port, unsigned char *at, size_t bytes)
+{
+	unsigned char *from = memory(4 * PAGE);
+	uint64_t nla, from_nla, place;
+	size_t border;
+
+	CHECK(region(port, at, bytes, &nla) == 0 && region(port, from, 4 * PAGE, &from_nla) == 0);
+	border = (((nla >> EXTOLL_NLA_TABLE_SHIFT) + 1) << EXTOLL_NLA_TABLE_SHIFT) - nla;
+	if (border + 2 * PAGE > bytes)
+		border = bytes - 2 * PAGE;	/* a small region lies in one table */
+	place = border - 2 * PAGE;
+	for (size_t i = 0; i < 4 * PAGE; i++)
+		from[i] = (unsigned char)(i * 11 + i / 509);
+	memset(at + place - PAGE, 0, 6 * PAGE);
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0, from_nla,
+						     nla + place, 4 * PAGE));
+	CHECK(take(port, 5000).word1 != 0);
+	CHECK(memcmp(at + place, from, 4 * PAGE) == 0 && at[place - 1] == 0);
+	CHECK(region_end(port, nla) == 0 && region_end(port, from_nla) == 0);
+	munmap(from, 4 * PAGE);
+}
+
 static double compared(struct port *port, int fd, size_t bytes, int huge)
 {
 	uint64_t pin = ~0ull, unpin = ~0ull, reg = ~0ull, unreg = ~0ull;
-	unsigned char *at = memory(bytes);
+	unsigned char *at = memory(bytes + 16 * PAGE);
 	double ratio;
 
-	madvise(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	memset(at, 1, bytes);
+	madvise(at, bytes + 16 * PAGE, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	memset(at, 1, bytes + 16 * PAGE);
+	across_tables(port, at, bytes + 16 * PAGE);
 	for (int i = 0; i < ROUNDS; i++) {
 		pinned(fd, at, bytes, &pin, &unpin);
 		registered(port, at, bytes, &reg, &unreg);
@@ -89,7 +113,7 @@ static double compared(struct port *port, int fd, size_t bytes, int huge)
 	printf("regcost: %4zu MiB, pages %s: register %.1f ms, unregister %.1f ms; pinning alone %.1f ms and %.1f ms; ratio %.2f\n",
 	       bytes / MIB, huge ? "huge where the kernel gives them" : "of 4 KiB", ms(reg), ms(unreg), ms(pin), ms(unpin),
 	       ratio);
-	munmap(at, bytes);
+	munmap(at, bytes + 16 * PAGE);
 	return ratio;
 }
 

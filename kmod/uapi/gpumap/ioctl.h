@@ -24,7 +24,8 @@
  * Pin GPU memory and give it a place in the device file: mmap `length` bytes (or a part) at `offset`, shared. The
  * mapping is write-combining. It ends, with every access to it, when the memory is freed on the GPU.
  *
- * EINVAL: address or length 0 or not a multiple of GPUMAP_PAGE, or no such GPU memory; ENOMEM; ENOSPC.
+ * EINVAL: address or length 0 or not a multiple of GPUMAP_PAGE, or no such GPU memory; ENOMEM; ENOSPC: the file's offsets
+ * are used up; EIO: the GPU driver's answer does not fit the question; or what the GPU driver says.
  */
 struct gpumap_pin {
 	uint64_t gpu_address;

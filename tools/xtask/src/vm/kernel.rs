@@ -154,10 +154,14 @@ impl Installed {
 
     /// Builds the modules of a folder of `kmod`, with every warning on; returns the folder with the `.ko` files.
     pub fn modules(&self, source: &str, extra: &[&str]) -> Result<PathBuf> {
-        let name = source.replace('/', "-");
-        let out = debs::folder().join(format!("build-{}", self.kernel.name())).join(&name);
-        copy_sources(&place::root().join("kmod").join(source), &out.join(source))?;
-        copy_sources(&place::root().join("kmod/uapi"), &out.join("uapi"))?;
+        let out = debs::folder().join(format!("build-{}", self.kernel.name())).join(source);
+        self.modules_of(&place::root().join("kmod"), &out, source, extra)
+    }
+
+    /// The same for another `kmod`, in folder `out`.
+    pub fn modules_of(&self, kmod: &Path, out: &Path, source: &str, extra: &[&str]) -> Result<PathBuf> {
+        copy_sources(&kmod.join(source), &out.join(source))?;
+        copy_sources(&kmod.join("uapi"), &out.join("uapi"))?;
         let module = out.join(source);
         let mut make = match &self.root {
             None => {
@@ -165,10 +169,10 @@ impl Installed {
                 make.arg("-C").arg(&self.headers).arg(format!("M={}", module.display()));
                 make
             }
-            Some(root) => in_root(root, &self.headers, &out, source),
+            Some(root) => in_root(root, &self.headers, out, source),
         };
         make.args(["W=1", "CONFIG_DEBUG_INFO_BTF_MODULES="]).args(extra).arg("modules");
-        let step = format!("vm {} {name}", self.kernel.name());
+        let step = format!("vm {} {source}", self.kernel.name());
         Step { name: &step, command: make, limit: BUILD }.run()?;
         no_warnings(&step)?;
         Ok(module)
@@ -204,7 +208,7 @@ fn no_warnings(step: &str) -> Result<()> {
 }
 
 /// Copies a folder's sources, less what a build left in it. Those that are the same are not touched.
-fn copy_sources(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_sources(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("no {}", from.display()))? {
         let entry = entry?;

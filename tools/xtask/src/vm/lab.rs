@@ -20,16 +20,16 @@ const BOOT: Duration = Duration::from_secs(120);
 
 /// QEMU, and what runs in and beside it.
 pub struct Lab {
-    archive: Archive,
+    pub archive: Archive,
     emulator: Emulator,
     programs: Vec<Program>,
-    policy: Policy,
+    pub policy: Policy,
 }
 
 /// A kernel, and the modules that were built for it: folder of `kmod`, folder with the `.ko` files.
 pub struct Built {
-    kernel: Installed,
-    modules: Vec<(String, PathBuf)>,
+    pub kernel: Installed,
+    pub modules: Vec<(String, PathBuf)>,
 }
 
 /// A scenario on a kernel.
@@ -40,10 +40,11 @@ pub struct Job<'a> {
 }
 
 impl Lab {
-    pub fn new(policy: Policy) -> Result<Lab> {
+    /// `large`: scenarios start programs on the library.
+    pub fn new(policy: Policy, large: bool) -> Result<Lab> {
         let archive = Archive::open()?;
         let emulator = Emulator::get(&archive)?;
-        Ok(Lab { archive, emulator, programs: programs::all()?, policy })
+        Ok(Lab { archive, emulator, programs: programs::build(large)?, policy })
     }
 
     /// Fetches a kernel, builds the modules that the scenarios load, and checks them. `None` without a kernel.
@@ -85,7 +86,8 @@ impl Lab {
                 let (kernel, scenario) = (job.built.kernel.kernel, job.scenario);
                 let what = format!("{} {}", kernel.name(), scenario.name);
                 eprintln!("      vm {what} on {} ...", job.built.kernel.release);
-                timed(&mut results, Some(kernel), &scenario.name, || self.scenario(job));
+                let stem = format!("{}-{}", kernel.name(), scenario.name);
+                timed(&mut results, Some(kernel), &scenario.name, || self.scenario(job, &stem));
                 if let Some(Outcome { time, failed: false, .. }) = results.last() {
                     eprintln!("      vm {what}: passed, {:.1} s", time.as_secs_f64());
                 }
@@ -101,9 +103,9 @@ impl Lab {
         results
     }
 
-    fn scenario(&self, Job { built, scenario }: Job) -> Result<()> {
+    /// Runs one; its logs are `STEM-NODE.log` in the folder of runs.
+    pub fn scenario(&self, Job { built, scenario }: Job, stem: &str) -> Result<()> {
         let dir = machine::run_folder()?;
-        let stem = format!("{}-{}", built.kernel.kernel.name(), scenario.name);
         let mut files = machine::base(&self.emulator, &scenario.script)?;
         if let Some(name) =
             scenario.programs.iter().find(|name| !self.programs.iter().any(|p| p.name == **name))
@@ -126,7 +128,7 @@ impl Lab {
         }
         let initrd = dir.join(format!("{stem}.cpio"));
         std::fs::write(&initrd, files.finish())?;
-        let outcome = boot(&self.emulator, &built.kernel, scenario, &dir, &stem, &initrd);
+        let outcome = boot(&self.emulator, &built.kernel, scenario, &dir, stem, &initrd);
         // Many MB each, and quickly made again.
         let _ = std::fs::remove_file(&initrd);
         outcome
@@ -143,9 +145,10 @@ fn boot(
 ) -> Result<()> {
     let (mut arguments, mut guests) = (Vec::new(), Vec::new());
     for node in 0..scenario.guests {
-        let nic = dir.join(format!("{stem}-{node}.sock"));
-        let mut devices = vec![nic.clone()];
-        let mut argument = format!("nic={}", nic.display());
+        let nic = |card| dir.join(format!("{stem}-{node}-{card}.sock"));
+        let mut devices: Vec<PathBuf> = (0..scenario.cards).map(nic).collect();
+        let nics: Vec<String> = devices.iter().map(|nic| format!("nic={}", nic.display())).collect();
+        let mut argument = nics.join(",");
         if scenario.gpu > 0 {
             let gpu = dir.join(format!("{stem}-{node}-gpu.sock"));
             argument += &format!(",gpu={}:{}", gpu.display(), scenario.gpu);
@@ -156,7 +159,13 @@ fn boot(
         let _ = std::fs::remove_file(&log);
         let mut words = vec![format!("vm_node={node}"), format!("vm_nodes={}", scenario.guests)];
         words.push(format!("vm_peer={}", (node + 1) % scenario.guests));
-        guests.push(Guest { devices, log, words });
+        words.extend(
+            std::env::var("VM_WORDS").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)),
+        );
+        guests.push(Guest { devices, memory: scenario.memory, log, words });
+    }
+    if scenario.trouble {
+        arguments.push("--trouble".to_owned());
     }
     let server = Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")))?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };

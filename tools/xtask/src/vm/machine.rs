@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Memory of a guest in MiB.
-const MEMORY: u32 = 512;
 /// Lines of a guest's log that are shown when it fails.
 const TAIL: usize = 60;
 /// Lines by which a kernel says that something is wrong.
@@ -65,6 +63,8 @@ impl Emulator {
 pub struct Guest {
     /// Sockets of its devices.
     pub devices: Vec<PathBuf>,
+    /// MiB.
+    pub memory: u32,
     /// Its log.
     pub log: PathBuf,
     /// Words for its scenario: `vm_node=0`.
@@ -81,8 +81,9 @@ impl Guests {
         for guest in guests {
             let mut command = emulator.command();
             command.args(["-accel", "tcg,thread=multi", "-cpu", "max,la57=off", "-smp", "1"]);
-            command.args(["-machine", "q35,memory-backend=mem", "-m", &format!("{MEMORY}M")]);
-            command.args(["-object", &format!("memory-backend-memfd,id=mem,size={MEMORY}M,share=on")]);
+            command.args(["-machine", "q35,memory-backend=mem", "-m", &format!("{}M", guest.memory)]);
+            let backend = format!("memory-backend-memfd,id=mem,size={}M,share=on", guest.memory);
+            command.args(["-object", &backend]);
             command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
             command.arg("-serial").arg(format!("file:{}", guest.log.display()));
             for socket in &guest.devices {
@@ -92,8 +93,9 @@ impl Guests {
                      \"socket\":{{\"path\":\"{path}\",\"type\":\"unix\"}}}}"
                 ));
             }
-            // Warnings must show: at loglevel 4 and below the kernel keeps them from the console.
-            let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check";
+            // Warnings must show: at loglevel 4 and below the kernel keeps them from the console. The log has room
+            // for every access to a register while the driver starts.
+            let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check log_buf_len=4M";
             command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
             command.arg("-append").arg(format!("{line} {}", guest.words.join(" ")));
             let output = File::create(guest.log.with_extension("qemu"))?;
@@ -140,7 +142,8 @@ impl Drop for Guests {
     }
 }
 
-fn text(log: &Path) -> String {
+/// A log, as text.
+pub fn text(log: &Path) -> String {
     String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).replace('\r', "")
 }
 

@@ -3,6 +3,7 @@
 mod checks;
 mod debs;
 mod debug;
+mod defects;
 mod initramfs;
 mod kernel;
 mod lab;
@@ -34,11 +35,17 @@ pub struct Select {
     /// List the scenarios
     #[arg(long)]
     list: bool,
+    /// Put each defect of tests/vm/defects into the modules and expect its scenario to fail (--only names defects then)
+    #[arg(long, conflicts_with_all = ["kernel", "guests", "list"])]
+    defects: bool,
 }
 
 /// Builds the modules for each kernel and runs the scenarios on it; all of them, even if one fails.
 pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let scenarios = Scenario::all()?;
+    if select.defects {
+        return defects::all(&Lab::new(policy, false)?, &scenarios, &select.only);
+    }
     if select.list {
         for Scenario { name, guests, modules, .. } in &scenarios {
             println!("  {name:<12} {guests} guests  modules: {}", modules.join(" "));
@@ -49,15 +56,16 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         bail!("no scenario is called `{name}`; `cargo xtask vm --list` lists them");
     }
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
+    let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
+    let large = scenarios.iter().any(|s| named(s) && !s.programs.is_empty());
     let start = Instant::now();
     let mut results = Vec::new();
-    let lab = timed(&mut results, None, "programs", || Lab::new(policy));
+    let lab = timed(&mut results, None, "programs", || Lab::new(policy, large));
     let Some(lab) = lab else { return report(&results, start.elapsed()) };
     let mut ready = Vec::new();
     for kernel in kernels {
         let chosen = |s: &&Scenario| {
-            let named = select.only.is_empty() || select.only.contains(&s.name);
-            named && (s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name()))
+            named(s) && (s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name()))
         };
         let chosen: Vec<&Scenario> = scenarios.iter().filter(chosen).collect();
         if let Some(built) = lab.prepare(kernel, &chosen, &mut results) {

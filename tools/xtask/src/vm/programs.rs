@@ -24,13 +24,17 @@ pub struct Program {
     pub small: bool,
 }
 
-/// Builds all of them, and the server of the guests' devices.
-pub fn all() -> Result<Vec<Program>> {
+/// Builds the server of the guests' devices and the small programs; `large`: and those on the library.
+pub fn build(large: bool) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    let build = cargo(&["build", "--package", "extoll-vm", "--package", "hw-suite"]);
-    Step { name: "vm server, hw-suite", command: build, limit: BUILD }.run()?;
+    let suite: &[&str] = if large { &["--package", "hw-suite"] } else { &[] };
+    let build = cargo(&[&["build", "--package", "extoll-vm"], suite].concat());
+    Step { name: "vm server", command: build, limit: BUILD }.run()?;
+    if !large {
+        return Ok(built);
+    }
     built.push(with_libraries("hw-suite", &capi::target().join("debug/hw-suite"), &out, None)?);
     let prefix = place::build().join("librma2");
     capi::build_into(&prefix, Profile::Debug)?;

@@ -5,6 +5,9 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// MiB of memory of a guest, unless its script says otherwise.
+const MEMORY: u32 = 512;
+
 /// A script, and what it needs.
 #[derive(Debug, PartialEq)]
 pub struct Scenario {
@@ -12,8 +15,14 @@ pub struct Scenario {
     pub script: PathBuf,
     /// Guests that run it at the same time, each a node of one network.
     pub guests: u32,
+    /// Cards of each guest, all of one network.
+    pub cards: u32,
     /// MiB of a GPU stand-in in each guest; 0: none.
     pub gpu: u32,
+    /// MiB of memory of each guest.
+    pub memory: u32,
+    /// Cards fail when they are told to.
+    pub trouble: bool,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
     /// Large programs that it starts; small ones are always there.
@@ -44,21 +53,30 @@ impl Scenario {
 /// Reads the head: lines `#: key value`.
 fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (guests, gpu, limit) = (1, 0, Duration::from_secs(90));
+    let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let mut scenario = Scenario { name, script, guests, gpu, modules, programs, limit, kernels };
+    let trouble = false;
+    let mut scenario =
+        Scenario { name, script, guests, cards, gpu, memory, trouble, modules, programs, limit, kernels };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let words = || value.split_whitespace().map(str::to_owned).collect();
         let number = || value.trim().parse().with_context(|| format!("`{line}`: no number"));
         match key {
             "guests" => scenario.guests = number()?,
+            "cards" => scenario.cards = number()?,
             "gpu" => scenario.gpu = number()?,
+            "memory" => scenario.memory = number()?,
+            "trouble" => scenario.trouble = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = words(),
-            _ => bail!("`{line}`: there are guests, gpu, seconds, modules, programs, kernels"),
+            _ => {
+                bail!(
+                    "`{line}`: there are guests, cards, gpu, memory, trouble, seconds, modules, programs, kernels"
+                )
+            }
         }
     }
     Ok(scenario)

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Registering 1 GiB beside pinning it alone, and no cost for memory that is not registered.
+#: modules extoll
+#: memory 2048
+#: kernels 6.12
+#: seconds 120
+set -e
+insmod /extoll.ko
+regcost 1024

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Storms, full queues, taken away while in use, off the bus, mute, answering nonsense.
+#: modules extoll
+#: trouble 1
+#: kernels 6.12 debug
+#: seconds 120
+set -e
+insmod /extoll.ko
+# Whoever has the device open keeps the module.
+sleep 1000 </dev/extoll0 &
+rmmod extoll && exit 1
+kill $!
+wait $! || true
+robust
