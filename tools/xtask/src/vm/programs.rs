@@ -107,6 +107,10 @@ fn libraries(told: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn stripped(file: &Path, to: &Path) -> Result<PathBuf> {
+    let time = |path: &Path| std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    if time(to) > time(file) {
+        return Ok(to.to_owned());
+    }
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg("-o").arg(to).arg(file);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
