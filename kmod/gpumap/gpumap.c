@@ -6,12 +6,14 @@
  */
 
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/idr.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -24,9 +26,17 @@
 
 static DEFINE_IDA(file_numbers);
 
+/* An address space in which a file was mapped. */
+struct mapper {
+	struct list_head node;
+	struct mm_struct *mm;
+};
+
 struct gpumap_file {
-	struct mutex lock;		/* pins; not held over calls into the GPU driver, whose callback takes it */
+	/* Pins and mappers; not held over calls into the GPU driver, whose callback takes it. */
+	struct mutex lock;
 	struct list_head pins;
+	struct list_head mappers;	/* only grows, at its front */
 	u64 base;			/* of its offsets: all files' mappings are in one inode */
 	u64 next;			/* from base on */
 	struct file *filp;
@@ -36,17 +46,47 @@ struct gpumap_file {
 };
 
 struct pin {
-	struct list_head node;		/* in file->pins, once it has an offset */
+	struct list_head node;		/* in file->pins */
 	struct gpumap_file *file;
 	u64 gpu_address, length, offset;
 	u32 page_bytes;
 	struct nvidia_p2p_page_table *table;
+	bool placed;			/* under file->lock: it has an offset, and may be mapped */
 	bool revoked;			/* under file->lock: the memory is gone */
 	struct completion over;		/* the callback has let go of the pin */
 };
 
+/*
+ * A mapping that is just being made has its pages before it can be found, and whoever makes it holds the mmap lock
+ * until then: wait for that. The GPU driver may call us with this very lock held; then nobody else makes a mapping, and
+ * the tries, which are bounded, cost time only.
+ */
+static void mapping_settled(struct mm_struct *mm)
+{
+	u32 tries;
+
+	for (tries = 0; tries < 1000; tries++) {
+		if (mmap_read_trylock(mm)) {
+			mmap_read_unlock(mm);
+			return;
+		}
+		usleep_range(100, 1000);
+	}
+}
+
+/* No page of the pin stays mapped; it cannot be mapped any more. */
 static void pin_zap(const struct pin *pin)
 {
+	struct gpumap_file *file = pin->file;
+	struct mapper *mapper;
+
+	mutex_lock(&file->lock);
+	mapper = list_first_entry_or_null(&file->mappers, struct mapper, node);
+	mutex_unlock(&file->lock);
+	/* Those that come later find the pin revoked or gone. */
+	if (mapper)
+		list_for_each_entry_from(mapper, &file->mappers, node)
+			mapping_settled(mapper->mm);
 	unmap_mapping_range(pin->file->filp->f_mapping, pin->offset, pin->length, 1);
 }
 
@@ -55,12 +95,15 @@ static void pin_revoked(void *data)
 {
 	struct pin *pin = data;
 	struct gpumap_file *file = pin->file;
+	bool placed;
 
 	mutex_lock(&file->lock);
 	pin->revoked = true;
-	if (!list_empty(&pin->node))
-		pin_zap(pin);
+	placed = pin->placed;
 	mutex_unlock(&file->lock);
+	/* Whoever ends the pin meanwhile does the same, but we must not return before it is done. */
+	if (placed)
+		pin_zap(pin);
 	if (pin->table)
 		file->free_table(pin->table);
 	complete(&pin->over);
@@ -114,7 +157,6 @@ static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
 	pin->file = file;
 	pin->gpu_address = arg->gpu_address;
 	pin->length = arg->length;
-	INIT_LIST_HEAD(&pin->node);
 	init_completion(&pin->over);
 	err = file->get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
 	if (err) {
@@ -125,6 +167,7 @@ static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
 	revoked = pin->revoked;
 	err = !table_ok(pin) ? -EIO : file->next > FILE_BYTES - pin->length ? -ENOSPC : 0;
 	if (!err) {
+		pin->placed = true;
 		pin->offset = file->base + file->next;
 		file->next += pin->length;
 		list_add(&pin->node, &file->pins);
@@ -158,13 +201,13 @@ static int call_unpin(struct gpumap_file *file, const struct gpumap_unpin *arg)
 	if (pin && pin->offset != arg->offset)
 		pin = NULL;
 	if (pin) {
-		list_del_init(&pin->node);
+		list_del(&pin->node);
 		revoked = pin->revoked;
-		pin_zap(pin);
 	}
 	mutex_unlock(&file->lock);
 	if (!pin)
 		return -ENOENT;
+	pin_zap(pin);
 	pin_end(pin, revoked);
 	return 0;
 }
@@ -190,6 +233,24 @@ static int pin_map(const struct pin *pin, struct vm_area_struct *vma, u64 from)
 	return 0;
 }
 
+/* Notes that this process maps the file, unless that is known. */
+static int mapper_note(struct gpumap_file *file)
+{
+	struct mapper *mapper;
+
+	lockdep_assert_held(&file->lock);
+	list_for_each_entry(mapper, &file->mappers, node)
+		if (mapper->mm == current->mm)
+			return 0;
+	mapper = kmalloc(sizeof(*mapper), GFP_KERNEL_ACCOUNT);
+	if (!mapper)
+		return -ENOMEM;
+	mmgrab(current->mm);
+	mapper->mm = current->mm;
+	list_add(&mapper->node, &file->mappers);
+	return 0;
+}
+
 static int gpumap_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct gpumap_file *file = filp->private_data;
@@ -206,7 +267,7 @@ static int gpumap_mmap(struct file *filp, struct vm_area_struct *vma)
 	else if (bytes > pin->length - (offset - pin->offset))
 		err = -EINVAL;
 	else
-		err = pin_map(pin, vma, offset - pin->offset);
+		err = mapper_note(file) ?: pin_map(pin, vma, offset - pin->offset);
 	mutex_unlock(&file->lock);
 	return err;
 }
@@ -254,6 +315,12 @@ static void provider_put(struct gpumap_file *file)
 
 static void file_free(struct gpumap_file *file)
 {
+	struct mapper *mapper, *next;
+
+	list_for_each_entry_safe(mapper, next, &file->mappers, node) {
+		mmdrop(mapper->mm);
+		kfree(mapper);
+	}
 	provider_put(file);
 	ida_free(&file_numbers, file->base >> FILE_BITS);
 	kfree(file);
@@ -272,6 +339,9 @@ static int gpumap_open(struct inode *inode, struct file *filp)
 		return number;
 	}
 	file->base = (u64)number << FILE_BITS;
+	mutex_init(&file->lock);
+	INIT_LIST_HEAD(&file->pins);
+	INIT_LIST_HEAD(&file->mappers);
 	file->get_pages = symbol_get(nvidia_p2p_get_pages);
 	file->put_pages = symbol_get(nvidia_p2p_put_pages);
 	file->free_table = symbol_get(nvidia_p2p_free_page_table);
@@ -279,8 +349,6 @@ static int gpumap_open(struct inode *inode, struct file *filp)
 		file_free(file);
 		return -ENODEV;
 	}
-	mutex_init(&file->lock);
-	INIT_LIST_HEAD(&file->pins);
 	file->filp = filp;
 	filp->private_data = file;
 	return nonseekable_open(inode, filp);
