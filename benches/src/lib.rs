@@ -60,6 +60,12 @@ pub trait Bench: Sync {
         false
     }
 
+    /// Methods by which kernels post and consume on their own, so that engines beside them can carry the traffic
+    /// (`--via nvlink`) though it takes more than pointers.
+    fn by_engines(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Runs it; every process of `team` calls it with the same options. Wrong data does not fail the call: the
     /// report of the first process says so ([`Report::check`]); those of the others lack rows' numbers.
     ///

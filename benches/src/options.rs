@@ -214,9 +214,13 @@ impl Options {
             Via::Hw => {
                 refuse("benchmarks build all nodes in one process, a card is one node; use sim".into())
             }
+            Via::Nvlink if !bench.by_engines().is_empty() => self.validate_engines(bench),
             Via::Nvlink if !bench.by_windows() => {
-                let names: Vec<_> =
-                    crate::all().iter().filter(|b| b.by_windows()).map(|b| b.name()).collect();
+                let names: Vec<_> = crate::all()
+                    .iter()
+                    .filter(|b| b.by_windows() || !b.by_engines().is_empty())
+                    .map(|b| b.name())
+                    .collect();
                 refuse(format!("{} needs a NIC; by peer memory go: {}", bench.name(), names.join(", ")))
             }
             Via::Nvlink if self.device != Device::Gpu => {
@@ -230,6 +234,26 @@ impl Options {
             }
             Via::Nvlink => Ok(()),
         }
+    }
+
+    /// Engines serve kernels, and rings of slots only.
+    fn validate_engines(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
+        let methods = bench.by_engines();
+        match (self.path, &self.method) {
+            (Some(Path::Card), _) => {
+                Err(BenchError::option("path", Path::Card, "engines take slots; use slots"))
+            }
+            (_, Some(method)) if !methods.contains(&method.as_str()) => {
+                let advice = format!("engines serve kernels; with --via nvlink use: {}", methods.join(", "));
+                Err(BenchError::option("method", method, advice))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether engines carry the traffic of this benchmark.
+    pub(crate) fn engines(&self, bench: &dyn crate::Bench) -> bool {
+        self.via == Via::Nvlink && !bench.by_engines().is_empty()
     }
 
     /// Whether rows of this method are wanted.

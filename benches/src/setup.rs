@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
 use ggas_boot::Job;
+use ggas_device::engine::EngineNetwork;
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
@@ -46,28 +47,19 @@ impl<'a> Setup<'a> {
     /// Starts the nodes.
     pub fn new(task: Task<'a>, worker: Worker) -> Result<Self, BenchError> {
         let options = task.options;
-        let drive = match options.progress.unwrap_or(default_progress(options, worker)) {
-            NicProgress::Inline => Drive::Inline,
-            NicProgress::Threads => Drive::Threads(nic_threads(options.nodes / task.team.size())),
-        };
-        // The model pins nothing, so the user's limit on locked memory need not hold here.
-        let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
-        let (network, first) = match task.team.job() {
-            None => (builder.nodes(options.nodes as usize).build(), 0),
-            Some(job) => (builder.join(job.fabric().clone()), job.node().into()),
-        };
-        let network = network.doing(format!("starting {} nodes", options.nodes))?;
-        let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));
-        let nodes = nodes.collect::<Result<_, _>>().doing("starting nodes")?;
+        let own = task.team.job().map_or(0, |job| u32::from(job.node()));
         let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;
         let processors = match (options.device, task.team.job()) {
             (Device::Gpu, None) if needs_gpu => gpus(0..options.gpus)?,
-            (Device::Gpu, Some(_)) if needs_gpu => gpus(first % options.gpus..first % options.gpus + 1)?,
+            (Device::Gpu, Some(_)) if needs_gpu => gpus(own % options.gpus..own % options.gpus + 1)?,
             _ => vec![Processor::cpu()],
         };
+        let engines = options.engines(task.bench);
+        let (nodes, first) =
+            if engines { (engines_on(&processors, options.nodes)?, 0) } else { modelled(task, worker)? };
         let copiers = match options.memory {
-            Memory::Host => Vec::new(),
-            Memory::Gpu => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
+            Memory::Gpu if !engines => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
+            _ => Vec::new(),
         };
         Ok(Self { options, task, first, nodes, processors, _copiers: copiers })
     }
@@ -147,6 +139,33 @@ impl<'a> Setup<'a> {
         }
         Ok((samples.unwrap_or(Samples::new(Vec::new(), 1)), all))
     }
+}
+
+/// The nodes of the software EXTOLL that this process has, and the first one's id.
+fn modelled(task: Task, worker: Worker) -> Result<(Vec<Node>, u32), BenchError> {
+    let options = task.options;
+    let drive = match options.progress.unwrap_or(default_progress(options, worker)) {
+        NicProgress::Inline => Drive::Inline,
+        NicProgress::Threads => Drive::Threads(nic_threads(options.nodes / task.team.size())),
+    };
+    // The model pins nothing, so the user's limit on locked memory need not hold here.
+    let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
+    let (network, first) = match task.team.job() {
+        None => (builder.nodes(options.nodes as usize).build(), 0),
+        Some(job) => (builder.join(job.fabric().clone()), job.node().into()),
+    };
+    let network = network.doing(format!("starting {} nodes", options.nodes))?;
+    let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));
+    let nodes = nodes.collect::<Result<_, _>>().doing("starting nodes")?;
+    Ok((nodes, first))
+}
+
+/// Nodes with engines, which take the processors in turn.
+fn engines_on(processors: &[Processor], nodes: u32) -> Result<Vec<Node>, BenchError> {
+    let processors: Vec<_> = processors.iter().cycle().take(nodes as usize).cloned().collect();
+    let network = EngineNetwork::new(&processors).doing("joining nodes by engines")?;
+    let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));
+    nodes.collect::<Result<_, _>>().doing("joining nodes by engines")
 }
 
 /// Has the copier of a GPU run; nothing for the CPU.

@@ -152,6 +152,10 @@ impl<'a> Task<'a> {
             let advice = format!("there are {} processes, with a node each", team.size());
             return Err(BenchError::option("nodes", options.nodes, advice));
         }
+        if team.job.is_some() && options.engines(bench) {
+            let advice = "engines join GPUs of one process; leave out --fabric process";
+            return Err(BenchError::option("via", options.via, advice));
+        }
         Ok(Self { bench, team, options })
     }
 
@@ -162,7 +166,9 @@ impl<'a> Task<'a> {
 
     /// Methods to run.
     pub fn methods(&self) -> Vec<&'static str> {
-        self.bench.methods().iter().copied().filter(|method| self.options.wants(method)).collect()
+        let methods =
+            if self.options.engines(self.bench) { self.bench.by_engines() } else { self.bench.methods() };
+        methods.iter().copied().filter(|method| self.options.wants(method)).collect()
     }
 }
 

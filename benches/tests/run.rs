@@ -97,12 +97,26 @@ fn only_what_needs_no_nic_goes_by_peer_memory() {
     let options = Options { via: ggas_benches::Via::Nvlink, gpus: 2, ..Options::default() };
     let refused =
         |name: &str, options: &Options| options.validate(find(name).unwrap()).unwrap_err().to_string();
-    assert!(refused("rma-rate", &options).contains("put-signal"));
+    assert!(refused("alltoall", &options).contains("put-signal"));
     assert!(refused("put-signal", &options).contains("--device gpu"));
     let options = Options { device: ggas_benches::Device::Gpu, ..options };
     assert!(options.validate(find("put-signal").unwrap()).is_ok());
     let options = Options { nodes: 3, ..options };
     assert!(refused("put-signal", &options).contains("--gpus 3"));
+}
+
+#[test]
+fn engines_carry_what_kernels_post() {
+    let via = ggas_benches::Via::Nvlink;
+    let pingpong = run("rma-pingpong", Options { via, ..small(&[8, 5000]) });
+    assert_eq!(methods(&pingpong), ["notification", "poll"]);
+    assert_eq!(methods(&run("rma-bandwidth", Options { via, ..small(&[5000]) })), ["notification"]);
+    let rate = run("rma-rate", Options { via, threads: vec![32], blocks: vec![1], ..small(&[]) });
+    assert_eq!(methods(&rate), ["put", "put-notify"]);
+    for (method, path) in [(Some("host-driven"), None), (None, Some(ggas_benches::Path::Card))] {
+        let options = Options { via, method: method.map(str::to_owned), path, ..Options::default() };
+        assert!(options.validate(find("rma-pingpong").unwrap()).is_err());
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #include "bench.h"
 #include "coll.h"
 #include "copier.h"
+#include "engine.h"
 #include "gputest.h"
 #include "selftest.h"
 

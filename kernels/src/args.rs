@@ -39,6 +39,30 @@ pub const COLL_INT32: u32 = 2;
 pub const COLL_INT64: u32 = 3;
 pub const COLL_HALF: u32 = 4;
 pub const COLL_BFLOAT16: u32 = 5;
+pub const ENGINE_NODES: u32 = 8;
+pub const ENGINE_PORTS: u32 = 32;
+pub const ENGINE_REQUESTERS: u32 = 4;
+pub const ENGINE_WARPS: u32 = 20;
+pub const ENGINE_LOCKS: u32 = 16;
+pub const ENGINE_TABLE_ROWS: u32 = 32;
+pub const ENGINE_LINES: u32 = 8192;
+pub const ENGINE_SEGMENT: u32 = 4096;
+pub const ENGINE_REQUESTS: u32 = 0;
+pub const ENGINE_RESPONSES: u32 = 1;
+pub const ENGINE_CLASSES: u32 = 2;
+pub const ENGINE_STOP_REQUESTERS: u32 = 1;
+pub const ENGINE_STOP_REQUESTS: u32 = 2;
+pub const ENGINE_STOP_RESPONSES: u32 = 3;
+pub const ENGINE_STOP_NOW: u32 = 4;
+pub const ENGINE_ERR_COMMAND: u32 = 0;
+pub const ENGINE_ERR_ROUTE: u32 = 1;
+pub const ENGINE_ERR_SOURCE: u32 = 2;
+pub const ENGINE_ERR_VPID: u32 = 3;
+pub const ENGINE_ERR_TARGET: u32 = 4;
+pub const ENGINE_ERR_RECEIVED: u32 = 5;
+pub const ENGINE_ERR_RESPONDER: u32 = 6;
+pub const ENGINE_ERR_DROPPED: u32 = 7;
+pub const ENGINE_ERRORS: u32 = 8;
 pub const SELFTEST_ECHO: u32 = 0;
 pub const SELFTEST_STREAM: u32 = 1;
 pub const SELFTEST_FLOAT: u32 = 0;
@@ -887,6 +911,186 @@ const _: () = {
     [
         "Offset of field: coll_allreduce::reserved",
     ][::core::mem::offset_of!(coll_allreduce, reserved) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct engine_line {
+    pub word: u64,
+    pub number: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of engine_line"][::core::mem::size_of::<engine_line>() - 16usize];
+    ["Alignment of engine_line"][::core::mem::align_of::<engine_line>() - 8usize];
+    [
+        "Offset of field: engine_line::word",
+    ][::core::mem::offset_of!(engine_line, word) - 0usize];
+    [
+        "Offset of field: engine_line::number",
+    ][::core::mem::offset_of!(engine_line, number) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct engine_port {
+    pub queue: u64,
+    pub rp_register: u64,
+    pub slots: u64,
+    pub slot_consumed: u64,
+    pub head: u64,
+    pub queue_entries: u32,
+    pub slot_mask: u32,
+    pub wp: u32,
+    pub open: u32,
+    pub far_queue: u32,
+    pub sent: u32,
+    pub near_slots: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of engine_port"][::core::mem::size_of::<engine_port>() - 72usize];
+    ["Alignment of engine_port"][::core::mem::align_of::<engine_port>() - 8usize];
+    [
+        "Offset of field: engine_port::queue",
+    ][::core::mem::offset_of!(engine_port, queue) - 0usize];
+    [
+        "Offset of field: engine_port::rp_register",
+    ][::core::mem::offset_of!(engine_port, rp_register) - 8usize];
+    [
+        "Offset of field: engine_port::slots",
+    ][::core::mem::offset_of!(engine_port, slots) - 16usize];
+    [
+        "Offset of field: engine_port::slot_consumed",
+    ][::core::mem::offset_of!(engine_port, slot_consumed) - 24usize];
+    [
+        "Offset of field: engine_port::head",
+    ][::core::mem::offset_of!(engine_port, head) - 32usize];
+    [
+        "Offset of field: engine_port::queue_entries",
+    ][::core::mem::offset_of!(engine_port, queue_entries) - 40usize];
+    [
+        "Offset of field: engine_port::slot_mask",
+    ][::core::mem::offset_of!(engine_port, slot_mask) - 44usize];
+    [
+        "Offset of field: engine_port::wp",
+    ][::core::mem::offset_of!(engine_port, wp) - 48usize];
+    [
+        "Offset of field: engine_port::open",
+    ][::core::mem::offset_of!(engine_port, open) - 52usize];
+    [
+        "Offset of field: engine_port::far_queue",
+    ][::core::mem::offset_of!(engine_port, far_queue) - 56usize];
+    [
+        "Offset of field: engine_port::sent",
+    ][::core::mem::offset_of!(engine_port, sent) - 60usize];
+    [
+        "Offset of field: engine_port::near_slots",
+    ][::core::mem::offset_of!(engine_port, near_slots) - 64usize];
+    [
+        "Offset of field: engine_port::reserved",
+    ][::core::mem::offset_of!(engine_port, reserved) - 68usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct engine_node {
+    pub epoch: u64,
+    pub stop: u64,
+    pub ack: [u64; 20usize],
+    pub ended: u64,
+    pub errors: [u64; 8usize],
+    pub credit: [[u64; 8usize]; 2usize],
+    pub tail: [[u64; 8usize]; 2usize],
+    pub head: [[u64; 8usize]; 2usize],
+    pub failed: [[u64; 8usize]; 2usize],
+    pub tables: [[u64; 32usize]; 32usize],
+    pub port: [engine_port; 32usize],
+    pub lock: [[u32; 32usize]; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of engine_node"][::core::mem::size_of::<engine_node>() - 13304usize];
+    ["Alignment of engine_node"][::core::mem::align_of::<engine_node>() - 8usize];
+    [
+        "Offset of field: engine_node::epoch",
+    ][::core::mem::offset_of!(engine_node, epoch) - 0usize];
+    [
+        "Offset of field: engine_node::stop",
+    ][::core::mem::offset_of!(engine_node, stop) - 8usize];
+    [
+        "Offset of field: engine_node::ack",
+    ][::core::mem::offset_of!(engine_node, ack) - 16usize];
+    [
+        "Offset of field: engine_node::ended",
+    ][::core::mem::offset_of!(engine_node, ended) - 176usize];
+    [
+        "Offset of field: engine_node::errors",
+    ][::core::mem::offset_of!(engine_node, errors) - 184usize];
+    [
+        "Offset of field: engine_node::credit",
+    ][::core::mem::offset_of!(engine_node, credit) - 248usize];
+    [
+        "Offset of field: engine_node::tail",
+    ][::core::mem::offset_of!(engine_node, tail) - 376usize];
+    [
+        "Offset of field: engine_node::head",
+    ][::core::mem::offset_of!(engine_node, head) - 504usize];
+    [
+        "Offset of field: engine_node::failed",
+    ][::core::mem::offset_of!(engine_node, failed) - 632usize];
+    [
+        "Offset of field: engine_node::tables",
+    ][::core::mem::offset_of!(engine_node, tables) - 760usize];
+    [
+        "Offset of field: engine_node::port",
+    ][::core::mem::offset_of!(engine_node, port) - 8952usize];
+    [
+        "Offset of field: engine_node::lock",
+    ][::core::mem::offset_of!(engine_node, lock) - 11256usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct engine_args {
+    pub state: [u64; 8usize],
+    pub rings: [u64; 8usize],
+    pub run: u64,
+    pub queue_ns: u64,
+    pub grace_ns: u64,
+    pub node: u32,
+    pub nodes: u32,
+    pub requesters: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of engine_args"][::core::mem::size_of::<engine_args>() - 168usize];
+    ["Alignment of engine_args"][::core::mem::align_of::<engine_args>() - 8usize];
+    [
+        "Offset of field: engine_args::state",
+    ][::core::mem::offset_of!(engine_args, state) - 0usize];
+    [
+        "Offset of field: engine_args::rings",
+    ][::core::mem::offset_of!(engine_args, rings) - 64usize];
+    [
+        "Offset of field: engine_args::run",
+    ][::core::mem::offset_of!(engine_args, run) - 128usize];
+    [
+        "Offset of field: engine_args::queue_ns",
+    ][::core::mem::offset_of!(engine_args, queue_ns) - 136usize];
+    [
+        "Offset of field: engine_args::grace_ns",
+    ][::core::mem::offset_of!(engine_args, grace_ns) - 144usize];
+    [
+        "Offset of field: engine_args::node",
+    ][::core::mem::offset_of!(engine_args, node) - 152usize];
+    [
+        "Offset of field: engine_args::nodes",
+    ][::core::mem::offset_of!(engine_args, nodes) - 156usize];
+    [
+        "Offset of field: engine_args::requesters",
+    ][::core::mem::offset_of!(engine_args, requesters) - 160usize];
+    [
+        "Offset of field: engine_args::reserved",
+    ][::core::mem::offset_of!(engine_args, reserved) - 164usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

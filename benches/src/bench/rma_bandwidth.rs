@@ -38,6 +38,10 @@ impl Bench for RmaBandwidth {
         &["notification", "host-assisted", "host-driven", "host-driven-private"]
     }
 
+    fn by_engines(&self) -> &'static [&'static str] {
+        &["notification"]
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let mut report = task.report();

@@ -31,6 +31,10 @@ impl Bench for RmaPingpong {
         &["notification", "poll", "host-assisted", "host-driven"]
     }
 
+    fn by_engines(&self) -> &'static [&'static str] {
+        &["notification", "poll"]
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let mut report = task.report();

@@ -44,6 +44,10 @@ impl Bench for RmaRate {
         &["put", "put-notify", "host-driven", "host-driven-notify"]
     }
 
+    fn by_engines(&self) -> &'static [&'static str] {
+        &["put", "put-notify"]
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         options.sizes_or(&[BYTES], BYTES..=BYTES, 1)?;

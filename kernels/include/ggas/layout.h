@@ -18,6 +18,12 @@ struct ggas_slot {
 	uint64_t seq;
 };
 
+/* The same where whoever takes the slots is on this GPU (ggas_port.slots_near): each word with `seq` behind it, as one
+ * access, so that one look finds the descriptor and that it is there. The last line is not used. */
+struct ggas_near_slot {
+	uint64_t line[4][2];
+};
+
 /* What a bounded wait writes when its time is over (see GGAS_WAIT_*). The
  * first waiter to fail claims the report by a compare-and-swap of `claimed`;
  * `status` is stored last with release. */
@@ -80,6 +86,8 @@ struct ggas_port {
 	uint32_t vpid;
 	uint32_t option;	/* option page used on the card path (spec 2.1); a slot ring has its own */
 	uint32_t rp_lazy;	/* freed entries before rp_register is written; 0 and 1: every time */
+	uint32_t slots_near;	/* `slots` are struct ggas_near_slot: an engine on this GPU takes them */
+	uint32_t reserved;
 
 	uint64_t slot_tail;	/* next slot to claim */
 	uint64_t slot_seen;	/* last value read from slot_consumed */

@@ -18,7 +18,8 @@
  *
  * Ordering. A post is a release at system scope: what the caller wrote before is
  * what the NIC reads. Reading a notification is an acquire: the data it tells of
- * is visible. Cost: one system fence per post.
+ * is visible. Cost: one system fence per post, or one for the GPU where an engine on it
+ * takes the slots (ggas_port.slots_near), which is all that reads there.
  *
  * Paths (design section 3). A port has a slot ring (ggas_port.slots, the model
  * only) or uses the card path: one WCB per VPID, posts take turns on post_lock. A

@@ -30,6 +30,7 @@
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
  *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
  *   uint64_t ggas_load_acquire_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
+ *   void ggas_fence_gpu()
  *        Between blocks of one GPU only.
  *   T    ggas_load_near(const T *p)
  *        4 or 8 bytes; may be as old as what the multiprocessor cached.
@@ -46,7 +47,7 @@
  *   ggas_syncthreads() ggas_syncthreads_or(predicate) ggas_syncwarp(mask)
  *   ggas_block_status(status)   a barrier; some non-zero status of the block's threads, or 0
  *   ggas_shfl(mask, v, lane) ggas_shfl_down(mask, v, delta) ggas_shfl_xor(mask, v, bits)
- *   ggas_ballot(mask, predicate)   ggas_popc(bits)
+ *   ggas_ballot(mask, predicate)   ggas_popc(bits)   ggas_first(bits): number of the lowest bit, of some
  */
 #ifndef GGAS_VOCAB_H
 #define GGAS_VOCAB_H

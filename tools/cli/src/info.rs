@@ -157,7 +157,7 @@ fn devices(text: &mut String) {
     row(text, "sim", "yes: the software EXTOLL; RMA by slots and by the card's pages, GGAS windows");
     for via in [Via::Hw, Via::Nvlink] {
         let why = available(via).err().unwrap_or_else(|| match via {
-            Via::Nvlink => "yes: windows over peer memory, for what needs no NIC".into(),
+            Via::Nvlink => "yes: windows over peer memory, and RMA by engines on the GPUs".into(),
             _ => "yes".into(),
         });
         row(text, via.name(), why.replacen(&format!("--via {via} is not available"), "no", 1));

@@ -41,6 +41,19 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_near_slot {
+    pub line: [[u64; 2usize]; 4usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_near_slot"][::core::mem::size_of::<ggas_near_slot>() - 64usize];
+    ["Alignment of ggas_near_slot"][::core::mem::align_of::<ggas_near_slot>() - 8usize];
+    [
+        "Offset of field: ggas_near_slot::line",
+    ][::core::mem::offset_of!(ggas_near_slot, line) - 0usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_report {
     pub claimed: u32,
     pub status: u32,
@@ -130,6 +143,8 @@ pub struct ggas_port {
     pub vpid: u32,
     pub option: u32,
     pub rp_lazy: u32,
+    pub slots_near: u32,
+    pub reserved: u32,
     pub slot_tail: u64,
     pub slot_seen: u64,
     pub rp: u32,
@@ -142,7 +157,7 @@ pub struct ggas_port {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8320usize];
+    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8328usize];
     ["Alignment of ggas_port"][::core::mem::align_of::<ggas_port>() - 8usize];
     [
         "Offset of field: ggas_port::queue",
@@ -187,32 +202,38 @@ const _: () = {
         "Offset of field: ggas_port::rp_lazy",
     ][::core::mem::offset_of!(ggas_port, rp_lazy) - 84usize];
     [
+        "Offset of field: ggas_port::slots_near",
+    ][::core::mem::offset_of!(ggas_port, slots_near) - 88usize];
+    [
+        "Offset of field: ggas_port::reserved",
+    ][::core::mem::offset_of!(ggas_port, reserved) - 92usize];
+    [
         "Offset of field: ggas_port::slot_tail",
-    ][::core::mem::offset_of!(ggas_port, slot_tail) - 88usize];
+    ][::core::mem::offset_of!(ggas_port, slot_tail) - 96usize];
     [
         "Offset of field: ggas_port::slot_seen",
-    ][::core::mem::offset_of!(ggas_port, slot_seen) - 96usize];
+    ][::core::mem::offset_of!(ggas_port, slot_seen) - 104usize];
     [
         "Offset of field: ggas_port::rp",
-    ][::core::mem::offset_of!(ggas_port, rp) - 104usize];
+    ][::core::mem::offset_of!(ggas_port, rp) - 112usize];
     [
         "Offset of field: ggas_port::rp_written",
-    ][::core::mem::offset_of!(ggas_port, rp_written) - 108usize];
+    ][::core::mem::offset_of!(ggas_port, rp_written) - 116usize];
     [
         "Offset of field: ggas_port::wp",
-    ][::core::mem::offset_of!(ggas_port, wp) - 112usize];
+    ][::core::mem::offset_of!(ggas_port, wp) - 120usize];
     [
         "Offset of field: ggas_port::post_lock",
-    ][::core::mem::offset_of!(ggas_port, post_lock) - 116usize];
+    ][::core::mem::offset_of!(ggas_port, post_lock) - 124usize];
     [
         "Offset of field: ggas_port::noti_lock",
-    ][::core::mem::offset_of!(ggas_port, noti_lock) - 120usize];
+    ][::core::mem::offset_of!(ggas_port, noti_lock) - 128usize];
     [
         "Offset of field: ggas_port::poisoned",
-    ][::core::mem::offset_of!(ggas_port, poisoned) - 124usize];
+    ][::core::mem::offset_of!(ggas_port, poisoned) - 132usize];
     [
         "Offset of field: ggas_port::replay",
-    ][::core::mem::offset_of!(ggas_port, replay) - 128usize];
+    ][::core::mem::offset_of!(ggas_port, replay) - 136usize];
 };
 impl Default for ggas_port {
     fn default() -> Self {

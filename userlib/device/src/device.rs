@@ -13,6 +13,8 @@ pub enum Kind {
     Sim,
     /// A card behind `/dev/extollN`.
     Hw,
+    /// Engines on the GPUs of this host, joined by peer memory.
+    Nvlink,
 }
 
 impl std::fmt::Display for Kind {
@@ -20,6 +22,7 @@ impl std::fmt::Display for Kind {
         f.write_str(match self {
             Kind::Sim => "sim",
             Kind::Hw => "hw",
+            Kind::Nvlink => "nvlink",
         })
     }
 }

@@ -101,6 +101,9 @@ pub enum DeviceError {
     /// The GPU that holds the memory cannot be used.
     #[error(transparent)]
     Gpu(#[from] ggas_gpu::GpuError),
+    /// The engines did not start.
+    #[error("the engines of the nodes do not start: {0}")]
+    Engine(#[source] ggas_kernels::LaunchError),
     /// A network logical address that this port did not register.
     #[error("NLA {nla:#x} is not the start of a region of this port")]
     NotRegistered {

@@ -2,18 +2,21 @@
 //!
 //! [`Device`] is one card or modelled node, [`PortDevice`] an open VPID on it with its notification queue, option
 //! pages, slot ring and registered memory. Kind [`sim`] plays the kernel driver's role against the register
-//! interface of the software card in this process (spec 3.2, 4.2, 9.2); kind [`hw`] is for cards.
+//! interface of the software card in this process (spec 3.2, 4.2, 9.2); kind [`hw`] is for cards; kind nvlink are
+//! [`engine`]s on GPUs.
 //!
 //! Most programs use the `ggas` crate on top of this one.
 
 pub mod backoff;
 mod buffer;
 mod device;
+pub mod engine;
 mod error;
 pub mod hw;
 mod limit;
 mod peer;
 mod port;
+mod ranges;
 pub mod sim;
 mod velo;
 
@@ -23,5 +26,5 @@ pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
-pub use port::{PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
+pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};

@@ -2,10 +2,12 @@
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption};
+use ggas_kernels::KernelMem;
 
 #[cfg(doc)]
 use crate::Device;
@@ -58,6 +60,26 @@ pub struct SlotMap {
     pub slots: u32,
     /// Slots consumed so far, advanced by the device.
     pub consumed: NonNull<AtomicU64>,
+}
+
+/// Queue and slot ring of a port in memory of the processor whose kernels use it; see
+/// [`PortDevice::lend_to_kernels`]. Addresses are the processor's.
+#[derive(Clone, Debug)]
+pub struct KernelRings {
+    /// First entry of the notification queue.
+    pub queue: u64,
+    /// Number of entries.
+    pub queue_entries: u32,
+    /// Read-pointer register.
+    pub read_pointer: u64,
+    /// First slot, a `struct ggas_near_slot`; the running count starts at 0.
+    pub slots: u64,
+    /// Number of slots, a power of two.
+    pub slot_count: u32,
+    /// Slots consumed so far, a word.
+    pub consumed: u64,
+    /// Holds the memory; the word `consumed` is the first.
+    pub memory: Arc<KernelMem>,
 }
 
 /// Registers of a port that a driver maps into a kernel's address space; each lies in a page of its own.
@@ -147,6 +169,26 @@ pub trait PortDevice: Debug + Send + Sync {
 
     /// Detaches the ring: slots that were not consumed are forgotten. The memory stays until the port is dropped.
     fn detach_slots(&self);
+
+    /// Moves the notification queue, with what is in it, and a ring of `slots` slots into memory of the processor whose
+    /// kernels use them from now on; nobody uses the port meanwhile. `None`: this device has them in host memory, which
+    /// kernels map.
+    ///
+    /// # Errors
+    /// [`DeviceError::SlotCount`], [`DeviceError::Memory`], [`DeviceError::Gpu`], [`DeviceError::Timeout`],
+    /// [`DeviceError::Closed`].
+    fn lend_to_kernels(&self, _slots: u32) -> Result<Option<KernelRings>, DeviceError> {
+        Ok(None)
+    }
+
+    /// Takes back what was lent: the queue as it is, of which `read_pointer` is the next unread entry. What arrives
+    /// meanwhile is lost, and counted.
+    ///
+    /// # Errors
+    /// As [`lend_to_kernels`](Self::lend_to_kernels).
+    fn take_from_kernels(&self, _read_pointer: u32) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Registers memory for this VPID: pins its pages, writes their translations and returns the network logical
     /// address of the first byte (spec 4.2).

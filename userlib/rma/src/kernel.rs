@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use extoll_abi::layout::ggas_port;
 use extoll_abi::{Address, PageOption};
-use ggas_device::{Path, PortDevice, SlotMap};
+use ggas_device::{KernelRings, Path, PortDevice, SlotMap};
 use ggas_gpu::{Copier, CopierGuard, Gpu};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{IdleGuard, on_idle};
@@ -90,6 +90,8 @@ pub struct KernelPort {
     requester: u64,
     /// A ring that was attached for the kernels alone.
     own_ring: Option<SlotMap>,
+    /// Queue and ring in the processor's memory, and where the host goes on in its own.
+    lent: Option<(KernelRings, u64)>,
     handle: PortHandle,
 }
 
@@ -142,16 +144,24 @@ impl<'a> Setup<'a> {
         let core = self.handle.core.clone();
         let report = ReportCell::new(self.processor)?;
         self.port.report = report.address();
-        let queue = core.device.queue();
-        self.port.queue = self.map(queue.base.as_ptr(), queue.entries as usize * 16)?;
-        self.port.queue_entries = queue.entries;
-        // Never so lazy that a small queue looks full to the card.
-        self.port.rp_lazy = core.config.kernel_free_batch.min(queue.entries / 4);
-        self.port.rp_register = self.map(core.device.registers().read_pointer.as_ptr(), 8)?;
-        let own_ring = match path {
-            Path::Slots => self.slots()?,
+        let lent = match path {
+            Path::Slots => core.device.lend_to_kernels(core.config.slots)?,
             Path::Card => None,
         };
+        match &lent {
+            Some(rings) => self.lent(rings),
+            None => self.mapped_queue()?,
+        }
+        // Never so lazy that a small queue looks full to the card.
+        self.port.rp_lazy = core.config.kernel_free_batch.min(self.port.queue_entries / 4);
+        let own_ring = match (path, &lent) {
+            (Path::Slots, None) => self.slots()?,
+            _ => None,
+        };
+        let lent = lent.map(|rings| match &core.poster {
+            Poster::Slots(slots) => (rings, slots.give_to_kernels()),
+            Poster::Card(_) => (rings, 0),
+        });
         let pages = match path {
             Path::Slots => None,
             Path::Card => Some(self.card()?),
@@ -174,9 +184,31 @@ impl<'a> Setup<'a> {
             report,
             requester: self.port.req_pages,
             own_ring,
+            lent,
             _mappings: self.mappings,
             _pages: pages,
         })
+    }
+
+    /// Queue and ring where the device put them for these kernels.
+    fn lent(&mut self, rings: &KernelRings) {
+        self.port.queue = rings.queue;
+        self.port.queue_entries = rings.queue_entries;
+        self.port.rp_register = rings.read_pointer;
+        self.port.slots = rings.slots;
+        self.port.slot_mask = rings.slot_count - 1;
+        self.port.slot_consumed = rings.consumed;
+        self.port.slots_near = 1;
+    }
+
+    /// The queue in host memory.
+    fn mapped_queue(&mut self) -> Result<(), KernelPortError> {
+        let device = self.handle.core.device.clone();
+        let queue = device.queue();
+        self.port.queue = self.map(queue.base.as_ptr(), queue.entries as usize * 16)?;
+        self.port.queue_entries = queue.entries;
+        self.port.rp_register = self.map(device.registers().read_pointer.as_ptr(), 8)?;
+        Ok(())
     }
 
     /// The port's ring, or one for the kernels alone when the host posts over the card path.
@@ -271,8 +303,9 @@ impl KernelPort {
         self.memory.read(0, bytes_of_mut(&mut port))?;
         let core = &self.handle.core;
         match (self.path, &core.poster) {
+            (Path::Slots, poster) if self.lent.is_some() => self.take_lent(poster, &port)?,
             (Path::Slots, Poster::Slots(slots)) => {
-                self.drain(slots.map(), port.slot_tail)?;
+                self.drain(|| Ok(consumed(slots.map())), port.slot_tail)?;
                 slots.take_back(port.slot_tail);
             }
             (Path::Card, Poster::Card(card)) => {
@@ -286,7 +319,7 @@ impl KernelPort {
             }
             (Path::Slots, Poster::Card(_)) => {
                 if let Some(map) = &self.own_ring {
-                    self.drain(map, port.slot_tail)?;
+                    self.drain(|| Ok(consumed(map)), port.slot_tail)?;
                 }
                 core.device.detach_slots();
             }
@@ -296,13 +329,27 @@ impl KernelPort {
         Ok(Port::from_handle(self.handle.clone()))
     }
 
+    /// Takes back queue and ring from the processor's memory.
+    fn take_lent(&self, poster: &Poster, port: &ggas_port) -> Result<(), KernelPortError> {
+        let Some((rings, host_tail)) = &self.lent else { return Ok(()) };
+        self.drain(|| rings.memory.load_u64(0), port.slot_tail)?;
+        self.handle.core.device.take_from_kernels(port.rp)?;
+        if let Poster::Slots(slots) = poster {
+            slots.take_back(*host_tail);
+        }
+        Ok(())
+    }
+
     /// Waits until the card has taken all that kernels claimed.
-    fn drain(&self, map: &SlotMap, claimed: u64) -> Result<(), KernelPortError> {
+    fn drain(
+        &self,
+        consumed: impl Fn() -> Result<u64, MemoryError>,
+        claimed: u64,
+    ) -> Result<(), KernelPortError> {
         let core = &self.handle.core;
         let mut backoff = Backoff::new(core.config.post_timeout);
         loop {
-            // SAFETY: the ring is mapped as long as the port lives.
-            let consumed = unsafe { map.consumed.as_ref() }.load(std::sync::atomic::Ordering::Acquire);
+            let consumed = consumed()?;
             if consumed >= claimed {
                 return Ok(());
             }
@@ -369,6 +416,12 @@ impl MmioTarget for Requester {
             self.0.requester_store(option, in_page.into(), value);
         }
     }
+}
+
+/// How many slots of a ring in host memory the card has taken.
+fn consumed(map: &SlotMap) -> u64 {
+    // SAFETY: the ring is mapped as long as the port lives.
+    unsafe { map.consumed.as_ref() }.load(std::sync::atomic::Ordering::Acquire)
 }
 
 fn empty_port() -> ggas_port {

@@ -22,9 +22,18 @@ GGAS_FN bool slot_free(ggas_port *port, uint64_t index, uint64_t *seen)
 	return index - *seen < slots;
 }
 
-/* Two 16-byte stores; the second publishes, and carries the post's one fence. */
-GGAS_FN void slot_write(uint64_t slots, uint64_t mask, uint64_t index, const extoll_desc &desc)
+/* Two 16-byte stores; the second publishes, and carries the post's one fence. On this GPU (`near`) the fence is one for it
+ * alone, which waits for less, and each store says for itself that it is there. */
+GGAS_FN void slot_write(uint64_t slots, uint64_t mask, uint64_t index, const extoll_desc &desc, bool near)
 {
+	if (near) {
+		ggas_near_slot *slot = reinterpret_cast<ggas_near_slot *>(slots) + (index & mask);
+		ggas_fence_gpu();
+		for (int i = 0; i < 3; i++)
+			ggas_store_relaxed(reinterpret_cast<ggas_u128 *>(slot->line[i]),
+					   ggas_u128{ desc.word[i], index + 1 });
+		return;
+	}
 	ggas_slot *slot = reinterpret_cast<ggas_slot *>(slots) + (index & mask);
 	ggas_store_relaxed(reinterpret_cast<ggas_u128 *>(&slot->word[0]), ggas_u128{ desc.word[0], desc.word[1] });
 	ggas_store_release(reinterpret_cast<ggas_u128 *>(&slot->word[2]), ggas_u128{ desc.word[2], index + 1 });
@@ -37,15 +46,16 @@ GGAS_FN int slot_poison(ggas_port *port)
 	return GGAS_ERR_TIMEOUT;
 }
 
-/* What a post reads of its port first: loads that are under way together, since
- * each is a trip to the GPU's L2. A post that finds `slots` 0 takes the card path. */
+/* What a post reads of its port first, and its place in the ring: all under way together, since each is a trip to the
+ * GPU's L2. A post that finds `slots` 0 takes the card path, where the place means nothing. */
 struct slot_ring {
-	uint64_t slots, mask, seen;
-	uint32_t poisoned;
+	uint64_t index, slots, mask, seen;
+	uint32_t poisoned, near;
 
 	GGAS_FN explicit slot_ring(ggas_port *port)
-		: slots(port->slots), mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
-		  poisoned(ggas_load_relaxed(&port->poisoned))
+		: index(ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed)), slots(port->slots),
+		  mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
+		  poisoned(ggas_load_relaxed(&port->poisoned)), near(port->slots_near)
 	{
 	}
 };
@@ -54,14 +64,14 @@ GGAS_FN int slot_post(ggas_port *port, const slot_ring &ring, const extoll_desc 
 {
 	if (ring.poisoned)
 		return GGAS_ERR_POISONED;
-	uint64_t index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed), seen = ring.seen;
+	uint64_t index = ring.index, seen = ring.seen;
 	if (index - seen > ring.mask) {
 		ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
 		while (!slot_free(port, index, &seen))
 			if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - ring.mask, seen))
 				return slot_poison(port);
 	}
-	slot_write(ring.slots, ring.mask, index, desc);
+	slot_write(ring.slots, ring.mask, index, desc, ring.near);
 	return GGAS_OK;
 }
 
@@ -88,7 +98,7 @@ GGAS_FN int slot_post_batch(ggas_port *port, const extoll_desc &desc, uint32_t l
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
 	while (ggas_ballot(GGAS_FULL_WARP, waiting) != 0) {
 		if (waiting && slot_free(port, index, &seen)) {
-			slot_write(port->slots, port->slot_mask, index, desc);
+			slot_write(port->slots, port->slot_mask, index, desc, port->slots_near);
 			waiting = false;
 		} else if (waiting && wait.again(reinterpret_cast<void *>(port->slot_consumed),
 						 index - port->slot_mask, seen)) {

@@ -344,6 +344,7 @@ template <class T> GGAS_FN T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 }
 
 GGAS_FN uint32_t ggas_popc(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
+GGAS_FN uint32_t ggas_first(uint32_t bits) { return static_cast<uint32_t>(__ffs(static_cast<int>(bits)) - 1); }
 
 GGAS_FN uint32_t ggas_lane() { return ggas_thread() % GGAS_WARP_SIZE; }
 GGAS_FN uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }
@@ -359,6 +360,10 @@ GGAS_FN uint64_t ggas_load_acquire_gpu(const uint64_t *p)
 GGAS_FN void ggas_store_release_gpu(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+GGAS_FN void ggas_fence_gpu()
+{
+	asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 /* May be as old as what the multiprocessor's cache holds. */
 GGAS_FN uint32_t ggas_load_near(const uint32_t *p)

@@ -264,6 +264,7 @@ inline uint64_t ggas_ticks()
 }
 
 inline uint32_t ggas_popc(uint32_t bits) { return static_cast<uint32_t>(__builtin_popcount(bits)); }
+inline uint32_t ggas_first(uint32_t bits) { return static_cast<uint32_t>(__builtin_ctz(bits)); }
 
 inline uint32_t ggas_thread() { return ggas_exec_self->thread; }
 inline uint32_t ggas_threads() { return ggas_exec_self->threads; }
@@ -309,6 +310,7 @@ template <class T> inline T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 	return ggas_shfl(mask, v, ggas_lane() ^ lanes);
 }
 
+inline void ggas_fence_gpu() { ggas_fence_system(); }
 inline uint64_t ggas_load_acquire_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
 inline void ggas_store_release_gpu(uint64_t *p, uint64_t v) { ggas_store_release(p, v); }
 template <class T> inline T ggas_load_near(const T *p) { return ggas_load_relaxed(p); }

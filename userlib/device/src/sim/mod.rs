@@ -11,7 +11,6 @@ mod node;
 mod peers;
 mod port;
 mod queue;
-mod ranges;
 mod region;
 mod smfu;
 mod tables;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use extoll_abi::{GatRegister, Gate, Nla, regs};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 
-use super::ranges::Ranges;
+use crate::ranges::Ranges;
 use crate::{DeviceError, HostBuffer};
 
 /// Entries of a table.

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 /// Free ranges of numbers, start to length; neighbours are always joined.
 #[derive(Debug)]
-pub(super) struct Ranges {
+pub(crate) struct Ranges {
     free: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    pub(super) fn new(start: u64, end: u64) -> Ranges {
+    pub(crate) fn new(start: u64, end: u64) -> Ranges {
         Ranges { free: BTreeMap::from([(start, end - start)]) }
     }
 
     /// The first free range of `count` numbers.
-    pub(super) fn take(&mut self, count: u64) -> Option<u64> {
+    pub(crate) fn take(&mut self, count: u64) -> Option<u64> {
         let (&start, &len) = self.free.iter().find(|(_, len)| **len >= count)?;
         self.free.remove(&start);
         if len > count {
@@ -24,7 +24,7 @@ impl Ranges {
     }
 
     /// Gives back a range that [`take`](Self::take) gave.
-    pub(super) fn give(&mut self, mut start: u64, mut count: u64) {
+    pub(crate) fn give(&mut self, mut start: u64, mut count: u64) {
         if let Some((&before, &len)) = self.free.range(..start).next_back()
             && before + len == start
         {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The RMA engine (engine.h): one block on each GPU, beside the kernels that it serves.
+//
+// Requester warps poll the slot rings of the node's ports. A descriptor becomes packets, which are written into the
+// ring that the target keeps for this node: 16-byte lines of a word and its number, so that data and the sign that they
+// are there travel together and nothing waits for a fence. A warp of the target's engine for each such ring (completer,
+// responder) translates with its own tables and writes to its own memory, and so it is with gets: the other side pushes.
+// Nobody reads remote memory, and all state has one writer.
+#include "engine_receive.cuh"
+
+namespace engine
+{
+
+// Shared state from and to the node's.
+GGAS_FN void load_shared(shared *all, const engine_node *node)
+{
+	for (uint32_t i = ggas_thread(); i < ENGINE_CLASSES * ENGINE_NODES; i += ggas_threads()) {
+		uint32_t which = i / ENGINE_NODES, peer = i % ENGINE_NODES;
+		all->tail[which][peer] = ggas_load_relaxed(&node->tail[which][peer]);
+		all->credit[which][peer] = ggas_load_acquire(&node->credit[which][peer]);
+	}
+	for (uint32_t vpid = ggas_thread(); vpid < ENGINE_PORTS; vpid += ggas_threads()) {
+		all->queues[vpid].open = 0;
+		open_queue(&all->queues[vpid], &node->port[vpid]);
+	}
+}
+
+GGAS_FN void save_shared(const shared *all, engine_node *node)
+{
+	for (uint32_t i = ggas_thread(); i < ENGINE_CLASSES * ENGINE_NODES; i += ggas_threads())
+		ggas_store_relaxed(&node->tail[i / ENGINE_NODES][i % ENGINE_NODES],
+				   ggas_load_relaxed(&all->tail[i / ENGINE_NODES][i % ENGINE_NODES]));
+	for (uint32_t vpid = ggas_thread(); vpid < ENGINE_PORTS; vpid += ggas_threads())
+		if (ggas_load_relaxed(&all->queues[vpid].open))
+			ggas_store_relaxed(&node->port[vpid].wp,
+					   static_cast<uint32_t>(ggas_load_relaxed(&all->queues[vpid].place)));
+}
+
+} // namespace engine
+
+GGAS_KERNEL_BOUND(ggas_engine, engine_args, GGAS_WARP_SIZE * ENGINE_WARPS)
+{
+	GGAS_SHARED(engine::shared, all);
+	engine::warp w(args, &all);
+	engine::load_shared(&all, w.node);
+	ggas_syncthreads();
+	if (ggas_warp() < args.requesters) {
+		engine::serve_ports(w);
+	} else {
+		uint32_t ring = ggas_warp() - args.requesters;
+		engine::serve_ring(w, ring / args.nodes, ring % args.nodes);
+	}
+	w.has_ended();
+	ggas_syncthreads();
+	engine::save_shared(&all, w.node);
+	ggas_syncthreads();
+	if (ggas_thread() == 0)
+		ggas_store_release(&w.node->ended, args.run);
+}

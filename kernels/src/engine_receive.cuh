@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Completer and responder: what arrives in the ring of one peer (spec 3.1, 5). Whatever is wrong with a request that
+ * wants an answer, its origin hears of it by the error bits of the response. */
+#ifndef GGAS_ENGINE_RECEIVE_CUH
+#define GGAS_ENGINE_RECEIVE_CUH
+
+#include "engine_send.cuh"
+
+namespace engine
+{
+
+/* A packet, of which `polled` is the line that this lane saw first. */
+struct packet {
+	header h;
+	const engine_line *ring;
+	uint64_t first;		/* number of its first line */
+	ggas_u128 polled;
+
+	GGAS_FN uint32_t command() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_COMMAND)); }
+	GGAS_FN uint32_t vpid() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_VPID)); }
+	GGAS_FN uint32_t spec() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_SPEC)); }
+	GGAS_FN uint32_t from_node() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_NODE)); }
+	GGAS_FN uint32_t from_vpid() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_VPID)); }
+	GGAS_FN uint32_t error() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_ERROR)); }
+	GGAS_FN uint32_t bytes() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_BYTES)); }
+	GGAS_FN bool is_last() const { return EXTOLL_GET(h.meta, ENGINE_META_LAST) != 0; }
+	GGAS_FN kind what() const { return static_cast<kind>(EXTOLL_GET(h.meta, ENGINE_META_KIND)); }
+	GGAS_FN span place() const { return { h.address, bytes() }; }
+	GGAS_FN uint32_t lines() const { return HEADER + place().words(); }
+};
+
+GGAS_FN bool is_open(const warp &w, uint32_t vpid)
+{
+	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. */
+	bool open = vpid < ENGINE_PORTS && ggas_load_relaxed(&w.all->queues[vpid].open) != 0;
+	return ggas_shfl(GGAS_FULL_WARP, static_cast<uint32_t>(open), 0) != 0;
+}
+
+/* Waits for all lines of a packet and gives word i to take(i, word), by lane i modulo 32. False if the engine ends
+ * before. */
+template <class Take> GGAS_FN bool take_words(warp &w, const packet &p, const Take &take)
+{
+	const uint32_t LOADS = 8;
+	uint32_t words = p.place().words();
+	ggas_u128 v[LOADS] = {};
+	/* Some of them were there when the header was. */
+	if (words) {
+		uint32_t from = (ggas_lane() + HEADER) % GGAS_WARP_SIZE;
+		v[0] = { ggas_shfl(GGAS_FULL_WARP, p.polled.lo, from), ggas_shfl(GGAS_FULL_WARP, p.polled.hi, from) };
+	}
+	for (uint32_t begin = 0; begin < words; begin += LOADS * GGAS_WARP_SIZE) {
+		uint64_t since = 0;
+		for (uint32_t attempt = 1;; attempt++) {
+			bool missing = false;
+			GGAS_UNROLL
+			for (uint32_t k = 0; k < LOADS; k++) {
+				uint32_t i = begin + k * GGAS_WARP_SIZE + ggas_lane();
+				uint64_t number = p.first + HEADER + i;
+				if (i < words && v[k].hi != number + 1)
+					v[k] = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(
+						&p.ring[number % ENGINE_LINES]));
+			}
+			GGAS_UNROLL
+			for (uint32_t k = 0; k < LOADS; k++) {
+				uint32_t i = begin + k * GGAS_WARP_SIZE + ggas_lane();
+				missing |= i < words && v[k].hi != p.first + HEADER + i + 1;
+			}
+			if (!ggas_ballot(GGAS_FULL_WARP, missing))
+				break;
+			ggas_pause(attempt);
+			if (attempt % 256)
+				continue;
+			since = since ? since : ggas_time_ns();
+			if (ggas_ballot(GGAS_FULL_WARP, ggas_lane() == 0 && w.gives_up(since)))
+				return false;
+		}
+		GGAS_UNROLL
+		for (uint32_t k = 0; k < LOADS; k++) {
+			uint32_t i = begin + k * GGAS_WARP_SIZE + ggas_lane();
+			if (i < words)
+				take(i, v[k].lo);
+		}
+	}
+	return true;
+}
+
+/* Stores the bytes of an aligned word that belong to the range. */
+GGAS_FN void store_word(const pages &to, uint32_t i, uint64_t value)
+{
+	uint64_t at = (to.begin & ~7ull) + 8ull * i;
+	if (at >= to.begin && at + 8 <= to.end) {
+		ggas_store_relaxed(reinterpret_cast<uint64_t *>(to.address(at)), value);
+		return;
+	}
+	for (uint32_t byte = 0; byte < 8; byte++)
+		if (at + byte >= to.begin && at + byte < to.end)
+			*reinterpret_cast<volatile uint8_t *>(to.address(at + byte)) =
+				static_cast<uint8_t>(value >> 8 * byte);
+}
+
+/* Writes the payload. Where no notification says that it is there, the last word of a command becomes visible last
+ * (spec 2.3). False if the engine ends before. */
+GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
+{
+	uint32_t words = p.place().words();
+	bool hold = p.is_last() && !(p.spec() & EXTOLL_SPEC_COMPLETER) &&
+		    (words > 1 || p.bytes() < total_of(p.h.word0));
+	uint32_t last = hold ? words - 1 : ~0u;
+	uint64_t held = 0;
+	if (!take_words(w, p, [&](uint32_t i, uint64_t value) {
+		    if (i == last)
+			    held = value;
+		    else
+			    store_word(to, i, value);
+	    }))
+		return false;
+	if (!hold)
+		return true;
+	ggas_syncwarp();
+	if (ggas_lane() == last % GGAS_WARP_SIZE) {
+		w.fence_for(p.vpid());
+		store_word(to, last, held);
+	}
+	return true;
+}
+
+/* A put, or what a get brought: data, then the completer's word. `failed`: ports of which an earlier packet of the
+ * same command met an error. False: the engine ends, and the packet stays. */
+GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
+{
+	uint32_t error = p.error(), vpid = p.vpid();
+	/* Of one command only are there packets at a time: of the sender's port, or of a get by ours. */
+	uint64_t flow = 1ull << (p.what() == PUT ? p.from_vpid() : vpid) % 64;
+	bool open = is_open(w, vpid), data = p.bytes() != 0;
+	pages to;
+	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
+	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
+		return false;
+	if (!open || error || (data && !fits))
+		w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
+	if (data && !fits)
+		*failed |= flow;
+	if (!p.is_last())
+		return true;
+	if (*failed & flow)
+		error |= EXTOLL_NOTI_ERROR_COMPLETER;
+	if (open && (p.spec() & EXTOLL_SPEC_COMPLETER)) {
+		uint32_t total = total_of(p.h.word0);
+		bool sized = p.command() != EXTOLL_CMD_NOTIFICATION_PUT && data;
+		report r = { EXTOLL_NOTI_KIND_COMPLETER, p.command(),
+			     p.from_node(),		 p.from_vpid(),
+			     mode_of(p.h.word0),	 error,
+			     total,			 sized ? p.h.address + p.bytes() - total : p.h.address };
+		if (!notify(w, vpid, r, true))
+			return false;
+	}
+	*failed &= ~flow;
+	return true;
+}
+
+/* Head of the response to a request: it goes back, with another command. */
+GGAS_FN uint64_t response_word0(const packet &p)
+{
+	uint64_t fields = EXTOLL_PUT(~0u, EXTOLL_DESC_COMMAND) | EXTOLL_PUT(~0u, EXTOLL_DESC_VPID) |
+			  EXTOLL_PUT(~0u, EXTOLL_DESC_NODE);
+	uint32_t command = p.what() == LOCK			  ? EXTOLL_CMD_LOCK_RSP :
+			   p.command() == EXTOLL_CMD_QW_GET ? EXTOLL_CMD_GET_QW_RSP :
+							      EXTOLL_CMD_GET_BT_RSP;
+	return (p.h.word0 & ~fields) | EXTOLL_PUT(command, EXTOLL_DESC_COMMAND) |
+	       EXTOLL_PUT(p.from_vpid(), EXTOLL_DESC_VPID) | EXTOLL_PUT(p.from_node(), EXTOLL_DESC_NODE);
+}
+
+/* if (lock <= compare) lock += add (spec 5); the notification's word 0. */
+GGAS_FN uint64_t work_lock(engine_node *node, uint32_t vpid, uint32_t number, int32_t compare, uint32_t add)
+{
+	uint32_t *lock = &node->lock[number][vpid];
+	uint32_t seen = ggas_load_relaxed(lock);
+	for (;;) {
+		if (static_cast<int32_t>(seen) > compare)
+			return extoll_noti_lock_word0(number, 0, static_cast<int32_t>(seen));
+		uint32_t sum = seen + add;
+		uint32_t old = ggas_atomic_cas(lock, seen, sum, ggas_order::release_acquire);
+		if (old == seen)
+			return extoll_noti_lock_word0(number, 1, static_cast<int32_t>(sum));
+		seen = old;
+	}
+}
+
+/* A get or a lock. False: the engine ends, and the packet stays. */
+GGAS_FN bool respond(warp &w, const packet &p)
+{
+	uint32_t error = p.error(), vpid = p.vpid(), node = p.from_node(), total = total_of(p.h.word0), done = 0;
+	uint64_t word0 = response_word0(p), local = p.h.address;
+	bool open = is_open(w, vpid), refused = false;
+	bool lock = p.what() == LOCK;
+	auto number = static_cast<uint32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_NUMBER));
+	if (!error && (!open || (lock && number >= ENGINE_LOCKS)))
+		error = EXTOLL_NOTI_ERROR_RESPONDER;
+	if (!error && !lock) {
+		if (!send_memory(w, ENGINE_RESPONSES, node, GET_RESPONSE, word0, vpid, p.h.address, p.h.aux, total,
+				 &done, EXTOLL_NOTI_ERROR_RESPONDER, &refused))
+			return false;
+		error = refused ? EXTOLL_NOTI_ERROR_RESPONDER : 0u;
+	} else {
+		/* Room first: a lock is worked once. */
+		uint64_t room = claim(w, ENGINE_RESPONSES, node, HEADER);
+		if (room == ~0ull)
+			return false;
+		uint64_t address = p.h.aux;
+		if (lock) {
+			auto compare = static_cast<int32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_COMPARE));
+			auto add = static_cast<uint32_t>(EXTOLL_GET(p.h.aux, EXTOLL_DESC_LOCK_ADD));
+			if (ggas_lane() == 0)
+				local = error ? extoll_noti_lock_word0(number, 0, compare) :
+						work_lock(w.node, vpid, number, compare, add);
+			local = address = ggas_shfl(GGAS_FULL_WARP, local, 0);
+		}
+		kind what = lock ? LOCK_RESPONSE : GET_RESPONSE;
+		send_header(ring_of(w.args, node, ENGINE_RESPONSES, w.args.node), room,
+			    header{ word0, address, 0, meta(w.args.node, vpid, what, 0, true, error) });
+	}
+	if (error)
+		w.count(ENGINE_ERR_RESPONDER);
+	if (open && (p.spec() & EXTOLL_SPEC_RESPONDER)) {
+		report r = { EXTOLL_NOTI_KIND_RESPONDER, p.command(), node, p.from_vpid(), mode_of(p.h.word0), error,
+			     total, local };
+		/* What was sent cannot be sent again: without room in time the notification is lost. */
+		if (!notify(w, vpid, r, false))
+			w.count(ENGINE_ERR_DROPPED);
+	}
+	return true;
+}
+
+/* One receiving warp: packets of one class from one peer. */
+GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
+{
+	const uint32_t step = which == ENGINE_REQUESTS ? ENGINE_STOP_REQUESTS : ENGINE_STOP_RESPONSES;
+	packet p;
+	p.ring = ring_of(w.args, w.args.node, which, peer);
+	p.first = ggas_load_relaxed(&w.node->head[which][peer]);
+	uint64_t failed = ggas_load_relaxed(&w.node->failed[which][peer]), credited = p.first;
+	uint64_t *credit = &reinterpret_cast<engine_node *>(w.args.state[peer])->credit[which][w.args.node];
+	for (uint32_t attempt = 1;; attempt++) {
+		uint64_t number = p.first + ggas_lane();
+		w.listens();
+		p.polled = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&p.ring[number % ENGINE_LINES]));
+		uint32_t there = ggas_ballot(GGAS_FULL_WARP, p.polled.hi == number + 1);
+		bool ready = (there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1;
+		if (w.hears()) {
+			if (w.takes_notice())
+				w.acknowledge();
+			if (w.stop == ENGINE_STOP_NOW)
+				break;
+		}
+		if (w.stop && w.ends(step, ready))
+			break;
+		if (!ready) {
+			ggas_pause(attempt);
+			continue;
+		}
+		attempt = 0;
+		p.h = { ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 0), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 1),
+			ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 2), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 3) };
+		bool request = p.what() == GET || p.what() == LOCK;
+		if (!(request ? respond(w, p) : complete(w, p, &failed)))
+			break;
+		p.first += p.lines();
+		if (p.first - credited < ENGINE_LINES / 8)
+			continue;
+		credited = p.first;
+		ggas_syncwarp();
+		if (ggas_lane() == 0)
+			publish_read(credit, credited);
+	}
+	ggas_syncwarp();
+	if (ggas_lane() == 0) {
+		ggas_store_relaxed(&w.node->head[which][peer], p.first);
+		ggas_store_relaxed(&w.node->failed[which][peer], failed);
+		publish_read(credit, p.first);
+	}
+}
+
+} /* namespace engine */
+
+#endif /* GGAS_ENGINE_RECEIVE_CUH */

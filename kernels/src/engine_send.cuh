@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Requester: takes descriptors from slot rings, checks and translates what they read here, and sends packets
+ * (spec 2). Errors as on the model: a command that cannot be carried out moves no byte; it is counted, reported by a
+ * requester notification where one was asked for, and travels on as an empty packet with its error bit, so that the
+ * notification at the other side arrives too, with that bit. */
+#ifndef GGAS_ENGINE_SEND_CUH
+#define GGAS_ENGINE_SEND_CUH
+
+#include "engine.cuh"
+
+namespace engine
+{
+
+constexpr uint32_t FINE = ENGINE_ERRORS;
+
+struct command {
+	uint64_t word[3];
+	uint32_t vpid;		/* that posts it */
+	uint32_t sent;		/* bytes that left in an earlier run */
+	bool legal;		/* the words are a command */
+
+	GGAS_FN uint32_t code() const { return static_cast<uint32_t>(EXTOLL_GET(word[0], EXTOLL_DESC_COMMAND)); }
+	GGAS_FN uint32_t node() const { return static_cast<uint32_t>(EXTOLL_GET(word[0], EXTOLL_DESC_NODE)); }
+	GGAS_FN uint32_t modifier() const
+	{
+		return static_cast<uint32_t>(EXTOLL_GET(word[0], EXTOLL_DESC_MODIFIER));
+	}
+	GGAS_FN bool is_put() const { return code() == EXTOLL_CMD_BT_PUT || code() == EXTOLL_CMD_QW_PUT; }
+	GGAS_FN bool is_get() const { return code() == EXTOLL_CMD_BT_GET || code() == EXTOLL_CMD_QW_GET; }
+};
+
+/* Whether the words are a command at all (spec 2.2). */
+GGAS_FN bool is_command(const command &c)
+{
+	bool quadwords = c.code() == EXTOLL_CMD_QW_PUT || c.code() == EXTOLL_CMD_QW_GET;
+	bool known = c.is_put() || c.is_get() || c.code() == EXTOLL_CMD_NOTIFICATION_PUT ||
+		     c.code() == EXTOLL_CMD_IMMEDIATE_PUT || c.code() == EXTOLL_CMD_LOCK_REQ;
+	bool aligned = !quadwords || ((c.word[1] | c.word[2] | total_of(c.word[0])) & 7) == 0;
+	return known && aligned && EXTOLL_GET(c.word[0], EXTOLL_DESC_QUADWORDS) == EXTOLL_DESC_QUADWORDS;
+}
+
+GGAS_FN uint64_t meta(uint32_t node, uint32_t vpid, kind what, uint32_t bytes, bool last, uint32_t error)
+{
+	return EXTOLL_PUT(node, ENGINE_META_NODE) | EXTOLL_PUT(vpid, ENGINE_META_VPID) |
+	       EXTOLL_PUT(bytes, ENGINE_META_BYTES) | EXTOLL_PUT(what, ENGINE_META_KIND) |
+	       EXTOLL_PUT(last, ENGINE_META_LAST) | EXTOLL_PUT(error, ENGINE_META_ERROR);
+}
+
+/* Sends `total` bytes at NLA `from` of `vpid` to NLA `to`, in as many packets as it takes; *done counts those that
+ * left. Where a page cannot be read the last packet says so by `unit`, an error bit, and *refused is set. False if the
+ * engine ends before. */
+GGAS_FN bool send_memory(warp &w, uint32_t which, uint32_t node, kind what, uint64_t word0, uint32_t vpid,
+			 uint64_t from, uint64_t to, uint32_t total, uint32_t *done, uint32_t unit, bool *refused)
+{
+	/* A command that cannot be carried out moves no byte. */
+	if (*done == 0 && total > ENGINE_SEGMENT)
+		*refused = !may_access(w.node, vpid, from, total, EXTOLL_GATE_READ);
+	while (*done < total && !*refused) {
+		uint32_t left = total - *done, bytes = left < ENGINE_SEGMENT ? left : ENGINE_SEGMENT;
+		memory_words words;
+		if (!words.from.translate(w, vpid, from + *done, bytes, EXTOLL_GATE_READ)) {
+			*refused = true;
+			break;
+		}
+		header h = { word0, to + *done, 0, meta(w.args.node, vpid, what, bytes, bytes == left, 0) };
+		if (!send(w, which, node, h, span{ to + *done, bytes }, words))
+			return false;
+		*done += bytes;
+	}
+	if (!*refused)
+		return true;
+	header h = { word0, to, 0, meta(w.args.node, vpid, what, 0, true, unit) };
+	return send(w, which, node, h, span{ to, 0 }, no_words());
+}
+
+/* Bytes of a value. */
+struct value_words {
+	uint64_t value;
+
+	GGAS_FN uint64_t operator()(uint32_t i, uint32_t skew) const
+	{
+		return i == 0 ? value << 8 * skew : value >> (64 - 8 * skew);
+	}
+};
+
+/* Sends whatever packets a command takes; *fault: what is wrong with it, FINE if nothing. False if the engine ends
+ * before. */
+GGAS_FN bool send_command(warp &w, command &c, uint32_t *fault)
+{
+	uint32_t total = total_of(c.word[0]), code = c.code();
+	uint32_t error = *fault == FINE ? 0u : EXTOLL_NOTI_ERROR_REQUESTER;
+	if (!error && c.is_put()) {
+		bool refused = false;
+		bool sent = send_memory(w, ENGINE_REQUESTS, c.node(), PUT, c.word[0], c.vpid, c.word[1], c.word[2],
+					total, &c.sent, EXTOLL_NOTI_ERROR_REQUESTER, &refused);
+		*fault = refused ? ENGINE_ERR_SOURCE : FINE;
+		return sent;
+	}
+	if (!error && code == EXTOLL_CMD_IMMEDIATE_PUT) {
+		header h = { c.word[0], c.word[1], 0, meta(w.args.node, c.vpid, PUT, total, true, 0) };
+		return send(w, ENGINE_REQUESTS, c.node(), h, span{ c.word[1], total }, value_words{ c.word[2] });
+	}
+	kind what = !c.legal				? PUT :
+		    c.is_get()				? GET :
+		    code == EXTOLL_CMD_LOCK_REQ		? LOCK :
+		    code == EXTOLL_CMD_NOTIFICATION_PUT ? NOTIFICATION :
+							  PUT;
+	header h = { c.word[0], c.word[1], c.word[2], meta(w.args.node, c.vpid, what, 0, true, error) };
+	if (!c.legal)
+		h.address = 0;
+	else if (c.is_put())
+		h.address = c.word[2];
+	return send(w, ENGINE_REQUESTS, c.node(), h, span{ 0, 0 }, no_words());
+}
+
+/* What the requester says (spec 3.1): local address of what it reads, of a get of what it writes. */
+GGAS_FN report requester_report(const command &c, uint32_t error)
+{
+	bool lock = c.code() == EXTOLL_CMD_LOCK_REQ;
+	uint64_t local = c.word[1];
+	if (!c.legal || c.is_get() || c.code() == EXTOLL_CMD_IMMEDIATE_PUT)
+		local = c.word[2];
+	if (!c.legal && (lock || c.code() == EXTOLL_CMD_LOCK_RSP || c.code() == EXTOLL_CMD_NOTIFICATION_PUT))
+		local = 0;
+	if (c.legal && lock) {
+		auto compare = static_cast<int32_t>(EXTOLL_GET(c.word[1], EXTOLL_DESC_LOCK_COMPARE));
+		local = extoll_noti_lock_word0(EXTOLL_GET(c.word[1], EXTOLL_DESC_LOCK_NUMBER), 0, compare);
+	}
+	return { EXTOLL_NOTI_KIND_REQUESTER,
+		 c.code(),
+		 c.node(),
+		 static_cast<uint32_t>(EXTOLL_GET(c.word[0], EXTOLL_DESC_VPID)),
+		 mode_of(c.word[0]),
+		 error,
+		 total_of(c.word[0]),
+		 local };
+}
+
+/* Carries out one command. False if the engine ends before; then c.sent says how far it came. */
+GGAS_FN bool execute(warp &w, command &c)
+{
+	bool route = c.node() < w.args.nodes;
+	/* No Excellerate port, and no multicast groups. */
+	bool allowed = (c.modifier() & ~EXTOLL_MOD_NTR) == 0;
+	uint32_t fault = !c.legal || !allowed ? ENGINE_ERR_COMMAND : !route ? ENGINE_ERR_ROUTE : FINE;
+	if (route && !send_command(w, c, &fault))
+		return false;
+	if (fault != FINE)
+		w.count(fault);
+	if (!(EXTOLL_GET(c.word[0], EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
+		return true;
+	uint32_t error = fault == FINE ? 0u : EXTOLL_NOTI_ERROR_REQUESTER;
+	return notify(w, c.vpid, requester_report(c, error), false);
+}
+
+/* The slot ring of the port that a lane looks after. */
+struct slot_view {
+	uint64_t slots, consumed, head;
+	uint32_t mask, sent, near;
+	uint64_t word[3];	/* of the slot at the head, once it is there */
+
+	GGAS_FN void load(const engine_port *port)
+	{
+		bool open = ggas_load_relaxed(&port->open) != 0;
+		slots = open ? ggas_load_relaxed(&port->slots) : 0;
+		consumed = ggas_load_relaxed(&port->slot_consumed);
+		head = ggas_load_relaxed(&port->head);
+		mask = ggas_load_relaxed(&port->slot_mask);
+		sent = ggas_load_relaxed(&port->sent);
+		near = ggas_load_relaxed(&port->near_slots);
+	}
+
+	/* Looks at the head; what was written before it was posted is visible then. */
+	GGAS_FN bool poll()
+	{
+		if (near) {
+			auto *slot = reinterpret_cast<const ggas_near_slot *>(slots) + (head & mask);
+			auto line = [&](int i) { return reinterpret_cast<const ggas_u128 *>(slot->line[i]); };
+			ggas_u128 first = ggas_load_relaxed(line(0)), second = ggas_load_relaxed(line(1));
+			ggas_u128 third = ggas_load_acquire(line(2));
+			word[0] = first.lo;
+			word[1] = second.lo;
+			word[2] = third.lo;
+			return first.hi == head + 1 && second.hi == head + 1 && third.hi == head + 1;
+		}
+		auto *slot = reinterpret_cast<const ggas_slot *>(slots) + (head & mask);
+		ggas_u128 last = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(&slot->word[2]));
+		if (last.hi != head + 1)
+			return false;
+		ggas_u128 first = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&slot->word[0]));
+		word[0] = first.lo;
+		word[1] = first.hi;
+		word[2] = last.lo;
+		return true;
+	}
+};
+
+/* Makes a port's queue known to the block, or unknown. */
+GGAS_FN void open_queue(queue *q, const engine_port *port)
+{
+	if (!ggas_load_relaxed(&port->open)) {
+		ggas_store_relaxed(&q->open, 0u);
+		return;
+	}
+	if (ggas_load_relaxed(&q->open))
+		return;
+	q->entries_at = ggas_load_relaxed(&port->queue);
+	q->rp_register = ggas_load_relaxed(&port->rp_register);
+	q->entries = ggas_load_relaxed(&port->queue_entries);
+	q->far_queue = ggas_load_relaxed(&port->far_queue);
+	ggas_store_relaxed(&q->gave_up, 0u);
+	uint64_t rp = ggas_load_relaxed(reinterpret_cast<const uint64_t *>(q->rp_register));
+	ggas_store_relaxed(&q->place, rp << 32 | ggas_load_relaxed(&port->wp));
+	ggas_store_release(&q->open, 1u);
+}
+
+/* One requester warp: each lane looks after a port, the warp carries out what one of them found. */
+GGAS_FN void serve_ports(warp &w)
+{
+	uint32_t vpid = ggas_lane() * w.args.requesters + ggas_warp();
+	bool mine = vpid < ENGINE_PORTS;
+	engine_port *port = &w.node->port[mine ? vpid : 0];
+	slot_view view = {};
+	uint32_t turn = 0;
+	for (uint32_t attempt = 1;; attempt++) {
+		w.listens();
+		uint32_t ready = ggas_ballot(GGAS_FULL_WARP, view.slots && view.poll());
+		if (w.hears()) {
+			if (w.takes_notice()) {
+				/* What was taken before is the engine's to know. */
+				if (mine && view.slots) {
+					ggas_store_relaxed(&port->head, view.head);
+					ggas_store_relaxed(&port->sent, view.sent);
+				}
+				if (mine) {
+					view.load(port);
+					open_queue(&w.all->queues[vpid], port);
+				}
+				w.acknowledge();
+			}
+			if (w.stop == ENGINE_STOP_NOW)
+				break;
+			continue;
+		}
+		if (w.stop && w.ends(ENGINE_STOP_REQUESTERS, ready != 0))
+			break;
+		if (!ready) {
+			ggas_pause(attempt);
+			continue;
+		}
+		attempt = 0;
+		uint32_t later = ready & ~((2u << turn) - 1);
+		turn = ggas_first(later ? later : ready);
+		auto word = [&](int i) { return ggas_shfl(GGAS_FULL_WARP, view.word[i], turn); };
+		command c = { { word(0), word(1), word(2) },
+			      turn * w.args.requesters + ggas_warp(),
+			      ggas_shfl(GGAS_FULL_WARP, view.sent, turn),
+			      true };
+		c.legal = is_command(c);
+		/* What is not a command has no parameters either. */
+		if (!c.legal)
+			c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
+		bool done = execute(w, c);
+		if (ggas_lane() == turn) {
+			view.sent = done ? 0 : c.sent;
+			view.head += done;
+			if (done)
+				publish_read(reinterpret_cast<uint64_t *>(view.consumed), view.head);
+		}
+		if (!done)
+			break;
+	}
+	if (mine && view.slots) {
+		ggas_store_relaxed(&port->head, view.head);
+		ggas_store_relaxed(&port->sent, view.sent);
+	}
+}
+
+} /* namespace engine */
+
+#endif /* GGAS_ENGINE_SEND_CUH */

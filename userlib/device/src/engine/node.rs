@@ -1,0 +1,219 @@
+//! One node with its engine's state.
+
+use std::fmt;
+use std::mem::offset_of;
+use std::sync::{Arc, Mutex};
+
+use extoll_abi::{MAX_TRANSFER, regs};
+use ggas_kernels::args::{
+    ENGINE_CLASSES, ENGINE_ERRORS, ENGINE_LINES, ENGINE_LOCKS, ENGINE_PORTS, engine_line, engine_node,
+    engine_port,
+};
+use ggas_kernels::{KernelMem, Processor};
+
+use super::port::EnginePort;
+use super::region::Regions;
+use super::runner::Runner;
+use super::{load_words, lock, refused};
+use crate::{Device, DeviceError, DeviceInfo, Kind, Path, PortDevice, PortSetup, SmfuMap, SmfuWindow};
+
+/// Payload bytes of a fragment, as notifications count them (spec 2.3).
+const FRAGMENT: u32 = extoll_abi::bindings::EXTOLL_FRAGMENT as u32;
+
+/// A node: what its engine and its ports share.
+pub(super) struct Node {
+    pub(super) id: u16,
+    pub(super) processor: Processor,
+    /// `struct engine_node`.
+    pub(super) state: KernelMem,
+    /// Rings that other nodes, and this one, write to.
+    pub(super) rings: KernelMem,
+    pub(super) regions: Mutex<Regions>,
+    vpids: Mutex<[bool; ENGINE_PORTS as usize]>,
+}
+
+impl Node {
+    pub(super) fn new(id: u16, nodes: usize, processor: &Processor) -> Result<Node, DeviceError> {
+        let lines = ENGINE_CLASSES as usize * nodes * ENGINE_LINES as usize;
+        let alloc = |bytes| processor.alloc(bytes).map_err(refused("an engine"));
+        Ok(Node {
+            id,
+            processor: processor.clone(),
+            state: alloc(size_of::<engine_node>())?,
+            rings: alloc(lines * size_of::<engine_line>())?,
+            regions: Mutex::new(Regions::new(id, processor)),
+            vpids: Mutex::default(),
+        })
+    }
+
+    fn take_vpid(&self) -> Result<u8, DeviceError> {
+        let mut vpids = lock(&self.vpids);
+        let free = vpids.iter().position(|open| !open);
+        let vpid = free.ok_or(DeviceError::PortsInUse { node: self.id, max: ENGINE_PORTS })?;
+        vpids[vpid] = true;
+        Ok(vpid as u8)
+    }
+
+    pub(super) fn give_vpid(&self, vpid: u8) {
+        lock(&self.vpids)[usize::from(vpid)] = false;
+    }
+
+    /// Describes a port to the engine, which uses it from its next [change](Runner::change) on if it is open.
+    pub(super) fn write_port(&self, vpid: u8, port: &engine_port) -> Result<(), DeviceError> {
+        let at = port_offset(vpid);
+        let closed = engine_port { open: 0, ..*port };
+        self.state.write(at, bytes_of(&closed)).map_err(refused("a port"))?;
+        self.open_port(vpid, port.open)
+    }
+
+    /// Opens or closes a described port.
+    pub(super) fn open_port(&self, vpid: u8, open: u32) -> Result<(), DeviceError> {
+        self.state
+            .store_u32(port_offset(vpid) + offset_of!(engine_port, open), open)
+            .map_err(refused("a port"))
+    }
+
+    /// A closed port as its engine left it.
+    pub(super) fn read_port(&self, vpid: u8) -> Result<engine_port, DeviceError> {
+        let mut port = engine_port::default();
+        self.state.read(port_offset(vpid), bytes_of_mut(&mut port)).map_err(refused("a port"))?;
+        Ok(port)
+    }
+
+    /// Zeroes the locks of a VPID (spec 5).
+    pub(super) fn clear_locks(&self, vpid: u8) -> Result<(), DeviceError> {
+        (0..ENGINE_LOCKS as usize).try_for_each(|i| {
+            let index = usize::from(vpid) + i * ENGINE_PORTS as usize;
+            let at = offset_of!(engine_node, lock) + 4 * index;
+            self.state.store_u32(at, 0).map_err(refused("locks"))
+        })
+    }
+}
+
+fn port_offset(vpid: u8) -> usize {
+    offset_of!(engine_node, port) + usize::from(vpid) * size_of::<engine_port>()
+}
+
+fn bytes_of(port: &engine_port) -> &[u8] {
+    // SAFETY: plain numbers without padding (`engine.h` asserts it is a multiple of its alignment, and its fields are
+    // in descending size).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(port).cast(), size_of::<engine_port>()) }
+}
+
+fn bytes_of_mut(port: &mut engine_port) -> &mut [u8] {
+    // SAFETY: as above; every bit pattern is a valid port.
+    unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(port).cast(), size_of::<engine_port>()) }
+}
+
+/// What an engine could not carry out, since its node exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineErrors {
+    /// Requester: illegal descriptors.
+    pub command: u64,
+    /// Requester: commands to nodes that do not exist.
+    pub route: u64,
+    /// Requester: sources without translation.
+    pub source: u64,
+    /// Completer: packets to VPIDs that are not open.
+    pub vpid: u64,
+    /// Completer: destinations without translation.
+    pub target: u64,
+    /// Completer: packets that came with an error.
+    pub received: u64,
+    /// Responder: gets and locks that cannot be answered.
+    pub responder: u64,
+    /// Notifications that found no room in time.
+    pub dropped: u64,
+}
+
+/// A node of an [`EngineNetwork`](super::EngineNetwork).
+pub struct EngineDevice {
+    node: Arc<Node>,
+    runner: Arc<Runner>,
+    info: DeviceInfo,
+}
+
+impl EngineDevice {
+    pub(super) fn new(node: Arc<Node>, runner: Arc<Runner>) -> EngineDevice {
+        let info = DeviceInfo {
+            kind: Kind::Nvlink,
+            node: node.id,
+            ports: ENGINE_PORTS,
+            paths: &[Path::Slots],
+            fragment_bytes: FRAGMENT,
+            command_bytes: MAX_TRANSFER,
+            smfu_bytes: 0,
+            smfu_intervals: 0,
+        };
+        EngineDevice { node, runner, info }
+    }
+
+    /// Where its engine runs, and kernels that use its ports.
+    pub fn processor(&self) -> &Processor {
+        &self.node.processor
+    }
+
+    /// What its engine could not carry out.
+    ///
+    /// # Errors
+    /// [`DeviceError::Gpu`].
+    pub fn errors(&self) -> Result<EngineErrors, DeviceError> {
+        let at = offset_of!(engine_node, errors);
+        let words = load_words(&self.node.state, at, ENGINE_ERRORS as usize).map_err(refused("counters"))?;
+        let [command, route, source, vpid, target, received, responder, dropped] =
+            std::array::from_fn(|i| words.get(i).copied().unwrap_or(0));
+        Ok(EngineErrors { command, route, source, vpid, target, received, responder, dropped })
+    }
+
+    fn unavailable<T>(&self, reason: &str) -> Result<T, DeviceError> {
+        Err(DeviceError::NotAvailable { kind: Kind::Nvlink, reason: reason.to_owned() })
+    }
+}
+
+impl Device for EngineDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError> {
+        let vpid = self.node.take_vpid()?;
+        match EnginePort::open(&self.node, &self.runner, vpid, setup) {
+            Ok(port) => Ok(Arc::new(port)),
+            Err(error) => {
+                self.node.give_vpid(vpid);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {
+        let limit = regs::EXTOLL_BAR0_PART_BYTES;
+        if !offset.is_multiple_of(8) || offset >= limit {
+            return Err(DeviceError::RegisterOffset { offset, limit });
+        }
+        self.unavailable("engines have no register file; EngineDevice::errors has their counters")
+    }
+
+    fn write_register(&self, offset: u64, _value: u64) -> Result<(), DeviceError> {
+        self.read_register(offset).map(drop)
+    }
+
+    unsafe fn map_smfu(&self, _map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError> {
+        self.unavailable("engines have no SMFU; windows over NVLink need none")
+    }
+}
+
+impl fmt::Debug for EngineDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineDevice").field("node", &self.node.id).field("on", &self.node.processor).finish()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.id).finish()
+    }
+}
+
+// `stop` is written next to `epoch`, each as one word.
+const _: () = assert!(offset_of!(engine_node, epoch) == 0 && offset_of!(engine_node, stop) == 8);

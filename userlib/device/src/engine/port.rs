@@ -1,0 +1,377 @@
+//! An open port of a node with an engine.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use extoll_abi::layout::ggas_near_slot;
+use extoll_abi::{Access, Address, PageOption};
+use ggas_kernels::args::engine_port;
+use ggas_kernels::{KernelMem, Mapped, Processor};
+
+use super::node::Node;
+use super::runner::{EngineGuard, Runner};
+use super::{load_words, lock, refused};
+use crate::backoff::{Backoff, Step};
+use crate::{
+    DeviceError, HostBuffer, KernelRings, Kind, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap,
+    Span,
+};
+
+/// Most slots of a ring: 2 MiB of memory.
+const MAX_SLOTS: u32 = 1 << 16;
+/// Bytes of a notification.
+const ENTRY: usize = 16;
+/// Bits of the option page that only say the traffic class.
+const TRAFFIC_CLASS: u8 = 3;
+
+/// Host memory that the engine uses, at its address there.
+struct Shared {
+    // Gone before the memory.
+    mapped: Mapped,
+    buffer: HostBuffer,
+}
+
+impl Shared {
+    fn new(processor: &Processor, bytes: usize, what: &'static str) -> Result<Shared, DeviceError> {
+        let buffer = HostBuffer::private(bytes, PAGE, what)?;
+        // SAFETY: the buffer outlives the mapping; all access to it is atomic.
+        let mapped = unsafe { processor.map_host(buffer.as_ptr(), buffer.len()) }.map_err(refused(what))?;
+        Ok(Shared { mapped, buffer })
+    }
+
+    fn pointer<T>(&self, offset: usize) -> NonNull<T> {
+        // SAFETY: the callers stay inside the buffer, which is not at address 0.
+        unsafe { NonNull::new_unchecked(self.buffer.as_ptr().add(offset)) }.cast()
+    }
+}
+
+/// A page for the read pointer, one for a WCB state that stays 0, then the queue.
+const QUEUE_AT: usize = 2 * PAGE;
+
+/// A VPID of a node with an engine.
+pub(super) struct EnginePort {
+    node: Arc<Node>,
+    runner: Arc<Runner>,
+    vpid: u8,
+    entries: u32,
+    memory: ManuallyDrop<Memory>,
+    state: Mutex<State>,
+}
+
+struct Memory {
+    queue: Shared,
+    /// Rings stay mapped until the port is dropped; the last one may be attached.
+    rings: Mutex<Vec<Shared>>,
+    lent: Mutex<Vec<Arc<KernelMem>>>,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// The engine may still use the memory: it is never given back.
+    stuck: bool,
+    attached: bool,
+    /// What the engine is to use again once kernels give the port back.
+    host: Option<engine_port>,
+    /// Guards of [`PortDevice::arm`].
+    armed: Vec<EngineGuard>,
+}
+
+impl EnginePort {
+    pub(super) fn open(
+        node: &Arc<Node>,
+        runner: &Arc<Runner>,
+        vpid: u8,
+        setup: &PortSetup,
+    ) -> Result<EnginePort, DeviceError> {
+        let PortSetup { queue_bytes: bytes, segment_bytes: segment } = *setup;
+        let refuse = |problem| Err(DeviceError::QueueShape { bytes, segment, problem });
+        let pages = |n: usize| n != 0 && n.is_multiple_of(PAGE);
+        if !pages(bytes) || !pages(segment) {
+            return refuse("both must be multiples of 4096 and not 0");
+        }
+        if !bytes.is_multiple_of(segment.min(bytes)) {
+            return refuse("make the queue a multiple of the segment");
+        }
+        if bytes > 1 << 30 {
+            return refuse("it must be at most 1 GiB");
+        }
+        let entries = (bytes / ENTRY) as u32;
+        let queue = Shared::new(&node.processor, QUEUE_AT + bytes, "a notification queue")?;
+        let base = queue.mapped.address();
+        let port = engine_port {
+            queue: base + QUEUE_AT as u64,
+            rp_register: base,
+            queue_entries: entries,
+            open: 1,
+            far_queue: u32::from(matches!(node.processor, Processor::Gpu(_))),
+            ..Default::default()
+        };
+        let memory = Memory { queue, rings: Mutex::default(), lent: Mutex::default() };
+        let port_device = EnginePort {
+            node: node.clone(),
+            runner: runner.clone(),
+            vpid,
+            entries,
+            memory: ManuallyDrop::new(memory),
+            state: Mutex::default(),
+        };
+        runner.change(node, || node.write_port(vpid, &port))?;
+        Ok(port_device)
+    }
+
+    /// Closes the port, lets `edit` change it as the engine left it, and opens it again.
+    fn edit(
+        &self,
+        edit: impl FnOnce(&mut engine_port) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let (node, vpid) = (&*self.node, self.vpid);
+        self.runner.change_twice(
+            node,
+            || node.open_port(vpid, 0),
+            || {
+                let mut port = node.read_port(vpid)?;
+                edit(&mut port)?;
+                node.write_port(vpid, &engine_port { open: 1, ..port })
+            },
+        )
+    }
+
+    fn slot_count(slots: u32) -> Result<(), DeviceError> {
+        if slots.is_power_of_two() && slots <= MAX_SLOTS {
+            return Ok(());
+        }
+        Err(DeviceError::SlotCount { slots, max: MAX_SLOTS })
+    }
+
+    /// The host's read pointer.
+    fn read_pointer(&self) -> &AtomicU64 {
+        self.memory.queue.buffer.word(0)
+    }
+
+    fn shut(&self, state: &mut State) -> Result<(), DeviceError> {
+        let (node, vpid) = (&*self.node, self.vpid);
+        self.runner.change(node, || {
+            node.open_port(vpid, 0)?;
+            let mut regions = lock(&node.regions);
+            regions.of(vpid).into_iter().try_for_each(|nla| regions.invalidate(vpid, nla))
+        })?;
+        let mut regions = lock(&node.regions);
+        regions.of(vpid).into_iter().for_each(|nla| regions.forget(nla));
+        drop(regions);
+        state.closed = true;
+        state.armed.clear();
+        node.clear_locks(vpid)?;
+        node.give_vpid(vpid);
+        Ok(())
+    }
+}
+
+impl PortDevice for EnginePort {
+    fn address(&self) -> Address {
+        Address::new(self.node.id, self.vpid)
+    }
+
+    fn queue(&self) -> QueueMap {
+        QueueMap { base: self.memory.queue.pointer(QUEUE_AT), entries: self.entries }
+    }
+
+    #[inline]
+    fn set_read_pointer(&self, index: u32, _rearm: bool) {
+        self.read_pointer().store(index.into(), Ordering::Release);
+    }
+
+    fn registers(&self) -> RegisterMap {
+        let queue = &self.memory.queue;
+        RegisterMap { read_pointer: queue.pointer(0), wcb_state: queue.pointer(PAGE) }
+    }
+
+    /// There are no requester pages: ports are opened with the slot path only.
+    fn requester_store(&self, _option: PageOption, _offset: u64, _value: u64) {}
+
+    fn attach_slots(&self, slots: u32, option: PageOption) -> Result<SlotMap, DeviceError> {
+        EnginePort::slot_count(slots)?;
+        if option.bits() & !TRAFFIC_CLASS != PageOption::TE.bits() {
+            let reason =
+                "engines translate all addresses and raise no interrupts: use the default page option";
+            return Err(DeviceError::NotAvailable { kind: Kind::Nvlink, reason: reason.to_owned() });
+        }
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        if state.attached {
+            return Err(DeviceError::SlotsAttached);
+        }
+        let ring = Shared::new(&self.node.processor, PAGE + slots as usize * 32, "a slot ring")?;
+        let map = SlotMap { base: ring.pointer(PAGE), slots, consumed: ring.pointer(0) };
+        let base = ring.mapped.address();
+        self.edit(|port| {
+            (port.slots, port.slot_consumed) = (base + PAGE as u64, base);
+            (port.slot_mask, port.head, port.sent) = (slots - 1, 0, 0);
+            Ok(())
+        })?;
+        lock(&self.memory.rings).push(ring);
+        state.attached = true;
+        Ok(map)
+    }
+
+    fn detach_slots(&self) {
+        let mut state = lock(&self.state);
+        if state.closed || !std::mem::take(&mut state.attached) {
+            return;
+        }
+        let detached = self.edit(|port| {
+            (port.slots, port.sent) = (0, 0);
+            Ok(())
+        });
+        if let Err(error) = detached {
+            tracing::error!(port = %self.address(), "detaching a slot ring: {error}");
+            state.stuck = true;
+        }
+    }
+
+    fn lend_to_kernels(&self, slots: u32) -> Result<Option<KernelRings>, DeviceError> {
+        EnginePort::slot_count(slots)?;
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        if state.host.is_some() {
+            return Ok(None);
+        }
+        // Counter and read pointer in lines of their own, then the ring, then the queue.
+        const REGISTERS: usize = 256;
+        let ring_bytes = slots as usize * size_of::<ggas_near_slot>();
+        let memory = self.node.processor.alloc(REGISTERS + ring_bytes + self.entries as usize * ENTRY);
+        let memory = Arc::new(memory.map_err(refused("a port's rings on its GPU"))?);
+        let base = memory.address();
+        let queue_at = REGISTERS + ring_bytes;
+        let rings = KernelRings {
+            queue: base + queue_at as u64,
+            queue_entries: self.entries,
+            read_pointer: base + 128,
+            slots: base + REGISTERS as u64,
+            slot_count: slots,
+            consumed: base,
+            memory: memory.clone(),
+        };
+        self.edit(|port| {
+            // The queue moves as it is, so indices stay.
+            let mut bytes = vec![0; self.entries as usize * ENTRY];
+            self.memory.queue.buffer.read(QUEUE_AT, &mut bytes);
+            memory.write(queue_at, &bytes).map_err(refused("a lent queue"))?;
+            let read_pointer = self.read_pointer().load(Ordering::Acquire);
+            memory.write_u64s(128, &[read_pointer]).map_err(refused("a lent queue"))?;
+            state.host = Some(*port);
+            *port = engine_port {
+                queue: rings.queue,
+                rp_register: rings.read_pointer,
+                slots: rings.slots,
+                slot_consumed: rings.consumed,
+                slot_mask: slots - 1,
+                near_slots: 1,
+                far_queue: 0,
+                head: 0,
+                sent: 0,
+                ..*port
+            };
+            Ok(())
+        })?;
+        lock(&self.memory.lent).push(memory);
+        Ok(Some(rings))
+    }
+
+    fn take_from_kernels(&self, read_pointer: u32) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        let Some(host) = state.host.take() else { return Ok(()) };
+        let lent = lock(&self.memory.lent).last().cloned();
+        let Some(lent) = lent else { return Ok(()) };
+        self.edit(|port| {
+            let queue = (port.queue - lent.address()) as usize;
+            let words =
+                load_words(&lent, queue, 2 * self.entries as usize).map_err(refused("a lent queue"))?;
+            for (i, word) in words.iter().enumerate() {
+                self.memory.queue.buffer.store_u64(QUEUE_AT + 8 * i, *word);
+            }
+            self.read_pointer().store(read_pointer.into(), Ordering::Release);
+            *port = engine_port { wp: port.wp, ..host };
+            Ok(())
+        })
+    }
+
+    unsafe fn register(&self, span: Span, access: Access) -> Result<u64, DeviceError> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        lock(&self.node.regions).register(&self.node.state, self.vpid, &span, access)
+    }
+
+    fn unregister(&self, nla: u64) -> Result<(), DeviceError> {
+        if lock(&self.state).closed {
+            return Err(DeviceError::Closed);
+        }
+        let node = &*self.node;
+        self.runner.change(node, || lock(&node.regions).invalidate(self.vpid, nla))?;
+        lock(&node.regions).forget(nla);
+        Ok(())
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        let mut backoff = Backoff::new(timeout);
+        while !ready() {
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(_) => return,
+            }
+        }
+    }
+
+    fn arm(&self) {
+        match self.runner.clone().hold() {
+            Ok(guard) => lock(&self.state).armed.push(guard),
+            Err(error) => tracing::error!(port = %self.address(), "nothing will be carried out: {error}"),
+        }
+    }
+
+    fn disarm(&self) {
+        // Dropped without the lock: the engines finish what there is to do.
+        let guard = lock(&self.state).armed.pop();
+        drop(guard);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        let shut = self.shut(&mut state);
+        state.stuck |= shut.is_err();
+        shut
+    }
+}
+
+impl Drop for EnginePort {
+    fn drop(&mut self) {
+        let closed = self.close();
+        if closed.is_ok() && !lock(&self.state).stuck {
+            // SAFETY: dropped once, here; the engine has let go of it.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
+    }
+}
+
+impl fmt::Debug for EnginePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EnginePort").field(&self.address()).finish()
+    }
+}
