@@ -23,6 +23,8 @@ pub struct Scenario {
     pub memory: u32,
     /// Cards fail when they are told to.
     pub trouble: bool,
+    /// Cards offer MSI-X besides MSI.
+    pub msix: bool,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
     /// Large programs that it starts; small ones are always there.
@@ -55,9 +57,21 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let trouble = false;
-    let mut scenario =
-        Scenario { name, script, guests, cards, gpu, memory, trouble, modules, programs, limit, kernels };
+    let (trouble, msix) = (false, false);
+    let mut scenario = Scenario {
+        name,
+        script,
+        guests,
+        cards,
+        gpu,
+        memory,
+        trouble,
+        msix,
+        modules,
+        programs,
+        limit,
+        kernels,
+    };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let words = || value.split_whitespace().map(str::to_owned).collect();
@@ -68,13 +82,15 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "gpu" => scenario.gpu = number()?,
             "memory" => scenario.memory = number()?,
             "trouble" => scenario.trouble = number()? != 0,
+            "msix" => scenario.msix = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = words(),
             _ => {
                 bail!(
-                    "`{line}`: there are guests, cards, gpu, memory, trouble, seconds, modules, programs, kernels"
+                    "`{line}`: there are guests, cards, gpu, memory, trouble, msix, seconds, modules, programs, \
+                     kernels"
                 )
             }
         }
