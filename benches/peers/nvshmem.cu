@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The point-to-point benchmarks' work on NVSHMEM, for one process per GPU: RANK and SIZE in the environment, and
-// NVSHMEM_ID a file that rank 0 writes. Rank 0 prints a JSON line per figure: bench, nodes, bytes, blocks, what, value
-// (µs one way, MB/s of one direction, or GUPS).
+// The benchmarks' work on NVSHMEM, for one process per GPU: RANK and SIZE in the environment, and NVSHMEM_ID a file that
+// rank 0 writes; the name of a benchmark as argument, or nothing: all. Rank 0 prints a JSON line per figure (README.md).
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -61,6 +61,65 @@ __global__ void stream(char *data, const char *source, size_t bytes, int peer, i
 	nvshmem_quiet();
 }
 
+/* Each from another place: what was got once lies in the multiprocessor's cache. */
+__global__ void get(char *to, const char *from, size_t bytes, int rounds)
+{
+	size_t places = table_bytes / 2 / bytes;
+	for (int i = 0; i < rounds; i++)
+		nvshmemx_getmem_block(to, from + i % places * bytes, bytes, 1);
+}
+
+__global__ void sync_all(int rounds)
+{
+	for (int i = 0; i < rounds; i++)
+		nvshmemx_sync_all_block();
+}
+/* With a write of each thread on its way, or without. */
+__global__ void barrier_all(uint64_t *words, int peer, bool writes, int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		if (writes)
+			nvshmem_uint64_p(words + threadIdx.x, i, peer);
+		nvshmemx_barrier_all_block();
+	}
+}
+
+enum move { sum, broadcast, all_gather, all_to_all, reduce_scatter };
+constexpr int most_threads = 512; /* more registers for each than 1,024 have */
+__global__ void __launch_bounds__(most_threads) collective(move what, float *out, const float *in, size_t count, int rounds)
+{
+	for (int i = 0; i < rounds; i++)
+		switch (what) {
+		case sum:
+			nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, out, in, count);
+			break;
+		case broadcast:
+			nvshmemx_float_broadcast_block(NVSHMEM_TEAM_WORLD, out, in, count, 0);
+			break;
+		case all_gather:
+			nvshmemx_float_fcollect_block(NVSHMEM_TEAM_WORLD, out, in, count);
+			break;
+		case all_to_all:
+			nvshmemx_float_alltoall_block(NVSHMEM_TEAM_WORLD, out, in, count);
+			break;
+		case reduce_scatter:
+			nvshmemx_float_sum_reducescatter_block(NVSHMEM_TEAM_WORLD, out, in, count);
+		}
+}
+
+/* HPCC RandomAccess: the stream by its rule, at most one update of each of 1,024 threads on its way. */
+__global__ void hpcc_update(uint64_t *table, uint64_t per_node, uint64_t entries, const uint64_t *starts, int updates)
+{
+	uint64_t random = starts[blockIdx.x * blockDim.x + threadIdx.x];
+	for (int i = 0; i < updates; i++) {
+		random = random << 1 ^ (random >> 63 ? 7 : 0);
+		uint64_t entry = random & (entries - 1);
+		auto node = static_cast<uint32_t>(entry) / static_cast<uint32_t>(per_node);
+		nvshmem_uint64_atomic_xor(table + entry - node * per_node, random, static_cast<int>(node));
+		nvshmem_quiet();
+	}
+}
+
 __global__ void update(uint64_t *table, uint64_t entries, uint32_t nodes, int updates, uint64_t seed)
 {
 	uint64_t random = seed ^ (blockIdx.x * uint64_t(blockDim.x) + threadIdx.x + 1) * 0x9e3779b97f4a7c15ull;
@@ -76,6 +135,7 @@ __global__ void update(uint64_t *table, uint64_t entries, uint32_t nodes, int up
 
 struct world {
 	int self, nodes;
+	const char *only; /* a benchmark, or null */
 	cudaStream_t stream;
 	cudaEvent_t begin, end;
 };
@@ -88,6 +148,7 @@ template <class Launch> float best(const world &w, int times, const Launch &laun
 		nvshmem_barrier_all();
 		CHECK(cudaEventRecord(w.begin, w.stream));
 		launch();
+		CHECK(cudaGetLastError());
 		CHECK(cudaEventRecord(w.end, w.stream));
 		CHECK(cudaEventSynchronize(w.end));
 		float ms;
@@ -98,35 +159,53 @@ template <class Launch> float best(const world &w, int times, const Launch &laun
 	return least;
 }
 
-void say(const world &w, const char *bench, size_t bytes, int blocks, const char *what, double value)
+bool wanted(const world &w, const char *bench) { return !w.only || strcmp(w.only, bench) == 0; }
+
+/* `rows`: of which rows it is the peer, as JSON fields. */
+void say(const world &w, const char *bench, const char *rows, size_t size, const char *what, int blocks, double value,
+	 const char *unit)
 {
 	if (w.self == 0)
-		printf("{\"peer\": \"NVSHMEM %d.%d.%d %s\", \"bench\": \"%s\", \"nodes\": %d, \"bytes\": %zu, "
-		       "\"blocks\": %d, \"value\": %.4f}\n",
+		printf("{\"peer\": \"NVSHMEM %d.%d.%d %s\", \"bench\": \"%s\", \"nodes\": %d, \"%s\": %zu, "
+		       "\"blocks\": %d, \"value\": %.4f, \"unit\": \"%s\"}\n",
 		       NVSHMEM_VENDOR_MAJOR_VERSION, NVSHMEM_VENDOR_MINOR_VERSION, NVSHMEM_VENDOR_PATCH_VERSION, what,
-		       bench, w.nodes, bytes, blocks, value);
+		       bench, w.nodes, rows, size, blocks, value, unit);
 	fflush(stdout);
+}
+void say_method(const world &w, const char *bench, const char *method, const char *rows, size_t size, const char *what,
+		double us)
+{
+	std::string with = std::string(method) + "\", \"" + rows;
+	say(w, bench, ("method\": \"" + with).c_str(), size, what, 1, us, "us");
 }
 
 void pingpongs(const world &w, char *data, char *source, uint64_t *signal)
 {
-	if (w.self > 1)
-		return;
 	uint64_t base = 0;
 	auto one_way = [](float ms, int rounds) { return ms * 1e3 / rounds / 2; };
-	int rounds = 5000;
-	float ms = best(w, 3, [&] {
-		ping_word<<<1, 1, 0, w.stream>>>(signal, w.self, rounds, base);
-		base += rounds;
-	});
-	say(w, "put-packed", 8, 1, "p + wait_until", one_way(ms, rounds));
-	for (size_t bytes = 8; bytes <= 1 << 20; bytes *= bytes < 64 ? 8 : 4) {
+	if (wanted(w, "put-packed")) {
+		int rounds = 5000;
+		float ms = best(w, 3, [&] {
+			ping_word<<<1, 1, 0, w.stream>>>(signal, w.self, rounds, base);
+			base += rounds;
+		});
+		say(w, "put-packed", "bytes", 8, "p + wait_until", 1, one_way(ms, rounds), "us");
+	}
+	for (size_t bytes = 8; wanted(w, "put-signal") && bytes <= 1 << 20; bytes *= bytes < 64 ? 8 : 4) {
 		int threads = bytes >= 16384 ? 1024 : 256, rounds = bytes > 65536 ? 500 : 3000;
 		float ms = best(w, 3, [&] {
 			ping_signal<<<1, threads, 0, w.stream>>>(data, source, signal, bytes, w.self, rounds, base);
 			base += rounds;
 		});
-		say(w, "put-signal", bytes, 1, "put_signal_block", one_way(ms, rounds));
+		say(w, "put-signal", "bytes", bytes, "put_signal_block", 1, one_way(ms, rounds), "us");
+	}
+	for (size_t bytes = 8; wanted(w, "get") && bytes <= 1 << 20; bytes *= bytes < 64 ? 8 : 4) {
+		int threads = bytes >= 16384 ? 1024 : 256, rounds = bytes > 65536 ? 500 : 3000;
+		float ms = best(w, 2, [&] {
+			if (w.self == 0)
+				get<<<1, threads, 0, w.stream>>>(source, data, bytes, rounds);
+		});
+		say(w, "get", "bytes", bytes, "getmem_block", 1, ms * 1e3 / rounds, "us");
 	}
 }
 
@@ -140,8 +219,11 @@ void streams(const world &w, char *data, char *source)
 					stream<<<blocks, 1024, 0, w.stream>>>(data, source, table_bytes, 1 - w.self,
 									      rounds);
 			});
-			say(w, both ? "put-bandwidth both" : "put-bandwidth", table_bytes, blocks, "put_block",
-			    double(table_bytes) * rounds / ms / 1e3);
+			for (const char *method : { "store", "bulk" }) {
+				std::string with = std::string("method\": \"") + method + (both ? "-both" : "");
+				say(w, "put-bandwidth", (with + "\", \"bytes").c_str(), table_bytes, "put_block", blocks,
+				    double(table_bytes) * rounds / ms / 1e3, "MB/s");
+			}
 		}
 }
 
@@ -153,8 +235,77 @@ void updates(const world &w, char *data)
 			update<<<blocks, threads, 0, w.stream>>>(reinterpret_cast<uint64_t *>(data), table_bytes / 8,
 								 w.nodes, each, 12345 + w.self * 7777);
 		});
-		say(w, "atomics-random", table_bytes, blocks, "atomic_xor",
-		    double(w.nodes) * blocks * threads * each / ms / 1e6);
+		say(w, "atomics-random", "bytes", table_bytes, "atomic_xor", blocks,
+		    double(w.nodes) * blocks * threads * each / ms / 1e6, "GUPS");
+	}
+}
+
+/* Each thread's start is any number: the time does not depend on it. */
+void hpcc(const world &w, char *data)
+{
+	constexpr int threads = 1024, each = 2000;
+	uint64_t entries = 1 << 24, per_node = (entries + w.nodes - 1) / w.nodes, *starts, random = 88172645463325252ull;
+	std::vector<uint64_t> all(threads);
+	for (uint64_t &start : all) {
+		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		start = random + w.self;
+	}
+	CHECK(cudaMalloc(&starts, sizeof(uint64_t) * threads));
+	CHECK(cudaMemcpy(starts, all.data(), sizeof(uint64_t) * threads, cudaMemcpyHostToDevice));
+	for (int blocks : { 1, 8, 32 }) {
+		float ms = best(w, 2, [&] {
+			hpcc_update<<<blocks, threads / blocks, 0, w.stream>>>(reinterpret_cast<uint64_t *>(data), per_node,
+									       entries, starts, each);
+		});
+		say(w, "randomaccess", "elements", entries, "atomic_xor + quiet, 1,024 on their way", blocks,
+		    double(w.nodes) * threads * each / ms / 1e6, "GUPS");
+	}
+	CHECK(cudaFree(starts));
+}
+
+void meetings(const world &w, uint64_t *words)
+{
+	constexpr int rounds = 3000;
+	auto us = [&](float ms) { return ms * 1e3 / rounds; };
+	int peer = (w.self + 1) % w.nodes;
+	say_method(w, "barrier", "sync", "threads", 32, "sync_all_block",
+		   us(best(w, 3, [&] { sync_all<<<1, 32, 0, w.stream>>>(rounds); })));
+	for (const char *method : { "single", "master", "single-write" }) {
+		bool writes = strcmp(method, "single-write") == 0;
+		float ms = best(w, 3, [&] {
+			barrier_all<<<1, writes ? 64 : 32, 0, w.stream>>>(words, peer, writes, rounds);
+		});
+		say_method(w, "barrier", method, "threads", writes ? 64 : 32, writes ? "p, barrier_all_block" : "barrier_all_block", us(ms));
+	}
+}
+
+void collectives(const world &w, const char *bench, char *data, char *source)
+{
+	static const struct {
+		const char *method;
+		move what;
+	} moves[] = { { "broadcast", broadcast },
+		      { "all-gather", all_gather },
+		      { "all-to-all", all_to_all },
+		      { "reduce-scatter", reduce_scatter } };
+	for (size_t count : { 1, 64, 256, 1024, 16384 }) {
+		int rounds = count > 1000 ? 300 : 2000;
+		auto us = [&](move what) {
+			float least = 1e30f;
+			for (int threads : { 32, 128, most_threads })
+				least = std::min(least, best(w, 2, [&] {
+					collective<<<1, threads, 0, w.stream>>>(what, reinterpret_cast<float *>(data),
+										reinterpret_cast<float *>(source), count,
+										rounds);
+				}));
+			return double(least) * 1e3 / rounds;
+		};
+		if (strcmp(bench, "allreduce") == 0)
+			say(w, bench, "elements", count, "float_sum_reduce_block", 1, us(sum), "us");
+		else
+			for (auto &m : moves)
+				if (count != 256)
+					say_method(w, bench, m.method, "elements", count, "block collective", us(m.what));
 	}
 }
 
@@ -184,7 +335,7 @@ void meet(int self, int nodes)
 
 } // namespace
 
-int main()
+int main(int count, char **words)
 {
 	if (!getenv("RANK") || !getenv("SIZE") || !getenv("NVSHMEM_ID")) {
 		fprintf(stderr, "set RANK, SIZE and NVSHMEM_ID (a file that is not there yet)\n");
@@ -193,6 +344,7 @@ int main()
 	world w = {};
 	w.self = atoi(getenv("RANK"));
 	w.nodes = atoi(getenv("SIZE"));
+	w.only = count > 1 ? words[1] : nullptr;
 	CHECK(cudaSetDevice(w.self));
 	meet(w.self, w.nodes);
 	CHECK(cudaStreamCreateWithFlags(&w.stream, cudaStreamNonBlocking));
@@ -206,9 +358,18 @@ int main()
 	nvshmem_barrier_all();
 	if (w.nodes == 2) {
 		pingpongs(w, data, source, signal);
-		streams(w, data, source);
+		if (wanted(w, "put-bandwidth"))
+			streams(w, data, source);
 	}
-	updates(w, data);
+	if (wanted(w, "atomics-random"))
+		updates(w, data);
+	if (wanted(w, "randomaccess"))
+		hpcc(w, data);
+	if (wanted(w, "barrier"))
+		meetings(w, signal);
+	for (const char *bench : { "allreduce", "collectives" })
+		if (wanted(w, bench))
+			collectives(w, bench, data, source);
 	nvshmem_free(source);
 	nvshmem_free(data);
 	nvshmem_free(signal);

@@ -53,6 +53,14 @@ pub enum BenchError {
         /// Where the first one was, and what stood there.
         first: String,
     },
+    /// A peer gave no figures.
+    #[error("no figures of peers from {path}: {reason}")]
+    Peer {
+        /// The file or program.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
     /// The plot or the JSON could not be made.
     #[error("cannot write the report: {0}")]
     Output(String),

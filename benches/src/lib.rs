@@ -23,6 +23,7 @@ mod hpcc;
 mod kernel;
 mod options;
 mod payload;
+mod peer;
 mod plot;
 mod progress;
 mod report;
@@ -30,16 +31,19 @@ mod setup;
 mod space;
 mod stats;
 mod team;
+mod tune;
 mod ucx;
 mod verify;
 
 pub use error::BenchError;
 pub use host::HostFacts;
 pub use options::{Device, Fabric, Memory, NicProgress, Options, Path, Via};
+pub use peer::Peers;
 pub use progress::Progress;
 pub use report::{Report, Row, SCHEMA};
 pub use stats::{Latency, Samples};
 pub use team::{Team, launch};
+pub use tune::{Tuned, tune};
 pub use verify::{Check, Pattern, RandomStream};
 
 /// One benchmark.

@@ -29,6 +29,27 @@ fn series_of(report: &Report) -> Vec<Series> {
             None => series.push(Series { label, points: vec![point] }),
         }
     }
+    series.extend(peers_of(report));
+    series
+}
+
+/// Times of peers, one line for each.
+fn peers_of(report: &Report) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in report.rows.iter().filter(|row| !row.extra.contains_key("peer_unit")) {
+        let text = |key| row.extra.get(key).and_then(|value| value.as_str());
+        let value = row.extra.get("peer_value").and_then(serde_json::Value::as_f64);
+        let (Some(label), Some(value), Some(x)) = (text("peer"), value, x_of(row)) else { continue };
+        let point = (x, value.max(1e-3));
+        match series.iter_mut().find(|line| line.label == label) {
+            Some(line) if line.points.contains(&point) => {}
+            Some(line) => line.points.push(point),
+            None => series.push(Series { label: label.to_owned(), points: vec![point] }),
+        }
+    }
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
     series
 }
 

@@ -77,6 +77,9 @@ fn puts_by_all_forms() {
         assert_eq!(methods(&report), ["thread", "warp", "block", "grid"]);
         assert_eq!(report.rows.len(), 12);
     }
+    let report = run("get", small(&[8, 100, 20_000]));
+    assert_eq!(methods(&report), ["thread", "warp", "block"]);
+    assert_eq!(report.rows.len(), 9);
     let report = run("put-bandwidth", small(&[100, 65_536]));
     assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
     let report = run("atomics-random", Options { nodes: 3, ..small(&[1 << 16]) });
@@ -101,6 +104,12 @@ fn only_what_needs_no_nic_goes_by_peer_memory() {
     assert!(refused("put-signal", &options).contains("--device gpu"));
     let options = Options { device: ggas_benches::Device::Gpu, ..options };
     assert!(options.validate(find("put-signal").unwrap()).is_ok());
+    let refusal = find("randomaccess").unwrap().run(
+        &Team::alone(),
+        &Options { method: Some("rma".into()), ..options.clone() },
+        &mut Progress::silent(),
+    );
+    assert!(refusal.unwrap_err().to_string().contains("atomics"));
     let options = Options { nodes: 3, ..options };
     assert!(refused("put-signal", &options).contains("--gpus 3"));
 }
@@ -177,9 +186,34 @@ fn sums() {
 }
 
 #[test]
+fn values_of_all_nodes_become_one_sum() {
+    let report = run("global-reduction", Options { nodes: 3, ..small(&[1, 1000]) });
+    assert_eq!(report.rows.len(), 2);
+    assert!(report.rows.iter().all(|row| row.rate_per_s > Some(0.0)));
+}
+
+#[test]
+fn tuning_keeps_what_was_quickest() {
+    let options = Options { nodes: 3, iterations: Some(2), sizes: vec![100, 3000], ..Options::default() };
+    let tuned = ggas_benches::tune(&Team::alone(), &options, &mut Progress::silent()).unwrap();
+    assert_eq!((tuned.choices.device.as_str(), tuned.choices.nodes), ("cpu", 3));
+    assert_eq!(tuned.reports.len(), 2);
+    let rows = &tuned.reports[0].rows;
+    let of = |elements| rows.iter().filter(move |row| row.elements == Some(elements));
+    for (elements, bytes) in [(100, 400), (3000, 12_000)] {
+        let quickest = of(elements).map(|row| row.latency_us.median).fold(f64::INFINITY, f64::min);
+        let shape = tuned.choices.sum(bytes);
+        let chosen = of(elements)
+            .find(|row| row.blocks == Some(shape.blocks) && row.extra["chunks"] == shape.chunks)
+            .unwrap();
+        assert_eq!(chosen.latency_us.median, quickest);
+    }
+}
+
+#[test]
 fn random_access_on_any_number_of_nodes() {
     let report = run("randomaccess", Options { nodes: 3, ..small(&[4096]) });
-    assert_eq!(methods(&report), ["ggas", "rma"]);
+    assert_eq!(methods(&report), ["ggas", "rma", "atomics"]);
     assert!(report.rows.iter().all(|row| row.extra["look_ahead"].as_u64().unwrap() <= 1024));
     run(
         "randomaccess",

@@ -473,7 +473,7 @@ pub struct bench_put {
     pub form: u32,
     pub peer: u32,
     pub first: u32,
-    pub reserved: u32,
+    pub batch: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -516,8 +516,8 @@ const _: () = {
         "Offset of field: bench_put::first",
     ][::core::mem::offset_of!(bench_put, first) - 112usize];
     [
-        "Offset of field: bench_put::reserved",
-    ][::core::mem::offset_of!(bench_put, reserved) - 116usize];
+        "Offset of field: bench_put::batch",
+    ][::core::mem::offset_of!(bench_put, batch) - 116usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -729,7 +729,8 @@ pub struct bench_barrier {
     pub marks: u64,
     pub wrong: u64,
     pub writes: u64,
-    pub kind: u64,
+    pub kind: u32,
+    pub batch: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -756,6 +757,9 @@ const _: () = {
     [
         "Offset of field: bench_barrier::kind",
     ][::core::mem::offset_of!(bench_barrier, kind) - 72usize];
+    [
+        "Offset of field: bench_barrier::batch",
+    ][::core::mem::offset_of!(bench_barrier, batch) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -768,7 +772,7 @@ pub struct bench_reduce {
     pub apart: u32,
     pub way: u32,
     pub form: u32,
-    pub reserved: u32,
+    pub batch: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -799,8 +803,41 @@ const _: () = {
         "Offset of field: bench_reduce::form",
     ][::core::mem::offset_of!(bench_reduce, form) - 80usize];
     [
-        "Offset of field: bench_reduce::reserved",
-    ][::core::mem::offset_of!(bench_reduce, reserved) - 84usize];
+        "Offset of field: bench_reduce::batch",
+    ][::core::mem::offset_of!(bench_reduce, batch) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_global {
+    pub timing: bench_timing,
+    pub group: u64,
+    pub in_: [u64; 2usize],
+    pub partial: u64,
+    pub out: u64,
+    pub count: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_global"][::core::mem::size_of::<bench_global>() - 80usize];
+    ["Alignment of bench_global"][::core::mem::align_of::<bench_global>() - 8usize];
+    [
+        "Offset of field: bench_global::timing",
+    ][::core::mem::offset_of!(bench_global, timing) - 0usize];
+    [
+        "Offset of field: bench_global::group",
+    ][::core::mem::offset_of!(bench_global, group) - 32usize];
+    [
+        "Offset of field: bench_global::in_",
+    ][::core::mem::offset_of!(bench_global, in_) - 40usize];
+    [
+        "Offset of field: bench_global::partial",
+    ][::core::mem::offset_of!(bench_global, partial) - 56usize];
+    [
+        "Offset of field: bench_global::out",
+    ][::core::mem::offset_of!(bench_global, out) - 64usize];
+    [
+        "Offset of field: bench_global::count",
+    ][::core::mem::offset_of!(bench_global, count) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -884,7 +921,7 @@ pub struct coll_allreduce {
     pub out: u64,
     pub count: u64,
     pub element: u32,
-    pub reserved: u32,
+    pub chunks: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -909,8 +946,8 @@ const _: () = {
         "Offset of field: coll_allreduce::element",
     ][::core::mem::offset_of!(coll_allreduce, element) - 40usize];
     [
-        "Offset of field: coll_allreduce::reserved",
-    ][::core::mem::offset_of!(coll_allreduce, reserved) - 44usize];
+        "Offset of field: coll_allreduce::chunks",
+    ][::core::mem::offset_of!(coll_allreduce, chunks) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

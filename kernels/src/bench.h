@@ -120,12 +120,13 @@ struct bench_ggas_bandwidth {
 #define BENCH_PUT_BLOCK		2
 #define BENCH_PUT_GRID		3
 
-/* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. */
+/* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. get: one node
+ * fetches them. */
 struct bench_put {
 	struct bench_timing timing;
 	uint64_t window;	/* struct ggas_window */
-	uint64_t source[2];
-	uint64_t arrival[2];	/* put-signal: offsets in the window; put-packed: kernel addresses */
+	uint64_t source[2];	/* get: offsets in the window */
+	uint64_t arrival[2];	/* put-signal: offsets in the window; put-packed, get: kernel addresses */
 	uint64_t bytes;
 	uint64_t signal;	/* put-signal: offset of a uint64_t in the window */
 	uint64_t rings;		/* put-packed: offset of the rings */
@@ -134,7 +135,7 @@ struct bench_put {
 	uint32_t form;		/* BENCH_PUT_THREAD ... */
 	uint32_t peer;
 	uint32_t first;		/* 1: begins each round, and measures */
-	uint32_t reserved;
+	uint32_t batch;		/* get: those of a round */
 };
 
 /* put-bandwidth: one put by the whole grid per round. */
@@ -209,7 +210,8 @@ struct bench_barrier {
 	uint64_t marks;		/* checking: offset in the window of uint64_t per block and node */
 	uint64_t wrong;		/* checking: uint64_t, marks seen too early; 0: no checks */
 	uint64_t writes;	/* writing: offset in the window of uint64_t per thread; ~0: no writes */
-	uint64_t kind;		/* BENCH_MEET_SYNC ... */
+	uint32_t kind;		/* BENCH_MEET_SYNC ... */
+	uint32_t batch;		/* barriers of a round */
 };
 
 #define BENCH_WAY_AUTO		0	/* allreduce: as the library chooses */
@@ -236,7 +238,17 @@ struct bench_reduce {
 	uint32_t apart;		/* 1: nodes meet before each round, so that it is timed alone */
 	uint32_t way;		/* BENCH_WAY_AUTO ..., or BENCH_MOVE_BROADCAST ... */
 	uint32_t form;		/* BENCH_FORM_BLOCK ... */
-	uint32_t reserved;
+	uint32_t batch;		/* operations of a round */
+};
+
+/* global-reduction: the sum over all elements of all nodes. */
+struct bench_global {
+	struct bench_timing timing;
+	uint64_t group;
+	uint64_t in[2];		/* double[count] of even and odd rounds */
+	uint64_t partial;	/* double[2][blocks] */
+	uint64_t out;		/* double: the sum */
+	uint64_t count;
 };
 
 #define BENCH_MOVE_BROADCAST		0
@@ -251,7 +263,7 @@ struct bench_reduce {
  * on the other nodes. */
 struct bench_random {
 	struct bench_timing timing;	/* one sample per round, of block 0 */
-	uint64_t window;	/* ggas: struct ggas_window; flags, then mailboxes */
+	uint64_t window;	/* struct ggas_window; ggas: flags, then mailboxes; atomics: the table */
 	uint64_t port;		/* rma: struct ggas_port; the grid has one block */
 	uint64_t table;		/* uint64_t[entries of this node] */
 	uint64_t starts;	/* uint64_t per thread: where its part of the random stream begins */

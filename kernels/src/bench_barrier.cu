@@ -64,10 +64,12 @@ GGAS_FN int rounds(const bench_barrier &args, bench_stopwatch &watch)
 			set_marks(args, i);
 		if (measures)
 			watch.begin(i);
-		if (writes)
-			write(args, i);
-		if (int error = meet(args, group))
-			return error;
+		for (uint32_t k = 0; k < args.batch; k++) {
+			if (writes)
+				write(args, i);
+			if (int error = meet(args, group))
+				return error;
+		}
 		if (measures)
 			watch.end(i);
 		if (args.wrong)

@@ -26,9 +26,10 @@ GGAS_FN int bench_coll_rounds(const bench_reduce &args, bench_stopwatch &watch, 
 				return error;
 		if (measures)
 			watch.begin(i);
-		if (int error = collective(group, form, reinterpret_cast<const float *>(args.in[i & 1]),
-					   reinterpret_cast<float *>(args.out), args.count))
-			return error;
+		for (uint32_t k = 0; k < args.batch; k++)
+			if (int error = collective(group, form, reinterpret_cast<const float *>(args.in[(i + k) & 1]),
+						   reinterpret_cast<float *>(args.out), args.count))
+				return error;
 		if (measures)
 			watch.end(i);
 	}

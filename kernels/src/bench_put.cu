@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// put-signal, put-packed, put-bandwidth and atomics-random: one-sided communication over a window.
+// put-signal, put-packed, get, put-bandwidth and atomics-random: one-sided communication over a window.
 #include "bench.cuh"
 #include "ggas/put.cuh"
 
@@ -67,6 +67,23 @@ template <ggas_scope Scope> GGAS_FN int packed(const bench_put &args, bench_stop
 	int error = rounds(args, watch, send, receive);
 	int closed = end.close();
 	return error ? error : closed;
+}
+
+/* Fetches what the other node has, in even and odd rounds. */
+template <ggas_scope Scope> GGAS_FN int gets(const bench_put &args, bench_stopwatch &watch)
+{
+	ggas_window window = *pointer<const ggas_window>(args.window);
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		if (ggas_thread() == 0)
+			watch.begin(i);
+		for (uint32_t k = 0; k < args.batch; k++)
+			if (int error = ggas_impl::get<Scope>(&window, args.peer, args.source[i & 1],
+							      pointer<void>(args.arrival[i & 1]), args.bytes, __LINE__))
+				return error;
+		if (ggas_thread() == 0)
+			watch.end(i);
+	}
+	return GGAS_OK;
 }
 
 /* Blocks of this node meet; what they did before is performed. */
@@ -138,6 +155,20 @@ GGAS_KERNEL_BOUND(bench_put_packed, bench_put, 512)
 	else
 		status = bench_puts::packed<ggas_scope::block>(args, watch);
 	if (ggas_block() == 0 && ggas_thread() == 0)
+		watch.stop(status);
+}
+
+GGAS_KERNEL_BOUND(bench_get, bench_put, 512)
+{
+	bench_stopwatch watch(args.timing);
+	int status;
+	if (args.form == BENCH_PUT_THREAD)
+		status = bench_puts::gets<ggas_scope::thread>(args, watch);
+	else if (args.form == BENCH_PUT_WARP)
+		status = bench_puts::gets<ggas_scope::warp>(args, watch);
+	else
+		status = bench_puts::gets<ggas_scope::block>(args, watch);
+	if (ggas_thread() == 0)
 		watch.stop(status);
 }
 

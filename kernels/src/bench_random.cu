@@ -5,7 +5,7 @@
 // works with the blocks b of the other nodes), and applies what the others put in its own. Mailboxes are double:
 // a node sends round r + 1 only after it applied round r, so who has all of round r + 1 may overwrite round r.
 #include "bench.cuh"
-#include "ggas/ggas.cuh"
+#include "ggas/put.cuh"
 #include "ggas/rma.cuh"
 
 #include "args.h"
@@ -37,7 +37,11 @@ static GGAS_FN uint64_t next_number(random_stream &stream)
 
 static GGAS_FN uint32_t owner_of(const bench_random &args, uint64_t random)
 {
-	return static_cast<uint32_t>((random & (args.entries - 1)) / args.per_node);
+	/* A division of 64 bits takes as long as an update. */
+	uint64_t entry = random & (args.entries - 1);
+	if (args.entries >> 32 == 0)
+		return static_cast<uint32_t>(entry) / static_cast<uint32_t>(args.per_node);
+	return static_cast<uint32_t>(entry / args.per_node);
 }
 
 /* Xors an update into this node's table. Other blocks do so too, so it is atomic; nobody reads before the end. */
@@ -148,6 +152,34 @@ GGAS_KERNEL(bench_random_ggas, bench_random)
 	int status = random_rounds(args, watch, counts, window->local + boxes, send, exchange);
 	if (ggas_block() == 0 && ggas_thread() == 0)
 		watch.stop(status);
+}
+
+/* Atomics: every update goes to its entry at once, and a thread makes the next when the answer says that the one
+ * before is performed, so that no more than the look-ahead is on its way. The window holds the table. */
+GGAS_KERNEL(bench_random_atomics, bench_random)
+{
+	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+	random_stream stream = stream_of_thread(args);
+	uint32_t each = args.look_ahead / ggas_threads();
+	bool measures = ggas_block() == 0 && ggas_thread() == 0;
+	bench_stopwatch watch(args.timing);
+
+	for (uint64_t round = 0; round < watch.rounds(); round++) {
+		if (measures)
+			watch.begin(round);
+		for (uint32_t k = 0; k < each && stream.left > 0; k++) {
+			uint64_t random = next_number(stream);
+			uint32_t owner = owner_of(args, random);
+			uint64_t entry = (random & (args.entries - 1)) - owner * args.per_node;
+			auto *word = ggas_global_pointer<uint64_t>(&window, owner, 0) + entry;
+			/* Nothing of this thread begins before an acquire has its answer. */
+			ggas_atomic_xor(word, random, ggas_order::acquire);
+		}
+		if (measures)
+			watch.end(round);
+	}
+	if (measures)
+		watch.stop(GGAS_OK);
 }
 
 /* Consumes notifications until every other node has sent this round; nodes may be a round ahead. Thread 0. */

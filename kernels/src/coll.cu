@@ -10,9 +10,9 @@ namespace coll_started
 /* A failure is in the group: its report, and its poison. */
 template <class T> GGAS_FN void allreduce(const coll_allreduce &args)
 {
-	ggas_allreduce_window(reinterpret_cast<ggas_group *>(args.group),
-			      reinterpret_cast<const ggas_window *>(args.window), args.in, args.out,
-			      static_cast<const T *>(nullptr), args.count, ggas_sum());
+	ggas_impl::allreduce_window<T>(reinterpret_cast<ggas_group *>(args.group),
+				       reinterpret_cast<const ggas_window *>(args.window), args.in, args.out, args.count,
+				       ggas_sum(), args.in == args.out ? 0 : args.chunks, __LINE__);
 }
 
 } // namespace coll_started

@@ -20,7 +20,7 @@ struct coll_allreduce {
 	uint64_t out;
 	uint64_t count;
 	uint32_t element;	/* COLL_FLOAT ... */
-	uint32_t reserved;
+	uint32_t chunks;	/* by writes, in so many parts; 0: by reads, as always where `in` is `out` */
 };
 
 #endif /* GGAS_COLL_ARGS_H */

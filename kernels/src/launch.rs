@@ -8,7 +8,7 @@ use ggas_gpu::GpuError;
 
 use crate::exec::{self, Args, CpuRun};
 use crate::image;
-use crate::processor::Processor;
+use crate::processor::{Gpu, Processor};
 
 /// Longest wait that is told from others.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -43,6 +43,39 @@ impl<'a> Launch<'a> {
         args: &T,
     ) -> Self {
         Self { processor, kernel, grid, block, args: Arc::new(Args::new(args)), args_size: size_of::<T>() }
+    }
+
+    /// Puts the kernel into a stream of the caller's, a `cudaStream_t` or `CUstream` of its GPU, behind what is there
+    /// and before what comes; the stream may be captured into a graph. Nothing here waits for it: its own waits are
+    /// bounded, and the caller looks at what it left once the stream is done.
+    ///
+    /// # Safety
+    /// The stream is one of the primary context of the processor's GPU. What [`new`](Self::new) asks of addresses holds
+    /// until the stream is done with the kernel, and the processor lives as long. If kernels wait for each other, the
+    /// caller sees to it that they run at once: a stream for each, and room on the GPUs for all their blocks.
+    ///
+    /// # Errors
+    /// A launch that cannot run; [`LaunchError::NoStream`] on the CPU.
+    pub unsafe fn enqueue(&self, stream: *mut std::ffi::c_void) -> Result<(), LaunchError> {
+        self.check()?;
+        let Processor::Gpu(processor) = self.processor else {
+            return Err(LaunchError::NoStream { kernel: self.kernel.to_owned() });
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.on(processor)?.enqueue(stream) }.map_err(LaunchError::Gpu)
+    }
+
+    /// The same for a GPU's driver.
+    fn on(&self, processor: &'a Gpu) -> Result<ggas_gpu::Launch<'_>, LaunchError> {
+        let Self { kernel, grid, block, .. } = *self;
+        let module = processor.module_of(kernel).ok_or_else(|| LaunchError::NotLoaded {
+            kernel: kernel.to_owned(),
+            processor: self.processor.name(),
+        })?;
+        // SAFETY: the contract of `Launch::new`.
+        Ok(unsafe {
+            ggas_gpu::Launch::with_bytes(module, kernel, grid, block, self.args.bytes(self.args_size))
+        })
     }
 
     fn check(&self) -> Result<(), LaunchError> {
@@ -104,6 +137,12 @@ pub enum LaunchError {
         grid: u32,
         /// Threads per block asked for.
         block: u32,
+    },
+    /// Kernels on the CPU are in no stream.
+    #[error("`{kernel}` runs on the CPU, which has no streams; start it with `start`")]
+    NoStream {
+        /// The kernel.
+        kernel: String,
     },
     /// All blocks must live at once, and these do not fit.
     #[error("{threads} threads at once, this machine allows {limit}; use fewer or raise vm.max_map_count")]
@@ -207,16 +246,7 @@ fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchErr
                 cpu.push(launch);
                 config.get_or_insert(processor.config());
             }
-            Processor::Gpu(processor) => {
-                let bytes = launch.args.bytes(launch.args_size);
-                let Launch { kernel, grid, block, .. } = launch;
-                let module = processor.module_of(kernel).ok_or_else(|| LaunchError::NotLoaded {
-                    kernel: (*kernel).to_owned(),
-                    processor: launch.processor.name(),
-                })?;
-                // SAFETY: the contract of `Launch::new`.
-                gpu.push(unsafe { ggas_gpu::Launch::with_bytes(module, kernel, *grid, *block, bytes) });
-            }
+            Processor::Gpu(processor) => gpu.push(launch.on(processor)?),
         }
     }
     // The CPU first: its kernels can be cancelled should the GPU refuse the others.

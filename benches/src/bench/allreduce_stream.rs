@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ggas_coll::{Element, Sum};
+use ggas_coll::{Element, Sum, SumShape};
 use ggas_kernels::run_repeated;
 
 use crate::error::Doing;
@@ -52,25 +52,45 @@ impl Bench for AllreduceStream {
         progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
         for method in methods {
             for &elements in &sizes {
-                let shape = if options.device == Device::Gpu { (132, 512) } else { (2, 32) };
-                for blocks in options.blocks_or(&[shape.0]) {
-                    for threads in options.threads_or(&[shape.1]) {
-                        progress.now(format!("{method}, {elements} elements, {blocks} x {threads} threads"));
-                        let (samples, check) = sums(task, method, elements, blocks, threads)?;
-                        let mut row = Row::new(&samples).method(method);
-                        row.elements = Some(elements);
-                        (row.blocks, row.threads) = (Some(blocks), Some(threads));
-                        let share = 2.0 * f64::from(options.nodes - 1) / f64::from(options.nodes);
-                        let bus = 4.0 * elements as f64 * share / row.latency_us.median / 1e3;
-                        let row = row.bandwidth_of(4 * elements).with("bus_gbps", bus);
-                        report.push(row, check);
-                    }
+                for shape in shapes(options) {
+                    progress.now(format!("{method}, {elements} elements"));
+                    let (row, check) = row(task, method, elements, shape)?;
+                    report.push(row, check);
                 }
                 progress.step();
             }
         }
         Ok(report)
     }
+}
+
+/// What the user says of shapes, the rest as usual; nothing: as the library chooses.
+fn shapes(options: &Options) -> Vec<Option<SumShape>> {
+    if options.blocks.is_empty() && options.threads.is_empty() {
+        return vec![None];
+    }
+    let usual = if options.device == Device::Gpu { (132, 512) } else { (2, 32) };
+    let blocks = options.blocks_or(&[usual.0]);
+    let threads = options.threads_or(&[usual.1]);
+    let of = |blocks| threads.iter().map(move |&threads| Some(SumShape { blocks, threads, chunks: 0 }));
+    blocks.into_iter().flat_map(of).collect()
+}
+
+/// One row: sums of `elements` floats, in this shape or as the library chooses.
+pub(crate) fn row(
+    task: Task,
+    method: &str,
+    elements: u64,
+    shape: Option<SumShape>,
+) -> Result<(Row, Check), BenchError> {
+    let (samples, shape, check) = sums(task, method, elements, shape)?;
+    let mut row = Row::new(&samples).method(method);
+    row.elements = Some(elements);
+    (row.blocks, row.threads) = (Some(shape.blocks), Some(shape.threads));
+    let nodes = f64::from(task.options.nodes);
+    let bus = 4.0 * elements as f64 * 2.0 * (nodes - 1.0) / nodes / row.latency_us.median / 1e3;
+    let row = row.bandwidth_of(4 * elements).with("bus_gbps", bus);
+    Ok((if method == "in-place" { row } else { row.with("chunks", shape.chunks) }, check))
 }
 
 /// What a node adds: small whole numbers, so that sums of floats are exact.
@@ -83,21 +103,20 @@ fn sums(
     task: Task,
     method: &str,
     elements: u64,
-    blocks: u32,
-    threads: u32,
-) -> Result<(Samples, Check), BenchError> {
+    shape: Option<SumShape>,
+) -> Result<(Samples, SumShape, Check), BenchError> {
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
     let bytes = 4 * elements as usize;
     let half = bytes.next_multiple_of(256);
     let space = Space::new(&setup, 2 * half, 4096)?;
+    let shape = shape.unwrap_or_else(|| space.group.choices().sum(bytes));
     let sum = Sum {
         input: 0,
         output: if method == "in-place" { 0 } else { half },
         count: elements as usize,
         element: Element::Float,
-        blocks,
-        threads,
+        shape: Some(shape),
     };
     let fill = || {
         for node in setup.local() {
@@ -132,7 +151,8 @@ fn sums(
     }
     space.check()?;
     let first = setup.local().start == 0;
-    setup.collect(first.then(|| Samples::new(samples, times.into())), check)
+    let (samples, check) = setup.collect(first.then(|| Samples::new(samples, times.into())), check)?;
+    Ok((samples, shape, check))
 }
 
 /// Compares the sums of one operation.

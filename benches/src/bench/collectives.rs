@@ -3,6 +3,7 @@
 use ggas_kernels::KernelMem;
 use ggas_kernels::args::*;
 
+use super::reduce::BATCH;
 use crate::error::Doing;
 use crate::host::require_memory;
 use crate::kernel::{self, Probe};
@@ -100,7 +101,11 @@ fn moves(
         _ => (BENCH_MOVE_REDUCE_SCATTER, all, elements),
     };
     let small = if options.device == Device::Gpu { 2000 } else { 300 };
-    let rounds = options.iterations.unwrap_or((small * 4096 / elements.max(4096)).max(20));
+    let operations = options.iterations.unwrap_or((small * 4096 / elements.max(4096)).max(20));
+    // The root of a broadcast waits for nobody.
+    let apart = method == "broadcast";
+    let batch = if apart { 1 } else { BATCH.min(operations) };
+    let rounds = operations / batch;
     let (mut memory, mut probes, mut launches) = (Vec::new(), Vec::new(), Vec::new());
     for node in setup.local() {
         let filled = |floats: Vec<f32>| -> Result<KernelMem, BenchError> {
@@ -117,11 +122,10 @@ fn moves(
             in_: [inputs[0].address(), inputs[1].address()],
             out: output.address(),
             count: elements,
-            // The root of a broadcast waits for nobody.
-            apart: u32::from(method == "broadcast"),
+            apart: apart.into(),
             way,
             form: if blocks == 1 { BENCH_FORM_BLOCK } else { BENCH_FORM_OWNED },
-            reserved: 0,
+            batch: batch as u32,
         };
         launches.push(kernel::launch(setup.processor(node), KERNEL, blocks, threads, &args));
         memory.push((node, inputs, output));
@@ -134,7 +138,7 @@ fn moves(
         probe.finished(KERNEL, None)?;
     }
     let mut check = Check::default();
-    let last = Probe::rounds_of(rounds) - 1;
+    let last = Probe::rounds_of(rounds) - 1 + (batch - 1);
     let inputs: Vec<_> = (0..options.nodes).map(|node| input(options, node, last, in_len)).collect();
     for (node, _, output) in &memory {
         // The root keeps what it sends in its input.
@@ -152,5 +156,6 @@ fn moves(
         output.read(0, &mut seen).doing("reading kernel memory")?;
         check.bytes(&format!("results at node {node}"), &bytes_of(&expected), &seen);
     }
-    setup.collect(setup.samples_of_first(&probes)?, check)
+    let samples = setup.samples_of_first(&probes)?.map(|samples| samples.divided(batch));
+    setup.collect(samples, check)
 }

@@ -1,6 +1,6 @@
 //! One file per benchmark.
 
-mod allreduce_stream;
+pub(crate) mod allreduce_stream;
 mod alltoall;
 mod assisted;
 mod atomics_random;
@@ -9,12 +9,13 @@ mod c_interface;
 mod collectives;
 mod ggas_bandwidth;
 mod ggas_pingpong;
+mod global_reduction;
 mod litmus;
 mod progress;
 mod put;
 mod put_bandwidth;
 mod randomaccess;
-mod reduce;
+pub(crate) mod reduce;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &ggas_bandwidth::GgasBandwidth,
     &put::PutSignal,
     &put::PutPacked,
+    &put::Get,
     &put_bandwidth::PutBandwidth,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,
@@ -46,6 +48,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &reduce::Allreduce,
     &allreduce_stream::AllreduceStream,
     &collectives::Collectives,
+    &global_reduction::GlobalReduction,
     &randomaccess::RandomAccess,
 ];
 

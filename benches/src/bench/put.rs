@@ -1,4 +1,4 @@
-//! `put-signal` and `put-packed`: ping-pongs of one-sided puts by kernels.
+//! `put-signal` and `put-packed`: ping-pongs of one-sided puts by kernels. `get`: the way back.
 
 use std::sync::Arc;
 
@@ -19,15 +19,52 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Sa
 const MOST_THREADS: u32 = 512;
 const SIZES: [u64; 9] = [8, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1 << 20];
 
+/// Gets timed together.
+const GETS: u64 = 10;
+
 /// How the data travel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Signal,
     Packed,
+    Get,
+}
+
+impl Way {
+    fn kernel(self) -> &'static str {
+        match self {
+            Way::Signal => "bench_put_signal",
+            Way::Packed => "bench_put_packed",
+            Way::Get => "bench_get",
+        }
+    }
 }
 
 pub(crate) struct PutSignal;
 pub(crate) struct PutPacked;
+pub(crate) struct Get;
+
+impl Bench for Get {
+    fn name(&self) -> &'static str {
+        "get"
+    }
+
+    fn about(&self) -> &'static str {
+        "gets from another node, one after another"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["thread", "warp", "block"]
+    }
+
+    fn by_windows(&self) -> bool {
+        true
+    }
+
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        run(Way::Get, Task::new(self, team, options)?, progress)
+    }
+}
 
 impl Bench for PutSignal {
     fn name(&self) -> &'static str {
@@ -175,7 +212,7 @@ impl Layout {
         let first = 4096;
         let second = first + bytes.next_multiple_of(256);
         let end = match shape.way {
-            Way::Signal => Some(second + bytes),
+            Way::Signal | Way::Get => Some(second + bytes),
             Way::Packed => rings.end(nodes as usize),
         };
         let end = end.ok_or_else(|| BenchError::option("sizes", bytes, "use smaller ones"))?;
@@ -204,7 +241,7 @@ impl End {
         let poison = data(setup, 1 - node, shape);
         let output = match shape.way {
             Way::Signal => None,
-            Way::Packed => Some([filled(poison.poison())?, filled(poison.poison())?]),
+            Way::Packed | Way::Get => Some([filled(poison.poison())?, filled(poison.poison())?]),
         };
         let source = [filled(&own.of(0))?, filled(&own.of(1))?];
         Ok(Self { node, probe: Probe::with_warm_up(processor, rounds)?, source, output })
@@ -215,10 +252,14 @@ impl End {
             None => layout.arrival,
             Some(output) => [output[0].address(), output[1].address()],
         };
+        let source = match shape.way {
+            Way::Get => layout.arrival,
+            _ => [self.source[0].address(), self.source[1].address()],
+        };
         Ok(bench_put {
             timing: self.probe.args(),
             window: window_of(window, self.node)?,
-            source: [self.source[0].address(), self.source[1].address()],
+            source,
             arrival,
             bytes: shape.bytes,
             signal: 0,
@@ -228,7 +269,7 @@ impl End {
             form: shape.form(),
             peer: 1 - self.node,
             first: u32::from(self.node == 0),
-            reserved: 0,
+            batch: GETS as u32,
         })
     }
 
@@ -262,7 +303,7 @@ fn data(setup: &Setup, sender: u32, shape: Shape) -> RoundData {
 
 fn pingpong(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
     let options = task.options;
-    let kernel = if shape.way == Way::Signal { "bench_put_signal" } else { "bench_put_packed" };
+    let kernel = shape.way.kernel();
     let setup = Setup::new(task, Worker::Kernels)?;
     let layout = Layout::new(shape, options.nodes)?;
     let window: Arc<Window> = window(&setup, layout.end)?;
@@ -270,16 +311,23 @@ fn pingpong(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
         layout.rings.check(&window).doing("laying out rings")?;
     }
     let small = if options.device == Device::Gpu { 5000 } else { 200 };
+    let small = if shape.way == Way::Get { small / GETS } else { small };
     let rounds = options.iterations.unwrap_or(iterations_for(small, shape.bytes)).max(2);
     let mut ends = Vec::new();
     for node in setup.ends() {
-        let poison = data(&setup, 1 - node, shape);
-        if shape.way == Way::Signal {
-            for at in layout.arrival {
-                window.write(node as usize, at as usize, poison.poison()).doing("writing the window")?;
-            }
+        let (own, poison) = (data(&setup, node, shape), data(&setup, 1 - node, shape));
+        for (round, at) in (0..).zip(layout.arrival) {
+            let there = match shape.way {
+                Way::Signal => poison.poison().to_vec(),
+                Way::Packed => break,
+                Way::Get => own.of(round),
+            };
+            window.write(node as usize, at as usize, &there).doing("writing the window")?;
         }
-        ends.push(End::new(&setup, node, shape, rounds)?);
+        // Who is only read from has no kernel.
+        if shape.way != Way::Get || node == 0 {
+            ends.push(End::new(&setup, node, shape, rounds)?);
+        }
     }
     let mut launches = Vec::new();
     for end in &ends {
@@ -298,5 +346,9 @@ fn pingpong(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
         Some(first) if first.node == 0 => Some(first.probe.samples()?),
         _ => None,
     };
-    setup.collect(samples.map(Samples::halved), check)
+    let one_way = |samples: Samples| match shape.way {
+        Way::Get => samples.divided(GETS),
+        _ => samples.halved(),
+    };
+    setup.collect(samples.map(one_way), check)
 }

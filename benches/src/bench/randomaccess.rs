@@ -1,6 +1,7 @@
-//! `randomaccess` (thesis 6.9.3): HPCC RandomAccess by GGAS mailboxes and by RMA puts.
+//! `randomaccess` (thesis 6.9.3): HPCC RandomAccess by GGAS mailboxes, by RMA puts and by remote atomics.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use ggas::KernelPort;
 use ggas_kernels::KernelMem;
@@ -16,7 +17,7 @@ use crate::payload::Payload;
 use crate::setup::{Setup, Worker};
 use crate::space::{window, window_of};
 use crate::team::Task;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Team};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team, Via};
 
 pub(crate) struct RandomAccess;
 
@@ -26,11 +27,16 @@ impl Bench for RandomAccess {
     }
 
     fn about(&self) -> &'static str {
-        "HPCC RandomAccess over all nodes, by GGAS mailboxes or RMA puts (thesis 6.9.3)"
+        "HPCC RandomAccess over all nodes, by GGAS mailboxes, RMA puts or remote atomics (thesis 6.9.3)"
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["ggas", "rma"]
+        &["ggas", "rma", "atomics"]
+    }
+
+    /// By peer memory, all methods but `rma`.
+    fn by_windows(&self) -> bool {
+        true
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -50,7 +56,14 @@ impl Bench for RandomAccess {
             require_memory(entries, entries.saturating_mul(4 * 8))?;
         }
         let mut report = task.report();
-        let methods = task.methods();
+        let mut methods = task.methods();
+        if options.via == Via::Nvlink {
+            methods.retain(|method| *method != "rma");
+            if methods.is_empty() {
+                let advice = "rma needs a NIC; by peer memory go ggas and atomics";
+                return Err(BenchError::option("method", "rma", advice));
+            }
+        }
         progress.begin(self.name(), (methods.len() * tables.len()) as u64);
         for method in methods {
             for &entries in &tables {
@@ -78,8 +91,14 @@ struct Shape {
 impl Shape {
     /// With RMA a node has one block, which consumes its port's notifications.
     fn all(options: &Options, method: &str) -> Result<Vec<Self>, BenchError> {
-        let blocks = if method == "rma" { vec![1] } else { options.blocks_or(&[1]) };
-        let threads = options.threads_or(&[if options.device == Device::Gpu { 1024 } else { 32 }]);
+        let gpu = options.device == Device::Gpu;
+        let (blocks, threads) = match method {
+            "rma" => (vec![1], 1024),
+            // Each block waits for its own updates.
+            "atomics" if gpu => (options.blocks_or(&[32]), 32),
+            _ => (options.blocks_or(&[1]), 1024),
+        };
+        let threads = options.threads_or(&[if gpu { threads } else { 32 }]);
         blocks.iter().flat_map(|b| threads.iter().map(move |t| Self::new(*b, *t))).collect()
     }
 
@@ -156,17 +175,23 @@ impl<'a> Run<'a> {
     }
 
     fn measure(&self, method: &str) -> Result<(Row, Check), BenchError> {
-        match method {
-            "ggas" => self.by_ggas()?,
-            _ => self.by_rma()?,
-        }
-        let seconds = self.seconds()?;
         let per_round = u64::from(self.shape.look_ahead) * u64::from(self.shape.blocks);
         let first = self.nodes.iter().find(|node| node.id == 0);
-        let samples = first.map(|node| node.probe.samples()).transpose()?;
+        let (seconds, samples) = if method == "atomics" {
+            let seconds = self.by_atomics()?;
+            let updates = self.table.updates_of(0).1;
+            (seconds, first.map(|_| Samples::new(vec![seconds * 1e9], 1).divided(updates)))
+        } else {
+            if method == "ggas" {
+                self.by_ggas()?
+            } else {
+                self.by_rma()?
+            }
+            let samples = first.map(|node| node.probe.samples()).transpose()?;
+            (self.seconds()?, samples.map(|samples| samples.divided(per_round)))
+        };
         let (check, wrong) = self.check()?;
-        let (samples, check) =
-            self.setup.collect(samples.map(|samples| samples.divided(per_round)), check)?;
+        let (samples, check) = self.setup.collect(samples, check)?;
         let mut row = Row::new(&samples);
         row.elements = Some(self.table.entries);
         (row.blocks, row.threads) = (Some(self.shape.blocks), Some(self.shape.threads));
@@ -200,6 +225,34 @@ impl<'a> Run<'a> {
         }
         // The window goes when all have done with it.
         self.setup.share::<()>(Vec::new()).map(drop)
+    }
+
+    /// The table passes through a window, where the others reach it. Gives the seconds of the slowest process by the
+    /// host's clock, starting the kernels included: nobody in them knows when the last block ends.
+    fn by_atomics(&self) -> Result<f64, BenchError> {
+        const KERNEL: &str = "bench_random_atomics";
+        let window: Arc<Window> = window(&self.setup, self.table.per_node() as usize * 8)?;
+        let mut launches = Vec::new();
+        for own in &self.nodes {
+            let mut part = vec![0; self.table.part(own.id).1 as usize * 8];
+            own.table.read(0, &mut part).doing("reading the table")?;
+            window.write(own.id as usize, 0, &part).doing("writing the window")?;
+            let args = bench_random { window: window_of(&window, own.id)?, ..self.args(own) };
+            launches.push(self.launch(KERNEL, own, &args));
+        }
+        self.setup.share::<()>(Vec::new())?;
+        let began = Instant::now();
+        kernel::run(&launches, self.setup.options)?;
+        let seconds = began.elapsed().as_secs_f64();
+        // Others' updates are performed when their kernels have ended.
+        self.setup.share::<()>(Vec::new())?;
+        for own in &self.nodes {
+            own.probe.finished(KERNEL, None)?;
+            let mut part = vec![0; self.table.part(own.id).1 as usize * 8];
+            window.read(own.id as usize, 0, &mut part).doing("reading the window")?;
+            own.table.write(0, &part).doing("writing the table")?;
+        }
+        Ok(self.setup.share(vec![seconds])?.into_iter().fold(1e-9, f64::max))
     }
 
     fn by_rma(&self) -> Result<(), BenchError> {

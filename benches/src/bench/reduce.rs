@@ -14,6 +14,9 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 /// Elements at most: 64 MiB per node.
 const MAX_ELEMENTS: u64 = 16 << 20;
 
+/// Operations timed together.
+pub(super) const BATCH: u64 = 10;
+
 pub(crate) struct Reduce;
 
 impl Bench for Reduce {
@@ -107,6 +110,17 @@ fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
         }
     }
     Ok(report)
+}
+
+/// One row in the usual shape.
+pub(crate) fn row(task: Task, method: &str, elements: u64) -> Result<(Row, Check), BenchError> {
+    let way = way_of(task.bench.name(), method);
+    let (blocks, threads) = default_shape(task.options, &way, elements);
+    let (samples, check) = sums(task, &way, elements, blocks, threads)?;
+    let mut row = Row::new(&samples).method(method);
+    row.elements = Some(elements);
+    (row.blocks, row.threads) = (Some(blocks), Some(threads));
+    Ok((row.bandwidth_of(4 * elements), check))
 }
 
 /// A kernel, and how it goes about it.
@@ -203,7 +217,10 @@ fn sums(
     let setup = Setup::new(task, Worker::Kernels)?;
     let space = Space::new(&setup, 256, 4 * elements as usize)?;
     let small = if options.device == Device::Gpu { 2000 } else { 300 };
-    let rounds = options.iterations.unwrap_or((small * 1024 / elements.max(1024)).max(20));
+    let operations = options.iterations.unwrap_or((small * 1024 / elements.max(1024)).max(20));
+    // Where all nodes wait for all, short operations by turns take long and short: together they tell the time of one.
+    let batch = if reduce { 1 } else { BATCH.min(operations) };
+    let rounds = operations / batch;
     let (mut vectors, mut probes, mut launches) = (Vec::new(), Vec::new(), Vec::new());
     for node in setup.local() {
         let own = Vectors::new(&setup, node, elements)?;
@@ -217,7 +234,7 @@ fn sums(
             apart: reduce.into(),
             way: way.way,
             form: if blocks == 1 { BENCH_FORM_BLOCK } else { way.form },
-            reserved: 0,
+            batch: batch as u32,
         };
         launches.push(kernel::launch(setup.processor(node), kernel, blocks, threads, &args));
         vectors.push((node, own));
@@ -231,20 +248,23 @@ fn sums(
     }
     // Only the root of a reduction has the sums.
     vectors.retain(|(node, _)| *node == 0 || !reduce);
-    let check = check(options, elements, Probe::rounds_of(rounds), &vectors)?;
-    setup.collect(setup.samples_of_first(&probes)?, check)
+    // The last operation of the last round.
+    let last = Probe::rounds_of(rounds) - 1 + (batch - 1);
+    let check = check(options, elements, last, &vectors)?;
+    let samples = setup.samples_of_first(&probes)?.map(|samples| samples.divided(batch));
+    setup.collect(samples, check)
 }
 
-/// Compares the sums of the last round.
+/// Compares the sums of operation `last`.
 fn check(
     options: &Options,
     elements: u64,
-    rounds: u64,
+    last: u64,
     vectors: &[(u32, Vectors)],
 ) -> Result<Check, BenchError> {
     let mut expected = vec![0.0_f32; elements as usize];
     for node in 0..options.nodes {
-        for (sum, value) in expected.iter_mut().zip(input(options, node, rounds - 1, elements)) {
+        for (sum, value) in expected.iter_mut().zip(input(options, node, last, elements)) {
             *sum += value;
         }
     }

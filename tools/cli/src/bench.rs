@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
-use ggas_benches::{Bench, Device, Fabric, Memory, NicProgress, Options, Path, Progress, Report, Team, Via};
+use ggas_benches::{
+    Bench, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team, Via,
+};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -68,6 +70,10 @@ pub struct BenchArgs {
     /// Write the result as JSON; `-`: to standard output, and everything else to standard error
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Put other libraries' figures beside the rows: a file of them, or a program that prints them, such as
+    /// benches/peers/run.sh; several may be given
+    #[arg(long, value_name = "FILE")]
+    peer: Vec<PathBuf>,
     /// Draw the result as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -123,7 +129,20 @@ fn by_team(args: &BenchArgs, bench: &dyn Bench, team: &Team) -> Result<(), Failu
         return Ok(());
     }
     let mut outputs = Outputs::open(args)?;
-    let report = measure(bench, team, &options)?;
+    if let Some(missing) = args.peer.iter().find(|path| !path.is_file()) {
+        return Err(Failure::Usage(format!("--peer {}: there is no such file", missing.display())));
+    }
+    let mut report = measure(bench, team, &options)?;
+    let mut peers = Peers::default();
+    for path in &args.peer {
+        // What was measured is not lost when a peer fails.
+        if let Err(error) = peers.add(path, bench.name(), options.nodes) {
+            report.notes.push(error.to_string());
+        }
+    }
+    if !args.peer.is_empty() {
+        peers.join(&mut report);
+    }
     outputs.write(&report)?;
     Ok(report.check()?)
 }

@@ -10,6 +10,7 @@ mod failure;
 mod info;
 mod out;
 mod run;
+mod tune;
 mod values;
 
 use clap::{ArgAction, Parser, Subcommand};
@@ -33,6 +34,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run a benchmark: `ggas bench list` lists them
     Bench(Box<bench::BenchArgs>),
+    /// Measure which algorithm is quickest at which size on this host, and keep it for groups of nodes
+    Tune(tune::TuneArgs),
     /// Start the processes of a job: `ggas run -n 4 -- ./program`
     Run(run::RunArgs),
     /// GPUs, peers, limits, and what each device kind offers on this machine
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Run(args) => match run::run(args) {
             Ok(code) => return code,
             Err(failure) => Err(failure),

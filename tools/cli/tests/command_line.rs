@@ -183,9 +183,56 @@ fn list_names_every_benchmark() {
     let output = ggas(&["bench", "list"]);
     assert!(output.status.success(), "{}", err(&output));
     let names = ["rma-pingpong", "rma-bandwidth", "rma-rate", "ggas-pingpong", "ggas-bandwidth", "barrier"];
-    for name in names.into_iter().chain(["reduce", "allreduce", "randomaccess"]) {
+    for name in names.into_iter().chain(["reduce", "allreduce", "randomaccess", "get", "global-reduction"]) {
         assert!(out(&output).contains(name), "no {name} in {}", out(&output));
     }
+}
+
+#[test]
+fn peers_stand_beside_the_rows_they_belong_to() {
+    let path = std::env::temp_dir().join(format!("ggas-peers-{}.jsonl", std::process::id()));
+    let figure = r#"{"peer": "Other 1.0", "bench": "barrier", "nodes": 2, "method": "single", "value": 1e9}"#;
+    std::fs::write(&path, figure).expect("written");
+    let file = path.to_str().expect("a name");
+    let args = ["bench", "barrier", "--device", "cpu", "--iterations", "20", "--json", "-", "--peer"];
+    let output = ggas(&[&args[..], &[file]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("only JSON");
+    for row in json["rows"].as_array().expect("rows") {
+        let single = row["method"] == "single";
+        assert_eq!(
+            (row["peer"] == "Other 1.0", row["ratio"].as_f64() > Some(1.0)),
+            (single, single),
+            "{row}"
+        );
+    }
+    std::fs::write(&path, "not a figure").expect("written");
+    let output = ggas(&[&args[..], &[file]].concat());
+    assert!(output.status.success() && out(&output).contains("line 1 is no figure"), "{}", out(&output));
+    std::fs::remove_file(&path).expect("removed");
+    let output = ggas(&[&args[..], &[file]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("no such file"), "{}", err(&output));
+}
+
+#[test]
+fn tune_writes_a_table_and_refuses_one_that_is_none() {
+    let path = std::env::temp_dir().join(format!("ggas-tune-{}.json", std::process::id()));
+    let args = ["tune", "--device", "cpu", "--output", path.to_str().expect("a name")];
+    let output = ggas(&args);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(
+        out(&output).contains("written to") && out(&output).contains("sums of 0 bytes"),
+        "{}",
+        out(&output)
+    );
+    let table = std::fs::read_to_string(&path).expect("a table");
+    assert!(table.contains("\"device\": \"cpu\""), "{table}");
+    std::fs::write(&path, "{}").expect("written");
+    let output = ggas(&args);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("schema") && err(&output).contains("remove it"), "{}", err(&output));
 }
 
 #[test]

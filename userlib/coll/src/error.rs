@@ -104,6 +104,17 @@ pub enum GroupError {
         /// The call for such groups.
         call: &'static str,
     },
+    /// A table of choices that is not there, or is none.
+    #[error("{}: {reason}; let `ggas tune` write it anew, or remove it", path.display())]
+    Tuning {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Choices that cannot be.
+    #[error("{0}")]
+    Choices(String),
     /// A sum that cannot be.
     #[error("cannot sum: {0}")]
     Sum(String),

@@ -1,5 +1,6 @@
 //! Groups: flags and staging in a window, and one structure per member.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use ggas_boot::Job;
 use ggas_rma::KernelReport;
 use ggas_window::{Setup, Window};
 
-use crate::GroupError;
 use crate::area::Area;
 use crate::loss::Loss;
 use crate::members::{Member, Members};
+use crate::{Choices, GroupError, TunedBy};
 
 /// How a group is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +27,11 @@ pub struct GroupConfig {
     /// Bytes of packets, half of them data, that one node sends to another in one exchange of such a block, a
     /// multiple of 256; longer vectors take several. Default 16 KiB.
     pub packed_bytes: usize,
-    /// Bytes up to which an allreduce by packets goes in one step; longer vectors go in two. Default 64 KiB, or
-    /// what `ggas tune` found.
-    pub one_shot_bytes: usize,
+    /// Bytes up to which an allreduce by packets goes in one step; longer vectors go in two. Default: as `tuned_by`
+    /// says.
+    pub one_shot_bytes: Option<usize>,
+    /// Where choices come from that nobody forces; default: the table of this host.
+    pub tuned_by: TunedBy,
     /// Bound of every wait in a collective; default 10 s.
     pub timeout: Duration,
     /// Rank of the node that collects check-ins at barriers through a master; default 0.
@@ -42,7 +45,8 @@ impl Default for GroupConfig {
             slot_bytes: 64 << 10,
             packed_channels: 32,
             packed_bytes: 16 << 10,
-            one_shot_bytes: 64 << 10,
+            one_shot_bytes: None,
+            tuned_by: TunedBy::Host,
             timeout: Duration::from_secs(10),
             master: 0,
         }
@@ -69,9 +73,10 @@ impl GroupConfig {
 #[derive(Debug)]
 pub struct Group {
     window: Arc<Window>,
-    members: Arc<Members>,
+    pub(crate) members: Arc<Members>,
     area: Area,
     offset: usize,
+    choices: Choices,
     /// For a group across processes.
     loss: Option<Loss>,
 }
@@ -87,7 +92,8 @@ impl Group {
         if window.local().len() < window.len() {
             return Err(GroupError::Across { call: "Group::across" });
         }
-        let group = Group::unset(window, config)?;
+        let choices = choices_of(&window, config)?;
+        let group = Group::unset(window, config, choices)?;
         group.clear()?;
         Ok(group)
     }
@@ -105,8 +111,9 @@ impl Group {
     /// failed, died, or did not come.
     pub fn across(job: &Job, window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let setup = Setup::new(job, window.timeout());
-        same_layout(&setup, window.len(), config)?;
-        let made = Group::unset(window, config).and_then(|mut group| {
+        let choices = choices_of(&window, config);
+        same_layout(&setup, window.len(), config, choices.as_ref().ok())?;
+        let made = choices.and_then(|choices| Group::unset(window, config, choices)).and_then(|mut group| {
             group.loss = Some(Loss::watch(job, &group.members));
             group.clear()?;
             Ok(group)
@@ -116,7 +123,7 @@ impl Group {
     }
 
     /// A group whose flags nobody has cleared yet.
-    fn unset(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
+    fn unset(window: Arc<Window>, config: &GroupConfig, choices: Choices) -> Result<Group, GroupError> {
         let nodes = window.len();
         let area = Area::new(nodes, config)?;
         let end = config.end(nodes)?;
@@ -132,8 +139,13 @@ impl Group {
         if let Err(reason) = &window.info().mapped {
             return Err(GroupError::NotMapped { reason: reason.clone() });
         }
-        let members = Arc::new(Members::new(&window, config)?);
-        Ok(Group { members, area, offset: config.offset, window, loss: None })
+        let members = Arc::new(Members::new(&window, config, choices.one_shot_bytes)?);
+        Ok(Group { members, area, offset: config.offset, choices, window, loss: None })
+    }
+
+    /// What it chooses, unless a call says otherwise.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
     }
 
     /// The window it lies in.
@@ -221,17 +233,38 @@ impl Group {
     }
 }
 
-/// Fails unless all processes lay the group out alike.
-fn same_layout(setup: &Setup<'_>, nodes: usize, config: &GroupConfig) -> Result<(), GroupError> {
-    let GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, one_shot_bytes, master, timeout: _ } =
-        *config;
-    let own = [offset, slot_bytes, packed_channels, packed_bytes, one_shot_bytes, master, nodes];
-    let own = own.map(|value| value as u64);
-    let all: Vec<[u64; 7]> = setup.exchange(&own)?;
+/// The table's choices, and those that the caller forces.
+fn choices_of(window: &Window, config: &GroupConfig) -> Result<Choices, GroupError> {
+    let mut choices = config.tuned_by.choices(window)?;
+    choices.one_shot_bytes = config.one_shot_bytes.unwrap_or(choices.one_shot_bytes);
+    Ok(choices)
+}
+
+/// Fails unless all processes lay the group out alike and choose alike.
+fn same_layout(
+    setup: &Setup<'_>,
+    nodes: usize,
+    config: &GroupConfig,
+    choices: Option<&Choices>,
+) -> Result<(), GroupError> {
+    let &GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, master, .. } = config;
+    let own = [offset, slot_bytes, packed_channels, packed_bytes, master, nodes];
+    let own = (own.map(|value| value as u64), choices.map(fingerprint));
+    let all: Vec<([u64; 6], Option<u64>)> = setup.exchange(&own)?;
+    // Who has no choices fails by itself, and tells the others then.
+    if all.iter().any(|(_, choices)| choices.is_none()) {
+        return Ok(());
+    }
     match all.iter().position(|layout| *layout != all[0]) {
         Some(rank) => Err(GroupError::Unequal { rank }),
         None => Ok(()),
     }
+}
+
+fn fingerprint(choices: &Choices) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    choices.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A member of a group.

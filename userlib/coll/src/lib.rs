@@ -26,6 +26,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Which algorithm is used at which size, where there is a choice, comes from a table that `ggas tune` writes
+//! ([`Tuning`]); everything can be forced.
+//!
 //! Between the processes of a job, each of which is one member, [`Group::across`] makes the group in a window
 //! [across](ggas_window::Window::across) them.
 
@@ -35,7 +38,9 @@ mod group;
 mod loss;
 mod members;
 mod started;
+mod tuning;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
 pub use started::{Element, Sum};
+pub use tuning::{Choices, SumChoice, SumShape, TunedBy, Tuning, device_of};

@@ -25,8 +25,8 @@ pub(crate) struct Member {
 }
 
 impl Members {
-    pub fn new(window: &Window, config: &GroupConfig) -> Result<Members, GroupError> {
-        let member = |rank| Member::new(window, config, rank);
+    pub fn new(window: &Window, config: &GroupConfig, one_shot_bytes: usize) -> Result<Members, GroupError> {
+        let member = |rank| Member::new(window, config, one_shot_bytes, rank);
         let members = window.local().map(member).collect::<Result<_, _>>()?;
         Ok(Members { first: window.local().start, members })
     }
@@ -76,7 +76,12 @@ impl Members {
 }
 
 impl Member {
-    fn new(window: &Window, config: &GroupConfig, rank: usize) -> Result<Self, GroupError> {
+    fn new(
+        window: &Window,
+        config: &GroupConfig,
+        one_shot_bytes: usize,
+        rank: usize,
+    ) -> Result<Self, GroupError> {
         let member = window.member(rank)?;
         let report = ReportCell::new(member.processor())?;
         let offset = config.offset as u64;
@@ -88,7 +93,7 @@ impl Member {
             packed_bytes: config.packed_bytes as u64,
             report: report.address(),
             timeout_ns: config.timeout.as_nanos().try_into().unwrap_or(u64::MAX),
-            one_shot_bytes: config.one_shot_bytes as u64,
+            one_shot_bytes: one_shot_bytes as u64,
             node: rank as u32,
             nodes: window.len() as u32,
             master: config.master as u32,
@@ -101,6 +106,12 @@ impl Member {
     /// Address of its `struct ggas_group`.
     pub fn address(&self) -> u64 {
         self.memory.address()
+    }
+
+    /// Bytes of its `struct ggas_group`, while no kernel runs.
+    #[cfg(test)]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.memory.read(offset, bytes)
     }
 
     pub fn report(&self) -> Option<KernelReport> {

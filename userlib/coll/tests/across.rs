@@ -12,8 +12,9 @@ use ggas_boot::Job;
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::args::{
-    SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL, SELFTEST_BARRIER, SELFTEST_BLOCK,
-    SELFTEST_GRID, SELFTEST_INT64, selftest_coll,
+    SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL, SELFTEST_ALLREDUCE_ONE_SHOT,
+    SELFTEST_ALLREDUCE_TWO_SHOT, SELFTEST_BARRIER, SELFTEST_BLOCK, SELFTEST_BROADCAST, SELFTEST_GRID,
+    SELFTEST_INT64, selftest_coll,
 };
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 use ggas_rma::Node;
@@ -193,6 +194,7 @@ fn barriers_until_death(job: &Job) {
     while process.group.window().load_u64(process.rank, 0).expect("mapped") < 3 {
         std::thread::yield_now();
     }
+    job.barrier(SOON).expect("all are in the midst of it");
     if job.rank() == victim {
         die();
     }
@@ -215,6 +217,73 @@ fn barriers_until_death(job: &Job) {
     let reset = process.group.reset_across(job);
     assert!(matches!(reset, Err(GroupError::PeerLost { rank }) if rank == victim), "{reset:?}");
     assert!(own.is_poisoned().expect("read"));
+}
+
+#[test]
+fn a_death_inside_sums_in_one_step_ends_them_everywhere() {
+    in_job_with_death("a_death_inside_sums_in_one_step_ends_them_everywhere", 3, 0, |job| {
+        collectives_until_death(job, SELFTEST_ALLREDUCE_ONE_SHOT);
+    });
+}
+
+#[test]
+fn a_death_inside_sums_in_two_steps_ends_them_everywhere() {
+    in_job_with_death("a_death_inside_sums_in_two_steps_ends_them_everywhere", 3, 1, |job| {
+        collectives_until_death(job, SELFTEST_ALLREDUCE_TWO_SHOT);
+    });
+}
+
+#[test]
+fn the_death_of_a_root_ends_broadcasts_everywhere() {
+    in_job_with_death("the_death_of_a_root_ends_broadcasts_everywhere", 3, 0, |job| {
+        collectives_until_death(job, SELFTEST_BROADCAST);
+    });
+}
+
+/// Collectives by packets without end, in which a process dies: each tells whom it waited for.
+fn collectives_until_death(job: &Job, method: u32) {
+    const COUNT: usize = 300;
+    let process = Process::new(job, GroupConfig { timeout: 3 * SOON, ..GroupConfig::default() });
+    let memory = process.cpu.alloc(2 * 8 * COUNT).expect("memory");
+    // The root of a broadcast sends its `out`.
+    let first = if job.rank() == 0 { 1_u64 } else { 0 };
+    memory.write_u64s(0, &[1; COUNT]).expect("in range");
+    memory.write_u64s(8 * COUNT, &[first; COUNT]).expect("in range");
+    let args = selftest_coll {
+        input: memory.address(),
+        out: memory.address() + 8 * COUNT as u64,
+        count: COUNT as u64,
+        element: SELFTEST_INT64,
+        form: SELFTEST_BLOCK,
+        method,
+        rounds: u32::MAX,
+        ..selftest_coll::default()
+    };
+    job.barrier(SOON).expect("all");
+    let endless = process.start((1, 32), args);
+    let arrived = if method == SELFTEST_BROADCAST { 1 } else { 3 };
+    while memory.load_u64(8 * (2 * COUNT - 1)).expect("in range") != arrived {
+        std::thread::yield_now();
+    }
+    job.barrier(SOON).expect("all are in the midst of it");
+    let victim = victim().expect("a job with a death");
+    if job.rank() == victim {
+        die();
+    }
+    while job.lost() != [victim] {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let seen = Instant::now();
+    endless.wait(SOON).expect("the kernel ends");
+    assert!(seen.elapsed() < SHORTLY, "took {:?}", seen.elapsed());
+    assert_eq!(process.status.load_u64(0).expect("in range"), u64::from(GGAS_ERR_POISONED));
+    // None where the poison came between two collectives.
+    if let Some(report) = process.group.member(process.rank).expect("mine").report() {
+        assert_eq!(report.status, GGAS_ERR_POISONED, "{report}");
+        assert!(report.peer.is_some_and(|peer| peer != job.rank() && peer < 3), "{report}");
+    }
+    let check = process.group.check();
+    assert!(matches!(check, Err(GroupError::PeerLost { rank }) if rank == victim), "{check:?}");
 }
 
 #[test]

@@ -98,6 +98,28 @@ impl<'a> Launch<'a> {
 
     /// Puts the kernel into `stream`, a stream of its module's GPU.
     pub(crate) fn submit_to(&self, stream: &Stream) -> Result<(), GpuError> {
+        // SAFETY: the stream is alive.
+        unsafe { self.submit(stream.raw()) }
+    }
+
+    /// Puts the kernel into a stream of the caller's, a `cudaStream_t` or `CUstream`; the stream may be captured into
+    /// a graph. Nothing here waits for it or knows that it runs.
+    ///
+    /// # Safety
+    /// The stream is one of the primary context of the module's GPU. What [`Launch::new`] asks of addresses holds until
+    /// the stream is done with the kernel, and the module lives as long. If kernels wait for each other, the caller
+    /// sees to it that all their blocks find a place at once.
+    ///
+    /// # Errors
+    /// Errors of names, shapes and arguments, and what the driver refuses.
+    pub unsafe fn enqueue(&self, stream: *mut std::ffi::c_void) -> Result<(), GpuError> {
+        // SAFETY: passed on.
+        unsafe { self.submit(stream.cast()) }
+    }
+
+    /// # Safety
+    /// `stream` is a stream of the GPU's context.
+    unsafe fn submit(&self, stream: CUstream) -> Result<(), GpuError> {
         let (function, _) = self.prepare()?;
         let gpu = self.module.gpu();
         gpu.enter()?;
@@ -117,7 +139,6 @@ impl<'a> Launch<'a> {
         if self.cooperative {
             // SAFETY: `prepare` compared the parameter's size; function and stream are alive.
             let result = unsafe {
-                let raw = stream.raw();
                 cuLaunchCooperativeKernel(
                     function.raw.0,
                     grid,
@@ -127,7 +148,7 @@ impl<'a> Launch<'a> {
                     1,
                     1,
                     self.shared,
-                    raw,
+                    stream,
                     parameters,
                 )
             };
@@ -135,8 +156,8 @@ impl<'a> Launch<'a> {
         }
         // SAFETY: as above; `extra` is null since the parameters are given.
         let result = unsafe {
-            let (raw, extra) = (stream.raw(), std::ptr::null_mut());
-            cuLaunchKernel(function.raw.0, grid, 1, 1, block, 1, 1, self.shared, raw, parameters, extra)
+            let extra = std::ptr::null_mut();
+            cuLaunchKernel(function.raw.0, grid, 1, 1, block, 1, 1, self.shared, stream, parameters, extra)
         };
         gpu.check("cuLaunchKernel", result)
     }

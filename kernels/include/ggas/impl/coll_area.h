@@ -148,13 +148,6 @@ GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch
 	return GGAS_ERR_POISONED;
 }
 
-/* Polls before a wait is counted, timed and reported: most waits end in them. */
-#ifdef GGAS_EXECUTOR
-constexpr uint32_t quick_polls = 1;
-#else
-constexpr uint32_t quick_polls = 64;
-#endif
-
 /* Waits until node `peer` has set a local flag to `epoch` at least. */
 GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
 		      uint32_t peer, uint32_t line)

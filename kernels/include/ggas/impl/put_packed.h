@@ -12,6 +12,8 @@
 #ifndef GGAS_IMPL_PUT_PACKED_H
 #define GGAS_IMPL_PUT_PACKED_H
 
+#include "put_line.h"
+
 /* Rings for packed puts in the parts of a window, which the host lays out
  * (ggas_window::Rings): for each lane and node a ring of `lines`, which that
  * node puts into. Zero at first, and again after a failure. */
@@ -20,78 +22,6 @@ struct ggas_rings {
 	uint32_t lanes;		/* pairs of callers that may put at the same time */
 	uint32_t lines_log2;	/* of one ring, 3 to 30: 2^3 lines at least */
 };
-
-namespace ggas_impl
-{
-
-constexpr uint32_t packed_bytes = 12; /* data of a line */
-
-/* Before each ring. */
-struct packed_state {
-	uint64_t credit; /* lines that the other node took of what this one sent; it writes this */
-	uint64_t sent, taken; /* lines of this node, while no kernel has the end open */
-	uint64_t reserved[5];
-};
-
-struct packed_words {
-	uint32_t word[3];
-};
-
-/* A line of words. */
-GGAS_FN packed_words load_words(const uint8_t *from)
-{
-	auto *words = reinterpret_cast<const uint32_t *>(from);
-	return { { words[0], words[1], words[2] } };
-}
-GGAS_FN void store_words(uint8_t *to, ggas_u128 line)
-{
-	auto *words = reinterpret_cast<uint32_t *>(to);
-	words[0] = static_cast<uint32_t>(line.lo);
-	words[1] = static_cast<uint32_t>(line.lo >> 32);
-	words[2] = static_cast<uint32_t>(line.hi);
-}
-
-/* The last line, of 4 or 8 bytes. */
-GGAS_FN packed_words load_few_words(const uint8_t *from, uint32_t bytes)
-{
-	auto *words = reinterpret_cast<const uint32_t *>(from);
-	return { { words[0], bytes > 4 ? words[1] : 0, 0 } };
-}
-GGAS_FN void store_few_words(uint8_t *to, uint32_t bytes, ggas_u128 line)
-{
-	auto *words = reinterpret_cast<uint32_t *>(to);
-	words[0] = static_cast<uint32_t>(line.lo);
-	if (bytes > 4)
-		words[1] = static_cast<uint32_t>(line.lo >> 32);
-}
-
-/* A line of up to 12 bytes, anywhere; rolled up, since few lines are such. */
-GGAS_FN packed_words load_bytes(const uint8_t *from, uint32_t bytes)
-{
-	uint64_t low = 0, high = 0;
-	GGAS_NO_UNROLL
-	for (uint32_t i = 0; i < bytes; i++) {
-		uint64_t byte = static_cast<uint64_t>(from[i]) << i % 8 * 8;
-		low |= i < 8 ? byte : 0;
-		high |= i < 8 ? 0 : byte;
-	}
-	return { { static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high) } };
-}
-GGAS_FN void store_bytes(uint8_t *to, uint32_t bytes, ggas_u128 line)
-{
-	GGAS_NO_UNROLL
-	for (uint32_t i = 0; i < bytes; i++)
-		to[i] = static_cast<uint8_t>((i < 8 ? line.lo : line.hi) >> i % 8 * 8);
-}
-
-GGAS_FN ggas_u128 pack(packed_words words, uint32_t flag)
-{
-	return { words.word[0] | static_cast<uint64_t>(words.word[1]) << 32,
-		 words.word[2] | static_cast<uint64_t>(flag) << 32 };
-}
-GGAS_FN uint32_t flag_of(ggas_u128 line) { return static_cast<uint32_t>(line.hi >> 32); }
-
-} /* namespace ggas_impl */
 
 /*
  * One end of a pair of rings: lane `lane` between this node and `peer`, held by a
@@ -134,20 +64,25 @@ public:
 		there_ = ggas_pointer_of_node<state>(window, peer, of_lane + each * window->node);
 		sent_ = ring(ggas_load_relaxed(&own_->sent), log2_);
 		taken_ = ring(ggas_load_relaxed(&own_->taken), log2_);
-		granted_ = static_cast<uint32_t>(ggas_load_relaxed(&own_->credit));
+		short_ = team::threads() < ring_lines() / 2 ? team::threads() : ring_lines() / 2;
+		short_ *= ggas_impl::packed_bytes;
 		told_ = taken_.lines();
+		look_for_room();
 	}
 
 	/* Sends `bytes` to the peer. Quickest where `from` and `bytes` are multiples of 4. */
 	GGAS_FN int put(const void *from, uint64_t bytes)
 	{
 		auto *at = static_cast<const uint8_t *>(from);
+		if (is_short(from, bytes))
+			return put_short(at, static_cast<uint32_t>(bytes));
 		for (; bytes && !status_;) {
 			uint32_t part = part_of(bytes), lines = lines_of(part);
-			if (!has_room(lines) && (status_ = wait_for_room(lines)))
+			if (!has_room(lines))
 				break;
 			send(at, part, lines);
 			sent_.advance(lines);
+			room_ -= lines;
 			at += part;
 			bytes -= part;
 		}
@@ -158,17 +93,17 @@ public:
 	GGAS_FN int take(void *to, uint64_t bytes)
 	{
 		auto *at = static_cast<uint8_t *>(to);
+		if (is_short(to, bytes))
+			return take_short(at, static_cast<uint32_t>(bytes));
 		while (bytes) {
 			uint32_t part = part_of(bytes), lines = lines_of(part);
 			if (!status_)
 				status_ = receive(at, part, lines);
 			if ((status_ = team::agree(status_)))
 				return status_;
-			taken_.advance(lines);
+			took(lines);
 			at += part;
 			bytes -= part;
-			if (taken_.lines() - told_ >= ring_lines() / 4)
-				tell();
 		}
 		return status_;
 	}
@@ -241,26 +176,79 @@ private:
 		return (bytes + ggas_impl::packed_bytes - 1) / ggas_impl::packed_bytes;
 	}
 
-	/* Signed: a thread may lag behind the others of its team, whose lines the peer has taken already. */
-	GGAS_FN bool has_room(uint32_t lines) const
+	/* A line of each thread at most, in whole words: most messages, in few instructions. */
+	GGAS_FN bool is_short(const void *buffer, uint64_t bytes) const
 	{
-		return static_cast<int32_t>(sent_.lines() + lines - granted_) <= static_cast<int32_t>(ring_lines());
+		return bytes <= short_ && (reinterpret_cast<uint64_t>(buffer) | bytes) % 4 == 0;
+	}
+	GGAS_FN int put_short(const uint8_t *from, uint32_t bytes)
+	{
+		uint32_t i = team::thread(), lines = lines_of(bytes);
+		if (has_room(lines)) {
+			if (i < lines)
+				send_line(i, ggas_impl::load_few_words(from + i * ggas_impl::packed_bytes,
+								       bytes - i * ggas_impl::packed_bytes));
+			sent_.advance(lines);
+			room_ -= lines;
+		}
+		return status_;
+	}
+	GGAS_FN int take_short(uint8_t *to, uint32_t bytes)
+	{
+		uint32_t i = team::thread(), lines = lines_of(bytes), flag = taken_.flag(i);
+		const ggas_u128 *from = taken_.line(own_, i);
+		if (i < lines && !status_) {
+			ggas_u128 line = ggas_load_relaxed(from);
+			for (uint32_t k = 1; k < ggas_impl::quick_polls && ggas_impl::flag_of(line) != flag; k++)
+				line = ggas_load_relaxed(from);
+			if (ggas_impl::flag_of(line) != flag) {
+				status_ = ggas_impl::wait_line(from, flag, report_, timeout_, node_, peer_, line_);
+				line = ggas_load_relaxed(from);
+			}
+			if (!status_)
+				ggas_impl::store_few_words(to + i * ggas_impl::packed_bytes,
+							   bytes - i * ggas_impl::packed_bytes, line);
+		}
+		if ((status_ = team::agree(status_)))
+			return status_;
+		took(lines);
+		return GGAS_OK;
 	}
 
+	/* Room for `lines`, or an error in status_. */
+	GGAS_FN bool has_room(uint32_t lines)
+	{
+		if (room_ < lines && !status_)
+			status_ = wait_for_room(lines);
+		return !status_;
+	}
+	/* Looks how many lines the peer has taken. For a thread that lags behind its team, it may be more than it sent. */
+	GGAS_FN void look_for_room()
+	{
+		auto granted = static_cast<uint32_t>(ggas_load_acquire(&own_->credit));
+		room_ = ring_lines() + granted - sent_.lines();
+	}
 	/* The acquire joins what the receiver read before it told with what is written there next. */
 	GGAS_FN int wait_for_room(uint32_t lines)
 	{
 		ggas_wait wait(report_, timeout_, GGAS_WAIT_FLAG, node_, peer_, line_);
 		for (;;) {
-			granted_ = static_cast<uint32_t>(ggas_load_acquire(&own_->credit));
-			uint32_t least = sent_.lines() + lines - ring_lines();
-			if (has_room(lines))
+			look_for_room();
+			if (room_ >= lines)
 				return GGAS_OK;
-			if (int error = wait.again(&own_->credit, least, granted_))
+			uint32_t least = sent_.lines() + lines - ring_lines();
+			if (int error = wait.again(&own_->credit, least, least + room_ - lines))
 				return error;
 		}
 	}
 
+	/* All callers have read these lines. */
+	GGAS_FN void took(uint32_t lines)
+	{
+		taken_.advance(lines);
+		if (taken_.lines() - told_ >= ring_lines() / 4)
+			tell();
+	}
 	GGAS_FN void tell()
 	{
 		told_ = taken_.lines();
@@ -358,7 +346,8 @@ private:
 	state *own_, *there_;
 	uint64_t report_, timeout_;
 	ring sent_, taken_;
-	uint32_t granted_, told_; /* lines */
+	uint32_t room_, told_; /* lines that may be sent; that the peer knows to be taken */
+	uint32_t short_; /* bytes that one line of each thread holds */
 	uint32_t node_, peer_, line_, log2_;
 	int status_;
 };

@@ -73,13 +73,53 @@ GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset
 	return GGAS_OK;
 }
 
+/* Units of one access, four loads of a thread under way together. */
+template <class Unit>
+GGAS_FN void fetch_units(uint8_t *to, const uint8_t *from, uint64_t count, uint32_t self, uint32_t all)
+{
+	auto *out = reinterpret_cast<Unit *>(to);
+	auto *in = reinterpret_cast<const Unit *>(from);
+	uint64_t i = self;
+	for (; i + 3ull * all < count; i += 4ull * all) {
+		Unit unit[4];
+		GGAS_UNROLL
+		for (uint32_t k = 0; k < 4; k++)
+			unit[k] = ggas_load_relaxed(in + i + k * static_cast<uint64_t>(all));
+		GGAS_UNROLL
+		for (uint32_t k = 0; k < 4; k++)
+			out[i + k * static_cast<uint64_t>(all)] = unit[k];
+	}
+	for (; i < count; i += all)
+		out[i] = ggas_load_relaxed(in + i);
+}
+
+/* As copy_share, by relaxed loads: plain ones may find in the multiprocessor's cache what an earlier get left there. */
+GGAS_FN void fetch_share(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
+{
+	auto *out = static_cast<uint8_t *>(to);
+	auto *in = static_cast<const uint8_t *>(from);
+	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from), done = 0;
+	if (ends % 16 == 0) {
+		fetch_units<ggas_u128>(out, in, bytes / 16, self, all);
+		done = bytes & ~static_cast<uint64_t>(15);
+	} else if (ends % 8 == 0) {
+		fetch_units<uint64_t>(out, in, bytes / 8, self, all);
+		done = bytes & ~static_cast<uint64_t>(7);
+	} else if (ends % 4 == 0) {
+		fetch_units<uint32_t>(out, in, bytes / 4, self, all);
+		done = bytes & ~static_cast<uint64_t>(3);
+	}
+	for (uint64_t i = done + self; i < bytes; i += all)
+		out[i] = ggas_load_relaxed(in + i);
+}
+
 template <ggas_scope Scope>
 GGAS_FN int get(const ggas_window *window, uint32_t node, uint64_t offset, void *to, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
 	if (int error = check_put(window, node, offset, bytes, line))
 		return error;
-	copy_share(to, ggas_pointer_of_node(window, node, offset), bytes, team::thread(), team::threads());
+	fetch_share(to, ggas_pointer_of_node(window, node, offset), bytes, team::thread(), team::threads());
 	team::meet();
 	return GGAS_OK;
 }
@@ -107,8 +147,8 @@ GGAS_FN const uint64_t *own_word(const ggas_window *window, uint64_t offset)
 	return reinterpret_cast<const uint64_t *>(window->local + offset);
 }
 
-/* One thread of the team polls; the barrier passes on what it saw. Each poll acquires: another load at the end would
- * take longer. */
+/* One thread of the team polls; the barrier passes on what it saw. Each poll acquires: relaxed polls and another load
+ * at the end take 0.16 µs longer on an H200. */
 template <ggas_scope Scope>
 GGAS_FN int wait_word(const ggas_window *window, uint64_t offset, ggas_cmp cmp, uint64_t value, uint32_t peer,
 		      uint32_t line)

@@ -93,6 +93,13 @@ template <class T> GGAS_FN void ggas_store_release(T *p, typename ggas_same<T>::
 	ggas_impl::store_release(p, ggas_impl::bits<typename ggas_impl::memory<sizeof(T)>::word>(v));
 }
 
+template <> GGAS_FN uint8_t ggas_load_relaxed(const uint8_t *p)
+{
+	uint32_t v;
+	asm volatile("ld.relaxed.sys.b8 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return static_cast<uint8_t>(v);
+}
+
 /* 16 bytes in one access: .b128 (PTX 8.3, sm_70); .v4 is not single-copy atomic. */
 #define GGAS_DEFINE_LOAD128(order)                                                                                     \
 	template <> GGAS_FN ggas_u128 ggas_load_##order(const ggas_u128 *p)                                            \

@@ -5,6 +5,13 @@
 
 namespace ggas_impl
 {
+/* Polls before a wait is counted, timed and reported: most waits end in them. */
+#ifdef GGAS_EXECUTOR
+constexpr uint32_t quick_polls = 1;
+#else
+constexpr uint32_t quick_polls = 64;
+#endif
+
 /* The first to come writes; `status` last, with release. Takes values: a pointer to
  * the wait would put it into memory. */
 GGAS_COLD void write_report(ggas_report *report, uint32_t status, uint32_t kind, uint32_t node, uint32_t peer,

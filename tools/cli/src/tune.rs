@@ -1,0 +1,75 @@
+//! `ggas tune`: measures the choices that groups of nodes have on this host, and writes them down.
+
+use crate::failure::Failure;
+use crate::{info, out};
+use ggas_benches::{Device, Options, Progress, Team, Via};
+use ggas_coll::{GroupError, Tuning};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct TuneArgs {
+    /// Nodes, in one process
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    nodes: u32,
+    /// Where kernels run: cpu or gpu; a GPU if there is one
+    #[arg(long, value_name = "WHERE")]
+    device: Option<Device>,
+    /// What carries the traffic: sim (the software EXTOLL) or nvlink; nvlink if there are as many GPUs as nodes
+    #[arg(long, value_name = "KIND")]
+    via: Option<Via>,
+    /// The table: what it has for other devices and numbers of nodes stays. Default: where groups look (GGAS_TUNING, or
+    /// ggas/tuning.json in XDG_CONFIG_HOME or ~/.config)
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &TuneArgs) -> Result<(), Failure> {
+    let path = args.output.clone().or_else(Tuning::host_path);
+    let path = path.ok_or_else(|| {
+        Failure::Usage(
+            "no place for the table: name one with --output, or set GGAS_TUNING or HOME".to_owned(),
+        )
+    })?;
+    // What is there already is read first: a table that is none must not cost a measurement.
+    let mut table = if path.exists() { Tuning::read(&path).map_err(failed)? } else { Tuning::default() };
+    let (device, why) = info::choose(args.device)?;
+    if let Some(why) = why {
+        out::note(&format!("{}\n", info::fallback(&why)));
+    }
+    let via = args.via.unwrap_or(if device == Device::Gpu { Via::Nvlink } else { Via::Sim });
+    info::available(via).map_err(Failure::Failed)?;
+    let gpus = if device == Device::Gpu { args.nodes } else { 1 };
+    let options = Options { nodes: args.nodes, device, via, gpus, ..Options::default() };
+    let mut progress = Progress::bar();
+    let tuned = ggas_benches::tune(&Team::alone(), &options, &mut progress);
+    progress.finish();
+    let tuned = tuned?;
+    let mut text = String::new();
+    for report in &tuned.reports {
+        text += &report.table();
+    }
+    let choices = &tuned.choices;
+    let _ = writeln!(text, "{} nodes on {}:", choices.nodes, choices.device);
+    if choices.nodes > 2 {
+        let _ = writeln!(text, "  allreduce by packets in one step up to {} bytes", choices.one_shot_bytes);
+    }
+    for sum in &choices.sums {
+        let shape = sum.shape;
+        let how = match shape.chunks {
+            0 => "by reads".to_owned(),
+            chunks => format!("by writes in {chunks} chunks"),
+        };
+        let (from, blocks, threads) = (sum.from_bytes, shape.blocks, shape.threads);
+        let _ =
+            writeln!(text, "  sums of {from} bytes and more: {blocks} blocks of {threads} threads, {how}");
+    }
+    table.insert(tuned.choices).map_err(failed)?;
+    table.write(&path).map_err(failed)?;
+    let _ = writeln!(text, "written to {}", path.display());
+    out::print(&text)
+}
+
+fn failed(error: GroupError) -> Failure {
+    Failure::Failed(error.to_string())
+}

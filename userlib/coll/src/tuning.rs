@@ -1,0 +1,272 @@
+//! Which algorithm at which size: what `ggas tune` measured on a host, or what suits most.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use ggas_kernels::Processor;
+use ggas_window::Window;
+use serde::{Deserialize, Serialize};
+
+use crate::GroupError;
+
+/// Version of the file.
+const SCHEMA: u32 = 1;
+
+/// How a sum that the host starts is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SumShape {
+    /// Blocks, 1 to 256.
+    pub blocks: u32,
+    /// Threads of each, 1 to 512.
+    pub threads: u32,
+    /// 0: every node reads what it sums; else all write it to each other, in so many parts (at most 64) that travel
+    /// while others are summed. Where the result replaces the input, always 0.
+    pub chunks: u32,
+}
+
+/// A shape for vectors from a size on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SumChoice {
+    /// Bytes of the shortest vector.
+    pub from_bytes: usize,
+    /// How those are summed, up to the next choice.
+    #[serde(flatten)]
+    pub shape: SumShape,
+}
+
+/// Choices for groups of one size on one kind of processor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choices {
+    /// `cpu`, or the name of the GPUs.
+    pub device: String,
+    /// Members.
+    pub nodes: usize,
+    /// Bytes up to which an allreduce by packets goes in one step.
+    pub one_shot_bytes: usize,
+    /// Sums that the host starts: the first from 0 bytes on, then ever longer ones.
+    pub sums: Vec<SumChoice>,
+}
+
+/// A table of choices, kept as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    schema: u32,
+    choices: Vec<Choices>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { schema: SCHEMA, choices: Vec::new() }
+    }
+}
+
+/// Where a group takes its choices from. What a table does not have is chosen as suits most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TunedBy {
+    /// The table of this host ([`Tuning::host_path`]), if there is one.
+    #[default]
+    Host,
+    /// The table in a file, which must be there.
+    File(PathBuf),
+    /// This table; an empty one: no table.
+    Table(Tuning),
+}
+
+impl Tuning {
+    /// Where `ggas tune` writes and groups look: `GGAS_TUNING`, or `ggas/tuning.json` in `XDG_CONFIG_HOME` or
+    /// `~/.config`. `None`: no such place in the environment.
+    pub fn host_path() -> Option<PathBuf> {
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let config = || set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+        set("GGAS_TUNING").or_else(|| Some(config()?.join("ggas/tuning.json")))
+    }
+
+    /// The table in a file.
+    ///
+    /// # Errors
+    /// [`GroupError::Tuning`]: no such file, or no such table.
+    pub fn read(path: &Path) -> Result<Self, GroupError> {
+        let text = fs::read_to_string(path).map_err(|error| at(path, error))?;
+        Self::parse(&text).map_err(|reason| at(path, reason))
+    }
+
+    /// Writes it, and the folder that it lies in. Who reads it meanwhile sees the old or the new one.
+    ///
+    /// # Errors
+    /// [`GroupError::Tuning`].
+    pub fn write(&self, path: &Path) -> Result<(), GroupError> {
+        let written = || -> io::Result<()> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let fresh = path.with_extension(format!("{}.new", std::process::id()));
+            fs::write(&fresh, serde_json::to_string_pretty(self).map_err(io::Error::other)? + "\n")?;
+            fs::rename(fresh, path)
+        };
+        written().map_err(|error| at(path, error))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let table: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if table.schema != SCHEMA {
+            return Err(format!("it has schema {}, this library reads {SCHEMA}", table.schema));
+        }
+        table.choices.iter().try_for_each(Choices::check)?;
+        Ok(table)
+    }
+
+    /// Puts choices in, instead of those for the same device and number of nodes.
+    ///
+    /// # Errors
+    /// [`GroupError::Choices`]: they cannot be.
+    pub fn insert(&mut self, choices: Choices) -> Result<(), GroupError> {
+        choices.check().map_err(GroupError::Choices)?;
+        self.choices.retain(|old| (&old.device, old.nodes) != (&choices.device, choices.nodes));
+        self.choices.push(choices);
+        Ok(())
+    }
+
+    /// What it says for `nodes` members on `device`.
+    pub fn choices(&self, device: &str, nodes: usize) -> Option<&Choices> {
+        self.choices.iter().find(|choices| choices.device == device && choices.nodes == nodes)
+    }
+}
+
+fn at(path: &Path, reason: impl ToString) -> GroupError {
+    GroupError::Tuning { path: path.to_owned(), reason: reason.to_string() }
+}
+
+impl TunedBy {
+    fn table(&self) -> Result<Tuning, GroupError> {
+        match self {
+            Self::Table(table) => {
+                table.choices.iter().try_for_each(Choices::check).map_err(GroupError::Choices)?;
+                Ok(table.clone())
+            }
+            Self::File(path) => Tuning::read(path),
+            Self::Host => match Tuning::host_path() {
+                Some(path) if path.exists() => Tuning::read(&path),
+                _ => Ok(Tuning::default()),
+            },
+        }
+    }
+
+    /// The choices for the members of a window.
+    pub(crate) fn choices(&self, window: &Window) -> Result<Choices, GroupError> {
+        let device = device_of(window.member(window.local().start)?.processor());
+        let nodes = window.len();
+        let table = self.table()?;
+        Ok(table.choices(&device, nodes).cloned().unwrap_or_else(|| Choices::usual(device, nodes)))
+    }
+}
+
+/// The name of a kind of processor in tables.
+pub fn device_of(processor: &Processor) -> String {
+    match processor {
+        Processor::Gpu(gpu) => gpu.device().info().name.clone(),
+        _ => "cpu".to_owned(),
+    }
+}
+
+impl Choices {
+    /// What suits most, measured on two and four H200 over NVLink: data read and data written in the same direction
+    /// reach 312 to 340 GB/s, writes alone 350 to 360, which pays for long vectors.
+    pub fn usual(device: String, nodes: usize) -> Self {
+        let (blocks, threads) = if device == "cpu" { (2, 32) } else { (132, 512) };
+        let from = |from_bytes, chunks| SumChoice { from_bytes, shape: SumShape { blocks, threads, chunks } };
+        let sums = if device == "cpu" { vec![from(0, 0)] } else { vec![from(0, 0), from(32 << 20, 4)] };
+        Self { device, nodes, one_shot_bytes: 64 << 10, sums }
+    }
+
+    /// How a vector of `bytes` is summed.
+    pub fn sum(&self, bytes: usize) -> SumShape {
+        let longest = self.sums.iter().rev().find(|choice| choice.from_bytes <= bytes);
+        longest.or(self.sums.first()).map_or(SumShape { blocks: 1, threads: 32, chunks: 0 }, |c| c.shape)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let of = format!("choices for {} nodes on {}", self.nodes, self.device);
+        if self.sums.first().is_none_or(|first| first.from_bytes != 0) {
+            return Err(format!("{of}: the first sum is for vectors from_bytes 0 on"));
+        }
+        if !self.sums.is_sorted_by(|a, b| a.from_bytes < b.from_bytes) {
+            return Err(format!("{of}: sums are in the order of from_bytes"));
+        }
+        self.sums
+            .iter()
+            .try_for_each(|choice| choice.shape.check().map_err(|reason| format!("{of}: {reason}")))
+    }
+}
+
+impl SumShape {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { blocks, threads, chunks } = *self;
+        if (1..=256).contains(&blocks) && (1..=512).contains(&threads) && chunks <= 64 {
+            return Ok(());
+        }
+        Err(format!(
+            "{blocks} blocks of {threads} threads in {chunks} chunks; use at most 256 of 512, and 64 chunks"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices(nodes: usize, chunks: u32) -> Choices {
+        let shape = SumShape { blocks: 3, threads: 64, chunks };
+        let sums = vec![
+            SumChoice { from_bytes: 0, shape: SumShape { chunks: 0, ..shape } },
+            SumChoice { from_bytes: 1000, shape },
+        ];
+        Choices { device: "cpu".to_owned(), nodes, one_shot_bytes: 77, sums }
+    }
+
+    #[test]
+    fn a_table_comes_back_as_it_was_written() {
+        let folder = env::temp_dir().join(format!("ggas-tuning-{}", std::process::id()));
+        let path = folder.join("deeper/tuning.json");
+        let mut table = Tuning::default();
+        table.insert(choices(2, 5)).expect("good");
+        table.insert(choices(4, 5)).expect("good");
+        table.insert(choices(2, 6)).expect("good");
+        table.write(&path).expect("written");
+        assert_eq!(Tuning::read(&path).expect("read"), table);
+        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(table.choices("cpu", 2), Some(&choices(2, 6)));
+        assert_eq!(table.choices("cpu", 3), None);
+        assert!(matches!(Tuning::read(&path), Err(GroupError::Tuning { .. })));
+    }
+
+    #[test]
+    fn the_longest_choice_below_a_size_counts() {
+        let choices = choices(2, 5);
+        assert_eq!([0, 999, 1000, 1 << 40].map(|bytes| choices.sum(bytes).chunks), [0, 0, 5, 5]);
+    }
+
+    #[test]
+    fn malformed_tables_are_refused_with_the_reason() {
+        let refused = |text: &str| Tuning::parse(text).expect_err("malformed");
+        assert!(refused("{").contains("line 1"));
+        assert!(refused(r#"{"schema": 2, "choices": []}"#).contains("schema 2"));
+        assert!(refused(r#"{"schema": 1, "choices": [], "more": 1}"#).contains("more"));
+        let with = |sums: &str| {
+            let table = format!(
+                r#"{{"schema": 1, "choices": [{{"device": "cpu", "nodes": 2, "one_shot_bytes": 1, "sums": [{sums}]}}]}}"#
+            );
+            refused(&table)
+        };
+        assert!(with("").contains("from_bytes 0"));
+        assert!(
+            with(r#"{"from_bytes": 1, "blocks": 1, "threads": 32, "chunks": 0}"#).contains("from_bytes 0")
+        );
+        let one = r#"{"from_bytes": 0, "blocks": 1, "threads": 32, "chunks": 0}"#;
+        assert!(with(&format!("{one}, {one}")).contains("order"));
+        assert!(with(r#"{"from_bytes": 0, "blocks": 0, "threads": 32, "chunks": 0}"#).contains("0 blocks"));
+        assert!(with(r#"{"from_bytes": 0, "blocks": 1, "threads": 32}"#).contains("chunks"));
+    }
+}
