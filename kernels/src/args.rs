@@ -63,6 +63,20 @@ pub const ENGINE_ERR_RECEIVED: u32 = 5;
 pub const ENGINE_ERR_RESPONDER: u32 = 6;
 pub const ENGINE_ERR_DROPPED: u32 = 7;
 pub const ENGINE_ERRORS: u32 = 8;
+pub const COLL_SUM: u32 = 0;
+pub const COLL_PROD: u32 = 1;
+pub const COLL_MIN: u32 = 2;
+pub const COLL_MAX: u32 = 3;
+pub const COLL_AND: u32 = 4;
+pub const COLL_OR: u32 = 5;
+pub const COLL_XOR: u32 = 6;
+pub const COLL_BARRIER: u32 = 0;
+pub const COLL_BROADCAST: u32 = 1;
+pub const COLL_ALL_GATHER: u32 = 2;
+pub const COLL_ALL_TO_ALL: u32 = 3;
+pub const COLL_REDUCE: u32 = 4;
+pub const COLL_REDUCE_SCATTER: u32 = 5;
+pub const COLL_ALLREDUCE: u32 = 6;
 pub const SELFTEST_ECHO: u32 = 0;
 pub const SELFTEST_STREAM: u32 = 1;
 pub const SELFTEST_FLOAT: u32 = 0;
@@ -914,40 +928,48 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct coll_allreduce {
+pub struct coll_started {
     pub group: u64,
     pub window: u64,
     pub in_: u64,
     pub out: u64,
     pub count: u64,
+    pub kind: u32,
     pub element: u32,
-    pub chunks: u32,
+    pub op: u32,
+    pub root: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of coll_allreduce"][::core::mem::size_of::<coll_allreduce>() - 48usize];
-    ["Alignment of coll_allreduce"][::core::mem::align_of::<coll_allreduce>() - 8usize];
+    ["Size of coll_started"][::core::mem::size_of::<coll_started>() - 56usize];
+    ["Alignment of coll_started"][::core::mem::align_of::<coll_started>() - 8usize];
     [
-        "Offset of field: coll_allreduce::group",
-    ][::core::mem::offset_of!(coll_allreduce, group) - 0usize];
+        "Offset of field: coll_started::group",
+    ][::core::mem::offset_of!(coll_started, group) - 0usize];
     [
-        "Offset of field: coll_allreduce::window",
-    ][::core::mem::offset_of!(coll_allreduce, window) - 8usize];
+        "Offset of field: coll_started::window",
+    ][::core::mem::offset_of!(coll_started, window) - 8usize];
     [
-        "Offset of field: coll_allreduce::in_",
-    ][::core::mem::offset_of!(coll_allreduce, in_) - 16usize];
+        "Offset of field: coll_started::in_",
+    ][::core::mem::offset_of!(coll_started, in_) - 16usize];
     [
-        "Offset of field: coll_allreduce::out",
-    ][::core::mem::offset_of!(coll_allreduce, out) - 24usize];
+        "Offset of field: coll_started::out",
+    ][::core::mem::offset_of!(coll_started, out) - 24usize];
     [
-        "Offset of field: coll_allreduce::count",
-    ][::core::mem::offset_of!(coll_allreduce, count) - 32usize];
+        "Offset of field: coll_started::count",
+    ][::core::mem::offset_of!(coll_started, count) - 32usize];
     [
-        "Offset of field: coll_allreduce::element",
-    ][::core::mem::offset_of!(coll_allreduce, element) - 40usize];
+        "Offset of field: coll_started::kind",
+    ][::core::mem::offset_of!(coll_started, kind) - 40usize];
     [
-        "Offset of field: coll_allreduce::chunks",
-    ][::core::mem::offset_of!(coll_allreduce, chunks) - 44usize];
+        "Offset of field: coll_started::element",
+    ][::core::mem::offset_of!(coll_started, element) - 44usize];
+    [
+        "Offset of field: coll_started::op",
+    ][::core::mem::offset_of!(coll_started, op) - 48usize];
+    [
+        "Offset of field: coll_started::root",
+    ][::core::mem::offset_of!(coll_started, root) - 52usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

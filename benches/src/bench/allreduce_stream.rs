@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ggas_coll::{Element, Sum, SumShape};
+use ggas_coll::{Collective, Element, Op, SumShape, Vectors};
 use ggas_kernels::run_repeated;
 
 use crate::error::Doing;
@@ -14,6 +14,8 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 
 /// Floats at most: 1 GiB.
 const MAX_ELEMENTS: u64 = 256 << 20;
+
+const ALLREDUCE: Collective = Collective::Allreduce { op: Op::Sum };
 
 /// Samples of a row, each over several operations in a row.
 const SAMPLES: usize = 7;
@@ -111,7 +113,7 @@ fn sums(
     let half = bytes.next_multiple_of(256);
     let space = Space::new(&setup, 2 * half, 4096)?;
     let shape = shape.unwrap_or_else(|| space.group.choices().sum(bytes));
-    let sum = Sum {
+    let sum = Vectors {
         input: 0,
         output: if method == "in-place" { 0 } else { half },
         count: elements as usize,
@@ -127,7 +129,7 @@ fn sums(
         setup.share::<()>(Vec::new())
     };
     let launch = |node| {
-        let launch = space.group.allreduce(node as usize, setup.processor(node), &sum);
+        let launch = space.group.collective(node as usize, setup.processor(node), ALLREDUCE, &sum);
         launch.doing("preparing an allreduce")
     };
     let launches = setup.local().map(launch).collect::<Result<Vec<_>, _>>()?;
@@ -156,7 +158,7 @@ fn sums(
 }
 
 /// Compares the sums of one operation.
-fn check(setup: &Setup, space: &Space, sum: &Sum, elements: u64) -> Result<Check, BenchError> {
+fn check(setup: &Setup, space: &Space, sum: &Vectors, elements: u64) -> Result<Check, BenchError> {
     setup.share::<()>(Vec::new())?;
     let mut expected = vec![0.0_f32; elements as usize];
     for node in 0..setup.options.nodes {

@@ -60,6 +60,7 @@ enum class ggas_way { one_shot, two_shot, remote_read, gather, all_gather, tree,
 #include "impl/coll_packed.h"
 #include "impl/coll_forms.h"
 #include "impl/coll_window.h"
+#include "impl/coll_window_others.h"
 #include "impl/coll_barrier.h"
 #include "impl/coll_staged.h"
 #include "impl/coll_ways.h"
@@ -129,6 +130,45 @@ GGAS_FN int ggas_allreduce_window(ggas_group *group, const ggas_window *window, 
 				  0 :
 				  ggas_impl::by_writes_chunks;
 	return ggas_impl::allreduce_window<T>(group, window, in_offset, out_offset, count, op, chunks, line);
+}
+
+/*
+ * Long vectors in a window of the same nodes, as ggas_allreduce_window: offsets
+ * are multiples of 16, `in` and `out` do not overlap but where said, grids have
+ * at most GGAS_CHANNELS blocks, results are complete when all blocks have
+ * returned. Counts, and what becomes of the elements, are as below without
+ * _window. Moves go by bytes: those of one node's elements.
+ */
+template <class T, class Op>
+GGAS_FN int ggas_reduce_window(ggas_group *group, const ggas_window *window, uint32_t root, uint64_t in_offset,
+			       uint64_t out_offset, const T *, uint64_t count, Op op, uint32_t line = __builtin_LINE())
+{
+	ggas_impl::window_call call(group, window, line);
+	return ggas_impl::reduce_window<T>(call, { root, 1, call.nodes }, in_offset, out_offset, count, op);
+}
+template <class T, class Op>
+GGAS_FN int ggas_reduce_scatter_window(ggas_group *group, const ggas_window *window, uint64_t in_offset,
+				       uint64_t out_offset, const T *, uint64_t count, Op op,
+				       uint32_t line = __builtin_LINE())
+{
+	ggas_impl::window_call call(group, window, line);
+	return ggas_impl::reduce_scatter_window<T>(call, in_offset, out_offset, count, op);
+}
+GGAS_FN int ggas_broadcast_window(ggas_group *group, const ggas_window *window, uint32_t root, uint64_t offset,
+				  uint64_t bytes, uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::broadcast_window({ group, window, line }, root, offset, bytes);
+}
+/* `in_offset` may be that of this node's part of the result. */
+GGAS_FN int ggas_all_gather_window(ggas_group *group, const ggas_window *window, uint64_t in_offset,
+				   uint64_t out_offset, uint64_t bytes, uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::all_gather_window({ group, window, line }, in_offset, out_offset, bytes);
+}
+GGAS_FN int ggas_all_to_all_window(ggas_group *group, const ggas_window *window, uint64_t in_offset,
+				   uint64_t out_offset, uint64_t bytes, uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::all_to_all_window({ group, window, line }, in_offset, out_offset, bytes);
 }
 
 /* out[i] on `root` = op over all nodes' in[i]; other nodes' `out` is not used. */

@@ -115,9 +115,9 @@ pub enum GroupError {
     /// Choices that cannot be.
     #[error("{0}")]
     Choices(String),
-    /// A sum that cannot be.
-    #[error("cannot sum: {0}")]
-    Sum(String),
+    /// A collective of the host that cannot be.
+    #[error("no collective of these vectors: {0}")]
+    Vectors(String),
     /// Access to the window.
     #[error(transparent)]
     Window(#[from] WindowError),

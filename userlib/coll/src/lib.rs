@@ -1,7 +1,7 @@
 //! Groups of nodes for collectives (thesis 6.7, 6.8).
 //!
 //! The host lays out a [`Group`] in a part of a window; kernels call the collectives of `coll.cuh` with their
-//! member's `struct ggas_group`. The host itself starts sums by [`Group::allreduce`].
+//! member's `struct ggas_group`. The host itself starts collectives of vectors in the window by [`Group::collective`].
 //!
 //! ```
 //! # use ggas_device::sim::SimNetwork;
@@ -42,5 +42,5 @@ mod tuning;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
-pub use started::{Element, Sum};
+pub use started::{Collective, Element, Op, Vectors};
 pub use tuning::{Choices, SumChoice, SumShape, TunedBy, Tuning, device_of};

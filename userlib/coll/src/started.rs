@@ -1,8 +1,6 @@
 //! Collectives that the host starts.
 
-use ggas_kernels::args::{
-    COLL_BFLOAT16, COLL_DOUBLE, COLL_FLOAT, COLL_HALF, COLL_INT32, COLL_INT64, coll_allreduce,
-};
+use ggas_kernels::args::*;
 use ggas_kernels::{Launch, Processor};
 
 use crate::{Group, GroupError, SumShape};
@@ -18,9 +16,9 @@ pub enum Element {
     Int32,
     /// `int64_t`.
     Int64,
-    /// IEEE binary16, summed in float and rounded once.
+    /// IEEE binary16, reduced in float and rounded once.
     Half,
-    /// The upper half of a float, summed in float and rounded once.
+    /// The upper half of a float, reduced in float and rounded once.
     Bfloat16,
 }
 
@@ -46,72 +44,216 @@ impl Element {
     }
 }
 
-/// Vectors in the window that are summed; the same on all nodes.
+/// What reduces two elements to one, in the order of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sum {
+pub enum Op {
+    /// Their sum.
+    Sum,
+    /// Their product.
+    Prod,
+    /// The smaller one.
+    Min,
+    /// The larger one.
+    Max,
+    /// Bitwise and, of whole numbers only, as the next two.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+impl Op {
+    fn code(self) -> u32 {
+        match self {
+            Self::Sum => COLL_SUM,
+            Self::Prod => COLL_PROD,
+            Self::Min => COLL_MIN,
+            Self::Max => COLL_MAX,
+            Self::And => COLL_AND,
+            Self::Or => COLL_OR,
+            Self::Xor => COLL_XOR,
+        }
+    }
+
+    fn is_bitwise(self) -> bool {
+        matches!(self, Self::And | Self::Or | Self::Xor)
+    }
+}
+
+/// What the nodes of a group do together with [`Vectors`]. `n` nodes, `count` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// Nodes meet: what a node's stream did before is visible to all after. Vectors are not touched.
+    Barrier,
+    /// The `count` elements at `output` of all nodes become those of `root`.
+    Broadcast {
+        /// A rank.
+        root: usize,
+    },
+    /// `n * count` elements at `output`: those of all nodes in the order of ranks. `input` may be a node's own part of
+    /// it.
+    AllGather,
+    /// `n * count` elements at `output`: from each node the part of its `n * count` at `input` that is for this one.
+    AllToAll,
+    /// `count` elements at `output` of `root`: all nodes' `input`, reduced. `output` may be `input`.
+    Reduce {
+        /// A rank.
+        root: usize,
+        /// How.
+        op: Op,
+    },
+    /// `count` elements at `output`: this node's part of all nodes' `n * count` at `input`, reduced. Quickest where a
+    /// part is a multiple of 16 bytes.
+    ReduceScatter {
+        /// How.
+        op: Op,
+    },
+    /// `count` elements at `output`: all nodes' `input`, reduced. `output` may be `input`.
+    Allreduce {
+        /// How.
+        op: Op,
+    },
+}
+
+impl Collective {
+    fn code(self) -> u32 {
+        match self {
+            Self::Barrier => COLL_BARRIER,
+            Self::Broadcast { .. } => COLL_BROADCAST,
+            Self::AllGather => COLL_ALL_GATHER,
+            Self::AllToAll => COLL_ALL_TO_ALL,
+            Self::Reduce { .. } => COLL_REDUCE,
+            Self::ReduceScatter { .. } => COLL_REDUCE_SCATTER,
+            Self::Allreduce { .. } => COLL_ALLREDUCE,
+        }
+    }
+
+    fn root(self) -> Option<usize> {
+        match self {
+            Self::Broadcast { root } | Self::Reduce { root, .. } => Some(root),
+            _ => None,
+        }
+    }
+
+    fn op(self) -> Option<Op> {
+        match self {
+            Self::Reduce { op, .. } | Self::ReduceScatter { op } | Self::Allreduce { op } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Parts of `count` elements at input and output that it touches; 0: none.
+    fn parts(self, nodes: usize) -> (usize, usize) {
+        match self {
+            Self::Barrier => (0, 0),
+            Self::Broadcast { .. } => (0, 1),
+            Self::AllGather => (1, nodes),
+            Self::AllToAll => (nodes, nodes),
+            Self::ReduceScatter { .. } => (nodes, 1),
+            Self::Reduce { .. } | Self::Allreduce { .. } => (1, 1),
+        }
+    }
+}
+
+/// Vectors in the window, and the grid that works on them. But for the input of an [`AllGather`](Collective::AllGather)
+/// in place, the same on all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vectors {
     /// First byte of the input in each part of the window, a multiple of 16.
     pub input: usize,
-    /// First byte of the result, a multiple of 16; `input`, or no overlap with it.
+    /// First byte of the result, a multiple of 16; no overlap with the input but where the [`Collective`] says so.
     pub output: usize,
-    /// Elements.
+    /// Elements, as the [`Collective`] counts them.
     pub count: usize,
     /// Their type.
     pub element: Element,
-    /// How; `None`: as the group chooses. The same on all nodes.
+    /// The grid, and how sums at all nodes are made; `None`: as the group chooses.
     pub shape: Option<SumShape>,
 }
 
 impl Group {
-    /// The kernel of one member in an allreduce: every node's result is the sum of all inputs. Start those of all
-    /// members so that they run at once, with [`start`](ggas_kernels::start) or
-    /// [`run_repeated`](ggas_kernels::run_repeated), or put each into a stream of your own with
-    /// [`Launch::enqueue`]; after them, [`check`](Self::check) tells of failures. `processor` is the member's.
+    /// The kernel of one member in a collective. Start those of all members so that they run at once, with
+    /// [`start`](ggas_kernels::start) or [`run_repeated`](ggas_kernels::run_repeated), or put each into a stream of your
+    /// own with [`Launch::enqueue`]; all members start the same collectives with the same vectors in the same order.
+    /// After them, [`check`](Self::check) tells of failures: waits are bounded by the group's time-out. `processor` is
+    /// the member's.
     ///
     /// # Errors
-    /// [`GroupError::Sum`]: an impossible shape, or vectors that do not lie in the window's part in front of or behind the group's area;
+    /// [`GroupError::Vectors`]: vectors that overlap or do not lie in the window's part in front of or behind the
+    /// group's area, a grid that is too large, a root that is no member, bits of elements that are no whole numbers;
     /// [`GroupError::NoSuchMember`].
-    pub fn allreduce<'a>(
+    pub fn collective<'a>(
         &self,
         rank: usize,
         processor: &'a Processor,
-        sum: &Sum,
+        what: Collective,
+        vectors: &Vectors,
     ) -> Result<Launch<'a>, GroupError> {
         let group = self.member(rank)?.address();
         let window = self.window().member(rank)?.address();
-        let bytes = sum.count.saturating_mul(sum.element.size());
-        let shape = sum.shape.unwrap_or_else(|| self.choices().sum(bytes));
-        shape.check().and_then(|()| self.check_sum(sum, bytes)).map_err(GroupError::Sum)?;
-        let args = coll_allreduce {
+        let bytes = vectors.count.saturating_mul(vectors.element.size());
+        let shape = vectors.shape.unwrap_or_else(|| self.choices().sum(bytes));
+        shape.check().and_then(|()| self.check_vectors(what, vectors, rank)).map_err(GroupError::Vectors)?;
+        let args = coll_started {
             group,
             window,
-            in_: sum.input as u64,
-            out: sum.output as u64,
-            count: sum.count as u64,
-            element: sum.element.code(),
+            in_: vectors.input as u64,
+            out: vectors.output as u64,
+            count: vectors.count as u64,
+            kind: what.code(),
+            element: vectors.element.code(),
+            op: what.op().map_or(0, Op::code),
+            root: what.root().unwrap_or(0) as u32,
             chunks: shape.chunks,
+            reserved: 0,
         };
         // SAFETY: the structure is this kernel's; group and window, which the launch outlives no wait of, hold the
         // vectors, as was checked, and the kernel is bounded by the group's time-out.
-        Ok(unsafe { Launch::new(processor, "ggas_allreduce_sum", shape.blocks, shape.threads, &args) })
+        Ok(unsafe { Launch::new(processor, "ggas_collective", shape.blocks, shape.threads, &args) })
     }
 
-    fn check_sum(&self, sum: &Sum, bytes: usize) -> Result<(), String> {
-        let Sum { input, output, .. } = *sum;
-        for begin in [input, output] {
-            let end = begin.saturating_add(bytes);
-            if !begin.is_multiple_of(16) {
-                return Err(format!("a vector at byte {begin} of the window; use a multiple of 16"));
-            }
-            if end > self.window().bytes() || (begin < self.area().end && end > self.area().start) {
-                return Err(format!(
-                    "bytes {begin} to {end} are not free in a window of {} whose bytes {:?} are the group's",
-                    self.window().bytes(),
-                    self.area()
-                ));
-            }
+    fn check_vectors(&self, what: Collective, vectors: &Vectors, rank: usize) -> Result<(), String> {
+        let Vectors { input, output, count, element, .. } = *vectors;
+        if let Some(root) = what.root().filter(|root| *root >= self.len()) {
+            return Err(format!("root {root} in a group of {}; use 0 to {}", self.len(), self.len() - 1));
         }
-        if input != output && input.abs_diff(output) < bytes {
-            return Err(format!("input at {input} and result at {output} overlap in {bytes} bytes"));
+        if what.op().is_some_and(Op::is_bitwise) && !matches!(element, Element::Int32 | Element::Int64) {
+            return Err(format!("bits of {element:?}; use whole numbers"));
+        }
+        let part = count.saturating_mul(element.size());
+        let (ins, outs) = what.parts(self.len());
+        let [ins, outs] = [(input, ins), (output, outs)].map(|(begin, parts)| {
+            let range = begin..begin.saturating_add(part.saturating_mul(parts));
+            (parts > 0).then_some(range)
+        });
+        for range in [&ins, &outs].into_iter().flatten() {
+            self.check_place(range)?;
+        }
+        let (Some(ins), Some(outs)) = (ins, outs) else { return Ok(()) };
+        let in_place = match what {
+            Collective::AllGather => output.checked_add(rank * part) == Some(input),
+            Collective::Reduce { .. } | Collective::Allreduce { .. } => input == output,
+            _ => false,
+        };
+        if !in_place && ins.start < outs.end && outs.start < ins.end {
+            return Err(format!("input at bytes {ins:?} and result at {outs:?} overlap"));
+        }
+        Ok(())
+    }
+
+    fn check_place(&self, range: &std::ops::Range<usize>) -> Result<(), String> {
+        if !range.start.is_multiple_of(16) {
+            return Err(format!("a vector at byte {} of the window; use a multiple of 16", range.start));
+        }
+        if range.end > self.window().bytes()
+            || (range.start < self.area().end && range.end > self.area().start)
+        {
+            return Err(format!(
+                "bytes {range:?} are not free in a window of {} whose bytes {:?} are the group's",
+                self.window().bytes(),
+                self.area()
+            ));
         }
         Ok(())
     }
@@ -131,6 +273,7 @@ mod tests {
     use super::*;
     use crate::{Choices, GroupConfig, SumChoice, TunedBy, Tuning};
 
+    const SUM: Collective = Collective::Allreduce { op: Op::Sum };
     const COUNT: usize = 1000;
     const USER: usize = 16 << 10;
 
@@ -147,8 +290,8 @@ mod tests {
         for (rank, value) in [(0, 1.5_f32), (1, 2.0)] {
             window.write(rank, 0, &value.to_ne_bytes().repeat(COUNT)).expect("written");
         }
-        let sum = Sum { input: 0, output: USER / 2, count: COUNT, element: Element::Float, shape };
-        let launches = [0, 1].map(|rank| group.allreduce(rank, &cpu, &sum).expect("a launch"));
+        let sum = Vectors { input: 0, output: USER / 2, count: COUNT, element: Element::Float, shape };
+        let launches = [0, 1].map(|rank| group.collective(rank, &cpu, SUM, &sum).expect("a launch"));
         start(&launches).expect("started").wait(Duration::from_secs(60)).expect("ended");
         group.check().expect("no failure");
         let mut sums = vec![0; COUNT * 4];
@@ -175,8 +318,8 @@ mod tests {
         let window =
             Arc::new(Window::new(&[(&node, &cpu)], config.end(1).expect("it fits")).expect("a window"));
         let group = Group::new(window, &config).expect("a group");
-        let sum = Sum { input: 0, output: 0, count: 1, element: Element::Float, shape: None };
-        let launch = group.allreduce(0, &cpu, &sum).expect("a launch");
+        let sum = Vectors { input: 0, output: 0, count: 1, element: Element::Float, shape: None };
+        let launch = group.collective(0, &cpu, SUM, &sum).expect("a launch");
         // SAFETY: refused before the stream is looked at.
         let refused = unsafe { launch.enqueue(std::ptr::null_mut()) }.expect_err("no GPU");
         assert!(refused.to_string().contains("no streams"), "{refused}");

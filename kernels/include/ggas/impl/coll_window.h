@@ -43,10 +43,20 @@ template <class T, class Op> struct partial_line {
 	GGAS_FN ggas_u128 data() const { return { lo.data(), hi.data() }; }
 };
 
+/* Nodes that get results: `count` of them from `first` on. */
+struct receivers {
+	uint32_t first, count, nodes;
+	GGAS_FN uint32_t operator[](uint32_t step) const
+	{
+		return first + step < nodes ? first + step : first + step - nodes;
+	}
+};
+
 /* Lines [begin, end), `Unroll` of each thread in flight, of `Nodes` nodes; 0: any number. */
 template <class T, uint32_t Nodes, uint32_t Unroll, class Op>
-GGAS_FN void reduce_lines(everywhere in, everywhere out, range lines, uint32_t self, uint32_t nodes, const Op &op)
+GGAS_FN void reduce_lines(everywhere in, everywhere out, range lines, receivers to, const Op &op)
 {
+	uint32_t nodes = to.nodes;
 	if (Nodes)
 		nodes = Nodes;
 	uint64_t threads = ggas_threads();
@@ -75,11 +85,11 @@ GGAS_UNROLL
 				for (uint32_t k = 0; k < n; k++)
 					sums[k].add(*in.at(node, at + k * threads), op);
 		}
-		for (uint32_t step = 0; step < nodes; step++) {
-			uint32_t to = self + step < nodes ? self + step : self + step - nodes;
+		for (uint32_t step = 0; step < to.count; step++) {
+			uint32_t node = to[step];
 GGAS_UNROLL
 			for (uint32_t k = 0; k < n; k++)
-				*out.at(to, at + k * threads) = sums[k].data();
+				*out.at(node, at + k * threads) = sums[k].data();
 		}
 	};
 	for (; i + (Unroll - 1) * threads < lines.end; i += Unroll * threads)
@@ -88,16 +98,16 @@ GGAS_UNROLL
 		reduce(i, constant<1>());
 }
 
-/* Elements behind the last full line, by one thread of the node that has the last part. */
+/* Elements that make no full line, by the threads of a block. */
 template <class T, class Op>
-GGAS_FN void reduce_tail(everywhere in, everywhere out, uint64_t begin, uint64_t count, uint32_t nodes, const Op &op)
+GGAS_FN void reduce_elements(everywhere in, everywhere out, range elements, receivers to, const Op &op)
 {
-	for (uint64_t i = begin + ggas_thread(); i < count; i += ggas_threads()) {
+	for (uint64_t i = elements.begin + ggas_thread(); i < elements.end; i += ggas_threads()) {
 		auto value = ggas_widen(reinterpret_cast<const T *>(in.at(0, 0))[i]);
-		for (uint32_t node = 1; node < nodes; node++)
+		for (uint32_t node = 1; node < to.nodes; node++)
 			value = op(value, ggas_widen(reinterpret_cast<const T *>(in.at(node, 0))[i]));
-		for (uint32_t node = 0; node < nodes; node++)
-			reinterpret_cast<T *>(out.at(node, 0))[i] = ggas_narrow<T>(value);
+		for (uint32_t step = 0; step < to.count; step++)
+			reinterpret_cast<T *>(out.at(to[step], 0))[i] = ggas_narrow<T>(value);
 	}
 }
 
@@ -179,6 +189,7 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 	everywhere in = { window->base + in_offset, window->stride };
 	everywhere out = { window->base + out_offset, window->stride };
 	uint32_t nodes = g->nodes, self = g->node;
+	receivers all = { self, nodes, nodes };
 	uint64_t part = count * sizeof(T) / sizeof(ggas_u128) / nodes / 8 * 8;
 	if (chunks) {
 		if (int error = allreduce_by_writes<T>(g, in, out, part, chunks, op, line))
@@ -187,14 +198,14 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 		range mine = part_of(part, ggas_blocks(), ggas_block(), 8);
 		mine = { part * self + mine.begin, part * self + mine.end };
 		if (nodes == 2)
-			reduce_lines<T, 2, 8>(in, out, mine, self, nodes, op);
+			reduce_lines<T, 2, 8>(in, out, mine, all, op);
 		else if (nodes == 4)
-			reduce_lines<T, 4, 4>(in, out, mine, self, nodes, op);
+			reduce_lines<T, 4, 4>(in, out, mine, all, op);
 		else
-			reduce_lines<T, 0, 4>(in, out, mine, self, nodes, op);
+			reduce_lines<T, 0, 4>(in, out, mine, all, op);
 	}
 	if (self == nodes - 1 && ggas_block() == 0)
-		reduce_tail<T>(in, out, part * nodes * sizeof(ggas_u128) / sizeof(T), count, nodes, op);
+		reduce_elements<T>(in, out, { part * nodes * sizeof(ggas_u128) / sizeof(T), count }, all, op);
 	return meet_nodes(g, ggas_order::release_acquire, line);
 }
 
