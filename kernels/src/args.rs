@@ -938,10 +938,12 @@ pub struct coll_started {
     pub element: u32,
     pub op: u32,
     pub root: u32,
+    pub chunks: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of coll_started"][::core::mem::size_of::<coll_started>() - 56usize];
+    ["Size of coll_started"][::core::mem::size_of::<coll_started>() - 64usize];
     ["Alignment of coll_started"][::core::mem::align_of::<coll_started>() - 8usize];
     [
         "Offset of field: coll_started::group",
@@ -970,6 +972,12 @@ const _: () = {
     [
         "Offset of field: coll_started::root",
     ][::core::mem::offset_of!(coll_started, root) - 52usize];
+    [
+        "Offset of field: coll_started::chunks",
+    ][::core::mem::offset_of!(coll_started, chunks) - 56usize];
+    [
+        "Offset of field: coll_started::reserved",
+    ][::core::mem::offset_of!(coll_started, reserved) - 60usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
