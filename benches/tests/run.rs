@@ -211,6 +211,14 @@ fn tuning_keeps_what_was_quickest() {
 }
 
 #[test]
+fn collectives_that_the_host_starts() {
+    for nodes in [2, 3] {
+        let report = run("collectives-stream", Options { nodes, ..small(&[1000]) });
+        assert_eq!(report.rows.len(), 7);
+    }
+}
+
+#[test]
 fn random_access_on_any_number_of_nodes() {
     let report = run("randomaccess", Options { nodes: 3, ..small(&[4096]) });
     assert_eq!(methods(&report), ["ggas", "rma", "atomics"]);

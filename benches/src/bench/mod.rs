@@ -7,6 +7,7 @@ mod atomics_random;
 mod barrier;
 mod c_interface;
 mod collectives;
+mod collectives_stream;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
@@ -47,6 +48,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &reduce::Reduce,
     &reduce::Allreduce,
     &allreduce_stream::AllreduceStream,
+    &collectives_stream::CollectivesStream,
     &collectives::Collectives,
     &global_reduction::GlobalReduction,
     &randomaccess::RandomAccess,
