@@ -166,7 +166,7 @@ fn an_immediate_put_modifies_exactly_its_bytes() {
                 };
                 assert_eq!(requester.word0, value, "the immediate value (spec 3.1)");
                 assert_eq!(completer.word0, destination.nla(at));
-                assert_eq!(completer.size(), count.into());
+                assert_eq!(completer.size(), u32::from(count));
             }
         }
     });
