@@ -2,7 +2,7 @@
 # The library's device hw, with itself.
 #: modules extoll
 #: programs hw-suite
-#: seconds 120
+#: seconds 240
 set -e
 insmod /extoll.ko
 hw-suite
