@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fuzz SEED CALLS SECONDS: random calls on /dev/extoll0 and /dev/gpumap by several processes with several threads each,
- * one of them privileged, until each has made its calls or the time is up.
+ * fuzz SEED STEPS SECONDS: random calls on /dev/extoll0 and /dev/gpumap by several processes with several threads each,
+ * one of them privileged, until each thread has made its steps or the time is up.
  *
  * It knows the interface, so most calls get far. Whatever comes back must be documented; a call that fails must leave
  * its structure alone; memory that was not registered for writing must stay as it was. What a thread does depends on
@@ -291,13 +291,13 @@ static void one(struct fuzz *f)
 		one_fork(f);
 }
 
-static uint64_t calls_of_thread;
+static uint64_t steps_of_thread;
 
 static void *thread(void *arg)
 {
 	struct fuzz *f = arg;
 
-	for (uint64_t i = 0; i < calls_of_thread && !f->shared->stop; i++)
+	for (uint64_t i = 0; i < steps_of_thread && !f->shared->stop; i++)
 		one(f);
 	return NULL;
 }
@@ -379,7 +379,7 @@ int main(int argc, char **argv)
 	struct canary canary;
 	pid_t pids[WORKERS];
 
-	calls_of_thread = argc > 2 ? strtoull(argv[2], NULL, 0) : ~0ull;
+	steps_of_thread = argc > 2 ? strtoull(argv[2], NULL, 0) : ~0ull;
 	signal(SIGSEGV, on_fault);
 	signal(SIGBUS, on_fault);
 	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL);

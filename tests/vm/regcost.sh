@@ -3,7 +3,7 @@
 #: modules extoll
 #: memory 2048
 #: kernels 6.12
-#: seconds 120
+#: seconds 300
 set -e
 insmod /extoll.ko
 regcost 1024

@@ -3,7 +3,7 @@
 #: modules extoll
 #: trouble 1
 #: kernels 6.12 debug
-#: seconds 120
+#: seconds 180
 set -e
 insmod /extoll.ko
 # Whoever has the device open keeps the module.
