@@ -17,8 +17,8 @@ use super::{load_words, lock, refused, store_words};
 use crate::DeviceError;
 use crate::backoff::{Backoff, Step};
 
-/// How long waits inside an engine go on once it is to end.
-const GRACE: Duration = Duration::from_millis(100);
+/// How long waits inside an engine go on once it is to end; a peer's engine may be without a processor for a while.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The engines of a network: all run, or none does.
 pub(super) struct Runner {
