@@ -64,7 +64,7 @@ fn without_node_2(setup: &Setup, method: u32, grid: u32) -> Vec<u64> {
 
 #[test]
 fn a_member_that_never_comes_poisons_the_group_until_reset() {
-    let setup = Setup::new(3, GroupConfig { timeout: Duration::from_millis(200), ..small() });
+    let setup = Setup::new(3, GroupConfig { timeout: Duration::from_millis(600), ..small() });
     let methods = [
         SELFTEST_SYNC,
         SELFTEST_BARRIER,
@@ -90,7 +90,7 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
             Err(GroupError::Failed { report, .. }) => {
                 assert_eq!(report.status, layout::GGAS_ERR_TIMEOUT, "{what}: {report}");
                 assert!(report.peer == Some(2) || grid > 1, "{what}: {report}");
-                assert!(report.waited >= Duration::from_millis(200), "{what}: {report}");
+                assert!(report.waited >= Duration::from_millis(600), "{what}: {report}");
             }
             other => panic!("{what}: {other:?}"),
         }
@@ -102,7 +102,7 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
             poisoned.iter().all(|&status| status == u64::from(layout::GGAS_ERR_POISONED)),
             "{what}: {poisoned:?}"
         );
-        assert!(begun.elapsed() < Duration::from_millis(150), "{what}");
+        assert!(begun.elapsed() < Duration::from_millis(500), "{what}");
         setup.group.reset().expect("reset");
         assert_eq!(setup.barrier(SELFTEST_BARRIER, 1, 32, 3), [0; 3], "{what}");
         setup.group.check().expect("as new");
