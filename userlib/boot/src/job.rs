@@ -190,12 +190,12 @@ impl Job {
         self.check_rank(from_rank)?;
         let mailbox = &self.watched.mailbox;
         let was_full = !mailbox.has_room();
-        let fds = mailbox.take(from_rank, tag, timeout, || self.is_gone(from_rank));
+        let fds = mailbox.take(from_rank, tag, timeout, || self.watched.is_silent(from_rank));
         if was_full && let Some(watcher) = &self.watcher {
             watcher.kick();
         }
         fds.ok_or_else(|| {
-            if self.is_gone(from_rank) {
+            if self.watched.is_silent(from_rank) {
                 JobError::PeerLost { rank: from_rank }
             } else {
                 JobError::Timeout { waiting_for: vec![from_rank], waited: timeout }

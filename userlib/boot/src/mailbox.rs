@@ -76,7 +76,8 @@ impl Mailbox {
         self.news.notify_all();
     }
 
-    /// The oldest letter of a sender with this tag. `None`: time is over, or `gone` says that none will come.
+    /// The oldest letter of a sender with this tag. `None`: time is over, or `gone` says that no letter is left in the
+    /// socket and none will come.
     pub(crate) fn take(
         &self,
         from: u32,
@@ -87,8 +88,8 @@ impl Mailbox {
         let deadline = Instant::now() + timeout;
         let mut kept = self.kept();
         loop {
-            // Asked before looking: a letter sent before its sender went has come by then.
-            let gone = gone();
+            // Asked before looking: a letter that came before that is kept. While there is no room some may be behind.
+            let gone = gone() && kept.len() < KEPT_MAX;
             if let Some(at) = kept.iter().position(|(letter, _)| (letter.from, letter.tag) == (from, tag)) {
                 return kept.remove(at).map(|(_, fds)| fds);
             }

@@ -1,7 +1,7 @@
 //! One thread per process that sees peers go: it sleeps in `poll` until one ends, closes its mailbox (by exec, too),
 //! or sends a letter. It costs no CPU otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,6 +29,8 @@ pub(crate) struct Watched {
 #[derive(Default)]
 struct Lost {
     ranks: Vec<u32>,
+    /// Ranks that are gone, lost or not, and whose letters have all been taken out of the socket since.
+    gone: BTreeSet<u32>,
     callbacks: BTreeMap<u64, Callback>,
     next: u64,
 }
@@ -69,6 +71,11 @@ impl Watched {
         ranks
     }
 
+    /// Whether a process is gone and no letter of it can come any more. Later than its state in the job says.
+    pub(crate) fn is_silent(&self, rank: u32) -> bool {
+        self.lost().gone.contains(&rank)
+    }
+
     /// Registers a callback; each hears of each loss once, also of those before.
     pub(crate) fn on_loss(&self, callback: Callback) -> u64 {
         let (id, before) = {
@@ -92,6 +99,7 @@ impl Watched {
         if !left {
             fabric.lose(rank);
         }
+        self.lost().gone.insert(rank);
         self.losses.fetch_add(1, Ordering::SeqCst);
         futex::wake_private(&self.losses);
         self.mailbox.look_again();
