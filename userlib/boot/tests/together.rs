@@ -35,6 +35,13 @@ fn descriptors_reach_everyone() {
     assert!(out(&outcome, 2).contains("pipes are right"));
 }
 
+#[test]
+fn letters_of_who_has_left_are_there() {
+    for _ in 0..8 {
+        succeeds(&run(member(4, "join 1:letters=30 2:letters=30 3:letters=30 0:collect=30")));
+    }
+}
+
 /// Nobody leaves a barrier before the last has come.
 #[test]
 fn a_barrier_waits_for_the_last() {

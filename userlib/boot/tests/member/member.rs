@@ -72,6 +72,18 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
             Ok(fds) => say(&format!("{} descriptors", fds.len())),
             Err(error) => say(&error.to_string()),
         },
+        "letters" => {
+            let job = joined()?;
+            (0..value.parse()?).try_for_each(|tag| job.send_fds(0, tag, &[], Duration::from_secs(20)))?;
+        }
+        "collect" => {
+            let job = joined()?;
+            for from in 1..job.size() {
+                for tag in 0..value.parse()? {
+                    job.recv_fds(from, tag, Duration::from_secs(20))?;
+                }
+            }
+        }
         "losses" => wait_for_losses(joined()?, value.parse()?),
         "fork" => fork(joined()?)?,
         "leave" => *job = None,
