@@ -85,7 +85,9 @@ fn a_member_that_never_comes_poisons_the_group_until_reset() {
             without_node_2(&setup, method, grid)
         };
         assert!(failed[..2].iter().all(|&status| status != 0), "{what}: {failed:?}");
-        assert!(failed.contains(&u64::from(layout::GGAS_ERR_TIMEOUT)), "{what}: {failed:?}");
+        // Of several blocks one waits in vain; what a node returns may be of another, which saw the poison.
+        let timed_out = failed.contains(&u64::from(layout::GGAS_ERR_TIMEOUT));
+        assert!(timed_out || grid > 1, "{what}: {failed:?}");
         match setup.group.check() {
             Err(GroupError::Failed { report, .. }) => {
                 assert_eq!(report.status, layout::GGAS_ERR_TIMEOUT, "{what}: {report}");
