@@ -1,10 +1,8 @@
 //! `allreduce-stream`: sums of vectors in a window that the host starts, one kernel per node and operation.
 
-use std::time::Instant;
-
 use ggas_coll::{Collective, Element, Op, SumShape, Vectors};
-use ggas_kernels::run_repeated;
 
+use super::stream;
 use crate::error::Doing;
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
@@ -16,9 +14,6 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 const MAX_ELEMENTS: u64 = 256 << 20;
 
 const ALLREDUCE: Collective = Collective::Allreduce { op: Op::Sum };
-
-/// Samples of a row, each over several operations in a row.
-const SAMPLES: usize = 7;
 
 pub(crate) struct AllreduceStream;
 
@@ -133,27 +128,11 @@ fn sums(
         launch.doing("preparing an allreduce")
     };
     let launches = setup.local().map(launch).collect::<Result<Vec<_>, _>>()?;
-    let limit = options.timeout * 2 + std::time::Duration::from_secs(20);
-    let run = |times| {
-        let began = Instant::now();
-        run_repeated(&launches, times, limit).doing("running an allreduce")?;
-        Ok::<_, BenchError>(began.elapsed().as_nanos() as f64 / f64::from(times))
-    };
     fill()?;
-    run(1)?;
+    stream::run(&setup, &launches, 1)?;
     space.check()?;
     let check = check(&setup, &space, &sum, elements)?;
-    let long = if options.device == Device::Gpu { (1 << 30) / bytes.max(1) } else { 4 };
-    let times = options.iterations.unwrap_or(long.clamp(4, 200) as u64).clamp(1, 10_000) as u32;
-    run(times)?;
-    let mut samples = Vec::new();
-    for _ in 0..SAMPLES {
-        setup.share::<()>(Vec::new())?;
-        samples.push(run(times)?);
-    }
-    space.check()?;
-    let first = setup.local().start == 0;
-    let (samples, check) = setup.collect(first.then(|| Samples::new(samples, times.into())), check)?;
+    let (samples, check) = stream::measure(&setup, &space, &launches, bytes, check)?;
     Ok((samples, shape, check))
 }
 

@@ -1,10 +1,8 @@
 //! `collectives-stream`: collectives of vectors in a window that the host starts, one kernel per node and operation.
 
-use std::time::{Duration, Instant};
-
 use ggas_coll::{Collective, Element, Op, SumShape, Vectors};
-use ggas_kernels::run_repeated;
 
+use super::stream;
 use crate::error::Doing;
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
@@ -14,9 +12,6 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 
 /// Floats at most: 1 GiB.
 const MAX_ELEMENTS: u64 = 256 << 20;
-
-/// Samples of a row, each over several operations in a row.
-const SAMPLES: usize = 7;
 
 pub(crate) struct CollectivesStream;
 
@@ -189,26 +184,10 @@ impl<'a> Work<'a> {
             launch.doing("preparing a collective")
         };
         let launches = setup.local().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let limit = options.timeout * 2 + Duration::from_secs(20);
-        let run = |times| {
-            let began = Instant::now();
-            run_repeated(&launches, times, limit).doing("running a collective")?;
-            Ok::<_, BenchError>(began.elapsed().as_nanos() as f64 / f64::from(times))
-        };
-        run(1)?;
+        stream::run(&setup, &launches, 1)?;
         space.check()?;
         let check = self.check(&setup, &space, half)?;
-        let long = if options.device == Device::Gpu { (1 << 30) / half.max(1) } else { 4 };
-        let times = options.iterations.unwrap_or(long.clamp(4, 200) as u64).clamp(1, 10_000) as u32;
-        run(times)?;
-        let mut samples = Vec::new();
-        for _ in 0..SAMPLES {
-            setup.share::<()>(Vec::new())?;
-            samples.push(run(times)?);
-        }
-        space.check()?;
-        let first = setup.local().start == 0;
-        let (samples, check) = setup.collect(first.then(|| Samples::new(samples, times.into())), check)?;
+        let (samples, check) = stream::measure(&setup, &space, &launches, half, check)?;
         Ok((samples, shape, check))
     }
 

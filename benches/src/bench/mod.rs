@@ -20,6 +20,7 @@ pub(crate) mod reduce;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
+mod stream;
 mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
