@@ -57,6 +57,7 @@ pub const ENGINE_NODES: u32 = 8;
 pub const ENGINE_PORTS: u32 = 32;
 pub const ENGINE_REQUESTERS: u32 = 4;
 pub const ENGINE_WARPS: u32 = 20;
+pub const ENGINE_FEW_WARPS: u32 = 12;
 pub const ENGINE_LOCKS: u32 = 16;
 pub const ENGINE_TABLE_ROWS: u32 = 32;
 pub const ENGINE_LINES: u32 = 8192;

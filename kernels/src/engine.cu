@@ -36,24 +36,37 @@ GGAS_FN void save_shared(const shared *all, engine_node *node)
 					   static_cast<uint32_t>(ggas_load_relaxed(&all->queues[vpid].place)));
 }
 
-} // namespace engine
-
-GGAS_KERNEL_BOUND(ggas_engine, engine_args, GGAS_WARP_SIZE * ENGINE_WARPS)
+GGAS_FN void run(const engine_args &args, shared *all)
 {
-	GGAS_SHARED(engine::shared, all);
-	engine::warp w(args, &all);
-	engine::load_shared(&all, w.node);
+	warp w(args, all);
+	load_shared(all, w.node);
 	ggas_syncthreads();
 	if (ggas_warp() < args.requesters) {
-		engine::serve_ports(w);
+		serve_ports(w);
 	} else {
 		uint32_t ring = ggas_warp() - args.requesters;
-		engine::serve_ring(w, ring / args.nodes, ring % args.nodes);
+		serve_ring(w, ring / args.nodes, ring % args.nodes);
 	}
 	w.has_ended();
 	ggas_syncthreads();
-	engine::save_shared(&all, w.node);
+	save_shared(all, w.node);
 	ggas_syncthreads();
 	if (ggas_thread() == 0)
 		ggas_store_release(&w.node->ended, args.run);
+}
+
+} // namespace engine
+
+// Twice the same, for blocks of few warps and of many: fewer warps have more registers each. What does not fit into
+// them lies in memory behind the L1 cache, which each acquire empties, and then costs a trip to the L2 at every use.
+GGAS_KERNEL_BOUND(ggas_engine, engine_args, GGAS_WARP_SIZE * ENGINE_FEW_WARPS)
+{
+	GGAS_SHARED(engine::shared, all);
+	engine::run(args, &all);
+}
+
+GGAS_KERNEL_BOUND(ggas_engine_wide, engine_args, GGAS_WARP_SIZE * ENGINE_WARPS)
+{
+	GGAS_SHARED(engine::shared, all);
+	engine::run(args, &all);
 }

@@ -14,6 +14,7 @@
 #define ENGINE_PORTS		32	/* VPIDs of a node, one per lane of a requester warp */
 #define ENGINE_REQUESTERS	4	/* requester warps at most; port p belongs to warp p modulo their number */
 #define ENGINE_WARPS		(ENGINE_REQUESTERS + 2 * ENGINE_NODES)
+#define ENGINE_FEW_WARPS	12	/* of ggas_engine; ggas_engine_wide has all */
 #define ENGINE_LOCKS		16	/* per VPID (spec 5) */
 #define ENGINE_TABLE_ROWS	32	/* rows of as many translation tables: 1,024 (spec 4.1) */
 #define ENGINE_LINES		8192	/* of a ring, a power of two */

@@ -9,26 +9,6 @@
 namespace engine
 {
 
-/* A packet, of which `polled` is the line that this lane saw first. */
-struct packet {
-	header h;
-	const engine_line *ring;
-	uint64_t first;		/* number of its first line */
-	ggas_u128 polled;
-
-	GGAS_FN uint32_t command() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_COMMAND)); }
-	GGAS_FN uint32_t vpid() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_VPID)); }
-	GGAS_FN uint32_t spec() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_SPEC)); }
-	GGAS_FN uint32_t from_node() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_NODE)); }
-	GGAS_FN uint32_t from_vpid() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_VPID)); }
-	GGAS_FN uint32_t error() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_ERROR)); }
-	GGAS_FN uint32_t bytes() const { return static_cast<uint32_t>(EXTOLL_GET(h.meta, ENGINE_META_BYTES)); }
-	GGAS_FN bool is_last() const { return EXTOLL_GET(h.meta, ENGINE_META_LAST) != 0; }
-	GGAS_FN kind what() const { return static_cast<kind>(EXTOLL_GET(h.meta, ENGINE_META_KIND)); }
-	GGAS_FN span place() const { return { h.address, bytes() }; }
-	GGAS_FN uint32_t lines() const { return HEADER + place().words(); }
-};
-
 GGAS_FN bool is_open(const warp &w, uint32_t vpid)
 {
 	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. */
@@ -231,6 +211,14 @@ GGAS_FN bool respond(warp &w, const packet &p)
 	return true;
 }
 
+/* Whatever is not usual. False: the engine ends, and the packet stays. */
+GGAS_COLD bool take_packet(const engine_args &args, shared *all, const packet *p, uint64_t *failed)
+{
+	warp w(args, all);
+	bool request = p->what() == GET || p->what() == LOCK;
+	return request ? respond(w, *p) : complete(w, *p, failed);
+}
+
 /* One receiving warp: packets of one class from one peer. */
 GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 {
@@ -261,9 +249,17 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 		attempt = 0;
 		p.h = { ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 0), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 1),
 			ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 2), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 3) };
-		bool request = p.what() == GET || p.what() == LOCK;
-		if (!(request ? respond(w, p) : complete(w, p, &failed)))
-			break;
+		if (!complete_usual(w, p, failed)) {
+			/* All lanes have looked at what the general way may change. */
+			ggas_syncwarp();
+			/* Copies, so that nothing else has to be in memory. */
+			packet copy = p;
+			uint64_t flows = failed;
+			if (!take_packet(w.args, w.all, &copy, &flows))
+				break;
+			ggas_syncwarp();
+			failed = flows;
+		}
 		p.first += p.lines();
 		if (p.first - credited < ENGINE_LINES / 8)
 			continue;

@@ -6,7 +6,7 @@
 #ifndef GGAS_ENGINE_SEND_CUH
 #define GGAS_ENGINE_SEND_CUH
 
-#include "engine.cuh"
+#include "engine_usual.cuh"
 
 namespace engine
 {
@@ -37,13 +37,6 @@ GGAS_FN bool is_command(const command &c)
 		     c.code() == EXTOLL_CMD_IMMEDIATE_PUT || c.code() == EXTOLL_CMD_LOCK_REQ;
 	bool aligned = !quadwords || ((c.word[1] | c.word[2] | total_of(c.word[0])) & 7) == 0;
 	return known && aligned && EXTOLL_GET(c.word[0], EXTOLL_DESC_QUADWORDS) == EXTOLL_DESC_QUADWORDS;
-}
-
-GGAS_FN uint64_t meta(uint32_t node, uint32_t vpid, kind what, uint32_t bytes, bool last, uint32_t error)
-{
-	return EXTOLL_PUT(node, ENGINE_META_NODE) | EXTOLL_PUT(vpid, ENGINE_META_VPID) |
-	       EXTOLL_PUT(bytes, ENGINE_META_BYTES) | EXTOLL_PUT(what, ENGINE_META_KIND) |
-	       EXTOLL_PUT(last, ENGINE_META_LAST) | EXTOLL_PUT(error, ENGINE_META_ERROR);
 }
 
 /* Sends `total` bytes at NLA `from` of `vpid` to NLA `to`, in as many packets as it takes; *done counts those that
@@ -136,9 +129,15 @@ GGAS_FN report requester_report(const command &c, uint32_t error)
 		 local };
 }
 
-/* Carries out one command. False if the engine ends before; then c.sent says how far it came. */
-GGAS_FN bool execute(warp &w, command &c)
+/* Carries out one command. False if the engine ends before; then c->sent says how far it came. */
+GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 {
+	warp w(args, all);
+	command &c = *posted;
+	c.legal = is_command(c);
+	/* What is not a command has no parameters either. */
+	if (!c.legal)
+		c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
 	bool route = c.node() < w.args.nodes;
 	/* No Excellerate port, and no multicast groups. */
 	bool allowed = (c.modifier() & ~EXTOLL_MOD_NTR) == 0;
@@ -151,6 +150,32 @@ GGAS_FN bool execute(warp &w, command &c)
 		return true;
 	uint32_t error = fault == FINE ? 0u : EXTOLL_NOTI_ERROR_REQUESTER;
 	return notify(w, c.vpid, requester_report(c, error), false);
+}
+
+/* What a port posted, by the usual way if possible. False if the engine ends before; *sent: how far it came, and had
+ * come before. */
+GGAS_FN bool carry_out(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t *sent)
+{
+	if (*sent == 0 && send_usual(w, vpid, word0, word1, word2)) {
+		if (!(EXTOLL_GET(word0, EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
+			return true;
+		auto node = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_NODE));
+		auto peer = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_VPID));
+		uint32_t bytes = total_of(word0);
+		uint64_t says = usual_word1(EXTOLL_NOTI_KIND_REQUESTER, word0, node, peer, bytes);
+		if (usual_report(w, vpid, word1, bytes, says, false))
+			return true;
+		/* It has left, and waits for room for its notification only. */
+		*sent = bytes;
+	}
+	/* All lanes have looked at what the general way may change. */
+	ggas_syncwarp();
+	/* A copy, so that nothing else has to be in memory. */
+	command c = { { word0, word1, word2 }, vpid, *sent, true };
+	bool done = execute(w.args, w.all, &c);
+	ggas_syncwarp();
+	*sent = c.sent;
+	return done;
 }
 
 /* The slot ring of the port that a lane looks after. */
@@ -252,17 +277,10 @@ GGAS_FN void serve_ports(warp &w)
 		uint32_t later = ready & ~((2u << turn) - 1);
 		turn = ggas_first(later ? later : ready);
 		auto word = [&](int i) { return ggas_shfl(GGAS_FULL_WARP, view.word[i], turn); };
-		command c = { { word(0), word(1), word(2) },
-			      turn * w.args.requesters + ggas_warp(),
-			      ggas_shfl(GGAS_FULL_WARP, view.sent, turn),
-			      true };
-		c.legal = is_command(c);
-		/* What is not a command has no parameters either. */
-		if (!c.legal)
-			c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
-		bool done = execute(w, c);
+		uint32_t sent = ggas_shfl(GGAS_FULL_WARP, view.sent, turn);
+		bool done = carry_out(w, turn * w.args.requesters + ggas_warp(), word(0), word(1), word(2), &sent);
 		if (ggas_lane() == turn) {
-			view.sent = done ? 0 : c.sent;
+			view.sent = done ? 0 : sent;
 			view.head += done;
 			if (done)
 				publish_read(reinterpret_cast<uint64_t *>(view.consumed), view.head);

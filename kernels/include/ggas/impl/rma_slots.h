@@ -49,13 +49,14 @@ GGAS_FN int slot_poison(ggas_port *port)
 /* What a post reads of its port first, and its place in the ring: all under way together, since each is a trip to the
  * GPU's L2. A post that finds `slots` 0 takes the card path, where the place means nothing. */
 struct slot_ring {
-	uint64_t index, slots, mask, seen;
+	uint64_t slots, mask, seen;
 	uint32_t poisoned, near;
+	uint64_t index;		/* taken last: the hardware waits for it before what follows */
 
 	GGAS_FN explicit slot_ring(ggas_port *port)
-		: index(ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed)), slots(port->slots),
-		  mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
-		  poisoned(ggas_load_relaxed(&port->poisoned)), near(port->slots_near)
+		: slots(port->slots), mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
+		  poisoned(ggas_load_relaxed(&port->poisoned)), near(port->slots_near),
+		  index(ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed))
 	{
 	}
 };

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ggas_kernels::args::{
-    ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS, ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES,
-    engine_args, engine_node,
+    ENGINE_FEW_WARPS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS, ENGINE_STOP_REQUESTS,
+    ENGINE_STOP_RESPONSES, engine_args, engine_node,
 };
 use ggas_kernels::{Launch, Running, start};
 
@@ -67,7 +67,8 @@ impl Runner {
             args.state[i] = node.state.address();
             args.rings[i] = node.rings.address();
         }
-        let threads = 32 * self.warps() as u32;
+        let warps = self.warps() as u32;
+        let kernel = if warps <= ENGINE_FEW_WARPS { "ggas_engine" } else { "ggas_engine_wide" };
         let mut launches = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             // What the last run left: how it was ended, and who has.
@@ -76,7 +77,7 @@ impl Runner {
             let args = engine_args { node: node.id.into(), ..args };
             // SAFETY: the structure is this kernel's; state and rings live as long as the nodes, which the runner keeps
             // until the engines have ended, and ports keep what they point to open until no engine uses it.
-            launches.push(unsafe { Launch::new(&node.processor, "ggas_engine", 1, threads, &args) });
+            launches.push(unsafe { Launch::new(&node.processor, kernel, 1, 32 * warps, &args) });
         }
         start(&launches).map_err(DeviceError::Engine)
     }

@@ -1,6 +1,8 @@
 //! Two nodes, a port on each, and what the tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod engines;
+
 use std::time::Duration;
 
 use ggas_device::LockedMemory;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Notifications of the engine (spec 3.1). */
+#ifndef GGAS_ENGINE_REPORT_CUH
+#define GGAS_ENGINE_REPORT_CUH
+
+#include "engine.cuh"
+
+namespace engine
+{
+
+/* What a unit says about a command. */
+struct report {
+	uint32_t kind, command, node, vpid, mode, error;
+	uint32_t total;		/* bytes; class of a notification put */
+	uint64_t local;		/* local address of the first byte, or word 0 where there is none */
+};
+
+/* Takes an entry of an open queue if there is room as far as was seen, and nobody else takes it. */
+GGAS_FN bool take_entry(queue *q, uint32_t *entry)
+{
+	uint64_t place = ggas_load_relaxed(&q->place);
+	uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q->entries ? 0 : wp + 1;
+	*entry = wp;
+	return next != place >> 32 && ggas_load_relaxed(&q->open) != 0 &&
+	       ggas_atomic_cas(&q->place, place, (place & ~0xffffffffull) | next, ggas_order::relaxed) == place;
+}
+
+/* `release`: behind everything that the warp stored. */
+GGAS_FN void write_entry(warp &w, uint32_t vpid, uint32_t entry, uint64_t word0, uint64_t word1, bool release)
+{
+	if (release)
+		w.fence_for(vpid);
+	auto *at = reinterpret_cast<ggas_u128 *>(w.all->queues[vpid].entries_at) + entry;
+#ifdef GGAS_EXECUTOR
+	ggas_store_release(at, ggas_u128{ word0, word1 });
+#else
+	ggas_store_relaxed(at, ggas_u128{ word0, word1 });
+#endif
+}
+
+/* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. */
+GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool release)
+{
+	queue &q = w.all->queues[vpid];
+	uint32_t entry;
+	uint64_t since = 0;
+	for (uint32_t attempt = 1; !take_entry(&q, &entry); attempt++) {
+		if (!ggas_load_relaxed(&q.open))
+			return true;
+		uint64_t place = ggas_load_relaxed(&q.place);
+		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
+		uint32_t rp = static_cast<uint32_t>(
+			ggas_load_acquire(reinterpret_cast<const uint64_t *>(q.rp_register)));
+		if (rp != next) {
+			ggas_atomic_cas(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp, ggas_order::relaxed);
+			continue;
+		}
+		since = since ? since : ggas_time_ns();
+		bool dropped = ggas_load_relaxed(&q.gave_up) == rp + 1 || ggas_time_ns() - since > w.args.queue_ns;
+		if (dropped) {
+			ggas_store_relaxed(&q.gave_up, rp + 1);
+			w.count(ENGINE_ERR_DROPPED);
+			return true;
+		}
+		if (w.gives_up(since))
+			return false;
+		ggas_pause(attempt);
+	}
+	write_entry(w, vpid, entry, word0, word1, release);
+	return true;
+}
+
+/* One entry of a transfer: the fragment at `offset`. */
+GGAS_FN bool push_fragment(warp &w, uint32_t to, const report &r, uint32_t offset, uint32_t bytes, bool release)
+{
+	uint64_t word1 = extoll_noti_word1(r.kind, r.command, r.node, r.vpid, r.mode, r.error, bytes - 1);
+	return push(w, to, r.local + offset, word1, release);
+}
+
+GGAS_FN bool push_report(warp &w, uint32_t to, const report &r, bool release)
+{
+	uint32_t total = r.total ? r.total : 1;
+	uint32_t field = 0;
+	bool requester = r.kind == EXTOLL_NOTI_KIND_REQUESTER;
+	bool get = r.command == EXTOLL_CMD_BT_GET || r.command == EXTOLL_CMD_QW_GET;
+	switch (r.command) {
+	case EXTOLL_CMD_NOTIFICATION_PUT:
+		field = r.total & 0xff;
+		break;
+	case EXTOLL_CMD_LOCK_REQ:
+	case EXTOLL_CMD_LOCK_RSP:
+		break;
+	case EXTOLL_CMD_IMMEDIATE_PUT:
+		if (!requester)
+			return push_fragment(w, to, r, 0, total, release);
+		field = total - 1;
+		break;
+	case EXTOLL_CMD_BT_PUT:
+	case EXTOLL_CMD_QW_PUT:
+	case EXTOLL_CMD_BT_GET:
+	case EXTOLL_CMD_QW_GET:
+	case EXTOLL_CMD_GET_BT_RSP:
+	case EXTOLL_CMD_GET_QW_RSP: {
+		uint32_t last = (total - 1) / EXTOLL_FRAGMENT * EXTOLL_FRAGMENT;
+		/* A get's request is one packet, and so is a command in its error form. */
+		if ((r.mode & EXTOLL_NOTI_MODE_NTR) && !r.error && !(requester && get))
+			for (uint32_t offset = 0; offset < last; offset += EXTOLL_FRAGMENT)
+				if (!push_fragment(w, to, r, offset, EXTOLL_FRAGMENT, release))
+					return false;
+		return push_fragment(w, to, r, last, total - last, release);
+	}
+	default:
+		break;
+	}
+	uint64_t word1 = extoll_noti_word1(r.kind, r.command, r.node, r.vpid, r.mode, r.error, field);
+	return push(w, to, r.local, word1, release);
+}
+
+/* All lanes call; the notifications are written by lane 0. False if the engine ends before there is room. */
+GGAS_FN bool notify(warp &w, uint32_t to, const report &r, bool release)
+{
+	bool written = true;
+	ggas_syncwarp();
+	if (ggas_lane() == 0)
+		written = push_report(w, to, r, release);
+	return ggas_ballot(GGAS_FULL_WARP, !written) == 0;
+}
+
+/* Bytes that a descriptor speaks of; of a notification put, its class. */
+GGAS_FN uint32_t total_of(uint64_t word0)
+{
+	switch (EXTOLL_GET(word0, EXTOLL_DESC_COMMAND)) {
+	case EXTOLL_CMD_NOTIFICATION_PUT:
+		return static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_CLASS));
+	case EXTOLL_CMD_IMMEDIATE_PUT:
+		return static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_COUNT)) + 1;
+	default:
+		return static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_SIZE)) + 1;
+	}
+}
+
+/* Mode bits of a notification (spec 3.1): addresses are always translated. */
+GGAS_FN uint32_t mode_of(uint64_t word0)
+{
+	uint32_t modifier = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_MODIFIER));
+	return EXTOLL_NOTI_MODE_TE | (modifier & EXTOLL_MOD_NTR ? EXTOLL_NOTI_MODE_NTR : 0u) |
+	       (modifier & EXTOLL_MOD_ERA ? EXTOLL_NOTI_MODE_ERA : 0u) |
+	       (modifier & EXTOLL_MOD_EWA ? EXTOLL_NOTI_MODE_EWA : 0u);
+}
+
+} /* namespace engine */
+
+#endif /* GGAS_ENGINE_REPORT_CUH */
