@@ -58,6 +58,10 @@ impl Node {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A port may get the VPID of one that was closed before. What was under way to that one, data and notifications,
+    /// then comes to this port, as on the card: packets name a VPID, not its owner. So ports that others still send to
+    /// close last.
+    ///
     /// # Errors
     /// [`PortError::NoPath`]; [`PortError::Device`] when no VPID is free, the network is not configured, or the
     /// queue or slot ring cannot have the shape asked for.
