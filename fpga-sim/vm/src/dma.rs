@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,17 +61,53 @@ impl Part {
         self.map.as_mut_ptr() as u64
     }
 
-    /// Address here of `len` bytes at a bus address.
-    fn find(&self, bus: u64, len: usize) -> Option<u64> {
-        let offset = bus.checked_sub(self.bus)?;
-        let end = offset.checked_add(len as u64)?;
-        (end <= self.size).then(|| self.host() + offset)
+    fn end(&self) -> u64 {
+        self.bus + self.size
     }
 }
 
+/// A run of an access's bytes, and their address in this process.
+struct Piece {
+    at: u64,
+    bytes: Range<usize>,
+}
+
+/// Where the bytes of an access are.
+enum Place {
+    /// All in one part, at this address of this process.
+    One(u64),
+    /// In parts that follow one another on the bus, as a virtual IOMMU makes them, page by page.
+    Many(Vec<Piece>),
+}
+
+/// Finds `len` bytes at a bus address in parts that are sorted by it.
+fn place(parts: &[Arc<Part>], bus: u64, len: usize) -> Option<Place> {
+    let end = bus.checked_add(len as u64)?;
+    let first = parts.partition_point(|part| part.bus <= bus).checked_sub(1)?;
+    let part = parts.get(first).filter(|part| bus < part.end())?;
+    if end <= part.end() {
+        return Some(Place::One(part.host() + (bus - part.bus)));
+    }
+    let (mut pieces, mut next) = (Vec::new(), bus);
+    for part in parts.iter().skip(first) {
+        if !(part.bus..part.end()).contains(&next) {
+            return None;
+        }
+        let (at, start) = (part.host() + (next - part.bus), (next - bus) as usize);
+        next = end.min(part.end());
+        pieces.push(Piece { at, bytes: start..(next - bus) as usize });
+        if next == end {
+            return Some(Place::Many(pieces));
+        }
+    }
+    None
+}
+
 /// Memory of a guest, as one of its cards reaches it: by the bus addresses that the machine declared, and BARs of
-/// other devices of the guest. Only while the device is a bus master. Any other address is an error.
+/// other devices of the guest. Only while the device is a bus master. Any other address is an error. An access may
+/// span parts that follow one another: its bytes are moved in ascending order then.
 pub struct GuestMemory {
+    /// Sorted by bus address; none overlap.
     parts: ArcSwap<Vec<Arc<Part>>>,
     peers: Vec<Arc<PeerBar>>,
     /// What is mapped, by addresses of this process: a removal there waits until no access is under way.
@@ -115,7 +152,7 @@ impl GuestMemory {
             return Err(DmaError::Short { address: bus, len, need });
         }
         let _change = self.lock();
-        if self.parts.load().iter().any(|part| part.bus < end && bus < part.bus + part.size) {
+        if self.parts.load().iter().any(|part| part.bus < end && bus < part.end()) {
             return Err(range);
         }
         let map = MmapOptions::new().offset(offset).len(size as usize).map_raw(file).map_err(failed)?;
@@ -126,7 +163,7 @@ impl GuestMemory {
         // SAFETY: mapped as long as `parts` has the part; `remove` takes the range back first.
         unsafe { self.host.add_range(RangeKind::Host, part.host(), part.size as usize) }?;
         let mut parts = Vec::clone(&self.parts.load());
-        parts.push(part);
+        parts.insert(parts.partition_point(|other| other.bus < part.bus), part);
         self.parts.store(Arc::new(parts));
         Ok(())
     }
@@ -148,10 +185,10 @@ impl GuestMemory {
         Ok(next)
     }
 
-    /// Takes back what lies within `size` bytes at `bus`. When it returns, no card touches it any more.
+    /// Takes back every part that has bytes among the `size` at `bus`. When it returns, no card touches them any more.
     pub fn unmap(&self, bus: u64, size: u64) {
         let end = bus.saturating_add(size);
-        self.remove(|part| part.bus >= bus && part.bus + part.size <= end);
+        self.remove(|part| part.bus < end && bus < part.end());
     }
 
     /// Takes back everything.
@@ -180,25 +217,39 @@ impl GuestMemory {
         self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Address in this process of `len` bytes at a bus address.
-    fn find(&self, bus: u64, len: usize) -> Result<u64, MemoryError> {
+    /// Where `len` bytes at a bus address are.
+    fn place(&self, bus: u64, len: usize) -> Result<Place, MemoryError> {
         let bad = MemoryError::BadAddress { address: bus, len };
         if !self.master.load(Ordering::Acquire) {
             return Err(bad);
         }
-        let part = self.parts.load().iter().find_map(|part| part.find(bus, len));
-        part.or_else(|| self.peers.iter().find_map(|peer| peer.find(bus, len))).ok_or(bad)
+        let found = place(&self.parts.load(), bus, len);
+        let peer = || self.peers.iter().find_map(|peer| peer.find(bus, len)).map(Place::One);
+        found.or_else(peer).ok_or(bad)
+    }
+
+    /// Address in this process of `len` bytes that no part's end divides: what is aligned never is.
+    fn find(&self, bus: u64, len: usize) -> Result<u64, MemoryError> {
+        match self.place(bus, len)? {
+            Place::One(at) => Ok(at),
+            Place::Many(_) => Err(MemoryError::BadAddress { address: bus, len }),
+        }
     }
 }
 
-// Addresses are looked up first, in a table that may be out of date by then: `host` refuses those that are gone.
+// Addresses are looked up first, in a table that may be out of date by then: `host` refuses those that are gone. All
+// of it is memory of the host, so that whatever is copied is there when the call returns.
 impl Memory for GuestMemory {
     fn session(&self, work: &mut dyn FnMut()) {
         self.host.session(work);
     }
 
     fn contains(&self, address: u64, len: usize) -> bool {
-        self.find(address, len).is_ok_and(|at| self.host.contains(at, len))
+        match self.place(address, len) {
+            Ok(Place::One(at)) => self.host.contains(at, len),
+            Ok(Place::Many(pieces)) => pieces.iter().all(|p| self.host.contains(p.at, p.bytes.len())),
+            Err(_) => false,
+        }
     }
 
     fn load(&self, address: u64) -> Result<u64, MemoryError> {
@@ -218,15 +269,33 @@ impl Memory for GuestMemory {
     }
 
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        self.host.read(self.find(source, out.len())?, out)
+        match self.place(source, out.len())? {
+            Place::One(at) => self.host.read(at, out),
+            Place::Many(pieces) => {
+                pieces.into_iter().try_for_each(|p| self.host.read(p.at, &mut out[p.bytes]))
+            }
+        }
     }
 
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
-        self.host.write(self.find(destination, bytes.len())?, bytes)
+        match self.place(destination, bytes.len())? {
+            Place::One(at) => self.host.write(at, bytes),
+            Place::Many(pieces) => {
+                let write = |_, p: Piece| self.host.write(p.at, &bytes[p.bytes]);
+                pieces.into_iter().try_fold(Completion::Done, write)
+            }
+        }
     }
 
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
-        self.host.copy(self.find(destination, len)?, self.find(source, len)?, len)
+        if let (Place::One(to), Place::One(from)) = (self.place(destination, len)?, self.place(source, len)?)
+        {
+            return self.host.copy(to, from, len);
+        }
+        // The ranges may overlap, in pieces that need not.
+        let mut bytes = vec![0; len];
+        self.read(source, &mut bytes)?;
+        self.write(destination, &bytes)
     }
 
     fn copy_foreign(
@@ -236,7 +305,14 @@ impl Memory for GuestMemory {
         offset: usize,
         len: usize,
     ) -> Result<Completion, MemoryError> {
-        self.host.copy_foreign(self.find(destination, len)?, source, offset, len)
+        match self.place(destination, len)? {
+            Place::One(at) => self.host.copy_foreign(at, source, offset, len),
+            Place::Many(pieces) => {
+                let copy =
+                    |_, p: Piece| self.host.copy_foreign(p.at, source, offset + p.bytes.start, p.bytes.len());
+                pieces.into_iter().try_fold(Completion::Done, copy)
+            }
+        }
     }
 
     fn poll(&self, ticket: Ticket) -> TicketState {
@@ -249,5 +325,84 @@ impl Memory for GuestMemory {
 
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
         self.host.fetched(ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+    const BUS: u64 = 0x7000_0000;
+
+    /// Pages of a file at bus addresses that follow one another, in an order of their own; page 5 is left out.
+    fn paged() -> (Arc<GuestMemory>, File) {
+        let file = File::from(memfd_create("ram", MFdFlags::MFD_CLOEXEC).unwrap());
+        file.set_len(8 * PAGE).unwrap();
+        let memory = GuestMemory::new(vec![]).unwrap();
+        memory.set_master(true);
+        for (page, at) in [(3, 6), (0, 4), (4, 0), (2, 7), (1, 2), (6, 1)] {
+            memory.map(BUS + page * PAGE, PAGE, &file, at * PAGE).unwrap();
+        }
+        (memory, file)
+    }
+
+    #[test]
+    fn accesses_span_parts_that_follow_one_another() {
+        let (memory, file) = paged();
+        let bytes: Vec<u8> = (0..3 * PAGE as usize).map(|i| (i * 7 + i / 251) as u8).collect();
+        memory.write(BUS + 100, &bytes).unwrap();
+        let mut page = vec![0; PAGE as usize];
+        file.read_exact_at(&mut page, 2 * PAGE).unwrap();
+        assert!(page == bytes[PAGE as usize - 100..][..PAGE as usize], "bus page 1 is page 2 of the file");
+        let mut back = vec![0; bytes.len()];
+        memory.read(BUS + 100, &mut back).unwrap();
+        assert!(back == bytes, "what was written");
+        assert!(memory.contains(BUS, 5 * PAGE as usize));
+        assert_eq!(memory.load(BUS + PAGE).unwrap().to_le_bytes(), bytes[PAGE as usize - 100..][..8]);
+    }
+
+    #[test]
+    fn copies_across_parts_may_overlap() {
+        for (from, to) in [(50, 300), (300, 50), (7, PAGE + 9)] {
+            let (memory, _file) = paged();
+            let len = 3 * PAGE as usize;
+            let bytes: Vec<u8> = (0..len).map(|i| (i * 13 + i / 241) as u8).collect();
+            memory.write(BUS + from, &bytes).unwrap();
+            memory.copy(BUS + to, BUS + from, len).unwrap();
+            let mut back = vec![0; len];
+            memory.read(BUS + to, &mut back).unwrap();
+            assert!(back == bytes, "from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn an_access_with_a_hole_moves_nothing() {
+        let (memory, _file) = paged();
+        let len = 2 * PAGE as usize;
+        assert!(memory.write(BUS + 4 * PAGE + 1, &vec![1; len]).is_err());
+        assert!(memory.copy(BUS + 4 * PAGE + 1, BUS, len).is_err());
+        assert!(memory.read(BUS + 5 * PAGE - 1, &mut [0; 2]).is_err());
+        assert!(memory.read(BUS - 1, &mut [0; 2]).is_err());
+        assert!(!memory.contains(BUS + 6 * PAGE, PAGE as usize + 1));
+        let mut page = vec![9; PAGE as usize];
+        memory.read(BUS + 4 * PAGE, &mut page).unwrap();
+        assert!(page.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn unmapping_takes_each_part_that_it_touches() {
+        let (memory, _file) = paged();
+        memory.unmap(BUS + PAGE, 2 * PAGE);
+        assert!(memory.contains(BUS, PAGE as usize) && memory.contains(BUS + 3 * PAGE, PAGE as usize));
+        assert!(memory.load(BUS + PAGE).is_err() && memory.load(BUS + 2 * PAGE).is_err());
+        memory.unmap(BUS + 3 * PAGE + 8, 8);
+        assert!(memory.load(BUS + 3 * PAGE).is_err(), "a part of it was to go");
+        memory.unmap(0, u64::MAX);
+        assert!(memory.load(BUS).is_err());
     }
 }

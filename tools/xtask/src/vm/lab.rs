@@ -162,9 +162,10 @@ fn boot(
         words.extend(
             std::env::var("VM_WORDS").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)),
         );
-        guests.push(Guest { devices, memory: scenario.memory, log, words });
+        let Scenario { memory, processors, iommu, icount, .. } = *scenario;
+        guests.push(Guest { devices, memory, processors, iommu, icount, log, words });
     }
-    if scenario.trouble {
+    if scenario.trouble || scenario.orphan {
         arguments.push("--trouble".to_owned());
     }
     if scenario.msix {
@@ -173,7 +174,7 @@ fn boot(
     let server = Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")))?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
     Guests::start(emulator, kernel, initrd, &guests)?.finish(BOOT + scenario.limit * factor)?;
-    server.finish()
+    server.finish(scenario.orphan)
 }
 
 /// Hands out jobs, the longest first, to as many as there is room for.

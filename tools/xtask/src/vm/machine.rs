@@ -65,6 +65,12 @@ pub struct Guest {
     pub devices: Vec<PathBuf>,
     /// MiB.
     pub memory: u32,
+    /// Emulated on as many threads.
+    pub processors: u32,
+    /// Devices reach memory through an IOMMU.
+    pub iommu: bool,
+    /// Time is instructions, 1 ns each, while the processor does not wait.
+    pub icount: bool,
     /// Its log.
     pub log: PathBuf,
     /// Words for its scenario: `vm_node=0`.
@@ -80,12 +86,21 @@ impl Guests {
         let mut started = Guests(Vec::new());
         for guest in guests {
             let mut command = emulator.command();
-            command.args(["-accel", "tcg,thread=multi", "-cpu", "max,la57=off", "-smp", "1"]);
+            match guest.icount {
+                true => command.args(["-accel", "tcg,thread=single", "-icount", "shift=0"]),
+                false => command.args(["-accel", "tcg,thread=multi"]),
+            };
+            command.args(["-cpu", "max,la57=off"]);
+            command.args(["-smp", &guest.processors.to_string()]);
             command.args(["-machine", "q35,memory-backend=mem", "-m", &format!("{}M", guest.memory)]);
             let backend = format!("memory-backend-memfd,id=mem,size={}M,share=on", guest.memory);
             command.args(["-object", &backend]);
             command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
             command.arg("-serial").arg(format!("file:{}", guest.log.display()));
+            if guest.iommu {
+                // QEMU tells the server of each map and unmap of the guest's tables: its caching mode.
+                command.args(["-device", "intel-iommu,caching-mode=on"]);
+            }
             for socket in &guest.devices {
                 let path = socket.display();
                 command.arg("-device").arg(format!(
@@ -97,7 +112,8 @@ impl Guests {
             // for every access to a register while the driver starts.
             let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check log_buf_len=4M";
             command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
-            command.arg("-append").arg(format!("{line} {}", guest.words.join(" ")));
+            let iommu = if guest.iommu { " intel_iommu=on" } else { "" };
+            command.arg("-append").arg(format!("{line}{iommu} {}", guest.words.join(" ")));
             let output = File::create(guest.log.with_extension("qemu"))?;
             command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
             let child = command.spawn().context("QEMU does not start")?;
@@ -189,11 +205,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether it still runs: it must outlive its guests.
-    pub fn finish(mut self) -> Result<()> {
+    /// Whether it still runs: it must outlive its guests, unless they are there to see its end.
+    pub fn finish(mut self, ends: bool) -> Result<()> {
         match self.0.try_wait()? {
-            None => Ok(()),
-            Some(status) => bail!("the device server ended: {status}"),
+            None if ends => bail!("the device server still runs: its guest did not end it"),
+            Some(status) if !ends => bail!("the device server ended: {status}"),
+            _ => Ok(()),
         }
     }
 }

@@ -21,8 +21,16 @@ pub struct Scenario {
     pub gpu: u32,
     /// MiB of memory of each guest.
     pub memory: u32,
+    /// Processors of each guest.
+    pub processors: u32,
+    /// Guests have an IOMMU, through which their cards reach memory.
+    pub iommu: bool,
+    /// The processor's clock counts instructions: what the host does meanwhile does not show.
+    pub icount: bool,
     /// Cards fail when they are told to.
     pub trouble: bool,
+    /// The guest ends its cards' server, by the same means.
+    pub orphan: bool,
     /// Cards offer MSI-X besides MSI.
     pub msix: bool,
     /// Modules that it loads, folders of `kmod`.
@@ -57,7 +65,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let (trouble, msix) = (false, false);
+    let (trouble, orphan, msix, iommu, icount, processors) = (false, false, false, false, false, 1);
     let mut scenario = Scenario {
         name,
         script,
@@ -65,7 +73,11 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         cards,
         gpu,
         memory,
+        processors,
+        iommu,
+        icount,
         trouble,
+        orphan,
         msix,
         modules,
         programs,
@@ -81,6 +93,10 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "cards" => scenario.cards = number()?,
             "gpu" => scenario.gpu = number()?,
             "memory" => scenario.memory = number()?,
+            "processors" => scenario.processors = number()?,
+            "iommu" => scenario.iommu = number()? != 0,
+            "icount" => scenario.icount = number()? != 0,
+            "orphan" => scenario.orphan = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
@@ -89,8 +105,8 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "kernels" => scenario.kernels = words(),
             _ => {
                 bail!(
-                    "`{line}`: there are guests, cards, gpu, memory, trouble, msix, seconds, modules, programs, \
-                     kernels"
+                    "`{line}`: there are guests, cards, gpu, memory, processors, iommu, icount, trouble, orphan, \
+                     msix, seconds, modules, programs, kernels"
                 )
             }
         }
