@@ -198,12 +198,14 @@ pub enum WcbError {
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     block: Part<CounterBlock>,
+    /// An error was counted here since somebody asked.
+    failed: bool,
 }
 
 impl Counters {
     /// Counts in `block`, whose other writers, if any, touch other counts.
     pub(crate) fn new(block: Part<CounterBlock>) -> Counters {
-        Counters { block }
+        Counters { block, failed: false }
     }
 
     #[cfg(test)]
@@ -220,9 +222,22 @@ impl Counters {
     /// Counts one error.
     #[cold]
     pub fn error(&mut self, counter: ErrorCounter) {
+        self.failed = true;
         if let Some(i) = ERROR_REGISTERS.iter().position(|r| *r == counter.register) {
             self.bump(ERRORS + 4 * i + (counter.shift as usize / 16) % 4, 1);
         }
+    }
+
+    /// Whether an error was counted since the last [`Counters::take_failed`].
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The same, and forgets it.
+    #[inline]
+    pub(crate) fn take_failed(&mut self) -> bool {
+        std::mem::take(&mut self.failed)
     }
 
     #[cfg(test)]

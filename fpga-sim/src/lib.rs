@@ -34,6 +34,7 @@ pub mod routing;
 pub mod runs;
 pub mod smfu;
 pub mod snq;
+mod timer;
 pub mod torus;
 pub mod velo;
 pub mod vpid;

@@ -10,6 +10,9 @@
 //! * The watermark counts entries since the base was written, modulo 2^16. Once as many are there, the interrupt is
 //!   raised and the watermark's enable bit cleared: who writes the number of the next entry, with the bit, never
 //!   misses one.
+//! * WCB error is raised with each error that a WCB counts, RMA error with each that one of RMA's units counts
+//!   (whatever bit 24 of its error control says: the specification has its name, `trigger`, only), SMFU timeout
+//!   whenever the error bit of the SMFU's timeout control is set.
 //! * An instruction's `registers` field is their number less one. A program ends after 256 steps.
 
 use extoll_abi::regs::*;
@@ -28,14 +31,22 @@ const TIME_MASK: u64 = (1 << 40) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Trigger {
+    /// The timer's period is over.
+    Timer = 7,
+    /// A load from the window got no answer within the time that the card gives it.
+    SmfuTimeout = 12,
     /// A global interrupt.
     Global = 16,
     /// A notification queue or mailbox dropped entries.
     BqError = 21,
+    /// A write-combining buffer, RMA's or VELO's, took stores for malformed.
+    WcbError = 22,
     /// A VELO message with the interrupt bit.
     VeloNotification = 23,
     /// An RMA notification with the interrupt bit.
     RmaNotification = 25,
+    /// A unit of RMA counted an error.
+    RmaError = 27,
     /// The network's state changed.
     NetworkState = 28,
 }

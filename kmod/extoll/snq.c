@@ -16,6 +16,8 @@
 static const u64 snq_irq_image[] = { 0xfd2300000040002d, 0x030001000000, 0 };
 
 enum snq_trigger {
+	TRIGGER_TIMER = 7,
+	TRIGGER_SMFU_TIMEOUT = 12,
 	TRIGGER_GLOBAL_INTERRUPT = 16,
 	TRIGGER_BQ_ERROR = 21,
 	TRIGGER_WCB_ERROR = 22,
@@ -25,9 +27,10 @@ enum snq_trigger {
 	TRIGGER_NETWORK_STATE = 28,
 };
 
-#define SNQ_TRIGGERS (BIT(TRIGGER_GLOBAL_INTERRUPT) | BIT(TRIGGER_BQ_ERROR) | \
-		      BIT(TRIGGER_WCB_ERROR) | BIT(TRIGGER_VELO_NOTI) | BIT(TRIGGER_RMA_NOTI) | \
-		      BIT(TRIGGER_RMA_ERROR) | BIT(TRIGGER_NETWORK_STATE))
+#define SNQ_TRIGGERS (BIT(TRIGGER_TIMER) | BIT(TRIGGER_SMFU_TIMEOUT) | \
+		      BIT(TRIGGER_GLOBAL_INTERRUPT) | BIT(TRIGGER_BQ_ERROR) | BIT(TRIGGER_WCB_ERROR) | \
+		      BIT(TRIGGER_VELO_NOTI) | BIT(TRIGGER_RMA_NOTI) | BIT(TRIGGER_RMA_ERROR) | \
+		      BIT(TRIGGER_NETWORK_STATE))
 
 /* Program words (spec 8.4). A handler finds its n words in payload[7 - n] to payload[6]. */
 #define SNQ_OP_IDLE	1ull
@@ -52,6 +55,8 @@ static u64 snq_word(u32 pc)
 	case TRIGGER_GLOBAL_INTERRUPT:
 	case TRIGGER_NETWORK_STATE:
 		return snq_read_and_emit(EXTOLL_RF_INFO_NETWORK_STATE, 1);
+	case TRIGGER_TIMER:
+	case TRIGGER_SMFU_TIMEOUT:
 	case TRIGGER_BQ_ERROR:
 	case TRIGGER_WCB_ERROR:
 	case TRIGGER_VELO_NOTI:
@@ -113,6 +118,11 @@ static void snq_handle(struct extoll_card *card, const struct extoll_snq_entry *
 	case TRIGGER_NETWORK_STATE:
 		dev_info_ratelimited(&card->pdev->dev, "network state is %llu\n",
 				     le64_to_cpu(entry->payload[6]));
+		break;
+	case TRIGGER_TIMER:
+		break;	/* whoever set it by register access reads the count */
+	case TRIGGER_SMFU_TIMEOUT:
+		extoll_warn(card, "a load from the window had no answer in time\n");
 		break;
 	case TRIGGER_BQ_ERROR:
 		extoll_warn(card, "a full notification queue lost entries\n");

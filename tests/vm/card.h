@@ -143,4 +143,43 @@ static inline int log_lines(void)
 	}
 }
 
+/* What a card of extoll-vm-server --trouble can be told. */
+#define GONE	1	/* off the bus */
+#define NONSENSE 2	/* registers read as anything */
+#define MUTE	3	/* no flush is ever over */
+#define DEAD	4	/* its server ends */
+
+/* How the card fails from now on; false where it cannot be told. */
+static inline int trouble(uint8_t how)
+{
+	char path[256];
+	uint8_t at = 0, word[2];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/config", pci);
+	fd = open(path, O_RDWR);
+	CHECK(fd >= 0 && pread(fd, &at, 1, 0x34) == 1);
+	for (int i = 0; at && i < 32; i++, at = word[1]) {
+		CHECK(pread(fd, word, 2, at) == 2);
+		if (word[0] == 0x09) {
+			CHECK(pwrite(fd, &how, 1, at + 4) == 1);
+			close(fd);
+			return 1;
+		}
+	}
+	close(fd);
+	return 0;
+}
+
+static inline void state_is(const char *want)
+{
+	char text[32] = "";
+	int fd = open("/sys/class/extoll/extoll0/state", O_RDONLY);
+
+	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	text[strcspn(text, "\n")] = 0;
+	CHECK(!strcmp(text, want));
+}
+
 #endif /* VM_CARD_H */

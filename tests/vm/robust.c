@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The card and its driver at their limits: storms, full queues, taken away while threads use it, off the bus, mute, and
+ * The card and its driver at their limits: full queues, taken away while threads use it, off the bus, mute, and
  * answering nonsense. Calls end within bounds with a documented error, the log stays short, and afterwards all is well.
  * The card fails on demand through a capability that only the model has (extoll-vm-server --trouble).
  */
@@ -9,114 +9,8 @@
 #include <pthread.h>
 
 #include "card.h"
+#include "system.h"
 
-#define SECOND	1000000000ull
-#define GONE	1
-#define NONSENSE 2
-#define MUTE	3
-
-static struct extoll_desc note(const struct port *port, uint64_t value)
-{
-	return extoll_desc_notification_put(port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0, 1, value);
-}
-
-static uint64_t rf(struct port *port, uint64_t offset, uint64_t value, int write)
-{
-	struct extoll_rf_access arg = { .offset = offset, .value = value, .flags = write ? EXTOLL_RF_WRITE : 0 };
-
-	CHECK(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &arg) == 0);
-	return arg.value;
-}
-
-/* System notifications of a trigger that the driver has handled. */
-static long handled(int trigger)
-{
-	FILE *file = fopen("/sys/class/extoll/extoll0/notifications", "r");
-	long count = 0, value;
-	int which;
-
-	CHECK(file);
-	while (fscanf(file, "%d %ld", &which, &value) == 2)
-		if (which == trigger)
-			count = value;
-	fclose(file);
-	return count;
-}
-
-static void wakes(struct port *port)
-{
-	uint64_t begin = now_ns();
-
-	post(port, EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, note(port, 7));
-	CHECK(port_wait(port, 0, 60 * SECOND) == 0 && now_ns() - begin < 30 * SECOND);
-	CHECK(take(port, 5000).word0 == 7);
-}
-
-/* Interrupt after interrupt: the machine goes on, sleepers wake, and the log takes a few lines only. */
-static void storm(void)
-{
-	struct port port;
-	uint64_t end = now_ns() + 2 * SECOND, fired = 0;
-
-	port_open(&port);
-	log_lines();
-	while (now_ns() < end) {
-		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 22 | 1u << 27, 1);
-		if (++fired % 64 == 0)
-			wakes(&port);
-	}
-	CHECK(fired > 100 && handled(22) > 50 && handled(27) > 50);
-	CHECK(log_lines() <= 40);
-	port_close(&port);
-	sound();
-}
-
-/* A queue of system notifications that nobody empties fills up, and is emptied lap by lap afterwards. */
-static void full_system_queue(void)
-{
-	struct port port;
-	long before = handled(21);
-	uint64_t wp, mark, end;
-
-	port_open(&port);
-	mark = rf(&port, EXTOLL_RF_SNQ_WATERMARK, 0, 0);
-	rf(&port, EXTOLL_RF_SNQ_WATERMARK, 0, 1);
-	for (int i = 0; i < 400; i++)
-		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 21, 1);
-	wp = rf(&port, EXTOLL_RF_SNQ_WP, 0, 0);
-	CHECK((wp - rf(&port, EXTOLL_RF_SNQ_RP, 0, 0)) % 256 == 255);
-	/* The driver's own mark is long reached. */
-	rf(&port, EXTOLL_RF_SNQ_WATERMARK, mark | 1u << 16, 1);
-	end = now_ns() + 10 * SECOND;
-	while (handled(21) - before < 255)
-		CHECK(now_ns() < end);
-	wakes(&port);
-	port_close(&port);
-	sound();
-}
-
-/* Entries that no program of the driver writes. */
-static void strange_entries(void)
-{
-	struct port port;
-	uint64_t enabled, word = 6 | 0xffull << 4 | 1ull << 48;	/* emit, end */
-
-	port_open(&port);
-	enabled = rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, 0, 0);
-	log_lines();
-	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 200, word, 1);
-	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 5, 4 | 200ull << 4, 1);
-	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 6, word, 1);
-	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled | 1u << 5 | 1u << 6, 1);
-	for (int i = 0; i < 300; i++)
-		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 5 | 1u << 6, 1);
-	wakes(&port);
-	CHECK(handled(6) > 0);
-	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled, 1);
-	CHECK(log_lines() <= 40);
-	port_close(&port);
-	sound();
-}
 
 /* Nobody reads: the card drops after a time limit, other ports go on, and so does this one when it reads again. */
 static void full_queue(void)
@@ -173,24 +67,6 @@ static void last_vpid(void)
 	for (int i = 0; i < 250; i++)
 		close(fds[i]);
 	expect_ports(0);
-}
-
-/* The network stops and comes back: nobody is stopped, who opens is told. */
-static void network_changes(void)
-{
-	struct extoll_port_open arg = { .units = 1 };
-	struct port port;
-	int fd = device_open();
-
-	port_open(&port);
-	rf(&port, EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_STOPPED, 1);
-	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg), EAGAIN);
-	wakes(&port);
-	rf(&port, EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_CONFIGURED, 1);
-	CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg) == 0);
-	CHECK(handled(28) > 0);
-	close(fd);
-	port_close(&port);
 }
 
 static volatile int stop;
@@ -318,39 +194,6 @@ static void reset(void)
 	}
 }
 
-/* How the card fails from now on; false where it cannot be told. */
-static int trouble(uint8_t how)
-{
-	char path[256];
-	uint8_t at = 0, word[2];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/config", pci);
-	fd = open(path, O_RDWR);
-	CHECK(fd >= 0 && pread(fd, &at, 1, 0x34) == 1);
-	for (int i = 0; at && i < 32; i++, at = word[1]) {
-		CHECK(pread(fd, word, 2, at) == 2);
-		if (word[0] == 0x09) {
-			CHECK(pwrite(fd, &how, 1, at + 4) == 1);
-			close(fd);
-			return 1;
-		}
-	}
-	close(fd);
-	return 0;
-}
-
-static void state_is(const char *want)
-{
-	char text[32] = "";
-	int fd = open("/sys/class/extoll/extoll0/state", O_RDONLY);
-
-	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	text[strcspn(text, "\n")] = 0;
-	CHECK(!strcmp(text, want));
-}
-
 /* Off the bus: the first call notices, and none waits for an answer that cannot come. */
 static void gone(void)
 {
@@ -432,13 +275,8 @@ int main(void)
 	signal(SIGBUS, on_bus_error);
 	find_card();
 	sound();
-	storm();
-	full_system_queue();
-	strange_entries();
 	full_queue();
 	last_vpid();
-	network_changes();
-	puts("robust: storms and full queues");
 	with_users(unbound);
 	with_users(reset);
 	with_users(removed);

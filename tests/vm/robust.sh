@@ -1,5 +1,5 @@
 #!/bin/sh
-# Storms, full queues, taken away while in use, off the bus, mute, answering nonsense.
+# Full queues, taken away while in use, off the bus, mute, answering nonsense.
 #: modules extoll
 #: trouble 1
 #: kernels 6.12 debug

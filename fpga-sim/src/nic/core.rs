@@ -16,7 +16,8 @@ use crate::fabric::Wake;
 use crate::notify::{Fate, Notice};
 use crate::packet::{Hold, HoldState, Packet};
 use crate::requester::Requester;
-use crate::snq::Snq;
+use crate::snq::{Snq, Trigger};
+use crate::timer::Timer;
 
 /// Commands that one VPID may run before the next one's turn.
 pub(super) const BURST: usize = 16;
@@ -66,6 +67,7 @@ pub(super) struct Core {
     pub(super) retrigger: VpidSet,
     pub(super) velo_retrigger: VpidSet,
     pub(super) snq: Snq,
+    pub(super) timer: Timer,
     /// First words of preloads, by VPID.
     pub(super) preloads: BTreeMap<u64, u64>,
 
@@ -133,6 +135,7 @@ impl Core {
             retrigger: VpidSet::default(),
             velo_retrigger: VpidSet::default(),
             snq: Snq::default(),
+            timer: Timer::default(),
             preloads: BTreeMap::new(),
             ready: VpidSet::default(),
             slotted: VpidSet::default(),
@@ -223,7 +226,10 @@ impl Core {
         if !self.flushes.is_empty() {
             moved |= self.finish_flushes(nic);
         }
-        if self.snq.is_ready() || self.snq_watches() {
+        if self.counters.take_failed() {
+            self.snq.raise(Trigger::RmaError);
+        }
+        if self.snq.is_ready() || self.snq_watches() || self.snq_alarmed(nic) {
             moved |= self.snq_step(nic);
         }
         self.turn = self.turn.wrapping_add(1);
@@ -298,6 +304,8 @@ impl Core {
             | self.flushes.len();
         polled | usize::from(asked) != 0
             || self.snq.is_ready()
+            || self.snq_alarmed(nic)
+            || self.counters.has_failed()
             || !self.is_calm()
             || nic.polled && nic.fabric.pending(self.node)
     }

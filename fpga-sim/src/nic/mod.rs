@@ -81,6 +81,8 @@ pub struct Nic {
     attached: AtomicBool,
     event: Event,
     smfu: Smfu,
+    /// A WCB counted an error that the system notification queue has not heard of.
+    wcb_errors: AtomicBool,
     /// What an interrupt does.
     interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -131,6 +133,7 @@ impl Nic {
             attached: AtomicBool::new(false),
             event: Event::default(),
             smfu: state.smfu(),
+            wcb_errors: AtomicBool::new(false),
             interrupt: OnceLock::new(),
             state,
         });

@@ -54,6 +54,7 @@ impl Posted<3> for Command {
     #[cold]
     fn count_error(nic: &Nic, error: WcbError, vpid: u8) {
         nic.state.count_wcb_error(error, vpid);
+        nic.wcb_failed();
     }
 }
 

@@ -10,6 +10,7 @@ use crate::memory::{Ticket, TicketState};
 use crate::packet::Packet;
 use crate::requester::Job;
 use crate::smfu::{Ingress, RegisterFile, SmfuError};
+use crate::snq::Trigger;
 
 /// How long an access waits for the fabric to take its packets.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,6 +96,10 @@ impl Nic {
         loop {
             let moved = self.progress();
             if let Some(outcome) = load.poll(Instant::now(), timeout, out) {
+                if outcome.is_err() && self.smfu.take_expired() {
+                    self.with_core(|core| core.snq.raise(Trigger::SmfuTimeout));
+                    self.kick();
+                }
                 return outcome;
             }
             if !moved {

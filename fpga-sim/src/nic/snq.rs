@@ -2,6 +2,7 @@
 //! interrupts go. Only in a card that has its node to itself: the kernel that drives a card runs no others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use extoll_abi::{BqReadPointer, regs::*};
 
@@ -19,11 +20,23 @@ impl Nic {
         // A second one has no effect, as documented.
         let _ = self.interrupt.set(Box::new(raise));
     }
+
+    /// A WCB counted an error: the trigger is raised when the card runs next. From any thread.
+    #[cold]
+    pub(super) fn wcb_failed(&self) {
+        if !self.state.is_shared() {
+            self.wcb_errors.store(true, Ordering::Release);
+            self.ask_engine(true);
+        }
+    }
 }
 
 impl Core {
     /// Reads a register of the queue; `None` for others, and where other processes share the node.
     pub(super) fn snq_read(&self, nic: &Nic, offset: u64) -> Option<u64> {
+        if offset == EXTOLL_RF_INFO_TIMER && !nic.state.is_shared() {
+            return Some(self.timer.read());
+        }
         let ours = (EXTOLL_RF_SNQ_TRIGGER_ENABLE..EXTOLL_RF_SNQ_PROGRAM + 0x800).contains(&offset);
         (ours && !nic.state.is_shared()).then(|| self.snq.reg_read(offset).unwrap_or(0))
     }
@@ -37,6 +50,10 @@ impl Core {
             EXTOLL_RF_INFO_NETWORK_STATE if nic.state.read(offset) != Some(value) => {
                 self.snq.raise(Trigger::NetworkState);
             }
+            EXTOLL_RF_INFO_TIMER => {
+                self.timer.write(value, Instant::now());
+                return true;
+            }
             GLOBAL_INTERRUPT if value & 1 != 0 => self.snq.raise(Trigger::Global),
             _ => {}
         }
@@ -46,16 +63,37 @@ impl Core {
         ours
     }
 
-    /// Whether the card has to look at read pointers that drivers write without telling it.
+    /// Whether the card has to look at the time, or at read pointers that drivers write without telling it.
     #[inline]
     pub(super) fn snq_watches(&self) -> bool {
+        self.timer.runs() || self.snq_remembers()
+    }
+
+    /// Whether there are interrupts that follow once software arms them.
+    #[inline]
+    fn snq_remembers(&self) -> bool {
         self.snq.executes() && !(self.retrigger.is_empty() && self.velo_retrigger.is_empty())
+    }
+
+    /// Whether a WCB counted an error that no trigger was raised for.
+    #[inline]
+    pub(super) fn snq_alarmed(&self, nic: &Nic) -> bool {
+        self.snq.executes() && nic.wcb_errors.load(Ordering::Relaxed)
     }
 
     /// Raises interrupts that were remembered until software arms them, and runs the next trigger's program.
     pub(super) fn snq_step(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
-        if self.snq_watches() {
+        if self.timer.runs() && self.timer.take(Instant::now()) {
+            self.snq.raise(Trigger::Timer);
+            moved = true;
+        }
+        if self.snq_alarmed(nic) {
+            nic.wcb_errors.store(false, Ordering::Relaxed);
+            self.snq.raise(Trigger::WcbError);
+            moved = true;
+        }
+        if self.snq_remembers() {
             moved |= self.retrigger_armed(nic);
         }
         if self.snq.is_ready() {

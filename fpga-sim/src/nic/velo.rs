@@ -103,6 +103,7 @@ impl Posted<VELO_LINE_WORDS> for Message {
     #[cold]
     fn count_error(nic: &Nic, error: WcbError, vpid: u8) {
         nic.state.count_velo_wcb_error(error, vpid);
+        nic.wcb_failed();
     }
 }
 
@@ -213,7 +214,7 @@ impl Core {
             return self.counters.add(VELO_DISABLED, 1);
         }
         let Ok(mut packet) = send(self.node, vpid, nic.state.velo_tx(vpid), message) else {
-            return nic.state.count_velo_wcb_error(WcbError::TooLong, vpid);
+            return Message::count_error(nic, WcbError::TooLong, vpid);
         };
         let mut further = Vec::new();
         if packet.modifier.contains(Modifier::MC) {

@@ -14,7 +14,7 @@ mod error;
 mod registers;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,8 @@ pub struct Smfu {
     loads: Mutex<Loads>,
     tags: AtomicU32,
     errors: Errors,
+    /// The card gave a load up since somebody asked.
+    expired: AtomicBool,
 }
 
 impl Smfu {
@@ -112,6 +114,7 @@ impl Smfu {
             loads: Mutex::default(),
             tags: AtomicU32::new(0),
             errors: Errors::default(),
+            expired: AtomicBool::new(false),
         }
     }
 
@@ -145,6 +148,11 @@ impl Smfu {
             timeouts: timeouts.load(Relaxed),
             stray_replies: stray_replies.load(Relaxed),
         }
+    }
+
+    /// Whether the card itself gave a load up, by its timeout register, since the last call.
+    pub(crate) fn take_expired(&self) -> bool {
+        self.expired.swap(false, Relaxed)
     }
 
     fn check(&self, offset: u64, len: usize) -> Result<(), SmfuError> {
@@ -333,6 +341,7 @@ impl Load<'_> {
             self.smfu.errors.timeouts.fetch_add(1, Relaxed);
             if card_gave_up {
                 self.smfu.registers.set_timeout_error();
+                self.smfu.expired.store(true, Relaxed);
             }
             return Some(Err(SmfuError::Timeout { offset: self.offset, waited }));
         }

@@ -216,6 +216,10 @@ impl Device for Card {
         if change.reset {
             self.try_reset();
         }
+        if self.config.trouble() == Trouble::Dead {
+            tracing::error!("node {}: told to end", self.setup.node);
+            std::process::exit(4);
+        }
         self.memory.set_master(self.config.bus_master() && self.there());
     }
 

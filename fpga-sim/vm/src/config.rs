@@ -38,6 +38,8 @@ pub enum Trouble {
     Nonsense,
     /// It carries out no command of the translation unit, and so never says that a flush is over.
     Mute,
+    /// Its server ends, with all cards that it serves.
+    Dead,
 }
 
 /// What a write to configuration space asks of the device.
@@ -181,6 +183,7 @@ impl ConfigSpace {
             1 => Trouble::Gone,
             2 => Trouble::Nonsense,
             3 => Trouble::Mute,
+            4 => Trouble::Dead,
             _ => Trouble::None,
         }
     }

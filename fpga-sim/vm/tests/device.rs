@@ -1,132 +1,16 @@
 //! The card as a device, driven through the calls that the protocol's library makes: no virtual machine.
 
-use std::fs::File;
-use std::io::Read;
+mod common;
+
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::faults::Faults;
-use extoll_sim::network::Network;
-use extoll_sim::torus::Torus;
 use extoll_vm::*;
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
-
-const CONFIG: u32 = 7;
-const RAM: u64 = 8 << 20;
-/// Where the guest's memory lies on its bus, and in its file.
-const BUS: u64 = 0x1_0000_0000;
-const FILE_AT: u64 = 1 << 20;
-
-/// A guest: its card, and what it keeps in its memory.
-struct Guest {
-    card: Card,
-    ram: File,
-}
-
-fn network(nodes: u32) -> Arc<Network> {
-    Network::new(Torus::new(nodes, 1, 1).unwrap(), Faults::none()).unwrap()
-}
-
-impl Guest {
-    fn new(network: &Arc<Network>, node: u16, peers: Vec<Arc<PeerBar>>) -> Guest {
-        let setup = CardSetup {
-            node,
-            network: network.clone(),
-            peers,
-            msix: false,
-            trouble: false,
-            network_state: 1,
-        };
-        let ram = File::from(memfd_create("ram", MFdFlags::MFD_CLOEXEC).unwrap());
-        ram.set_len(FILE_AT + RAM).unwrap();
-        let mut guest = Guest { card: Card::new(setup).unwrap(), ram };
-        guest.map();
-        guest.master(true);
-        guest
-    }
-
-    fn map(&mut self) {
-        let file = self.ram.try_clone().unwrap();
-        self.back().dma_map(DmaMapFlags::READ_WRITE, FILE_AT, BUS, RAM, Some(file)).unwrap();
-    }
-
-    fn back(&mut self) -> Backend<'_, Card> {
-        Backend(&mut self.card)
-    }
-
-    fn master(&mut self, on: bool) {
-        let command = if on { 6u16 } else { 2 };
-        self.back().region_write(CONFIG, 4, &command.to_le_bytes()).unwrap();
-    }
-
-    fn write(&mut self, offset: u64, value: u64) {
-        self.back().region_write(0, offset, &value.to_le_bytes()).unwrap();
-    }
-
-    fn read(&mut self, offset: u64) -> u64 {
-        let mut word = [0; 8];
-        self.back().region_read(0, offset, &mut word).unwrap();
-        u64::from_le_bytes(word)
-    }
-
-    fn store(&self, at: u64, value: u64) {
-        self.ram.write_all_at(&value.to_le_bytes(), FILE_AT + at).unwrap();
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        let mut word = [0; 8];
-        self.ram.read_exact_at(&mut word, FILE_AT + at).unwrap();
-        u64::from_le_bytes(word)
-    }
-
-    fn wait(&self, at: u64, what: &str) -> u64 {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            match self.load(at) {
-                0 if Instant::now() > deadline => panic!("nothing came: {what}"),
-                0 => std::thread::yield_now(),
-                word => return word,
-            }
-        }
-    }
-
-    /// Opens a VPID, as a driver does, with a queue of 256 entries at `queue` and its segment table behind it.
-    fn open(&mut self, vpid: u8, queue: u64) {
-        let segment = BqSegment::new(SlotSize::B16, 256, BUS + queue).unwrap();
-        self.store(queue + 4096, segment.0);
-        for (register, value) in [
-            (EXTOLL_RF_BQ_RMA_GENERAL, 1),
-            (bq_ub(vpid), 255),
-            (bq_table(vpid), BqTable::new(BUS + queue + 4096, 1).unwrap().0),
-            (bq_current(vpid), segment.with_valid(true).0),
-            (bq_next(vpid), segment.with_valid(true).0),
-            (bq_wp(vpid), 0),
-            (bq_rp(vpid), BqReadPointer::new(0, true).0),
-            (vpid_table(vpid), vpid_entry(0)),
-        ] {
-            self.write(register, value);
-        }
-    }
-
-    /// Stores a descriptor, word by word, in the order in which a guest's write-combining may bring them.
-    fn post(&mut self, option: PageOption, vpid: u8, to: Address, spec: Spec, request: &Request) {
-        let descriptor = Descriptor::encode(to, spec, Modifier::NONE, request).unwrap();
-        let page = EXTOLL_BAR0_RMA + option.page_offset(vpid);
-        for i in [1, 2, 0] {
-            self.write(page + 8 * i as u64, descriptor.word[i]);
-        }
-    }
-}
-
-/// A put of physical addresses, with a notification at the target.
-fn put(read: u64, write: u64, size: u32) -> Request {
-    Request::Put { qw: false, read, write, size }
-}
 
 #[test]
 fn a_put_goes_from_one_guest_to_another() {
@@ -274,56 +158,6 @@ fn a_reset_forgets_everything_and_keeps_the_mapped_pages() {
     assert_eq!(a.read(vpid_table(3)), 0);
 }
 
-/// Reads an event without waiting.
-fn taken(event: &EventFd) -> u64 {
-    event.read().unwrap_or(0)
-}
-
-#[test]
-fn notifications_interrupt_through_the_system_queue() {
-    let mut a = Guest::new(&network(1), 0, vec![]);
-    let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).unwrap();
-    let file = || File::from(std::os::fd::AsFd::as_fd(&event).try_clone_to_owned().unwrap());
-    const TRIGGER_EVENTFD: u32 = 1 << 5 | 1 << 2;
-    // As QEMU does: first without an event.
-    a.back().set_irqs(1, TRIGGER_EVENTFD, 0, 1, vec![]).unwrap();
-    a.back().set_irqs(1, TRIGGER_EVENTFD, 0, 1, vec![file()]).unwrap();
-    a.open(3, 0x1_0000);
-    let read = 3 | 0xff << 4 | 3 << 16 | 3 << 19 | (EXTOLL_RF_RMA_INT_VEC / 8) << 22 | 1 << 48 | 4 << 49;
-    for (register, value) in [
-        (EXTOLL_RF_SNQ_PROGRAM + 8 * 25, read),
-        (EXTOLL_RF_SNQ_MASK, 255),
-        (EXTOLL_RF_SNQ_BASE, (BUS + 0x3_0000) >> 10),
-        (EXTOLL_RF_SNQ_TRIGGER_ENABLE, 1 << 25),
-        (EXTOLL_RF_SNQ_WATERMARK, 1 << 16 | 1),
-        (EXTOLL_RF_SNQ_EXECUTE, 1),
-    ] {
-        a.write(register, value);
-    }
-    let request = Request::NotificationPut { class: 1, payload: 2 };
-    let interrupting = |a: &mut Guest| {
-        a.post(PageOption::IRQ, 3, Address::new(0, 3), Spec::COMPLETER, &request);
-    };
-    interrupting(&mut a);
-    assert_eq!(taken(&event), 1);
-    assert_eq!(a.load(0x3_0000 + 24), 1 << 3, "the vector, in payload word 3");
-    assert_eq!(a.load(0x3_0000 + 56) >> 40, 25 | 25 << 8 | 1 << 23);
-
-    // The guest arms through the page that it maps: the card looks there.
-    interrupting(&mut a);
-    a.write(EXTOLL_RF_SNQ_WATERMARK, 1 << 16 | 2);
-    assert_eq!(taken(&event), 0, "not armed");
-    let armed = BqReadPointer::new(1, true).0;
-    a.card.nic().rp_register(3).store(armed, std::sync::atomic::Ordering::Release);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while taken(&event) == 0 {
-        assert!(Instant::now() < deadline, "the card did not look at the page");
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    a.back().set_irqs(1, 1 << 5 | 1, 0, 0, vec![]).unwrap();
-    assert!(!a.card.interrupts().raise(0), "silent");
-}
-
 #[test]
 fn the_card_reaches_a_gpu_of_its_guest() {
     let mut gpu = Gpu::new(1 << 20).unwrap();
@@ -374,20 +208,6 @@ fn the_window_leads_to_memory_and_registers_of_another_guest() {
     let mut outside = [0; 8];
     a.back().region_read(2, 256 << 20, &mut outside).unwrap();
     assert_eq!(outside, [0xff; 8]);
-}
-
-#[test]
-fn an_interrupt_line_that_nobody_reads_does_not_block() {
-    let lines = Interrupts::new(1);
-    let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).unwrap();
-    event.write(u64::MAX - 1).unwrap();
-    let file = File::from(std::os::fd::AsFd::as_fd(&event).try_clone_to_owned().unwrap());
-    let mut reader = file.try_clone().unwrap();
-    lines.set(0, 1, vec![file]);
-    assert!(!lines.raise(0), "full");
-    reader.read_exact(&mut [0; 8]).unwrap();
-    assert!(lines.raise(0));
-    assert!(!lines.raise(7), "no such vector");
 }
 
 /// The reader's side of a queue of 256 entries.

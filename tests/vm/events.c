@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * System notifications: each source of the card fires, storms, a full queue, entries that no program of the driver
+ * writes, and changes of the network. Sleepers wake all the while, and the log stays short.
+ */
+
+#include "card.h"
+#include "system.h"
+
+#define TIMER_ENABLE	(1ull << 48)
+#define TIMER_ONCE	(1ull << 49)
+#define SMFU_ERROR	(1ull << 32)
+
+/* Until the driver has handled this many of a trigger. */
+static void fires(int trigger, long count)
+{
+	uint64_t end = now_ns() + 10 * SECOND;
+
+	while (handled(trigger) < count)
+		CHECK(now_ns() < end);
+}
+
+static void timer(struct port *port)
+{
+	long before = handled(7);
+	uint64_t end = now_ns() + 10 * SECOND;
+
+	rf(port, EXTOLL_RF_INFO_TIMER, TIMER_ENABLE | 5000, 1);
+	fires(7, before + 3);
+	rf(port, EXTOLL_RF_INFO_TIMER, 0, 1);
+	rf(port, EXTOLL_RF_INFO_TIMER, TIMER_ENABLE | TIMER_ONCE | 5000, 1);
+	while (rf(port, EXTOLL_RF_INFO_TIMER, 0, 0) & TIMER_ENABLE)
+		CHECK(now_ns() < end);
+	fires(7, before + 4);
+}
+
+/* A store behind a descriptor's last word. */
+static void malformed_store(struct port *port)
+{
+	long before = handled(22);
+
+	port->page[EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ][3] = 1;	/* mapped by wakes */
+	fires(22, before + 1);
+}
+
+/* A put from an address that nobody registered. */
+static void bad_command(struct port *port)
+{
+	long before = handled(27);
+
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_REQUESTER, 0,
+						     0x7f000000, 0x7f000000, 64));
+	CHECK(extoll_noti_error(take(port, 5000).word1) != 0);
+	fires(27, before + 1);
+}
+
+/* A load from a node that does not exist. */
+static void unanswered_load(struct port *port)
+{
+	struct extoll_rf_access arg = { .offset = EXTOLL_RF_INFO_NODE, .flags = EXTOLL_RF_REMOTE, .node = 1000 };
+	long before = handled(12);
+	uint64_t control;
+
+	rf(port, EXTOLL_RF_SMFU_TIMEOUT_CONTROL, 1000, 1);
+	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_RF_ACCESS, &arg), EIO);
+	fires(12, before + 1);
+	control = rf(port, EXTOLL_RF_SMFU_TIMEOUT_CONTROL, 0, 0);
+	CHECK(control == (SMFU_ERROR | 1000));
+	rf(port, EXTOLL_RF_SMFU_TIMEOUT_CONTROL, SMFU_ERROR, 1);
+	CHECK(rf(port, EXTOLL_RF_SMFU_TIMEOUT_CONTROL, 0, 0) == 0);
+}
+
+static void sources(void)
+{
+	struct port port;
+
+	port_open(&port);
+	wakes(&port);
+	log_lines();
+	for (int i = 0; i < 20; i++) {
+		timer(&port);
+		malformed_store(&port);
+		bad_command(&port);
+		unanswered_load(&port);
+	}
+	CHECK(log_lines() <= 40);
+	wakes(&port);
+	port_close(&port);
+	sound();
+}
+
+/* Interrupt after interrupt: the machine goes on, sleepers wake, and the log takes a few lines only. */
+static void storm(void)
+{
+	struct port port;
+	uint64_t end = now_ns() + 2 * SECOND, fired = 0;
+
+	port_open(&port);
+	log_lines();
+	while (now_ns() < end) {
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 22 | 1u << 27, 1);
+		if (++fired % 64 == 0)
+			wakes(&port);
+	}
+	CHECK(fired > 100 && handled(22) > 50 && handled(27) > 50);
+	CHECK(log_lines() <= 40);
+	port_close(&port);
+	sound();
+}
+
+/* A queue of system notifications that nobody empties fills up, and is emptied lap by lap afterwards. */
+static void full_system_queue(void)
+{
+	struct port port;
+	long before = handled(21);
+	uint64_t wp, mark, end;
+
+	port_open(&port);
+	mark = rf(&port, EXTOLL_RF_SNQ_WATERMARK, 0, 0);
+	rf(&port, EXTOLL_RF_SNQ_WATERMARK, 0, 1);
+	for (int i = 0; i < 400; i++)
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 21, 1);
+	wp = rf(&port, EXTOLL_RF_SNQ_WP, 0, 0);
+	CHECK((wp - rf(&port, EXTOLL_RF_SNQ_RP, 0, 0)) % 256 == 255);
+	/* The driver's own mark is long reached. */
+	rf(&port, EXTOLL_RF_SNQ_WATERMARK, mark | 1u << 16, 1);
+	end = now_ns() + 10 * SECOND;
+	while (handled(21) - before < 255)
+		CHECK(now_ns() < end);
+	wakes(&port);
+	port_close(&port);
+	sound();
+}
+
+/* Entries that no program of the driver writes. */
+static void strange_entries(void)
+{
+	struct port port;
+	uint64_t enabled, word = 6 | 0xffull << 4 | 1ull << 48;	/* emit, end */
+
+	port_open(&port);
+	enabled = rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, 0, 0);
+	log_lines();
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 200, word, 1);
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 5, 4 | 200ull << 4, 1);
+	rf(&port, EXTOLL_RF_SNQ_PROGRAM + 8 * 6, word, 1);
+	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled | 1u << 5 | 1u << 6, 1);
+	for (int i = 0; i < 300; i++)
+		rf(&port, EXTOLL_RF_SNQ_TRIGGER_NOW, 1u << 5 | 1u << 6, 1);
+	wakes(&port);
+	CHECK(handled(6) > 0);
+	rf(&port, EXTOLL_RF_SNQ_TRIGGER_ENABLE, enabled, 1);
+	CHECK(log_lines() <= 40);
+	port_close(&port);
+	sound();
+}
+
+/* The network stops and comes back: nobody is stopped, who opens is told. */
+static void network_changes(void)
+{
+	struct extoll_port_open arg = { .units = 1 };
+	struct port port;
+	int fd = device_open();
+
+	port_open(&port);
+	rf(&port, EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_STOPPED, 1);
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg), EAGAIN);
+	wakes(&port);
+	rf(&port, EXTOLL_RF_INFO_NETWORK_STATE, EXTOLL_NETWORK_CONFIGURED, 1);
+	CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg) == 0);
+	CHECK(handled(28) > 0);
+	close(fd);
+	port_close(&port);
+}
+
+int main(void)
+{
+	signal(SIGBUS, on_bus_error);
+	find_card();
+	sound();
+	sources();
+	puts("events: all sources");
+	storm();
+	full_system_queue();
+	strange_entries();
+	network_changes();
+	puts("PASS events");
+	return 0;
+}
