@@ -326,30 +326,6 @@ static void worker(uint64_t seed, int number, struct shared *shared)
 	_exit(0);
 }
 
-/* Memory that nobody may write: registered for reading, and not registered. */
-struct canary {
-	struct port port;
-	unsigned char *at;
-};
-
-static void canary_set(struct canary *canary)
-{
-	struct extoll_register arg = { .access = EXTOLL_ACCESS_READ, .length = PAGE };
-
-	port_open(&canary->port);
-	canary->at = memory(3 * PAGE);
-	memset(canary->at, 0x5a, 3 * PAGE);
-	arg.address = (uintptr_t)canary->at + PAGE;
-	CHECK(ioctl(canary->port.fd, EXTOLL_IOC_REGISTER, &arg) == 0);
-}
-
-static void canary_check(struct canary *canary)
-{
-	for (size_t i = 0; i < 3 * PAGE; i++)
-		CHECK(canary->at[i] == 0x5a);
-	port_close(&canary->port);
-}
-
 /* All workers end well by `end`; the rest of the time limit is for what they may be stuck in. */
 static void join(pid_t *pids, struct shared *shared, uint64_t end)
 {

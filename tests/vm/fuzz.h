@@ -228,4 +228,28 @@ static inline uint64_t map_offset(struct fuzz *f)
 	return maybe(f, one_in(f, 4) ? base + page : base) & ~(PAGE - 1);
 }
 
+/* Memory that nobody may write: registered for reading, and not registered. */
+struct canary {
+	struct port port;
+	unsigned char *at;
+};
+
+static inline void canary_set(struct canary *canary)
+{
+	struct extoll_register arg = { .access = EXTOLL_ACCESS_READ, .length = PAGE };
+
+	port_open(&canary->port);
+	canary->at = memory(3 * PAGE);
+	memset(canary->at, 0x5a, 3 * PAGE);
+	arg.address = (uintptr_t)canary->at + PAGE;
+	CHECK(ioctl(canary->port.fd, EXTOLL_IOC_REGISTER, &arg) == 0);
+}
+
+static inline void canary_check(struct canary *canary)
+{
+	for (size_t i = 0; i < 3 * PAGE; i++)
+		CHECK(canary->at[i] == 0x5a);
+	port_close(&canary->port);
+}
+
 #endif /* VM_FUZZ_H */

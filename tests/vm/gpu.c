@@ -1,115 +1,21 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* GPU memory through gpumap: the card reads and writes it, until the GPU or the process takes it back. */
 
-#include <setjmp.h>
-#include <signal.h>
-
-#include "gpumap/ioctl.h"
-#include "gpumap/stub.h"
-#include "port.h"
-
-#define GPU_BASE GPUSTUB_BASE
-#define BYTES (4ul << 16)
+#include "card.h"
+#include "gpu.h"
 
 static struct port port;
-static sigjmp_buf bus_error;
-
-static void on_bus_error(int signal)
-{
-	siglongjmp(bus_error, signal);
-}
-
-static int touches(volatile unsigned char *at)
-{
-	if (sigsetjmp(bus_error, 1))
-		return 0;
-	(void)*at;
-	return 1;
-}
-
-static unsigned char *pinned(int fd, uint64_t address, struct gpumap_pin *pin)
-{
-	void *at;
-
-	*pin = (struct gpumap_pin){ .gpu_address = address, .length = BYTES };
-	CHECK(ioctl(fd, GPUMAP_IOC_PIN, pin) == 0);
-	at = map(fd, pin->offset, BYTES);
-	CHECK(at != MAP_FAILED);
-	return at;
-}
-
-static int mmio(void *at, size_t length, uint64_t *nla)
-{
-	struct extoll_register arg = {
-		.kind = EXTOLL_REGION_MMIO, .access = 3, .address = (uintptr_t)at, .length = length,
-	};
-	int err = ioctl(port.fd, EXTOLL_IOC_REGISTER, &arg);
-
-	*nla = arg.nla;
-	return err;
-}
-
-static uint32_t end(uint64_t nla)
-{
-	struct extoll_unregister arg = { .nla = nla };
-
-	CHECK(ioctl(port.fd, EXTOLL_IOC_UNREGISTER, &arg) == 0);
-	return arg.state;
-}
-
-/* Copies by the card; whether it met an error. */
-static int copy(uint64_t from, uint64_t to, uint32_t size)
-{
-	struct extoll_noti noti;
-
-	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid,
-						      EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER, 0, from, to, size));
-	noti = take(&port, 5000);
-	CHECK(noti.word1 != 0);
-	if (extoll_noti_error(noti.word1))
-		return 1;
-	noti = take(&port, 5000);
-	CHECK(noti.word1 != 0);
-	return extoll_noti_error(noti.word1) != 0;
-}
-
-/* What comes now says that nothing is under way; earlier notifications are dropped. */
-static void settle(void)
-{
-	struct extoll_noti noti;
-
-	post(&port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port.open.node, port.open.vpid,
-								  EXTOLL_SPEC_COMPLETER, 0, 1, 0xfeed));
-	do {
-		noti = take(&port, 5000);
-		CHECK(noti.word1 != 0);
-	} while (noti.word0 != 0xfeed);
-}
 
 static void transfers(unsigned char *gpu, unsigned char *host, uint64_t gpu_nla, uint64_t host_nla)
 {
 	for (size_t i = 0; i < BYTES / 2; i++)
 		host[i] = (unsigned char)(i * 13 + i / 256);
-	CHECK(copy(host_nla, gpu_nla, BYTES / 2) == 0);
+	CHECK(copy(&port, host_nla, gpu_nla, BYTES / 2) == 0);
 	CHECK(memcmp(gpu, host, BYTES / 2) == 0);
-	CHECK(copy(gpu_nla + 3, gpu_nla + BYTES / 2 + 8, 70000) == 0);
+	CHECK(copy(&port, gpu_nla + 3, gpu_nla + BYTES / 2 + 8, 70000) == 0);
 	CHECK(memcmp(gpu + BYTES / 2 + 8, host + 3, 70000) == 0);
-	CHECK(copy(gpu_nla, host_nla + BYTES / 2, BYTES / 2) == 0);
+	CHECK(copy(&port, gpu_nla, host_nla + BYTES / 2, BYTES / 2) == 0);
 	CHECK(memcmp(host + BYTES / 2, host, BYTES / 2) == 0);
-}
-
-static void free_on_gpu(uint64_t address)
-{
-	FILE *file = NULL;
-	char path[128];
-
-	for (int i = 1; !file && i < 32; i++) {
-		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0/free", i);
-		file = fopen(path, "w");
-	}
-	CHECK(file);
-	fprintf(file, "%#llx", (unsigned long long)address);
-	CHECK(fclose(file) == 0);
 }
 
 static void bad_pins(int fd)
@@ -141,9 +47,9 @@ static void two_files(int fd)
 	CHECK(map(other, mine.offset, PAGE) == MAP_FAILED && errno == ENXIO);
 	CHECK_ERRNO(ioctl(other, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ mine.offset }), ENOENT);
 	CHECK(ioctl(other, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ theirs.offset }) == 0);
-	CHECK(touches(a) && !touches(b));
+	CHECK(touches((void *)a) && !touches((void *)b));
 	CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ mine.offset }) == 0);
-	CHECK(!touches(a));
+	CHECK(!touches((void *)a));
 	munmap(a, BYTES);
 	munmap(b, BYTES);
 	close(other);
@@ -188,42 +94,39 @@ int main(void)
 	CHECK(region(&port, host, BYTES, &host_nla) == 0);
 	gpu = pinned(fd, GPU_BASE, &pin);
 	CHECK_ERRNO(region(&port, gpu, BYTES, &nla), EFAULT);
-	CHECK(mmio(gpu, BYTES + PAGE, &nla) == -1);	/* what lies behind is not ours, or nothing */
-	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	CHECK(mmio(&port, gpu, BYTES + PAGE, &nla) == -1);	/* what lies behind is not ours, or nothing */
+	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
 	transfers(gpu, host, nla, host_nla);
-	CHECK(end(nla) == 0);
+	CHECK(end(&port, nla) == 0);
 
 	/* The process takes the mapping away. */
-	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
 	CHECK(munmap(gpu + BYTES / 2, PAGE) == 0);
-	CHECK(copy(host_nla, nla, 64) == 1);
-	settle();
-	CHECK(end(nla) == EXTOLL_REGION_WAS_REVOKED);
+	CHECK(copy(&port, host_nla, nla, 64) == 1);
+	CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
 	munmap(gpu, BYTES);
 
 	/* The GPU takes the memory away. */
 	gpu = map(fd, pin.offset, BYTES);
-	CHECK(gpu != MAP_FAILED && mmio(gpu, BYTES, &nla) == 0 && copy(host_nla, nla, 64) == 0);
+	CHECK(gpu != MAP_FAILED && mmio(&port, gpu, BYTES, &nla) == 0 && copy(&port, host_nla, nla, 64) == 0);
 	free_on_gpu(GPU_BASE + BYTES - 1);
-	CHECK(!touches(gpu));
-	CHECK(copy(host_nla, nla, 64) == 1);
-	settle();
-	CHECK(end(nla) == EXTOLL_REGION_WAS_REVOKED);
-	CHECK_ERRNO(mmio(gpu, BYTES, &nla), EINVAL);
+	CHECK(!touches((void *)gpu));
+	CHECK(copy(&port, host_nla, nla, 64) == 1);
+	CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
+	CHECK_ERRNO(mmio(&port, gpu, BYTES, &nla), EINVAL);
 	CHECK(map(fd, pin.offset, BYTES) == MAP_FAILED && errno == ENXIO);
 	munmap(gpu, BYTES);
 
 	/* The pin's owner ends it, with the file or before. */
 	gpu = pinned(fd, GPU_BASE + BYTES, &pin);
 	window(gpu);
-	CHECK(mmio(gpu, PAGE, &nla) == 0);
+	CHECK(mmio(&port, gpu, PAGE, &nla) == 0);
 	CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ pin.offset }) == 0);
-	CHECK(!touches(gpu) && copy(host_nla, nla, 64) == 1);
-	settle();
+	CHECK(!touches((void *)gpu) && copy(&port, host_nla, nla, 64) == 1);
 	gpu = pinned(fd, GPU_BASE, &pin);
-	CHECK(mmio(gpu, BYTES, &nla) == 0);
+	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
 	close(fd);
-	CHECK(touches(gpu) && copy(host_nla, nla, 64) == 0);
+	CHECK(touches((void *)gpu) && copy(&port, host_nla, nla, 64) == 0);
 	port_close(&port);
 	printf("PASS gpu\n");
 	return 0;

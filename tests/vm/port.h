@@ -184,6 +184,21 @@ static inline int port_wait(struct port *port, uint32_t flags, uint64_t timeout_
 	return ioctl(port->fd, EXTOLL_IOC_WAIT, &arg);
 }
 
+/* A line of this process's status, in KiB. */
+static inline long status_kib(const char *name)
+{
+	char line[256];
+	long value = -1;
+	FILE *file = fopen("/proc/self/status", "r");
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			value = strtol(line + strlen(name), NULL, 10);
+	fclose(file);
+	return value;
+}
+
 static inline void *memory(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* For tests of GPU memory: pinned and mapped by gpumap, registered, moved by the card, taken back by the GPU. */
+#ifndef VM_GPU_H
+#define VM_GPU_H
+
+#include "gpumap/ioctl.h"
+#include "gpumap/stub.h"
+#include "port.h"
+
+#define GPU_BASE GPUSTUB_BASE
+#define BYTES (4ul << 16)
+
+/* A pin of BYTES at `address`, mapped. */
+static inline unsigned char *pinned(int fd, uint64_t address, struct gpumap_pin *pin)
+{
+	void *at;
+
+	*pin = (struct gpumap_pin){ .gpu_address = address, .length = BYTES };
+	CHECK(ioctl(fd, GPUMAP_IOC_PIN, pin) == 0);
+	at = map(fd, pin->offset, BYTES);
+	CHECK(at != MAP_FAILED);
+	return at;
+}
+
+static inline int mmio(struct port *port, void *at, size_t length, uint64_t *nla)
+{
+	struct extoll_register arg = {
+		.kind = EXTOLL_REGION_MMIO, .access = 3, .address = (uintptr_t)at, .length = length,
+	};
+	int err = ioctl(port->fd, EXTOLL_IOC_REGISTER, &arg);
+
+	*nla = arg.nla;
+	return err;
+}
+
+/* Unregisters; the state that the driver tells. */
+static inline uint32_t end(struct port *port, uint64_t nla)
+{
+	struct extoll_unregister arg = { .nla = nla };
+
+	CHECK(ioctl(port->fd, EXTOLL_IOC_UNREGISTER, &arg) == 0);
+	return arg.state;
+}
+
+/* Copies by the card; whether it met an error. */
+static inline int copy(struct port *port, uint64_t from, uint64_t to, uint32_t size)
+{
+	struct extoll_noti noti;
+	int error = 0;
+
+	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid,
+						      EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER, 0, from, to, size));
+	/* What comes behind it says that it is over, however it went. */
+	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
+								  EXTOLL_SPEC_COMPLETER, 0, 1, 0xfeed));
+	do {
+		noti = take(port, 5000);
+		CHECK(noti.word1 != 0);
+		error |= extoll_noti_error(noti.word1) != 0;
+	} while (noti.word0 != 0xfeed);
+	return error;
+}
+
+/* The GPU takes back the memory around `address`. */
+static inline void free_on_gpu(uint64_t address)
+{
+	FILE *file = NULL;
+	char path[128];
+
+	for (int i = 1; !file && i < 32; i++) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0/free", i);
+		file = fopen(path, "w");
+	}
+	CHECK(file);
+	fprintf(file, "%#llx", (unsigned long long)address);
+	CHECK(fclose(file) == 0);
+}
+
+#endif /* VM_GPU_H */
