@@ -224,6 +224,9 @@ impl Device for Card {
     }
 
     fn bar_read(&mut self, bar: u32, offset: u64, out: &mut [u8]) {
+        if bar == 0 {
+            self.config.count(false);
+        }
         match bar {
             0 if self.there() => self.register_read(offset, out),
             2 if self.there() => {
@@ -237,6 +240,9 @@ impl Device for Card {
     }
 
     fn bar_write(&mut self, bar: u32, offset: u64, bytes: &[u8]) {
+        if bar == 0 {
+            self.config.count((PART..3 * PART).contains(&offset));
+        }
         match bar {
             0 if self.there() => self.register_write(offset, bytes),
             2 if self.there() => {

@@ -13,6 +13,9 @@ const EXPRESS: usize = 0x60;
 const MSIX: usize = 0xa0;
 /// Vendor-specific capability of cards that fail on demand; its byte 4 says how.
 const TROUBLE: usize = 0xc0;
+/// Accesses to BAR 0 that reached the server: stores to requester areas, and all others. 32 bits each.
+const REQUESTER_STORES: usize = 0xe0;
+const OTHER_ACCESSES: usize = 0xe4;
 const DEVICE_CONTROL: usize = EXPRESS + 8;
 /// Initiate function level reset, in the upper byte of the device control.
 const INITIATE_RESET: u8 = 1 << 7;
@@ -175,6 +178,14 @@ impl ConfigSpace {
             change.decoding |= (COMMAND..FIRST_BAR + 6 * 4).contains(&at) || at == TROUBLE + 4;
         }
         change
+    }
+
+    /// Counts an access to BAR 0, for tests of what traps.
+    pub fn count(&mut self, requester_store: bool) {
+        let at = if requester_store { REQUESTER_STORES } else { OTHER_ACCESSES };
+        if let Some(count) = self.bytes[at..].first_chunk_mut::<4>() {
+            *count = u32::from_le_bytes(*count).wrapping_add(1).to_le_bytes();
+        }
     }
 
     /// How the device was told to fail.

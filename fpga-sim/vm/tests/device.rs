@@ -126,6 +126,27 @@ fn registers_take_aligned_words_only() {
 }
 
 #[test]
+fn accesses_that_trap_are_counted() {
+    let mut a = Guest::new(&network(1), 0, vec![]);
+    let counts = |a: &mut Guest| {
+        let mut words = [0; 8];
+        a.back().region_read(CONFIG, 0xe0, &mut words).unwrap();
+        u64::from_le_bytes(words)
+    };
+    a.open(3, 0x1_0000);
+    let before = counts(&mut a);
+    let request = Request::NotificationPut { class: 1, payload: 2 };
+    a.post(PageOption::PHYSICAL, 3, Address::new(0, 3), Spec::NONE, &request);
+    assert_eq!(counts(&mut a) - before, 3, "the words of a descriptor");
+    a.read(EXTOLL_RF_INFO_NODE);
+    a.write(vpid_table(3), 0);
+    assert_eq!(counts(&mut a) - before, 2 << 32 | 3);
+    a.back().region_write(CONFIG, 0xe0, &[0xff; 8]).unwrap();
+    a.back().reset().unwrap();
+    assert_eq!(counts(&mut a), 0);
+}
+
+#[test]
 fn a_reset_forgets_everything_and_keeps_the_mapped_pages() {
     let network = network(2);
     let (mut a, mut b) = (Guest::new(&network, 0, vec![]), Guest::new(&network, 1, vec![]));
