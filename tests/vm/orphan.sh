@@ -2,7 +2,7 @@
 # The card's server ends in the middle: processes are told, the module can be unloaded, the machine goes on.
 #: modules extoll
 #: orphan 1
-#: kernels 6.12 debug
+#: kernels 6.12
 #: seconds 90
 set -e
 insmod /extoll.ko
