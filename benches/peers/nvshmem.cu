@@ -252,7 +252,7 @@ void hpcc(const world &w, char *data)
 	}
 	CHECK(cudaMalloc(&starts, sizeof(uint64_t) * threads));
 	CHECK(cudaMemcpy(starts, all.data(), sizeof(uint64_t) * threads, cudaMemcpyHostToDevice));
-	for (int blocks : { 1, 8, 32 }) {
+	for (int blocks : { 1, 8, 32, 256, threads }) {
 		float ms = best(w, 2, [&] {
 			hpcc_update<<<blocks, threads / blocks, 0, w.stream>>>(reinterpret_cast<uint64_t *>(data), per_node,
 									       entries, starts, each);

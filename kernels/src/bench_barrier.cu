@@ -44,20 +44,22 @@ GGAS_FN void check_marks(const bench_barrier &args, uint64_t round)
 			ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), 1u, ggas_order::relaxed);
 }
 
-/* Each thread has one write to another node on its way when it comes to the barrier. */
-GGAS_FN void write(const bench_barrier &args, uint64_t round)
+/* A word of this thread's own on another node. */
+GGAS_FN uint64_t *word_of_thread(const bench_barrier &args)
 {
 	auto *window = reinterpret_cast<const ggas_window *>(args.window);
 	uint32_t nodes = ggas_nodes(window), thread = ggas_block() * ggas_threads() + ggas_thread();
 	uint32_t to = (ggas_node(window) + 1 + thread % (nodes - 1)) % nodes;
 
-	ggas_store(window, to, args.writes + (thread * nodes + ggas_node(window)) * sizeof(uint64_t), round);
+	return ggas_pointer_of_node<uint64_t>(window, to,
+					      args.writes + (thread * nodes + ggas_node(window)) * sizeof(uint64_t));
 }
 
 GGAS_FN int rounds(const bench_barrier &args, bench_stopwatch &watch)
 {
 	auto *group = reinterpret_cast<ggas_group *>(args.group);
 	bool measures = ggas_block() == 0 && ggas_thread() == 0, writes = ~args.writes && group->nodes > 1;
+	uint64_t *word = writes ? word_of_thread(args) : nullptr;
 
 	for (uint64_t i = 0; i < watch.rounds(); i++) {
 		if (args.wrong)
@@ -65,8 +67,9 @@ GGAS_FN int rounds(const bench_barrier &args, bench_stopwatch &watch)
 		if (measures)
 			watch.begin(i);
 		for (uint32_t k = 0; k < args.batch; k++) {
+			/* Each thread has one write to another node on its way when it comes to the barrier. */
 			if (writes)
-				write(args, i);
+				ggas_store_relaxed(word, i);
 			if (int error = meet(args, group))
 				return error;
 		}

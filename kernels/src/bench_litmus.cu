@@ -56,7 +56,9 @@ template <bool Weak> GGAS_FN int message_passing(player &self)
 		return GGAS_OK;
 	}
 	return observe(self, self.args.rounds, flag, [&] {
-		uint64_t seen = Weak ? ggas_load_relaxed(flag) : ggas_load_acquire(flag);
+		uint64_t seen = Weak ? ggas_load_relaxed(flag) : ggas_load_watched(flag);
+		if (!Weak)
+			ggas_fence_acquire();
 		uint64_t value = ggas_load_relaxed(data);
 		self.forbidden += value < seen;
 		return seen;

@@ -10,7 +10,20 @@ namespace bench_puts
 
 template <class T> GGAS_FN T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
 
-/* Rounds of a ping-pong: `send(parity, round)` and `receive(parity, round)` by all threads. */
+/* Two addresses by turns, in registers. */
+struct by_turns {
+	uint64_t now, change;
+
+	GGAS_FN by_turns(const uint64_t *both) : now(both[0]), change(both[0] ^ both[1]) {}
+	GGAS_FN uint64_t next()
+	{
+		uint64_t address = now;
+		now ^= change;
+		return address;
+	}
+};
+
+/* Rounds of a ping-pong: `send(round)` and `receive(round)` by all threads. */
 template <class Send, class Receive>
 GGAS_FN int rounds(const bench_put &args, bench_stopwatch &watch, const Send &send, const Receive &receive)
 {
@@ -20,11 +33,11 @@ GGAS_FN int rounds(const bench_put &args, bench_stopwatch &watch, const Send &se
 		if (measures)
 			watch.begin(i);
 		if (args.first)
-			error = send(i & 1, i);
-		int late = receive(i & 1, i);
+			error = send(i);
+		int late = receive(i);
 		error = error ? error : late;
 		if (!args.first && !error)
-			error = send(i & 1, i);
+			error = send(i);
 		if (error)
 			return error;
 		if (measures)
@@ -38,15 +51,16 @@ template <ggas_scope Scope> GGAS_FN int signalled(const bench_put &args, bench_s
 {
 	ggas_window window = *pointer<const ggas_window>(args.window);
 	bool grid = args.form == BENCH_PUT_GRID;
-	auto send = [&](uint32_t parity, uint64_t round) {
-		const void *from = pointer<const void>(args.source[parity]);
+	by_turns source = args.source, arrival = args.arrival;
+	auto send = [&](uint64_t round) {
+		const void *from = pointer<const void>(source.next());
+		uint64_t to = arrival.next();
 		if (grid)
-			return ggas_put_signal_grid(&window, args.peer, args.arrival[parity], from, args.bytes,
-						    args.signal, 1);
-		return ggas_impl::put_signal<Scope>(&window, args.peer, args.arrival[parity], from, args.bytes,
-						    args.signal, round + 1, ggas_signal::set, __LINE__);
+			return ggas_put_signal_grid(&window, args.peer, to, from, args.bytes, args.signal, 1);
+		return ggas_impl::put_signal<Scope>(&window, args.peer, to, from, args.bytes, args.signal, round + 1,
+						    ggas_signal::set, __LINE__);
 	};
-	auto receive = [&](uint32_t, uint64_t round) {
+	auto receive = [&](uint64_t round) {
 		uint64_t value = (round + 1) * (grid ? ggas_blocks() : 1);
 		return ggas_impl::wait_word<Scope>(&window, args.signal, ggas_cmp::ge, value, args.peer, __LINE__);
 	};
@@ -58,12 +72,9 @@ template <ggas_scope Scope> GGAS_FN int packed(const bench_put &args, bench_stop
 {
 	ggas_window window = *pointer<const ggas_window>(args.window);
 	ggas_packed_end<Scope> end(&window, { args.rings, args.lanes, args.lines_log2 }, args.peer, ggas_block());
-	auto send = [&](uint32_t parity, uint64_t) {
-		return end.put_share(pointer<const void>(args.source[parity]), args.bytes);
-	};
-	auto receive = [&](uint32_t parity, uint64_t) {
-		return end.take_share(pointer<void>(args.arrival[parity]), args.bytes);
-	};
+	by_turns source = args.source, arrival = args.arrival;
+	auto send = [&](uint64_t) { return end.put_share(pointer<const void>(source.next()), args.bytes); };
+	auto receive = [&](uint64_t) { return end.take_share(pointer<void>(arrival.next()), args.bytes); };
 	int error = rounds(args, watch, send, receive);
 	int closed = end.close();
 	return error ? error : closed;

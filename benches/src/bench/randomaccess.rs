@@ -94,8 +94,8 @@ impl Shape {
         let gpu = options.device == Device::Gpu;
         let (blocks, threads) = match method {
             "rma" => (vec![1], 1024),
-            // Each block waits for its own updates.
-            "atomics" if gpu => (options.blocks_or(&[32]), 32),
+            // Threads of a warp wait for the slowest of their updates, so each has a block of its own.
+            "atomics" if gpu => (options.blocks_or(&[LOOK_AHEAD]), 1),
             _ => (options.blocks_or(&[1]), 1024),
         };
         let threads = options.threads_or(&[if gpu { threads } else { 32 }]);

@@ -75,9 +75,10 @@ GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint
 {
 	ggas_wait wait(window->report, window->timeout_ns, GGAS_WAIT_FLAG, window->node, peer, line);
 	uint64_t seen;
-	while ((seen = ggas_load_acquire(flag)) < value)
+	while ((seen = ggas_load_watched(flag)) < value)
 		if (int error = wait.again(flag, value, seen))
 			return error;
+	ggas_fence_acquire();
 	return GGAS_OK;
 }
 

@@ -24,13 +24,17 @@
  *   T    ggas_load_relaxed(const T *p)        T ggas_load_acquire(const T *p)
  *   void ggas_store_relaxed(T *p, T v)     void ggas_store_release(T *p, T v)
  *        System scope, single-copy atomic. 16 bytes take ggas_u128.
+ *   T    ggas_load_watched(const T *p)    void ggas_fence_acquire()
+ *        Looks of a poll, and the fence behind the last one, which makes acquires of them: 4 or 8 bytes.
+ *   void ggas_fence_release()    void ggas_store_fenced(T *p, T v)
+ *        The same for a release: the fence, while something else is on its way, and later stores, 4 or 8 bytes.
  *   T    ggas_atomic_{add,exch,and,or,xor,min,max}(T *p, T v, ggas_order)
  *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
  *        System scope, 4 or 8 bytes; return the old value.
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
  *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
- *   uint64_t ggas_load_acquire_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
- *   void ggas_fence_gpu()
+ *   uint64_t ggas_load_watched_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
+ *   void ggas_fence_acquire_gpu()   void ggas_fence_gpu()
  *        Between blocks of one GPU only.
  *   T    ggas_load_near(const T *p)
  *        4 or 8 bytes; may be as old as what the multiprocessor cached.

@@ -119,9 +119,15 @@ GGAS_FN void set_flag(uint64_t *flag, uint64_t epoch, ggas_order order)
 	else
 		ggas_store_relaxed(flag, epoch);
 }
+/* Behind the last look, acquired() makes an acquire of it. */
 GGAS_FN uint64_t look(const uint64_t *flag, ggas_order order)
 {
-	return acquires(order) ? ggas_load_acquire(flag) : ggas_load_relaxed(flag);
+	return acquires(order) ? ggas_load_watched(flag) : ggas_load_relaxed(flag);
+}
+GGAS_FN void acquired(ggas_order order)
+{
+	if (acquires(order))
+		ggas_fence_acquire();
 }
 
 /* The slow part of wait_flag: bounded, and with an eye on poison. Poisons the group on failure. Now and then it looks
@@ -152,12 +158,17 @@ GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch
 GGAS_FN int wait_flag(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
 		      uint32_t peer, uint32_t line)
 {
+	GGAS_NO_UNROLL
 	for (uint32_t i = 0; i < quick_polls; i++) {
 		uint64_t seen = look(flag, order);
-		if (seen >= epoch && seen != GGAS_FLAG_POISON)
+		if (seen >= epoch && seen != GGAS_FLAG_POISON) {
+			acquired(order);
 			return GGAS_OK;
+		}
 	}
-	return wait_flag_long(g, flag, epoch, order, kind, peer, line);
+	int error = wait_flag_long(g, flag, epoch, order, kind, peer, line);
+	acquired(order);
+	return error;
 }
 
 } /* namespace ggas_impl */

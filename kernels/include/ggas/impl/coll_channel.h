@@ -42,13 +42,14 @@ GGAS_COLD int wait_packet_long(ggas_group *g, const ggas_u128 *slot, uint64_t ep
 
 class channel {
 public:
-	/* Called by all threads of a block whose number is below GGAS_CHANNELS. What they wrote before may be sent. */
-	GGAS_FN channel(ggas_group *g, uint32_t line) : g_(g), line_(line)
+	/* Loads what is known of the group and the channel, all at once. Only a block whose number is below GGAS_CHANNELS
+	 * has one. */
+	GGAS_FN channel(ggas_group *g, uint32_t line) : g_(g), epoch_(1), met_(0), line_(line)
 	{
-		ggas_syncthreads();
-		const ggas_channel *state = &g->channel[ggas_block()];
-		epoch_ = state->epoch + 1;
-		met_ = state->met;
+		if (ggas_block() < GGAS_CHANNELS) {
+			epoch_ = g->channel[ggas_block()].epoch + 1;
+			met_ = g->channel[ggas_block()].met;
+		}
 		status_ = poisoned_before(g);
 		nodes_ = g->nodes;
 		node_ = g->node;
@@ -56,6 +57,16 @@ public:
 		base_ = g->base;
 		stride_ = g->stride;
 		packed_bytes_ = static_cast<uint32_t>(g->packed_bytes);
+		packed_channels_ = g->packed_channels;
+	}
+	/* Called by all threads of the block before anything else. What they wrote before may be sent. With a release, all
+	 * that they did before is done before the others hear of this exchange. */
+	GGAS_FN void begin(ggas_order order = ggas_order::relaxed)
+	{
+		ggas_syncthreads();
+		/* The loads come meanwhile. */
+		if (releases(order) && ggas_thread() < sayers)
+			ggas_fence_release();
 		uint64_t flags = area_flags(nodes_);
 		begun_ = begun_offset(nodes_) + ggas_block() * flags;
 		packed_ = begun_offset(nodes_) + GGAS_CHANNELS * flags;
@@ -72,6 +83,8 @@ public:
 	}
 	/* Packets from one node to another in one exchange. */
 	GGAS_FN uint64_t capacity() const { return packed_bytes_ / sizeof(ggas_u128); }
+	/* Channels that have packet buffers. */
+	GGAS_FN uint32_t packed_channels() const { return packed_channels_; }
 	/* Of the calling thread. */
 	GGAS_FN bool failed() const { return status_ != GGAS_OK; }
 	GGAS_FN int status() const { return status_; }
@@ -91,6 +104,7 @@ public:
 	GGAS_FN void await(uint32_t from, uint64_t index, ggas_u128 &packet)
 	{
 		const ggas_u128 *at = slot(node_, from) + index;
+		GGAS_NO_UNROLL
 		for (uint32_t i = 0; i < quick_polls; i++) {
 			packet = ggas_load_relaxed(at);
 			if (is_here(packet))
@@ -100,13 +114,14 @@ public:
 		packet = ggas_load_relaxed(at);
 	}
 
-	/* Says to all nodes that this one has begun the exchange. */
-	GGAS_FN void say_begun(ggas_order order)
+	/* Says to all nodes that this one has begun the exchange; with a release if begin() had it. */
+	GGAS_FN void say_begun()
 	{
-		for (uint32_t step = 1 + ggas_thread(); step < nodes_; step += ggas_threads())
+		uint32_t all = ggas_threads() < sayers ? ggas_threads() : sayers;
+		for (uint32_t step = 1 + ggas_thread(); step < nodes_ && ggas_thread() < sayers; step += all)
 			if (!failed())
-				set_flag(reinterpret_cast<uint64_t *>(area_of(after(step)) + begun_) + node_, epoch_,
-					 order);
+				ggas_store_fenced(reinterpret_cast<uint64_t *>(area_of(after(step)) + begun_) + node_,
+						  epoch_);
 	}
 	/* Waits until all nodes, or `only`, have begun exchange `epoch`. */
 	GGAS_FN void wait_begun(uint64_t epoch, ggas_order order, uint32_t kind, uint32_t only = ~0u)
@@ -132,15 +147,16 @@ public:
 		turn();
 	}
 
-	/* The exchange is over. The same for all threads of the block. */
+	/* The exchange is over. The same for all threads of the block. How far the channel came is written before they meet,
+	 * so that the next exchange may load it before its own meeting; after a failure nobody asks. */
 	GGAS_FN int done(bool met)
 	{
-		if (int error = ggas_block_status(status_))
-			return error;
 		if (met)
 			met_ = epoch_;
 		if (ggas_thread() == 0)
 			g_->channel[ggas_block()] = { epoch_, met_ };
+		if (int error = ggas_block_status(status_))
+			return error;
 		turn();
 		return GGAS_OK;
 	}
@@ -159,9 +175,11 @@ private:
 		return reinterpret_cast<ggas_u128 *>(area_of(at) + packed_ + static_cast<uint64_t>(from) * packed_bytes_);
 	}
 
+	static constexpr uint32_t sayers = GGAS_WARP_SIZE; /* threads that tell other nodes */
+
 	ggas_group *g_;
 	uint64_t epoch_, met_, local_, base_, stride_, begun_, packed_;
-	uint32_t packed_bytes_, node_, nodes_, line_;
+	uint32_t packed_bytes_, packed_channels_, node_, nodes_, line_;
 	int status_;
 };
 
@@ -169,7 +187,8 @@ private:
 GGAS_FN int meet_nodes(ggas_group *g, ggas_order order, uint32_t line)
 {
 	channel c(g, line);
-	c.say_begun(order);
+	c.begin(order);
+	c.say_begun();
 	c.wait_begun_now(order);
 	return c.done(true);
 }

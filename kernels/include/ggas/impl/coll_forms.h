@@ -18,11 +18,11 @@ GGAS_FN int meet_grids(ggas_group *g, ggas_order order, uint32_t line)
 
 /* This block's part of the work, body(channel, packets), and what `order` asks for besides. */
 template <class Body>
-GGAS_FN int in_blocks(ggas_group *g, ggas_order order, range mine, uint32_t line, const Body &body)
+GGAS_FN int in_blocks(ggas_group *g, channel &c, ggas_order order, range mine, uint32_t line, const Body &body)
 {
 	int status = GGAS_OK;
 	if (mine.size()) {
-		channel c(g, line);
+		c.begin();
 		status = body(c, mine);
 	}
 	if (status || order == ggas_order::relaxed || ggas_block() >= GGAS_CHANNELS)
@@ -33,17 +33,19 @@ GGAS_FN int in_blocks(ggas_group *g, ggas_order order, range mine, uint32_t line
 template <class Body>
 GGAS_FN int in_form(ggas_group *g, ggas_form form, ggas_order order, uint64_t packets, uint32_t line, const Body &body)
 {
+	bool grids = form == ggas_form::shared || form == ggas_form::grid;
+	grid_team team(g, grids);
+	channel c(g, line);
 	if (form == ggas_form::block)
-		return ggas_block() < g->packed_channels ? in_blocks(g, order, range{ 0, packets }, line, body) :
-							   static_cast<int>(GGAS_ERR_ARGUMENT);
-	range mine = own_packets(g, packets);
+		return ggas_block() < c.packed_channels() ? in_blocks(g, c, order, range{ 0, packets }, line, body) :
+							    static_cast<int>(GGAS_ERR_ARGUMENT);
+	range mine = own_packets(c.packed_channels(), packets);
 	if (form == ggas_form::owned)
-		return in_blocks(g, order, mine, line, body);
-	grid_team team(g);
+		return in_blocks(g, c, order, mine, line, body);
 	if (form == ggas_form::grid)
 		if (int error = team.meet(poisoned_before(g), line))
 			return error;
-	int status = in_blocks(g, ggas_order::relaxed, mine, line, body);
+	int status = in_blocks(g, c, ggas_order::relaxed, mine, line, body);
 	/* Threads of a block that has a part have met since they looked where the count stands. */
 	status = mine.size() ? team.meet_synced(status, line) : team.meet(status, line);
 	return status || order == ggas_order::relaxed ? status : meet_grids(g, order, line);
@@ -52,7 +54,7 @@ GGAS_FN int in_form(ggas_group *g, ggas_form form, ggas_order order, uint64_t pa
 template <class T> GGAS_FN range owned_elements(const ggas_group *g, uint64_t count)
 {
 	constexpr uint64_t per_packet = vector<T>::per_packet;
-	range packets = own_packets(g, (count + per_packet - 1) / per_packet);
+	range packets = own_packets(g->packed_channels, (count + per_packet - 1) / per_packet);
 	return { smaller(packets.begin * per_packet, count), smaller(packets.end * per_packet, count) };
 }
 

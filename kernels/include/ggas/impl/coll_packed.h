@@ -270,7 +270,7 @@ GGAS_FN int send_from(channel &c, uint32_t root, range mine, const Source &sourc
 {
 	for (uint64_t first = mine.begin; first < mine.end; first += c.capacity()) {
 		uint64_t size = smaller(mine.end - first, c.capacity());
-		c.say_begun(ggas_order::relaxed);
+		c.say_begun();
 		if (c.node() == root)
 			c.may_send();
 		for (uint64_t i = ggas_thread(); i < size && !c.failed(); i += ggas_threads()) {
@@ -298,7 +298,7 @@ GGAS_FN int send_to(channel &c, uint32_t root, range mine, const Source &source,
 {
 	for (uint64_t first = mine.begin; first < mine.end; first += c.capacity()) {
 		uint64_t size = smaller(mine.end - first, c.capacity());
-		c.say_begun(ggas_order::relaxed);
+		c.say_begun();
 		if (c.node() != root)
 			c.may_send(root);
 		for (uint64_t i = ggas_thread(); i < size && !c.failed(); i += ggas_threads()) {
@@ -314,9 +314,9 @@ GGAS_FN int send_to(channel &c, uint32_t root, range mine, const Source &source,
 }
 
 /* What a block does of a collective of `packets`: blocks with packet buffers share it. */
-GGAS_FN range own_packets(const ggas_group *g, uint64_t packets)
+GGAS_FN range own_packets(uint32_t channels, uint64_t packets)
 {
-	uint32_t blocks = ggas_blocks() < g->packed_channels ? ggas_blocks() : g->packed_channels;
+	uint32_t blocks = ggas_blocks() < channels ? ggas_blocks() : channels;
 	return ggas_block() < blocks ? part_of(packets, blocks, ggas_block(), 32) : range{ 0, 0 };
 }
 

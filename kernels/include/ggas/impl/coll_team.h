@@ -25,7 +25,7 @@ constexpr uint64_t arrived_with_error = 1ull << 32;
 GGAS_COLD int wait_block_long(ggas_group *g, const uint64_t *flag, uint64_t epoch, uint64_t *seen, uint32_t line)
 {
 	ggas_wait wait(g->report, g->timeout_ns, GGAS_WAIT_GRID, g->node, ~0u, line);
-	while ((*seen = ggas_load_acquire_gpu(flag)) < epoch) {
+	while ((*seen = ggas_load_watched_gpu(flag)) < epoch) {
 		if (int error = wait.again(flag, epoch, *seen)) {
 			poison(g);
 			return error;
@@ -46,14 +46,13 @@ GGAS_COLD int wait_block_long(ggas_group *g, const uint64_t *flag, uint64_t epoc
  */
 class grid_team {
 public:
-	/* Looks where the count stands: early, so that a meeting need not wait for that. */
-	GGAS_FN explicit grid_team(ggas_group *group) : group_(group)
+	/* Looks where the count stands, if it will meet: early, so that a meeting need not wait for that. */
+	GGAS_FN explicit grid_team(ggas_group *group, bool meets = true) : group_(group)
 	{
-		if (ggas_blocks() > GGAS_GRID_BLOCKS)
+		if (ggas_blocks() > GGAS_GRID_BLOCKS || !meets)
 			return;
-		uint64_t came = ggas_load_near(&group->arrived[ggas_block()]);
-		uint64_t others = ggas_load_near(&group->grid_epoch);
-		epoch_ = came > others ? came : others;
+		epoch_ = ggas_load_near(&group->arrived[ggas_block()]);
+		others_ = ggas_load_near(&group->grid_epoch);
 	}
 	GGAS_FN uint32_t thread() const { return ggas_block() * ggas_threads() + ggas_thread(); }
 	GGAS_FN uint32_t threads() const { return ggas_blocks() * ggas_threads(); }
@@ -66,20 +65,22 @@ public:
 		ggas_group *g = group_;
 		if (ggas_blocks() > GGAS_GRID_BLOCKS)
 			return GGAS_ERR_ARGUMENT;
-		epoch_++;
+		epoch_ = (epoch_ > others_ ? epoch_ : others_) + 1;
 		if (ggas_thread() == 0)
 			ggas_store_release_gpu(&g->arrived[ggas_block()],
 					       arrived_with_error * static_cast<uint64_t>(status) + epoch_);
 		for (uint32_t block = ggas_thread(); block < ggas_blocks(); block += ggas_threads()) {
 			uint64_t seen = 0;
+			GGAS_NO_UNROLL
 			for (uint32_t i = 0; i < quick_polls && seen < epoch_; i++)
-				seen = ggas_load_acquire_gpu(&g->arrived[block]);
+				seen = ggas_load_watched_gpu(&g->arrived[block]);
 			if (seen < epoch_)
 				if (int error = wait_block_long(g, &g->arrived[block], epoch_, &seen, line))
 					status = error;
 			if (seen >= arrived_with_error)
 				status = static_cast<int>(seen / arrived_with_error);
 		}
+		ggas_fence_acquire_gpu();
 		status = ggas_block_status(status);
 		if (ggas_block() == 0 && ggas_thread() == 0 && !status)
 			ggas_store_relaxed(&g->grid_epoch, epoch_);
@@ -88,7 +89,7 @@ public:
 
 private:
 	ggas_group *group_;
-	uint64_t epoch_ = 0;
+	uint64_t epoch_ = 0, others_ = 0;
 };
 
 } /* namespace ggas_impl */

@@ -4,10 +4,11 @@
  * one access, so that no signal and no fence follows them (thesis 6.6, NCCL's
  * "LL" with a wider line). Included by put.cuh.
  *
- * A line of a ring is written once per lap, and its flag is the number of the
- * lap, from 1: a receiver that knows how many lines it took knows what flag the
- * next ones will have. A sender goes on while the ring has room; the receiver
- * tells it every quarter of a ring how far it took.
+ * The flag of a line is its number among all that were put, from 1: a receiver
+ * that knows how many lines it took knows what flag the next ones will have. A
+ * sender goes on while the ring has room; the receiver tells it every quarter of
+ * a ring how far it took, behind its own next put if it can: the release takes as
+ * long as that put travels.
  */
 #ifndef GGAS_IMPL_PUT_PACKED_H
 #define GGAS_IMPL_PUT_PACKED_H
@@ -50,9 +51,9 @@ public:
 	GGAS_FN ggas_packed_end(const ggas_window *window, const ggas_rings &rings, uint32_t peer, uint32_t lane,
 				uint32_t line = __builtin_LINE())
 		: report_(window->report), timeout_(window->timeout_ns), node_(window->node), peer_(peer), line_(line),
-		  log2_(rings.lines_log2), status_(GGAS_OK)
+		  status_(GGAS_OK)
 	{
-		uint64_t lines = 1ull << log2_, each = sizeof(state) + lines * sizeof(ggas_u128);
+		uint64_t lines = 1ull << rings.lines_log2, each = sizeof(state) + lines * sizeof(ggas_u128);
 		uint64_t bytes = each * rings.lanes * window->nodes;
 		status_ = ggas_impl::check_put(window, peer, rings.offset, bytes, line);
 		if (!status_ && lane >= rings.lanes)
@@ -62,11 +63,11 @@ public:
 		uint64_t of_lane = rings.offset + each * lane * window->nodes;
 		own_ = ggas_pointer_of_node<state>(window, window->node, of_lane + each * peer);
 		there_ = ggas_pointer_of_node<state>(window, peer, of_lane + each * window->node);
-		sent_ = ring(ggas_load_relaxed(&own_->sent), log2_);
-		taken_ = ring(ggas_load_relaxed(&own_->taken), log2_);
+		sent_ = ring(ggas_load_relaxed(&own_->sent), static_cast<uint32_t>(lines) - 1);
+		taken_ = ring(ggas_load_relaxed(&own_->taken), static_cast<uint32_t>(lines) - 1);
 		short_ = team::threads() < ring_lines() / 2 ? team::threads() : ring_lines() / 2;
 		short_ *= ggas_impl::packed_bytes;
-		told_ = taken_.lines();
+		told_ = taken_.count;
 		look_for_room();
 	}
 
@@ -86,6 +87,7 @@ public:
 			at += part;
 			bytes -= part;
 		}
+		tell_late(ring_lines() / 4);
 		return status_;
 	}
 
@@ -93,6 +95,7 @@ public:
 	GGAS_FN int take(void *to, uint64_t bytes)
 	{
 		auto *at = static_cast<uint8_t *>(to);
+		tell_late(ring_lines() / 4);
 		if (is_short(to, bytes))
 			return take_short(at, static_cast<uint32_t>(bytes));
 		while (bytes) {
@@ -127,8 +130,8 @@ public:
 		if ((status_ = team::agree(status_)))
 			return status_;
 		if (team::thread() == 0) {
-			ggas_store_relaxed(&own_->sent, sent_.count());
-			ggas_store_relaxed(&own_->taken, taken_.count());
+			ggas_store_relaxed(&own_->sent, static_cast<uint64_t>(sent_.count));
+			ggas_store_relaxed(&own_->taken, static_cast<uint64_t>(taken_.count));
 		}
 		tell();
 		return GGAS_OK;
@@ -137,33 +140,23 @@ public:
 private:
 	static constexpr uint32_t batch = 4; /* loads of a thread under way together */
 
-	/* How far a ring was used: numbers of 32 bits, which cost less, and whose differences are right. */
+	/* How many lines of a ring were used: 32 bits, which cost less, and whose differences are right. Where they begin
+	 * again, a flag is 0; what lies in its place then has another. */
 	struct ring {
-		uint32_t at, lap, log2; /* next line; laps before, and this one */
+		uint32_t count, mask;
 
 		ring() = default;
-		GGAS_FN ring(uint64_t lines, uint32_t log2)
-			: at(static_cast<uint32_t>(lines) & ((1u << log2) - 1)),
-			  lap(static_cast<uint32_t>(lines >> log2) + 1), log2(log2)
-		{
-		}
-		GGAS_FN uint32_t lines() const { return ((lap - 1) << log2) + at; }
-		GGAS_FN uint64_t count() const { return (static_cast<uint64_t>(lap - 1) << log2) + at; }
-		GGAS_FN void advance(uint32_t by)
-		{
-			at += by;
-			lap += at >> log2;
-			at &= (1u << log2) - 1;
-		}
-		/* The i-th line from here, and the flag that it has in its lap. */
+		GGAS_FN ring(uint64_t lines, uint32_t mask) : count(static_cast<uint32_t>(lines)), mask(mask) {}
+		GGAS_FN void advance(uint32_t by) { count += by; }
+		/* The i-th line from here, and its flag. */
 		GGAS_FN ggas_u128 *line(state *side, uint32_t i) const
 		{
-			return reinterpret_cast<ggas_u128 *>(side + 1) + ((at + i) & ((1u << log2) - 1));
+			return reinterpret_cast<ggas_u128 *>(side + 1) + ((count + i) & mask);
 		}
-		GGAS_FN uint32_t flag(uint32_t i) const { return lap + ((at + i) >> log2); }
+		GGAS_FN uint32_t flag(uint32_t i) const { return count + i + 1; }
 	};
 
-	GGAS_FN uint32_t ring_lines() const { return 1u << log2_; }
+	GGAS_FN uint32_t ring_lines() const { return taken_.mask + 1; }
 	/* Both ends cut messages alike: with half a ring at most, the receiver has told of enough. */
 	GGAS_FN uint32_t part_of(uint64_t bytes) const
 	{
@@ -191,21 +184,27 @@ private:
 			sent_.advance(lines);
 			room_ -= lines;
 		}
+		tell_late(ring_lines() / 4);
 		return status_;
 	}
 	GGAS_FN int take_short(uint8_t *to, uint32_t bytes)
 	{
-		uint32_t i = team::thread(), lines = lines_of(bytes), flag = taken_.flag(i);
-		const ggas_u128 *from = taken_.line(own_, i);
-		if (i < lines && !status_) {
+		uint32_t i = team::thread(), lines = lines_of(bytes);
+		/* Other threads of a warp wait with those that have lines: it polls slowly while its threads are apart. */
+		uint32_t polled = i < lines ? i : lines - 1, flag = taken_.flag(polled);
+		const ggas_u128 *from = taken_.line(own_, polled);
+		if (i / GGAS_WARP_SIZE * GGAS_WARP_SIZE < lines && !status_) {
 			ggas_u128 line = ggas_load_relaxed(from);
+			/* Not rolled out: a poll of 64 looks in a row drives what comes next out of the cache for
+			 * instructions. */
+			GGAS_NO_UNROLL
 			for (uint32_t k = 1; k < ggas_impl::quick_polls && ggas_impl::flag_of(line) != flag; k++)
 				line = ggas_load_relaxed(from);
 			if (ggas_impl::flag_of(line) != flag) {
 				status_ = ggas_impl::wait_line(from, flag, report_, timeout_, node_, peer_, line_);
 				line = ggas_load_relaxed(from);
 			}
-			if (!status_)
+			if (!status_ && i < lines)
 				ggas_impl::store_few_words(to + i * ggas_impl::packed_bytes,
 							   bytes - i * ggas_impl::packed_bytes, line);
 		}
@@ -226,7 +225,7 @@ private:
 	GGAS_FN void look_for_room()
 	{
 		auto granted = static_cast<uint32_t>(ggas_load_acquire(&own_->credit));
-		room_ = ring_lines() + granted - sent_.lines();
+		room_ = ring_lines() + granted - sent_.count;
 	}
 	/* The acquire joins what the receiver read before it told with what is written there next. */
 	GGAS_FN int wait_for_room(uint32_t lines)
@@ -236,24 +235,29 @@ private:
 			look_for_room();
 			if (room_ >= lines)
 				return GGAS_OK;
-			uint32_t least = sent_.lines() + lines - ring_lines();
+			uint32_t least = sent_.count + lines - ring_lines();
 			if (int error = wait.again(&own_->credit, least, least + room_ - lines))
 				return error;
 		}
 	}
 
-	/* All callers have read these lines. */
+	/* All callers have read these lines. The peer may always have half a ring on its way. */
 	GGAS_FN void took(uint32_t lines)
 	{
 		taken_.advance(lines);
-		if (taken_.lines() - told_ >= ring_lines() / 4)
+		tell_late(ring_lines() / 2);
+	}
+	/* Tells the peer what was taken once that is `lines`. */
+	GGAS_FN void tell_late(uint32_t lines)
+	{
+		if (taken_.count - told_ >= lines && !status_)
 			tell();
 	}
 	GGAS_FN void tell()
 	{
-		told_ = taken_.lines();
+		told_ = taken_.count;
 		if (team::thread() == 0)
-			ggas_store_release(&there_->credit, taken_.count());
+			ggas_store_release(&there_->credit, static_cast<uint64_t>(taken_.count));
 	}
 
 	/* How many lines of `bytes` are whole words on this side; only the last can be shorter. */
@@ -345,10 +349,10 @@ private:
 
 	state *own_, *there_;
 	uint64_t report_, timeout_;
-	ring sent_, taken_;
-	uint32_t room_, told_; /* lines that may be sent; that the peer knows to be taken */
-	uint32_t short_; /* bytes that one line of each thread holds */
-	uint32_t node_, peer_, line_, log2_;
+	ring sent_{}, taken_{};
+	uint32_t room_ = 0, told_ = 0; /* lines that may be sent; that the peer knows to be taken */
+	uint32_t short_ = 0; /* bytes that one line of each thread holds */
+	uint32_t node_, peer_, line_;
 	int status_;
 };
 

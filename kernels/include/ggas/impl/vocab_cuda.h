@@ -148,6 +148,24 @@ GGAS_FN void ggas_fence_sequential()
 	asm volatile("fence.sc.sys;" ::: "memory");
 }
 
+/* An acquire invalidates the multiprocessor's cache; a poll that acquires does so every time. */
+template <class T> GGAS_FN T ggas_load_watched(const T *p)
+{
+	return ggas_load_relaxed(p);
+}
+GGAS_FN void ggas_fence_acquire()
+{
+	asm volatile("fence.acquire.sys;" ::: "memory");
+}
+GGAS_FN void ggas_fence_release()
+{
+	asm volatile("fence.release.sys;" ::: "memory");
+}
+template <class T> GGAS_FN void ggas_store_fenced(T *p, typename ggas_same<T>::type v)
+{
+	ggas_store_relaxed(p, v);
+}
+
 #define GGAS_ATOM(sem, op, suffix, constraint)                                                                         \
 	asm volatile("atom." sem ".sys." op "." suffix " %0, [%1], %2;"                                                \
 		     : "=" constraint(old)                                                                             \
@@ -358,15 +376,19 @@ GGAS_FN uint32_t ggas_warp() { return ggas_thread() / GGAS_WARP_SIZE; }
 GGAS_FN uint32_t ggas_warps() { return (ggas_threads() + GGAS_WARP_SIZE - 1) / GGAS_WARP_SIZE; }
 
 /* Order and visibility within one GPU only. */
-GGAS_FN uint64_t ggas_load_acquire_gpu(const uint64_t *p)
+GGAS_FN uint64_t ggas_load_watched_gpu(const uint64_t *p)
 {
 	uint64_t v;
-	asm volatile("ld.acquire.gpu.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
 GGAS_FN void ggas_store_release_gpu(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+GGAS_FN void ggas_fence_acquire_gpu()
+{
+	asm volatile("fence.acquire.gpu;" ::: "memory");
 }
 GGAS_FN void ggas_fence_gpu()
 {

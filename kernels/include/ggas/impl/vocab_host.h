@@ -234,6 +234,12 @@ inline void ggas_fence_system()
 
 inline void ggas_fence_sequential() { ggas_fence_system(); }
 
+/* ThreadSanitizer does not model these fences either: the loads and stores have the order. */
+template <class T> inline T ggas_load_watched(const T *p) { return ggas_load_acquire(p); }
+inline void ggas_fence_acquire() {}
+inline void ggas_fence_release() {}
+template <class T> inline void ggas_store_fenced(T *p, std::type_identity_t<T> v) { ggas_store_release(p, v); }
+
 inline void ggas_pause(uint32_t attempt = 1) { ggas_exec_pause(ggas_exec_self, attempt); }
 
 inline void ggas_show_wait(uint32_t kind, uint32_t line, uint32_t peer, uint64_t address, uint64_t expected,
@@ -311,8 +317,9 @@ template <class T> inline T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 }
 
 inline void ggas_fence_gpu() { ggas_fence_system(); }
-inline uint64_t ggas_load_acquire_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
+inline uint64_t ggas_load_watched_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
 inline void ggas_store_release_gpu(uint64_t *p, uint64_t v) { ggas_store_release(p, v); }
+inline void ggas_fence_acquire_gpu() {}
 template <class T> inline T ggas_load_near(const T *p) { return ggas_load_relaxed(p); }
 
 /* IEEE binary16 by its bits: gcc 12 has no such type in C++. */
