@@ -1,17 +1,35 @@
 //! Records which source the benchmarks were built from, for the JSON.
 
+use std::path::Path;
 use std::process::Command;
 
+/// What figures depend on; not what was measured, and no text about it.
+const SOURCES: [&str; 8] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "benches/src",
+    "benches/build.rs",
+    "fpga-sim",
+    "kernels",
+    "kmod/uapi",
+    "userlib",
+];
+
 fn main() {
-    println!("cargo::rerun-if-changed=../.git/HEAD");
-    println!("cargo::rerun-if-changed=../.git/refs/heads");
-    let described = Command::new("git")
-        .args(["describe", "--always", "--tags"])
-        .output()
-        .ok()
-        .filter(|out| out.status.success())
-        .and_then(|out| String::from_utf8(out.stdout).ok());
-    if let Some(text) = described {
-        println!("cargo::rustc-env=GGAS_GIT_DESCRIBE={}", text.trim());
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".."));
+    for path in [".git/HEAD", ".git/refs/heads"].iter().chain(&SOURCES).map(|path| suite.join(path)) {
+        // One that is not there would count as changed each time.
+        if path.exists() {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
     }
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").current_dir(suite).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["describe", "--always", "--tags"]) else { return };
+    // Built from more than the commit says: sources that are changed, or new.
+    let status = [&["status", "--porcelain", "--", ":!*.md"][..], &SOURCES].concat();
+    let changed = git(&status).is_none_or(|changes| !changes.is_empty());
+    println!("cargo::rustc-env=GGAS_GIT_DESCRIBE={commit}{}", if changed { "-dirty" } else { "" });
 }

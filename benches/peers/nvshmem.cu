@@ -61,6 +61,28 @@ __global__ void stream(char *data, const char *source, size_t bytes, int peer, i
 	nvshmem_quiet();
 }
 
+/* A put on its way while the block computes: the work of put-overlap. */
+__global__ void __launch_bounds__(512) overlap(char *data, const char *source, size_t bytes, uint64_t *states, int steps,
+					       int rounds)
+{
+	volatile uint64_t *state = states + threadIdx.x;
+	for (int i = 0; i < rounds; i++) {
+		if (bytes)
+			nvshmemx_putmem_nbi_block(data, source, bytes, 1);
+		uint64_t value = steps ? *state : 0;
+		for (int k = 0; k < steps; k++) {
+			value ^= value << 13;
+			value ^= value >> 7;
+			value ^= value << 17;
+		}
+		if (steps)
+			*state = value;
+		if (bytes)
+			nvshmem_quiet();
+		__syncthreads();
+	}
+}
+
 /* Each from another place: what was got once lies in the multiprocessor's cache. */
 __global__ void get(char *to, const char *from, size_t bytes, int rounds)
 {
@@ -83,6 +105,8 @@ __global__ void barrier_all(uint64_t *words, int peer, bool writes, int rounds)
 		nvshmemx_barrier_all_block();
 	}
 }
+
+__global__ void nothing() {}
 
 enum move { sum, broadcast, all_gather, all_to_all, reduce_scatter };
 constexpr int most_threads = 512; /* more registers for each than 1,024 have */
@@ -227,6 +251,36 @@ void streams(const world &w, char *data, char *source)
 		}
 }
 
+/* Communication alone, as much computation alone, and both. */
+void overlaps(const world &w, char *data, char *source)
+{
+	constexpr int trial = 200, threads = 512;
+	std::vector<uint64_t> seeds(threads);
+	for (int i = 0; i < threads; i++)
+		seeds[i] = (i + 1) * 0x9e3779b97f4a7c15ull;
+	uint64_t *states;
+	CHECK(cudaMalloc(&states, sizeof(uint64_t) * threads));
+	CHECK(cudaMemcpy(states, seeds.data(), sizeof(uint64_t) * threads, cudaMemcpyHostToDevice));
+	for (size_t bytes : { 8, 4096, 65536, 1 << 20 }) {
+		int rounds = bytes > 65536 ? 200 : 2000;
+		auto us = [&](size_t sent, int steps) {
+			float ms = best(w, 3, [&] {
+				if (w.self == 0)
+					overlap<<<1, threads, 0, w.stream>>>(data, source, sent, states, steps, rounds);
+			});
+			return double(ms) * 1e3 / rounds;
+		};
+		double communication = us(bytes, 0);
+		int steps = std::max(1, static_cast<int>(communication / us(0, trial) * trial + 0.5));
+		double computation = us(0, steps), both = us(bytes, steps);
+		double percent = 100 * (communication + computation - both) / std::min(communication, computation);
+		for (const char *bench : { "put-overlap", "rma-overlap" })
+			if (wanted(w, bench))
+				say(w, bench, "bytes", bytes, "putmem_nbi_block + quiet", 1, percent, "%");
+	}
+	CHECK(cudaFree(states));
+}
+
 void updates(const world &w, char *data)
 {
 	for (int blocks : { 132, 264 }) {
@@ -277,6 +331,14 @@ void meetings(const world &w, uint64_t *words)
 		});
 		say_method(w, "barrier", method, "threads", writes ? 64 : 32, writes ? "p, barrier_all_block" : "barrier_all_block", us(ms));
 	}
+	constexpr int launches = 200;
+	float ms = best(w, 3, [&] {
+		for (int i = 0; i < launches; i++) {
+			nothing<<<1, 64, 0, w.stream>>>();
+			nvshmemx_barrier_all_on_stream(w.stream);
+		}
+	});
+	say_method(w, "barrier", "graph", "threads", 64, "a kernel, barrier_all_on_stream", ms * 1e3 / launches);
 }
 
 void collectives(const world &w, const char *bench, char *data, char *source)
@@ -360,6 +422,8 @@ int main(int count, char **words)
 		pingpongs(w, data, source, signal);
 		if (wanted(w, "put-bandwidth"))
 			streams(w, data, source);
+		if (wanted(w, "put-overlap") || wanted(w, "rma-overlap"))
+			overlaps(w, data, source);
 	}
 	if (wanted(w, "atomics-random"))
 		updates(w, data);

@@ -24,7 +24,8 @@ pub struct HostFacts {
     pub cuda: Option<&'static str>,
     /// Version of this suite.
     pub version: &'static str,
-    /// `git describe` of its source, where it was built from a checkout.
+    /// Commit that it was built from, by `git describe`, where that was a checkout; with `-dirty` if sources differed from
+    /// the commit's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<&'static str>,
     /// `release` or `debug`.

@@ -89,6 +89,22 @@ fn puts_by_all_forms() {
 }
 
 #[test]
+fn transfers_beside_computation() {
+    let small = |sizes: &[u64]| Options { iterations: Some(3), ..small(sizes) };
+    let puts = run("put-overlap", small(&[8, 20_000]));
+    assert_eq!((methods(&puts), puts.rows.len()), (vec!["block", "warp", "bulk"], 6));
+    let posts = run("rma-overlap", small(&[8, 20_000]));
+    let engines = run("rma-overlap", Options { via: ggas_benches::Via::Nvlink, ..small(&[8]) });
+    for row in [puts, posts, engines].iter().flat_map(|report| &report.rows) {
+        let [alone, computing, hidden] = ["communication_us", "computation_us", "overlap_percent"]
+            .map(|column| row.extra[column].as_f64().unwrap());
+        assert!(alone > 0.0 && computing > 0.0, "{row:?}");
+        let wanted = 100.0 * (alone + computing - row.latency_us.median) / alone.min(computing);
+        assert!((hidden - wanted).abs() < 1e-6, "{row:?}");
+    }
+}
+
+#[test]
 fn litmus_tests_find_nothing_in_the_right_build() {
     let report = run("litmus", small(&[]));
     // 3 tests on two kinds of memory and 4 forms of puts, right and weak; store buffering by a fence as well.
@@ -176,6 +192,11 @@ fn barriers_of_two_to_five_nodes() {
     let methods = report.rows.iter().map(|row| &row.method).collect::<std::collections::BTreeSet<_>>().len();
     assert_eq!(nodes, [2, 4, 5].repeat(methods));
     assert!(methods >= 2, "thesis and packets");
+    let ends = report.rows.iter().filter(|row| row.method.as_deref() == Some("relaunch"));
+    assert_eq!(ends.map(|row| (row.nodes, row.batch)).collect::<Vec<_>>(), [2, 4, 5].map(|n| (Some(n), 1)));
+    let graph = Options { method: Some("graph".into()), ..small(&[]) };
+    let refused = find("barrier").unwrap().run(&Team::alone(), &graph, &mut Progress::silent());
+    assert!(refused.unwrap_err().to_string().contains("GPUs"));
 }
 
 #[test]

@@ -6,6 +6,11 @@ pub const BENCH_PUT_THREAD: u32 = 0;
 pub const BENCH_PUT_WARP: u32 = 1;
 pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
+pub const BENCH_OVERLAP_NONE: u32 = 0;
+pub const BENCH_OVERLAP_BLOCK: u32 = 1;
+pub const BENCH_OVERLAP_WARP: u32 = 2;
+pub const BENCH_OVERLAP_BULK: u32 = 3;
+pub const BENCH_OVERLAP_RMA: u32 = 4;
 pub const BENCH_LITMUS_MESSAGE: u32 = 0;
 pub const BENCH_LITMUS_BUFFER: u32 = 1;
 pub const BENCH_LITMUS_LINE: u32 = 2;
@@ -581,6 +586,67 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_overlap {
+    pub timing: bench_timing,
+    pub peer: bench_peer,
+    pub window: u64,
+    pub port: u64,
+    pub source: [u64; 2usize],
+    pub state: u64,
+    pub bytes: u64,
+    pub steps: u64,
+    pub way: u32,
+    pub idle: u32,
+    pub sender: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_overlap",
+    ][::core::mem::size_of::<bench_overlap>() - 120usize];
+    [
+        "Alignment of bench_overlap",
+    ][::core::mem::align_of::<bench_overlap>() - 8usize];
+    [
+        "Offset of field: bench_overlap::timing",
+    ][::core::mem::offset_of!(bench_overlap, timing) - 0usize];
+    [
+        "Offset of field: bench_overlap::peer",
+    ][::core::mem::offset_of!(bench_overlap, peer) - 32usize];
+    [
+        "Offset of field: bench_overlap::window",
+    ][::core::mem::offset_of!(bench_overlap, window) - 48usize];
+    [
+        "Offset of field: bench_overlap::port",
+    ][::core::mem::offset_of!(bench_overlap, port) - 56usize];
+    [
+        "Offset of field: bench_overlap::source",
+    ][::core::mem::offset_of!(bench_overlap, source) - 64usize];
+    [
+        "Offset of field: bench_overlap::state",
+    ][::core::mem::offset_of!(bench_overlap, state) - 80usize];
+    [
+        "Offset of field: bench_overlap::bytes",
+    ][::core::mem::offset_of!(bench_overlap, bytes) - 88usize];
+    [
+        "Offset of field: bench_overlap::steps",
+    ][::core::mem::offset_of!(bench_overlap, steps) - 96usize];
+    [
+        "Offset of field: bench_overlap::way",
+    ][::core::mem::offset_of!(bench_overlap, way) - 104usize];
+    [
+        "Offset of field: bench_overlap::idle",
+    ][::core::mem::offset_of!(bench_overlap, idle) - 108usize];
+    [
+        "Offset of field: bench_overlap::sender",
+    ][::core::mem::offset_of!(bench_overlap, sender) - 112usize];
+    [
+        "Offset of field: bench_overlap::reserved",
+    ][::core::mem::offset_of!(bench_overlap, reserved) - 116usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_litmus {
     pub window: u64,
     pub first: u64,
@@ -775,6 +841,35 @@ const _: () = {
     [
         "Offset of field: bench_barrier::batch",
     ][::core::mem::offset_of!(bench_barrier, batch) - 76usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_relaunch {
+    pub window: u64,
+    pub marks: u64,
+    pub wrong: u64,
+    pub round: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_relaunch",
+    ][::core::mem::size_of::<bench_relaunch>() - 32usize];
+    [
+        "Alignment of bench_relaunch",
+    ][::core::mem::align_of::<bench_relaunch>() - 8usize];
+    [
+        "Offset of field: bench_relaunch::window",
+    ][::core::mem::offset_of!(bench_relaunch, window) - 0usize];
+    [
+        "Offset of field: bench_relaunch::marks",
+    ][::core::mem::offset_of!(bench_relaunch, marks) - 8usize];
+    [
+        "Offset of field: bench_relaunch::wrong",
+    ][::core::mem::offset_of!(bench_relaunch, wrong) - 16usize];
+    [
+        "Offset of field: bench_relaunch::round",
+    ][::core::mem::offset_of!(bench_relaunch, round) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -150,6 +150,28 @@ struct bench_put_bandwidth {
 	uint32_t bulk;		/* 1: by the copy engines */
 };
 
+#define BENCH_OVERLAP_NONE	0	/* nobody sends */
+#define BENCH_OVERLAP_BLOCK	1	/* all threads put, then compute */
+#define BENCH_OVERLAP_WARP	2	/* the first warp puts, the others compute */
+#define BENCH_OVERLAP_BULK	3	/* the same by the copy engine */
+#define BENCH_OVERLAP_RMA	4	/* one thread posts, all compute */
+
+/* put-overlap and rma-overlap: one block communicates and computes. */
+struct bench_overlap {
+	struct bench_timing timing;
+	struct bench_peer peer;		/* rma; puts: the node, and the offset in the window */
+	uint64_t window;	/* puts: struct ggas_window */
+	uint64_t port;		/* rma: struct ggas_port */
+	uint64_t source[2];	/* of even and odd rounds: kernel addresses, rma: NLAs */
+	uint64_t state;		/* uint64_t per thread, what it computes with */
+	uint64_t bytes;
+	uint64_t steps;		/* that each computing thread goes on with its state in a round */
+	uint32_t way;		/* BENCH_OVERLAP_NONE ... */
+	uint32_t idle;		/* threads, the first ones, that do not compute */
+	uint32_t sender;	/* 0: rma: only takes the notification of the last round */
+	uint32_t reserved;
+};
+
 #define BENCH_LITMUS_MESSAGE	0	/* message passing: data, then flag */
 #define BENCH_LITMUS_BUFFER	1	/* store buffering: each side stores, then loads what the other stores */
 #define BENCH_LITMUS_LINE	2	/* 16 bytes in one access */
@@ -212,6 +234,14 @@ struct bench_barrier {
 	uint64_t writes;	/* writing: offset in the window of uint64_t per thread; ~0: no writes */
 	uint32_t kind;		/* BENCH_MEET_SYNC ... */
 	uint32_t batch;		/* barriers of a round */
+};
+
+/* barrier by kernels that end: each launch is a round. */
+struct bench_relaunch {
+	uint64_t window;	/* struct ggas_window */
+	uint64_t marks;		/* checking: offset in the window of uint64_t per block and node */
+	uint64_t wrong;		/* checking: uint64_t, marks seen too early; 0: no checks */
+	uint64_t round;
 };
 
 #define BENCH_WAY_AUTO		0	/* allreduce: as the library chooses */

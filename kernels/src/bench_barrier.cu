@@ -90,3 +90,19 @@ GGAS_KERNEL(bench_barrier_rounds, bench_barrier)
 	if (ggas_block() == 0 && ggas_thread() == 0)
 		watch.stop(status);
 }
+
+/* The end of a kernel performs what it stored, and the next begins when all have ended: what all blocks of all nodes
+ * stored in the round before is there. */
+GGAS_KERNEL(bench_barrier_relaunched, bench_relaunch)
+{
+	auto *window = reinterpret_cast<const ggas_window *>(args.window);
+	if (!args.wrong)
+		return;
+	auto *marks = ggas_pointer_of_node<const uint64_t>(window, ggas_node(window), args.marks);
+	for (uint32_t i = ggas_thread(); i < ggas_blocks() * ggas_nodes(window); i += ggas_threads())
+		if (ggas_load_relaxed(marks + i) < args.round)
+			ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), 1u, ggas_order::relaxed);
+	uint64_t own = args.marks + (ggas_block() * ggas_nodes(window) + ggas_node(window)) * sizeof(uint64_t);
+	for (uint32_t node = ggas_thread(); node < ggas_nodes(window); node += ggas_threads())
+		ggas_store(window, node, own, args.round + 1);
+}

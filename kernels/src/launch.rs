@@ -232,6 +232,38 @@ pub fn run_repeated(launches: &[Launch<'_>], times: u32, timeout: Duration) -> R
     (0..times).try_for_each(|_| start(launches)?.wait(timeout))
 }
 
+/// Runs rounds of kernels, all of them `times` times over: those of a round begin when all of the round before have
+/// ended. GPUs see to that themselves, by a graph; on the CPU the host starts each round. Gives how long all rounds took,
+/// each time; `timeout` bounds each.
+///
+/// # Errors
+/// As [`start`] and [`Running::wait`]; rounds without kernels.
+pub fn run_rounds(
+    rounds: &[Vec<Launch<'_>>],
+    times: u32,
+    timeout: Duration,
+) -> Result<Vec<Duration>, LaunchError> {
+    let mut graph = Vec::new();
+    for round in rounds {
+        let mut kernels = Vec::new();
+        for launch in round {
+            launch.check()?;
+            if let Processor::Gpu(processor) = launch.processor {
+                kernels.push(launch.on(processor)?);
+            }
+        }
+        graph.push(kernels);
+    }
+    if rounds.iter().zip(&graph).all(|(round, on_gpus)| round.len() == on_gpus.len()) {
+        return ggas_gpu::run_rounds(&graph, times, timeout).map_err(LaunchError::Gpu);
+    }
+    let all = || {
+        let begun = Instant::now();
+        rounds.iter().try_for_each(|round| start(round)?.wait(timeout)).map(|()| begun.elapsed())
+    };
+    (0..times).map(|_| all()).collect()
+}
+
 /// Kernels on GPUs `times` times, those on the CPU once.
 fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchError> {
     for launch in launches {

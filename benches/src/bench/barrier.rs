@@ -1,8 +1,10 @@
-//! `barrier` (thesis 6.7): the GGAS barrier inside a kernel, by one block per node and by several.
+//! `barrier` (thesis 6.7): the GGAS barrier inside a kernel, by one block per node and by several, and beside it the end
+//! of kernels (6.7.2).
 
 use ggas_kernels::KernelMem;
 use ggas_kernels::args::{BENCH_MEET_BARRIER, BENCH_MEET_MASTER, BENCH_MEET_SYNC, bench_barrier};
 
+use super::relaunch::{self, GRAPH, RELAUNCH};
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
@@ -26,11 +28,11 @@ impl Bench for Barrier {
     }
 
     fn about(&self) -> &'static str {
-        "the GGAS barrier inside a kernel, one block per node or several (thesis 6.7)"
+        "the GGAS barrier inside a kernel, one block per node or several, and by the end of kernels (thesis 6.7)"
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["sync", "single", "single-write", "master", "hierarchical"]
+        &["sync", "single", "single-write", "master", "hierarchical", RELAUNCH, GRAPH]
     }
 
     fn by_windows(&self) -> bool {
@@ -44,7 +46,20 @@ impl Bench for Barrier {
         }
         let mut report = task.report();
         let mut runs = Vec::new();
-        for method in task.methods() {
+        let mut methods = task.methods();
+        // The host and a graph know the kernels of one process.
+        let fits = |method: &str| match method {
+            RELAUNCH => team.size() == 1,
+            GRAPH => team.size() == 1 && options.device == Device::Gpu,
+            _ => true,
+        };
+        methods.retain(|method| fits(method));
+        if methods.is_empty() {
+            let method = options.method.as_deref().unwrap_or_default();
+            let advice = "graph needs GPUs, and both graph and relaunch one process for all nodes";
+            return Err(BenchError::option("method", method, advice));
+        }
+        for method in methods {
             for nodes in node_counts(options.nodes, team.size() > 1) {
                 for blocks in blocks_of(method, options) {
                     for threads in options.threads_or(&[if options.device == Device::Gpu { 64 } else { 32 }])
@@ -58,7 +73,11 @@ impl Bench for Barrier {
         for (method, nodes, blocks, threads) in runs {
             progress.now(format!("{nodes} nodes, {blocks} x {threads} threads"));
             let options = Options { nodes, ..options.clone() };
-            let (samples, check) = barrier(Task { options: &options, ..task }, method, blocks, threads)?;
+            let task = Task { options: &options, ..task };
+            let (samples, check) = match method {
+                RELAUNCH | GRAPH => relaunch::rounds(task, method, blocks, threads)?,
+                _ => barrier(task, method, blocks, threads)?,
+            };
             let mut row = Row::new(&samples).method(method);
             (row.nodes, row.blocks, row.threads) = (Some(nodes), Some(blocks), Some(threads));
             row.rate_per_s = samples.rate_per_s();
@@ -80,6 +99,7 @@ fn node_counts(nodes: u32, processes: bool) -> Vec<u32> {
 
 fn blocks_of(method: &str, options: &Options) -> Vec<u32> {
     match method {
+        RELAUNCH | GRAPH => options.blocks_or(&[1, 4]),
         "hierarchical" => options.blocks_or(&[4]).into_iter().filter(|blocks| *blocks > 1).collect(),
         _ => vec![1],
     }

@@ -12,11 +12,13 @@ mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
 mod litmus;
+mod overlap;
 mod progress;
 mod put;
 mod put_bandwidth;
 mod randomaccess;
 pub(crate) mod reduce;
+mod relaunch;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
@@ -32,6 +34,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_pingpong::RmaPingpong,
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
+    &overlap::RmaOverlap,
     &velo_pingpong::VeloPingpong,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,
@@ -43,6 +46,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &put::PutPacked,
     &put::Get,
     &put_bandwidth::PutBandwidth,
+    &overlap::PutOverlap,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,
     &barrier::Barrier,

@@ -69,7 +69,7 @@ impl<'a> Launch<'a> {
         Launch { cooperative: true, ..self }
     }
 
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("{} ({} × {})", self.kernel, self.grid, self.block)
     }
 
@@ -117,13 +117,9 @@ impl<'a> Launch<'a> {
         unsafe { self.submit(stream.cast()) }
     }
 
-    /// # Safety
-    /// `stream` is a stream of the GPU's context.
-    unsafe fn submit(&self, stream: CUstream) -> Result<(), GpuError> {
-        let (function, _) = self.prepare()?;
-        let gpu = self.module.gpu();
-        gpu.enter()?;
-        // The driver copies the bytes during the call; structures may hold 16-byte aligned members.
+    /// A copy of the parameter for the driver, which copies it again during a call; structures may hold 16-byte aligned
+    /// members.
+    fn parameter(&self) -> Vec<MaybeUninit<u128>> {
         let mut copy = vec![MaybeUninit::<u128>::zeroed(); self.args.len() / 16 + 1];
         // SAFETY: the vector has more bytes than `args`, and they do not overlap.
         unsafe {
@@ -133,6 +129,51 @@ impl<'a> Launch<'a> {
                 self.args.len(),
             );
         }
+        copy
+    }
+
+    /// Adds the kernel to a graph, behind the nodes `before`.
+    pub(crate) fn add_to(&self, graph: CUgraph, before: &[CUgraphNode]) -> Result<CUgraphNode, GpuError> {
+        let (function, _) = self.prepare()?;
+        self.gpu().enter()?;
+        let mut copy = self.parameter();
+        let mut parameters = [copy.as_mut_ptr().cast::<std::ffi::c_void>()];
+        let parameters = if self.args.is_empty() { std::ptr::null_mut() } else { parameters.as_mut_ptr() };
+        let node = CUDA_KERNEL_NODE_PARAMS {
+            func: function.raw.0,
+            gridDimX: self.grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: self.block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared,
+            kernelParams: parameters,
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(), // that of `func`
+        };
+        let mut added = std::ptr::null_mut();
+        // SAFETY: `prepare` compared the parameter's size; graph, nodes and function are alive; `added` is written on
+        // success.
+        let result =
+            unsafe { cuGraphAddKernelNode_v2(&mut added, graph, before.as_ptr(), before.len(), &node) };
+        self.gpu().check("cuGraphAddKernelNode", result)?;
+        Ok(added)
+    }
+
+    /// The GPU that it runs on.
+    pub(crate) fn gpu(&self) -> &'a Gpu {
+        self.module.gpu()
+    }
+
+    /// # Safety
+    /// `stream` is a stream of the GPU's context.
+    unsafe fn submit(&self, stream: CUstream) -> Result<(), GpuError> {
+        let (function, _) = self.prepare()?;
+        let gpu = self.module.gpu();
+        gpu.enter()?;
+        let mut copy = self.parameter();
         let mut parameters = [copy.as_mut_ptr().cast::<std::ffi::c_void>()];
         let parameters = if self.args.is_empty() { std::ptr::null_mut() } else { parameters.as_mut_ptr() };
         let (grid, block) = (self.grid, self.block);
@@ -268,6 +309,19 @@ struct Kernel {
 }
 
 impl Running {
+    /// What `submit` puts into `stream`, under one name.
+    pub(crate) fn in_stream(
+        place: Reservation,
+        name: String,
+        stream: Stream,
+        submit: impl FnOnce(&Stream) -> Result<(), GpuError>,
+    ) -> Result<Running, GpuError> {
+        gate().enter();
+        let running = Running { place: Some(place), kernels: vec![Kernel { name, stream, done: false }] };
+        submit(&running.kernels[0].stream)?;
+        Ok(running)
+    }
+
     /// Waits until all kernels have ended.
     ///
     /// # Errors

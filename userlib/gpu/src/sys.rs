@@ -11,12 +11,13 @@ use cudarc::driver::sys as cu;
 use crate::error::{DriverError, NoGpu};
 
 pub(crate) use cu::{
-    CUcontext, CUdevice, CUdevice_P2PAttribute_enum as P2p, CUdevice_attribute_enum as Attr, CUevent,
-    CUfunction, CUfunction_attribute_enum as FuncAttr, CUlimit_enum as Limit,
-    CUmemAccess_flags_enum as Access, CUmemAccessDesc, CUmemAllocationGranularity_flags_enum as Granularity,
-    CUmemAllocationHandleType_enum as HandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
-    CUmemAllocationType_enum as AllocationType, CUmemGenericAllocationHandle, CUmemLocation,
-    CUmemLocationType_enum as LocationType, CUmodule, CUresult, CUstream, CUuuid,
+    CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_P2PAttribute_enum as P2p,
+    CUdevice_attribute_enum as Attr, CUevent, CUfunction, CUfunction_attribute_enum as FuncAttr, CUgraph,
+    CUgraphExec, CUgraphNode, CUlimit_enum as Limit, CUmemAccess_flags_enum as Access, CUmemAccessDesc,
+    CUmemAllocationGranularity_flags_enum as Granularity, CUmemAllocationHandleType_enum as HandleType,
+    CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1, CUmemAllocationType_enum as AllocationType,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType_enum as LocationType, CUmodule, CUresult,
+    CUstream, CUuuid,
 };
 
 /// Lists each driver function once: as an import and as a symbol that [`load`] looks up.
@@ -34,7 +35,8 @@ driver_calls! {
     cuDeviceTotalMem_v2, cuDriverGetVersion,
     cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime_v2, cuEventQuery, cuEventRecord,
     cuFuncGetAttribute, cuFuncGetName, cuFuncGetParamInfo, cuFuncLoad, cuFuncSetAttribute,
-    cuGetErrorName, cuGetErrorString, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
+    cuGetErrorName, cuGetErrorString, cuGraphAddKernelNode_v2, cuGraphCreate, cuGraphDestroy,
+    cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
     cuMemAddressFree, cuMemAddressReserve, cuMemAlloc_v2, cuMemCreate, cuMemFree_v2,
     cuMemExportToShareableHandle, cuMemGetAllocationGranularity, cuMemHostAlloc, cuMemHostGetDevicePointer_v2,
     cuMemHostRegister_v2, cuMemHostUnregister, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
