@@ -602,12 +602,8 @@ pub struct bench_overlap {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    [
-        "Size of bench_overlap",
-    ][::core::mem::size_of::<bench_overlap>() - 120usize];
-    [
-        "Alignment of bench_overlap",
-    ][::core::mem::align_of::<bench_overlap>() - 8usize];
+    ["Size of bench_overlap"][::core::mem::size_of::<bench_overlap>() - 120usize];
+    ["Alignment of bench_overlap"][::core::mem::align_of::<bench_overlap>() - 8usize];
     [
         "Offset of field: bench_overlap::timing",
     ][::core::mem::offset_of!(bench_overlap, timing) - 0usize];
@@ -852,12 +848,8 @@ pub struct bench_relaunch {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    [
-        "Size of bench_relaunch",
-    ][::core::mem::size_of::<bench_relaunch>() - 32usize];
-    [
-        "Alignment of bench_relaunch",
-    ][::core::mem::align_of::<bench_relaunch>() - 8usize];
+    ["Size of bench_relaunch"][::core::mem::size_of::<bench_relaunch>() - 32usize];
+    ["Alignment of bench_relaunch"][::core::mem::align_of::<bench_relaunch>() - 8usize];
     [
         "Offset of field: bench_relaunch::window",
     ][::core::mem::offset_of!(bench_relaunch, window) - 0usize];
