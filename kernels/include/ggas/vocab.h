@@ -24,6 +24,8 @@
  *   T    ggas_load_relaxed(const T *p)        T ggas_load_acquire(const T *p)
  *   void ggas_store_relaxed(T *p, T v)     void ggas_store_release(T *p, T v)
  *        System scope, single-copy atomic. 16 bytes take ggas_u128.
+ *   ggas_u128 ggas_load_entry(const ggas_u128 *p)
+ *        An entry of a queue, whose high word is written last: where that is new, so is the low one. Acquire.
  *   T    ggas_load_watched(const T *p)    void ggas_fence_acquire()
  *        Looks of a poll, and the fence behind the last one, which makes acquires of them: 4 or 8 bytes.
  *   void ggas_fence_release()    void ggas_store_fenced(T *p, T v)
@@ -78,6 +80,17 @@ struct alignas(16) ggas_u128 {
 #else
 #include "impl/vocab_host.h"
 #endif
+
+GGAS_FN ggas_u128 ggas_load_entry(const ggas_u128 *p)
+{
+#if defined(__CUDACC__) || defined(__SANITIZE_THREAD__)
+	return ggas_load_acquire(p);
+#else
+	/* 16 bytes are one access on processors with AVX; emulated ones make two of them, the low word first. */
+	uint64_t hi = ggas_load_acquire(&p->hi);
+	return { ggas_load_relaxed(&p->lo), hi };
+#endif
+}
 
 #include "impl/wait.h"
 

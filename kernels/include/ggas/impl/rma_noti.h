@@ -43,10 +43,10 @@ struct noti_queue {
 	{
 	}
 
-	/* The entry at the head, if there is one: one 16-byte acquire load. */
+	/* The entry at the head, if there is one: one 16-byte access on a GPU. */
 	GGAS_FN bool read(ggas_port *port, extoll_noti *noti) const
 	{
-		ggas_u128 entry = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(head));
+		ggas_u128 entry = ggas_load_entry(reinterpret_cast<const ggas_u128 *>(head));
 		if (entry.hi == 0) {
 			if (card)
 				card_service(port);
@@ -169,7 +169,7 @@ GGAS_FN uint32_t gpu_rma2_noti_take_warp(ggas_port *port, extoll_noti *noti)
 	index -= index >= entries ? entries : 0;
 	ggas_u128 entry = { 0, 0 };
 	if (there)
-		entry = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(ggas_impl::noti_entry(port, index)));
+		entry = ggas_load_entry(reinterpret_cast<const ggas_u128 *>(ggas_impl::noti_entry(port, index)));
 	uint32_t valid = ggas_ballot(GGAS_FULL_WARP, entry.hi != 0);
 	uint32_t count = valid == GGAS_FULL_WARP ? GGAS_WARP_SIZE : ggas_popc(valid & ~(valid + 1));
 	if (ggas_lane() < count) {

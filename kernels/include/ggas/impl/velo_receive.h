@@ -24,11 +24,11 @@ GGAS_FN uint32_t velo_next(const ggas_velo *port, uint32_t index)
 	return index + 1 == port->slots ? 0 : index + 1;
 }
 
-/* The last word of payload of slot `index`, and its status: one access, so that a message
- * of one word costs one trip to the mailbox. */
+/* The last word of payload of slot `index`, and its status: one access on a GPU, so that a
+ * message of one word costs one trip to the mailbox. */
 GGAS_FN ggas_u128 velo_end(const ggas_velo *port, uint32_t index)
 {
-	return ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(velo_status(port, index) - 1));
+	return ggas_load_entry(reinterpret_cast<const ggas_u128 *>(velo_status(port, index) - 1));
 }
 
 /* The last `here` words of a slot of `words` before its status. `end` is what was read of
