@@ -1,6 +1,6 @@
 //! The two ends of a transfer: nodes 0 and 1. This process holds both or one of them, or neither.
 
-use ggas::{Address, Connection, KernelPort, Notification, Port, PortHandle, Spec};
+use ggas::{Address, Connection, KernelPort, Lock, Notification, Port, PortHandle, Spec};
 use ggas_kernels::args::bench_peer;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,20 @@ impl HostEnd {
         posted.doing("posting a put")
     }
 
+    /// Posts a get of what the other end sends in round `round`, to where data arrive here.
+    #[inline]
+    pub fn get(&self, layout: Layout, round: u64, spec: Spec) -> Result<(), BenchError> {
+        let remote = self.target - layout.arrival() as u64 + layout.source(round) as u64;
+        let (region, at) = (&self.payload.region, layout.arrival());
+        self.connection.get(region, at, layout.bytes, remote, spec).doing("posting a get")
+    }
+
+    /// Posts a lock operation at the other end's port.
+    #[inline]
+    pub fn lock(&self, lock: Lock) -> Result<(), BenchError> {
+        self.connection.lock(lock, Spec::COMPLETER).doing("posting a lock operation")
+    }
+
     /// Tells the other end that something is done.
     #[inline]
     pub fn tell(&self) -> Result<(), BenchError> {
@@ -99,8 +113,14 @@ impl HostEnd {
     /// Consumes the next notification; one with an error bit is an error.
     #[inline]
     pub fn consume(&self, options: &Options) -> Result<(), BenchError> {
+        self.next(options).map(drop)
+    }
+
+    /// The same, and gives it.
+    #[inline]
+    pub fn next(&self, options: &Options) -> Result<Notification, BenchError> {
         let notification = self.port.wait(options.timeout).doing("waiting for a notification")?;
-        if notification.error().is_empty() { Ok(()) } else { Err(refused(notification)) }
+        if notification.error().is_empty() { Ok(notification) } else { Err(refused(notification)) }
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod bench;
 mod capi;
+mod cards;
 mod cores;
 mod ends;
 mod error;
@@ -67,6 +68,11 @@ pub trait Bench: Sync {
     /// Methods by which kernels post and consume on their own, so that engines beside them can carry the traffic
     /// (`--via nvlink`) though it takes more than pointers.
     fn by_engines(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Methods that a card can carry (`--via hw`): what takes descriptors, notifications and messages only.
+    fn by_cards(&self) -> &'static [&'static str] {
         &[]
     }
 

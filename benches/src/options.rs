@@ -130,7 +130,7 @@ pub struct Options {
     pub blocks: Vec<u32>,
     /// Seed of all data.
     pub seed: u64,
-    /// How descriptors reach the requester; `None`: slots.
+    /// How descriptors reach the requester; `None`: slots, on a card its pages.
     pub path: Option<Path>,
     /// Slots per ring, a power of two.
     pub slots: u32,
@@ -211,9 +211,7 @@ impl Options {
         let refuse = |advice: String| Err(BenchError::option("via", self.via, advice));
         match self.via {
             Via::Sim => Ok(()),
-            Via::Hw => {
-                refuse("benchmarks build all nodes in one process, a card is one node; use sim".into())
-            }
+            Via::Hw => self.validate_cards(bench),
             Via::Nvlink if !bench.by_engines().is_empty() => self.validate_engines(bench),
             Via::Nvlink if !bench.by_windows() => {
                 let names: Vec<_> = crate::all()
@@ -234,6 +232,46 @@ impl Options {
             }
             Via::Nvlink => Ok(()),
         }
+    }
+
+    /// Cards serve the host and the CPU executor, by requester pages, from host memory, two ends.
+    fn validate_cards(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
+        let methods = bench.by_cards();
+        if methods.is_empty() {
+            let names: Vec<_> =
+                crate::all().iter().filter(|b| !b.by_cards().is_empty()).map(|b| b.name()).collect();
+            let advice =
+                format!("{} is not made for cards; by a card go: {}", bench.name(), names.join(", "));
+            return Err(BenchError::option("via", self.via, advice));
+        }
+        if let Some(method) = &self.method
+            && bench.methods().contains(&method.as_str())
+            && !methods.contains(&method.as_str())
+        {
+            let advice = format!("with --via hw use: {}", methods.join(", "));
+            return Err(BenchError::option("method", method, advice));
+        }
+        if self.device == Device::Gpu {
+            let advice = "kernels on a GPU do not reach a card yet; use --device cpu";
+            return Err(BenchError::option("device", self.device, advice));
+        }
+        if self.path == Some(Path::Slots) {
+            return Err(BenchError::option("path", Path::Slots, "a card has requester pages; use card"));
+        }
+        match self.progress {
+            Some(progress) => {
+                Err(BenchError::option("progress", progress, "a card drives itself; leave it out"))
+            }
+            None if self.nodes != 2 => {
+                Err(BenchError::option("nodes", self.nodes, "on cards there are two ends; use 2"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// How descriptors reach the requester, unless the user says: slots, and on a card its pages.
+    pub(crate) fn path(&self) -> Path {
+        self.path.unwrap_or(if self.via == Via::Hw { Path::Card } else { Path::Slots })
     }
 
     /// Engines serve kernels, and rings of slots only.

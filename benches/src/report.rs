@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{BenchError, Check, Device, HostFacts, Latency, Options, Path, Samples, Team, Via};
+use crate::{BenchError, Check, Device, HostFacts, Latency, Options, Samples, Team, Via};
 
 /// Version of the JSON; `benches/README.md` defines its fields.
 pub const SCHEMA: u32 = 1;
@@ -128,7 +128,7 @@ impl Report {
             ("memory", options.memory.name().into()),
             ("timeout_s", options.timeout.as_secs_f64().into()),
         ]);
-        settings.insert("path", options.path.unwrap_or(Path::Slots).name().into());
+        settings.insert("path", options.path().name().into());
         settings.insert("slots", options.slots.into());
         let mut host = HostFacts::collect();
         if team.size() > 1 {

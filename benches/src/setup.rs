@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Doing;
 use crate::kernel::Probe;
 use crate::team::Task;
-use crate::{BenchError, Check, Device, Memory, NicProgress, Options, Path, Samples};
+use crate::{BenchError, Check, Device, Memory, NicProgress, Options, Path, Samples, Via, cards};
 
 /// The nodes that this process holds, all or one, and where the kernels of each run. A benchmark does its part for
 /// each of them; what it needs of the others comes through [`share`](Self::share).
@@ -47,16 +47,19 @@ impl<'a> Setup<'a> {
     /// Starts the nodes.
     pub fn new(task: Task<'a>, worker: Worker) -> Result<Self, BenchError> {
         let options = task.options;
-        let own = task.team.job().map_or(0, |job| u32::from(job.node()));
+        let own = task.team.own_node();
         let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;
-        let processors = match (options.device, task.team.job()) {
+        let processors = match (options.device, own) {
             (Device::Gpu, None) if needs_gpu => gpus(0..options.gpus)?,
-            (Device::Gpu, Some(_)) if needs_gpu => gpus(own % options.gpus..own % options.gpus + 1)?,
+            (Device::Gpu, Some(own)) if needs_gpu => gpus(own % options.gpus..own % options.gpus + 1)?,
             _ => vec![Processor::cpu()],
         };
         let engines = options.engines(task.bench);
-        let (nodes, first) =
-            if engines { (engines_on(&processors, options.nodes)?, 0) } else { modelled(task, worker)? };
+        let (nodes, first) = match options.via {
+            Via::Hw => cards::nodes(task.team)?,
+            _ if engines => (engines_on(&processors, options.nodes)?, 0),
+            _ => modelled(task, worker)?,
+        };
         let copiers = match options.memory {
             Memory::Gpu if !engines => processors.iter().filter_map(copier).collect::<Result<_, _>>()?,
             _ => Vec::new(),
@@ -105,7 +108,7 @@ impl<'a> Setup<'a> {
 
     /// How descriptors reach the requester.
     pub fn path(&self) -> PostPath {
-        match self.options.path.unwrap_or(Path::Slots) {
+        match self.options.path() {
             Path::Card => PostPath::Card,
             Path::Slots => PostPath::Slots,
         }

@@ -7,26 +7,35 @@ use ggas_boot::{EXCHANGE_MAX, Job};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::cards::Machine;
 use crate::error::Doing;
-use crate::{Bench, BenchError, Options, Report, cores};
+use crate::{Bench, BenchError, Options, Report, Via, cores};
 
-/// Bytes of one exchange, less the byte that says whether more follows.
-const PART: usize = EXCHANGE_MAX - 1;
+/// Bytes of one exchange, less the byte that says whether more follows. A card's notification queue holds two of them.
+const PART: usize = (16 << 10) - 1;
+const _: () = assert!(PART < EXCHANGE_MAX);
 
 /// How much longer than a wait within a benchmark the processes wait for each other: one may run a whole row while
 /// the others have no part in it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who runs a benchmark: this process with all its nodes, or the processes of a job with a node each.
+/// Who runs a benchmark: this process with all its nodes, the processes of a job with a node each, or this process
+/// and another machine's, joined by their cards.
 pub struct Team {
-    job: Option<Job>,
+    others: Others,
     cores: Vec<usize>,
+}
+
+enum Others {
+    None,
+    Job(Box<Job>),
+    Machine(Box<Machine>),
 }
 
 impl Team {
     /// This process alone.
     pub fn alone() -> Self {
-        Self { job: None, cores: Vec::new() }
+        Self { others: Others::None, cores: Vec::new() }
     }
 
     /// Whether a launcher started this process as one of several.
@@ -46,22 +55,44 @@ impl Team {
             return Err(BenchError::Unsupported(why.to_owned()));
         }
         let cores = cores::pin(job.rank() as usize, job.size() as usize, pin)?;
-        Ok(Self { job: Some(job), cores })
+        Ok(Self { others: Others::Job(Box::new(job)), cores })
+    }
+
+    /// This process and one on the machine whose card is node `peer`, which does the same with this card's node id.
+    /// They find each other by the first port that is opened on either card.
+    ///
+    /// # Errors
+    /// No card, or the other one does not answer within a minute.
+    pub fn across_cards(peer: u16) -> Result<Self, BenchError> {
+        let machine = Machine::meet(peer)?;
+        Ok(Self { others: Others::Machine(Box::new(machine)), cores: Vec::new() })
     }
 
     /// What joins the nodes, in words.
     pub fn fabric(&self) -> &'static str {
-        if self.job.is_some() { "process" } else { "in process" }
+        match self.others {
+            Others::None => "in process",
+            Others::Job(_) => "process",
+            Others::Machine(_) => "machine",
+        }
     }
 
     /// This process's number, from 0.
     pub fn rank(&self) -> u32 {
-        self.job.as_ref().map_or(0, Job::rank)
+        match &self.others {
+            Others::None => 0,
+            Others::Job(job) => job.rank(),
+            Others::Machine(machine) => machine.rank(),
+        }
     }
 
     /// Number of processes.
     pub fn size(&self) -> u32 {
-        self.job.as_ref().map_or(1, Job::size)
+        match &self.others {
+            Others::None => 1,
+            Others::Job(job) => job.size(),
+            Others::Machine(_) => 2,
+        }
     }
 
     /// Whether this process reports for all.
@@ -71,7 +102,19 @@ impl Team {
 
     /// The job, if there is one.
     pub(crate) fn job(&self) -> Option<&Job> {
-        self.job.as_ref()
+        match &self.others {
+            Others::Job(job) => Some(job),
+            _ => None,
+        }
+    }
+
+    /// The only node of this process; `None` if it has them all.
+    pub(crate) fn own_node(&self) -> Option<u32> {
+        match &self.others {
+            Others::None => None,
+            Others::Job(job) => Some(job.node().into()),
+            Others::Machine(machine) => Some(machine.rank()),
+        }
     }
 
     /// Cores that this process keeps to; empty if it may use all.
@@ -85,10 +128,17 @@ impl Team {
         T: Serialize + DeserializeOwned + Clone,
     {
         const DOING: &str = "exchanging with the other processes";
-        let Some(job) = &self.job else { return Ok(vec![own.clone()]) };
         let bytes = postcard::to_allocvec(own).doing(DOING)?;
-        let all =
-            gather_bytes(&bytes, job.size() as usize, |part| job.exchange(part, PATIENCE)).doing(DOING)?;
+        let size = self.size() as usize;
+        let all = match &self.others {
+            Others::None => return Ok(vec![own.clone()]),
+            Others::Job(job) => {
+                gather_bytes(&bytes, size, |part| job.exchange(part, PATIENCE)).doing(DOING)?
+            }
+            Others::Machine(machine) => {
+                gather_bytes(&bytes, size, |part| machine.exchange(part, PATIENCE)).doing(DOING)?
+            }
+        };
         all.iter().map(|bytes| postcard::from_bytes(bytes).doing(DOING)).collect()
     }
 }
@@ -148,15 +198,21 @@ impl<'a> Task<'a> {
     /// Checks the options.
     pub fn new(bench: &'a dyn Bench, team: &'a Team, options: &'a Options) -> Result<Self, BenchError> {
         options.validate(bench)?;
-        if team.job.is_some() && options.nodes != team.size() {
+        if team.own_node().is_some() && options.nodes != team.size() {
             let advice = format!("there are {} processes, with a node each", team.size());
             return Err(BenchError::option("nodes", options.nodes, advice));
         }
-        if team.job.is_some() && options.engines(bench) {
-            let advice = "engines join GPUs of one process; leave out --fabric process";
-            return Err(BenchError::option("via", options.via, advice));
-        }
-        Ok(Self { bench, team, options })
+        let advice = match &team.others {
+            Others::Job(_) if options.engines(bench) => {
+                "engines join GPUs of one process; leave out --fabric process"
+            }
+            Others::Job(_) if options.via == Via::Hw => {
+                "a card is for the processes of its machine alone; use --machine for another one"
+            }
+            Others::Machine(_) if options.via != Via::Hw => "other machines are reached by cards; use hw",
+            _ => return Ok(Self { bench, team, options }),
+        };
+        Err(BenchError::option("via", options.via, advice))
     }
 
     /// An empty report.
@@ -166,8 +222,11 @@ impl<'a> Task<'a> {
 
     /// Methods to run.
     pub fn methods(&self) -> Vec<&'static str> {
-        let methods =
-            if self.options.engines(self.bench) { self.bench.by_engines() } else { self.bench.methods() };
+        let methods = match self.options.via {
+            Via::Hw => self.bench.by_cards(),
+            _ if self.options.engines(self.bench) => self.bench.by_engines(),
+            _ => self.bench.methods(),
+        };
         methods.iter().copied().filter(|method| self.options.wants(method)).collect()
     }
 }

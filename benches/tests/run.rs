@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ggas_benches::{Bench, Options, Path, Progress, Report, Team, find};
+use ggas_benches::{Bench, Options, Path, Progress, Report, Team, Via, find};
 
 /// One at a time: each starts nodes and kernels of its own, and two cores are few.
 static ONE: Mutex<()> = Mutex::new(());
@@ -33,7 +33,9 @@ fn check_json(report: &Report) {
         assert!(row["samples"].as_u64().unwrap() > 0);
         assert_eq!(row["errors"], 0);
         let sized = row["bytes"].is_u64() || row["elements"].is_u64();
-        let without = ["barrier", "litmus"].contains(&report.bench) || row["method"] == "barrier";
+        let without = ["barrier", "litmus"].contains(&report.bench)
+            || row["method"] == "barrier"
+            || row["method"] == "lock";
         assert!(sized || without, "{row}");
     }
 }
@@ -69,6 +71,32 @@ fn bandwidth_has_a_memcpy_beside_it() {
     let host: Vec<_> = report.rows.iter().filter(|row| row.extra.contains_key("of_memcpy")).collect();
     assert_eq!(host.len(), 2);
     assert_eq!(report.rows.iter().filter(|row| row.method.as_deref() == Some("memcpy")).count(), 2);
+}
+
+#[test]
+fn round_trips_by_the_host() {
+    let report = run("rma-roundtrip", small(&[1, 5000]));
+    assert_eq!(methods(&report), ["get", "lock"]);
+    assert_eq!(report.rows.len(), 3);
+}
+
+#[test]
+fn cards_take_what_descriptors_and_messages_do() {
+    let on_card = |name: &str, options: Options| {
+        let options = Options { via: Via::Hw, ..options };
+        options.validate(find(name).unwrap()).map_err(|error| error.to_string())
+    };
+    for name in ["rma-pingpong", "rma-bandwidth", "rma-rate", "rma-roundtrip", "velo-pingpong"] {
+        assert_eq!(on_card(name, Options::default()), Ok(()));
+    }
+    let refused = |name, options| on_card(name, options).unwrap_err();
+    let barrier = refused("barrier", Options::default());
+    assert!(barrier.contains("by a card go: rma-pingpong"), "{barrier}");
+    let private = Options { method: Some("host-driven-private".into()), ..Options::default() };
+    assert!(refused("rma-bandwidth", private).contains("use: notification, host-assisted, host-driven"));
+    let slots = Options { path: Some(Path::Slots), ..Options::default() };
+    assert!(refused("rma-rate", slots).contains("requester pages"));
+    assert!(refused("rma-rate", Options { nodes: 3, ..Options::default() }).contains("two ends"));
 }
 
 #[test]

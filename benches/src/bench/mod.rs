@@ -22,6 +22,7 @@ mod relaunch;
 mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
+mod rma_roundtrip;
 mod stream;
 mod velo_kernels;
 mod velo_pingpong;
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
     &overlap::RmaOverlap,
+    &rma_roundtrip::RmaRoundtrip,
     &velo_pingpong::VeloPingpong,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,

@@ -42,6 +42,10 @@ impl Bench for RmaBandwidth {
         &["notification"]
     }
 
+    fn by_cards(&self) -> &'static [&'static str] {
+        &["notification", "host-assisted", "host-driven"]
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let mut report = task.report();

@@ -35,6 +35,10 @@ impl Bench for RmaPingpong {
         &["notification", "poll"]
     }
 
+    fn by_cards(&self) -> &'static [&'static str] {
+        self.methods()
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let mut report = task.report();

@@ -48,6 +48,10 @@ impl Bench for RmaRate {
         &["put", "put-notify"]
     }
 
+    fn by_cards(&self) -> &'static [&'static str] {
+        self.methods()
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         options.sizes_or(&[BYTES], BYTES..=BYTES, 1)?;

@@ -22,6 +22,10 @@ pub struct BenchArgs {
     /// What joins the nodes: in-process, or process (one for each node)
     #[arg(long, value_name = "KIND")]
     fabric: Option<Fabric>,
+    /// With --via hw: the other end is the machine whose card has this node id, where the same command runs with this
+    /// card's
+    #[arg(long, value_name = "NODE", conflicts_with = "fabric")]
+    machine: Option<u16>,
     /// Keep each process to cores of its own; by default where there are enough
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pin: Option<bool>,
@@ -85,6 +89,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let bench = ggas_benches::find(&args.name)?;
     info::available(args.via).map_err(Failure::Failed)?;
+    if let Some(peer) = args.machine {
+        return with_machine(args, bench, peer);
+    }
     match (args.fabric, Team::is_launched()) {
         (Some(Fabric::InProcess), true) => {
             let why = "--fabric in-process: a launcher started this process as one of several; leave one of both out";
@@ -109,6 +116,15 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             by_team(args, bench, &Team::alone())
         }
     }
+}
+
+/// Takes part as one of two machines. Both know how it went; the lower node id speaks.
+fn with_machine(args: &BenchArgs, bench: &dyn Bench, peer: u16) -> Result<(), Failure> {
+    if args.via != Via::Hw {
+        return Err(Failure::Usage(format!("--machine {peer}: machines are joined by cards; use --via hw")));
+    }
+    options(args, None)?.validate(bench)?;
+    by_team(args, bench, &Team::across_cards(peer)?)
 }
 
 /// Takes part as one process of a job. The first one speaks for all, the others of their own troubles only.

@@ -52,19 +52,12 @@ pub fn gpu_names() -> String {
 pub fn available(via: Via) -> Result<(), String> {
     match via {
         Via::Sim => Ok(()),
-        Via::Hw => Err(hw(ggas_device::hw::probe().map_err(|error| error.to_string()))),
+        Via::Hw => ggas_device::hw::probe().map_err(|error| hw(&error.to_string())),
         Via::Nvlink => nvlink(&ggas_gpu::probe()),
     }
 }
 
-/// Why there is no card, or why the benchmarks do not run on the one that is there.
-fn hw(card: Result<(), String>) -> String {
-    let why = match card {
-        Ok(()) => "a card is here, but benchmarks build all their nodes in one process, and a card is one node: run \
-                   librma2 programs on it (EXTOLL_DEVICE=hw)"
-            .to_owned(),
-        Err(why) => why,
-    };
+fn hw(why: &str) -> String {
     format!("--via hw is not available: {why}; use --via sim")
 }
 
@@ -158,7 +151,7 @@ fn devices(text: &mut String) {
     for via in [Via::Hw, Via::Nvlink] {
         let why = available(via).err().unwrap_or_else(|| match via {
             Via::Nvlink => "yes: windows over peer memory, and RMA by engines on the GPUs".into(),
-            _ => "yes".into(),
+            _ => "yes: RMA and messages by the card, from the host and the CPU executor".into(),
         });
         row(text, via.name(), why.replacen(&format!("--via {via} is not available"), "no", 1));
     }
@@ -171,13 +164,6 @@ fn row(text: &mut String, name: &str, value: impl std::fmt::Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_missing_card_and_one_that_benchmarks_do_not_use_differ() {
-        let missing = hw(Err("no /dev/extoll0: load the kernel module".into()));
-        assert!(missing.contains("load the kernel module") && missing.contains("use --via sim"), "{missing}");
-        assert!(hw(Ok(())).contains("a card is here"));
-    }
 
     #[test]
     fn nvlink_says_what_is_missing() {

@@ -1,12 +1,16 @@
-//! `hw-suite [PEER]`: the device `hw` on `/dev/extoll0`, with itself, or with the same program on node PEER.
+//! `hw-suite [--more] [PEER]`: the device `hw` on `/dev/extoll0`, with itself, or with the same program on node PEER;
+//! with `--more`, kernels on the CPU executor, windows of GPU memory (gpumap), interrupts and system calls instead.
 //!
 //! Prints a line for each part that worked and "PASS hw-suite" at the end; a part that fails ends it.
 
 mod alone;
+mod calls;
 mod errors;
+mod kernels;
 mod meet;
 mod pair;
 mod velo;
+mod window;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -21,13 +25,20 @@ const SOON: Duration = Duration::from_secs(20);
 type Outcome = Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let peer = std::env::args().nth(1).map(|text| text.parse());
-    let outcome = match peer {
-        None => alone(),
-        Some(Ok(peer)) => pair(peer),
-        Some(Err(_)) => Err("usage: hw-suite [PEER], where PEER is a node id".into()),
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let watched = arguments.first().is_some_and(|word| word == calls::WATCHED);
+    let more = arguments.first().is_some_and(|word| word == "--more");
+    if more {
+        arguments.remove(0);
+    }
+    let outcome = match arguments.first().map(|text| text.parse()) {
+        None => alone(more),
+        Some(Ok(peer)) => pair(peer, more),
+        Some(Err(_)) if watched => one_watched(),
+        Some(Err(_)) => Err("usage: hw-suite [--more] [PEER], where PEER is a node id".into()),
     };
     match outcome {
+        Ok(()) if watched => ExitCode::SUCCESS,
         Ok(()) => {
             println!("PASS hw-suite");
             ExitCode::SUCCESS
@@ -39,8 +50,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn alone() -> Outcome {
+fn one_watched() -> Outcome {
+    calls::watched(&Node::new(hw::open()?))
+}
+
+fn alone(more: bool) -> Outcome {
     let node = Node::new(hw::open()?);
+    if more {
+        part("kernels play ping-pong", || kernels::ping_pong(&node))?;
+        part("kernels of many threads", || kernels::many_threads(&node))?;
+        part("loads and stores", || window::alone(&node))?;
+        part("interrupts of sleepers", || calls::sleepers_are_interrupted(&node))?;
+        return part("no system calls", || calls::none_to_post_and_poll(&node));
+    }
     println!("{:?}", node.info());
     part("puts and gets", || alone::transfers(&node))?;
     part("notifications", || alone::notifications(&node))?;
@@ -52,10 +74,10 @@ fn alone() -> Outcome {
     part("errors", || errors::all(&node))
 }
 
-fn pair(peer: u16) -> Outcome {
+fn pair(peer: u16, more: bool) -> Outcome {
     let node = Node::new(hw::open()?);
     println!("node {} with node {peer}", node.id());
-    pair::all(&node, peer)
+    pair::all(&node, peer, more)
 }
 
 /// Runs a part and says how long it took.

@@ -5,14 +5,14 @@ use ggas_rma::{Connection, Kind, Lock, LockOutcome, Match, Node, Port, PortConfi
 use ggas_velo::{VeloConfig, VeloPort};
 
 use crate::meet::{meet, sync};
-use crate::{Outcome, SOON, check, holds, part, pattern, region};
+use crate::{Outcome, SOON, check, holds, kernels, part, pattern, region, window};
 
 /// Bytes of a region: a third to be read by the other side, one that it writes, one for what comes from there.
 const PART: usize = 1 << 17;
 /// Additions of each side to the lock that both use.
 const ADDITIONS: i32 = 500;
 
-pub fn all(node: &Node, peer: u16) -> Outcome {
+pub fn all(node: &Node, peer: u16, more: bool) -> Outcome {
     let port = node.open_port(PortConfig::default())?;
     let memory = region(&port, 3 * PART, node.id() as u8)?;
     let mut met = None;
@@ -21,6 +21,13 @@ pub fn all(node: &Node, peer: u16) -> Outcome {
         Ok(())
     })?;
     let (there, remote) = met.ok_or("nobody met")?;
+    if more {
+        part("a kernel on each machine", || kernels::across(node, &port, &there, node.id() < peer))?;
+        window::across(node, &port, &there)?;
+        sync(&port, &there, 9)?;
+        port.close()?;
+        return Ok(());
+    }
     let side = Side { port: &port, there: &there, memory: &memory, remote, peer: peer as u8 };
     part("puts to the other node", || side.puts())?;
     part("gets from the other node", || side.gets())?;

@@ -7,6 +7,7 @@ use super::scenario::Scenario;
 use super::{debs, machine};
 use crate::place;
 use crate::run::Step;
+use crate::setup::Policy;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::fs;
@@ -65,16 +66,18 @@ fn parse(patch: PathBuf, text: &str) -> Result<Defect> {
 }
 
 /// Runs all defects, or those named in `only`, and prints a table; fails if one went unnoticed.
-pub fn all(lab: &Lab, scenarios: &[Scenario], only: &[String]) -> Result<()> {
-    let defects = Defect::all()?;
+pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()> {
+    let mut defects = Defect::all()?;
     if let Some(name) = only.iter().find(|name| !defects.iter().any(|d| d.name == **name)) {
         bail!("no defect is called `{name}`; they are the patches in tests/vm/defects");
     }
+    defects.retain(|d| only.is_empty() || only.contains(&d.name));
+    let lab = Lab::new(policy, scenarios.iter().filter(|s| defects.iter().any(|d| d.scenario == s.name)))?;
     let mut lines = Vec::new();
     let mut missed = 0;
-    for defect in defects.iter().filter(|d| only.is_empty() || only.contains(&d.name)) {
+    for defect in &defects {
         let start = Instant::now();
-        let told = caught(lab, scenarios, defect);
+        let told = caught(&lab, scenarios, defect);
         missed += usize::from(told.is_err());
         let told = told.unwrap_or_else(|error| format!("NOT CAUGHT: {error:#}"));
         lines.push((defect, told, start.elapsed()));

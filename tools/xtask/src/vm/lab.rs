@@ -40,11 +40,12 @@ pub struct Job<'a> {
 }
 
 impl Lab {
-    /// `large`: scenarios start programs on the library.
-    pub fn new(policy: Policy, large: bool) -> Result<Lab> {
+    /// With the programs on the library that these scenarios start.
+    pub fn new<'a>(policy: Policy, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<Lab> {
         let archive = Archive::open()?;
         let emulator = Emulator::get(&archive)?;
-        Ok(Lab { archive, emulator, programs: programs::build(large)?, policy })
+        let large = scenarios.into_iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
+        Ok(Lab { archive, emulator, programs: programs::build(&large)?, policy })
     }
 
     /// Fetches a kernel, builds the modules that the scenarios load, and checks them. `None` without a kernel.

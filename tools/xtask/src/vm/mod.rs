@@ -44,7 +44,7 @@ pub struct Select {
 pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let scenarios = Scenario::all()?;
     if select.defects {
-        return defects::all(&Lab::new(policy, false)?, &scenarios, &select.only);
+        return defects::all(policy, &scenarios, &select.only);
     }
     if select.list {
         for Scenario { name, guests, modules, .. } in &scenarios {
@@ -57,10 +57,10 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     }
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
-    let large = scenarios.iter().any(|s| named(s) && !s.programs.is_empty());
     let start = Instant::now();
     let mut results = Vec::new();
-    let lab = timed(&mut results, None, "programs", || Lab::new(policy, large));
+    let lab =
+        timed(&mut results, None, "programs", || Lab::new(policy, scenarios.iter().filter(|s| named(s))));
     let Some(lab) = lab else { return report(&results, start.elapsed()) };
     let mut ready = Vec::new();
     for kernel in kernels {

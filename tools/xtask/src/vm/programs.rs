@@ -6,12 +6,15 @@ use crate::capi::{self, Profile};
 use crate::place;
 use crate::run::{Step, cargo};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Programs of `tests/librma2` that run on a card; `rma2-NAME` in a guest.
-const LIBRMA2: [&str; 4] = ["connect", "transfer", "lock", "notify"];
+/// Programs of the workspace: name, package.
+const OURS: [(&str, &str); 2] = [("hw-suite", "hw-suite"), ("ggas", "ggas-cli")];
+/// In a guest, `tests/librma2/NAME.c` is called so.
+const LIBRMA2: &str = "rma2-";
 /// From nothing, on a machine that does something else too.
 const BUILD: Duration = Duration::from_secs(1200);
 const COMPILE: Duration = Duration::from_secs(120);
@@ -24,30 +27,42 @@ pub struct Program {
     pub small: bool,
 }
 
-/// Builds the server of the guests' devices and the small programs; `large`: and those on the library.
-pub fn build(large: bool) -> Result<Vec<Program>> {
+/// Builds the server of the guests' devices, the small programs, and those on the library that are named.
+pub fn build(large: &BTreeSet<&str>) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    let suite: &[&str] = if large { &["--package", "hw-suite"] } else { &[] };
-    let build = cargo(&[&["build", "--package", "extoll-vm"], suite].concat());
-    Step { name: "vm server", command: build, limit: BUILD }.run()?;
-    if !large {
-        return Ok(built);
+    let ours: Vec<_> = OURS.into_iter().filter(|(name, _)| large.contains(name)).collect();
+    let mut packages = vec!["build", "--package", "extoll-vm"];
+    packages.extend(ours.iter().flat_map(|(_, package)| ["--package", package]));
+    Step { name: "vm server", command: cargo(&packages), limit: BUILD }.run()?;
+    for (name, _) in ours {
+        built.push(with_libraries(name, &capi::target().join("debug").join(name), &out, None)?);
     }
-    built.push(with_libraries("hw-suite", &capi::target().join("debug/hw-suite"), &out, None)?);
-    let prefix = place::build().join("librma2");
-    capi::build_into(&prefix, Profile::Debug)?;
-    for name in LIBRMA2 {
-        let program = out.join(format!("{name}.linked"));
-        let mut compile = compiler();
-        compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-pthread", "-I"]).arg(prefix.join("include"));
-        compile.arg(format!("tests/librma2/{name}.c")).arg("-L").arg(prefix.join("lib"));
-        compile.arg("-lrma2").arg("-o").arg(&program);
-        Step { name: &format!("vm program rma2-{name}"), command: compile, limit: COMPILE }.run()?;
-        built.push(with_libraries(&format!("rma2-{name}"), &program, &out, Some(&prefix.join("lib")))?);
+    let librma2: Vec<_> = large.iter().filter_map(|name| name.strip_prefix(LIBRMA2)).collect();
+    if !librma2.is_empty() {
+        let prefix = place::build().join("librma2");
+        capi::build_into(&prefix, Profile::Debug)?;
+        for name in librma2 {
+            built.push(on_librma2(name, &prefix, &out)?);
+        }
     }
     Ok(built)
+}
+
+/// A program of `tests/librma2`, with the libraries in `prefix`.
+fn on_librma2(name: &str, prefix: &Path, out: &Path) -> Result<Program> {
+    let source = format!("tests/librma2/{name}.c");
+    if !place::root().join(&source).exists() {
+        bail!("no program is called `{LIBRMA2}{name}`: there is no {source}");
+    }
+    let program = out.join(format!("{name}.linked"));
+    let mut compile = compiler();
+    compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-pthread", "-I"]).arg(prefix.join("include"));
+    compile.arg(source).arg("-L").arg(prefix.join("lib")).arg("-Wl,--as-needed");
+    compile.args(["-lvelo2", "-lrma2rc", "-lrma2", "-o"]).arg(&program);
+    Step { name: &format!("vm program {LIBRMA2}{name}"), command: compile, limit: COMPILE }.run()?;
+    with_libraries(&format!("{LIBRMA2}{name}"), &program, out, Some(&prefix.join("lib")))
 }
 
 /// The server of the guests' devices.

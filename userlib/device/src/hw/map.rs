@@ -1,6 +1,7 @@
 //! Pages of a card in this process.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -51,11 +52,11 @@ impl Mapping {
         // SAFETY: a new inaccessible mapping touches no existing memory.
         let start = unsafe { mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, None) };
         let mapping = Mapping { start: start.map_err(memory)?, len };
-        for page in (0..EXTOLL_PAGE_OPTIONS as usize).filter(|page| pages >> page & 1 == 1) {
-            let (at, from) = (mapping.at(page * PAGE), offset + (page * PAGE) as u64);
-            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-            // SAFETY: replaces a page of our own mapping, to which nothing refers yet.
-            unsafe { mmap(at.as_ptr(), PAGE, ACCESS, flags, Some((file, from))) }.map_err(memory)?;
+        for Range { start, end } in runs(pages) {
+            let (at, from) = (mapping.at(start * PAGE), offset + (start * PAGE) as u64);
+            let (bytes, flags) = ((end - start) * PAGE, libc::MAP_SHARED | libc::MAP_FIXED);
+            // SAFETY: replaces pages of our own mapping, to which nothing refers yet.
+            unsafe { mmap(at.as_ptr(), bytes, ACCESS, flags, Some((file, from))) }.map_err(memory)?;
         }
         // SAFETY: our own mapping.
         unsafe { libc::madvise(mapping.start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
@@ -96,6 +97,16 @@ impl Drop for Mapping {
     }
 }
 
+/// The set bits, those in a row together: a mapping each.
+fn runs(mut bits: u32) -> impl Iterator<Item = Range<usize>> {
+    std::iter::from_fn(move || {
+        let start = bits.trailing_zeros();
+        let len = bits.checked_shr(start)?.trailing_ones();
+        bits &= !((u64::MAX >> (64 - len)) << start) as u32;
+        Some(start as usize..(start + len) as usize)
+    })
+}
+
 /// # Safety
 /// With `MAP_FIXED`, what stood at `at` is the caller's to replace.
 unsafe fn mmap(
@@ -113,4 +124,17 @@ unsafe fn mmap(
         return Err(io::Error::last_os_error());
     }
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_a_row_are_mapped_together() {
+        assert_eq!(runs(0).count(), 0);
+        assert_eq!(runs(0x0f0f_0001).collect::<Vec<_>>(), [0..1, 16..20, 24..28]);
+        assert!(runs(u32::MAX).eq(std::iter::once(0..32)));
+        assert_eq!(runs(0x8000_0002).collect::<Vec<_>>(), [1..2, 31..32]);
+    }
 }

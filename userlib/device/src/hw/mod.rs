@@ -21,16 +21,28 @@ use crate::{Device, DeviceError, Kind};
 
 /// The first card's device node.
 const FIRST: &str = "/dev/extoll0";
-/// Another one, for machines with several cards.
+/// Another one, or several separated by commas, for machines with several cards.
 const VARIABLE: &str = "EXTOLL_CARD";
 
-/// Opens the card that the environment variable EXTOLL_CARD names by its path, or else `/dev/extoll0`.
+/// Opens the card that the environment variable EXTOLL_CARD names by its path (of several, the first), or else
+/// `/dev/extoll0`.
 ///
 /// # Errors
 /// As for [`open_at`].
 pub fn open() -> Result<Arc<dyn Device>, DeviceError> {
-    let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
-    open_at(Path::new(named.as_deref().unwrap_or(FIRST.as_ref())))
+    open_at(Path::new(named().split(',').next().unwrap_or(FIRST)))
+}
+
+/// Opens all cards that EXTOLL_CARD names, or else `/dev/extoll0`. There is at least one.
+///
+/// # Errors
+/// As for [`open_at`].
+pub fn open_all() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
+    named().split(',').map(|path| open_at(Path::new(path))).collect()
+}
+
+fn named() -> String {
+    std::env::var(VARIABLE).ok().filter(|names| !names.is_empty()).unwrap_or_else(|| FIRST.to_owned())
 }
 
 /// Opens the card at a device node.

@@ -1,0 +1,176 @@
+//! System calls, and interrupts, that the library causes.
+
+use std::error::Error;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use extoll_abi::{PageOption, Spec};
+use ggas_rma::{Lock, Node, Notification, Port, PortConfig};
+use ggas_velo::{VeloConfig, VeloPort};
+use nix::errno::Errno;
+
+use crate::{Outcome, SOON, check, region};
+
+/// The argument by which the suite starts itself to be watched.
+pub const WATCHED: &str = "--watched";
+/// The call that parts what the watched program does: nothing else makes it.
+const MARK: i64 = libc::SYS_getppid;
+/// A call that the watched program makes so often to show that calls are seen.
+const SHOWN: (i64, usize) = (libc::SYS_getuid, 5);
+/// Trigger of the system notification queue: an RMA notification for a sleeper (spec 8.4).
+const RMA_NOTIFICATION: u32 = 25;
+
+fn mark() {
+    // SAFETY: takes nothing and changes nothing.
+    unsafe { libc::syscall(MARK) };
+}
+
+/// Posts, polls and frees between two marks: commands of every kind, and messages.
+pub fn watched(node: &Node) -> Outcome {
+    let port = node.open_port(PortConfig::default())?;
+    let velo = VeloPort::open(node.device(), VeloConfig::default())?;
+    let (here, mailbox) = (port.connect(port.address()), velo.connect(velo.address()));
+    let memory = region(&port, 8192, 1)?;
+    let mut round = |i: u64| -> Outcome {
+        here.put(&memory, 0, 64, memory.nla(4096)?, Spec::COMPLETER)?;
+        polled(&port);
+        here.get(&memory, 1024, 64, memory.nla(4096)?, Spec::COMPLETER)?;
+        polled(&port);
+        here.notification_put(1, i, Spec::COMPLETER)?;
+        check(polled(&port).word0 == i, "another notification")?;
+        here.lock(Lock { number: 1, compare: i32::MAX, add: 1 }, Spec::COMPLETER)?;
+        polled(&port);
+        mailbox.send(&i.to_le_bytes(), 3)?;
+        while velo.poll().is_none() {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    };
+    // What is done once only is done now.
+    (0..3).try_for_each(&mut round)?;
+    mark();
+    (0..500).try_for_each(&mut round)?;
+    mark();
+    for _ in 0..SHOWN.1 {
+        // SAFETY: takes nothing and changes nothing.
+        unsafe { libc::syscall(SHOWN.0) };
+    }
+    mark();
+    Ok(())
+}
+
+fn polled(port: &Port) -> Notification {
+    loop {
+        if let Some(notification) = port.poll() {
+            return notification;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs this program once more, watched call by call: between the first two marks there must be none.
+pub fn none_to_post_and_poll(_: &Node) -> Outcome {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(WATCHED);
+    // SAFETY: asks to be watched, which is all that happens between fork and exec.
+    unsafe { command.pre_exec(|| trace(libc::PTRACE_TRACEME, 0, 0).map_err(Into::into)) };
+    let mut child = command.spawn()?;
+    let pid = child.id() as libc::pid_t;
+    let calls = calls_of(pid);
+    if calls.is_err() {
+        // It may be stopped: it must not stay.
+        let _ = child.kill();
+    }
+    let calls = calls?;
+    let parts: Vec<&[i64]> = calls.split(|call| *call == MARK).collect();
+    let [_, quiet, shown, _] = parts[..] else {
+        return Err(format!("{} marks: the watched program failed", parts.len() - 1).into());
+    };
+    check(shown == vec![SHOWN.0; SHOWN.1], format!("calls are not seen: {shown:?}"))?;
+    check(quiet.is_empty(), format!("{} system calls, the first one number {:?}", quiet.len(), quiet.first()))
+}
+
+/// Numbers of all system calls of a program that has just been started to be watched, until it ends.
+fn calls_of(pid: libc::pid_t) -> Result<Vec<i64>, Box<dyn Error>> {
+    let (mut calls, mut inside, mut deliver) = (Vec::new(), false, 0);
+    let mut status = 0;
+    waited(pid, &mut status)?;
+    trace(libc::PTRACE_SETOPTIONS, pid, libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL)?;
+    loop {
+        trace(libc::PTRACE_SYSCALL, pid, deliver)?;
+        waited(pid, &mut status)?;
+        if !libc::WIFSTOPPED(status) {
+            return if status == 0 { Ok(calls) } else { Err(format!("it ended with {status:#x}").into()) };
+        }
+        deliver = match libc::WSTOPSIG(status) {
+            stop if stop == libc::SIGTRAP | 0x80 => {
+                inside = !inside;
+                if inside {
+                    calls.push(number(pid)?);
+                }
+                0
+            }
+            signal => signal,
+        };
+    }
+}
+
+fn waited(pid: libc::pid_t, status: &mut i32) -> Result<(), Errno> {
+    // SAFETY: the status is ours.
+    Errno::result(unsafe { libc::waitpid(pid, status, 0) }).map(drop)
+}
+
+fn trace(request: libc::c_uint, pid: libc::pid_t, data: i32) -> Result<(), Errno> {
+    // SAFETY: requests that take no address.
+    Errno::result(unsafe { libc::ptrace(request, pid, 0usize, data as usize) }).map(drop)
+}
+
+/// The system call that a stopped program is in.
+fn number(pid: libc::pid_t) -> Result<i64, Errno> {
+    // SAFETY: registers are plain numbers.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one such structure.
+    Errno::result(unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, 0usize, &raw mut registers) })?;
+    Ok(registers.orig_rax as i64)
+}
+
+/// Each wait that sleeps arms the interrupt, which the driver counts; notifications that ask for none cause none.
+pub fn sleepers_are_interrupted(node: &Node) -> Outcome {
+    let port = node.open_port(PortConfig::default())?;
+    let interrupting = PageOption::new(PageOption::TE.bits() | PageOption::IRQ.bits())?;
+    for (option, each) in [(interrupting, 1), (PageOption::TE, 0)] {
+        let before = interrupts()?;
+        for round in 1..=8 {
+            let here = port.connect_with(port.address(), option);
+            let later = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(60));
+                here.notification_put(1, round, Spec::COMPLETER)
+            });
+            check(port.wait(SOON)?.word0 == round, "another notification")?;
+            later.join().map_err(|_| "the other thread failed")??;
+            // The wait may have looked by itself before the interrupt came.
+            let (wanted, end) = (before + each * round, Instant::now() + SOON);
+            while interrupts()? < wanted && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let count = interrupts()?;
+            check(
+                count == wanted,
+                format!("option {option:?}: {} interrupts after {round} waits", count - before),
+            )?;
+        }
+    }
+    port.close()?;
+    Ok(())
+}
+
+/// Interrupts for sleepers that the driver has handled.
+fn interrupts() -> Result<u64, Box<dyn Error>> {
+    let lines = std::fs::read_to_string("/sys/class/extoll/extoll0/notifications")?;
+    let of = |line: &str| {
+        let (trigger, count) = line.split_once(' ')?;
+        (trigger.parse() == Ok(RMA_NOTIFICATION)).then(|| count.parse().ok())?
+    };
+    Ok(lines.lines().find_map(of).unwrap_or(0))
+}
