@@ -34,6 +34,8 @@ pub struct CardSetup {
     pub msix: bool,
     /// Fail when told to, in configuration space: for tests of drivers.
     pub trouble: bool,
+    /// Map no page of BAR 0: accesses to all registers are counted, for tests of libraries.
+    pub trap: bool,
     /// Network state after a reset (spec 8.2): the part of management, which guests have none of.
     pub network_state: u64,
 }
@@ -192,12 +194,8 @@ fn switch_on(
 
 impl Device for Card {
     fn regions(&self) -> Vec<Region<'_>> {
-        let registers = Region {
-            index: 0,
-            bytes: BAR0_BYTES,
-            mapped: MAPPED_REGISTERS.to_vec(),
-            file: Some(self.bar.fd()),
-        };
+        let mapped = if self.setup.trap { Vec::new() } else { MAPPED_REGISTERS.to_vec() };
+        let registers = Region { index: 0, bytes: BAR0_BYTES, mapped, file: Some(self.bar.fd()) };
         let window =
             Region { index: 2, bytes: regs::EXTOLL_SMFU_WINDOW_BYTES, mapped: Vec::new(), file: None };
         vec![registers, window]

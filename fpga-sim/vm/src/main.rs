@@ -32,6 +32,9 @@ struct Cli {
     /// Cards fail when a guest tells them to, in a vendor-specific capability: for tests of drivers
     #[arg(long)]
     trouble: bool,
+    /// No page of BAR 0 is mapped, so that every access to registers traps and is counted: for tests of libraries
+    #[arg(long)]
+    trap: bool,
     /// End when standard input does
     #[arg(long)]
     until_eof: bool,
@@ -97,8 +100,8 @@ fn run(cli: &Cli) -> Result<()> {
         }
         for path in &guest.nics {
             let (network, peers) = (network.clone(), peers.clone());
-            let (msix, trouble, network_state) = (cli.msix, cli.trouble, cli.network_state);
-            start(path, Card::new(CardSetup { node, network, peers, msix, trouble, network_state })?)?;
+            let Cli { msix, trouble, trap, network_state, .. } = *cli;
+            start(path, Card::new(CardSetup { node, network, peers, msix, trouble, trap, network_state })?)?;
             node += 1;
         }
     }

@@ -40,6 +40,7 @@ impl Guest {
             peers,
             msix: false,
             trouble: false,
+            trap: false,
             network_state: 1,
         };
         let ram = File::from(memfd_create("ram", MFdFlags::MFD_CLOEXEC).unwrap());

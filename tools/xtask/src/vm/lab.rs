@@ -172,6 +172,9 @@ fn boot(
     if scenario.msix {
         arguments.push("--msix".to_owned());
     }
+    if scenario.trap {
+        arguments.push("--trap".to_owned());
+    }
     let server = Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")))?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
     Guests::start(emulator, kernel, initrd, &guests)?.finish(BOOT + scenario.limit * factor)?;

@@ -33,6 +33,8 @@ pub struct Scenario {
     pub orphan: bool,
     /// Cards offer MSI-X besides MSI.
     pub msix: bool,
+    /// No page of the cards' registers is mapped: each access is counted.
+    pub trap: bool,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
     /// Large programs that it starts; small ones are always there.
@@ -65,7 +67,8 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let (trouble, orphan, msix, iommu, icount, processors) = (false, false, false, false, false, 1);
+    let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
+    let processors = 1;
     let mut scenario = Scenario {
         name,
         script,
@@ -79,6 +82,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         trouble,
         orphan,
         msix,
+        trap,
         modules,
         programs,
         limit,
@@ -99,6 +103,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "orphan" => scenario.orphan = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
+            "trap" => scenario.trap = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
@@ -106,7 +111,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, memory, processors, iommu, icount, trouble, orphan, \
-                     msix, seconds, modules, programs, kernels"
+                     msix, trap, seconds, modules, programs, kernels"
                 )
             }
         }
