@@ -5,17 +5,40 @@
  */
 
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #include "card.h"
 
 static struct port port;
+static volatile pid_t sleeping;
 
 static void *sleeper(void *arg)
 {
 	(void)arg;
+	sleeping = syscall(SYS_gettid);
 	errno = 0;
 	CHECK(port_wait(&port, 0, 120000000000ull) == -1);
 	return (void *)(uintptr_t)errno;
+}
+
+/* Until the sleeper is asleep in its call. */
+static void wait_asleep(void)
+{
+	uint64_t end = now_ns() + 10000000000ull;
+	char path[64], call[32] = "";
+
+	while (!sleeping || strtol(call, NULL, 10) != SYS_ioctl) {
+		int fd;
+
+		CHECK(now_ns() < end);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)sleeping);
+		memset(call, 0, sizeof(call));
+		fd = open(path, O_RDONLY);
+		if (fd >= 0) {
+			CHECK(read(fd, call, sizeof(call) - 1) >= 0);
+			close(fd);
+		}
+	}
 }
 
 int main(void)
@@ -36,7 +59,7 @@ int main(void)
 								  EXTOLL_SPEC_COMPLETER, 0, 1, 1));
 	CHECK(take(&port, 5000).word0 == 1);
 	CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0);
-	usleep(50000);
+	wait_asleep();
 	CHECK(trouble(DEAD));
 
 	begin = now_ns();

@@ -86,7 +86,7 @@ GGAS_FN ggas_u128 ggas_load_entry(const ggas_u128 *p)
 #if defined(__CUDACC__) || defined(__SANITIZE_THREAD__)
 	return ggas_load_acquire(p);
 #else
-	/* 16 bytes are one access on processors with AVX; emulated ones make two of them, the low word first. */
+	/* An emulated processor may make two accesses of one of 16 bytes. */
 	uint64_t hi = ggas_load_acquire(&p->hi);
 	return { ggas_load_relaxed(&p->lo), hi };
 #endif

@@ -143,8 +143,9 @@ pub fn sleepers_are_interrupted(node: &Node) -> Outcome {
         let before = interrupts()?;
         for round in 1..=8 {
             let here = port.connect_with(port.address(), option);
+            let waiter = nix::unistd::gettid();
             let later = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(60));
+                asleep(waiter);
                 here.notification_put(1, round, Spec::COMPLETER)
             });
             check(port.wait(SOON)?.word0 == round, "another notification")?;
@@ -163,6 +164,15 @@ pub fn sleepers_are_interrupted(node: &Node) -> Outcome {
     }
     port.close()?;
     Ok(())
+}
+
+/// Waits until a thread sleeps in a call of the driver; after a while it goes on, and the count of interrupts tells.
+fn asleep(thread: nix::unistd::Pid) {
+    let (path, end) = (format!("/proc/self/task/{thread}/syscall"), Instant::now() + SOON / 2);
+    let call = format!("{} ", libc::SYS_ioctl);
+    while !std::fs::read_to_string(&path).is_ok_and(|now| now.starts_with(&call)) && Instant::now() < end {
+        std::thread::yield_now();
+    }
 }
 
 /// Interrupts for sleepers that the driver has handled.
