@@ -1,14 +1,15 @@
-//! Runs commands with progress: one moving line on a terminal, plain lines elsewhere. The whole
+//! Runs commands with progress: a moving line each on a terminal, plain lines elsewhere. The whole
 //! output goes to `build/log/`; a failure prints its end and the command that repeats it.
 
 use crate::place;
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -138,7 +139,9 @@ fn spinner(name: &str) -> ProgressBar {
         eprintln!("      {name} ...");
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new_spinner();
+    // A line for each step that runs.
+    static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+    let bar = BARS.add(ProgressBar::new_spinner());
     let style = ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg:.dim}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.set_prefix(name.to_string());

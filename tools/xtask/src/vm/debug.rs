@@ -28,8 +28,7 @@ const TOOLS: [(&str, &str); 7] = [
 ];
 
 /// The kernel, built if it is not there or its configuration changed.
-pub fn get(archive: &Archive, policy: Policy) -> Result<Installed> {
-    tools(policy)?;
+pub fn get(archive: &Archive) -> Result<Installed> {
     let tree = source(archive)?;
     let image = tree.join("arch/x86/boot/bzImage");
     let stamp = tree.join(".built-with");
@@ -57,7 +56,8 @@ pub fn source(archive: &Archive) -> Result<PathBuf> {
     Ok(tree)
 }
 
-fn tools(policy: Policy) -> Result<()> {
+/// Installs what its build needs and is missing.
+pub fn tools(policy: Policy) -> Result<()> {
     let missing: Vec<&str> =
         TOOLS.iter().filter(|(tool, _)| place::which(tool).is_none()).map(|(_, package)| *package).collect();
     let headers = Path::new("/usr/include/gelf.h").exists() || Path::new("/usr/include/libelf.h").exists();
@@ -86,8 +86,6 @@ fn build(tree: &Path) -> Result<()> {
     step("vm debug kernel", make(&[&jobs, "bzImage", "modules_prepare"]))?;
     // Symbols that modules may use, for modpost.
     let symbols = tree.join("Module.symvers");
-    if !symbols.exists() {
-        fs::copy(tree.join("vmlinux.symvers"), &symbols).context("the kernel exports nothing")?;
-    }
+    fs::copy(tree.join("vmlinux.symvers"), symbols).context("the kernel exports nothing")?;
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Defects put into the modules on purpose: the scenario that is named for each has to fail, and with the report that
 //! tells what is wrong. A check that notices nothing is worth nothing.
 
+use super::debs::{self, Archive};
 use super::kernel::{Kernel, copy_sources};
 use super::lab::{Built, Job, Lab};
-use super::scenario::Scenario;
-use super::{debs, machine};
+use super::machine;
+use super::scenario::{Boot, Scenario};
 use crate::place;
 use crate::run::Step;
 use crate::setup::Policy;
@@ -13,6 +14,7 @@ use clap::ValueEnum;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A patch to `kmod`, after a head that says what it is.
@@ -72,12 +74,14 @@ pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()
         bail!("no defect is called `{name}`; they are the patches in tests/vm/defects");
     }
     defects.retain(|d| only.is_empty() || only.contains(&d.name));
-    let lab = Lab::new(policy, scenarios.iter().filter(|s| defects.iter().any(|d| d.scenario == s.name)))?;
+    defects.iter().try_for_each(|defect| defect.kernel.tools(policy))?;
+    let archive = Archive::open()?;
+    let lab = Lab::new(&archive, scenarios.iter().filter(|s| defects.iter().any(|d| d.scenario == s.name)))?;
     let mut lines = Vec::new();
     let mut missed = 0;
     for defect in &defects {
         let start = Instant::now();
-        let told = caught(&lab, scenarios, defect);
+        let told = caught(&lab, &archive, scenarios, defect);
         missed += usize::from(told.is_err());
         let told = told.unwrap_or_else(|error| format!("NOT CAUGHT: {error:#}"));
         lines.push((defect, told, start.elapsed()));
@@ -95,11 +99,11 @@ pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()
 }
 
 /// The line by which a defect was noticed.
-fn caught(lab: &Lab, scenarios: &[Scenario], defect: &Defect) -> Result<String> {
+fn caught(lab: &Lab, archive: &Archive, scenarios: &[Scenario], defect: &Defect) -> Result<String> {
     eprintln!("      defect {}: {}", defect.name, defect.what);
     let scenario = scenarios.iter().find(|s| s.name == defect.scenario);
     let scenario = scenario.with_context(|| format!("no scenario is called `{}`", defect.scenario))?;
-    let kernel = defect.kernel.get(&lab.archive, lab.policy)?;
+    let kernel = defect.kernel.get(archive)?;
     let dir = debs::folder().join("defects");
     let kmod = dir.join("kmod");
     let _ = fs::remove_dir_all(&kmod);
@@ -115,9 +119,9 @@ fn caught(lab: &Lab, scenarios: &[Scenario], defect: &Defect) -> Result<String> 
         modules.push((module.clone(), kernel.modules_of(&kmod, &out, module, &[])?));
     }
     let stem = format!("defect-{}", defect.name);
-    let built = Built { kernel, modules };
-    let outcome = lab.scenario(Job { built: &built, scenario }, &stem);
-    if outcome.is_ok() {
+    let boot = Boot::of(vec![scenario]).context("a boot has a scenario")?;
+    let job = Job { built: Arc::new(Built { kernel, modules }), boot };
+    if lab.boot(&job, &stem).iter().all(|(_, result)| result.is_ok()) {
         bail!("the scenario passed");
     }
     for guest in 0..scenario.guests {

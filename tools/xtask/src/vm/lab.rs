@@ -1,16 +1,17 @@
 //! What all kernels share, and guests side by side.
 
 use super::debs::Archive;
+use super::initramfs::Initramfs;
 use super::kernel::{Installed, Kernel};
 use super::machine::{self, Emulator, Guest, Guests, Server};
 use super::programs::{self, Program};
-use super::scenario::Scenario;
+use super::scenario::{Boot, Scenario};
 use super::{Outcome, checks, timed};
-use crate::setup::Policy;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Checks make a kernel this much slower at most.
 const DEBUG_FACTOR: u32 = 5;
@@ -20,10 +21,8 @@ const BOOT: Duration = Duration::from_secs(120);
 
 /// QEMU, and what runs in and beside it.
 pub struct Lab {
-    pub archive: Archive,
     emulator: Emulator,
     programs: Vec<Program>,
-    pub policy: Policy,
 }
 
 /// A kernel, and the modules that were built for it: folder of `kmod`, folder with the `.ko` files.
@@ -32,26 +31,17 @@ pub struct Built {
     pub modules: Vec<(String, PathBuf)>,
 }
 
-/// A scenario on a kernel.
-#[derive(Clone, Copy)]
+/// Scenarios on a kernel, in one guest each or several.
 pub struct Job<'a> {
-    pub built: &'a Built,
-    pub scenario: &'a Scenario,
+    pub built: Arc<Built>,
+    pub boot: Boot<'a>,
 }
 
-impl Lab {
-    /// With the programs on the library that these scenarios start.
-    pub fn new<'a>(policy: Policy, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<Lab> {
-        let archive = Archive::open()?;
-        let emulator = Emulator::get(&archive)?;
-        let large = scenarios.into_iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
-        Ok(Lab { archive, emulator, programs: programs::build(&large)?, policy })
-    }
-
+impl Built {
     /// Fetches a kernel, builds the modules that the scenarios load, and checks them. `None` without a kernel.
     pub fn prepare(
-        &self,
         kernel: Kernel,
+        archive: &Archive,
         scenarios: &[&Scenario],
         results: &mut Vec<Outcome>,
     ) -> Option<Built> {
@@ -59,7 +49,7 @@ impl Lab {
             |what: &str, work: &mut dyn FnMut() -> Result<()>| timed(results, Some(kernel), what, work);
         let mut installed = None;
         step("kernel", &mut || {
-            installed = Some(kernel.get(&self.archive, self.policy)?);
+            installed = Some(kernel.get(archive)?);
             Ok(())
         });
         let mut built = Built { kernel: installed?, modules: Vec::new() };
@@ -77,22 +67,33 @@ impl Lab {
         }
         Some(built)
     }
+}
 
-    /// Runs all of them, side by side as far as there is room for their guests.
-    pub fn run(&self, jobs: Vec<Job<'_>>, room: u32) -> Vec<Outcome> {
-        let desk = Desk::new(jobs, room);
+impl Lab {
+    /// With the programs on the library that these scenarios start.
+    pub fn new<'a>(archive: &Archive, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<Lab> {
+        let emulator = Emulator::get(archive)?;
+        let large = scenarios.into_iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
+        Ok(Lab { emulator, programs: programs::build(&large)? })
+    }
+
+    /// Runs all that the desk has and gets, side by side as far as there is room for their guests.
+    pub fn run(&self, desk: &Desk<'_>) -> Vec<Outcome> {
         let workers = || {
             let mut results = Vec::new();
             while let Some(job) = desk.take() {
-                let (kernel, scenario) = (job.built.kernel.kernel, job.scenario);
-                let what = format!("{} {}", kernel.name(), scenario.name);
-                eprintln!("      vm {what} on {} ...", job.built.kernel.release);
-                let stem = format!("{}-{}", kernel.name(), scenario.name);
-                timed(&mut results, Some(kernel), &scenario.name, || self.scenario(job, &stem));
-                if let Some(Outcome { time, failed: false, .. }) = results.last() {
-                    eprintln!("      vm {what}: passed, {:.1} s", time.as_secs_f64());
+                let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
+                eprintln!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
+                let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
+                for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
+                    let outcome = Outcome::of(Some(kernel.kernel), &scenario.name, time, result);
+                    if !outcome.failed {
+                        let (name, time) = (kernel.kernel.name(), time.as_secs_f64());
+                        eprintln!("      vm {name} {}: passed, {time:.1} s", scenario.name);
+                    }
+                    results.push(outcome);
                 }
-                desk.give_back(scenario.guests);
+                desk.give_back(machine.guests);
             }
             results
         };
@@ -104,20 +105,51 @@ impl Lab {
         results
     }
 
-    /// Runs one; its logs are `STEM-NODE.log` in the folder of runs.
-    pub fn scenario(&self, Job { built, scenario }: Job, stem: &str) -> Result<()> {
+    /// Boots a job's guests and lets them run its scenarios: how each ended, and its time. Logs are `STEM-NODE.log` in the
+    /// folder of runs.
+    pub fn boot(&self, job: &Job<'_>, stem: &str) -> Vec<(Duration, Result<()>)> {
+        let start = Instant::now();
+        self.try_boot(job, stem).unwrap_or_else(|error| {
+            let mut all = vec![(start.elapsed(), Err(error))];
+            let not_run =
+                || (Duration::ZERO, Err(Error::msg("not run: its guest did not start or end well")));
+            all.resize_with(job.boot.scenarios.len(), not_run);
+            all
+        })
+    }
+
+    fn try_boot(&self, Job { built, boot }: &Job<'_>, stem: &str) -> Result<Vec<(Duration, Result<()>)>> {
         let dir = machine::run_folder()?;
-        let mut files = machine::base(&self.emulator, &scenario.script)?;
+        let initrd = dir.join(format!("{stem}.cpio"));
+        std::fs::write(&initrd, self.files(built, boot)?.finish())?;
+        let outcome = start(&self.emulator, &built.kernel, boot, &dir, stem, &initrd);
+        // Many MB each, and quickly made again.
+        let _ = std::fs::remove_file(&initrd);
+        outcome
+    }
+
+    /// The guests' files: scripts, the programs that they name, modules.
+    fn files(&self, built: &Built, Boot { scenarios, machine }: &Boot<'_>) -> Result<Initramfs> {
+        let mut files = machine::base(&self.emulator, scenarios)?;
         if let Some(name) =
-            scenario.programs.iter().find(|name| !self.programs.iter().any(|p| p.name == **name))
+            machine.programs.iter().find(|name| !self.programs.iter().any(|p| p.name == **name))
         {
             bail!("no program is called `{name}`");
         }
-        let wanted = |program: &&Program| program.small || scenario.programs.contains(&program.name);
-        for (path, here) in self.programs.iter().filter(wanted).flat_map(|program| &program.files) {
+        let scripts = scenarios.iter().map(|s| std::fs::read_to_string(&s.script));
+        let scripts = scripts.collect::<std::io::Result<String>>()?;
+        let words: BTreeSet<&str> =
+            scripts.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').collect();
+        let wanted = |program: &&Program| match program.small {
+            true => words.contains(program.name.as_str()),
+            false => machine.programs.contains(&program.name),
+        };
+        let chosen = self.programs.iter().filter(wanted).flat_map(|program| &program.files);
+        // Programs have libraries in common.
+        for (path, here) in chosen.collect::<BTreeSet<_>>() {
             files.copy(path, here)?;
         }
-        for name in &scenario.modules {
+        for name in &machine.modules {
             let folder = built.modules.iter().find(|(module, _)| module == name);
             let (_, folder) = folder.with_context(|| format!("module {name} was not built"))?;
             for entry in std::fs::read_dir(folder)? {
@@ -127,89 +159,112 @@ impl Lab {
                 }
             }
         }
-        let initrd = dir.join(format!("{stem}.cpio"));
-        std::fs::write(&initrd, files.finish())?;
-        let outcome = boot(&self.emulator, &built.kernel, scenario, &dir, stem, &initrd);
-        // Many MB each, and quickly made again.
-        let _ = std::fs::remove_file(&initrd);
-        outcome
+        Ok(files)
     }
 }
 
-fn boot(
+fn start(
     emulator: &Emulator,
     kernel: &Installed,
-    scenario: &Scenario,
+    Boot { scenarios, machine }: &Boot<'_>,
     dir: &Path,
     stem: &str,
     initrd: &Path,
-) -> Result<()> {
+) -> Result<Vec<(Duration, Result<()>)>> {
     let (mut arguments, mut guests) = (Vec::new(), Vec::new());
-    for node in 0..scenario.guests {
+    for node in 0..machine.guests {
         let nic = |card| dir.join(format!("{stem}-{node}-{card}.sock"));
-        let mut devices: Vec<PathBuf> = (0..scenario.cards).map(nic).collect();
+        let mut devices: Vec<PathBuf> = (0..machine.cards).map(nic).collect();
         let nics: Vec<String> = devices.iter().map(|nic| format!("nic={}", nic.display())).collect();
         let mut argument = nics.join(",");
-        if scenario.gpu > 0 {
+        if machine.gpu > 0 {
             let gpu = dir.join(format!("{stem}-{node}-gpu.sock"));
-            argument += &format!(",gpu={}:{}", gpu.display(), scenario.gpu);
+            argument += &format!(",gpu={}:{}", gpu.display(), machine.gpu);
             devices.push(gpu);
         }
         arguments.extend(["--guest".to_owned(), argument]);
         let log = dir.join(format!("{stem}-{node}.log"));
         let _ = std::fs::remove_file(&log);
-        let mut words = vec![format!("vm_node={node}"), format!("vm_nodes={}", scenario.guests)];
-        words.push(format!("vm_peer={}", (node + 1) % scenario.guests));
+        let mut words = vec![format!("vm_node={node}"), format!("vm_nodes={}", machine.guests)];
+        words.push(format!("vm_peer={}", (node + 1) % machine.guests));
         words.extend(
             std::env::var("VM_WORDS").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)),
         );
-        let Scenario { memory, processors, iommu, icount, .. } = *scenario;
+        let Scenario { memory, processors, iommu, icount, .. } = *machine;
         guests.push(Guest { devices, memory, processors, iommu, icount, log, words });
     }
-    if scenario.trouble || scenario.orphan {
+    if machine.trouble || machine.orphan {
         arguments.push("--trouble".to_owned());
     }
-    if scenario.msix {
+    if machine.msix {
         arguments.push("--msix".to_owned());
     }
-    if scenario.trap {
+    if machine.trap {
         arguments.push("--trap".to_owned());
     }
     let server = Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")))?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
-    Guests::start(emulator, kernel, initrd, &guests)?.finish(BOOT + scenario.limit * factor)?;
-    server.finish(scenario.orphan)
+    let limits = scenarios.iter().enumerate().map(|(i, scenario)| {
+        let boot = if i == 0 { BOOT } else { Duration::ZERO };
+        (scenario.name.as_str(), boot + scenario.limit * factor)
+    });
+    let limits: Vec<_> = limits.collect();
+    let outcomes = Guests::start(emulator, kernel, initrd, &guests)?.finish(&limits);
+    // A scenario that failed says more than what became of its server.
+    match server.finish(machine.orphan) {
+        Err(error) if outcomes.iter().all(|(_, result)| result.is_ok()) => Err(error),
+        _ => Ok(outcomes),
+    }
 }
 
 /// Hands out jobs, the longest first, to as many as there is room for.
-struct Desk<'a> {
+pub struct Desk<'a> {
     room: u32,
-    /// Jobs that wait, and guests that there is room for now.
-    state: Mutex<(Vec<Job<'a>>, u32)>,
+    state: Mutex<State<'a>>,
     changed: Condvar,
 }
 
+struct State<'a> {
+    /// Jobs that wait.
+    jobs: Vec<Job<'a>>,
+    /// Guests that there is room for now.
+    free: u32,
+    /// Who may still bring jobs.
+    bringers: u32,
+}
+
 impl<'a> Desk<'a> {
-    fn new(mut jobs: Vec<Job<'a>>, room: u32) -> Desk<'a> {
-        let room = jobs.iter().map(|job| job.scenario.guests).max().unwrap_or(0).max(room);
-        let slow =
-            |job: &Job| (job.built.kernel.kernel == Kernel::Debug, job.scenario.guests, job.scenario.limit);
-        jobs.sort_by_key(|job| std::cmp::Reverse(slow(job)));
-        Desk { room, state: Mutex::new((jobs, room)), changed: Condvar::new() }
+    /// For this number of guests at a time; `bringers` call [`Desk::bring`] once each.
+    pub fn new(room: u32, bringers: u32) -> Desk<'a> {
+        let state = State { jobs: Vec::new(), free: room, bringers };
+        Desk { room, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, (Vec<Job<'a>>, u32)> {
+    /// Adds jobs to those that wait.
+    pub fn bring(&self, jobs: impl IntoIterator<Item = Job<'a>>) {
+        let slow = |job: &Job| {
+            let Boot { machine, .. } = &job.boot;
+            (job.built.kernel.kernel == Kernel::Debug, machine.guests, machine.limit)
+        };
+        let mut state = self.state();
+        state.jobs.extend(jobs);
+        state.jobs.sort_by_key(|job| std::cmp::Reverse(slow(job)));
+        state.bringers -= 1;
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job that there is room for; `None` once none is left.
+    /// The next job that there is room for; `None` once none is left and none can come.
     fn take(&self) -> Option<Job<'a>> {
         let mut state = self.state();
-        while !state.0.is_empty() {
-            let free = state.1;
-            if let Some(at) = state.0.iter().position(|job| job.scenario.guests <= free) {
-                let job = state.0.remove(at);
-                state.1 -= job.scenario.guests;
+        while !state.jobs.is_empty() || state.bringers > 0 {
+            let free = state.free;
+            if let Some(at) = state.jobs.iter().position(|job| job.boot.machine.guests <= free) {
+                let job = state.jobs.remove(at);
+                state.free -= job.boot.machine.guests;
                 return Some(job);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +273,7 @@ impl<'a> Desk<'a> {
     }
 
     fn give_back(&self, guests: u32) {
-        self.state().1 += guests;
+        self.state().free += guests;
         self.changed.notify_all();
     }
 }

@@ -4,6 +4,7 @@
 use super::debs::{self, Archive};
 use super::initramfs::Initramfs;
 use super::kernel::Installed;
+use super::scenario::Scenario;
 use crate::place;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Lines of a guest's log that are shown when it fails.
 const TAIL: usize = 60;
+/// Time for a guest to switch itself off.
+const POWER_OFF: Duration = Duration::from_secs(60);
 /// Lines by which a kernel says that something is wrong.
 const REPORTS: [&str; 12] = [
     "BUG:",
@@ -122,29 +125,31 @@ impl Guests {
         Ok(started)
     }
 
-    /// Waits until all have ended; fails with the end of the logs of those that did not end well.
-    pub fn finish(mut self, limit: Duration) -> Result<()> {
-        let end = Instant::now() + limit;
-        while self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None))) {
-            if Instant::now() > end {
+    /// Waits until all have ended, or one has not come to the next scenario's end in its time. How each scenario ended,
+    /// and when: with the end of the logs of all guests if one of them did not end it well.
+    pub fn finish(mut self, scenarios: &[(&str, Duration)]) -> Vec<(Duration, Result<()>)> {
+        let logs: Vec<PathBuf> = self.0.iter().map(|(_, log)| log.clone()).collect();
+        let mut runs = |done: usize| {
+            let done_by_all = |name| logs.iter().all(|log| end_of(&text(log), name).is_some());
+            let ended = scenarios[done..].iter().take_while(|(name, _)| done_by_all(name)).count();
+            let running = self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None)));
+            running.then_some(done + ended)
+        };
+        let (mut done, mut since, mut late) = (0, Instant::now(), None);
+        while let Some(now) = runs(done) {
+            if now > done {
+                (done, since) = (now, Instant::now());
+            }
+            let limit = scenarios.get(done).map_or(POWER_OFF, |(_, limit)| *limit);
+            if since.elapsed() > limit {
+                late = Some(limit);
                 break;
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(100));
         }
-        let late = self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None)));
-        let logs: Vec<PathBuf> = self.0.iter().map(|(_, log)| log.clone()).collect();
         drop(self);
-        let verdicts: Vec<(PathBuf, Option<String>)> =
-            logs.into_iter().map(|log| (log.clone(), verdict(&text(&log)))).collect();
-        if verdicts.iter().all(|(_, wrong)| wrong.is_none()) {
-            return Ok(());
-        }
-        let mut message = if late { format!("not done after {limit:?}\n") } else { String::new() };
-        for (log, wrong) in verdicts {
-            let wrong = wrong.unwrap_or_else(|| "ended well".into());
-            message += &format!("--- {}: {wrong}\n{}\n", place::shown(&log), tail(&log));
-        }
-        bail!("{}", message.trim_end())
+        let names: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
+        outcomes(&logs, &names, late)
     }
 }
 
@@ -163,18 +168,69 @@ pub fn text(log: &Path) -> String {
     String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).replace('\r', "")
 }
 
-/// What is wrong with a guest's log. QEMU's own exit status says nothing: a guest has to say that all went well, and
-/// its kernel must not have said anything else.
-fn verdict(log: &str) -> Option<String> {
-    let report = log.lines().find(|line| REPORTS.iter().any(|report| line.contains(report)));
-    if let Some(report) = report {
-        return Some(format!("the kernel reports: {}", report.trim()));
+/// How each scenario ended, by the guests' logs.
+fn outcomes(logs: &[PathBuf], names: &[&str], late: Option<Duration>) -> Vec<(Duration, Result<()>)> {
+    let texts: Vec<String> = logs.iter().map(|log| text(log)).collect();
+    let verdicts: Vec<Vec<Verdict>> = texts.iter().map(|text| verdicts(text, names)).collect();
+    let mut failed: Option<&str> = None;
+    let mut all = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let time = verdicts.iter().map(|of| of[i].time).max().unwrap_or_default();
+        if let Some(other) = failed {
+            all.push((time, Err(anyhow::anyhow!("not run: the guest ended in {other}"))));
+        } else if verdicts.iter().all(|of| of[i].wrong.is_none()) {
+            all.push((time, Ok(())));
+        } else {
+            let mut message = late.map_or_else(String::new, |limit| format!("not done after {limit:?}\n"));
+            for (log, of) in logs.iter().zip(&verdicts) {
+                let wrong = of[i].wrong.as_deref().unwrap_or("ended well");
+                message += &format!("--- {}: {wrong}\n{}\n", place::shown(log), tail(log));
+            }
+            failed = Some(name);
+            all.push((time, Err(anyhow::anyhow!("{}", message.trim_end()))));
+        }
     }
-    match log.lines().filter_map(|line| line.strip_prefix("guest: done with ")).next_back() {
-        None => Some("it did not come to its end".into()),
-        Some(rest) if rest.starts_with("0 ") => None,
-        Some(rest) => Some(format!("its test ended with {rest}")),
+    all
+}
+
+/// How a scenario ended in a guest.
+struct Verdict {
+    wrong: Option<String>,
+    /// By the guest's clock; of the first one with the time that the guest took to start.
+    time: Duration,
+}
+
+/// The rest of the line by which a guest says that a scenario has ended, and where in its log that is over.
+fn end_of<'a>(log: &'a str, name: &str) -> Option<(&'a str, usize)> {
+    let said = format!("guest: {name} done with ");
+    let start = if log.starts_with(&said) { 0 } else { log.find(&format!("\n{said}"))? + 1 };
+    let rest = &log[start + said.len()..];
+    let len = rest.find('\n')?;
+    Some((&rest[..len], start + said.len() + len))
+}
+
+/// What is wrong with each scenario's part of a guest's log. QEMU's own exit status says nothing: a guest has to say that
+/// all went well, and its kernel must not have said anything else.
+fn verdicts(log: &str, names: &[&str]) -> Vec<Verdict> {
+    let (mut rest, mut before) = (log, Duration::ZERO);
+    let mut all = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let end = end_of(rest, name);
+        // What the kernel says while the machine is switched off is the last one's.
+        let at = end.filter(|_| i + 1 < names.len()).map_or(rest.len(), |(_, at)| at);
+        let report = rest[..at].lines().find(|line| REPORTS.iter().any(|report| line.contains(report)));
+        let wrong = match (report, end) {
+            (Some(report), _) => Some(format!("the kernel reports: {}", report.trim())),
+            (None, None) => Some("it did not come to its end".into()),
+            (None, Some((said, _))) if said.starts_with("0 ") => None,
+            (None, Some((said, _))) => Some(format!("its test ended with {said}")),
+        };
+        let seconds = |said: &str| said.split_whitespace().rev().nth(1)?.parse().ok();
+        let time = end.and_then(|(said, _)| seconds(said)).map_or(before, Duration::from_secs_f64);
+        all.push(Verdict { wrong, time: time.saturating_sub(before) });
+        (rest, before) = (&rest[at..], time);
     }
+    all
 }
 
 /// The end of a log, and what QEMU said.
@@ -222,15 +278,17 @@ impl Drop for Server {
     }
 }
 
-/// What all guests have: busybox, the first program, and the test as /test.
-pub fn base(emulator: &Emulator, script: &Path) -> Result<Initramfs> {
+/// What all guests have: busybox, the first program, and the scripts that it runs, in /tests.
+pub fn base(emulator: &Emulator, scripts: &[&Scenario]) -> Result<Initramfs> {
     let mut files = Initramfs::default();
-    for folder in ["bin", "lib", "lib64"] {
+    for folder in ["bin", "lib", "lib64", "tests"] {
         files.folder(folder);
     }
     files.copy("bin/busybox", &emulator.busybox())?;
     files.copy("init", &place::root().join("tests/vm/init"))?;
-    files.copy("test", script)?;
+    for (i, scenario) in scripts.iter().enumerate() {
+        files.copy(&format!("tests/{i:02}-{}", scenario.name), &scenario.script)?;
+    }
     Ok(files)
 }
 
@@ -247,11 +305,32 @@ mod tests {
 
     #[test]
     fn only_a_guest_that_says_so_ended_well() {
-        assert_eq!(verdict("x\nguest: done with 0 after 3 s\n[ 4.0] reboot: Power down\n"), None);
-        assert!(verdict("").is_some());
-        assert!(verdict("guest: done with 1 after 3 s").is_some());
-        assert!(verdict("guest: done with 0 after 3 s\nguest: done with 10 after 3 s").is_some());
-        assert!(verdict("[ 1.0] BUG: KASAN: use-after-free in x\nguest: done with 0 after 3 s").is_some());
-        assert!(verdict("[ 1.0] WARNING: CPU: 0 PID: 1\nguest: done with 0 after 3 s").is_some());
+        let wrong = |log: &str| verdicts(log, &["x"]).pop().unwrap().wrong;
+        assert_eq!(wrong("y\nguest: x done with 0 after 3.25 s\n[ 4.0] reboot: Power down\n"), None);
+        assert!(wrong("").is_some());
+        assert!(wrong("guest: x done with 1 after 3 s\n").is_some());
+        assert!(wrong("guest: y done with 0 after 3 s\n").is_some());
+        assert!(wrong("guest: x done with 0 after 3 s\n[ 1.0] BUG: KASAN: use-after-free in x\n").is_some());
+        assert!(wrong("[ 1.0] WARNING: CPU: 0 PID: 1\nguest: x done with 0 after 3 s\n").is_some());
+    }
+
+    #[test]
+    fn a_failure_names_its_scenario_and_those_behind_it_did_not_run() {
+        let log = "up\nguest: a done with 0 after 3.5 s\n[ 4.0] BUG: x\nguest: b done with 98 after 6.0 s\n";
+        let all = verdicts(log, &["a", "b", "c"]);
+        assert_eq!(all[0].wrong, None);
+        assert_eq!(all[0].time, Duration::from_secs_f64(3.5));
+        assert_eq!(all[1].wrong.as_deref(), Some("the kernel reports: [ 4.0] BUG: x"));
+        assert_eq!(all[1].time, Duration::from_secs_f64(2.5));
+        assert!(all[2].wrong.is_some());
+
+        let dir = std::env::temp_dir().join(format!("extoll-guest-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("0.log"), log).unwrap();
+        let all = outcomes(&[dir.join("0.log")], &["a", "b", "c"], None);
+        let told = |i: usize| all[i].1.as_ref().map_or_else(ToString::to_string, |()| "passed".into());
+        assert_eq!((told(0).as_str(), told(2).as_str()), ("passed", "not run: the guest ended in b"));
+        assert!(told(1).contains("BUG: x") && told(1).contains("done with 98"), "{}", told(1));
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -14,10 +14,12 @@ mod scenario;
 use crate::place;
 use crate::setup::Policy;
 use anyhow::{Result, bail};
+use debs::Archive;
 use kernel::Kernel;
-use lab::{Job, Lab};
-use scenario::Scenario;
+use lab::{Built, Desk, Job, Lab};
+use scenario::{Boot, Scenario};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -57,24 +59,49 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     }
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
+    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
+    // Every scenario has at most two guests.
+    let room = select.guests.map_or(cores, NonZeroU32::get).max(2);
+    let chosen = |kernel: Kernel| -> Vec<&Scenario> {
+        let on = |s: &&Scenario| s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name());
+        scenarios.iter().filter(|s| named(s)).filter(on).collect()
+    };
     let start = Instant::now();
     let mut results = Vec::new();
-    let lab =
-        timed(&mut results, None, "programs", || Lab::new(policy, scenarios.iter().filter(|s| named(s))));
-    let Some(lab) = lab else { return report(&results, start.elapsed()) };
-    let mut ready = Vec::new();
-    for kernel in kernels {
-        let chosen = |s: &&Scenario| {
-            named(s) && (s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name()))
-        };
-        let chosen: Vec<&Scenario> = scenarios.iter().filter(chosen).collect();
-        if let Some(built) = lab.prepare(kernel, &chosen, &mut results) {
-            ready.push((built, chosen));
+    let archive = timed(&mut results, None, "archive", || {
+        kernels.iter().try_for_each(|kernel| kernel.tools(policy))?;
+        Archive::open()
+    });
+    let Some(archive) = archive else { return report(&results, start.elapsed()) };
+    // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
+    let (slow, quick): (Vec<Kernel>, Vec<Kernel>) =
+        kernels.iter().copied().partition(|kernel| *kernel == Kernel::Debug);
+    let desk = Desk::new(room, 2);
+    let bring = |kernels: &[Kernel]| {
+        let (mut results, mut jobs) = (Vec::new(), Vec::new());
+        for kernel in kernels {
+            let chosen = chosen(*kernel);
+            if let Some(built) = Built::prepare(*kernel, &archive, &chosen, &mut results) {
+                let built = Arc::new(built);
+                let boots = Boot::all(&chosen, room);
+                jobs.extend(boots.into_iter().map(|boot| Job { built: built.clone(), boot }));
+            }
         }
-    }
-    let jobs = ready.iter().flat_map(|(built, chosen)| chosen.iter().map(|scenario| Job { built, scenario }));
-    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
-    results.extend(lab.run(jobs.collect(), select.guests.map_or(cores, NonZeroU32::get)));
+        desk.bring(jobs);
+        results
+    };
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| bring(&slow));
+        let lab = timed(&mut results, None, "programs", || {
+            Lab::new(&archive, scenarios.iter().filter(|s| named(s)))
+        });
+        let quick = scope.spawn(|| bring(&quick));
+        let ran = lab.map_or(Vec::new(), |lab| lab.run(&desk));
+        for thread in [quick, slow] {
+            results.extend(thread.join().unwrap_or_default());
+        }
+        results.extend(ran);
+    });
     report(&results, start.elapsed())
 }
 
@@ -100,7 +127,17 @@ struct Outcome {
     failed: bool,
 }
 
-/// Does a part of the work and notes how it ended; a failure is told at once.
+impl Outcome {
+    /// Notes how a part of the work ended; a failure is told at once.
+    fn of(kernel: Option<Kernel>, what: &str, time: Duration, result: Result<()>) -> Outcome {
+        if let Err(error) = &result {
+            eprintln!("{} {what} FAILED: {error:#}", kernel.map_or("all", Kernel::name));
+        }
+        Outcome { kernel, what: what.into(), time, failed: result.is_err() }
+    }
+}
+
+/// Does a part of the work and notes how it ended.
 fn timed<T>(
     results: &mut Vec<Outcome>,
     kernel: Option<Kernel>,
@@ -108,13 +145,12 @@ fn timed<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Option<T> {
     let start = Instant::now();
-    let result = work();
-    let name = kernel.map_or("all", Kernel::name);
-    if let Err(error) = &result {
-        eprintln!("{name} {what} FAILED: {error:#}");
-    }
-    results.push(Outcome { kernel, what: what.into(), time: start.elapsed(), failed: result.is_err() });
-    result.ok()
+    let (result, told) = match work() {
+        Ok(done) => (Some(done), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    results.push(Outcome::of(kernel, what, start.elapsed(), told));
+    result
 }
 
 fn report(results: &[Outcome], whole: Duration) -> Result<()> {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Programs of the workspace: name, package.
-const OURS: [(&str, &str); 2] = [("hw-suite", "hw-suite"), ("ggas", "ggas-cli")];
+/// Programs of the workspace.
+const OURS: [&str; 2] = ["hw-suite", "ggas"];
 /// In a guest, `tests/librma2/NAME.c` is called so.
 const LIBRMA2: &str = "rma2-";
 /// From nothing, on a machine that does something else too.
@@ -32,11 +32,12 @@ pub fn build(large: &BTreeSet<&str>) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    let ours: Vec<_> = OURS.into_iter().filter(|(name, _)| large.contains(name)).collect();
-    let mut packages = vec!["build", "--package", "extoll-vm"];
-    packages.extend(ours.iter().flat_map(|(_, package)| ["--package", package]));
-    Step { name: "vm server", command: cargo(&packages), limit: BUILD }.run()?;
-    for (name, _) in ours {
+    let ours: Vec<_> = OURS.into_iter().filter(|name| large.contains(name)).collect();
+    // Of the whole workspace: what the tests built is not built again with other features.
+    let mut binaries = vec!["build", "--workspace", "--bin", "extoll-vm-server"];
+    binaries.extend(ours.iter().flat_map(|name| ["--bin", name]));
+    Step { name: "vm server", command: cargo(&binaries), limit: BUILD }.run()?;
+    for name in ours {
         built.push(with_libraries(name, &capi::target().join("debug").join(name), &out, None)?);
     }
     let librma2: Vec<_> = large.iter().filter_map(|name| name.strip_prefix(LIBRMA2)).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 const MEMORY: u32 = 512;
 
 /// A script, and what it needs.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub name: String,
     pub script: PathBuf,
@@ -60,6 +60,63 @@ impl Scenario {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
+
+    /// Whether both can have the same guest, one after the other. What one of them has besides is nothing to the other.
+    fn shares(&self, other: &Scenario) -> bool {
+        let own =
+            |s: &Scenario| (s.guests, s.cards, s.memory, s.processors, s.iommu, s.icount, s.msix, s.trap);
+        self.guests == 1 && own(self) == own(other) && !self.orphan && !other.orphan
+    }
+}
+
+/// Scenarios that have a guest in common, in the order in which they run, and all that it needs.
+pub struct Boot<'a> {
+    pub scenarios: Vec<&'a Scenario>,
+    pub machine: Scenario,
+}
+
+impl<'a> Boot<'a> {
+    pub fn of(scenarios: Vec<&'a Scenario>) -> Option<Boot<'a>> {
+        let mut machine = Scenario::clone(scenarios.first()?);
+        for scenario in &scenarios[1..] {
+            machine.name += "-";
+            machine.name += &scenario.name;
+            machine.gpu = machine.gpu.max(scenario.gpu);
+            machine.trouble |= scenario.trouble;
+            machine.modules.extend(scenario.modules.clone());
+            machine.programs.extend(scenario.programs.clone());
+            machine.limit += scenario.limit;
+        }
+        machine.modules.sort();
+        machine.modules.dedup();
+        Some(Boot { scenarios, machine })
+    }
+
+    /// Starting a guest takes longer than most scenarios: those that can share one do, in `parts` of about the same
+    /// time.
+    pub fn all(scenarios: &[&'a Scenario], parts: u32) -> Vec<Boot<'a>> {
+        let mut groups: Vec<Vec<&Scenario>> = Vec::new();
+        for scenario in scenarios {
+            match groups.iter_mut().find(|group| group[0].shares(scenario)) {
+                Some(group) => group.push(scenario),
+                None => groups.push(vec![scenario]),
+            }
+        }
+        groups.into_iter().flat_map(|group| split(group, parts)).filter_map(Boot::of).collect()
+    }
+}
+
+/// The longest first, each to where the least is.
+fn split(mut group: Vec<&Scenario>, parts: u32) -> Vec<Vec<&Scenario>> {
+    group.sort_by_key(|scenario| std::cmp::Reverse(scenario.limit));
+    let mut split = vec![Vec::new(); (parts as usize).clamp(1, group.len())];
+    for scenario in group {
+        let time = |part: &Vec<&Scenario>| part.iter().map(|s| s.limit).sum::<Duration>();
+        if let Some(part) = split.iter_mut().min_by_key(|part| time(part)) {
+            part.push(scenario);
+        }
+    }
+    split
 }
 
 /// Reads the head: lines `#: key value`.
@@ -131,5 +188,31 @@ mod tests {
         assert_eq!((scenario.modules.join(","), scenario.limit.as_secs()), ("extoll,gpumap".into(), 20));
         assert!(parse("x.sh".into(), "#: guest 2").is_err());
         assert!(parse("x.sh".into(), "#: guests two").is_err());
+    }
+
+    #[test]
+    fn scenarios_that_need_the_same_machine_share_it() {
+        let scenario = |name: &str, head: &str| parse(format!("{name}.sh").into(), head).unwrap();
+        let all = [
+            scenario("a", "#: seconds 50\n#: modules x"),
+            scenario("b", "#: seconds 40\n#: gpu 16\n#: modules x y"),
+            scenario("c", "#: seconds 30"),
+            scenario("p", "#: guests 2"),
+            scenario("q", "#: guests 2"),
+            scenario("o", "#: orphan 1"),
+            scenario("m", "#: memory 1024"),
+        ];
+        let all: Vec<&Scenario> = all.iter().collect();
+        let names = |parts| {
+            let mut names: Vec<_> =
+                Boot::all(&all, parts).into_iter().map(|boot| boot.machine.name).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(1), ["a-b-c", "m", "o", "p", "q"]);
+        assert_eq!(names(2), ["a", "b-c", "m", "o", "p", "q"]);
+        assert_eq!(names(9).len(), 7);
+        let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
+        assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
     }
 }
