@@ -19,6 +19,7 @@ mod port;
 mod ranges;
 pub mod sim;
 mod velo;
+mod wcb;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
 pub use device::{Device, DeviceInfo, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
@@ -28,3 +29,4 @@ pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
 pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};
+pub use wcb::Wcb;

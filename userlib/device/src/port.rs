@@ -138,12 +138,17 @@ pub trait PortDevice: Debug + Send + Sync {
         Err(DeviceError::QueueShape { bytes, segment, problem })
     }
 
-    /// Writes the read-pointer register: `index` is the next unread entry; `rearm` allows the next interrupt
+    /// Writes the read-pointer register, where that is no memory once in a while: `index` is the next unread entry; `rearm` allows the next interrupt
     /// (spec 3.2).
     fn set_read_pointer(&self, index: u32, rearm: bool);
 
     /// The registers that kernels use directly.
     fn registers(&self) -> RegisterMap;
+
+    /// Posts between two looks at the WCB state register ([`Wcb`](crate::Wcb)); 0: the register is memory.
+    fn wcb_batch(&self) -> u8 {
+        0
+    }
 
     /// Option pages that the port may post to: bit `i` for option `i` (spec 2.1). Physical addresses and remote
     /// registers may be for the privileged.

@@ -118,12 +118,17 @@ pub trait VeloDevice: Debug + Send + Sync {
     /// The mailbox.
     fn mailbox(&self) -> MailboxMap;
 
-    /// Writes the read-pointer register: `index` is the next unread slot; `rearm` allows the next interrupt
+    /// Writes the read-pointer register, where that is no memory once in a while: `index` is the next unread slot; `rearm` allows the next interrupt
     /// (spec 3.2).
     fn set_read_pointer(&self, index: u32, rearm: bool);
 
     /// The registers that kernels use directly.
     fn registers(&self) -> RegisterMap;
+
+    /// Posts between two looks at the WCB state register ([`Wcb`](crate::Wcb)); 0: the register is memory.
+    fn wcb_batch(&self) -> u8 {
+        0
+    }
 
     /// Stores words, ascending from byte `offset`, to the requester page of traffic class `class` (0 to 3): the
     /// header to offset 0, the payload in whole quadwords to 8 and on (spec 7).

@@ -123,7 +123,7 @@ impl Core {
             if outstanding == 0 {
                 return Ok(());
             }
-            self.poster.service(device);
+            self.poster.service(device, true);
             device.kick();
             match backoff.step() {
                 Step::Again => {}

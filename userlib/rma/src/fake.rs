@@ -15,9 +15,13 @@ pub(crate) const ENTRIES: u32 = 8;
 pub(crate) struct Fake {
     queue: Box<[[AtomicU64; 2]]>,
     read_pointer: Box<AtomicU64>,
-    pub(crate) wcb: Box<AtomicU64>,
+    pub(crate) wcb: Arc<AtomicU64>,
     /// How many of the next descriptors the card rejects at once.
     pub(crate) reject: AtomicU64,
+    /// How many of the next descriptors their writer is interrupted in for so long that the card gives them up.
+    pub(crate) lose: AtomicU64,
+    /// Whether it commits what is complete.
+    pub(crate) commits: AtomicBool,
     /// Words in the order of their stores: option, offset, value.
     pub(crate) stores: Mutex<Vec<(u8, u64, u64)>>,
     departures: Arc<AtomicU32>,
@@ -25,6 +29,7 @@ pub(crate) struct Fake {
     /// Whose notification arrives when lost peers are drained.
     late: Mutex<Option<Address>>,
     asleep: AtomicBool,
+    batch: u8,
 }
 
 impl Fake {
@@ -32,14 +37,22 @@ impl Fake {
         Fake {
             queue: (0..ENTRIES).map(|_| Default::default()).collect(),
             read_pointer: Box::default(),
-            wcb: Box::default(),
+            wcb: Arc::default(),
             reject: AtomicU64::new(0),
+            lose: AtomicU64::new(0),
+            commits: AtomicBool::new(false),
             stores: Mutex::default(),
             departures: Arc::default(),
             lost: Mutex::default(),
             late: Mutex::default(),
             asleep: AtomicBool::new(false),
+            batch: 0,
         }
+    }
+
+    /// One whose WCB state is no memory.
+    pub(crate) fn behind_a_bus() -> Fake {
+        Fake { batch: 64, ..Fake::new() }
     }
 
     /// Writes a notification as the card does.
@@ -103,8 +116,28 @@ impl PortDevice for Fake {
         RegisterMap { read_pointer: NonNull::from(&*self.read_pointer), wcb_state: NonNull::from(&*self.wcb) }
     }
 
+    fn wcb_batch(&self) -> u8 {
+        self.batch
+    }
+
     fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
         self.stores.lock().unwrap().push((option.bits(), offset, value));
+        if offset == 8 && self.lose.load(Ordering::Relaxed) > 0 {
+            self.lose.fetch_sub(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(300));
+            self.set_state(self.state().with_assembly(true));
+        } else if offset == 16 && self.state().assembly() {
+            // The words that came too late wait a little longer, and are given up too.
+            let wcb = self.wcb.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(30));
+                wcb.fetch_and(!WcbState(0).with_assembly(true).0, Ordering::Relaxed);
+            });
+            return;
+        }
+        if offset == 16 && self.commits.load(Ordering::Relaxed) {
+            self.set_state(self.state().with_committed(self.state().committed().wrapping_add(1)));
+        }
         let reject = offset == 16 && self.reject.load(Ordering::Relaxed) > 0;
         if reject {
             self.reject.fetch_sub(1, Ordering::Relaxed);

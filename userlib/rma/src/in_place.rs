@@ -63,7 +63,7 @@ impl Port {
         if let Some(place) = look(from) {
             return Some(place);
         }
-        core.poster.service(&*core.device);
+        core.poster.service(&*core.device, false);
         if core.device.progress() { look(from) } else { None }
     }
 }

@@ -199,7 +199,7 @@ impl Port {
         if let Some(notification) = lock(&core.queue).take(device) {
             return Some(notification);
         }
-        core.poster.service(device);
+        core.poster.service(device, false);
         if device.progress() { lock(&core.queue).take(device) } else { None }
     }
 
@@ -216,7 +216,7 @@ impl Port {
         if let Some(notification) = lock(&core.queue).take_match(device, wanted, from) {
             return Some(notification);
         }
-        core.poster.service(device);
+        core.poster.service(device, false);
         if device.progress() { lock(&core.queue).take_match(device, wanted, from) } else { None }
     }
 
@@ -285,6 +285,7 @@ impl Port {
         // SAFETY: the queue is mapped as long as the port lives, which `self` keeps.
         let arrived = || unsafe { entry.as_ref() }.load(Ordering::Acquire) != 0;
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
+        core.poster.service(&*core.device, true);
         core.device.sleep_until(&ready, left);
     }
 

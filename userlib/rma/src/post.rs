@@ -52,15 +52,14 @@ impl Poster {
         }
     }
 
-    /// Replays what the card rejected; a consumer that finds its queue empty calls this (spec 2.4).
+    /// Replays what the card rejected; a consumer that finds its queue empty calls this (spec 2.4). `now`: before a
+    /// sleep, or an end.
     #[inline]
-    pub(crate) fn service(&self, device: &dyn PortDevice) {
+    pub(crate) fn service(&self, device: &dyn PortDevice, now: bool) {
         if let Poster::Card(card) = self {
             // Whoever holds the lock is posting, and services the buffer himself.
-            if let Ok(mut card) = card.try_lock()
-                && card.needs_replay()
-            {
-                card.replay(device);
+            if let Ok(mut card) = card.try_lock() {
+                card.service(device, now);
             }
         }
     }

@@ -118,13 +118,11 @@ impl Core {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Repeats what the card rejected, unless somebody sends now, who does it himself.
+    /// Repeats what the card rejected, unless somebody sends now, who does it himself. `now`: before a sleep, or an end.
     #[inline]
-    pub(crate) fn service(&self) {
-        if let Ok(mut sender) = self.sender.try_lock()
-            && sender.needs_replay()
-        {
-            sender.replay(&*self.device);
+    pub(crate) fn service(&self, now: bool) {
+        if let Ok(mut sender) = self.sender.try_lock() {
+            sender.service(&*self.device, now);
         }
     }
 
@@ -145,7 +143,7 @@ impl Core {
             if outstanding == 0 {
                 return Ok(());
             }
-            self.service();
+            self.service(true);
             self.device.progress();
             match backoff.step() {
                 Step::Again => {}

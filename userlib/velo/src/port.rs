@@ -182,7 +182,7 @@ impl VeloPort {
         if let Some(message) = lock(&core.mailbox).take(device) {
             return Some(message);
         }
-        core.service();
+        core.service(false);
         if device.progress() { lock(&core.mailbox).take(device) } else { None }
     }
 
@@ -199,7 +199,7 @@ impl VeloPort {
         if let Some(message) = lock(&core.mailbox).take_match(device, wanted, from) {
             return Some(message);
         }
-        core.service();
+        core.service(false);
         if device.progress() { lock(&core.mailbox).take_match(device, wanted, from) } else { None }
     }
 
@@ -257,6 +257,7 @@ impl VeloPort {
         // SAFETY: the mailbox is mapped as long as the port lives, which `self` keeps.
         let arrived = || unsafe { status.as_ref() }.load(Ordering::Acquire) != 0;
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
+        core.service(true);
         core.device.sleep_until(&ready, left);
     }
 

@@ -1,11 +1,10 @@
 //! Handing messages to the card: one write-combining buffer per VPID, a committed count, and a ring of what was
 //! written for the case that the card rejects it (spec 2.4, 7).
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
-use extoll_abi::{VELO_LINE_WORDS, WcbState};
-use ggas_device::VeloDevice;
+use extoll_abi::VELO_LINE_WORDS;
+use ggas_device::{VeloDevice, Wcb};
 
 /// Entries of the replay ring; the committed count is modulo this.
 pub(crate) const RING: usize = 256;
@@ -37,21 +36,18 @@ impl Line {
 /// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    /// The WCB state register; mapped as long as the port, which owns this, lives.
-    state: NonNull<AtomicU64>,
+    /// The state register; mapped as long as the port, which owns this, lives.
+    wcb: Wcb,
     ring: Box<[Line]>,
     /// Messages written, modulo 256.
     wp: u8,
     kernels: bool,
 }
 
-// SAFETY: the register is accessed atomically only.
-unsafe impl Send for Sender {}
-
 impl Sender {
     pub(crate) fn new(device: &dyn VeloDevice) -> Sender {
-        let state = device.registers().wcb_state;
-        Sender { state, ring: vec![Line::default(); RING].into(), wp: 0, kernels: false }
+        let wcb = Wcb::new(&device.registers(), device.wcb_batch());
+        Sender { wcb, ring: vec![Line::default(); RING].into(), wp: 0, kernels: false }
     }
 
     /// Writes a message unless the ring is full or a rejection is still being worked on. `fill` makes it in place.
@@ -64,30 +60,57 @@ impl Sender {
         if self.kernels {
             return Err(NotNow::Kernels);
         }
-        if self.needs_replay() && !self.replay(device) {
+        if self.wcb.is_due(self.wp) && !self.has_room(device) {
             return Err(NotNow::Full);
         }
-        if self.wp.wrapping_add(1) == self.state().committed() {
-            return Err(NotNow::Full);
-        }
-        let line = &mut self.ring[usize::from(self.wp)];
-        fill(line);
-        line.store(device);
+        fill(&mut self.ring[usize::from(self.wp)]);
+        self.store(device, self.wp);
         self.wp = self.wp.wrapping_add(1);
-        if self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
+        if self.wcb.is_memory() && self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
+    }
+
+    /// Stores entry `at` of the ring, the last one so far, and sees to it that the card has all of it.
+    #[inline]
+    fn store(&mut self, device: &dyn VeloDevice, at: u8) {
+        let line = &self.ring[usize::from(at)];
+        line.store(device);
+        while self.wcb.posted() && self.wcb.has_lost(at.wrapping_add(1), &|| device.progress()) {
+            line.store(device);
+        }
+    }
+
+    /// Whether there is room for one more; rejected messages are written again before.
+    #[inline]
+    fn has_room(&mut self, device: &dyn VeloDevice) -> bool {
+        let mut state = self.wcb.look();
+        if state.rejected() != 0 {
+            if !self.replay(device) {
+                return false;
+            }
+            state = self.wcb.look();
+        }
+        self.wp.wrapping_add(1) != state.committed()
+    }
+
+    /// A consumer finds nothing: perhaps because the card rejected what would bring it. `now`: it is about to sleep.
+    pub(crate) fn service(&mut self, device: &dyn VeloDevice, now: bool) {
+        let look = !self.kernels && (self.wcb.is_suspect(self.wp) || now);
+        if look && self.wcb.look().rejected() != 0 {
+            self.replay(device);
+        }
     }
 
     /// Where the card shows at once that it rejected the only outstanding message, the last one, it counts as not
     /// written. So nothing waits for a replay after its writer has turned to other things.
     #[inline]
     fn take_back_rejected(&mut self) -> bool {
-        let state = self.state();
+        let state = self.wcb.look();
         let alone = self.wp.wrapping_sub(state.committed()) == 1;
         if state.rejected() != 1 || !alone || !state.idle() {
             return false;
         }
-        self.set_state(state.acknowledged());
-        if self.state().rejected() != 0 {
+        self.wcb.set(state.acknowledged());
+        if self.wcb.look().rejected() != 0 {
             return false; // seen again, and replayed, by the next caller
         }
         self.wp = self.wp.wrapping_sub(1);
@@ -97,7 +120,7 @@ impl Sender {
     /// Writes rejected messages again, in their order. `false`: the card is still taking or rejecting what was
     /// written before, or rejects again; ask later.
     pub(crate) fn replay(&mut self, device: &dyn VeloDevice) -> bool {
-        let state = self.state();
+        let state = self.wcb.look();
         if state.rejected() == 0 {
             return true;
         }
@@ -105,27 +128,21 @@ impl Sender {
         if !state.idle() || state.rejected() != missing {
             return false;
         }
-        self.set_state(state.acknowledged());
-        if self.state().rejected() != 0 {
+        self.wcb.set(state.acknowledged());
+        if self.wcb.look().rejected() != 0 {
             return false; // the write is to be repeated until the count reads 0 (spec 2.4)
         }
         let mut at = self.wp.wrapping_sub(missing);
         while at != self.wp {
-            self.ring[usize::from(at)].store(device);
+            self.store(device, at);
             at = at.wrapping_add(1);
         }
-        self.state().rejected() == 0
-    }
-
-    /// Whether the card rejected something that waits for [`replay`](Self::replay).
-    #[inline]
-    pub(crate) fn needs_replay(&self) -> bool {
-        !self.kernels && self.state().rejected() != 0
+        self.wcb.look().rejected() == 0
     }
 
     /// Messages of the host written and not committed yet.
     pub(crate) fn outstanding(&self) -> u8 {
-        if self.kernels { 0 } else { self.wp.wrapping_sub(self.state().committed()) }
+        if self.kernels { 0 } else { self.wp.wrapping_sub(self.wcb.peek().committed()) }
     }
 
     /// Gives the buffer to kernels; returns the write index they go on from.
@@ -141,23 +158,15 @@ impl Sender {
         self.ring.iter_mut().zip(ring).for_each(|(to, line)| *to = line);
         self.wp = wp;
         self.kernels = false;
-    }
-
-    #[inline]
-    fn state(&self) -> WcbState {
-        // SAFETY: the register is mapped as long as the port lives.
-        WcbState(unsafe { self.state.as_ref() }.load(Ordering::Acquire))
-    }
-
-    fn set_state(&self, state: WcbState) {
-        // SAFETY: as above.
-        unsafe { self.state.as_ref() }.store(state.0, Ordering::Release);
+        self.wcb.forget();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
     use std::sync::Mutex;
+    use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
     use extoll_abi::Address;

@@ -1,13 +1,14 @@
-//! System calls, and interrupts, that the library causes.
+//! System calls, interrupts, and accesses to registers that the library causes.
 
 use std::error::Error;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use extoll_abi::{PageOption, Spec};
-use ggas_rma::{Lock, Node, Notification, Port, PortConfig};
-use ggas_velo::{VeloConfig, VeloPort};
+use ggas_rma::{Connection, Lock, Node, Notification, Port, PortConfig, Region};
+use ggas_velo::{VeloConfig, VeloConnection, VeloPort};
 use nix::errno::Errno;
 
 use crate::{Outcome, SOON, check, region};
@@ -21,36 +22,73 @@ const SHOWN: (i64, usize) = (libc::SYS_getuid, 5);
 /// Trigger of the system notification queue: an RMA notification for a sleeper (spec 8.4).
 const RMA_NOTIFICATION: u32 = 25;
 
+/// Words of configuration space in which the cards' server counts.
+const REQUESTER_STORES: u64 = 0xe0;
+const OTHER_ACCESSES: u64 = 0xe4;
+/// How often everything is done while it is watched.
+const ROUNDS: u64 = 500;
+
 fn mark() {
     // SAFETY: takes nothing and changes nothing.
     unsafe { libc::syscall(MARK) };
 }
 
-/// Posts, polls and frees between two marks: commands of every kind, and messages.
-pub fn watched(node: &Node) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
-    let velo = VeloPort::open(node.device(), VeloConfig::default())?;
-    let (here, mailbox) = (port.connect(port.address()), velo.connect(velo.address()));
-    let memory = region(&port, 8192, 1)?;
-    let mut round = |i: u64| -> Outcome {
-        here.put(&memory, 0, 64, memory.nla(4096)?, Spec::COMPLETER)?;
-        polled(&port);
-        here.get(&memory, 1024, 64, memory.nla(4096)?, Spec::COMPLETER)?;
-        polled(&port);
-        here.notification_put(1, i, Spec::COMPLETER)?;
-        check(polled(&port).word0 == i, "another notification")?;
-        here.lock(Lock { number: 1, compare: i32::MAX, add: 1 }, Spec::COMPLETER)?;
-        polled(&port);
-        mailbox.send(&i.to_le_bytes(), 3)?;
-        while velo.poll().is_none() {
+/// A port that talks to itself, by commands of every kind and by messages.
+struct Talk {
+    port: Port,
+    velo: VeloPort,
+    here: Connection,
+    mailbox: VeloConnection,
+    memory: Region,
+    /// Polls that found nothing.
+    empty: u64,
+}
+
+impl Talk {
+    fn new(node: &Node) -> Result<Talk, Box<dyn Error>> {
+        let port = node.open_port(PortConfig::default())?;
+        let velo = VeloPort::open(node.device(), VeloConfig::default())?;
+        let (here, mailbox) = (port.connect(port.address()), velo.connect(velo.address()));
+        let memory = region(&port, 8192, 1)?;
+        Ok(Talk { port, velo, here, mailbox, memory, empty: 0 })
+    }
+
+    /// Posts four commands and a message, and polls for and frees what each brings.
+    fn round(&mut self, i: u64) -> Outcome {
+        self.here.put(&self.memory, 0, 64, self.memory.nla(4096)?, Spec::COMPLETER)?;
+        self.polled();
+        self.here.get(&self.memory, 1024, 64, self.memory.nla(4096)?, Spec::COMPLETER)?;
+        self.polled();
+        self.here.notification_put(1, i, Spec::COMPLETER)?;
+        check(self.polled().word0 == i, "another notification")?;
+        self.here.lock(Lock { number: 1, compare: i32::MAX, add: 1 }, Spec::COMPLETER)?;
+        self.polled();
+        self.mailbox.send(&i.to_le_bytes(), 3)?;
+        while self.velo.poll().is_none() {
+            self.empty += 1;
             std::hint::spin_loop();
         }
         Ok(())
-    };
+    }
+
+    fn polled(&mut self) -> Notification {
+        loop {
+            if let Some(notification) = self.port.poll() {
+                return notification;
+            }
+            self.empty += 1;
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Posts, polls and frees between two marks.
+pub fn watched(node: &Node) -> Outcome {
+    let mut talk = Talk::new(node)?;
     // What is done once only is done now.
-    (0..3).try_for_each(&mut round)?;
+    (0..3).try_for_each(|i| talk.round(i))?;
     mark();
-    (0..500).try_for_each(&mut round)?;
+    (0..ROUNDS).try_for_each(|i| talk.round(i))?;
     mark();
     for _ in 0..SHOWN.1 {
         // SAFETY: takes nothing and changes nothing.
@@ -60,13 +98,43 @@ pub fn watched(node: &Node) -> Outcome {
     Ok(())
 }
 
-fn polled(port: &Port) -> Notification {
-    loop {
-        if let Some(notification) = port.poll() {
-            return notification;
-        }
-        std::hint::spin_loop();
-    }
+/// Posts, polls and frees while the cards' server counts what reaches it: each store to a requester page, and nothing
+/// else while the other pages are mapped. Where they trap too, the read pointers are written once in 32 frees and the
+/// WCB states read once in 64 posts; once more for 256 polls that find nothing, and for each time that the program
+/// was away for long.
+pub fn traps(node: &Node, mapped: bool) -> Outcome {
+    let mut talk = Talk::new(node)?;
+    (0..3).try_for_each(|i| talk.round(i))?;
+    talk.empty = 0;
+    let (before, began) = (reached()?, Instant::now());
+    (0..ROUNDS).try_for_each(|i| talk.round(i))?;
+    let (after, took) = (reached()?, began.elapsed());
+    let (stores, others) = (after.0 - before.0, after.1 - before.1);
+    println!(
+        "{stores} requester stores, {others} other accesses; {} polls found nothing; {took:?}",
+        talk.empty
+    );
+    // Four descriptors of three words; a header and a word.
+    check(stores == ROUNDS * (4 * 3 + 2), format!("{stores} requester stores"))?;
+    // What was counted before the first round: one at most for each register.
+    let (posts, frees, partly) = (ROUNDS * 5, ROUNDS * 5, 4);
+    let away = took.as_millis() as u64 / 50;
+    let most = frees / 32 + posts / 64 + talk.empty / 256 + away + partly;
+    check(
+        others <= if mapped { 0 } else { most },
+        format!("{others} other accesses; at most {most} may trap"),
+    )?;
+    check(mapped || others >= frees / 32, format!("{others} other accesses: they are not counted"))
+}
+
+/// Accesses to the card's first BAR that reached the server: stores to requester areas, and all others.
+fn reached() -> Result<(u64, u64), Box<dyn Error>> {
+    let config = std::fs::File::open("/sys/class/extoll/extoll0/device/config")?;
+    let word = |at| {
+        let mut bytes = [0; 4];
+        config.read_exact_at(&mut bytes, at).map(|()| u64::from(u32::from_le_bytes(bytes)))
+    };
+    Ok((word(REQUESTER_STORES)?, word(OTHER_ACCESSES)?))
 }
 
 /// Runs this program once more, watched call by call: between the first two marks there must be none.

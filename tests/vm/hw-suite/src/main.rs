@@ -1,5 +1,6 @@
 //! `hw-suite [--more] [PEER]`: the device `hw` on `/dev/extoll0`, with itself, or with the same program on node PEER;
-//! with `--more`, kernels on the CPU executor, windows of GPU memory (gpumap), interrupts and system calls instead.
+//! with `--more`, kernels on the CPU executor, windows of GPU memory (gpumap), interrupts and system calls instead;
+//! `hw-suite --traps` counts accesses to a card of which no page is mapped.
 //!
 //! Prints a line for each part that worked and "PASS hw-suite" at the end; a part that fails ends it.
 
@@ -27,6 +28,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let watched = arguments.first().is_some_and(|word| word == calls::WATCHED);
+    let traps = arguments.first().is_some_and(|word| word == "--traps");
     let more = arguments.first().is_some_and(|word| word == "--more");
     if more {
         arguments.remove(0);
@@ -35,7 +37,10 @@ fn main() -> ExitCode {
         None => alone(more),
         Some(Ok(peer)) => pair(peer, more),
         Some(Err(_)) if watched => one_watched(),
-        Some(Err(_)) => Err("usage: hw-suite [--more] [PEER], where PEER is a node id".into()),
+        Some(Err(_)) if traps => {
+            part("few accesses to registers", || calls::traps(&Node::new(hw::open()?), false))
+        }
+        Some(Err(_)) => Err("usage: hw-suite [--more] [PEER] | --traps, where PEER is a node id".into()),
     };
     match outcome {
         Ok(()) if watched => ExitCode::SUCCESS,
@@ -61,6 +66,7 @@ fn alone(more: bool) -> Outcome {
         part("kernels of many threads", || kernels::many_threads(&node))?;
         part("loads and stores", || window::alone(&node))?;
         part("interrupts of sleepers", || calls::sleepers_are_interrupted(&node))?;
+        part("traps for requester stores only", || calls::traps(&node, true))?;
         return part("no system calls", || calls::none_to_post_and_poll(&node));
     }
     println!("{:?}", node.info());

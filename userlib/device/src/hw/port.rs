@@ -10,7 +10,7 @@ use extoll_abi::{Access, Address, PageOption};
 use nix::errno::Errno;
 
 use super::file::{CardFile, failed};
-use super::unit::{Layout, Unit, flush_stores};
+use super::unit::{Layout, Unit, WCB_BATCH, flush_stores};
 use crate::limit::memory_refused;
 use crate::{DeviceError, PAGE, Place, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span};
 
@@ -100,6 +100,10 @@ impl PortDevice for HwPort {
 
     fn registers(&self) -> RegisterMap {
         self.unit.registers()
+    }
+
+    fn wcb_batch(&self) -> u8 {
+        WCB_BATCH
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use extoll_abi::bindings::{
 
 use super::file::CardFile;
 use super::port::{open_call, shape};
-use super::unit::{Layout, Unit, flush_stores};
+use super::unit::{Layout, Unit, WCB_BATCH, flush_stores};
 use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, RegisterMap, VeloDevice, VeloSetup};
 
 const LAYOUT: Layout = Layout {
@@ -63,6 +63,10 @@ impl VeloDevice for HwVelo {
 
     fn registers(&self) -> RegisterMap {
         self.unit.registers()
+    }
+
+    fn wcb_batch(&self) -> u8 {
+        WCB_BATCH
     }
 
     #[inline]
