@@ -19,11 +19,11 @@ export NCCL_NVLS_ENABLE=0 NVSHMEM_DISABLE_NVLS=1
 say() { echo "peers: $*" >&2; }
 # The folder of a package of NVIDIA's for Python.
 package() { python3 -c "import nvidia.$1 as m; print(list(m.__path__)[0])" 2>/dev/null; }
-# compile <program> <options>: newer than its source.
+# compile <program> <options>: unless it is newer than all sources.
 compile() {
   local program=$1
   shift
-  [ "$build/$program" -nt "$here/$program.cu" ] && return
+  [ -e "$build/$program" ] && [ -z "$(find "$here" -name '*.cu*' -newer "$build/$program")" ] && return
   command -v nvcc >/dev/null || { say "$program: nvcc is not in PATH"; return 1; }
   mkdir -p "$build" && nvcc -O3 -std=c++17 -w "$here/$program.cu" -o "$build/$program" "$@" >&2
 }
