@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -282,7 +283,7 @@ static const struct extoll_call *call_of(unsigned int cmd)
 	if (_IOC_TYPE(cmd) != EXTOLL_IOC_MAGIC || _IOC_DIR(cmd) != (_IOC_READ | _IOC_WRITE) ||
 	    nr >= ARRAY_SIZE(calls))
 		return NULL;
-	return &calls[nr];
+	return &calls[array_index_nospec(nr, ARRAY_SIZE(calls))];
 }
 
 static long extoll_ioctl(struct file *filp, unsigned int cmd, unsigned long address)

@@ -149,6 +149,10 @@ static int extoll_map_bars(struct extoll_card *card)
 	card->rf = ioremap(card->bar0 + EXTOLL_BAR0_RF, EXTOLL_BAR0_PART_BYTES);
 	if (!card->rf)
 		return -ENOMEM;
+	/* Else a mapping of several pages, which do not lie in a row in the BAR, is not write-combining on x86. */
+	if (devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_VELO, EXTOLL_BAR0_PART_BYTES) ||
+	    devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_RMA, EXTOLL_BAR0_PART_BYTES))
+		dev_warn(&pdev->dev, "requester pages are not write-combining: posting is slower\n");
 	if (pci_resource_len(pdev, 2) <= EXTOLL_SMFU_RRA_BYTES)
 		return 0;	/* no window: the rest works */
 	card->bar2 = pci_resource_start(pdev, 2);

@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "compat.h"
 #include "extoll.h"
@@ -199,6 +200,8 @@ int extoll_mmio_map(struct extoll_mmio *mmio, u64 address, u64 pages, bool write
 	u32 tries;
 	int err;
 
+	if (!access_ok((void __user *)(unsigned long)address, pages << PAGE_SHIFT))
+		return -EFAULT;
 	mmio->revoked = true;	/* nothing to revoke before it is installed */
 	err = mmu_interval_notifier_insert(&mmio->notifier, current->mm, address, pages << PAGE_SHIFT, &mmio_ops);
 	if (err)

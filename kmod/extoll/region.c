@@ -13,8 +13,8 @@ static int region_check(const struct extoll_register *arg)
 		return -EINVAL;
 	if (arg->kind > EXTOLL_REGION_DMABUF || (arg->kind != EXTOLL_REGION_DMABUF && arg->fd))
 		return -EINVAL;
-	if (!arg->length || check_add_overflow(arg->address, arg->length - 1, &end) ||
-	    PAGE_ALIGN(end) < end)
+	/* The end of the last page is an address. */
+	if (!arg->length || check_add_overflow(arg->address, arg->length - 1, &end) || end >= (u64)PAGE_MASK)
 		return -EINVAL;
 	if (arg->length > (u64)EXTOLL_GAT_TABLES * EXTOLL_GAT_ENTRIES * PAGE_SIZE - 2 * PAGE_SIZE)
 		return -ENOSPC;

@@ -4,7 +4,8 @@
  * files (spec 6, thesis 6.5).
  *
  * Where arriving stores go is one base address for the whole node, and nothing in the card bounds the offset: a
- * sender's interval does. So there is one window at a time, and nodes trust each other's kernels.
+ * sender's interval does. So there is one window at a time, nodes trust each other's kernels, and users get no interval
+ * longer than what lies behind every node's base.
  */
 
 #include <linux/dma-mapping.h>
@@ -71,8 +72,18 @@ void extoll_smfu_free(struct extoll_card *card)
 	window->target = NULL;
 }
 
-static int window_check(const struct extoll_card *card, const struct extoll_window_open *arg)
+/*
+ * Users of all nodes reach as far into a target as their own window's parts are long. So without privilege no part is
+ * longer than the targets that every node has, and no target shorter.
+ */
+static u64 target_bytes(const struct extoll_file *file, const struct extoll_window_open *arg)
 {
+	return file->privileged ? arg->part_bytes : EXTOLL_TARGET_BYTES;
+}
+
+static int window_check(const struct extoll_file *file, const struct extoll_window_open *arg)
+{
+	const struct extoll_card *card = file->card;
 	u64 room = card->window_bytes - EXTOLL_SMFU_RRA_BYTES;
 
 	if (!card->window.target)
@@ -85,7 +96,7 @@ static int window_check(const struct extoll_card *card, const struct extoll_wind
 		return -EINVAL;
 	if (!arg->target_address && arg->part_bytes > EXTOLL_TARGET_BYTES)
 		return -EINVAL;
-	return 0;
+	return arg->part_bytes > target_bytes(file, arg) ? -EPERM : 0;
 }
 
 /* Under the ATU lock. The base register holds one address, so the mapping must be contiguous. */
@@ -108,8 +119,9 @@ static void target_revoked(struct extoll_mmio *mmio)
 	target_reset(mmio->card);
 }
 
-static int target_open(struct extoll_card *card, const struct extoll_window_open *arg)
+static int target_open(struct extoll_file *file, const struct extoll_window_open *arg)
 {
+	struct extoll_card *card = file->card;
 	struct extoll_window *window = &card->window;
 
 	window->device = arg->target_address;
@@ -118,7 +130,7 @@ static int target_open(struct extoll_card *card, const struct extoll_window_open
 		return 0;
 	}
 	window->mmio = (struct extoll_mmio){ .card = card, .revoke = target_revoked };
-	return extoll_mmio_map(&window->mmio, arg->target_address, arg->part_bytes >> PAGE_SHIFT, true,
+	return extoll_mmio_map(&window->mmio, arg->target_address, target_bytes(file, arg) >> PAGE_SHIFT, true,
 			       target_install);
 }
 
@@ -152,14 +164,14 @@ int extoll_window_open(struct extoll_file *file, struct extoll_window_open *arg)
 	u32 i;
 	int err;
 
-	err = window_check(card, arg);
+	err = window_check(file, arg);
 	if (err)
 		return err;
 	mutex_lock(&card->smfu_lock);
 	err = window_claim(file);
 	if (err)
 		goto out;
-	err = target_open(card, arg);
+	err = target_open(file, arg);
 	if (err) {
 		window_publish(card, NULL, 0);
 		goto out;

@@ -78,9 +78,11 @@ static void umem_unpin(struct extoll_region *region)
 	unsigned int i;
 
 	/* All entries, not only those that the DMA mapping joined. */
-	for_each_sgtable_sg(&region->table.sgt, sg, i)
+	for_each_sgtable_sg(&region->table.sgt, sg, i) {
 		unpin_user_page_range_dirty_lock(sg_page(sg), DIV_ROUND_UP(sg->length, PAGE_SIZE),
 						 region->access & EXTOLL_ACCESS_WRITE);
+		cond_resched();
+	}
 	sg_free_append_table(&region->table);
 }
 

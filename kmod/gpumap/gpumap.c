@@ -212,23 +212,34 @@ static int call_unpin(struct gpumap_file *file, const struct gpumap_unpin *arg)
 	return 0;
 }
 
-/* Maps [from, from + bytes) of the pin at once: a fault handler would have nothing to decide. */
+/* Bytes from `from` on, at most `most`, that lie in a row in the GPU's BAR, at `phys`. */
+static u64 run_at(const struct pin *pin, u64 from, u64 most, u64 *phys)
+{
+	u64 page = from / pin->page_bytes, in_page = from % pin->page_bytes;
+	u64 bytes = pin->page_bytes - in_page;
+
+	*phys = pin->table->pages[page]->physical_address + in_page;
+	while (bytes < most && pin->table->pages[++page]->physical_address == *phys + bytes)
+		bytes += pin->page_bytes;
+	return min(bytes, most);
+}
+
+/*
+ * Maps the pin from byte `from` on at once: a fault handler would have nothing to decide. As few pieces as there are: x86
+ * makes a piece write-combining only if it is the whole mapping, or if the GPU's driver has asked for that.
+ */
 static int pin_map(const struct pin *pin, struct vm_area_struct *vma, u64 from)
 {
 	unsigned long address = vma->vm_start;
+	u64 bytes, phys;
 	int err;
 
-	while (address < vma->vm_end) {
-		u64 in_page = from % pin->page_bytes;
-		u64 bytes = min_t(u64, pin->page_bytes - in_page, vma->vm_end - address);
-		u64 phys = pin->table->pages[from / pin->page_bytes]->physical_address + in_page;
-
+	for (; address < vma->vm_end; address += bytes, from += bytes) {
+		bytes = run_at(pin, from, vma->vm_end - address, &phys);
 		err = io_remap_pfn_range(vma, address, phys >> PAGE_SHIFT, bytes,
 					 pgprot_writecombine(vma->vm_page_prot));
 		if (err)
 			return err;
-		address += bytes;
-		from += bytes;
 	}
 	return 0;
 }

@@ -145,6 +145,9 @@ static void bad_regions(struct port *port)
 	CHECK_ERRNO(REG(.kind = EXTOLL_REGION_MMIO, .access = 3, .address = address, .length = 1ull << 37), EPERM);
 	CHECK(free_before - free_kib() < 64 * 1024);
 	CHECK_ERRNO(REG(.access = 3, .address = ~0ull, .length = 1), EINVAL);
+	/* The end of the last page is 0. */
+	for (uint32_t kind = EXTOLL_REGION_USER; kind <= EXTOLL_REGION_DMABUF; kind++)
+		CHECK_ERRNO(REG(.kind = kind, .access = 3, .address = -PAGE, .length = 1), EINVAL);
 	CHECK_ERRNO(REG(.access = 3, .address = 0xffffffff81000000, .length = 4096), EFAULT);
 	CHECK_ERRNO(REG(.access = 3, .address = 0, .length = 4096), EFAULT);
 	munmap(at + 3 * PAGE, PAGE);
@@ -306,7 +309,8 @@ static void caching(struct port *port)
 
 	if (!file)
 		return;
-	CHECK(map(port->fd, EXTOLL_OPTION_TE * PAGE, PAGE) != MAP_FAILED);
+	/* Two pages that do not lie in a row in the BAR. */
+	CHECK(map(port->fd, EXTOLL_OPTION_TE * PAGE, 2 * PAGE) != MAP_FAILED);
 	fclose(file);
 	file = fopen(path, "r");
 	CHECK(file && fscanf(file, "%llx", &bar) == 1 && bar);
@@ -315,18 +319,20 @@ static void caching(struct port *port)
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "PAT: [mem %llx-%llx]", &first, &last) != 2)
 			continue;
-		page = bar + EXTOLL_BAR0_RMA + extoll_page_offset(EXTOLL_OPTION_TE, port->open.vpid);
-		if (first == page) {
-			CHECK(strstr(line, "write-combining"));
-			seen |= 1;
+		for (int i = 0; i < 2; i++) {
+			page = bar + EXTOLL_BAR0_RMA + extoll_page_offset(EXTOLL_OPTION_TE + i, port->open.vpid);
+			if (first <= page && page < last) {
+				CHECK(strstr(line, "write-combining"));
+				seen |= 1 << i;
+			}
 		}
 		page = bar + EXTOLL_RF_BQ_RMA_RP + port->open.vpid * PAGE;
 		if (first == page) {
 			CHECK(strstr(line, "uncached"));
-			seen |= 2;
+			seen |= 4;
 		}
 	}
-	CHECK(seen == 3);
+	CHECK(seen == 7);
 	fclose(file);
 }
 

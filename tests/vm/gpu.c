@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* GPU memory through gpumap: the card reads and writes it, until the GPU or the process takes it back. */
 
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 #include "card.h"
 #include "gpu.h"
+
+#define TARGET (4ul << 20)	/* extoll_info.target_bytes */
 
 static struct port port;
 
@@ -79,6 +84,47 @@ static void window(unsigned char *gpu)
 	close(fd);
 }
 
+/*
+ * Users of other nodes reach as far into a target as their own parts are long: who has no privilege gets no part longer
+ * than every node's target, and no shorter target.
+ */
+static void as_user(void)
+{
+	struct gpumap_pin pin = { .gpu_address = GPU_BASE, .length = 2 * TARGET };
+	struct extoll_window_open open_ = { .count = 2, .stride = 2 * TARGET, .part_bytes = 2 * TARGET, .nodes = { 0, 1 } };
+	int gpu = open("/dev/gpumap", O_RDWR), fd;
+	unsigned char *at;
+
+	CHECK(ioctl(gpu, GPUMAP_IOC_PIN, &pin) == 0);
+	at = map(gpu, pin.offset, 2 * TARGET);
+	CHECK(at != MAP_FAILED && setgid(1000) == 0 && setuid(1000) == 0);
+	fd = device_open();
+	open_.target_address = (uintptr_t)at;
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &open_), EPERM);
+	open_.part_bytes = PAGE;
+	CHECK(munmap(at + 2 * TARGET - PAGE, PAGE) == 0);
+	open_.target_address = (uintptr_t)at + TARGET;
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &open_), EFAULT);
+	open_.target_address = -PAGE;
+	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &open_), EFAULT);
+	open_.target_address = (uintptr_t)at;
+	CHECK(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &open_) == 0);
+	exit(0);
+}
+
+static void unprivileged(void)
+{
+	pid_t child;
+	int status;
+
+	CHECK(chmod(DEVICE, 0666) == 0);
+	child = fork();
+	if (child == 0)
+		as_user();
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(chmod(DEVICE, 0660) == 0);
+}
+
 int main(void)
 {
 	int fd = open("/dev/gpumap", O_RDWR);
@@ -127,6 +173,7 @@ int main(void)
 	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
 	close(fd);
 	CHECK(touches((void *)gpu) && copy(&port, host_nla, nla, 64) == 0);
+	unprivileged();
 	port_close(&port);
 	printf("PASS gpu\n");
 	return 0;

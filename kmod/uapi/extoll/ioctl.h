@@ -216,6 +216,9 @@ EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
  * EXTOLL_MAP_TARGET), at most extoll_info.target_bytes; or a physically contiguous mapping of device memory, under
  * the rules of EXTOLL_REGION_MMIO.
  *
+ * What arrives is bounded by the sender's part_bytes only. So unless the file is privileged, part_bytes is at most
+ * extoll_info.target_bytes, which every node has (EPERM), and a mapping of device memory covers at least that.
+ *
  * EBUSY: another file has it; EINVAL: stride or part_bytes not a multiple of the page size, part_bytes above stride,
  * more nodes than intervals, beyond the window, target not contiguous; EPERM, EFAULT, ENOMEM, EINTR, EAGAIN: as for
  * EXTOLL_REGION_MMIO; EOPNOTSUPP: the card has no window (extoll_info.window_bytes is 0).
