@@ -63,6 +63,7 @@ pub const ENGINE_PORTS: u32 = 32;
 pub const ENGINE_REQUESTERS: u32 = 4;
 pub const ENGINE_WARPS: u32 = 20;
 pub const ENGINE_FEW_WARPS: u32 = 12;
+pub const ENGINE_HELPERS: u32 = 2;
 pub const ENGINE_LOCKS: u32 = 16;
 pub const ENGINE_TABLE_ROWS: u32 = 32;
 pub const ENGINE_LINES: u32 = 8192;
@@ -1213,7 +1214,7 @@ pub struct engine_args {
     pub node: u32,
     pub nodes: u32,
     pub requesters: u32,
-    pub reserved: u32,
+    pub helpers: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1244,8 +1245,8 @@ const _: () = {
         "Offset of field: engine_args::requesters",
     ][::core::mem::offset_of!(engine_args, requesters) - 160usize];
     [
-        "Offset of field: engine_args::reserved",
-    ][::core::mem::offset_of!(engine_args, reserved) - 164usize];
+        "Offset of field: engine_args::helpers",
+    ][::core::mem::offset_of!(engine_args, helpers) - 164usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

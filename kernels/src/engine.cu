@@ -5,7 +5,7 @@
 // ring that the target keeps for this node: 16-byte lines of a word and its number, so that data and the sign that they
 // are there travel together and nothing waits for a fence. A warp of the target's engine for each such ring (completer,
 // responder) translates with its own tables and writes to its own memory, and so it is with gets: the other side pushes.
-// Nobody reads remote memory, and all state has one writer.
+// Nobody reads remote memory, and all state has one writer. Warps that are left over help with large packets.
 #include "engine_receive.cuh"
 
 namespace engine
@@ -14,6 +14,8 @@ namespace engine
 // Shared state from and to the node's.
 GGAS_FN void load_shared(shared *all, const engine_node *node)
 {
+	if (ggas_thread() < TEAMS)
+		all->teams[ggas_thread()] = team{};
 	for (uint32_t i = ggas_thread(); i < ENGINE_CLASSES * ENGINE_NODES; i += ggas_threads()) {
 		uint32_t which = i / ENGINE_NODES, peer = i % ENGINE_NODES;
 		all->tail[which][peer] = ggas_load_relaxed(&node->tail[which][peer]);
@@ -39,15 +41,23 @@ GGAS_FN void save_shared(const shared *all, engine_node *node)
 GGAS_FN void run(const engine_args &args, shared *all)
 {
 	warp w(args, all);
+	uint32_t leaders = args.requesters + ENGINE_CLASSES * args.nodes;
 	load_shared(all, w.node);
 	ggas_syncthreads();
 	if (ggas_warp() < args.requesters) {
 		serve_ports(w);
-	} else {
+		w.has_ended();
+		retire(w, SENDERS, args.requesters);
+	} else if (ggas_warp() < leaders) {
 		uint32_t ring = ggas_warp() - args.requesters;
 		serve_ring(w, ring / args.nodes, ring % args.nodes);
+		w.has_ended();
+		if (ring < args.nodes)
+			retire(w, TAKERS, args.nodes);
+	} else {
+		uint32_t helper = ggas_warp() - leaders;
+		help(w, helper / args.helpers, helper % args.helpers);
 	}
-	w.has_ended();
 	ggas_syncthreads();
 	save_shared(all, w.node);
 	ggas_syncthreads();

@@ -30,7 +30,37 @@ struct kept {
 };
 constexpr uint32_t KEPT = 64;
 
+/* Words in at most two pages: word i at address(i). */
+struct place {
+	uint64_t first, second;
+	uint32_t turn;		/* first word of the second page */
+
+	GGAS_FN uint64_t *address(uint32_t i) const
+	{
+		return reinterpret_cast<uint64_t *>(i < turn ? first : second) + i;
+	}
+};
+
+/* Lines `begin` to `lines` of the packet whose first line has number `first`, and where its words lie. */
+struct work {
+	const engine_line *ring;
+	uint64_t first;
+	struct place place;
+	uint32_t begin, lines;
+};
+
+/* Warps that serve no port or ring of their own; engine_team.cuh. */
+struct team {
+	struct work work;	/* no lines: the engine ends */
+	uint64_t taken;		/* by a leader */
+	ggas_meeting meeting;
+	uint32_t ended;		/* leaders that have */
+	uint32_t missing;	/* somebody did not find a line */
+};
+enum team_kind : uint32_t { SENDERS, TAKERS, TEAMS };
+
 struct shared {
+	team teams[TEAMS];
 	queue queues[ENGINE_PORTS];
 	kept pages[ENGINE_WARPS][KEPT];
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];
@@ -61,8 +91,8 @@ public:
 	/* Begins to look at what the host says; others may load meanwhile. Then come hears, and takes_notice. */
 	GGAS_FN void listens()
 	{
-		if (ggas_lane() == 0)
-			said_ = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&node->epoch));
+		/* By all lanes: whatever only some of them load is waited for at once, and not beside the next load. */
+		said_ = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&node->epoch));
 	}
 
 	/* Whether the host has said something since. */
@@ -175,7 +205,7 @@ GGAS_FN bool may_access(const engine_node *node, uint32_t vpid, uint64_t nla, ui
 /* Where a warp keeps a translation: never two neighbours in one place, nor pages that lie a power of two apart. */
 GGAS_FN kept &kept_place(shared *all, uint64_t nla)
 {
-	uint64_t page = nla / PAGE;
+	auto page = static_cast<uint32_t>(nla / PAGE);
 	return all->pages[ggas_warp()][(page + (page >> 8) * 5) % KEPT];
 }
 

@@ -15,6 +15,7 @@
 #define ENGINE_REQUESTERS	4	/* requester warps at most; port p belongs to warp p modulo their number */
 #define ENGINE_WARPS		(ENGINE_REQUESTERS + 2 * ENGINE_NODES)
 #define ENGINE_FEW_WARPS	12	/* of ggas_engine; ggas_engine_wide has all */
+#define ENGINE_HELPERS		2	/* of each direction at most: more gain nothing (H200) */
 #define ENGINE_LOCKS		16	/* per VPID (spec 5) */
 #define ENGINE_TABLE_ROWS	32	/* rows of as many translation tables: 1,024 (spec 4.1) */
 #define ENGINE_LINES		8192	/* of a ring, a power of two */
@@ -84,7 +85,7 @@ struct engine_node {
 	uint32_t lock[ENGINE_LOCKS][ENGINE_PORTS];	/* by number, then VPID (spec 5) */
 };
 
-/* Arguments of the kernel: one block of (requesters + 2 * nodes) warps. */
+/* Arguments of the kernel: one block of (requesters + 2 * nodes + 2 * helpers) warps. */
 struct engine_args {
 	uint64_t state[ENGINE_NODES];	/* struct engine_node of each node */
 	uint64_t rings[ENGINE_NODES];	/* struct engine_line[ENGINE_CLASSES][nodes][ENGINE_LINES] of each node */
@@ -94,7 +95,7 @@ struct engine_args {
 	uint32_t node;
 	uint32_t nodes;
 	uint32_t requesters;
-	uint32_t reserved;
+	uint32_t helpers;	/* warps that share the work of large packets, for those sent and those taken each */
 };
 
 #ifdef __cplusplus

@@ -232,8 +232,8 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 		uint64_t number = p.first + ggas_lane();
 		w.listens();
 		p.polled = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&p.ring[number % ENGINE_LINES]));
-		uint32_t there = ggas_ballot(GGAS_FULL_WARP, p.polled.hi == number + 1);
-		bool ready = (there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1;
+		p.there = ggas_ballot(GGAS_FULL_WARP, p.polled.hi == number + 1);
+		bool ready = (p.there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1;
 		if (w.hears()) {
 			if (w.takes_notice())
 				w.acknowledge();

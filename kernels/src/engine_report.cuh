@@ -18,11 +18,12 @@ struct report {
 /* Takes an entry of an open queue if there is room as far as was seen, and nobody else takes it. */
 GGAS_FN bool take_entry(queue *q, uint32_t *entry)
 {
-	uint64_t place = ggas_load_relaxed(&q->place);
+	uint64_t place = ggas_load_block(&q->place);
+	uint32_t open = ggas_load_block(&q->open);
 	uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q->entries ? 0 : wp + 1;
 	*entry = wp;
-	return next != place >> 32 && ggas_load_relaxed(&q->open) != 0 &&
-	       ggas_atomic_cas(&q->place, place, (place & ~0xffffffffull) | next, ggas_order::relaxed) == place;
+	return next != place >> 32 && open != 0 &&
+	       ggas_atomic_cas_block(&q->place, place, (place & ~0xffffffffull) | next) == place;
 }
 
 /* `release`: behind everything that the warp stored. */
@@ -47,12 +48,12 @@ GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool r
 	for (uint32_t attempt = 1; !take_entry(&q, &entry); attempt++) {
 		if (!ggas_load_relaxed(&q.open))
 			return true;
-		uint64_t place = ggas_load_relaxed(&q.place);
+		uint64_t place = ggas_load_block(&q.place);
 		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
 		uint32_t rp = static_cast<uint32_t>(
 			ggas_load_acquire(reinterpret_cast<const uint64_t *>(q.rp_register)));
 		if (rp != next) {
-			ggas_atomic_cas(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp, ggas_order::relaxed);
+			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp);
 			continue;
 		}
 		since = since ? since : ggas_time_ns();

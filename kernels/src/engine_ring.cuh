@@ -30,6 +30,13 @@ constexpr uint32_t HEADER = 4;
 #define ENGINE_META_LAST_BITS	1
 #define ENGINE_META_ERROR_SHIFT	41	/* units that met one (spec 3.1) */
 #define ENGINE_META_ERROR_BITS	3
+/* A usual put (engine_usual.cuh), and what its completer has to know of word 0. */
+#define ENGINE_META_USUAL_SHIFT 44
+#define ENGINE_META_USUAL_BITS	1
+#define ENGINE_META_NOTIFIED_SHIFT 45
+#define ENGINE_META_NOTIFIED_BITS 1
+#define ENGINE_META_TO_SHIFT	46	/* VPID */
+#define ENGINE_META_TO_BITS	8
 
 enum kind : uint32_t { PUT, NOTIFICATION, GET, LOCK, GET_RESPONSE, LOCK_RESPONSE };
 
@@ -50,11 +57,11 @@ GGAS_FN engine_line *ring_of(const engine_args &args, uint32_t at_node, uint32_t
  * the first, or ~0. */
 GGAS_FN uint64_t try_claim(uint64_t *tail, const uint64_t *credit, uint32_t lines)
 {
-	uint64_t first = ggas_load_relaxed(tail);
+	uint64_t first = ggas_load_block(tail);
 	/* A credit that is older than the tail only hides room. */
-	if (first + lines - ggas_load_relaxed(credit) > ENGINE_LINES)
+	if (first + lines - ggas_load_block(credit) > ENGINE_LINES)
 		return ~0ull;
-	return ggas_atomic_cas(tail, first, first + lines, ggas_order::relaxed) == first ? first : ~0ull;
+	return ggas_atomic_cas_block(tail, first, first + lines) == first ? first : ~0ull;
 }
 
 /* Claims `lines` of the ring at `to`; the number of the first, or ~0 if the engine ends before there is room. */
@@ -136,6 +143,7 @@ struct packet {
 	header h;
 	const engine_line *ring;
 	uint64_t first;		/* number of its first line */
+	uint32_t there;		/* which of its first 32 lines were there, by bits */
 	ggas_u128 polled;
 
 	GGAS_FN uint32_t command() const { return static_cast<uint32_t>(EXTOLL_GET(h.word0, EXTOLL_DESC_COMMAND)); }

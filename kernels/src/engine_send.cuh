@@ -154,9 +154,9 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 
 /* What a port posted, by the usual way if possible. False if the engine ends before; *sent: how far it came, and had
  * come before. */
-GGAS_FN bool carry_out(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t *sent)
+GGAS_FN bool carry_out(warp &w, like_last &last, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t *sent)
 {
-	if (*sent == 0 && send_usual(w, vpid, word0, word1, word2)) {
+	if (*sent == 0 && send_usual(w, last, vpid, word0, word1, word2)) {
 		if (!(EXTOLL_GET(word0, EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
 			return true;
 		auto node = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_NODE));
@@ -180,11 +180,13 @@ GGAS_FN bool carry_out(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, u
 
 /* The slot ring of the port that a lane looks after. */
 struct slot_view {
+	const ggas_u128 *at, *none;	/* slot at the head; what is read instead where there is no ring */
 	uint64_t slots, consumed, head;
-	uint32_t mask, sent, near;
+	uint32_t mask, sent, near, stride;
 	uint64_t word[3];	/* of the slot at the head, once it is there */
+	ggas_u128 seen[3];
 
-	GGAS_FN void load(const engine_port *port)
+	GGAS_FN void load(const engine_port *port, const engine_node *node)
 	{
 		bool open = ggas_load_relaxed(&port->open) != 0;
 		slots = open ? ggas_load_relaxed(&port->slots) : 0;
@@ -193,30 +195,35 @@ struct slot_view {
 		mask = ggas_load_relaxed(&port->slot_mask);
 		sent = ggas_load_relaxed(&port->sent);
 		near = ggas_load_relaxed(&port->near_slots);
+		stride = near ? sizeof(ggas_near_slot) : sizeof(ggas_slot);
+		none = reinterpret_cast<const ggas_u128 *>(node);
+		turn();
 	}
 
-	/* Looks at the head; what was written before it was posted is visible then. */
+	GGAS_FN void turn()
+	{
+		at = slots ? reinterpret_cast<const ggas_u128 *>(slots + (head & mask) * stride) : none;
+	}
+
+	/* Looks at the head, without a branch: what only some lanes load is waited for at once. */
 	GGAS_FN bool poll()
 	{
-		if (near) {
-			auto *slot = reinterpret_cast<const ggas_near_slot *>(slots) + (head & mask);
-			auto line = [&](int i) { return reinterpret_cast<const ggas_u128 *>(slot->line[i]); };
-			ggas_u128 first = ggas_load_relaxed(line(0)), second = ggas_load_relaxed(line(1));
-			ggas_u128 third = ggas_load_acquire(line(2));
-			word[0] = first.lo;
-			word[1] = second.lo;
-			word[2] = third.lo;
-			return first.hi == head + 1 && second.hi == head + 1 && third.hi == head + 1;
-		}
-		auto *slot = reinterpret_cast<const ggas_slot *>(slots) + (head & mask);
-		ggas_u128 last = ggas_load_acquire(reinterpret_cast<const ggas_u128 *>(&slot->word[2]));
-		if (last.hi != head + 1)
-			return false;
-		ggas_u128 first = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&slot->word[0]));
+		seen[0] = ggas_load_watched(at);
+		seen[1] = ggas_load_watched(at + 1);
+		seen[2] = ggas_load_watched(at + (near ? 2 : 1));
+		bool first = seen[0].hi == head + 1 || !near;
+		return slots != 0 && first && seen[1].hi == head + 1 && seen[2].hi == head + 1;
+	}
+
+	/* Takes what is there. What was written before it was posted is visible then. */
+	GGAS_FN void take()
+	{
+		ggas_fence_acquire();
+		/* Of a slot with one number the rest may have been looked at too early. */
+		ggas_u128 first = near ? seen[0] : ggas_load_relaxed(at);
 		word[0] = first.lo;
-		word[1] = first.hi;
-		word[2] = last.lo;
-		return true;
+		word[1] = near ? seen[1].lo : first.hi;
+		word[2] = seen[2].lo;
 	}
 };
 
@@ -246,11 +253,14 @@ GGAS_FN void serve_ports(warp &w)
 	bool mine = vpid < ENGINE_PORTS;
 	engine_port *port = &w.node->port[mine ? vpid : 0];
 	slot_view view = {};
+	view.at = view.none = reinterpret_cast<const ggas_u128 *>(w.node);
+	like_last last = { 0, NO_PAGE, 0, 0, 0, 0 };
 	uint32_t turn = 0;
 	for (uint32_t attempt = 1;; attempt++) {
 		w.listens();
-		uint32_t ready = ggas_ballot(GGAS_FULL_WARP, view.slots && view.poll());
+		uint32_t ready = ggas_ballot(GGAS_FULL_WARP, view.poll());
 		if (w.hears()) {
+			last.page = NO_PAGE;
 			if (w.takes_notice()) {
 				/* What was taken before is the engine's to know. */
 				if (mine && view.slots) {
@@ -258,7 +268,7 @@ GGAS_FN void serve_ports(warp &w)
 					ggas_store_relaxed(&port->sent, view.sent);
 				}
 				if (mine) {
-					view.load(port);
+					view.load(port, w.node);
 					open_queue(&w.all->queues[vpid], port);
 				}
 				w.acknowledge();
@@ -274,14 +284,16 @@ GGAS_FN void serve_ports(warp &w)
 			continue;
 		}
 		attempt = 0;
+		view.take();
 		uint32_t later = ready & ~((2u << turn) - 1);
 		turn = ggas_first(later ? later : ready);
 		auto word = [&](int i) { return ggas_shfl(GGAS_FULL_WARP, view.word[i], turn); };
 		uint32_t sent = ggas_shfl(GGAS_FULL_WARP, view.sent, turn);
-		bool done = carry_out(w, turn * w.args.requesters + ggas_warp(), word(0), word(1), word(2), &sent);
+		bool done = carry_out(w, last, turn * w.args.requesters + ggas_warp(), word(0), word(1), word(2), &sent);
 		if (ggas_lane() == turn) {
 			view.sent = done ? 0 : sent;
 			view.head += done;
+			view.turn();
 			if (done)
 				publish_read(reinterpret_cast<uint64_t *>(view.consumed), view.head);
 		}

@@ -38,6 +38,8 @@
  *   uint64_t ggas_load_watched_gpu(const uint64_t *p)   void ggas_store_release_gpu(uint64_t *p, uint64_t v)
  *   void ggas_fence_acquire_gpu()   void ggas_fence_gpu()
  *        Between blocks of one GPU only.
+ *   T    ggas_load_block(const T *p)    uint64_t ggas_atomic_cas_block(uint64_t *p, expected, desired)
+ *        Between threads of a block only, relaxed, on block-shared memory.
  *   T    ggas_load_near(const T *p)
  *        4 or 8 bytes; may be as old as what the multiprocessor cached.
  *   float ggas_half_to_float(uint16_t bits)   uint16_t ggas_float_to_half(float)
@@ -51,6 +53,8 @@
  *   uint64_t ggas_time_ns()     ggas_ticks()
  *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()
  *   ggas_syncthreads() ggas_syncthreads_or(predicate) ggas_syncwarp(mask)
+ *   ggas_meet(&meeting, id, warps)   a barrier of that many warps of a block, all of whose threads call: the same number
+ *        at every round. Barriers of a block have an `id` each, 1 to 15, and a block-shared ggas_meeting of zeroes.
  *   ggas_block_status(status)   a barrier; some non-zero status of the block's threads, or 0
  *   ggas_shfl(mask, v, lane) ggas_shfl_down(mask, v, delta) ggas_shfl_xor(mask, v, bits)
  *   ggas_ballot(mask, predicate)   ggas_popc(bits)   ggas_first(bits): number of the lowest bit, of some
@@ -72,6 +76,11 @@ struct alignas(16) ggas_u128 {
 	uint64_t lo, hi;
 };
 
+/* Where some warps of a block meet (ggas_meet). */
+struct ggas_meeting {
+	uint64_t came;
+};
+
 #define GGAS_WARP_SIZE 32u
 #define GGAS_FULL_WARP 0xffffffffu
 
@@ -83,7 +92,13 @@ struct alignas(16) ggas_u128 {
 
 GGAS_FN ggas_u128 ggas_load_entry(const ggas_u128 *p)
 {
-#if defined(__CUDACC__) || defined(__SANITIZE_THREAD__)
+#if defined(__CUDACC__)
+	/* A poll that acquires empties the cache at every look. */
+	ggas_u128 entry = ggas_load_relaxed(p);
+	if (entry.hi != 0)
+		ggas_fence_acquire();
+	return entry;
+#elif defined(__SANITIZE_THREAD__)
 	return ggas_load_acquire(p);
 #else
 	/* An emulated processor may make two accesses of one of 16 bytes. */

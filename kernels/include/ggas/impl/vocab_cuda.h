@@ -357,6 +357,11 @@ GGAS_FN uint32_t ggas_blocks() { return gridDim.x; }
 GGAS_FN void ggas_syncthreads() { __syncthreads(); }
 GGAS_FN bool ggas_syncthreads_or(bool predicate) { return __syncthreads_or(predicate) != 0; }
 GGAS_FN void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP) { __syncwarp(mask); }
+/* The hardware has the counter. */
+GGAS_FN void ggas_meet(ggas_meeting *, uint32_t id, uint32_t warps)
+{
+	asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(warps * GGAS_WARP_SIZE) : "memory");
+}
 GGAS_FN uint32_t ggas_ballot(uint32_t mask, bool predicate) { return __ballot_sync(mask, predicate); }
 template <class T> GGAS_FN T ggas_shfl(uint32_t mask, T v, uint32_t lane) { return __shfl_sync(mask, v, lane); }
 template <class T> GGAS_FN T ggas_shfl_down(uint32_t mask, T v, uint32_t delta)
@@ -393,6 +398,19 @@ GGAS_FN void ggas_fence_acquire_gpu()
 GGAS_FN void ggas_fence_gpu()
 {
 	asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+template <class T> GGAS_FN T ggas_load_block(const T *p)
+{
+	return *static_cast<const volatile T *>(p);
+}
+GGAS_FN uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	uint64_t old;
+	asm volatile("atom.relaxed.cta.shared.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(p))), "l"(expected), "l"(desired)
+		     : "memory");
+	return old;
 }
 /* May be as old as what the multiprocessor's cache holds. */
 GGAS_FN uint32_t ggas_load_near(const uint32_t *p)

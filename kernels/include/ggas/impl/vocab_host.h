@@ -293,6 +293,17 @@ inline void ggas_syncwarp(uint32_t mask = GGAS_FULL_WARP)
 {
 	ggas_exec_warp(ggas_exec_self, GGAS_WARP_SYNC, mask, 0, 0);
 }
+inline void ggas_meet(ggas_meeting *at, uint32_t, uint32_t warps)
+{
+	ggas_syncwarp();
+	if (ggas_lane() == 0) {
+		uint64_t before = ggas_atomic_add(&at->came, 1u, ggas_order::release_acquire);
+		uint64_t all = (before / warps + 1) * warps;
+		for (uint32_t attempt = 1; ggas_load_acquire(&at->came) < all; attempt++)
+			ggas_pause(attempt);
+	}
+	ggas_syncwarp();
+}
 inline uint32_t ggas_ballot(uint32_t mask, bool predicate)
 {
 	return static_cast<uint32_t>(ggas_exec_warp(ggas_exec_self, GGAS_WARP_BALLOT, mask, predicate, 0));
@@ -320,6 +331,11 @@ inline void ggas_fence_gpu() { ggas_fence_system(); }
 inline uint64_t ggas_load_watched_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
 inline void ggas_store_release_gpu(uint64_t *p, uint64_t v) { ggas_store_release(p, v); }
 inline void ggas_fence_acquire_gpu() {}
+template <class T> inline T ggas_load_block(const T *p) { return ggas_load_relaxed(p); }
+inline uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	return ggas_atomic_cas(p, expected, desired, ggas_order::relaxed);
+}
 template <class T> inline T ggas_load_near(const T *p) { return ggas_load_relaxed(p); }
 
 /* IEEE binary16 by its bits: gcc 12 has no such type in C++. */

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ggas_kernels::args::{
-    ENGINE_FEW_WARPS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS, ENGINE_STOP_REQUESTS,
-    ENGINE_STOP_RESPONSES, engine_args, engine_node,
+    ENGINE_FEW_WARPS, ENGINE_HELPERS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS,
+    ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES, ENGINE_WARPS, engine_args, engine_node,
 };
-use ggas_kernels::{Launch, Running, start};
+use ggas_kernels::{Launch, Processor, Running, start};
 
 use super::network::EngineConfig;
 use super::node::Node;
@@ -61,13 +61,14 @@ impl Runner {
             grace_ns: GRACE.as_nanos() as u64,
             nodes: self.nodes.len() as u32,
             requesters: self.config.requesters,
+            helpers: self.helpers(),
             ..Default::default()
         };
         for (i, node) in self.nodes.iter().enumerate().take(ENGINE_NODES as usize) {
             args.state[i] = node.state.address();
             args.rings[i] = node.rings.address();
         }
-        let warps = self.warps() as u32;
+        let warps = self.warps() as u32 + 2 * args.helpers;
         let kernel = if warps <= ENGINE_FEW_WARPS { "ggas_engine" } else { "ggas_engine_wide" };
         let mut launches = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -130,7 +131,17 @@ impl Runner {
         wait(self.config.timeout, || self.nodes.iter().all(says)).is_ok()
     }
 
-    /// Warps of each engine.
+    /// Warps of each engine that help the others, for each direction: those that are left over.
+    fn helpers(&self) -> u32 {
+        let warps = self.warps() as u32;
+        let all = if warps <= ENGINE_FEW_WARPS { ENGINE_FEW_WARPS } else { ENGINE_WARPS };
+        // Warps of the executor share cores: one does all that helpers do.
+        let cpu = self.nodes.iter().any(|node| matches!(node.processor, Processor::Cpu(_)));
+        let most = if cpu { 1 } else { ENGINE_HELPERS };
+        most.min(all.saturating_sub(warps) / 2)
+    }
+
+    /// Warps of each engine that have ports or rings to serve.
     fn warps(&self) -> usize {
         self.config.requesters as usize + 2 * self.nodes.len()
     }
