@@ -146,7 +146,9 @@ fn puts_across_pages_are_those_of_the_model() {
         let across = 4096 - (size as usize / 2).next_multiple_of(8);
         for (from, to) in [(across, 8192), (8192, across), (across, 4088), (4088, across)] {
             // The first one translates; with and without a notification that waits for the data.
-            for (n, spec) in [Spec::NONE, Spec::COMPLETER, Spec::COMPLETER, Spec::NONE].into_iter().enumerate() {
+            for (n, spec) in
+                [Spec::NONE, Spec::COMPLETER, Spec::COMPLETER, Spec::NONE].into_iter().enumerate()
+            {
                 let (from, to) = (at(0, from + 4096 * (n % 2)), at(1, to + 32_768 + 4096 * (n / 2)));
                 let put = Request::Put { qw: n == 1, read: from, write: to, size };
                 let told = twins.post(&put, spec, Modifier::NONE);
