@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use extoll_sim::memory::{Completion, Foreign, MemoryError, Ticket, TicketState};
 use extoll_sim::{HostMemory, Memory, RangeKind};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::MmapOptions;
 use thiserror::Error;
 
 use crate::PeerBar;
+use crate::parts::{Part, Piece, Place, place};
 
 /// Why a part of the guest's memory was not taken.
 #[derive(Debug, Error)]
@@ -47,60 +47,6 @@ pub enum DmaError {
         /// Why.
         source: io::Error,
     },
-}
-
-/// A part of the guest's memory, mapped while the value lives.
-struct Part {
-    bus: u64,
-    size: u64,
-    map: MmapRaw,
-}
-
-impl Part {
-    fn host(&self) -> u64 {
-        self.map.as_mut_ptr() as u64
-    }
-
-    fn end(&self) -> u64 {
-        self.bus + self.size
-    }
-}
-
-/// A run of an access's bytes, and their address in this process.
-struct Piece {
-    at: u64,
-    bytes: Range<usize>,
-}
-
-/// Where the bytes of an access are.
-enum Place {
-    /// All in one part, at this address of this process.
-    One(u64),
-    /// In parts that follow one another on the bus, as a virtual IOMMU makes them, page by page.
-    Many(Vec<Piece>),
-}
-
-/// Finds `len` bytes at a bus address in parts that are sorted by it.
-fn place(parts: &[Arc<Part>], bus: u64, len: usize) -> Option<Place> {
-    let end = bus.checked_add(len as u64)?;
-    let first = parts.partition_point(|part| part.bus <= bus).checked_sub(1)?;
-    let part = parts.get(first).filter(|part| bus < part.end())?;
-    if end <= part.end() {
-        return Some(Place::One(part.host() + (bus - part.bus)));
-    }
-    let (mut pieces, mut next) = (Vec::new(), bus);
-    for part in parts.iter().skip(first) {
-        if !(part.bus..part.end()).contains(&next) {
-            return None;
-        }
-        let (at, start) = (part.host() + (next - part.bus), (next - bus) as usize);
-        next = end.min(part.end());
-        pieces.push(Piece { at, bytes: start..(next - bus) as usize });
-        if next == end {
-            return Some(Place::Many(pieces));
-        }
-    }
-    None
 }
 
 /// Memory of a guest, as one of its cards reaches it: by the bus addresses that the machine declared, and BARs of

@@ -13,6 +13,7 @@ mod dma;
 mod gpu;
 mod interrupts;
 mod joined;
+mod parts;
 mod server;
 
 pub use bar::{PeerBar, SharedFile};
