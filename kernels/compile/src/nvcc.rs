@@ -1,18 +1,16 @@
-//! For GPUs: one fatbin, empty where there is no nvcc.
+//! For GPUs: one fatbin, left empty where there is no nvcc.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{suite, wrapper};
+use crate::{FATBIN, suite, wrapper};
 
 pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) {
     for variable in ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    let fatbin = out.join("kernels.fatbin");
-    fs::write(&fatbin, []).expect("OUT_DIR is writable");
+    let fatbin = out.join(FATBIN);
     let wheels = suite().join("build/cuda/nvidia/cu13/bin/nvcc");
     println!("cargo::rerun-if-changed={}", wheels.display());
     let Some(nvcc) = find(&wheels) else {

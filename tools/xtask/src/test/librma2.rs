@@ -148,7 +148,7 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
     let (plain, fixed) = (bin.join("by-pkg-config"), bin.join("by-archive"));
     let source = format!("{TESTS}/connect.c");
     let mut note = String::from("ggas run");
-    context.run("librma2 ggas", cargo(&["build", "--package", "ggas-cli"]))?;
+    context.run("librma2 ggas", cargo(&["build", "--workspace", "--bin", "ggas"]))?;
     if place::which("pkg-config").is_some() {
         let mut command = Command::new("sh");
         let line = r#"cc "$1" $(pkg-config --cflags --libs librma2) -o "$2" && LD_LIBRARY_PATH="$3" "$2""#;
