@@ -49,7 +49,7 @@ static GGAS_FN void apply(const bench_random &args, uint64_t random)
 {
 	uint64_t entry = (random & (args.entries - 1)) - args.node * args.per_node;
 
-	ggas_atomic_xor(reinterpret_cast<uint64_t *>(args.table) + entry, random, ggas_order::relaxed);
+	ggas_red_xor(reinterpret_cast<uint64_t *>(args.table) + entry, random, ggas_order::relaxed);
 }
 
 /* Words of one mailbox: a count, then up to look_ahead numbers; whole 16 bytes. */

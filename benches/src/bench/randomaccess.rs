@@ -96,7 +96,9 @@ impl Shape {
             "rma" => (vec![1], 1024),
             // Threads of a warp wait for the slowest of their updates, so each has a block of its own.
             "atomics" if gpu => (options.blocks_or(&[LOOK_AHEAD]), 1),
-            _ => (options.blocks_or(&[1]), 1024),
+            // Blocks exchange mailboxes with their like only: small ones wait for less.
+            _ if gpu => (options.blocks_or(&[16]), 64),
+            _ => (options.blocks_or(&[1]), 32),
         };
         let threads = options.threads_or(&[if gpu { threads } else { 32 }]);
         blocks.iter().flat_map(|b| threads.iter().map(move |t| Self::new(*b, *t))).collect()
