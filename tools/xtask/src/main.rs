@@ -30,7 +30,7 @@ enum Task {
         #[command(flatten)]
         system: System,
     },
-    /// Run every check of the suite
+    /// Run every check of the suite but those in virtual machines
     Test {
         #[command(flatten)]
         select: test::Select,
