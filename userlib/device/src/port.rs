@@ -138,7 +138,7 @@ pub trait PortDevice: Debug + Send + Sync {
         Err(DeviceError::QueueShape { bytes, segment, problem })
     }
 
-    /// Writes the read-pointer register, where that is no memory once in a while: `index` is the next unread entry; `rearm` allows the next interrupt
+    /// Writes the read-pointer register: `index` is the next unread entry; `rearm` allows the next interrupt
     /// (spec 3.2).
     fn set_read_pointer(&self, index: u32, rearm: bool);
 

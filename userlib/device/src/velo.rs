@@ -118,7 +118,7 @@ pub trait VeloDevice: Debug + Send + Sync {
     /// The mailbox.
     fn mailbox(&self) -> MailboxMap;
 
-    /// Writes the read-pointer register, where that is no memory once in a while: `index` is the next unread slot; `rearm` allows the next interrupt
+    /// Writes the read-pointer register: `index` is the next unread slot; `rearm` allows the next interrupt
     /// (spec 3.2).
     fn set_read_pointer(&self, index: u32, rearm: bool);
 

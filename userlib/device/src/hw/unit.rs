@@ -18,8 +18,6 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Between two looks while the queue holds something that the caller does not want.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Slots that are freed before the card hears of them, at most a quarter of the queue: each time is a store over the bus.
-const FREED: u32 = 32;
 /// Posts between two looks at the WCB state: each is a load over the bus.
 pub(super) const WCB_BATCH: u8 = 64;
 
@@ -43,9 +41,8 @@ pub(super) struct Unit {
     pub(super) slots: u32,
     slot_bytes: usize,
     unit: u32,
-    /// The next unread slot, and what the read-pointer register was last written with.
+    /// What the read-pointer register was last written with.
     index: AtomicU32,
-    written: AtomicU32,
     /// `None` once closed. Those who sleep in the driver hold it a little longer.
     file: Mutex<Option<Arc<CardFile>>>,
 }
@@ -70,7 +67,6 @@ impl Unit {
             slot_bytes: slot_bytes as usize,
             unit: layout.unit as u32,
             index: AtomicU32::new(0),
-            written: AtomicU32::new(0),
             file: Mutex::new(Some(Arc::new(file))),
         })
     }
@@ -88,21 +84,15 @@ impl Unit {
         RegisterMap { read_pointer: self.rp.word(0), wcb_state: self.wcb.word(0) }
     }
 
-    /// The card hears of freed slots some at a time, and of all when someone sleeps.
+    /// Told at each free: a peer may count on all the room that there is, and a card that knows of less drops what comes.
     #[inline]
     pub(super) fn set_read_pointer(&self, index: u32, rearm: bool) {
         self.index.store(index, Ordering::Relaxed);
-        let written = self.written.load(Ordering::Relaxed);
-        let freed =
-            if index >= written { index - written } else { index + self.slots.saturating_sub(written) };
-        if rearm || freed >= FREED.min(self.slots / 4) {
-            self.write_pointer(index, rearm);
-        }
+        self.write_pointer(index, rearm);
     }
 
     #[inline]
     fn write_pointer(&self, index: u32, rearm: bool) {
-        self.written.store(index, Ordering::Relaxed);
         // SAFETY: the register is mapped as long as `self` lives. Release: slots were freed before.
         unsafe { self.rp.word(0).as_ref() }.store(BqReadPointer::new(index, rearm).0, Ordering::Release);
     }
@@ -146,7 +136,6 @@ impl Unit {
                 timeout_ns: left.as_nanos() as u64,
             };
             let slept = file.wait(&mut wait);
-            self.written.store(index, Ordering::Relaxed);
             let now = self.index.load(Ordering::Relaxed);
             if now != index {
                 self.write_pointer(now, false);
