@@ -1,8 +1,8 @@
 //! Cards behind `/dev/extollN`, through the calls and mappings of the kernel module (`kmod/uapi/extoll/ioctl.h`).
 //!
 //! Every port is a file of its own, which holds its VPID, queues and registered memory. Registers and requester pages
-//! are mapped pages of the card, accessed by volatile words; queues are memory. Posting and polling make no system call; a look at
-//! the WCB state goes over the bus, so it is taken once in 64 posts ([`Wcb`](crate::Wcb)).
+//! are mapped pages of the card, accessed by volatile words; queues are memory. Posting and polling
+//! make no system call; a look at the WCB state goes over the bus, so it is taken once in 64 posts ([`Wcb`](crate::Wcb)).
 
 mod device;
 mod file;
