@@ -28,7 +28,8 @@ mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
 
-use crate::Bench;
+use crate::team::Task;
+use crate::{Bench, BenchError, Progress, Report};
 
 /// All benchmarks, in the order in which a suite runs them.
 pub(crate) const ALL: &[&dyn Bench] = &[
@@ -60,6 +61,26 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &global_reduction::GlobalReduction,
     &randomaccess::RandomAccess,
 ];
+
+/// The report of a benchmark whose rows are methods at sizes in bytes. `measure` adds the rows of one pair.
+fn methods_by_sizes(
+    task: Task,
+    methods: &[&'static str],
+    sizes: &[u64],
+    progress: &mut Progress,
+    mut measure: impl FnMut(&mut Report, &'static str, u64) -> Result<(), BenchError>,
+) -> Result<Report, BenchError> {
+    let mut report = task.report();
+    progress.begin(task.bench.name(), (methods.len() * sizes.len()) as u64);
+    for method in methods {
+        for &bytes in sizes {
+            progress.now(format!("{method}, {bytes} bytes"));
+            measure(&mut report, method, bytes)?;
+            progress.step();
+        }
+    }
+    Ok(report)
+}
 
 /// Iterations for payloads of `bytes`: `small` up to 4 KiB, then fewer so that a row moves about as much.
 fn iterations_for(small: u64, bytes: u64) -> u64 {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ggas::{PortHandle, Spec};
 use ggas_kernels::args::bench_bandwidth;
 
-use super::{assisted, iterations_for};
+use super::{assisted, iterations_for, methods_by_sizes};
 use crate::ends::{self, HostEnd, Program, host_ends_with, kernel_ends};
 use crate::payload::{Layout, MAX_PUT, Payload, RoundData};
 use crate::setup::{Setup, Worker};
@@ -48,29 +48,23 @@ impl Bench for RmaBandwidth {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let mut report = task.report();
         let sizes = options.sizes_or(SIZES, 1..=MAX_PUT, 1)?;
         let mut methods = task.methods();
         // Between the nodes of one process all host memory is alike.
         if options.memory == Memory::Gpu || (team.size() == 1 && options.method.is_none()) {
             methods.retain(|method| *method != "host-driven-private");
         }
-        progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for method in methods {
-            for &bytes in &sizes {
-                progress.now(format!("{method}, {bytes} bytes"));
-                match method {
-                    "notification" => windows(&mut report, method, bytes, notified(task, bytes)?),
-                    "host-assisted" => {
-                        let result = assisted::bandwidth(task, bytes, WINDOW, windows_for(options, bytes))?;
-                        windows(&mut report, method, bytes, result);
-                    }
-                    _ => host_driven(task, method, bytes, &mut report)?,
+        methods_by_sizes(task, &methods, &sizes, progress, |report, method, bytes| {
+            match method {
+                "notification" => windows(report, method, bytes, notified(task, bytes)?),
+                "host-assisted" => {
+                    let result = assisted::bandwidth(task, bytes, WINDOW, windows_for(options, bytes))?;
+                    windows(report, method, bytes, result);
                 }
-                progress.step();
+                _ => host_driven(task, method, bytes, report)?,
             }
-        }
-        Ok(report)
+            Ok(())
+        })
     }
 }
 

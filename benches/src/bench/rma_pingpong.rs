@@ -3,7 +3,7 @@
 use ggas::Spec;
 use ggas_kernels::args::bench_pingpong;
 
-use super::{assisted, iterations_for};
+use super::{assisted, iterations_for, methods_by_sizes};
 use crate::ends::{self, HostEnd, Program, host_ends, kernel_ends};
 use crate::payload::{Layout, MAX_PUT, RoundData};
 use crate::setup::{Setup, Worker};
@@ -41,25 +41,18 @@ impl Bench for RmaPingpong {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let mut report = task.report();
         let sizes = options.sizes_or(SIZES, 1..=MAX_PUT, 1)?;
-        let methods = task.methods();
-        progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for method in methods {
-            for &bytes in &sizes {
-                progress.now(format!("{method}, {bytes} bytes"));
-                let (samples, check) = match method {
-                    "notification" => by_kernels(task, bytes, "bench_pingpong_notification")?,
-                    "poll" => by_kernels(task, words(bytes)?, "bench_pingpong_poll")?,
-                    "host-assisted" => assisted::pingpong(task, bytes)?,
-                    _ => host_driven(task, bytes)?,
-                };
-                let row = Row::new(&samples.halved()).method(method);
-                report.push(row.bytes(bytes).bandwidth_of(bytes), check);
-                progress.step();
-            }
-        }
-        Ok(report)
+        methods_by_sizes(task, &task.methods(), &sizes, progress, |report, method, bytes| {
+            let (samples, check) = match method {
+                "notification" => by_kernels(task, bytes, "bench_pingpong_notification")?,
+                "poll" => by_kernels(task, words(bytes)?, "bench_pingpong_poll")?,
+                "host-assisted" => assisted::pingpong(task, bytes)?,
+                _ => host_driven(task, bytes)?,
+            };
+            let row = Row::new(&samples.halved()).method(method);
+            report.push(row.bytes(bytes).bandwidth_of(bytes), check);
+            Ok(())
+        })
     }
 }
 

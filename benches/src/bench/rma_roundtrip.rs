@@ -2,7 +2,7 @@
 
 use ggas::{Lock, LockOutcome, Spec};
 
-use super::iterations_for;
+use super::{iterations_for, methods_by_sizes};
 use crate::ends::{HostEnd, host_ends};
 use crate::payload::{Layout, MAX_PUT, RoundData};
 use crate::setup::{Setup, Worker};
@@ -34,25 +34,19 @@ impl Bench for RmaRoundtrip {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let mut report = task.report();
         let sizes = options.sizes_or(SIZES, 1..=MAX_PUT, 1)?;
-        let methods = task.methods();
-        progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for method in methods {
-            if method == "lock" {
-                progress.now(method);
-                let (samples, check) = lock(task)?;
-                report.push(Row::new(&samples).method(method), check);
-                continue;
-            }
-            for &bytes in &sizes {
-                progress.now(format!("{method}, {bytes} bytes"));
+        let mut locked = false;
+        methods_by_sizes(task, &task.methods(), &sizes, progress, |report, method, bytes| {
+            if method == "get" {
                 let (samples, check) = get(task, bytes)?;
                 report.push(Row::new(&samples).method(method).bytes(bytes).bandwidth_of(bytes), check);
-                progress.step();
+            } else if !std::mem::replace(&mut locked, true) {
+                // A lock has one size.
+                let (samples, check) = lock(task)?;
+                report.push(Row::new(&samples).method(method), check);
             }
-        }
-        Ok(report)
+            Ok(())
+        })
     }
 }
 

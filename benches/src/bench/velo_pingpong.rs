@@ -3,7 +3,7 @@
 use ggas::velo::{Message, VeloConnection, VeloPort};
 use ggas::{Address, Connection, Port, Spec, VeloConfig};
 
-use super::velo_kernels;
+use super::{methods_by_sizes, velo_kernels};
 use crate::error::Doing;
 use crate::payload::RoundData;
 use crate::setup::{Setup, Worker};
@@ -37,26 +37,19 @@ impl Bench for VeloPingpong {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let mut report = task.report();
         let sizes = options.sizes_or(&[8, 64, 120], 1..=120, 1)?;
-        let methods = task.methods();
-        progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for method in methods {
-            for &bytes in &sizes {
-                progress.now(format!("{method}, {bytes} bytes"));
-                let (names, [puts, messages]) = match method {
-                    "hosts" => (["notification-put", "message"], both(task, bytes as usize)?),
-                    _ => (["kernel-notification-put", "kernel-message"], velo_kernels::both(task, bytes)?),
-                };
-                let put = Row::new(&puts.0.halved()).method(names[0]).bytes(8);
-                let message = Row::new(&messages.0.halved()).method(names[1]).bytes(bytes);
-                let ratio = message.latency_us.median / put.latency_us.median;
-                report.push(put, puts.1);
-                report.push(message.with("of_notification", ratio), messages.1);
-                progress.step();
-            }
-        }
-        Ok(report)
+        methods_by_sizes(task, &task.methods(), &sizes, progress, |report, method, bytes| {
+            let (names, [puts, messages]) = match method {
+                "hosts" => (["notification-put", "message"], both(task, bytes as usize)?),
+                _ => (["kernel-notification-put", "kernel-message"], velo_kernels::both(task, bytes)?),
+            };
+            let put = Row::new(&puts.0.halved()).method(names[0]).bytes(8);
+            let message = Row::new(&messages.0.halved()).method(names[1]).bytes(bytes);
+            let ratio = message.latency_us.median / put.latency_us.median;
+            report.push(put, puts.1);
+            report.push(message.with("of_notification", ratio), messages.1);
+            Ok(())
+        })
     }
 }
 
