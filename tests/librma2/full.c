@@ -6,7 +6,6 @@
  */
 #include "job.h"
 
-#define ENTRIES (PAGE / 16)
 /* Classes: one of many, the one that fills the queue, the last. */
 #define PART 1
 #define FULL 2
@@ -22,6 +21,8 @@ static int origin, target;
 /* The ports between which queues fill; the job's own are for talking about it. */
 static RMA2_Port from, to;
 static RMA2_Handle handle;
+/* Of the queue; a card's has the size with which the driver opens it. */
+static uint64_t entries;
 
 static RMA2_ERROR post(unsigned int mclass, uint64_t value)
 {
@@ -78,10 +79,10 @@ static void slow(void)
 	uint64_t posted = 0;
 
 	if (origin) {
-		post_more(PART, 0, ENTRIES - 2);
-		post_more(FULL, ENTRIES - 2, ENTRIES - 1);
+		post_more(PART, 0, entries - 2);
+		post_more(FULL, entries - 2, entries - 1);
 		/* A consumer in another process begins as soon as it is full. */
-		posted = target ? fill_up(PART, ENTRIES - 1) : ENTRIES - 1;
+		posted = target ? fill_up(PART, entries - 1) : entries - 1;
 	}
 	if (target)
 		OK(rma2_noti_noti_match_block(to, FULL, RMA2_NODEID_ANY, RMA2_VPID_ANY, &n));
@@ -133,8 +134,13 @@ static void late(void)
 	if (target) {
 		while (dropped() == 0)
 			CHECK(seconds() - start < 30);
-		for (value = 0; value < ENTRIES - 1; value++)
-			CHECK(next(to).word0.value == value);
+		for (value = 0; value < entries - 1; value++) {
+			uint64_t found = next(to).word0.value;
+
+			if (found != value)
+				fprintf(stderr, "%" PRIu64 " in place of %" PRIu64 "\n", found, value);
+			CHECK(found == value);
+		}
 		value--;
 	}
 	for (;;) {
@@ -168,8 +174,11 @@ int main(void)
 	target = job.me == job.size - 1;
 	from = open_port();
 	to = open_port();
-	OK(rma2_set_queue_segment_size(to, PAGE));
-	OK(rma2_set_queue_size(to, PAGE));
+	if (!on_card()) {
+		OK(rma2_set_queue_segment_size(to, PAGE));
+		OK(rma2_set_queue_size(to, PAGE));
+	}
+	entries = rma2_get_queue_size(to) / 16;
 	exchange(&job, rma2_get_vpid(to));
 	OK(rma2_connect(from, node_of(&job, job.size - 1), (RMA2_VPID)job.told[job.size - 1], RMA2_CONN_DEFAULT,
 			&handle));

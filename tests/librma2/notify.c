@@ -168,15 +168,13 @@ static void text(void)
 /* An empty queue of another size takes over; the smallest has a page. */
 static void queue_size(void)
 {
-	const char *device = getenv("EXTOLL_DEVICE");
-	/* The driver's queues keep the size with which the port was opened. */
-	int fixed = device && strcmp(device, "hw") == 0;
 	uint64_t i;
 
 	send(a, to_b, 1, 1);
 	GIVES(RMA2_ERR_IOCTL, rma2_set_queue_size(b, 100));
 	CHECK(next(b).word0.value == 1);
-	if (fixed) {
+	if (on_card()) {
+		/* The driver's queues keep the size with which the port was opened. */
 		GIVES(RMA2_ERR_IOCTL, rma2_set_queue_size(b, 3 * PAGE));
 		no_more(b);
 		return;

@@ -60,7 +60,9 @@ static void connections(void)
 	VGIVES(VELO2_RET_INVALID_MBOX, velo2_send(&wrong, bytes, 8, 0, 0));
 
 	VGIVES(VELO2_RET_ERROR, velo2_connect(&port, NULL, 0, 0));
-	VGIVES(VELO2_RET_INVALID_NODE, velo2_connect(&port, &wrong, 1, 0));
+	/* A card does not know which nodes there are. */
+	if (!on_card())
+		VGIVES(VELO2_RET_INVALID_NODE, velo2_connect(&port, &wrong, 1, 0));
 	VGIVES(VELO2_RET_INVALID_NODE, velo2_connect(&port, &wrong, 65536, 0));
 	VGIVES(VELO2_RET_INVALID_NODE, velo2_connect(&port, &wrong, VELO2_MCADDR_PACK(64), 0));
 	VGIVES(VELO2_RET_INVALID_MBOX, velo2_connect(&port, &wrong, 0, 256));
@@ -97,7 +99,8 @@ static void all_ports(void)
 
 	while ((result = velo2_open(&all[open])) == VELO2_RET_SUCCESS)
 		CHECK(++open < 256);
-	CHECK(result == VELO2_RET_INVALID_MBOX && open > 200 && !all[open].map);
+	VGIVES(VELO2_RET_INVALID_MBOX, result);
+	CHECK(open > 200 && !all[open].map);
 	for (i = 0; i < open; i++)
 		VOK(velo2_close(&all[i]));
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The library's device hw: kernels on the CPU executor, windows of GPU memory, interrupts, system calls.
+#: kernels 6.1 6.12 7.2
 #: modules extoll gpumap
 #: gpu 64
-#: kernels 6.12
 #: programs hw-suite
 #: seconds 90
 set -e

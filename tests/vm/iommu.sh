@@ -1,9 +1,9 @@
 #!/bin/sh
 # Cards behind an IOMMU: what was mapped for them they reach, in one machine and from another, and nothing else.
 #: guests 2
+#: kernels 6.12 debug
 #: modules extoll
 #: iommu 1
-#: kernels 6.12
 #: seconds 180
 set -e
 insmod /extoll.ko

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The card's server ends in the middle: processes are told, the module can be unloaded, the machine goes on.
+#: kernels 6.12 debug
 #: modules extoll
 #: orphan 1
-#: kernels 6.12
 #: seconds 90
 set -e
 insmod /extoll.ko

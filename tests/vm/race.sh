@@ -1,8 +1,8 @@
 #!/bin/sh
 # The card is taken away while processes map it, on two processors, in the middle of their calls.
+#: kernels 6.12
 #: modules extoll
 #: processors 2
-#: kernels 6.12
 #: seconds 120
 set -e
 insmod /extoll.ko

@@ -1,12 +1,12 @@
 #!/bin/sh
 # C programs of librma2 on the card.
 #: modules extoll
-#: programs rma2-connect rma2-transfer rma2-lock rma2-notify
+#: programs rma2-connect rma2-illegal rma2-bad_input rma2-lock rma2-notify rma2-transfer
 #: seconds 180
 set -e
 export EXTOLL_DEVICE=hw
 insmod /extoll.ko
-for program in connect transfer lock notify; do
+for program in connect illegal bad_input lock notify transfer; do
 	rma2-$program
 	echo "rma2-$program: ok"
 done

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use extoll_abi::bindings::{
     extoll_unregister, extoll_wait, extoll_window_close, extoll_window_open,
 };
 use nix::errno::Errno;
+use nix::fcntl::FcntlArg;
 
 use super::refused;
 use crate::{DeviceError, Kind};
@@ -49,7 +50,11 @@ impl CardFile {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC);
         let file = options.open(path).map_err(|error| refused(path, &error))?;
-        Ok(CardFile { fd: file.into(), path: path.to_owned() })
+        // Beyond the standard files: a program that has closed those must not print to the card.
+        let fd = nix::fcntl::fcntl(&file, FcntlArg::F_DUPFD_CLOEXEC(libc::STDERR_FILENO + 1));
+        let fd = fd.map_err(|errno| refused(path, &errno.into()))?;
+        // SAFETY: just made, and nobody else has it.
+        Ok(CardFile { fd: unsafe { OwnedFd::from_raw_fd(fd) }, path: path.to_owned() })
     }
 
     /// Another file of the same card.
