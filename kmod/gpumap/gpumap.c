@@ -225,8 +225,8 @@ static u64 run_at(const struct pin *pin, u64 from, u64 most, u64 *phys)
 }
 
 /*
- * Maps the pin from byte `from` on at once: a fault handler would have nothing to decide. As few pieces as there are: x86
- * makes a piece write-combining only if it is the whole mapping, or if the GPU's driver has asked for that.
+ * Maps the pin from byte `from` on at once: a fault handler would have nothing to decide. As few pieces as there are:
+ * x86 makes a piece write-combining only if it is the whole mapping, or if the GPU's driver has asked for that.
  */
 static int pin_map(const struct pin *pin, struct vm_area_struct *vma, u64 from)
 {
