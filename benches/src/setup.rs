@@ -57,7 +57,7 @@ impl<'a> Setup<'a> {
         let engines = options.engines(task.bench);
         let (nodes, first) = match options.via {
             Via::Hw => cards::nodes(task.team)?,
-            _ if engines => (engines_on(&processors, options.nodes)?, 0),
+            _ if engines => engines_on(task, &processors)?,
             _ => modelled(task, worker)?,
         };
         let copiers = match options.memory {
@@ -163,12 +163,20 @@ fn modelled(task: Task, worker: Worker) -> Result<(Vec<Node>, u32), BenchError> 
     Ok((nodes, first))
 }
 
-/// Nodes with engines, which take the processors in turn.
-fn engines_on(processors: &[Processor], nodes: u32) -> Result<Vec<Node>, BenchError> {
-    let processors: Vec<_> = processors.iter().cycle().take(nodes as usize).cloned().collect();
-    let network = EngineNetwork::new(&processors).doing("joining nodes by engines")?;
-    let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));
-    nodes.collect::<Result<_, _>>().doing("joining nodes by engines")
+/// Nodes with engines that this process has, and the first one's id; nodes of one process take its processors in turn.
+fn engines_on(task: Task, processors: &[Processor]) -> Result<(Vec<Node>, u32), BenchError> {
+    const DOING: &str = "joining nodes by engines";
+    let network = match (task.team.job(), processors) {
+        (Some(job), [processor, ..]) => {
+            ggas_window::engines_across(job, processor, task.options.timeout).doing(DOING)?
+        }
+        _ => {
+            let turns = processors.iter().cycle().take(task.options.nodes as usize);
+            EngineNetwork::new(&turns.cloned().collect::<Vec<_>>()).doing(DOING)?
+        }
+    };
+    let nodes = network.local().map(|node| network.device(node).map(Node::new));
+    Ok((nodes.collect::<Result<_, _>>().doing(DOING)?, network.local().start as u32))
 }
 
 /// Has the copier of a GPU run; nothing for the CPU.

@@ -203,9 +203,6 @@ impl<'a> Task<'a> {
             return Err(BenchError::option("nodes", options.nodes, advice));
         }
         let advice = match &team.others {
-            Others::Job(_) if options.engines(bench) => {
-                "engines join GPUs of one process; leave out --fabric process"
-            }
             Others::Job(_) if options.via == Via::Hw => {
                 "a card is for the processes of its machine alone; use --machine for another one"
             }

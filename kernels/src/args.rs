@@ -83,7 +83,8 @@ pub const ENGINE_ERR_TARGET: u32 = 4;
 pub const ENGINE_ERR_RECEIVED: u32 = 5;
 pub const ENGINE_ERR_RESPONDER: u32 = 6;
 pub const ENGINE_ERR_DROPPED: u32 = 7;
-pub const ENGINE_ERRORS: u32 = 8;
+pub const ENGINE_ERR_GONE: u32 = 8;
+pub const ENGINE_ERRORS: u32 = 9;
 pub const SELFTEST_ECHO: u32 = 0;
 pub const SELFTEST_STREAM: u32 = 1;
 pub const SELFTEST_FLOAT: u32 = 0;
@@ -1153,18 +1154,20 @@ pub struct engine_node {
     pub stop: u64,
     pub ack: [u64; 20usize],
     pub ended: u64,
-    pub errors: [u64; 8usize],
+    pub errors: [u64; 9usize],
     pub credit: [[u64; 8usize]; 2usize],
     pub tail: [[u64; 8usize]; 2usize],
     pub head: [[u64; 8usize]; 2usize],
     pub failed: [[u64; 8usize]; 2usize],
+    pub gone: [u64; 8usize],
+    pub drained: [[u64; 8usize]; 2usize],
     pub tables: [[u64; 32usize]; 32usize],
     pub port: [engine_port; 32usize],
     pub lock: [[u32; 32usize]; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of engine_node"][::core::mem::size_of::<engine_node>() - 13304usize];
+    ["Size of engine_node"][::core::mem::size_of::<engine_node>() - 13504usize];
     ["Alignment of engine_node"][::core::mem::align_of::<engine_node>() - 8usize];
     [
         "Offset of field: engine_node::epoch",
@@ -1183,25 +1186,31 @@ const _: () = {
     ][::core::mem::offset_of!(engine_node, errors) - 184usize];
     [
         "Offset of field: engine_node::credit",
-    ][::core::mem::offset_of!(engine_node, credit) - 248usize];
+    ][::core::mem::offset_of!(engine_node, credit) - 256usize];
     [
         "Offset of field: engine_node::tail",
-    ][::core::mem::offset_of!(engine_node, tail) - 376usize];
+    ][::core::mem::offset_of!(engine_node, tail) - 384usize];
     [
         "Offset of field: engine_node::head",
-    ][::core::mem::offset_of!(engine_node, head) - 504usize];
+    ][::core::mem::offset_of!(engine_node, head) - 512usize];
     [
         "Offset of field: engine_node::failed",
-    ][::core::mem::offset_of!(engine_node, failed) - 632usize];
+    ][::core::mem::offset_of!(engine_node, failed) - 640usize];
+    [
+        "Offset of field: engine_node::gone",
+    ][::core::mem::offset_of!(engine_node, gone) - 768usize];
+    [
+        "Offset of field: engine_node::drained",
+    ][::core::mem::offset_of!(engine_node, drained) - 832usize];
     [
         "Offset of field: engine_node::tables",
-    ][::core::mem::offset_of!(engine_node, tables) - 760usize];
+    ][::core::mem::offset_of!(engine_node, tables) - 960usize];
     [
         "Offset of field: engine_node::port",
-    ][::core::mem::offset_of!(engine_node, port) - 8952usize];
+    ][::core::mem::offset_of!(engine_node, port) - 9152usize];
     [
         "Offset of field: engine_node::lock",
-    ][::core::mem::offset_of!(engine_node, lock) - 11256usize];
+    ][::core::mem::offset_of!(engine_node, lock) - 11456usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

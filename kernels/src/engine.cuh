@@ -15,6 +15,9 @@ namespace engine
 
 constexpr uint64_t PAGE = 4096;
 
+/* Instead of a credit of a node that is gone: no room in its ring, however much was sent. */
+constexpr uint64_t NO_ROOM = 1ull << 63;
+
 /* A notification queue in block-shared memory. */
 struct queue {
 	uint64_t entries_at, rp_register;
@@ -112,6 +115,10 @@ public:
 		epoch_ = epoch;
 		for (uint32_t i = ggas_lane(); changed && i < KEPT; i += GGAS_WARP_SIZE)
 			all->pages[ggas_warp()][i].key = 0;
+		/* Each warp says so, after its last look at the credits of one that was still there. */
+		for (uint32_t i = ggas_lane(); changed && i < ENGINE_CLASSES * ENGINE_NODES; i += GGAS_WARP_SIZE)
+			if (is_gone(i % ENGINE_NODES))
+				ggas_store_relaxed(&all->credit[i / ENGINE_NODES][i % ENGINE_NODES], NO_ROOM);
 		ggas_syncwarp();
 		return changed;
 	}
@@ -137,12 +144,31 @@ public:
 		acknowledge();
 	}
 
-	/* In a wait of lane 0 for a peer or a consumer, while this warp holds no translation: whether the engine is to
-	 * end, and has waited for long enough. */
+	/* In a wait of lane 0: whether the engine is to end, and has waited for long enough. */
 	GGAS_FN bool gives_up(uint64_t since)
 	{
 		uint64_t how = ggas_load_relaxed(&node->stop);
 		return how == ENGINE_STOP_NOW || (how != 0 && ggas_time_ns() - since > args.grace_ns);
+	}
+
+	/* The same in a wait for a peer, whose engine may not run: or the host waits for this warp to take notice. Then
+	 * the command begins again where it stands. */
+	GGAS_FN bool gives_way(uint64_t since)
+	{
+		return ggas_load_relaxed(&node->epoch) != ggas_load_relaxed(&node->ack[ggas_warp()]) || gives_up(since);
+	}
+
+	/* After a command that stopped short: whether the engine is to end. */
+	GGAS_FN bool is_to_end() const
+	{
+		return ggas_shfl(GGAS_FULL_WARP, ggas_load_relaxed(&node->stop), 0) != 0;
+	}
+
+	/* Whether the process of a node has ended. What was sent there may be lost. */
+	GGAS_FN bool is_gone(uint32_t peer) const { return ggas_load_relaxed(&node->gone[peer]) != 0; }
+	GGAS_FN bool all_see_gone(uint32_t peer) const
+	{
+		return ggas_shfl(GGAS_FULL_WARP, static_cast<uint32_t>(is_gone(peer)), 0) != 0;
 	}
 
 	/* Orders all that the warp stored before what lane 0, which calls, stores next, for the consumer of a port. */

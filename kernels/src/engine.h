@@ -3,7 +3,8 @@
  * The RMA engine: a resident kernel that does for the ports of one GPU what the card does (spec 2 to 5), over the
  * memory of peers. userlib/device/src/engine is its other side; engine.cu says how it works.
  *
- * Everything here lies in memory of the node's processor. What other nodes write there: rings and credits.
+ * Everything here lies in memory of the node's processor, which the processes of all nodes map. What other nodes write
+ * there: rings, credits, and, as they leave, `gone`.
  */
 #ifndef GGAS_ENGINE_H
 #define GGAS_ENGINE_H
@@ -66,7 +67,8 @@ struct engine_port {
 #define ENGINE_ERR_RECEIVED	5	/* completer: the packet came with an error */
 #define ENGINE_ERR_RESPONDER	6	/* responder: a request that cannot be answered */
 #define ENGINE_ERR_DROPPED	7	/* notifications that found no room in time */
-#define ENGINE_ERRORS		8
+#define ENGINE_ERR_GONE		8	/* requester, responder: the process of that node has ended */
+#define ENGINE_ERRORS		9
 
 /* The state of a node. Between two runs of the engine it holds everything that is under way. */
 struct engine_node {
@@ -80,6 +82,8 @@ struct engine_node {
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];	/* lines sent to node j */
 	uint64_t head[ENGINE_CLASSES][ENGINE_NODES];	/* lines of node j taken in */
 	uint64_t failed[ENGINE_CLASSES][ENGINE_NODES];	/* by node: VPIDs one of whose earlier segments failed */
+	uint64_t gone[ENGINE_NODES];	/* not 0: the process of node j has ended; by our host, or that of node j */
+	uint64_t drained[ENGINE_CLASSES][ENGINE_NODES];	/* not 0: node j is gone, and what it had sent is taken in */
 	uint64_t tables[ENGINE_TABLE_ROWS][ENGINE_TABLE_ROWS];	/* addresses of translation tables, or 0; they stay */
 	struct engine_port port[ENGINE_PORTS];
 	uint32_t lock[ENGINE_LOCKS][ENGINE_PORTS];	/* by number, then VPID (spec 5) */

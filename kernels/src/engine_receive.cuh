@@ -16,8 +16,8 @@ GGAS_FN bool is_open(const warp &w, uint32_t vpid)
 	return ggas_shfl(GGAS_FULL_WARP, static_cast<uint32_t>(open), 0) != 0;
 }
 
-/* Waits for all lines of a packet and gives word i to take(i, word), by lane i modulo 32. False if the engine ends
- * before. */
+/* Waits for all lines of a packet and gives word i to take(i, word), by lane i modulo 32. False: the packet is to be
+ * taken again from the start, the engine ends before, or whoever sent it ended in the middle. */
 template <class Take> GGAS_FN bool take_words(warp &w, const packet &p, const Take &take)
 {
 	const uint32_t LOADS = 8;
@@ -51,7 +51,8 @@ template <class Take> GGAS_FN bool take_words(warp &w, const packet &p, const Ta
 			if (attempt % 256)
 				continue;
 			since = since ? since : ggas_time_ns();
-			if (ggas_ballot(GGAS_FULL_WARP, ggas_lane() == 0 && w.gives_up(since)))
+			bool over = ggas_lane() == 0 && (w.gives_way(since) || w.is_gone(p.from_node()));
+			if (ggas_ballot(GGAS_FULL_WARP, over))
 				return false;
 		}
 		GGAS_UNROLL
@@ -62,6 +63,17 @@ template <class Take> GGAS_FN bool take_words(warp &w, const packet &p, const Ta
 		}
 	}
 	return true;
+}
+
+/* Whether all lines of a packet are there. */
+GGAS_FN bool is_whole(const packet &p)
+{
+	bool missing = false;
+	for (uint32_t i = ggas_lane(); i < p.lines(); i += GGAS_WARP_SIZE) {
+		uint64_t number = p.first + i;
+		missing |= ggas_load_relaxed(&p.ring[number % ENGINE_LINES].number) != number + 1;
+	}
+	return ggas_ballot(GGAS_FULL_WARP, missing) == 0;
 }
 
 /* Stores the bytes of an aligned word that belong to the range. */
@@ -105,7 +117,7 @@ GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
 }
 
 /* A put, or what a get brought: data, then the completer's word. `failed`: ports of which an earlier packet of the
- * same command met an error. False: the engine ends, and the packet stays. */
+ * same command met an error. False: the packet stays, and what was written is written again. */
 GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 {
 	uint32_t error = p.error(), vpid = p.vpid();
@@ -166,11 +178,15 @@ GGAS_FN uint64_t work_lock(engine_node *node, uint32_t vpid, uint32_t number, in
 	}
 }
 
-/* A get or a lock. False: the engine ends, and the packet stays. */
+/* A get or a lock. False: the packet stays; what was sent of the answer is sent again. */
 GGAS_FN bool respond(warp &w, const packet &p)
 {
 	uint32_t error = p.error(), vpid = p.vpid(), node = p.from_node(), total = total_of(p.h.word0), done = 0;
 	uint64_t word0 = response_word0(p), local = p.h.address;
+	if (w.all_see_gone(node)) {
+		w.count(ENGINE_ERR_GONE);
+		return true;
+	}
 	bool open = is_open(w, vpid), refused = false;
 	bool lock = p.what() == LOCK;
 	auto number = static_cast<uint32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_NUMBER));
@@ -211,7 +227,7 @@ GGAS_FN bool respond(warp &w, const packet &p)
 	return true;
 }
 
-/* Whatever is not usual. False: the engine ends, and the packet stays. */
+/* Whatever is not usual. False: the packet stays. */
 GGAS_COLD bool take_packet(const engine_args &args, shared *all, const packet *p, uint64_t *failed)
 {
 	warp w(args, all);
@@ -228,21 +244,29 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	p.first = ggas_load_relaxed(&w.node->head[which][peer]);
 	uint64_t failed = ggas_load_relaxed(&w.node->failed[which][peer]), credited = p.first;
 	uint64_t *credit = &reinterpret_cast<engine_node *>(w.args.state[peer])->credit[which][w.args.node];
+	bool gone = false, cut = false, drained = false;
 	for (uint32_t attempt = 1;; attempt++) {
 		uint64_t number = p.first + ggas_lane();
 		w.listens();
 		p.polled = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&p.ring[number % ENGINE_LINES]));
 		p.there = ggas_ballot(GGAS_FULL_WARP, p.polled.hi == number + 1);
-		bool ready = (p.there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1;
+		bool ready = (p.there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1 && !cut;
 		if (w.hears()) {
-			if (w.takes_notice())
+			if (w.takes_notice()) {
+				gone = w.all_see_gone(peer);
 				w.acknowledge();
+			}
 			if (w.stop == ENGINE_STOP_NOW)
 				break;
 		}
 		if (w.stop && w.ends(step, ready))
 			break;
 		if (!ready) {
+			if (gone && !drained) {
+				drained = true;
+				if (ggas_lane() == 0)
+					ggas_store_release(&w.node->drained[which][peer], static_cast<uint64_t>(1));
+			}
 			ggas_pause(attempt);
 			continue;
 		}
@@ -255,9 +279,15 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			/* Copies, so that nothing else has to be in memory. */
 			packet copy = p;
 			uint64_t flows = failed;
-			if (!take_packet(w.args, w.all, &copy, &flows))
-				break;
+			bool taken = take_packet(w.args, w.all, &copy, &flows);
 			ggas_syncwarp();
+			if (!taken && w.is_to_end())
+				break;
+			if (!taken) {
+				/* The host has something to say; or the sender ended in the middle, and nothing comes behind. */
+				cut = w.all_see_gone(peer) && !is_whole(p);
+				continue;
+			}
 			failed = flows;
 		}
 		p.first += p.lines();

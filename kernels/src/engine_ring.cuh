@@ -64,16 +64,19 @@ GGAS_FN uint64_t try_claim(uint64_t *tail, const uint64_t *credit, uint32_t line
 	return ggas_atomic_cas_block(tail, first, first + lines) == first ? first : ~0ull;
 }
 
-/* Claims `lines` of the ring at `to`; the number of the first, or ~0 if the engine ends before there is room. */
+/* Claims `lines` of the ring at `to`; the number of the first, or ~0: the command is to begin again, or the engine ends
+ * before there is room. */
 GGAS_FN uint64_t claim(warp &w, uint32_t which, uint32_t to, uint32_t lines)
 {
 	uint64_t *tail = &w.all->tail[which][to], *credit = &w.all->credit[which][to], first = ~0ull;
 	if (ggas_lane() == 0) {
 		uint64_t since = 0;
 		for (uint32_t attempt = 1; (first = try_claim(tail, credit, lines)) == ~0ull; attempt++) {
-			ggas_store_relaxed(credit, ggas_load_acquire(&w.node->credit[which][to]));
+			bool gone = w.is_gone(to);
+			uint64_t seen = ggas_load_acquire(&w.node->credit[which][to]);
+			ggas_store_relaxed(credit, gone ? NO_ROOM : seen);
 			since = since ? since : ggas_time_ns();
-			if (w.gives_up(since))
+			if (gone || w.gives_way(since))
 				break;
 			ggas_pause(attempt);
 		}
@@ -104,7 +107,7 @@ GGAS_FN void send_header(engine_line *ring, uint64_t first, const header &h)
 }
 
 /* Sends one packet, its payload as the aligned words of where it goes: word(i, skew) gives word i. Each line carries
- * its number, so no fence is needed. False if the engine ends before there is room. */
+ * its number, so no fence is needed. False as with claim. */
 template <class Word>
 GGAS_FN bool send(warp &w, uint32_t which, uint32_t to, const header &h, const span &place, const Word &word)
 {

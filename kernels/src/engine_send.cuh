@@ -41,7 +41,7 @@ GGAS_FN bool is_command(const command &c)
 
 /* Sends `total` bytes at NLA `from` of `vpid` to NLA `to`, in as many packets as it takes; *done counts those that
  * left. Where a page cannot be read the last packet says so by `unit`, an error bit, and *refused is set. False if the
- * engine ends before. */
+ * engine ends before, or the command is to begin again from *done on. */
 GGAS_FN bool send_memory(warp &w, uint32_t which, uint32_t node, kind what, uint64_t word0, uint32_t vpid,
 			 uint64_t from, uint64_t to, uint32_t total, uint32_t *done, uint32_t unit, bool *refused)
 {
@@ -76,8 +76,7 @@ struct value_words {
 	}
 };
 
-/* Sends whatever packets a command takes; *fault: what is wrong with it, FINE if nothing. False if the engine ends
- * before. */
+/* Sends whatever packets a command takes; *fault: what is wrong with it, FINE if nothing. False: not all of them. */
 GGAS_FN bool send_command(warp &w, command &c, uint32_t *fault)
 {
 	uint32_t total = total_of(c.word[0]), code = c.code();
@@ -129,7 +128,8 @@ GGAS_FN report requester_report(const command &c, uint32_t error)
 		 local };
 }
 
-/* Carries out one command. False if the engine ends before; then c->sent says how far it came. */
+/* Carries out one command. False if the engine ends before, or the host waits for this warp; then c->sent says how far
+ * it came. */
 GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 {
 	warp w(args, all);
@@ -138,10 +138,10 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 	/* What is not a command has no parameters either. */
 	if (!c.legal)
 		c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
-	bool route = c.node() < w.args.nodes;
+	bool exists = c.node() < w.args.nodes, gone = exists && w.all_see_gone(c.node()), route = exists && !gone;
 	/* No Excellerate port, and no multicast groups. */
 	bool allowed = (c.modifier() & ~EXTOLL_MOD_NTR) == 0;
-	uint32_t fault = !c.legal || !allowed ? ENGINE_ERR_COMMAND : !route ? ENGINE_ERR_ROUTE : FINE;
+	uint32_t fault = !c.legal || !allowed ? ENGINE_ERR_COMMAND : gone ? ENGINE_ERR_GONE : !route ? ENGINE_ERR_ROUTE : FINE;
 	if (route && !send_command(w, c, &fault))
 		return false;
 	if (fault != FINE)
@@ -152,8 +152,7 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 	return notify(w, c.vpid, requester_report(c, error), false);
 }
 
-/* What a port posted, by the usual way if possible. False if the engine ends before; *sent: how far it came, and had
- * come before. */
+/* What a port posted, by the usual way if possible. False as with execute; *sent: how far it came, and had come before. */
 GGAS_FN bool carry_out(warp &w, like_last &last, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t *sent)
 {
 	if (*sent == 0 && send_usual(w, last, vpid, word0, word1, word2)) {
@@ -297,7 +296,8 @@ GGAS_FN void serve_ports(warp &w)
 			if (done)
 				publish_read(reinterpret_cast<uint64_t *>(view.consumed), view.head);
 		}
-		if (!done)
+		/* Otherwise it goes on once this warp has taken notice of what the host says. */
+		if (!done && w.is_to_end())
 			break;
 	}
 	if (mine && view.slots) {

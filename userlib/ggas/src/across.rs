@@ -1,7 +1,6 @@
 //! Windows across the processes of a job: each process is one member and has one part.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ggas_boot::Job;
@@ -40,9 +39,8 @@ impl Window {
         bytes: usize,
         timeout: Duration,
     ) -> Result<Window, WindowError> {
-        static TAGS: AtomicU64 = AtomicU64::new(1);
         let setup = Setup::new(job, timeout);
-        let wish = Wish::new(TAGS.fetch_add(1, Ordering::Relaxed), node.id(), processor, bytes);
+        let wish = Wish::new(setup.next_tag(), node.id(), processor, bytes);
         let plan = Plan::new(&setup.exchange(&wish)?)?;
         let parts = setup.parts(&plan, processor, bytes)?;
         let mut info = WindowInfo {
@@ -66,7 +64,12 @@ impl Window {
 
 impl Setup<'_> {
     /// The memory of the window as this process reaches it.
-    fn parts(&self, plan: &Plan, processor: &Processor, bytes: usize) -> Result<Parts, WindowError> {
+    pub(crate) fn parts(
+        &self,
+        plan: &Plan,
+        processor: &Processor,
+        bytes: usize,
+    ) -> Result<Parts, WindowError> {
         match &plan.place {
             PlanPlace::Host => self.host(plan),
             PlanPlace::Gpus { atomics } => self.gpus(plan, processor, bytes, *atomics),

@@ -40,7 +40,8 @@ pub enum WindowError {
     /// Several processes have their kernels on one GPU.
     #[error(
         "ranks {} and {} are both on {uuid}: kernels of two processes do not run on a GPU at the same time, and those \
-         of a window wait for each other; give each process a GPU of its own, or run all nodes in one process",
+         of a window, and engines, wait for each other; give each process a GPU of its own, or run all nodes in one \
+         process",
         ranks.0, ranks.1
     )]
     SharedGpu {
@@ -49,6 +50,18 @@ pub enum WindowError {
         /// Id of the GPU.
         uuid: String,
     },
+    /// Engines need memory that all of them reach.
+    #[error(
+        "no engines across these processes: {reason}; give all of them GPUs with peer access (`ggas info` shows it), or \
+         the CPU executor, or let the software EXTOLL carry the traffic"
+    )]
+    NoEngines {
+        /// Why there is none.
+        reason: String,
+    },
+    /// The engines themselves were refused.
+    #[error(transparent)]
+    Engine(#[from] ggas_device::engine::EngineBuildError),
     /// Another process of the job could not set the window up.
     #[error("rank {rank} could not set the window up: {what}")]
     Peer {

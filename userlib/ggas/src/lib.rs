@@ -3,8 +3,11 @@
 //! A [`Window`] gives each member a part of one address range. Where the parts can be mapped for all members'
 //! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
 //! the SMFU remain. The members of a window are nodes of this process, or the processes of a job ([`Window::across`]).
+//!
+//! Memory that all processes map carries [RMA engines](engines_across), too.
 
 mod across;
+mod engines;
 mod error;
 mod info;
 mod member;
@@ -14,6 +17,7 @@ mod rings;
 mod setup;
 mod window;
 
+pub use engines::engines_across;
 pub use error::WindowError;
 pub use info::{Mapping, WindowInfo};
 pub use member::Member;

@@ -166,7 +166,7 @@ pub(crate) struct At {
 }
 
 impl At {
-    fn in_window(self, rank: usize) -> usize {
+    pub(crate) fn in_window(self, rank: usize) -> usize {
         rank * self.stride + self.offset
     }
 }

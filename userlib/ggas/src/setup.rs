@@ -1,6 +1,7 @@
 //! How processes of a job set something up together.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ggas_boot::Job;
@@ -28,6 +29,12 @@ impl<'a> Setup<'a> {
 
     pub(crate) fn job(&self) -> &'a Job {
         self.job
+    }
+
+    /// Tells the descriptors of one set-up from those of others; rank 0's counts.
+    pub(crate) fn next_tag(&self) -> u64 {
+        static TAGS: AtomicU64 = AtomicU64::new(1);
+        TAGS.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Rank of this process.

@@ -5,13 +5,21 @@
 //! GPU whose kernels use them, so posting and polling never leave it (thesis 5.6.2), and what is posted is carried out
 //! while the poster computes (thesis 6.11). `kernels/src/engine.cu` says how.
 //!
-//! The engines of all nodes run while somebody [holds](EngineNetwork::run) them or a port is
-//! [armed](crate::PortDevice::arm), and keep what is under way in between. They run one block on each GPU.
+//! The engines of a process's nodes, all of a network or one, run while somebody [holds](EngineNetwork::run) them or a
+//! port is [armed](crate::PortDevice::arm), and keep what is under way in between. They run one block on each GPU. What
+//! others send to a node whose engine does not run waits in its ring, and they wait once that is full, with whatever else
+//! their warp serves.
+//!
+//! A network [across processes](EngineNetwork::across) outlives them: what is sent to a node whose process has ended is
+//! refused and counted ([`EngineErrors::gone`]) with an error notification where one was asked for; what was under way
+//! then is lost. Host posts to it fail with the rank. A put that such a process left half sent counts for nothing, what
+//! it had sent before arrives.
 //!
 //! Differences from the card: the slot path only; no physical addresses, remote registers, interrupts, multicast, VELO
 //! or SMFU; 32 VPIDs, of which all are the applications'. A put to a node that does not exist is an error of the
 //! requester. Data and notifications of one port to one other keep their order; a get does not wait for puts before it.
 
+mod memory;
 mod network;
 mod node;
 mod port;
@@ -23,9 +31,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ggas_gpu::GpuError;
 use ggas_kernels::{KernelMem, MemoryError};
 
+pub use memory::{EngineMemory, engine_part_bytes};
 pub use network::{EngineBuildError, EngineConfig, EngineNetwork};
 pub use node::{EngineDevice, EngineErrors};
-pub use runner::EngineGuard;
+pub use runner::{EngineGuard, EngineLosses};
 
 use crate::DeviceError;
 

@@ -1,13 +1,15 @@
 //! Nodes with engines, and what joins them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_kernels::Processor;
 use ggas_kernels::args::{ENGINE_NODES, ENGINE_REQUESTERS};
 
+use super::memory::{EngineMemory, OwnMemory};
 use super::node::{EngineDevice, Node};
-use super::runner::{EngineGuard, Runner};
+use super::runner::{EngineGuard, EngineLosses, Runner};
 use crate::{Device, DeviceError};
 
 /// How engines run.
@@ -20,6 +22,31 @@ pub struct EngineConfig {
     pub queue_timeout: Duration,
     /// How long the host waits for an engine: to end, or to let go of memory.
     pub timeout: Duration,
+}
+
+impl EngineConfig {
+    /// Usual settings for nodes on such a processor.
+    pub fn of(processor: &Processor) -> EngineConfig {
+        // The executor runs a warp's lanes one after the other: more warps only take longer.
+        let requesters = if matches!(processor, Processor::Cpu(_)) { 1 } else { ENGINE_REQUESTERS };
+        EngineConfig { requesters, ..EngineConfig::default() }
+    }
+
+    /// Checks itself, and the number of nodes.
+    ///
+    /// # Errors
+    /// [`EngineBuildError::Nodes`], [`EngineBuildError::Requesters`].
+    pub fn check(&self, nodes: usize) -> Result<(), EngineBuildError> {
+        let max = ENGINE_NODES;
+        if nodes == 0 || nodes > max as usize {
+            return Err(EngineBuildError::Nodes { nodes, max });
+        }
+        let (requesters, max) = (self.requesters, ENGINE_REQUESTERS);
+        if requesters == 0 || requesters > max {
+            return Err(EngineBuildError::Requesters { requesters, max });
+        }
+        Ok(())
+    }
 }
 
 impl Default for EngineConfig {
@@ -74,13 +101,21 @@ pub enum EngineBuildError {
         /// Last node.
         last: usize,
     },
+    /// The node is in another process.
+    #[error("node {node} is in another process: this one has node {own}")]
+    Elsewhere {
+        /// Number asked for.
+        node: usize,
+        /// Node of this process.
+        own: usize,
+    },
     /// A node could not be set up.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// Nodes of this process with an engine each, on GPUs that reach each other's memory or on the CPU executor. Several
-/// nodes may be on one GPU.
+/// Nodes with an engine each, on GPUs that reach each other's memory or on the CPU executor: all in this process, where
+/// several may be on one GPU, or one in each of several processes.
 ///
 /// ```
 /// use ggas_device::engine::EngineNetwork;
@@ -94,7 +129,12 @@ pub enum EngineBuildError {
 /// ```
 #[derive(Debug)]
 pub struct EngineNetwork {
+    /// The nodes of this process.
     devices: Vec<Arc<EngineDevice>>,
+    /// Id of the first of them.
+    first: usize,
+    /// Nodes in all processes.
+    len: usize,
     runner: Arc<Runner>,
 }
 
@@ -104,10 +144,8 @@ impl EngineNetwork {
     /// # Errors
     /// [`EngineBuildError`].
     pub fn new(processors: &[Processor]) -> Result<EngineNetwork, EngineBuildError> {
-        let cpu = processors.iter().all(|processor| matches!(processor, Processor::Cpu(_)));
-        // The executor runs a warp's lanes one after the other: more warps only take longer.
-        let requesters = if cpu { 1 } else { ENGINE_REQUESTERS };
-        EngineNetwork::with_config(processors, EngineConfig { requesters, ..EngineConfig::default() })
+        let config = processors.first().map_or_else(EngineConfig::default, EngineConfig::of);
+        EngineNetwork::with_config(processors, config)
     }
 
     /// The same, with settings.
@@ -118,52 +156,89 @@ impl EngineNetwork {
         processors: &[Processor],
         config: EngineConfig,
     ) -> Result<EngineNetwork, EngineBuildError> {
-        let (nodes, max) = (processors.len(), ENGINE_NODES);
-        if nodes == 0 || nodes > max as usize {
-            return Err(EngineBuildError::Nodes { nodes, max });
-        }
-        let (requesters, max) = (config.requesters, ENGINE_REQUESTERS);
-        if requesters == 0 || requesters > max {
-            return Err(EngineBuildError::Requesters { requesters, max });
-        }
+        config.check(processors.len())?;
         check_reach(processors)?;
-        let node = |(id, processor): (usize, &Processor)| Node::new(id as u16, nodes, processor);
-        let nodes = processors.iter().enumerate().map(node).collect::<Result<Vec<_>, _>>()?;
-        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
-        let runner = Arc::new(Runner::new(nodes.clone(), config));
-        let device = |node| Arc::new(EngineDevice::new(node, runner.clone()));
-        Ok(EngineNetwork { devices: nodes.into_iter().map(device).collect(), runner })
+        let memory: Arc<dyn EngineMemory> = Arc::new(OwnMemory::new(processors)?);
+        Ok(EngineNetwork::of(memory, processors, 0, processors.len(), config))
     }
 
-    /// Number of nodes.
+    /// The node `node` of `nodes`, each in a process of its own, over memory that all of them map. `ggas_window` makes
+    /// such networks for the processes of a job; all give the same number of nodes.
+    ///
+    /// # Errors
+    /// [`EngineBuildError`].
+    pub fn across(
+        memory: Arc<dyn EngineMemory>,
+        processor: &Processor,
+        node: usize,
+        nodes: usize,
+        config: EngineConfig,
+    ) -> Result<EngineNetwork, EngineBuildError> {
+        config.check(nodes)?;
+        if node >= nodes {
+            return Err(EngineBuildError::NoSuchNode { node, last: nodes - 1 });
+        }
+        Ok(EngineNetwork::of(memory, std::slice::from_ref(processor), node, nodes, config))
+    }
+
+    fn of(
+        memory: Arc<dyn EngineMemory>,
+        processors: &[Processor],
+        first: usize,
+        len: usize,
+        config: EngineConfig,
+    ) -> EngineNetwork {
+        let node = |(i, processor)| Arc::new(Node::new((first + i) as u16, processor, &memory));
+        let nodes: Vec<_> = processors.iter().enumerate().map(node).collect();
+        let runner = Arc::new(Runner::new(memory.clone(), nodes.clone(), len, config));
+        let device = |node| Arc::new(EngineDevice::new(node, runner.clone()));
+        EngineNetwork { devices: nodes.into_iter().map(device).collect(), first, len, runner }
+    }
+
+    /// Number of nodes, in all processes.
     pub fn len(&self) -> usize {
-        self.devices.len()
+        self.len
     }
 
     /// Always `false`.
     pub fn is_empty(&self) -> bool {
-        self.devices.is_empty()
+        self.len == 0
     }
 
-    /// Node `node`.
+    /// Nodes of this process: all, but for a network [`across`](Self::across) processes.
+    pub fn local(&self) -> Range<usize> {
+        self.first..self.first + self.devices.len()
+    }
+
+    /// For whoever watches the processes of the network.
+    pub fn losses(&self) -> EngineLosses {
+        EngineLosses::new(&self.runner)
+    }
+
+    /// Node `node`, by its id.
     ///
     /// # Errors
-    /// [`EngineBuildError::NoSuchNode`].
+    /// [`EngineBuildError::NoSuchNode`], [`EngineBuildError::Elsewhere`].
     pub fn engine_device(&self, node: usize) -> Result<&Arc<EngineDevice>, EngineBuildError> {
-        let last = self.devices.len().saturating_sub(1);
-        self.devices.get(node).ok_or(EngineBuildError::NoSuchNode { node, last })
+        if node >= self.len {
+            return Err(EngineBuildError::NoSuchNode { node, last: self.len - 1 });
+        }
+        let here = node.checked_sub(self.first).and_then(|index| self.devices.get(index));
+        here.ok_or(EngineBuildError::Elsewhere { node, own: self.first })
     }
 
     /// Node `node` as a device.
     ///
     /// # Errors
-    /// [`EngineBuildError::NoSuchNode`].
+    /// As for [`engine_device`](Self::engine_device).
     pub fn device(&self, node: usize) -> Result<Arc<dyn Device>, EngineBuildError> {
         Ok(self.engine_device(node)?.clone())
     }
 
-    /// Has the engines run until the result is dropped, for hosts that post or consume themselves; kernels' ports do it
-    /// by [`arm`](crate::PortDevice::arm). Calls nest. The engines end once nothing is left to do.
+    /// Has the engines of this process run until the result is dropped, for hosts that post or consume themselves;
+    /// kernels' ports do it by [`arm`](crate::PortDevice::arm). Calls nest. The engines end once nothing is left to do:
+    /// what waits for room in the ring of another process is kept after five seconds, and what others go on sending is
+    /// left in the rings after one.
     ///
     /// # Errors
     /// [`DeviceError::Engine`] where they do not fit beside what runs on a GPU.

@@ -5,16 +5,14 @@ use std::mem::offset_of;
 use std::sync::{Arc, Mutex};
 
 use extoll_abi::{MAX_TRANSFER, regs};
-use ggas_kernels::args::{
-    ENGINE_CLASSES, ENGINE_ERRORS, ENGINE_LINES, ENGINE_LOCKS, ENGINE_PORTS, engine_line, engine_node,
-    engine_port,
-};
-use ggas_kernels::{KernelMem, Processor};
+use ggas_kernels::Processor;
+use ggas_kernels::args::{ENGINE_ERRORS, ENGINE_LOCKS, ENGINE_PORTS, engine_node, engine_port};
 
+use super::lock;
+use super::memory::{EngineMemory, State};
 use super::port::EnginePort;
 use super::region::Regions;
 use super::runner::Runner;
-use super::{load_words, lock, refused};
 use crate::{Device, DeviceError, DeviceInfo, Kind, Path, PortDevice, PortSetup, SmfuMap, SmfuWindow};
 
 /// Payload bytes of a fragment, as notifications count them (spec 2.3).
@@ -24,26 +22,20 @@ const FRAGMENT: u32 = extoll_abi::bindings::EXTOLL_FRAGMENT as u32;
 pub(super) struct Node {
     pub(super) id: u16,
     pub(super) processor: Processor,
-    /// `struct engine_node`.
-    pub(super) state: KernelMem,
-    /// Rings that other nodes, and this one, write to.
-    pub(super) rings: KernelMem,
+    pub(super) state: State,
     pub(super) regions: Mutex<Regions>,
     vpids: Mutex<[bool; ENGINE_PORTS as usize]>,
 }
 
 impl Node {
-    pub(super) fn new(id: u16, nodes: usize, processor: &Processor) -> Result<Node, DeviceError> {
-        let lines = ENGINE_CLASSES as usize * nodes * ENGINE_LINES as usize;
-        let alloc = |bytes| processor.alloc(bytes).map_err(refused("an engine"));
-        Ok(Node {
+    pub(super) fn new(id: u16, processor: &Processor, memory: &Arc<dyn EngineMemory>) -> Node {
+        Node {
             id,
             processor: processor.clone(),
-            state: alloc(size_of::<engine_node>())?,
-            rings: alloc(lines * size_of::<engine_line>())?,
+            state: State::new(memory.clone(), id),
             regions: Mutex::new(Regions::new(id, processor)),
             vpids: Mutex::default(),
-        })
+        }
     }
 
     fn take_vpid(&self) -> Result<u8, DeviceError> {
@@ -62,22 +54,19 @@ impl Node {
     pub(super) fn write_port(&self, vpid: u8, port: &engine_port) -> Result<(), DeviceError> {
         let at = port_offset(vpid);
         let closed = engine_port { open: 0, ..*port };
-        self.state.write(at, bytes_of(&closed)).map_err(refused("a port"))?;
+        self.state.store(at, &words_of(&closed))?;
         self.open_port(vpid, port.open)
     }
 
     /// Opens or closes a described port.
     pub(super) fn open_port(&self, vpid: u8, open: u32) -> Result<(), DeviceError> {
-        self.state
-            .store_u32(port_offset(vpid) + offset_of!(engine_port, open), open)
-            .map_err(refused("a port"))
+        self.state.store_u32(port_offset(vpid) + offset_of!(engine_port, open), open)
     }
 
     /// A closed port as its engine left it.
     pub(super) fn read_port(&self, vpid: u8) -> Result<engine_port, DeviceError> {
-        let mut port = engine_port::default();
-        self.state.read(port_offset(vpid), bytes_of_mut(&mut port)).map_err(refused("a port"))?;
-        Ok(port)
+        let words = self.state.load(port_offset(vpid), PORT_WORDS)?;
+        Ok(port_of(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0))))
     }
 
     /// Zeroes the locks of a VPID (spec 5).
@@ -85,7 +74,7 @@ impl Node {
         (0..ENGINE_LOCKS as usize).try_for_each(|i| {
             let index = usize::from(vpid) + i * ENGINE_PORTS as usize;
             let at = offset_of!(engine_node, lock) + 4 * index;
-            self.state.store_u32(at, 0).map_err(refused("locks"))
+            self.state.store_u32(at, 0)
         })
     }
 }
@@ -94,15 +83,17 @@ fn port_offset(vpid: u8) -> usize {
     offset_of!(engine_node, port) + usize::from(vpid) * size_of::<engine_port>()
 }
 
-fn bytes_of(port: &engine_port) -> &[u8] {
+const PORT_WORDS: usize = size_of::<engine_port>() / 8;
+
+fn words_of(port: &engine_port) -> [u64; PORT_WORDS] {
     // SAFETY: plain numbers without padding (`engine.h` asserts it is a multiple of its alignment, and its fields are
     // in descending size).
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(port).cast(), size_of::<engine_port>()) }
+    unsafe { std::mem::transmute_copy(port) }
 }
 
-fn bytes_of_mut(port: &mut engine_port) -> &mut [u8] {
+fn port_of(words: [u64; PORT_WORDS]) -> engine_port {
     // SAFETY: as above; every bit pattern is a valid port.
-    unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(port).cast(), size_of::<engine_port>()) }
+    unsafe { std::mem::transmute_copy(&words) }
 }
 
 /// What an engine could not carry out, since its node exists.
@@ -124,6 +115,8 @@ pub struct EngineErrors {
     pub responder: u64,
     /// Notifications that found no room in time.
     pub dropped: u64,
+    /// Requester and responder: commands and answers to nodes whose process has ended.
+    pub gone: u64,
 }
 
 /// A node of an [`EngineNetwork`](super::EngineNetwork).
@@ -159,10 +152,10 @@ impl EngineDevice {
     /// [`DeviceError::Gpu`].
     pub fn errors(&self) -> Result<EngineErrors, DeviceError> {
         let at = offset_of!(engine_node, errors);
-        let words = load_words(&self.node.state, at, ENGINE_ERRORS as usize).map_err(refused("counters"))?;
-        let [command, route, source, vpid, target, received, responder, dropped] =
+        let words = self.node.state.load(at, ENGINE_ERRORS as usize)?;
+        let [command, route, source, vpid, target, received, responder, dropped, gone] =
             std::array::from_fn(|i| words.get(i).copied().unwrap_or(0));
-        Ok(EngineErrors { command, route, source, vpid, target, received, responder, dropped })
+        Ok(EngineErrors { command, route, source, vpid, target, received, responder, dropped, gone })
     }
 
     fn unavailable<T>(&self, reason: &str) -> Result<T, DeviceError> {

@@ -17,8 +17,8 @@ use super::runner::{EngineGuard, Runner};
 use super::{load_words, lock, refused};
 use crate::backoff::{Backoff, Step};
 use crate::{
-    DeviceError, HostBuffer, KernelRings, Kind, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap,
-    Span,
+    Departures, DeviceError, HostBuffer, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap,
+    RegisterMap, SlotMap, Span,
 };
 
 /// Most slots of a ring: 2 MiB of memory.
@@ -334,6 +334,18 @@ impl PortDevice for EnginePort {
                 Step::Over(_) => return,
             }
         }
+    }
+
+    fn departures(&self) -> Departures {
+        self.node.state.memory().departures()
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.node.state.memory().lost(node).map(|peer| LostPeer { vpid, ..peer })
+    }
+
+    fn drain_lost(&self) {
+        self.runner.drain_lost(&self.node);
     }
 
     fn arm(&self) {

@@ -7,6 +7,7 @@ use extoll_abi::{Access, Gate, Nla, PageSize};
 use ggas_kernels::args::{ENGINE_TABLE_ROWS, engine_node};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 
+use super::memory::State;
 use super::{refused, store_words};
 use crate::ranges::Ranges;
 use crate::{DeviceError, PAGE, Place, Span};
@@ -44,7 +45,7 @@ impl Regions {
     /// Registers `span` for `vpid`; returns the NLA of its first byte.
     pub(super) fn register(
         &mut self,
-        state: &KernelMem,
+        state: &State,
         vpid: u8,
         span: &Span,
         access: Access,
@@ -123,14 +124,14 @@ impl Regions {
     }
 
     /// Tables stay until the node goes: engines keep their addresses.
-    fn make_table(&mut self, state: &KernelMem, table: u64) -> Result<(), DeviceError> {
+    fn make_table(&mut self, state: &State, table: u64) -> Result<(), DeviceError> {
         if self.tables.contains_key(&table) {
             return Ok(());
         }
         let what = "a translation table";
         let memory = self.processor.alloc(8 * ENTRIES as usize).map_err(refused(what))?;
         let register = offset_of!(engine_node, tables) + 8 * table as usize;
-        store_words(state, register, &[memory.address()]).map_err(refused(what))?;
+        state.store(register, &[memory.address()])?;
         self.tables.insert(table, memory);
         Ok(())
     }

@@ -1,30 +1,44 @@
-//! Starting and ending the engines of all nodes, and telling them of changes.
+//! Starting and ending the engines of this process's nodes, and telling them of changes.
 
 use std::fmt;
 use std::mem::offset_of;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ggas_kernels::args::{
-    ENGINE_FEW_WARPS, ENGINE_HELPERS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS,
+    ENGINE_CLASSES, ENGINE_FEW_WARPS, ENGINE_HELPERS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS,
     ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES, ENGINE_WARPS, engine_args, engine_node,
 };
 use ggas_kernels::{Launch, Processor, Running, start};
 
+use super::lock;
+use super::memory::{EngineMemory, RINGS_AT};
 use super::network::EngineConfig;
 use super::node::Node;
-use super::{load_words, lock, refused, store_words};
 use crate::DeviceError;
 use crate::backoff::{Backoff, Step};
 
 /// How long waits inside an engine go on once it is to end; a peer's engine may be without a processor for a while.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The engines of a network: all run, or none does.
+/// How long engines that are to end go on taking in what other processes send.
+const TAKING_IN: Duration = Duration::from_secs(1);
+
+/// How long what ended processes had sent may take to be taken in.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// The engines of this process: all run, or none does.
 pub(super) struct Runner {
+    memory: Arc<dyn EngineMemory>,
     nodes: Vec<Arc<Node>>,
+    /// Nodes in all processes.
+    len: usize,
     config: EngineConfig,
     state: Mutex<State>,
+    /// Changes so far. Held for moments only.
+    epoch: Mutex<u64>,
+    /// Forks of it have no part in the network.
+    process: u32,
 }
 
 #[derive(Default)]
@@ -33,13 +47,17 @@ struct State {
     running: Option<Running>,
     /// Number of the last run.
     run: u64,
-    /// Changes so far.
-    epoch: u64,
 }
 
 impl Runner {
-    pub(super) fn new(nodes: Vec<Arc<Node>>, config: EngineConfig) -> Runner {
-        Runner { nodes, config, state: Mutex::default() }
+    pub(super) fn new(
+        memory: Arc<dyn EngineMemory>,
+        nodes: Vec<Arc<Node>>,
+        len: usize,
+        config: EngineConfig,
+    ) -> Runner {
+        let process = std::process::id();
+        Runner { memory, nodes, len, config, state: Mutex::default(), epoch: Mutex::default(), process }
     }
 
     /// Has the engines run until the guard is dropped.
@@ -59,14 +77,14 @@ impl Runner {
             run,
             queue_ns: self.config.queue_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
             grace_ns: GRACE.as_nanos() as u64,
-            nodes: self.nodes.len() as u32,
+            nodes: self.len as u32,
             requesters: self.config.requesters,
             helpers: self.helpers(),
             ..Default::default()
         };
-        for (i, node) in self.nodes.iter().enumerate().take(ENGINE_NODES as usize) {
-            args.state[i] = node.state.address();
-            args.rings[i] = node.rings.address();
+        for i in 0..self.len.min(ENGINE_NODES as usize) {
+            args.state[i] = self.memory.address(i as u16);
+            args.rings[i] = args.state[i] + RINGS_AT as u64;
         }
         let warps = self.warps() as u32 + 2 * args.helpers;
         let kernel = if warps <= ENGINE_FEW_WARPS { "ggas_engine" } else { "ggas_engine_wide" };
@@ -74,10 +92,10 @@ impl Runner {
         for node in &self.nodes {
             // What the last run left: how it was ended, and who has.
             let said = vec![0; 1 + self.warps()];
-            store_words(&node.state, offset_of!(engine_node, stop), &said).map_err(refused("an engine"))?;
+            node.state.store(offset_of!(engine_node, stop), &said)?;
             let args = engine_args { node: node.id.into(), ..args };
-            // SAFETY: the structure is this kernel's; state and rings live as long as the nodes, which the runner keeps
-            // until the engines have ended, and ports keep what they point to open until no engine uses it.
+            // SAFETY: the structure is this kernel's; all parts live as long as the memory, which the runner keeps until
+            // the engines have ended, and ports keep what they point to open until no engine uses it.
             launches.push(unsafe { Launch::new(&node.processor, kernel, 1, 32 * warps, &args) });
         }
         start(&launches).map_err(DeviceError::Engine)
@@ -102,33 +120,42 @@ impl Runner {
     /// Ends the engines, those that make work first; at once if that takes too long. False: not all have ended.
     fn end(&self, run: u64) -> bool {
         let (requesters, all) = (self.config.requesters as usize, self.warps());
-        let requests = requesters + self.nodes.len();
+        let requests = requesters + self.len;
+        let timeout = self.config.timeout;
+        // Nobody in this process sends then, but others may for ever.
+        let taking_in = if self.is_shared() { timeout.min(TAKING_IN) } else { timeout };
         let steps = [
-            (ENGINE_STOP_REQUESTERS, 0..requesters),
-            (ENGINE_STOP_REQUESTS, requesters..requests),
-            (ENGINE_STOP_RESPONSES, requests..all),
+            (ENGINE_STOP_REQUESTERS, 0..requesters, timeout),
+            (ENGINE_STOP_REQUESTS, requesters..requests, taking_in),
+            (ENGINE_STOP_RESPONSES, requests..all, taking_in),
         ];
-        let in_order = steps.into_iter().all(|(step, warps)| {
+        let in_order = steps.into_iter().all(|(step, warps, timeout)| {
             let acks = offset_of!(engine_node, ack) + 8 * warps.start;
-            self.stop(step) && self.all_say(acks, warps.len(), u64::MAX)
+            self.stop(step) && self.all_say(acks, warps.len(), u64::MAX, timeout)
         });
-        (in_order || self.stop(ENGINE_STOP_NOW)) && self.all_say(offset_of!(engine_node, ended), 1, run)
+        let ended = offset_of!(engine_node, ended);
+        (in_order || self.stop(ENGINE_STOP_NOW)) && self.all_say(ended, 1, run, timeout)
+    }
+
+    /// Whether other processes have nodes, too.
+    fn is_shared(&self) -> bool {
+        self.len > self.nodes.len()
     }
 
     /// Tells all engines to end.
     fn stop(&self, how: u32) -> bool {
         self.nodes.iter().all(|node| {
-            let told = store_words(&node.state, offset_of!(engine_node, stop), &[how.into()]);
+            let told = node.state.store(offset_of!(engine_node, stop), &[how.into()]);
             told.inspect_err(|error| tracing::error!(node = node.id, "ending an engine: {error}")).is_ok()
         })
     }
 
     /// Waits until `count` words of every node's state have this value. False: not in time.
-    fn all_say(&self, offset: usize, count: usize, value: u64) -> bool {
+    fn all_say(&self, offset: usize, count: usize, value: u64, timeout: Duration) -> bool {
         let says = |node: &Arc<Node>| {
-            load_words(&node.state, offset, count).is_ok_and(|words| words.iter().all(|word| *word == value))
+            node.state.load(offset, count).is_ok_and(|words| words.iter().all(|word| *word == value))
         };
-        wait(self.config.timeout, || self.nodes.iter().all(says)).is_ok()
+        wait(timeout, || self.nodes.iter().all(says)).is_ok()
     }
 
     /// Warps of each engine that help the others, for each direction: those that are left over.
@@ -143,7 +170,7 @@ impl Runner {
 
     /// Warps of each engine that have ports or rings to serve.
     fn warps(&self) -> usize {
-        self.config.requesters as usize + 2 * self.nodes.len()
+        self.config.requesters as usize + 2 * self.len
     }
 
     /// Makes `change` to the state of a node, whose engine takes notice of it: when this returns, no warp of it uses
@@ -153,9 +180,9 @@ impl Runner {
         node: &Node,
         change: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        let mut state = lock(&self.state);
+        let state = lock(&self.state);
         change()?;
-        self.flush(&mut state, node)
+        self.flush(&state, node)
     }
 
     /// As [`change`](Self::change), before `then`, with nothing under way in between, which is a change too.
@@ -165,30 +192,109 @@ impl Runner {
         change: impl FnOnce() -> Result<(), DeviceError>,
         then: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        let mut state = lock(&self.state);
+        let state = lock(&self.state);
         change()?;
-        self.flush(&mut state, node)?;
+        self.flush(&state, node)?;
         // Warps have stopped using it; now the one that looks after it writes down how far it came.
-        self.flush(&mut state, node)?;
+        self.flush(&state, node)?;
         then()?;
-        self.flush(&mut state, node)
+        self.flush(&state, node)
     }
 
-    fn flush(&self, state: &mut State, node: &Node) -> Result<(), DeviceError> {
-        state.epoch += 1;
-        let epoch = state.epoch;
-        store_words(&node.state, offset_of!(engine_node, epoch), &[epoch])
-            .map_err(refused("a change of an engine"))?;
+    /// Has an engine take notice; gives the number that its warps will say.
+    fn announce(&self, node: &Node) -> Result<u64, DeviceError> {
+        let mut epoch = lock(&self.epoch);
+        *epoch += 1;
+        node.state.store(offset_of!(engine_node, epoch), &[*epoch])?;
+        Ok(*epoch)
+    }
+
+    fn flush(&self, state: &State, node: &Node) -> Result<(), DeviceError> {
+        let epoch = self.announce(node)?;
         if state.running.is_none() {
             return Ok(());
         }
         let warps = self.warps();
         let seen = || {
-            let acks = load_words(&node.state, offset_of!(engine_node, ack), warps);
-            acks.is_ok_and(|acks| acks.iter().all(|ack| *ack == epoch))
+            let acks = node.state.load(offset_of!(engine_node, ack), warps);
+            // Somebody else may have announced something since; and a warp that has ended uses nothing.
+            acks.is_ok_and(|acks| acks.iter().all(|ack| *ack >= epoch))
         };
         let what = "its engine to take notice of a change";
         wait(self.config.timeout, seen).map_err(|waited| DeviceError::Timeout { what, node: node.id, waited })
+    }
+}
+
+/// Processes that end.
+impl Runner {
+    /// The engines send nothing more to `peer`. Waits for nobody.
+    fn lose(&self, peer: u16) -> Result<(), DeviceError> {
+        self.nodes.iter().try_for_each(|node| {
+            node.state.store(gone_at(peer), &[1])?;
+            self.announce(node).map(drop)
+        })
+    }
+
+    /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
+    pub(super) fn drain_lost(&self, node: &Node) {
+        let lost: Vec<u16> = (0..self.len as u16).filter(|node| self.memory.lost(*node).is_some()).collect();
+        let told = lost.iter().try_for_each(|peer| self.lose(*peer));
+        if told.is_err() || lost.is_empty() || lock(&self.state).running.is_none() {
+            return;
+        }
+        let drained = |class: usize| {
+            let at = offset_of!(engine_node, drained) + 8 * class * ENGINE_NODES as usize;
+            let words = node.state.load(at, ENGINE_NODES as usize);
+            words.is_ok_and(|words| {
+                lost.iter().all(|peer| words.get(usize::from(*peer)).is_some_and(|word| *word != 0))
+            })
+        };
+        // Late or never, the caller's next look at its queue says what came.
+        let _ = wait(DRAIN, || (0..ENGINE_CLASSES as usize).all(drained));
+    }
+
+    /// Tells the others that this process is no more part of the network.
+    fn leave(&self) -> Result<(), DeviceError> {
+        let own = |peer: &u16| self.nodes.iter().any(|node| node.id == *peer);
+        (0..self.len as u16).filter(|peer| !own(peer)).try_for_each(|peer| {
+            self.nodes.iter().try_for_each(|node| self.memory.store(peer, gone_at(node.id), &[1]))
+        })
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        if let Err(error) = self.leave() {
+            tracing::warn!("telling the other engines that this one has left: {error}");
+        }
+    }
+}
+
+/// Offset of the word that says that the process of `node` is gone.
+fn gone_at(node: u16) -> usize {
+    offset_of!(engine_node, gone) + 8 * usize::from(node)
+}
+
+/// By which a network hears of processes that ended; see [`EngineNetwork::losses`](super::EngineNetwork::losses).
+#[derive(Clone, Debug)]
+pub struct EngineLosses(Weak<Runner>);
+
+impl EngineLosses {
+    pub(super) fn new(runner: &Arc<Runner>) -> EngineLosses {
+        EngineLosses(Arc::downgrade(runner))
+    }
+
+    /// The process of `node` has ended: from now on what is sent there is refused and counted. Waits for no engine;
+    /// does nothing once the network is gone.
+    pub fn lost(&self, node: u16) {
+        let Some(runner) = self.0.upgrade().filter(|runner| usize::from(node) < runner.len) else { return };
+        tracing::warn!("process {node} has ended: commands to its node are refused from now on");
+        if let Err(error) = runner.lose(node) {
+            tracing::error!("telling an engine that process {node} has ended: {error}");
+        }
     }
 }
 
@@ -216,7 +322,7 @@ impl fmt::Debug for Runner {
     }
 }
 
-/// The engines run while this lives; see [`EngineNetwork::run`](super::EngineNetwork::run).
+/// The engines of this process run while this lives; see [`EngineNetwork::run`](super::EngineNetwork::run).
 #[must_use = "the engines end when this is dropped"]
 #[derive(Debug)]
 pub struct EngineGuard(Arc<Runner>);

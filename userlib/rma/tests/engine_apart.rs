@@ -1,0 +1,135 @@
+//! Networks of engines that share memory as those of several processes do, and what becomes of a node whose process ends
+//! at a bad moment.
+
+mod common;
+
+use std::mem::size_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use common::SOON;
+use common::engines::{CONFIG, errors, port};
+use ggas_device::engine::{EngineConfig, EngineErrors, EngineMemory, EngineNetwork, engine_part_bytes};
+use ggas_device::{DeviceError, HostBuffer};
+use ggas_kernels::Processor;
+use ggas_kernels::args::{ENGINE_CLASSES, ENGINE_LINES, engine_line};
+use ggas_rma::{Address, Node, Port, Spec};
+
+const NODES: usize = 2;
+
+/// Parts of two nodes.
+#[derive(Debug)]
+struct Shared(HostBuffer);
+
+impl Shared {
+    fn networks() -> (Arc<Shared>, [EngineNetwork; NODES]) {
+        let memory = Arc::new(Shared(HostBuffer::zeroed(NODES * Shared::stride()).unwrap()));
+        let cpu = Processor::cpu();
+        let network =
+            |node| EngineNetwork::across(memory.clone(), &cpu, node, NODES, EngineConfig::of(&cpu)).unwrap();
+        (memory.clone(), [network(0), network(1)])
+    }
+
+    fn stride() -> usize {
+        engine_part_bytes(NODES).next_multiple_of(4096)
+    }
+
+    fn at(node: u16, offset: usize) -> usize {
+        usize::from(node) * Shared::stride() + offset
+    }
+
+    /// Writes the first lines of the ring of requests that node 1 keeps for node 0, which lies first of all rings.
+    fn forge(&self, words: &[u64]) {
+        let rings = ENGINE_CLASSES as usize * NODES * ENGINE_LINES as usize * size_of::<engine_line>();
+        let ring = Shared::at(1, engine_part_bytes(NODES) - rings);
+        for (i, word) in words.iter().enumerate() {
+            self.0.store_u64(ring + 16 * i, *word);
+            self.0.store_u64(ring + 16 * i + 8, i as u64 + 1);
+        }
+    }
+}
+
+// SAFETY: the buffer lives as long as the value, and all kernels are of the CPU executor.
+unsafe impl EngineMemory for Shared {
+    fn address(&self, node: u16) -> u64 {
+        self.0.address() + Shared::at(node, 0) as u64
+    }
+
+    fn load(&self, node: u16, offset: usize, words: &mut [u64]) -> Result<(), DeviceError> {
+        let first = Shared::at(node, offset);
+        words.iter_mut().enumerate().for_each(|(i, word)| *word = self.0.load_u64(first + 8 * i));
+        Ok(())
+    }
+
+    fn store(&self, node: u16, offset: usize, words: &[u64]) -> Result<(), DeviceError> {
+        let first = Shared::at(node, offset);
+        words.iter().enumerate().for_each(|(i, word)| self.0.store_u64(first + 8 * i, *word));
+        Ok(())
+    }
+
+    fn store_u32(&self, node: u16, offset: usize, value: u32) -> Result<(), DeviceError> {
+        let word = self.0.word(Shared::at(node, offset & !7)).as_ptr().cast::<u32>();
+        // SAFETY: half of a word of the buffer.
+        unsafe { AtomicU32::from_ptr(word.add(offset / 4 % 2)) }.store(value, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Header of a put of 4,096 bytes by node 0 to VPID 0 of node 1, at NLA 0.
+fn header() -> [u64; 4] {
+    let word0 = 3 | 1 << 16 | 4095 << 40;
+    [word0, 0, 0, 4096 << 24 | 1 << 40]
+}
+
+/// A change of a port of node 1, and a message to itself.
+fn works(network: &EngineNetwork, one: &Port) {
+    let begun = Instant::now();
+    drop(Node::new(network.device(1).unwrap()).open_port(CONFIG).unwrap());
+    one.connect(Address::new(1, 0)).notification_put(1, 7, Spec::COMPLETER).unwrap();
+    assert_eq!(one.wait(SOON).unwrap().word0, 7);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_put_that_is_half_sent_holds_up_no_change_and_is_forgotten_once_its_sender_is_gone() {
+    let (memory, [_, network]) = Shared::networks();
+    let one = port(&network, 1);
+    memory.forge(&header());
+    let running = network.run().unwrap();
+    works(&network, &one);
+    network.losses().lost(0);
+    works(&network, &one);
+    // It ends at once, and the next run finds the same.
+    let begun = Instant::now();
+    drop(running);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    let _running = network.run().unwrap();
+    works(&network, &one);
+    assert_eq!(errors(&network, 1), EngineErrors::default());
+}
+
+#[test]
+fn what_was_sent_before_the_loss_is_taken_in_and_answers_are_refused() {
+    let (_, [zero, one]) = Shared::networks();
+    let ports = [port(&zero, 0), port(&one, 1)];
+    let connection = ports[0].connect(ports[1].address());
+    connection.notification_put(5, 11, Spec::COMPLETER).unwrap();
+    let lock = ggas_rma::Lock { number: 1, compare: 5, add: 1 };
+    connection.lock(lock, Spec::COMPLETER).unwrap();
+    // All has left, and nobody was there.
+    drop(zero.run().unwrap());
+    one.losses().lost(0);
+    let _running = one.run().unwrap();
+    assert_eq!(ports[1].wait(SOON).unwrap().word0, 11);
+    let begun = Instant::now();
+    while errors(&one, 1).gone == 0 {
+        assert!(begun.elapsed() < SOON, "the lock is not refused");
+        std::thread::yield_now();
+    }
+    assert_eq!(errors(&one, 1), EngineErrors { gone: 1, ..EngineErrors::default() });
+    // What it sends is refused at once, though the ring has room.
+    ports[1].connect(ports[0].address()).notification_put(5, 1, Spec::REQUESTER).unwrap();
+    assert!(!ports[1].wait(SOON).unwrap().error().is_empty());
+    assert_eq!(errors(&one, 1).gone, 2);
+}
