@@ -1,6 +1,7 @@
 //! What can go wrong with windows, and what to do about it.
 
 use ggas_device::DeviceError;
+use ggas_device::engine::EngineBuildError;
 use ggas_kernels::MemoryError;
 use ggas_rma::ReportError;
 
@@ -61,7 +62,7 @@ pub enum WindowError {
     },
     /// The engines themselves were refused.
     #[error(transparent)]
-    Engine(#[from] ggas_device::engine::EngineBuildError),
+    Engine(Box<EngineBuildError>),
     /// Another process of the job could not set the window up.
     #[error("rank {rank} could not set the window up: {what}")]
     Peer {
@@ -132,6 +133,12 @@ pub enum WindowError {
     /// A GPU could not be used.
     #[error(transparent)]
     Gpu(#[from] ggas_gpu::GpuError),
+}
+
+impl From<EngineBuildError> for WindowError {
+    fn from(error: EngineBuildError) -> WindowError {
+        WindowError::Engine(Box::new(error))
+    }
 }
 
 impl From<ReportError> for WindowError {
