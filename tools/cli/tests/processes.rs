@@ -56,15 +56,6 @@ fn puts() {
 }
 
 #[test]
-fn engines_of_each_process() {
-    let json = bench(&["rma-pingpong", "--via", "nvlink", "--sizes", "8,5000", "--iterations", "50"]);
-    assert_eq!((methods(&json), &json["via"]), (vec!["notification", "poll"], &"nvlink".into()));
-    bench(&["rma-pingpong", "--via", "nvlink", "--nodes", "3", "--sizes", "64", "--iterations", "20"]);
-    bench(&["rma-bandwidth", "--via", "nvlink", "--sizes", "1,300000", "--iterations", "32"]);
-    bench(&["rma-rate", "--via", "nvlink", "--iterations", "5000", "--threads", "32"]);
-}
-
-#[test]
 fn stores_loads_and_collectives() {
     bench(&["ggas-pingpong", "--threads", "1,64", "--iterations", "20"]);
     bench(&["ggas-bandwidth", "--sizes", "16,10000", "--iterations", "20"]);
