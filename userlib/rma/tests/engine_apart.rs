@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use common::engines::{CONFIG, errors, port};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineMemory, EngineNetwork, engine_part_bytes};
 use ggas_device::{DeviceError, HostBuffer};
 use ggas_kernels::Processor;
-use ggas_kernels::args::{ENGINE_CLASSES, ENGINE_LINES, engine_line};
+use ggas_kernels::args::{ENGINE_CLASSES, ENGINE_LINES, engine_line, engine_node};
 use ggas_rma::{Address, Node, Port, Spec};
 
 const NODES: usize = 2;
@@ -46,6 +46,15 @@ impl Shared {
         for (i, word) in words.iter().enumerate() {
             self.0.store_u64(ring + 16 * i, *word);
             self.0.store_u64(ring + 16 * i + 8, i as u64 + 1);
+        }
+    }
+
+    /// Waits until the engine of node 1 says that there is nothing more to come from node 0, in that ring.
+    fn wait_drained(&self) {
+        let begun = Instant::now();
+        while self.0.load_u64(Shared::at(1, offset_of!(engine_node, drained))) == 0 {
+            assert!(begun.elapsed() < SOON, "the half of a put is still waited for");
+            std::thread::yield_now();
         }
     }
 }
@@ -100,6 +109,7 @@ fn a_put_that_is_half_sent_holds_up_no_change_and_is_forgotten_once_its_sender_i
     works(&network, &one);
     network.losses().lost(0);
     works(&network, &one);
+    memory.wait_drained();
     // It ends at once, and the next run finds the same.
     let begun = Instant::now();
     drop(running);
