@@ -251,7 +251,7 @@ fn enter(place: &Place, own: Own, told: Introduction, deadline: Instant) -> Resu
             what: "a job segment of another shape".into(),
         });
     }
-    let leave_on_error = Leaver { job: job.clone(), rank };
+    let mut leaver = Leaver { job: job.clone(), rank, leaves: true };
     let mut peers = Vec::new();
     let mut mailboxes = Vec::new();
     let mut watches = Vec::new();
@@ -278,7 +278,7 @@ fn enter(place: &Place, own: Own, told: Introduction, deadline: Instant) -> Resu
         guardian: told.guardian,
     })
     .map_err(JobError::system("start a thread"))?;
-    std::mem::forget(leave_on_error);
+    leaver.leaves = false;
     let parts = Parts { name: told.name, fabric, watched, watcher: Some(watcher), peers: mailboxes };
     let job = Job::new(parts, Collective::default());
     job.barrier(deadline.saturating_duration_since(Instant::now()).max(HOST_SLACK))?;
@@ -289,10 +289,14 @@ fn enter(place: &Place, own: Own, told: Introduction, deadline: Instant) -> Resu
 struct Leaver {
     job: Arc<JobSegment>,
     rank: u32,
+    /// Cleared once the process is there.
+    leaves: bool,
 }
 
 impl Drop for Leaver {
     fn drop(&mut self) {
-        self.job.set_state(self.rank, PeerState::Left);
+        if self.leaves {
+            self.job.set_state(self.rank, PeerState::Left);
+        }
     }
 }

@@ -28,6 +28,16 @@ fn a_job_of_one() {
     succeeds(&run(member(1, "join who barrier=0 exchange=5000 exchange=5000 fds")));
 }
 
+/// Neither memory nor threads of a job outlive it in a process.
+#[test]
+fn nothing_stays_of_a_job_that_was_left() {
+    let outcome = run(member(3, "join mapped barrier=9000 leave mapped threads"));
+    succeeds(&outcome);
+    let said = out(&outcome, 1);
+    assert!(!said.starts_with("0 mapped"), "{said}");
+    assert!(said.ends_with("\n0 mapped\n1 threads\n"), "{said}");
+}
+
 #[test]
 fn descriptors_reach_everyone() {
     let outcome = run(member(4, "join fds barrier=9000"));

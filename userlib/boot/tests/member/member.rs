@@ -109,6 +109,11 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
         "files" => limit(Resource::RLIMIT_NOFILE, value.parse()?)?,
         "filesize" => limit(Resource::RLIMIT_FSIZE, value.parse()?)?,
         "threads" => say(&format!("{} threads", std::fs::read_dir("/proc/self/task")?.count())),
+        // Mappings of a job's memory.
+        "mapped" => {
+            let maps = std::fs::read_to_string("/proc/self/maps")?;
+            say(&format!("{} mapped", maps.matches("/memfd:extoll-").count()));
+        }
         "cpu" => {
             let used = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
             std::thread::sleep(time()?);
