@@ -101,6 +101,8 @@ pub(super) struct Core {
     flushes: Vec<Flush>,
     /// A notification was written, or a slot freed, in this run.
     pub(super) notified: bool,
+    /// Off the network: what is there is another card's.
+    pub(super) off: bool,
     /// Scratch space of `drain_queues`.
     pub(super) gone: Vec<(Notice, Fate)>,
 }
@@ -154,6 +156,7 @@ impl Core {
             holds: Vec::new(),
             flushes: Vec::new(),
             notified: false,
+            off: false,
             gone: Vec::new(),
         }
     }
@@ -161,6 +164,9 @@ impl Core {
     /// Runs all units until nothing moves, or for long enough. Returns whether anything moved.
     #[inline]
     pub(super) fn run(&mut self, nic: &Nic) -> bool {
+        if self.off {
+            return false;
+        }
         let mut worked = false;
         for _ in 0..ROUNDS {
             // What a round sent over links, it sent after their step, so links are asked until nothing moves.

@@ -229,8 +229,9 @@ impl Nic {
     }
 
     /// Takes the card off its network, as dropping it does. What is under way to or from it is lost; its node id
-    /// may be given to another card.
+    /// may be given to another card, whoever still runs this one.
     pub fn detach(&self) {
+        self.core.lock().off = true;
         if self.attached.swap(false, Ordering::AcqRel) {
             self.fabric.detach(self.node);
         }

@@ -1,6 +1,7 @@
 //! Nodes that several processes serve. The processes are all this one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use extoll_abi::regs;
@@ -78,6 +79,37 @@ fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn ggas_device::
     let map = SmfuMap { nodes: vec![0, 1], stride: PART, part_bytes: PART, local: Span::host(memory) };
     // SAFETY: the memory outlives the windows of these tests.
     unsafe { device.map_smfu(&map) }
+}
+
+/// The engine, or the thread of a peer, holds a card while it runs it: who has left may join again nevertheless, and
+/// what comes is the new card's.
+#[test]
+fn a_process_that_left_joins_again_while_its_card_still_runs() {
+    let Job { fabrics, mut nodes } = job(2, 1);
+    let old = nodes[0].sim_device(0).unwrap().nic().clone();
+    drop(nodes.remove(0));
+    let again = SimNetwork::join(fabrics[0].clone()).expect("left before");
+    let memory = [(); 2].map(|()| HostBuffer::zeroed(PART as usize).unwrap());
+    let [here, _there] = [(&again, 0), (&nodes[0], 1)]
+        .map(|(network, rank)| map(&*network.device(0).unwrap(), &memory[rank]).unwrap());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                old.progress();
+                std::thread::yield_now();
+            }
+        });
+        let outcome = (0..500u64).try_for_each(|round| {
+            memory[1].store_u64(8, round);
+            let mut word = [0; 8];
+            here.load(PART + 8, &mut word, Duration::from_secs(10))?;
+            assert_eq!(u64::from_ne_bytes(word), round);
+            Ok::<_, DeviceError>(())
+        });
+        over.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+    });
 }
 
 #[test]

@@ -113,6 +113,8 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        // Its engine, or a peer's thread, may hold the card for a while yet; this process may join again at once.
+        self.nic.detach();
         self.nic.reg_write(regs::EXTOLL_RF_RMA_LOCK_BASE, 0);
         self.nic.reg_write(regs::EXTOLL_RF_ATU_ENABLE, 0);
         if self.memory.remove_range(self.shared.address(), self.shared.len()).is_err() {
