@@ -20,6 +20,7 @@ mod ranges;
 pub mod sim;
 mod velo;
 mod wcb;
+mod writer;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
 pub use device::{Device, DeviceInfo, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
@@ -29,4 +30,4 @@ pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
 pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};
-pub use wcb::Wcb;
+pub use writer::{NotNow, REPLAY_RING, WcbLine, WcbWriter};

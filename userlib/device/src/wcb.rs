@@ -23,7 +23,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// Behind a bus each look takes longer than a post. So a writer there looks once in `batch` posts: what the card
 /// rejects meanwhile, and all after it, is in the ring and written again in its order.
 #[derive(Debug)]
-pub struct Wcb {
+pub(crate) struct Wcb {
     /// Mapped as long as the port lives.
     register: NonNull<AtomicU64>,
     batch: u8,
@@ -42,20 +42,20 @@ unsafe impl Send for Wcb {}
 
 impl Wcb {
     /// A buffer that nothing was posted to yet. `batch` 0: the register is memory, and every look is free.
-    pub fn new(registers: &RegisterMap, batch: u8) -> Wcb {
+    pub(crate) fn new(registers: &RegisterMap, batch: u8) -> Wcb {
         let register = registers.wcb_state;
         Wcb { register, batch, unseen: 0, committed: 0, rejecting: false, quiet: 0, last: ticks() }
     }
 
     /// Whether looking is free.
     #[inline]
-    pub fn is_memory(&self) -> bool {
+    pub(crate) fn is_memory(&self) -> bool {
         self.batch == 0
     }
 
     /// Reads the register.
     #[inline]
-    pub fn look(&mut self) -> WcbState {
+    pub(crate) fn look(&mut self) -> WcbState {
         let state = self.peek();
         (self.committed, self.rejecting) = (state.committed(), state.rejected() != 0);
         (self.unseen, self.quiet) = (0, 0);
@@ -64,26 +64,26 @@ impl Wcb {
 
     /// Reads the register, and remembers nothing.
     #[inline]
-    pub fn peek(&self) -> WcbState {
+    pub(crate) fn peek(&self) -> WcbState {
         // SAFETY: the register is mapped as long as the port lives.
         WcbState(unsafe { self.register.as_ref() }.load(Ordering::Acquire))
     }
 
     /// Writes the register.
-    pub fn set(&mut self, state: WcbState) {
+    pub(crate) fn set(&mut self, state: WcbState) {
         // SAFETY: as above.
         unsafe { self.register.as_ref() }.store(state.0, Ordering::Release);
     }
 
     /// Whether to look before one more is posted; `wp` were posted so far, modulo 256.
     #[inline]
-    pub fn is_due(&self, wp: u8) -> bool {
+    pub(crate) fn is_due(&self, wp: u8) -> bool {
         self.unseen >= self.batch || self.rejecting || wp.wrapping_sub(self.committed) == u8::MAX
     }
 
     /// Whether to look for rejections, since a consumer finds nothing.
     #[inline]
-    pub fn is_suspect(&mut self, wp: u8) -> bool {
+    pub(crate) fn is_suspect(&mut self, wp: u8) -> bool {
         if self.batch == 0 || self.rejecting {
             return true;
         }
@@ -93,7 +93,7 @@ impl Wcb {
 
     /// Something was posted. Says whether the writer was away for long, perhaps while it stored.
     #[inline]
-    pub fn posted(&mut self) -> bool {
+    pub(crate) fn posted(&mut self) -> bool {
         self.unseen = self.unseen.saturating_add(1);
         let now = ticks();
         now.wrapping_sub(std::mem::replace(&mut self.last, now)) > AWAY
@@ -107,7 +107,7 @@ impl Wcb {
     /// is not idle, then it is, and one post is neither committed nor rejected. Waits for that, ten seconds at most;
     /// `progress` lets a model work.
     #[cold]
-    pub fn has_lost(&mut self, wp: u8, progress: &dyn Fn() -> bool) -> bool {
+    pub(crate) fn has_lost(&mut self, wp: u8, progress: &dyn Fn() -> bool) -> bool {
         let (mut backoff, mut idle) = (Backoff::new(SETTLED), None);
         loop {
             progress();
@@ -136,7 +136,7 @@ impl Wcb {
     }
 
     /// Someone else posted: nothing is known.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.unseen = u8::MAX;
     }
 }

@@ -1,164 +1,39 @@
-//! Posting through the option pages: one write-combining buffer per VPID, a committed count, and a ring of what
-//! was written for the case that the card rejects it (spec 2.4).
+//! Descriptors as they are written to the requester's option pages (spec 2.4).
 
 use std::sync::atomic::{Ordering, fence};
 
 use extoll_abi::PageOption;
-use ggas_device::{PortDevice, Wcb};
+use ggas_device::{PortDevice, WcbLine, WcbWriter};
 
-/// Entries of the replay ring; the committed count is modulo this.
-const RING: usize = 256;
-
-/// Why a descriptor could not be written.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotNow {
-    Full,
-    Kernels,
-}
-
+/// A descriptor and the page that it was written to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) word: [u64; 3],
     pub(crate) option: PageOption,
 }
 
-/// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
-#[derive(Debug)]
-pub(crate) struct Card {
-    /// The state register; mapped as long as the port, which owns this, lives.
-    wcb: Wcb,
-    ring: Box<[Written; RING]>,
-    /// Descriptors written, modulo 256.
-    wp: u8,
-    kernels: bool,
-}
-
-impl Card {
-    pub(crate) fn new(device: &dyn PortDevice) -> Card {
-        let wcb = Wcb::new(&device.registers(), device.wcb_batch());
-        Card { wcb, ring: Box::new([Written::default(); RING]), wp: 0, kernels: false }
-    }
-
-    /// Writes a descriptor unless the ring is full or a rejection is still being worked on.
+impl<D: PortDevice + ?Sized> WcbLine<D> for Written {
     #[inline]
-    pub(crate) fn try_post(
-        &mut self,
-        device: &dyn PortDevice,
-        option: PageOption,
-        words: &[u64; 3],
-    ) -> Result<(), NotNow> {
-        if self.kernels {
-            return Err(NotNow::Kernels);
+    fn store(&self, device: &D) {
+        // Data that the descriptor refers to was written before.
+        fence(Ordering::Release);
+        for (i, word) in self.word.iter().enumerate() {
+            device.requester_store(self.option, 8 * i as u64, *word);
         }
-        if self.wcb.is_due(self.wp) && !self.has_room(device) {
-            return Err(NotNow::Full);
-        }
-        self.ring[self.wp as usize] = Written { word: *words, option };
-        self.wp = self.wp.wrapping_add(1);
-        self.store(device, self.wp.wrapping_sub(1));
-        if self.wcb.is_memory() && self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
+        device.requester_fence();
     }
 
-    /// Whether there is room for one more; rejected descriptors are written again before.
-    #[inline]
-    fn has_room(&mut self, device: &dyn PortDevice) -> bool {
-        let mut state = self.wcb.look();
-        if state.rejected() != 0 {
-            if !self.replay(device) {
-                return false;
-            }
-            state = self.wcb.look();
-        }
-        self.wp.wrapping_add(1) != state.committed()
-    }
-
-    /// A consumer finds nothing: perhaps because the card rejected what would bring it. `now`: it is about to sleep.
-    pub(crate) fn service(&mut self, device: &dyn PortDevice, now: bool) {
-        let look = !self.kernels && (self.wcb.is_suspect(self.wp) || now);
-        if look && self.wcb.look().rejected() != 0 {
-            self.replay(device);
-        }
-    }
-
-    /// Where the card shows at once that it rejected the only outstanding descriptor, the last one, it counts as
-    /// not written. So nothing waits for a replay after its writer has turned to other things.
-    #[inline]
-    fn take_back_rejected(&mut self) -> bool {
-        let state = self.wcb.look();
-        let alone = self.wp.wrapping_sub(state.committed()) == 1;
-        if state.rejected() != 1 || !alone || !state.idle() {
-            return false;
-        }
-        self.wcb.set(state.acknowledged());
-        if self.wcb.look().rejected() != 0 {
-            return false; // seen again, and replayed, by the next caller
-        }
-        self.wp = self.wp.wrapping_sub(1);
-        true
-    }
-
-    /// Writes rejected descriptors again, in their order. `false`: the card is still taking or rejecting what was
-    /// written before, or rejects again; ask later.
-    pub(crate) fn replay(&mut self, device: &dyn PortDevice) -> bool {
-        let state = self.wcb.look();
-        if state.rejected() == 0 {
-            return true;
-        }
-        let missing = self.wp.wrapping_sub(state.committed());
-        if !state.idle() || state.rejected() != missing {
-            return false;
-        }
-        self.wcb.set(state.acknowledged());
-        if self.wcb.look().rejected() != 0 {
-            return false; // the write is to be repeated until the count reads 0 (spec 2.4)
-        }
-        let mut at = self.wp.wrapping_sub(missing);
-        while at != self.wp {
-            self.store(device, at);
-            at = at.wrapping_add(1);
-        }
-        self.wcb.look().rejected() == 0
-    }
-
-    /// Descriptors of the host written and not committed yet.
-    pub(crate) fn outstanding(&self) -> u8 {
-        if self.kernels { 0 } else { self.wp.wrapping_sub(self.wcb.peek().committed()) }
-    }
-
-    /// Gives the buffer to kernels; returns the write index they go on from.
-    pub(crate) fn give_to_kernels(&mut self) -> u8 {
-        self.kernels = true;
-        self.wp
-    }
-
-    /// Takes the buffer back after kernels wrote up to `wp`; `ring` is what they wrote.
-    pub(crate) fn take_back(&mut self, wp: u8, ring: [Written; RING]) {
-        *self.ring = ring;
-        self.wp = wp;
-        self.kernels = false;
-        self.wcb.forget();
-    }
-
-    /// Stores entry `at` of the ring, the last one so far, and sees to it that the card has all of it.
-    #[inline]
-    fn store(&mut self, device: &dyn PortDevice, at: u8) {
-        let Written { word, option } = self.ring[usize::from(at)];
-        store(device, option, &word);
-        while self.wcb.posted() && self.wcb.has_lost(at.wrapping_add(1), &|| device.progress()) {
-            store(device, option, &word);
-        }
+    fn progress(device: &D) -> bool {
+        device.progress()
     }
 }
 
-/// Stores the words in ascending order and flushes the CPU's write-combining buffer (spec 2.4).
-#[inline]
-fn store(device: &dyn PortDevice, option: PageOption, words: &[u64; 3]) {
-    // Data that the descriptor refers to was written before.
-    fence(Ordering::Release);
-    for (i, word) in words.iter().enumerate() {
-        device.requester_store(option, 8 * i as u64, *word);
-    }
-    device.requester_fence();
+/// Posts a VPID's descriptors.
+pub(crate) type Card = WcbWriter<Written>;
+
+/// The writer of a port that was just opened.
+pub(crate) fn card(device: &dyn PortDevice) -> Card {
+    WcbWriter::new(&device.registers(), device.wcb_batch())
 }
 
 #[cfg(test)]
@@ -166,17 +41,18 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use extoll_abi::WcbState;
+    use ggas_device::{NotNow, REPLAY_RING};
 
     const TE: PageOption = PageOption::TE;
 
     fn post(card: &mut Card, fake: &Fake, id: u64) -> Result<(), NotNow> {
-        card.try_post(fake, TE, &[id, 0, 0])
+        card.try_post(fake, |line| *line = Written { word: [id, 0, 0], option: TE })
     }
 
     #[test]
     fn the_ring_holds_255_uncommitted_descriptors() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         for id in 0..255 {
             post(&mut card, &fake, id).unwrap();
         }
@@ -190,7 +66,7 @@ mod tests {
     #[test]
     fn rejected_descriptors_are_written_again_in_order_before_new_ones() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         for id in 0..5 {
             post(&mut card, &fake, id).unwrap();
         }
@@ -203,7 +79,7 @@ mod tests {
         assert_eq!(post(&mut card, &fake, 5), Err(NotNow::Full));
         assert!(fake.written().is_empty());
         fake.set_state(fake.state().with_assembly(false));
-        assert!(card.wcb.peek().rejected() != 0);
+        assert!(fake.state().rejected() != 0);
         post(&mut card, &fake, 5).unwrap();
         assert_eq!(fake.written(), [2, 3, 4, 5]);
         assert_eq!(fake.state(), WcbState(0).with_committed(2), "acknowledged, nothing else changed");
@@ -212,7 +88,7 @@ mod tests {
     #[test]
     fn a_rejection_that_shows_at_once_is_no_post() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         fake.reject.store(1, Ordering::Relaxed);
         assert_eq!(post(&mut card, &fake, 0), Err(NotNow::Full));
         assert_eq!((card.outstanding(), fake.state()), (0, WcbState(0)));
@@ -224,7 +100,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_the_card_gave_up_is_written_again() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         post(&mut card, &fake, 0).unwrap();
         fake.set_state(WcbState(0).with_committed(1));
         fake.lose.store(2, Ordering::Relaxed);
@@ -241,7 +117,7 @@ mod tests {
     #[test]
     fn a_register_behind_a_bus_is_read_once_in_64_posts() {
         let fake = Fake::behind_a_bus();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         for id in 0..64 {
             post(&mut card, &fake, id).unwrap();
         }
@@ -264,7 +140,7 @@ mod tests {
     #[test]
     fn replay_wraps_with_the_ring() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         for id in 0..600u64 {
             post(&mut card, &fake, id).unwrap();
             if id < 597 {
@@ -280,11 +156,11 @@ mod tests {
     #[test]
     fn kernels_take_the_buffer_and_give_it_back() {
         let fake = Fake::new();
-        let mut card = Card::new(&fake);
+        let mut card = card(&fake);
         post(&mut card, &fake, 1).unwrap();
         assert_eq!(card.give_to_kernels(), 1);
         assert_eq!(post(&mut card, &fake, 2), Err(NotNow::Kernels));
-        let mut ring = [Written::default(); RING];
+        let mut ring = [Written::default(); REPLAY_RING];
         ring[1].word[0] = 7;
         card.take_back(2, ring);
         fake.written();

@@ -10,7 +10,7 @@ use extoll_abi::{Address, Notification, PageOption};
 use ggas_device::{Device, Path, PortDevice, PortSetup};
 
 use crate::backoff::{Backoff, Step};
-use crate::card::Card;
+use crate::card::card;
 use crate::core::Core;
 use crate::post::{Poster, lock};
 use crate::slots::Slots;
@@ -168,7 +168,7 @@ impl Port {
     /// A port over resources of a device that has `config.path`.
     fn over(device: Arc<dyn PortDevice>, config: PortConfig) -> Result<Port, PortError> {
         let poster = match config.path {
-            Path::Card => Poster::Card(Mutex::new(Card::new(&*device))),
+            Path::Card => Poster::Card(Mutex::new(card(&*device))),
             Path::Slots => {
                 let map = device.attach_slots(config.slots, config.slot_option)?;
                 Poster::Slots(Slots::new(map, config.slot_option))

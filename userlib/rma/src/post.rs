@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::PageOption;
-use ggas_device::{Path, PortDevice};
+use ggas_device::{NotNow, Path, PortDevice};
 
 use crate::PostError;
-use crate::card::{Card, NotNow};
+use crate::card::{Card, Written};
 use crate::slots::{NoSlot, Slots};
 
 /// A port's requester side.
@@ -45,10 +45,13 @@ impl Poster {
                 device.kick();
                 Ok(())
             }
-            Poster::Card(card) => lock(card).try_post(device, option, words).map_err(|no| match no {
-                NotNow::Full => PostError::WouldBlock,
-                NotNow::Kernels => PostError::KernelOwned,
-            }),
+            Poster::Card(card) => {
+                let fill = |line: &mut Written| *line = Written { word: *words, option };
+                lock(card).try_post(device, fill).map_err(|no| match no {
+                    NotNow::Full => PostError::WouldBlock,
+                    NotNow::Kernels => PostError::KernelOwned,
+                })
+            }
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::{Address, VeloHeader};
 use ggas_device::backoff::{Backoff, Step};
-use ggas_device::{Departures, Device, LostPeer, VeloDevice};
+use ggas_device::{Departures, Device, LostPeer, NotNow, VeloDevice};
 
 use crate::mailbox::Mailbox;
-use crate::sender::{Line, NotNow, Sender};
+use crate::sender::{Line, Sender, sender};
 use crate::{MessageMatch, SendError, VeloConfig, VeloPortError};
 
 /// What a port's handles and connections share.
@@ -33,7 +33,7 @@ impl Core {
     pub(crate) fn new(device: Arc<dyn VeloDevice>, card: Arc<dyn Device>, config: VeloConfig) -> Core {
         Core {
             address: device.address(),
-            sender: Mutex::new(Sender::new(&*device)),
+            sender: Mutex::new(sender(&*device)),
             mailbox: Mutex::new(Mailbox::new(device.mailbox())),
             departures: device.departures(),
             device,
@@ -63,7 +63,7 @@ impl Core {
                 *word = u64::from_le_bytes(last);
             }
         };
-        lock(&self.sender).try_send(&*self.device, fill).map_err(|no| match no {
+        lock(&self.sender).try_post(&*self.device, fill).map_err(|no| match no {
             NotNow::Full => SendError::WouldBlock,
             NotNow::Kernels => SendError::KernelOwned,
         })
