@@ -1,5 +1,5 @@
 #!/bin/sh
-# Registering 1 GiB beside pinning it alone, and no cost for memory that is not registered.
+# Registering 1 GiB beside pinning it alone.
 #: modules extoll
 #: memory 2048
 #: kernels 6.12
