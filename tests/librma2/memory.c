@@ -223,7 +223,7 @@ static void moved(void)
 	is_gone(region, nla);
 	/* Advice that leaves memory where it is. */
 	OK(rma2_register(port, elsewhere, PAGE, &region));
-	CHECK(madvise(elsewhere, PAGE, MADV_WILLNEED) == 0);
+	CHECK(madvise(elsewhere, PAGE, MADV_SEQUENTIAL) == 0);
 	OK(rma2_post_put_bt(port, self, region, 0, 8, nla_of(region, 64), RMA2_COMPLETER_NOTIFICATION,
 			    RMA2_CMD_DEFAULT));
 	next_of(port, RMA2_COMPLETER_NOTIFICATION);

@@ -5,6 +5,8 @@
  */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common.h"
 #include "pmap.h"
@@ -65,17 +67,20 @@ static void transfers(unsigned int options)
 	no_more(a);
 	no_more(b);
 
-	/* A region of an untranslated connection is meant by its address. */
+	/* A region of an untranslated connection is meant by its address, which cards cannot reach it by. */
 	if (!(options & RMA2_CONN_IRQ)) {
 		uint8_t *memory = (uint8_t *)allocate(PAGE);
 		RMA2_Region *region = NULL;
 
 		OK(rma2_register(a, memory, PAGE, &region));
 		fill(memory, PAGE, 11);
-		OK(rma2_post_put_bt(a, handle, region, 0, 100, there.physical, RMA2_COMPLETER_NOTIFICATION,
-				    RMA2_CMD_DEFAULT));
-		next_of(b, RMA2_COMPLETER_NOTIFICATION);
-		CHECK(memcmp(memory, there.memory, 100) == 0);
+		GIVES(on_card() ? RMA2_ERR_WRONG_ARG : RMA2_SUCCESS,
+		      rma2_post_put_bt(a, handle, region, 0, 100, there.physical, RMA2_COMPLETER_NOTIFICATION,
+				       RMA2_CMD_DEFAULT));
+		if (!on_card()) {
+			next_of(b, RMA2_COMPLETER_NOTIFICATION);
+			CHECK(memcmp(memory, there.memory, 100) == 0);
+		}
 		OK(rma2_unregister(a, region));
 		free(memory);
 	}
@@ -149,8 +154,45 @@ static void refused(void)
 	CHECK(ioctl(file, PMAP_IOCTL_SET_SIZE, (size_t)0) == -1 && errno == EINVAL);
 	CHECK(ioctl(file, PMAP_IOCTL_SET_TYPE, PMAP_TYPE_PHYSICAL) == -1 && errno == EPERM);
 	CHECK(ioctl(file, PMAP_IOCTL_GET_SIZE, NULL) == -1 && errno == EFAULT);
+	if (on_card()) {
+		CHECK(ioctl(file, PMAP_IOCTL_SET_SIZE, (size_t)SIZE + 1) == -1 && errno == EINVAL);
+		CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED && errno == EINVAL);
+		CHECK(ioctl(file, PMAP_IOCTL_SET_SIZE, (size_t)PAGE) == 0);
+		CHECK(mmap(NULL, 2 * PAGE, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED && errno == EINVAL);
+		CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, PAGE) == MAP_FAILED && errno == EINVAL);
+	}
 	CHECK(close(file) == 0);
 	CHECK(ioctl(file, PMAP_IOCTL_GET_SIZE, &value) == -1 && errno == EBADF);
+}
+
+/* On a card: without CAP_SYS_RAWIO there are neither buffers nor untranslated commands nor registers of nodes. */
+static void unprivileged(void)
+{
+	static const unsigned int options[] = { RMA2_CONN_PHYSICAL, RMA2_CONN_TE | RMA2_CONN_RRA };
+	RMA2_Port port;
+	uint64_t value = 0;
+	int status = -1, file, i;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		CHECK(setgid(1000) == 0 && setuid(1000) == 0);
+		file = open(PMAP_DEVICE, O_RDWR);
+		CHECK(file >= 0 && ioctl(file, PMAP_IOCTL_SET_SIZE, (size_t)PAGE) == 0);
+		CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED && errno == EPERM);
+		CHECK(ioctl(file, PMAP_IOCTL_GET_PADDR, &value) == -1 && errno == EPERM && value == 0);
+		port = open_port();
+		for (i = 0; i < 2; i++) {
+			RMA2_Handle handle = connect_with(port, port, options[i]);
+
+			GIVES(RMA2_ERR_ERROR, rma2_post_immediate_put(port, handle, 8, 1, SCRATCHPAD,
+								      RMA2_REQUESTER_NOTIFICATION, RMA2_CMD_DEFAULT));
+		}
+		no_more(port);
+		OK(rma2_close(port));
+		exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 int main(void)
@@ -159,7 +201,11 @@ int main(void)
 	transfers(RMA2_CONN_PHYSICAL | RMA2_CONN_IRQ | RMA2_CONN_TC2);
 	registers(0);
 	registers(127);
-	hostile();
+	/* Any address may be a machine's memory. */
+	if (!on_card())
+		hostile();
 	refused();
+	if (on_card())
+		unprivileged();
 	return 0;
 }

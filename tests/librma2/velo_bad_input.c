@@ -112,6 +112,12 @@ int main(void)
 	setenv("EXTOLL_VELO_SLOTS", "96", 1);
 	VGIVES(VELO2_RET_ERROR, velo2_open(&port));
 	CHECK(!port.map);
+	if (on_card()) {
+		/* The driver has slots of 128 bytes. */
+		setenv("EXTOLL_VELO_SLOTS", "64", 1);
+		VGIVES(VELO2_RET_ERROR, velo2_open(&port));
+		CHECK(!port.map);
+	}
 	unsetenv("EXTOLL_VELO_SLOTS");
 	VOK(velo2_open(&port));
 	to_self = connect_velo(&port, address_of(&port));

@@ -179,9 +179,12 @@ unsafe extern "C-unwind" fn mmap(
     if flags & libc::MAP_FIXED != 0 {
         range_goes(start, len);
     }
-    next!(MMAP(
-        start => *mut c_void, len => usize, protection => c_int, flags => c_int, file => c_int, offset => i64
-    ) -> *mut c_void)
+    let map = |file: c_int, offset: i64| {
+        next!(MMAP(
+            start => *mut c_void, len => usize, protection => c_int, flags => c_int, file => c_int, offset => i64
+        ) -> *mut c_void)
+    };
+    pmap::mmap(file, offset, map).unwrap_or_else(|| map(file, offset))
 }
 
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]

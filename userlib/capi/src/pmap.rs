@@ -1,16 +1,19 @@
-//! Physical buffers (spec 9.3): what `/dev/extoll/pmap` gives, on the model.
+//! Physical buffers (spec 9.3): what `/dev/extoll/pmap` gives.
 //!
-//! A buffer is shared memory of its own. Its physical address is where the modelled node reaches it: commands without
-//! address translation use it, from any node.
+//! On the model a buffer is shared memory of its own. Its physical address is where the modelled node reaches it:
+//! commands without address translation use it, from any node. On a card it is memory that the driver allocates, for
+//! the privileged; the file that stands for it is ours all the same, and `mmap` of it leads to the driver's.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::fmt::Debug;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ggas::PAGE;
-use ggas::device::{Place, Span};
+use ggas::device::hw::{self, PhysicalBuffer};
+use ggas::device::{DeviceError, Place, Span};
 
 use crate::node;
 use crate::settings::{self, Device};
@@ -20,29 +23,36 @@ const MAGIC: c_ulong = b'k' as c_ulong;
 /// The type whose memory the driver allocates.
 const ALLOCATE: usize = 0;
 const EMPTY: usize = 2;
-/// Largest buffer.
+/// Largest buffer of the model.
 const MOST: usize = 1 << 30;
 
 /// A file that a program opened, by device and inode.
 type File = (u64, u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Buffer {
+    device: Device,
     kind: usize,
     size: usize,
     memory: Option<Memory>,
 }
 
-/// The buffer's memory as the node reaches it.
 #[derive(Debug)]
-struct Memory {
+enum Memory {
+    Model(Exposed),
+    Card(Arc<PhysicalBuffer>),
+}
+
+/// The buffer's memory as the modelled node reaches it.
+#[derive(Debug)]
+struct Exposed {
     /// Ends the node's access when dropped: before the mapping goes.
     exposed: Option<Box<dyn Debug + Send + Sync>>,
     address: usize,
     len: usize,
 }
 
-impl Drop for Memory {
+impl Drop for Exposed {
     fn drop(&mut self) {
         self.exposed = None;
         // SAFETY: our own mapping, which the node does not reach any more.
@@ -53,6 +63,8 @@ impl Drop for Memory {
 static BUFFERS: Mutex<Option<HashMap<File, Buffer>>> = Mutex::new(None);
 /// How many there are: mostly none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of them were made for cards, ever.
+static OF_CARDS: AtomicUsize = AtomicUsize::new(0);
 /// The process that has them: a child of vfork closes its files in our memory.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
@@ -68,17 +80,24 @@ fn file_of(file: c_int) -> Option<File> {
     (done == 0).then(|| unsafe { about.assume_init() }).map(|about| (about.st_dev, about.st_ino))
 }
 
-/// `open`, if it is for the device of physical buffers and the model stands in for it.
+/// `open`, if it is for the device of physical buffers. Where a card is asked for and there is none, neither is this.
 pub(crate) fn open(path: *const c_char, flags: c_int) -> Option<c_int> {
     // SAFETY: a program that opens a file gives null or a string.
-    if path.is_null() || unsafe { CStr::from_ptr(path) } != PATH || settings::device() != Ok(Device::Sim) {
+    if path.is_null() || unsafe { CStr::from_ptr(path) } != PATH {
         return None;
+    }
+    let device = settings::device().ok()?;
+    if device == Device::Hw {
+        hw::probe().ok()?;
+        OF_CARDS.fetch_add(1, Ordering::Relaxed);
     }
     let close_on_exec = if flags & libc::O_CLOEXEC != 0 { libc::MFD_CLOEXEC } else { 0 };
     // SAFETY: the name is a string.
     let file = unsafe { libc::memfd_create(c"pmap".as_ptr(), close_on_exec) };
     if let Some(id) = file_of(file) {
-        buffers().get_or_insert_default().insert(id, Buffer::default());
+        buffers()
+            .get_or_insert_default()
+            .insert(id, Buffer { device, kind: ALLOCATE, size: 0, memory: None });
         PROCESS.store(std::process::id(), Ordering::Relaxed);
         COUNT.fetch_add(1, Ordering::Relaxed);
     }
@@ -109,19 +128,27 @@ pub(crate) fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> Opt
     if COUNT.load(Ordering::Relaxed) == 0 || request >> 8 & 0xff != MAGIC {
         return None;
     }
+    let id = file_of(file)?;
     let mut buffers = buffers();
-    let buffer = buffers.as_mut()?.get_mut(&file_of(file)?)?;
+    let buffer = buffers.as_mut()?.get_mut(&id)?;
     let value = argument as usize;
     let done = match request & 0xff {
         0 => buffer.set_kind(value),
         1 => give(argument, buffer.kind as u64),
         4 => buffer.set_size(file, value),
         5 => give(argument, buffer.size as u64),
+        6 if buffer.device == Device::Hw => {
+            drop(buffers);
+            of_card(id).and_then(|memory| give(argument, memory.bus_address()))
+        }
         6 => buffer.physical(file).and_then(|address| give(argument, address)),
         // One buffer for each open file; its key is 0.
         7 => Ok(()),
         8 if value == 0 => {
-            buffer.memory = None;
+            // A card's is a file, which is closed without the lock.
+            let memory = buffer.memory.take();
+            drop(buffers);
+            drop(memory);
             Ok(())
         }
         9 if value == 0 => Ok(()),
@@ -130,11 +157,67 @@ pub(crate) fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> Opt
     Some(match done {
         Ok(()) => 0,
         Err(number) => {
-            // SAFETY: the thread's own error number.
-            unsafe { *libc::__errno_location() = number };
+            set_errno(number);
             -1
         }
     })
+}
+
+/// `mmap`, if it is for the buffer of a card: `map` is given the file and the offset that it is mapped from.
+pub(crate) fn mmap(
+    file: c_int,
+    offset: i64,
+    map: impl FnOnce(c_int, i64) -> *mut c_void,
+) -> Option<*mut c_void> {
+    if file < 0 || COUNT.load(Ordering::Relaxed) == 0 || OF_CARDS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let id = file_of(file)?;
+    let ours = |buffer: &Buffer| buffer.device == Device::Hw;
+    if !buffers().as_ref()?.get(&id).is_some_and(ours) {
+        return None;
+    }
+    Some(match of_card(id) {
+        Ok(memory) => {
+            let (file, start) = memory.place();
+            // The driver says what is wrong with an offset that is not 0.
+            map(file.as_raw_fd(), offset.saturating_add(start as i64))
+        }
+        Err(number) => {
+            set_errno(number);
+            libc::MAP_FAILED
+        }
+    })
+}
+
+fn set_errno(number: c_int) {
+    // SAFETY: the thread's own error number.
+    unsafe { *libc::__errno_location() = number };
+}
+
+/// The memory of a card's buffer, allocated when first asked for. Files are opened and closed without the lock.
+fn of_card(id: File) -> Result<Arc<PhysicalBuffer>, c_int> {
+    let size = match buffers().as_ref().and_then(|all| all.get(&id)) {
+        Some(Buffer { memory: Some(Memory::Card(memory)), .. }) => return Ok(memory.clone()),
+        Some(Buffer { size, kind: ALLOCATE, .. }) if *size > 0 => *size,
+        _ => return Err(libc::EINVAL),
+    };
+    let made = PhysicalBuffer::allocate(size).map_err(|error| match error {
+        DeviceError::Privilege { .. } => libc::EPERM,
+        DeviceError::Memory { .. } => libc::ENOMEM,
+        DeviceError::CardLost { .. } => libc::EIO,
+        _ => libc::ENODEV,
+    });
+    let made = Arc::new(made?);
+    let mut all = buffers();
+    let buffer = all.as_mut().and_then(|all| all.get_mut(&id)).ok_or(libc::EBADF)?;
+    match &buffer.memory {
+        Some(Memory::Card(other)) => Ok(other.clone()),
+        _ => {
+            buffer.memory = Some(Memory::Card(made.clone()));
+            Ok(made)
+        }
+    }
 }
 
 /// A GET stores 8 bytes at its argument (spec 9.2).
@@ -161,7 +244,8 @@ impl Buffer {
         if self.memory.is_some() {
             return Err(libc::EBUSY);
         }
-        let len = size.checked_next_multiple_of(PAGE).filter(|len| (PAGE..=MOST).contains(len));
+        let most = if self.device == Device::Hw { PhysicalBuffer::MAX } else { MOST };
+        let len = size.checked_next_multiple_of(PAGE).filter(|len| (PAGE..=most).contains(len));
         let len = len.ok_or(libc::EINVAL)?;
         // SAFETY: the file is the buffer's.
         if unsafe { libc::ftruncate(file, len as i64) } != 0 {
@@ -171,9 +255,9 @@ impl Buffer {
         Ok(())
     }
 
-    /// Where the node reaches the buffer.
+    /// Where the modelled node reaches the buffer.
     fn physical(&mut self, file: c_int) -> Result<u64, c_int> {
-        if let Some(memory) = &self.memory {
+        if let Some(Memory::Model(memory)) = &self.memory {
             return Ok(memory.address as u64);
         }
         if self.size == 0 || self.kind != ALLOCATE {
@@ -187,13 +271,13 @@ impl Buffer {
         if address == libc::MAP_FAILED {
             return Err(libc::ENOMEM);
         }
-        let mut memory = Memory { exposed: None, address: address as usize, len };
+        let mut memory = Exposed { exposed: None, address: address as usize, len };
         let span = Span { address: address as u64, len, place: Place::Host };
         // SAFETY: the mapping stays until access has ended (see `Memory`).
         let exposed = unsafe { home.node.device().expose(span) };
         memory.exposed = Some(exposed.map_err(|_| libc::ENOMEM)?);
         let address = memory.address as u64;
-        self.memory = Some(memory);
+        self.memory = Some(Memory::Model(memory));
         Ok(address)
     }
 }

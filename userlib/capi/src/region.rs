@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use ggas::PAGE;
+use ggas::device::Kind as DeviceKind;
 
 use crate::abi::{self, Endpoint, ListHead};
 use crate::error::{
@@ -142,6 +143,10 @@ pub(crate) fn local(
     }
     if view.gone {
         return Err(because(MAP, "the region's memory was unmapped or freed"));
+    }
+    if !translated && port.home.node.device().info().kind == DeviceKind::Hw {
+        let text = "a region has no bus address: a card reaches it through connections with RMA2_CONN_TE";
+        return Err(because(WRONG_ARG, text));
     }
     let begin = u64::from(view.offset) + u64::from(offset);
     if begin + u64::from(size) > view.bytes() as u64 {

@@ -7,8 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use extoll_abi::bindings::{
-    EXTOLL_ABI_VERSION, EXTOLL_IOC_MAGIC, extoll_info, extoll_port_open, extoll_register, extoll_rf_access,
-    extoll_unregister, extoll_wait, extoll_window_close, extoll_window_open,
+    EXTOLL_ABI_VERSION, EXTOLL_IOC_MAGIC, extoll_buffer_alloc, extoll_info, extoll_port_open,
+    extoll_register, extoll_rf_access, extoll_unregister, extoll_wait, extoll_window_close,
+    extoll_window_open,
 };
 use nix::errno::Errno;
 use nix::fcntl::FcntlArg;
@@ -26,6 +27,7 @@ mod calls {
     nix::ioctl_readwrite!(rf_access, EXTOLL_IOC_MAGIC, 6, extoll_rf_access);
     nix::ioctl_readwrite!(window_open, EXTOLL_IOC_MAGIC, 7, extoll_window_open);
     nix::ioctl_readwrite!(window_close, EXTOLL_IOC_MAGIC, 8, extoll_window_close);
+    nix::ioctl_readwrite!(buffer_alloc, EXTOLL_IOC_MAGIC, 9, extoll_buffer_alloc);
 }
 
 /// One call: structure in, structure out.
@@ -95,6 +97,7 @@ impl CardFile {
     call!(rf_access, extoll_rf_access);
     call!(window_open, extoll_window_open);
     call!(window_close, extoll_window_close);
+    call!(buffer_alloc, extoll_buffer_alloc);
 }
 
 impl AsFd for CardFile {

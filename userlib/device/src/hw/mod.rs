@@ -4,6 +4,7 @@
 //! are mapped pages of the card, accessed by volatile words; queues are memory. Posting and polling
 //! make no system call; a look at the WCB state goes over the bus, so it is taken once in 64 posts ([`Wcb`](crate::Wcb)).
 
+mod buffer;
 mod device;
 mod file;
 mod map;
@@ -16,6 +17,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use buffer::PhysicalBuffer;
 pub use device::HwDevice;
 
 use crate::{Device, DeviceError, Kind};
@@ -31,7 +33,7 @@ const VARIABLE: &str = "EXTOLL_CARD";
 /// # Errors
 /// As for [`open_at`].
 pub fn open() -> Result<Arc<dyn Device>, DeviceError> {
-    open_at(Path::new(named().split(',').next().unwrap_or(FIRST)))
+    open_at(Path::new(&first()))
 }
 
 /// Opens all cards that EXTOLL_CARD names, or else `/dev/extoll0`. There is at least one.
@@ -40,6 +42,10 @@ pub fn open() -> Result<Arc<dyn Device>, DeviceError> {
 /// As for [`open_at`].
 pub fn open_all() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
     named().split(',').map(|path| open_at(Path::new(path))).collect()
+}
+
+fn first() -> String {
+    named().split(',').next().unwrap_or(FIRST).to_owned()
 }
 
 fn named() -> String {
