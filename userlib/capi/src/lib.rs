@@ -16,6 +16,7 @@ mod fields;
 mod hooks;
 mod node;
 mod notification;
+mod open;
 mod pages;
 mod pmap;
 mod port;

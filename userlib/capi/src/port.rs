@@ -1,10 +1,8 @@
 //! Ports as handles (`RMA2_Port`).
 
 use std::collections::HashSet;
-use std::ops::Deref;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::regs;
 use ggas::device::PortSetup;
@@ -14,36 +12,20 @@ use crate::abi::{Endpoint, Queue};
 use crate::error::{Code, INV_PORT, IOCTL, NO_MEM, Result, because, code, of_port};
 use crate::ffi::Out;
 use crate::node::{self, Home};
+use crate::open::{self, NotClosed, Ports};
 use crate::settings::Timeouts;
-use crate::slab::{Place, Slab};
 use crate::{cache, connection, descriptor, registry};
 
 /// Bytes of the range that ports' handles lie in.
 const RANGE: usize = 1 << 30;
-/// How long a close waits for calls on the port to return; they are told that it is closed.
-const LEAVE: Duration = Duration::from_secs(10);
 /// Ids are 16 bits, VPIDs 8 (spec 9.2).
 const MAX_NODES: u32 = 65536;
 const MAX_VPIDS: u16 = 256;
 /// `RMA2_REPLAY_ALL`.
 const REPLAY_ALL: u32 = 7;
 
-static PORTS: OnceLock<Slab<Body>> = OnceLock::new();
+static PORTS: Ports<Endpoint, Inner> = Ports::new(RANGE);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// What stands at a port's handle.
-#[repr(C)]
-pub(crate) struct Body {
-    abi: Endpoint,
-    inner: AtomicPtr<Inner>,
-    /// Calls that are on the port now.
-    users: AtomicU32,
-}
-
-// SAFETY: pointers in the endpoint are for the program to look at; nobody here follows them.
-unsafe impl Send for Body {}
-// SAFETY: as above; the rest is atomic.
-unsafe impl Sync for Body {}
 
 /// An open port.
 pub(crate) struct Inner {
@@ -58,37 +40,13 @@ pub(crate) struct Inner {
     pub(crate) descriptors: Mutex<descriptor::Pool>,
 }
 
-/// A call on a port: it stays while the call lasts.
-pub(crate) struct Entered {
-    place: &'static Place<Body>,
-    inner: *const Inner,
-}
-
-impl Deref for Entered {
-    type Target = Inner;
-
-    #[inline]
-    fn deref(&self) -> &Inner {
-        // SAFETY: counted as a user, so the port is not taken apart.
-        unsafe { &*self.inner }
-    }
-}
-
-impl Drop for Entered {
-    #[inline]
-    fn drop(&mut self) {
-        self.place.body.users.fetch_sub(1, Ordering::Release);
-    }
-}
+/// A call on a port.
+pub(crate) type Entered = open::Entered<Endpoint, Inner>;
 
 /// The open port that `handle` is.
 #[inline]
 pub(crate) fn enter(handle: *const Endpoint) -> Result<Entered> {
-    let place = PORTS.get().and_then(|ports| ports.get(handle.cast())).ok_or(INV_PORT)?;
-    place.body.users.fetch_add(1, Ordering::SeqCst);
-    let entered = Entered { place, inner: place.body.inner.load(Ordering::Acquire) };
-    // Whoever closes makes the place leave first and then waits for users, so one of the two sees the other.
-    if place.is_live() { Ok(entered) } else { Err(INV_PORT) }
+    PORTS.enter(handle.cast()).ok_or(INV_PORT)
 }
 
 /// Locks whose state is consistent between any two statements.
@@ -164,52 +122,27 @@ impl Inner {
 }
 
 fn open() -> Result<*mut Endpoint> {
-    let ports = match PORTS.get() {
-        Some(ports) => ports,
-        None => {
-            let ports = Slab::new(RANGE).map_err(|error| because(NO_MEM, error))?;
-            PORTS.get_or_init(|| ports)
-        }
-    };
     let inner = Inner::open()?;
-    let abi = inner.endpoint();
-    let inner = Box::into_raw(Box::new(inner));
-    let body = Body { abi, inner: AtomicPtr::new(inner), users: AtomicU32::new(0) };
-    let Some(handle) = ports.insert(body) else {
-        // SAFETY: made above, and nobody else knows it.
-        drop(unsafe { Box::from_raw(inner) });
-        return Err(NO_MEM);
-    };
+    let handle = PORTS.insert(inner.endpoint(), inner).map_err(|error| because(NO_MEM, error))?;
     Ok(handle.cast())
 }
 
 fn close(handle: *const Endpoint) -> Result<()> {
-    let ports = PORTS.get().ok_or(INV_PORT)?;
-    let place = ports.leave(handle.cast()).ok_or(INV_PORT)?;
-    let inner = place.body.inner.load(Ordering::Acquire);
-    // SAFETY: only who made the place leave takes the port apart.
-    let port = unsafe { &*inner };
-    // Regions first: a cached one may be in use by nobody, and all of them keep the port alive.
-    cache::forget_port(port.id);
-    registry::close_port(port.id);
-    connection::close_port(port);
-    descriptor::close_port(port);
-    let closed = port.port.shut().map_err(|error| of_port(&error));
-    // Posts that wait for room give up after their own timeout.
-    let end = Instant::now() + LEAVE + port.timeouts().post;
-    while place.body.users.load(Ordering::SeqCst) > 0 {
-        if Instant::now() > end {
-            return Err(because(
-                INV_PORT,
-                "calls on the port do not return: it is closed, its memory is kept",
-            ));
+    let closed = PORTS.close(handle.cast(), |port| {
+        // Regions first: a cached one may be in use by nobody, and all of them keep the port alive.
+        cache::forget_port(port.id);
+        registry::close_port(port.id);
+        connection::close_port(port);
+        descriptor::close_port(port);
+        // Posts that wait for room give up after their own timeout.
+        (port.port.shut().map_err(|error| of_port(&error)), port.timeouts().post)
+    });
+    closed.unwrap_or_else(|why| match why {
+        NotClosed::Unknown => Err(INV_PORT),
+        NotClosed::InUse => {
+            Err(because(INV_PORT, "calls on the port do not return: it is closed, its memory is kept"))
         }
-        std::thread::sleep(Duration::from_micros(50));
-    }
-    // SAFETY: made by `open`; no user is left, and none can come.
-    drop(unsafe { Box::from_raw(inner) });
-    ports.give_up(place);
-    closed
+    })
 }
 
 fn reshape(port: *const Endpoint, bytes: u32) -> Result<()> {
