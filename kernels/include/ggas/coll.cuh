@@ -100,7 +100,7 @@ GGAS_FN int ggas_barrier_master_grid(ggas_group *group, ggas_order order, uint32
 GGAS_FN int ggas_sync_grid(ggas_group *group, uint32_t line = __builtin_LINE())
 {
 	ggas_impl::grid_team team(group);
-	return team.meet(GGAS_OK, line);
+	return team.meet(ggas_impl::poisoned_before(group), line);
 }
 
 /* Elements [begin, end) of vectors of `count` that the calling block owns. */

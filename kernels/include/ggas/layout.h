@@ -192,9 +192,8 @@ struct ggas_group {
 
 	uint64_t barrier_epoch;	/* barriers through the master completed */
 	uint64_t data_epoch;	/* data exchanges through staging completed */
-	uint64_t grid_epoch;	/* meetings of this node's blocks completed, as block 0 says */
+	uint64_t meetings;	/* of this node's blocks: those completed, times 2^32; less than that while one lasts */
 	struct ggas_channel channel[GGAS_CHANNELS];	/* by block */
-	uint64_t arrived[GGAS_GRID_BLOCKS];	/* by block: meetings of this node's blocks that it came to */
 };
 
 #endif /* GGAS_LAYOUT_H */

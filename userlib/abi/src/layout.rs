@@ -463,13 +463,12 @@ pub struct ggas_group {
     pub reserved: u32,
     pub barrier_epoch: u64,
     pub data_epoch: u64,
-    pub grid_epoch: u64,
+    pub meetings: u64,
     pub channel: [ggas_channel; 256usize],
-    pub arrived: [u64; 1024usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 12400usize];
+    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 4208usize];
     ["Alignment of ggas_group"][::core::mem::align_of::<ggas_group>() - 8usize];
     [
         "Offset of field: ggas_group::base",
@@ -520,14 +519,11 @@ const _: () = {
         "Offset of field: ggas_group::data_epoch",
     ][::core::mem::offset_of!(ggas_group, data_epoch) - 96usize];
     [
-        "Offset of field: ggas_group::grid_epoch",
-    ][::core::mem::offset_of!(ggas_group, grid_epoch) - 104usize];
+        "Offset of field: ggas_group::meetings",
+    ][::core::mem::offset_of!(ggas_group, meetings) - 104usize];
     [
         "Offset of field: ggas_group::channel",
     ][::core::mem::offset_of!(ggas_group, channel) - 112usize];
-    [
-        "Offset of field: ggas_group::arrived",
-    ][::core::mem::offset_of!(ggas_group, arrived) - 4208usize];
 };
 impl Default for ggas_group {
     fn default() -> Self {

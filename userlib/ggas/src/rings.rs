@@ -8,9 +8,12 @@ const STATE: usize = 64;
 const LINE: usize = 16;
 /// Fewest lines of a ring.
 const LEAST_LINES: u32 = 8;
-/// Fewest lines that [`Rings::for_messages`] gives: a receiver tells after each quarter of a ring how far it came, which
-/// takes as long as a put.
-const EASY_LINES: u32 = 4096;
+/// Messages that [`Rings::for_messages`] makes room for within [`EASY_LINES`]: a receiver tells after each quarter of a
+/// ring how far it came, which takes as long as a put.
+const EASY_MESSAGES: usize = 64;
+const EASY_LINES: std::ops::RangeInclusive<usize> = 4096..=1 << 15;
+/// Messages that there is always room for.
+const MESSAGES: usize = 8;
 
 /// Rings in the parts of a window: one for each lane and pair of members.
 ///
@@ -29,10 +32,12 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Rings at `offset` that take eight messages of `bytes` without waiting for the receiver.
+    /// Rings at `offset` that take eight messages of `bytes` without waiting for the receiver; smaller ones more: up to
+    /// 64 within half a MiB.
     pub fn for_messages(offset: usize, lanes: u32, bytes: usize) -> Rings {
-        let lines =
-            bytes.div_ceil(12).saturating_mul(8).clamp(EASY_LINES as usize, 1 << 30).next_power_of_two();
+        let each = bytes.div_ceil(12);
+        let easy = each.saturating_mul(EASY_MESSAGES).clamp(*EASY_LINES.start(), *EASY_LINES.end());
+        let lines = each.saturating_mul(MESSAGES).clamp(easy, 1 << 30).next_power_of_two();
         Rings { offset: offset.next_multiple_of(STATE), lanes, lines: lines as u32 }
     }
 
@@ -96,8 +101,10 @@ mod tests {
     #[test]
     fn rings_take_a_message_without_waiting() {
         let rings = Rings::for_messages(100, 4, 4096);
-        assert_eq!((rings.offset, rings.lines, rings.lines_log2()), (128, 4096, 12));
-        assert_eq!(rings.end(3), Some(128 + 4 * 3 * (64 + 4096 * 16)));
+        assert_eq!((rings.offset, rings.lines, rings.lines_log2()), (128, 32_768, 15));
+        assert_eq!(rings.end(3), Some(128 + 4 * 3 * (64 + 32_768 * 16)));
+        assert_eq!(Rings::for_messages(0, 1, 8).lines, 4096);
+        assert_eq!(Rings::for_messages(0, 1, 1024).lines, 8192);
         assert_eq!(Rings::for_messages(0, 1, 65_536).lines, 65_536);
         assert_eq!(Rings { offset: 0, lanes: u32::MAX, lines: 1 << 31 }.end(usize::MAX), None);
     }

@@ -44,13 +44,13 @@ class channel {
 public:
 	/* Loads what is known of the group and the channel, all at once. Only a block whose number is below GGAS_CHANNELS
 	 * has one. */
-	GGAS_FN channel(ggas_group *g, uint32_t line) : g_(g), epoch_(1), met_(0), line_(line)
+	GGAS_FN channel(ggas_group *g, uint32_t line) : g_(g), epoch_(0), met_(0), line_(line)
 	{
 		if (ggas_block() < GGAS_CHANNELS) {
-			epoch_ = g->channel[ggas_block()].epoch + 1;
+			epoch_ = g->channel[ggas_block()].epoch;
 			met_ = g->channel[ggas_block()].met;
 		}
-		status_ = poisoned_before(g);
+		status_ = ggas_load_near(&g->poisoned);
 		nodes_ = g->nodes;
 		node_ = g->node;
 		local_ = g->local;
@@ -67,9 +67,10 @@ public:
 		/* The loads come meanwhile. */
 		if (releases(order) && ggas_thread() < sayers)
 			ggas_fence_release();
-		uint64_t flags = area_flags(nodes_);
-		begun_ = begun_offset(nodes_) + ggas_block() * flags;
-		packed_ = begun_offset(nodes_) + GGAS_CHANNELS * flags;
+		status_ = status_ ? GGAS_ERR_POISONED : GGAS_OK;
+		epoch_++;
+		begun_ = static_cast<uint32_t>(begun_offset(nodes_)) + ggas_block() * static_cast<uint32_t>(area_flags(nodes_));
+		packed_ = packed_offset(nodes_);
 		packed_ += (ggas_block() * 2ull + (epoch_ & 1)) * nodes_ * packed_bytes_;
 	}
 
@@ -92,18 +93,18 @@ public:
 
 	GGAS_FN void send(uint32_t to, uint64_t index, uint64_t data) const
 	{
-		ggas_store_relaxed(slot(to, node_) + index, ggas_u128{ data, epoch_ });
+		ggas_store_relaxed(slot(remote(to), node_) + index, ggas_u128{ data, epoch_ });
 	}
 	/* What node `from` sent, if it is here. */
 	GGAS_FN ggas_u128 peek(uint32_t from, uint64_t index) const
 	{
-		return ggas_load_relaxed(slot(node_, from) + index);
+		return ggas_load_relaxed(slot(local_, from) + index);
 	}
 	GGAS_FN bool is_here(const ggas_u128 &packet) const { return packet.hi == epoch_; }
 	/* Waits for a packet that was not here at first. */
 	GGAS_FN void await(uint32_t from, uint64_t index, ggas_u128 &packet)
 	{
-		const ggas_u128 *at = slot(node_, from) + index;
+		const ggas_u128 *at = slot(local_, from) + index;
 		GGAS_NO_UNROLL
 		for (uint32_t i = 0; i < quick_polls; i++) {
 			packet = ggas_load_relaxed(at);
@@ -118,20 +119,34 @@ public:
 	GGAS_FN void say_begun()
 	{
 		uint32_t all = ggas_threads() < sayers ? ggas_threads() : sayers;
-		for (uint32_t step = 1 + ggas_thread(); step < nodes_ && ggas_thread() < sayers; step += all)
-			if (!failed())
-				ggas_store_fenced(reinterpret_cast<uint64_t *>(area_of(after(step)) + begun_) + node_,
+		if (ggas_thread() < sayers && !failed())
+			for (uint32_t step = 1 + ggas_thread(); step < nodes_; step += all)
+				ggas_store_fenced(reinterpret_cast<uint64_t *>(remote(after(step)) + begun_) + node_,
 						  epoch_);
 	}
 	/* Waits until all nodes, or `only`, have begun exchange `epoch`. */
 	GGAS_FN void wait_begun(uint64_t epoch, ggas_order order, uint32_t kind, uint32_t only = ~0u)
 	{
 		const uint64_t *flags = reinterpret_cast<const uint64_t *>(local_ + begun_);
-		for (uint32_t node = ggas_thread(); node < nodes_; node += ggas_threads())
-			if (node != node_ && (only == ~0u || node == only) && !failed())
-				fail(wait_flag(g_, flags + node, epoch, order, kind, node, line_));
+		for (uint32_t step = 1 + ggas_thread(); step < nodes_ && !failed(); step += ggas_threads())
+			if (only == ~0u || after(step) == only)
+				fail(wait_flag(g_, flags + after(step), epoch, order, kind, after(step), line_));
 	}
-	GGAS_FN void wait_begun_now(ggas_order order) { wait_begun(epoch_, order, GGAS_WAIT_BARRIER); }
+	/* Says it and waits until all have: mostly a thread each node, without loops, which cost it 0.03 us (H200). */
+	GGAS_FN void meet(ggas_order order)
+	{
+		if (1 + ggas_thread() >= nodes_ || failed())
+			return;
+		if (nodes_ - 1 > ggas_threads() || nodes_ - 1 > sayers) {
+			say_begun();
+			wait_begun(epoch_, order, GGAS_WAIT_BARRIER);
+			return;
+		}
+		uint32_t to = after(1 + ggas_thread());
+		ggas_store_fenced(reinterpret_cast<uint64_t *>(remote(to) + begun_) + node_, epoch_);
+		status_ = wait_flag(g_, reinterpret_cast<const uint64_t *>(local_ + begun_) + to, epoch_, order,
+				    GGAS_WAIT_BARRIER, to, line_);
+	}
 	/* Before packets are sent in an exchange: the receivers have read what these overwrite. */
 	GGAS_FN void may_send(uint32_t only = ~0u)
 	{
@@ -169,17 +184,18 @@ private:
 		packed_ += epoch_ & 1 ? 0 - half : half;
 		epoch_++;
 	}
-	GGAS_FN uint64_t area_of(uint32_t node) const { return node == node_ ? local_ : base_ + node * stride_; }
-	GGAS_FN ggas_u128 *slot(uint32_t at, uint32_t from) const
+	/* The area of another node. */
+	GGAS_FN uint64_t remote(uint32_t node) const { return base_ + node * stride_; }
+	GGAS_FN ggas_u128 *slot(uint64_t area, uint32_t from) const
 	{
-		return reinterpret_cast<ggas_u128 *>(area_of(at) + packed_ + static_cast<uint64_t>(from) * packed_bytes_);
+		return reinterpret_cast<ggas_u128 *>(area + packed_ + static_cast<uint64_t>(from) * packed_bytes_);
 	}
 
 	static constexpr uint32_t sayers = GGAS_WARP_SIZE; /* threads that tell other nodes */
 
 	ggas_group *g_;
-	uint64_t epoch_, met_, local_, base_, stride_, begun_, packed_;
-	uint32_t packed_bytes_, packed_channels_, node_, nodes_, line_;
+	uint64_t epoch_, met_, local_, base_, stride_, packed_;
+	uint32_t begun_, packed_bytes_, packed_channels_, node_, nodes_, line_;
 	int status_;
 };
 
@@ -188,8 +204,7 @@ GGAS_FN int meet_nodes(ggas_group *g, ggas_order order, uint32_t line)
 {
 	channel c(g, line);
 	c.begin(order);
-	c.say_begun();
-	c.wait_begun_now(order);
+	c.meet(order);
 	return c.done(true);
 }
 

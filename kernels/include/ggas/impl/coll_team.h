@@ -18,15 +18,19 @@ struct block_team {
 	GGAS_FN int meet(int status, uint32_t) { return ggas_block_status(status); }
 };
 
-/* What a block says instead of a number of a meeting when it brings an error. */
-constexpr uint64_t arrived_with_error = 1ull << 32;
+/* Meetings that were completed, by the count of all. */
+GGAS_FN uint32_t meetings_of(uint64_t count)
+{
+	return static_cast<uint32_t>(count >> 32);
+}
 
-/* The slow part of waiting for a block of this node. */
-GGAS_COLD int wait_block_long(ggas_group *g, const uint64_t *flag, uint64_t epoch, uint64_t *seen, uint32_t line)
+/* The slow part of waiting for the blocks of this node. A block that brings an error poisons the group and does not come. */
+GGAS_COLD int wait_blocks_long(ggas_group *g, uint32_t before, uint32_t line)
 {
 	ggas_wait wait(g->report, g->timeout_ns, GGAS_WAIT_GRID, g->node, ~0u, line);
-	while ((*seen = ggas_load_watched_gpu(flag)) < epoch) {
-		if (int error = wait.again(flag, epoch, *seen)) {
+	uint64_t seen;
+	while (meetings_of(seen = ggas_load_watched_gpu(&g->meetings)) == before) {
+		if (int error = wait.again(&g->meetings, (before + 1ull) << 32, seen)) {
 			poison(g);
 			return error;
 		}
@@ -37,22 +41,19 @@ GGAS_COLD int wait_block_long(ggas_group *g, const uint64_t *flag, uint64_t epoc
 }
 
 /*
- * Each block has a flag in the node's own memory that says to how many meetings
- * it came; at a meeting the threads of every block wait for the flags of all
- * blocks, at the scope of the GPU. Blocks that took no part in earlier, smaller
- * grids learn from grid_epoch where the count stands: block 0 writes it after
- * each meeting, so it is right for whoever comes to its first one in a kernel,
- * and never ahead of anyone.
+ * All blocks count themselves in one word of the node's own memory, at the scope
+ * of the GPU, and wait until its upper half changes: each adds 1 to the lower
+ * half, but block 0 adds what makes a carry of all of them. The lower half is 0
+ * after each meeting, so grids of any size may follow each other, and a block
+ * that has not come yet reads in the upper half how many meetings there were.
  */
 class grid_team {
 public:
 	/* Looks where the count stands, if it will meet: early, so that a meeting need not wait for that. */
 	GGAS_FN explicit grid_team(ggas_group *group, bool meets = true) : group_(group)
 	{
-		if (ggas_blocks() > GGAS_GRID_BLOCKS || !meets)
-			return;
-		epoch_ = ggas_load_near(&group->arrived[ggas_block()]);
-		others_ = ggas_load_near(&group->grid_epoch);
+		if (meets)
+			before_ = meetings_of(ggas_load_near(&group->meetings));
 	}
 	GGAS_FN uint32_t thread() const { return ggas_block() * ggas_threads() + ggas_thread(); }
 	GGAS_FN uint32_t threads() const { return ggas_blocks() * ggas_threads(); }
@@ -62,34 +63,35 @@ public:
 	/* The same where all threads of the block have met since this object was made, and have the same status. */
 	GGAS_FN int meet_synced(int status, uint32_t line)
 	{
-		ggas_group *g = group_;
 		if (ggas_blocks() > GGAS_GRID_BLOCKS)
 			return GGAS_ERR_ARGUMENT;
-		epoch_ = (epoch_ > others_ ? epoch_ : others_) + 1;
 		if (ggas_thread() == 0)
-			ggas_store_release_gpu(&g->arrived[ggas_block()],
-					       arrived_with_error * static_cast<uint64_t>(status) + epoch_);
-		for (uint32_t block = ggas_thread(); block < ggas_blocks(); block += ggas_threads()) {
-			uint64_t seen = 0;
-			GGAS_NO_UNROLL
-			for (uint32_t i = 0; i < quick_polls && seen < epoch_; i++)
-				seen = ggas_load_watched_gpu(&g->arrived[block]);
-			if (seen < epoch_)
-				if (int error = wait_block_long(g, &g->arrived[block], epoch_, &seen, line))
-					status = error;
-			if (seen >= arrived_with_error)
-				status = static_cast<int>(seen / arrived_with_error);
-		}
-		ggas_fence_acquire_gpu();
-		status = ggas_block_status(status);
-		if (ggas_block() == 0 && ggas_thread() == 0 && !status)
-			ggas_store_relaxed(&g->grid_epoch, epoch_);
-		return status;
+			status = status ? stay_away(status) : come(line);
+		before_++;
+		return ggas_block_status(status);
 	}
 
 private:
+	GGAS_FN int come(uint32_t line)
+	{
+		ggas_group *g = group_;
+		ggas_red_add_release_gpu(&g->meetings, ggas_block() == 0 ? (1ull << 32) - (ggas_blocks() - 1) : 1);
+		uint64_t seen = ggas_load_watched_gpu(&g->meetings);
+		GGAS_NO_UNROLL
+		for (uint32_t i = 1; i < quick_polls && meetings_of(seen) == before_; i++)
+			seen = ggas_load_watched_gpu(&g->meetings);
+		int status = meetings_of(seen) == before_ ? wait_blocks_long(g, before_, line) : GGAS_OK;
+		ggas_fence_acquire_gpu();
+		return status;
+	}
+	GGAS_FN int stay_away(int status)
+	{
+		poison(group_);
+		return status;
+	}
+
 	ggas_group *group_;
-	uint64_t epoch_ = 0, others_ = 0;
+	uint32_t before_ = 0;
 };
 
 } /* namespace ggas_impl */

@@ -387,9 +387,9 @@ GGAS_FN uint64_t ggas_load_watched_gpu(const uint64_t *p)
 	asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
-GGAS_FN void ggas_store_release_gpu(uint64_t *p, uint64_t v)
+GGAS_FN void ggas_red_add_release_gpu(uint64_t *p, uint64_t v)
 {
-	asm volatile("st.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+	asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
 }
 GGAS_FN void ggas_fence_acquire_gpu()
 {
