@@ -13,7 +13,6 @@
 #define FLUSH_PAGES	1024u		/* of one command */
 #define FLUSH_MOST	(16 * FLUSH_PAGES)	/* beyond, forgetting the whole VPID is cheaper */
 #define FLUSH_TIMEOUT_MS 10000
-#define FLUSH_DEAD_MS	10
 
 /* The table that holds the entry of an NLA page; its GAT register is written once the table is zeroed. */
 static int gat_table(struct extoll_card *card, u32 index)
@@ -106,15 +105,22 @@ static void atu_command(struct extoll_card *card, u64 command)
 	extoll_rf_write(card, EXTOLL_RF_ATU_COMMAND, command);
 }
 
+/* Bus mastering is off: the card cannot write the word, nor anything else. */
+static bool flush_pointless(struct extoll_card *card)
+{
+	/* Pairs with extoll_card_fail(). */
+	return smp_load_acquire(&card->cut_off);
+}
+
 /* The card writes the word when all that began before is over (spec 4.2). */
 static void flush_wait(struct extoll_card *card)
 {
-	/* A card that was given up may still answer; it is not worth a long wait. */
-	bool live = READ_ONCE(card->state) == EXTOLL_LIVE;
-	unsigned long end = jiffies + msecs_to_jiffies(live ? FLUSH_TIMEOUT_MS : FLUSH_DEAD_MS);
+	unsigned long end = jiffies + msecs_to_jiffies(FLUSH_TIMEOUT_MS);
 	u32 looks = 0;
 
 	lockdep_assert_held(&card->atu_lock);
+	if (flush_pointless(card))
+		return;
 	WRITE_ONCE(*card->flush_word, 0);
 	atu_command(card, extoll_atu_notify(card->flush_dma));
 	while (!READ_ONCE(*card->flush_word)) {
@@ -127,6 +133,8 @@ static void flush_wait(struct extoll_card *card)
 			continue;
 		}
 		usleep_range(10, 100);
+		if (flush_pointless(card))
+			return;
 		if (looks % 64 == 0 && extoll_card_there(card, extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER)))
 			return;
 	}

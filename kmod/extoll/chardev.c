@@ -308,13 +308,15 @@ static long extoll_ioctl(struct file *filp, unsigned int cmd, unsigned long addr
 	if (err)
 		return err;
 	err = call->call(file, data);
-	if (!err && copy_to_user(user, data, min(size, known))) {
-		err = -EFAULT;
-		if (call->undo)
-			call->undo(file, data);
-	}
 	extoll_leave(file->card);
-	return err;
+	/* Nobody waits for us here: a fault may take as long as a file system of the user's likes. */
+	if (err || !copy_to_user(user, data, min(size, known)))
+		return err;
+	if (call->undo && !extoll_enter(file->card)) {
+		call->undo(file, data);
+		extoll_leave(file->card);
+	}
+	return -EFAULT;
 }
 
 static const struct file_operations extoll_fops = {

@@ -10,7 +10,18 @@
 #include "compat.h"
 #include "extoll.h"
 
-/* The exporter holds the reservation lock. */
+static void dmabuf_unmap_locked(struct extoll_region *region)
+{
+	dma_resv_assert_held(region->attach->dmabuf->resv);
+	if (region->sgt)
+		dma_buf_unmap_attachment(region->attach, region->sgt, DMA_BIDIRECTIONAL);
+	region->sgt = NULL;
+}
+
+/*
+ * The exporter holds the reservation lock. It may wait for the mapping's end (those of 7.x do), so that does not wait
+ * for whoever registered it.
+ */
 static void dmabuf_revoke(struct dma_buf_attachment *attach)
 {
 	struct extoll_region *region = attach->importer_priv;
@@ -19,6 +30,7 @@ static void dmabuf_revoke(struct dma_buf_attachment *attach)
 	mutex_lock(&card->atu_lock);
 	extoll_atu_clear_locked(region, true);
 	mutex_unlock(&card->atu_lock);
+	dmabuf_unmap_locked(region);
 }
 
 static const struct dma_buf_attach_ops dmabuf_ops = {
@@ -102,11 +114,9 @@ void extoll_dmabuf_unmap(struct extoll_region *region)
 {
 	struct dma_buf *dmabuf = region->attach->dmabuf;
 
-	if (region->sgt) {
-		dma_resv_lock(dmabuf->resv, NULL);
-		dma_buf_unmap_attachment(region->attach, region->sgt, DMA_BIDIRECTIONAL);
-		dma_resv_unlock(dmabuf->resv);
-	}
+	dma_resv_lock(dmabuf->resv, NULL);
+	dmabuf_unmap_locked(region);
+	dma_resv_unlock(dmabuf->resv);
 	dma_buf_detach(dmabuf, region->attach);
 	dma_buf_put(dmabuf);
 }

@@ -220,6 +220,7 @@ struct extoll_card {
 	u64 bus0, bus2;			/* as the card decodes them */
 	u64 window_bytes;		/* of BAR 2 */
 	enum extoll_state state;
+	bool cut_off;			/* did not do what it must: bus mastering is off */
 	struct percpu_ref users;	/* operations under way; dead while none may begin */
 	struct completion idle;		/* the last one left */
 

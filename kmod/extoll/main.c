@@ -53,13 +53,18 @@ static void extoll_wake_all(struct extoll_card *card)
 
 /*
  * The card does not do what it must. Without bus mastering it reaches no memory, so whatever was given to it may be
- * taken back; only a reset or a new probe brings it back to life.
+ * taken back; only a reset or a new probe brings it back to life. Whoever calls frees memory next: so everyone takes
+ * bus mastering away, also when a reset or removal has begun, or another caller was first and may not be there yet.
  */
 void extoll_card_fail(struct extoll_card *card, const char *why)
 {
-	if (cmpxchg(&card->state, EXTOLL_LIVE, EXTOLL_FAILED) != EXTOLL_LIVE)
-		return;
+	bool first = cmpxchg(&card->state, EXTOLL_LIVE, EXTOLL_FAILED) == EXTOLL_LIVE;
+
 	pci_clear_master(card->pdev);
+	/* Pairs with flush_pointless(). */
+	smp_store_release(&card->cut_off, true);
+	if (!first)
+		return;
 	dev_err(&card->pdev->dev, "%s: card cut off from memory; reset it or load the driver again\n", why);
 	extoll_wake_all(card);
 }
@@ -204,6 +209,7 @@ static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	err = extoll_snq_init(card);
 	if (err)
 		goto err_memory;
+	pci_save_state(pdev);	/* for a slot that was reset after an error */
 	pci_set_master(pdev);
 	err = extoll_card_start(card);
 	if (err)
@@ -266,7 +272,9 @@ static void extoll_reset_done(struct pci_dev *pdev)
 {
 	struct extoll_card *card = pci_get_drvdata(pdev);
 
+	pci_save_state(pdev);	/* restoring it took it; the next error may need it */
 	pci_set_master(pdev);
+	WRITE_ONCE(card->cut_off, false);
 	if (extoll_card_start(card)) {
 		pci_clear_master(pdev);
 		dev_err(&pdev->dev, "card does not start after the reset\n");
@@ -284,10 +292,12 @@ static pci_ers_result_t extoll_error_detected(struct pci_dev *pdev, pci_channel_
 
 static pci_ers_result_t extoll_slot_reset(struct pci_dev *pdev)
 {
+	struct extoll_card *card = pci_get_drvdata(pdev);
+
 	extoll_reset_prepare(pdev);
 	pci_restore_state(pdev);
 	extoll_reset_done(pdev);
-	return PCI_ERS_RESULT_RECOVERED;
+	return READ_ONCE(card->state) == EXTOLL_LIVE ? PCI_ERS_RESULT_RECOVERED : PCI_ERS_RESULT_DISCONNECT;
 }
 
 static const struct pci_error_handlers extoll_errors = {

@@ -144,35 +144,42 @@ static int map_offset(struct extoll_file *file, struct vm_area_struct *vma, u64 
 	return -EINVAL;
 }
 
-/* Notes that this process maps the file, unless that is known. */
+static void mappers_free(struct list_head *mappers)
+{
+	struct extoll_mapper *mapper, *next;
+
+	list_for_each_entry_safe(mapper, next, mappers, node) {
+		mmdrop(mapper->mm);
+		kfree(mapper);
+	}
+}
+
+/*
+ * Notes that this process maps the file, unless that is known, and forgets those that have ended: a file may be passed
+ * on for as long as it likes.
+ */
 static int mapper_note(struct extoll_file *file)
 {
-	struct extoll_mapper *mapper, *new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	struct extoll_mapper *mapper, *next, *new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	LIST_HEAD(over);
 
 	if (!new)
 		return -ENOMEM;
 	spin_lock(&file->card->window_lock);
-	list_for_each_entry(mapper, &file->mappers, node)
-		if (mapper->mm == current->mm) {
-			spin_unlock(&file->card->window_lock);
-			kfree(new);
-			return 0;
-		}
+	list_for_each_entry_safe(mapper, next, &file->mappers, node)
+		if (mapper->mm == current->mm || !atomic_read(&mapper->mm->mm_users))
+			list_move(&mapper->node, &over);
 	mmgrab(current->mm);
 	new->mm = current->mm;
 	list_add(&new->node, &file->mappers);
 	spin_unlock(&file->card->window_lock);
+	mappers_free(&over);
 	return 0;
 }
 
 void extoll_mappers_free(struct extoll_file *file)
 {
-	struct extoll_mapper *mapper, *next;
-
-	list_for_each_entry_safe(mapper, next, &file->mappers, node) {
-		mmdrop(mapper->mm);
-		kfree(mapper);
-	}
+	mappers_free(&file->mappers);
 }
 
 /*

@@ -10,6 +10,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -109,6 +110,7 @@ static int mmio_walk(struct extoll_mmio *mmio, u64 address, u64 pages, bool writ
 	mmio->run = NULL;
 	mmap_read_lock(current->mm);
 	for (; !err && address < end; address += PAGE_SIZE) {
+		cond_resched();
 		if (!vma || address >= vma->vm_end)
 			vma = vma_lookup(current->mm, address);
 		if (!vma)
@@ -121,6 +123,8 @@ static int mmio_walk(struct extoll_mmio *mmio, u64 address, u64 pages, bool writ
 			err = -EPERM;
 		if (!err)
 			err = run_add(mmio, pfn, &room);
+		if (!err && fatal_signal_pending(current))
+			err = -EINTR;
 	}
 	mmap_read_unlock(current->mm);
 	return err;

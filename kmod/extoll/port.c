@@ -210,6 +210,7 @@ err:
 int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg)
 {
 	u64 entry;
+	int err;
 
 	if (!(port->units & EXTOLL_UNIT_RMA))
 		return -ENXIO;
@@ -217,6 +218,9 @@ int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights
 	    arg->protection > 0xffff || arg->traffic_classes > 0xff || arg->excellerate > 1)
 		return -EINVAL;
 	entry = extoll_rf_read(port->card, vpid_register(port->vpid));
+	err = extoll_card_there(port->card, entry);
+	if (err)
+		return err;
 	if (arg->mask & EXTOLL_RIGHT_PROTECTION) {
 		entry &= ~EXTOLL_PUT(~0ull, EXTOLL_VPID_PROTECTION);
 		entry |= EXTOLL_PUT(arg->protection, EXTOLL_VPID_PROTECTION);

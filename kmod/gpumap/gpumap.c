@@ -36,13 +36,17 @@ struct gpumap_file {
 	/* Pins and mappers; not held over calls into the GPU driver, whose callback takes it. */
 	struct mutex lock;
 	struct list_head pins;
-	struct list_head mappers;	/* only grows, at its front */
+	struct list_head mappers;	/* grows at its front, and shrinks while no walk is under way */
+	u32 walks;			/* over mappers, without the lock */
 	u64 base;			/* of its offsets: all files' mappings are in one inode */
 	u64 next;			/* from base on */
 	struct file *filp;
-	typeof(nvidia_p2p_get_pages) *get_pages;
-	typeof(nvidia_p2p_put_pages) *put_pages;
-	typeof(nvidia_p2p_free_page_table) *free_table;
+	/* nvidia_p2p_get_pages, nvidia_p2p_put_pages, nvidia_p2p_free_page_table */
+	int (*get_pages)(u64 p2p_token, u32 va_space, u64 virtual_address, u64 length,
+			 struct nvidia_p2p_page_table **page_table, void (*free_callback)(void *data), void *data);
+	int (*put_pages)(u64 p2p_token, u32 va_space, u64 virtual_address,
+			 struct nvidia_p2p_page_table *page_table);
+	int (*free_table)(struct nvidia_p2p_page_table *page_table);
 };
 
 struct pin {
@@ -82,11 +86,15 @@ static void pin_zap(const struct pin *pin)
 
 	mutex_lock(&file->lock);
 	mapper = list_first_entry_or_null(&file->mappers, struct mapper, node);
+	file->walks++;
 	mutex_unlock(&file->lock);
 	/* Those that come later find the pin revoked or gone. */
 	if (mapper)
 		list_for_each_entry_from(mapper, &file->mappers, node)
 			mapping_settled(mapper->mm);
+	mutex_lock(&file->lock);
+	file->walks--;
+	mutex_unlock(&file->lock);
 	unmap_mapping_range(pin->file->filp->f_mapping, pin->offset, pin->length, 1);
 }
 
@@ -244,15 +252,25 @@ static int pin_map(const struct pin *pin, struct vm_area_struct *vma, u64 from)
 	return 0;
 }
 
-/* Notes that this process maps the file, unless that is known. */
+static void mapper_free(struct mapper *mapper)
+{
+	list_del(&mapper->node);
+	mmdrop(mapper->mm);
+	kfree(mapper);
+}
+
+/* Notes that this process maps the file, unless that is known, and forgets those that have ended. */
 static int mapper_note(struct gpumap_file *file)
 {
-	struct mapper *mapper;
+	struct mapper *mapper, *next;
 
 	lockdep_assert_held(&file->lock);
-	list_for_each_entry(mapper, &file->mappers, node)
+	list_for_each_entry_safe(mapper, next, &file->mappers, node) {
 		if (mapper->mm == current->mm)
 			return 0;
+		if (!file->walks && !atomic_read(&mapper->mm->mm_users))
+			mapper_free(mapper);
+	}
 	mapper = kmalloc(sizeof(*mapper), GFP_KERNEL_ACCOUNT);
 	if (!mapper)
 		return -ENOMEM;
@@ -328,10 +346,8 @@ static void file_free(struct gpumap_file *file)
 {
 	struct mapper *mapper, *next;
 
-	list_for_each_entry_safe(mapper, next, &file->mappers, node) {
-		mmdrop(mapper->mm);
-		kfree(mapper);
-	}
+	list_for_each_entry_safe(mapper, next, &file->mappers, node)
+		mapper_free(mapper);
 	provider_put(file);
 	ida_free(&file_numbers, file->base >> FILE_BITS);
 	kfree(file);

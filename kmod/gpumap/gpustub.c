@@ -47,6 +47,7 @@ struct stub_export {
 	u64 address, length;
 	phys_addr_t phys;
 	bool freed;		/* under the dma-buf's reservation */
+	u32 mappings;		/* likewise */
 };
 
 static DEFINE_MUTEX(stub_lock);
@@ -179,12 +180,16 @@ static struct sg_table *export_map(struct dma_buf_attachment *attach, enum dma_d
 	sg_set_page(table->sgl, NULL, export->length, 0);
 	sg_dma_address(table->sgl) = dma;
 	sg_dma_len(table->sgl) = export->length;
+	export->mappings++;
 	return table;
 }
 
 static void export_unmap(struct dma_buf_attachment *attach, struct sg_table *table,
 			 enum dma_data_direction direction)
 {
+	struct stub_export *export = attach->dmabuf->priv;
+
+	export->mappings--;
 	dma_unmap_resource(attach->dev, sg_dma_address(table->sgl), sg_dma_len(table->sgl), direction,
 			   DMA_ATTR_SKIP_CPU_SYNC);
 	sg_free_table(table);
@@ -279,6 +284,8 @@ static void exports_free(u64 address)
 		dma_resv_lock(export->dmabuf->resv, NULL);
 		WRITE_ONCE(export->freed, true);
 		stub_revoke(export->dmabuf);
+		/* Exporters may wait for that; an importer that holds on to its mapping would hang them. */
+		WARN_ON(export->mappings);
 		dma_resv_unlock(export->dmabuf->resv);
 		dma_buf_put(export->dmabuf);
 	}
