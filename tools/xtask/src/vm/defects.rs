@@ -120,13 +120,17 @@ fn caught(lab: &Lab, archive: &Archive, scenarios: &[Scenario], defect: &Defect)
     }
     let stem = format!("defect-{}", defect.name);
     let boot = Boot::of(vec![scenario]).context("a boot has a scenario")?;
+    let log = |guest| Ok::<_, anyhow::Error>(machine::run_folder()?.join(format!("{stem}-{guest}.log")));
+    for guest in 0..scenario.guests {
+        // What an earlier run said is not this one's.
+        let _ = fs::remove_file(log(guest)?);
+    }
     let job = Job { built: Arc::new(Built { kernel, modules }), boot };
     if lab.boot(&job, &stem).iter().all(|(_, result)| result.is_ok()) {
         bail!("the scenario passed");
     }
     for guest in 0..scenario.guests {
-        let log = machine::run_folder()?.join(format!("{stem}-{guest}.log"));
-        let text = machine::text(&log);
+        let text = machine::text(&log(guest)?);
         let expected = |line: &&str| defect.expect.iter().any(|expect| line.contains(expect));
         if let Some(line) = text.lines().find(expected) {
             return Ok(shortened(line));

@@ -196,13 +196,13 @@ fn in_root(root: &Path, headers: &Path, out: &Path, source: &str) -> Command {
     command
 }
 
-/// A warning is an error: the compiler's, modpost's, sparse's.
+/// A warning is an error: the compiler's, modpost's, sparse's. So are sparse's errors, which do not end the build.
 fn no_warnings(step: &str) -> Result<()> {
     let file: String = step.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let log = place::logs().join(file + ".log");
-    let text = fs::read_to_string(&log).unwrap_or_default();
-    let told: Vec<&str> =
-        text.lines().filter(|line| line.contains("warning:") || line.contains("WARNING:")).collect();
+    let text = fs::read_to_string(&log).with_context(|| format!("no {}", place::shown(&log)))?;
+    let bad = ["warning:", "WARNING:", "error:", "ERROR:"];
+    let told: Vec<&str> = text.lines().filter(|line| bad.iter().any(|word| line.contains(word))).collect();
     // The tools' own remarks on their setting, not on the module.
     let harmless = ["the compiler differs from the one used to build the kernel", "Skipping BTF generation"];
     let real: Vec<&&str> =

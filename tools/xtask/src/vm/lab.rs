@@ -11,6 +11,7 @@ use anyhow::{Context, Error, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// Checks make a kernel this much slower at most.
@@ -83,6 +84,7 @@ impl Lab {
             let mut results = Vec::new();
             while let Some(job) = desk.take() {
                 let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
+                let _room = Room(desk, machine.guests);
                 eprintln!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
                 let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
                 for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
@@ -93,13 +95,12 @@ impl Lab {
                     }
                     results.push(outcome);
                 }
-                desk.give_back(machine.guests);
             }
             results
         };
         let mut results: Vec<Outcome> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..desk.room).map(|_| scope.spawn(workers)).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+            threads.into_iter().flat_map(joined).collect()
         });
         results.sort_by(|a, b| a.what.cmp(&b.what));
         results
@@ -217,6 +218,11 @@ fn start(
     }
 }
 
+/// What a thread gave. One that panicked must not pass for one that had nothing to say.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Hands out jobs, the longest first, to as many as there is room for.
 pub struct Desk<'a> {
     room: u32,
@@ -271,9 +277,14 @@ impl<'a> Desk<'a> {
         }
         None
     }
+}
 
-    fn give_back(&self, guests: u32) {
-        self.state().free += guests;
-        self.changed.notify_all();
+/// Room for a job's guests, given back however the job ends.
+struct Room<'d, 'a>(&'d Desk<'a>, u32);
+
+impl Drop for Room<'_, '_> {
+    fn drop(&mut self) {
+        self.0.state().free += self.1;
+        self.0.changed.notify_all();
     }
 }

@@ -18,7 +18,7 @@ const TAIL: usize = 60;
 /// Time for a guest to switch itself off.
 const POWER_OFF: Duration = Duration::from_secs(60);
 /// Lines by which a kernel says that something is wrong.
-const REPORTS: [&str; 12] = [
+const REPORTS: [&str; 17] = [
     "BUG:",
     "WARNING:",
     "KASAN:",
@@ -31,6 +31,11 @@ const REPORTS: [&str; 12] = [
     "general protection fault",
     "unreferenced object",
     "refcount_t:",
+    "kernel BUG at",
+    "invalid opcode:",
+    "divide error:",
+    "non-static key",
+    "nobody cared",
 ];
 
 /// QEMU and busybox.
@@ -190,6 +195,9 @@ fn outcomes(logs: &[PathBuf], names: &[&str], late: Option<Duration>) -> Vec<(Du
             all.push((time, Err(anyhow::anyhow!("{}", message.trim_end()))));
         }
     }
+    if let (None, Some(limit), Some(last)) = (failed, late, all.last_mut()) {
+        last.1 = Err(anyhow::anyhow!("all ended well, but a guest was not switched off after {limit:?}"));
+    }
     all
 }
 
@@ -312,6 +320,7 @@ mod tests {
         assert!(wrong("guest: y done with 0 after 3 s\n").is_some());
         assert!(wrong("guest: x done with 0 after 3 s\n[ 1.0] BUG: KASAN: use-after-free in x\n").is_some());
         assert!(wrong("[ 1.0] WARNING: CPU: 0 PID: 1\nguest: x done with 0 after 3 s\n").is_some());
+        assert!(wrong("[ 1.0] kernel BUG at x.c:1!\nguest: x done with 0 after 3 s\n").is_some());
     }
 
     #[test]
@@ -331,6 +340,9 @@ mod tests {
         let told = |i: usize| all[i].1.as_ref().map_or_else(ToString::to_string, |()| "passed".into());
         assert_eq!((told(0).as_str(), told(2).as_str()), ("passed", "not run: the guest ended in b"));
         assert!(told(1).contains("BUG: x") && told(1).contains("done with 98"), "{}", told(1));
+        // A guest that hangs when all is over has not ended well.
+        let late = outcomes(&[dir.join("0.log")], &["a"], Some(POWER_OFF));
+        assert!(late[0].1.is_err());
         fs::remove_dir_all(&dir).unwrap();
     }
 }

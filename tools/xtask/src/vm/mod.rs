@@ -66,6 +66,11 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         let on = |s: &&Scenario| s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name());
         scenarios.iter().filter(|s| named(s)).filter(on).collect()
     };
+    for name in &select.only {
+        if !kernels.iter().any(|kernel| chosen(*kernel).iter().any(|s| s.name == *name)) {
+            bail!("scenario `{name}` is for other kernels; the head of tests/vm/{name}.sh says which");
+        }
+    }
     let start = Instant::now();
     let mut results = Vec::new();
     let archive = timed(&mut results, None, "archive", || {
@@ -98,7 +103,7 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         let quick = scope.spawn(|| bring(&quick));
         let ran = lab.map_or(Vec::new(), |lab| lab.run(&desk));
         for thread in [quick, slow] {
-            results.extend(thread.join().unwrap_or_default());
+            results.extend(lab::joined(thread));
         }
         results.extend(ran);
     });

@@ -1,5 +1,6 @@
 //! What guests run: scripts of `tests/vm`, each with a head that says what it needs.
 
+use super::kernel::Kernel;
 use crate::place;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -164,7 +165,14 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
-            "kernels" => scenario.kernels = words(),
+            "kernels" => {
+                scenario.kernels = words();
+                // One that no kernel has would keep the scenario from ever being run.
+                let known = |name: &String| Kernel::ALL.iter().any(|kernel| kernel.name() == name);
+                if let Some(name) = scenario.kernels.iter().find(|name| !known(name)) {
+                    bail!("`{line}`: no kernel is called `{name}`");
+                }
+            }
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, memory, processors, iommu, icount, trouble, orphan, \
@@ -188,6 +196,8 @@ mod tests {
         assert_eq!((scenario.modules.join(","), scenario.limit.as_secs()), ("extoll,gpumap".into(), 20));
         assert!(parse("x.sh".into(), "#: guest 2").is_err());
         assert!(parse("x.sh".into(), "#: guests two").is_err());
+        assert!(parse("x.sh".into(), "#: kernels 6.1 debug").is_ok());
+        assert!(parse("x.sh".into(), "#: kernels 6.1, debug").is_err());
     }
 
     #[test]
