@@ -91,6 +91,7 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
                 }
                 if timeout.is_some() && !self.any_partial() {
                     self.partial.store(true, Ordering::Relaxed);
+                    nic.line_begun();
                 }
                 None
             }
@@ -131,8 +132,8 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
         self.partial.load(Ordering::Relaxed)
     }
 
-    /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. A timeout that nobody
-    /// looks at needs no timer: this runs before whatever could show a difference.
+    /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. In process a timeout that
+    /// nobody looks at needs no timer: this runs before whatever could show a difference.
     pub(super) fn expire(&self, nic: &Nic, always: bool) {
         let (now, timeout) = (coarse_millis(), timeout_millis(L::timeout(nic)));
         let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));

@@ -59,6 +59,8 @@ pub struct Nic {
     /// What all processes of the node share.
     state: NodeState,
     inline: bool,
+    /// Its pages are mapped by those who never call it: what they read there must change by itself.
+    in_bar: bool,
     memory: Arc<dyn Memory>,
     fabric: Arc<dyn Fabric>,
     /// The fabric has link work to do, at any time.
@@ -93,7 +95,7 @@ impl Nic {
     /// # Errors
     /// [`NicError::Fabric`] for a node id that is taken or outside the network, [`NicError::Pages`].
     pub fn new(config: NicConfig) -> Result<Arc<Nic>, NicError> {
-        Nic::with_pages(config, Pages::new()?)
+        Nic::with_pages(config, Pages::new()?, false)
     }
 
     /// As [`Nic::new`], with the [register pages](MAPPED_REGISTERS) in a file laid out as BAR 0 is, which others
@@ -102,10 +104,10 @@ impl Nic {
     /// # Errors
     /// As [`Nic::new`].
     pub fn over_bar(config: NicConfig, bar: BorrowedFd<'_>) -> Result<Arc<Nic>, NicError> {
-        Nic::with_pages(config, Pages::in_bar(bar)?)
+        Nic::with_pages(config, Pages::in_bar(bar)?, true)
     }
 
-    fn with_pages(config: NicConfig, pages: Pages) -> Result<Arc<Nic>, NicError> {
+    fn with_pages(config: NicConfig, pages: Pages, in_bar: bool) -> Result<Arc<Nic>, NicError> {
         let state = match &config.shared {
             None => NodeState::private(config.node)?,
             Some(SharedNode { job, rank }) => {
@@ -117,6 +119,7 @@ impl Nic {
         let nic = Arc::new_cyclic(|this| Nic {
             node: config.node,
             inline: config.inline,
+            in_bar,
             bell: Arc::new(Bell::new(this.clone(), config.engine.clone())),
             core: CoreLock::new(Core::new(config.node, state.counters())),
             memory: config.memory,

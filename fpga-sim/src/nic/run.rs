@@ -96,6 +96,15 @@ impl Nic {
         &self.in_engine
     }
 
+    /// The first line for a while has begun. Whoever reads the state of its buffer in a BAR does not call the card, so
+    /// that the engine has to give it up if it stays as it is.
+    #[inline]
+    pub(super) fn line_begun(&self) {
+        if self.in_bar {
+            self.ask_engine(true);
+        }
+    }
+
     #[inline]
     pub(super) fn expire_partial_lines(&self, always: bool) {
         if self.fronts.any_partial() {

@@ -1,0 +1,10 @@
+#!/bin/sh
+# A writer that loses its CPU between the words of a descriptor, for longer than the card waits.
+#: modules extoll
+#: programs rma2-away
+#: kernels 6.12
+#: seconds 120
+set -e
+export EXTOLL_DEVICE=hw
+insmod /extoll.ko
+rma2-away
