@@ -302,38 +302,17 @@ static void windows(void)
 /* Page protections are what they say, where the kernel can be asked: requester pages write-combining, others not. */
 static void caching(struct port *port)
 {
-	char line[256], path[] = "/sys/class/extoll/extoll0/device/resource";
-	unsigned long long bar = 0, first, last, page;
-	FILE *file = fopen("/sys/kernel/debug/x86/pat_memtype_list", "r");
-	int seen = 0;
+	uint64_t bar = bar_address("/sys/class/extoll/extoll0/device");
+	uint64_t requester = bar + EXTOLL_BAR0_RMA;
+	void *at = map(port->fd, EXTOLL_OPTION_TE * PAGE, 2 * PAGE);
 
-	if (!file)
-		return;
+	CHECK(at != MAP_FAILED);
 	/* Two pages that do not lie in a row in the BAR. */
-	CHECK(map(port->fd, EXTOLL_OPTION_TE * PAGE, 2 * PAGE) != MAP_FAILED);
-	fclose(file);
-	file = fopen(path, "r");
-	CHECK(file && fscanf(file, "%llx", &bar) == 1 && bar);
-	fclose(file);
-	file = fopen("/sys/kernel/debug/x86/pat_memtype_list", "r");
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "PAT: [mem %llx-%llx]", &first, &last) != 2)
-			continue;
-		for (int i = 0; i < 2; i++) {
-			page = bar + EXTOLL_BAR0_RMA + extoll_page_offset(EXTOLL_OPTION_TE + i, port->open.vpid);
-			if (first <= page && page < last) {
-				CHECK(strstr(line, "write-combining"));
-				seen |= 1 << i;
-			}
-		}
-		page = bar + EXTOLL_RF_BQ_RMA_RP + port->open.vpid * PAGE;
-		if (first == page) {
-			CHECK(strstr(line, "uncached"));
-			seen |= 4;
-		}
-	}
-	CHECK(seen == 7);
-	fclose(file);
+	for (int i = 0; i < 2; i++)
+		CHECK(memory_type_is(requester + extoll_page_offset(EXTOLL_OPTION_TE + i, port->open.vpid),
+				     "write-combining"));
+	CHECK(memory_type_is(bar + EXTOLL_RF_BQ_RMA_RP + port->open.vpid * PAGE, "uncached"));
+	munmap(at, 2 * PAGE);
 }
 
 /* All VPIDs, and then none. */

@@ -139,6 +139,8 @@ int main(void)
 	port_open(&port);
 	CHECK(region(&port, host, BYTES, &host_nla) == 0);
 	gpu = pinned(fd, GPU_BASE, &pin);
+	CHECK(memory_type_is(bar_address(gpu_folder()), "write-combining"));
+	CHECK(memory_type_is(bar_address(gpu_folder()) + BYTES - PAGE, "write-combining"));
 	CHECK_ERRNO(region(&port, gpu, BYTES, &nla), EFAULT);
 	CHECK(mmio(&port, gpu, BYTES + PAGE, &nla) == -1);	/* what lies behind is not ours, or nothing */
 	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);

@@ -61,16 +61,28 @@ static inline int copy(struct port *port, uint64_t from, uint64_t to, uint32_t s
 	return error;
 }
 
+/* The GPU's folder in sysfs. */
+static inline const char *gpu_folder(void)
+{
+	static char path[128];
+
+	for (int i = 1; i < 32; i++) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0", i);
+		if (access(path, F_OK) == 0)
+			return path;
+	}
+	CHECK(!"there is a GPU");
+	return NULL;
+}
+
 /* The GPU takes back the memory around `address`. */
 static inline void free_on_gpu(uint64_t address)
 {
-	FILE *file = NULL;
-	char path[128];
+	char path[160];
+	FILE *file;
 
-	for (int i = 1; !file && i < 32; i++) {
-		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0/free", i);
-		file = fopen(path, "w");
-	}
+	snprintf(path, sizeof(path), "%s/free", gpu_folder());
+	file = fopen(path, "w");
 	CHECK(file);
 	fprintf(file, "%#llx", (unsigned long long)address);
 	CHECK(fclose(file) == 0);

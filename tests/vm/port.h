@@ -199,6 +199,40 @@ static inline long status_kib(const char *name)
 	return value;
 }
 
+/*
+ * Whether pages at a bus address are mapped as the kernel's list of memory types says ("write-combining"): 1 or 0, -1
+ * where the kernel has no such list.
+ */
+static inline int memory_type_is(uint64_t address, const char *type)
+{
+	FILE *file = fopen("/sys/kernel/debug/x86/pat_memtype_list", "r");
+	unsigned long long first, last;
+	char line[256];
+	int is = 0;
+
+	if (!file)
+		return -1;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "PAT: [mem %llx-%llx]", &first, &last) == 2 && first <= address && address < last)
+			is = strstr(line, type) != NULL;
+	fclose(file);
+	return is;
+}
+
+/* Where the first BAR of a device lies. */
+static inline uint64_t bar_address(const char *folder)
+{
+	unsigned long long bar = 0;
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/resource", folder);
+	file = fopen(path, "r");
+	CHECK(file && fscanf(file, "%llx", &bar) == 1 && bar);
+	fclose(file);
+	return bar;
+}
+
 static inline void *memory(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
