@@ -1,10 +1,10 @@
 #!/bin/sh
 # A writer that loses its CPU between the words of a descriptor, for longer than the card waits.
 #: modules extoll
-#: programs rma2-away
+#: programs rma2-velo_away
 #: kernels 6.12
 #: seconds 120
 set -e
 export EXTOLL_DEVICE=hw
 insmod /extoll.ko
-rma2-away
+rma2-velo_away
