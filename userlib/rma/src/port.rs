@@ -107,7 +107,9 @@ impl PortHandle {
         self.core.poster.outstanding()
     }
 
-    /// Waits up to `timeout` until the card has taken everything that was posted.
+    /// Waits up to `timeout` until the card has taken everything that was posted. What it rejects for want of room is
+    /// written again, in its order, by the next call on this port (spec 2.4): call this before waiting at other ports
+    /// only.
     ///
     /// # Errors
     /// [`PortError::Undrained`].
