@@ -145,7 +145,7 @@ pub trait PortDevice: Debug + Send + Sync {
     /// The registers that kernels use directly.
     fn registers(&self) -> RegisterMap;
 
-    /// Posts between two looks at the WCB state register ([`Wcb`](crate::Wcb)); 0: the register is memory.
+    /// Posts between two looks at the WCB state register ([`WcbWriter`](crate::WcbWriter)); 0: the register is memory.
     fn wcb_batch(&self) -> u8 {
         0
     }

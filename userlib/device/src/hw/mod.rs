@@ -2,7 +2,7 @@
 //!
 //! Every port is a file of its own, which holds its VPID, queues and registered memory. Registers and requester pages
 //! are mapped pages of the card, accessed by volatile words; queues are memory. Posting and polling
-//! make no system call; a look at the WCB state goes over the bus, so it is taken once in 64 posts ([`Wcb`](crate::Wcb)).
+//! make no system call; a look at the WCB state goes over the bus, so it is taken once in 64 posts ([`WcbWriter`](crate::WcbWriter)).
 
 mod buffer;
 mod device;
