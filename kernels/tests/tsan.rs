@@ -155,6 +155,26 @@ fn reductions_are_clean() {
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn moves_of_vectors_are_clean() {
+    clean(&["reduce-scatter", "broadcast", "vectors-gathered", "vectors-exchanged"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn collectives_that_the_host_starts_are_clean() {
+    clean(&["started-barrier", "started-broadcast", "started-all-gather", "started-all-to-all"]);
+    clean(&["started-reduce", "started-reduce-scatter", "started-allreduce", "started-allreduce-by-writes"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn a_meeting_without_order_is_found() {
+    clean(&["good-meeting"]);
+    racy("missing-meeting-order", "planted_races.cu");
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn a_missing_barrier_is_found() {
     clean(&["good-barrier"]);
     racy("missing-barrier", "planted_races.cu");
