@@ -1,5 +1,6 @@
 //! Why the program ends without success, and its exit code.
 
+use crate::out::note;
 use ggas_benches::BenchError;
 use std::fmt;
 use std::process::ExitCode;
@@ -20,15 +21,13 @@ pub enum Failure {
 impl Failure {
     /// Says it on standard error.
     pub fn report(self) -> ExitCode {
-        use std::io::Write;
         let (text, code) = match self {
             Failure::ReaderGone => return ExitCode::SUCCESS,
             Failure::Said(code) => return ExitCode::from(u8::try_from(code).unwrap_or(1)),
             Failure::Usage(text) => (text, 2),
             Failure::Failed(text) => (text, 1),
         };
-        // Not eprintln!: it panics if nobody reads standard error either.
-        let _ = writeln!(std::io::stderr(), "ggas: {text}");
+        note(&format!("ggas: {text}\n"));
         ExitCode::from(code)
     }
 }

@@ -12,7 +12,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes to standard error; a reader that is gone does not matter.
+/// Writes to standard error, at once: lines of processes that share it stay whole. A reader that is gone does not
+/// matter (`eprintln!` panics then).
 pub fn note(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,11 +1,11 @@
 //! `ggas run`: the processes of a job.
 
 use crate::failure::Failure;
+use crate::out::note;
 use crate::values;
 use clap::{Args, ValueEnum};
 use ggas_boot::launch::{Bind, Input, Launch, LaunchError, Output, Signals};
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -108,8 +108,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     let outcome = launch.spawn().map_err(failure)?.wait();
     for line in outcome.summary().lines() {
-        // Not eprintln!: it panics if nobody reads standard error any more.
-        let _ = writeln!(std::io::stderr(), "ggas run: {line}");
+        note(&format!("ggas run: {line}\n"));
     }
     Ok(ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1)))
 }

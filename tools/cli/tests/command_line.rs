@@ -1,7 +1,10 @@
 //! The program from outside: exit codes, what goes to which stream, what errors say.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn ggas(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ggas")).args(args).stdin(Stdio::null()).output().expect("ggas starts")
@@ -40,6 +43,20 @@ fn put_words() -> [String; 3] {
     // quadwords 3, QW put, VPID 2 @8, node 1 @16, completer @32, size-1 @40
     let word0 = 3u64 | 3 << 2 | 2 << 8 | 1 << 16 | 4 << 32 | 63 << 40;
     [format!("{word0:#x}"), "0x1000".into(), "0x2000".into()]
+}
+
+#[test]
+fn an_error_is_one_write() {
+    // Each write is a datagram: what others write to the same place cannot come between.
+    let (reader, writer) = UnixDatagram::pair().expect("a pair of sockets");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.args(["decode", "1"]).stderr(OwnedFd::from(writer));
+    assert_eq!(command.status().expect("ggas starts").code(), Some(2));
+    let mut line = [0; 4096];
+    reader.set_read_timeout(Some(Duration::from_secs(20))).expect("a bound");
+    let len = reader.recv(&mut line).expect("an error");
+    let line = String::from_utf8_lossy(&line[..len]).into_owned();
+    assert!(line.starts_with("ggas: ") && line.ends_with('\n'), "{line:?}");
 }
 
 #[test]
