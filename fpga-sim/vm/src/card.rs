@@ -20,6 +20,9 @@ pub const BAR0_BYTES: u64 = 128 << 20;
 const PART: u64 = regs::EXTOLL_BAR0_PART_BYTES;
 /// How long a load from the window may take. The virtual machine gives a device up after five seconds.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same, after many that had no answer. A kernel that copies from the window loads byte by byte, and nothing can
+/// interrupt it.
+const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
 /// What a card is made with.
 #[derive(Clone)]
@@ -66,6 +69,8 @@ pub struct Card {
     removed: bool,
     /// What registers that read as anything read as next.
     noise: u64,
+    /// How long the next load from the window may take: half as long after each that had no answer.
+    patience: Duration,
 }
 
 impl Card {
@@ -79,7 +84,17 @@ impl Card {
         let interrupts = Arc::new(Interrupts::new(MSI_VECTORS.max(MSIX_VECTORS)));
         let nic = switch_on(&setup, &bar, &memory, &interrupts)?;
         let config = ConfigSpace::card(setup.msix, setup.trouble);
-        Ok(Card { setup, config, bar, memory, nic, interrupts, removed: false, noise: 0 })
+        Ok(Card {
+            setup,
+            config,
+            bar,
+            memory,
+            nic,
+            interrupts,
+            removed: false,
+            noise: 0,
+            patience: LOAD_TIMEOUT,
+        })
     }
 
     /// The modelled card.
@@ -228,7 +243,12 @@ impl Device for Card {
         match bar {
             0 if self.there() => self.register_read(offset, out),
             2 if self.there() => {
-                if let Err(error) = self.nic.smfu_load(offset, out, LOAD_TIMEOUT) {
+                let loaded = self.nic.smfu_load(offset, out, self.patience);
+                self.patience = match &loaded {
+                    Ok(()) => LOAD_TIMEOUT,
+                    Err(_) => (self.patience / 2).max(LEAST_PATIENCE),
+                };
+                if let Err(error) = loaded {
                     tracing::debug!("node {}: {error}", self.setup.node);
                     out.fill(0xff); // as an access that nobody answers
                 }
