@@ -64,12 +64,17 @@ impl Kernel {
 
     /// Installs what its modules are built with, where that is this machine's and is missing.
     pub fn tools(self, policy: Policy) -> Result<()> {
-        let of_modules = ["gcc-12", "make"];
         match self {
-            Kernel::V6_1 | Kernel::V6_12 => of_modules
-                .iter()
-                .filter(|tool| place::which(tool).is_none())
-                .try_for_each(|tool| install(&[tool], "the compiler of kernel modules", policy)),
+            Kernel::V6_1 | Kernel::V6_12 => {
+                let missing: Vec<&str> = ["gcc-12", "make", "sparse"]
+                    .into_iter()
+                    .filter(|tool| place::which(tool).is_none())
+                    .collect();
+                match missing[..] {
+                    [] => Ok(()),
+                    _ => install(&missing, "what builds and checks kernel modules", policy),
+                }
+            }
             Kernel::V7_2 => Ok(()),
             Kernel::Debug => super::debug::tools(policy),
         }

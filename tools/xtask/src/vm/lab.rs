@@ -84,7 +84,7 @@ impl Lab {
             let mut results = Vec::new();
             while let Some(job) = desk.take() {
                 let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
-                let _room = Room(desk, machine.guests);
+                let _room = Room(desk, room(machine));
                 eprintln!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
                 let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
                 for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
@@ -99,7 +99,8 @@ impl Lab {
             results
         };
         let mut results: Vec<Outcome> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..desk.room).map(|_| scope.spawn(workers)).collect();
+            // One more for what takes no room.
+            let threads: Vec<_> = (0..=desk.room).map(|_| scope.spawn(workers)).collect();
             threads.into_iter().flat_map(joined).collect()
         });
         results.sort_by(|a, b| a.what.cmp(&b.what));
@@ -250,7 +251,7 @@ impl<'a> Desk<'a> {
     pub fn bring(&self, jobs: impl IntoIterator<Item = Job<'a>>) {
         let slow = |job: &Job| {
             let Boot { machine, .. } = &job.boot;
-            (job.built.kernel.kernel == Kernel::Debug, machine.guests, machine.limit)
+            (job.built.kernel.kernel == Kernel::Debug, room(machine) == 0, machine.guests, machine.limit)
         };
         let mut state = self.state();
         state.jobs.extend(jobs);
@@ -268,15 +269,20 @@ impl<'a> Desk<'a> {
         let mut state = self.state();
         while !state.jobs.is_empty() || state.bringers > 0 {
             let free = state.free;
-            if let Some(at) = state.jobs.iter().position(|job| job.boot.machine.guests <= free) {
+            if let Some(at) = state.jobs.iter().position(|job| room(&job.boot.machine) <= free) {
                 let job = state.jobs.remove(at);
-                state.free -= job.boot.machine.guests;
+                state.free -= room(&job.boot.machine);
                 return Some(job);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         None
     }
+}
+
+/// What a job's guests take of the room. One whose server is gone waits for QEMU's time limits most of the time.
+fn room(machine: &Scenario) -> u32 {
+    if machine.orphan { 0 } else { machine.guests }
 }
 
 /// Room for a job's guests, given back however the job ends.

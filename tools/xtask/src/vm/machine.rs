@@ -8,7 +8,7 @@ use super::scenario::Scenario;
 use crate::place;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const TAIL: usize = 60;
 /// Time for a guest to switch itself off.
 const POWER_OFF: Duration = Duration::from_secs(60);
+/// How a guest says that a scenario ended well, before the time.
+const WELL: &str = "0 ";
 /// Lines by which a kernel says that something is wrong.
 const REPORTS: [&str; 17] = [
     "BUG:",
@@ -104,7 +106,8 @@ impl Guests {
             let backend = format!("memory-backend-memfd,id=mem,size={}M,share=on", guest.memory);
             command.args(["-object", &backend]);
             command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
-            command.arg("-serial").arg(format!("file:{}", guest.log.display()));
+            let serial = format!("stdio,id=serial,signal=off,logfile={}", guest.log.display());
+            command.args(["-chardev", &serial, "-serial", "chardev:serial"]);
             if guest.iommu {
                 // QEMU tells the server of each map and unmap of the guest's tables: its caching mode.
                 command.args(["-device", "intel-iommu,caching-mode=on"]);
@@ -122,28 +125,32 @@ impl Guests {
             command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
             let iommu = if guest.iommu { " intel_iommu=on" } else { "" };
             command.arg("-append").arg(format!("{line}{iommu} {}", guest.words.join(" ")));
-            let output = File::create(guest.log.with_extension("qemu"))?;
-            command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+            let said = File::create(guest.log.with_extension("qemu"))?;
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(said);
             let child = command.spawn().context("QEMU does not start")?;
             started.0.push((child, guest.log.clone()));
         }
         Ok(started)
     }
 
-    /// Waits until all have ended, or one has not come to the next scenario's end in its time. How each scenario ended,
-    /// and when: with the end of the logs of all guests if one of them did not end it well.
+    /// Waits until all have ended, or one has failed, or has not come to the next scenario's end in its time. How each
+    /// scenario ended, and when: with the end of the logs of all guests if one of them did not end it well.
     pub fn finish(mut self, scenarios: &[(&str, Duration)]) -> Vec<(Duration, Result<()>)> {
         let logs: Vec<PathBuf> = self.0.iter().map(|(_, log)| log.clone()).collect();
-        let mut runs = |done: usize| {
-            let done_by_all = |name| logs.iter().all(|log| end_of(&text(log), name).is_some());
-            let ended = scenarios[done..].iter().take_while(|(name, _)| done_by_all(name)).count();
-            let running = self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None)));
-            running.then_some(done + ended)
-        };
         let (mut done, mut since, mut late) = (0, Instant::now(), None);
-        while let Some(now) = runs(done) {
-            if now > done {
-                (done, since) = (now, Instant::now());
+        while self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None))) {
+            let texts: Vec<String> = logs.iter().map(|log| text(log)).collect();
+            let ends = |name| texts.iter().map(|text| end_of(text, name)).collect::<Option<Vec<_>>>();
+            let ended = scenarios[done..].iter().map_while(|(name, _)| ends(name));
+            let ended: Vec<bool> =
+                ended.map(|ends| ends.iter().all(|(said, _)| said.starts_with(WELL))).collect();
+            // The other guests wait for this one, or for what it was to send.
+            if ended.contains(&false) {
+                break;
+            }
+            if !ended.is_empty() {
+                (done, since) = (done + ended.len(), Instant::now());
+                self.go_on();
             }
             let limit = scenarios.get(done).map_or(POWER_OFF, |(_, limit)| *limit);
             if since.elapsed() > limit {
@@ -155,6 +162,16 @@ impl Guests {
         drop(self);
         let names: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
         outcomes(&logs, &names, late)
+    }
+
+    /// Tells guests that run a scenario together that all have come to its end.
+    fn go_on(&mut self) {
+        if let [_, _, ..] = self.0[..] {
+            for (child, _) in &mut self.0 {
+                // One that has ended hears nothing; its log says why.
+                let _ = child.stdin.as_mut().map(|line| line.write_all(b"\n"));
+            }
+        }
     }
 }
 
@@ -230,7 +247,7 @@ fn verdicts(log: &str, names: &[&str]) -> Vec<Verdict> {
         let wrong = match (report, end) {
             (Some(report), _) => Some(format!("the kernel reports: {}", report.trim())),
             (None, None) => Some("it did not come to its end".into()),
-            (None, Some((said, _))) if said.starts_with("0 ") => None,
+            (None, Some((said, _))) if said.starts_with(WELL) => None,
             (None, Some((said, _))) => Some(format!("its test ended with {said}")),
         };
         let seconds = |said: &str| said.split_whitespace().rev().nth(1)?.parse().ok();

@@ -66,7 +66,7 @@ impl Scenario {
     fn shares(&self, other: &Scenario) -> bool {
         let own =
             |s: &Scenario| (s.guests, s.cards, s.memory, s.processors, s.iommu, s.icount, s.msix, s.trap);
-        self.guests == 1 && own(self) == own(other) && !self.orphan && !other.orphan
+        own(self) == own(other) && !self.orphan && !other.orphan
     }
 }
 
@@ -93,9 +93,9 @@ impl<'a> Boot<'a> {
         Some(Boot { scenarios, machine })
     }
 
-    /// Starting a guest takes longer than most scenarios: those that can share one do, in `parts` of about the same
-    /// time.
-    pub fn all(scenarios: &[&'a Scenario], parts: u32) -> Vec<Boot<'a>> {
+    /// Starting a guest takes longer than most scenarios: those that can share one do, in as many parts of about the same
+    /// time as there is room for their guests.
+    pub fn all(scenarios: &[&'a Scenario], room: u32) -> Vec<Boot<'a>> {
         let mut groups: Vec<Vec<&Scenario>> = Vec::new();
         for scenario in scenarios {
             match groups.iter_mut().find(|group| group[0].shares(scenario)) {
@@ -103,12 +103,13 @@ impl<'a> Boot<'a> {
                 None => groups.push(vec![scenario]),
             }
         }
-        groups.into_iter().flat_map(|group| split(group, parts)).filter_map(Boot::of).collect()
+        let parts = |group: &[&Scenario]| room / group[0].guests.max(1);
+        groups.into_iter().flat_map(|group| split(parts(&group), group)).filter_map(Boot::of).collect()
     }
 }
 
 /// The longest first, each to where the least is.
-fn split(mut group: Vec<&Scenario>, parts: u32) -> Vec<Vec<&Scenario>> {
+fn split(parts: u32, mut group: Vec<&Scenario>) -> Vec<Vec<&Scenario>> {
     group.sort_by_key(|scenario| std::cmp::Reverse(scenario.limit));
     let mut split = vec![Vec::new(); (parts as usize).clamp(1, group.len())];
     for scenario in group {
@@ -219,8 +220,8 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(1), ["a-b-c", "m", "o", "p", "q"]);
-        assert_eq!(names(2), ["a", "b-c", "m", "o", "p", "q"]);
+        assert_eq!(names(1), ["a-b-c", "m", "o", "p-q"]);
+        assert_eq!(names(2), ["a", "b-c", "m", "o", "p-q"]);
         assert_eq!(names(9).len(), 7);
         let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
         assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
