@@ -195,7 +195,7 @@ static void all_refused(struct port *port)
 	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
 								  EXTOLL_SPEC_COMPLETER, 0, 42, 4242));
 	for (;;) {
-		noti = take(port, 5000);
+		noti = take(port, PATIENCE_MS);
 		CHECK(noti.word1 != 0);
 		if (noti.word0 == 4242)
 			return;
@@ -221,7 +221,7 @@ static void isolated(struct port *port, struct port *other)
 	/* So that the card knows the translation, and has something to forget. */
 	post(other, EXTOLL_OPTION_TE, extoll_desc_put(0, node, target, EXTOLL_SPEC_COMPLETER, 0, secret_nla,
 						      secret_nla + 64, 64));
-	CHECK(take(other, 5000).word1 != 0);
+	CHECK(take(other, PATIENCE_MS).word1 != 0);
 	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, node, self, EXTOLL_SPEC_COMPLETER, 0, secret_nla, mine_nla, 64));
 	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, node, self, EXTOLL_SPEC_COMPLETER, 0, mine_nla, secret_nla, 64));
 	all_refused(port);

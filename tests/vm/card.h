@@ -114,7 +114,7 @@ static inline void sound(void)
 	CHECK(region(&port, at, 2 * PAGE, &nla) == 0);
 	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, nla,
 						      nla + PAGE, PAGE));
-	CHECK(take(&port, 5000).word1 != 0 && at[2 * PAGE - 1] == 0x3c);
+	CHECK(take(&port, PATIENCE_MS).word1 != 0 && at[2 * PAGE - 1] == 0x3c);
 	CHECK(region_end(&port, nla) == 0);
 	port_close(&port);
 	munmap(at, 2 * PAGE);

@@ -53,7 +53,7 @@ static void bad_command(struct port *port)
 
 	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_REQUESTER, 0,
 						     0x7f000000, 0x7f000000, 64));
-	CHECK(extoll_noti_error(take(port, 5000).word1) != 0);
+	CHECK(extoll_noti_error(take(port, PATIENCE_MS).word1) != 0);
 	fires(27, before + 1);
 }
 

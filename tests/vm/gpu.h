@@ -54,7 +54,7 @@ static inline int copy(struct port *port, uint64_t from, uint64_t to, uint32_t s
 	post(port, EXTOLL_OPTION_TE, extoll_desc_notification_put(port->open.node, port->open.vpid,
 								  EXTOLL_SPEC_COMPLETER, 0, 1, 0xfeed));
 	do {
-		noti = take(port, 5000);
+		noti = take(port, PATIENCE_MS);
 		CHECK(noti.word1 != 0);
 		error |= extoll_noti_error(noti.word1) != 0;
 	} while (noti.word0 != 0xfeed);

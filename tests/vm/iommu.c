@@ -27,7 +27,7 @@ static uint32_t put(uint32_t option, uint64_t from, uint64_t to, uint32_t bytes)
 
 	post(&port, option, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, from, to,
 					    bytes));
-	noti = take(&port, 5000);
+	noti = take(&port, PATIENCE_MS);
 	CHECK(noti.word1 != 0);
 	return extoll_noti_error(noti.word1);
 }

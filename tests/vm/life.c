@@ -41,11 +41,11 @@ static void kept_mapping(void)
 
 	port_open(&port);
 	post(&port, EXTOLL_OPTION_TE, note(&port, 1));
-	CHECK(take(&port, 5000).word0 == 1);
+	CHECK(take(&port, PATIENCE_MS).word0 == 1);
 	close(port.fd);
 	expect_ports(1);
 	post(&port, EXTOLL_OPTION_TE, note(&port, 2));
-	CHECK(take(&port, 5000).word0 == 2);
+	CHECK(take(&port, PATIENCE_MS).word0 == 2);
 	munmap((void *)port.page[EXTOLL_OPTION_TE], PAGE);
 	munmap((void *)port.wcb, PAGE);
 	munmap((void *)port.rp, PAGE);
@@ -70,7 +70,7 @@ static void inherited(void)
 		usleep(50000);
 		CHECK(region(&port, at, PAGE, &nla) == 0);
 		post(&port, EXTOLL_OPTION_TE, note(&port, 3));
-		CHECK(take(&port, 5000).word0 == 3);
+		CHECK(take(&port, PATIENCE_MS).word0 == 3);
 		exit(0);
 	}
 	port_close(&port);
@@ -99,14 +99,14 @@ static void forked_memory(void)
 	strcpy(at, "parent");
 	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0,
 						      nla, nla + PAGE, 8));
-	CHECK(take(&port, 5000).word1 != 0);
+	CHECK(take(&port, PATIENCE_MS).word1 != 0);
 	CHECK(!strcmp(at + PAGE, "parent"));
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	/* The card may use memory that the process gave back, until it is unregistered. */
 	munmap(at, 2 * PAGE);
 	post(&port, EXTOLL_OPTION_TE, extoll_desc_put(0, port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0,
 						      nla, nla + PAGE, 8));
-	CHECK(take(&port, 5000).word1 != 0);
+	CHECK(take(&port, PATIENCE_MS).word1 != 0);
 	CHECK(region_end(&port, nla) == 0);
 	port_close(&port);
 	expect_ports(0);
@@ -199,7 +199,7 @@ static void taken_away(int reset)
 	/* And all is as on the first day. */
 	port_open(&port);
 	post(&port, EXTOLL_OPTION_TE, note(&port, 5));
-	CHECK(take(&port, 5000).word0 == 5);
+	CHECK(take(&port, PATIENCE_MS).word0 == 5);
 	port_close(&port);
 	expect_ports(0);
 }

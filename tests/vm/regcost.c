@@ -72,7 +72,7 @@ static void across_tables(struct port *port, unsigned char *at, size_t bytes)
 	memset(at + place - PAGE, 0, 6 * PAGE);
 	post(port, EXTOLL_OPTION_TE, extoll_desc_put(0, port->open.node, port->open.vpid, EXTOLL_SPEC_COMPLETER, 0, from_nla,
 						     nla + place, 4 * PAGE));
-	CHECK(take(port, 5000).word1 != 0);
+	CHECK(take(port, PATIENCE_MS).word1 != 0);
 	CHECK(memcmp(at + place, from, 4 * PAGE) == 0 && at[place - 1] == 0);
 	CHECK(region_end(port, nla) == 0 && region_end(port, from_nla) == 0);
 	munmap(from, 4 * PAGE);

@@ -78,7 +78,7 @@ static void privileged(struct port *port)
 	post(port, EXTOLL_OPTION_PHYSICAL, extoll_desc_put(0, port->open.node, port->open.vpid,
 							   EXTOLL_SPEC_COMPLETER, 0, buffer.bus_address,
 							   buffer.bus_address + 4096, 8));
-	CHECK(take(port, 5000).word1 != 0 && at[512] == at[0]);
+	CHECK(take(port, PATIENCE_MS).word1 != 0 && at[512] == at[0]);
 	buffer.bytes = 0;
 	CHECK_ERRNO(ioctl(port->fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer), EINVAL);
 	buffer.bytes = EXTOLL_BUFFER_MAX + 1;

@@ -41,7 +41,7 @@ static void full_queue(void)
 	/* Its one segment follows itself, lap after lap. */
 	for (uint32_t i = 0; i < 3 * port.entries; i++) {
 		post(&port, EXTOLL_OPTION_TE, note(&port, i + 1));
-		CHECK(take(&port, 5000).word0 == i + 1);
+		CHECK(take(&port, PATIENCE_MS).word0 == i + 1);
 	}
 	wakes(&port);
 	port_close(&port);

@@ -41,7 +41,7 @@ static inline void wakes(struct port *port)
 
 	post(port, EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, note(port, 7));
 	CHECK(port_wait(port, 0, 60 * SECOND) == 0 && now_ns() - begin < 30 * SECOND);
-	CHECK(take(port, 5000).word0 == 7);
+	CHECK(take(port, PATIENCE_MS).word0 == 7);
 }
 
 #endif /* VM_SYSTEM_H */

@@ -23,7 +23,7 @@ static void fill(unsigned char seed)
 static void expect(uint32_t kinds, uint32_t command)
 {
 	while (kinds) {
-		struct extoll_noti noti = take(&port, 5000);
+		struct extoll_noti noti = take(&port, PATIENCE_MS);
 
 		CHECK(noti.word1 != 0);
 		CHECK(extoll_noti_kind(noti.word1) & kinds);
@@ -62,7 +62,7 @@ static void lock(int32_t compare, int32_t add, int32_t value)
 
 	post(&port, EXTOLL_OPTION_TE, extoll_desc_lock(port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, 0,
 						       3, compare, add));
-	noti = take(&port, 5000);
+	noti = take(&port, PATIENCE_MS);
 	CHECK(noti.word1 != 0);
 	CHECK(extoll_noti_lock_number(noti.word0) == 3);
 	CHECK(extoll_noti_lock_value(noti.word0) == value);
@@ -115,7 +115,7 @@ static void many(uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		note(EXTOLL_OPTION_TE, i);
-		CHECK(take(&port, 5000).word0 == i);
+		CHECK(take(&port, PATIENCE_MS).word0 == i);
 	}
 	CHECK(extoll_wcb_rejected(*port.wcb) == 0);
 }
