@@ -14,27 +14,39 @@
 #define FLUSH_MOST	(16 * FLUSH_PAGES)	/* beyond, forgetting the whole VPID is cheaper */
 #define FLUSH_TIMEOUT_MS 10000
 
-/* The table that holds the entry of an NLA page; its GAT register is written once the table is zeroed. */
-static int gat_table(struct extoll_card *card, u32 index)
+/*
+ * A table for one more region; its GAT register is written once the table is zeroed. Its memory is on the account of
+ * the cgroup whose region is the first in it, but for the first table's, which stays.
+ */
+static int table_get(struct extoll_card *card, u32 index)
 {
+	const gfp_t gfp = (index ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN;
 	struct extoll_gat *gat = &card->gat[index];
 	__le64 *entries;
 
 	lockdep_assert_held(&card->gat_lock);
-	if (gat->entries)
+	if (gat->entries) {
+		gat->regions++;
 		return 0;
-	entries = dma_alloc_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, &gat->dma,
-				     GFP_KERNEL | __GFP_NOWARN);
+	}
+	entries = dma_alloc_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, &gat->dma, gfp);
 	if (!entries)
 		return -ENOMEM;
 	if (gat->dma & (EXTOLL_GAT_BYTES - 1)) {
 		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, entries, gat->dma);
 		return -ENOMEM;
 	}
+	gat->regions = 1;
 	WRITE_ONCE(gat->entries, entries);
 	extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, index),
 			extoll_gat_register(gat->dma));
 	return 0;
+}
+
+static void table_free(struct extoll_card *card, struct extoll_gat *gat)
+{
+	dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, gat->entries, gat->dma);
+	gat->entries = NULL;
 }
 
 /* The lowest free range. (mtree_alloc_range does not work on an empty tree before 6.4.) */
@@ -52,35 +64,6 @@ static int nla_take(struct extoll_card *card, struct extoll_region *region)
 	region->first = mas.index;
 	return mtree_insert_range(&card->nlas, region->first, region->first + region->pages - 1, region,
 				  GFP_KERNEL);
-}
-
-/* A range of logical addresses for the region, with its tables. */
-int extoll_atu_reserve(struct extoll_card *card, struct extoll_region *region)
-{
-	u32 table;
-	int err;
-
-	mutex_lock(&card->gat_lock);
-	err = nla_take(card, region);
-	if (err) {
-		mutex_unlock(&card->gat_lock);
-		return err;
-	}
-	for (table = region->first / EXTOLL_GAT_ENTRIES;
-	     !err && table <= (region->first + region->pages - 1) / EXTOLL_GAT_ENTRIES; table++)
-		err = gat_table(card, table);
-	mutex_unlock(&card->gat_lock);
-	if (err)
-		extoll_atu_release(card, region);
-	return err;
-}
-
-/* After extoll_atu_clear_locked; lookups look at regions under the lock only. */
-void extoll_atu_release(struct extoll_card *card, struct extoll_region *region)
-{
-	mutex_lock(&card->regions_lock);
-	mtree_erase(&card->nlas, region->first);
-	mutex_unlock(&card->regions_lock);
 }
 
 static __le64 *gat_entry(struct extoll_card *card, u32 nla_page)
@@ -177,14 +160,90 @@ void extoll_atu_quiesce(struct extoll_card *card, u8 vpid)
 	mutex_unlock(&card->atu_lock);
 }
 
+static u32 first_table(const struct extoll_region *region)
+{
+	return region->first / EXTOLL_GAT_ENTRIES;
+}
+
+/* The one behind the last. */
+static u32 end_table(const struct extoll_region *region)
+{
+	return (region->first + region->pages - 1) / EXTOLL_GAT_ENTRIES + 1;
+}
+
+/* Whether nothing is left in a table that is there. The first stays: most regions come and go in it. */
+static bool table_over(const struct extoll_card *card, u32 index)
+{
+	return index && card->gat[index].entries && !card->gat[index].regions;
+}
+
+/* Tables `from` to `end` have a region less. Nobody has entries in those that go; but anybody may name addresses. */
+static void tables_put(struct extoll_card *card, u32 from, u32 end)
+{
+	bool over = false;
+	u32 i, page;
+
+	lockdep_assert_held(&card->gat_lock);
+	mutex_lock(&card->atu_lock);
+	for (i = from; i < end; i++) {
+		card->gat[i].regions--;
+		if (!table_over(card, i))
+			continue;
+		over = true;
+		extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, i), 0);
+		for (page = 0; page < EXTOLL_GAT_ENTRIES; page += FLUSH_PAGES)
+			atu_command(card, extoll_atu_flush_pages(i * EXTOLL_GAT_ENTRIES + page, FLUSH_PAGES));
+	}
+	if (over)
+		flush_wait(card);
+	mutex_unlock(&card->atu_lock);
+	for (i = from; i < end; i++)
+		if (table_over(card, i))
+			table_free(card, &card->gat[i]);
+}
+
+static void nla_give(struct extoll_card *card, const struct extoll_region *region)
+{
+	mutex_lock(&card->regions_lock);	/* lookups look at regions under it only */
+	mtree_erase(&card->nlas, region->first);
+	mutex_unlock(&card->regions_lock);
+}
+
+/* A range of logical addresses for the region, with its tables. */
+int extoll_atu_reserve(struct extoll_card *card, struct extoll_region *region)
+{
+	u32 table;
+	int err;
+
+	mutex_lock(&card->gat_lock);
+	err = nla_take(card, region);
+	if (err)
+		goto out;
+	for (table = first_table(region); table < end_table(region); table++) {
+		err = table_get(card, table);
+		if (!err)
+			continue;
+		tables_put(card, first_table(region), table);
+		nla_give(card, region);
+		break;
+	}
+out:
+	mutex_unlock(&card->gat_lock);
+	return err;
+}
+
+/* After extoll_atu_clear_locked. */
+void extoll_atu_release(struct extoll_card *card, struct extoll_region *region)
+{
+	mutex_lock(&card->gat_lock);
+	nla_give(card, region);
+	tables_put(card, first_table(region), end_table(region));
+	mutex_unlock(&card->gat_lock);
+}
+
+/* Only the first table may be there. */
 void extoll_atu_free(struct extoll_card *card)
 {
-	u32 i;
-
-	for (i = 0; i < EXTOLL_GAT_TABLES; i++) {
-		if (!card->gat[i].entries)
-			continue;
-		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, card->gat[i].entries, card->gat[i].dma);
-		card->gat[i].entries = NULL;
-	}
+	if (card->gat[0].entries)
+		table_free(card, &card->gat[0]);
 }

@@ -4,6 +4,7 @@
  *
  * Locks, outer first:
  *   card->files_lock > card->smfu_lock > (mmap lock, dma-buf reservation) > card->atu_lock
+ *   card->gat_lock > card->atu_lock
  *   card->regions_lock, card->port_lock, card->window_lock: innermost.
  * Nobody allocates memory under atu_lock: it is taken in MMU notifiers, which may run to free memory.
  * Operations on a card count in card->users (extoll_enter); nobody waits for them to end under any of these locks.
@@ -148,8 +149,9 @@ struct extoll_region {
 	u32 offset;			/* of the first byte in its page */
 	bool mapped;			/* has translations, under card->atu_lock */
 	bool revoked;			/* lost them early, under card->atu_lock */
-	/* EXTOLL_REGION_USER */
 	struct mm_struct *mm;		/* charged */
+	u32 charged;			/* pages */
+	/* EXTOLL_REGION_USER */
 	struct sg_append_table table;
 	/* EXTOLL_REGION_MMIO */
 	struct extoll_mmio mmio;
@@ -191,9 +193,11 @@ static inline struct extoll_port *extoll_file_port(struct extoll_file *file)
 	return smp_load_acquire(&file->port);
 }
 
+/* A translation table, under card->gat_lock. */
 struct extoll_gat {
 	__le64 *entries;
 	dma_addr_t dma;
+	u32 regions;		/* that have entries in it */
 };
 
 /* The SMFU: one window at a time. */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Registered memory: which kinds there are, whose they are, and their end (spec 4.2, 14). */
 
+#include <linux/capability.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "extoll.h"
@@ -35,6 +38,34 @@ static struct extoll_region *region_new(struct extoll_port *port, const struct e
 	region->pages = (region->offset + arg->length + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	INIT_LIST_HEAD(&region->node);
 	return region;
+}
+
+/*
+ * What the registration takes, on the account of the process that asks for it: the pages of its memory; of memory that
+ * is another driver's, the pages that its translations fill.
+ */
+static int region_charge(struct extoll_region *region)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct mm_struct *mm = current->mm;
+	u64 pinned;
+
+	region->charged = region->kind == EXTOLL_REGION_USER ? region->pages :
+			  DIV_ROUND_UP(region->pages, PAGE_SIZE / sizeof(__le64));
+	pinned = atomic64_add_return(region->charged, &mm->pinned_vm);
+	if (pinned > limit && !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(region->charged, &mm->pinned_vm);
+		return -ENOMEM;
+	}
+	mmgrab(mm);
+	region->mm = mm;
+	return 0;
+}
+
+static void region_uncharge(struct extoll_region *region)
+{
+	atomic64_sub(region->charged, &region->mm->pinned_vm);
+	mmdrop(region->mm);
 }
 
 static void mmio_revoked(struct extoll_mmio *mmio)
@@ -113,6 +144,7 @@ static void region_end(struct extoll_region *region)
 	mutex_unlock(&card->atu_lock);
 	region_put(region);
 	extoll_atu_release(card, region);
+	region_uncharge(region);
 	kfree(region);
 }
 
@@ -130,9 +162,12 @@ int extoll_register(struct extoll_port *port, struct extoll_register *arg)
 	region = region_new(port, arg);
 	if (!region)
 		return -ENOMEM;
-	err = region_get(region, arg);
+	err = region_charge(region);
 	if (err)
 		goto err_free;
+	err = region_get(region, arg);
+	if (err)
+		goto err_charge;
 	err = extoll_atu_reserve(card, region);
 	if (err)
 		goto err_put;
@@ -150,6 +185,8 @@ err_release:
 	extoll_atu_release(card, region);
 err_put:
 	region_put(region);
+err_charge:
+	region_uncharge(region);
 err_free:
 	kfree(region);
 	return err;

@@ -1,37 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory of a process: pinned for as long as the card may reach it, and charged to whoever registered it. */
+/* Memory of a process: pinned for as long as the card may reach it. */
 
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
 #include "extoll.h"
 
 #define CHUNK_PAGES (PAGE_SIZE / sizeof(struct page *))
-
-static int umem_charge(struct extoll_region *region)
-{
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	struct mm_struct *mm = current->mm;
-	u64 pinned;
-
-	pinned = atomic64_add_return(region->pages, &mm->pinned_vm);
-	if (pinned > limit && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(region->pages, &mm->pinned_vm);
-		return -ENOMEM;
-	}
-	mmgrab(mm);
-	region->mm = mm;
-	return 0;
-}
-
-static void umem_uncharge(struct extoll_region *region)
-{
-	atomic64_sub(region->pages, &region->mm->pinned_vm);
-	mmdrop(region->mm);
-	region->mm = NULL;
-}
 
 /*
  * Pages are taken as for writing wherever the mapping allows it, even if others may only read: so no later
@@ -123,27 +99,15 @@ int extoll_umem_map(struct extoll_region *region, u64 address)
 
 	if (!access_ok((void __user *)(unsigned long)address, (u64)region->pages << PAGE_SHIFT))
 		return -EFAULT;
-	err = umem_charge(region);
-	if (err)
-		return err;
 	list = (struct page **)__get_free_page(GFP_KERNEL);
-	if (!list) {
-		err = -ENOMEM;
-		goto err_charge;
-	}
+	if (!list)
+		return -ENOMEM;
 	err = umem_pin(region, address, list);
 	free_page((unsigned long)list);
+	if (!err)
+		err = dma_map_sgtable(dev, &region->table.sgt, umem_direction(region), EXTOLL_DMA_ATTRS);
 	if (err)
-		goto err_pins;
-	err = dma_map_sgtable(dev, &region->table.sgt, umem_direction(region), EXTOLL_DMA_ATTRS);
-	if (err)
-		goto err_pins;
-	return 0;
-
-err_pins:
-	umem_unpin(region);
-err_charge:
-	umem_uncharge(region);
+		umem_unpin(region);
 	return err;
 }
 
@@ -152,5 +116,4 @@ void extoll_umem_unmap(struct extoll_region *region)
 	dma_unmap_sgtable(&region->port->card->pdev->dev, &region->table.sgt, umem_direction(region),
 			  EXTOLL_DMA_ATTRS);
 	umem_unpin(region);
-	umem_uncharge(region);
 }

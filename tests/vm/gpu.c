@@ -143,15 +143,20 @@ int main(void)
 	CHECK(memory_type_is(bar_address(gpu_folder()) + BYTES - PAGE, "write-combining"));
 	CHECK_ERRNO(region(&port, gpu, BYTES, &nla), EFAULT);
 	CHECK(mmio(&port, gpu, BYTES + PAGE, &nla) == -1);	/* what lies behind is not ours, or nothing */
+	CHECK(status_kib("VmPin:") == BYTES / 1024);
 	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
+	CHECK(status_kib("VmPin:") == BYTES / 1024 + 4);	/* its translations */
 	transfers(gpu, host, nla, host_nla);
 	CHECK(end(&port, nla) == 0);
+	CHECK(status_kib("VmPin:") == BYTES / 1024);
 
 	/* The process takes the mapping away. */
 	CHECK(mmio(&port, gpu, BYTES, &nla) == 0);
 	CHECK(munmap(gpu + BYTES / 2, PAGE) == 0);
 	CHECK(copy(&port, host_nla, nla, 64) == 1);
+	CHECK(status_kib("VmPin:") == BYTES / 1024 + 4);
 	CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
+	CHECK(status_kib("VmPin:") == BYTES / 1024);
 	munmap(gpu, BYTES);
 
 	/* The GPU takes the memory away. */

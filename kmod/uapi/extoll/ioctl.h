@@ -114,11 +114,12 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
  *   `mmio_modules` (else EPERM). When the mapping changes or goes, the card's access ends; the region remains, dead,
  *   until it is unregistered.
  * EXTOLL_REGION_DMABUF: `length` bytes from `address` of the dma-buf `fd`. The exporter may revoke it, likewise.
+ *   Of both, the pages that their translations fill (8 bytes for 4 KiB) are charged as pinned ones are.
  *
  * ENXIO: no RMA port; EINVAL: length 0, wrap-around, no access, kind; EFAULT: not mapped, or not with this access;
- * EPERM; ENOMEM: no memory, or RLIMIT_MEMLOCK; ENOSPC: no free range of logical addresses; EINTR: a signal, and
- * nothing was registered; EAGAIN: the mapping of device memory keeps changing; EBADF, ETIMEDOUT or the exporter's own
- * (dma-buf); EOPNOTSUPP: a kernel without MMU notifiers.
+ * EPERM; ENOMEM: no memory, RLIMIT_MEMLOCK, or the memory cgroup's limit; ENOSPC: no free range of logical addresses;
+ * EINTR: a signal, and nothing was registered; EAGAIN: the mapping of device memory keeps changing; EBADF, ETIMEDOUT
+ * or the exporter's own (dma-buf); EOPNOTSUPP: a kernel without MMU notifiers.
  */
 struct extoll_register {
 	uint32_t kind;			/* EXTOLL_REGION_* */
