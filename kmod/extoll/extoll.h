@@ -27,6 +27,7 @@
 #include <linux/scatterlist.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "../uapi/extoll/atu.h"
 #include "../uapi/extoll/bq.h"
@@ -227,6 +228,7 @@ struct extoll_card {
 	bool cut_off;			/* did not do what it must: bus mastering is off */
 	struct percpu_ref users;	/* operations under way; dead while none may begin */
 	struct completion idle;		/* the last one left */
+	struct delayed_work look;	/* whether it is still there, while ports are open */
 
 	struct mutex files_lock;	/* files */
 	struct list_head files;
@@ -279,6 +281,7 @@ void extoll_leave(struct extoll_card *card);
 void extoll_card_live(struct extoll_card *card);
 void extoll_card_fail(struct extoll_card *card, const char *why);
 int extoll_card_there(struct extoll_card *card, u64 value);
+void extoll_card_watch(struct extoll_card *card);
 
 /* card.c */
 int extoll_card_memory(struct extoll_card *card);

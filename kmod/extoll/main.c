@@ -15,6 +15,8 @@ MODULE_PARM_DESC(trusted, "Every user may do what needs CAP_SYS_RAWIO: for clust
 static DEFINE_IDA(extoll_indexes);
 
 /*
+#define LOOK_EVERY HZ
+
  * Begin to use the card; -ENODEV or -EIO when it is gone or failed. Until extoll_leave its memory and registers
  * stay; killing ports waits for all who are inside.
  */
@@ -79,6 +81,24 @@ int extoll_card_there(struct extoll_card *card, u64 value)
 }
 
 /* No operation is inside and none begins; ports, regions and queues of all files go. */
+/* A port has been opened: from now on the card is looked at. */
+void extoll_card_watch(struct extoll_card *card)
+{
+	schedule_delayed_work(&card->look, round_jiffies_relative(LOOK_EVERY));
+}
+
+/* A card may leave the bus without a word. Then nothing wakes those who sleep for as long as it takes. */
+static void extoll_look(struct work_struct *work)
+{
+	struct extoll_card *card = container_of(to_delayed_work(work), struct extoll_card, look);
+
+	if (extoll_enter(card))
+		return;
+	if (!extoll_card_there(card, extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER)) && READ_ONCE(card->ports))
+		extoll_card_watch(card);
+	extoll_leave(card);
+}
+
 static void extoll_card_quiet(struct extoll_card *card, enum extoll_state state)
 {
 	WRITE_ONCE(card->state, state);
@@ -88,6 +108,7 @@ static void extoll_card_quiet(struct extoll_card *card, enum extoll_state state)
 		wait_for_completion(&card->idle);
 	}
 	extoll_files_kill(card);
+	cancel_delayed_work_sync(&card->look);
 }
 
 static void extoll_card_release(struct device *dev)
@@ -109,6 +130,7 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 		return NULL;
 	init_completion(&card->idle);
 	if (percpu_ref_init(&card->users, extoll_users_gone, PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT,
+	INIT_DELAYED_WORK(&card->look, extoll_look);
 			    GFP_KERNEL)) {
 		kvfree(card);
 		return NULL;

@@ -192,6 +192,7 @@ struct extoll_port *extoll_port_open(struct extoll_card *card, bool privileged,
 		goto err;
 	port->vpid = err;
 	port_start(port);
+	extoll_card_watch(card);
 
 	arg->node = EXTOLL_GET(extoll_rf_read(card, EXTOLL_RF_INFO_NODE), EXTOLL_INFO_NODE);
 	arg->vpid = port->vpid;

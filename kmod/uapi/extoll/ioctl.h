@@ -160,7 +160,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_unregister) == 16, "extoll_unregister");
  * interrupt that ends the sleep at once. The others are found too, within a millisecond or so, if
  * EXTOLL_WAIT_TIMER is set: the driver then looks from time to time.
  *
- * ETIMEDOUT; EINTR: a signal; ENXIO: no such queue; EINVAL: index outside the queue.
+ * ETIMEDOUT; EINTR: a signal, or the machine went to sleep; ENXIO: no such queue; EINVAL: index outside the queue. EIO
+ * within a few seconds after the card stopped answering, however it went.
  *
  * poll and epoll report POLLIN while the slot that the read pointer register names holds something, POLLERR and
  * POLLHUP once the card is gone. They arm the interrupt too, by writing the register again as it is: do not free slots
