@@ -4,6 +4,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/idr.h>
 #include <linux/module.h>
+#include <linux/pm.h>
 
 #include "compat.h"
 #include "extoll.h"
@@ -14,9 +15,9 @@ MODULE_PARM_DESC(trusted, "Every user may do what needs CAP_SYS_RAWIO: for clust
 
 static DEFINE_IDA(extoll_indexes);
 
-/*
 #define LOOK_EVERY HZ
 
+/*
  * Begin to use the card; -ENODEV or -EIO when it is gone or failed. Until extoll_leave its memory and registers
  * stay; killing ports waits for all who are inside.
  */
@@ -80,7 +81,6 @@ int extoll_card_there(struct extoll_card *card, u64 value)
 	return -EIO;
 }
 
-/* No operation is inside and none begins; ports, regions and queues of all files go. */
 /* A port has been opened: from now on the card is looked at. */
 void extoll_card_watch(struct extoll_card *card)
 {
@@ -99,6 +99,7 @@ static void extoll_look(struct work_struct *work)
 	extoll_leave(card);
 }
 
+/* No operation is inside and none begins; ports, regions and queues of all files go. */
 static void extoll_card_quiet(struct extoll_card *card, enum extoll_state state)
 {
 	WRITE_ONCE(card->state, state);
@@ -107,8 +108,8 @@ static void extoll_card_quiet(struct extoll_card *card, enum extoll_state state)
 		percpu_ref_kill(&card->users);
 		wait_for_completion(&card->idle);
 	}
-	extoll_files_kill(card);
 	cancel_delayed_work_sync(&card->look);
+	extoll_files_kill(card);
 }
 
 static void extoll_card_release(struct device *dev)
@@ -129,8 +130,8 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 	if (!card)
 		return NULL;
 	init_completion(&card->idle);
-	if (percpu_ref_init(&card->users, extoll_users_gone, PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT,
 	INIT_DELAYED_WORK(&card->look, extoll_look);
+	if (percpu_ref_init(&card->users, extoll_users_gone, PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT,
 			    GFP_KERNEL)) {
 		kvfree(card);
 		return NULL;
@@ -280,7 +281,10 @@ static void extoll_remove(struct pci_dev *pdev)
 	put_device(&card->dev);
 }
 
-/* A reset forgets all that the card knew: what ports held is freed, and their files only give EIO. */
+/*
+ * A reset, and sleep without power, forget all that the card knew: what ports held is freed, and their files only give
+ * EIO.
+ */
 static void extoll_reset_prepare(struct pci_dev *pdev)
 {
 	struct extoll_card *card = pci_get_drvdata(pdev);
@@ -290,18 +294,47 @@ static void extoll_reset_prepare(struct pci_dev *pdev)
 	pci_clear_master(pdev);
 }
 
-static void extoll_reset_done(struct pci_dev *pdev)
+static int extoll_restart(struct pci_dev *pdev, const char *after)
 {
 	struct extoll_card *card = pci_get_drvdata(pdev);
+	int err;
 
 	pci_save_state(pdev);	/* restoring it took it; the next error may need it */
 	pci_set_master(pdev);
 	WRITE_ONCE(card->cut_off, false);
-	if (extoll_card_start(card)) {
+	err = extoll_card_start(card);
+	if (err) {
 		pci_clear_master(pdev);
-		dev_err(&pdev->dev, "card does not start after the reset\n");
+		dev_err(&pdev->dev, "card does not start after %s\n", after);
 	}
+	return err;
 }
+
+static void extoll_reset_done(struct pci_dev *pdev)
+{
+	extoll_restart(pdev, "the reset");
+}
+
+/* Programs are frozen. The bus saves and restores the card's configuration. */
+static int extoll_suspend(struct device *dev)
+{
+	extoll_reset_prepare(to_pci_dev(dev));
+	return 0;
+}
+
+/* A card that was cut off may have kept its power, and what it has in mind: only a reset makes it forget. */
+static int extoll_resume(struct device *dev)
+{
+	struct pci_dev *pdev = to_pci_dev(dev);
+	struct extoll_card *card = pci_get_drvdata(pdev);
+
+	if (!card->cut_off)
+		return extoll_restart(pdev, "sleep");
+	pci_save_state(pdev);
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(extoll_sleep, extoll_suspend, extoll_resume);
 
 static pci_ers_result_t extoll_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
@@ -342,6 +375,7 @@ static struct pci_driver extoll_driver = {
 	.probe = extoll_probe,
 	.remove = extoll_remove,
 	.err_handler = &extoll_errors,
+	.driver.pm = pm_sleep_ptr(&extoll_sleep),
 };
 
 static int __init extoll_init(void)
