@@ -18,11 +18,18 @@ pub(crate) struct Space {
 impl Space {
     /// With `bytes` of each part for the benchmark and groups that exchange up to `exchange` bytes at a time.
     pub fn new(setup: &Setup, bytes: usize, exchange: usize) -> Result<Self, BenchError> {
+        Self::for_blocks(setup, bytes, exchange, 0)
+    }
+
+    /// The same for collectives over packets by grids of so many blocks.
+    pub fn for_blocks(setup: &Setup, bytes: usize, exchange: usize, blocks: u32) -> Result<Self, BenchError> {
+        let usual = GroupConfig::default();
         let config = GroupConfig {
+            packed_channels: usual.packed_channels.max(blocks as usize),
             offset: bytes.next_multiple_of(256),
             slot_bytes: exchange.next_multiple_of(256).clamp(4096, 1 << 20),
             timeout: setup.options.timeout,
-            ..GroupConfig::default()
+            ..usual
         };
         let nodes = setup.options.nodes as usize;
         let end = config.end(nodes).doing("laying out the window")?;

@@ -215,7 +215,7 @@ fn sums(
     let reduce = task.bench.name() == "reduce";
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
-    let space = Space::new(&setup, 256, 4 * elements as usize)?;
+    let space = Space::for_blocks(&setup, 256, 4 * elements as usize, blocks)?;
     let small = if options.device == Device::Gpu { 2000 } else { 300 };
     let operations = options.iterations.unwrap_or((small * 1024 / elements.max(1024)).max(20));
     // Where all nodes wait for all, short operations by turns take long and short: together they tell the time of one.

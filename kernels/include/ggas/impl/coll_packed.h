@@ -115,7 +115,8 @@ private:
 };
 
 /* Calls take(node, data) for all nodes in the order of ranks; `own` is this
- * node's. The packets of several nodes are looked for at once. */
+ * node's. The packets of several nodes are looked for at once, again and again:
+ * one after the other, each would take another trip to the memory. */
 template <class Take> GGAS_FN void receive(channel &c, uint64_t index, uint64_t own, const Take &take)
 {
 	if (c.nodes() == 2) {
@@ -126,26 +127,39 @@ template <class Take> GGAS_FN void receive(channel &c, uint64_t index, uint64_t 
 		take(1, c.node() == 0 ? packet.lo : own);
 		return;
 	}
-	constexpr uint32_t at_once = 4;
-	for (uint32_t first = 0; first < c.nodes(); first += at_once) {
+	constexpr uint32_t at_once = 3;
+	uint32_t others = c.nodes() - 1;
+	/* The others in the order of ranks; behind the last one, that one again. */
+	auto other = [&](uint32_t i) {
+		uint32_t rank = i < others ? i : others - 1;
+		return rank < c.node() ? rank : rank + 1;
+	};
+	for (uint32_t first = 0; first < others; first += at_once) {
 		ggas_u128 packets[at_once];
-GGAS_UNROLL
-		for (uint32_t i = 0; i < at_once; i++)
-			if (first + i < c.nodes() && first + i != c.node())
-				packets[i] = c.peek(first + i, index);
-GGAS_UNROLL
+		bool here = false;
+		GGAS_NO_UNROLL
+		for (uint32_t look = 0; look < quick_polls && !here; look++) {
+			here = true;
+			GGAS_UNROLL
+			for (uint32_t i = 0; i < at_once; i++)
+				packets[i] = c.peek(other(first + i), index);
+			GGAS_UNROLL
+			for (uint32_t i = 0; i < at_once; i++)
+				here &= c.is_here(packets[i]);
+		}
+		GGAS_UNROLL
 		for (uint32_t i = 0; i < at_once; i++) {
-			if (first + i >= c.nodes())
+			if (first + i >= others)
 				break;
-			if (first + i == c.node()) {
-				take(first + i, own);
-				continue;
-			}
-			if (!c.is_here(packets[i]))
-				c.await(first + i, index, packets[i]);
-			take(first + i, packets[i].lo);
+			if (!here && !c.is_here(packets[i]))
+				c.await(other(first + i), index, packets[i]);
+			if (first + i == c.node())
+				take(c.node(), own);
+			take(other(first + i), packets[i].lo);
 		}
 	}
+	if (c.node() == others)
+		take(c.node(), own);
 }
 
 /* op over all nodes' packet `index`. */
