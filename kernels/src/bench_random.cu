@@ -154,32 +154,43 @@ GGAS_KERNEL(bench_random_ggas, bench_random)
 		watch.stop(status);
 }
 
-/* Atomics: every update goes to its entry at once, and a thread makes the next when the answer says that the one
- * before is performed, so that no more than the look-ahead is on its way. The window holds the table. */
+/* Makes the updates of a thread's stream, each at place(number) once the one before is performed, so that no more are
+ * on their way than there are threads. Relaxed, since an acquire also empties the cache: the answer goes into the next
+ * number, which cannot be made before, and changes nothing of it, since `nothing` is 0. */
+template <class Place> static GGAS_FN void update_all(random_stream stream, uint64_t nothing, const Place &place)
+{
+	GGAS_NO_UNROLL
+	while (stream.left > 0) {
+		uint64_t random = next_number(stream);
+		uint64_t answer = ggas_atomic_xor(place(random), random, ggas_order::relaxed);
+		stream.random ^= answer & nothing;
+	}
+}
+
+/* Atomics: every update goes to its entry at once. No clock, and no division where a node's entries are a power of
+ * two. The window holds the table. */
 GGAS_KERNEL(bench_random_atomics, bench_random)
 {
 	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
 	random_stream stream = stream_of_thread(args);
-	uint32_t each = args.look_ahead / ggas_threads();
-	bool measures = ggas_block() == 0 && ggas_thread() == 0;
-	bench_stopwatch watch(args.timing);
+	uint64_t nothing = args.entries >> 63, mask = args.entries - 1, part = args.per_node - 1;
+	uint32_t shift = 0;
+	while (args.per_node >> shift > 1)
+		shift++;
 
-	for (uint64_t round = 0; round < watch.rounds(); round++) {
-		if (measures)
-			watch.begin(round);
-		for (uint32_t k = 0; k < each && stream.left > 0; k++) {
-			uint64_t random = next_number(stream);
+	if (args.per_node == 1ull << shift)
+		update_all(stream, nothing, [&](uint64_t random) {
+			auto owner = static_cast<uint32_t>((random & mask) >> shift);
+			return ggas_global_pointer<uint64_t>(&window, owner) + (random & part);
+		});
+	else
+		update_all(stream, nothing, [&](uint64_t random) {
 			uint32_t owner = owner_of(args, random);
-			uint64_t entry = (random & (args.entries - 1)) - owner * args.per_node;
-			auto *word = ggas_global_pointer<uint64_t>(&window, owner, 0) + entry;
-			/* Nothing of this thread begins before an acquire has its answer. */
-			ggas_atomic_xor(word, random, ggas_order::acquire);
-		}
-		if (measures)
-			watch.end(round);
-	}
-	if (measures)
-		watch.stop(GGAS_OK);
+			return ggas_global_pointer<uint64_t>(&window, owner) +
+			       ((random & mask) - owner * args.per_node);
+		});
+	if (ggas_block() == 0 && ggas_thread() == 0)
+		bench_stopwatch(args.timing).stop(GGAS_OK);
 }
 
 /* Consumes notifications until every other node has sent this round; nodes may be a round ahead. Thread 0. */
