@@ -132,6 +132,10 @@ pub struct Options {
     pub seed: u64,
     /// How descriptors reach the requester; `None`: slots, on a card its pages.
     pub path: Option<Path>,
+    /// Requester warps of RMA engines; `None`: the library's own number.
+    pub requesters: Option<u32>,
+    /// Helping warps of RMA engines, each way; `None`: the library's own number.
+    pub helpers: Option<u32>,
     /// Slots per ring, a power of two.
     pub slots: u32,
     /// Who drives the model; `None`: threads for kernels on a GPU, else inline.
@@ -156,6 +160,8 @@ impl Default for Options {
             blocks: Vec::new(),
             seed: 1,
             path: None,
+            requesters: None,
+            helpers: None,
             slots: 256,
             progress: None,
             gpus: 1,
@@ -188,6 +194,13 @@ impl Options {
         }
         if self.memory == Memory::Gpu && self.device != Device::Gpu {
             return Err(BenchError::option("memory", "gpu", "payload in GPU memory needs --device gpu"));
+        }
+        for (option, warps) in [("requesters", self.requesters), ("helpers", self.helpers)] {
+            if let Some(warps) = warps.filter(|_| !self.engines(bench)) {
+                let advice =
+                    "only RMA engines have such warps; use rma-pingpong and the like with --via nvlink";
+                return Err(BenchError::option(option, warps, advice));
+            }
         }
         for (option, list, limit) in [("threads", &self.threads, 1024), ("blocks", &self.blocks, 1024)] {
             if let Some(bad) = list.iter().find(|n| !(1..=limit).contains(*n)) {

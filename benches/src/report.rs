@@ -130,6 +130,8 @@ impl Report {
         ]);
         settings.insert("path", options.path().name().into());
         settings.insert("slots", options.slots.into());
+        let warps = [("requesters", options.requesters), ("helpers", options.helpers)];
+        settings.extend(warps.into_iter().filter_map(|(name, warps)| Some((name, warps?.into()))));
         let mut host = HostFacts::collect();
         if team.size() > 1 {
             settings.insert("processes", team.size().into());

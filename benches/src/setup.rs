@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
 use ggas_boot::Job;
-use ggas_device::engine::EngineNetwork;
+use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
@@ -166,13 +166,21 @@ fn modelled(task: Task, worker: Worker) -> Result<(Vec<Node>, u32), BenchError> 
 /// Nodes with engines that this process has, and the first one's id; nodes of one process take its processors in turn.
 fn engines_on(task: Task, processors: &[Processor]) -> Result<(Vec<Node>, u32), BenchError> {
     const DOING: &str = "joining nodes by engines";
+    let Options { requesters, helpers, .. } = *task.options;
     let network = match (task.team.job(), processors) {
+        (Some(_), _) if requesters.or(helpers).is_some() => {
+            let advice = "engines of several processes choose their warps themselves; leave it out";
+            let option = if helpers.is_some() { "helpers" } else { "requesters" };
+            return Err(BenchError::option(option, helpers.or(requesters).unwrap_or(0), advice));
+        }
         (Some(job), [processor, ..]) => {
             ggas_window::engines_across(job, processor, task.options.timeout).doing(DOING)?
         }
         _ => {
             let turns = processors.iter().cycle().take(task.options.nodes as usize);
-            EngineNetwork::new(&turns.cloned().collect::<Vec<_>>()).doing(DOING)?
+            let processors: Vec<_> = turns.cloned().collect();
+            let config = EngineConfig { requesters, helpers, ..EngineConfig::default() };
+            EngineNetwork::with_config(&processors, config).doing(DOING)?
         }
     };
     let nodes = network.local().map(|node| network.device(node).map(Node::new));

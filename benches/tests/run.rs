@@ -166,6 +166,10 @@ fn engines_carry_what_kernels_post() {
     assert_eq!(methods(&run("rma-bandwidth", Options { via, ..small(&[5000]) })), ["notification"]);
     let rate = run("rma-rate", Options { via, threads: vec![32], blocks: vec![1], ..small(&[]) });
     assert_eq!(methods(&rate), ["put", "put-notify"]);
+    let forced = Options { via, requesters: Some(2), helpers: Some(2), ..small(&[5000]) };
+    let forced = run("rma-bandwidth", forced).json();
+    let forced: serde_json::Value = serde_json::from_str(&forced).unwrap();
+    assert_eq!((&forced["settings"]["requesters"], &forced["settings"]["helpers"]), (&2.into(), &2.into()));
     for (method, path) in [(Some("host-driven"), None), (None, Some(ggas_benches::Path::Card))] {
         let options = Options { via, method: method.map(str::to_owned), path, ..Options::default() };
         assert!(options.validate(find("rma-pingpong").unwrap()).is_err());
@@ -298,6 +302,8 @@ fn options_that_do_not_fit_say_what_would() {
     assert!(refuse("randomaccess", small(&[1000])).contains("power of two"));
     assert!(refuse("randomaccess", Options { nodes: 65, ..small(&[]) }).contains("64 nodes"));
     assert!(refuse("allreduce", Options { slots: 3, ..small(&[8]) }).contains("power of two"));
+    assert!(refuse("rma-rate", Options { requesters: Some(2), ..small(&[]) }).contains("--via nvlink"));
+    assert!(refuse("barrier", Options { helpers: Some(1), ..small(&[]) }).contains("--via nvlink"));
     assert!(refuse("ggas-pingpong", Options { threads: vec![1025], ..small(&[]) }).contains("1024"));
     assert!(find("rma-pong").err().unwrap().to_string().contains("rma-pingpong"));
     silent.finish();

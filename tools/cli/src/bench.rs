@@ -62,6 +62,12 @@ pub struct BenchArgs {
     /// Slots per ring, a power of two
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
+    /// Warps of an RMA engine that serve its ports (--via nvlink)
+    #[arg(long, value_name = "N")]
+    requesters: Option<u32>,
+    /// Warps of an RMA engine that help with large packets, each way (--via nvlink)
+    #[arg(long, value_name = "N")]
+    helpers: Option<u32>,
     /// Who drives the software EXTOLL: inline (the caller's posts and polls) or threads
     #[arg(long, value_name = "WHO")]
     progress: Option<NicProgress>,
@@ -193,6 +199,8 @@ fn options(args: &BenchArgs, team: Option<&Team>) -> Result<Options, Failure> {
         seed: args.seed.unwrap_or(default.seed),
         path: args.path,
         slots: args.slots.unwrap_or(default.slots),
+        requesters: args.requesters,
+        helpers: args.helpers,
         progress: args.progress,
         gpus: args.gpus.unwrap_or(processes.unwrap_or(default.gpus)),
         timeout: args.timeout.unwrap_or(default.timeout),

@@ -44,7 +44,7 @@ pub fn engines_across(
     processor: &Processor,
     timeout: Duration,
 ) -> Result<EngineNetwork, WindowError> {
-    let config = EngineConfig::of(processor);
+    let config = EngineConfig::default();
     let nodes = job.size() as usize;
     config.check(nodes)?;
     let setup = Setup::new(job, timeout);

@@ -27,7 +27,7 @@ impl Shared {
         let memory = Arc::new(Shared(HostBuffer::zeroed(NODES * Shared::stride()).unwrap()));
         let cpu = Processor::cpu();
         let network =
-            |node| EngineNetwork::across(memory.clone(), &cpu, node, NODES, EngineConfig::of(&cpu)).unwrap();
+            |node| EngineNetwork::across(memory.clone(), &cpu, node, NODES, EngineConfig::default()).unwrap();
         (memory.clone(), [network(0), network(1)])
     }
 

@@ -87,8 +87,11 @@ fn many_posts_keep_their_order_and_wait_for_room_in_a_small_queue() {
 #[test]
 fn a_full_queue_drops_after_its_time_and_takes_again_once_it_is_read() {
     const ENTRIES: u64 = 256;
-    let config =
-        EngineConfig { requesters: 1, queue_timeout: Duration::from_millis(50), ..EngineConfig::default() };
+    let config = EngineConfig {
+        requesters: Some(1),
+        queue_timeout: Duration::from_millis(50),
+        ..EngineConfig::default()
+    };
     let network = EngineNetwork::with_config(&[Processor::cpu(), Processor::cpu()], config).unwrap();
     let small = PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..CONFIG };
     let open = |node| Node::new(network.device(node).unwrap()).open_port(small).unwrap();

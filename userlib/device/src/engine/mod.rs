@@ -25,6 +25,7 @@ mod node;
 mod port;
 mod region;
 mod runner;
+mod shape;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

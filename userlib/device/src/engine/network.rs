@@ -16,8 +16,11 @@ use crate::{Device, DeviceError};
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
     /// Warps of each node that serve its ports, 1 to 4: port `p` belongs to warp `p % requesters`, and the commands of
-    /// one warp are carried out one after the other.
-    pub requesters: u32,
+    /// one warp are carried out one after the other. `None`: as suits most.
+    pub requesters: Option<u32>,
+    /// Warps of each node that share the work of large packets, for those sent and those taken each, as far as there is
+    /// room; `None`: as suits most.
+    pub helpers: Option<u32>,
     /// How long a notification waits for room in a full queue before it is dropped (spec 3.2).
     pub queue_timeout: Duration,
     /// How long the host waits for an engine: to end, or to let go of memory.
@@ -25,13 +28,6 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Usual settings for nodes on such a processor.
-    pub fn of(processor: &Processor) -> EngineConfig {
-        // The executor runs a warp's lanes one after the other: more warps only take longer.
-        let requesters = if matches!(processor, Processor::Cpu(_)) { 1 } else { ENGINE_REQUESTERS };
-        EngineConfig { requesters, ..EngineConfig::default() }
-    }
-
     /// Checks itself, and the number of nodes.
     ///
     /// # Errors
@@ -41,18 +37,21 @@ impl EngineConfig {
         if nodes == 0 || nodes > max as usize {
             return Err(EngineBuildError::Nodes { nodes, max });
         }
-        let (requesters, max) = (self.requesters, ENGINE_REQUESTERS);
-        if requesters == 0 || requesters > max {
-            return Err(EngineBuildError::Requesters { requesters, max });
+        let max = ENGINE_REQUESTERS;
+        match self.requesters {
+            Some(requesters) if requesters == 0 || requesters > max => {
+                Err(EngineBuildError::Requesters { requesters, max })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
 impl Default for EngineConfig {
     fn default() -> EngineConfig {
         EngineConfig {
-            requesters: ENGINE_REQUESTERS,
+            requesters: None,
+            helpers: None,
             queue_timeout: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
         }
@@ -144,8 +143,7 @@ impl EngineNetwork {
     /// # Errors
     /// [`EngineBuildError`].
     pub fn new(processors: &[Processor]) -> Result<EngineNetwork, EngineBuildError> {
-        let config = processors.first().map_or_else(EngineConfig::default, EngineConfig::of);
-        EngineNetwork::with_config(processors, config)
+        EngineNetwork::with_config(processors, EngineConfig::default())
     }
 
     /// The same, with settings.

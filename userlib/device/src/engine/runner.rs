@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ggas_kernels::args::{
-    ENGINE_CLASSES, ENGINE_FEW_WARPS, ENGINE_HELPERS, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS,
-    ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES, ENGINE_WARPS, engine_args, engine_node,
+    ENGINE_CLASSES, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS, ENGINE_STOP_REQUESTS,
+    ENGINE_STOP_RESPONSES, engine_args, engine_node,
 };
 use ggas_kernels::{Launch, Processor, Running, start};
 
@@ -15,6 +15,7 @@ use super::lock;
 use super::memory::{EngineMemory, RINGS_AT};
 use super::network::EngineConfig;
 use super::node::Node;
+use super::shape::Shape;
 use crate::DeviceError;
 use crate::backoff::{Backoff, Step};
 
@@ -34,6 +35,7 @@ pub(super) struct Runner {
     /// Nodes in all processes.
     len: usize,
     config: EngineConfig,
+    shape: Shape,
     state: Mutex<State>,
     /// Changes so far. Held for moments only.
     epoch: Mutex<u64>,
@@ -57,7 +59,18 @@ impl Runner {
         config: EngineConfig,
     ) -> Runner {
         let process = std::process::id();
-        Runner { memory, nodes, len, config, state: Mutex::default(), epoch: Mutex::default(), process }
+        let cpu = nodes.iter().any(|node| matches!(node.processor, Processor::Cpu(_)));
+        let shape = Shape::of(&config, len, cpu);
+        Runner {
+            memory,
+            nodes,
+            len,
+            config,
+            shape,
+            state: Mutex::default(),
+            epoch: Mutex::default(),
+            process,
+        }
     }
 
     /// Has the engines run until the guard is dropped.
@@ -73,21 +86,21 @@ impl Runner {
     }
 
     fn launch(&self, run: u64) -> Result<Running, DeviceError> {
+        let shape = self.shape;
+        tracing::debug!(?shape, "engines start");
         let mut args = engine_args {
             run,
             queue_ns: self.config.queue_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
             grace_ns: GRACE.as_nanos() as u64,
             nodes: self.len as u32,
-            requesters: self.config.requesters,
-            helpers: self.helpers(),
+            requesters: shape.requesters,
+            helpers: shape.helpers,
             ..Default::default()
         };
         for i in 0..self.len.min(ENGINE_NODES as usize) {
             args.state[i] = self.memory.address(i as u16);
             args.rings[i] = args.state[i] + RINGS_AT as u64;
         }
-        let warps = self.warps() as u32 + 2 * args.helpers;
-        let kernel = if warps <= ENGINE_FEW_WARPS { "ggas_engine" } else { "ggas_engine_wide" };
         let mut launches = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             // What the last run left: how it was ended, and who has.
@@ -96,7 +109,8 @@ impl Runner {
             let args = engine_args { node: node.id.into(), ..args };
             // SAFETY: the structure is this kernel's; all parts live as long as the memory, which the runner keeps until
             // the engines have ended, and ports keep what they point to open until no engine uses it.
-            launches.push(unsafe { Launch::new(&node.processor, kernel, 1, 32 * warps, &args) });
+            launches
+                .push(unsafe { Launch::new(&node.processor, shape.kernel, 1, 32 * shape.warps(), &args) });
         }
         start(&launches).map_err(DeviceError::Engine)
     }
@@ -119,7 +133,7 @@ impl Runner {
 
     /// Ends the engines, those that make work first; at once if that takes too long. False: not all have ended.
     fn end(&self, run: u64) -> bool {
-        let (requesters, all) = (self.config.requesters as usize, self.warps());
+        let (requesters, all) = (self.shape.requesters as usize, self.warps());
         let requests = requesters + self.len;
         let timeout = self.config.timeout;
         // Nobody in this process sends then, but others may for ever.
@@ -158,19 +172,9 @@ impl Runner {
         wait(timeout, || self.nodes.iter().all(says)).is_ok()
     }
 
-    /// Warps of each engine that help the others, for each direction: those that are left over.
-    fn helpers(&self) -> u32 {
-        let warps = self.warps() as u32;
-        let all = if warps <= ENGINE_FEW_WARPS { ENGINE_FEW_WARPS } else { ENGINE_WARPS };
-        // Warps of the executor share cores: one does all that helpers do.
-        let cpu = self.nodes.iter().any(|node| matches!(node.processor, Processor::Cpu(_)));
-        let most = if cpu { 1 } else { ENGINE_HELPERS };
-        most.min(all.saturating_sub(warps) / 2)
-    }
-
     /// Warps of each engine that have ports or rings to serve.
     fn warps(&self) -> usize {
-        self.config.requesters as usize + 2 * self.len
+        self.shape.serving() as usize
     }
 
     /// Makes `change` to the state of a node, whose engine takes notice of it: when this returns, no warp of it uses
