@@ -165,7 +165,7 @@ fn engines_carry_what_kernels_post() {
     assert_eq!(methods(&pingpong), ["notification", "poll"]);
     assert_eq!(methods(&run("rma-bandwidth", Options { via, ..small(&[5000]) })), ["notification"]);
     let rate = run("rma-rate", Options { via, threads: vec![32], blocks: vec![1], ..small(&[]) });
-    assert_eq!(methods(&rate), ["put", "put-notify"]);
+    assert_eq!(methods(&rate), ["put", "put-notify", "put-ports", "put-notify-ports"]);
     let forced = Options { via, requesters: Some(2), helpers: Some(2), ..small(&[5000]) };
     let forced = run("rma-bandwidth", forced).json();
     let forced: serde_json::Value = serde_json::from_str(&forced).unwrap();

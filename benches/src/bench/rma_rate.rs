@@ -3,7 +3,7 @@
 use ggas::Spec;
 use ggas_kernels::args::bench_rate;
 
-use crate::ends::{self, HostEnd, Place, Program, host_ends, kernel_ends};
+use crate::ends::{self, HostEnd, KernelEnd, Place, Program, host_ends, kernel_ends};
 use crate::kernel::Probe;
 use crate::payload::{Layout, Payload, RoundData};
 use crate::setup::{Setup, Worker};
@@ -29,6 +29,9 @@ const LEAST_GROUPS: u64 = 8;
 /// Least puts per sample of the kernels.
 const LEAST_SAMPLE: u64 = 1024;
 
+/// Ports of each node where several post at the same time.
+const PORTS: usize = 4;
+
 pub(crate) struct RmaRate;
 
 impl Bench for RmaRate {
@@ -41,15 +44,15 @@ impl Bench for RmaRate {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["put", "put-notify", "host-driven", "host-driven-notify"]
+        &["put", "put-notify", "put-ports", "put-notify-ports", "host-driven", "host-driven-notify"]
     }
 
     fn by_engines(&self) -> &'static [&'static str] {
-        &["put", "put-notify"]
+        &["put", "put-notify", "put-ports", "put-notify-ports"]
     }
 
     fn by_cards(&self) -> &'static [&'static str] {
-        self.methods()
+        &["put", "put-notify", "host-driven", "host-driven-notify"]
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -57,17 +60,22 @@ impl Bench for RmaRate {
         options.sizes_or(&[BYTES], BYTES..=BYTES, 1)?;
         let shapes = shapes(options)?;
         let mut report = task.report();
-        let methods = task.methods();
+        let mut methods = task.methods();
+        if options.method.is_none() && !options.engines(self) {
+            // Without engines one thread, or one card, serves all ports of a node anyway.
+            methods.retain(|method| !method.ends_with("ports"));
+        }
         progress.begin(self.name(), methods.len() as u64);
         for method in methods {
-            let notify = method.ends_with("notify");
+            let notify = method.contains("notify");
+            let ports = if method.ends_with("ports") { PORTS } else { 1 };
             if method.starts_with("host-driven") {
                 progress.now(method);
                 push(&mut report, method, None, host_driven(task, notify)?);
             } else {
                 for &shape in &shapes {
                     progress.now(format!("{method}, {} x {} threads", shape.blocks, shape.threads));
-                    push(&mut report, method, Some(shape), by_kernels(task, shape, notify)?);
+                    push(&mut report, method, Some(shape), by_kernels(task, shape, notify, ports)?);
                 }
             }
             progress.step();
@@ -120,27 +128,49 @@ fn push(report: &mut Report, method: &str, shape: Option<Shape>, (samples, check
     report.push(row, check);
 }
 
+/// Ports of both nodes that belong together.
+struct Pair {
+    /// Those that this process has.
+    ends: Vec<KernelEnd>,
+    /// Where node 0's receives credit.
+    credit: Option<Payload>,
+}
+
+impl Pair {
+    fn open(setup: &Setup, layout: Layout, data: &RoundData, plan: &Plan) -> Result<Self, BenchError> {
+        let mut ends = kernel_ends(setup, layout, data, 1)?;
+        // The receiver puts the credit into a word of its own on node 0.
+        let mut credit = None;
+        let mut places = Vec::new();
+        for end in ends.iter().filter(|end| end.node == 0) {
+            let word = Payload::host(&end.port, 8)?.for_kernels(setup.processor(0))?;
+            places.push(Place::new(&end.port, word.nla(0)?));
+            credit = Some(word);
+        }
+        let places = setup.share(places)?;
+        for end in ends.iter_mut().filter(|end| end.node == 1) {
+            end.probe = Probe::new(setup.processor(1), plan.samples(), 1)?;
+            end.peer = places.first().map_or(end.peer, Place::peer);
+        }
+        Ok(Self { ends, credit })
+    }
+}
+
 /// All threads of a grid on node 0 post, a warp at a time; a warp on node 1 consumes the notifications and takes
-/// the samples.
-fn by_kernels(task: Task, shape: Shape, notify: bool) -> Result<(Samples, Check), BenchError> {
+/// the samples. With several ports each has such a grid and such a warp.
+fn by_kernels(task: Task, shape: Shape, notify: bool, ports: usize) -> Result<(Samples, Check), BenchError> {
     let setup = Setup::new(task, Worker::Kernels)?;
     let plan = Plan::new(task, shape, notify);
     let layout = Layout::new(plan.threads * BYTES);
     let data = RoundData::new(task.options.seed, 0, layout.bytes);
-    let mut ends = kernel_ends(&setup, layout, &data, 1)?;
-    // The receiver puts the credit into a word of its own on node 0.
-    let mut credit = None;
-    let mut places = Vec::new();
-    for end in ends.iter().filter(|end| end.node == 0) {
-        let word = Payload::host(&end.port, 8)?.for_kernels(setup.processor(0))?;
-        places.push(Place::new(&end.port, word.nla(0)?));
-        credit = Some(word);
+    let (mut ends, mut credits) = (Vec::new(), Vec::new());
+    for _ in 0..ports {
+        let pair = Pair::open(&setup, layout, &data, &plan)?;
+        ends.extend(pair.ends);
+        credits.extend(pair.credit);
     }
-    let places = setup.share(places)?;
-    for end in ends.iter_mut().filter(|end| end.node == 1) {
-        end.probe = Probe::new(setup.processor(1), plan.samples(), 1)?;
-        end.peer = places.first().map_or(end.peer, Place::peer);
-    }
+    let senders = ends.iter().filter(|end| end.node == 0).map(|end| end.port.address());
+    let credits: Vec<_> = senders.zip(&credits).collect();
     ends::run(&setup, &ends, |end| {
         let sender = end.node == 0;
         let args = bench_rate {
@@ -148,7 +178,7 @@ fn by_kernels(task: Task, shape: Shape, notify: bool) -> Result<(Samples, Check)
             peer: end.peer,
             port: end.port.address(),
             source: end.sources()?,
-            credit: credit.as_ref().map_or(0, Payload::address),
+            credit: credits.iter().find(|own| own.0 == end.port.address()).map_or(0, |own| own.1.address()),
             limit: plan.limit,
             total: plan.total(),
             groups: plan.groups,
@@ -165,12 +195,13 @@ fn by_kernels(task: Task, shape: Shape, notify: bool) -> Result<(Samples, Check)
     })?;
     let rounds = u64::from(plan.groups) * u64::from(plan.per_group);
     let mut check = Check::default();
-    let mut samples = None;
+    let mut samples = Vec::new();
     for end in ends.iter().filter(|end| end.node == 1) {
-        check = data.check(end.node, &end.payload, layout, rounds)?;
-        samples = Some(end.probe.samples()?.divided(plan.sample.into()));
+        check.merge(data.check(end.node, &end.payload, layout, rounds)?);
+        // Meanwhile the other ports' puts arrive, too.
+        samples.push(end.probe.samples()?.divided(u64::from(plan.sample) * ports as u64));
     }
-    setup.collect(samples, check)
+    setup.collect((!samples.is_empty()).then(|| Samples::merged(&samples)), check)
 }
 
 /// How the puts are divided (`struct bench_rate`).
