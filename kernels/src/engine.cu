@@ -12,7 +12,7 @@ namespace engine
 {
 
 // Shared state from and to the node's.
-GGAS_FN void load_shared(shared *all, const engine_node *node)
+GGAS_FN void load_shared(shared *all, engine_node *node)
 {
 	if (ggas_thread() < TEAMS)
 		all->teams[ggas_thread()] = team{};
@@ -22,7 +22,7 @@ GGAS_FN void load_shared(shared *all, const engine_node *node)
 		all->credit[which][peer] = ggas_load_acquire(&node->credit[which][peer]);
 	}
 	for (uint32_t vpid = ggas_thread(); vpid < ENGINE_PORTS; vpid += ggas_threads()) {
-		all->queues[vpid].open = 0;
+		all->queues[vpid].open = ENGINE_PORT_CLOSED;
 		open_queue(&all->queues[vpid], &node->port[vpid]);
 	}
 }

@@ -22,7 +22,7 @@ constexpr uint64_t NO_ROOM = 1ull << 63;
 struct queue {
 	uint64_t entries_at, rp_register;
 	uint64_t place;		/* write pointer, and in the high half the read pointer seen last */
-	uint32_t entries, open, far_queue;
+	uint32_t entries, open, far_queue;	/* open: ENGINE_PORT_* */
 	uint32_t gave_up;	/* read pointer + 1 at which a notification was dropped: no wait until it moves */
 };
 
@@ -119,6 +119,12 @@ public:
 		for (uint32_t i = ggas_lane(); changed && i < ENGINE_CLASSES * ENGINE_NODES; i += GGAS_WARP_SIZE)
 			if (is_gone(i % ENGINE_NODES))
 				ggas_store_relaxed(&all->credit[i / ENGINE_NODES][i % ENGINE_NODES], NO_ROOM);
+		/* And each warp here: behind its acknowledgement it begins nothing for a port that is not open. */
+		for (uint32_t i = ggas_lane(); changed && i < ENGINE_PORTS; i += GGAS_WARP_SIZE) {
+			uint32_t open = ggas_load_relaxed(&node->port[i].open), *known = &all->queues[i].open;
+			if (open != ENGINE_PORT_OPEN && ggas_load_relaxed(known) != ENGINE_PORT_CLOSED)
+				ggas_store_relaxed(known, open);
+		}
 		ggas_syncwarp();
 		return changed;
 	}

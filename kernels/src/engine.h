@@ -34,7 +34,12 @@ struct engine_line {
 	uint64_t number;
 };
 
-/* A port. The host writes it while it is closed; `wp`, `head` and `sent` are the engine's until it stops. */
+/* Whether a port is open. While it changes hands, what arrives for it waits. */
+#define ENGINE_PORT_CLOSED	0
+#define ENGINE_PORT_OPEN	1
+#define ENGINE_PORT_MOVES	2
+
+/* A port. The host writes it while it is not open; `wp`, `head` and `sent` are the engine's until it stops. */
 struct engine_port {
 	uint64_t queue;		/* notification queue, 16-byte entries */
 	uint64_t rp_register;	/* read pointer, written by the consumer (spec 3.2) */
@@ -44,7 +49,7 @@ struct engine_port {
 	uint32_t queue_entries;
 	uint32_t slot_mask;
 	uint32_t wp;		/* next entry of the queue */
-	uint32_t open;
+	uint32_t open;		/* ENGINE_PORT_* */
 	uint32_t far_queue;	/* the queue's consumer is not on this GPU */
 	uint32_t sent;		/* payload bytes of descriptor `head` that have left */
 	uint32_t near_slots;	/* the slots are struct ggas_near_slot */

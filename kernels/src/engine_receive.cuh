@@ -9,11 +9,12 @@
 namespace engine
 {
 
-GGAS_FN bool is_open(const warp &w, uint32_t vpid)
+/* ENGINE_PORT_*, in which all lanes agree. */
+GGAS_FN uint32_t state_of_port(const warp &w, uint32_t vpid)
 {
 	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. */
-	bool open = vpid < ENGINE_PORTS && ggas_load_relaxed(&w.all->queues[vpid].open) != 0;
-	return ggas_shfl(GGAS_FULL_WARP, static_cast<uint32_t>(open), 0) != 0;
+	uint32_t open = vpid < ENGINE_PORTS ? ggas_load_relaxed(&w.all->queues[vpid].open) : ENGINE_PORT_CLOSED;
+	return ggas_shfl(GGAS_FULL_WARP, open, 0);
 }
 
 /* Waits for all lines of a packet and gives word i to take(i, word), by lane i modulo 32. False: the packet is to be
@@ -123,7 +124,10 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 	uint32_t error = p.error(), vpid = p.vpid();
 	/* Of one command only are there packets at a time: of the sender's port, or of a get by ours. */
 	uint64_t flow = 1ull << (p.what() == PUT ? p.from_vpid() : vpid) % 64;
-	bool open = is_open(w, vpid), data = p.bytes() != 0;
+	uint32_t port = state_of_port(w, vpid);
+	if (port == ENGINE_PORT_MOVES)
+		return false;
+	bool open = port == ENGINE_PORT_OPEN, data = p.bytes() != 0;
 	pages to;
 	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
 	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
@@ -187,7 +191,10 @@ GGAS_FN bool respond(warp &w, const packet &p)
 		w.count(ENGINE_ERR_GONE);
 		return true;
 	}
-	bool open = is_open(w, vpid), refused = false;
+	uint32_t port = state_of_port(w, vpid);
+	if (port == ENGINE_PORT_MOVES)
+		return false;
+	bool open = port == ENGINE_PORT_OPEN, refused = false;
 	bool lock = p.what() == LOCK;
 	auto number = static_cast<uint32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_NUMBER));
 	if (!error && (!open || (lock && number >= ENGINE_LOCKS)))
@@ -284,8 +291,10 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			if (!taken && w.is_to_end())
 				break;
 			if (!taken) {
-				/* The host has something to say; or the sender ended in the middle, and nothing comes behind. */
+				/* The host has something to say, or has a port change hands; or the sender ended in the middle, and
+				 * nothing comes behind. */
 				cut = w.all_see_gone(peer) && !is_whole(p);
+				ggas_pause();
 				continue;
 			}
 			failed = flows;

@@ -187,7 +187,7 @@ struct slot_view {
 
 	GGAS_FN void load(const engine_port *port, const engine_node *node)
 	{
-		bool open = ggas_load_relaxed(&port->open) != 0;
+		bool open = ggas_load_relaxed(&port->open) == ENGINE_PORT_OPEN;
 		slots = open ? ggas_load_relaxed(&port->slots) : 0;
 		consumed = ggas_load_relaxed(&port->slot_consumed);
 		head = ggas_load_relaxed(&port->head);
@@ -226,14 +226,14 @@ struct slot_view {
 	}
 };
 
-/* Makes a port's queue known to the block, or unknown. */
-GGAS_FN void open_queue(queue *q, const engine_port *port)
+/* Makes the queue of an open port known to the block; of one that changes hands, writes down how far it came. That is
+ * the last word once the host has asked twice: other warps may add to it until they take notice. */
+GGAS_FN void open_queue(queue *q, engine_port *port)
 {
-	if (!ggas_load_relaxed(&port->open)) {
-		ggas_store_relaxed(&q->open, 0u);
-		return;
-	}
-	if (ggas_load_relaxed(&q->open))
+	uint32_t open = ggas_load_relaxed(&port->open), known = ggas_load_relaxed(&q->open);
+	if (open == ENGINE_PORT_MOVES && known != ENGINE_PORT_CLOSED)
+		ggas_store_relaxed(&port->wp, static_cast<uint32_t>(ggas_load_relaxed(&q->place)));
+	if (open != ENGINE_PORT_OPEN || known == ENGINE_PORT_OPEN)
 		return;
 	q->entries_at = ggas_load_relaxed(&port->queue);
 	q->rp_register = ggas_load_relaxed(&port->rp_register);
@@ -242,7 +242,7 @@ GGAS_FN void open_queue(queue *q, const engine_port *port)
 	ggas_store_relaxed(&q->gave_up, 0u);
 	uint64_t rp = ggas_load_relaxed(reinterpret_cast<const uint64_t *>(q->rp_register));
 	ggas_store_relaxed(&q->place, rp << 32 | ggas_load_relaxed(&port->wp));
-	ggas_store_release(&q->open, 1u);
+	ggas_store_release(&q->open, static_cast<uint32_t>(ENGINE_PORT_OPEN));
 }
 
 /* One requester warp: each lane looks after a port, the warp carries out what one of them found. */

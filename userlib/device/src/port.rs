@@ -176,8 +176,8 @@ pub trait PortDevice: Debug + Send + Sync {
     fn detach_slots(&self);
 
     /// Moves the notification queue, with what is in it, and a ring of `slots` slots into memory of the processor whose
-    /// kernels use them from now on; nobody uses the port meanwhile. `None`: this device has them in host memory, which
-    /// kernels map.
+    /// kernels use them from now on; nobody uses the port meanwhile, and what arrives waits. `None`: this device has
+    /// them in host memory, which kernels map.
     ///
     /// # Errors
     /// [`DeviceError::SlotCount`], [`DeviceError::Memory`], [`DeviceError::Gpu`], [`DeviceError::Timeout`],
@@ -187,7 +187,7 @@ pub trait PortDevice: Debug + Send + Sync {
     }
 
     /// Takes back what was lent: the queue as it is, of which `read_pointer` is the next unread entry. What arrives
-    /// meanwhile is lost, and counted.
+    /// meanwhile waits.
     ///
     /// # Errors
     /// As [`lend_to_kernels`](Self::lend_to_kernels).

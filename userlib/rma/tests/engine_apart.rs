@@ -5,26 +5,27 @@ mod common;
 
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::SOON;
 use common::engines::{CONFIG, errors, port};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineMemory, EngineNetwork, engine_part_bytes};
-use ggas_device::{DeviceError, HostBuffer};
+use ggas_device::{DeviceError, HostBuffer, LostPeer, PeerEnd};
 use ggas_kernels::Processor;
 use ggas_kernels::args::{ENGINE_CLASSES, ENGINE_LINES, engine_line, engine_node};
 use ggas_rma::{Address, Node, Port, Spec};
 
 const NODES: usize = 2;
 
-/// Parts of two nodes.
+/// Parts of two nodes, and whether the process of node 0 is gone.
 #[derive(Debug)]
-struct Shared(HostBuffer);
+struct Shared(HostBuffer, AtomicBool);
 
 impl Shared {
     fn networks() -> (Arc<Shared>, [EngineNetwork; NODES]) {
-        let memory = Arc::new(Shared(HostBuffer::zeroed(NODES * Shared::stride()).unwrap()));
+        let memory =
+            Arc::new(Shared(HostBuffer::zeroed(NODES * Shared::stride()).unwrap(), AtomicBool::new(false)));
         let cpu = Processor::cpu();
         let network =
             |node| EngineNetwork::across(memory.clone(), &cpu, node, NODES, EngineConfig::default()).unwrap();
@@ -82,6 +83,11 @@ unsafe impl EngineMemory for Shared {
         // SAFETY: half of a word of the buffer.
         unsafe { AtomicU32::from_ptr(word.add(offset / 4 % 2)) }.store(value, Ordering::Release);
         Ok(())
+    }
+
+    fn lost(&self, node: u16) -> Option<LostPeer> {
+        let lost = node == 0 && self.1.load(Ordering::Acquire);
+        lost.then_some(LostPeer { rank: 0, node: 0, vpid: None, end: PeerEnd::Lost })
     }
 }
 
@@ -142,4 +148,29 @@ fn what_was_sent_before_the_loss_is_taken_in_and_answers_are_refused() {
     ports[1].connect(ports[0].address()).notification_put(5, 1, Spec::REQUESTER).unwrap();
     assert!(!ports[1].wait(SOON).unwrap().error().is_empty());
     assert_eq!(errors(&one, 1).gone, 2);
+}
+
+#[test]
+fn what_a_lost_process_had_sent_is_there_once_that_was_waited_for() {
+    /// Most of a ring.
+    const POSTS: u64 = 1500;
+    /// The device gives up after twice as long.
+    const IN_TIME: Duration = Duration::from_millis(50);
+    let (memory, [zero, one]) = Shared::networks();
+    let ports = [port(&zero, 0), port(&one, 1)];
+    let connection = ports[0].connect(ports[1].address());
+    let running = zero.run().unwrap();
+    (0..POSTS).for_each(|i| connection.notification_put(5, i, Spec::COMPLETER).unwrap());
+    drop(running);
+    memory.1.store(true, Ordering::Release);
+    let _running = one.run().unwrap();
+    let begun = Instant::now();
+    ports[1].device().drain_lost();
+    if begun.elapsed() < IN_TIME {
+        let there = std::iter::from_fn(|| ports[1].poll()).map(|noti| noti.word0);
+        assert!(there.eq(0..POSTS), "some were not waited for");
+    } else {
+        // It had no processor for long; they come late.
+        (0..POSTS).for_each(|i| assert_eq!(ports[1].wait(SOON).unwrap().word0, i));
+    }
 }

@@ -5,33 +5,16 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::engines::{CONFIG, engines, errors, port};
-use common::{SOON, bytes, pattern, region};
+use common::engines::{CONFIG, engines, errors, is_full, port};
+use common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_kernels::args::{selftest_posts, selftest_rma};
 use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::{
-    Address, DeviceError, HostBuffer, Lock, Match, Node, PageOption, Path, Port, PortConfig, PortError, Spec,
+    Address, DeviceError, HostBuffer, Lock, Match, Node, PageOption, Path, PortConfig, PortError, Spec,
 };
-
-/// Waits until `done`, and says what did not come otherwise.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < SOON, "{what}");
-        thread::yield_now();
-    }
-}
-
-/// Whether no entry but the one that always stays free is free.
-fn is_full(port: &Port) -> bool {
-    let queue = port.device().queue();
-    // SAFETY: an entry of the queue, which lives as long as the port.
-    let last = unsafe { queue.base.add(queue.entries as usize - 2).as_ref() };
-    last[1].load(Ordering::Acquire) != 0
-}
 
 #[test]
 fn no_notification_comes_before_its_data() {
@@ -143,13 +126,14 @@ fn memory_is_left_alone(bytes: usize) {
             }
             posts
         });
+        let stops = Stops(stop);
         until("no put has arrived", || buffer.load_u64(0) != 0);
         there.unregister().unwrap();
         buffer.write(0, &vec![0x5a; 64 << 10]);
         // Puts go on all the time, and none of them may reach it.
         let refused = errors(&network, 1).target;
         until("later puts are not refused", || errors(&network, 1).target > refused + 20);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert!(poster.join().unwrap() > 1);
         let mut after = vec![0; 64 << 10];
         buffer.read(0, &mut after);

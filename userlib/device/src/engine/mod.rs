@@ -8,7 +8,7 @@
 //! The engines of a process's nodes, all of a network or one, run while somebody [holds](EngineNetwork::run) them or a
 //! port is [armed](crate::PortDevice::arm), and keep what is under way in between. They run one block on each GPU. What
 //! others send to a node whose engine does not run waits in its ring, and they wait once that is full, with whatever else
-//! their warp serves.
+//! their warp serves. What arrives for a port while it is lent or taken back waits in the same way, for that moment.
 //!
 //! A network [across processes](EngineNetwork::across) outlives them: what is sent to a node whose process has ended is
 //! refused and counted ([`EngineErrors::gone`]) with an error notification where one was asked for; what was under way

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use extoll_abi::{MAX_TRANSFER, regs};
 use ggas_kernels::Processor;
-use ggas_kernels::args::{ENGINE_ERRORS, ENGINE_LOCKS, ENGINE_PORTS, engine_node, engine_port};
+use ggas_kernels::args::{
+    ENGINE_ERRORS, ENGINE_LOCKS, ENGINE_PORT_MOVES, ENGINE_PORTS, engine_node, engine_port,
+};
 
 use super::lock;
 use super::memory::{EngineMemory, State};
@@ -53,8 +55,9 @@ impl Node {
     /// Describes a port to the engine, which uses it from its next [change](Runner::change) on if it is open.
     pub(super) fn write_port(&self, vpid: u8, port: &engine_port) -> Result<(), DeviceError> {
         let at = port_offset(vpid);
-        let closed = engine_port { open: 0, ..*port };
-        self.state.store(at, &words_of(&closed))?;
+        // Not closed: the engine may look at it any time, and what waits for it goes on waiting.
+        let not_yet = engine_port { open: ENGINE_PORT_MOVES, ..*port };
+        self.state.store(at, &words_of(&not_yet))?;
         self.open_port(vpid, port.open)
     }
 

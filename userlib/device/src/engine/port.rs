@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use extoll_abi::layout::ggas_near_slot;
 use extoll_abi::{Access, Address, PageOption};
-use ggas_kernels::args::engine_port;
+use ggas_kernels::args::{ENGINE_PORT_CLOSED, ENGINE_PORT_MOVES, ENGINE_PORT_OPEN, engine_port};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 
 use super::node::Node;
@@ -107,7 +107,7 @@ impl EnginePort {
             queue: base + QUEUE_AT as u64,
             rp_register: base,
             queue_entries: entries,
-            open: 1,
+            open: ENGINE_PORT_OPEN,
             far_queue: u32::from(matches!(node.processor, Processor::Gpu(_))),
             ..Default::default()
         };
@@ -124,21 +124,26 @@ impl EnginePort {
         Ok(port_device)
     }
 
-    /// Closes the port, lets `edit` change it as the engine left it, and opens it again.
+    /// Lets `edit` change the port as the engine left it. What arrives meanwhile waits; if this fails the port is closed.
     fn edit(
         &self,
         edit: impl FnOnce(&mut engine_port) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let (node, vpid) = (&*self.node, self.vpid);
-        self.runner.change_twice(
+        let edited = self.runner.change_twice(
             node,
-            || node.open_port(vpid, 0),
+            || node.open_port(vpid, ENGINE_PORT_MOVES),
             || {
                 let mut port = node.read_port(vpid)?;
                 edit(&mut port)?;
-                node.write_port(vpid, &engine_port { open: 1, ..port })
+                node.write_port(vpid, &engine_port { open: ENGINE_PORT_OPEN, ..port })
             },
-        )
+        );
+        if edited.is_err() {
+            node.open_port(vpid, ENGINE_PORT_CLOSED)?;
+            self.runner.announce(node)?;
+        }
+        edited
     }
 
     fn slot_count(slots: u32) -> Result<(), DeviceError> {
@@ -156,7 +161,7 @@ impl EnginePort {
     fn shut(&self, state: &mut State) -> Result<(), DeviceError> {
         let (node, vpid) = (&*self.node, self.vpid);
         self.runner.change(node, || {
-            node.open_port(vpid, 0)?;
+            node.open_port(vpid, ENGINE_PORT_CLOSED)?;
             let mut regions = lock(&node.regions);
             regions.of(vpid).into_iter().try_for_each(|nla| regions.invalidate(vpid, nla))
         })?;

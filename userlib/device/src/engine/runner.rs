@@ -199,14 +199,14 @@ impl Runner {
         let state = lock(&self.state);
         change()?;
         self.flush(&state, node)?;
-        // Warps have stopped using it; now the one that looks after it writes down how far it came.
+        // Warps have stopped using the port; now the one that looks after it writes down how far its queue came.
         self.flush(&state, node)?;
         then()?;
         self.flush(&state, node)
     }
 
     /// Has an engine take notice; gives the number that its warps will say.
-    fn announce(&self, node: &Node) -> Result<u64, DeviceError> {
+    pub(super) fn announce(&self, node: &Node) -> Result<u64, DeviceError> {
         let mut epoch = lock(&self.epoch);
         *epoch += 1;
         node.state.store(offset_of!(engine_node, epoch), &[*epoch])?;

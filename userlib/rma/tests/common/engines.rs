@@ -1,5 +1,6 @@
 //! Nodes with engines.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ggas_device::engine::{EngineErrors, EngineNetwork};
@@ -30,4 +31,12 @@ pub fn port(network: &EngineNetwork, node: usize) -> Port {
 /// What the engine of a node could not carry out.
 pub fn errors(network: &EngineNetwork, node: usize) -> EngineErrors {
     network.engine_device(node).unwrap().errors().unwrap()
+}
+
+/// Whether no entry but the one that always stays free is free.
+pub fn is_full(port: &Port) -> bool {
+    let queue = port.device().queue();
+    // SAFETY: an entry of the queue, which lives as long as the port.
+    let last = unsafe { queue.base.add(queue.entries as usize - 2).as_ref() };
+    last[1].load(Ordering::Acquire) != 0
 }

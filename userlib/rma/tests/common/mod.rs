@@ -3,7 +3,8 @@
 
 pub mod engines;
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use ggas_device::LockedMemory;
 use ggas_device::sim::{FabricKind, Progress, SimBuilder, SimNetwork};
@@ -42,6 +43,24 @@ impl Pair {
     pub fn new(network: &SimNetwork, config: PortConfig) -> Pair {
         let port = |node| Node::new(network.device(node).unwrap()).open_port(config).unwrap();
         Pair { origin: port(0), target: port(1) }
+    }
+}
+
+/// Waits until `done`, and says what did not come otherwise.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < SOON, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Ends what another thread of a scope goes on doing, also where the test fails.
+pub struct Stops<'a>(pub &'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

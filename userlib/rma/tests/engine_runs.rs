@@ -1,0 +1,125 @@
+//! Engines that begin, end, and take notice of changes while they run.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::engines::{CONFIG, engines, errors, is_full, port};
+use common::{SOON, Stops, until};
+use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
+use ggas_kernels::Processor;
+use ggas_rma::{Node, Path, PortConfig, Spec};
+
+#[test]
+fn engines_run_until_the_last_holder_lets_go() {
+    let network = engines(2);
+    let (origin, target) = (port(&network, 0), port(&network, 1));
+    let connection = origin.connect(target.address());
+    let holders = [network.run().unwrap(), network.run().unwrap()];
+    for (i, holder) in (0..).zip(holders) {
+        connection.notification_put(1, i, Spec::COMPLETER).unwrap();
+        assert_eq!(target.wait(SOON).unwrap().word0, i);
+        drop(holder);
+    }
+    // Nobody takes it, and so the port waits.
+    connection.notification_put(1, 2, Spec::COMPLETER).unwrap();
+    assert!(target.poll().is_none());
+    let _running = network.run().unwrap();
+    assert_eq!(target.wait(SOON).unwrap().word0, 2);
+}
+
+/// Nothing would make it end, but that it is told to end at once.
+#[test]
+fn engines_end_though_a_full_queue_is_waited_for_and_lose_nothing() {
+    const POSTS: u64 = 300;
+    let (queue_timeout, timeout) = (Duration::from_secs(600), Duration::from_secs(1));
+    let config = EngineConfig { queue_timeout, timeout, ..EngineConfig::default() };
+    let network = EngineNetwork::with_config(&[Processor::cpu(), Processor::cpu()], config).unwrap();
+    let small = PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..CONFIG };
+    let open = |node| Node::new(network.device(node).unwrap()).open_port(small).unwrap();
+    let (origin, target) = (open(0), open(1));
+    let running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    (0..POSTS).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
+    until("the queue does not fill", || is_full(&target));
+    let begun = Instant::now();
+    drop(running);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let _running = network.run().unwrap();
+    for i in 0..POSTS {
+        assert_eq!(target.wait(SOON).unwrap().word0, i);
+    }
+    assert_eq!(errors(&network, 1), EngineErrors::default());
+}
+
+#[test]
+fn a_port_changes_hands_while_its_engine_runs() {
+    let (cpu, network) = (Processor::cpu(), engines(2));
+    let (origin, mut target, bystander) = (port(&network, 0), port(&network, 1), port(&network, 1));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    for round in 0..4 {
+        // All are there, some are read before and some behind.
+        let mut payloads = 5 * round..5 * (round + 1);
+        payloads.clone().for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
+        origin.connect(bystander.address()).notification_put(1, round, Spec::COMPLETER).unwrap();
+        assert_eq!(bystander.wait(SOON).unwrap().word0, round);
+        for i in payloads.by_ref().take(3) {
+            assert_eq!(target.wait(SOON).unwrap().word0, i);
+        }
+        target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
+        for i in payloads {
+            assert_eq!(target.wait(SOON).unwrap().word0, i, "round {round}");
+        }
+        // What it posts goes on, too.
+        target.connect(origin.address()).notification_put(2, round, Spec::COMPLETER).unwrap();
+        assert_eq!(origin.wait(SOON).unwrap().word0, round);
+    }
+}
+
+/// Nor is any of it there twice.
+#[test]
+fn what_arrives_while_a_port_changes_hands_is_not_lost() {
+    const AHEAD: u64 = 1000;
+    let (cpu, network) = (Processor::cpu(), engines(2));
+    let (origin, mut target) = (port(&network, 0), port(&network, 1));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let target = thread::scope(|scope| {
+        let (stop, taken, connection) = (&stop, &taken, &connection);
+        let poster = scope.spawn(move || {
+            let mut posts = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // The queue never fills up.
+                if posts - taken.load(Ordering::Relaxed) > AHEAD {
+                    thread::yield_now();
+                    continue;
+                }
+                connection.notification_put(1, posts, Spec::COMPLETER).unwrap();
+                posts += 1;
+            }
+            posts
+        });
+        let stops = Stops(stop);
+        let mut next = 0;
+        for _ in 0..6 {
+            // More comes all the time.
+            for _ in 0..AHEAD / 4 {
+                assert_eq!(target.wait(SOON).unwrap().word0, next);
+                next += 1;
+                taken.store(next, Ordering::Relaxed);
+            }
+            target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
+        }
+        drop(stops);
+        for i in next..poster.join().unwrap() {
+            assert_eq!(target.wait(SOON).unwrap().word0, i);
+        }
+        target
+    });
+    assert!(target.poll().is_none());
+    assert_eq!(errors(&network, 1), EngineErrors::default());
+}
