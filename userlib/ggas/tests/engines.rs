@@ -303,34 +303,50 @@ fn who_sends_to_a_process_that_is_killed_hears_of_it_and_goes_on() {
 fn what_a_killed_process_had_sent_arrives_and_a_half_sent_put_holds_up_nobody() {
     const NAME: &str = "what_a_killed_process_had_sent_arrives_and_a_half_sent_put_holds_up_nobody";
     in_job_with_death(NAME, 2, 0, |job| {
-        const FLOOD: u64 = 1000;
+        // A ring takes one of them, and some packets of the next.
+        const PUT: usize = 40 << 10;
+        const PACKET: usize = 4096;
         let network = network(job);
         let port = port(job, &network);
-        let own = region(&port, 0, 64 << 10);
+        let own = region(&port, 0, 2 * PUT);
+        own.write(PUT, &[0; PUT]).expect("in range");
         let all = share(job, &port, &own);
-        let _running = network.run().expect("engines");
-        job.barrier(SOON).expect("all");
         if job.rank() == 0 {
+            let _running = network.run().expect("engines");
             let connection = port.connect(all[1].0);
-            connection.notification_put(1, 42, Spec::COMPLETER | Spec::REQUESTER).expect("posted");
+            connection.notification_put(1, 42, Spec::COMPLETER).expect("posted");
+            connection.put(&own, 0, PUT, all[1].1, Spec::REQUESTER).expect("posted");
             port.wait(SOON).expect("it has left");
-            // Posting is faster than sending: it dies with a ring of them under way.
-            for _ in 0..FLOOD {
-                connection.put(&own, 0, 4096, all[1].1, Spec::NONE).expect("posted");
+            connection.put(&own, 0, PUT, all[1].1 + PUT as u64, Spec::COMPLETER).expect("posted");
+            // Its engine begins with that between two changes, at the latest.
+            for _ in 0..8 {
+                drop(self::port(job, &network));
             }
             die();
         }
-        let error = loop {
-            // What it sent is there before the error that it is gone.
-            match port.wait_match(&Match::any().from(all[0].0), SOON) {
-                Ok(noti) => assert_eq!(noti.word0, 42),
-                Err(error) => break error,
-            }
-        };
+        let begun = Instant::now();
+        while port.device().lost_peer(0, None).is_none() {
+            assert!(begun.elapsed() < SOON, "nobody says that process 0 has died");
+            std::thread::yield_now();
+        }
+        // Nothing of it was taken in before.
+        let _running = network.run().expect("engines");
+        assert_eq!(port.wait(SOON).expect("it was sent").word0, 42);
+        let error = port.wait_match(&Match::any().from(all[0].0), SOON).expect_err("the put was not whole");
         assert!(
             matches!(error, WaitError::PeerLost { .. }) && error.to_string().contains("process 0"),
             "{error}"
         );
+        let half_sent = || {
+            let mut bytes = vec![0; PUT];
+            own.read(PUT, &mut bytes).expect("in range");
+            bytes[..PACKET] == pattern(0, PUT)[..PACKET] && bytes[PUT - PACKET..] == [0; PACKET]
+        };
+        let begun = Instant::now();
+        while !half_sent() {
+            assert!(begun.elapsed() < SOON, "no put was half sent");
+            std::thread::yield_now();
+        }
         // Its engine still takes notice of changes, and works.
         let begun = Instant::now();
         drop(self::port(job, &network));
