@@ -53,7 +53,8 @@ fn run(processes: u32, per_node: u32, rounds: u64) -> Duration {
     started.elapsed()
 }
 
-/// The tests here look at what is left of processes and descriptors, so they take turns.
+/// The tests here look at what is left of processes and descriptors, so they take turns. Under nextest each is a process
+/// of its own: there a test group sees to it.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[test]
