@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use extoll_abi::regs;
 use extoll_sim::memory::MemoryError;
@@ -20,9 +20,11 @@ pub const BAR0_BYTES: u64 = 128 << 20;
 const PART: u64 = regs::EXTOLL_BAR0_PART_BYTES;
 /// How long a load from the window may take. The virtual machine gives a device up after five seconds.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same, after many that had no answer. A kernel that copies from the window loads byte by byte, and nothing can
+/// The same, behind many that had no answer. A kernel that copies from the window loads byte by byte, and nothing can
 /// interrupt it.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
+/// What comes so much later is no part of the same copy.
+const COPY_GAP: Duration = Duration::from_secs(1);
 
 /// What a card is made with.
 #[derive(Clone)]
@@ -69,8 +71,10 @@ pub struct Card {
     removed: bool,
     /// What registers that read as anything read as next.
     noise: u64,
-    /// How long the next load from the window may take: half as long after each that had no answer.
+    /// How long the next load from the window may take: half as long behind each that had no answer.
     patience: Duration,
+    /// When the last one had none.
+    unanswered: Option<Instant>,
 }
 
 impl Card {
@@ -94,6 +98,7 @@ impl Card {
             removed: false,
             noise: 0,
             patience: LOAD_TIMEOUT,
+            unanswered: None,
         })
     }
 
@@ -243,12 +248,13 @@ impl Device for Card {
         match bar {
             0 if self.there() => self.register_read(offset, out),
             2 if self.there() => {
+                if self.unanswered.is_none_or(|then| then.elapsed() > COPY_GAP) {
+                    self.patience = LOAD_TIMEOUT;
+                }
                 let loaded = self.nic.smfu_load(offset, out, self.patience);
-                self.patience = match &loaded {
-                    Ok(()) => LOAD_TIMEOUT,
-                    Err(_) => (self.patience / 2).max(LEAST_PATIENCE),
-                };
+                self.unanswered = loaded.is_err().then(Instant::now);
                 if let Err(error) = loaded {
+                    self.patience = (self.patience / 2).max(LEAST_PATIENCE);
                     tracing::debug!("node {}: {error}", self.setup.node);
                     out.fill(0xff); // as an access that nobody answers
                 }
