@@ -15,31 +15,49 @@
 #define FLUSH_TIMEOUT_MS 10000
 
 /*
- * A table for one more region; its GAT register is written once the table is zeroed. Its memory is on the account of
- * the cgroup whose region is the first in it, but for the first table's, which stays.
+ * Zeroed memory for a table. Of a table of several regions it is on the account of the cgroup whose region is the
+ * first; the first table is nobody's, since it stays.
+ */
+static __le64 *table_alloc(struct extoll_card *card, u32 index, dma_addr_t *dma)
+{
+	gfp_t gfp = (index ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN | __GFP_RETRY_MAYFAIL;
+	__le64 *entries = dma_alloc_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, dma, gfp);
+
+	if (entries && *dma & (EXTOLL_GAT_BYTES - 1)) {
+		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, entries, *dma);
+		return NULL;
+	}
+	return entries;
+}
+
+/*
+ * A table for one more region; its GAT register is written once the table is zeroed. The lock is dropped meanwhile: who
+ * is at the limit of a cgroup waits for memory, and others must not wait for that.
  */
 static int table_get(struct extoll_card *card, u32 index)
 {
-	const gfp_t gfp = (index ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN;
 	struct extoll_gat *gat = &card->gat[index];
 	__le64 *entries;
+	dma_addr_t dma;
 
 	lockdep_assert_held(&card->gat_lock);
-	if (gat->entries) {
-		gat->regions++;
-		return 0;
+	if (!gat->entries) {
+		mutex_unlock(&card->gat_lock);
+		entries = table_alloc(card, index, &dma);
+		mutex_lock(&card->gat_lock);
+		if (gat->entries) {	/* somebody else was quicker */
+			if (entries)
+				dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, entries, dma);
+		} else if (entries) {
+			gat->dma = dma;
+			WRITE_ONCE(gat->entries, entries);
+			extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, index),
+					extoll_gat_register(dma));
+		} else {
+			return -ENOMEM;
+		}
 	}
-	entries = dma_alloc_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, &gat->dma, gfp);
-	if (!entries)
-		return -ENOMEM;
-	if (gat->dma & (EXTOLL_GAT_BYTES - 1)) {
-		dma_free_coherent(&card->pdev->dev, EXTOLL_GAT_BYTES, entries, gat->dma);
-		return -ENOMEM;
-	}
-	gat->regions = 1;
-	WRITE_ONCE(gat->entries, entries);
-	extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, index),
-			extoll_gat_register(gat->dma));
+	gat->regions++;
 	return 0;
 }
 
