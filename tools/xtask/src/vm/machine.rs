@@ -140,16 +140,16 @@ impl Guests {
         let (mut done, mut since, mut late) = (0, Instant::now(), None);
         while self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None))) {
             let texts: Vec<String> = logs.iter().map(|log| text(log)).collect();
-            let ends = |name| texts.iter().map(|text| end_of(text, name)).collect::<Option<Vec<_>>>();
-            let ended = scenarios[done..].iter().map_while(|(name, _)| ends(name));
-            let ended: Vec<bool> =
-                ended.map(|ends| ends.iter().all(|(said, _)| said.starts_with(WELL))).collect();
-            // The other guests wait for this one, or for what it was to send.
-            if ended.contains(&false) {
+            let left = &scenarios[done..];
+            let ended_well = |text, name| end_of(text, name).map(|(said, _)| said.starts_with(WELL));
+            // The others wait for one that failed, or for what it was to send.
+            if left.iter().any(|(name, _)| texts.iter().any(|text| ended_well(text, name) == Some(false))) {
                 break;
             }
-            if !ended.is_empty() {
-                (done, since) = (done + ended.len(), Instant::now());
+            let by_all = |name| texts.iter().all(|text| end_of(text, name).is_some());
+            let ended = left.iter().take_while(|(name, _)| by_all(name)).count();
+            if ended > 0 {
+                (done, since) = (done + ended, Instant::now());
                 self.go_on();
             }
             let limit = scenarios.get(done).map_or(POWER_OFF, |(_, limit)| *limit);
