@@ -4,7 +4,7 @@
  *
  * Locks, outer first:
  *   card->files_lock > card->smfu_lock > (mmap lock, dma-buf reservation) > card->atu_lock
- *   card->gat_lock > card->atu_lock
+ *   card->files_lock > card->gat_lock > card->atu_lock
  *   card->regions_lock, card->port_lock, card->window_lock: innermost.
  * Nobody allocates memory under atu_lock: it is taken in MMU notifiers, which may run to free memory.
  * Operations on a card count in card->users (extoll_enter); nobody waits for them to end under any of these locks.
