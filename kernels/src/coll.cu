@@ -50,7 +50,7 @@ struct call {
 			if (args.kind != COLL_ALLREDUCE)
 				return reduce<T>(ggas_sum());
 			ggas_impl::allreduce_window<T>(group, window, args.in, args.out, args.count, ggas_sum(),
-						       args.in == args.out ? 0 : args.chunks, __LINE__);
+						       args.chunks, __LINE__);
 			return;
 		case COLL_PROD:
 			return reduce<T>(ggas_prod());

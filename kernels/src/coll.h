@@ -39,7 +39,7 @@ struct coll_started {
 	uint32_t element;	/* COLL_FLOAT ... */
 	uint32_t op;		/* COLL_SUM ... */
 	uint32_t root;
-	uint32_t chunks;	/* sums at all nodes by writes, in so many parts; 0: by reads, as always where `in` is `out` */
+	uint32_t chunks;	/* sums at all nodes by writes, in so many parts; 0: by reads */
 	uint32_t reserved;
 };
 

@@ -87,7 +87,7 @@ pub(crate) fn row(
     let nodes = f64::from(task.options.nodes);
     let bus = 4.0 * elements as f64 * 2.0 * (nodes - 1.0) / nodes / row.latency_us.median / 1e3;
     let row = row.bandwidth_of(4 * elements).with("bus_gbps", bus);
-    Ok((if method == "in-place" { row } else { row.with("chunks", shape.chunks) }, check))
+    Ok((row.with("chunks", shape.chunks), check))
 }
 
 /// What a node adds: small whole numbers, so that sums of floats are exact.

@@ -126,9 +126,7 @@ template <class T, class Op>
 GGAS_FN int ggas_allreduce_window(ggas_group *group, const ggas_window *window, uint64_t in_offset, uint64_t out_offset,
 				  const T *, uint64_t count, Op op, uint32_t line = __builtin_LINE())
 {
-	uint32_t chunks = in_offset == out_offset || count * sizeof(T) < ggas_impl::by_writes_from ?
-				  0 :
-				  ggas_impl::by_writes_chunks;
+	uint32_t chunks = count * sizeof(T) < ggas_impl::by_writes_from ? 0 : ggas_impl::by_writes_chunks;
 	return ggas_impl::allreduce_window<T>(group, window, in_offset, out_offset, count, op, chunks, line);
 }
 

@@ -21,7 +21,7 @@ pub struct SumShape {
     /// Threads of each, 1 to 512.
     pub threads: u32,
     /// 0: every node reads what it sums; else all write it to each other, in so many parts (at most 64) that travel
-    /// while others are summed. Where the result replaces the input, always 0.
+    /// while others are summed.
     pub chunks: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Collectives that the host starts, on the CPU executor.
+//! Collectives that the host starts: on the CPU executor, or on the first two GPUs with `GGAS_TEST_GPUS=2`.
 
 mod common;
 mod element;
@@ -76,17 +76,21 @@ struct Case {
     count: usize,
     in_place: bool,
     shape: (u32, u32),
+    /// Sums by writes, in so many parts; 0: by reads.
+    chunks: u32,
 }
 
 fn run(setup: &Setup, what: Collective, vectors: impl Fn(usize) -> Vectors) {
-    let launch = |rank| setup.group.collective(rank, &setup.cpu, what, &vectors(rank)).expect("it can be");
+    let launch = |rank| {
+        setup.group.collective(rank, &setup.processors[rank], what, &vectors(rank)).expect("it can be")
+    };
     let launches: Vec<_> = (0..setup.group.len()).map(launch).collect();
     start(&launches).and_then(|running| running.wait(TIMEOUT)).expect("kernels end");
     setup.group.check().expect("no failure");
 }
 
 fn check(setup: &Setup, random: &mut fastrand::Rng, case: &Case) {
-    let &Case { what, numbers, op, count, in_place, shape: (blocks, threads) } = case;
+    let &Case { what, numbers, op, count, in_place, shape: (blocks, threads), chunks } = case;
     let (nodes, size, window) = (setup.group.len(), numbers.size(), setup.group.window());
     let mut input =
         || (0..in_len(what, nodes, count)).map(|_| numbers.whole(op, random)).collect::<Vec<u64>>();
@@ -107,7 +111,7 @@ fn check(setup: &Setup, random: &mut fastrand::Rng, case: &Case) {
         output: OUTPUT,
         count,
         element,
-        shape: Some(SumShape { blocks, threads, chunks: 0 }),
+        shape: Some(SumShape { blocks, threads, chunks }),
     };
     let before: Vec<Vec<u8>> = (0..nodes).map(|rank| read(setup, rank)).collect();
     run(setup, what, vectors);
@@ -120,7 +124,8 @@ fn check(setup: &Setup, random: &mut fastrand::Rng, case: &Case) {
         let first = seen.iter().zip(&should).position(|(a, b)| a != b);
         assert_eq!(
             first, None,
-            "first wrong byte at rank {rank} of {nodes}: {what:?} of {count} {numbers:?}, {blocks} x {threads}"
+            "first wrong byte at rank {rank} of {nodes}: {what:?} of {count} {numbers:?}, {blocks} x {threads}, in \
+             {chunks} chunks, in place: {in_place}"
         );
     }
 }
@@ -144,7 +149,7 @@ fn reductions(root: usize, op: Op) -> [Collective; 3] {
 fn every_collective_is_right_for_every_length() {
     let mut random = fastrand::Rng::with_seed(11);
     for nodes in [1, 2, 3, 4, 5] {
-        let setup = Setup::new(nodes, small());
+        let setup = Setup::anywhere(nodes, small());
         let root = nodes / 2;
         for what in moves(root).into_iter().chain(reductions(root, Op::Sum)) {
             // Bytes of a part: nothing, less than a line, lines and what is left, several blocks' shares.
@@ -157,6 +162,7 @@ fn every_collective_is_right_for_every_length() {
                         count,
                         in_place: false,
                         shape,
+                        chunks: 0,
                     };
                     check(&setup, &mut random, &case);
                 }
@@ -168,7 +174,7 @@ fn every_collective_is_right_for_every_length() {
 #[test]
 fn every_type_and_operation_is_right() {
     let mut random = fastrand::Rng::with_seed(12);
-    let setup = Setup::new(3, small());
+    let setup = Setup::anywhere(3, small());
     for numbers in Numbers::ALL {
         for (op, code) in OPS.into_iter().filter(|(_, code)| numbers.ops().contains(code)) {
             for what in reductions(1, op) {
@@ -180,13 +186,15 @@ fn every_type_and_operation_is_right() {
                         count,
                         in_place: count == 205 && place_free(what),
                         shape: (2, 64),
+                        chunks: 0,
                     };
                     check(&setup, &mut random, &case);
                 }
             }
         }
         for what in moves(2) {
-            let case = Case { what, numbers, op: SELFTEST_SUM, count: 77, in_place: false, shape: (2, 64) };
+            let (count, shape, chunks) = (77, (2, 64), 0);
+            let case = Case { what, numbers, op: SELFTEST_SUM, count, in_place: false, shape, chunks };
             check(&setup, &mut random, &case);
         }
     }
@@ -201,7 +209,7 @@ fn place_free(what: Collective) -> bool {
 fn a_gathered_vector_may_hold_its_parts_already() {
     let mut random = fastrand::Rng::with_seed(13);
     for nodes in [2, 4] {
-        let setup = Setup::new(nodes, small());
+        let setup = Setup::anywhere(nodes, small());
         for count in [4, 64, 500] {
             let what = Collective::AllGather;
             let case = Case {
@@ -211,6 +219,7 @@ fn a_gathered_vector_may_hold_its_parts_already() {
                 count,
                 in_place: true,
                 shape: (2, 32),
+                chunks: 0,
             };
             check(&setup, &mut random, &case);
         }
@@ -218,11 +227,33 @@ fn a_gathered_vector_may_hold_its_parts_already() {
 }
 
 #[test]
+fn sums_by_writes_are_right_in_any_number_of_chunks() {
+    let mut random = fastrand::Rng::with_seed(14);
+    let what = Collective::Allreduce { op: Op::Sum };
+    for nodes in [1, 2, 3, 4] {
+        let setup = Setup::anywhere(nodes, small());
+        for numbers in [Numbers::Float, Numbers::Int64, Numbers::Half] {
+            // No full part, chunks without a line, chunks of several sizes, and what makes no full line.
+            for count in [5, 130, 4001] {
+                for chunks in [1, 2, 3, 4, 7] {
+                    for in_place in [false, true] {
+                        let op = SELFTEST_SUM;
+                        let case = Case { what, numbers, op, count, in_place, shape: (2, 32), chunks };
+                        check(&setup, &mut random, &case);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn vectors_that_cannot_be_are_refused() {
-    let setup = Setup::new(2, small());
+    let setup = Setup::anywhere(2, small());
     let good = Vectors { input: 0, output: OUTPUT, count: 64, element: Element::Float, shape: Some(ONE) };
     let refused = |what, vectors: Vectors, part: &str| {
-        let error = setup.group.collective(0, &setup.cpu, what, &vectors).map(drop).expect_err(part);
+        let error =
+            setup.group.collective(0, &setup.processors[0], what, &vectors).map(drop).expect_err(part);
         assert!(matches!(error, GroupError::Vectors(_)) && error.to_string().contains(part), "{error}");
     };
     let sum = Collective::Allreduce { op: Op::Sum };
@@ -237,17 +268,18 @@ fn vectors_that_cannot_be_are_refused() {
     refused(Collective::AllGather, Vectors { input: OUTPUT + 256, ..good }, "overlap");
     refused(Collective::Broadcast { root: 2 }, good, "use 0 to 1");
     refused(Collective::Allreduce { op: Op::Xor }, good, "use whole numbers");
-    let none = setup.group.collective(2, &setup.cpu, sum, &good).map(drop);
+    let none = setup.group.collective(2, &setup.processors[0], sum, &good).map(drop);
     assert!(matches!(none, Err(GroupError::NoSuchMember { member: 2, .. })), "{none:?}");
 }
 
 #[test]
 fn a_member_that_does_not_come_is_named() {
     let timeout = Duration::from_secs(1);
-    let setup = Setup::new(3, GroupConfig { timeout, ..small() });
+    let setup = Setup::anywhere(3, GroupConfig { timeout, ..small() });
     let vectors = Vectors { input: 0, output: OUTPUT, count: 64, element: Element::Float, shape: None };
     let what = Collective::Reduce { root: 0, op: Op::Max };
-    let launch = |rank| setup.group.collective(rank, &setup.cpu, what, &vectors).expect("it can be");
+    let launch =
+        |rank| setup.group.collective(rank, &setup.processors[rank], what, &vectors).expect("it can be");
     let launches = [launch(0), launch(2)];
     start(&launches).and_then(|running| running.wait(TIMEOUT)).expect("kernels end by themselves");
     let error = setup.group.check().expect_err("member 1 never came");

@@ -3,7 +3,7 @@
  * Allreduce of vectors in a window, for long ones; included by coll.cuh. Each
  * node reduces its part, in one of two ways. By reads: it reads all nodes'
  * elements of it and writes the results to all; nothing is staged. By writes:
- * all nodes write to it, see allreduce_by_writes.
+ * all nodes write to it, see sum_by_writes.
  */
 #ifndef GGAS_IMPL_COLL_WINDOW_H
 #define GGAS_IMPL_COLL_WINDOW_H
@@ -111,12 +111,12 @@ GGAS_FN void reduce_elements(everywhere in, everywhere out, range elements, rece
 	}
 }
 
-/* The lines of a part that the threads of a block copy, several of each in flight. */
-GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, range lines)
+/* Lines that the threads of a block copy, several of each in flight. */
+GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 {
 	constexpr uint32_t at_once = 4;
-	uint64_t threads = ggas_threads(), i = lines.begin + ggas_thread();
-	for (; i + (at_once - 1) * threads < lines.end; i += at_once * threads) {
+	uint64_t threads = ggas_threads(), i = ggas_thread();
+	for (; i + (at_once - 1) * threads < lines; i += at_once * threads) {
 		ggas_u128 v[at_once];
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
@@ -125,49 +125,99 @@ GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, range lines)
 		for (uint32_t k = 0; k < at_once; k++)
 			to[i + k * threads] = v[k];
 	}
-	for (; i < lines.end; i += threads)
+	for (; i < lines; i += threads)
 		to[i] = from[i];
 }
 
 /*
- * By writes alone, for vectors that do not overlap. A node's result has a place for each node's part; until the
- * results of a part come, its owner's contributions to this node's part lie there. The work goes in chunks: while the
- * contributions to one travel, the one before is reduced and the results of the one before that travel. Nodes meet in
- * between: then the contributions are here, and nobody reads what results will overwrite.
+ * A sum by writes. Every block has the same share of each node's part as the blocks of its number on the other nodes,
+ * cut in chunks, all of one size but the last ones. The owner of a part reduces a chunk of it from its own elements
+ * and from contributions that lie in its result, at a chunk of the part of the node that sent them.
+ */
+template <class T, class Op> class sum_by_writes {
+public:
+	GGAS_FN sum_by_writes(ggas_group *g, everywhere in, everywhere out, uint64_t part, uint32_t chunks, const Op &op)
+		: in_(in), out_(out), part_(part), share_(part_of(part, ggas_blocks(), ggas_block(), 8)), op_(op),
+		  nodes_(g->nodes), self_(g->node), chunks_(chunks)
+	{
+	}
+	/* Lines of a part. */
+	GGAS_FN range chunk(uint32_t k) const
+	{
+		range c = part_of(share_.size(), chunks_, k, 8);
+		return { share_.begin + c.begin, share_.begin + c.end };
+	}
+	/* Sends what this node has of chunk `k` of the other parts to their owners, where chunk `place` of this node's is. */
+	GGAS_FN void contribute(uint32_t k, uint32_t place) const
+	{
+		range lines = chunk(k);
+		uint64_t at = part_ * self_ + chunk(place).begin;
+		for (uint32_t step = 1; step < nodes_; step++)
+			copy_lines(out_.at(after(step), at), in_.at(self_, part_ * after(step) + lines.begin), lines.size());
+	}
+	/* Reduces chunk `k` of this node's part, whose contributions lie at chunk `place` of the others'. */
+	GGAS_FN void reduce(uint32_t k, uint32_t place) const
+	{
+		range lines = chunk(k);
+		uint64_t begin = chunk(place).begin;
+		for (uint64_t i = ggas_thread(); i < lines.size(); i += ggas_threads()) {
+			auto line = [&](uint32_t node) {
+				return node == self_ ? *in_.at(node, part_ * node + lines.begin + i) :
+						       *out_.at(self_, part_ * node + begin + i);
+			};
+			partial_line<T, Op> sum;
+			sum.first(line(0));
+			for (uint32_t node = 1; node < nodes_; node++)
+				sum.add(line(node), op_);
+			*out_.at(self_, part_ * self_ + lines.begin + i) = sum.data();
+		}
+	}
+	/* Sends chunk `k` of this node's part of the result to all others. */
+	GGAS_FN void send_result(uint32_t k) const
+	{
+		range lines = chunk(k);
+		uint64_t at = part_ * self_ + lines.begin;
+		for (uint32_t step = 1; step < nodes_; step++)
+			copy_lines(out_.at(after(step), at), out_.at(self_, at), lines.size());
+	}
+
+private:
+	GGAS_FN uint32_t after(uint32_t step) const
+	{
+		return self_ + step < nodes_ ? self_ + step : self_ + step - nodes_;
+	}
+
+	everywhere in_, out_;
+	uint64_t part_;
+	range share_;
+	const Op &op_;
+	uint32_t nodes_, self_, chunks_;
+};
+
+/*
+ * The chunks, one after the other: while the contributions to one travel, the one before is reduced and results travel.
+ * Nodes meet in between: then what was sent is here, and nobody reads what comes in its place.
+ *
+ * Where the result replaces the input, contributions to a chunk lie where this node's own contributions to the one
+ * before were, which have left; so all is a chunk later, and of the first chunk, for which there is no such place, the
+ * owner has read the elements (`lag` 1).
  */
 template <class T, class Op>
-GGAS_FN int allreduce_by_writes(ggas_group *g, everywhere in, everywhere out, uint64_t part, uint32_t chunks, const Op &op,
-				uint32_t line)
+GGAS_FN int send_chunks(ggas_group *g, const sum_by_writes<T, Op> &sum, uint32_t chunks, uint32_t lag, uint32_t line)
 {
-	uint32_t nodes = g->nodes, self = g->node;
-	range slice = part_of(part, ggas_blocks(), ggas_block(), 8);
-	auto chunk = [&](uint32_t k) {
-		range c = part_of(slice.size(), chunks, k, 8);
-		return range{ slice.begin + c.begin, slice.begin + c.end };
-	};
-	const ggas_u128 *own_in = in.at(self, 0);
-	ggas_u128 *own_out = out.at(self, 0);
-	for (uint32_t k = 0; k < chunks + 2; k++) {
+	for (uint32_t k = lag; k < chunks + 2; k++) {
 		if (k > 0)
 			if (int error = meet_nodes(g, ggas_order::release_acquire, line))
 				return error;
-		for (uint32_t step = 1; step < nodes && k < chunks; step++) {
-			uint32_t to = self + step < nodes ? self + step : self + step - nodes;
-			copy_lines(out.at(to, part * self), own_in + part * to, chunk(k));
-		}
-		range ready = k > 0 && k <= chunks ? chunk(k - 1) : range{ 0, 0 };
-		for (uint64_t i = ready.begin + ggas_thread(); i < ready.end; i += ggas_threads()) {
-			partial_line<T, Op> sum;
-			sum.first((self == 0 ? own_in : own_out)[i]);
-			for (uint32_t node = 1; node < nodes; node++)
-				sum.add((node == self ? own_in : own_out)[part * node + i], op);
-			own_out[part * self + i] = sum.data();
-		}
-		for (uint32_t step = 1; step < nodes && k >= 2; step++) {
-			uint32_t to = self + step < nodes ? self + step : self + step - nodes;
-			copy_lines(out.at(to, part * self), own_out + part * self, chunk(k - 2));
-		}
+		if (k < chunks)
+			sum.contribute(k, k - lag);
+		if (k > lag && k <= chunks)
+			sum.reduce(k - 1, k - 1 - lag);
+		if (k >= 2 + lag)
+			sum.send_result(k - 2 - lag);
 	}
+	if (lag)
+		sum.send_result(chunks - 1);
 	return GGAS_OK;
 }
 
@@ -176,7 +226,7 @@ GGAS_FN int allreduce_by_writes(ggas_group *g, everywhere in, everywhere out, ui
 constexpr uint64_t by_writes_from = 32ull << 20;
 constexpr uint32_t by_writes_chunks = 4;
 
-/* `chunks` by writes alone; 0: in one go, by reads and writes. */
+/* `chunks` by writes; 0: in one go, by reads and writes. */
 template <class T, class Op>
 GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t in_offset, uint64_t out_offset,
 			     uint64_t count, const Op &op, uint32_t chunks, uint32_t line)
@@ -188,22 +238,25 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 		return error;
 	everywhere in = { window->base + in_offset, window->stride };
 	everywhere out = { window->base + out_offset, window->stride };
-	uint32_t nodes = g->nodes, self = g->node;
-	receivers all = { self, nodes, nodes };
+	uint32_t nodes = g->nodes, self = g->node, lag = in_offset == out_offset;
+	receivers all = { self, nodes, nodes }, to = all;
 	uint64_t part = count * sizeof(T) / sizeof(ggas_u128) / nodes / 8 * 8;
+	sum_by_writes<T, Op> sum(g, in, out, part, chunks, op);
+	range read = part_of(part, ggas_blocks(), ggas_block(), 8);
 	if (chunks) {
-		if (int error = allreduce_by_writes<T>(g, in, out, part, chunks, op, line))
-			return error;
-	} else {
-		range mine = part_of(part, ggas_blocks(), ggas_block(), 8);
-		mine = { part * self + mine.begin, part * self + mine.end };
-		if (nodes == 2)
-			reduce_lines<T, 2, 8>(in, out, mine, all, op);
-		else if (nodes == 4)
-			reduce_lines<T, 4, 4>(in, out, mine, all, op);
-		else
-			reduce_lines<T, 0, 4>(in, out, mine, all, op);
+		read = lag ? sum.chunk(0) : range{ 0, 0 };
+		to.count = 1;
 	}
+	read = { part * self + read.begin, part * self + read.end };
+	if (nodes == 2)
+		reduce_lines<T, 2, 8>(in, out, read, to, op);
+	else if (nodes == 4)
+		reduce_lines<T, 4, 4>(in, out, read, to, op);
+	else
+		reduce_lines<T, 0, 4>(in, out, read, to, op);
+	if (chunks)
+		if (int error = send_chunks(g, sum, chunks, lag, line))
+			return error;
 	if (self == nodes - 1 && ggas_block() == 0)
 		reduce_elements<T>(in, out, { part * nodes * sizeof(ggas_u128) / sizeof(T), count }, all, op);
 	return meet_nodes(g, ggas_order::release_acquire, line);

@@ -1,4 +1,4 @@
-//! Groups on the CPU executor.
+//! Groups on the CPU executor, and on GPUs where the test runs there.
 #![allow(dead_code)] // each test uses a part of it
 
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub fn small() -> GroupConfig {
 
 pub struct Setup {
     pub cpu: Processor,
+    /// Where the kernels of each rank run.
+    pub processors: Vec<Processor>,
     pub group: Group,
     status: Vec<KernelMem>,
     pub wrong: KernelMem,
@@ -31,16 +33,32 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(nodes: usize, config: GroupConfig) -> Self {
+        Self::on(vec![Processor::cpu(); nodes], config)
+    }
+
+    /// With `GGAS_TEST_GPUS=2`, ranks take turns on the first two GPUs.
+    pub fn anywhere(nodes: usize, config: GroupConfig) -> Self {
+        let gpus: Option<usize> =
+            std::env::var("GGAS_TEST_GPUS").ok().map(|gpus| gpus.parse().expect("a number of GPUs"));
+        let processor = |rank: usize| match gpus {
+            Some(gpus) => Processor::gpu(rank % gpus).expect("a GPU"),
+            None => Processor::cpu(),
+        };
+        Self::on((0..nodes).map(processor).collect(), config)
+    }
+
+    fn on(processors: Vec<Processor>, config: GroupConfig) -> Self {
+        let nodes = processors.len();
         let network = SimNetwork::builder().nodes(nodes).build().expect("a network");
         let cpu = Processor::cpu();
         let members: Vec<_> = (0..nodes).map(|n| Node::new(network.device(n).expect("a device"))).collect();
         let config = GroupConfig { offset: USER, ..config };
-        let pairs: Vec<_> = members.iter().map(|node| (node, &cpu)).collect();
+        let pairs: Vec<_> = members.iter().zip(&processors).collect();
         let window = Window::new(&pairs, config.end(nodes).expect("it fits")).expect("a window");
         let group = Group::new(Arc::new(window), &config).expect("a group");
         let status = (0..nodes).map(|_| cpu.alloc(8).expect("memory")).collect();
         let wrong = cpu.alloc(8).expect("memory");
-        Self { cpu, group, status, wrong, _network: network }
+        Self { cpu, processors, group, status, wrong, _network: network }
     }
 
     pub fn args(&self, rank: usize) -> selftest_coll {
