@@ -3,6 +3,7 @@
 #include "ggas/vocab.h"
 
 #include "args.h"
+#include "selftest_checks.cuh"
 
 // out[global thread] = threads in the grid, counted by atomics and met grid-wide.
 GGAS_KERNEL(ggas_selftest_threads, selftest_threads)
@@ -22,18 +23,7 @@ GGAS_KERNEL(ggas_selftest_threads, selftest_threads)
 namespace vocab_checks
 {
 
-class checks {
-public:
-	GGAS_FN explicit checks(uint64_t failed) : failed_(reinterpret_cast<uint64_t *>(failed)) {}
-	GGAS_FN void operator()(int number, bool good)
-	{
-		if (!good)
-			ggas_atomic_or(failed_, uint64_t(1) << number, ggas_order::relaxed);
-	}
-
-private:
-	uint64_t *failed_;
-};
+using selftest::checks;
 
 GGAS_FN void check_warp(checks &check)
 {
@@ -110,6 +100,33 @@ template <class T> GGAS_FN void check_limits(checks &check, int number, uint64_t
 	check(number, word[1] == 3 && word[2] == 0 && word[3] == 0);
 }
 
+/* What atomics answer, by one thread; the word is 0 at first. */
+template <class T> GGAS_FN void check_answers(checks &check, int number, uint64_t scratch)
+{
+	constexpr auto order = ggas_order::release_acquire;
+	T *word = reinterpret_cast<T *>(scratch);
+	if (ggas_thread() != 0)
+		return;
+	check(number, ggas_atomic_exch(word, 12, order) == 0 && ggas_atomic_and(word, 10, order) == 12);
+	check(number, ggas_atomic_or(word, 3, order) == 8 && ggas_atomic_xor(word, 1, order) == 11);
+	check(number, ggas_atomic_cas(word, 11, 5, order) == 10 && ggas_atomic_cas(word, 10, 5, order) == 10);
+	check(number, ggas_atomic_max(word, 7, order) == 5 && ggas_atomic_min(word, 2, order) == 7);
+	check(number, ggas_atomic_add(word, 4, order) == 2 && ggas_load_acquire(word) == 6);
+}
+
+/* Numbers with a sign, without result; words are 0 at first. */
+template <class T> GGAS_FN void check_signed(checks &check, int number, uint64_t scratch)
+{
+	T *word = reinterpret_cast<T *>(scratch), me = static_cast<T>(ggas_thread()), all = static_cast<T>(ggas_threads());
+	ggas_red_add(word, T(-2), ggas_order::release);
+	ggas_red_min(word + 1, -3 - me, ggas_order::relaxed);
+	ggas_red_add(word + 2, T(-1) * all, ggas_order::relaxed);
+	ggas_syncthreads();
+	ggas_red_max(word + 2, me, ggas_order::relaxed);
+	ggas_syncthreads();
+	check(number, word[0] == -2 * all && word[1] == -2 - all && word[2] == all - 1);
+}
+
 GGAS_FN void check_memory(checks &check, uint64_t scratch)
 {
 	check_adds(check, 12, reinterpret_cast<uint32_t *>(scratch));
@@ -159,6 +176,10 @@ GGAS_FN void check_memory(checks &check, uint64_t scratch)
 	ggas_fence_sequential();
 	ggas_syncthreads();
 	check(24, *signed_word == -4 - static_cast<int64_t>(ggas_threads()));
+	check_answers<uint32_t>(check, 25, scratch + 512);
+	check_answers<uint64_t>(check, 26, scratch + 520);
+	check_signed<int32_t>(check, 27, scratch + 576);
+	check_signed<int64_t>(check, 28, scratch + 640);
 }
 
 } // namespace vocab_checks

@@ -3,7 +3,7 @@
  * The vocabulary of device code (design section 5): every operation of a
  * kernel that is not plain C++ is named here, and nowhere else. Two back ends:
  *
- *   impl/vocab_cuda.h   nvcc 13.0, sm_80 and later; all inline PTX of the suite
+ *   impl/vocab_cuda*.h  nvcc 13.0, sm_80 and later; all inline PTX of the suite
  *   impl/vocab_host.h   host C++20: the CPU executor (fibers), and the same
  *                       header again with one thread per CUDA thread for
  *                       ThreadSanitizer
@@ -32,7 +32,7 @@
  *        The same for a release: the fence, while something else is on its way, and later stores, 4 or 8 bytes.
  *   T    ggas_atomic_{add,exch,and,or,xor,min,max}(T *p, T v, ggas_order)
  *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
- *        System scope, 4 or 8 bytes; return the old value.
+ *        System scope, 4 or 8 bytes; return the old value. Bits, exch and cas: of numbers without a sign.
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
  *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
  *   uint64_t ggas_load_watched_gpu(const uint64_t *p)   void ggas_red_add_release_gpu(uint64_t *p, uint64_t v)

@@ -51,6 +51,7 @@ pub fn checks(suite: &mut Suite, gpus: &[Module]) {
     suite.check("deferred: free and unmap wait for kernels", || deferred(first));
     suite.check("timeout: named, then the kernel's own bound ends it", || timeout(first));
     suite.check("executor seam: ggas_kernels::start on the GPU", seam);
+    suite.check("vocabulary: atomics, fences and warps do what vocab.h says", vocabulary);
 }
 
 /// Kernels that wait for a flag in host memory.
@@ -331,4 +332,21 @@ fn seam() -> Outcome {
         true => Ok(processor.name()),
         false => Err(format!("threads saw {:?}", &seen[..4])),
     }
+}
+
+fn vocabulary() -> Outcome {
+    let processor = ggas_kernels::Processor::gpu(0).map_err(text)?;
+    for threads in [32, 96, 1024] {
+        let (scratch, failed) = (processor.alloc(4096).map_err(text)?, processor.alloc(8).map_err(text)?);
+        let args = [scratch.address(), failed.address()];
+        // SAFETY: the kernel's structure is two words, and the memory lives beyond the wait.
+        let launch =
+            unsafe { ggas_kernels::Launch::new(&processor, "ggas_selftest_vocab", 1, threads, &args) };
+        ggas_kernels::start(&[launch]).and_then(|running| running.wait(SHORT)).map_err(text)?;
+        let failed = failed.load_u64(0).map_err(text)?;
+        if failed != 0 {
+            return Err(format!("block of {threads}: checks {failed:#b} failed"));
+        }
+    }
+    Ok(String::new())
 }

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Atomics of system scope; included by vocab_cuda.h. */
+#ifndef GGAS_IMPL_VOCAB_CUDA_ATOMICS_H
+#define GGAS_IMPL_VOCAB_CUDA_ATOMICS_H
+
+#define GGAS_ATOM(sem, op, suffix, constraint)                                                                         \
+	asm volatile("atom." sem ".sys." op "." suffix " %0, [%1], %2;"                                                \
+		     : "=" constraint(old)                                                                             \
+		     : "l"(p), constraint(v)                                                                           \
+		     : "memory")
+#define GGAS_DEFINE_ATOM(name, op, T_, suffix, constraint)                                                           \
+	GGAS_FN T_ ggas_atomic_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                            \
+	{                                                                                                              \
+		T_ old;                                                                                              \
+		switch (order) {                                                                                       \
+		case ggas_order::relaxed:                                                                              \
+			GGAS_ATOM("relaxed", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		case ggas_order::acquire:                                                                              \
+			GGAS_ATOM("acquire", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		case ggas_order::release:                                                                              \
+			GGAS_ATOM("release", op, suffix, constraint);                                                  \
+			break;                                                                                         \
+		default:                                                                                               \
+			GGAS_ATOM("acq_rel", op, suffix, constraint);                                                  \
+		}                                                                                                      \
+		return old;                                                                                            \
+	}
+GGAS_DEFINE_ATOM(add, "add", uint32_t, "u32", "r")
+GGAS_DEFINE_ATOM(add, "add", uint64_t, "u64", "l")
+GGAS_DEFINE_ATOM(add, "add", int32_t, "s32", "r")
+GGAS_DEFINE_ATOM(add, "add", int64_t, "u64", "l")
+GGAS_DEFINE_ATOM(add, "add", float, "f32", "f")
+GGAS_DEFINE_ATOM(add, "add", double, "f64", "d")
+GGAS_DEFINE_ATOM(exch, "exch", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(exch, "exch", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(and, "and", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(and, "and", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(or, "or", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(or, "or", uint64_t, "b64", "l")
+GGAS_DEFINE_ATOM(xor, "xor", uint32_t, "b32", "r")
+GGAS_DEFINE_ATOM(xor, "xor", uint64_t, "b64", "l")
+#define GGAS_DEFINE_ATOM_LIMITS(T_, suffix, constraint)                                                              \
+	GGAS_DEFINE_ATOM(min, "min", T_, suffix, constraint)                                                           \
+	GGAS_DEFINE_ATOM(max, "max", T_, suffix, constraint)
+GGAS_DEFINE_ATOM_LIMITS(uint32_t, "u32", "r")
+GGAS_DEFINE_ATOM_LIMITS(uint64_t, "u64", "l")
+GGAS_DEFINE_ATOM_LIMITS(int32_t, "s32", "r")
+GGAS_DEFINE_ATOM_LIMITS(int64_t, "s64", "l")
+#undef GGAS_DEFINE_ATOM_LIMITS
+#undef GGAS_DEFINE_ATOM
+#undef GGAS_ATOM
+
+/* In the global state space: towards a generic address the hardware has atomics with a result only, which the other
+ * side answers one by one (on two H200, 21 instead of 31 updates per nanosecond). */
+#define GGAS_DEFINE_RED(name, op, T_, suffix, constraint)                                                            \
+	GGAS_FN void ggas_red_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                               \
+	{                                                                                                              \
+		auto at = __cvta_generic_to_global(p);                                                                 \
+		if (order == ggas_order::relaxed)                                                                      \
+			asm volatile("red.relaxed.sys.global." op "." suffix " [%0], %1;" ::"l"(at), constraint(v)     \
+				     : "memory");                                                                      \
+		else                                                                                                   \
+			asm volatile("red.release.sys.global." op "." suffix " [%0], %1;" ::"l"(at), constraint(v)     \
+				     : "memory");                                                                      \
+	}
+#define GGAS_DEFINE_REDS(T_, number, bits, constraint)                                                               \
+	GGAS_DEFINE_RED(add, "add", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(min, "min", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(max, "max", T_, number, constraint)                                                            \
+	GGAS_DEFINE_RED(and, "and", T_, bits, constraint)                                                              \
+	GGAS_DEFINE_RED(or, "or", T_, bits, constraint)                                                                \
+	GGAS_DEFINE_RED(xor, "xor", T_, bits, constraint)
+GGAS_DEFINE_REDS(uint32_t, "u32", "b32", "r")
+GGAS_DEFINE_REDS(uint64_t, "u64", "b64", "l")
+GGAS_DEFINE_RED(add, "add", int32_t, "s32", "r")
+GGAS_DEFINE_RED(add, "add", int64_t, "u64", "l")
+GGAS_DEFINE_RED(min, "min", int32_t, "s32", "r")
+GGAS_DEFINE_RED(min, "min", int64_t, "s64", "l")
+GGAS_DEFINE_RED(max, "max", int32_t, "s32", "r")
+GGAS_DEFINE_RED(max, "max", int64_t, "s64", "l")
+GGAS_DEFINE_RED(add, "add", float, "f32", "f")
+GGAS_DEFINE_RED(add, "add", double, "f64", "d")
+#undef GGAS_DEFINE_REDS
+#undef GGAS_DEFINE_RED
+
+#define GGAS_CAS(sem, suffix, constraint)                                                                              \
+	asm volatile("atom." sem ".sys.cas." suffix " %0, [%1], %2, %3;"                                               \
+		     : "=" constraint(old)                                                                             \
+		     : "l"(p), constraint(expected), constraint(desired)                                               \
+		     : "memory")
+#define GGAS_DEFINE_CAS(T_, suffix, constraint)                                                                      \
+	GGAS_FN T_ ggas_atomic_cas(T_ *p, ggas_same<T_>::type expected, ggas_same<T_>::type desired,           \
+				     ggas_order order)                                                                 \
+	{                                                                                                              \
+		T_ old;                                                                                              \
+		switch (order) {                                                                                       \
+		case ggas_order::relaxed:                                                                              \
+			GGAS_CAS("relaxed", suffix, constraint);                                                       \
+			break;                                                                                         \
+		case ggas_order::acquire:                                                                              \
+			GGAS_CAS("acquire", suffix, constraint);                                                       \
+			break;                                                                                         \
+		case ggas_order::release:                                                                              \
+			GGAS_CAS("release", suffix, constraint);                                                       \
+			break;                                                                                         \
+		default:                                                                                               \
+			GGAS_CAS("acq_rel", suffix, constraint);                                                       \
+		}                                                                                                      \
+		return old;                                                                                            \
+	}
+GGAS_DEFINE_CAS(uint32_t, "b32", "r")
+GGAS_DEFINE_CAS(uint64_t, "b64", "l")
+#undef GGAS_DEFINE_CAS
+#undef GGAS_CAS
+
+#endif /* GGAS_IMPL_VOCAB_CUDA_ATOMICS_H */
