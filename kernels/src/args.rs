@@ -6,6 +6,7 @@ pub const BENCH_PUT_THREAD: u32 = 0;
 pub const BENCH_PUT_WARP: u32 = 1;
 pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
+pub const BENCH_PUT_BULK: u32 = 4;
 pub const BENCH_OVERLAP_NONE: u32 = 0;
 pub const BENCH_OVERLAP_BLOCK: u32 = 1;
 pub const BENCH_OVERLAP_WARP: u32 = 2;
@@ -1619,4 +1620,21 @@ const _: () = {
     [
         "Offset of field: selftest_put::puts",
     ][::core::mem::offset_of!(selftest_put, puts) - 68usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_calls {
+    pub window: u64,
+    pub failed: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_calls"][::core::mem::size_of::<selftest_calls>() - 16usize];
+    ["Alignment of selftest_calls"][::core::mem::align_of::<selftest_calls>() - 8usize];
+    [
+        "Offset of field: selftest_calls::window",
+    ][::core::mem::offset_of!(selftest_calls, window) - 0usize];
+    [
+        "Offset of field: selftest_calls::failed",
+    ][::core::mem::offset_of!(selftest_calls, failed) - 8usize];
 };

@@ -119,6 +119,7 @@ struct bench_ggas_bandwidth {
 #define BENCH_PUT_WARP		1
 #define BENCH_PUT_BLOCK		2
 #define BENCH_PUT_GRID		3
+#define BENCH_PUT_BULK		4	/* by the copy engine, started by a block: litmus only */
 
 /* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. get: one node
  * fetches them. */
@@ -184,9 +185,9 @@ struct bench_overlap {
 /* litmus: threads of node 0 and node 1 in pairs; puts: lanes of them. */
 struct bench_litmus {
 	uint64_t window;	/* struct ggas_window: bounds, and where puts go */
-	uint64_t first;		/* of each pair: what node 0 stores, or the data */
+	uint64_t first;		/* of each pair: what node 0 stores, or the data; puts: the parts to use instead, or 0 */
 	uint64_t second;	/* of each pair: what node 1 stores, or the flag */
-	uint64_t stride;	/* bytes from pair to pair */
+	uint64_t stride;	/* bytes from pair to pair, or from part to part */
 	uint64_t late;		/* store buffering: uint32_t per 32 rounds of each pair: what this node saw too late */
 	uint64_t counts;	/* struct bench_litmus_counts */
 	uint64_t rounds;	/* of each pair, a multiple of 32 */

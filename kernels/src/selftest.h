@@ -168,4 +168,10 @@ struct selftest_put {
 	uint32_t puts;		/* packed: before the first is taken; the other node may have 0 then */
 };
 
+/* Single calls on a window of two nodes with parts of 8 KiB, by one block of node 0. */
+struct selftest_calls {
+	uint64_t window;	/* struct ggas_window */
+	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */
+};
+
 #endif /* GGAS_SELFTEST_H */

@@ -27,8 +27,11 @@ GGAS_FN bool ggas_mapped(const ggas_window *window) { return window->base != 0; 
 GGAS_FN uint32_t ggas_node(const ggas_window *window) { return window->node; }
 GGAS_FN uint32_t ggas_nodes(const ggas_window *window) { return window->nodes; }
 
+#include "impl/window_check.h"
+
 /* Global pointer `offset` bytes into the part of any node, this one too: the
- * way through the network, for tests (thesis 6.5.2). */
+ * way through the network, for tests (thesis 6.5.2). Pointers are not checked:
+ * node and offset must be the window's. */
 template <class T = void> GGAS_FN T *ggas_global_pointer(const ggas_window *window, uint32_t node, uint64_t offset = 0)
 {
 	return reinterpret_cast<T *>(window->base + node * window->stride + offset);
@@ -42,20 +45,27 @@ template <class T = void> GGAS_FN T *ggas_pointer_of_node(const ggas_window *win
 	return ggas_global_pointer<T>(window, node, offset);
 }
 
-/* One value at `offset` of a node's part; system scope, 4, 8 or 16 bytes, aligned. */
+/* One value at `offset` of a node's part; system scope, 4, 8 or 16 bytes, aligned. A node or a place that the window
+ * does not have is reported: nothing is stored and the result is GGAS_ERR_ARGUMENT, and a load gives zeros. */
 template <class T>
-GGAS_FN void ggas_store(const ggas_window *window, uint32_t node, uint64_t offset, T value,
-			ggas_order order = ggas_order::relaxed)
+GGAS_FN int ggas_store(const ggas_window *window, uint32_t node, uint64_t offset, T value,
+		       ggas_order order = ggas_order::relaxed, uint32_t line = __builtin_LINE())
 {
+	if (int error = ggas_impl::check_put(window, node, offset, sizeof(T), line))
+		return error;
 	T *p = ggas_pointer_of_node<T>(window, node, offset);
 	if (order == ggas_order::relaxed)
 		ggas_store_relaxed(p, value);
 	else
 		ggas_store_release(p, value);
+	return GGAS_OK;
 }
 template <class T>
-GGAS_FN T ggas_load(const ggas_window *window, uint32_t node, uint64_t offset, ggas_order order = ggas_order::relaxed)
+GGAS_FN T ggas_load(const ggas_window *window, uint32_t node, uint64_t offset, ggas_order order = ggas_order::relaxed,
+		    uint32_t line = __builtin_LINE())
 {
+	if (ggas_impl::check_put(window, node, offset, sizeof(T), line))
+		return T();
 	const T *p = ggas_pointer_of_node<T>(window, node, offset);
 	return order == ggas_order::relaxed ? ggas_load_relaxed(p) : ggas_load_acquire(p);
 }

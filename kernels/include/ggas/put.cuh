@@ -19,7 +19,8 @@
  * sees all of that, on any node. Two signals, or a put and a later signal of
  * another thread, are in order only where a barrier or ggas_fence() joins them.
  *
- *	ggas_fence()	orders this thread's earlier operations before its later ones, towards all nodes
+ *	ggas_fence()	whoever sees, on any node, a later store or atomic of this thread sees what it did, or saw
+ *			done, before; a later load may still overtake an earlier store
  *	ggas_quiet()	this thread's puts, stores and atomics are performed where they belong: whoever learns,
  *			by whatever way, that it returned sees them
  *

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::args::{self, selftest_put};
+use ggas_kernels::args::{self, selftest_calls, selftest_put};
 use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::{KernelReport, Node};
 use ggas_window::{Rings, Window, WindowError};
@@ -201,4 +201,22 @@ fn what_the_window_does_not_have_is_refused() {
         assert!(matches!(rings(offset, lanes, lines), Err(WindowError::Rings(_))));
     }
     assert!(matches!(rings(0, u32::MAX, 1 << 30), Err(WindowError::Range { .. })));
+}
+
+#[test]
+fn single_calls_do_what_put_cuh_says() {
+    let bed = bed(8192, Duration::from_millis(100));
+    let failed = bed.processors[0].alloc(8).unwrap();
+    failed.store_u64(0, 0).unwrap();
+    let member = bed.window.member(0).unwrap();
+    let args = selftest_calls { window: member.address(), failed: failed.address() };
+    // SAFETY: the structure of this kernel, and all memory outlives the wait.
+    let launch = unsafe { Launch::new(&bed.processors[0], "ggas_selftest_calls", 1, 64, &args) };
+    start(&[launch]).and_then(|running| running.wait(LIMIT)).unwrap();
+    let failed = failed.load_u64(0).unwrap();
+    assert_eq!(failed, 0, "checks {failed:#b} failed");
+    // The first refusal: eight bytes for a node behind the last one.
+    let report = member.report().expect("a refusal is reported");
+    let said = report.to_string();
+    assert!(said.contains("refused 8 bytes at offset 0x0 of node 2"), "{said}");
 }

@@ -45,6 +45,16 @@ impl fmt::Display for KernelReport {
             layout::GGAS_ERR_TIMEOUT => write!(f, "waited {:?} for {what}", self.waited)?,
             layout::GGAS_ERR_POISONED => write!(f, "the group is poisoned, at a wait for {what}")?,
             layout::GGAS_ERR_NOTIFICATION => write!(f, "error notification at a wait for {what}")?,
+            // Of a window: nothing was waited for.
+            layout::GGAS_ERR_ARGUMENT => {
+                let node = self.peer.unwrap_or(u32::MAX);
+                return write!(
+                    f,
+                    "refused {} bytes at offset {:#x} of node {node} (line {}): the window has no such node, or not so \
+                     many bytes there of its {}, or a signal is not aligned to 8",
+                    self.seen, self.address, self.line, self.expected
+                );
+            }
             status => write!(f, "error {status} at a wait for {what}")?,
         }
         if let Some(peer) = self.peer {

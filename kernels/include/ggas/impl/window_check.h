@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a window does not have is refused and reported; included by ggas.cuh. */
+#ifndef GGAS_IMPL_WINDOW_CHECK_H
+#define GGAS_IMPL_WINDOW_CHECK_H
+
+namespace ggas_impl
+{
+
+/* Takes values: a pointer to the window would keep it in memory. */
+GGAS_COLD int report_refusal(uint64_t report, uint32_t self, uint32_t node, uint64_t offset, uint64_t bytes,
+			     uint64_t size, uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_FLAG, self, node, line,
+		     offset, size, bytes, 0);
+	return GGAS_ERR_ARGUMENT;
+}
+GGAS_FN int refuse_put(const ggas_window *window, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	return report_refusal(window->report, window->node, node, offset, bytes, window->size, line);
+}
+
+GGAS_FN bool inside(const ggas_window *window, uint64_t offset, uint64_t bytes)
+{
+	return offset <= window->size && bytes <= window->size - offset;
+}
+
+/* The window is mapped and has the node and the range. */
+GGAS_FN int check_put(const ggas_window *window, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	bool reached = node < window->nodes && (ggas_mapped(window) || node == window->node);
+	if (reached && inside(window, offset, bytes))
+		return GGAS_OK;
+	return refuse_put(window, node, offset, bytes, line);
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_WINDOW_CHECK_H */
