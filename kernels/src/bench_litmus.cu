@@ -130,9 +130,24 @@ struct lane_of {
 	}
 };
 
-/* Node 0 puts words that all hold the round, and signals; node 1 reads them once it sees the signal, and answers. */
-template <ggas_scope Scope, bool Weak> GGAS_FN int put_signal(player &self, const lane_of &lane, bool grid)
+/* Puts of the copy engine have no signal of their own: one follows them. */
+template <bool Weak, class Signal>
+GGAS_FN int put_bulk(const ggas_window *window, const lane_of &lane, const void *from, uint64_t bytes, uint64_t round,
+		     const Signal &signal)
 {
+	int error = ggas_put_bulk_block(window, 1, lane.received, from, bytes);
+	if (Weak) {
+		ggas_syncthreads();
+		signal(lane.signal, round);
+		return error;
+	}
+	return error ? error : ggas_put_signal_block(window, 1, lane.received, from, 0, lane.signal, round);
+}
+
+/* Node 0 puts words that all hold the round, and signals; node 1 reads them once it sees the signal, and answers. */
+template <ggas_scope Scope, bool Weak> GGAS_FN int put_signal(player &self, const lane_of &lane)
+{
+	bool grid = self.args.form == BENCH_PUT_GRID;
 	using team = ggas_impl::put_team<Scope>;
 	const ggas_window *window = self.window;
 	uint64_t words = self.args.bytes / 8, signallers = grid ? ggas_blocks() : 1;
@@ -155,7 +170,10 @@ template <ggas_scope Scope, bool Weak> GGAS_FN int put_signal(player &self, cons
 				sent[2 * i] = sent[2 * i + 1] = round;
 			team::agree(GGAS_OK);
 			uint8_t *to = ggas_pointer_of_node<uint8_t>(window, 1, lane.received);
-			if (Weak) {
+			if (self.args.form == BENCH_PUT_BULK) {
+				if constexpr (Scope == ggas_scope::block)
+					error = put_bulk<Weak>(window, lane, sent, self.args.bytes, round, signal);
+			} else if (Weak) {
 				ggas_impl::copy_share(to, sent, self.args.bytes, lane.thread, lane.threads);
 				team::agree(GGAS_OK);
 				signal(lane.signal, round);
@@ -190,17 +208,15 @@ template <bool Weak> GGAS_FN int puts(player &self)
 	using warp = ggas_impl::put_team<ggas_scope::warp>;
 	switch (self.args.form) {
 	case BENCH_PUT_THREAD:
-		return put_signal<ggas_scope::thread, Weak>(self, { self.args, self.pair, 0, 1 }, false);
+		return put_signal<ggas_scope::thread, Weak>(self, { self.args, self.pair, 0, 1 });
 	case BENCH_PUT_WARP:
 		return put_signal<ggas_scope::warp, Weak>(
-			self, { self.args, block * ggas_warps() + ggas_warp(), warp::thread(), warp::threads() }, false);
-	case BENCH_PUT_BLOCK:
-		return put_signal<ggas_scope::block, Weak>(
-			self, { self.args, block, ggas_thread(), ggas_threads() }, false);
-	default:
-		return put_signal<ggas_scope::block, Weak>(
-			self, { self.args, 0, static_cast<uint32_t>(self.pair), all }, true);
+			self, { self.args, block * ggas_warps() + ggas_warp(), warp::thread(), warp::threads() });
 	}
+	lane_of own = { self.args, block, ggas_thread(), ggas_threads() };
+	if (self.args.form == BENCH_PUT_GRID)
+		own = { self.args, 0, static_cast<uint32_t>(self.pair), all };
+	return put_signal<ggas_scope::block, Weak>(self, own);
 }
 
 GGAS_FN int play(player &self)
@@ -225,6 +241,11 @@ GGAS_FN int play(player &self)
 GGAS_KERNEL_BOUND(bench_litmus_rounds, bench_litmus, 256)
 {
 	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+	if (args.test == BENCH_LITMUS_PUT && args.first) {
+		window.base = args.first;
+		window.stride = window.size = args.stride;
+		window.local = window.base + window.node * window.stride;
+	}
 	uint64_t pair = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
 	litmus::player self = { args, &window, pair, 0, 0 };
 	int error = litmus::play(self);

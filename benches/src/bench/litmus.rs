@@ -20,7 +20,7 @@ const KERNEL: &str = "bench_litmus_rounds";
 /// Bytes from one pair's words to the next.
 const STRIDE: u64 = 128;
 
-/// Rounds of a test on GPUs, all pairs together.
+/// Rounds of most tests on GPUs, all pairs together.
 const ROUNDS: u64 = 12_000_000;
 
 pub(crate) struct Litmus;
@@ -33,7 +33,7 @@ struct Test {
     form: u32,
 }
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     Test { name: "message-passing", test: args::BENCH_LITMUS_MESSAGE, form: 0 },
     Test { name: "store-buffering", test: args::BENCH_LITMUS_BUFFER, form: 0 },
     Test { name: "line", test: args::BENCH_LITMUS_LINE, form: 0 },
@@ -41,6 +41,7 @@ const TESTS: [Test; 7] = [
     Test { name: "put-warp", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_WARP },
     Test { name: "put-block", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_BLOCK },
     Test { name: "put-grid", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_GRID },
+    Test { name: "put-bulk", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_BULK },
 ];
 
 impl Test {
@@ -54,6 +55,8 @@ impl Test {
             _ if !gpu => (if self.is_put() { 32 } else { 8 }, 64),
             args::BENCH_PUT_THREAD => (128, 64),
             args::BENCH_PUT_WARP => (256, 512),
+            // Twice what the copy engine takes at a time.
+            args::BENCH_PUT_BULK => (128, 16_384),
             _ => (128, 2048),
         }
     }
@@ -65,6 +68,11 @@ impl Test {
             // Each block of a grid signals by itself.
             _ => blocks.into(),
         }
+    }
+
+    /// Rounds on GPUs, all pairs together. A line that is overwritten all the time is seen in one round of five.
+    fn rounds(&self) -> u64 {
+        if self.test == args::BENCH_LITMUS_LINE { 6 * ROUNDS } else { ROUNDS }
     }
 
     /// Whether a build that is weak must show it on GPUs; elsewhere hardware may be stronger than its model.
@@ -83,7 +91,16 @@ impl Bench for Litmus {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["message-passing", "store-buffering", "line", "put-thread", "put-warp", "put-block", "put-grid"]
+        &[
+            "message-passing",
+            "store-buffering",
+            "line",
+            "put-thread",
+            "put-warp",
+            "put-block",
+            "put-grid",
+            "put-bulk",
+        ]
     }
 
     fn by_windows(&self) -> bool {
@@ -100,11 +117,10 @@ impl Bench for Litmus {
         let tests: Vec<_> = TESTS.into_iter().filter(|test| options.wants(test.name)).collect();
         progress.begin(self.name(), tests.len() as u64);
         for test in tests {
-            let memories: &[&str] = if test.is_put() { &["window"] } else { &["window", "host"] };
             let builds = [("right", args::BENCH_LITMUS_RIGHT), ("weak", args::BENCH_LITMUS_WEAK)];
             let fence = ("fence", args::BENCH_LITMUS_FENCE);
             let fence = (test.test == args::BENCH_LITMUS_BUFFER).then_some(fence);
-            for &memory in memories {
+            for memory in ["window", "host"] {
                 for (build, number) in builds.into_iter().chain(fence) {
                     progress.now(format!("{}, {memory}, {build}", test.name));
                     let outcome = play(task, test, memory == "host", number)?;
@@ -218,7 +234,7 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let pairs = u64::from(blocks) * u64::from(threads);
     let lanes = if test.is_put() { test.lanes(blocks, threads) } else { pairs };
     let rounds =
-        options.iterations.unwrap_or(if gpu { ROUNDS / lanes + 1 } else { 320 }).next_multiple_of(32);
+        options.iterations.unwrap_or(if gpu { test.rounds() / lanes + 1 } else { 320 }).next_multiple_of(32);
     let is_grid = test.form == args::BENCH_PUT_GRID;
     // A put of the grid is as large as those of all its blocks.
     let bytes = if is_grid { bytes * u64::from(blocks) } else { bytes };
@@ -233,9 +249,10 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
             Seen::new(processor, if test.test == args::BENCH_LITMUS_BUFFER { pairs } else { 1 }, rounds)?;
         let args = bench_litmus {
             window: window_of(&window, node)?,
-            first: words.first[node as usize],
+            // Puts go to the window where they are not told of other parts.
+            first: if test.is_put() && !host { 0 } else { words.first[node as usize] },
             second: words.second[node as usize],
-            stride: STRIDE,
+            stride: if test.is_put() { size } else { STRIDE },
             late: mine.late.address(),
             counts: mine.counts.address(),
             rounds,
