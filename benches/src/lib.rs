@@ -66,7 +66,8 @@ pub trait Bench: Sync {
     }
 
     /// Methods by which kernels post and consume on their own, so that engines beside them can carry the traffic
-    /// (`--via nvlink`) though it takes more than pointers.
+    /// (`--via nvlink`) though it takes more than pointers. Where there are also methods that go
+    /// [by windows](Self::by_windows), these run only if they are named.
     fn by_engines(&self) -> &'static [&'static str] {
         &[]
     }
@@ -82,6 +83,15 @@ pub trait Bench: Sync {
     /// # Errors
     /// Options that do not fit, hardware that is missing, a library call or wait that failed.
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
+}
+
+/// Draws the JSON of a report that was kept ([`Report::json`]) to an SVG file, as [`Report::write_svg`] does.
+///
+/// # Errors
+/// [`BenchError::Output`]: `json` is no report, or the file cannot be written.
+pub fn plot(json: &str, svg: &std::path::Path) -> Result<(), BenchError> {
+    let report = serde_json::from_str(json).map_err(|error| BenchError::Output(error.to_string()))?;
+    plot::write_svg(&report, svg)
 }
 
 /// All benchmarks, in the order in which a suite runs them.

@@ -249,7 +249,7 @@ impl Report {
     /// # Errors
     /// [`BenchError::Output`] if the file cannot be written.
     pub fn write_svg(&self, path: &FilePath) -> Result<(), BenchError> {
-        crate::plot::write_svg(self, path)
+        crate::plot::write_svg(&serde_json::json!(self), path)
     }
 }
 

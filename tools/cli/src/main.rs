@@ -9,6 +9,7 @@ mod demo;
 mod failure;
 mod info;
 mod out;
+mod plot;
 mod run;
 mod tune;
 mod values;
@@ -36,6 +37,8 @@ enum Command {
     Bench(Box<bench::BenchArgs>),
     /// Measure which algorithm is quickest at which size on this host, and keep it for groups of nodes
     Tune(tune::TuneArgs),
+    /// Draw results that were kept as SVG
+    Plot(plot::PlotArgs),
     /// Start the processes of a job: `ggas run -n 4 -- ./program`
     Run(run::RunArgs),
     /// GPUs, peers, limits, and what each device kind offers on this machine
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Plot(args) => plot::run(&args),
         Command::Run(args) => match run::run(args) {
             Ok(code) => return code,
             Err(failure) => Err(failure),

@@ -161,6 +161,25 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
 }
 
 #[test]
+fn results_that_were_kept_become_pictures() {
+    let folder = std::env::temp_dir().join(format!("ggas-plot-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let json = folder.join("kept.json").to_str().expect("UTF-8").to_owned();
+    let row = r#"{"method": "poll", "bytes": 8, "latency_us": {"min": 1.0, "median": 2.0, "p99": 3.0}}"#;
+    let report =
+        format!(r#"{{"bench": "rma-pingpong", "nodes": 2, "device": "gpu", "rows": [{row}, {row}]}}"#);
+    std::fs::write(&json, report).expect("written");
+    let output = ggas(&["plot", &json]);
+    assert!(output.status.success(), "{}", err(&output));
+    let svg = std::fs::read_to_string(folder.join("kept.svg")).expect("a picture");
+    assert!(svg.contains("rma-pingpong (2 nodes, gpu)"), "{svg}");
+    std::fs::write(&json, "{}").expect("written");
+    is_usage_error(&["plot", &json], "it has no rows");
+    std::fs::remove_dir_all(&folder).expect("removed");
+    is_usage_error(&["plot", &json], "No such file");
+}
+
+#[test]
 fn device_kinds_that_are_not_there_say_why() {
     for (via, why) in [("hw", "/dev/extoll"), ("nvlink", "no GPU")] {
         let output = without_gpu(&["bench", "rma-pingpong", "--via", via]);
