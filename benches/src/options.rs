@@ -225,7 +225,7 @@ impl Options {
         match self.via {
             Via::Sim => Ok(()),
             Via::Hw => self.validate_cards(bench),
-            Via::Nvlink if !bench.by_engines().is_empty() => self.validate_engines(bench),
+            Via::Nvlink if self.engines(bench) => self.validate_engines(bench),
             Via::Nvlink if !bench.by_windows() => {
                 let names: Vec<_> = crate::all()
                     .iter()
@@ -302,9 +302,15 @@ impl Options {
         }
     }
 
-    /// Whether engines carry the traffic of this benchmark.
+    /// Whether engines carry the traffic of this benchmark; of one that windows carry, too, only if a method of theirs
+    /// is asked for, since engines beside it would take multiprocessors from the others.
     pub(crate) fn engines(&self, bench: &dyn crate::Bench) -> bool {
-        self.via == Via::Nvlink && !bench.by_engines().is_empty()
+        let asked = |method: &String| bench.by_engines().contains(&method.as_str());
+        let wanted = match bench.by_windows() {
+            true => self.method.as_ref().is_some_and(asked),
+            false => !bench.by_engines().is_empty(),
+        };
+        self.via == Via::Nvlink && wanted
     }
 
     /// Whether rows of this method are wanted.

@@ -39,6 +39,10 @@ impl Bench for RandomAccess {
         true
     }
 
+    fn by_engines(&self) -> &'static [&'static str] {
+        &["rma"]
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if options.nodes > BENCH_RANDOM_NODES {
@@ -57,12 +61,8 @@ impl Bench for RandomAccess {
         }
         let mut report = task.report();
         let mut methods = task.methods();
-        if options.via == Via::Nvlink {
+        if options.via == Via::Nvlink && !options.engines(self) {
             methods.retain(|method| *method != "rma");
-            if methods.is_empty() {
-                let advice = "rma needs a NIC; by peer memory go ggas and atomics";
-                return Err(BenchError::option("method", "rma", advice));
-            }
         }
         progress.begin(self.name(), (methods.len() * tables.len()) as u64);
         for method in methods {
