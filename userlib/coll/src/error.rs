@@ -90,6 +90,19 @@ pub enum GroupError {
         /// The first that died.
         rank: u32,
     },
+    /// Processes run on GPUs of different models, or some on GPUs and some on the CPU.
+    #[error(
+        "rank {rank} runs on {device} and rank 0 on {first}: a group across processes chooses algorithms for one model; \
+         give all of them the same, or put all nodes into one process"
+    )]
+    MixedModels {
+        /// First rank that differs from rank 0.
+        rank: usize,
+        /// What it runs on.
+        device: String,
+        /// What rank 0 runs on.
+        first: String,
+    },
     /// Processes lay the group out differently.
     #[error(
         "rank {rank} lays the group out otherwise than rank 0: give the same GroupConfig in all processes"

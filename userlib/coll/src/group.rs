@@ -7,6 +7,7 @@ use std::time::Duration;
 use ggas_boot::Job;
 use ggas_rma::KernelReport;
 use ggas_window::{Setup, Window};
+use serde::{Deserialize, Serialize};
 
 use crate::area::Area;
 use crate::loss::Loss;
@@ -107,7 +108,7 @@ impl Group {
     /// member stays poisoned.
     ///
     /// # Errors
-    /// As for [`new`](Self::new); [`GroupError::Unequal`] on all ranks; [`GroupError::Window`] where another process
+    /// As for [`new`](Self::new); [`GroupError::Unequal`] and [`GroupError::MixedModels`] on all ranks; [`GroupError::Window`] where another process
     /// failed, died, or did not come.
     pub fn across(job: &Job, window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let setup = Setup::new(job, window.timeout());
@@ -248,12 +249,28 @@ fn same_layout(
     choices: Option<&Choices>,
 ) -> Result<(), GroupError> {
     let &GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, master, .. } = config;
-    let own = [offset, slot_bytes, packed_channels, packed_bytes, master, nodes];
-    let own = (own.map(|value| value as u64), choices.map(fingerprint));
-    let all: Vec<([u64; 6], Option<u64>)> = setup.exchange(&own)?;
+    let sizes = [offset, slot_bytes, packed_channels, packed_bytes, master, nodes].map(|value| value as u64);
+    let choices = choices.map(|choices| (choices.device.clone(), fingerprint(choices)));
+    all_alike(&setup.exchange(&Layout { sizes, choices })?)
+}
+
+/// What a process says of its part of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Layout {
+    sizes: [u64; 6],
+    /// The kind of its processor, and a number that stands for all that it chose.
+    choices: Option<(String, u64)>,
+}
+
+fn all_alike(all: &[Layout]) -> Result<(), GroupError> {
     // Who has no choices fails by itself, and tells the others then.
-    if all.iter().any(|(_, choices)| choices.is_none()) {
+    if all.iter().any(|layout| layout.choices.is_none()) {
         return Ok(());
+    }
+    let device = |rank: usize| all[rank].choices.as_ref().map_or("", |(device, _)| device.as_str());
+    if let Some(rank) = (0..all.len()).find(|rank| device(*rank) != device(0)) {
+        let (device, first) = (device(rank).to_owned(), device(0).to_owned());
+        return Err(GroupError::MixedModels { rank, device, first });
     }
     match all.iter().position(|layout| *layout != all[0]) {
         Some(rank) => Err(GroupError::Unequal { rank }),
@@ -296,5 +313,31 @@ impl GroupMember<'_> {
     /// [`GroupError::Memory`].
     pub fn is_poisoned(&self) -> Result<bool, GroupError> {
         self.member.is_poisoned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(device: &str, choices: u64, slot_bytes: u64) -> Layout {
+        Layout { sizes: [0, slot_bytes, 1, 1, 0, 2], choices: Some((device.to_owned(), choices)) }
+    }
+
+    #[test]
+    fn mixed_models_are_named_before_other_differences() {
+        let same = layout("NVIDIA H200", 7, 256);
+        assert!(all_alike(&[same.clone(), same.clone()]).is_ok());
+        let error = all_alike(&[same.clone(), same.clone(), layout("NVIDIA A100", 8, 512)]).unwrap_err();
+        assert!(matches!(error, GroupError::MixedModels { rank: 2, .. }), "{error}");
+        assert!(
+            ["NVIDIA A100", "NVIDIA H200"].iter().all(|name| error.to_string().contains(name)),
+            "{error}"
+        );
+        for other in [layout("NVIDIA H200", 8, 256), layout("NVIDIA H200", 7, 512)] {
+            let error = all_alike(&[same.clone(), other]).unwrap_err();
+            assert!(matches!(error, GroupError::Unequal { rank: 1 }), "{error}");
+        }
+        assert!(all_alike(&[same, Layout { sizes: [0; 6], choices: None }]).is_ok(), "it fails by itself");
     }
 }
