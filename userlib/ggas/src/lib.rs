@@ -7,6 +7,8 @@
 //! Memory that all processes map carries [RMA engines](engines_across), too.
 
 mod across;
+#[cfg(test)]
+mod apart;
 mod engines;
 mod error;
 mod info;

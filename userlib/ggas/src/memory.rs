@@ -46,7 +46,11 @@ impl Parts {
         }
     }
 
-    fn apart(processors: &[&Processor], bytes: usize, reason: String) -> Result<Parts, WindowError> {
+    pub(crate) fn apart(
+        processors: &[&Processor],
+        bytes: usize,
+        reason: String,
+    ) -> Result<Parts, WindowError> {
         let parts = processors.iter().map(|processor| processor.alloc(bytes)).collect::<Result<_, _>>()?;
         Ok(Parts::Apart { first: 0, parts, reason })
     }

@@ -98,13 +98,22 @@ impl Window {
             return Err(WindowError::Empty);
         }
         let mut ids: Vec<u16> = members.iter().map(|(node, _)| node.id()).collect();
-        let nodes = ids.clone();
         ids.sort_unstable();
         if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(WindowError::Twice(twice[0]));
         }
         let processors: Vec<&Processor> = members.iter().map(|(_, processor)| *processor).collect();
-        let (parts, stride) = Parts::new(&processors, bytes)?;
+        Window::of_parts(members, Parts::new(&processors, bytes)?, bytes, timeout)
+    }
+
+    /// Of these parts, so many bytes from each other.
+    pub(crate) fn of_parts(
+        members: &[(&Node, &Processor)],
+        (parts, stride): (Parts, usize),
+        bytes: usize,
+        timeout: Duration,
+    ) -> Result<Window, WindowError> {
+        let nodes: Vec<u16> = members.iter().map(|(node, _)| node.id()).collect();
         let mut info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let members = members
