@@ -8,50 +8,16 @@
 //	NCCL_NVLS_ENABLE=0 ./nccl_allreduce
 //
 // NVLink multicast stays off: it can take a shared host's GPUs out of service.
-#include <cuda_runtime.h>
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "nccl.cuh"
+
 namespace
 {
-
-// As in nccl.h, which never changed them.
-using comm = struct ncclComm *;
-constexpr int float_type = 7, double_type = 8, sum_op = 0;
-int (*get_version)(int *);
-int (*init_all)(comm *, int, const int *);
-int (*all_reduce)(const void *, void *, size_t, int, int, comm, cudaStream_t);
-int (*group_start)();
-int (*group_end)();
-
-void fail(const char *what, const char *why)
-{
-	fprintf(stderr, "%s: %s\n", what, why);
-	exit(1);
-}
-void cuda(cudaError_t error, const char *what)
-{
-	if (error != cudaSuccess)
-		fail(what, cudaGetErrorString(error));
-}
-void nccl(int error, const char *what)
-{
-	if (error != 0)
-		fail(what, "NCCL refused; NCCL_DEBUG=INFO says why");
-}
-template <class F> void load(void *library, F &function, const char *name)
-{
-	function = reinterpret_cast<F>(dlsym(library, name));
-	if (!function)
-		fail(name, "not in libnccl.so.2");
-}
 
 struct gpu {
 	float *in, *out;
@@ -138,17 +104,8 @@ double measure(std::vector<gpu> &gpus, int times)
 int main(int words, char **word)
 {
 	auto wanted = [&](const char *bench) { return words < 2 || strcmp(word[1], bench) == 0; };
-	void *library = dlopen("libnccl.so.2", RTLD_NOW);
-	if (!library)
-		fail("libnccl.so.2", dlerror());
-	load(library, get_version, "ncclGetVersion");
-	load(library, init_all, "ncclCommInitAll");
-	load(library, all_reduce, "ncclAllReduce");
-	load(library, group_start, "ncclGroupStart");
-	load(library, group_end, "ncclGroupEnd");
-	int count = 0, version = 0;
+	int count = 0, version = load_nccl();
 	cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-	nccl(get_version(&version), "ncclGetVersion");
 	std::vector<gpu> gpus(static_cast<size_t>(count));
 	std::vector<comm> comms(gpus.size());
 	nccl(init_all(comms.data(), count, nullptr), "ncclCommInitAll");

@@ -28,12 +28,12 @@ compile() {
   mkdir -p "$build" && nvcc -O3 -std=c++17 -w "$here/$program.cu" -o "$build/$program" "$@" >&2
 }
 
-run_nccl() {
+run_nccl() { # <program>
   local lib
   lib=$(package nccl)/lib
-  compile nccl_allreduce -ldl || return
+  compile "$1" -ldl || return
   CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((gpus - 1))) LD_LIBRARY_PATH=$lib:${LD_LIBRARY_PATH:-} \
-    timeout 120 "$build/nccl_allreduce" $bench | grep '^{'
+    timeout 120 "$build/$1" $bench | grep '^{'
 }
 
 run_nvshmem() {
@@ -56,7 +56,10 @@ run_nvshmem() {
 }
 
 case $bench in
-  "" | allreduce | allreduce-stream | global-reduction) run_nccl || say "no figures of NCCL" ;;
+  "" | allreduce | allreduce-stream | global-reduction) run_nccl nccl_allreduce || say "no figures of NCCL" ;;
+esac
+case $bench in
+  "" | randomaccess) run_nccl nccl_random || say "no figures of NCCL for randomaccess" ;;
 esac
 case $bench in
   allreduce-stream | global-reduction) ;;

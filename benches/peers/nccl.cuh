@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the programs for NCCL share. libnccl.so.2 is loaded when they run, so they compile where NCCL is not installed.
+#ifndef PEERS_NCCL_CUH
+#define PEERS_NCCL_CUH
+
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+namespace
+{
+
+// As in nccl.h, which never changed them.
+using comm = struct ncclComm *;
+constexpr int uint64_type = 5, float_type = 7, double_type = 8, sum_op = 0;
+int (*get_version)(int *);
+int (*init_all)(comm *, int, const int *);
+int (*all_reduce)(const void *, void *, size_t, int, int, comm, cudaStream_t);
+int (*send)(const void *, size_t, int, int, comm, cudaStream_t);
+int (*receive)(void *, size_t, int, int, comm, cudaStream_t);
+int (*group_start)();
+int (*group_end)();
+
+void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "%s: %s\n", what, why);
+	exit(1);
+}
+void cuda(cudaError_t error, const char *what)
+{
+	if (error != cudaSuccess)
+		fail(what, cudaGetErrorString(error));
+}
+void nccl(int error, const char *what)
+{
+	if (error != 0)
+		fail(what, "NCCL refused; NCCL_DEBUG=INFO says why");
+}
+template <class F> void load(void *library, F &function, const char *name)
+{
+	function = reinterpret_cast<F>(dlsym(library, name));
+	if (!function)
+		fail(name, "not in libnccl.so.2");
+}
+
+// Gives its version.
+int load_nccl()
+{
+	void *library = dlopen("libnccl.so.2", RTLD_NOW);
+	if (!library)
+		fail("libnccl.so.2", dlerror());
+	load(library, get_version, "ncclGetVersion");
+	load(library, init_all, "ncclCommInitAll");
+	load(library, all_reduce, "ncclAllReduce");
+	load(library, send, "ncclSend");
+	load(library, receive, "ncclRecv");
+	load(library, group_start, "ncclGroupStart");
+	load(library, group_end, "ncclGroupEnd");
+	int version = 0;
+	nccl(get_version(&version), "ncclGetVersion");
+	return version;
+}
+
+} // namespace
+
+#endif
