@@ -225,7 +225,7 @@ void stream(const void *bytes)
 }
 
 // coll.cu
-bool started(uint32_t kind, uint32_t chunks = 0)
+bool started(uint32_t kind, uint32_t chunks = 0, bool in_place = false)
 {
 	constexpr uint32_t nodes = members::nodes, grid = 2, block = 32, count = 600, root = 1;
 	constexpr uint64_t room = nodes * count * sizeof(float);
@@ -235,8 +235,9 @@ bool started(uint32_t kind, uint32_t chunks = 0)
 	std::array<in_stream, nodes> args;
 	std::vector<launch> launches;
 	for (uint32_t node = 0; node < nodes; node++) {
-		coll_started call = { address(all.groups[node]), address(all.windows[node]), members::data,
-				      members::data + room,	 count, kind, COLL_FLOAT, COLL_SUM, root, chunks, 0 };
+		uint64_t in = members::data, out = in_place ? in : in + room;
+		coll_started call = { address(all.groups[node]), address(all.windows[node]), in, out, count, kind,
+				      COLL_FLOAT, COLL_SUM, root, chunks, 0 };
 		args[node] = { call, node, 0, &ends[node] };
 		launches.push_back({ stream, &args[node], grid, block });
 	}
@@ -349,6 +350,7 @@ const scenario scenarios[] = {
 	{ "started-reduce-scatter", [] { return started(COLL_REDUCE_SCATTER); } },
 	{ "started-allreduce", [] { return started(COLL_ALLREDUCE); } },
 	{ "started-allreduce-by-writes", [] { return started(COLL_ALLREDUCE, 2); } },
+	{ "started-allreduce-by-writes-in-place", [] { return started(COLL_ALLREDUCE, 3, true); } },
 	{ "good-meeting", [] { return meeting(false); } },
 	{ "missing-meeting-order", [] { return meeting(true); } },
 	{ "good-barrier", [] { return race(ggas_host_race_barrier, 1, 16, false); } },
