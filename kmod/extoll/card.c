@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Bring-up of a card's units, in the order and with the values of the specification. */
+/* A card's registers and memory, and bring-up of its units in the order and with the values of the specification. */
 
 #include <linux/dma-mapping.h>
+#include <linux/io.h>
 
 #include "extoll.h"
 
@@ -25,6 +26,41 @@
 
 /* Network ports n0 to n3 as the driver opens them (spec 8.2). */
 static const u8 network_ports[EXTOLL_RF_NP_PORTS] = { 81, 0xff, 0xff, 0xff };
+
+int extoll_map_bars(struct extoll_card *card)
+{
+	struct pci_dev *pdev = card->pdev;
+
+	if (pci_resource_len(pdev, 0) < EXTOLL_BAR0_BYTES) {
+		dev_err(&pdev->dev, "BAR 0 has %pa bytes, less than the three units need\n",
+			&(resource_size_t){ pci_resource_len(pdev, 0) });
+		return -ENODEV;
+	}
+	card->bar0 = pci_resource_start(pdev, 0);
+	card->bus0 = pci_bus_address(pdev, 0);
+	card->rf = ioremap(card->bar0 + EXTOLL_BAR0_RF, EXTOLL_BAR0_PART_BYTES);
+	if (!card->rf)
+		return -ENOMEM;
+	/* Else a mapping of several pages, which do not lie in a row in the BAR, is not write-combining on x86. */
+	if (devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_VELO, EXTOLL_BAR0_PART_BYTES) ||
+	    devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_RMA, EXTOLL_BAR0_PART_BYTES))
+		dev_warn(&pdev->dev, "requester pages are not write-combining: posting is slower\n");
+	if (pci_resource_len(pdev, 2) <= EXTOLL_SMFU_RRA_BYTES)
+		return 0;	/* no window: the rest works */
+	card->bar2 = pci_resource_start(pdev, 2);
+	card->bus2 = pci_bus_address(pdev, 2);
+	card->window_bytes = pci_resource_len(pdev, 2);
+	card->rra = ioremap(card->bar2, EXTOLL_SMFU_RRA_BYTES);
+	return card->rra ? 0 : -ENOMEM;
+}
+
+void extoll_unmap_bars(struct extoll_card *card)
+{
+	if (card->rra)
+		iounmap(card->rra);
+	if (card->rf)
+		iounmap(card->rf);
+}
 
 /* Memory that the card uses as long as the driver is bound. */
 int extoll_card_memory(struct extoll_card *card)

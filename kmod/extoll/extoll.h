@@ -284,6 +284,8 @@ int extoll_card_there(struct extoll_card *card, u64 value);
 void extoll_card_watch(struct extoll_card *card);
 
 /* card.c */
+int extoll_map_bars(struct extoll_card *card);
+void extoll_unmap_bars(struct extoll_card *card);
 int extoll_card_memory(struct extoll_card *card);
 void extoll_card_memory_free(struct extoll_card *card);
 int extoll_card_start(struct extoll_card *card);

@@ -163,41 +163,6 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 	return card;
 }
 
-static int extoll_map_bars(struct extoll_card *card)
-{
-	struct pci_dev *pdev = card->pdev;
-
-	if (pci_resource_len(pdev, 0) < EXTOLL_BAR0_BYTES) {
-		dev_err(&pdev->dev, "BAR 0 has %pa bytes, less than the three units need\n",
-			&(resource_size_t){ pci_resource_len(pdev, 0) });
-		return -ENODEV;
-	}
-	card->bar0 = pci_resource_start(pdev, 0);
-	card->bus0 = pci_bus_address(pdev, 0);
-	card->rf = ioremap(card->bar0 + EXTOLL_BAR0_RF, EXTOLL_BAR0_PART_BYTES);
-	if (!card->rf)
-		return -ENOMEM;
-	/* Else a mapping of several pages, which do not lie in a row in the BAR, is not write-combining on x86. */
-	if (devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_VELO, EXTOLL_BAR0_PART_BYTES) ||
-	    devm_arch_io_reserve_memtype_wc(&pdev->dev, card->bar0 + EXTOLL_BAR0_RMA, EXTOLL_BAR0_PART_BYTES))
-		dev_warn(&pdev->dev, "requester pages are not write-combining: posting is slower\n");
-	if (pci_resource_len(pdev, 2) <= EXTOLL_SMFU_RRA_BYTES)
-		return 0;	/* no window: the rest works */
-	card->bar2 = pci_resource_start(pdev, 2);
-	card->bus2 = pci_bus_address(pdev, 2);
-	card->window_bytes = pci_resource_len(pdev, 2);
-	card->rra = ioremap(card->bar2, EXTOLL_SMFU_RRA_BYTES);
-	return card->rra ? 0 : -ENOMEM;
-}
-
-static void extoll_unmap_bars(struct extoll_card *card)
-{
-	if (card->rra)
-		iounmap(card->rra);
-	if (card->rf)
-		iounmap(card->rf);
-}
-
 static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct extoll_card *card;

@@ -41,12 +41,7 @@ struct gpumap_file {
 	u64 base;			/* of its offsets: all files' mappings are in one inode */
 	u64 next;			/* from base on */
 	struct file *filp;
-	/* nvidia_p2p_get_pages, nvidia_p2p_put_pages, nvidia_p2p_free_page_table */
-	int (*get_pages)(u64 p2p_token, u32 va_space, u64 virtual_address, u64 length,
-			 struct nvidia_p2p_page_table **page_table, void (*free_callback)(void *data), void *data);
-	int (*put_pages)(u64 p2p_token, u32 va_space, u64 virtual_address,
-			 struct nvidia_p2p_page_table *page_table);
-	int (*free_table)(struct nvidia_p2p_page_table *page_table);
+	struct nvidia_p2p gpu;
 };
 
 struct pin {
@@ -113,7 +108,7 @@ static void pin_revoked(void *data)
 	if (placed)
 		pin_zap(pin);
 	if (pin->table)
-		file->free_table(pin->table);
+		file->gpu.free_table(pin->table);
 	complete(&pin->over);
 }
 
@@ -123,29 +118,15 @@ static void pin_end(struct pin *pin, bool revoked)
 	struct gpumap_file *file = pin->file;
 
 	/* A put that comes too late fails: then the callback is running, and it frees the table. */
-	if (revoked || file->put_pages(0, 0, pin->gpu_address, pin->table))
+	if (revoked || file->gpu.put_pages(0, 0, pin->gpu_address, pin->table))
 		wait_for_completion(&pin->over);
 	kfree(pin);
-}
-
-static u32 page_bytes(const struct nvidia_p2p_page_table *table)
-{
-	switch (table->page_size) {
-	case NVIDIA_P2P_PAGE_SIZE_4KB:
-		return 0x1000;
-	case NVIDIA_P2P_PAGE_SIZE_64KB:
-		return 0x10000;
-	case NVIDIA_P2P_PAGE_SIZE_128KB:
-		return 0x20000;
-	default:
-		return 0;
-	}
 }
 
 /* What the GPU driver says about the memory must fit what was asked for. */
 static bool table_ok(struct pin *pin)
 {
-	pin->page_bytes = page_bytes(pin->table);
+	pin->page_bytes = nvidia_p2p_page_bytes(pin->table);
 	return nvidia_p2p_compatible(pin->table) && pin->page_bytes &&
 	       (u64)pin->table->entries * pin->page_bytes >= pin->length;
 }
@@ -166,7 +147,7 @@ static int call_pin(struct gpumap_file *file, struct gpumap_pin *arg)
 	pin->gpu_address = arg->gpu_address;
 	pin->length = arg->length;
 	init_completion(&pin->over);
-	err = file->get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
+	err = file->gpu.get_pages(0, 0, pin->gpu_address, pin->length, &pin->table, pin_revoked, pin);
 	if (err) {
 		kfree(pin);
 		return err;
@@ -332,23 +313,13 @@ static long gpumap_ioctl(struct file *filp, unsigned int cmd, unsigned long addr
 	return err;
 }
 
-static void provider_put(struct gpumap_file *file)
-{
-	if (file->get_pages)
-		symbol_put(nvidia_p2p_get_pages);
-	if (file->put_pages)
-		symbol_put(nvidia_p2p_put_pages);
-	if (file->free_table)
-		symbol_put(nvidia_p2p_free_page_table);
-}
-
 static void file_free(struct gpumap_file *file)
 {
 	struct mapper *mapper, *next;
 
 	list_for_each_entry_safe(mapper, next, &file->mappers, node)
 		mapper_free(mapper);
-	provider_put(file);
+	nvidia_p2p_let_go(&file->gpu);
 	ida_free(&file_numbers, file->base >> FILE_BITS);
 	kfree(file);
 }
@@ -369,10 +340,7 @@ static int gpumap_open(struct inode *inode, struct file *filp)
 	mutex_init(&file->lock);
 	INIT_LIST_HEAD(&file->pins);
 	INIT_LIST_HEAD(&file->mappers);
-	file->get_pages = symbol_get(nvidia_p2p_get_pages);
-	file->put_pages = symbol_get(nvidia_p2p_put_pages);
-	file->free_table = symbol_get(nvidia_p2p_free_page_table);
-	if (!file->get_pages || !file->put_pages || !file->free_table) {
+	if (!nvidia_p2p_find(&file->gpu)) {
 		file_free(file);
 		return -ENODEV;
 	}

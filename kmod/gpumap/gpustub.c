@@ -111,11 +111,6 @@ err:
 }
 EXPORT_SYMBOL_GPL(nvidia_p2p_get_pages);
 
-static struct stub_pin *pin_of(struct nvidia_p2p_page_table *table)
-{
-	return container_of(table, struct stub_pin, table);
-}
-
 int nvidia_p2p_put_pages(u64 p2p_token, u32 va_space, u64 virtual_address,
 			 struct nvidia_p2p_page_table *page_table)
 {
@@ -136,7 +131,7 @@ EXPORT_SYMBOL_GPL(nvidia_p2p_put_pages);
 
 int nvidia_p2p_free_page_table(struct nvidia_p2p_page_table *page_table)
 {
-	stub_pin_free(pin_of(page_table));
+	stub_pin_free(container_of(page_table, struct stub_pin, table));
 	return 0;
 }
 EXPORT_SYMBOL_GPL(nvidia_p2p_free_page_table);
