@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use extoll_abi::regs;
 use extoll_sim::memory::MemoryError;
@@ -12,20 +12,13 @@ use thiserror::Error;
 
 use crate::bar::SharedFile;
 use crate::config::{MSI_VECTORS, MSIX_VECTORS};
+use crate::patience::Patience;
 use crate::server::{Device, MSI, MSIX, Region};
 use crate::{Change, ConfigSpace, GuestMemory, Interrupts, Joined, PeerBar, Trouble};
 
 /// Bytes of BAR 0: a BAR is a power of two (spec 1.2 wants 96 MiB).
 pub const BAR0_BYTES: u64 = 128 << 20;
 const PART: u64 = regs::EXTOLL_BAR0_PART_BYTES;
-/// How long a load from the window may take. The virtual machine gives a device up after five seconds.
-const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same, behind many that had no answer. A kernel that copies from the window loads byte by byte, and nothing can
-/// interrupt it.
-const LEAST_PATIENCE: Duration = Duration::from_millis(10);
-/// What comes so much later is no part of the same copy.
-const COPY_GAP: Duration = Duration::from_secs(1);
-
 /// What a card is made with.
 #[derive(Clone)]
 pub struct CardSetup {
@@ -71,10 +64,8 @@ pub struct Card {
     removed: bool,
     /// What registers that read as anything read as next.
     noise: u64,
-    /// How long the next load from the window may take: half as long behind each that had no answer.
-    patience: Duration,
-    /// When the last one had none.
-    unanswered: Option<Instant>,
+    /// With loads from the window.
+    patience: Patience,
 }
 
 impl Card {
@@ -97,8 +88,7 @@ impl Card {
             interrupts,
             removed: false,
             noise: 0,
-            patience: LOAD_TIMEOUT,
-            unanswered: None,
+            patience: Patience::new(),
         })
     }
 
@@ -248,13 +238,9 @@ impl Device for Card {
         match bar {
             0 if self.there() => self.register_read(offset, out),
             2 if self.there() => {
-                if self.unanswered.is_none_or(|then| then.elapsed() > COPY_GAP) {
-                    self.patience = LOAD_TIMEOUT;
-                }
-                let loaded = self.nic.smfu_load(offset, out, self.patience);
-                self.unanswered = loaded.is_err().then(Instant::now);
+                let loaded = self.nic.smfu_load(offset, out, self.patience.of_load(Instant::now()));
+                self.patience.ended(loaded.is_ok(), Instant::now());
                 if let Err(error) = loaded {
-                    self.patience = (self.patience / 2).max(LEAST_PATIENCE);
                     tracing::debug!("node {}: {error}", self.setup.node);
                     out.fill(0xff); // as an access that nobody answers
                 }

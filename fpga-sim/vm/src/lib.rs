@@ -14,6 +14,7 @@ mod gpu;
 mod interrupts;
 mod joined;
 mod parts;
+mod patience;
 mod server;
 
 pub use bar::{PeerBar, SharedFile};
