@@ -4,6 +4,7 @@
 use super::debs::{self, Archive};
 use super::kernel::{Kernel, copy_sources};
 use super::lab::{Built, Job, Lab};
+use super::logs;
 use super::machine;
 use super::scenario::{Boot, Scenario};
 use crate::place;
@@ -130,7 +131,7 @@ fn caught(lab: &Lab, archive: &Archive, scenarios: &[Scenario], defect: &Defect)
         bail!("the scenario passed");
     }
     for guest in 0..scenario.guests {
-        let text = machine::text(&log(guest)?);
+        let text = logs::text(&log(guest)?);
         let expected = |line: &&str| defect.expect.iter().any(|expect| line.contains(expect));
         if let Some(line) = text.lines().find(expected) {
             return Ok(shortened(line));

@@ -4,6 +4,7 @@
 use super::debs::{self, Archive};
 use super::initramfs::Initramfs;
 use super::kernel::Installed;
+use super::logs;
 use super::scenario::Scenario;
 use crate::place;
 use anyhow::{Context, Result, bail};
@@ -13,33 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Lines of a guest's log that are shown when it fails.
-const TAIL: usize = 60;
 /// Time for a guest to switch itself off.
 const POWER_OFF: Duration = Duration::from_secs(60);
-/// How a guest says that a scenario ended well, before the time.
-const WELL: &str = "0 ";
-/// Lines by which a kernel says that something is wrong.
-const REPORTS: [&str; 17] = [
-    "BUG:",
-    "WARNING:",
-    "KASAN:",
-    "UBSAN:",
-    "DMA-API:",
-    "INFO: possible",
-    "INFO: task",
-    "Oops:",
-    "Kernel panic",
-    "general protection fault",
-    "unreferenced object",
-    "refcount_t:",
-    "kernel BUG at",
-    "invalid opcode:",
-    "divide error:",
-    "non-static key",
-    "nobody cared",
-];
-
 /// QEMU and busybox.
 pub struct Emulator {
     root: PathBuf,
@@ -137,21 +113,24 @@ impl Guests {
     /// scenario ended, and when: with the end of the logs of all guests if one of them did not end it well.
     pub fn finish(mut self, scenarios: &[(&str, Duration)]) -> Vec<(Duration, Result<()>)> {
         let logs: Vec<PathBuf> = self.0.iter().map(|(_, log)| log.clone()).collect();
-        let (mut done, mut since, mut late) = (0, Instant::now(), None);
+        let names: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
+        let (mut done, mut fresh, mut since, mut late) = (0, 0, Instant::now(), None);
         while self.0.iter_mut().any(|(child, _)| matches!(child.try_wait(), Ok(None))) {
-            let texts: Vec<String> = logs.iter().map(|log| text(log)).collect();
-            let left = &scenarios[done..];
-            let ended_well = |text, name| end_of(text, name).map(|(said, _)| said.starts_with(WELL));
+            let texts: Vec<String> = logs.iter().map(|log| logs::text(log)).collect();
+            let failed = |name| texts.iter().any(|text| logs::ended_well(text, name) == Some(false));
             // The others wait for one that failed, or for what it was to send.
-            if left.iter().any(|(name, _)| texts.iter().any(|text| ended_well(text, name) == Some(false))) {
+            if names[done..].iter().any(|name| failed(name)) {
                 break;
             }
-            let by_all = |name| texts.iter().all(|text| end_of(text, name).is_some());
-            let ended = left.iter().take_while(|(name, _)| by_all(name)).count();
+            let ended = by_all(&texts, &names[done..], |text, name| logs::ended_well(text, name).is_some());
+            let reset = by_all(&texts, &names[fresh..done], logs::fresh_after);
             if ended > 0 {
-                (done, since) = (done + ended, Instant::now());
+                since = Instant::now();
+            }
+            if ended + reset > 0 {
                 self.go_on();
             }
+            (done, fresh) = (done + ended, fresh + reset);
             let limit = scenarios.get(done).map_or(POWER_OFF, |(_, limit)| *limit);
             if since.elapsed() > limit {
                 late = Some(limit);
@@ -160,11 +139,10 @@ impl Guests {
             std::thread::sleep(Duration::from_millis(100));
         }
         drop(self);
-        let names: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
-        outcomes(&logs, &names, late)
+        logs::outcomes(&logs, &names, late)
     }
 
-    /// Tells guests that run a scenario together that all have come to its end.
+    /// Tells guests that run scenarios together that all have come to the end of one, or have reset their cards after it.
     fn go_on(&mut self) {
         if let [_, _, ..] = self.0[..] {
             for (child, _) in &mut self.0 {
@@ -175,6 +153,11 @@ impl Guests {
     }
 }
 
+/// Of how many of these scenarios, one after the other, all logs say it.
+fn by_all(texts: &[String], names: &[&str], said: impl Fn(&str, &str) -> bool) -> usize {
+    names.iter().take_while(|name| texts.iter().all(|text| said(text, name))).count()
+}
+
 impl Drop for Guests {
     fn drop(&mut self) {
         for (child, _) in &mut self.0 {
@@ -183,86 +166,6 @@ impl Drop for Guests {
             let _ = child.wait();
         }
     }
-}
-
-/// A log, as text.
-pub fn text(log: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).replace('\r', "")
-}
-
-/// How each scenario ended, by the guests' logs.
-fn outcomes(logs: &[PathBuf], names: &[&str], late: Option<Duration>) -> Vec<(Duration, Result<()>)> {
-    let texts: Vec<String> = logs.iter().map(|log| text(log)).collect();
-    let verdicts: Vec<Vec<Verdict>> = texts.iter().map(|text| verdicts(text, names)).collect();
-    let mut failed: Option<&str> = None;
-    let mut all = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        let time = verdicts.iter().map(|of| of[i].time).max().unwrap_or_default();
-        if let Some(other) = failed {
-            all.push((time, Err(anyhow::anyhow!("not run: the guest ended in {other}"))));
-        } else if verdicts.iter().all(|of| of[i].wrong.is_none()) {
-            all.push((time, Ok(())));
-        } else {
-            let mut message = late.map_or_else(String::new, |limit| format!("not done after {limit:?}\n"));
-            for (log, of) in logs.iter().zip(&verdicts) {
-                let wrong = of[i].wrong.as_deref().unwrap_or("ended well");
-                message += &format!("--- {}: {wrong}\n{}\n", place::shown(log), tail(log));
-            }
-            failed = Some(name);
-            all.push((time, Err(anyhow::anyhow!("{}", message.trim_end()))));
-        }
-    }
-    if let (None, Some(limit), Some(last)) = (failed, late, all.last_mut()) {
-        last.1 = Err(anyhow::anyhow!("all ended well, but a guest was not switched off after {limit:?}"));
-    }
-    all
-}
-
-/// How a scenario ended in a guest.
-struct Verdict {
-    wrong: Option<String>,
-    /// By the guest's clock; of the first one with the time that the guest took to start.
-    time: Duration,
-}
-
-/// The rest of the line by which a guest says that a scenario has ended, and where in its log that is over.
-fn end_of<'a>(log: &'a str, name: &str) -> Option<(&'a str, usize)> {
-    let said = format!("guest: {name} done with ");
-    let start = if log.starts_with(&said) { 0 } else { log.find(&format!("\n{said}"))? + 1 };
-    let rest = &log[start + said.len()..];
-    let len = rest.find('\n')?;
-    Some((&rest[..len], start + said.len() + len))
-}
-
-/// What is wrong with each scenario's part of a guest's log. QEMU's own exit status says nothing: a guest has to say that
-/// all went well, and its kernel must not have said anything else.
-fn verdicts(log: &str, names: &[&str]) -> Vec<Verdict> {
-    let (mut rest, mut before) = (log, Duration::ZERO);
-    let mut all = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        let end = end_of(rest, name);
-        // What the kernel says while the machine is switched off is the last one's.
-        let at = end.filter(|_| i + 1 < names.len()).map_or(rest.len(), |(_, at)| at);
-        let report = rest[..at].lines().find(|line| REPORTS.iter().any(|report| line.contains(report)));
-        let wrong = match (report, end) {
-            (Some(report), _) => Some(format!("the kernel reports: {}", report.trim())),
-            (None, None) => Some("it did not come to its end".into()),
-            (None, Some((said, _))) if said.starts_with(WELL) => None,
-            (None, Some((said, _))) => Some(format!("its test ended with {said}")),
-        };
-        let seconds = |said: &str| said.split_whitespace().rev().nth(1)?.parse().ok();
-        let time = end.and_then(|(said, _)| seconds(said)).map_or(before, Duration::from_secs_f64);
-        all.push(Verdict { wrong, time: time.saturating_sub(before) });
-        (rest, before) = (&rest[at..], time);
-    }
-    all
-}
-
-/// The end of a log, and what QEMU said.
-fn tail(log: &Path) -> String {
-    let text = text(log) + &text(&log.with_extension("qemu"));
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL)..].join("\n")
 }
 
 /// The program that serves the guests' devices.
@@ -281,7 +184,7 @@ impl Server {
             BufReader::new(output).read_line(&mut line)?;
         }
         if line.trim() != "ready" {
-            bail!("the device server did not start:\n{}", text(log));
+            bail!("the device server did not start:\n{}", logs::text(log));
         }
         Ok(server)
     }
@@ -328,38 +231,65 @@ pub fn run_folder() -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_a_guest_that_says_so_ended_well() {
-        let wrong = |log: &str| verdicts(log, &["x"]).pop().unwrap().wrong;
-        assert_eq!(wrong("y\nguest: x done with 0 after 3.25 s\n[ 4.0] reboot: Power down\n"), None);
-        assert!(wrong("").is_some());
-        assert!(wrong("guest: x done with 1 after 3 s\n").is_some());
-        assert!(wrong("guest: y done with 0 after 3 s\n").is_some());
-        assert!(wrong("guest: x done with 0 after 3 s\n[ 1.0] BUG: KASAN: use-after-free in x\n").is_some());
-        assert!(wrong("[ 1.0] WARNING: CPU: 0 PID: 1\nguest: x done with 0 after 3 s\n").is_some());
-        assert!(wrong("[ 1.0] kernel BUG at x.c:1!\nguest: x done with 0 after 3 s\n").is_some());
+    /// Longer than anything here takes.
+    const LONG: Duration = Duration::from_secs(300);
+
+    /// Scripts in place of guests, in an empty folder.
+    fn scripts(name: &str, scripts: [&str; 2]) -> Guests {
+        let dir = std::env::temp_dir().join(format!("extoll-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        let started = scripts.iter().enumerate().map(|(i, script)| {
+            let log = dir.join(format!("{i}.log"));
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(script).current_dir(&dir);
+            shell.stdin(Stdio::piped()).stdout(File::create(&log).unwrap());
+            (shell.spawn().unwrap(), log)
+        });
+        Guests(started.collect())
     }
 
     #[test]
-    fn a_failure_names_its_scenario_and_those_behind_it_did_not_run() {
-        let log = "up\nguest: a done with 0 after 3.5 s\n[ 4.0] BUG: x\nguest: b done with 98 after 6.0 s\n";
-        let all = verdicts(log, &["a", "b", "c"]);
-        assert_eq!(all[0].wrong, None);
-        assert_eq!(all[0].time, Duration::from_secs_f64(3.5));
-        assert_eq!(all[1].wrong.as_deref(), Some("the kernel reports: [ 4.0] BUG: x"));
-        assert_eq!(all[1].time, Duration::from_secs_f64(2.5));
-        assert!(all[2].wrong.is_some());
+    fn a_guest_that_fails_ends_its_boot_at_once() {
+        let guests = scripts(
+            "fails",
+            ["echo 'guest: a done with 1 after 2.0 s'; exec sleep 300", "echo waiting; exec sleep 300"],
+        );
+        let start = Instant::now();
+        let all = guests.finish(&[("a", LONG), ("b", LONG)]);
+        assert!(start.elapsed() < LONG / 10, "{:?}", start.elapsed());
+        let told = all.iter().map(|(_, result)| result.as_ref().unwrap_err().to_string());
+        let told: Vec<String> = told.collect();
+        assert!(told[0].contains("ended with 1") && told[0].contains("waiting"), "{}", told[0]);
+        assert!(told[1].starts_with("not run"), "{}", told[1]);
+    }
 
-        let dir = std::env::temp_dir().join(format!("extoll-guest-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("0.log"), log).unwrap();
-        let all = outcomes(&[dir.join("0.log")], &["a", "b", "c"], None);
-        let told = |i: usize| all[i].1.as_ref().map_or_else(ToString::to_string, |()| "passed".into());
-        assert_eq!((told(0).as_str(), told(2).as_str()), ("passed", "not run: the guest ended in b"));
-        assert!(told(1).contains("BUG: x") && told(1).contains("done with 98"), "{}", told(1));
-        // A guest that hangs when all is over has not ended well.
-        let late = outcomes(&[dir.join("0.log")], &["a"], Some(POWER_OFF));
-        assert!(late[0].1.is_err());
-        fs::remove_dir_all(&dir).unwrap();
+    #[test]
+    fn a_guest_that_waits_in_vain_is_told_with_its_limit() {
+        let guests = scripts("waits", ["exec sleep 300", "exec sleep 300"]);
+        let limit = Duration::from_millis(200);
+        let all = guests.finish(&[("a", limit)]);
+        let told = all[0].1.as_ref().unwrap_err().to_string();
+        assert!(
+            told.starts_with("not done after 200ms") && told.contains("did not come to its end"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn guests_go_on_together_and_with_cards_that_all_were_reset() {
+        // The first one is ahead each time, and says what the second had done when it heard that it might go on.
+        let ahead = "echo 'guest: a done with 0 after 1.0 s'; touch waits; read line; [ -e ended ]; a=$?
+                     echo 'guest: fresh after a'; touch waits-again; read line; [ -e reset ]
+                     echo \"guest: b done with $((a + $?)) after 2.0 s\"";
+        let behind = "until [ -e waits ]; do sleep 0.01; done; sleep 0.3
+                      touch ended; echo 'guest: a done with 0 after 1.0 s'; read line
+                      until [ -e waits-again ]; do sleep 0.01; done; sleep 0.3
+                      touch reset; echo 'guest: fresh after a'; read line
+                      echo 'guest: b done with 0 after 2.0 s'";
+        let all = scripts("together", [ahead, behind]).finish(&[("a", LONG / 10), ("b", LONG / 10)]);
+        for (_, result) in all {
+            result.unwrap();
+        }
     }
 }

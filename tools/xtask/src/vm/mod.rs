@@ -7,6 +7,7 @@ mod defects;
 mod initramfs;
 mod kernel;
 mod lab;
+mod logs;
 mod machine;
 mod programs;
 mod scenario;
