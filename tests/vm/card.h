@@ -24,7 +24,7 @@ static inline void find_card(void)
 
 static inline long number(const char *name)
 {
-	char path[128], text[64] = "";
+	char path[384], text[64] = "";
 	int fd;
 
 	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/%s", name);

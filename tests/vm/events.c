@@ -4,6 +4,8 @@
  * writes, and changes of the network. Sleepers wake all the while, and the log stays short.
  */
 
+#include <dirent.h>
+
 #include "card.h"
 #include "system.h"
 
@@ -90,6 +92,79 @@ static void sources(void)
 	wakes(&port);
 	port_close(&port);
 	sound();
+}
+
+/* One more each. */
+static void one_more(const char *name, long before)
+{
+	if (number(name) != before + 1) {
+		printf("FAIL %s: %ld, was %ld\n", name, number(name), before);
+		exit(1);
+	}
+}
+
+/* What one command counts: its file under counters/, and that of notifications. */
+static void counted(struct port *port, const char *name, struct extoll_desc desc)
+{
+	char path[64];
+	long before, noted = number("counters/requester_notifications");
+
+	snprintf(path, sizeof(path), "counters/%s", name);
+	before = number(path);
+	post(port, EXTOLL_OPTION_TE, desc);
+	CHECK(extoll_noti_error(take(port, PATIENCE_MS).word1) == 0);
+	one_more(path, before);
+	one_more("counters/requester_notifications", noted);
+}
+
+/* Files in a folder of the card, all of them numbers. */
+static int numbers(const char *folder)
+{
+	struct dirent *entry;
+	char path[300];
+	int count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/class/extoll/extoll0/%s", folder);
+	dir = opendir(path);
+	CHECK(dir);
+	while ((entry = readdir(dir))) {
+		if (entry->d_type != DT_REG)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		CHECK(number(path) >= 0);
+		count++;
+	}
+	closedir(dir);
+	return count;
+}
+
+/* Counters are those of the card's units. */
+static void counters(void)
+{
+	uint32_t spec = EXTOLL_SPEC_REQUESTER;
+	unsigned char *at = memory(PAGE);
+	struct port port;
+	long before;
+	uint64_t nla;
+
+	port_open(&port);
+	CHECK(region(&port, at, PAGE, &nla) == 0);
+	const uint32_t node = port.open.node, vpid = port.open.vpid;
+
+	counted(&port, "puts_byte", extoll_desc_put(0, node, vpid, spec, 0, nla, nla + 64, 8));
+	counted(&port, "puts_quadword", extoll_desc_put(1, node, vpid, spec, 0, nla, nla + 64, 8));
+	counted(&port, "gets_byte", extoll_desc_get(0, node, vpid, spec, 0, nla, nla + 64, 8));
+	counted(&port, "gets_quadword", extoll_desc_get(1, node, vpid, spec, 0, nla, nla + 64, 8));
+	counted(&port, "puts_immediate", extoll_desc_immediate_put(node, vpid, spec, 0, 8, nla, 1));
+	counted(&port, "puts_notification", extoll_desc_notification_put(node, vpid, spec, 0, 1, 2));
+	before = number("counters/requester_translation");
+	bad_command(&port);
+	one_more("counters/requester_translation", before);
+	CHECK(numbers("counters") == 43);
+	CHECK(number("node") == (long)node && number("ports") == 1 && number("network_state") == 1);
+	CHECK(number("link0_ready") <= 1 && number("driver") >= 0 && number("guid") >= 0);
+	port_close(&port);
 }
 
 /* Interrupt after interrupt: the machine goes on, sleepers wake, and the log takes a few lines only. */
@@ -183,6 +258,7 @@ int main(void)
 	sound();
 	sources();
 	puts("events: all sources");
+	counters();
 	storm();
 	full_system_queue();
 	strange_entries();

@@ -2,6 +2,7 @@
 /* Ports and regions outlive nothing and nobody: processes killed, descriptors passed, mappings kept, cards taken away. */
 
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "card.h"
@@ -74,6 +75,79 @@ static void inherited(void)
 		exit(0);
 	}
 	port_close(&port);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	expect_ports(0);
+}
+
+/* A process that gets the descriptor by message, and its mappings from nobody, goes on after the sender has closed it. */
+static void passed_on(void)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec nothing = { "", 1 };
+	struct msghdr message = { .msg_iov = &nothing, .msg_iovlen = 1, .msg_control = &control,
+				  .msg_controllen = CMSG_LEN(sizeof(int)) };
+	struct port port;
+	int pair[2], status;
+	pid_t child;
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	child = fork();
+	if (child == 0) {
+		char byte;
+
+		nothing.iov_base = &byte;
+		CHECK(recvmsg(pair[1], &message, 0) == 1);
+		expect_ports(1);
+		CHECK(read(pair[1], &byte, 1) == 1);	/* the sender has nothing of it any more */
+		CHECK(number("ports") == 1);
+		CHECK(map(*(int *)CMSG_DATA(&control.head), EXTOLL_MAP_RP, PAGE) != MAP_FAILED);
+		CHECK_ERRNO(ioctl(*(int *)CMSG_DATA(&control.head), EXTOLL_IOC_PORT_OPEN,
+				  &(struct extoll_port_open){ .units = 1 }), EBUSY);
+		exit(0);
+	}
+	port_open(&port);
+	memcpy(CMSG_DATA(&control.head), &port.fd, sizeof(int));
+	CHECK(sendmsg(pair[0], &message, 0) == 1);
+	port_close(&port);
+	CHECK(write(pair[0], "", 1) == 1);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	close(pair[0]);
+	close(pair[1]);
+	expect_ports(0);
+}
+
+/* What is left of two ports after exec: that whose descriptor was kept, without mappings. */
+static void after_exec(int fd)
+{
+	struct port port = { .fd = fd };
+
+	expect_ports(1);
+	port.rp = map(fd, EXTOLL_MAP_RP, PAGE);
+	CHECK(port.rp != MAP_FAILED);
+	CHECK_ERRNO(port_wait(&port, 0, 1000), ETIMEDOUT);
+	exit(0);
+}
+
+static void executed(void)
+{
+	char text[16];
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct port port, other;
+
+		port_open(&port);
+		port_open(&other);
+		CHECK(number("ports") == 2);
+		CHECK(fcntl(port.fd, F_SETFD, 0) == 0);
+		snprintf(text, sizeof(text), "%d", port.fd);
+		execl("/proc/self/exe", "life", text, NULL);
+		CHECK(!"exec");
+	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	expect_ports(0);
 }
@@ -204,8 +278,10 @@ static void taken_away(int reset)
 	expect_ports(0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1)
+		after_exec(atoi(argv[1]));
 	signal(SIGBUS, on_bus_error);
 	find_card();
 	expect_ports(0);
@@ -214,6 +290,8 @@ int main(void)
 	expect_ports(0);
 	kept_mapping();
 	inherited();
+	passed_on();
+	executed();
 	forked_memory();
 	closed_meanwhile();
 	taken_away(0);

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 
 #include "port.h"
 
@@ -110,6 +111,24 @@ static void polled(void)
 	pthread_join(thread, NULL);
 }
 
+/* A set of descriptors is told, too, without another call on the device. */
+static void polled_in_set(void)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data = { .u32 = 5 } };
+	int set = epoll_create1(0);
+	pthread_t thread;
+
+	*port.rp = extoll_bq_rp(port.next, 0);
+	CHECK(set >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, port.fd, &event) == 0);
+	CHECK(epoll_wait(set, &event, 1, 0) == 0);
+	CHECK(pthread_create(&thread, NULL, later, (void *)(EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ)) == 0);
+	event.data.u32 = 0;
+	CHECK(epoll_wait(set, &event, 1, 10000) == 1 && event.events == EPOLLIN && event.data.u32 == 5);
+	CHECK(take(&port, 0).word0 == 77);
+	pthread_join(thread, NULL);
+	close(set);
+}
+
 /* More notifications than the queue and the replay ring have places. */
 static void many(uint32_t count)
 {
@@ -151,6 +170,7 @@ int main(void)
 		asleep(EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ, 0);
 	asleep(EXTOLL_OPTION_TE, EXTOLL_WAIT_TIMER);
 	polled();
+	polled_in_set();
 	many(20000);
 	CHECK(region_end(&port, from_nla) == 0 && region_end(&port, to_nla) == 0);
 	port_close(&port);
