@@ -14,6 +14,7 @@
 
 #define ROUNDS	7
 #define MIB	(1ul << 20)
+#define GIB	(1024 * MIB)
 
 static double ms(uint64_t ns)
 {
@@ -78,6 +79,32 @@ static void across_tables(struct port *port, unsigned char *at, size_t bytes)
 	munmap(from, 4 * PAGE);
 }
 
+/* Nanoseconds to register and unregister a page, at best. */
+static uint64_t of_a_page(struct port *port, void *at)
+{
+	uint64_t reg = ~0ull, unreg = ~0ull, best = ~0ull;
+
+	for (int i = 0; i < 10; i++) {
+		registered(port, at, PAGE, &reg, &unreg);
+		best = reg + unreg < best ? reg + unreg : best;
+	}
+	return best;
+}
+
+/* What a table costs that comes and goes with the only region in it: where the tables before it are full. */
+static void alone_in_a_table(struct port *port, unsigned char *at)
+{
+	uint64_t full, other, beside, alone;
+
+	CHECK(region(port, at, GIB - PAGE, &full) == 0 && full >> EXTOLL_NLA_TABLE_SHIFT == 0);
+	alone = of_a_page(port, at);
+	CHECK(region(port, at, PAGE, &other) == 0 && other >> EXTOLL_NLA_TABLE_SHIFT == 1);
+	beside = of_a_page(port, at);
+	CHECK(region_end(port, other) == 0 && region_end(port, full) == 0);
+	printf("regcost: a page: %.1f us alone in a table, %.1f us beside another\n", (double)alone / 1000,
+	       (double)beside / 1000);
+}
+
 /* With pages of 4 KiB beside pinning alone (`fd`), else with huge pages; the ratio. */
 static double compared(struct port *port, int fd, size_t bytes)
 {
@@ -99,6 +126,8 @@ static double compared(struct port *port, int fd, size_t bytes)
 	if (fd >= 0)
 		printf("; pinning alone %.1f ms and %.1f ms; ratio %.2f", ms(pin), ms(unpin), ratio);
 	printf("\n");
+	if (fd >= 0 && bytes >= GIB)
+		alone_in_a_table(port, at);
 	munmap(at, bytes + 16 * PAGE);
 	return ratio;
 }

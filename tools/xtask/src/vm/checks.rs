@@ -117,4 +117,33 @@ mod tests {
         let text = "struct a {\n\tint x;\n};\nstruct b;\nstruct c f(struct a *a);\nstruct d  {\n";
         assert_eq!(structures(text), ["a", "d"]);
     }
+    /// What DKMS is told to build and install is what the folders build, but for what only tests need.
+    #[test]
+    fn dkms_knows_the_modules() {
+        let kmod = place::root().join("kmod");
+        let told = fs::read_to_string(kmod.join("dkms.conf")).unwrap();
+        let values = |key: &str| -> Vec<String> {
+            let lines = told.lines().filter(|line| line.starts_with(key));
+            lines.map(|line| line.split('"').nth(1).unwrap().to_owned()).collect()
+        };
+        let named: Vec<_> =
+            values("BUILT_MODULE_NAME").into_iter().zip(values("BUILT_MODULE_LOCATION")).collect();
+        assert_eq!(named.len(), values("DEST_MODULE_LOCATION").len());
+        let mut built = Vec::new();
+        for folder in ["extoll", "gpumap"] {
+            let kbuild = fs::read_to_string(kmod.join(folder).join("Kbuild")).unwrap();
+            let objects = kbuild.lines().filter_map(|line| line.strip_prefix("obj-m := "));
+            let modules = objects.flat_map(str::split_whitespace).filter_map(|name| name.strip_suffix(".o"));
+            built.extend(
+                modules.filter(|name| *name != "gpustub").map(|name| (name.to_owned(), folder.to_owned())),
+            );
+            for key in ["MAKE", "CLEAN"] {
+                assert!(
+                    values(key)[0].contains(&format!("make -C {folder} KDIR=${{kernel_source_dir}}")),
+                    "{key}"
+                );
+            }
+        }
+        assert_eq!(named, built);
+    }
 }
