@@ -49,8 +49,8 @@ struct call {
 		case COLL_SUM:
 			if (args.kind != COLL_ALLREDUCE)
 				return reduce<T>(ggas_sum());
-			ggas_impl::allreduce_window<T>(group, window, args.in, args.out, args.count, ggas_sum(),
-						       args.chunks, __LINE__);
+			ggas_allreduce_window_by(group, window, args.chunks, args.in, args.out,
+						 static_cast<const T *>(nullptr), args.count, ggas_sum());
 			return;
 		case COLL_PROD:
 			return reduce<T>(ggas_prod());

@@ -129,6 +129,15 @@ GGAS_FN int ggas_allreduce_window(ggas_group *group, const ggas_window *window, 
 	uint32_t chunks = count * sizeof(T) < ggas_impl::by_writes_from ? 0 : ggas_impl::by_writes_chunks;
 	return ggas_impl::allreduce_window<T>(group, window, in_offset, out_offset, count, op, chunks, line);
 }
+/* The same in a way that the caller names: 0: every node reads what it reduces; else all write it to each other, in so
+ * many chunks that travel while others are reduced. */
+template <class T, class Op>
+GGAS_FN int ggas_allreduce_window_by(ggas_group *group, const ggas_window *window, uint32_t chunks, uint64_t in_offset,
+				     uint64_t out_offset, const T *, uint64_t count, Op op,
+				     uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::allreduce_window<T>(group, window, in_offset, out_offset, count, op, chunks, line);
+}
 
 /*
  * Long vectors in a window of the same nodes, as ggas_allreduce_window: offsets

@@ -26,7 +26,8 @@ int cuDeviceGetName(char *text, int len, int device) { strcpy(text, "fake"); ret
 int cuDeviceGetPCIBusId(char *text, int len, int device) { strcpy(text, "0"); return OK; }
 int cuDeviceGetUuid_v2(unsigned char *id, int device) { memset(id, device, 16); return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 1 << 30; return OK; }
-int cuDeviceCanAccessPeer(int *yes, int from, int to) { *yes = 1; return OK; }
+/* With FAKE_APART in the environment the two do not reach each other. */
+int cuDeviceCanAccessPeer(int *yes, int from, int to) { *yes = getenv("FAKE_APART") == NULL; return OK; }
 int cuDeviceGetP2PAttribute(int *value, int which, int from, int to) { *value = 1; return OK; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(device + 1L); return OK; }
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { *stream = (void *)1; return OK; }

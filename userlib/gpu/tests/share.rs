@@ -11,7 +11,17 @@ const BYTES: usize = 3 << 20;
 
 #[test]
 fn parts_are_shared_by_descriptors() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fake");
+    in_a_child("child", None);
+}
+
+#[test]
+fn gpus_without_a_path_are_named() {
+    in_a_child("child_of_gpus_apart", Some("FAKE_APART"));
+}
+
+/// Runs a test on the fake libcuda, with a variable set.
+fn in_a_child(test: &str, variable: Option<&str>) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_libcuda.c");
     let library = folder.join("libcuda.so");
@@ -20,8 +30,9 @@ fn parts_are_shared_by_descriptors() {
     assert!(built.success());
     // Libcuda is loaded once in a process, so the checks run in a child that finds this one.
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env("LD_LIBRARY_PATH", &folder)
+        .envs(variable.map(|name| (name, "1")))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -67,6 +78,23 @@ fn child() {
     assert_eq!(live(), 0, "handles or mappings left");
     bad_descriptors(&gpus, stride);
     assert_eq!(live(), 0, "handles or mappings left by failures");
+}
+
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn child_of_gpus_apart() {
+    let gpus = Gpu::all().unwrap();
+    let error = GpuWindow::new(&gpus, BYTES).err().unwrap();
+    assert_eq!(error, GpuError::NoPeerAccess { from: 0, to: 1 });
+    assert!(error.to_string().contains("GPU 0 cannot access the memory of GPU 1"), "{error}");
+    assert_eq!(live(), 0, "nothing was allocated");
+    // Each of them stays usable.
+    for gpu in &gpus {
+        let window = GpuWindow::new(&[gpu.clone(), gpu.clone()], BYTES).unwrap();
+        window.write(1, 0, &[7; BYTES]).unwrap();
+        assert_eq!((filled(&window, 0), filled(&window, 1)), (0, 7));
+    }
+    assert_eq!(live(), 0, "handles or mappings left");
 }
 
 fn bad_descriptors(gpus: &[Gpu], stride: usize) {
