@@ -111,7 +111,7 @@ static inline struct page *extoll_pages_alloc(struct device *dev, size_t bytes, 
 struct extoll_card;
 struct extoll_file;
 
-/* A VPID in use. Everything but `dead` and `regions` is fixed once the port is published in its file. */
+/* A VPID in use. Everything but `dead`, `regions` and `charged` is fixed once the port is published in its file. */
 struct extoll_port {
 	struct extoll_card *card;
 	u8 vpid;
@@ -120,6 +120,7 @@ struct extoll_port {
 	bool dead;		/* killed by reset or removal: holds nothing any more */
 	struct extoll_queue rma, velo;
 	struct list_head regions;	/* under card->regions_lock */
+	atomic64_t charged;		/* pages, of all regions, whoever registered them */
 };
 
 /* Device memory mapped by another driver, watched until the mapping changes. */

@@ -40,21 +40,31 @@ static struct extoll_region *region_new(struct extoll_port *port, const struct e
 	return region;
 }
 
+/* Gives a charge back to the process and to the port. */
+static void charge_end(struct mm_struct *mm, struct extoll_port *port, u32 pages)
+{
+	atomic64_sub(pages, &mm->pinned_vm);
+	atomic64_sub(pages, &port->charged);
+}
+
 /*
  * What the registration takes, on the account of the process that asks for it: the pages of its memory; of memory that
- * is another driver's, the pages that its translations fill.
+ * is another driver's, the pages that its translations fill. And on that of the port: a process may end before the
+ * regions that it registered on a port which others hold, too, and its account ends with it.
  */
 static int region_charge(struct extoll_region *region)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct extoll_port *port = region->port;
 	struct mm_struct *mm = current->mm;
-	u64 pinned;
+	u64 process, together;
 
 	region->charged = region->kind == EXTOLL_REGION_USER ? region->pages :
 			  DIV_ROUND_UP(region->pages, PAGE_SIZE / sizeof(__le64));
-	pinned = atomic64_add_return(region->charged, &mm->pinned_vm);
-	if (pinned > limit && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(region->charged, &mm->pinned_vm);
+	process = atomic64_add_return(region->charged, &mm->pinned_vm);
+	together = atomic64_add_return(region->charged, &port->charged);
+	if (max(process, together) > limit && !capable(CAP_IPC_LOCK)) {
+		charge_end(mm, port, region->charged);
 		return -ENOMEM;
 	}
 	mmgrab(mm);
@@ -64,7 +74,7 @@ static int region_charge(struct extoll_region *region)
 
 static void region_uncharge(struct extoll_region *region)
 {
-	atomic64_sub(region->charged, &region->mm->pinned_vm);
+	charge_end(region->mm, region->port, region->charged);
 	mmdrop(region->mm);
 }
 

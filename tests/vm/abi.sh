@@ -2,4 +2,10 @@
 # Attacks on the calls of the device, and who may do what.
 #: modules extoll
 #: seconds 90
-insmod /extoll.ko && abi && rights
+set -e
+insmod /extoll.ko
+abi
+rights
+rmmod extoll
+insmod /extoll.ko trusted=1 mmio_modules=extol,extoll,e
+rights trusted

@@ -109,7 +109,7 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
  * Whole pages are translated, so the rest of the first and last page is reachable too.
  *
  * EXTOLL_REGION_USER: memory of the calling process. Pages are pinned and charged to RLIMIT_MEMLOCK, unless the
- *   process has CAP_IPC_LOCK.
+ *   process has CAP_IPC_LOCK: those of the process, and those of the port, whoever registered them.
  * EXTOLL_REGION_MMIO: a mapping of another device's memory, made by gpumap or a module named in the parameter
  *   `mmio_modules` (else EPERM). When the mapping changes or goes, the card's access ends; the region remains, dead,
  *   until it is unregistered.

@@ -175,6 +175,19 @@ mod tests {
     }
 
     #[test]
+    fn every_defect_fits_the_modules_of_today() {
+        if place::which("patch").is_none() {
+            return eprintln!("SKIPPED: no `patch`");
+        }
+        for defect in Defect::all().unwrap() {
+            let mut patch = Command::new("patch");
+            patch.args(["-p1", "--batch", "--dry-run", "--fuzz=0", "-d"]).arg(place::root().join("kmod"));
+            let told = patch.arg("-i").arg(&defect.patch).output().unwrap();
+            assert!(told.status.success(), "{}: {}", defect.name, String::from_utf8_lossy(&told.stdout));
+        }
+    }
+
+    #[test]
     fn lines_of_a_log_lose_their_time() {
         assert_eq!(shortened("[   12.345] BUG: KASAN: x in y\r"), "BUG: KASAN: x in y");
     }
