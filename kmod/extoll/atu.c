@@ -220,10 +220,15 @@ static void tables_put(struct extoll_card *card, u32 from, u32 end)
 			table_free(card, &card->gat[i]);
 }
 
+/* Taking out may need memory, too; a region that is freed must not stay in the tree. */
 static void nla_give(struct extoll_card *card, const struct extoll_region *region)
 {
+	MA_STATE(mas, &card->nlas, region->first, region->first + region->pages - 1);
+
 	mutex_lock(&card->regions_lock);	/* lookups look at regions under it only */
-	mtree_erase(&card->nlas, region->first);
+	mas_lock(&mas);
+	mas_store_gfp(&mas, NULL, GFP_KERNEL | __GFP_NOFAIL);
+	mas_unlock(&mas);
 	mutex_unlock(&card->regions_lock);
 }
 
