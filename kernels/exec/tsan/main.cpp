@@ -74,6 +74,19 @@ bool posts(const nic_config &config, bool batch)
 	return good;
 }
 
+// What node `node` knows of a window whose parts lie in `memory`, `stride` bytes each.
+ggas_window window_of(const std::vector<ggas_u128> &memory, uint64_t stride, uint32_t node, uint32_t nodes)
+{
+	ggas_window w = {};
+	w.base = reinterpret_cast<uint64_t>(memory.data());
+	w.stride = w.size = stride;
+	w.local = w.base + node * stride;
+	w.node = node;
+	w.nodes = nodes;
+	w.timeout_ns = 60'000'000'000;
+	return w;
+}
+
 // Nodes with a group for collectives, and a window of which each part has a line for barriers, the group's area and
 // `room` bytes.
 struct members {
@@ -90,12 +103,7 @@ struct members {
 		: stride(data + room), memory(nodes * stride / sizeof(ggas_u128)), groups(nodes), windows(nodes)
 	{
 		for (uint32_t node = 0; node < nodes; node++) {
-			ggas_window &w = windows[node];
-			w.base = reinterpret_cast<uint64_t>(memory.data());
-			w.stride = w.size = stride;
-			w.local = w.base + node * stride;
-			w.node = node;
-			w.nodes = nodes;
+			const ggas_window &w = windows[node] = window_of(memory, stride, node, nodes);
 			ggas_group &g = groups[node];
 			g.base = w.base + 256;
 			g.stride = stride;
@@ -105,7 +113,7 @@ struct members {
 			g.packed_channels = channels;
 			g.node = node;
 			g.nodes = nodes;
-			g.timeout_ns = w.timeout_ns = 60'000'000'000;
+			g.timeout_ns = w.timeout_ns;
 		}
 	}
 };
@@ -273,13 +281,7 @@ bool puts(uint32_t form, uint32_t grid, uint32_t block, uint32_t lanes, bool pac
 	std::array<uint64_t, nodes> status = {}, wrong = {};
 	std::vector<launch> launches;
 	for (uint32_t node = 0; node < nodes; node++) {
-		ggas_window &window = windows[node];
-		window.base = reinterpret_cast<uint64_t>(memory.data());
-		window.stride = window.size = stride;
-		window.local = window.base + node * stride;
-		window.node = node;
-		window.nodes = nodes;
-		window.timeout_ns = 60'000'000'000;
+		const ggas_window &window = windows[node] = window_of(memory, stride, node, nodes);
 		args[node] = { address(window), address(status[node]), address(wrong[node]), packed ? rings : 0, bytes,
 			       each, 0, form, 10, lanes, lines_log2, 1 };
 		launches.push_back({ ggas_host_ggas_selftest_put, &args[node], grid, block });
