@@ -75,6 +75,8 @@ pub const ENGINE_CLASSES: u32 = 2;
 pub const ENGINE_PORT_CLOSED: u32 = 0;
 pub const ENGINE_PORT_OPEN: u32 = 1;
 pub const ENGINE_PORT_MOVES: u32 = 2;
+pub const ENGINE_LOOKS_CLOSED: u32 = 2;
+pub const ENGINE_LOOKS_MOVES: u32 = 3;
 pub const ENGINE_STOP_REQUESTERS: u32 = 1;
 pub const ENGINE_STOP_REQUESTS: u32 = 2;
 pub const ENGINE_STOP_RESPONSES: u32 = 3;
@@ -1163,6 +1165,7 @@ pub struct engine_node {
     pub tail: [[u64; 8usize]; 2usize],
     pub head: [[u64; 8usize]; 2usize],
     pub failed: [[u64; 8usize]; 2usize],
+    pub told: [[u64; 8usize]; 2usize],
     pub gone: [u64; 8usize],
     pub drained: [[u64; 8usize]; 2usize],
     pub tables: [[u64; 32usize]; 32usize],
@@ -1171,7 +1174,7 @@ pub struct engine_node {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of engine_node"][::core::mem::size_of::<engine_node>() - 13504usize];
+    ["Size of engine_node"][::core::mem::size_of::<engine_node>() - 13632usize];
     ["Alignment of engine_node"][::core::mem::align_of::<engine_node>() - 8usize];
     [
         "Offset of field: engine_node::epoch",
@@ -1201,20 +1204,23 @@ const _: () = {
         "Offset of field: engine_node::failed",
     ][::core::mem::offset_of!(engine_node, failed) - 640usize];
     [
+        "Offset of field: engine_node::told",
+    ][::core::mem::offset_of!(engine_node, told) - 768usize];
+    [
         "Offset of field: engine_node::gone",
-    ][::core::mem::offset_of!(engine_node, gone) - 768usize];
+    ][::core::mem::offset_of!(engine_node, gone) - 896usize];
     [
         "Offset of field: engine_node::drained",
-    ][::core::mem::offset_of!(engine_node, drained) - 832usize];
+    ][::core::mem::offset_of!(engine_node, drained) - 960usize];
     [
         "Offset of field: engine_node::tables",
-    ][::core::mem::offset_of!(engine_node, tables) - 960usize];
+    ][::core::mem::offset_of!(engine_node, tables) - 1088usize];
     [
         "Offset of field: engine_node::port",
-    ][::core::mem::offset_of!(engine_node, port) - 9152usize];
+    ][::core::mem::offset_of!(engine_node, port) - 9280usize];
     [
         "Offset of field: engine_node::lock",
-    ][::core::mem::offset_of!(engine_node, lock) - 11456usize];
+    ][::core::mem::offset_of!(engine_node, lock) - 11584usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

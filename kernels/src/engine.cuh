@@ -18,7 +18,8 @@ constexpr uint64_t PAGE = 4096;
 /* Instead of a credit of a node that is gone: no room in its ring, however much was sent. */
 constexpr uint64_t NO_ROOM = 1ull << 63;
 
-/* A notification queue in block-shared memory. */
+/* A notification queue in block-shared memory. All but `place` and `gave_up` are written by the port's owner alone,
+ * the lane that looks after it, as it takes notice. */
 struct queue {
 	uint64_t entries_at, rp_register;
 	uint64_t place;		/* write pointer, and in the high half the read pointer seen last */
@@ -68,6 +69,9 @@ struct shared {
 	kept pages[ENGINE_WARPS][KEPT];
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];
 	uint64_t credit[ENGINE_CLASSES][ENGINE_NODES];
+	/* By warp: how many notifications were written for a packet that is to be taken again; not 0 for one with an error
+	 * says that it was counted. */
+	uint32_t told[ENGINE_WARPS];
 };
 
 /* Says that what was read here may be written again. On a GPU the loads are over, because what was stored since
@@ -119,12 +123,6 @@ public:
 		for (uint32_t i = ggas_lane(); changed && i < ENGINE_CLASSES * ENGINE_NODES; i += GGAS_WARP_SIZE)
 			if (is_gone(i % ENGINE_NODES))
 				ggas_store_relaxed(&all->credit[i / ENGINE_NODES][i % ENGINE_NODES], NO_ROOM);
-		/* And each warp here: behind its acknowledgement it begins nothing for a port that is not open. */
-		for (uint32_t i = ggas_lane(); changed && i < ENGINE_PORTS; i += GGAS_WARP_SIZE) {
-			uint32_t open = ggas_load_relaxed(&node->port[i].open), *known = &all->queues[i].open;
-			if (open != ENGINE_PORT_OPEN && ggas_load_relaxed(known) != ENGINE_PORT_CLOSED)
-				ggas_store_relaxed(known, open);
-		}
 		ggas_syncwarp();
 		return changed;
 	}
@@ -164,10 +162,12 @@ public:
 		return ggas_load_relaxed(&node->epoch) != ggas_load_relaxed(&node->ack[ggas_warp()]) || gives_up(since);
 	}
 
-	/* After a command that stopped short: whether the engine is to end. */
+	/* After a command that stopped short: whether the engine is to end. What gave way begins again first. */
 	GGAS_FN bool is_to_end() const
 	{
-		return ggas_shfl(GGAS_FULL_WARP, ggas_load_relaxed(&node->stop), 0) != 0;
+		bool news = ggas_load_relaxed(&node->epoch) != ggas_load_relaxed(&node->ack[ggas_warp()]);
+		bool over = !news && ggas_load_relaxed(&node->stop) != 0;
+		return ggas_shfl(GGAS_FULL_WARP, static_cast<uint32_t>(over), 0) != 0;
 	}
 
 	/* Whether the process of a node has ended. What was sent there may be lost. */

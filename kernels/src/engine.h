@@ -39,6 +39,13 @@ struct engine_line {
 #define ENGINE_PORT_OPEN	1
 #define ENGINE_PORT_MOVES	2
 
+/* How often all warps of an engine take notice behind a change of `open`, one time after the other, until a port that
+ * is not open any more is nobody's. Of what the block knows of a port one lane is the only writer, its owner, and the
+ * others look at that: those that take notice after it has begin nothing for the port (2), and what it writes down of
+ * the queue after them is the last word (3). Whatever else is announced meanwhile only makes for more looks. */
+#define ENGINE_LOOKS_CLOSED	2
+#define ENGINE_LOOKS_MOVES	3
+
 /* A port. The host writes it while it is not open; `wp`, `head` and `sent` are the engine's until it stops. */
 struct engine_port {
 	uint64_t queue;		/* notification queue, 16-byte entries */
@@ -87,6 +94,7 @@ struct engine_node {
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];	/* lines sent to node j */
 	uint64_t head[ENGINE_CLASSES][ENGINE_NODES];	/* lines of node j taken in */
 	uint64_t failed[ENGINE_CLASSES][ENGINE_NODES];	/* by node: VPIDs one of whose earlier segments failed */
+	uint64_t told[ENGINE_CLASSES][ENGINE_NODES];	/* of the packet at the head; engine::shared */
 	uint64_t gone[ENGINE_NODES];	/* not 0: the process of node j has ended; by our host, or that of node j */
 	uint64_t drained[ENGINE_CLASSES][ENGINE_NODES];	/* not 0: node j is gone, and what it had sent is taken in */
 	uint64_t tables[ENGINE_TABLE_ROWS][ENGINE_TABLE_ROWS];	/* addresses of translation tables, or 0; they stay */

@@ -12,9 +12,22 @@ namespace engine
 /* ENGINE_PORT_*, in which all lanes agree. */
 GGAS_FN uint32_t state_of_port(const warp &w, uint32_t vpid)
 {
-	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. */
-	uint32_t open = vpid < ENGINE_PORTS ? ggas_load_relaxed(&w.all->queues[vpid].open) : ENGINE_PORT_CLOSED;
+	uint32_t open = ENGINE_PORT_CLOSED;
+	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. The rest of what
+	 * is known of it was written before that. On a GPU block-shared memory answers a warp in the order in which it asks,
+	 * and has no cache that could hold something older; the executor's memory is a CPU's. */
+#ifdef GGAS_EXECUTOR
+	if (vpid < ENGINE_PORTS)
+		open = ggas_load_acquire(&w.all->queues[vpid].open);
+	open = ggas_shfl(GGAS_FULL_WARP, open, 0);
+	/* For lanes that looked earlier than lane 0. */
+	ggas_syncwarp();
+	return open;
+#else
+	if (vpid < ENGINE_PORTS)
+		open = ggas_load_relaxed(&w.all->queues[vpid].open);
 	return ggas_shfl(GGAS_FULL_WARP, open, 0);
+#endif
 }
 
 /* Waits for all lines of a packet and gives word i to take(i, word), by lane i modulo 32. False: the packet is to be
@@ -118,7 +131,7 @@ GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
 }
 
 /* A put, or what a get brought: data, then the completer's word. `failed`: ports of which an earlier packet of the
- * same command met an error. False: the packet stays, and what was written is written again. */
+ * same command met an error. False: the packet stays, and the data that was written is written again. */
 GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 {
 	uint32_t error = p.error(), vpid = p.vpid();
@@ -132,7 +145,8 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
 	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
 		return false;
-	if (!open || error || (data && !fits))
+	uint32_t *told = &w.all->told[ggas_warp()];
+	if ((!open || error || (data && !fits)) && ggas_lane() == 0 && *told == 0)
 		w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
 	if (data && !fits)
 		*failed |= flow;
@@ -147,9 +161,14 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 			     p.from_node(),		 p.from_vpid(),
 			     mode_of(p.h.word0),	 error,
 			     total,			 sized ? p.h.address + p.bytes() - total : p.h.address };
-		if (!notify(w, vpid, r, true))
+		if (!notify(w, vpid, r, true, told)) {
+			if (error && ggas_lane() == 0)
+				*told = 1;
 			return false;
+		}
 	}
+	if (ggas_lane() == 0)
+		*told = 0;
 	*failed &= ~flow;
 	return true;
 }
@@ -228,7 +247,8 @@ GGAS_FN bool respond(warp &w, const packet &p)
 		report r = { EXTOLL_NOTI_KIND_RESPONDER, p.command(), node, p.from_vpid(), mode_of(p.h.word0), error,
 			     total, local };
 		/* What was sent cannot be sent again: without room in time the notification is lost. */
-		if (!notify(w, vpid, r, false))
+		uint32_t told = 0;
+		if (!notify(w, vpid, r, false, &told))
 			w.count(ENGINE_ERR_DROPPED);
 	}
 	return true;
@@ -251,6 +271,8 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	p.first = ggas_load_relaxed(&w.node->head[which][peer]);
 	uint64_t failed = ggas_load_relaxed(&w.node->failed[which][peer]), credited = p.first;
 	uint64_t *credit = &reinterpret_cast<engine_node *>(w.args.state[peer])->credit[which][w.args.node];
+	if (ggas_lane() == 0)
+		w.all->told[ggas_warp()] = static_cast<uint32_t>(ggas_load_relaxed(&w.node->told[which][peer]));
 	bool gone = false, cut = false, drained = false;
 	for (uint32_t attempt = 1;; attempt++) {
 		uint64_t number = p.first + ggas_lane();
@@ -265,6 +287,8 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			}
 			if (w.stop == ENGINE_STOP_NOW)
 				break;
+			/* The line may have been looked at before. */
+			continue;
 		}
 		if (w.stop && w.ends(step, ready))
 			break;
@@ -288,6 +312,7 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			uint64_t flows = failed;
 			bool taken = take_packet(w.args, w.all, &copy, &flows);
 			ggas_syncwarp();
+			failed = flows;
 			if (!taken && w.is_to_end())
 				break;
 			if (!taken) {
@@ -297,7 +322,6 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 				ggas_pause();
 				continue;
 			}
-			failed = flows;
 		}
 		p.first += p.lines();
 		if (p.first - credited < ENGINE_LINES / 8)
@@ -311,6 +335,7 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	if (ggas_lane() == 0) {
 		ggas_store_relaxed(&w.node->head[which][peer], p.first);
 		ggas_store_relaxed(&w.node->failed[which][peer], failed);
+		ggas_store_relaxed(&w.node->told[which][peer], static_cast<uint64_t>(w.all->told[ggas_warp()]));
 		publish_read(credit, p.first);
 	}
 }

@@ -39,15 +39,21 @@ GGAS_FN void write_entry(warp &w, uint32_t vpid, uint32_t entry, uint64_t word0,
 #endif
 }
 
-/* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. */
+/* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. A completer gives way as well,
+ * to a port that changes hands and to whatever else the host says: its packet is taken again, and waits again. What the
+ * others sent cannot be sent again. */
 GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool release)
 {
 	queue &q = w.all->queues[vpid];
+	bool completer = extoll_noti_kind(word1) == EXTOLL_NOTI_KIND_COMPLETER;
 	uint32_t entry;
 	uint64_t since = 0;
 	for (uint32_t attempt = 1; !take_entry(&q, &entry); attempt++) {
-		if (!ggas_load_relaxed(&q.open))
+		uint32_t open = ggas_load_relaxed(&q.open);
+		if (open == ENGINE_PORT_CLOSED)
 			return true;
+		if (open == ENGINE_PORT_MOVES && completer)
+			return false;
 		uint64_t place = ggas_load_block(&q.place);
 		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
 		uint32_t rp = static_cast<uint32_t>(
@@ -63,7 +69,7 @@ GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool r
 			w.count(ENGINE_ERR_DROPPED);
 			return true;
 		}
-		if (w.gives_up(since))
+		if (completer ? w.gives_way(since) : w.gives_up(since))
 			return false;
 		ggas_pause(attempt);
 	}
@@ -78,7 +84,8 @@ GGAS_FN bool push_fragment(warp &w, uint32_t to, const report &r, uint32_t offse
 	return push(w, to, r.local + offset, word1, release);
 }
 
-GGAS_FN bool push_report(warp &w, uint32_t to, const report &r, bool release)
+/* *told: how many entries of it were written before, and are now. */
+GGAS_FN bool push_report(warp &w, uint32_t to, const report &r, bool release, uint32_t *told)
 {
 	uint32_t total = r.total ? r.total : 1;
 	uint32_t field = 0;
@@ -105,7 +112,7 @@ GGAS_FN bool push_report(warp &w, uint32_t to, const report &r, bool release)
 		uint32_t last = (total - 1) / EXTOLL_FRAGMENT * EXTOLL_FRAGMENT;
 		/* A get's request is one packet, and so is a command in its error form. */
 		if ((r.mode & EXTOLL_NOTI_MODE_NTR) && !r.error && !(requester && get))
-			for (uint32_t offset = 0; offset < last; offset += EXTOLL_FRAGMENT)
+			for (uint32_t offset = *told * EXTOLL_FRAGMENT; offset < last; offset += EXTOLL_FRAGMENT, ++*told)
 				if (!push_fragment(w, to, r, offset, EXTOLL_FRAGMENT, release))
 					return false;
 		return push_fragment(w, to, r, last, total - last, release);
@@ -117,13 +124,13 @@ GGAS_FN bool push_report(warp &w, uint32_t to, const report &r, bool release)
 	return push(w, to, r.local, word1, release);
 }
 
-/* All lanes call; the notifications are written by lane 0. False if the engine ends before there is room. */
-GGAS_FN bool notify(warp &w, uint32_t to, const report &r, bool release)
+/* All lanes call; the notifications are written by lane 0, whose `told` counts. False as with push. */
+GGAS_FN bool notify(warp &w, uint32_t to, const report &r, bool release, uint32_t *told)
 {
 	bool written = true;
 	ggas_syncwarp();
 	if (ggas_lane() == 0)
-		written = push_report(w, to, r, release);
+		written = push_report(w, to, r, release, told);
 	return ggas_ballot(GGAS_FULL_WARP, !written) == 0;
 }
 

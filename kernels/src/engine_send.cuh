@@ -149,7 +149,8 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 	if (!(EXTOLL_GET(c.word[0], EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
 		return true;
 	uint32_t error = fault == FINE ? 0u : EXTOLL_NOTI_ERROR_REQUESTER;
-	return notify(w, c.vpid, requester_report(c, error), false);
+	uint32_t told = 0;
+	return notify(w, c.vpid, requester_report(c, error), false, &told);
 }
 
 /* What a port posted, by the usual way if possible. False as with execute; *sent: how far it came, and had come before. */
@@ -185,10 +186,9 @@ struct slot_view {
 	uint64_t word[3];	/* of the slot at the head, once it is there */
 	ggas_u128 seen[3];
 
-	GGAS_FN void load(const engine_port *port, const engine_node *node)
+	GGAS_FN void load(const engine_port *port, uint32_t open, const engine_node *node)
 	{
-		bool open = ggas_load_relaxed(&port->open) == ENGINE_PORT_OPEN;
-		slots = open ? ggas_load_relaxed(&port->slots) : 0;
+		slots = open == ENGINE_PORT_OPEN ? ggas_load_relaxed(&port->slots) : 0;
 		consumed = ggas_load_relaxed(&port->slot_consumed);
 		head = ggas_load_relaxed(&port->head);
 		mask = ggas_load_relaxed(&port->slot_mask);
@@ -226,14 +226,21 @@ struct slot_view {
 	}
 };
 
-/* Makes the queue of an open port known to the block; of one that changes hands, writes down how far it came. That is
- * the last word once the host has asked twice: other warps may add to it until they take notice. */
-GGAS_FN void open_queue(queue *q, engine_port *port)
+/* What the host says of a port becomes what the block knows of it; by its owner only, as it takes notice. So nothing
+ * older can come behind: a look is over before the next one begins. Of a queue that changes hands this writes down how
+ * far it came, at each look; which of them has the last word: ENGINE_LOOKS_MOVES. `open` was loaded by an acquire. */
+GGAS_FN void look_at_port(queue *q, engine_port *port, uint32_t open)
 {
-	uint32_t open = ggas_load_relaxed(&port->open), known = ggas_load_relaxed(&q->open);
-	if (open == ENGINE_PORT_MOVES && known != ENGINE_PORT_CLOSED)
-		ggas_store_relaxed(&port->wp, static_cast<uint32_t>(ggas_load_relaxed(&q->place)));
-	if (open != ENGINE_PORT_OPEN || known == ENGINE_PORT_OPEN)
+	uint32_t known = ggas_load_relaxed(&q->open);
+	if (open != ENGINE_PORT_OPEN) {
+		if (open == ENGINE_PORT_MOVES && known != ENGINE_PORT_CLOSED)
+			ggas_store_relaxed(&port->wp, static_cast<uint32_t>(ggas_load_relaxed(&q->place)));
+		/* A port that is being described is closed until it is open. */
+		if (known != ENGINE_PORT_CLOSED)
+			ggas_store_relaxed(&q->open, open);
+		return;
+	}
+	if (known == ENGINE_PORT_OPEN)
 		return;
 	q->entries_at = ggas_load_relaxed(&port->queue);
 	q->rp_register = ggas_load_relaxed(&port->rp_register);
@@ -267,8 +274,10 @@ GGAS_FN void serve_ports(warp &w)
 					ggas_store_relaxed(&port->sent, view.sent);
 				}
 				if (mine) {
-					view.load(port, w.node);
-					open_queue(&w.all->queues[vpid], port);
+					/* Once, so that both go by the same, and first: the rest is as new. */
+					uint32_t open = ggas_load_acquire(&port->open);
+					view.load(port, open, w.node);
+					look_at_port(&w.all->queues[vpid], port, open);
 				}
 				w.acknowledge();
 			}

@@ -29,7 +29,8 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources = ["main.cpp", "nic.cpp", "threads.cpp"].map(|name| crate_dir().join("exec/tsan").join(name));
+    let sources = ["main.cpp", "engines.cpp", "nic.cpp", "threads.cpp"]
+        .map(|name| crate_dir().join("exec/tsan").join(name));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
     let fresh = folder.join(format!("kernels-{}", std::process::id()));
@@ -138,6 +139,12 @@ fn rma_on_the_card_path_is_clean() {
 fn puts_are_clean() {
     clean(&["put-thread", "put-warp", "put-block", "put-grid"]);
     clean(&["packed-thread", "packed-warp", "packed-block"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn engines_are_clean() {
+    clean(&["engine-bystander", "engine-pair", "engine-moves"]);
 }
 
 #[test]

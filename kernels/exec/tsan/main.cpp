@@ -9,6 +9,7 @@
 #include <barrier>
 #include <string>
 
+#include "engines.h"
 #include "nic.h"
 #include "threads.h"
 
@@ -325,6 +326,9 @@ const scenario scenarios[] = {
 	{ "packed-thread", [] { return puts(SELFTEST_PUT_THREAD, 1, 3, 3, true); } },
 	{ "packed-warp", [] { return puts(SELFTEST_PUT_WARP, 1, 40, 2, true); } },
 	{ "packed-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, true); } },
+	{ "engine-bystander", engine_bystander },
+	{ "engine-pair", engine_pair },
+	{ "engine-moves", engine_moves },
 	{ "barrier", [] { return collective(SELFTEST_BARRIER, 1); } },
 	{ "barrier-grid", [] { return collective(SELFTEST_BARRIER, 2); } },
 	{ "sync", [] { return collective(SELFTEST_SYNC, 1); } },

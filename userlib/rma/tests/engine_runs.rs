@@ -82,19 +82,40 @@ fn a_port_changes_hands_while_its_engine_runs() {
 /// Nor is any of it there twice.
 #[test]
 fn what_arrives_while_a_port_changes_hands_is_not_lost() {
-    const AHEAD: u64 = 1000;
-    let (cpu, network) = (Processor::cpu(), engines(2));
-    let (origin, mut target) = (port(&network, 0), port(&network, 1));
+    arrives_while_a_port_changes_hands(&engines(2), 1000, || false);
+}
+
+/// Engines take notice of that at any time.
+#[test]
+fn what_arrives_while_a_port_changes_hands_and_processes_are_lost_is_not_lost() {
+    let network = engines(3);
+    let losses = network.losses();
+    arrives_while_a_port_changes_hands(&network, 200, || {
+        losses.lost(2);
+        // Engines that hear something at every look do nothing else.
+        thread::sleep(Duration::from_millis(1));
+        true
+    });
+}
+
+/// So many are under way at most; `meanwhile` is called over and over as long as it says so.
+fn arrives_while_a_port_changes_hands(
+    network: &EngineNetwork,
+    ahead: u64,
+    meanwhile: impl Fn() -> bool + Sync,
+) {
+    let cpu = Processor::cpu();
+    let (origin, mut target) = (port(network, 0), port(network, 1));
     let _running = network.run().unwrap();
     let connection = origin.connect(target.address());
     let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     let target = thread::scope(|scope| {
-        let (stop, taken, connection) = (&stop, &taken, &connection);
+        let (stop, taken, connection, meanwhile) = (&stop, &taken, &connection, &meanwhile);
         let poster = scope.spawn(move || {
             let mut posts = 0;
             while !stop.load(Ordering::Relaxed) {
                 // The queue never fills up.
-                if posts - taken.load(Ordering::Relaxed) > AHEAD {
+                if posts - taken.load(Ordering::Relaxed) > ahead {
                     thread::yield_now();
                     continue;
                 }
@@ -103,11 +124,12 @@ fn what_arrives_while_a_port_changes_hands_is_not_lost() {
             }
             posts
         });
+        scope.spawn(move || while !stop.load(Ordering::Relaxed) && meanwhile() {});
         let stops = Stops(stop);
         let mut next = 0;
         for _ in 0..6 {
             // More comes all the time.
-            for _ in 0..AHEAD / 4 {
+            for _ in 0..ahead / 4 {
                 assert_eq!(target.wait(SOON).unwrap().word0, next);
                 next += 1;
                 taken.store(next, Ordering::Relaxed);
@@ -121,5 +143,5 @@ fn what_arrives_while_a_port_changes_hands_is_not_lost() {
         target
     });
     assert!(target.poll().is_none());
-    assert_eq!(errors(&network, 1), EngineErrors::default());
+    assert_eq!(errors(network, 1), EngineErrors::default());
 }

@@ -160,7 +160,7 @@ impl EnginePort {
 
     fn shut(&self, state: &mut State) -> Result<(), DeviceError> {
         let (node, vpid) = (&*self.node, self.vpid);
-        self.runner.change(node, || {
+        self.runner.close(node, || {
             node.open_port(vpid, ENGINE_PORT_CLOSED)?;
             let mut regions = lock(&node.regions);
             regions.of(vpid).into_iter().try_for_each(|nla| regions.invalidate(vpid, nla))
