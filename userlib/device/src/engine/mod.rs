@@ -26,6 +26,7 @@ mod port;
 mod region;
 mod runner;
 mod shape;
+mod shared;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

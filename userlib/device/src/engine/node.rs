@@ -173,13 +173,11 @@ impl Device for EngineDevice {
 
     fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError> {
         let vpid = self.node.take_vpid()?;
-        match EnginePort::open(&self.node, &self.runner, vpid, setup) {
-            Ok(port) => Ok(Arc::new(port)),
-            Err(error) => {
-                self.node.give_vpid(vpid);
-                Err(error)
-            }
-        }
+        let port = EnginePort::new(&self.node, &self.runner, vpid, setup)
+            .inspect_err(|_| self.node.give_vpid(vpid))?;
+        // Where this fails, the port gives its VPID back if its engine has let go of it.
+        port.open()?;
+        Ok(Arc::new(port))
     }
 
     fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {

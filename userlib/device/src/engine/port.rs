@@ -2,23 +2,23 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use extoll_abi::layout::ggas_near_slot;
 use extoll_abi::{Access, Address, PageOption};
 use ggas_kernels::args::{ENGINE_PORT_CLOSED, ENGINE_PORT_MOVES, ENGINE_PORT_OPEN, engine_port};
-use ggas_kernels::{KernelMem, Mapped, Processor};
+use ggas_kernels::{KernelMem, Processor};
 
 use super::node::Node;
 use super::runner::{EngineGuard, Runner};
+use super::shared::Shared;
 use super::{load_words, lock, refused};
 use crate::backoff::{Backoff, Step};
 use crate::{
-    Departures, DeviceError, HostBuffer, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap,
-    RegisterMap, SlotMap, Span,
+    Departures, DeviceError, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
+    SlotMap, Span,
 };
 
 /// Most slots of a ring: 2 MiB of memory.
@@ -27,27 +27,6 @@ const MAX_SLOTS: u32 = 1 << 16;
 const ENTRY: usize = 16;
 /// Bits of the option page that only say the traffic class.
 const TRAFFIC_CLASS: u8 = 3;
-
-/// Host memory that the engine uses, at its address there.
-struct Shared {
-    // Gone before the memory.
-    mapped: Mapped,
-    buffer: HostBuffer,
-}
-
-impl Shared {
-    fn new(processor: &Processor, bytes: usize, what: &'static str) -> Result<Shared, DeviceError> {
-        let buffer = HostBuffer::private(bytes, PAGE, what)?;
-        // SAFETY: the buffer outlives the mapping; all access to it is atomic.
-        let mapped = unsafe { processor.map_host(buffer.as_ptr(), buffer.len()) }.map_err(refused(what))?;
-        Ok(Shared { mapped, buffer })
-    }
-
-    fn pointer<T>(&self, offset: usize) -> NonNull<T> {
-        // SAFETY: the callers stay inside the buffer, which is not at address 0.
-        unsafe { NonNull::new_unchecked(self.buffer.as_ptr().add(offset)) }.cast()
-    }
-}
 
 /// A page for the read pointer, one for a WCB state that stays 0, then the queue.
 const QUEUE_AT: usize = 2 * PAGE;
@@ -62,17 +41,19 @@ pub(super) struct EnginePort {
     state: Mutex<State>,
 }
 
+/// All of it stays until the port is dropped. What the engine is to use is here before the engine hears of it.
 struct Memory {
     queue: Shared,
-    /// Rings stay mapped until the port is dropped; the last one may be attached.
+    /// Slot rings, of which the last one may be attached.
     rings: Mutex<Vec<Shared>>,
+    /// What was lent to kernels, of which the last one may still be.
     lent: Mutex<Vec<Arc<KernelMem>>>,
 }
 
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// The engine may still use the memory: it is never given back.
+    /// Nobody knows what the engine uses: the port does nothing more, and its memory is never given back.
     stuck: bool,
     attached: bool,
     /// What the engine is to use again once kernels give the port back.
@@ -82,7 +63,8 @@ struct State {
 }
 
 impl EnginePort {
-    pub(super) fn open(
+    /// A port that its engine does not know yet.
+    pub(super) fn new(
         node: &Arc<Node>,
         runner: &Arc<Runner>,
         vpid: u8,
@@ -100,33 +82,41 @@ impl EnginePort {
         if bytes > 1 << 30 {
             return refuse("it must be at most 1 GiB");
         }
-        let entries = (bytes / ENTRY) as u32;
         let queue = Shared::new(&node.processor, QUEUE_AT + bytes, "a notification queue")?;
-        let base = queue.mapped.address();
-        let port = engine_port {
-            queue: base + QUEUE_AT as u64,
-            rp_register: base,
-            queue_entries: entries,
-            open: ENGINE_PORT_OPEN,
-            far_queue: u32::from(matches!(node.processor, Processor::Gpu(_))),
-            ..Default::default()
-        };
-        let memory = Memory { queue, rings: Mutex::default(), lent: Mutex::default() };
-        let port_device = EnginePort {
+        Ok(EnginePort {
             node: node.clone(),
             runner: runner.clone(),
             vpid,
-            entries,
-            memory: ManuallyDrop::new(memory),
+            entries: (bytes / ENTRY) as u32,
+            memory: ManuallyDrop::new(Memory { queue, rings: Mutex::default(), lent: Mutex::default() }),
             state: Mutex::default(),
+        })
+    }
+
+    /// Tells the engine of the port.
+    pub(super) fn open(&self) -> Result<(), DeviceError> {
+        let base = self.memory.queue.mapped.address();
+        let port = engine_port {
+            queue: base + QUEUE_AT as u64,
+            rp_register: base,
+            queue_entries: self.entries,
+            open: ENGINE_PORT_OPEN,
+            far_queue: u32::from(matches!(self.node.processor, Processor::Gpu(_))),
+            ..Default::default()
         };
-        runner.change(node, || node.write_port(vpid, &port))?;
-        Ok(port_device)
+        self.runner.change(&self.node, || self.node.write_port(self.vpid, &port))
+    }
+
+    /// The state of a port that can be used.
+    fn usable(&self) -> Result<MutexGuard<'_, State>, DeviceError> {
+        let state = lock(&self.state);
+        if state.closed || state.stuck { Err(DeviceError::Closed) } else { Ok(state) }
     }
 
     /// Lets `edit` change the port as the engine left it. What arrives meanwhile waits; if this fails the port is closed.
     fn edit(
         &self,
+        state: &mut State,
         edit: impl FnOnce(&mut engine_port) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let (node, vpid) = (&*self.node, self.vpid);
@@ -139,11 +129,13 @@ impl EnginePort {
                 node.write_port(vpid, &engine_port { open: ENGINE_PORT_OPEN, ..port })
             },
         );
-        if edited.is_err() {
-            node.open_port(vpid, ENGINE_PORT_CLOSED)?;
-            self.runner.announce(node)?;
-        }
-        edited
+        edited.inspect_err(|_| {
+            (state.stuck, state.host) = (true, None);
+            let told = node.open_port(vpid, ENGINE_PORT_CLOSED).and_then(|()| self.runner.announce(node));
+            if let Err(error) = told {
+                tracing::error!(port = %self.address(), "closing it: {error}");
+            }
+        })
     }
 
     fn slot_count(slots: u32) -> Result<(), DeviceError> {
@@ -205,47 +197,40 @@ impl PortDevice for EnginePort {
                 "engines translate all addresses and raise no interrupts: use the default page option";
             return Err(DeviceError::NotAvailable { kind: Kind::Nvlink, reason: reason.to_owned() });
         }
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Err(DeviceError::Closed);
-        }
+        let mut state = self.usable()?;
         if state.attached {
             return Err(DeviceError::SlotsAttached);
         }
         let ring = Shared::new(&self.node.processor, PAGE + slots as usize * 32, "a slot ring")?;
         let map = SlotMap { base: ring.pointer(PAGE), slots, consumed: ring.pointer(0) };
         let base = ring.mapped.address();
-        self.edit(|port| {
+        lock(&self.memory.rings).push(ring);
+        self.edit(&mut state, |port| {
             (port.slots, port.slot_consumed) = (base + PAGE as u64, base);
             (port.slot_mask, port.head, port.sent) = (slots - 1, 0, 0);
             Ok(())
         })?;
-        lock(&self.memory.rings).push(ring);
         state.attached = true;
         Ok(map)
     }
 
     fn detach_slots(&self) {
-        let mut state = lock(&self.state);
-        if state.closed || !std::mem::take(&mut state.attached) {
+        let Ok(mut state) = self.usable() else { return };
+        if !std::mem::take(&mut state.attached) {
             return;
         }
-        let detached = self.edit(|port| {
+        let detached = self.edit(&mut state, |port| {
             (port.slots, port.sent) = (0, 0);
             Ok(())
         });
         if let Err(error) = detached {
             tracing::error!(port = %self.address(), "detaching a slot ring: {error}");
-            state.stuck = true;
         }
     }
 
     fn lend_to_kernels(&self, slots: u32) -> Result<Option<KernelRings>, DeviceError> {
         EnginePort::slot_count(slots)?;
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Err(DeviceError::Closed);
-        }
+        let mut state = self.usable()?;
         if state.host.is_some() {
             return Ok(None);
         }
@@ -265,14 +250,16 @@ impl PortDevice for EnginePort {
             consumed: base,
             memory: memory.clone(),
         };
-        self.edit(|port| {
+        lock(&self.memory.lent).push(memory.clone());
+        let mut host = None;
+        self.edit(&mut state, |port| {
             // The queue moves as it is, so indices stay.
             let mut bytes = vec![0; self.entries as usize * ENTRY];
             self.memory.queue.buffer.read(QUEUE_AT, &mut bytes);
             memory.write(queue_at, &bytes).map_err(refused("a lent queue"))?;
             let read_pointer = self.read_pointer().load(Ordering::Acquire);
             memory.write_u64s(128, &[read_pointer]).map_err(refused("a lent queue"))?;
-            state.host = Some(*port);
+            host = Some(*port);
             *port = engine_port {
                 queue: rings.queue,
                 rp_register: rings.read_pointer,
@@ -287,20 +274,17 @@ impl PortDevice for EnginePort {
             };
             Ok(())
         })?;
-        lock(&self.memory.lent).push(memory);
+        state.host = host;
         Ok(Some(rings))
     }
 
     fn take_from_kernels(&self, read_pointer: u32) -> Result<(), DeviceError> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Err(DeviceError::Closed);
-        }
+        let mut state = self.usable()?;
         let Some(host) = state.host.take() else { return Ok(()) };
         let lent = lock(&self.memory.lent).last().cloned();
         let Some(lent) = lent else { return Ok(()) };
-        self.edit(|port| {
-            let queue = (port.queue - lent.address()) as usize;
+        self.edit(&mut state, |port| {
+            let queue = port.queue.checked_sub(lent.address()).ok_or(DeviceError::Closed)? as usize;
             let words =
                 load_words(&lent, queue, 2 * self.entries as usize).map_err(refused("a lent queue"))?;
             for (i, word) in words.iter().enumerate() {
@@ -392,3 +376,6 @@ impl fmt::Debug for EnginePort {
         f.debug_tuple("EnginePort").field(&self.address()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;
