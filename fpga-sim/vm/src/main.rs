@@ -11,6 +11,10 @@ use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
 use extoll_sim::torus::Torus;
 use extoll_vm::{Card, CardSetup, Device, Gpu, listen, serve};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
 /// Serve modelled EXTOLL cards to virtual machines, one for each socket.
 ///
@@ -72,8 +76,9 @@ fn gpu(text: &str) -> Result<(PathBuf, u64), String> {
 }
 
 fn main() -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = asked.unwrap_or(Targets::new().with_default(LevelFilter::ERROR));
+    registry().with(fmt::layer().with_writer(std::io::stderr)).with(filter).init();
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -16,7 +16,10 @@ mod values;
 
 use clap::{ArgAction, Parser, Subcommand};
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
 /// Communication that GPU kernels start themselves: benchmarks, a demo, and looks inside.
 #[derive(Parser)]
@@ -69,9 +72,10 @@ fn main() -> ExitCode {
 }
 
 fn log_to_stderr(verbose: u8) {
-    let level = ["warn", "info", "debug", "trace"][usize::from(verbose.min(3))];
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let level = [LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG, LevelFilter::TRACE];
+    let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = asked.unwrap_or(Targets::new().with_default(level[usize::from(verbose.min(3))]));
+    registry().with(fmt::layer().with_writer(std::io::stderr)).with(filter).init();
 }
 
 #[cfg(test)]
