@@ -853,10 +853,11 @@ pub struct bench_relaunch {
     pub marks: u64,
     pub wrong: u64,
     pub round: u64,
+    pub group: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_relaunch"][::core::mem::size_of::<bench_relaunch>() - 32usize];
+    ["Size of bench_relaunch"][::core::mem::size_of::<bench_relaunch>() - 40usize];
     ["Alignment of bench_relaunch"][::core::mem::align_of::<bench_relaunch>() - 8usize];
     [
         "Offset of field: bench_relaunch::window",
@@ -870,6 +871,9 @@ const _: () = {
     [
         "Offset of field: bench_relaunch::round",
     ][::core::mem::offset_of!(bench_relaunch, round) - 24usize];
+    [
+        "Offset of field: bench_relaunch::group",
+    ][::core::mem::offset_of!(bench_relaunch, group) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

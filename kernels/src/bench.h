@@ -243,6 +243,7 @@ struct bench_relaunch {
 	uint64_t marks;		/* checking: offset in the window of uint64_t per block and node */
 	uint64_t wrong;		/* checking: uint64_t, marks seen too early; 0: no checks */
 	uint64_t round;
+	uint64_t group;		/* struct ggas_group, for kernels that meet between rounds */
 };
 
 #define BENCH_WAY_AUTO		0	/* allreduce: as the library chooses */

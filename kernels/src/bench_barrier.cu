@@ -106,3 +106,10 @@ GGAS_KERNEL(bench_barrier_relaunched, bench_relaunch)
 	for (uint32_t node = ggas_thread(); node < ggas_nodes(window); node += ggas_threads())
 		ggas_store(window, node, own, args.round + 1);
 }
+
+/* Behind a round's kernel of each node, where those of the next are behind their own node's only. An error stays in the
+ * group. */
+GGAS_KERNEL(bench_barrier_between, bench_relaunch)
+{
+	ggas_barrier(reinterpret_cast<ggas_group *>(args.group), ggas_order::release_acquire);
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ggas_gpu::GpuError;
+use ggas_gpu::{Behind, GpuError};
 
 use crate::exec::{self, Args, CpuRun};
 use crate::image;
@@ -232,14 +232,15 @@ pub fn run_repeated(launches: &[Launch<'_>], times: u32, timeout: Duration) -> R
     (0..times).try_for_each(|_| start(launches)?.wait(timeout))
 }
 
-/// Runs rounds of kernels, all of them `times` times over: those of a round begin when all of the round before have
-/// ended. GPUs see to that themselves, by a graph; on the CPU the host starts each round. Gives how long all rounds took,
-/// each time; `timeout` bounds each.
+/// Runs rounds of kernels, all of them `times` times over: those of a round begin when those that they are [`Behind`] have
+/// ended. GPUs see to that themselves, by a graph; on the CPU the host starts each round, behind all of the round before.
+/// Gives how long all rounds took, each time; `timeout` bounds each.
 ///
 /// # Errors
-/// As [`start`] and [`Running::wait`]; rounds without kernels.
+/// As [`start`] and [`Running::wait`]; rounds without kernels, or with different numbers of them.
 pub fn run_rounds(
     rounds: &[Vec<Launch<'_>>],
+    behind: Behind,
     times: u32,
     timeout: Duration,
 ) -> Result<Vec<Duration>, LaunchError> {
@@ -255,7 +256,7 @@ pub fn run_rounds(
         graph.push(kernels);
     }
     if rounds.iter().zip(&graph).all(|(round, on_gpus)| round.len() == on_gpus.len()) {
-        return ggas_gpu::run_rounds(&graph, times, timeout).map_err(LaunchError::Gpu);
+        return ggas_gpu::run_rounds(&graph, behind, times, timeout).map_err(LaunchError::Gpu);
     }
     let all = || {
         let begun = Instant::now();

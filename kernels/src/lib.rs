@@ -34,6 +34,7 @@ mod processor;
 mod report;
 
 pub use exec::CpuConfig;
+pub use ggas_gpu::Behind;
 pub use idle::{IdleGuard, on_idle};
 #[doc(hidden)]
 pub use image::HostKernel;

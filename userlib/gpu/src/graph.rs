@@ -8,24 +8,34 @@ use crate::launch::{Launch, Reservation, Running};
 use crate::stream::Event;
 use crate::sys::*;
 
-/// Runs rounds of kernels, all of them `times` times over. The kernels of a round begin when all of the round before
-/// have ended, whatever GPUs they are on; the GPUs see to that, since the rounds are one graph. Gives how long all
-/// rounds took, each time.
+/// What a kernel of a round waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// All kernels of the round before, whatever GPUs they are on.
+    All,
+    /// The kernel at its place in the round before. Kernels that wait for each other need a GPU each.
+    Own,
+}
+
+/// Runs rounds of kernels, all of them `times` times over; a kernel begins when those that it is [`Behind`] have ended.
+/// The GPUs see to that, since the rounds are one graph. Gives how long all rounds took, each time.
 ///
 /// # Errors
-/// [`GpuError::Invalid`] for a round without kernels; [`GpuError::DoesNotFit`], and errors of names, shapes and
+/// [`GpuError::Invalid`] for a round without kernels, or of another length than the first; [`GpuError::DoesNotFit`], and errors of names, shapes and
 /// arguments, before anything starts; [`GpuError::Timeout`] if all rounds together take longer, once, than `timeout`.
 pub fn run_rounds(
     rounds: &[Vec<Launch<'_>>],
+    behind: Behind,
     times: u32,
     timeout: Duration,
 ) -> Result<Vec<Duration>, GpuError> {
     let kernels = rounds.first().map_or(&[][..], Vec::as_slice);
-    let Some(first) = kernels.first().filter(|_| rounds.iter().all(|round| !round.is_empty())) else {
-        return Err(GpuError::Invalid("every round needs a kernel".into()));
+    let Some(first) = kernels.first().filter(|_| rounds.iter().all(|round| round.len() == kernels.len()))
+    else {
+        return Err(GpuError::Invalid("every round needs kernels, as many as the first".into()));
     };
     let gpu = first.gpu();
-    let graph = Graph::new(gpu, rounds)?;
+    let graph = Graph::new(gpu, rounds, behind)?;
     let (begin, end) = (Event::new(gpu)?, Event::new(gpu)?);
     let mut took = Vec::new();
     for _ in 0..times {
@@ -52,15 +62,18 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(gpu: &Gpu, rounds: &[Vec<Launch<'_>>]) -> Result<Graph, GpuError> {
+    fn new(gpu: &Gpu, rounds: &[Vec<Launch<'_>>], behind: Behind) -> Result<Graph, GpuError> {
         let mut graph = Graph { raw: Handle(std::ptr::null_mut()), exec: Handle(std::ptr::null_mut()) };
         gpu.enter()?;
         // SAFETY: written on success; 0 is the only flag word that exists.
         gpu.check("cuGraphCreate", unsafe { cuGraphCreate(&mut graph.raw.0, 0) })?;
-        let mut before = Vec::new();
+        let mut before: Vec<CUgraphNode> = Vec::new();
         for round in rounds {
-            let add = |launch: &Launch<'_>| launch.add_to(graph.raw.0, &before);
-            before = round.iter().map(add).collect::<Result<Vec<_>, _>>()?;
+            let add = |(place, launch): (usize, &Launch<'_>)| {
+                let own = before.get(place).map_or(&[][..], std::slice::from_ref);
+                launch.add_to(graph.raw.0, if behind == Behind::All { &before } else { own })
+            };
+            before = round.iter().enumerate().map(add).collect::<Result<Vec<_>, _>>()?;
         }
         gpu.enter()?;
         // SAFETY: the graph is alive, `exec` is written on success.

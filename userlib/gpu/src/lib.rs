@@ -42,7 +42,7 @@ mod window;
 pub use copier::{Copier, CopierGuard, CopyState};
 pub use error::{DriverError, GpuError, NoGpu};
 pub use gpu::Gpu;
-pub use graph::run_rounds;
+pub use graph::{Behind, run_rounds};
 pub use launch::{Launch, Running, start, start_repeated};
 pub use mapping::HostMapping;
 pub use memory::DeviceBuffer;
