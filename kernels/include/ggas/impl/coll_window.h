@@ -137,8 +137,9 @@ GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 template <class T, class Op> class sum_by_writes {
 public:
 	GGAS_FN sum_by_writes(ggas_group *g, everywhere in, everywhere out, uint64_t part, uint32_t chunks, const Op &op)
-		: in_(in), out_(out), part_(part), share_(part_of(part, ggas_blocks(), ggas_block(), 8)), op_(op),
-		  nodes_(g->nodes), self_(g->node), chunks_(chunks)
+		: out_(out), own_in_(in.at(g->node, 0)), own_out_(out.at(g->node, 0)), part_(part),
+		  share_(part_of(part, ggas_blocks(), ggas_block(), 8)), op_(op), nodes_(g->nodes), self_(g->node),
+		  chunks_(chunks)
 	{
 	}
 	/* Lines of a part. */
@@ -153,23 +154,22 @@ public:
 		range lines = chunk(k);
 		uint64_t at = part_ * self_ + chunk(place).begin;
 		for (uint32_t step = 1; step < nodes_; step++)
-			copy_lines(out_.at(after(step), at), in_.at(self_, part_ * after(step) + lines.begin), lines.size());
+			copy_lines(out_.at(after(step), at), own_in_ + part_ * after(step) + lines.begin, lines.size());
 	}
 	/* Reduces chunk `k` of this node's part, whose contributions lie at chunk `place` of the others'. */
 	GGAS_FN void reduce(uint32_t k, uint32_t place) const
 	{
 		range lines = chunk(k);
 		uint64_t begin = chunk(place).begin;
+		const ggas_u128 *own = own_in_ + part_ * self_ + lines.begin;
+		const ggas_u128 *others = own_out_ + begin;
+		ggas_u128 *result = own_out_ + part_ * self_ + lines.begin;
 		for (uint64_t i = ggas_thread(); i < lines.size(); i += ggas_threads()) {
-			auto line = [&](uint32_t node) {
-				return node == self_ ? *in_.at(node, part_ * node + lines.begin + i) :
-						       *out_.at(self_, part_ * node + begin + i);
-			};
 			partial_line<T, Op> sum;
-			sum.first(line(0));
+			sum.first((self_ == 0 ? own : others)[i]);
 			for (uint32_t node = 1; node < nodes_; node++)
-				sum.add(line(node), op_);
-			*out_.at(self_, part_ * self_ + lines.begin + i) = sum.data();
+				sum.add(node == self_ ? own[i] : others[part_ * node + i], op_);
+			result[i] = sum.data();
 		}
 	}
 	/* Sends chunk `k` of this node's part of the result to all others. */
@@ -178,7 +178,7 @@ public:
 		range lines = chunk(k);
 		uint64_t at = part_ * self_ + lines.begin;
 		for (uint32_t step = 1; step < nodes_; step++)
-			copy_lines(out_.at(after(step), at), out_.at(self_, at), lines.size());
+			copy_lines(out_.at(after(step), at), own_out_ + at, lines.size());
 	}
 
 private:
@@ -187,7 +187,9 @@ private:
 		return self_ + step < nodes_ ? self_ + step : self_ + step - nodes_;
 	}
 
-	everywhere in_, out_;
+	everywhere out_;
+	const ggas_u128 *own_in_;
+	ggas_u128 *own_out_;
 	uint64_t part_;
 	range share_;
 	const Op &op_;
@@ -209,12 +211,16 @@ GGAS_FN int send_chunks(ggas_group *g, const sum_by_writes<T, Op> &sum, uint32_t
 		if (k > 0)
 			if (int error = meet_nodes(g, ggas_order::release_acquire, line))
 				return error;
-		if (k < chunks)
-			sum.contribute(k, k - lag);
-		if (k > lag && k <= chunks)
-			sum.reduce(k - 1, k - 1 - lag);
-		if (k >= 2 + lag)
-			sum.send_result(k - 2 - lag);
+		/* Blocks begin with different ones: while some reduce, others keep the links busy. */
+		for (uint32_t turn = 0; turn < 3; turn++) {
+			uint32_t what = (turn + ggas_block()) % 3;
+			if (what == 0 && k < chunks)
+				sum.contribute(k, k - lag);
+			if (what == 1 && k > lag && k <= chunks)
+				sum.reduce(k - 1, k - 1 - lag);
+			if (what == 2 && k >= 2 + lag)
+				sum.send_result(k - 2 - lag);
+		}
 	}
 	if (lag)
 		sum.send_result(chunks - 1);
@@ -238,25 +244,29 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 		return error;
 	everywhere in = { window->base + in_offset, window->stride };
 	everywhere out = { window->base + out_offset, window->stride };
-	uint32_t nodes = g->nodes, self = g->node, lag = in_offset == out_offset;
-	receivers all = { self, nodes, nodes }, to = all;
+	uint32_t nodes = g->nodes, self = g->node;
+	receivers all = { self, nodes, nodes };
 	uint64_t part = count * sizeof(T) / sizeof(ggas_u128) / nodes / 8 * 8;
-	sum_by_writes<T, Op> sum(g, in, out, part, chunks, op);
-	range read = part_of(part, ggas_blocks(), ggas_block(), 8);
 	if (chunks) {
-		read = lag ? sum.chunk(0) : range{ 0, 0 };
-		to.count = 1;
-	}
-	read = { part * self + read.begin, part * self + read.end };
-	if (nodes == 2)
-		reduce_lines<T, 2, 8>(in, out, read, to, op);
-	else if (nodes == 4)
-		reduce_lines<T, 4, 4>(in, out, read, to, op);
-	else
-		reduce_lines<T, 0, 4>(in, out, read, to, op);
-	if (chunks)
+		uint32_t lag = in_offset == out_offset;
+		sum_by_writes<T, Op> sum(g, in, out, part, chunks, op);
+		if (lag) {
+			range first = sum.chunk(0);
+			reduce_lines<T, 0, 4>(in, out, { part * self + first.begin, part * self + first.end },
+					      { self, 1, nodes }, op);
+		}
 		if (int error = send_chunks(g, sum, chunks, lag, line))
 			return error;
+	} else {
+		range mine = part_of(part, ggas_blocks(), ggas_block(), 8);
+		mine = { part * self + mine.begin, part * self + mine.end };
+		if (nodes == 2)
+			reduce_lines<T, 2, 8>(in, out, mine, all, op);
+		else if (nodes == 4)
+			reduce_lines<T, 4, 4>(in, out, mine, all, op);
+		else
+			reduce_lines<T, 0, 4>(in, out, mine, all, op);
+	}
 	if (self == nodes - 1 && ggas_block() == 0)
 		reduce_elements<T>(in, out, { part * nodes * sizeof(ggas_u128) / sizeof(T), count }, all, op);
 	return meet_nodes(g, ggas_order::release_acquire, line);
