@@ -9,7 +9,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -313,28 +312,35 @@ bool engine_pair()
 
 bool engine_moves()
 {
-	constexpr uint32_t posts = 40, every = 4;
+	constexpr uint32_t posts = 100, every = 4;
 	network one(1, 0);
 	port origin(one, 0, 0), target(one, 0, 1), other(one, 0, 2);
 	one.begin();
 	bool good = origin.open() && target.open() && other.open();
+	std::atomic<uint64_t> taken = 0;
 	std::atomic<bool> over = !good, posted = true, opened = true;
 	std::thread poster([&] {
 		for (uint64_t i = 0; i < posts && posted && !over; i++)
 			for (uint32_t to = 1; to < 3; to++)
 				posted = posted && origin.post(extoll_desc_notification_put(0, to, EXTOLL_SPEC_COMPLETER, 0, 1, i));
 	});
-	std::thread losses([&] {
-		// Engines that hear something at every look do nothing else.
-		for (; !over; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-			one.announce(0);
-	});
-	std::thread opener([&] {
-		while (!over && opened)
-			opened = other.close_and_open();
-	});
-	for (uint64_t i = 0; i < posts && good; i++)
-		good = target.expect(EXTOLL_NOTI_KIND_COMPLETER, i) && (i % every || target.move());
+	// Once for each notification, while its consumer goes on: engines that hear something at every look do nothing else.
+	auto beside = [&](const std::function<bool()> &act) {
+		return std::thread([&, act] {
+			for (uint64_t seen = 0; !over; sched_yield())
+				if (taken != seen) {
+					seen = taken;
+					opened = opened && act();
+				}
+		});
+	};
+	std::thread losses = beside([&] { return one.announce(0) != 0; });
+	std::thread opener = beside([&] { return other.close_and_open(); });
+	for (uint64_t i = 0; i < posts && good; i++) {
+		good = target.expect(EXTOLL_NOTI_KIND_COMPLETER, i);
+		taken++;
+		good = good && (i % every || target.move());
+	}
 	over = true;
 	for (std::thread *thread : { &poster, &losses, &opener })
 		thread->join();
