@@ -42,6 +42,9 @@ pub(super) struct EnginePort {
 }
 
 /// All of it stays until the port is dropped. What the engine is to use is here before the engine hears of it.
+/// What engines may still use when its port is gone: never given back.
+static STUCK: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
+
 struct Memory {
     queue: Shared,
     /// Slot rings, of which the last one may be attached.
@@ -364,9 +367,10 @@ impl PortDevice for EnginePort {
 impl Drop for EnginePort {
     fn drop(&mut self) {
         let closed = self.close();
-        if closed.is_ok() && !lock(&self.state).stuck {
-            // SAFETY: dropped once, here; the engine has let go of it.
-            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        // SAFETY: taken once, here.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
+        if closed.is_err() || lock(&self.state).stuck {
+            lock(&STUCK).push(memory);
         }
     }
 }
