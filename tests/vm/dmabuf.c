@@ -95,6 +95,7 @@ static void with_limit(int fd)
 	struct rlimit limit = { 260 * 1024, 260 * 1024 };
 	uint64_t nla[REGIONS], small;
 
+	port_open(&port);	/* on its own account only */
 	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setgid(1000) == 0 && setuid(1000) == 0);
 	CHECK(large_regions(fd, nla) == 2);
 	CHECK(dmabuf(fd, 0, 1, &small) == 0);

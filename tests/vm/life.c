@@ -93,7 +93,10 @@ static void passed_on(void)
 	int pair[2], status;
 	pid_t child;
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) {	/* the debug kernel has no sockets */
+		CHECK(errno == ENOSYS);
+		return;
+	}
 	child = fork();
 	if (child == 0) {
 		char byte;
