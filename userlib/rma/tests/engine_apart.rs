@@ -160,7 +160,7 @@ fn what_a_lost_process_had_sent_is_there_once_that_was_waited_for() {
 
 /// Whether the wait was over in time.
 fn is_there_once_that_was_waited_for() -> bool {
-    const POSTS: u64 = 200;
+    const POSTS: u64 = 20;
     /// The device gives up after twice as long.
     const IN_TIME: Duration = Duration::from_millis(50);
     let (memory, [zero, one]) = Shared::networks();
