@@ -80,8 +80,10 @@ static int nla_take(struct extoll_card *card, struct extoll_region *region)
 	if (err)
 		return -ENOSPC;
 	region->first = mas.index;
-	return mtree_insert_range(&card->nlas, region->first, region->first + region->pages - 1, region,
-				  GFP_KERNEL);
+	mutex_lock(&card->regions_lock);	/* the tree changes in place: no lookup meanwhile */
+	err = mtree_insert_range(&card->nlas, region->first, region->first + region->pages - 1, region, GFP_KERNEL);
+	mutex_unlock(&card->regions_lock);
+	return err;
 }
 
 static __le64 *gat_entry(struct extoll_card *card, u32 nla_page)

@@ -240,7 +240,7 @@ struct extoll_card {
 	wait_queue_head_t wait[EXTOLL_VPIDS];	/* for what comes into a VPID's queues */
 	u32 interrupts[EXTOLL_VPIDS];		/* by the interrupt's thread only */
 
-	struct mutex regions_lock;	/* looking up and taking out regions */
+	struct mutex regions_lock;	/* looking up, adding and taking out regions */
 	struct maple_tree nlas;		/* NLA page -> region */
 	struct mutex gat_lock;		/* giving out logical addresses, making tables */
 	struct mutex atu_lock;		/* taking away translations: the flush word, revocation */
