@@ -253,7 +253,10 @@ mod tests {
     fn a_guest_that_fails_ends_its_boot_at_once() {
         let guests = scripts(
             "fails",
-            ["echo 'guest: a done with 1 after 2.0 s'; exec sleep 300", "echo waiting; exec sleep 300"],
+            [
+                "until [ -e waits ]; do sleep 0.01; done; echo 'guest: a done with 1 after 2.0 s'; exec sleep 300",
+                "echo waiting; touch waits; exec sleep 300",
+            ],
         );
         let start = Instant::now();
         let all = guests.finish(&[("a", LONG), ("b", LONG)]);
