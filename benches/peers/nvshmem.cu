@@ -122,6 +122,34 @@ void streams(const world &w, char *data, char *source)
 		}
 }
 
+/* Short messages of all threads, at the best number of blocks. */
+void rates(const world &w, char *data, char *source)
+{
+	constexpr int threads = 512, batch = 16, rounds = 20, most_blocks = 264;
+	uint64_t *signals = reinterpret_cast<uint64_t *>(data + table_bytes) - most_blocks * threads;
+	auto tell = [&](const char *method, message what, const char *name, size_t bytes) {
+		bool apart = strcmp(method, "put-apart") == 0;
+		std::string rows = "method\": \"" + std::string(method) + "\", \"bytes";
+		for (int blocks : { 66, 132, most_blocks }) {
+			float ms = best(w, 3, [&] {
+				if (w.self == 0)
+					messages<<<blocks, threads, 0, w.stream>>>(what, data, source, bytes, signals, apart,
+										   batch, rounds);
+			});
+			say(w, "put-rate", rows.c_str(), bytes, name, blocks,
+			    double(blocks) * threads * batch * rounds / ms * 1e3, "per s");
+		}
+	};
+	for (size_t bytes : { 8, 64 }) {
+		for (const char *method : { "put", "put-apart" }) {
+			if (bytes == sizeof(uint64_t))
+				tell(method, word, "p", bytes);
+			tell(method, message::bytes, "putmem_nbi", bytes);
+		}
+		tell("put-signal", signalled, "putmem_signal_nbi", bytes);
+	}
+}
+
 /* Communication alone, as much computation alone, and both. */
 void overlaps(const world &w, char *data, char *source)
 {
@@ -293,6 +321,8 @@ int main(int count, char **words)
 		pingpongs(w, data, source, signal);
 		if (wanted(w, "put-bandwidth"))
 			streams(w, data, source);
+		if (wanted(w, "put-rate"))
+			rates(w, data, source);
 		if (wanted(w, "put-overlap") || wanted(w, "rma-overlap"))
 			overlaps(w, data, source);
 	}

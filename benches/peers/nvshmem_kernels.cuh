@@ -46,6 +46,26 @@ __global__ void stream(char *data, const char *source, size_t bytes, int peer, i
 	nvshmem_quiet();
 }
 
+enum message { word, bytes, signalled };
+
+/* All threads put short messages: side by side, or each thread's in a stretch of its own. */
+__global__ void messages(message what, char *data, const char *source, size_t size, uint64_t *signals, bool apart, int batch,
+			 int rounds)
+{
+	size_t all = size_t(gridDim.x) * blockDim.x, self = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+	for (int i = 0; i < rounds * batch; i++) {
+		size_t k = i % batch, at = (apart ? self * batch + k : k * all + self) * size;
+		if (what == word)
+			nvshmem_uint64_p(reinterpret_cast<uint64_t *>(data + at),
+					 *reinterpret_cast<const uint64_t *>(source + at), 1);
+		else if (what == bytes)
+			nvshmem_putmem_nbi(data + at, source + at, size, 1);
+		else
+			nvshmem_putmem_signal_nbi(data + at, source + at, size, signals + self, i + 1, NVSHMEM_SIGNAL_SET, 1);
+	}
+	nvshmem_quiet();
+}
+
 /* A put on its way while the block computes: the work of put-overlap. */
 __global__ void __launch_bounds__(512) overlap(char *data, const char *source, size_t bytes, uint64_t *states, int steps,
 					       int rounds)

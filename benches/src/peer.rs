@@ -40,6 +40,9 @@ enum Unit {
     /// Payload of one direction, in 10^6 bytes per second.
     #[serde(rename = "MB/s")]
     Megabytes,
+    /// Operations per second, all nodes together.
+    #[serde(rename = "per s")]
+    Rate,
     /// 10^9 operations per second, all nodes together.
     #[serde(rename = "GUPS")]
     Gups,
@@ -53,6 +56,7 @@ impl Unit {
         match self {
             Self::Microseconds => "us",
             Self::Megabytes => "MB/s",
+            Self::Rate => "per s",
             Self::Gups => "GUPS",
             Self::Percent => "%",
         }
@@ -63,6 +67,7 @@ impl Unit {
         match self {
             Self::Microseconds => Some(row.latency_us.median),
             Self::Megabytes => row.bandwidth_mbps,
+            Self::Rate => row.rate_per_s,
             Self::Gups => row.extra.get("gups").and_then(serde_json::Value::as_f64),
             Self::Percent => row.extra.get("overlap_percent").and_then(serde_json::Value::as_f64),
         }

@@ -111,6 +111,9 @@ fn puts_by_all_forms() {
     assert_eq!(report.rows.len(), 9);
     let report = run("put-bandwidth", small(&[100, 65_536]));
     assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
+    let report = run("put-rate", small(&[1, 8, 100]));
+    assert_eq!(methods(&report), ["put", "put-apart", "put-signal"]);
+    assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));
     let report = run("atomics-random", Options { nodes: 3, ..small(&[1 << 16]) });
     assert_eq!(methods(&report), ["no-result", "result"]);
     assert!(report.rows.iter().all(|row| row.rate_per_s.unwrap() > 1000.0));

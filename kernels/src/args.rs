@@ -7,6 +7,9 @@ pub const BENCH_PUT_WARP: u32 = 1;
 pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
 pub const BENCH_PUT_BULK: u32 = 4;
+pub const BENCH_RATE_NEIGHBOURS: u32 = 0;
+pub const BENCH_RATE_APART: u32 = 1;
+pub const BENCH_RATE_SIGNAL: u32 = 2;
 pub const BENCH_OVERLAP_NONE: u32 = 0;
 pub const BENCH_OVERLAP_BLOCK: u32 = 1;
 pub const BENCH_OVERLAP_WARP: u32 = 2;
@@ -591,6 +594,59 @@ const _: () = {
     [
         "Offset of field: bench_put_bandwidth::bulk",
     ][::core::mem::offset_of!(bench_put_bandwidth, bulk) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_put_rate {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub source: [u64; 2usize],
+    pub met: u64,
+    pub offset: u64,
+    pub signals: u64,
+    pub bytes: u64,
+    pub batch: u32,
+    pub peer: u32,
+    pub form: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_put_rate"][::core::mem::size_of::<bench_put_rate>() - 104usize];
+    ["Alignment of bench_put_rate"][::core::mem::align_of::<bench_put_rate>() - 8usize];
+    [
+        "Offset of field: bench_put_rate::timing",
+    ][::core::mem::offset_of!(bench_put_rate, timing) - 0usize];
+    [
+        "Offset of field: bench_put_rate::window",
+    ][::core::mem::offset_of!(bench_put_rate, window) - 32usize];
+    [
+        "Offset of field: bench_put_rate::source",
+    ][::core::mem::offset_of!(bench_put_rate, source) - 40usize];
+    [
+        "Offset of field: bench_put_rate::met",
+    ][::core::mem::offset_of!(bench_put_rate, met) - 56usize];
+    [
+        "Offset of field: bench_put_rate::offset",
+    ][::core::mem::offset_of!(bench_put_rate, offset) - 64usize];
+    [
+        "Offset of field: bench_put_rate::signals",
+    ][::core::mem::offset_of!(bench_put_rate, signals) - 72usize];
+    [
+        "Offset of field: bench_put_rate::bytes",
+    ][::core::mem::offset_of!(bench_put_rate, bytes) - 80usize];
+    [
+        "Offset of field: bench_put_rate::batch",
+    ][::core::mem::offset_of!(bench_put_rate, batch) - 88usize];
+    [
+        "Offset of field: bench_put_rate::peer",
+    ][::core::mem::offset_of!(bench_put_rate, peer) - 92usize];
+    [
+        "Offset of field: bench_put_rate::form",
+    ][::core::mem::offset_of!(bench_put_rate, form) - 96usize];
+    [
+        "Offset of field: bench_put_rate::reserved",
+    ][::core::mem::offset_of!(bench_put_rate, reserved) - 100usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

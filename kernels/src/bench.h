@@ -151,6 +151,25 @@ struct bench_put_bandwidth {
 	uint32_t bulk;		/* 1: by the copy engines */
 };
 
+#define BENCH_RATE_NEIGHBOURS	0	/* messages of neighbouring threads lie side by side */
+#define BENCH_RATE_APART	1	/* each thread has a stretch of its own */
+#define BENCH_RATE_SIGNAL	2	/* side by side, each with a signal */
+
+/* put-rate: every thread of the grid puts `batch` messages per round, each to a place of its own. */
+struct bench_put_rate {
+	struct bench_timing timing;
+	uint64_t window;
+	uint64_t source[2];	/* of even and odd rounds */
+	uint64_t met;		/* uint64_t: blocks that met, all rounds together; 0 at first */
+	uint64_t offset;	/* of all messages in the window */
+	uint64_t signals;	/* offset of a uint64_t for each thread; 0 at first, then the messages it sent */
+	uint64_t bytes;		/* of a message */
+	uint32_t batch;
+	uint32_t peer;
+	uint32_t form;		/* BENCH_RATE_NEIGHBOURS ... */
+	uint32_t reserved;
+};
+
 #define BENCH_OVERLAP_NONE	0	/* nobody sends */
 #define BENCH_OVERLAP_BLOCK	1	/* all threads put, then compute */
 #define BENCH_OVERLAP_WARP	2	/* the first warp puts, the others compute */

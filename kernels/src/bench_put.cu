@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// put-signal, put-packed, get, put-bandwidth and atomics-random: one-sided communication over a window.
+// put-signal, put-packed, get, put-bandwidth, put-rate and atomics-random: one-sided communication over a window.
 #include "bench.cuh"
 #include "ggas/put.cuh"
 
@@ -98,13 +98,13 @@ template <ggas_scope Scope> GGAS_FN int gets(const bench_put &args, bench_stopwa
 }
 
 /* Blocks of this node meet; what they did before is performed. */
-GGAS_FN int meet(const bench_put_bandwidth &args, const ggas_window &window, uint64_t round)
+GGAS_FN int meet(uint64_t counter, const ggas_window &window, uint64_t round)
 {
 	int error = GGAS_OK;
 	ggas_quiet();
 	ggas_syncthreads();
 	if (ggas_thread() == 0) {
-		uint64_t *met = pointer<uint64_t>(args.met), all = (round + 1) * ggas_blocks(), seen;
+		uint64_t *met = pointer<uint64_t>(counter), all = (round + 1) * ggas_blocks(), seen;
 		ggas_red_add(met, uint64_t(1), ggas_order::release);
 		ggas_wait wait(window.report, window.timeout_ns, GGAS_WAIT_GRID, window.node);
 		while ((seen = ggas_load_acquire(met)) < all && !error)
@@ -123,7 +123,43 @@ GGAS_FN int bandwidth(const bench_put_bandwidth &args, bench_stopwatch &watch)
 			watch.begin(i);
 		int error = args.bulk ? ggas_put_bulk_grid(&window, args.peer, args.offset, from, args.bytes) :
 					ggas_put_grid(&window, args.peer, args.offset, from, args.bytes);
-		if (error || (error = meet(args, window, i)))
+		if (error || (error = meet(args.met, window, i)))
+			return error;
+		if (measures)
+			watch.end(i);
+	}
+	return GGAS_OK;
+}
+
+/* A thread's messages of a round. */
+GGAS_FN int messages(const bench_put_rate &args, const ggas_window &window, uint64_t round)
+{
+	uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+	bool apart = args.form == BENCH_RATE_APART, signals = args.form == BENCH_RATE_SIGNAL;
+	uint64_t step = apart ? args.bytes : args.bytes * ggas_blocks() * ggas_threads();
+	uint64_t at = apart ? self * args.batch * args.bytes : self * args.bytes;
+	uint64_t from = args.source[round & 1], sent = round * args.batch, signal = args.signals + self * sizeof(uint64_t);
+
+	for (uint32_t k = 0; k < args.batch; k++, at += step) {
+		auto *source = pointer<const void>(from + at);
+		int error = signals ? ggas_put_signal_thread(&window, args.peer, args.offset + at, source, args.bytes,
+							     signal, sent + k + 1) :
+				      ggas_put_thread(&window, args.peer, args.offset + at, source, args.bytes);
+		if (error)
+			return error;
+	}
+	return GGAS_OK;
+}
+
+GGAS_FN int rate(const bench_put_rate &args, bench_stopwatch &watch)
+{
+	ggas_window window = *pointer<const ggas_window>(args.window);
+	bool measures = ggas_block() == 0 && ggas_thread() == 0;
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		if (measures)
+			watch.begin(i);
+		int error = ggas_block_status(messages(args, window, i));
+		if (error || (error = meet(args.met, window, i)))
 			return error;
 		if (measures)
 			watch.end(i);
@@ -187,6 +223,14 @@ GGAS_KERNEL(bench_put_stream, bench_put_bandwidth)
 {
 	bench_stopwatch watch(args.timing);
 	int status = bench_puts::bandwidth(args, watch);
+	if (ggas_block() == 0 && ggas_thread() == 0)
+		watch.stop(status);
+}
+
+GGAS_KERNEL(bench_put_messages, bench_put_rate)
+{
+	bench_stopwatch watch(args.timing);
+	int status = bench_puts::rate(args, watch);
 	if (ggas_block() == 0 && ggas_thread() == 0)
 		watch.stop(status);
 }

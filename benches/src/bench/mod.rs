@@ -16,6 +16,7 @@ mod overlap;
 mod progress;
 mod put;
 mod put_bandwidth;
+mod put_rate;
 mod randomaccess;
 pub(crate) mod reduce;
 mod relaunch;
@@ -49,6 +50,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &put::PutPacked,
     &put::Get,
     &put_bandwidth::PutBandwidth,
+    &put_rate::PutRate,
     &overlap::PutOverlap,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,

@@ -66,15 +66,17 @@ impl Bench for PutBandwidth {
 }
 
 /// What a sending node needs.
-struct Sender {
-    node: u32,
-    probe: Probe,
-    source: [KernelMem; 2],
-    met: KernelMem,
+pub(super) struct Sender {
+    pub node: u32,
+    pub probe: Probe,
+    /// What it sends in even and in odd rounds.
+    pub source: [KernelMem; 2],
+    /// Where its blocks meet.
+    pub met: KernelMem,
 }
 
 impl Sender {
-    fn new(setup: &Setup, node: u32, data: &RoundData, rounds: u64) -> Result<Self, BenchError> {
+    pub fn new(setup: &Setup, node: u32, data: &RoundData, rounds: u64) -> Result<Self, BenchError> {
         let processor = setup.processor(node);
         let filled = |bytes: &[u8]| {
             let memory = processor.alloc(bytes.len()).doing("allocating kernel memory")?;
