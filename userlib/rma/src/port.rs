@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use extoll_abi::{Address, Notification, PageOption};
@@ -278,14 +277,14 @@ impl Port {
         }
     }
 
-    /// Sleeps until a notification stands at position `from` of the queue, the port closes, or more processes than
+    /// Sleeps until a notification has arrived at position `from` of the queue, the port closes, or more processes than
     /// `gone` have left the job.
     fn sleep_at(&self, from: u64, gone: u32, left: Duration) {
         let core = &*self.handle.core;
-        let entry = lock(&core.queue).watch(from);
+        let watch = lock(&core.queue).watch(from);
         // No lock is taken here: the device may call this under its own.
-        // SAFETY: the queue is mapped as long as the port lives, which `self` keeps.
-        let arrived = || unsafe { entry.as_ref() }.load(Ordering::Acquire) != 0;
+        // SAFETY: the port lives as long as `self`.
+        let arrived = || unsafe { watch.has_news() };
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
         core.poster.service(&*core.device, true);
         core.device.sleep_until(&ready, left);

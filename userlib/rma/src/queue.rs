@@ -1,6 +1,7 @@
 //! The notification queue as its one consumer sees it (spec 3.3).
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::Notification;
@@ -16,7 +17,7 @@ pub(crate) struct Queue {
     /// Next entry to free.
     rp: u32,
     /// Entries freed so far. A position in the queue is this running count plus what lies before it.
-    freed: u64,
+    freed: Arc<AtomicU64>,
     /// Entries behind `rp` that were consumed out of order, one bit each.
     consumed: Box<[u64]>,
     /// How many bits are set.
@@ -26,10 +27,31 @@ pub(crate) struct Queue {
 // SAFETY: the queue's memory is valid as long as the port, which owns this, and is accessed atomically.
 unsafe impl Send for Queue {}
 
+/// A position at which nothing stood.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    word1: NonNull<AtomicU64>,
+    position: u64,
+    freed: Arc<AtomicU64>,
+}
+
+impl Watch {
+    /// Whether a notification has arrived there since, also if somebody else has consumed it: what comes next comes
+    /// elsewhere.
+    ///
+    /// # Safety
+    /// The port lives.
+    pub(crate) unsafe fn has_news(&self) -> bool {
+        // SAFETY: the queue is mapped as long as the port lives. Acquire: whoever cleared the word had counted it before.
+        let word1 = unsafe { self.word1.as_ref() }.load(Ordering::Acquire);
+        word1 != 0 || self.freed.load(Ordering::Relaxed) > self.position
+    }
+}
+
 impl Queue {
     pub(crate) fn new(map: QueueMap) -> Queue {
         let words = (map.entries as usize).div_ceil(64);
-        Queue { map, rp: 0, freed: 0, consumed: vec![0; words].into_boxed_slice(), held: 0 }
+        Queue { map, rp: 0, freed: Arc::default(), consumed: vec![0; words].into_boxed_slice(), held: 0 }
     }
 
     /// Index of the next entry to free.
@@ -40,7 +62,8 @@ impl Queue {
     /// Goes on from `rp`, where another consumer, in order, stopped.
     pub(crate) fn resume(&mut self, rp: u32) {
         let entries = self.map.entries;
-        self.freed += u64::from((rp % entries + entries - self.rp) % entries);
+        let freed = self.freed() + u64::from((rp % entries + entries - self.rp) % entries);
+        self.freed.store(freed, Ordering::Relaxed);
         self.rp = rp % entries;
     }
 
@@ -76,8 +99,9 @@ impl Queue {
     /// `from` where it stands, or how far the search got.
     #[inline]
     pub(crate) fn find(&self, wanted: &Match, from: &mut u64) -> Option<u32> {
-        *from = self.freed.max(*from);
-        while *from < self.freed + u64::from(self.map.entries) {
+        let freed = self.freed();
+        *from = freed.max(*from);
+        while *from < freed + u64::from(self.map.entries) {
             let index = self.index(*from);
             if !self.is_consumed(index) && wanted.accepts(&self.entry(index)?) {
                 return Some(index);
@@ -105,22 +129,27 @@ impl Queue {
         true
     }
 
-    /// Word 1 of the entry at position `from`: not 0 once a notification has arrived there.
-    pub(crate) fn watch(&self, from: u64) -> NonNull<AtomicU64> {
+    /// For who waits until something stands at position `from`.
+    pub(crate) fn watch(&self, from: u64) -> Watch {
         // SAFETY: the index is below `entries`; the queue is mapped as long as the port lives.
-        NonNull::from(&unsafe { self.map.base.add(self.index(from) as usize).as_ref() }[1])
+        let entry = unsafe { self.map.base.add(self.index(from) as usize).as_ref() };
+        Watch { word1: NonNull::from(&entry[1]), position: from, freed: self.freed.clone() }
     }
 
     /// Notifications that arrived and were not consumed.
     pub(crate) fn unread(&self) -> u32 {
         let entries = u64::from(self.map.entries);
-        let arrived =
-            (self.freed..self.freed + entries).take_while(|at| self.entry(self.index(*at)).is_some()).count();
+        let freed = self.freed();
+        let arrived = (freed..freed + entries).take_while(|at| self.entry(self.index(*at)).is_some()).count();
         arrived as u32 - self.held
     }
 
+    fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
+    }
+
     fn index(&self, position: u64) -> u32 {
-        let behind_head = position.saturating_sub(self.freed) % u64::from(self.map.entries);
+        let behind_head = position.saturating_sub(self.freed()) % u64::from(self.map.entries);
         ((u64::from(self.rp) + behind_head) % u64::from(self.map.entries)) as u32
     }
 
@@ -150,8 +179,9 @@ impl Queue {
     fn clear_head(&mut self) {
         // SAFETY: as in `entry`.
         let entry = unsafe { self.map.base.add(self.rp as usize).as_ref() };
-        entry[1].store(0, Ordering::Relaxed);
-        self.freed += 1;
+        // In this order, for who watches the entry.
+        self.freed.store(self.freed() + 1, Ordering::Relaxed);
+        entry[1].store(0, Ordering::Release);
         self.rp = if self.rp + 1 == self.map.entries { 0 } else { self.rp + 1 };
     }
 
@@ -226,12 +256,28 @@ mod tests {
         // Another thread consumes both; the next one arrives where the search waits.
         queue.take(&fake).unwrap();
         queue.take(&fake).unwrap();
+        let watch = queue.watch(from);
         // SAFETY: the queue lives.
-        assert_eq!(unsafe { queue.watch(from).as_ref() }.load(Ordering::Relaxed), 0);
+        assert!(!unsafe { watch.has_news() });
         fake.notify(2, 2, put(9));
         // SAFETY: the queue lives.
-        assert_ne!(unsafe { queue.watch(from).as_ref() }.load(Ordering::Relaxed), 0);
+        assert!(unsafe { watch.has_news() });
         assert_eq!(queue.take_match(&fake, &class(9), &mut from).unwrap().word0, 2);
+    }
+
+    #[test]
+    fn who_watches_a_place_hears_of_what_somebody_else_consumed_there() {
+        let fake = Fake::new();
+        let mut queue = Queue::new(fake.queue());
+        let mut from = 0;
+        assert_eq!(queue.take_match(&fake, &class(9), &mut from), None);
+        let watch = queue.watch(from);
+        fake.notify(0, 0, put(0));
+        queue.take(&fake).unwrap();
+        // SAFETY: the queue lives.
+        assert!(unsafe { watch.has_news() }, "what is wanted comes at the next place");
+        fake.notify(1, 1, put(9));
+        assert_eq!(queue.take_match(&fake, &class(9), &mut from).unwrap().word0, 1);
     }
 
     #[test]
