@@ -1,14 +1,25 @@
 //! `ggas run` from outside: output, input, exit codes, signals. How jobs begin is tested in ggas-boot.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 fn ggas(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
     // Whatever goes wrong with a test: the launcher ends, and its processes with it.
     command.args(["run", "--timeout", "60s"]).args(args).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let heed_int = || {
+        // SAFETY: no handler of this process is set or replaced, in a child that has one thread and runs nothing else.
+        unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }?;
+        Ok(())
+    };
+    // SAFETY: a system call, which allocates nothing. Tests that a shell runs in the background ignore INT, and so would
+    // whatever they start.
+    unsafe { command.pre_exec(heed_int) };
     command
 }
 
