@@ -139,11 +139,12 @@ fn barriers_and_sums_between_processes() {
 #[test]
 fn sixty_four_processes_finish_on_few_cores() {
     in_job("sixty_four_processes_finish_on_few_cores", (64, 4), |job| {
-        let process = Process::new(job, GroupConfig { slot_bytes: 256, ..GroupConfig::default() });
+        // Who waits gives its core away. All waits together may take what one may, on a machine with other work.
+        let timeout = 2 * SOON;
+        let process = Process::new(job, GroupConfig { slot_bytes: 256, timeout, ..GroupConfig::default() });
         let begun = Instant::now();
         process.allreduce((1, 32), SELFTEST_ALLREDUCE_ALL_TO_ALL, 128, 1);
-        // Waits are bounded by 10 s each; all of them together took far less.
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < timeout, "{:?}", begun.elapsed());
         job.barrier(SOON).expect("all");
     });
 }
