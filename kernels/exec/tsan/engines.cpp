@@ -279,6 +279,26 @@ bool engine_bystander()
 	return good;
 }
 
+bool engine_last_word()
+{
+	uint64_t read_pointer = 0;
+	uint32_t entry;
+	engine_port port = {};
+	port.rp_register = address(&read_pointer);
+	port.queue_entries = queue_entries;
+	engine::queue queue = {};
+	engine::look_at_port(&queue, &port, ENGINE_PORT_OPEN);
+	bool taken = false;
+	for (uint32_t look = 1; look <= ENGINE_LOOKS_MOVES; look++) {
+		engine::look_at_port(&queue, &port, ENGINE_PORT_MOVES);
+		// The latest that somebody else's warp can come: it took notice of the first announcement before the port's owner
+		// did, begins then, and takes its entry before it takes notice of the second one.
+		if (look == 2)
+			taken = engine::take_entry(&queue, &entry);
+	}
+	return (taken || wrong("no entry", queue.place)) && (port.wp == 1 || wrong("an entry that is forgotten", port.wp));
+}
+
 bool engine_pair()
 {
 	constexpr uint32_t spec = EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER, page = 4096;

@@ -4,6 +4,8 @@
 
 // Of what is known of a port only its owner is a writer.
 bool engine_bystander();
+// The last look at a port that changes hands comes behind the last entry of its queue.
+bool engine_last_word();
 // Puts of all ways, a get and a lock between two nodes.
 bool engine_pair();
 // One node: what arrives for a port that changes hands all the time, while another one closes and opens and processes

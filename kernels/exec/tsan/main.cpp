@@ -327,6 +327,7 @@ const scenario scenarios[] = {
 	{ "packed-warp", [] { return puts(SELFTEST_PUT_WARP, 1, 40, 2, true); } },
 	{ "packed-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, true); } },
 	{ "engine-bystander", engine_bystander },
+	{ "engine-last-word", engine_last_word },
 	{ "engine-pair", engine_pair },
 	{ "engine-moves", engine_moves },
 	{ "barrier", [] { return collective(SELFTEST_BARRIER, 1); } },
