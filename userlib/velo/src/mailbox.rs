@@ -1,6 +1,7 @@
 //! The mailbox as its one consumer sees it (spec 3.3, 7).
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::{VELO_MAX_BYTES, VeloStatus, velo_slots};
@@ -16,7 +17,7 @@ pub(crate) struct Mailbox {
     /// Next slot to free.
     rp: u32,
     /// Slots freed so far. A position in the mailbox is this running count plus what lies before it.
-    freed: u64,
+    freed: Arc<AtomicU64>,
     /// Slots behind `rp` whose message was consumed out of order, one bit each.
     consumed: Box<[u64]>,
     /// How many bits are set.
@@ -25,6 +26,26 @@ pub(crate) struct Mailbox {
 
 // SAFETY: the mailbox's memory is valid as long as the port, which owns this, and is accessed atomically.
 unsafe impl Send for Mailbox {}
+
+/// A position at which nothing stood.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    status: NonNull<AtomicU64>,
+    position: u64,
+    freed: Arc<AtomicU64>,
+}
+
+impl Watch {
+    /// Whether something has arrived there since, also if somebody else has consumed it: what comes next comes elsewhere.
+    ///
+    /// # Safety
+    /// The port lives.
+    pub(crate) unsafe fn has_news(&self) -> bool {
+        // SAFETY: the mailbox is mapped as long as the port lives. Acquire: whoever cleared the word had counted it before.
+        let status = unsafe { self.status.as_ref() }.load(Ordering::Acquire);
+        status != 0 || self.freed.load(Ordering::Relaxed) > self.position
+    }
+}
 
 /// A message that lies in the mailbox as a whole.
 struct Found {
@@ -35,7 +56,7 @@ struct Found {
 impl Mailbox {
     pub(crate) fn new(map: MailboxMap) -> Mailbox {
         let words = (map.slots as usize).div_ceil(64);
-        Mailbox { map, rp: 0, freed: 0, consumed: vec![0; words].into(), held: 0 }
+        Mailbox { map, rp: 0, freed: Arc::default(), consumed: vec![0; words].into(), held: 0 }
     }
 
     /// Index of the next slot to free.
@@ -48,7 +69,8 @@ impl Mailbox {
     #[cfg(feature = "kernels")]
     pub(crate) fn resume(&mut self, rp: u32) {
         let slots = self.map.slots;
-        self.freed += u64::from((rp % slots + slots - self.rp) % slots);
+        let freed = self.freed() + u64::from((rp % slots + slots - self.rp) % slots);
+        self.freed.store(freed, Ordering::Relaxed);
         self.rp = rp % slots;
     }
 
@@ -76,8 +98,9 @@ impl Mailbox {
         wanted: &MessageMatch,
         from: &mut u64,
     ) -> Option<Message> {
-        *from = self.freed.max(*from);
-        while *from < self.freed + u64::from(self.map.slots) {
+        let freed = self.freed();
+        *from = freed.max(*from);
+        while *from < freed + u64::from(self.map.slots) {
             let index = self.index(*from);
             if self.is_consumed(index) {
                 *from += 1;
@@ -94,9 +117,10 @@ impl Mailbox {
         None
     }
 
-    /// Status of the slot at position `from`: not 0 once something has arrived there.
-    pub(crate) fn watch(&self, from: u64) -> NonNull<AtomicU64> {
-        NonNull::from(self.status(self.index(from)))
+    /// For who waits until something stands at position `from`.
+    pub(crate) fn watch(&self, from: u64) -> Watch {
+        let status = NonNull::from(self.status(self.index(from)));
+        Watch { status, position: from, freed: self.freed.clone() }
     }
 
     /// Messages that arrived and were not consumed.
@@ -114,8 +138,12 @@ impl Mailbox {
         messages
     }
 
+    fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
+    }
+
     fn index(&self, position: u64) -> u32 {
-        let behind_head = position.saturating_sub(self.freed) % u64::from(self.map.slots);
+        let behind_head = position.saturating_sub(self.freed()) % u64::from(self.map.slots);
         ((u64::from(self.rp) + behind_head) % u64::from(self.map.slots)) as u32
     }
 
@@ -192,8 +220,9 @@ impl Mailbox {
 
     #[inline]
     fn clear_head(&mut self) {
-        self.status(self.rp).store(0, Ordering::Relaxed);
-        self.freed += 1;
+        // In this order, for who watches the slot.
+        self.freed.store(self.freed() + 1, Ordering::Relaxed);
+        self.status(self.rp).store(0, Ordering::Release);
         self.rp = self.following(self.rp);
     }
 

@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use extoll_abi::{Address, regs};
@@ -250,12 +249,12 @@ impl VeloPort {
         }
     }
 
-    /// Sleeps until a message stands at position `from`, the port closes, or more processes than `gone` left the job.
+    /// Sleeps until a message has arrived at position `from`, the port closes, or more processes than `gone` left the job.
     fn sleep_at(&self, from: u64, gone: u32, left: Duration) {
         let core = &*self.handle.core;
-        let status = lock(&core.mailbox).watch(from);
-        // SAFETY: the mailbox is mapped as long as the port lives, which `self` keeps.
-        let arrived = || unsafe { status.as_ref() }.load(Ordering::Acquire) != 0;
+        let watch = lock(&core.mailbox).watch(from);
+        // SAFETY: the port lives as long as `self`.
+        let arrived = || unsafe { watch.has_news() };
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
         core.service(true);
         core.device.sleep_until(&ready, left);

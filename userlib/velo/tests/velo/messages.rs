@@ -99,6 +99,32 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
+fn two_waiters_with_patterns_share_a_mailbox() {
+    const MESSAGES: u32 = 300;
+    for network in networks(2) {
+        let (a, b) = (open(&network, 0, VeloConfig::default()), open(&network, 1, VeloConfig::default()));
+        let to = a.connect(b.address());
+        std::thread::scope(|scope| {
+            for tag in 0..2 {
+                let port = &b;
+                scope.spawn(move || {
+                    let wanted = MessageMatch::any().tag(tag);
+                    for i in 0..MESSAGES {
+                        let begun = std::time::Instant::now();
+                        assert_eq!(port.wait_match(&wanted, SOON).unwrap().bytes(), i.to_le_bytes());
+                        assert!(begun.elapsed() < SOON, "it slept to the end, though {i} was there");
+                    }
+                });
+            }
+            for i in 0..MESSAGES {
+                [1, 0].into_iter().for_each(|tag| to.send(&i.to_le_bytes(), tag).unwrap());
+            }
+        });
+        assert!(b.poll().is_none());
+    }
+}
+
+#[test]
 fn messages_that_nobody_takes_are_counted() {
     for network in networks(2) {
         let (a, b) = (open(&network, 0, VeloConfig::default()), open(&network, 1, VeloConfig::default()));
