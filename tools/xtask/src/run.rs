@@ -7,10 +7,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Lines of a failed command's output that are shown.
@@ -175,6 +176,29 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Does `work` for all of them, as many at a time as there are cores. An error is told once those that have begun are
+/// done; no more are begun then.
+pub fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let worker = || {
+        while !failed.load(Ordering::Relaxed)
+            && let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            work(item).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        let ends: Vec<Result<()>> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect();
+        ends.into_iter().collect()
+    })
+}
+
 /// A command's standard output, when it succeeds.
 pub fn ask(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Option<String> {
     let out = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
@@ -207,6 +231,29 @@ mod tests {
         let error = shell("sleep 61 & sleep 62", Duration::from_millis(300)).unwrap_err().to_string();
         assert!(error.contains("not done after 300ms"), "{error}");
         assert!(start.elapsed() < Duration::from_secs(20), "the pipe stayed open: a child lives on");
+    }
+
+    #[test]
+    fn all_are_done_unless_one_fails() {
+        let done = AtomicUsize::new(0);
+        let add = |n: &usize| {
+            done.fetch_add(*n, Ordering::Relaxed);
+            Ok(())
+        };
+        let all: Vec<usize> = (1..=100).collect();
+        side_by_side(&all, add).unwrap();
+        assert_eq!(done.load(Ordering::Relaxed), 5050);
+        let error =
+            side_by_side(&all, |n| if *n == 70 { bail!("{n} is wrong") } else { add(n) }).unwrap_err();
+        assert_eq!(error.to_string(), "70 is wrong");
+        // A panic is the caller's too: a thread that is gone has not done its part.
+        assert!(
+            std::panic::catch_unwind(|| side_by_side(&all, |n| {
+                assert_ne!(*n, 3);
+                Ok(())
+            }))
+            .is_err()
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::Context;
 use crate::capi::{self, Profile};
 use crate::place;
-use crate::run::{ask, cargo};
+use crate::run::{ask, cargo, side_by_side};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -272,17 +272,16 @@ fn programs() -> Result<Vec<String>> {
 
 fn compile(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &Path) -> Result<()> {
     let lib = prefix.join("lib");
-    for name in programs()? {
-        if sanitized && NOT_SANITIZED.contains(&name.as_str()) {
-            continue;
-        }
+    let mut names = programs()?;
+    names.retain(|name| !(sanitized && NOT_SANITIZED.contains(&name.as_str())));
+    side_by_side(&names, |name| {
         let mut command = Command::new(build.compiler);
         command.args(build.language).arg(format!("{TESTS}/{name}.c")).args(["-x", "none"]);
         command.args(["-D_GNU_SOURCE", "-g", "-O1", "-pthread"]).args(WARNINGS);
         if sanitized {
             command.args(SANITIZERS);
         }
-        command.arg("-I").arg(prefix.join("include")).arg("-o").arg(bin.join(&name)).arg("-L").arg(&lib);
+        command.arg("-I").arg(prefix.join("include")).arg("-o").arg(bin.join(name)).arg("-L").arg(&lib);
         command.arg(format!("-Wl,-rpath,{}", lib.display()));
         if name == "cache" {
             command.arg("-lrma2rc");
@@ -292,9 +291,8 @@ fn compile(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin
         }
         // A plug-in's host does not know the library.
         command.arg(if name == "plugin" { "-ldl" } else { "-lrma2" });
-        context.run(&format!("librma2 {} {name}", build.name), command)?;
-    }
-    Ok(())
+        context.run(&format!("librma2 {} {name}", build.name), command)
+    })
 }
 
 fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &Path) -> Result<()> {
