@@ -41,10 +41,10 @@ pub(super) struct EnginePort {
     state: Mutex<State>,
 }
 
-/// All of it stays until the port is dropped. What the engine is to use is here before the engine hears of it.
 /// What engines may still use when its port is gone: never given back.
 static STUCK: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
+/// All of it stays until the port is dropped. What the engine is to use is here before the engine hears of it.
 struct Memory {
     queue: Shared,
     /// Slot rings, of which the last one may be attached.

@@ -1,5 +1,6 @@
 //! Starting and ending the engines of this process's nodes, and telling them of changes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, Weak};
@@ -39,6 +40,8 @@ pub(super) struct Runner {
     state: Mutex<State>,
     /// Changes so far. Held for moments only.
     epoch: Mutex<u64>,
+    /// Peers of which the engines know that they are gone.
+    known_gone: Mutex<BTreeSet<u16>>,
     /// Forks of it have no part in the network.
     process: u32,
 }
@@ -69,6 +72,7 @@ impl Runner {
             shape,
             state: Mutex::default(),
             epoch: Mutex::default(),
+            known_gone: Mutex::default(),
             process,
         }
     }
@@ -249,13 +253,17 @@ impl Runner {
         self.nodes.iter().try_for_each(|node| {
             node.state.store(gone_at(peer), &[1])?;
             self.announce(node).map(drop)
-        })
+        })?;
+        lock(&self.known_gone).insert(peer);
+        Ok(())
     }
 
     /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
     pub(super) fn drain_lost(&self, node: &Node) {
         let lost: Vec<u16> = (0..self.len as u16).filter(|node| self.memory.lost(*node).is_some()).collect();
-        let told = lost.iter().try_for_each(|peer| self.lose(*peer));
+        // Whoever waits calls this over and over, and engines that hear something all the time do little else.
+        let news = |peer: &&u16| !lock(&self.known_gone).contains(peer);
+        let told = lost.iter().filter(news).try_for_each(|peer| self.lose(*peer));
         if told.is_err() || lost.is_empty() || lock(&self.state).running.is_none() {
             return;
         }
@@ -349,3 +357,6 @@ impl Drop for EngineGuard {
         self.0.release();
     }
 }
+
+#[cfg(test)]
+mod tests;
