@@ -63,15 +63,22 @@ struct team {
 };
 enum team_kind : uint32_t { SENDERS, TAKERS, TEAMS };
 
+/* A packet that may have to wait for room for its next notification. */
+struct patience {
+	uint64_t packet;	/* number of its first line */
+	uint64_t since;		/* when the wait began; 0: it has not */
+};
+
 struct shared {
 	team teams[TEAMS];
 	queue queues[ENGINE_PORTS];
 	kept pages[ENGINE_WARPS][KEPT];
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];
 	uint64_t credit[ENGINE_CLASSES][ENGINE_NODES];
-	/* By warp: how many notifications were written for a packet that is to be taken again; not 0 for one with an error
-	 * says that it was counted. */
+	/* By warp, of the packet at the head of its ring, for when it is taken again; lane 0 only. How many notifications were
+	 * written; not 0 for one with an error says that it was counted. */
 	uint32_t told[ENGINE_WARPS];
+	patience waits[ENGINE_WARPS];
 };
 
 /* Says that what was read here may be written again. On a GPU the loads are over, because what was stored since

@@ -130,8 +130,22 @@ GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
 	return true;
 }
 
+/* Whether this packet was told in part, or counted, before it gave way; in which all lanes agree. */
+GGAS_FN bool was_told(warp &w, const packet &p)
+{
+	bool told = false;
+	if (ggas_lane() == 0) {
+		told = w.all->told[ggas_warp()] != 0;
+		patience &wait = w.all->waits[ggas_warp()];
+		/* Another one waited, and was then taken in the usual way. */
+		if (wait.packet != p.first)
+			wait = { p.first, 0 };
+	}
+	return ggas_ballot(GGAS_FULL_WARP, told) != 0;
+}
+
 /* A put, or what a get brought: data, then the completer's word. `failed`: ports of which an earlier packet of the
- * same command met an error. False: the packet stays, and the data that was written is written again. */
+ * same command met an error. False: the packet stays, and unless some of it was told, the data is written again. */
 GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 {
 	uint32_t error = p.error(), vpid = p.vpid();
@@ -141,15 +155,17 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 	if (port == ENGINE_PORT_MOVES)
 		return false;
 	bool open = port == ENGINE_PORT_OPEN, data = p.bytes() != 0;
-	pages to;
-	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
-	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
-		return false;
-	uint32_t *told = &w.all->told[ggas_warp()];
-	if ((!open || error || (data && !fits)) && ggas_lane() == 0 && *told == 0)
-		w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
-	if (data && !fits)
-		*failed |= flow;
+	/* Once some of it was told, all of it was there: it is its consumer's now, and its memory may be gone. */
+	if (!was_told(w, p)) {
+		pages to;
+		bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
+		if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
+			return false;
+		if (!open || error || (data && !fits))
+			w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
+		if (data && !fits)
+			*failed |= flow;
+	}
 	if (!p.is_last())
 		return true;
 	if (*failed & flow)
@@ -161,14 +177,13 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 			     p.from_node(),		 p.from_vpid(),
 			     mode_of(p.h.word0),	 error,
 			     total,			 sized ? p.h.address + p.bytes() - total : p.h.address };
+		uint32_t *told = &w.all->told[ggas_warp()];
 		if (!notify(w, vpid, r, true, told)) {
 			if (error && ggas_lane() == 0)
 				*told = 1;
 			return false;
 		}
 	}
-	if (ggas_lane() == 0)
-		*told = 0;
 	*failed &= ~flow;
 	return true;
 }
@@ -259,7 +274,10 @@ GGAS_COLD bool take_packet(const engine_args &args, shared *all, const packet *p
 {
 	warp w(args, all);
 	bool request = p->what() == GET || p->what() == LOCK;
-	return request ? respond(w, *p) : complete(w, *p, failed);
+	bool taken = request ? respond(w, *p) : complete(w, *p, failed);
+	if (taken && ggas_lane() == 0)
+		w.all->told[ggas_warp()] = 0;
+	return taken;
 }
 
 /* One receiving warp: packets of one class from one peer. */

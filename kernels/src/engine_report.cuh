@@ -39,42 +39,60 @@ GGAS_FN void write_entry(warp &w, uint32_t vpid, uint32_t entry, uint64_t word0,
 #endif
 }
 
-/* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. A completer gives way as well,
- * to a port that changes hands and to whatever else the host says: its packet is taken again, and waits again. What the
- * others sent cannot be sent again. */
-GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool release)
+enum class room : uint32_t { FOUND, NEVER, NOT_YET };
+
+/* Waits for an entry of a queue that was full, a bounded time from *since on; 0: from now on. */
+GGAS_FN room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since, uint32_t *entry)
 {
-	queue &q = w.all->queues[vpid];
-	bool completer = extoll_noti_kind(word1) == EXTOLL_NOTI_KIND_COMPLETER;
-	uint32_t entry;
-	uint64_t since = 0;
-	for (uint32_t attempt = 1; !take_entry(&q, &entry); attempt++) {
+	for (uint32_t attempt = 1; !take_entry(&q, entry); attempt++) {
 		uint32_t open = ggas_load_relaxed(&q.open);
 		if (open == ENGINE_PORT_CLOSED)
-			return true;
+			return room::NEVER;
 		if (open == ENGINE_PORT_MOVES && completer)
-			return false;
+			return room::NOT_YET;
 		uint64_t place = ggas_load_block(&q.place);
 		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
 		uint32_t rp = static_cast<uint32_t>(
 			ggas_load_acquire(reinterpret_cast<const uint64_t *>(q.rp_register)));
 		if (rp != next) {
+			/* Somebody reads it: when it is full again it is waited for again, at whatever index. */
+			ggas_store_relaxed(&q.gave_up, 0u);
 			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp);
 			continue;
 		}
-		since = since ? since : ggas_time_ns();
-		bool dropped = ggas_load_relaxed(&q.gave_up) == rp + 1 || ggas_time_ns() - since > w.args.queue_ns;
+		*since = *since ? *since : ggas_time_ns();
+		bool dropped = ggas_load_relaxed(&q.gave_up) == rp + 1 || ggas_time_ns() - *since > w.args.queue_ns;
 		if (dropped) {
 			ggas_store_relaxed(&q.gave_up, rp + 1);
 			w.count(ENGINE_ERR_DROPPED);
-			return true;
+			return room::NEVER;
 		}
-		if (completer ? w.gives_way(since) : w.gives_up(since))
-			return false;
+		if (completer ? w.gives_way(*since) : w.gives_up(*since))
+			return room::NOT_YET;
 		ggas_pause(attempt);
 	}
-	write_entry(w, vpid, entry, word0, word1, release);
-	return true;
+	return room::FOUND;
+}
+
+/* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. A completer gives way as well,
+ * to a port that changes hands and to whatever else the host says: its packet is taken again, and goes on waiting. What
+ * the others sent cannot be sent again. */
+GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool release)
+{
+	queue &q = w.all->queues[vpid];
+	bool completer = extoll_noti_kind(word1) == EXTOLL_NOTI_KIND_COMPLETER;
+	uint32_t entry;
+	room found = room::FOUND;
+	uint64_t since = 0;
+	if (!take_entry(&q, &entry)) {
+		since = completer ? w.all->waits[ggas_warp()].since : 0;
+		found = wait_for_room(w, q, completer, &since, &entry);
+	}
+	if (completer)
+		w.all->waits[ggas_warp()].since = found == room::NOT_YET ? since : 0;
+	if (found == room::FOUND)
+		write_entry(w, vpid, entry, word0, word1, release);
+	return found != room::NOT_YET;
 }
 
 /* One entry of a transfer: the fragment at `offset`. */

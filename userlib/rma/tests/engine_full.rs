@@ -2,47 +2,25 @@
 
 mod common;
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use common::engines::{CONFIG, errors, is_full};
-use common::{SOON, region, until};
+use common::engines::{
+    ENTRIES, FRAGMENT, errors, is_full, patient, put_of_fragments, small_port, with_config,
+};
+use common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
-use ggas_rma::{Modifier, Node, Path, Port, PortConfig, Region, Request, Spec};
-
-/// Of a queue; one of them stays free.
-const ENTRIES: u64 = 256;
-const FRAGMENT: u64 = 496;
-
-/// Nothing is dropped for want of time, and the host does not wait for as long as a full queue is waited for.
-fn network(timeout: Duration) -> EngineNetwork {
-    let config = EngineConfig { queue_timeout: Duration::from_secs(600), timeout, ..EngineConfig::default() };
-    EngineNetwork::with_config(&[Processor::cpu(), Processor::cpu()], config).unwrap()
-}
-
-fn small_port(network: &EngineNetwork, node: usize) -> Port {
-    let small = PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..CONFIG };
-    Node::new(network.device(node).unwrap()).open_port(small).unwrap()
-}
+use ggas_rma::{Path, Port, Region, Spec};
 
 fn to_kernels_and_back(port: Port) -> Port {
     port.for_kernels(&Processor::cpu(), Path::Slots).unwrap().into_port().unwrap()
 }
 
-/// Posts a put with a notification for each of more fragments than a queue has entries; where they are to lie.
-fn put_of_many_fragments(origin: &Port, target: &Port, count: u64) -> ([Region; 2], u64) {
-    let bytes = (count * FRAGMENT) as usize;
-    let (from, to) = (region(origin, bytes, 1), region(target, bytes, 0));
-    let write = to.nla(0).unwrap();
-    let put = Request::Put { qw: false, read: from.nla(0).unwrap(), write, size: bytes as u32 };
-    origin.connect(target.address()).post(&put, Spec::COMPLETER, Modifier::NTR).unwrap();
-    ([from, to], write)
-}
-
 #[test]
 fn a_port_with_a_full_queue_changes_hands_and_drops_nothing() {
     const POSTS: u64 = 2 * ENTRIES;
-    let network = network(SOON);
+    let network = patient(SOON);
     let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
     let _running = network.run().unwrap();
     let connection = origin.connect(target.address());
@@ -60,7 +38,7 @@ fn a_port_with_a_full_queue_changes_hands_and_drops_nothing() {
 
 #[test]
 fn a_full_queue_holds_up_no_change_of_other_ports() {
-    let network = network(SOON);
+    let network = patient(SOON);
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let _running = network.run().unwrap();
     let connection = origin.connect(target.address());
@@ -79,10 +57,11 @@ fn a_full_queue_holds_up_no_change_of_other_ports() {
 #[test]
 fn fragments_that_wait_for_room_are_told_once_though_their_port_changes_hands() {
     const FRAGMENTS: u64 = 2 * ENTRIES;
-    let network = network(SOON);
+    let network = patient(SOON);
     let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
     let _running = network.run().unwrap();
-    let (_regions, nla) = put_of_many_fragments(&origin, &target, FRAGMENTS);
+    let regions = put_of_fragments(&origin, &target, FRAGMENTS, Spec::COMPLETER);
+    let nla = regions[1].nla(0).unwrap();
     for i in 0..FRAGMENTS {
         if i % 100 == 0 {
             until("the queue does not fill", || is_full(&target) || FRAGMENTS - i < ENTRIES);
@@ -96,10 +75,11 @@ fn fragments_that_wait_for_room_are_told_once_though_their_port_changes_hands() 
 #[test]
 fn fragments_that_wait_for_room_are_told_once_though_their_engine_ends() {
     const FRAGMENTS: u64 = ENTRIES + 100;
-    let network = network(Duration::from_secs(1));
+    let network = patient(Duration::from_secs(1));
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let running = network.run().unwrap();
-    let (_regions, nla) = put_of_many_fragments(&origin, &target, FRAGMENTS);
+    let regions = put_of_fragments(&origin, &target, FRAGMENTS, Spec::COMPLETER);
+    let nla = regions[1].nla(0).unwrap();
     until("the queue does not fill", || is_full(&target));
     drop(running);
     let _running = network.run().unwrap();
@@ -111,7 +91,7 @@ fn fragments_that_wait_for_room_are_told_once_though_their_engine_ends() {
 
 #[test]
 fn an_error_that_waits_to_be_told_is_counted_once_though_its_port_changes_hands() {
-    let network = network(SOON);
+    let network = patient(SOON);
     let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
     let from = region(&origin, 100, 1);
     let _running = network.run().unwrap();
@@ -128,4 +108,109 @@ fn an_error_that_waits_to_be_told_is_counted_once_though_its_port_changes_hands(
     }
     assert!(!target.wait(SOON).unwrap().error().is_empty());
     assert_eq!(errors(&network, 1), EngineErrors { target: 1, ..EngineErrors::default() });
+}
+
+/// How long a full queue is waited for, by engines that are in a hurry.
+const HURRY: Duration = Duration::from_secs(1);
+
+fn in_a_hurry(nodes: usize) -> EngineNetwork {
+    with_config(nodes, EngineConfig { queue_timeout: HURRY, ..EngineConfig::default() })
+}
+
+/// Changes of other ports, more of them than an engine can let pass without looking at what waits.
+fn changes(network: &EngineNetwork, node: usize) {
+    (0..4).for_each(|_| small_port(network, node).close().unwrap());
+}
+
+#[test]
+fn a_full_queue_is_given_up_in_time_though_its_engine_hears_of_changes_all_the_time() {
+    let network = in_a_hurry(3);
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    let losses = network.losses();
+    let begun = Instant::now();
+    (0..ENTRIES).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
+    until("nothing is dropped", || {
+        losses.lost(2);
+        // Engines that hear something at every look do nothing else.
+        thread::sleep(Duration::from_millis(1));
+        errors(&network, 1).dropped > 0
+    });
+    assert!(begun.elapsed() >= HURRY, "{:?}", begun.elapsed());
+    for i in 0..ENTRIES - 1 {
+        assert_eq!(target.wait(SOON).unwrap().word0, i);
+    }
+    assert_eq!(errors(&network, 1), EngineErrors { dropped: 1, ..EngineErrors::default() });
+}
+
+#[test]
+fn a_queue_that_was_read_and_is_full_again_is_waited_for_again() {
+    let network = in_a_hurry(2);
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    let post = |i| connection.notification_put(1, i, Spec::COMPLETER).unwrap();
+    (0..ENTRIES).for_each(post);
+    until("nothing is dropped", || errors(&network, 1).dropped == 1);
+    for i in 0..ENTRIES - 1 {
+        assert_eq!(target.wait(SOON).unwrap().word0, i);
+    }
+    // Its read pointer is where it was then.
+    post(ENTRIES);
+    assert_eq!(target.wait(SOON).unwrap().word0, ENTRIES);
+    (0..ENTRIES - 1).for_each(post);
+    let begun = Instant::now();
+    post(ENTRIES);
+    until("nothing is dropped", || errors(&network, 1).dropped == 2);
+    assert!(begun.elapsed() >= HURRY, "{:?}", begun.elapsed());
+}
+
+/// As many fragments of a put as a packet has, of which a full queue takes `told`.
+fn fragments_that_wait(network: &EngineNetwork, told: u64) -> (Port, [Region; 2]) {
+    let (origin, target) = (small_port(network, 0), small_port(network, 1));
+    let connection = origin.connect(target.address());
+    (told..ENTRIES - 1).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
+    let regions = put_of_fragments(&origin, &target, 8, Spec::COMPLETER);
+    until("the queue does not fill", || is_full(&target));
+    (target, regions)
+}
+
+fn told_once(target: &Port, told: u64, nla: u64) {
+    for i in told..ENTRIES - 1 {
+        assert_eq!(target.wait(SOON).unwrap().word0, i);
+    }
+    for i in 0..8 {
+        let noti = target.wait(SOON).unwrap();
+        assert!(noti.error().is_empty(), "fragment {i}: {noti:?}");
+        assert_eq!(noti.word0, nla + i * FRAGMENT, "fragment {i}");
+    }
+    assert!(target.poll().is_none());
+}
+
+#[test]
+fn what_was_told_of_a_put_is_not_written_again_though_the_rest_waits() {
+    const TOLD: u64 = 5;
+    let network = patient(SOON);
+    let _running = network.run().unwrap();
+    let (target, [_from, to]) = fragments_that_wait(&network, TOLD);
+    let (mine, len) = ((TOLD * FRAGMENT) as usize, (8 * FRAGMENT) as usize);
+    to.write(0, &vec![0xee; mine]).unwrap();
+    changes(&network, 1);
+    told_once(&target, TOLD, to.nla(0).unwrap());
+    assert!(bytes(&to, 0, mine) == vec![0xee; mine], "written after it was told");
+    assert!(bytes(&to, mine, len - mine) == pattern(len, 1)[mine..], "the rest");
+}
+
+#[test]
+fn a_put_that_was_told_in_part_is_fine_though_its_memory_goes_before_the_rest_is_told() {
+    const TOLD: u64 = 5;
+    let network = patient(SOON);
+    let _running = network.run().unwrap();
+    let (target, [_from, to]) = fragments_that_wait(&network, TOLD);
+    let nla = to.nla(0).unwrap();
+    to.unregister().unwrap();
+    changes(&network, 1);
+    told_once(&target, TOLD, nla);
+    assert_eq!(errors(&network, 1), EngineErrors::default());
 }
