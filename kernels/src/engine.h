@@ -58,7 +58,7 @@ struct engine_port {
 	uint32_t wp;		/* next entry of the queue */
 	uint32_t open;		/* ENGINE_PORT_* */
 	uint32_t far_queue;	/* the queue's consumer is not on this GPU */
-	uint32_t sent;		/* payload bytes of descriptor `head` that have left */
+	uint32_t sent;		/* how far descriptor `head` came; engine_send.cuh */
 	uint32_t near_slots;	/* the slots are struct ggas_near_slot */
 	uint32_t reserved;
 };

@@ -13,10 +13,14 @@ namespace engine
 
 constexpr uint32_t FINE = ENGINE_ERRORS;
 
+/* How far a command came: payload bytes that left; or, once there is nothing left to send, HAS_LEFT, WITH_ERROR if it met
+ * one, and how many notifications of it were written. Never 0 once it has left: it has no second try. */
+constexpr uint32_t HAS_LEFT = 1u << 31, WITH_ERROR = 1u << 30;
+
 struct command {
 	uint64_t word[3];
 	uint32_t vpid;		/* that posts it */
-	uint32_t sent;		/* bytes that left in an earlier run */
+	uint32_t sent;		/* how far it came */
 	bool legal;		/* the words are a command */
 
 	GGAS_FN uint32_t code() const { return static_cast<uint32_t>(EXTOLL_GET(word[0], EXTOLL_DESC_COMMAND)); }
@@ -128,16 +132,9 @@ GGAS_FN report requester_report(const command &c, uint32_t error)
 		 local };
 }
 
-/* Carries out one command. False if the engine ends before, or the host waits for this warp; then c->sent says how far
- * it came. */
-GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
+/* Sends what there is to send of a command. False: not all of it, and c.sent says how far it came. */
+GGAS_FN bool leave(warp &w, command &c)
 {
-	warp w(args, all);
-	command &c = *posted;
-	c.legal = is_command(c);
-	/* What is not a command has no parameters either. */
-	if (!c.legal)
-		c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
 	bool exists = c.node() < w.args.nodes, gone = exists && w.all_see_gone(c.node()), route = exists && !gone;
 	/* No Excellerate port, and no multicast groups. */
 	bool allowed = (c.modifier() & ~EXTOLL_MOD_NTR) == 0;
@@ -146,11 +143,28 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 		return false;
 	if (fault != FINE)
 		w.count(fault);
+	c.sent = HAS_LEFT | (fault != FINE ? WITH_ERROR : 0u);
+	return true;
+}
+
+/* Carries out one command. False if the engine ends before, or the host waits for this warp; then posted->sent says how
+ * far it came. */
+GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
+{
+	warp w(args, all);
+	command &c = *posted;
+	c.legal = is_command(c);
+	/* What is not a command has no parameters either. */
+	if (!c.legal)
+		c.word[0] &= ~EXTOLL_PUT(~0u, EXTOLL_DESC_SIZE);
+	if (!(c.sent & HAS_LEFT) && !leave(w, c))
+		return false;
 	if (!(EXTOLL_GET(c.word[0], EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
 		return true;
-	uint32_t error = fault == FINE ? 0u : EXTOLL_NOTI_ERROR_REQUESTER;
-	uint32_t told = 0;
-	return notify(w, c.vpid, requester_report(c, error), false, &told);
+	uint32_t error = c.sent & WITH_ERROR ? EXTOLL_NOTI_ERROR_REQUESTER : 0u, told = c.sent & (WITH_ERROR - 1);
+	bool done = notify(w, c.vpid, requester_report(c, error), false, &told);
+	c.sent = (c.sent & (HAS_LEFT | WITH_ERROR)) | ggas_shfl(GGAS_FULL_WARP, told, 0);
+	return done;
 }
 
 /* What a port posted, by the usual way if possible. False as with execute; *sent: how far it came, and had come before. */
@@ -165,8 +179,8 @@ GGAS_FN bool carry_out(warp &w, like_last &last, uint32_t vpid, uint64_t word0, 
 		uint64_t says = usual_word1(EXTOLL_NOTI_KIND_REQUESTER, word0, node, peer, bytes);
 		if (usual_report(w, vpid, word1, bytes, says, false))
 			return true;
-		/* It has left, and waits for room for its notification only. */
-		*sent = bytes;
+		/* It waits for room for its notification only. */
+		*sent = HAS_LEFT;
 	}
 	/* All lanes have looked at what the general way may change. */
 	ggas_syncwarp();

@@ -1,0 +1,110 @@
+//! Commands that begin again: they go on where they were, nothing of them is done a second time, and nobody else is
+//! taken for them.
+
+mod common;
+
+use std::time::Duration;
+
+use common::engines::{ENTRIES, FRAGMENT, errors, is_full, patient, put_of_fragments, small_port};
+use common::{SOON, region, until};
+use ggas_device::engine::{EngineErrors, EngineNetwork};
+use ggas_rma::{Kind, Modifier, Notification, Port, Region, Request, Spec};
+
+/// Engines that wait for room in a queue end as they are told to end at once, which is after this time.
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Two ports, and memory of each.
+struct Ends {
+    network: EngineNetwork,
+    ports: [Port; 2],
+    regions: [Region; 2],
+}
+
+impl Ends {
+    fn new() -> Ends {
+        let network = patient(TIMEOUT);
+        let ports = [0, 1].map(|node| small_port(&network, node));
+        let regions = [0, 1].map(|i| region(&ports[i], 4096, i as u8));
+        Ends { network, ports, regions }
+    }
+
+    fn nla(&self, node: usize) -> u64 {
+        self.regions[node].nla(0).unwrap()
+    }
+
+    /// What both ports hear of a request whose engine ends, with a full queue, after it has left.
+    fn told(&self, request: &Request, other: Spec) -> [Notification; 2] {
+        let [origin, target] = &self.ports;
+        let running = self.network.run().unwrap();
+        let back = target.connect(origin.address());
+        (0..ENTRIES - 1).for_each(|i| back.notification_put(1, i, Spec::COMPLETER).unwrap());
+        until("the queue does not fill", || is_full(origin));
+        let connection = origin.connect(target.address());
+        connection.post(request, Spec::REQUESTER | other, Modifier::NONE).unwrap();
+        let there = target.wait(SOON).unwrap();
+        drop(running);
+        let _running = self.network.run().unwrap();
+        for i in 0..ENTRIES - 1 {
+            assert_eq!(origin.wait(SOON).unwrap().word0, i);
+        }
+        let here = origin.wait(SOON).unwrap();
+        assert_eq!(here.kind(), Some(Kind::Requester), "{here:?}");
+        connection.notification_put(2, 99, Spec::COMPLETER).unwrap();
+        let next = target.wait(SOON).unwrap();
+        assert_eq!((next.word0, next.class()), (99, 2), "{request:?} went twice: {next:?}");
+        assert!(origin.poll().is_none() && target.poll().is_none());
+        [here, there]
+    }
+}
+
+#[test]
+fn what_has_left_is_not_sent_again_though_its_engine_ends() {
+    let requests = |ends: &Ends| {
+        let (here, there) = (ends.nla(0), ends.nla(1));
+        [
+            (Request::Put { qw: false, read: here, write: there, size: 64 }, Spec::COMPLETER),
+            (Request::ImmediatePut { count: 8, write: there, value: 7 }, Spec::COMPLETER),
+            (Request::NotificationPut { class: 1, payload: 7 }, Spec::COMPLETER),
+            (Request::Lock { to_responder: false, number: 1, compare: 9, add: 1 }, Spec::RESPONDER),
+            (Request::Get { qw: false, read: there, write: here, size: 64 }, Spec::RESPONDER),
+        ]
+    };
+    for i in 0..requests(&Ends::new()).len() {
+        let ends = Ends::new();
+        let (request, spec) = requests(&ends)[i];
+        let [here, there] = ends.told(&request, spec);
+        assert!(here.error().is_empty() && there.error().is_empty(), "{here:?} {there:?}");
+        for node in 0..2 {
+            assert_eq!(errors(&ends.network, node), EngineErrors::default(), "{request:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_what_has_left_is_counted_and_said_once_though_its_engine_ends() {
+    // Nobody registered memory there; within a packet, and more.
+    for size in [64, 10_000] {
+        let ends = Ends::new();
+        let request = Request::Put { qw: false, read: 1 << 35, write: ends.nla(1), size };
+        let [here, there] = ends.told(&request, Spec::COMPLETER);
+        assert!(!here.error().is_empty() && !there.error().is_empty(), "{here:?} {there:?}");
+        assert_eq!(errors(&ends.network, 0), EngineErrors { source: 1, ..EngineErrors::default() });
+        assert_eq!(errors(&ends.network, 1), EngineErrors { received: 1, ..EngineErrors::default() });
+    }
+}
+
+#[test]
+fn fragments_that_have_left_are_told_to_their_origin_once_though_its_engine_ends() {
+    const FRAGMENTS: u64 = 2 * ENTRIES - 1;
+    let network = patient(TIMEOUT);
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
+    let regions = put_of_fragments(&origin, &target, FRAGMENTS, Spec::REQUESTER);
+    let running = network.run().unwrap();
+    until("the queue does not fill", || is_full(&origin));
+    drop(running);
+    let _running = network.run().unwrap();
+    for i in 0..FRAGMENTS {
+        assert_eq!(origin.wait(SOON).unwrap().word0, regions[0].nla(0).unwrap() + i * FRAGMENT, "{i}");
+    }
+    assert!(origin.poll().is_none());
+}
