@@ -76,7 +76,7 @@ struct shared {
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];
 	uint64_t credit[ENGINE_CLASSES][ENGINE_NODES];
 	/* By warp, of the packet at the head of its ring, for when it is taken again; lane 0 only. How many notifications were
-	 * written; not 0 for one with an error says that it was counted. */
+	 * written, or how much of the answer was sent; not 0 for one with an error says that it was counted. */
 	uint32_t told[ENGINE_WARPS];
 	patience waits[ENGINE_WARPS];
 };

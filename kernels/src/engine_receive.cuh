@@ -150,7 +150,8 @@ GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
 {
 	uint32_t error = p.error(), vpid = p.vpid();
 	/* Of one command only are there packets at a time: of the sender's port, or of a get by ours. */
-	uint64_t flow = 1ull << (p.what() == PUT ? p.from_vpid() : vpid) % 64;
+	bool response = p.what() == GET_RESPONSE || p.what() == LOCK_RESPONSE;
+	uint64_t flow = 1ull << (response ? vpid : p.from_vpid()) % 64;
 	uint32_t port = state_of_port(w, vpid);
 	if (port == ENGINE_PORT_MOVES)
 		return false;
@@ -216,10 +217,10 @@ GGAS_FN uint64_t work_lock(engine_node *node, uint32_t vpid, uint32_t number, in
 	}
 }
 
-/* A get or a lock. False: the packet stays; what was sent of the answer is sent again. */
+/* A get or a lock. False: the packet stays, and the answer goes on where it is. */
 GGAS_FN bool respond(warp &w, const packet &p)
 {
-	uint32_t error = p.error(), vpid = p.vpid(), node = p.from_node(), total = total_of(p.h.word0), done = 0;
+	uint32_t error = p.error(), vpid = p.vpid(), node = p.from_node(), total = total_of(p.h.word0);
 	uint64_t word0 = response_word0(p), local = p.h.address;
 	if (w.all_see_gone(node)) {
 		w.count(ENGINE_ERR_GONE);
@@ -234,8 +235,14 @@ GGAS_FN bool respond(warp &w, const packet &p)
 	if (!error && (!open || (lock && number >= ENGINE_LOCKS)))
 		error = EXTOLL_NOTI_ERROR_RESPONDER;
 	if (!error && !lock) {
-		if (!send_memory(w, ENGINE_RESPONSES, node, GET_RESPONSE, word0, vpid, p.h.address, p.h.aux, total,
-				 &done, EXTOLL_NOTI_ERROR_RESPONDER, &refused))
+		/* From the start each time, a long one would never end where its engine hears of changes all the time. */
+		uint32_t *told = &w.all->told[ggas_warp()];
+		uint32_t done = ggas_shfl(GGAS_FULL_WARP, ggas_lane() == 0 ? *told : 0u, 0);
+		bool sent = send_memory(w, ENGINE_RESPONSES, node, GET_RESPONSE, word0, vpid, p.h.address, p.h.aux,
+					total, &done, EXTOLL_NOTI_ERROR_RESPONDER, &refused);
+		if (!sent && ggas_lane() == 0)
+			*told = done;
+		if (!sent)
 			return false;
 		error = refused ? EXTOLL_NOTI_ERROR_RESPONDER : 0u;
 	} else {

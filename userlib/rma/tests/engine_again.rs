@@ -5,13 +5,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::engines::{ENTRIES, FRAGMENT, errors, is_full, patient, put_of_fragments, small_port};
-use common::{SOON, region, until};
-use ggas_device::engine::{EngineErrors, EngineNetwork};
+use common::engines::{
+    ENTRIES, FRAGMENT, engines, errors, is_full, patient, port, put_of_fragments, small_port, with_config,
+};
+use common::{SOON, bytes, pattern, region, until};
+use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_rma::{Kind, Modifier, Notification, Port, Region, Request, Spec};
 
 /// Engines that wait for room in a queue end as they are told to end at once, which is after this time.
-const TIMEOUT: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Two ports, and memory of each.
 struct Ends {
@@ -107,4 +109,55 @@ fn fragments_that_have_left_are_told_to_their_origin_once_though_its_engine_ends
         assert_eq!(origin.wait(SOON).unwrap().word0, regions[0].nla(0).unwrap() + i * FRAGMENT, "{i}");
     }
     assert!(origin.poll().is_none());
+}
+
+#[test]
+fn a_long_get_ends_though_its_responder_hears_of_changes_all_the_time() {
+    const BYTES: usize = 1 << 20;
+    let network = engines(2);
+    let (origin, target) = (port(&network, 0), port(&network, 1));
+    let (to, from) = (region(&origin, BYTES, 1), region(&target, BYTES, 2));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    connection.get(&to, 0, BYTES, from.nla(0).unwrap(), Spec::COMPLETER).unwrap();
+    until("the get does not end", || {
+        port(&network, 1).close().unwrap();
+        origin.poll().is_some_and(|noti| noti.error().is_empty())
+    });
+    assert!(bytes(&to, 0, BYTES) == pattern(BYTES, 2));
+}
+
+/// Commands of two ports, one of which has a number that is also that of the other one's target.
+#[test]
+fn a_put_with_an_error_is_not_mistaken_for_what_arrives_between_its_packets() {
+    const HOLE: usize = 4096;
+    const BYTES: usize = 1 << 20;
+    const POSTS: u64 = 100;
+    let network = with_config(2, EngineConfig { requesters: Some(2), ..EngineConfig::default() });
+    let (origin, other, target) = (port(&network, 0), port(&network, 0), port(&network, 1));
+    assert_eq!(origin.address().vpid, target.address().vpid);
+    let (hole, to) = (region(&target, HOLE, 0), region(&target, BYTES, 0));
+    let from = region(&origin, HOLE + BYTES, 1);
+    let first = hole.nla(0).unwrap();
+    assert_eq!(to.nla(0).unwrap(), first + HOLE as u64);
+    hole.unregister().unwrap();
+    let _running = network.run().unwrap();
+    // Its first packet is refused, and the last one says so.
+    let put = origin.connect(target.address()).put(&from, 0, HOLE + BYTES, first, Spec::COMPLETER);
+    put.unwrap();
+    let connection = other.connect(target.address());
+    (0..POSTS).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
+    let mut next = 0;
+    for _ in 0..=POSTS {
+        let noti = target.wait(SOON).unwrap();
+        if noti.remote() == origin.address() {
+            assert!(!noti.error().is_empty(), "{noti:?}");
+            continue;
+        }
+        assert!(noti.error().is_empty(), "{noti:?}");
+        assert_eq!(noti.word0, next);
+        next += 1;
+    }
+    assert_eq!(next, POSTS);
+    assert_eq!(errors(&network, 1), EngineErrors { target: 1, ..EngineErrors::default() });
 }
