@@ -17,7 +17,7 @@ GGAS_FN void load_shared(shared *all, engine_node *node)
 	if (ggas_thread() < TEAMS)
 		all->teams[ggas_thread()] = team{};
 	for (uint32_t i = ggas_thread(); i < ENGINE_WARPS; i += ggas_threads())
-		all->waits[i] = { 0, 0 };
+		all->waits[i] = patience{};
 	for (uint32_t i = ggas_thread(); i < ENGINE_CLASSES * ENGINE_NODES; i += ggas_threads()) {
 		uint32_t which = i / ENGINE_NODES, peer = i % ENGINE_NODES;
 		all->tail[which][peer] = ggas_load_relaxed(&node->tail[which][peer]);

@@ -66,7 +66,8 @@ enum team_kind : uint32_t { SENDERS, TAKERS, TEAMS };
 /* A packet that may have to wait for room for its next notification. */
 struct patience {
 	uint64_t packet;	/* number of its first line */
-	uint64_t since;		/* when the wait began; 0: it has not */
+	uint64_t waited;	/* of the one that waited last */
+	uint64_t since;		/* when that wait began; 0: it is over */
 };
 
 struct shared {
@@ -75,8 +76,8 @@ struct shared {
 	kept pages[ENGINE_WARPS][KEPT];
 	uint64_t tail[ENGINE_CLASSES][ENGINE_NODES];
 	uint64_t credit[ENGINE_CLASSES][ENGINE_NODES];
-	/* By warp, of the packet at the head of its ring, for when it is taken again; lane 0 only. How many notifications were
-	 * written, or how much of the answer was sent; not 0 for one with an error says that it was counted. */
+	/* By warp, of the packet at the head of its ring, for when it is taken again; lane 0 writes. DATA_TAKEN and how many
+	 * notifications were written; of a request, how much of the answer was sent. */
 	uint32_t told[ENGINE_WARPS];
 	patience waits[ENGINE_WARPS];
 };

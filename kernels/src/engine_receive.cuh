@@ -130,60 +130,75 @@ GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
 	return true;
 }
 
-/* Whether this packet was told in part, or counted, before it gave way; in which all lanes agree. */
-GGAS_FN bool was_told(warp &w, const packet &p)
+/* Of one command only are there packets at a time: of the sender's port, or of a get by ours. */
+GGAS_FN uint64_t flow_of(const packet &p)
 {
-	bool told = false;
-	if (ggas_lane() == 0) {
-		told = w.all->told[ggas_warp()] != 0;
-		patience &wait = w.all->waits[ggas_warp()];
-		/* Another one waited, and was then taken in the usual way. */
-		if (wait.packet != p.first)
-			wait = { p.first, 0 };
-	}
-	return ggas_ballot(GGAS_FULL_WARP, told) != 0;
+	bool response = p.what() == GET_RESPONSE || p.what() == LOCK_RESPONSE;
+	return 1ull << (response ? p.vpid() : p.from_vpid()) % 64;
 }
 
-/* A put, or what a get brought: data, then the completer's word. `failed`: ports of which an earlier packet of the
- * same command met an error. False: the packet stays, and unless some of it was told, the data is written again. */
-GGAS_FN bool complete(warp &w, const packet &p, uint64_t *failed)
+/* The functions from here on that are not inlined are apart because what a function saves of registers at its begin,
+ * memory behind a cache that is empty then, each packet of a long put would pay for. */
+
+/* A bit beside the notifications that were written for a packet: all of it was there, and what had to be counted was. It is
+ * its consumer's from then on, and its memory may be gone. */
+constexpr uint32_t DATA_TAKEN = 1u << 31;
+
+/* What a put or the response to a get brings. `failed`: ports of which an earlier packet of the same command met an error.
+ * False: the packet stays, and the data is written again. */
+GGAS_COLD bool take_data(const engine_args &args, shared *all, const packet *taken, uint64_t *failed)
 {
-	uint32_t error = p.error(), vpid = p.vpid();
-	/* Of one command only are there packets at a time: of the sender's port, or of a get by ours. */
-	bool response = p.what() == GET_RESPONSE || p.what() == LOCK_RESPONSE;
-	uint64_t flow = 1ull << (response ? vpid : p.from_vpid()) % 64;
-	uint32_t port = state_of_port(w, vpid);
+	warp w(args, all);
+	const packet &p = *taken;
+	uint32_t *told = &w.all->told[ggas_warp()];
+	if (p.is_last() && (*told & DATA_TAKEN))
+		return true;
+	uint32_t error = p.error(), vpid = p.vpid(), port = state_of_port(w, vpid);
 	if (port == ENGINE_PORT_MOVES)
 		return false;
 	bool open = port == ENGINE_PORT_OPEN, data = p.bytes() != 0;
-	/* Once some of it was told, all of it was there: it is its consumer's now, and its memory may be gone. */
-	if (!was_told(w, p)) {
-		pages to;
-		bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
-		if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
-			return false;
-		if (!open || error || (data && !fits))
-			w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
-		if (data && !fits)
-			*failed |= flow;
-	}
+	pages to;
+	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
+	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
+		return false;
+	if (!open || error || (data && !fits))
+		w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
+	if (data && !fits)
+		*failed |= flow_of(p);
 	if (!p.is_last())
 		return true;
+	ggas_syncwarp();
+	if (ggas_lane() == 0)
+		*told = DATA_TAKEN;
+	return true;
+}
+
+/* The completer's word behind the last packet of a command. False: it stays, and waits for room. */
+GGAS_COLD bool complete(const engine_args &args, shared *all, const packet *taken, uint64_t *failed)
+{
+	warp w(args, all);
+	const packet &p = *taken;
+	uint32_t error = p.error(), vpid = p.vpid(), port = state_of_port(w, vpid);
+	uint64_t flow = flow_of(p);
+	if (port == ENGINE_PORT_MOVES)
+		return false;
 	if (*failed & flow)
 		error |= EXTOLL_NOTI_ERROR_COMPLETER;
-	if (open && (p.spec() & EXTOLL_SPEC_COMPLETER)) {
+	if (port == ENGINE_PORT_OPEN && (p.spec() & EXTOLL_SPEC_COMPLETER)) {
 		uint32_t total = total_of(p.h.word0);
-		bool sized = p.command() != EXTOLL_CMD_NOTIFICATION_PUT && data;
+		bool sized = p.command() != EXTOLL_CMD_NOTIFICATION_PUT && p.bytes() != 0;
 		report r = { EXTOLL_NOTI_KIND_COMPLETER, p.command(),
 			     p.from_node(),		 p.from_vpid(),
 			     mode_of(p.h.word0),	 error,
 			     total,			 sized ? p.h.address + p.bytes() - total : p.h.address };
-		uint32_t *told = &w.all->told[ggas_warp()];
-		if (!notify(w, vpid, r, true, told)) {
-			if (error && ggas_lane() == 0)
-				*told = 1;
+		uint32_t *told = &w.all->told[ggas_warp()], before = *told & ~DATA_TAKEN;
+		if (ggas_lane() == 0)
+			w.all->waits[ggas_warp()].packet = p.first;
+		bool written = notify(w, vpid, r, true, &before);
+		if (ggas_lane() == 0)
+			*told = DATA_TAKEN | before;
+		if (!written)
 			return false;
-		}
 	}
 	*failed &= ~flow;
 	return true;
@@ -218,8 +233,10 @@ GGAS_FN uint64_t work_lock(engine_node *node, uint32_t vpid, uint32_t number, in
 }
 
 /* A get or a lock. False: the packet stays, and the answer goes on where it is. */
-GGAS_FN bool respond(warp &w, const packet &p)
+GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken)
 {
+	warp w(args, all);
+	const packet &p = *taken;
 	uint32_t error = p.error(), vpid = p.vpid(), node = p.from_node(), total = total_of(p.h.word0);
 	uint64_t word0 = response_word0(p), local = p.h.address;
 	if (w.all_see_gone(node)) {
@@ -276,12 +293,15 @@ GGAS_FN bool respond(warp &w, const packet &p)
 	return true;
 }
 
-/* Whatever is not usual. False: the packet stays. */
-GGAS_COLD bool take_packet(const engine_args &args, shared *all, const packet *p, uint64_t *failed)
+/* Whatever is not usual. False: the packet stays. `copy`: of it, which may lie in memory. */
+GGAS_FN bool take_packet(warp &w, const packet &p, const packet *copy, uint64_t *failed)
 {
-	warp w(args, all);
-	bool request = p->what() == GET || p->what() == LOCK;
-	bool taken = request ? respond(w, *p) : complete(w, *p, failed);
+	bool request = p.what() == GET || p.what() == LOCK;
+	if (!request && !take_data(w.args, w.all, copy, failed))
+		return false;
+	if (!request && !p.is_last())
+		return true;
+	bool taken = request ? respond(w.args, w.all, copy) : complete(w.args, w.all, copy, failed);
 	if (taken && ggas_lane() == 0)
 		w.all->told[ggas_warp()] = 0;
 	return taken;
@@ -335,7 +355,7 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			/* Copies, so that nothing else has to be in memory. */
 			packet copy = p;
 			uint64_t flows = failed;
-			bool taken = take_packet(w.args, w.all, &copy, &flows);
+			bool taken = take_packet(w, p, &copy, &flows);
 			ggas_syncwarp();
 			failed = flows;
 			if (!taken && w.is_to_end())

@@ -42,7 +42,7 @@ GGAS_FN void write_entry(warp &w, uint32_t vpid, uint32_t entry, uint64_t word0,
 enum class room : uint32_t { FOUND, NEVER, NOT_YET };
 
 /* Waits for an entry of a queue that was full, a bounded time from *since on; 0: from now on. */
-GGAS_FN room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since, uint32_t *entry)
+GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since, uint32_t *entry)
 {
 	for (uint32_t attempt = 1; !take_entry(&q, entry); attempt++) {
 		uint32_t open = ggas_load_relaxed(&q.open);
@@ -81,15 +81,18 @@ GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool r
 {
 	queue &q = w.all->queues[vpid];
 	bool completer = extoll_noti_kind(word1) == EXTOLL_NOTI_KIND_COMPLETER;
+	patience &wait = w.all->waits[ggas_warp()];
 	uint32_t entry;
 	room found = room::FOUND;
 	uint64_t since = 0;
 	if (!take_entry(&q, &entry)) {
-		since = completer ? w.all->waits[ggas_warp()].since : 0;
+		/* It goes on, unless it was that of a packet which was then taken in the usual way. */
+		since = completer && wait.waited == wait.packet ? wait.since : 0;
 		found = wait_for_room(w, q, completer, &since, &entry);
+		wait.waited = wait.packet;
 	}
 	if (completer)
-		w.all->waits[ggas_warp()].since = found == room::NOT_YET ? since : 0;
+		wait.since = found == room::NOT_YET ? since : 0;
 	if (found == room::FOUND)
 		write_entry(w, vpid, entry, word0, word1, release);
 	return found != room::NOT_YET;

@@ -82,7 +82,7 @@ fn a_port_changes_hands_while_its_engine_runs() {
 /// Nor is any of it there twice.
 #[test]
 fn what_arrives_while_a_port_changes_hands_is_not_lost() {
-    arrives_while_a_port_changes_hands(&engines(2), 1000, || false);
+    arrives_while_a_port_changes_hands(&engines(2), 1000, |_| false);
 }
 
 /// Engines take notice of that at any time.
@@ -90,19 +90,22 @@ fn what_arrives_while_a_port_changes_hands_is_not_lost() {
 fn what_arrives_while_a_port_changes_hands_and_processes_are_lost_is_not_lost() {
     let network = engines(3);
     let losses = network.losses();
-    arrives_while_a_port_changes_hands(&network, 200, || {
+    arrives_while_a_port_changes_hands(&network, 200, |taken| {
         losses.lost(2);
-        // Engines that hear something at every look do nothing else.
-        thread::sleep(Duration::from_millis(1));
+        // Engines that hear something at every look do nothing else: something is taken before the next, or time passes.
+        let (before, begun) = (taken.load(Ordering::Relaxed), Instant::now());
+        while taken.load(Ordering::Relaxed) == before && begun.elapsed() < Duration::from_millis(20) {
+            thread::sleep(Duration::from_millis(1));
+        }
         true
     });
 }
 
-/// So many are under way at most; `meanwhile` is called over and over as long as it says so.
+/// So many are under way at most; `meanwhile` is called over and over as long as it says so, with how many were taken.
 fn arrives_while_a_port_changes_hands(
     network: &EngineNetwork,
     ahead: u64,
-    meanwhile: impl Fn() -> bool + Sync,
+    meanwhile: impl Fn(&AtomicU64) -> bool + Sync,
 ) {
     let cpu = Processor::cpu();
     let (origin, mut target) = (port(network, 0), port(network, 1));
@@ -124,7 +127,7 @@ fn arrives_while_a_port_changes_hands(
             }
             posts
         });
-        scope.spawn(move || while !stop.load(Ordering::Relaxed) && meanwhile() {});
+        scope.spawn(move || while !stop.load(Ordering::Relaxed) && meanwhile(taken) {});
         let stops = Stops(stop);
         let mut next = 0;
         for _ in 0..6 {
