@@ -1167,7 +1167,7 @@ pub struct engine_port {
     pub far_queue: u32,
     pub sent: u32,
     pub near_slots: u32,
-    pub reserved: u32,
+    pub opened: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1210,8 +1210,8 @@ const _: () = {
         "Offset of field: engine_port::near_slots",
     ][::core::mem::offset_of!(engine_port, near_slots) - 64usize];
     [
-        "Offset of field: engine_port::reserved",
-    ][::core::mem::offset_of!(engine_port, reserved) - 68usize];
+        "Offset of field: engine_port::opened",
+    ][::core::mem::offset_of!(engine_port, opened) - 68usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -24,6 +24,7 @@ struct queue {
 	uint64_t entries_at, rp_register;
 	uint64_t place;		/* write pointer, and in the high half the read pointer seen last */
 	uint32_t entries, open, far_queue;	/* open: ENGINE_PORT_* */
+	uint32_t opened;	/* of the port */
 	uint32_t gave_up;	/* read pointer + 1 at which a notification was dropped: no wait until it moves */
 };
 
@@ -79,6 +80,8 @@ struct shared {
 	/* By warp, of the packet at the head of its ring, for when it is taken again; lane 0 writes. DATA_TAKEN and how many
 	 * notifications were written; of a request, how much of the answer was sent. */
 	uint32_t told[ENGINE_WARPS];
+	/* With DATA_TAKEN: for which port, queue::opened. */
+	uint32_t taken_for[ENGINE_WARPS];
 	patience waits[ENGINE_WARPS];
 };
 

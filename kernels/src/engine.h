@@ -60,7 +60,7 @@ struct engine_port {
 	uint32_t far_queue;	/* the queue's consumer is not on this GPU */
 	uint32_t sent;		/* how far descriptor `head` came; engine_send.cuh */
 	uint32_t near_slots;	/* the slots are struct ggas_near_slot */
-	uint32_t reserved;
+	uint32_t opened;	/* which port of its node this is, of all that there ever were */
 };
 
 /* How the engines of all nodes end, one step after the other: a warp of that class ends when it finds nothing to do,

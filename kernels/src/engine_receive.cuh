@@ -157,6 +157,8 @@ GGAS_COLD bool take_data(const engine_args &args, shared *all, const packet *tak
 	if (port == ENGINE_PORT_MOVES)
 		return false;
 	bool open = port == ENGINE_PORT_OPEN, data = p.bytes() != 0;
+	if (p.is_last() && open && ggas_lane() == 0)
+		w.all->taken_for[ggas_warp()] = ggas_load_relaxed(&w.all->queues[vpid].opened);
 	pages to;
 	bool fits = open && !error && data && to.translate(w, vpid, p.h.address, p.bytes(), EXTOLL_GATE_WRITE);
 	if (fits ? !write_payload(w, p, to) : !take_words(w, p, [](uint32_t, uint64_t) {}))
@@ -184,7 +186,11 @@ GGAS_COLD bool complete(const engine_args &args, shared *all, const packet *take
 		return false;
 	if (*failed & flow)
 		error |= EXTOLL_NOTI_ERROR_COMPLETER;
-	if (port == ENGINE_PORT_OPEN && (p.spec() & EXTOLL_SPEC_COMPLETER)) {
+	bool open = port == ENGINE_PORT_OPEN;
+	/* The data went to an earlier port of this VPID: there is nobody to be told. */
+	if (open && w.all->taken_for[ggas_warp()] != ggas_load_relaxed(&w.all->queues[vpid].opened))
+		open = false;
+	if (ggas_shfl(GGAS_FULL_WARP, open, 0) && (p.spec() & EXTOLL_SPEC_COMPLETER)) {
 		uint32_t total = total_of(p.h.word0);
 		bool sized = p.command() != EXTOLL_CMD_NOTIFICATION_PUT && p.bytes() != 0;
 		report r = { EXTOLL_NOTI_KIND_COMPLETER, p.command(),
@@ -316,8 +322,11 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	p.first = ggas_load_relaxed(&w.node->head[which][peer]);
 	uint64_t failed = ggas_load_relaxed(&w.node->failed[which][peer]), credited = p.first;
 	uint64_t *credit = &reinterpret_cast<engine_node *>(w.args.state[peer])->credit[which][w.args.node];
-	if (ggas_lane() == 0)
-		w.all->told[ggas_warp()] = static_cast<uint32_t>(ggas_load_relaxed(&w.node->told[which][peer]));
+	if (ggas_lane() == 0) {
+		uint64_t told = ggas_load_relaxed(&w.node->told[which][peer]);
+		w.all->told[ggas_warp()] = static_cast<uint32_t>(told);
+		w.all->taken_for[ggas_warp()] = static_cast<uint32_t>(told >> 32);
+	}
 	bool gone = false, cut = false, drained = false;
 	for (uint32_t attempt = 1;; attempt++) {
 		uint64_t number = p.first + ggas_lane();
@@ -358,6 +367,10 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			bool taken = take_packet(w, p, &copy, &flows);
 			ggas_syncwarp();
 			failed = flows;
+			/* The usual way knows nothing of what was done for it: it never goes that way again. */
+			if (!taken && ggas_lane() == HEADER - 1)
+				ggas_store_relaxed(&ring_of(w.args, w.args.node, which, peer)[number % ENGINE_LINES].word,
+						   p.h.meta & ~EXTOLL_PUT(1, ENGINE_META_USUAL));
 			if (!taken && w.is_to_end())
 				break;
 			if (!taken) {
@@ -380,7 +393,8 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	if (ggas_lane() == 0) {
 		ggas_store_relaxed(&w.node->head[which][peer], p.first);
 		ggas_store_relaxed(&w.node->failed[which][peer], failed);
-		ggas_store_relaxed(&w.node->told[which][peer], static_cast<uint64_t>(w.all->told[ggas_warp()]));
+		ggas_store_relaxed(&w.node->told[which][peer], static_cast<uint64_t>(w.all->taken_for[ggas_warp()]) << 32 |
+								       w.all->told[ggas_warp()]);
 		publish_read(credit, p.first);
 	}
 }

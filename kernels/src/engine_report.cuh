@@ -48,8 +48,11 @@ GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since,
 		uint32_t open = ggas_load_relaxed(&q.open);
 		if (open == ENGINE_PORT_CLOSED)
 			return room::NEVER;
-		if (open == ENGINE_PORT_MOVES && completer)
+		if (open == ENGINE_PORT_MOVES && completer) {
+			/* Its next consumer has had no time yet. */
+			*since = 0;
 			return room::NOT_YET;
+		}
 		uint64_t place = ggas_load_block(&q.place);
 		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
 		uint32_t rp = static_cast<uint32_t>(
@@ -57,6 +60,7 @@ GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since,
 		if (rp != next) {
 			/* Somebody reads it: when it is full again it is waited for again, at whatever index. */
 			ggas_store_relaxed(&q.gave_up, 0u);
+			*since = 0;
 			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp);
 			continue;
 		}

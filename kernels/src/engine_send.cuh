@@ -260,6 +260,7 @@ GGAS_FN void look_at_port(queue *q, engine_port *port, uint32_t open)
 	q->rp_register = ggas_load_relaxed(&port->rp_register);
 	q->entries = ggas_load_relaxed(&port->queue_entries);
 	q->far_queue = ggas_load_relaxed(&port->far_queue);
+	ggas_store_relaxed(&q->opened, ggas_load_relaxed(&port->opened));
 	ggas_store_relaxed(&q->gave_up, 0u);
 	uint64_t rp = ggas_load_relaxed(reinterpret_cast<const uint64_t *>(q->rp_register));
 	ggas_store_relaxed(&q->place, rp << 32 | ggas_load_relaxed(&port->wp));

@@ -90,6 +90,29 @@ fn fragments_that_wait_for_room_are_told_once_though_their_engine_ends() {
 }
 
 #[test]
+fn what_was_not_told_to_a_port_is_not_told_to_the_next_one_of_its_vpid() {
+    const FRAGMENTS: u64 = ENTRIES + 100;
+    let network = patient(Duration::from_secs(1));
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
+    let address = target.address();
+    let running = network.run().unwrap();
+    let [_from, to] = put_of_fragments(&origin, &target, FRAGMENTS, Spec::COMPLETER);
+    until("the queue does not fill", || is_full(&target));
+    drop(running);
+    drop(to);
+    target.close().unwrap();
+    let next = small_port(&network, 1);
+    assert_eq!(next.address(), address);
+    let len = (FRAGMENTS * FRAGMENT) as usize;
+    let memory = region(&next, len, 9);
+    let _running = network.run().unwrap();
+    origin.connect(address).notification_put(5, 6, Spec::COMPLETER).unwrap();
+    let first = next.wait(SOON).unwrap();
+    assert_eq!((first.class(), first.word0), (5, 6));
+    assert_eq!(bytes(&memory, 0, len), pattern(len, 9));
+}
+
+#[test]
 fn an_error_that_waits_to_be_told_is_counted_once_though_its_port_changes_hands() {
     let network = patient(SOON);
     let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::engines::{CONFIG, engines, errors, is_full, port};
-use common::{SOON, Stops, until};
+use common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
 use ggas_rma::{Node, Path, PortConfig, Spec};
@@ -99,6 +99,36 @@ fn what_arrives_while_a_port_changes_hands_and_processes_are_lost_is_not_lost() 
         }
         true
     });
+}
+
+/// Nor is any of their data left out, or what was done for one of them taken for done for the next.
+#[test]
+fn puts_and_gets_that_meet_a_port_changing_hands_bring_their_data() {
+    const BYTES: usize = 64;
+    const PUTS: usize = 48;
+    let (cpu, network) = (Processor::cpu(), engines(2));
+    let (origin, mut target) = (port(&network, 0), port(&network, 1));
+    let (from, to) = (region(&origin, PUTS * BYTES, 0), region(&target, PUTS * BYTES, 0));
+    let (back, there) = (region(&origin, BYTES, 0), region(&target, BYTES, 0));
+    let _running = network.run().unwrap();
+    let connection = origin.connect(target.address());
+    for round in 1..40 {
+        from.write(0, &pattern(PUTS * BYTES, round)).unwrap();
+        there.write(0, &pattern(BYTES, round)).unwrap();
+        for at in (0..PUTS).map(|i| i * BYTES) {
+            connection.put(&from, at, BYTES, to.nla(at).unwrap(), Spec::COMPLETER).unwrap();
+        }
+        connection.get(&back, 0, BYTES, there.nla(0).unwrap(), Spec::COMPLETER).unwrap();
+        target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
+        for i in 0..PUTS {
+            assert!(target.wait(SOON).unwrap().error().is_empty(), "put {i} of round {round}");
+        }
+        assert!(origin.wait(SOON).unwrap().error().is_empty(), "the get of round {round}");
+        assert_eq!(bytes(&to, 0, PUTS * BYTES), pattern(PUTS * BYTES, round), "round {round}");
+        assert_eq!(bytes(&back, 0, BYTES), pattern(BYTES, round), "the get of round {round}");
+    }
+    assert_eq!((target.poll(), origin.poll()), (None, None));
+    assert_eq!(errors(&network, 1), EngineErrors::default());
 }
 
 /// So many are under way at most; `meanwhile` is called over and over as long as it says so, with how many were taken.

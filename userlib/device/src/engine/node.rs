@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use extoll_abi::{MAX_TRANSFER, regs};
@@ -27,6 +28,8 @@ pub(super) struct Node {
     pub(super) state: State,
     pub(super) regions: Mutex<Regions>,
     vpids: Mutex<[bool; ENGINE_PORTS as usize]>,
+    /// Ports that there ever were.
+    opened: AtomicU32,
 }
 
 impl Node {
@@ -37,6 +40,7 @@ impl Node {
             state: State::new(memory.clone(), id),
             regions: Mutex::new(Regions::new(id, processor)),
             vpids: Mutex::default(),
+            opened: AtomicU32::new(0),
         }
     }
 
@@ -46,6 +50,11 @@ impl Node {
         let vpid = free.ok_or(DeviceError::PortsInUse { node: self.id, max: ENGINE_PORTS })?;
         vpids[vpid] = true;
         Ok(vpid as u8)
+    }
+
+    /// A number of its own for a port, never 0 (but after 2^32 of them).
+    pub(super) fn number_port(&self) -> u32 {
+        self.opened.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn give_vpid(&self, vpid: u8) {

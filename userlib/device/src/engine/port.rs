@@ -105,6 +105,7 @@ impl EnginePort {
             queue_entries: self.entries,
             open: ENGINE_PORT_OPEN,
             far_queue: u32::from(matches!(self.node.processor, Processor::Gpu(_))),
+            opened: self.node.number_port(),
             ..Default::default()
         };
         self.runner.change(&self.node, || self.node.write_port(self.vpid, &port))
