@@ -1,7 +1,8 @@
 //! `put-bandwidth`: long puts to another node, by stores and by the copy engines of the multiprocessors.
 
-use ggas_kernels::KernelMem;
 use ggas_kernels::args::bench_put_bandwidth;
+use ggas_kernels::{KernelMem, Launch};
+use ggas_window::Window;
 
 use super::iterations_for;
 use crate::error::Doing;
@@ -88,6 +89,24 @@ impl Sender {
         met.store_u64(0, 0).doing("writing kernel memory")?;
         Ok(Self { node, probe: Probe::with_warm_up(processor, rounds)?, source, met })
     }
+
+    /// Runs what this process launches, behind what all prepared, and returns when all are done.
+    pub fn run(
+        senders: &[Self],
+        setup: &Setup,
+        window: &Window,
+        kernel: &str,
+        launches: &[Launch<'_>],
+    ) -> Result<(), BenchError> {
+        setup.share::<()>(Vec::new())?;
+        kernel::run(launches, setup.options)?;
+        for sender in senders {
+            let report = window.member(sender.node as usize).doing("choosing a member")?.report();
+            sender.probe.finished(kernel, report)?;
+        }
+        setup.share::<()>(Vec::new())?;
+        Ok(())
+    }
 }
 
 fn stream(
@@ -128,13 +147,7 @@ fn stream(
         };
         launches.push(kernel::launch(setup.processor(sender.node), KERNEL, blocks, threads, &args));
     }
-    setup.share::<()>(Vec::new())?;
-    kernel::run(&launches, options)?;
-    for sender in &senders {
-        let report = window.member(sender.node as usize).doing("choosing a member")?.report();
-        sender.probe.finished(KERNEL, report)?;
-    }
-    setup.share::<()>(Vec::new())?;
+    Sender::run(&senders, &setup, &window, KERNEL, &launches)?;
     let mut check = Check::default();
     for node in setup.ends().filter(|node| sends(&(1 - node))) {
         let mut seen = vec![0; len];

@@ -128,13 +128,7 @@ fn puts(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
         let processor = setup.processor(sender.node);
         launches.push(kernel::launch(processor, KERNEL, shape.blocks, shape.threads, &args));
     }
-    setup.share::<()>(Vec::new())?;
-    kernel::run(&launches, options)?;
-    for sender in &senders {
-        let report = window.member(sender.node as usize).doing("choosing a member")?.report();
-        sender.probe.finished(KERNEL, report)?;
-    }
-    setup.share::<()>(Vec::new())?;
+    Sender::run(&senders, &setup, &window, KERNEL, &launches)?;
     let mut check = Check::default();
     if setup.ends().any(|node| node == 1) {
         check = arrived(&window, &data, shape, Probe::rounds_of(rounds))?;

@@ -19,6 +19,7 @@ mod port;
 mod ranges;
 pub mod sim;
 mod velo;
+mod watch;
 mod wcb;
 mod writer;
 
@@ -30,4 +31,5 @@ pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
 pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};
+pub use watch::Watch;
 pub use writer::{NotNow, REPLAY_RING, WcbLine, WcbWriter};

@@ -283,7 +283,7 @@ impl Port {
         let core = &*self.handle.core;
         let watch = lock(&core.queue).watch(from);
         // No lock is taken here: the device may call this under its own.
-        // SAFETY: the port lives as long as `self`.
+        // SAFETY: the queue is mapped as long as the port lives, which `self` keeps.
         let arrived = || unsafe { watch.has_news() };
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
         core.poster.service(&*core.device, true);

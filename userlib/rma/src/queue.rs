@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::Notification;
-use ggas_device::{PortDevice, QueueMap};
+use ggas_device::{PortDevice, QueueMap, Watch};
 
 use crate::Match;
 
@@ -26,27 +26,6 @@ pub(crate) struct Queue {
 
 // SAFETY: the queue's memory is valid as long as the port, which owns this, and is accessed atomically.
 unsafe impl Send for Queue {}
-
-/// A position at which nothing stood.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    word1: NonNull<AtomicU64>,
-    position: u64,
-    freed: Arc<AtomicU64>,
-}
-
-impl Watch {
-    /// Whether a notification has arrived there since, also if somebody else has consumed it: what comes next comes
-    /// elsewhere.
-    ///
-    /// # Safety
-    /// The port lives.
-    pub(crate) unsafe fn has_news(&self) -> bool {
-        // SAFETY: the queue is mapped as long as the port lives. Acquire: whoever cleared the word had counted it before.
-        let word1 = unsafe { self.word1.as_ref() }.load(Ordering::Acquire);
-        word1 != 0 || self.freed.load(Ordering::Relaxed) > self.position
-    }
-}
 
 impl Queue {
     pub(crate) fn new(map: QueueMap) -> Queue {
@@ -133,7 +112,7 @@ impl Queue {
     pub(crate) fn watch(&self, from: u64) -> Watch {
         // SAFETY: the index is below `entries`; the queue is mapped as long as the port lives.
         let entry = unsafe { self.map.base.add(self.index(from) as usize).as_ref() };
-        Watch { word1: NonNull::from(&entry[1]), position: from, freed: self.freed.clone() }
+        Watch::new(NonNull::from(&entry[1]), from, self.freed.clone())
     }
 
     /// Notifications that arrived and were not consumed.

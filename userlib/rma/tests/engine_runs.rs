@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::engines::{CONFIG, engines, errors, is_full, port};
+use common::engines::{engines, errors, is_full, patient, port, small_port};
 use common::{SOON, Stops, bytes, pattern, region, until};
-use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
+use ggas_device::engine::{EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
-use ggas_rma::{Node, Path, PortConfig, Spec};
+use ggas_rma::{Path, Spec};
 
 #[test]
 fn engines_run_until_the_last_holder_lets_go() {
@@ -34,12 +34,8 @@ fn engines_run_until_the_last_holder_lets_go() {
 #[test]
 fn engines_end_though_a_full_queue_is_waited_for_and_lose_nothing() {
     const POSTS: u64 = 300;
-    let (queue_timeout, timeout) = (Duration::from_secs(600), Duration::from_secs(1));
-    let config = EngineConfig { queue_timeout, timeout, ..EngineConfig::default() };
-    let network = EngineNetwork::with_config(&[Processor::cpu(), Processor::cpu()], config).unwrap();
-    let small = PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..CONFIG };
-    let open = |node| Node::new(network.device(node).unwrap()).open_port(small).unwrap();
-    let (origin, target) = (open(0), open(1));
+    let network = patient(Duration::from_secs(1));
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let running = network.run().unwrap();
     let connection = origin.connect(target.address());
     (0..POSTS).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());

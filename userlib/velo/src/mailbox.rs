@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::{VELO_MAX_BYTES, VeloStatus, velo_slots};
-use ggas_device::{MailboxMap, VeloDevice};
+use ggas_device::{MailboxMap, VeloDevice, Watch};
 
 use crate::{Message, MessageMatch};
 
@@ -26,26 +26,6 @@ pub(crate) struct Mailbox {
 
 // SAFETY: the mailbox's memory is valid as long as the port, which owns this, and is accessed atomically.
 unsafe impl Send for Mailbox {}
-
-/// A position at which nothing stood.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    status: NonNull<AtomicU64>,
-    position: u64,
-    freed: Arc<AtomicU64>,
-}
-
-impl Watch {
-    /// Whether something has arrived there since, also if somebody else has consumed it: what comes next comes elsewhere.
-    ///
-    /// # Safety
-    /// The port lives.
-    pub(crate) unsafe fn has_news(&self) -> bool {
-        // SAFETY: the mailbox is mapped as long as the port lives. Acquire: whoever cleared the word had counted it before.
-        let status = unsafe { self.status.as_ref() }.load(Ordering::Acquire);
-        status != 0 || self.freed.load(Ordering::Relaxed) > self.position
-    }
-}
 
 /// A message that lies in the mailbox as a whole.
 struct Found {
@@ -119,8 +99,7 @@ impl Mailbox {
 
     /// For who waits until something stands at position `from`.
     pub(crate) fn watch(&self, from: u64) -> Watch {
-        let status = NonNull::from(self.status(self.index(from)));
-        Watch { status, position: from, freed: self.freed.clone() }
+        Watch::new(NonNull::from(self.status(self.index(from))), from, self.freed.clone())
     }
 
     /// Messages that arrived and were not consumed.

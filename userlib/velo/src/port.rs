@@ -253,7 +253,7 @@ impl VeloPort {
     fn sleep_at(&self, from: u64, gone: u32, left: Duration) {
         let core = &*self.handle.core;
         let watch = lock(&core.mailbox).watch(from);
-        // SAFETY: the port lives as long as `self`.
+        // SAFETY: the mailbox is mapped as long as the port lives, which `self` keeps.
         let arrived = || unsafe { watch.has_news() };
         let ready = || arrived() || core.is_closed() || core.departures.count() != gone;
         core.service(true);
