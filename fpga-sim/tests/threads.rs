@@ -2,14 +2,11 @@
 
 mod common;
 
-use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
 use extoll_abi::*;
-use extoll_sim::packet::{Class, Packet};
 use extoll_sim::*;
 
 fn with_engine(threads: usize, inline: bool) -> Setup {
@@ -305,87 +302,4 @@ fn a_card_may_go_at_any_time() {
         }
     });
     a.unregister(src, &source);
-}
-
-/// Counts the packets that cards take, altogether and by thread, and at the last write to a register of its own.
-struct Watched {
-    inner: Arc<dyn Fabric>,
-    taken: AtomicU64,
-    at_write: AtomicU64,
-}
-
-/// A register of the PHY, of which the model knows nothing.
-const WATCHED: u64 = 0x48_0000;
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-impl Fabric for Watched {
-    fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
-        self.inner.send(from, packet)
-    }
-    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
-        let packet = self.inner.poll(node, class)?;
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        TAKEN.set(TAKEN.get() + 1);
-        Some(packet)
-    }
-    fn carriage(&self, to: Address, runs: &runs::Runs) -> fabric::Carriage {
-        self.inner.carriage(to, runs)
-    }
-    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), fabric::FabricError> {
-        self.inner.attach(node, wake)
-    }
-    fn detach(&self, node: u16) {
-        self.inner.detach(node);
-    }
-    fn reg_write(&self, _node: u16, offset: u64, _value: u64) -> bool {
-        self.at_write.store(self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
-        offset == WATCHED
-    }
-}
-
-/// Whoever writes a register of a card that others keep busy goes before them, and does only a little of their work.
-#[test]
-fn a_register_access_does_not_wait_for_those_who_keep_the_card_busy() {
-    const SIZE: u32 = 64 << 10;
-    let inner = network::Network::new(torus::Torus::new(2, 1, 1).unwrap(), faults::Faults::none()).unwrap();
-    let fabric = Arc::new(Watched { inner, taken: AtomicU64::new(0), at_write: AtomicU64::new(0) });
-    let setup = Setup { engine: Some(Engine::new(1)), ..Setup::over(fabric.clone()) };
-    let (a, b) = (setup.node(0), setup.node(1));
-    let (p, q) = (a.open(1, 1), b.open(2, 1));
-    let (from, to) = (Pages::new(&a.memory, SIZE as usize, 4096), Pages::new(&b.memory, SIZE as usize, 4096));
-    let (src, dst) = (a.register(1, &from, Access::ALL), b.register(2, &to, Access::ALL));
-    let stop = AtomicBool::new(false);
-    let (mut accesses, mut late, mut most) = (0, 0, 0);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                let state = WcbState(a.nic.wcb_state(1).load(Ordering::Acquire));
-                if state.retry() {
-                    a.nic.reg_write(regs::wcb_state(1), state.acknowledged().0);
-                } else {
-                    p.put(q.address(), Spec::NONE, src, dst, SIZE);
-                }
-            }
-        });
-        let end = Instant::now() + Duration::from_millis(500);
-        while Instant::now() < end {
-            let (own, all) = (TAKEN.get(), fabric.taken.load(Ordering::Relaxed));
-            b.nic.reg_write(WATCHED, 1);
-            accesses += 1;
-            late += u32::from(fabric.at_write.load(Ordering::Relaxed) - all > 64);
-            most = most.max(TAKEN.get() - own);
-            std::thread::yield_now();
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    // Who loses its CPU just before it asks for the card is late, and cannot be told from who has to wait.
-    assert!(
-        10 * late <= accesses,
-        "{late} of {accesses} accesses waited for more than 64 puts of the other thread"
-    );
-    assert!(most <= 1000, "one access carried out {most} puts of the other thread");
-    assert!(fabric.taken.load(Ordering::Relaxed) > 100, "nobody kept the card busy");
 }

@@ -133,3 +133,49 @@ impl Drop for Guard<'_> {
         self.lock.state.fetch_and(!HELD, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::process::NodeState;
+
+    #[test]
+    fn who_waits_goes_before_who_would_drive() {
+        let state = NodeState::private(0).unwrap();
+        let lock = CoreLock::new(Core::new(0, state.counters()));
+        let held = lock.try_lock().unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| drop(lock.lock()));
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while lock.state.load(Ordering::Relaxed) < WAITER {
+                assert!(Instant::now() < deadline, "the thread does not say that it waits");
+                std::thread::yield_now();
+            }
+            assert!(lock.try_lock().is_none(), "it is held");
+            assert!(
+                held.release().is_none(),
+                "its holder was asked to look again, and leaves that to who waits"
+            );
+            // Who waits may not have seen yet that it is free.
+            if let Some(free) = lock.try_lock() {
+                assert!(free.lock.state.load(Ordering::Relaxed) < WAITER, "nobody goes before who waits");
+            }
+            waiter.join().unwrap();
+        });
+        // What was asked for before is still to be done by who comes next.
+        assert_eq!(lock.state.load(Ordering::Relaxed) & !ASKED, FREE);
+    }
+
+    #[test]
+    fn the_holder_looks_again_for_who_found_it_held() {
+        let state = NodeState::private(0).unwrap();
+        let lock = CoreLock::new(Core::new(0, state.counters()));
+        let held = lock.try_lock().unwrap();
+        assert!(lock.try_lock().is_none());
+        let held = held.release().expect("asked to look again");
+        assert!(held.release().is_none());
+        assert_eq!(lock.state.load(Ordering::Relaxed), FREE);
+    }
+}
