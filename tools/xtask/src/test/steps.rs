@@ -5,6 +5,7 @@ use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
 use crate::{demo, place};
 use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -82,11 +83,26 @@ fn unit(context: &Context) -> Result<String> {
     // It has no tests, and bindgen would be built for it with other features than `facts` has.
     let all = ["--workspace", "--exclude", "ggas-facts", "--no-fail-fast"];
     if place::which("cargo-nextest").is_some() {
-        context.run("unit", cargo(&[&["nextest", "run"][..], &all].concat()))?;
-        return Ok("cargo nextest".into());
+        // What fails is shown at the end, too: that is the part of a log that a failed step prints.
+        let how = ["nextest", "run", "--retries", "1", "--failure-output", "immediate-final"];
+        context.run("unit", cargo(&[&how[..], &all].concat()))?;
+        let log = std::fs::read_to_string(place::logs().join("unit.log")).context("the log is gone")?;
+        let again = passed_again(&log);
+        let note = if again.is_empty() {
+            String::new()
+        } else {
+            format!("; only at the second try: {}", Vec::from_iter(again).join(", "))
+        };
+        return Ok(format!("cargo nextest{note}"));
     }
     context.run("unit", cargo(&[&["test", "--lib", "--bins", "--tests"][..], &all].concat()))?;
     Ok("cargo test".into())
+}
+
+/// Tests that nextest's summary calls flaky.
+fn passed_again(log: &str) -> BTreeSet<&str> {
+    let flaky = log.lines().filter(|line| line.trim_start().starts_with("FLAKY "));
+    flaky.filter_map(|line| Some(line.rsplit_once(") ")?.1)).collect()
 }
 
 fn doc(context: &Context) -> Result<String> {
@@ -143,4 +159,22 @@ fn run_demo(context: &Context) -> Result<String> {
     context.run("demo", demo::run(&[]))?;
     println!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
     Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_passed_at_the_second_try_are_named() {
+        let log = "\
+  TRY 1 FAIL [   0.106s] (───) xtask::bin/xtask run::late
+  TRY 2 PASS [   0.007s] (1/2) xtask::bin/xtask run::late
+        PASS [   0.009s] (2/2) extoll-sim::threads FLAKY
+     Summary [   0.178s] 2 tests run: 2 passed (1 flaky), 21 skipped
+   FLAKY 2/2 [   0.007s] (1/2) xtask::bin/xtask run::late
+";
+        assert_eq!(Vec::from_iter(passed_again(log)), ["xtask::bin/xtask run::late"]);
+        assert!(passed_again("").is_empty());
+    }
 }
