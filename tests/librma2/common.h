@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,9 @@
 #define PAYLOAD 496u
 #define PAGE 4096u
 
+/* Seconds for what has to come, on a machine that is busy or stands still for a while; nothing is to take so long. */
+#define PATIENCE 60
+
 /* The node is a card that others use too, not a model of its own. */
 static inline int on_card(void)
 {
@@ -76,6 +80,19 @@ static inline double seconds(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The next of these signals; who is stopped and goes on meanwhile has not had one. */
+static inline int wait_for_signal(const sigset_t *signals, time_t most)
+{
+	struct timespec limit = { 0, 0 };
+	int number;
+
+	limit.tv_sec = most;
+	do
+		number = sigtimedwait(signals, NULL, &limit);
+	while (number < 0 && errno == EINTR);
+	return number;
 }
 
 /* Memory of the process in use. From the first call on in small pages only: a huge one that the kernel chooses to give looks
@@ -147,6 +164,19 @@ static inline void *allocate(size_t size)
 	CHECK(posix_memalign(&memory, PAGE, size) == 0);
 	memset(memory, 0, size);
 	return memory;
+}
+
+/* Writes a register of the port's own node; for who may. */
+static inline void write_register(RMA2_Port port, RMA2_NLA at, uint64_t value)
+{
+	RMA2_Handle self = connect_with(port, port, RMA2_CONN_TE | RMA2_CONN_RRA);
+	RMA2_Notification *n = NULL;
+
+	OK(rma2_post_immediate_put(port, self, 8, value, at, RMA2_REQUESTER_NOTIFICATION, RMA2_CMD_DEFAULT));
+	OK(rma2_noti_match_block(port, RMA2_IMMEDIATE_PUT, rma2_get_nodeid(port), rma2_get_vpid(port),
+				 RMA2_REQUESTER_NOTIFICATION, RMA2_ANY_NLA, 0, &n));
+	OK(rma2_noti_free(port, n));
+	OK(rma2_disconnect(port, self));
 }
 
 static inline RMA2_NLA nla_of(RMA2_Region *region, size_t offset)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Any thread posts while one consumes; waits sleep, end when the port closes, and are bounded. */
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -59,33 +61,56 @@ static void *wait_one(void *argument)
 	return NULL;
 }
 
-/* A thread that waits uses no processor, and is woken by the notification. */
+/*
+ * A thread that waits uses no processor, and is woken by the notification. On a busy host a guest counts what the others
+ * take as its own, but not each time.
+ */
 static void sleeping(void)
 {
 	struct timespec half = { 0, 500000000 };
+	double used = 1, start, waited = 0;
 	pthread_t thread;
 	RMA2_ERROR result = RMA2_ERR_ERROR;
-	double before, used;
+	int times;
 
 	CHECK(pthread_create(&thread, NULL, wait_one, &result) == 0);
-	nanosleep(&half, NULL);
-	before = cpu_seconds();
-	nanosleep(&half, NULL);
-	used = cpu_seconds() - before;
-	printf("waiting for 0.5 s used %.1f ms of the processor\n", used * 1e3);
-	CHECK(used < 0.1);
+	for (times = 0; times < 20 && used >= waited / 5; times++) {
+		nanosleep(&half, NULL);
+		used = -cpu_seconds();
+		start = seconds();
+		nanosleep(&half, NULL);
+		used += cpu_seconds();
+		waited = seconds() - start;
+		printf("waiting for %.1f s used %.1f ms of the processor\n", waited, used * 1e3);
+	}
+	CHECK(used < waited / 5);
 	OK(rma2_post_notification(sender, handle, 1, 1, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
 	CHECK(pthread_join(thread, NULL) == 0 && result == RMA2_SUCCESS);
 }
 
+/* In a process of its own: the limit is that of all its waits. */
 static void bounded(void)
 {
 	RMA2_Notification *n = NULL;
-	double start = seconds();
+	pid_t child = fork();
+	int status = -1;
 
-	GIVES(RMA2_ERR_POLL_EXCEEDED, rma2_noti_get_block(receiver, &n));
-	CHECK(n == NULL && seconds() - start >= 1.9);
-	GIVES(RMA2_ERR_POLL_EXCEEDED, rma2_noti_noti_match_block(receiver, 9, RMA2_NODEID_ANY, RMA2_VPID_ANY, &n));
+	CHECK(child >= 0);
+	if (child == 0) {
+		RMA2_Port port;
+		double start;
+
+		setenv("EXTOLL_WAIT_TIMEOUT", "2", 1);
+		port = open_port();
+		start = seconds();
+		GIVES(RMA2_ERR_POLL_EXCEEDED, rma2_noti_get_block(port, &n));
+		CHECK(n == NULL && seconds() - start >= 1.9);
+		GIVES(RMA2_ERR_POLL_EXCEEDED,
+		      rma2_noti_noti_match_block(port, 9, RMA2_NODEID_ANY, RMA2_VPID_ANY, &n));
+		OK(rma2_close(port));
+		exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 static void closed(void)
@@ -93,11 +118,15 @@ static void closed(void)
 	struct timespec little = { 0, 100000000 };
 	pthread_t thread;
 	RMA2_ERROR result = RMA2_SUCCESS;
+	double start;
 
 	CHECK(pthread_create(&thread, NULL, wait_one, &result) == 0);
 	nanosleep(&little, NULL);
+	start = seconds();
 	OK(rma2_close(receiver));
 	CHECK(pthread_join(thread, NULL) == 0 && result == RMA2_ERR_INV_PORT);
+	/* Woken, and not because its own time was over. */
+	CHECK(seconds() - start < PATIENCE / 2);
 }
 
 /* Ports are closed while other threads post on them: a result, whatever it is, and no crash. */
@@ -144,13 +173,12 @@ static void close_races(void)
 
 int main(void)
 {
-	setenv("EXTOLL_WAIT_TIMEOUT", "2", 1);
+	bounded();
 	sender = open_port();
 	receiver = open_port();
 	handle = connect_to(sender, receiver);
 	many_posters();
 	sleeping();
-	bounded();
 	closed();
 	OK(rma2_close(sender));
 	close_races();

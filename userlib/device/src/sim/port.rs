@@ -215,6 +215,8 @@ impl PortDevice for SimPort {
             tracing::warn!(port = %self.address(), "commands are lost: {error}");
         }
         self.detach(&mut state);
+        // Who sleeps for a notification learns that none will come.
+        node.nic.wake_sleepers();
         node.nic.reg_write(regs::vpid_table(self.vpid), 0);
         let unregistered = lock(&node.regions).unregister_all(self.vpid);
         if !lock(&self.queues).now.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
