@@ -88,7 +88,7 @@ int main(void)
 	start = seconds();
 	while (!told) {
 		bother((int)round++);
-		CHECK(seconds() - start < 20);
+		CHECK(seconds() - start < PATIENCE);
 	}
 	/* A get that was on its way either came or never will. */
 	do {

@@ -70,7 +70,7 @@ static inline void meet(struct job *job, int peer)
 		if (found == RMA2_SUCCESS)
 			break;
 		CHECK(found == RMA2_NO_NOTI || found == RMA2_ERR_NO_MATCH);
-		CHECK(seconds() - start < 30);
+		CHECK(seconds() - start < PATIENCE);
 		if (seconds() - said > 0.002) {
 			tell(job, peer, HELLO, 0);
 			said = seconds();

@@ -118,7 +118,7 @@ static void silent(void)
 
 			/* The card is driven by whoever polls, and by the library's own thread where nobody does. */
 			while (*last != 0x5a)
-				CHECK(seconds() - start < 20);
+				CHECK(seconds() - start < PATIENCE);
 			__atomic_thread_fence(__ATOMIC_ACQUIRE);
 			memory[size - 1] = 0xee;
 			same_as(memory, size - 1, 7);

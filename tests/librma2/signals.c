@@ -13,7 +13,6 @@
 /* A program that waits for its signals blocks them in its own threads; else they would end it. */
 static void waited_for(void)
 {
-	struct timespec limit = { 20, 0 };
 	sigset_t signals, before;
 	int i;
 
@@ -24,7 +23,7 @@ static void waited_for(void)
 	for (i = 0; i < 20; i++) {
 		int number = i % 2 ? SIGUSR1 : SIGTERM;
 
-		CHECK(kill(getpid(), number) == 0 && sigtimedwait(&signals, NULL, &limit) == number);
+		CHECK(kill(getpid(), number) == 0 && wait_for_signal(&signals, PATIENCE) == number);
 	}
 	CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }

@@ -143,7 +143,7 @@ static void silent(void)
 		*last = 0;
 		put(&p, 0, size, RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT);
 		while (*last != 0x5a)
-			CHECK(seconds() - start < 10);
+			CHECK(seconds() - start < PATIENCE);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		CHECK(memcmp(p.here + FROM, p.there + TO, size) == 0);
 	}

@@ -54,6 +54,17 @@ static inline velo2_ret_t send_number(velo2_connection_t *connection, uint32_t n
 	return velo2_send(connection, bytes, length, (uint8_t)(number >> 3), (uint8_t)(number & 3));
 }
 
+/* The same, again while there is no room: a process that holds it up may be stopped for longer than a send waits. */
+static inline void send_surely(velo2_connection_t *connection, uint32_t number)
+{
+	double start = seconds();
+	velo2_ret_t result;
+
+	while ((result = send_number(connection, number)) == VELO2_RET_TRY_AGAIN)
+		CHECK(seconds() - start < PATIENCE);
+	VOK(result);
+}
+
 /* The next message is that of `number`, from `from`; waits for it. */
 static inline void take_number(velo2_port_t *port, uint32_t number, uint32_t from)
 {

@@ -74,7 +74,7 @@ static void send_all(void)
 	VOK(velo2_open(&own));
 	to = connect_velo(&own, mailbox_address);
 	for (; !shared->end; shared->posted++)
-		VOK(send_number(&to, shared->posted));
+		send_surely(&to, shared->posted);
 	VOK(velo2_close(&own));
 }
 
@@ -128,7 +128,7 @@ static void unit(const char *name, uint64_t timeout, void (*write_all)(void), in
 		uint32_t begin = taken;
 
 		/* Each writes a little more than the last, so that it is stopped elsewhere. */
-		until = seconds() + 60;
+		until = seconds() + PATIENCE;
 		while (taken < begin + 200 + 37 * stops) {
 			taken += (uint32_t)take(taken);
 			CHECK(seconds() < until);
@@ -138,7 +138,7 @@ static void unit(const char *name, uint64_t timeout, void (*write_all)(void), in
 		CHECK(kill(child, SIGCONT) == 0);
 	}
 	shared->end = 1;
-	until = seconds() + 60;
+	until = seconds() + PATIENCE;
 	while (waitpid(child, &status, WNOHANG) == 0 || taken < shared->posted) {
 		taken += (uint32_t)take(taken);
 		CHECK(seconds() < until);

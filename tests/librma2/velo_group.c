@@ -23,7 +23,7 @@ int main(void)
 	for (rank = 0; rank < job.size; rank++) {
 		for (i = 0; i < EACH; i++) {
 			if (rank == job.me)
-				VOK(send_number(&to_all, i));
+				send_surely(&to_all, i);
 			else
 				take_number(&port, i, (uint32_t)job.told[rank]);
 		}

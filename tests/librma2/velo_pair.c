@@ -23,22 +23,26 @@ int main(int argc, char **argv)
 	to = connect_velo(&port, peer);
 	for (i = 0; i < turns; i++) {
 		if (job.me == 0)
-			VOK(send_number(&to, i));
+			send_surely(&to, i);
 		take_number(&port, i, peer);
 		if (job.me == 1)
-			VOK(send_number(&to, i));
+			send_surely(&to, i);
 	}
 	/* Both stream at once: who finds no room receives. */
 	{
 		uint32_t sent = 0, taken = 0;
 
 		while (taken < all) {
-			if (sent < all && sent < taken + 8000) {
-				VOK(send_number(&to, sent));
-				sent++;
-			} else {
+			velo2_ret_t result = VELO2_RET_TRY_AGAIN;
+
+			if (sent < all && sent < taken + 8000)
+				result = send_number(&to, sent);
+			if (result == VELO2_RET_TRY_AGAIN) {
 				take_number(&port, taken++, peer);
+				continue;
 			}
+			VOK(result);
+			sent++;
 		}
 		CHECK(sent == all);
 	}

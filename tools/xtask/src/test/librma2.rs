@@ -56,6 +56,9 @@ const HELLO: &str = "[0] node 0: 22 bytes from node 1: hello, this is node 1\n";
 const SOAK: u32 = 120;
 const SHORT_SOAK: u32 = 10;
 
+/// Seconds that a program or job may take; it is ended then. They take a minute at most on an idle machine, but the soak.
+const LIMIT: &str = "900";
+
 /// A way to build the programs.
 struct Build {
     name: &'static str,
@@ -173,9 +176,9 @@ fn installed(context: &Context, prefix: &Path) -> Result<String> {
     };
     for per_node in ["1", "2"] {
         let mut command = Command::new("timeout");
-        command.arg("100").arg(capi::target().join("debug/ggas"));
+        command.arg(LIMIT).arg(capi::target().join("debug/ggas"));
         command.args(["run", "-n", "2", "--per-node", per_node, "--"]).arg(&program);
-        command.env("EXTOLL_LOCKED_MEMORY", "unlimited").env("EXTOLL_WAIT_TIMEOUT", "60");
+        patient(&mut command);
         context.run(&format!("librma2 ggas run {per_node}"), command)?;
     }
     Ok(note)
@@ -190,7 +193,7 @@ fn hello(context: &Context, prefix: &Path) -> Result<()> {
     command.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
     context.run("librma2 hello", command)?;
     let mut command = Command::new("timeout");
-    command.arg("60").arg(capi::target().join("debug/ggas")).args(["run", "-n", "2", "--"]).arg(&program);
+    command.arg(LIMIT).arg(capi::target().join("debug/ggas")).args(["run", "-n", "2", "--"]).arg(&program);
     command.env("LD_LIBRARY_PATH", &lib);
     let output = command.output().context("timeout does not run (coreutils)")?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -298,8 +301,8 @@ fn compile(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin
 fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &Path) -> Result<()> {
     let program = |name: &str| {
         let mut command = Command::new("timeout");
-        command.arg("300").arg(bin.join(name)).env("EXTOLL_WAIT_TIMEOUT", "60");
-        command.env("EXTOLL_LOCKED_MEMORY", "unlimited");
+        command.arg(LIMIT).arg(bin.join(name));
+        patient(&mut command);
         command
     };
     let step = |name: &str| format!("librma2 {} run {name}", build.name);
@@ -327,14 +330,20 @@ fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &P
     jobs(context, build, bin)
 }
 
+/// The programs' own waits: longer than a busy machine keeps a process from running.
+fn patient(command: &mut Command) {
+    command.env("EXTOLL_WAIT_TIMEOUT", "60").env("EXTOLL_POST_TIMEOUT", "60");
+    command.env("EXTOLL_LOCKED_MEMORY", "unlimited");
+}
+
 /// Programs of several processes: on one node, and on nodes of their own.
 fn jobs(context: &Context, build: &Build, bin: &Path) -> Result<()> {
     let launch = bin.join("launch");
     let job = |name: &str, size: u32, per_node: u32, args: &[&str]| {
         let mut command = Command::new("timeout");
-        command.arg("300").arg(&launch).arg(size.to_string()).arg(per_node.to_string());
+        command.arg(LIMIT).arg(&launch).arg(size.to_string()).arg(per_node.to_string());
         command.arg(bin.join(name)).args(args);
-        command.env("EXTOLL_WAIT_TIMEOUT", "60").env("EXTOLL_LOCKED_MEMORY", "unlimited");
+        patient(&mut command);
         context.run(&format!("librma2 {} job {name} {size} {per_node}", build.name), command)
     };
     for per_node in [1, 2] {
