@@ -20,7 +20,7 @@
 //! // One put, and the notification that says it has arrived.
 //! let connection = origin.connect(target.address());
 //! connection.put(&source, 0, 5, destination.nla(0)?, Spec::COMPLETER)?;
-//! let arrived = target.wait(Duration::from_secs(1))?;
+//! let arrived = target.wait(Duration::from_secs(10))?;
 //! assert_eq!(arrived.remote(), origin.address());
 //!
 //! let mut text = [0; 5];

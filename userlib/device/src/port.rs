@@ -113,7 +113,7 @@ pub struct RegisterMap {
 ///
 /// // SAFETY: the queue is mapped while the port is open, and has more than one entry.
 /// let entry = unsafe { port.queue().base.as_ref() };
-/// port.sleep_until(&|| entry[1].load(Ordering::Acquire) != 0, Duration::from_secs(1));
+/// port.sleep_until(&|| entry[1].load(Ordering::Acquire) != 0, Duration::from_secs(10));
 /// assert_eq!(entry[0].load(Ordering::Relaxed), 42);
 /// entry[1].store(0, Ordering::Relaxed);
 /// port.set_read_pointer(1, false);

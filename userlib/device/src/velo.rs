@@ -103,7 +103,7 @@ unsafe impl Sync for VeloSlotMap {}
 ///
 /// // SAFETY: the mailbox is mapped while the port is open; its slots have 16 words.
 /// let (payload, status) = unsafe { (port.mailbox().base.add(14).as_ref(), port.mailbox().base.add(15).as_ref()) };
-/// port.sleep_until(&|| status.load(Ordering::Acquire) != 0, Duration::from_secs(1));
+/// port.sleep_until(&|| status.load(Ordering::Acquire) != 0, Duration::from_secs(10));
 /// assert_eq!(VeloStatus(status.load(Ordering::Acquire)).tag(), 7);
 /// assert_eq!(payload.load(Ordering::Relaxed), 42);
 /// status.store(0, Ordering::Relaxed);

@@ -39,7 +39,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// // The host on node 0 stores through the SMFU; node 1 sees it in its own part.
 /// window.member(0)?.store(1, 8, &42u64.to_le_bytes())?;
 /// let mut word = [0; 8];
-/// window.member(0)?.load(1, 8, &mut word, std::time::Duration::from_secs(1))?;
+/// window.member(0)?.load(1, 8, &mut word, std::time::Duration::from_secs(10))?;
 /// assert_eq!(word, 42u64.to_le_bytes());
 /// assert_eq!(window.load_u64(1, 8)?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -50,7 +50,7 @@ impl Node {
     /// let connection = origin.connect(target.address());
     /// connection.put(&source, 0, 5, destination.nla(100)?, Spec::COMPLETER)?;
     ///
-    /// let arrived = target.wait(Duration::from_secs(1))?;
+    /// let arrived = target.wait(Duration::from_secs(10))?;
     /// assert_eq!((arrived.remote(), arrived.size()), (origin.address(), 5));
     /// let mut text = [0; 5];
     /// destination.read(100, &mut text)?;

@@ -128,7 +128,7 @@ impl VeloHandle {
 /// let bob = VeloPort::open(&there, VeloConfig::default())?;
 ///
 /// alice.connect(bob.address()).send(b"hello", 7)?;
-/// let message = bob.wait_match(&MessageMatch::any().tag(7), Duration::from_secs(1))?;
+/// let message = bob.wait_match(&MessageMatch::any().tag(7), Duration::from_secs(10))?;
 /// assert_eq!((message.source(), message.bytes()), (alice.address(), &b"hello"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
