@@ -12,7 +12,7 @@ use std::{env, fs};
 
 /// Exit status of a program in which ThreadSanitizer saw a race.
 const RACE: i32 = 66;
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The program, or why there is none.
 static PROGRAM: LazyLock<Result<PathBuf, String>> = LazyLock::new(build);
