@@ -165,8 +165,9 @@ GGAS_COLD bool take_data(const engine_args &args, shared *all, const packet *tak
 		return false;
 	if (!open || error || (data && !fits))
 		w.count(!open ? ENGINE_ERR_VPID : error ? ENGINE_ERR_RECEIVED : ENGINE_ERR_TARGET);
-	if (data && !fits)
-		*failed |= flow_of(p);
+	/* An earlier command may have been cut short: its last packet never came. */
+	uint64_t flow = flow_of(p), before = EXTOLL_GET(p.h.meta, ENGINE_META_REST) ? *failed : *failed & ~flow;
+	*failed = data && !fits ? before | flow : before;
 	if (!p.is_last())
 		return true;
 	ggas_syncwarp();

@@ -37,6 +37,8 @@ constexpr uint32_t HEADER = 4;
 #define ENGINE_META_NOTIFIED_BITS 1
 #define ENGINE_META_TO_SHIFT	46	/* VPID */
 #define ENGINE_META_TO_BITS	8
+#define ENGINE_META_REST_SHIFT	54	/* packets of the same command came before */
+#define ENGINE_META_REST_BITS	1
 
 enum kind : uint32_t { PUT, NOTIFICATION, GET, LOCK, GET_RESPONSE, LOCK_RESPONSE };
 
@@ -45,6 +47,12 @@ GGAS_FN uint64_t meta(uint32_t node, uint32_t vpid, kind what, uint32_t bytes, b
 	return EXTOLL_PUT(node, ENGINE_META_NODE) | EXTOLL_PUT(vpid, ENGINE_META_VPID) |
 	       EXTOLL_PUT(bytes, ENGINE_META_BYTES) | EXTOLL_PUT(what, ENGINE_META_KIND) |
 	       EXTOLL_PUT(last, ENGINE_META_LAST) | EXTOLL_PUT(error, ENGINE_META_ERROR);
+}
+
+/* The bit of a packet of whose command so many bytes were sent before. */
+GGAS_FN uint64_t rest_of(uint32_t before)
+{
+	return EXTOLL_PUT(before != 0, ENGINE_META_REST);
 }
 
 GGAS_FN engine_line *ring_of(const engine_args &args, uint32_t at_node, uint32_t which, uint32_t from)

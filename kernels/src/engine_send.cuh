@@ -59,14 +59,15 @@ GGAS_FN bool send_memory(warp &w, uint32_t which, uint32_t node, kind what, uint
 			*refused = true;
 			break;
 		}
-		header h = { word0, to + *done, 0, meta(w.args.node, vpid, what, bytes, bytes == left, 0) };
+		uint64_t about = meta(w.args.node, vpid, what, bytes, bytes == left, 0) | rest_of(*done);
+		header h = { word0, to + *done, 0, about };
 		if (!send(w, which, node, h, span{ to + *done, bytes }, words))
 			return false;
 		*done += bytes;
 	}
 	if (!*refused)
 		return true;
-	header h = { word0, to, 0, meta(w.args.node, vpid, what, 0, true, unit) };
+	header h = { word0, to, 0, meta(w.args.node, vpid, what, 0, true, unit) | rest_of(*done) };
 	return send(w, which, node, h, span{ to, 0 }, no_words());
 }
 

@@ -6,11 +6,12 @@ mod common;
 use std::time::Duration;
 
 use common::engines::{
-    ENTRIES, FRAGMENT, engines, errors, is_full, patient, port, put_of_fragments, small_port, with_config,
+    CONFIG, ENTRIES, FRAGMENT, engines, errors, is_full, patient, port, put_of_fragments, small_port,
+    with_config,
 };
 use common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
-use ggas_rma::{Kind, Modifier, Notification, Port, Region, Request, Spec};
+use ggas_rma::{Kind, Modifier, Node, Notification, Port, PortConfig, PortError, Region, Request, Spec};
 
 /// Engines that wait for room in a queue end as they are told to end at once, which is after this time.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -160,4 +161,62 @@ fn a_put_with_an_error_is_not_mistaken_for_what_arrives_between_its_packets() {
     }
     assert_eq!(next, POSTS);
     assert_eq!(errors(&network, 1), EngineErrors { target: 1, ..EngineErrors::default() });
+}
+
+/// Engines that have stopped in the middle of a put, of which one packet was refused; no notification told of it.
+fn cut_short(network: &EngineNetwork, [origin, other]: [&Port; 2], [target, full]: [&Port; 2]) -> bool {
+    const HOLE: usize = 4096;
+    const BYTES: usize = (8 << 20) - 2 * HOLE; // of a put at most, nearly
+    let (hole, to) = (region(target, HOLE, 0), region(target, BYTES, 0));
+    let from = region(origin, HOLE + BYTES, 1);
+    let first = hole.nla(0).unwrap();
+    assert_eq!(to.nla(0).unwrap(), first + HOLE as u64);
+    hole.unregister().unwrap();
+    let refused = errors(network, 1).target;
+    let running = network.run().unwrap();
+    let fill = other.connect(full.address());
+    (0..ENTRIES - 1).for_each(|i| fill.notification_put(1, i, Spec::COMPLETER).unwrap());
+    until("the queue does not fill", || is_full(full));
+    origin.connect(target.address()).put(&from, 0, HOLE + BYTES, first, Spec::COMPLETER).unwrap();
+    until("the put is not refused", || errors(network, 1).target > refused);
+    // Nothing that comes behind is taken in.
+    fill.notification_put(1, ENTRIES, Spec::COMPLETER).unwrap();
+    drop(running);
+    (1..ENTRIES).for_each(|_| assert!(full.wait(SOON).is_ok()));
+    if target.poll().is_none() {
+        return true;
+    }
+    // It ended before. What was to stop it is out of the way for the next one.
+    let _running = network.run().unwrap();
+    full.wait(SOON).unwrap();
+    false
+}
+
+#[test]
+fn an_error_of_a_put_that_was_cut_short_is_not_that_of_the_next_one() {
+    let config = EngineConfig {
+        requesters: Some(2),
+        queue_timeout: Duration::from_secs(600),
+        timeout: TIMEOUT,
+        ..EngineConfig::default()
+    };
+    let network = with_config(2, config);
+    let hasty = PortConfig { post_timeout: Duration::from_millis(100), ..CONFIG };
+    let mut origin = Node::new(network.device(0).unwrap()).open_port(hasty).unwrap();
+    let other = port(&network, 0);
+    let (target, full) = (port(&network, 1), small_port(&network, 1));
+    let address = origin.address();
+    let was_cut = (0..20).any(|_| cut_short(&network, [&origin, &other], [&target, &full]));
+    assert!(was_cut, "every put ended before what was to stop it");
+    // A port that closes takes with it what it has not sent in time.
+    let closed = origin.close();
+    assert!(matches!(closed, Err(PortError::Undrained { outstanding: 1, .. })), "{closed:?}");
+    origin = port(&network, 0);
+    assert_eq!(origin.address(), address);
+    let _running = network.run().unwrap();
+    let (from, to) = (region(&origin, 4096, 1), region(&target, 4096, 0));
+    origin.connect(target.address()).put(&from, 0, 4096, to.nla(0).unwrap(), Spec::COMPLETER).unwrap();
+    let noti = target.wait(SOON).unwrap();
+    assert!(noti.error().is_empty(), "{noti:?}");
+    assert_eq!(bytes(&to, 0, 4096), pattern(4096, 1));
 }
