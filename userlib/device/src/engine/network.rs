@@ -21,7 +21,9 @@ pub struct EngineConfig {
     /// Warps of each node that share the work of large packets, for those sent and those taken each, as far as there is
     /// room; `None`: as suits most.
     pub helpers: Option<u32>,
-    /// How long a notification waits for room in a full queue before it is dropped (spec 3.2).
+    /// How long a notification waits for room in a full queue before it is dropped (spec 3.2). A requester's or a
+    /// responder's holds up changes by the host for as long: ports and regions that come or go. A responder's that still
+    /// waits when its engine ends is dropped then.
     pub queue_timeout: Duration,
     /// How long the host waits for an engine: to end, or to let go of memory.
     pub timeout: Duration,
