@@ -20,7 +20,6 @@ const VPID: u8 = 3;
 const OUT: usize = 32 << 10;
 /// What each origin writes to at a target.
 const SHARE: usize = 4096;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn torus() -> Torus {
     Torus::new(3, 2, 2).unwrap()

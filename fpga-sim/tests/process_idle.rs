@@ -8,6 +8,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use common::{PATIENCE, least_used};
 use extoll_abi::{Access, Spec};
 
 /// CPU time of all wake-up threads, once as many as expected are there.
@@ -33,16 +34,19 @@ fn an_idle_job_sleeps_and_a_busy_one_is_served() {
     for round in 1..=3u64 {
         from.store(0, round);
         p.put(q.address(), Spec::NONE, src, dst, 8);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while to.load(0) != round {
             assert!(Instant::now() < deadline, "nobody took the put");
             std::thread::sleep(Duration::from_micros(100));
         }
-        // A few naps, then sleep.
-        std::thread::sleep(Duration::from_millis(50));
-        let before = cpu_of_wakers(4).unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        let used = cpu_of_wakers(4).unwrap() - before;
-        assert!(used < Duration::from_micros(500), "idle wake-up threads used {used:?} in half a second");
+        let idle = Duration::from_micros(500);
+        let used = least_used(idle, || {
+            // A few naps, then sleep.
+            std::thread::sleep(Duration::from_millis(50));
+            let before = cpu_of_wakers(4).unwrap();
+            std::thread::sleep(Duration::from_millis(500));
+            cpu_of_wakers(4).unwrap() - before
+        });
+        assert!(used < idle, "idle wake-up threads used {used:?} in half a second");
     }
 }

@@ -230,10 +230,9 @@ fn an_unclaimed_smfu_is_a_disabled_one() {
         smfu_window(a, 1);
         let mut word = [0; 8];
         a.nic.smfu_store(EXTOLL_SMFU_RRA_BYTES, &[7; 8]).unwrap();
-        let load = |word: &mut [u8], millis| {
-            a.nic.smfu_load(EXTOLL_SMFU_RRA_BYTES, word, Duration::from_millis(millis))
-        };
-        assert!(matches!(load(&mut word, 20), Err(SmfuError::Timeout { .. })));
+        let load = |word: &mut [u8], limit| a.nic.smfu_load(EXTOLL_SMFU_RRA_BYTES, word, limit);
+        let refused = load(&mut word, Duration::from_millis(20));
+        assert!(matches!(refused, Err(SmfuError::Timeout { .. })));
         assert_eq!(b.nic.reg_read(EXTOLL_RF_SMFU_RCVD_NP), 0, "a disabled unit counts nothing as received");
         // Now somebody is there.
         let memory = Pages::new(&b.memory, 4096, 4096);
@@ -243,7 +242,7 @@ fn an_unclaimed_smfu_is_a_disabled_one() {
         b.nic.reg_write(EXTOLL_RF_SMFU_STATUS_CONTROL, smfu::ENABLE.put(1));
         let loaded = std::thread::scope(|scope| {
             let answer = scope.spawn(|| drive(&nodes[1..], "the load", || memory.load(1) == 1));
-            let loaded = load(&mut word, 5000);
+            let loaded = load(&mut word, PATIENCE / 2);
             memory.store(1, 1);
             answer.join().unwrap();
             loaded

@@ -17,7 +17,6 @@ use extoll_sim::*;
 
 const WINDOW: u64 = 0x80_0000_0000;
 const SHARE: usize = 64 << 10;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Offset in the SMFU BAR of what node `node` shares.
 fn share(node: usize) -> u64 {

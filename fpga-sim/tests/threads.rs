@@ -21,7 +21,7 @@ fn note(dst: Address, payload: u64) -> [u64; 3] {
 
 /// Waits without driving any card.
 fn poll_only(port: &mut Port) -> Notification {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(notification) = port.try_next() {
             return notification;
@@ -185,7 +185,7 @@ fn a_sleeper_hears_of_its_notification() {
         let sleep = |port: &mut Port, expect: u64| {
             let mut seen = None;
             let nic = port.node.nic.clone();
-            nic.wait_notification(Duration::from_secs(20), &mut || {
+            nic.wait_notification(PATIENCE, &mut || {
                 seen = port.try_next();
                 seen.is_some()
             });

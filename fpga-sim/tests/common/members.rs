@@ -1,10 +1,10 @@
 //! Jobs whose members all lie in this process, each with a card and memory of its own.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use extoll_sim::process::{self, JobSegment, ProcessFabric, Shape, SharedNode, local};
 
-use super::{Node, Port, Setup};
+use super::{Node, PATIENCE, Port, Setup};
 
 /// The cards of a job's members, by rank.
 pub fn members(processes: u32, per_node: u32) -> Vec<Node> {
@@ -32,7 +32,7 @@ pub fn open(node: &Node) -> Port<'_> {
 
 /// Drives all cards until `done`.
 pub fn drive(nodes: &[Node], what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "{what} did not come");
         if !nodes.iter().fold(false, |moved, node| moved | node.nic.progress()) {

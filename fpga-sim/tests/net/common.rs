@@ -11,6 +11,9 @@ use extoll_sim::network::Network;
 use extoll_sim::packet::{Address, Class, Kind, Packet, Payload};
 use extoll_sim::torus::Torus;
 
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 pub const CLASSES: [Class; 2] = [Class::Request, Class::Response];
 
 #[derive(Default)]
@@ -117,16 +120,19 @@ impl Traffic {
         self.taken.get(&(from, to, class)).copied().unwrap_or(0)
     }
 
-    /// Takes until `done`, at most 20 s.
+    /// Takes until `done`, at most [`PATIENCE`].
     pub fn take_until(&mut self, what: &str, mut done: impl FnMut(&mut Traffic) -> bool) {
-        let give_up = Instant::now() + Duration::from_secs(20);
+        let give_up = Instant::now() + PATIENCE;
         loop {
             self.take_all();
             if done(self) {
                 return;
             }
             let (sent, taken) = self.totals();
-            assert!(Instant::now() < give_up, "waited 20 s for {what}; {sent} packets sent, {taken} taken");
+            assert!(
+                Instant::now() < give_up,
+                "waited {PATIENCE:?} for {what}; {sent} packets sent, {taken} taken"
+            );
             std::thread::yield_now();
         }
     }

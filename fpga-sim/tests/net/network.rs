@@ -10,7 +10,7 @@ use extoll_sim::packet::Class;
 use extoll_sim::torus::{Direction, Torus};
 use proptest::prelude::*;
 
-use crate::common::{Bell, CLASSES, Traffic, packet};
+use crate::common::{Bell, CLASSES, PATIENCE, Traffic, packet};
 
 fn torus() -> Torus {
     Torus::new(3, 2, 2).unwrap()
@@ -167,7 +167,7 @@ fn many_threads_may_drive_the_network() {
         torus().ids().for_each(|id| network.attach(id, std::sync::Arc::<Bell>::default()).unwrap());
         let taken = AtomicU32::new(0);
         let all = EACH * 12;
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + PATIENCE;
         std::thread::scope(|scope| {
             for node in torus().ids() {
                 let (network, taken) = (&network, &taken);
@@ -200,13 +200,19 @@ fn many_threads_may_drive_the_network() {
 
 #[test]
 fn a_large_network_starts_quickly_and_stays_small() {
-    let start = Instant::now();
+    let start = thread_time();
     let network = Network::new(Torus::new(32, 32, 64).unwrap(), Faults::none()).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(2), "65,536 nodes took {:?}", start.elapsed());
+    let took = thread_time() - start;
+    assert!(took < Duration::from_secs(2), "65,536 nodes took {took:?}");
     let far = network.torus().id([16, 16, 32]);
     for node in [0, far] {
         network.attach(node, std::sync::Arc::<Bell>::default()).unwrap();
     }
     network.send(0, packet(0, far, Class::Request, 0)).unwrap();
     assert!(network.poll(far, Class::Request).is_some());
+}
+
+/// CPU time of the calling thread, whatever else the machine does.
+fn thread_time() -> Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }

@@ -9,7 +9,7 @@ use extoll_sim::routing::Routing;
 use extoll_sim::torus::{Direction, Torus};
 use extoll_sim::world::World;
 
-use crate::common::{Traffic, packet};
+use crate::common::{PATIENCE, Traffic, packet};
 
 /// Both kinds of network: handing over directly, and over links with faults.
 fn both(torus: Torus) -> [Traffic; 2] {
@@ -183,9 +183,9 @@ fn full_request_channels_everywhere_do_not_hold_up_responses() {
         send_some(&mut traffic, from, to, 100);
     }
     let mut answered = 0;
-    let give_up = Instant::now() + Duration::from_secs(20);
+    let give_up = Instant::now() + PATIENCE;
     while answered < 300 {
-        assert!(Instant::now() < give_up, "waited 20 s for responses; {answered} of 300 came");
+        assert!(Instant::now() < give_up, "waited {PATIENCE:?} for responses; {answered} of 300 came");
         for node in torus.ids() {
             traffic.network.step(node, Instant::now());
             while traffic.take(node, Response) {

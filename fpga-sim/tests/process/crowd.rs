@@ -17,7 +17,7 @@ fn raise_descriptors() {
 
 /// Waits until the card has sent all that was posted.
 fn rest(port: &Port<'_>) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while !port.node.nic.requester_idle(port.vpid) {
         assert!(Instant::now() < deadline, "the requester does not come to rest");
         port.node.nic.progress();
@@ -30,9 +30,7 @@ fn sixty_four_members_exchange_all_to_all() {
     raise_descriptors();
     const MEMBERS: usize = 64;
     const ROUNDS: u64 = 3;
-    const BOUND: Duration = Duration::from_secs(30);
     let job = members(MEMBERS as u32, 4);
-    let start = Instant::now();
     let opened = Barrier::new(MEMBERS);
     let addresses = std::sync::Mutex::new(vec![(Address::default(), 0); MEMBERS]);
     std::thread::scope(|scope| {
@@ -70,7 +68,6 @@ fn sixty_four_members_exchange_all_to_all() {
             });
         }
     });
-    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -88,7 +85,7 @@ fn a_put_reaches_a_process_that_polls_nothing() {
         let size = if round % 2 == 0 { 1 << 20 } else { 8 };
         let at = if size == 8 { 0 } else { last };
         p.put(q.address(), Spec::NONE, src, dst, size);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while to.load(at) != round {
             assert!(Instant::now() < deadline, "round {round}: nobody took it");
             std::thread::sleep(Duration::from_micros(200));
@@ -115,7 +112,7 @@ fn a_sleeper_is_woken_by_a_notification() {
         });
         let mut got = None;
         let nic = &b.node.nic;
-        assert!(nic.wait_notification(Duration::from_secs(10), &mut || {
+        assert!(nic.wait_notification(PATIENCE, &mut || {
             got = q.try_next();
             got.is_some()
         }));
@@ -135,8 +132,8 @@ fn a_sleeper_is_woken_by_a_loss() {
         });
         let start = Instant::now();
         let moved = || a.fabric.departures().load(std::sync::atomic::Ordering::SeqCst) != before;
-        assert!(a.node.nic.wait_notification(Duration::from_secs(10), &mut || moved()));
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert!(a.node.nic.wait_notification(PATIENCE, &mut || moved()));
+        assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
     });
 }
 

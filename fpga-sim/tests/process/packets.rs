@@ -144,7 +144,7 @@ fn flags_follow_their_data() {
         (0..words).for_each(|i| from.store(i, round));
         p.put(q.address(), Spec::NONE, src, dst, 1 << 20);
         // The last word comes last, and what was put before it is there then.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let deadline = std::time::Instant::now() + PATIENCE;
         while to.load(words - 1) != round {
             b.node.nic.progress();
             assert!(std::time::Instant::now() < deadline);

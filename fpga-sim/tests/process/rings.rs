@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use extoll_abi::*;
 use extoll_sim::memory::Memory;
@@ -11,6 +11,7 @@ use extoll_sim::process::{Membership, PeerState, ProcessFabric, Shape, local};
 use extoll_sim::{Fabric, HostMemory, RangeKind, Wake};
 use proptest::prelude::*;
 
+use crate::common::PATIENCE;
 use crate::members::fabrics;
 
 /// A card that does nothing but count.
@@ -68,7 +69,7 @@ pub fn reference(
 }
 
 pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while !ready() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::yield_now();
@@ -80,7 +81,7 @@ fn packets_of_a_class_arrive_in_order_and_whole() {
     let (fabrics, to) = open(2);
     let mut rng = fastrand::Rng::with_seed(5);
     let (mut sent, mut seen) = ([0u64; 2], [0u64; 2]);
-    let (total, deadline) = (20_000, Instant::now() + Duration::from_secs(20));
+    let (total, deadline) = (20_000, Instant::now() + PATIENCE);
     while seen != [total; 2] {
         assert!(Instant::now() < deadline, "sent {sent:?}, seen {seen:?}");
         for (class, kind) in [(0, Kind::Put), (1, Kind::GetResponse)] {

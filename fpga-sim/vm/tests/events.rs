@@ -160,7 +160,7 @@ fn notifications_interrupt_through_the_system_queue() {
     assert_eq!(taken(&event), 0, "not armed");
     let armed = BqReadPointer::new(1, true).0;
     a.card.nic().rp_register(3).store(armed, std::sync::atomic::Ordering::Release);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while taken(&event) == 0 {
         assert!(Instant::now() < deadline, "the card did not look at the page");
         std::thread::sleep(Duration::from_micros(100));

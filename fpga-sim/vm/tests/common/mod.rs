@@ -16,6 +16,9 @@ use extoll_vm::*;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use vfio_user::{DmaMapFlags, ServerBackend};
 
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 pub const CONFIG: u32 = 7;
 pub const RAM: u64 = 8 << 20;
 /// Where the guest's memory lies on its bus, and in its file.
@@ -86,7 +89,7 @@ impl Guest {
     }
 
     pub fn wait(&self, at: u64, what: &str) -> u64 {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match self.load(at) {
                 0 if Instant::now() > deadline => panic!("nothing came: {what}"),
