@@ -12,7 +12,7 @@ use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::Node;
 use ggas_window::{Mapping, Window, WindowError};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Process {
     node: Node,
@@ -156,15 +156,17 @@ fn what_cannot_be_is_refused_on_all_ranks_and_the_job_goes_on() {
 fn a_process_that_does_not_come_is_named_in_time() {
     in_job("a_process_that_does_not_come_is_named_in_time", (3, 1), |job| {
         let process = Process::new(job);
+        // The others look at each other in time.
+        job.barrier(SOON).expect("all");
         if job.rank() == 1 {
             // Comes to the set-up once the others have given up; its own then ends, too.
             job.recv_fds(0, 5, SOON).expect("a letter");
         } else {
-            let (begun, timeout) = (Instant::now(), Duration::from_millis(500));
+            let (begun, timeout) = (Instant::now(), Duration::from_secs(4));
             let error = Window::across(job, &process.node, &process.cpu, 4096, timeout).expect_err("nobody");
             let WindowError::Job(JobError::Timeout { waiting_for, .. }) = &error else { panic!("{error}") };
             assert_eq!(*waiting_for, [1], "{error}");
-            assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
         }
         if job.rank() == 0 {
             // Only then may rank 1 go on.
@@ -187,7 +189,7 @@ fn a_death_before_the_set_up_is_named() {
         let begun = Instant::now();
         let error = process.window(job, 4096).expect_err("no rank 1");
         assert!(matches!(error, WindowError::Job(JobError::PeerLost { rank: 1 })), "{error}");
-        assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
     });
 }
 

@@ -16,7 +16,7 @@ use ggas_rma::{
 };
 use ggas_window::{WindowError, engines_across};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const BYTES: usize = 20_000;
 
 const CONFIG: PortConfig = PortConfig {
@@ -228,7 +228,7 @@ fn what_is_sent_to_an_engine_that_does_not_run_waits_for_it() {
             // Its own changes do not wait for the other engine.
             let begun = Instant::now();
             drop(self::port(job, &network));
-            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
             // Ending does, for a while, and keeps the rest.
             drop(running);
             assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
@@ -352,7 +352,7 @@ fn what_a_killed_process_had_sent_arrives_and_a_half_sent_put_holds_up_nobody() 
         drop(self::port(job, &network));
         port.connect(all[1].0).notification_put(1, 7, Spec::COMPLETER).expect("posted");
         assert_eq!(port.wait(SOON).expect("to itself").word0, 7);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
     });
 }
 

@@ -9,8 +9,8 @@ use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::{KernelReport, Node};
 use ggas_window::{Rings, Window, WindowError};
 
-const LIMIT: Duration = Duration::from_secs(60);
-const WAIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(150);
+const WAIT: Duration = Duration::from_secs(60);
 
 struct Bed {
     window: Window,
@@ -158,12 +158,26 @@ fn messages_may_be_longer_than_their_ring() {
     }
 }
 
+/// Tries with more and more time until nothing was late that should have been in time: kernels that wait in vain take
+/// all of it, and a machine may stall.
+fn patiently<T>(mut attempt: impl FnMut(Duration) -> (bool, T)) -> T {
+    for wait in [Duration::from_millis(300), Duration::from_secs(3)] {
+        if let (true, outcome) = attempt(wait) {
+            return outcome;
+        }
+    }
+    attempt(WAIT / 3).1
+}
+
 #[test]
 fn a_wait_says_whom_it_waited_for() {
-    let bed = bed(data_end(1, 64), Duration::from_millis(300));
-    let mut args = base(args::SELFTEST_PUT_BLOCK, 8);
-    args.each = 64;
-    let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 2 } else { 1 });
+    let outcome = patiently(|wait| {
+        let bed = bed(data_end(1, 64), wait);
+        let mut args = base(args::SELFTEST_PUT_BLOCK, 8);
+        args.each = 64;
+        let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 2 } else { 1 });
+        (outcome.status[1] == 0, outcome)
+    });
     assert_eq!(outcome.status, [u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT), 0]);
     let report = outcome.report[0].expect("the wait of node 0 failed");
     assert_eq!((report.node, report.peer, report.expected, report.seen), (0, Some(1), 2, 1));
@@ -174,14 +188,18 @@ fn a_wait_says_whom_it_waited_for() {
 fn rings_are_usable_after_a_failure_once_cleared() {
     let mut args = base(args::SELFTEST_PUT_BLOCK, 100);
     let rings = Rings { offset: data_end(1, args.each).next_multiple_of(64), lanes: 1, lines: 32 };
-    let bed = bed(rings.end(2).unwrap(), Duration::from_millis(300));
     (args.rings, args.lanes, args.lines_log2) = (rings.offset as u64, 1, rings.lines_log2());
-    let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 9 } else { 3 });
-    assert_eq!(outcome.status[0], u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT));
-    assert_eq!(outcome.report[0].expect("a report").peer, Some(1));
-    rings.clear(&bed.window).unwrap();
-    bed.window.members().for_each(|member| member.clear_report());
-    well(&run(&bed, 1, 32, args, |_, _| {}), "after clearing");
+    let outcome = patiently(|wait| {
+        let bed = bed(rings.end(2).unwrap(), wait);
+        let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 9 } else { 3 });
+        assert_eq!(outcome.status[0], u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT));
+        assert_eq!(outcome.report[0].expect("a report").peer, Some(1));
+        rings.clear(&bed.window).unwrap();
+        bed.window.members().for_each(|member| member.clear_report());
+        let outcome = run(&bed, 1, 32, args, |_, _| {});
+        (outcome.status == [0, 0], outcome)
+    });
+    well(&outcome, "after clearing");
 }
 
 #[test]

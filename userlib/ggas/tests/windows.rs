@@ -7,7 +7,7 @@ use ggas_kernels::Processor;
 use ggas_rma::Node;
 use ggas_window::{Mapping, Window, WindowError};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn nodes(count: usize) -> (SimNetwork, Vec<Node>) {
     let network = SimNetwork::builder().nodes(count).build().unwrap();

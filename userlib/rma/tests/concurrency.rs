@@ -54,12 +54,10 @@ fn a_sleeping_wait_uses_no_cpu_and_wakes() {
                 (noti.class(), thread_time() - before)
             });
             // A waiter that spins would use as much as this thread, however many others share the cores.
-            let before = thread_time();
-            let started = Instant::now();
-            while started.elapsed() < Duration::from_millis(300) {
+            let (before, spinning) = (thread_time(), Duration::from_millis(300));
+            while thread_time() - before < spinning {
                 std::hint::spin_loop();
             }
-            let spinning = thread_time() - before;
             connection.notification_put(9, 0, Spec::COMPLETER).unwrap();
             let (class, used) = waiter.join().unwrap();
             assert_eq!(class, 9);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::engines::{CONFIG, engines, errors, is_full, port};
+use common::engines::{CONFIG, engines, errors, is_full, patient, port};
 use common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_kernels::args::{selftest_posts, selftest_rma};
@@ -49,7 +49,7 @@ fn no_notification_comes_before_its_data() {
 #[test]
 fn many_posts_keep_their_order_and_wait_for_room_in_a_small_queue() {
     const POSTS: u64 = 1500;
-    let network = engines(2);
+    let network = patient(SOON);
     let small = PortConfig { queue_bytes: 4096, segment_bytes: 4096, slots: 4, ..CONFIG };
     let open = |node| Node::new(network.device(node).unwrap()).open_port(small).unwrap();
     let (origin, target) = (open(0), open(1));

@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Pair, SOON, builder, paths, region};
+use extoll_abi::regs::EXTOLL_RF_RMA_BQ_TIMEOUT;
 use ggas_device::{LockedMemory, sim::SimNetwork};
 use ggas_rma::{
     Address, HostBuffer, Match, Node, PageOption, Path, PortConfig, PostError, RegionError, Spec, WaitError,
@@ -31,6 +32,8 @@ fn small(config: PortConfig) -> PortConfig {
 fn a_full_port_says_would_block_and_loses_nothing() {
     for config in paths() {
         let network = builder().build().unwrap();
+        // A queue that stays full drops nothing, however long this thread loses the processor (spec 3.2).
+        Node::new(network.device(1).unwrap()).write_register(EXTOLL_RF_RMA_BQ_TIMEOUT, 0).unwrap();
         let pair = Pair::new(&network, small(config));
         let posted = fill(&pair);
         assert!(posted > 255, "{posted}");
@@ -52,18 +55,23 @@ fn a_post_that_finds_no_room_says_so_after_its_timeout() {
         let pair = Pair::new(&network, PortConfig { post_timeout: timeout, ..small(config) });
         fill(&pair);
         let connection = pair.origin.connect(pair.target.address());
-        let (start, mut waited) = (Instant::now(), Duration::ZERO);
+        let post = || {
+            let start = Instant::now();
+            (connection.notification_put(0, 0, Spec::COMPLETER), start.elapsed())
+        };
         // The card itself may find room for a few more.
-        let error = (0..100_000).find_map(|_| {
-            let before = start.elapsed();
-            let result = connection.notification_put(0, 0, Spec::COMPLETER);
-            waited = start.elapsed() - before;
-            result.err()
+        let refused =
+            || (0..100_000).map(|_| post()).find(|(result, _)| result.is_err()).expect("room for all");
+        // Whoever loses the processor meanwhile waits longer, but not each time.
+        let least = (0..10).map(|_| {
+            let (result, waited) = refused();
+            let error = result.unwrap_err();
+            assert!(matches!(error, PostError::Timeout { .. }), "{error}");
+            assert!(error.to_string().contains("node 0 vpid 0"), "{error}");
+            assert!(waited >= timeout, "{waited:?}");
+            waited
         });
-        let error = error.expect("room for everything");
-        assert!(matches!(error, PostError::Timeout { .. }), "{error}");
-        assert!(waited >= timeout && waited < timeout * 10, "{waited:?}");
-        assert!(error.to_string().contains("node 0 vpid 0"), "{error}");
+        assert!({ least }.any(|waited| waited < timeout * 10), "it waits too long each time");
     }
 }
 
@@ -74,11 +82,17 @@ fn waits_end_in_time_and_say_what_they_waited_for() {
     let connection = pair.origin.connect(pair.target.address());
     connection.notification_put(1, 0, Spec::COMPLETER).unwrap();
     for timeout in [Duration::ZERO, Duration::from_millis(30)] {
-        let start = Instant::now();
-        let error = pair.target.wait_match(&Match::any().class(2), timeout).unwrap_err();
-        assert!(start.elapsed() >= timeout && start.elapsed() < timeout + Duration::from_secs(1));
-        let text = error.to_string();
-        assert!(text.contains("class 2") && text.contains("node 1 vpid 0"), "{text}");
+        let wait = || {
+            let start = Instant::now();
+            let error = pair.target.wait_match(&Match::any().class(2), timeout).unwrap_err();
+            let (waited, text) = (start.elapsed(), error.to_string());
+            assert!(text.contains("class 2") && text.contains("node 1 vpid 0"), "{text}");
+            assert!(waited >= timeout, "{waited:?}");
+            waited
+        };
+        // Whoever loses the processor meanwhile waits longer, but not each time.
+        let soon = timeout + Duration::from_secs(1);
+        assert!((0..10).any(|_| wait() < soon), "it waits longer than {soon:?} each time");
     }
     let error = pair.target.wait_match(&Match::any().class(2), Duration::from_millis(1)).unwrap_err();
     assert!(matches!(error, WaitError::Timeout { others: 1, .. }), "{error:?}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ggas_boot::Job;
 
 /// Bound of a whole job.
-const JOB: Duration = Duration::from_secs(120);
+const JOB: Duration = Duration::from_secs(170);
 
 /// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
 /// `test` is the name of the calling test function.

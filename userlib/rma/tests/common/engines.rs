@@ -7,7 +7,7 @@ use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
 use ggas_rma::{Modifier, Node, PageOption, Path, Port, PortConfig, Region, Request, Spec};
 
-use super::region;
+use super::{SOON, region};
 
 /// Of the queue of a small port; one of them stays free.
 pub const ENTRIES: u64 = 256;
@@ -20,8 +20,8 @@ pub const CONFIG: PortConfig = PortConfig {
     path: Path::Slots,
     slots: 64,
     slot_option: PageOption::TE,
-    post_timeout: Duration::from_secs(20),
-    kernel_timeout: Duration::from_secs(20),
+    post_timeout: SOON,
+    kernel_timeout: SOON,
     kernel_free_batch: 32,
 };
 
