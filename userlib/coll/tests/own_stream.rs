@@ -12,7 +12,7 @@ use ggas_window::Window;
 
 const COUNT: usize = 10_000;
 const BYTES: usize = COUNT * size_of::<f32>();
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 #[test]
 fn sums_in_streams_of_the_caller_follow_each_other() {

@@ -111,7 +111,12 @@ fn a_full_mailbox_holds_back_the_ring() {
     let mut came = 0u32;
     let taken_back = std::thread::scope(|scope| {
         let taking = scope.spawn(|| sender.port.into_port());
-        while let Ok(message) = receiver.wait(std::time::Duration::from_millis(300)) {
+        loop {
+            // Whether more may come is asked before the wait in which nothing came.
+            let is_over = taking.is_finished();
+            let Ok(message) = receiver.wait(std::time::Duration::from_millis(300)) else {
+                if is_over { break } else { continue }
+            };
             assert_eq!(message.tag(), came as u8);
             came += 1;
         }

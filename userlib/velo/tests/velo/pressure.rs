@@ -94,7 +94,7 @@ fn a_wait_ends_when_its_port_is_shut() {
         let port = open(&network, 0, small(MailboxSlots::B64));
         let handle = port.handle();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| port.wait(3 * SOON));
+            let waiting = scope.spawn(|| port.wait(SOON));
             while !waiting.is_finished() && port.outstanding() == 0 {
                 std::thread::sleep(Duration::from_millis(20));
                 handle.shut().unwrap();

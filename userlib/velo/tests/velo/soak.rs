@@ -29,7 +29,7 @@ fn every_message_of_a_soak_is_accounted_for() {
                     let mut rng = fastrand::Rng::with_seed((seed * 100 + me) as u64);
                     let (mut left, mut received) = (messages, 0);
                     let mut seen = [0usize; PORTS];
-                    let deadline = std::time::Instant::now() + 3 * SOON;
+                    let deadline = std::time::Instant::now() + SOON;
                     let expected = PORTS * messages / PORTS;
                     while left > 0 || received < expected {
                         if left > 0 {
