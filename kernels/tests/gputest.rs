@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use ggas_kernels::{Launch, Processor, start};
 
-const WAIT: Duration = Duration::from_secs(20);
-const KERNEL_WAIT_NS: u64 = 10_000_000_000;
+const WAIT: Duration = Duration::from_secs(60);
+const KERNEL_WAIT_NS: u64 = 40_000_000_000;
 
 /// Words that kernels and the test share.
 fn words(count: usize) -> &'static [AtomicU64] {
