@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+const SOON: Duration = Duration::from_secs(60);
+
 fn ggas(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
     // Whatever goes wrong with a test: the launcher ends, and its processes with it.
-    command.args(["run", "--timeout", "60s"]).args(args).stdin(Stdio::null());
+    command.args(["run", "--timeout", "150s"]).args(args).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let heed_int = || {
         // SAFETY: no handler of this process is set or replaced, in a child that has one thread and runs nothing else.
@@ -56,7 +59,7 @@ impl Launcher {
     }
 
     fn code(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + SOON;
         loop {
             if let Some(status) = self.0.try_wait().expect("it is our child") {
                 return status.code();
@@ -76,7 +79,7 @@ impl Drop for Launcher {
 
 /// Waits until a process is in one of these states (X: gone).
 fn wait_for_state(pid: &str, states: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + SOON;
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('X');
@@ -188,7 +191,7 @@ fn who_ignores_int_is_killed_by_the_second() {
     job.signal("-INT");
     job.signal("-INT");
     // Signals that are the same merge while they wait: ask until it has come twice.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + SOON;
     while job.0.try_wait().expect("it is our child").is_none() {
         assert!(Instant::now() < deadline);
         job.signal("-INT");

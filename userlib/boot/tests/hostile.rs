@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Dir, plain, succeeds};
+use common::{Dir, SOON, plain, succeeds};
 use extoll_sim::process::{Inbox, Shape};
 use ggas_boot::launch::{Launch, Output, Running};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -17,13 +17,13 @@ use nix::sys::socket::{
 };
 
 fn rank(dir: &Path, rank: u32) -> Running {
-    plain(dir, &format!("RANK={rank} SIZE=2 JOB=pair"), "join exchange=64 fds barrier=9000")
+    plain(dir, &format!("RANK={rank} SIZE=2 JOB=pair"), "join exchange=64 fds barrier=60000")
         .spawn()
         .expect("it starts")
 }
 
 fn stranger(dir: &Path) -> OwnedFd {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + SOON;
     loop {
         let fd =
             socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
@@ -170,7 +170,7 @@ fn a_foreign_user_is_turned_away() {
             .args([format!("GGAS_RUNTIME_DIR={}", dir.0.display()), format!("GGAS_RANK={rank}")])
             .args(["GGAS_SIZE=2", "GGAS_JOB=pair"])
             .arg(&program)
-            .args(["join", "barrier=9000"])
+            .args(["join", "barrier=60000"])
             .output(Output::Capture)
             .spawn()
             .expect("setpriv is part of util-linux")
@@ -200,7 +200,7 @@ fn bad_messages_leave_no_descriptors() {
         send(&door, &vec![1; 20_000], &vec![null.as_raw_fd(); 200]);
         answer(&door);
     }
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + SOON;
     while open() > before {
         assert!(Instant::now() < deadline, "{} open, {before} before", open());
         std::thread::sleep(Duration::from_millis(5));

@@ -10,6 +10,8 @@ use ggas_device::sim::{BuildError, FabricKind, Faults, SimNetwork};
 use ggas_device::{Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, Span};
 
 const PART: u64 = 1 << 16;
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+const SOON: Duration = Duration::from_secs(60);
 
 struct Job {
     fabrics: Vec<Arc<ProcessFabric>>,
@@ -103,7 +105,7 @@ fn a_process_that_left_joins_again_while_its_card_still_runs() {
         let outcome = (0..500u64).try_for_each(|round| {
             memory[1].store_u64(8, round);
             let mut word = [0; 8];
-            here.load(PART + 8, &mut word, Duration::from_secs(10))?;
+            here.load(PART + 8, &mut word, SOON)?;
             assert_eq!(u64::from_ne_bytes(word), round);
             Ok::<_, DeviceError>(())
         });
@@ -122,21 +124,21 @@ fn one_process_of_a_node_has_its_smfu() {
 
     here.store(PART + 8, &7u64.to_ne_bytes()).unwrap();
     let mut word = [0; 8];
-    here.load(PART + 8, &mut word, Duration::from_secs(10)).unwrap();
+    here.load(PART + 8, &mut word, SOON).unwrap();
     assert_eq!((u64::from_ne_bytes(word), memory[2].load_u64(8)), (7, 7));
 
     drop(here);
     let next = map(&*job.device(1), &memory[1]).unwrap();
     next.store(PART + 16, &[1; 8]).unwrap();
-    next.load(PART + 16, &mut word, Duration::from_secs(10)).unwrap();
+    next.load(PART + 16, &mut word, SOON).unwrap();
     assert_eq!(word, [1; 8]);
 
     // The process that served the other part dies: the one beside it does not serve it.
     job.fabrics[1].lose(2);
     let started = Instant::now();
-    let error = next.load(PART, &mut word, Duration::from_secs(10)).unwrap_err();
+    let error = next.load(PART, &mut word, SOON).unwrap_err();
     assert!(matches!(error, DeviceError::PeerLost(LostPeer { rank: 2, node: 1, .. })), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < SOON / 2);
     drop(there);
 }
 

@@ -5,14 +5,19 @@ use std::time::Duration;
 
 use ggas_boot::launch::{Launch, Outcome, Output, Stream};
 
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+pub const SOON: Duration = Duration::from_secs(60);
+/// Bound of a whole job.
+pub const JOB: Duration = Duration::from_secs(150);
+
 pub const MEMBER: &str = env!("CARGO_BIN_EXE_ggas-boot-member");
 
-/// A launch of the member program with these commands, captured, and killed after 60 s.
+/// A launch of the member program with these commands, captured, and killed after [`JOB`].
 pub fn member(processes: u32, commands: &str) -> Launch {
     Launch::new(MEMBER)
         .args(commands.split_whitespace())
         .processes(processes)
-        .timeout(Duration::from_secs(60))
+        .timeout(JOB)
         .output(Output::Capture)
 }
 
@@ -49,7 +54,7 @@ pub fn plain(dir: &std::path::Path, variables: &str, commands: &str) -> Launch {
         .args(variables.split_whitespace().map(|variable| format!("GGAS_{variable}")))
         .arg(MEMBER)
         .args(commands.split_whitespace())
-        .timeout(Duration::from_secs(60))
+        .timeout(JOB)
         .output(Output::Capture)
 }
 
@@ -73,7 +78,7 @@ impl Dir {
     /// Waits until a file is there.
     #[track_caller]
     pub fn wait_for(&self, file: &str) {
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + SOON;
         while !self.0.join(file).exists() {
             assert!(std::time::Instant::now() < deadline, "{file} did not come");
             std::thread::sleep(Duration::from_millis(2));

@@ -11,6 +11,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 type Failure = Box<dyn std::error::Error>;
 
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+const SOON: Duration = Duration::from_secs(60);
+
 fn main() {
     let mut job = None;
     for argument in std::env::args().skip(1) {
@@ -49,8 +52,7 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
         "barriers" => {
             let start = Instant::now();
             let rounds: u32 = value.parse()?;
-            (0..rounds)
-                .try_for_each(|_| joined()?.barrier(Duration::from_secs(20)).map_err(Failure::from))?;
+            (0..rounds).try_for_each(|_| joined()?.barrier(SOON).map_err(Failure::from))?;
             say(&format!("{:?} each", start.elapsed() / rounds));
         }
         // The error, and how long it took, instead of the end.
@@ -63,24 +65,27 @@ fn run(job: &mut Option<Job>, argument: &str) -> Result<(), Failure> {
             });
         }
         "exchange" => exchange(joined()?, value.parse()?)?,
-        "try-exchange" => match joined()?.exchange(&vec![7; value.parse()?], Duration::from_secs(10)) {
+        "try-exchange" => match joined()?.exchange(&vec![7; value.parse()?], SOON) {
             Ok(all) => say(&format!("{} parts", all.len())),
             Err(error) => say(&error.to_string()),
         },
         "fds" => pass_descriptors(joined()?)?,
-        "try-fds" => match joined()?.recv_fds(value.parse()?, 1, Duration::from_secs(10)) {
+        "try-fds" => match joined()?.recv_fds(value.parse()?, 1, SOON) {
             Ok(fds) => say(&format!("{} descriptors", fds.len())),
             Err(error) => say(&error.to_string()),
         },
+        // A word to another rank, and the wait for one.
+        "tell" => joined()?.send_fds(value.parse()?, 2, &[], SOON)?,
+        "hear" => drop(joined()?.recv_fds(value.parse()?, 2, SOON)?),
         "letters" => {
             let job = joined()?;
-            (0..value.parse()?).try_for_each(|tag| job.send_fds(0, tag, &[], Duration::from_secs(20)))?;
+            (0..value.parse()?).try_for_each(|tag| job.send_fds(0, tag, &[], SOON))?;
         }
         "collect" => {
             let job = joined()?;
             for from in 1..job.size() {
                 for tag in 0..value.parse()? {
-                    job.recv_fds(from, tag, Duration::from_secs(20))?;
+                    job.recv_fds(from, tag, SOON)?;
                 }
             }
         }
@@ -149,7 +154,7 @@ fn say(text: &str) {
 /// Every part is its rank's, of a length of its own.
 fn exchange(job: &Job, len: usize) -> Result<(), Failure> {
     let part = |rank: u32| vec![rank as u8; len.saturating_sub(rank as usize)];
-    let all = job.exchange(&part(job.rank()), Duration::from_secs(20))?;
+    let all = job.exchange(&part(job.rank()), SOON)?;
     if (0..).zip(&all).any(|(rank, bytes)| *bytes != part(rank)) || all.len() != job.size() as usize {
         return Err("a part of the exchange is wrong".into());
     }
@@ -158,7 +163,7 @@ fn exchange(job: &Job, len: usize) -> Result<(), Failure> {
 
 /// Everyone sends everyone a pipe's reading end, with its rank in the pipe; itself, too.
 fn pass_descriptors(job: &Job) -> Result<(), Failure> {
-    let timeout = Duration::from_secs(20);
+    let timeout = SOON;
     for to in 0..job.size() {
         let (read, write) = nix::unistd::pipe()?;
         nix::unistd::write(&write, &[job.rank() as u8, to as u8])?;
@@ -185,8 +190,7 @@ fn wait_for_losses(job: &Job, count: usize) {
     let _guard = job.on_loss(Box::new(move |rank| {
         let _ = tell.send(rank);
     }));
-    let mut heard: Vec<u32> =
-        (0..count).filter_map(|_| hear.recv_timeout(Duration::from_secs(10)).ok()).collect();
+    let mut heard: Vec<u32> = (0..count).filter_map(|_| hear.recv_timeout(SOON).ok()).collect();
     heard.sort_unstable();
     say(&format!("lost {heard:?}, {:?}", job.lost()));
 }
