@@ -179,7 +179,9 @@ fn engines_on(task: Task, processors: &[Processor]) -> Result<(Vec<Node>, u32), 
         _ => {
             let turns = processors.iter().cycle().take(task.options.nodes as usize);
             let processors: Vec<_> = turns.cloned().collect();
-            let config = EngineConfig { requesters, helpers, ..EngineConfig::default() };
+            // Who reads a queue may lose its processor: what waits for room is waited for as long as anything else.
+            let queue_timeout = task.options.timeout;
+            let config = EngineConfig { requesters, helpers, queue_timeout, ..EngineConfig::default() };
             EngineNetwork::with_config(&processors, config).doing(DOING)?
         }
     };
