@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a loaded machine of two cores.
-pub const LIMIT: Duration = Duration::from_secs(20);
+/// How long anything may take on a loaded machine of two cores, which may stall for seconds.
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Looks until there is something to see, and returns it. Panics after [`LIMIT`], naming `what`.
 pub fn until<T>(what: impl FnOnce() -> String, mut look: impl FnMut() -> Option<T>) -> T {

@@ -25,7 +25,8 @@ impl Left {
         Left(all)
     }
 
-    /// Fails if there is anything that was not there before. Processes that are ending get a moment.
+    /// Fails if there is anything that was not there before. Processes that are ending get some time, and so do other
+    /// tests' files.
     pub fn assert_nothing_more(&self, after: &str) {
         let began = Instant::now();
         loop {
@@ -34,7 +35,7 @@ impl Left {
             if more.is_empty() {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(2), "left behind by {after}: {more:?}");
+            assert!(began.elapsed() < Duration::from_secs(30), "left behind by {after}: {more:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

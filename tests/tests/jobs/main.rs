@@ -14,10 +14,10 @@ use ggas::boot::launch::{Exit, Launch, Outcome, Output, Stream};
 use left::Left;
 
 /// How long a job may take, deaths and time-outs included.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Bound of a wait where all peers answer: a machine that compiles beside may be slow.
-const PATIENT: Duration = Duration::from_secs(15);
+const PATIENT: Duration = Duration::from_secs(50);
 /// Bound of a wait where peers may be gone.
 const HASTY: Duration = Duration::from_millis(1500);
 

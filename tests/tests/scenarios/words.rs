@@ -138,8 +138,11 @@ fn a_line_that_stays_partial_does_nothing_and_is_counted() {
             let pair = bed.pair();
             let pages = Pages::of(bed, &pair.origin);
             let (source, destination) = (Area::new(&pair.origin, 4096, 4), Area::new(pair.target(), 4096, 5));
-            // The shortest timeout that is not none.
-            bed.origin().write_register(regs::EXTOLL_RF_RMA_WCB_TIMEOUT, 1 << 32 | 1).unwrap();
+            let set_timeout = |ticks: u64| {
+                bed.origin().write_register(regs::EXTOLL_RF_RMA_WCB_TIMEOUT, ticks << 32 | 1).unwrap();
+            };
+            // Whoever loses the processor between two words writes the second one late.
+            set_timeout(1200);
             for missing in 0..3 {
                 let before = wcb_errors(&pages.nic);
                 let descriptor = put(pair.to.remote(), source.nla(0), destination.nla(0), 64);
@@ -150,7 +153,10 @@ fn a_line_that_stays_partial_does_nothing_and_is_counted() {
                     bed.origin().progress();
                     (wcb_errors(&pages.nic) != before).then_some(())
                 };
+                // The shortest that is not none.
+                set_timeout(1);
                 until(|| format!("the error of a line without word {missing}"), counted);
+                set_timeout(1200);
                 // The next line is whole, and is none of the old one's words.
                 let whole = put(pair.to.remote(), source.nla(100), destination.nla(1000 * missing + 200), 64);
                 pages.write(&whole, ORDERS[0]);
