@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time for a guest to switch itself off.
-const POWER_OFF: Duration = Duration::from_secs(60);
+const POWER_OFF: Duration = Duration::from_secs(180);
 /// QEMU and busybox.
 pub struct Emulator {
     root: PathBuf,
@@ -57,6 +57,8 @@ pub struct Guest {
     pub iommu: bool,
     /// Time is instructions, 1 ns each, while the processor does not wait.
     pub icount: bool,
+    /// The server of its devices ends while it runs.
+    pub orphan: bool,
     /// Its log.
     pub log: PathBuf,
     /// Words for its scenario: `vm_node=0`.
@@ -88,16 +90,20 @@ impl Guests {
                 // QEMU tells the server of each map and unmap of the guest's tables: its caching mode.
                 command.args(["-device", "intel-iommu,caching-mode=on"]);
             }
+            // Milliseconds for an answer: one that stands still with its server is not to lose its devices.
+            let answer = if guest.orphan { 20_000 } else { 120_000 };
             for socket in &guest.devices {
                 let path = socket.display();
                 command.arg("-device").arg(format!(
-                    "{{\"driver\":\"vfio-user-pci\",\"x-no-posted-writes\":true,\"x-msg-timeout\":20000,\
+                    "{{\"driver\":\"vfio-user-pci\",\"x-no-posted-writes\":true,\"x-msg-timeout\":{answer},\
                      \"socket\":{{\"path\":\"{path}\",\"type\":\"unix\"}}}}"
                 ));
             }
             // Warnings must show: at loglevel 4 and below the kernel keeps them from the console. The log has room
-            // for every access to a register while the driver starts.
-            let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check log_buf_len=4M";
+            // for every access to a register while the driver starts. A processor counts as locked up after two minutes
+            // (twice `watchdog_thresh`, which is its most), not after twenty seconds that the host may stand still.
+            let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check log_buf_len=4M \
+                        watchdog_thresh=60";
             command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
             let iommu = if guest.iommu { " intel_iommu=on" } else { "" };
             command.arg("-append").arg(format!("{line}{iommu} {}", guest.words.join(" ")));
