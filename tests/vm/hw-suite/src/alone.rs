@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use extoll_abi::{PageOption, Spec};
-use ggas_rma::{Kind, Lock, LockOutcome, Match, Node, PortConfig, PostError, WaitError};
+use ggas_rma::{Kind, Lock, LockOutcome, Match, Node, PostError, WaitError};
 use nix::sys::resource::{UsageWho, getrusage};
 
-use crate::{Outcome, SOON, check, holds, pattern, region};
+use crate::calls::asleep;
+use crate::{Outcome, SOON, check, holds, patient, pattern, region};
 
 const SIZES: [usize; 9] = [1, 8, 63, 64, 496, 497, 4096, 5000, 100_003];
 
 pub fn transfers(node: &Node) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let here = port.connect(port.address());
     let (from, to) = (region(&port, 1 << 17, 1)?, region(&port, 1 << 17, 2)?);
     for (i, len) in SIZES.into_iter().enumerate() {
@@ -41,7 +42,7 @@ pub fn transfers(node: &Node) -> Outcome {
 }
 
 pub fn notifications(node: &Node) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let here = port.connect(port.address());
     // Several laps of the queue.
     for i in 0..40_000 {
@@ -63,7 +64,7 @@ pub fn notifications(node: &Node) -> Outcome {
 }
 
 pub fn locks(node: &Node) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let here = port.connect(port.address());
     for (compare, add, value, success) in [(28, 7, 7, true), (28, 7, 14, true), (2, 7, 14, false)] {
         here.lock(Lock { number: 3, compare, add }, Spec::COMPLETER)?;
@@ -78,15 +79,16 @@ pub fn locks(node: &Node) -> Outcome {
 
 /// A wait that sleeps ends with the notification of another thread, and a wait for nothing with its time.
 pub fn waits(node: &Node) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let began = Instant::now();
     let nothing = port.wait(Duration::from_millis(150));
     check(matches!(nothing, Err(WaitError::Timeout { .. })), format!("{nothing:?}"))?;
     check(began.elapsed() >= Duration::from_millis(150), "a wait ended before its time")?;
     for option in [PageOption::TE, PageOption::new(PageOption::TE.bits() | PageOption::IRQ.bits())?] {
         let here = port.connect_with(port.address(), option);
+        let waiter = nix::unistd::gettid();
         let later = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(500));
+            asleep(waiter);
             here.notification_put(5, 77, Spec::COMPLETER)
         });
         let before = sleeps()?;
@@ -117,7 +119,7 @@ fn sleeps() -> Result<i64, nix::Error> {
 /// More posts at a time than the ring of descriptors has places.
 pub fn flood(node: &Node) -> Outcome {
     const POSTS: u64 = 5000;
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let here = port.connect(port.address());
     let (mut posted, mut taken) = (0, 0);
     while taken < POSTS {
@@ -141,7 +143,7 @@ pub fn flood(node: &Node) -> Outcome {
 pub fn reopened(node: &Node) -> Outcome {
     let mut vpids = Vec::new();
     for _ in 0..20 {
-        let port = node.open_port(PortConfig::default())?;
+        let port = node.open_port(patient())?;
         let here = port.connect(port.address());
         vpids.push(port.address().vpid);
         let kept = region(&port, 8192, 1)?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use extoll_abi::{Address, Spec};
 use ggas_kernels::args::{selftest_posts, selftest_rma};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
-use ggas_rma::{Connection, KernelPath, KernelPort, Match, Node, Port, PortConfig, Region};
+use ggas_rma::{Connection, KernelPath, KernelPort, Match, Node, Port, Region};
 
-use crate::{Outcome, SOON, check};
+use crate::{Outcome, SOON, check, patient};
 
 /// Bytes of a put.
 const BYTES: u32 = 1000;
@@ -36,7 +36,7 @@ struct There {
 
 impl Side {
     fn new(node: &Node, cpu: &Processor) -> Result<Side, Box<dyn Error>> {
-        let port = node.open_port(PortConfig::default())?;
+        let port = node.open_port(patient())?;
         let memory = Arc::new(cpu.alloc(2 * 1024)?);
         let region = port.register_kernel_memory(memory.clone())?;
         Ok(Side { port: port.for_kernels(cpu, KernelPath::Card)?, memory, region, result: cpu.alloc(16)? })
@@ -91,7 +91,7 @@ pub fn ping_pong(node: &Node) -> Outcome {
 /// Two blocks of threads post on one port at the same time, and a warp takes everything.
 pub fn many_threads(node: &Node) -> Outcome {
     let cpu = Processor::cpu();
-    let (a, b) = (node.open_port(PortConfig::default())?, node.open_port(PortConfig::default())?);
+    let (a, b) = (node.open_port(patient())?, node.open_port(patient())?);
     let (from, to) = (a.address(), b.address());
     let (a, b) = (a.for_kernels(&cpu, KernelPath::Card)?, b.for_kernels(&cpu, KernelPath::Card)?);
     let (seen, status) = (cpu.alloc(THREADS as usize * 8)?, cpu.alloc(8)?);

@@ -18,10 +18,21 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ggas_device::hw;
-use ggas_rma::{HostBuffer, Node, Port, Region};
+use ggas_rma::{HostBuffer, Node, Port, PortConfig, Region};
+use ggas_velo::VeloConfig;
 
 /// What any wait may take: emulated machines are slow.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
+
+/// A port that waits as long.
+fn patient() -> PortConfig {
+    PortConfig { post_timeout: SOON, kernel_timeout: SOON, ..PortConfig::default() }
+}
+
+/// A mailbox that does.
+fn patient_velo() -> VeloConfig {
+    VeloConfig { send_timeout: SOON, kernel_timeout: SOON, ..VeloConfig::default() }
+}
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -12,7 +12,7 @@ use crate::SOON;
 const HELLO: u8 = 250;
 const AGAIN: Duration = Duration::from_millis(100);
 /// The other machine may boot much later.
-const BOOT: Duration = Duration::from_secs(60);
+const BOOT: Duration = Duration::from_secs(120);
 
 /// The other machine's port, and the address that it sent.
 pub fn meet(port: &Port, node: u16, own: u64) -> Result<(Connection, u64), Box<dyn Error>> {

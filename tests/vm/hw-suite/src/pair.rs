@@ -1,11 +1,11 @@
 //! Two machines that do the same at the same time, each with the memory of the other.
 
 use extoll_abi::Spec;
-use ggas_rma::{Connection, Kind, Lock, LockOutcome, Match, Node, Port, PortConfig, Region};
-use ggas_velo::{VeloConfig, VeloPort};
+use ggas_rma::{Connection, Kind, Lock, LockOutcome, Match, Node, Port, Region};
+use ggas_velo::VeloPort;
 
 use crate::meet::{meet, sync};
-use crate::{Outcome, SOON, check, holds, kernels, part, pattern, region, window};
+use crate::{Outcome, SOON, check, holds, kernels, part, patient, patient_velo, pattern, region, window};
 
 /// Bytes of a region: a third to be read by the other side, one that it writes, one for what comes from there.
 const PART: usize = 1 << 17;
@@ -13,7 +13,7 @@ const PART: usize = 1 << 17;
 const ADDITIONS: i32 = 500;
 
 pub fn all(node: &Node, peer: u16, more: bool) -> Outcome {
-    let port = node.open_port(PortConfig::default())?;
+    let port = node.open_port(patient())?;
     let memory = region(&port, 3 * PART, node.id() as u8)?;
     let mut met = None;
     part("meeting", || {
@@ -113,7 +113,7 @@ impl Side<'_> {
     }
 
     fn messages(&self, node: &Node, peer: u16) -> Outcome {
-        let velo = VeloPort::open(node.device(), VeloConfig::default())?;
+        let velo = VeloPort::open(node.device(), patient_velo())?;
         sync(self.port, self.there, 50)?;
         let there = velo.connect(extoll_abi::Address::new(peer, velo.address().vpid));
         for i in 0..2000_usize {
