@@ -9,7 +9,7 @@ insmod /extoll.ko
 
 bench() {
 	rm -f /tmp/result
-	ggas bench "$@" --via hw --device cpu --json /tmp/result 2>/tmp/said || {
+	ggas bench "$@" --via hw --device cpu --timeout 60 --json /tmp/result 2>/tmp/said || {
 		cat /tmp/said
 		exit 1
 	}

@@ -4,7 +4,7 @@
 #: programs rma2-connect rma2-illegal rma2-bad_input rma2-lock rma2-notify rma2-transfer
 #: seconds 180
 set -e
-export EXTOLL_DEVICE=hw
+export EXTOLL_DEVICE=hw EXTOLL_POST_TIMEOUT=60
 insmod /extoll.ko
 for program in connect illegal bad_input lock notify transfer; do
 	rma2-$program

@@ -5,6 +5,6 @@
 #: kernels 6.12
 #: seconds 120
 set -e
-export EXTOLL_DEVICE=hw
+export EXTOLL_DEVICE=hw EXTOLL_POST_TIMEOUT=60
 insmod /extoll.ko
 rma2-velo_away

@@ -6,7 +6,7 @@
 #: kernels 6.12
 #: seconds 240
 set -e
-export EXTOLL_DEVICE=hw
+export EXTOLL_DEVICE=hw EXTOLL_POST_TIMEOUT=60
 insmod /extoll.ko
 # For a child that is a user.
 chmod 666 /dev/extoll0

@@ -7,7 +7,7 @@
 #: kernels 6.12
 #: seconds 240
 set -e
-export EXTOLL_DEVICE=hw GGAS_SIZE=2 GGAS_PER_NODE=1
+export EXTOLL_DEVICE=hw EXTOLL_POST_TIMEOUT=60 GGAS_SIZE=2 GGAS_PER_NODE=1
 insmod /extoll.ko
 # The last has to find nothing of a next one.
 for program in full "velo_pair 128" pair_physical pair; do
