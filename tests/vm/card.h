@@ -48,7 +48,7 @@ static inline int put_text(const char *path, const char *text)
 /* Open ports reach `count` within a bound. */
 static inline void expect_ports(long count)
 {
-	uint64_t end = now_ns() + 10000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (number("ports") != count) {
 		CHECK(now_ns() < end);
@@ -91,7 +91,7 @@ static inline long pins(void)
 /* The counts of processors are added up from time to time. */
 static inline void expect_no_pins(void)
 {
-	uint64_t end = now_ns() + 10000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (pins()) {
 		if (now_ns() > end) {
@@ -141,6 +141,12 @@ static inline int log_lines(void)
 		line[got] = 0;
 		lines += strstr(line, "extoll") != NULL;
 	}
+}
+
+/* Lines that `kinds` messages of limited rate may give since `begin`: ten in five seconds each, and as many at its ends. */
+static inline int lines_allowed(int kinds, uint64_t begin)
+{
+	return kinds * 10 * (2 + (int)((now_ns() - begin) / 5000000000ull));
 }
 
 /* What a card of extoll-vm-server --trouble can be told. */

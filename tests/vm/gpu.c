@@ -77,7 +77,7 @@ static void window(unsigned char *gpu)
 	CHECK(map(fd, EXTOLL_MAP_TARGET, PAGE) == MAP_FAILED && errno == EINVAL);
 	all[100] = 0x123456789abcdef0;
 	__builtin_ia32_sfence();
-	for (limit = now_ns() + 5000000000ull; at[100] != 0x123456789abcdef0;)
+	for (limit = now_ns() + PATIENCE_NS; at[100] != 0x123456789abcdef0;)
 		CHECK(now_ns() < limit);
 	CHECK(all[100] == at[100]);
 	munmap((void *)all, BYTES);

@@ -50,16 +50,27 @@ static uint64_t attribute(const char *dir, const char *name)
 	return strtoull(text, NULL, 16);
 }
 
-/* Nanoseconds of one access. */
-static uint64_t cost(const volatile uint8_t *bar, uint64_t offset, int accesses)
+static uint64_t now_ns(void)
 {
-	struct timespec a, b;
-	clock_gettime(CLOCK_MONOTONIC, &a);
-	for (int i = 0; i < accesses; i++)
-		get(bar, offset);
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	return ((uint64_t)(b.tv_sec - a.tv_sec) * 1000000000u + (uint64_t)b.tv_nsec -
-		(uint64_t)a.tv_nsec) / (uint64_t)accesses;
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Nanoseconds of one access, at best of ten times: the machine has other things to do. */
+static uint64_t cost(const volatile uint8_t *bar, uint64_t offset, uint64_t accesses)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int times = 0; times < 10; times++) {
+		uint64_t begin = now_ns(), took;
+
+		for (uint64_t i = 0; i < accesses; i++)
+			get(bar, offset);
+		took = now_ns() - begin;
+		best = took < best ? took : best;
+	}
+	return best / accesses;
 }
 
 int main(int argc, char **argv)
@@ -95,7 +106,7 @@ int main(int argc, char **argv)
 	put(bar, rp, 77);
 	expect("read pointer", get(bar, rp), 77);
 	put(bar, rp, 0);
-	uint64_t trapped = cost(bar, EXTOLL_RF_INFO_NODE, 200), mapped = cost(bar, rp, 20000);
+	uint64_t trapped = cost(bar, EXTOLL_RF_INFO_NODE, 20), mapped = cost(bar, rp, 2000);
 	printf("identity: a trapped register takes %llu ns, a mapped one %llu ns\n",
 	       (unsigned long long)trapped, (unsigned long long)mapped);
 	if (mapped * 4 > trapped)

@@ -40,7 +40,7 @@ static long free_kib(void)
 
 static void reached(volatile uint32_t *count, uint32_t want)
 {
-	uint64_t end = now_ns() + 60000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (*count < want) {
 		CHECK(now_ns() < end);

@@ -45,7 +45,7 @@ static void *poll_for_ever(void *arg)
 /* Until the sleeper is asleep in its call. */
 static void wait_asleep(const struct sleeper *sleeper)
 {
-	uint64_t end = now_ns() + 10000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 	char path[64], call[32] = "";
 
 	while (!sleeper->id || strtol(call, NULL, 10) != sleeper->call) {

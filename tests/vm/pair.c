@@ -12,7 +12,7 @@
 #define PART (1ull << 20)
 #define LOCK 5
 
-enum class { HELLO = 1, HELLO_TOO, DATA, PING, DONE };
+enum class { HELLO = 1, HELLO_TOO, DATA, PING, DONE, LAST };
 
 static struct port port;
 static uint32_t peer;
@@ -55,7 +55,7 @@ static uint64_t hear(uint32_t class_)
 
 		early.word1 = 0;
 		if (!noti.word1) {
-			CHECK(port_wait(&port, 0, 60000000000ull) == 0);
+			CHECK(port_wait(&port, 0, PATIENCE_NS) == 0);
 			noti = take(&port, 0);
 		}
 		CHECK(noti.word1 != 0 && extoll_noti_error(noti.word1) == 0);
@@ -102,7 +102,7 @@ static void puts_both_ways(void)
 static struct extoll_noti answer(uint32_t command)
 {
 	for (;;) {
-		struct extoll_noti noti = take(&port, 30000);
+		struct extoll_noti noti = take(&port, PATIENCE_MS);
 
 		CHECK(noti.word1 != 0);
 		if (extoll_noti_command(noti.word1) == command)
@@ -187,7 +187,7 @@ static void messages(void)
 	for (uint32_t i = 0; i < 2 * slots; i++) {
 		uint32_t length = 1 + i % EXTOLL_VELO_MAX_BYTES, slot = i % slots;
 		volatile uint64_t *status = &box[slot * 16 + 15];
-		struct extoll_wait wait = { .unit = EXTOLL_UNIT_VELO, .index = slot, .timeout_ns = 60000000000ull };
+		struct extoll_wait wait = { .unit = EXTOLL_UNIT_VELO, .index = slot, .timeout_ns = PATIENCE_NS };
 
 		words = extoll_velo_quadwords(length);
 		page[0] = extoll_velo_with_interrupt(extoll_velo_header(peer, there, i % 4, i % 256, length));
@@ -234,7 +234,7 @@ static void window(void)
 	__builtin_ia32_sfence();
 	far[0] = 1;
 	__builtin_ia32_sfence();
-	for (end = now_ns() + 20000000000ull; !local[0];)
+	for (end = now_ns() + PATIENCE_NS; !local[0];)
 		CHECK(now_ns() < end);
 	for (uint64_t i = 1; i <= 100; i++)
 		CHECK(local[i] == i * 1000 + peer);
@@ -294,7 +294,10 @@ int main(int argc, char **argv)
 	window();
 	tell(DONE, 0);
 	hear(DONE);
-	usleep(200000);	/* the last words are on their way */
+	/* The card sends in order: the last words are on their way when this has come. */
+	post(&port, EXTOLL_OPTION_TE | EXTOLL_OPTION_IRQ,
+	     extoll_desc_notification_put(port.open.node, port.open.vpid, EXTOLL_SPEC_COMPLETER, 0, LAST, 0));
+	hear(LAST);
 	port_close(&port);
 	printf("PASS pair\n");
 	return 0;

@@ -26,6 +26,7 @@
 
 /* For what has to come: longer than a busy machine keeps a guest waiting. */
 #define PATIENCE_MS 60000u
+#define PATIENCE_NS (PATIENCE_MS * 1000000ull)
 /* A writer was away: a card waits longer for the rest of a descriptor, 1.6 s [inferred]. */
 #define AWAY_NS 100000000ull
 
@@ -127,7 +128,7 @@ static inline int port_store(struct port *port, uint32_t option, const struct ex
  */
 static inline void post(struct port *port, uint32_t option, struct extoll_desc desc)
 {
-	uint64_t state, now, idle = 0, end = now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t state, now, idle = 0, end = now_ns() + PATIENCE_NS;
 	uint32_t committed = extoll_wcb_committed(*port->wcb);
 	int away;
 

@@ -28,7 +28,7 @@ static struct shared *shared;
 /* Maps until the card has gone. Whatever it still has then must be empty. */
 static int mapper(int fd, int which)
 {
-	uint64_t end = now_ns() + 60000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 	volatile uint64_t *old = NULL, *at;
 
 	for (;;) {
@@ -69,7 +69,7 @@ static void round_trip(uint32_t round)
 	};
 	const char *name = strrchr(pci, '/') + 1;
 	int fd = device_open(), status, failed = 0;
-	uint64_t end = now_ns() + 60000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 	pid_t child[MAPPERS];
 
 	CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &arg) == 0 && arg.queue_bytes_out == QUEUE_BYTES);

@@ -148,7 +148,7 @@ static void as_user(void (*what)(void), mode_t mode)
 /* Until the card has counted one more. */
 static void counts(const char *counter, long before)
 {
-	uint64_t end = now_ns() + 10 * SECOND;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (number(counter) != before + 1)
 		CHECK(now_ns() < end);
