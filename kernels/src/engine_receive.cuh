@@ -258,10 +258,10 @@ GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken
 	auto number = static_cast<uint32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_NUMBER));
 	if (!error && (!open || (lock && number >= ENGINE_LOCKS)))
 		error = EXTOLL_NOTI_ERROR_RESPONDER;
+	/* From the start each time, a long one would never end where its engine hears of changes all the time. */
+	uint32_t *told = &w.all->told[ggas_warp()];
+	uint32_t done = ggas_shfl(GGAS_FULL_WARP, ggas_lane() == 0 ? *told : 0u, 0);
 	if (!error && !lock) {
-		/* From the start each time, a long one would never end where its engine hears of changes all the time. */
-		uint32_t *told = &w.all->told[ggas_warp()];
-		uint32_t done = ggas_shfl(GGAS_FULL_WARP, ggas_lane() == 0 ? *told : 0u, 0);
 		bool sent = send_memory(w, ENGINE_RESPONSES, node, GET_RESPONSE, word0, vpid, p.h.address, p.h.aux,
 					total, &done, EXTOLL_NOTI_ERROR_RESPONDER, &refused);
 		if (!sent && ggas_lane() == 0)
@@ -284,8 +284,9 @@ GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken
 			local = address = ggas_shfl(GGAS_FULL_WARP, local, 0);
 		}
 		kind what = lock ? LOCK_RESPONSE : GET_RESPONSE;
-		send_header(ring_of(w.args, node, ENGINE_RESPONSES, w.args.node), room,
-			    header{ word0, address, 0, meta(w.args.node, vpid, what, 0, true, error) });
+		/* Of a get whose port closed meanwhile some of the answer is there. */
+		uint64_t about = meta(w.args.node, vpid, what, 0, true, error) | rest_of(done);
+		send_header(ring_of(w.args, node, ENGINE_RESPONSES, w.args.node), room, header{ word0, address, 0, about });
 	}
 	if (error)
 		w.count(ENGINE_ERR_RESPONDER);
@@ -293,8 +294,8 @@ GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken
 		report r = { EXTOLL_NOTI_KIND_RESPONDER, p.command(), node, p.from_vpid(), mode_of(p.h.word0), error,
 			     total, local };
 		/* What was sent cannot be sent again: without room in time the notification is lost. */
-		uint32_t told = 0;
-		if (!notify(w, vpid, r, false, &told))
+		uint32_t written = 0;
+		if (!notify(w, vpid, r, false, &written))
 			w.count(ENGINE_ERR_DROPPED);
 	}
 	return true;

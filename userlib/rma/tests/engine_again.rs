@@ -11,7 +11,9 @@ use common::engines::{
 };
 use common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
-use ggas_rma::{Kind, Modifier, Node, Notification, Port, PortConfig, PortError, Region, Request, Spec};
+use ggas_rma::{
+    ErrorUnits, Kind, Modifier, Node, Notification, Port, PortConfig, PortError, Region, Request, Spec,
+};
 
 /// Engines that wait for room in a queue end as they are told to end at once, which is after this time.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -219,4 +221,30 @@ fn an_error_of_a_put_that_was_cut_short_is_not_that_of_the_next_one() {
     let noti = target.wait(SOON).unwrap();
     assert!(noti.error().is_empty(), "{noti:?}");
     assert_eq!(bytes(&to, 0, 4096), pattern(4096, 1));
+}
+
+#[test]
+fn an_error_of_a_get_is_said_though_the_port_that_it_reads_from_closes_behind_it() {
+    const HOLE: usize = 4096;
+    const BYTES: usize = 4 << 20;
+    let network = engines(2);
+    let origin = port(&network, 0);
+    let (hole, to) = (region(&origin, HOLE, 0), region(&origin, BYTES, 0));
+    let write = hole.nla(0).unwrap();
+    assert_eq!(to.nla(0).unwrap(), write + HOLE as u64);
+    hole.unregister().unwrap();
+    let _running = network.run().unwrap();
+    let was_cut = (0..20).any(|_| {
+        let target = port(&network, 1);
+        let from = region(&target, HOLE + BYTES, 1);
+        let get = Request::Get { qw: false, read: from.nla(0).unwrap(), write, size: (HOLE + BYTES) as u32 };
+        let refused = errors(&network, 0).target;
+        origin.connect(target.address()).post(&get, Spec::COMPLETER, Modifier::NONE).unwrap();
+        until("the answer is not refused", || errors(&network, 0).target > refused);
+        target.close().unwrap();
+        let error = origin.wait(SOON).unwrap().error();
+        assert!(error.contains(ErrorUnits::COMPLETER), "{error:?}");
+        error.contains(ErrorUnits::RESPONDER)
+    });
+    assert!(was_cut, "every get ended before its port closed");
 }
