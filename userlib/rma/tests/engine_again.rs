@@ -185,12 +185,13 @@ fn cut_short(network: &EngineNetwork, [origin, other]: [&Port; 2], [target, full
     fill.notification_put(1, ENTRIES, Spec::COMPLETER).unwrap();
     drop(running);
     (1..ENTRIES).for_each(|_| assert!(full.wait(SOON).is_ok()));
-    if target.poll().is_none() {
+    if origin.outstanding() != 0 {
         return true;
     }
-    // It ended before. What was to stop it is out of the way for the next one.
+    // All of it had left before. What was to stop it is out of the way for the next one.
     let _running = network.run().unwrap();
     full.wait(SOON).unwrap();
+    target.wait(SOON).unwrap();
     false
 }
 
