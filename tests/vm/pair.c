@@ -173,14 +173,16 @@ static void messages(void)
 {
 	struct extoll_port_open open = { .units = EXTOLL_UNIT_VELO };
 	int fd = device_open();
-	volatile uint64_t *page, *rp, *box;
+	volatile uint64_t *page, *wcb, *rp, *box;
+	uint64_t line[EXTOLL_VELO_LINE_WORDS];
 	uint32_t words, slots, there;
 
 	CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &open) == 0 && open.slot_bytes == 128);
 	page = map(fd, EXTOLL_MAP_VELO_REQUESTER, PAGE);
+	wcb = map(fd, EXTOLL_MAP_VELO_WCB, PAGE);
 	rp = map(fd, EXTOLL_MAP_VELO_RP, PAGE);
 	box = map(fd, EXTOLL_MAP_VELO_MAILBOX, open.mailbox_bytes_out);
-	CHECK(page != MAP_FAILED && rp != MAP_FAILED && box != MAP_FAILED);
+	CHECK(page != MAP_FAILED && wcb != MAP_FAILED && rp != MAP_FAILED && box != MAP_FAILED);
 	tell(DATA, open.vpid);
 	there = (uint32_t)hear(DATA);
 	slots = open.mailbox_bytes_out / open.slot_bytes;
@@ -190,10 +192,10 @@ static void messages(void)
 		struct extoll_wait wait = { .unit = EXTOLL_UNIT_VELO, .index = slot, .timeout_ns = PATIENCE_NS };
 
 		words = extoll_velo_quadwords(length);
-		page[0] = extoll_velo_with_interrupt(extoll_velo_header(peer, there, i % 4, i % 256, length));
+		line[0] = extoll_velo_with_interrupt(extoll_velo_header(peer, there, i % 4, i % 256, length));
 		for (uint32_t w = 0; w < words; w++)
-			page[1 + w] = (uint64_t)i << 32 | w;
-		__builtin_ia32_sfence();
+			line[1 + w] = (uint64_t)i << 32 | w;
+		line_post(wcb, page, line, 1 + words);
 		CHECK(ioctl(fd, EXTOLL_IOC_WAIT, &wait) == 0);
 		CHECK(extoll_velo_status_node(*status) == peer && extoll_velo_status_vpid(*status) == there);
 		CHECK(extoll_velo_status_length(*status) == length && extoll_velo_status_mtt(*status) == i % 4);

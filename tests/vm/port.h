@@ -111,34 +111,34 @@ static inline void port_close(struct port *port)
 	close(port->fd);
 }
 
-/* Whether the writer was away meanwhile. */
-static inline int port_store(struct port *port, uint32_t option, const struct extoll_desc *desc)
+/* The words of a descriptor or message. Whether the writer was away meanwhile. */
+static inline int line_store(volatile uint64_t *page, const uint64_t *word, uint32_t words)
 {
 	uint64_t begin = now_ns();
 
-	for (int i = 0; i < 3; i++)
-		port->page[option][i] = desc->word[i];
+	for (uint32_t i = 0; i < words; i++)
+		page[i] = word[i];
 	__builtin_ia32_sfence();
 	return now_ns() - begin > AWAY_NS;
 }
 
+static inline int port_store(struct port *port, uint32_t option, const struct extoll_desc *desc)
+{
+	return line_store(port->page[option], desc->word, 3);
+}
+
 /*
- * One descriptor, and again while the card rejects it (spec 2.4) or when it gave up half of it: it is committed when
- * this returns.
+ * One descriptor or message, and again while the card rejects it (spec 2.4) or when it gave up half of it: it is
+ * committed when this returns.
  */
-static inline void post(struct port *port, uint32_t option, struct extoll_desc desc)
+static inline void line_post(volatile uint64_t *wcb, volatile uint64_t *page, const uint64_t *word, uint32_t words)
 {
 	uint64_t state, now, idle = 0, end = now_ns() + PATIENCE_NS;
-	uint32_t committed = extoll_wcb_committed(*port->wcb);
-	int away;
+	uint32_t committed = extoll_wcb_committed(*wcb);
+	int away = line_store(page, word, words);
 
-	if (!port->page[option]) {
-		port->page[option] = map(port->fd, EXTOLL_MAP_REQUESTER + option * PAGE, PAGE);
-		CHECK(port->page[option] != MAP_FAILED);
-	}
-	away = port_store(port, option, &desc);
 	for (;;) {
-		state = *port->wcb;
+		state = *wcb;
 		if (extoll_wcb_committed(state) != committed)
 			return;
 		now = now_ns();
@@ -150,14 +150,23 @@ static inline void post(struct port *port, uint32_t option, struct extoll_desc d
 		idle = idle ? idle : now;
 		if (extoll_wcb_retry(state) && extoll_wcb_rejected(state))
 			do {
-				*port->wcb = extoll_wcb_acknowledged(state);
-				state = *port->wcb;
+				*wcb = extoll_wcb_acknowledged(state);
+				state = *wcb;
 			} while (extoll_wcb_rejected(state));
 		else if (!away || now - idle < AWAY_NS)
 			continue;
-		away = port_store(port, option, &desc);
+		away = line_store(page, word, words);
 		idle = 0;
 	}
+}
+
+static inline void post(struct port *port, uint32_t option, struct extoll_desc desc)
+{
+	if (!port->page[option]) {
+		port->page[option] = map(port->fd, EXTOLL_MAP_REQUESTER + option * PAGE, PAGE);
+		CHECK(port->page[option] != MAP_FAILED);
+	}
+	line_post(port->wcb, port->page[option], desc.word, 3);
 }
 
 /* The next notification within `ms`; 0 words if none comes. */
