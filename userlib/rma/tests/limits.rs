@@ -24,6 +24,13 @@ fn fill(pair: &Pair) -> u64 {
     panic!("a million notifications fit into a queue of 255");
 }
 
+/// A queue of node 1 that stays full drops nothing, however long the test loses the processor (spec 3.2).
+fn full_queues_stay_full() -> SimNetwork {
+    let network = builder().build().unwrap();
+    Node::new(network.device(1).unwrap()).write_register(EXTOLL_RF_RMA_BQ_TIMEOUT, 0).unwrap();
+    network
+}
+
 fn small(config: PortConfig) -> PortConfig {
     PortConfig { queue_bytes: 4096, segment_bytes: 4096, ..config }
 }
@@ -31,9 +38,7 @@ fn small(config: PortConfig) -> PortConfig {
 #[test]
 fn a_full_port_says_would_block_and_loses_nothing() {
     for config in paths() {
-        let network = builder().build().unwrap();
-        // A queue that stays full drops nothing, however long this thread loses the processor (spec 3.2).
-        Node::new(network.device(1).unwrap()).write_register(EXTOLL_RF_RMA_BQ_TIMEOUT, 0).unwrap();
+        let network = full_queues_stay_full();
         let pair = Pair::new(&network, small(config));
         let posted = fill(&pair);
         assert!(posted > 255, "{posted}");
@@ -50,7 +55,7 @@ fn a_full_port_says_would_block_and_loses_nothing() {
 #[test]
 fn a_post_that_finds_no_room_says_so_after_its_timeout() {
     for config in paths() {
-        let network = builder().build().unwrap();
+        let network = full_queues_stay_full();
         let timeout = Duration::from_millis(50);
         let pair = Pair::new(&network, PortConfig { post_timeout: timeout, ..small(config) });
         fill(&pair);
