@@ -10,6 +10,7 @@ mod soak;
 use std::sync::Arc;
 use std::time::Duration;
 
+use extoll_abi::regs;
 use ggas_device::Device;
 use ggas_device::sim::{FabricKind, Progress, SimNetwork};
 use ggas_velo::{MailboxSlots, VeloConfig, VeloPort};
@@ -22,7 +23,12 @@ const SLOTS: [MailboxSlots; 2] = [MailboxSlots::B64, MailboxSlots::B128];
 /// Both ways of progress, in one process and as between processes.
 fn networks(nodes: usize) -> Vec<SimNetwork> {
     let build = |fabric, progress| {
-        SimNetwork::builder().nodes(nodes).fabric(fabric).progress(progress).build().unwrap()
+        let network = SimNetwork::builder().nodes(nodes).fabric(fabric).progress(progress).build().unwrap();
+        // Nothing is dropped for want of time, however long a reader loses its processor.
+        for node in 0..nodes {
+            network.device(node).unwrap().write_register(regs::EXTOLL_RF_VELO_TIMEOUT, 0).unwrap();
+        }
+        network
     };
     let kinds = [FabricKind::InProcess, FabricKind::Process];
     kinds
