@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use extoll_abi::bindings::{
+    EXTOLL_RF_RMA_WCB_TIMEOUT, EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT, EXTOLL_WCB_TIMEOUT_VALUE_SHIFT,
+};
 use extoll_abi::{Address, Spec};
 use ggas_kernels::args::{selftest_posts, selftest_rma};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
@@ -17,6 +20,16 @@ const THREADS: u32 = 32;
 const POSTS: u32 = 20;
 /// Class by which the machines tell each other where their kernels are.
 const PLACE: u8 = 60;
+
+/// How long a card waits for the rest of a descriptor here, in units of 50 ms: a minute.
+const REST: u64 = 1200;
+
+/// A GPU is not taken away from a kernel between the words of a descriptor, so kernels do not look for halves that the
+/// card gave up. The executor's threads may be: the card waits longer for the rest than this machine stands still.
+fn wait_for_the_rest(node: &Node) -> Outcome {
+    let value = REST << EXTOLL_WCB_TIMEOUT_VALUE_SHIFT | 1 << EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT;
+    Ok(node.device().write_register(EXTOLL_RF_RMA_WCB_TIMEOUT, value)?)
+}
 
 /// A port for kernels, a half of its memory to send and one to receive.
 struct Side {
@@ -72,6 +85,7 @@ impl Side {
 
 /// Two kernels play ping-pong with puts; then the host goes on with their ports.
 pub fn ping_pong(node: &Node) -> Outcome {
+    wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
     let (a, b) = (Side::new(node, &cpu)?, Side::new(node, &cpu)?);
     let args = [a.args(b.there()?, 40, true)?, b.args(a.there()?, 40, false)?];
@@ -90,6 +104,7 @@ pub fn ping_pong(node: &Node) -> Outcome {
 
 /// Two blocks of threads post on one port at the same time, and a warp takes everything.
 pub fn many_threads(node: &Node) -> Outcome {
+    wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
     let (a, b) = (node.open_port(patient())?, node.open_port(patient())?);
     let (from, to) = (a.address(), b.address());
@@ -123,6 +138,7 @@ pub fn many_threads(node: &Node) -> Outcome {
 
 /// A kernel on each machine.
 pub fn across(node: &Node, port: &Port, there: &Connection, first: bool) -> Outcome {
+    wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
     let side = Side::new(node, &cpu)?;
     let There { address, nla } = side.there()?;
