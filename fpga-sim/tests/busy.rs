@@ -100,10 +100,13 @@ fn a_register_access_does_not_wait_for_those_who_keep_the_card_busy() {
             waited.push(fabric.at_write.load(Ordering::Relaxed) - before);
         }
     });
-    // Who loses its CPU just before it asks for the card is late, and cannot be told from who has to wait. More than
-    // a thousand puts of 64 KiB are no one's share, however fast the computer.
+    // Who loses its CPU just before it asks for the card is late, and cannot be told from who has to wait; that is
+    // rare. More than a thousand puts of 64 KiB are no one's share, however fast the computer.
     waited.sort_unstable();
-    assert!(waited[ACCESSES / 2] <= 1000, "accesses waited for so many puts of the other thread: {waited:?}");
+    assert!(
+        waited[ACCESSES * 19 / 20] <= 1000,
+        "accesses waited for so many puts of the other thread: {waited:?}"
+    );
 }
 
 /// A network that never runs out of packets, each of which takes its time.
