@@ -169,7 +169,9 @@ fn engines_carry_what_kernels_post() {
     let pingpong = run("rma-pingpong", Options { via, ..small(&[8, 5000]) });
     assert_eq!(methods(&pingpong), ["notification", "poll"]);
     assert_eq!(methods(&run("rma-bandwidth", Options { via, ..small(&[5000]) })), ["notification"]);
-    let rate = run("rma-rate", Options { via, threads: vec![32], blocks: vec![1], ..small(&[]) });
+    // Tens of thousands of puts by threads that yield: beside others that do not, it takes minutes.
+    let timeout = Duration::from_secs(240);
+    let rate = run("rma-rate", Options { via, threads: vec![32], blocks: vec![1], timeout, ..small(&[]) });
     assert_eq!(methods(&rate), ["put", "put-notify", "put-ports", "put-notify-ports"]);
     let forced = Options { via, requesters: Some(2), helpers: Some(2), ..small(&[5000]) };
     let forced = run("rma-bandwidth", forced).json();
