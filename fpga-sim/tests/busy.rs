@@ -51,15 +51,6 @@ impl Fabric for Watched {
     }
 }
 
-/// Ends what keeps the card busy, also when the test fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Whoever writes a register goes before those who would go on driving the card.
 #[test]
 fn a_register_access_does_not_wait_for_those_who_keep_the_card_busy() {

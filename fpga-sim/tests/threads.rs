@@ -261,15 +261,6 @@ fn an_unregistered_region_is_left_alone() {
     }
 }
 
-/// Ends the other threads of a test, also when it fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Cards that go while others still talk to them.
 #[test]
 fn a_card_may_go_at_any_time() {

@@ -6,7 +6,7 @@ pub mod members;
 
 use std::alloc::Layout;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
@@ -15,6 +15,15 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 use extoll_abi::*;
 use extoll_sim::process::{Arena, ArenaBlock};
 use extoll_sim::*;
+
+/// Ends what goes on beside a test, also when the test fails.
+pub struct Stop<'a>(pub &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Zeroed memory at an alignment, declared to the card's memory while it lives.
 pub struct Pages {
