@@ -2,6 +2,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ggas_device::ProcessorKind;
+
 use crate::BenchError;
 
 /// Declares an enum whose values have names on the command line and in the JSON.
@@ -55,15 +57,16 @@ named! {
     }
 }
 
-named! {
-    /// Which device of the library carries the traffic.
-    Via("via") {
-        /// The software EXTOLL in this process.
-        Sim = "sim",
-        /// An EXTOLL card.
-        Hw = "hw",
-        /// Peer memory between the GPUs of this host.
-        Nvlink = "nvlink",
+/// Which device of the library carries the traffic; callers [choose](ggas_device::choose) it.
+pub use ggas_device::Kind as Via;
+
+impl Device {
+    /// As the library calls it.
+    pub fn kind(self) -> ProcessorKind {
+        match self {
+            Device::Cpu => ProcessorKind::Cpu,
+            Device::Gpu => ProcessorKind::Gpu,
+        }
     }
 }
 
@@ -253,8 +256,11 @@ impl Options {
         if methods.is_empty() {
             let names: Vec<_> =
                 crate::all().iter().filter(|b| !b.by_cards().is_empty()).map(|b| b.name()).collect();
-            let advice =
-                format!("{} is not made for cards; by a card go: {}", bench.name(), names.join(", "));
+            let advice = format!(
+                "{} is not made for cards; by a card go: {}; or use sim",
+                bench.name(),
+                names.join(", ")
+            );
             return Err(BenchError::option("via", self.via, advice));
         }
         if let Some(method) = &self.method

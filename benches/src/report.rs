@@ -97,6 +97,7 @@ pub struct Report {
     /// Where kernels ran.
     pub device: Device,
     /// Which device of the library carried the traffic.
+    #[serde(serialize_with = "by_name")]
     pub via: Via,
     /// What joined the nodes.
     pub fabric: String,
@@ -118,6 +119,10 @@ pub struct Report {
     pub notes: Vec<String>,
     /// One per measurement.
     pub rows: Vec<Row>,
+}
+
+fn by_name<S: serde::Serializer>(via: &Via, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(via.name())
 }
 
 impl Report {

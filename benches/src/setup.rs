@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
-use ggas_boot::Job;
 use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
+use ggas_members::{Job, Members};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -97,7 +97,7 @@ impl<'a> Setup<'a> {
     /// Opens a port of `node`, posting over the path that the options name.
     pub fn open_port(&self, node: u32) -> Result<Port, BenchError> {
         let config = PortConfig {
-            path: self.path(),
+            path: Some(self.path()),
             slots: self.options.slots,
             post_timeout: self.options.timeout,
             kernel_timeout: self.options.timeout,
@@ -153,9 +153,9 @@ fn modelled(task: Task, worker: Worker) -> Result<(Vec<Node>, u32), BenchError> 
     };
     // The model pins nothing, so the user's limit on locked memory need not hold here.
     let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
-    let (network, first) = match task.team.job() {
+    let (network, first) = match task.team.process_fabric() {
         None => (builder.nodes(options.nodes as usize).build(), 0),
-        Some(job) => (builder.join(job.fabric().clone()), job.node().into()),
+        Some(fabric) => (builder.join(fabric.clone()), fabric.member().node().into()),
     };
     let network = network.doing(format!("starting {} nodes", options.nodes))?;
     let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));

@@ -1,9 +1,11 @@
 //! The processes that run a benchmark together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_boot::launch::{Exit, Launch, Signals};
-use ggas_boot::{EXCHANGE_MAX, Job};
+use ggas_device::sim::ProcessFabric;
+use ggas_members::launch::{Exit, Launch, Signals};
+use ggas_members::{EXCHANGE_MAX, Job};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +30,7 @@ pub struct Team {
 
 enum Others {
     None,
-    Job(Box<Job>),
+    Job(Box<Job>, Arc<ProcessFabric>),
     Machine(Box<Machine>),
 }
 
@@ -55,7 +57,8 @@ impl Team {
             return Err(BenchError::Unsupported(why.to_owned()));
         }
         let cores = cores::pin(job.rank() as usize, job.size() as usize, pin)?;
-        Ok(Self { others: Others::Job(Box::new(job)), cores })
+        let fabric = ProcessFabric::join(job.member().clone()).doing("joining the other processes")?;
+        Ok(Self { others: Others::Job(Box::new(job), fabric), cores })
     }
 
     /// This process and one on the machine whose card is node `peer`, which does the same with this card's node id.
@@ -72,7 +75,7 @@ impl Team {
     pub fn fabric(&self) -> &'static str {
         match self.others {
             Others::None => "in process",
-            Others::Job(_) => "process",
+            Others::Job(..) => "process",
             Others::Machine(_) => "machine",
         }
     }
@@ -81,7 +84,7 @@ impl Team {
     pub fn rank(&self) -> u32 {
         match &self.others {
             Others::None => 0,
-            Others::Job(job) => job.rank(),
+            Others::Job(job, _) => job.rank(),
             Others::Machine(machine) => machine.rank(),
         }
     }
@@ -90,7 +93,7 @@ impl Team {
     pub fn size(&self) -> u32 {
         match &self.others {
             Others::None => 1,
-            Others::Job(job) => job.size(),
+            Others::Job(job, _) => job.size(),
             Others::Machine(_) => 2,
         }
     }
@@ -100,10 +103,18 @@ impl Team {
         self.rank() == 0
     }
 
+    /// This process's end of the network of its job, if there is one.
+    pub(crate) fn process_fabric(&self) -> Option<&Arc<ProcessFabric>> {
+        match &self.others {
+            Others::Job(_, fabric) => Some(fabric),
+            _ => None,
+        }
+    }
+
     /// The job, if there is one.
     pub(crate) fn job(&self) -> Option<&Job> {
         match &self.others {
-            Others::Job(job) => Some(job),
+            Others::Job(job, _) => Some(job),
             _ => None,
         }
     }
@@ -112,7 +123,7 @@ impl Team {
     pub(crate) fn own_node(&self) -> Option<u32> {
         match &self.others {
             Others::None => None,
-            Others::Job(job) => Some(job.node().into()),
+            Others::Job(job, _) => Some(job.node().into()),
             Others::Machine(machine) => Some(machine.rank()),
         }
     }
@@ -132,7 +143,7 @@ impl Team {
         let size = self.size() as usize;
         let all = match &self.others {
             Others::None => return Ok(vec![own.clone()]),
-            Others::Job(job) => {
+            Others::Job(job, _) => {
                 gather_bytes(&bytes, size, |part| job.exchange(part, PATIENCE)).doing(DOING)?
             }
             Others::Machine(machine) => {
@@ -203,7 +214,7 @@ impl<'a> Task<'a> {
             return Err(BenchError::option("nodes", options.nodes, advice));
         }
         let advice = match &team.others {
-            Others::Job(_) if options.via == Via::Hw => {
+            Others::Job(..) if options.via == Via::Hw => {
                 "a card is for the processes of its machine alone; use --machine for another one"
             }
             Others::Machine(_) if options.via != Via::Hw => "other machines are reached by cards; use hw",

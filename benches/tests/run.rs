@@ -339,3 +339,13 @@ fn all_to_all_of_several_nodes() {
     assert_eq!(report.rows.len(), 3);
     run("alltoall", small(&[8]));
 }
+
+#[test]
+fn nodes_that_a_process_has_no_room_for_are_refused_before_it_takes_it() {
+    let options = Options { nodes: 512, method: Some("gather".to_owned()), ..small(&[16]) };
+    let error = find("allreduce").unwrap().run(&Team::alone(), &options, &mut Progress::silent());
+    let error = error.unwrap_err().to_string();
+    for part in ["--nodes 512: ", "at most 2048 MiB", "use fewer nodes, or --fabric process"] {
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -5,20 +5,16 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{Node, Pages, Port, Setup};
 use extoll_abi::{Access, Address, Spec};
-use extoll_sim::process::{
-    Arena, Inbox, JobSegment, Membership, Peer, PeerState, ProcessFabric, Shape, SharedNode,
-};
+use extoll_sim::process::ProcessFabric;
 use extoll_sim::*;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use ggas_members::Job;
 
+/// Bound of waiting for the other process: every size takes its time.
+const PATIENCE: Duration = Duration::from_secs(600);
 const BYTES: usize = 8 << 20;
 const WARMUP: usize = 2_000;
 
@@ -31,52 +27,22 @@ struct Side<'a> {
 }
 
 fn main() {
-    let shape = Shape::new(2, 1).expect("two processes");
-    let (job, job_fd) = JobSegment::create(shape).expect("a job");
-    let (near, far) = UnixStream::pair().expect("sockets");
+    let name = format!("latency-{}", std::process::id());
     // SAFETY: no other thread exists yet, so the child may do whatever it likes.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
-    if child == 0 {
-        let job = JobSegment::map(job_fd).expect("the job");
-        run(join(1, job, &far));
-        return;
+    let rank = if child == 0 { "1" } else { "0" };
+    for (name, value) in
+        [("GGAS_RANK", rank), ("GGAS_SIZE", "2"), ("GGAS_PER_NODE", "1"), ("GGAS_JOB", &name)]
+    {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
     }
-    run(join(0, job, &near));
-    // SAFETY: waits for our own child.
-    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-}
-
-/// Exchanges file descriptors with the other process.
-fn join(rank: u32, job: Arc<JobSegment>, socket: &UnixStream) -> Membership {
-    let inbox = Inbox::create(job.shape()).expect("an inbox");
-    let arena = Arena::create(1 << 30).expect("an arena");
-    let fds = [inbox.fd().as_raw_fd(), arena.fd().as_raw_fd()];
-    let sent = sendmsg::<()>(
-        socket.as_raw_fd(),
-        &[IoSlice::new(&[0])],
-        &[ControlMessage::ScmRights(&fds)],
-        MsgFlags::empty(),
-        None,
-    );
-    sent.expect("descriptors sent");
-    let (mut byte, mut space) = ([0], nix::cmsg_space!([i32; 2]));
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty())
-        .expect("a message");
-    let mut fds = message.cmsgs().expect("descriptors").flat_map(|message| match message {
-        ControlMessageOwned::ScmRights(fds) => fds,
-        _ => vec![],
-    });
-    let mut next = || {
-        let fd = fds.next().expect("two descriptors");
-        // SAFETY: just received, and nobody else's.
-        unsafe { OwnedFd::from_raw_fd(fd) }
-    };
-    let peer = Peer { inbox: next(), arena: next() };
-    let peers = if rank == 0 { vec![None, Some(peer)] } else { vec![Some(peer), None] };
-    job.set_state(rank, PeerState::Joined);
-    Membership { rank, job, inbox, arena, peers }
+    run(&Job::join().expect("the job"));
+    if child != 0 {
+        // SAFETY: waits for our own child.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    }
 }
 
 fn pin(core: usize) {
@@ -88,22 +54,22 @@ fn pin(core: usize) {
     }
 }
 
-fn run(member: Membership) {
-    let rank = member.rank;
+fn run(job: &Job) {
+    let rank = job.rank();
     pin(rank as usize);
-    let fabric = ProcessFabric::new(member).expect("the fabric");
+    let fabric = ProcessFabric::join(job.member().clone()).expect("the fabric");
     let memory = HostMemory::new();
-    let shared = Some(SharedNode { job: fabric.job().clone(), rank });
+    let shared = Some(fabric.nodes().clone());
     let setup = Setup { memory: memory.clone(), fabric: fabric.clone(), engine: None, inline: true, shared };
-    let node = setup.node(rank as u16);
-    let vpid = fabric.job().take_vpid(rank, 256).expect("a VPID");
+    let node = setup.node(job.node());
+    let vpid = fabric.nodes().take_vpid(256).expect("a VPID");
     let shared = Pages::in_arena(&memory, fabric.arena(), BYTES);
     let private = Pages::new(&memory, BYTES, 4096);
     for pages in [&shared, &private] {
         pages.fill_pattern(1);
     }
     let mut side = open(&node, vpid, &shared, &private, rank);
-    meet(&fabric, 1);
+    job.barrier(PATIENCE).expect("the other process");
     for size in [8, 64, 512, 2048, 4096, 16384, 65536, 1 << 20] {
         for (name, source, target) in [
             ("shared to shared", side.shared, side.shared),
@@ -118,7 +84,7 @@ fn run(member: Membership) {
         copies(&shared, &private);
         println!("{:?}", fabric.counters());
     }
-    meet(&fabric, 2);
+    job.barrier(PATIENCE).expect("the other process");
 }
 
 fn open<'a>(node: &'a Node, vpid: u8, shared: &Pages, private: &Pages, rank: u32) -> Side<'a> {
@@ -127,15 +93,6 @@ fn open<'a>(node: &'a Node, vpid: u8, shared: &Pages, private: &Pages, rank: u32
     let shared = node.register(vpid, shared, Access::ALL);
     let private = node.register(vpid, private, Access::ALL);
     Side { port, peer, shared, private }
-}
-
-fn meet(fabric: &Arc<ProcessFabric>, round: u64) {
-    use std::sync::atomic::Ordering;
-    let word = |rank| fabric.job().barrier_word(rank, 0).expect("a rank of the job");
-    word(fabric.rank()).store(round, Ordering::Release);
-    while word(1 - fabric.rank()).load(Ordering::Acquire) < round {
-        std::thread::yield_now();
-    }
 }
 
 fn ping_pong(side: &mut Side<'_>, rank: u32, size: usize, rounds: usize, read: u64, write: u64, name: &str) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use extoll_abi::regs::{self, ErrorCounter};
 
-use crate::process::Part;
+use ggas_members::memory::Part;
 
 /// Registers of error counters, four counters each.
 const ERROR_REGISTERS: [u64; 9] = [

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::nic::{Need, Nic};
-use crate::quiet;
+use ggas_members::quiet;
 
 /// Fruitless rounds before a thread begins to yield: few where threads share cores with those they wait for; on
 /// hosts of many cores (those with GPUs) about as long as a kernel takes to answer, since a yield is a poll missed.

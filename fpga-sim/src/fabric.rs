@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use extoll_abi::Address;
 
+use crate::memory::Lent;
 use crate::packet::{Class, Packet};
-use crate::process::{PeerState, Staged};
 use crate::runs::Runs;
 
 /// Someone who wants to hear of news. A fabric holds one for each attached node.
@@ -44,7 +44,7 @@ pub enum Carriage {
         /// Bytes of a packet.
         most: u32,
     },
-    /// As [`Carriage::Bytes`], in buffers that the fabric gives out ([`Fabric::stage`]).
+    /// As [`Carriage::Bytes`], in buffers that the fabric lends ([`Fabric::stage`]).
     Staged {
         /// Bytes of a packet.
         most: u32,
@@ -85,10 +85,6 @@ pub trait Fabric: Send + Sync {
     fn poll(&self, node: u16, class: Class) -> Option<Packet>;
     /// How a payload of this memory travels to `to`.
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage;
-    /// Whether the process that serves `to` is there: other than joined only between processes.
-    fn reach(&self, _to: Address) -> PeerState {
-        PeerState::Joined
-    }
     /// Whether packets arrive without a [`Wake::wake`] in this process, so that cards must ask [`Fabric::pending`].
     fn polled(&self) -> bool {
         false
@@ -101,7 +97,7 @@ pub trait Fabric: Send + Sync {
     fn rest(&self, _node: u16) {}
     /// A buffer for `len` bytes of a payload, at most what [`Carriage::Staged`] said; `None`: not now, `node` is
     /// woken when it is worth trying again.
-    fn stage(&self, _len: usize) -> Option<Staged> {
+    fn stage(&self, _len: usize) -> Option<Lent> {
         None
     }
     /// Nodes that a multicast of `from` to `group` goes to; the card sends to each of them. By default there are no

@@ -26,7 +26,6 @@ pub mod nic;
 pub mod notify;
 pub mod packet;
 pub mod process;
-pub mod quiet;
 pub mod report;
 pub mod requester;
 pub mod responder;

@@ -7,11 +7,13 @@ mod access;
 mod flight;
 mod foreign;
 mod host;
+mod lent;
 mod move_bytes;
 mod table;
 
 pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
+pub use lent::{Lender, Lent};
 pub(crate) use move_bytes::copy_streaming;
 
 /// Names a copy in flight on a device: which copier, and the copier's own number for it.
@@ -132,7 +134,7 @@ pub trait Memory: Send + Sync {
 /// Most bytes of a [`DeviceCopier::write_inline`]: a packet's payload, also between processes.
 pub const WRITE_MAX: usize = 4096;
 
-/// Moves bytes to and from one device's memory, asynchronously. Implemented by the GPU crate.
+/// Moves bytes to and from one device's memory, asynchronously. Who has such memory implements it.
 ///
 /// Addresses are bus addresses of declared ranges; at least one side of a copy is this device's memory, the other
 /// may be host memory (registered with the device or not) or another device's. A copy makes its last aligned word

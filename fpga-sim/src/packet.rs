@@ -12,8 +12,7 @@ pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::fabric::Wake;
-use crate::memory::Foreign;
-use crate::process::Staged;
+use crate::memory::{Foreign, Lent};
 
 /// Largest payload that a packet carries in itself.
 pub const INLINE_MAX: usize = 64;
@@ -107,8 +106,8 @@ pub enum Payload {
     },
     /// Bytes of their own: a fragment, or what the [fabric](crate::fabric::Carriage) takes.
     Bytes(Box<[u8]>),
-    /// Bytes in a buffer that other processes can copy from.
-    Staged(Staged),
+    /// Bytes in a buffer that the fabric lent.
+    Lent(Lent),
     /// A reference to the sender's memory; only over a fabric with direct memory.
     Direct(Direct),
     /// A reference to memory of another process; its sender learns when it is dropped.
@@ -132,7 +131,7 @@ impl Payload {
             Payload::None => Some(&[]),
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
             Payload::Bytes(bytes) => Some(bytes),
-            Payload::Staged(staged) => Some(staged.bytes()),
+            Payload::Lent(lent) => Some(lent.bytes()),
             Payload::Direct(_) | Payload::Foreign(_) => None,
         }
     }
@@ -143,7 +142,7 @@ impl Payload {
             Payload::None => 0,
             Payload::Inline { len, .. } => usize::from(*len).min(INLINE_MAX),
             Payload::Bytes(bytes) => bytes.len(),
-            Payload::Staged(staged) => staged.bytes().len(),
+            Payload::Lent(lent) => lent.bytes().len(),
             Payload::Foreign(foreign) => foreign.len(),
             Payload::Direct(direct) => direct.runs().map(|run| run.len as usize).sum(),
         }

@@ -1,16 +1,19 @@
-//! What the processes of a node share: registers, counters, VPIDs, the SMFU; and the segment that it lies in.
+//! What the processes of a node share: registers, counters, VPIDs, the SMFU; the cards of its processes.
 
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use common::members::*;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::process::{JobSegment, Shape, SharedNode};
+use extoll_sim::process::{JoinError, ProcessFabric};
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
+use ggas_members::{Member, Members, NetworkShape, PeerState, Shape};
 
 #[test]
 fn registers_of_a_node_are_one_to_its_processes() {
@@ -110,47 +113,102 @@ fn a_full_queue_of_one_process_shows_at_the_other() {
     assert_eq!(BQ_FAILED_QUEUE.get(general()), u64::from(ports[1].vpid));
 }
 
-/// Takes every VPID of a node, from many threads of different members.
+/// Members of one node, as its processes see them.
+fn on_one_node(processes: u32) -> Vec<Arc<ProcessFabric>> {
+    let members = Member::all_of_job(Shape::new(processes, processes).unwrap()).unwrap();
+    members.into_iter().map(|member| ProcessFabric::join(member).unwrap()).collect()
+}
+
+/// Takes every VPID of a node, from threads of different members.
 #[test]
 fn no_vpid_is_given_twice() {
-    let (job, _fd) = JobSegment::create(Shape::new(4, 4).unwrap()).unwrap();
+    let job = on_one_node(4);
     let start = std::sync::Barrier::new(4);
     let taken: Vec<Vec<u8>> = std::thread::scope(|scope| {
-        let take = |rank| {
-            let (job, start) = (&job, &start);
+        let take = |member: &Arc<ProcessFabric>| {
+            let (nodes, start) = (member.nodes().clone(), &start);
             scope.spawn(move || {
                 start.wait();
-                std::iter::from_fn(|| job.take_vpid(rank, 251)).collect()
+                std::iter::from_fn(|| nodes.take_vpid(251)).collect()
             })
         };
-        let threads: Vec<_> = (0..4).map(take).collect();
+        let threads: Vec<_> = job.iter().map(take).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let all: Vec<u8> = taken.iter().flatten().copied().collect();
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (251, 251));
-    for (rank, vpids) in taken.iter().enumerate() {
-        assert!(vpids.iter().all(|vpid| job.owner(0, *vpid) == Some(rank as u32)));
+    let owner = |vpid| job[0].nodes().owner(0, vpid);
+    for (member, vpids) in job.iter().zip(&taken) {
+        assert!(vpids.iter().all(|vpid| owner(*vpid) == Some(member.member().me())));
     }
-    let owner = job.owner(0, 100).unwrap();
-    job.give_vpid((owner + 1) % 4, 100);
-    assert_eq!(job.take_vpid(2, 251), None, "only its owner gives a VPID back");
-    job.give_vpid(owner, 100);
-    job.set_state(owner, process::PeerState::Lost);
-    assert_eq!(job.take_vpid(2, 251), Some(100));
-    assert_eq!(job.take_vpid(2, 251), None, "those of a lost process stay reserved");
+    let first = owner(100).unwrap().slot as usize;
+    job[(first + 1) % 4].nodes().give_vpid(100);
+    assert_eq!(job[2].nodes().take_vpid(251), None, "only its owner gives a VPID back");
+    job[first].nodes().give_vpid(100);
+    assert_eq!((owner(100), job[0].nodes().last_owner(0, 100)), (None, Some(job[first].member().me())));
+    // It rests, but there is no other.
+    assert_eq!(job[2].nodes().take_vpid(251), Some(100));
+    assert_eq!(job[2].nodes().take_vpid(251), None);
+}
+
+#[test]
+fn vpids_of_the_dead_come_free() {
+    let job = on_one_node(2);
+    let (left, lost) = (job[0].nodes(), job[1].nodes());
+    let taken: Vec<u8> = (0..3).map(|_| lost.take_vpid(251).unwrap()).collect();
+    assert_eq!((taken, left.take_vpid(251)), (vec![0, 1, 2], Some(3)));
+    job[0].lose(1);
+    assert_eq!(job[0].member().state(job[1].member().me()), PeerState::Lost);
+    assert_eq!(left.take_vpid(251), Some(4), "packets to the dead one's may be on the way");
+    assert_eq!(left.take_vpid(3), Some(0), "but where there is no other, that is better than none");
+    std::thread::sleep(REST);
+    let card = over(&job[0]);
+    card.nic.reg_write(vpid_table(1), vpid_entry(0));
+    assert_eq!([left.take_vpid(251), left.take_vpid(251), left.take_vpid(251)], [Some(1), Some(2), Some(5)]);
+    assert_eq!(card.nic.reg_read(vpid_table(1)), 0, "open as the dead one left it");
+}
+
+/// Longer than a VPID rests.
+const REST: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_closed_vpid_rests() {
+    let job = on_one_node(2);
+    let (a, b) = (job[0].nodes(), job[1].nodes());
+    // A machine that stops this test between two calls gives VPIDs time to rest; not each time.
+    let rested = (0..20).any(|_| {
+        std::thread::sleep(REST);
+        let first = a.take_vpid(251).unwrap();
+        let started = Instant::now();
+        a.give_vpid(first);
+        let next = [b.take_vpid(251).unwrap(), a.take_vpid(251).unwrap()];
+        let rests = started.elapsed() < Duration::from_millis(250);
+        next.iter().zip([b, a]).for_each(|(vpid, nodes)| nodes.give_vpid(*vpid));
+        assert!(!rests || !next.contains(&first), "{first} was given out at once: {next:?}");
+        rests
+    });
+    assert!(rested, "the machine stood still each time");
+    std::thread::sleep(REST);
+    assert_eq!(b.take_vpid(251), Some(0), "the lowest comes first again");
+    // The one that rests longest is taken where there is no other.
+    a.take_vpid(3).into_iter().chain(a.take_vpid(3)).for_each(|vpid| a.give_vpid(vpid));
+    assert_eq!(b.take_vpid(3), Some(1));
 }
 
 #[test]
 fn processes_take_vpids_of_one_table() {
     const CHILDREN: u32 = 4;
     const EACH: u32 = 60;
-    let (job, _fd) = JobSegment::create(Shape::new(CHILDREN, CHILDREN).unwrap()).unwrap();
-    let children: Vec<i32> = (0..CHILDREN)
-        .map(|rank| {
+    let job = on_one_node(CHILDREN);
+    // Maps the node's memory: the children shall only use it.
+    assert!(job.iter().all(|member| member.nodes().owner(0, 0).is_none()));
+    let children: Vec<i32> = job
+        .iter()
+        .map(|member| {
             // SAFETY: the child only changes atomics in shared memory, and leaves without running destructors.
             let pid = unsafe { libc::fork() };
             if pid == 0 {
-                let taken = (0..EACH).filter(|_| job.take_vpid(rank, 251).is_some()).count();
+                let taken = (0..EACH).filter(|_| member.nodes().take_vpid(251).is_some()).count();
                 // SAFETY: ends the child.
                 unsafe { libc::_exit(i32::from(taken as u32 != EACH)) };
             }
@@ -165,11 +223,12 @@ fn processes_take_vpids_of_one_table() {
         assert_eq!(status, 0, "a child got too few VPIDs");
     }
     let mut owned = [0; CHILDREN as usize];
+    let owner = |vpid| job[0].nodes().owner(0, vpid);
     for vpid in 0..(CHILDREN * EACH) as u8 {
-        owned[job.owner(0, vpid).expect("the lowest are taken") as usize] += 1;
+        owned[owner(vpid).expect("the lowest are taken").slot as usize] += 1;
     }
     assert_eq!(owned, [EACH; CHILDREN as usize]);
-    assert_eq!(job.owner(0, (CHILDREN * EACH) as u8), None);
+    assert_eq!(owner((CHILDREN * EACH) as u8), None);
 }
 
 #[test]
@@ -181,86 +240,47 @@ fn one_process_of_a_node_has_its_smfu() {
     assert_eq!(refused, SmfuError::Elsewhere { node: 0, rank: 1 });
     nodes[2].nic.claim_smfu().unwrap();
     nodes[0].nic.release_smfu();
-    assert_eq!(job(&nodes[0]).smfu_owner(0), Some(1), "only its owner gives it back");
+    let owner = |node| common::members::nodes(&nodes[0]).smfu_owner(node).map(|id| id.slot);
+    assert_eq!(owner(0), Some(1), "only its owner gives it back");
     nodes[1].nic.release_smfu();
     nodes[0].nic.claim_smfu().unwrap();
-    assert_eq!((job(&nodes[0]).smfu_owner(0), job(&nodes[0]).smfu_owner(1)), (Some(0), Some(2)));
+    assert_eq!((owner(0), owner(1)), (Some(0), Some(2)));
 }
 
+/// A node has a block for each of its processes; cards of one process may come and go without end.
 #[test]
-fn segments_that_are_none_are_refused() {
-    use std::io::Write;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    let memfd = |bytes: u64, seals: i32| {
-        // SAFETY: a C string; the new descriptor is ours alone.
-        let fd = unsafe {
-            let fd = libc::memfd_create(c"test".as_ptr(), libc::MFD_ALLOW_SEALING);
-            assert!(fd >= 0);
-            std::fs::File::from_raw_fd(fd)
-        };
-        fd.set_len(bytes).unwrap();
-        // SAFETY: no memory is involved.
-        assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
-        fd
-    };
-    let sealed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    let (real, real_fd) = JobSegment::create(Shape::new(3, 2).unwrap()).unwrap();
-    let bytes = std::fs::File::from(real_fd.try_clone().unwrap()).metadata().unwrap().len();
-    let header = |change: &dyn Fn(&mut [u8])| {
-        let mut header = vec![0; 64];
-        // SAFETY: a header, mapped, that nobody changes now.
-        let map = unsafe { memmap2::Mmap::map(&real_fd).unwrap() };
-        header.copy_from_slice(&map[..64]);
-        change(&mut header);
-        header
-    };
-    let refused = |fd: OwnedFd| JobSegment::map(fd).expect_err("no segment").to_string();
-    let hostile = |bytes: u64, seals: i32, change: &dyn Fn(&mut [u8])| {
-        let mut fd = memfd(bytes, seals);
-        fd.write_all(&header(change)).unwrap();
-        refused(fd.into())
-    };
-    let all_seals = |change: &dyn Fn(&mut [u8])| hostile(bytes, sealed, change);
-    assert!(hostile(bytes, libc::F_SEAL_GROW, &|_| ()).contains("not sealed"));
-    assert!(refused(std::fs::File::open("/dev/null").unwrap().into()).contains("not sealed"));
-    assert!(hostile(4096, sealed, &|_| ()).contains("size"), "cut off");
-    assert!(hostile(2 * bytes, sealed, &|_| ()).contains("size"), "too long");
-    assert!(refused(memfd(0, sealed).into()).contains("size"));
-    assert!(all_seals(&|header| header[0] ^= 1).contains("something else"));
-    assert!(all_seals(&|header| header[8] ^= 0x40).contains("version"));
-    assert!(all_seals(&|header| header[12..20].fill(0xff)).contains("shape"));
-    assert!(all_seals(&|header| header[16..20].fill(0)).contains("shape"));
-    assert!(all_seals(&|header| header[12..16].copy_from_slice(&1024u32.to_le_bytes())).contains("size"));
-    // What it was made for.
-    let mut copy = memfd(bytes, sealed);
-    copy.write_all(&header(&|_| ())).unwrap();
-    assert_eq!(JobSegment::map(copy.into()).unwrap().shape(), real.shape());
-    let mapped = JobSegment::map(real_fd).unwrap();
-    assert_eq!(real.take_vpid(1, 251), Some(0));
-    assert_eq!((mapped.owner(0, 0), mapped.owner(0, 1), mapped.owner(9, 0)), (Some(1), None, None));
-}
-
-#[test]
-fn a_process_joins_then_leaves_or_is_lost() {
-    use process::PeerState::*;
-    let (job, _fd) = JobSegment::create(Shape::new(2, 1).unwrap()).unwrap();
-    assert_eq!(job.state(1), Absent);
-    assert!(job.set_state(1, Joined) && !job.set_state(1, Joined));
-    assert!(job.set_state(1, Left));
-    assert!(!job.set_state(1, Lost), "who has left cannot be lost any more");
-    assert!(job.set_state(0, Lost) && !job.set_state(0, Lost), "found lost once");
-    assert!(!job.set_state(0, Joined), "and does not come back");
-    assert_eq!((job.state(0), job.state(1), job.state(2)), (Lost, Left, Absent));
-    assert!(!job.set_state(7, Joined) && job.barrier_word(7, 0).is_none() && job.take_vpid(7, 9).is_none());
+fn cards_of_a_member_come_and_go() {
+    let member = &on_one_node(1)[0];
+    for round in 0..600 {
+        let node = over(member);
+        let port = node.open(7, 1);
+        port.put(port.address(), Spec::NONE, 1 << 24, 0, 8);
+        drive(std::slice::from_ref(&node), "the put", || node.errors(REQ_TRANS) == round + 1);
+    }
 }
 
 #[test]
 fn a_card_must_be_on_the_node_of_its_process() {
-    let (job, _fd) = JobSegment::create(Shape::new(2, 1).unwrap()).unwrap();
-    for (node, rank) in [(0, 1), (2, 2), (0, 9)] {
+    let members = Member::all_of_job(Shape::new(2, 1).unwrap()).unwrap();
+    let fabrics: Vec<_> = members.into_iter().map(|member| ProcessFabric::join(member).unwrap()).collect();
+    for (node, rank) in [(0, 1), (2, 1), (1, 0)] {
         let fabric = fabric::Loopback::new(4, true);
-        let shared = Some(SharedNode { job: job.clone(), rank });
+        let shared = Some(fabrics[rank].nodes().clone());
         let config = NicConfig { shared, ..NicConfig::new(node, HostMemory::new(), fabric) };
-        assert!(matches!(Nic::new(config), Err(NicError::Rank { .. })), "rank {rank} on node {node}");
+        let refused = Nic::new(config).err();
+        assert!(
+            matches!(refused, Some(NicError::Elsewhere { .. })),
+            "rank {rank} on node {node}: {refused:?}"
+        );
     }
+}
+
+#[test]
+fn a_member_has_one_way_to_the_others() {
+    let member = Member::join_private(&NetworkShape::default(), 3).unwrap();
+    let fabric = ProcessFabric::join(member.clone()).unwrap();
+    assert!(matches!(ProcessFabric::join(member.clone()), Err(JoinError::Twice)));
+    drop(fabric);
+    // What it told its peers cannot be taken back.
+    assert!(matches!(ProcessFabric::join(member), Err(JoinError::Twice)));
 }

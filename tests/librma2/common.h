@@ -38,6 +38,18 @@
 
 #define OK(call) GIVES(RMA2_SUCCESS, call)
 
+/* A sanitizer has the allocator, and what leads to it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 #define MAX_TRANSFER (8u << 20)
 #define PAYLOAD 496u
 #define PAGE 4096u

@@ -197,6 +197,9 @@ static void unprivileged(void)
 
 int main(void)
 {
+	/* A program may have its buffer before it has a port. */
+	struct buffer first = allocate_physical(PAGE);
+
 	transfers(RMA2_CONN_PHYSICAL);
 	transfers(RMA2_CONN_PHYSICAL | RMA2_CONN_IRQ | RMA2_CONN_TC2);
 	registers(0);
@@ -207,5 +210,6 @@ int main(void)
 	refused();
 	if (on_card())
 		unprivileged();
+	free_physical(&first, PAGE);
 	return 0;
 }

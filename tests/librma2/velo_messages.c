@@ -59,6 +59,32 @@ static void short_buffers(void)
 	VOK(velo2_disconnect(&a, &to_b));
 }
 
+/* Ports, connections and results at odd addresses, as in packed structures. */
+static void unaligned(void)
+{
+	uint8_t places[64] __attribute__((aligned(8))), bytes[VELO2_MAX_BYTES];
+	velo2_port_t *odd_port = (velo2_port_t *)(void *)(places + 1);
+	velo2_connection_t *odd_connection = (velo2_connection_t *)(void *)(places + 17);
+	uint32_t *length = (uint32_t *)(void *)(places + 41), *source = (uint32_t *)(void *)(places + 49), value, from;
+	velo2_port_t port;
+
+	VOK(velo2_open(odd_port));
+	memcpy(&port, places + 1, sizeof port);
+	from = address_of(odd_port);
+	CHECK(port.map && from == address_of(&port));
+	VOK(velo2_connect(odd_port, odd_connection, velo2_get_nodeid(odd_port), velo2_get_vpid(odd_port)));
+	VOK(velo2_send(odd_connection, "odd", 3, 0, 0));
+	VOK(velo2_recv(odd_port, bytes, sizeof bytes, length, source, NULL, NULL));
+	memcpy(&value, places + 41, sizeof value);
+	CHECK(value == 3);
+	memcpy(&value, places + 49, sizeof value);
+	CHECK(value == from && memcmp(bytes, "odd", 3) == 0);
+	VOK(velo2_disconnect(odd_port, odd_connection));
+	VOK(velo2_close(odd_port));
+	memcpy(&port, places + 1, sizeof port);
+	CHECK(!port.map);
+}
+
 static void *send_many(void *address)
 {
 	velo2_connection_t to = connect_velo(&a, *(uint32_t *)address);
@@ -161,6 +187,7 @@ int main(void)
 		CHECK(address_of(&a) != address_of(&b));
 		each_length_tag_and_type();
 		short_buffers();
+		unaligned();
 		threads();
 		sleepers();
 		beside_librma2();

@@ -75,7 +75,7 @@ pub struct Setting {
 impl Setting {
     /// How ports of this setting are opened.
     pub fn port(&self) -> PortConfig {
-        PortConfig { path: self.path, slots: self.slots, ..PortConfig::default() }
+        PortConfig { path: Some(self.path), slots: self.slots, ..PortConfig::default() }
     }
 
     /// Whether a test may make things happen to nodes and links.

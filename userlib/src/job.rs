@@ -1,23 +1,26 @@
 //! A job: this process as one of several, with one node of the network.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use extoll_sim::process::PeerState;
-use ggas_boot::LossGuard;
-use ggas_device::LockedMemory;
-use ggas_device::sim::{BuildError, Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{Progress, SimBuilder, SimNetwork};
+use ggas_device::{Choice, ChoiceError, Kind, LockedMemory, ProcessorKind, choose};
+use ggas_kernels::Processor;
+use ggas_members::{LossGuard, PeerState};
 use ggas_rma::Node;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use ggas_boot::JobError;
+use crate::carrier::{Carrier, JoinError, meet};
+
+pub use ggas_members::JobError;
 
 /// This process's part in a job of one or more processes of this host, joined by a network between them.
 ///
-/// Rank r is on node `r / per_node`; processes of one node share its registers and its VPIDs, and each has ports,
-/// queues and translations of its own. `ggas run -n 4 -- ./program` starts four of them; a program started plainly
-/// is a job of one.
+/// `ggas run -n 4 -- ./program` starts four of them; a program started plainly is a job of one. Processes of one node
+/// share its registers and its VPIDs, and each has ports, queues and translations of its own.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,6 +43,17 @@ pub use ggas_boot::JobError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Devices
+/// [`ggas_device::choose`] says which device the node is of: what the program asks for
+/// ([`JobBuilder::device`]), the variable `GGAS_DEVICE`, or what is there.
+///
+/// * `sim`, the model: rank r is on node `r / per_node` of a network of the job's own.
+/// * `hw`, the card of this host: all ranks share its node, whose id is the card's, and exchange and barrier go
+///   through the host. Its paths are requester pages only, for the host and the CPU executor.
+/// * `nvlink`, RMA engines: each rank has a node, numbered as the ranks are, whose engine runs on its GPU (its
+///   [`processor`](Job::processor)) from joining on until the job is dropped. Ports post by slots only; there is neither
+///   VELO nor SMFU, no register file, and one process for each node.
+///
 /// # Order
 /// What one port posts to one destination and traffic class arrives in order, whether or not the destination is in
 /// another process: a notification says that the posts before it are done as well. Ports of different processes are
@@ -49,38 +63,34 @@ pub use ggas_boot::JobError;
 ///
 /// # Progress
 /// A process need do nothing for puts into its memory and gets from it to complete: where nobody polls, a thread of
-/// the library does the card's work, and sleeps while there is none. Buffers made after joining
-/// ([`HostBuffer`](crate::HostBuffer)) are copied once on their way; other registered memory is copied twice.
+/// the library does the work of the model's card, and sleeps while there is none. On the model, buffers made after
+/// joining ([`HostBuffer`](crate::HostBuffer)) are copied once on their way; other registered memory is copied twice.
 ///
 /// # Death
 /// A process that dies takes nothing with it: what it had sent is delivered, and then posts to it and waits that name
 /// it fail with `PeerLost` at once, as do [`barrier`](Job::barrier) and [`exchange`](Job::exchange); other waits go
-/// on to their timeouts. One that is stopped shows as timeouts.
+/// on to their timeouts. One that is stopped shows as timeouts. A card knows nothing of processes: there, posts to a dead
+/// one go nowhere, and waits for it go on to their timeouts.
 ///
 /// Dropping the job leaves it; close ports and drop regions before.
 pub struct Job {
-    // The node goes before the membership.
+    // The node goes before what it is of, and that before the membership.
     node: Node,
-    network: SimNetwork,
-    boot: ggas_boot::Job,
+    carrier: Carrier,
+    choice: Choice,
+    /// Where kernels run, once that is known.
+    processor: OnceLock<(Processor, Option<String>)>,
+    /// Node ids by rank.
+    nodes: Vec<u16>,
+    boot: ggas_members::Job,
 }
 
 /// How this process takes part in its job; see [`Job::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct JobBuilder {
-    network: SimBuilder,
-}
-
-/// Errors of joining.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The job did not come together.
-    #[error(transparent)]
-    Job(#[from] JobError),
-    /// This process's node could not be set up.
-    #[error(transparent)]
-    Node(#[from] BuildError),
+    device: Option<Kind>,
+    processor: Option<Processor>,
+    model: SimBuilder,
 }
 
 /// Errors of exchanging values.
@@ -106,36 +116,74 @@ pub enum ExchangeError {
 }
 
 impl JobBuilder {
-    /// Who drives this process's node.
+    /// The device, whatever the environment says; the same in all processes.
+    pub fn device(self, kind: Kind) -> JobBuilder {
+        JobBuilder { device: Some(kind), ..self }
+    }
+
+    /// Where this process's kernels run, and on `nvlink` the engine of its node; else see [`Job::processor`].
+    pub fn processor(self, processor: Processor) -> JobBuilder {
+        JobBuilder { processor: Some(processor), ..self }
+    }
+
+    /// Who drives this process's node, if it is of the model.
     pub fn progress(self, progress: Progress) -> JobBuilder {
-        JobBuilder { network: self.network.progress(progress) }
+        JobBuilder { model: self.model.progress(progress), ..self }
     }
 
-    /// How much memory the regions of this process may lock; by default what the system allows.
+    /// How much memory the regions of this process may lock on the model; by default what the system allows.
     pub fn locked_memory(self, limit: LockedMemory) -> JobBuilder {
-        JobBuilder { network: self.network.locked_memory(limit) }
+        JobBuilder { model: self.model.locked_memory(limit), ..self }
     }
 
-    /// How long unregistering memory waits for other processes to let go of it; see
+    /// How long unregistering memory on the model waits for other processes to let go of it; see
     /// [`SimBuilder::release_timeout`].
     pub fn release_timeout(self, timeout: Duration) -> JobBuilder {
-        JobBuilder { network: self.network.release_timeout(timeout) }
+        JobBuilder { model: self.model.release_timeout(timeout), ..self }
     }
 
     /// Joins; returns once all processes of the job have.
     ///
     /// # Errors
-    /// [`JoinError`].
+    /// [`JoinError`]: the device is not there (before anything is joined), or the job does not come together.
     pub fn join(self) -> Result<Job, JoinError> {
-        let boot = ggas_boot::Job::join()?;
-        let network = self.network.join(boot.fabric().clone())?;
-        let node = Node::new(network.device(0)?);
-        Ok(Job { node, network, boot })
+        let choice = choose(self.device, self.processor.as_ref().map(ProcessorKind::of))?;
+        let card = Carrier::card(&choice)?;
+        let boot = ggas_members::Job::join()?;
+        let nodes = meet(&boot, choice.kind, card.as_ref())?;
+        let processor = OnceLock::new();
+        if let Some(given) = self.processor {
+            let _ = processor.set((given, None));
+        }
+        let (node, carrier) = match (choice.kind, card) {
+            (_, Some(card)) => (Node::new(card), Carrier::Card),
+            (Kind::Nvlink, None) => {
+                let (engine, _) = processor_of(&processor, &choice, boot.rank())?;
+                Carrier::engines(&boot, &engine)?
+            }
+            (_, None) => Carrier::model(self.model, boot.member().clone())?,
+        };
+        Ok(Job { node, carrier, choice, processor, nodes, boot })
+    }
+}
+
+/// The processor in its place, put there if nobody has been asked yet.
+fn processor_of(
+    place: &OnceLock<(Processor, Option<String>)>,
+    choice: &Choice,
+    rank: u32,
+) -> Result<(Processor, Option<String>), ChoiceError> {
+    match place.get() {
+        Some(found) => Ok(found.clone()),
+        None => {
+            let found = choice.processor(rank)?;
+            Ok(place.get_or_init(|| found).clone())
+        }
     }
 }
 
 impl Job {
-    /// Joins the job that the environment names ([`ggas_boot::Job::join`] has the variables), with default
+    /// Joins the job that the environment names ([`ggas_members::Job::join`] has the variables), with default
     /// settings; returns once all of its processes have.
     ///
     /// # Errors
@@ -156,7 +204,22 @@ impl Job {
 
     /// Its id.
     pub fn node_id(&self) -> u16 {
-        self.boot.node()
+        self.node.id()
+    }
+
+    /// The device that it is of, and why.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// Where this process's kernels run: as the builder, else the variable `GGAS_PROCESSOR` says (`cpu`, `gpu`), else its
+    /// GPU if there is one. Ranks take the GPUs that they see in turn. For the CPU executor also why it is not a GPU, if
+    /// nobody asked for it; see [`Choice::processor`].
+    ///
+    /// # Errors
+    /// [`ChoiceError::Gpu`], [`ChoiceError::NoKernels`].
+    pub fn processor(&self) -> Result<(Processor, Option<String>), ChoiceError> {
+        processor_of(&self.processor, &self.choice, self.rank())
     }
 
     /// This process's number, from 0.
@@ -169,19 +232,22 @@ impl Job {
         self.boot.size()
     }
 
-    /// Nodes of the job; their ids are 0, 1, ...
+    /// Nodes of the job; their ids are 0, 1, ... but on cards.
     pub fn nodes(&self) -> u32 {
-        self.boot.nodes()
+        BTreeSet::from_iter(&self.nodes).len() as u32
     }
 
     /// Processes of each node; the last node may have fewer.
     pub fn per_node(&self) -> u32 {
-        self.boot.per_node()
+        match self.carrier {
+            Carrier::Card => self.size().div_ceil(self.nodes()),
+            _ => self.boot.per_node(),
+        }
     }
 
     /// Node of a rank; `None` for ranks that do not exist.
     pub fn node_of(&self, rank: u32) -> Option<u16> {
-        (rank < self.size()).then(|| self.boot.fabric().job().shape().node_of(rank))
+        self.nodes.get(rank as usize).copied()
     }
 
     /// Waits until all processes have called it. After a timeout the same call goes on waiting.
@@ -219,8 +285,7 @@ impl Job {
 
     /// Ranks that died so far, ascending; not those that left. Every rank that an error has named is among them.
     pub fn lost(&self) -> Vec<u32> {
-        let job = self.boot.fabric().job();
-        (0..self.size()).filter(|rank| job.state(*rank) == PeerState::Lost).collect()
+        (0..self.size()).filter(|rank| self.boot.state(*rank) == PeerState::Lost).collect()
     }
 
     /// Calls `callback` once for each rank that dies, and at once for those that have, until the guard is dropped.
@@ -229,13 +294,13 @@ impl Job {
         self.boot.on_loss(Box::new(callback))
     }
 
-    /// The network as this process sees it, with one node: for counters.
-    pub fn network(&self) -> &SimNetwork {
-        &self.network
+    /// The network of the model as this process sees it, with one node: for counters. `None` on other devices.
+    pub fn network(&self) -> Option<&SimNetwork> {
+        self.carrier.network()
     }
 
     /// The membership itself: name of the job, file descriptors between its processes.
-    pub fn membership(&self) -> &ggas_boot::Job {
+    pub fn membership(&self) -> &ggas_members::Job {
         &self.boot
     }
 }

@@ -1,8 +1,10 @@
 //! Communication for GPUs that GPU kernels start themselves.
 //!
 //! Nodes of an EXTOLL network exchange data by remote memory access ([`Port`], [`Connection`], [`Region`]) and by
-//! plain loads and stores through a global address space ([`Window`]), from the CPU and from kernels. Here the
-//! network is the software model: in this process ([`Cluster`]), or between the processes of a host ([`Job`]).
+//! plain loads and stores through a global address space ([`Window`]), from the CPU and from kernels. Processes of a
+//! host have nodes of the same device, which is chosen at run time ([`device::choose`]: the software model, the card, or
+//! engines on GPUs), when they begin together ([`Job`]) or come and go ([`Network`]). A [`Cluster`] is nodes of the model in
+//! this process.
 //!
 //! ```
 //! use ggas::{Cluster, HostBuffer, PortConfig, Spec};
@@ -29,18 +31,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod carrier;
 mod cluster;
 mod job;
+mod network;
 mod remote;
 
+pub use carrier::JoinError;
 pub use cluster::{Cluster, ClusterBuilder};
-pub use ggas_boot as boot;
 pub use ggas_coll::{self as coll, Group, GroupConfig, GroupError, GroupMember};
 pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Torus};
-pub use ggas_device::{self as device, Device, Kind as DeviceKind, LockedMemory, PAGE};
+pub use ggas_device::{self as device, ChoiceError, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
+pub use ggas_members as members;
 pub use ggas_rma::*;
 pub use ggas_velo::{self as velo, VeloConfig, VeloConnection, VeloHandle, VeloPort};
 pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};
-pub use job::{ExchangeError, Job, JobBuilder, JobError, JoinError};
+pub use job::{ExchangeError, Job, JobBuilder, JobError};
+pub use network::{Network, NetworkBuilder};
 pub use remote::RemoteRegion;

@@ -62,8 +62,7 @@ impl Bench for Barrier {
         for method in methods {
             for nodes in node_counts(options.nodes, team.size() > 1) {
                 for blocks in blocks_of(method, options) {
-                    for threads in options.threads_or(&[if options.device == Device::Gpu { 64 } else { 32 }])
-                    {
+                    for threads in options.threads_or(&[usual_threads(options.device, nodes * blocks)]) {
                         runs.push((method, nodes, blocks, threads));
                     }
                 }
@@ -97,6 +96,14 @@ fn node_counts(nodes: u32, processes: bool) -> Vec<u32> {
     doublings.take_while(|n| *n < nodes).chain([nodes]).collect()
 }
 
+/// On the CPU executor all threads of all blocks have a stack at once, and a machine has room for some ten thousand.
+fn usual_threads(device: Device, blocks: u32) -> u32 {
+    match device {
+        Device::Gpu => 64,
+        Device::Cpu => (16_384 / blocks.max(1)).clamp(1, 32),
+    }
+}
+
 fn blocks_of(method: &str, options: &Options) -> Vec<u32> {
     match method {
         RELAUNCH | GRAPH => options.blocks_or(&[1, 4]),
@@ -111,7 +118,7 @@ fn barrier(task: Task, method: &str, blocks: u32, threads: u32) -> Result<(Sampl
     let marks = blocks as usize * options.nodes as usize * 8;
     // A word of each thread and node that writes.
     let written = blocks as usize * threads as usize * options.nodes as usize * 8;
-    let space = Space::new(&setup, marks + written, 4096)?;
+    let space = Space::new(&setup, marks + written, 0)?;
     let wrong = setup
         .local()
         .map(|node| setup.processor(node).alloc(8).doing("allocating kernel memory"))
@@ -183,7 +190,15 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::node_counts;
+    use super::{node_counts, usual_threads};
+    use crate::Device;
+
+    #[test]
+    fn many_nodes_have_fewer_threads_on_the_cpu() {
+        let threads = |blocks| usual_threads(Device::Cpu, blocks);
+        assert_eq!([2, 512, 1024, 4096, u32::MAX].map(threads), [32, 32, 16, 4, 1]);
+        assert_eq!(usual_threads(Device::Gpu, 1024), 64);
+    }
 
     #[test]
     fn rows_double_the_nodes() {

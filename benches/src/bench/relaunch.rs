@@ -38,7 +38,7 @@ pub(super) fn rounds(
 ) -> Result<(Samples, Check), BenchError> {
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
-    let space = Space::new(&setup, blocks as usize * options.nodes as usize * 8, 4096)?;
+    let space = Space::new(&setup, blocks as usize * options.nodes as usize * 8, 0)?;
     let wrong = setup
         .local()
         .map(|node| setup.processor(node).alloc(8).doing("allocating kernel memory"))

@@ -39,7 +39,7 @@ fn run(way: &str, puts: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (_, path, spec) = *WAYS.iter().find(|(name, ..)| *name == way).ok_or("no such way; try `list`")?;
     let puts: u64 = puts.parse()?;
     let cluster = Cluster::builder().nodes(2).progress(Progress::Inline).build()?;
-    let config = PortConfig { path, ..PortConfig::default() };
+    let config = PortConfig { path: Some(path), ..PortConfig::default() };
     let (origin, target) = (cluster.node(0)?.open_port(config)?, cluster.node(1)?.open_port(config)?);
     let source = origin.register(HostBuffer::zeroed(4096)?)?;
     let destination = target.register(HostBuffer::zeroed(4096)?)?;

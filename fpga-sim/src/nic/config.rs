@@ -7,7 +7,7 @@ use super::Nic;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
-use crate::process::SharedNode;
+use crate::process::Nodes;
 
 /// What a card is made with.
 pub struct NicConfig {
@@ -21,8 +21,8 @@ pub struct NicConfig {
     pub engine: Option<Arc<Engine>>,
     /// Run the card on the caller's thread as well, within [`Nic::requester_store`] and [`Nic::kick`].
     pub inline: bool,
-    /// What the card shares with others of its node, in other processes; `None`: it is its node's only one.
-    pub shared: Option<SharedNode>,
+    /// The nodes of its network, where other processes have cards of the same node; `None`: it is its node's only one.
+    pub shared: Option<Arc<Nodes>>,
 }
 
 impl NicConfig {
@@ -39,14 +39,12 @@ pub enum NicError {
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// The card's node is not the one of its process ([`NicConfig::shared`]).
-    #[error("rank {rank} of {processes} processes is not on node {node}; ask the job's shape for its node")]
-    Rank {
-        /// The rank.
-        rank: u32,
-        /// The node.
+    #[error("this process is a member of the network on node {member}, the card shall be on node {node}")]
+    Elsewhere {
+        /// The node asked for.
         node: u16,
-        /// Processes of the job.
-        processes: u32,
+        /// The member's node.
+        member: u16,
     },
     /// No address space for the register pages.
     #[error(

@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use extoll_abi::PageOption;
+use ggas_members::Members;
 
 use self::bell::Bell;
 pub use self::config::{NicConfig, NicError};
@@ -49,7 +50,7 @@ pub use self::velo_slots::{VELO_SLOT_WORDS, VeloSlotRing};
 use crate::engine::Engine;
 use crate::fabric::Fabric;
 use crate::memory::Memory;
-use crate::process::{NodeState, SharedNode};
+use crate::process::NodeState;
 use crate::smfu::Smfu;
 use crate::wcb::Command;
 
@@ -110,10 +111,12 @@ impl Nic {
     fn with_pages(config: NicConfig, pages: Pages, in_bar: bool) -> Result<Arc<Nic>, NicError> {
         let state = match &config.shared {
             None => NodeState::private(config.node)?,
-            Some(SharedNode { job, rank }) => {
-                let (node, processes) = (config.node, job.shape().processes());
-                let state = NodeState::shared(node, job, *rank);
-                state.ok_or(NicError::Rank { rank: *rank, node, processes })?
+            Some(nodes) => {
+                let member = nodes.member().node();
+                if member != config.node {
+                    return Err(NicError::Elsewhere { node: config.node, member });
+                }
+                NodeState::shared(nodes)?
             }
         };
         let nic = Arc::new_cyclic(|this| Nic {

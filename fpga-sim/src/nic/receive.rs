@@ -90,7 +90,7 @@ impl Core {
     /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
     /// the card, until the queue's timeout (spec 3.2).
     fn has_room(&self, nic: &Nic, packet: &Packet) -> bool {
-        if nic.state.is_shared() && !nic.state.takes(packet) {
+        if nic.state.is_foreign(packet) {
             return self.responses.len() < WAITING_MAX;
         }
         if packet.kind == Kind::Velo {
@@ -108,7 +108,7 @@ impl Core {
 
     #[inline]
     fn accept(&mut self, nic: &Nic, packet: Packet) {
-        if nic.state.is_shared() && !nic.state.takes(&packet) {
+        if nic.state.is_foreign(&packet) {
             return self.act_for_target(nic, packet);
         }
         match packet.kind {

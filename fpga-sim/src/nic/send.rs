@@ -9,9 +9,9 @@ use super::core::{Core, context};
 use crate::counters::{self, Counters};
 use crate::fabric::Carriage;
 use crate::fragment;
+use crate::memory::Lent;
 use crate::memory::{MemoryError, Ticket};
 use crate::packet::{Direct, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
-use crate::process::Staged;
 use crate::report::Report;
 use crate::requester::Job;
 use crate::runs::{Cursor, Runs};
@@ -50,7 +50,7 @@ struct Part {
 enum Buffer {
     Own(Vec<u8>),
     /// One of the fabric's, once it gave one.
-    Staged(Option<Staged>),
+    Staged(Option<Lent>),
 }
 
 impl Part {
@@ -65,7 +65,7 @@ impl Part {
                 if staged.is_none() {
                     *staged = nic.fabric.stage(len);
                 }
-                staged.as_mut().map(Staged::bytes_mut).filter(|bytes| bytes.len() == len)
+                staged.as_mut().map(Lent::bytes_mut).filter(|bytes| bytes.len() == len)
             }
         }
     }
@@ -76,7 +76,7 @@ impl Part {
         match &mut self.buffer {
             Buffer::Own(bytes) if bytes.len() <= INLINE_MAX => Payload::copy_of(bytes),
             Buffer::Own(bytes) => Payload::Bytes(std::mem::take(bytes).into_boxed_slice()),
-            Buffer::Staged(staged) => staged.take().map_or(Payload::None, Payload::Staged),
+            Buffer::Staged(staged) => staged.take().map_or(Payload::None, Payload::Lent),
         }
     }
 }

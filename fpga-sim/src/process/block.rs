@@ -1,40 +1,27 @@
-//! Layout of a job segment: a header, a block for each node, a block for each process. Atomics only.
+//! Layout of the memory of a node: what its processes share, and a block for each of them. Atomics only.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::job::{BARRIER_WORDS, VPIDS};
-use super::shape::Shape;
 use crate::counters::CounterBlock;
 use crate::smfu;
 
-/// First word of every job segment.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ggas job");
-/// Version of this layout: changes with every change of this file and of what it holds.
-pub(super) const VERSION: u32 = 2;
-
-/// Where the blocks begin.
-pub(super) const HEADER_BYTES: usize = 4096;
-
-#[repr(C)]
-pub(super) struct Header {
-    pub magic: AtomicU64,
-    pub version: AtomicU32,
-    pub processes: AtomicU32,
-    pub per_node: AtomicU32,
-    _unused: AtomicU32,
-    /// Of the whole segment.
-    pub bytes: AtomicU64,
-}
+/// VPIDs of a node (spec 3.2).
+pub(super) const VPIDS: usize = 256;
+/// Processes that a node has room for: each needs a VPID to communicate.
+pub(super) const PROCESSES: usize = VPIDS;
 
 /// What the processes of a node share.
 #[repr(C, align(4096))]
 pub(crate) struct NodeBlock {
-    /// Who serves a VPID: rank + 1, 0 nobody.
-    pub owners: [AtomicU32; VPIDS],
-    /// Who has the SMFU: rank + 1, 0 nobody.
-    pub smfu_owner: AtomicU32,
+    /// Who serves a VPID, see [`super::owner::Owner`].
+    pub owners: [AtomicU64; VPIDS],
+    /// When a VPID was given back, in milliseconds of the host's monotonic clock.
+    pub released: [AtomicU64; VPIDS],
+    /// Who has the SMFU.
+    pub smfu_owner: AtomicU64,
     /// VPID of the last WCB error.
     pub wcb_vpid: AtomicU32,
+    _unused: AtomicU32,
     /// VPID table (spec 8.3).
     pub vpids: [AtomicU64; VPIDS],
     /// RMA configuration register.
@@ -70,13 +57,11 @@ pub(crate) struct VeloBlock {
     pub wcb_vpid: AtomicU64,
 }
 
-/// What one process says of itself.
+/// What one process of the node counts.
 #[repr(C, align(128))]
 pub(crate) struct ProcessBlock {
-    /// A [`super::PeerState`].
-    pub state: AtomicU32,
-    _unused: AtomicU32,
-    pub barrier: [AtomicU64; BARRIER_WORDS],
+    /// Whose it is, see [`super::owner::Owner`].
+    pub owner: AtomicU64,
     /// On cache lines of its own: written all the time.
     pub counters: Line<CounterBlock>,
 }
@@ -85,19 +70,11 @@ pub(crate) struct ProcessBlock {
 #[repr(C, align(128))]
 pub(crate) struct Line<T>(pub T);
 
-/// Bytes of a segment of this shape.
-pub(super) fn bytes_of(shape: Shape) -> usize {
-    process_at(shape, shape.processes()).next_multiple_of(4096)
-}
-
-/// Offset of a node's block.
-pub(super) fn node_at(index: u32) -> usize {
-    HEADER_BYTES + index as usize * size_of::<NodeBlock>()
-}
+/// Bytes of a node's memory, and those of the node's own block.
+pub(super) const BYTES: usize = process_at(PROCESSES + 1).next_multiple_of(4096);
+const NODE_BYTES: usize = size_of::<NodeBlock>();
 
 /// Offset of a process's block.
-pub(super) fn process_at(shape: Shape, rank: u32) -> usize {
-    node_at(shape.nodes()) + rank as usize * size_of::<ProcessBlock>()
+pub(super) const fn process_at(index: usize) -> usize {
+    NODE_BYTES + index * size_of::<ProcessBlock>()
 }
-
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);

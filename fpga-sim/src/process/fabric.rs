@@ -1,28 +1,32 @@
-//! [`ProcessFabric`]: the cards of a job's processes, joined by rings in shared memory.
+//! [`ProcessFabric`]: the cards of a network's processes, joined by rings in shared memory.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use crossbeam_queue::ArrayQueue;
 use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
 use extoll_abi::{Address, Modifier};
+use ggas_members::memory::{ARENA_BYTES, Arena};
+use ggas_members::{GoneGuard, Member, MemberId, Members, PeerState, quiet};
 
-use super::arena::Arena;
-use super::inbox::{Geometry, Inbox, Outbox};
-use super::job::{JobSegment, PeerState};
-use super::lane::{Incoming, Outgoing, Refused};
-use super::peer::{PeerArena, Remote};
-use super::segment::SegmentError;
+use super::error::JoinError;
+use super::inbox::{Geometry, Inbox};
+use super::link::Link;
+use super::losses::{Losses, REPEAT};
+use super::nodes::Nodes;
+use super::outgoing::Refused;
+use super::owner::Owner;
 use super::sleep::Sleeper;
-use super::stage::{STAGE_BYTES, Staged, Stages};
+use super::stage::{STAGE_BYTES, Stages};
 use super::tally::{Counters, FabricCounters};
 use super::watch::Watch;
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
+use crate::memory::Lent;
 use crate::packet::{Class, Kind, Packet, Payload, Run};
-use crate::quiet;
 use crate::runs::Runs;
 
 /// Packets of a class that a process sent to itself and has not taken.
@@ -30,45 +34,20 @@ const OWN: usize = 128;
 /// Beyond how many bytes a payload in the arena travels as a reference; a few lines are sooner there as bytes.
 const REFERENCE_FROM: u32 = 512;
 
-/// What another process of the job gave us.
-pub struct Peer {
-    /// Its inbox.
-    pub inbox: OwnedFd,
-    /// Its arena.
-    pub arena: OwnedFd,
-}
-
-/// Everything that a process needs to take part in a job.
-pub struct Membership {
-    /// This process.
-    pub rank: u32,
-    /// What all share.
-    pub job: Arc<JobSegment>,
-    /// This process's inbox.
-    pub inbox: Inbox,
-    /// This process's arena.
-    pub arena: Arc<Arena>,
-    /// By rank; `None` for this process.
-    pub peers: Vec<Option<Peer>>,
-}
-
-/// A peer, both ways.
-pub(super) struct Link {
-    pub(super) out: Outgoing,
-    pub(super) incoming: Incoming,
-    pub(super) arena: PeerArena,
-    /// It has left or is lost, and this process knows.
-    departed: AtomicBool,
-}
-
-/// One process's end of the network between the processes of a job.
+/// One process's end of a network between processes: it joins the cards of all of its members.
+///
+/// A peer is met when the first packet goes there: the two exchange their inboxes and arenas (`meet.rs`). Until
+/// then packets to it wait, as where there is no credit.
 pub struct ProcessFabric {
-    pub(super) rank: u32,
-    pub(super) job: Arc<JobSegment>,
+    pub(super) this: Weak<ProcessFabric>,
+    pub(super) me: MemberId,
+    owner: Owner,
+    pub(super) nodes: Arc<Nodes>,
     pub(super) arena: Arc<Arena>,
     stages: Option<Arc<Stages>>,
     pub(super) geometry: Geometry,
-    pub(super) links: Box<[Option<Link>]>,
+    /// By slot.
+    pub(super) links: Box<[Link]>,
     sleeper: Arc<Sleeper>,
     pub(super) watch: Watch,
     /// Whose turn it is: a place of `watch`, or behind them this process itself; and packets taken in the turn.
@@ -77,73 +56,82 @@ pub struct ProcessFabric {
     pub(super) own: [ArrayQueue<Packet>; 2],
     /// This process found its own queue full.
     pub(super) own_refused: AtomicBool,
+    /// Requests that processes had not taken when they ended: this process's card acts for theirs.
+    recalled: Mutex<VecDeque<Packet>>,
+    has_recalled: AtomicBool,
     pub(super) card: Keep<Arc<dyn Wake>>,
     /// There was a card, and it went.
     pub(super) detached: AtomicBool,
     pub(super) counters: Counters,
+    losses: Losses,
     thread: Mutex<Option<JoinHandle<()>>>,
     departures: Arc<AtomicU32>,
+    pub(super) gone: Mutex<Option<GoneGuard>>,
+    /// The process that joined.
+    process: u32,
 }
 
 impl ProcessFabric {
-    /// Joins the network.
+    /// A member's end of its network. A member has one, as long as it is a member.
     ///
     /// # Errors
-    /// [`SegmentError`] where a peer's memory is not what it should be, or for lack of resources.
-    pub fn new(member: Membership) -> Result<Arc<ProcessFabric>, SegmentError> {
-        let Membership { rank, job, inbox, arena, peers } = member;
-        let (shape, counters) = (job.shape(), Counters::default());
-        if peers.len() != shape.processes() as usize || rank >= shape.processes() {
-            return Err(SegmentError::Mismatch { what: "the membership", detail: "its ranks" });
+    /// [`JoinError`]: no memory, descriptors or threads.
+    pub fn join(member: Arc<Member>) -> Result<Arc<ProcessFabric>, JoinError> {
+        let losses = Losses::parse(member.shape().faults(), member.me().slot).map_err(JoinError::Faults)?;
+        let inbox = Inbox::create(member.shape()).map_err(JoinError::Inbox)?;
+        let arena = Arena::create(ARENA_BYTES).map_err(JoinError::Arena)?;
+        if !member.claim_transport() {
+            return Err(JoinError::Twice);
         }
-        let link = |(other, peer): (usize, Option<Peer>)| {
-            let Some(peer) = peer else { return Ok(None) };
-            let outbox = Outbox::map(peer.inbox.as_fd(), shape, rank)?;
-            let remote = Arc::new(Remote::new(outbox, rank, counters.wakes.clone()));
-            let out = Outgoing::new(*inbox.geometry(), remote);
-            let arena = PeerArena::new(peer.arena)?;
-            Ok(Some(Link {
-                out,
-                incoming: Incoming::new(other as u32),
-                arena,
-                departed: AtomicBool::new(false),
-            }))
-        };
-        let links = peers.into_iter().enumerate().map(link).collect::<Result<_, SegmentError>>()?;
-        let fabric = Arc::new(ProcessFabric {
-            rank,
-            job,
+        let (geometry, counters) = (*inbox.geometry(), Counters::default());
+        let members = member.shape().members();
+        let fabric = Arc::new_cyclic(|this| ProcessFabric {
+            this: this.clone(),
+            me: member.me(),
+            owner: Owner::of(member.me()),
+            nodes: Nodes::new(member),
             stages: Stages::new(&arena),
             arena,
-            geometry: *inbox.geometry(),
-            links,
+            geometry,
+            links: (0..members).map(|slot| Link::new(slot, geometry)).collect(),
             sleeper: Arc::new(Sleeper::new(inbox)),
-            watch: Watch::new(shape.processes()),
+            watch: Watch::new(members),
             turn: AtomicUsize::new(0),
             taken: AtomicU32::new(0),
             own: [ArrayQueue::new(OWN), ArrayQueue::new(OWN)],
             own_refused: AtomicBool::new(false),
+            recalled: Mutex::default(),
+            has_recalled: AtomicBool::new(false),
             card: Keep::default(),
             detached: AtomicBool::new(false),
             counters,
+            losses,
             departures: Arc::default(),
             thread: Mutex::default(),
+            gone: Mutex::default(),
+            process: std::process::id(),
         });
         let (sleeper, this) = (fabric.sleeper.clone(), Arc::downgrade(&fabric));
         let thread = quiet::spawn("extoll-wake", move || sleeper.run(&this));
         *fabric.thread.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(thread.map_err(SegmentError::Thread)?);
+            Some(thread.map_err(JoinError::Thread)?);
+        fabric.answer();
         Ok(fabric)
     }
 
-    /// This process.
+    /// This process's slot in the network; its rank, in a job.
     pub fn rank(&self) -> u32 {
-        self.rank
+        self.me.slot
     }
 
-    /// What all processes share.
-    pub fn job(&self) -> &Arc<JobSegment> {
-        &self.job
+    /// This process as a member of the network.
+    pub fn member(&self) -> &Arc<Member> {
+        self.nodes.member()
+    }
+
+    /// The network's nodes.
+    pub fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
     }
 
     /// Memory that peers can copy from.
@@ -151,29 +139,72 @@ impl ProcessFabric {
         &self.arena
     }
 
-    /// Treats a process as dead: what it had sent completely is still delivered, memory that it might still read is
-    /// free again, packets to it are thrown away, and sleepers are woken. May be called at any time, any number of
-    /// times, from any thread.
-    pub fn lose(&self, rank: u32) {
-        let Some(link) = self.link(rank) else { return };
-        self.job.set_state(rank, PeerState::Lost);
-        self.depart(link);
+    /// Whether this process and the one that has a slot have exchanged their inboxes, so that packets go. Has them meet
+    /// where not; packets that are sent before wait.
+    pub fn has_met(&self, slot: u32) -> bool {
+        if slot == self.me.slot {
+            return true;
+        }
+        let Some((link, peer)) = self.link(slot).zip(self.member().at(slot)) else { return false };
+        if link.out.is_open(peer.id.generation) {
+            return true;
+        }
+        if peer.state == PeerState::Joined {
+            self.meet(peer.id);
+        }
+        false
+    }
+
+    /// Treats whoever has a slot as dead: what it had sent completely is still delivered, memory that it might still
+    /// read is free again, packets to it are thrown away, and sleepers are woken. May be called at any time, any number
+    /// of times, from any thread.
+    pub fn lose(&self, slot: u32) {
+        if let Some(peer) = self.member().at(slot) {
+            self.member().lose(peer.id);
+        }
+    }
+
+    /// A member has left or is lost, or takes no packets any more. What it had sent is still delivered.
+    pub(super) fn depart(&self, id: MemberId) {
+        let Some(link) = self.link(id.slot) else { return };
+        if self.member().state(self.me) != PeerState::Joined {
+            // Others took this process for dead, or it left: its slot may be another's now.
+            self.shut();
+        }
+        let untaken = link.part(id, &self.rules(Class::Request, self.member().node(), link.node()));
+        if !untaken.is_empty() {
+            self.recalled.lock().unwrap_or_else(PoisonError::into_inner).extend(untaken);
+            self.has_recalled.store(true, Ordering::Release);
+        }
         // It may have been about to wake our thread.
         self.sleeper.rouse();
+        // Also where it had said goodbye before: only now its state tells.
+        self.departures.fetch_add(1, Ordering::Release);
+        if link.lane.load(Ordering::Acquire) == id.generation {
+            self.forget_soon(id, link);
+        }
+        self.look_again();
     }
 
-    /// Takes note that a process has left in good order. What it had sent is still delivered.
-    pub fn left(&self, rank: u32) {
-        if let Some(link) = self.link(rank) {
-            self.depart(link);
+    /// The next request that a process had not taken when it ended.
+    #[inline]
+    pub(super) fn take_recalled(&self, class: Class) -> Option<Packet> {
+        if class != Class::Request || !self.has_recalled.load(Ordering::Acquire) {
+            return None;
         }
+        let mut recalled = self.recalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let packet = recalled.pop_front();
+        self.has_recalled.store(!recalled.is_empty(), Ordering::Release);
+        packet
     }
 
-    pub(super) fn depart(&self, link: &Link) {
-        link.out.give_up();
-        if !link.departed.swap(true, Ordering::AcqRel) {
-            self.departures.fetch_add(1, Ordering::Release);
-        }
+    /// Sends nothing to other processes any more.
+    fn shut(&self) {
+        self.links.iter().for_each(|link| link.out.shut());
+    }
+
+    /// Has the card and those who sleep for its notifications look.
+    pub(super) fn look_again(&self) {
         if let Some(card) = self.card.get() {
             card.wake();
             card.rouse();
@@ -182,15 +213,15 @@ impl ProcessFabric {
 
     /// Whether everything that processes had sent before they went was taken from their rings.
     pub fn drained(&self) -> bool {
-        let waits =
-            |link: &Link| link.departed.load(Ordering::Acquire) && link.incoming.has_packets(self.inbox());
-        !self.links.iter().flatten().any(waits)
+        let waits = |link: &Link| link.is_parted() && link.incoming.has_packets(self.inbox());
+        !self.links.iter().any(waits)
     }
 
-    /// Processes that hold references to this one's memory: those for whose copies an unregistration waits.
+    /// Slots of processes for which an unregistration waits: those that hold references to this one's memory, and those
+    /// that were asked to meet and have not answered, for whom packets may wait.
     pub fn holders(&self) -> Vec<u32> {
-        let links = self.links.iter().zip(0..);
-        links.filter(|(link, _)| link.as_ref().is_some_and(|l| l.out.is_held())).map(|(_, r)| r).collect()
+        let holds = |link: &Link| link.out.is_held() || link.is_awaited();
+        self.links.iter().zip(0..).filter(|(link, _)| holds(link)).map(|(_, slot)| slot).collect()
     }
 
     /// Moves whenever a process is found to have left or to be lost, so that whoever depends on one need not look
@@ -199,43 +230,51 @@ impl ProcessFabric {
         &self.departures
     }
 
-    /// Tells all processes that this one goes in good order. What it sent still arrives; nothing is sent to it any
-    /// more.
+    /// Leaves the network in good order. What this process sent still arrives; nothing is sent to it any more.
     pub fn leave(&self) {
-        if self.job.state(self.rank) == PeerState::Joined {
-            self.job.set_state(self.rank, PeerState::Left);
-        }
-        self.links.iter().flatten().for_each(|link| link.out.remote().look());
-        if self.links.iter().flatten().any(|link| link.out.is_held()) {
+        // Before another can have the slot: nothing of this process comes into lanes that are that one's then.
+        self.shut();
+        self.member().leave();
+        self.part();
+    }
+
+    /// Memory that others may still read stays as it is.
+    fn part(&self) {
+        self.links.iter().filter_map(|link| link.out.remote()).for_each(|remote| remote.look());
+        if self.links.iter().any(|link| link.out.is_held()) {
             // A peer still copies from a buffer that was sent to it: none is emptied, and they live on in the peers'
             // mappings of the arena.
             self.stages.iter().for_each(|stages| stages.keep());
         }
     }
 
-    /// State of the process behind an address; absent where nobody opened it.
+    /// State of the process behind an address, or of the one that was there last; absent where nobody ever opened it.
     pub fn state_of(&self, to: Address) -> PeerState {
-        self.job.owner(to.node, to.vpid).map_or(PeerState::Absent, |rank| self.job.state(rank))
-    }
-
-    /// A peer's arena, to be mapped for other purposes (windows); `None` for this process and ranks that do not
-    /// exist.
-    pub fn peer_arena_fd(&self, rank: u32) -> Option<BorrowedFd<'_>> {
-        self.link(rank).map(|link| link.arena.fd())
+        let last = self.nodes.last_owner(to.node, to.vpid);
+        last.map_or(PeerState::Absent, |id| self.member().state(id))
     }
 
     /// What it has done so far.
     pub fn counters(&self) -> FabricCounters {
-        self.counters.read()
+        FabricCounters { repeated: self.losses.repeated(), ..self.counters.read() }
     }
 
     #[inline]
-    pub(super) fn link(&self, rank: u32) -> Option<&Link> {
-        self.links.get(rank as usize)?.as_ref()
+    pub(super) fn link(&self, slot: u32) -> Option<&Link> {
+        self.links.get(slot as usize)
     }
 
     pub(super) fn inbox(&self) -> &Inbox {
         &self.sleeper.inbox
+    }
+
+    /// Descriptors that peers get.
+    pub(super) fn given(&self) -> [BorrowedFd<'_>; 2] {
+        [self.inbox().fd(), self.arena.fd()]
+    }
+
+    pub(super) fn rouse(&self) {
+        self.sleeper.rouse();
     }
 
     pub(super) fn wake_card(&self) {
@@ -248,13 +287,13 @@ impl ProcessFabric {
         self.counters.discarded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The process that takes a packet, if any does.
+    /// The process that takes a packet.
     #[inline]
-    fn owner(&self, packet: &Packet) -> Option<u32> {
+    fn owner(&self, packet: &Packet) -> Owner {
         let to = packet.destination;
         match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.job.smfu_owner(to.node),
-            _ => self.job.owner(to.node, to.vpid),
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.nodes.smfu_word(to.node),
+            _ => self.nodes.owner_word(to.node, to.vpid),
         }
     }
 
@@ -268,26 +307,53 @@ impl ProcessFabric {
         self.wake_card();
         Ok(())
     }
+
+    /// A link lost the packet: it goes when its repetition is due.
+    #[cold]
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn repeat_later(&self, packet: Packet) -> Result<(), Packet> {
+        let this = self.this.clone();
+        self.member().soon(REPEAT, move || {
+            if let Some(fabric) = this.upgrade() {
+                fabric.look_again();
+            }
+        });
+        Err(packet)
+    }
+
+    /// The peer is not met: meets it, unless it is gone.
+    #[cold]
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn send_unmet(&self, id: MemberId, link: &Link, packet: Packet) -> Result<(), Packet> {
+        if self.member().state(id) != PeerState::Joined || link.is_gone(id.generation) {
+            // Nobody serves the address any more: this process's card acts for the target's.
+            return self.send_here(packet);
+        }
+        self.meet(id);
+        Err(packet)
+    }
 }
 
 impl Fabric for ProcessFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
         let to = packet.destination;
-        if packet.modifier.contains(Modifier::MC) || u32::from(to.node) >= self.job.shape().nodes() {
+        if packet.modifier.contains(Modifier::MC) || u32::from(to.node) >= self.nodes.count() {
             self.discard(); // groups have no members
             return Ok(());
         }
-        let link = match self.owner(&packet) {
-            Some(rank) if rank != self.rank => self.link(rank),
+        let owner = self.owner(&packet);
+        let Some((id, link)) = owner.member().and_then(|id| Some((id, self.link(id.slot)?))) else {
             // Nobody serves it: this process's card acts for the target's.
-            _ => return self.send_here(packet),
+            return self.send_here(packet);
         };
-        let Some(link) = link else {
-            self.discard();
-            return Ok(());
-        };
-        let staged = matches!(packet.payload, Payload::Staged(_));
-        match link.out.send(&self.arena, packet) {
+        if owner == self.owner {
+            return self.send_here(packet);
+        }
+        if self.losses.strike() {
+            return self.repeat_later(packet);
+        }
+        let staged = matches!(packet.payload, Payload::Lent(_));
+        match link.out.send(id.generation, &self.arena, packet) {
             Ok(0) => Ok(()),
             Ok(bytes) => {
                 self.counters.referenced.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -297,11 +363,10 @@ impl Fabric for ProcessFabric {
                 Ok(())
             }
             Err(Refused::Full(packet)) => Err(packet),
-            Err(Refused::Never(packet)) => {
-                drop(packet);
-                self.discard();
-                Ok(())
-            }
+            Err(Refused::Unmet(packet)) => self.send_unmet(id, link, packet),
+            // Made while nobody served the address, by reference to memory that others do not see: that is how it
+            // is treated.
+            Err(Refused::Gone(packet) | Refused::Never(packet)) => self.send_here(packet),
         }
     }
 
@@ -324,7 +389,7 @@ impl Fabric for ProcessFabric {
         if u64::from(group) != EXTOLL_VELO_BROADCAST_GROUP {
             return Vec::new();
         }
-        (0..self.job.shape().nodes()).map(|node| node as u16).filter(|node| *node != from).collect()
+        (0..self.nodes.count()).map(|node| node as u16).filter(|node| *node != from).collect()
     }
 
     fn rest(&self, _node: u16) {
@@ -332,7 +397,7 @@ impl Fabric for ProcessFabric {
     }
 
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
-        if self.job.owner(to.node, to.vpid).is_none_or(|rank| rank == self.rank) {
+        if self.nodes.owner(to.node, to.vpid).is_none_or(|id| id == self.me) {
             return Carriage::Reference;
         }
         let most = self.geometry.most() as u32;
@@ -347,18 +412,13 @@ impl Fabric for ProcessFabric {
         }
     }
 
-    fn stage(&self, len: usize) -> Option<Staged> {
+    fn stage(&self, len: usize) -> Option<Lent> {
         self.stages.as_ref()?.take(len)
     }
 
-    fn reach(&self, to: Address) -> PeerState {
-        self.state_of(to)
-    }
-
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
-        let shape = self.job.shape();
-        if node != shape.node_of(self.rank) {
-            return Err(FabricError::NoSuchNode { node, nodes: shape.nodes() as usize });
+        if node != self.member().node() {
+            return Err(FabricError::NoSuchNode { node, nodes: self.nodes.count() as usize });
         }
         if !self.card.set_if_none(wake) {
             return Err(FabricError::Taken { node });
@@ -371,15 +431,22 @@ impl Fabric for ProcessFabric {
         self.card.set(None);
         self.detached.store(true, Ordering::Release);
         while self.own.iter().any(|queue| queue.pop().is_some()) {}
+        self.recalled.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.sleeper.rouse();
     }
 }
 
 impl Drop for ProcessFabric {
     fn drop(&mut self) {
-        self.leave();
-        self.sleeper.stop();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != std::process::id() {
+            // A fork's copy: peers, threads and locks are its parent's business.
+            std::mem::forget((thread, self.gone.get_mut().unwrap_or_else(PoisonError::into_inner).take()));
+            return;
+        }
+        self.say_goodbye();
+        self.part();
+        self.sleeper.stop();
         // The last handle may go on that thread itself.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();

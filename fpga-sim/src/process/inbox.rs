@@ -9,11 +9,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::segment::{self, Mapping, PAGE, SegmentError};
-use super::shape::{PROCESSES_MAX, Shape};
+use ggas_members::memory::{self, Mapping, PAGE, SegmentError};
+use ggas_members::{NetworkShape, PROCESSES_MAX, Shape};
+
 use crate::packet::Class;
 
-const MAGIC: u64 = 0x4558_5449_4e42_3031;
+const MAGIC: u64 = 0x4558_5449_4e42_3032;
 const WHAT: &str = "an inbox";
 const DOORBELL: usize = 64;
 /// References that a sender may have with one receiver at a time.
@@ -31,7 +32,7 @@ pub(super) const CALLED: u32 = 2;
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
-    processes: AtomicU32,
+    members: AtomicU32,
 }
 
 /// What senders look at after each packet; hardly ever written, so every sender's cache keeps it.
@@ -73,27 +74,29 @@ pub(super) struct Control {
 #[repr(C, align(64))]
 pub(super) struct Slot(pub [AtomicU64; 8]);
 
-/// Sizes of the rings, and where they lie: the same for every inbox of a job.
+/// Sizes of the rings, and where they lie: the same for every inbox of a network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     /// Entries of a ring, a power of two.
     pub entries: usize,
     /// Payload bytes of a ring, a power of two.
     pub bytes: usize,
-    processes: usize,
+    members: usize,
 }
 
 const CONTROL: usize = size_of::<Control>().next_multiple_of(64);
 
 impl Geometry {
-    pub fn new(shape: Shape) -> Geometry {
-        let processes = shape.processes() as usize;
-        let (entries, bytes) = match processes {
-            0..=16 => (256, 64 << 10),
-            17..=64 => (128, 16 << 10),
+    /// In a job all may talk to all; a network that stands by itself has room for many, few of whom talk to each other.
+    pub fn new(shape: &NetworkShape) -> Geometry {
+        let members = shape.members() as usize;
+        let (entries, bytes) = match shape.ranks().map(Shape::processes) {
+            None if members <= 256 => (256, 64 << 10),
+            Some(0..=16) => (256, 64 << 10),
+            Some(17..=64) => (128, 16 << 10),
             _ => (64, 8 << 10),
         };
-        Geometry { entries, bytes, processes }
+        Geometry { entries, bytes, members }
     }
 
     /// Most payload bytes of an entry: a full ring has at least four.
@@ -110,7 +113,7 @@ impl Geometry {
     }
 
     fn inbox_bytes(&self) -> u64 {
-        self.lane(self.processes as u32) as u64
+        self.lane(self.members as u32) as u64
     }
 
     fn slots(&self, class: Class) -> usize {
@@ -130,27 +133,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty inbox for a process of such a job.
+    /// An empty inbox for a member of such a network.
     ///
     /// # Errors
     /// No memory, or no file descriptor.
-    pub fn create(shape: Shape) -> io::Result<Inbox> {
+    pub fn create(shape: &NetworkShape) -> io::Result<Inbox> {
         let geometry = Geometry::new(shape);
-        let fd = segment::create(c"extoll-inbox", geometry.inbox_bytes())?;
+        let fd = memory::create(c"extoll-inbox", geometry.inbox_bytes())?;
         let map = Mapping::new(fd.as_fd(), 0, geometry.inbox_bytes() as usize, true)?;
         // SAFETY: atomics only.
         let header: &Header = unsafe { map.at(0) };
-        header.processes.store(shape.processes(), Ordering::Relaxed);
+        header.members.store(shape.members(), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(Inbox { fd, map, geometry })
-    }
-
-    /// Whether a descriptor is of an inbox of such a job, before it is handed on.
-    ///
-    /// # Errors
-    /// [`SegmentError`] says what it is not.
-    pub fn check(fd: BorrowedFd<'_>, shape: Shape) -> Result<(), SegmentError> {
-        sized(fd, shape).map(drop)
     }
 
     /// The memfd, to hand to peers.
@@ -168,7 +163,19 @@ impl Inbox {
         unsafe { self.map.at(DOORBELL) }
     }
 
-    /// The lane of a sender, which is a rank of the job.
+    /// Makes a lane as new, whose sender is gone and from which all was taken.
+    pub(super) fn clear(&self, sender: u32) {
+        let (at, bytes) = (self.geometry.lane(sender), self.geometry.lane_bytes());
+        // SAFETY: whole pages of our own shared mapping; whoever still had them mapped is gone.
+        let start = unsafe { self.map.base().add(at) };
+        // SAFETY: as above.
+        if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_REMOVE) } != 0 {
+            // SAFETY: as above.
+            unsafe { std::ptr::write_bytes(start, 0, bytes) };
+        }
+    }
+
+    /// The lane of a sender, by its slot.
     #[inline]
     pub(super) fn lane(&self, sender: u32) -> Lane<'_> {
         Lane { map: &self.map, at: self.geometry.lane(sender), geometry: &self.geometry }
@@ -182,10 +189,10 @@ pub(super) struct Outbox {
     geometry: Geometry,
 }
 
-/// Sizes of a sealed inbox of a process of such a job.
-fn sized(fd: BorrowedFd<'_>, shape: Shape) -> Result<Geometry, SegmentError> {
+/// Sizes of a sealed inbox of a member of such a network.
+fn sized(fd: BorrowedFd<'_>, shape: &NetworkShape) -> Result<Geometry, SegmentError> {
     let geometry = Geometry::new(shape);
-    if segment::sealed_len(fd, WHAT)? != geometry.inbox_bytes() {
+    if memory::sealed_len(fd, WHAT)? != geometry.inbox_bytes() {
         return Err(SegmentError::Mismatch { what: WHAT, detail: "its size" });
     }
     Ok(geometry)
@@ -193,7 +200,7 @@ fn sized(fd: BorrowedFd<'_>, shape: Shape) -> Result<Geometry, SegmentError> {
 
 impl Outbox {
     /// Maps what `sender` needs of a peer's inbox.
-    pub fn map(fd: BorrowedFd<'_>, shape: Shape, sender: u32) -> Result<Outbox, SegmentError> {
+    pub fn map(fd: BorrowedFd<'_>, shape: &NetworkShape, sender: u32) -> Result<Outbox, SegmentError> {
         let geometry = sized(fd, shape)?;
         let map = |offset, len| {
             Mapping::new(fd, offset, len, true).map_err(|source| SegmentError::Map { what: WHAT, source })
@@ -202,7 +209,7 @@ impl Outbox {
         // SAFETY: atomics only.
         let header: &Header = unsafe { head.at(0) };
         let fits = header.magic.load(Ordering::Acquire) == MAGIC
-            && header.processes.load(Ordering::Relaxed) == shape.processes();
+            && header.members.load(Ordering::Relaxed) == shape.members();
         if !fits {
             return Err(SegmentError::Mismatch { what: WHAT, detail: "its version" });
         }
@@ -278,8 +285,9 @@ mod tests {
 
     #[test]
     fn rings_lie_apart_and_inside() {
-        for (processes, per_node) in [(2, 1), (64, 8), (1024, 16)] {
-            let geometry = Geometry::new(Shape::new(processes, per_node).unwrap());
+        let job = |processes| NetworkShape::of_job(Shape::new(processes, 1).unwrap());
+        for shape in [job(2), job(64), job(1024), NetworkShape::default()] {
+            let geometry = Geometry::new(&shape);
             let ends = [
                 (geometry.slots(Class::Request), geometry.entries * 64),
                 (geometry.slots(Class::Response), geometry.entries * 64),
@@ -298,7 +306,7 @@ mod tests {
 
     #[test]
     fn payloads_stay_in_one_piece() {
-        let geometry = Geometry::new(Shape::new(2, 1).unwrap());
+        let geometry = Geometry::new(&NetworkShape::default());
         let mut position = 0;
         for len in (1..=geometry.most()).cycle().step_by(97).take(5000) {
             let (start, end) = fit(&geometry, position, len);

@@ -1,51 +1,35 @@
 //! Cards in several processes of a host: shared memory, and the [`Fabric`](crate::Fabric) over it.
 //!
-//! A *job* is a number of processes (ranks), some on each node. Each process has one card of its own for its node,
-//! which serves the VPIDs that the process opened; [`ProcessFabric`] joins the cards and routes by (node, VPID).
-//! Everything shared lies in sealed memfds that have no name in any file system; whoever starts a job hands them
-//! round ([`Membership`]). Bytes that come from another process are checked: a process that breaks the rules is
-//! treated as one that died.
+//! Each member of a network ([`ggas_members`]) has one card of its own for its node, which serves the VPIDs that its
+//! process opened; [`ProcessFabric`] joins the cards. Packets are routed by node, and the node's memory ([`Nodes`])
+//! says which process serves a VPID. Rings and arenas lie in sealed memfds that have no name in any file system; two
+//! processes hand them to each other when they meet. Bytes that come from another process are checked: a process that
+//! breaks the rules is treated as one that died.
 
-mod arena;
 mod block;
 mod codec;
+mod error;
 mod fabric;
-mod futex;
+mod holds;
 mod inbox;
-mod job;
-mod lane;
-mod local;
+mod incoming;
+mod link;
+mod losses;
+mod meet;
 mod node;
-mod part;
+mod nodes;
+mod outgoing;
+mod owner;
 mod peer;
 mod receive;
-mod segment;
-mod shape;
 mod sleep;
 mod spin;
 mod stage;
 mod tally;
 mod watch;
 
-pub use arena::{ARENA_BYTES, Arena, ArenaBlock};
-pub use fabric::{Membership, Peer, ProcessFabric};
-pub use inbox::Inbox;
-pub use job::{JobSegment, PeerState};
-pub use local::local;
+pub use error::JoinError;
+pub use fabric::ProcessFabric;
 pub(crate) use node::NodeState;
-pub(crate) use part::Part;
-pub use segment::{SegmentError, check_file_size};
-pub use shape::{Shape, ShapeError};
-pub use stage::Staged;
+pub use nodes::Nodes;
 pub use tally::FabricCounters;
-
-use std::sync::Arc;
-
-/// What a card of a job shares with the other processes: its node's registers and VPIDs.
-#[derive(Clone)]
-pub struct SharedNode {
-    /// The job's shared state.
-    pub job: Arc<JobSegment>,
-    /// This process.
-    pub rank: u32,
-}

@@ -11,9 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use extoll_abi::regs::*;
 
-use super::block::NodeBlock;
-use super::job::JobSegment;
-use super::part::Part;
+use ggas_members::Members;
+use ggas_members::memory::{Mapping, Part};
+
+use super::block::{self, NodeBlock, ProcessBlock};
+use super::nodes::{Nodes, Seat};
+use super::owner::Owner;
 use crate::counters::{CounterBlock, Counters, NodeCounters, WcbError};
 use crate::packet::{Kind, Packet};
 use crate::smfu::{Registers, Smfu};
@@ -66,39 +69,51 @@ pub(super) fn reset(block: &NodeBlock) {
 /// A node, as one process sees it: one of the node's, or one that acts for it.
 pub(crate) struct NodeState {
     node: u16,
-    /// Node in the segment: 0 where it is this process's alone.
-    index: u16,
-    job: Arc<JobSegment>,
-    /// This process, where it is one of several.
-    rank: Option<u32>,
+    /// The network's nodes and this process, where it is one of several.
+    shared: Option<(Arc<Nodes>, Owner)>,
     block: Part<NodeBlock>,
     /// What this process counts in.
     counters: Part<CounterBlock>,
+    /// The node has no other processes: its registers are this one's alone.
+    whole: bool,
+    /// Its place on the node.
+    _seat: Option<Seat>,
 }
 
 impl NodeState {
     /// State that no other process sees.
     pub fn private(node: u16) -> io::Result<NodeState> {
-        let job = JobSegment::private()?;
-        let (block, process) = job.node_part(0).zip(job.process_part(0)).ok_or(io::ErrorKind::InvalidData)?;
-        let counters = process.part(|process| &process.counters.0);
-        Ok(NodeState { node, index: 0, job, rank: None, block, counters })
+        let memory = Arc::new(Mapping::private(block::BYTES)?);
+        // SAFETY: blocks are made of atomics.
+        let block = Part::of(&memory, |map| unsafe { map.at::<NodeBlock>(0) });
+        // SAFETY: as above.
+        let process = Part::of(&memory, |map| unsafe { map.at::<ProcessBlock>(block::process_at(0)) });
+        reset(&block);
+        let counters = process.part(|own| &own.counters.0);
+        Ok(NodeState { node, shared: None, block, counters, whole: true, _seat: None })
     }
 
-    /// State of the node of a process; `None` where the process is not on that node.
-    pub fn shared(node: u16, job: &Arc<JobSegment>, rank: u32) -> Option<NodeState> {
-        let process = job.process_part(rank).filter(|_| job.shape().node_of(rank) == node)?;
-        let counters = process.part(|process| &process.counters.0);
-        let block = job.node_part(node)?;
-        Some(NodeState { node, index: node, job: job.clone(), rank: Some(rank), block, counters })
+    /// State of this member's node: with others, or of a node that it has taken as a whole ([`Nodes::take_node`]).
+    pub fn shared(nodes: &Arc<Nodes>) -> io::Result<NodeState> {
+        let member = nodes.member();
+        let (node, me) = (member.node(), Owner::of(member.me()));
+        if nodes.has_node() {
+            return Ok(NodeState { shared: Some((nodes.clone(), me)), ..NodeState::private(node)? });
+        }
+        let seat = nodes.seat()?;
+        let block = nodes.node_part(node).ok_or(io::ErrorKind::NotFound)?;
+        let counters = seat.counters();
+        let shared = Some((nodes.clone(), me));
+        Ok(NodeState { node, shared, block, counters, whole: false, _seat: Some(seat) })
     }
 
-    /// State of any node of this job, for a process that acts for it; `None` where there is no such node. What is
+    /// State of any node of this network, for a process that acts for it; `None` where there is no such node. What is
     /// counted meanwhile is the node's once [`NodeState::settle`] was called.
     pub fn act_for(&self, node: u16) -> Option<NodeState> {
-        let (job, rank) = (self.job.clone(), Some(self.rank?));
-        let block = job.node_part(node)?;
-        Some(NodeState { node, index: node, job, rank, block, counters: Part::default() })
+        let (nodes, me) = self.shared.as_ref()?;
+        let block = nodes.node_part(node)?;
+        let shared = Some((nodes.clone(), *me));
+        Some(NodeState { node, shared, block, counters: Part::default(), whole: false, _seat: None })
     }
 
     /// Adds to the node's counters what was counted here (see [`NodeState::act_for`]).
@@ -124,37 +139,53 @@ impl NodeState {
 
     /// Takes the node's SMFU for this process. Who has it, where that is another one.
     pub fn claim_smfu(&self) -> Result<(), u32> {
-        match self.rank {
-            Some(rank) if !self.job.claim_smfu(rank) => Err(self.job.smfu_owner(self.index).unwrap_or(rank)),
+        match &self.shared {
+            Some((nodes, _)) if !self.whole && !nodes.claim_smfu() => {
+                Err(nodes.smfu_owner(self.node).map_or(0, |owner| owner.slot))
+            }
             _ => Ok(()),
         }
     }
 
     /// Gives the node's SMFU back.
     pub fn release_smfu(&self) {
-        if let Some(rank) = self.rank {
-            self.job.release_smfu(rank);
+        if let Some((nodes, _)) = self.shared.as_ref().filter(|_| !self.whole) {
+            nodes.release_smfu();
         }
     }
 
     /// Whether this process is the one that answers for a VPID's own registers.
     pub fn serves(&self, vpid: u8) -> bool {
-        self.rank.is_none_or(|rank| self.job.owner(self.node, vpid) == Some(rank))
+        self.whole || self.shared.as_ref().is_none_or(|(_, me)| self.owner(vpid) == *me)
     }
 
-    /// Whether other processes are on this node, or on others of its job.
+    #[inline]
+    fn owner(&self, vpid: u8) -> Owner {
+        Owner(self.block.owners[usize::from(vpid)].load(Acquire))
+    }
+
+    /// Whether other processes may be on this node.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.rank.is_some()
+        !self.whole
     }
 
-    /// Whether a packet that came to this process is for a VPID, or an SMFU, that it serves.
-    pub fn takes(&self, packet: &Packet) -> bool {
+    /// Whether a packet that came to this process is for nobody here: this process acts for its target.
+    #[inline]
+    pub fn is_foreign(&self, packet: &Packet) -> bool {
+        self.shared.is_some() && !self.takes(packet)
+    }
+
+    /// Whether a packet is for a VPID, or an SMFU, that this process serves.
+    fn takes(&self, packet: &Packet) -> bool {
+        if self.whole {
+            return packet.destination.node == self.node;
+        }
         let owner = match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.job.smfu_owner(self.index),
-            _ => self.job.owner(self.index, packet.destination.vpid),
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => Owner(self.block.smfu_owner.load(Acquire)),
+            _ => self.owner(packet.destination.vpid),
         };
-        packet.destination.node == self.node && owner == self.rank
+        packet.destination.node == self.node && self.shared.as_ref().is_some_and(|(_, me)| owner == *me)
     }
 
     /// Counts an SMFU packet that nobody took.
@@ -264,10 +295,10 @@ impl NodeState {
 
     fn all_counters(&self) -> NodeCounters<'_, impl Iterator<Item = &CounterBlock> + Clone> {
         let deputies = std::iter::once(&self.block.deputies);
-        NodeCounters {
-            cleared: &self.block.cleared,
-            blocks: deputies.chain(self.job.counters_of(self.index)),
-        }
+        let others = self.shared.as_ref().filter(|_| !self.whole);
+        let shared = others.into_iter().flat_map(|(nodes, _)| nodes.counters_of(self.node));
+        let own = self.whole.then_some(&*self.counters);
+        NodeCounters { cleared: &self.block.cleared, blocks: deputies.chain(shared).chain(own) }
     }
 
     /// A register that is a word of its own.

@@ -1,13 +1,12 @@
 //! What a process has of a peer: the way into its inbox, and its arena.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use super::codec::Malformed;
-use super::futex;
 use super::inbox::{ASLEEP, AWAKE, CALLED, Outbox};
-use super::segment::{self, Mapping, PAGE, SegmentError};
+use ggas_members::memory::{self, Mapping, PAGE, SegmentError};
 
 /// A peer's inbox, and how to draw its attention.
 pub(super) struct Remote {
@@ -44,7 +43,7 @@ impl Remote {
         // Whoever finds it called wakes it too: the one that called may have been stopped before it did.
         let _ = mode.compare_exchange(ASLEEP, CALLED, Ordering::SeqCst, Ordering::Relaxed);
         self.wakes.fetch_add(1, Ordering::Relaxed);
-        futex::wake(mode);
+        crate::process::sleep::wake(mode);
     }
 
     /// Asks the peer to look at what this process returned, wants to send, or is.
@@ -63,12 +62,8 @@ pub(super) struct PeerArena {
 
 impl PeerArena {
     pub fn new(fd: OwnedFd) -> Result<PeerArena, SegmentError> {
-        let len = segment::sealed_len(fd.as_fd(), "an arena")?;
+        let len = memory::sealed_len(fd.as_fd(), "an arena")?;
         Ok(PeerArena { fd, len, map: OnceLock::new() })
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     /// A mapping that has these bytes, and where in it they begin; `None` where the system refuses. Bytes outside
@@ -97,7 +92,7 @@ impl PeerArena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Arena;
+    use ggas_members::memory::Arena;
 
     #[test]
     fn nothing_outside_an_arena_is_reached() {

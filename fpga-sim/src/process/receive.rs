@@ -2,9 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use ggas_members::{MemberId, Members, PeerState};
+
 use super::codec::Rules;
-use super::fabric::{Link, ProcessFabric};
-use super::job::PeerState;
+use super::fabric::ProcessFabric;
+use super::incoming::Untaken;
+use super::link::Link;
 use super::watch::WATCHED;
 use crate::packet::{Class, Packet};
 
@@ -15,7 +18,7 @@ impl ProcessFabric {
     /// Whether anything from other processes waits to be looked at.
     #[inline]
     pub(super) fn has_news(&self) -> bool {
-        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
+        let news = |slot| self.link(slot).is_some_and(|link| self.link_has_news(link));
         (0..WATCHED).any(|place| self.watch.at(place).is_some_and(news))
             || self.watch.others(self.inbox().doorbell())
     }
@@ -39,31 +42,44 @@ impl ProcessFabric {
     }
 
     fn take_own(&self, class: Class) -> Option<Packet> {
-        let packet = self.own[class as usize].pop()?;
+        let packet = self.take_recalled(class).or_else(|| self.own[class as usize].pop())?;
         if self.own_refused.load(Ordering::SeqCst) && self.own_refused.swap(false, Ordering::SeqCst) {
             self.wake_card();
         }
         Some(packet)
     }
 
+    /// What holds of entries from one node to another.
+    pub(super) fn rules(&self, class: Class, from: u16, to: u16) -> Rules {
+        Rules { class, from, to, most: self.geometry.most() as u32 }
+    }
+
     /// Takes a packet from a peer, and what it returned.
     #[inline]
-    fn take_from(&self, rank: u32, class: Class) -> Option<Packet> {
-        let link = self.link(rank)?;
+    fn take_from(&self, slot: u32, class: Class) -> Option<Packet> {
+        let link = self.link(slot)?;
         let inbox = self.inbox();
         if link.incoming.take_look(inbox) {
-            self.look_at(rank, link);
+            self.look_at(slot, link);
         }
-        let shape = self.job.shape();
-        let most = self.geometry.most() as u32;
-        let rules = Rules { class, from: shape.node_of(rank), to: shape.node_of(self.rank), most };
-        match link.incoming.take(inbox, &rules, (&link.arena, link.out.remote())) {
+        if link.wanted.load(Ordering::Relaxed) != 0 {
+            self.renew_lane(slot, link);
+        }
+        let rules = self.rules(class, link.node(), self.member().node());
+        let peer = || link.arena().zip(link.out.remote());
+        match link.incoming.take(inbox, &rules, peer) {
             Ok(packet) => packet,
-            Err(_) => {
+            Err(Untaken::Early) => {
+                if link.is_parted() {
+                    link.incoming.ignore(); // what has not come of one that is gone never will
+                }
+                None
+            }
+            Err(Untaken::Malformed) => {
                 self.counters.malformed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("process {rank} sent an entry that breaks the rules: it is treated as lost");
+                tracing::warn!("process {slot} sent an entry that breaks the rules: it is treated as lost");
                 link.incoming.ignore();
-                self.lose(rank);
+                self.member().lose(MemberId { slot, generation: link.lane.load(Ordering::Acquire) });
                 None
             }
         }
@@ -71,17 +87,42 @@ impl ProcessFabric {
 
     /// A peer asked for it: it returned payloads, or has room again, or has gone.
     #[cold]
-    fn look_at(&self, rank: u32, link: &Link) {
-        link.out.collect(self.inbox().lane(rank));
-        if matches!(self.job.state(rank), PeerState::Left | PeerState::Lost) {
-            self.depart(link);
+    fn look_at(&self, slot: u32, link: &Link) {
+        link.out.collect(self.inbox().lane(slot));
+        if let Some(peer) = self.member().at(slot)
+            && matches!(peer.state, PeerState::Left | PeerState::Lost)
+            && !link.is_parted()
+        {
+            self.depart(peer.id);
         }
+    }
+
+    /// Has whoever takes packets let go of the memory of a process that is gone, once all was taken from its lane.
+    pub(super) fn forget_soon(&self, id: MemberId, link: &Link) {
+        let first =
+            link.wanted.compare_exchange(0, id.generation, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if first {
+            self.look_at_lane(id.slot);
+        }
+    }
+
+    /// Has whoever takes packets look at a lane.
+    pub(super) fn look_at_lane(&self, slot: u32) {
+        let bell = self.inbox().doorbell();
+        self.inbox().lane(slot).control().looks.0.fetch_add(1, Ordering::Release);
+        bell.news[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::SeqCst);
+        self.rouse();
     }
 
     /// Begins to watch a peer with news.
     fn adopt(&self) -> Option<u32> {
-        let news = |rank| self.link(rank).is_some_and(|link| link.incoming.has_news(self.inbox()));
+        let news = |slot| self.link(slot).is_some_and(|link| self.link_has_news(link));
         self.watch.adopt(self.inbox().doorbell(), news)
+    }
+
+    #[inline]
+    fn link_has_news(&self, link: &Link) -> bool {
+        link.incoming.has_news(self.inbox()) || link.wanted.load(Ordering::Relaxed) != 0
     }
 
     pub(super) fn poll_class(&self, class: Class) -> Option<Packet> {

@@ -3,21 +3,24 @@
 //! While others poll it naps, and senders need no system call. When nobody polls and nothing comes it says so in the
 //! doorbell's mode, looks once more and sleeps; the next sender wakes it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::fabric::ProcessFabric;
-use super::futex;
-use super::inbox::{ASLEEP, AWAKE, Inbox};
+use super::inbox::{ASLEEP, AWAKE, CALLED, Inbox};
 
 /// Naps while others poll, or while packets wait that the card has no room for: the first, and the longest after
 /// doubling.
 const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(1);
 
-/// Polls after which a sleeping thread is roused.
+/// Polls after which a sleeping thread is roused; and how many make a poller: a call that posts looks a few times, and
+/// whoever polls the memory that others put to may call nothing else.
 const ROUSE_AFTER: u64 = 64;
+/// Looks after the last packet, with the core given away in between, before the thread sleeps: an answer is often on its
+/// way, and waking up takes longer.
+const LINGER: u32 = 50;
 
 /// What the thread and the fabric share.
 pub(super) struct Sleeper {
@@ -55,7 +58,7 @@ impl Sleeper {
         let mode = &self.inbox.doorbell().mode;
         if mode.load(Ordering::Relaxed) == AWAKE {
             self.rest.store(true, Ordering::SeqCst);
-            futex::wake(mode);
+            wake(mode);
         }
     }
 
@@ -69,22 +72,29 @@ impl Sleeper {
     pub fn rouse(&self) {
         let mode = &self.inbox.doorbell().mode;
         mode.store(AWAKE, Ordering::SeqCst);
-        futex::wake(mode);
+        wake(mode);
     }
 
     /// The thread's life.
     pub fn run(self: &Arc<Sleeper>, fabric: &Weak<ProcessFabric>) {
         let mode = &self.inbox.doorbell().mode;
-        let (mut polls, mut nap) = (0, NAP);
+        let (mut polls, mut nap, mut linger) = (self.polls.load(Ordering::Relaxed), NAP, 0);
         while !self.stop.load(Ordering::SeqCst) {
             let Some(fabric) = fabric.upgrade() else { return };
             let polled = self.polls.load(Ordering::Relaxed);
-            let others = polled != polls && !self.rest.swap(false, Ordering::SeqCst);
+            let others =
+                polled.wrapping_sub(polls) >= ROUSE_AFTER && !self.rest.swap(false, Ordering::SeqCst);
             polls = polled;
             let news = fabric.has_news();
             if news && !others && fabric.run_card() {
                 polls = self.polls.load(Ordering::Relaxed);
-                nap = NAP;
+                (nap, linger) = (NAP, LINGER);
+                continue;
+            }
+            if !others && !news && linger > 0 {
+                linger -= 1;
+                drop(fabric);
+                std::thread::yield_now();
                 continue;
             }
             if !others && !news {
@@ -95,14 +105,34 @@ impl Sleeper {
                     continue;
                 }
                 drop(fabric);
-                futex::wait(mode, ASLEEP, None);
-                mode.store(AWAKE, Ordering::SeqCst);
+                wait(mode, ASLEEP, None);
+                if mode.swap(AWAKE, Ordering::SeqCst) == CALLED {
+                    // By a sender: that others polled before says nothing.
+                    polls = self.polls.load(Ordering::Relaxed);
+                }
                 nap = NAP;
                 continue;
             }
             drop(fabric);
-            futex::wait(mode, AWAKE, Some(nap));
+            wait(mode, AWAKE, Some(nap));
             nap = if self.rest.load(Ordering::SeqCst) { NAP } else { (nap * 2).min(NAP_MAX) };
         }
     }
+}
+
+/// Sleeps while `word` is `expected`, until woken, or until the time is over. May return early.
+fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    let time = timeout.map(|t| libc::timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: a word that lives as long as the call, and a time of ours or none.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, time) };
+}
+
+/// Wakes whoever sleeps on the word, in any process.
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: a word that lives as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }

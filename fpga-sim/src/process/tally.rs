@@ -16,6 +16,8 @@ pub struct FabricCounters {
     pub staged: u64,
     /// System calls made to wake sleeping processes.
     pub wakes: u64,
+    /// Packets that a link lost and that were repeated, in a network with faults.
+    pub repeated: u64,
 }
 
 #[derive(Default)]
@@ -36,6 +38,7 @@ impl Counters {
             referenced: referenced.load(Ordering::Relaxed),
             staged: staged.load(Ordering::Relaxed),
             wakes: wakes.load(Ordering::Relaxed),
+            repeated: 0,
         }
     }
 }

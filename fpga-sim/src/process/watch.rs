@@ -20,17 +20,17 @@ pub(super) struct Watch {
     victim: AtomicUsize,
     /// Where the search for bits goes on.
     from: AtomicUsize,
-    processes: u32,
+    members: u32,
 }
 
 impl Watch {
-    pub fn new(processes: u32) -> Watch {
+    pub fn new(members: u32) -> Watch {
         Watch {
             ranks: [const { AtomicU32::new(NOBODY) }; WATCHED],
-            mask: (0..processes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            mask: (0..members.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             victim: AtomicUsize::new(0),
             from: AtomicUsize::new(0),
-            processes,
+            members,
         }
     }
 
@@ -83,7 +83,7 @@ impl Watch {
             }
             while news != 0 {
                 let rank = (word * 64) as u32 + news.trailing_zeros();
-                if rank < self.processes {
+                if rank < self.members {
                     self.from.store((rank as usize + 1) % (words * 64), Ordering::Relaxed);
                     return Some(rank);
                 }

@@ -23,8 +23,8 @@ use extoll_abi::{Address, ErrorUnits, Mode};
 
 use crate::memory::{Completion, Memory, Ticket};
 use crate::packet::{Kind, Packet, Payload};
-use crate::process::Part;
 pub use error::SmfuError;
+use ggas_members::memory::Part;
 use registers::Route;
 pub(crate) use registers::{Block, Registers};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval, NODE, TIMEOUT, TIMEOUT_ERROR, VALID, masked_target};
 
-use crate::process::Part;
+use ggas_members::memory::Part;
 
 const FIRST: u64 = EXTOLL_RF_SMFU_STATUS_CONTROL;
 const COUNT: usize = ((smfu_target_base(EXTOLL_SMFU_INTERVALS as u32) - FIRST) / 8) as usize;

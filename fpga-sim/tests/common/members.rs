@@ -1,33 +1,36 @@
 //! Jobs whose members all lie in this process, each with a card and memory of its own.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use extoll_sim::process::{self, JobSegment, ProcessFabric, Shape, SharedNode, local};
+use extoll_sim::Fabric;
+use extoll_sim::process::{Nodes, ProcessFabric};
+use ggas_members::{Member, Members, Shape};
 
 use super::{Node, PATIENCE, Port, Setup};
 
 /// The cards of a job's members, by rank.
 pub fn members(processes: u32, per_node: u32) -> Vec<Node> {
-    let job = local(Shape::new(processes, per_node).unwrap()).unwrap();
-    job.into_iter().map(member).collect()
+    let job = Member::all_of_job(Shape::new(processes, per_node).unwrap()).unwrap();
+    job.into_iter().map(|member| over(&ProcessFabric::join(member).unwrap())).collect()
 }
 
-fn member(member: process::Membership) -> Node {
-    let (rank, job) = (member.rank, member.job.clone());
-    let node = job.shape().node_of(rank);
-    let shared = Some(SharedNode { job, rank });
-    let setup = Setup { shared, ..Setup::over(ProcessFabric::new(member).unwrap()) };
-    setup.node(node)
+/// The card of a member, on its node.
+pub fn over(fabric: &Arc<ProcessFabric>) -> Node {
+    let shared = Some(fabric.nodes().clone());
+    let setup = Setup { shared, ..Setup::over(fabric.clone() as Arc<dyn Fabric>) };
+    setup.node(fabric.member().node())
 }
 
-pub fn job(node: &Node) -> &JobSegment {
-    &node.shared.as_ref().unwrap().job
+/// The network's nodes, as a member sees them.
+pub fn nodes(node: &Node) -> &Arc<Nodes> {
+    node.shared.as_ref().unwrap()
 }
 
 /// Opens the lowest free VPID of the member's node, as drivers do.
 pub fn open(node: &Node) -> Port<'_> {
     let shared = node.shared.as_ref();
-    node.open(shared.map_or(0, |shared| shared.job.take_vpid(shared.rank, 251).unwrap()), 1)
+    node.open(shared.map_or(0, |nodes| nodes.take_vpid(251).unwrap()), 1)
 }
 
 /// Drives all cards until `done`.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 use extoll_abi::*;
-use extoll_sim::process::{Arena, ArenaBlock};
 use extoll_sim::*;
+use ggas_members::memory::{Arena, ArenaBlock};
 
 /// Ends what goes on beside a test, also when the test fails.
 pub struct Stop<'a>(pub &'a AtomicBool);
@@ -120,7 +120,7 @@ pub struct Node {
     pub nic: Arc<Nic>,
     pub memory: Arc<HostMemory>,
     pub locks: Pages,
-    pub shared: Option<process::SharedNode>,
+    pub shared: Option<Arc<process::Nodes>>,
     table: Pages,
     flush: Pages,
     next_page: std::sync::Mutex<u32>,
@@ -131,7 +131,7 @@ pub struct Setup {
     pub fabric: Arc<dyn Fabric>,
     pub engine: Option<Arc<Engine>>,
     pub inline: bool,
-    pub shared: Option<process::SharedNode>,
+    pub shared: Option<Arc<process::Nodes>>,
 }
 
 impl Setup {

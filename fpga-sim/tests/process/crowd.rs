@@ -109,6 +109,7 @@ fn a_sleeper_is_woken_by_a_notification() {
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             p.post(to, Spec::COMPLETER, Modifier::NONE, &request);
+            rest(&p); // closing a VPID forgets what waits until the two have met
         });
         let mut got = None;
         let nic = &b.node.nic;
@@ -145,7 +146,8 @@ fn an_unregistration_waits_for_readers_in_other_processes() {
     let fabrics = fabrics(2, 1);
     let setup = Setup::over(fabrics[0].clone());
     let a = setup.node(0);
-    let vpids = [0, 1].map(|r| fabrics[r as usize].job().take_vpid(r, 256).unwrap());
+    meet(&fabrics);
+    let vpids = [0, 1].map(|i: usize| fabrics[i].nodes().take_vpid(256).unwrap());
     let p = a.open(vpids[0], 1);
     let from = Pages::in_arena(&setup.memory, fabrics[0].arena(), 1 << 16);
     let nla = a.register(p.vpid, &from, Access::READ);

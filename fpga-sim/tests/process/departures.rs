@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use extoll_sim::memory::Memory;
-use extoll_sim::packet::{Class, Kind, Payload};
-use extoll_sim::process::PeerState;
+use extoll_sim::packet::{Class, Kind, Packet, Payload};
 use extoll_sim::{Fabric, HostMemory, RangeKind};
+use ggas_members::PeerState;
 
 use crate::rings::{Bell, open, packet, reference, until};
 
@@ -19,26 +19,34 @@ fn a_lost_process_holds_nothing_and_gets_nothing() {
         fabrics[0].attach(0, bell.clone()).unwrap();
         let sent: Vec<_> = (0..5).map(|_| reference(&fabrics[0], 8192)).collect();
         let (mut states, mut blocks) = (Vec::new(), Vec::new());
-        for (payload, state, block) in sent {
-            fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).unwrap();
+        for (number, (payload, state, block)) in (0..).zip(sent) {
+            fabrics[0].send(0, packet(0, to[1], Kind::Put, number, payload)).unwrap();
             states.push(state);
             blocks.push(block);
         }
         fabrics[1].send(1, packet(1, to[0], Kind::Put, 77, Payload::None)).unwrap();
         let kept = taken.then(|| fabrics[1].poll(1, Class::Request).unwrap());
         fabrics[0].lose(1);
-        assert!(states.iter().all(|state| state.is_done()));
+        let first = usize::from(taken);
+        assert!(states[..first].iter().all(|state| state.is_done()), "it reads nothing any more");
         assert_eq!(fabrics[0].state_of(to[1]), PeerState::Lost);
         assert_eq!(fabrics[2].state_of(to[1]), PeerState::Lost, "all processes see it");
         assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), before + 1);
         assert!(bell.0.load(Ordering::SeqCst) > 0);
         let (payload, state, _block) = reference(&fabrics[0], 8192);
-        assert!(fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, payload)).is_ok() && state.is_done());
-        assert_eq!(fabrics[0].counters().discarded, 1);
-        // What it had sent arrives all the same, once.
-        assert!(!fabrics[0].drained());
-        assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 77);
-        assert!(fabrics[0].drained() && fabrics[0].poll(0, Class::Request).is_none());
+        fabrics[0].send(0, packet(0, to[1], Kind::Put, 78, payload)).unwrap();
+        // What it had sent arrives all the same, once. What it had not taken, and what is sent to it, comes to the
+        // sender's own card.
+        assert!(!fabrics[0].drained() && !state.is_done());
+        let mut came: Vec<_> = std::iter::from_fn(|| fabrics[0].poll(0, Class::Request)).collect();
+        came.sort_by_key(|packet| packet.address);
+        let seen: Vec<_> = came.iter().map(|packet| (packet.address, packet.destination)).collect();
+        let untaken = (first as u64..5).map(|number| (number, to[1]));
+        assert!(seen.iter().copied().eq(untaken.chain([(77, to[0]), (78, to[1])])), "{seen:?}");
+        let by_reference = |packet: &Packet| matches!(packet.payload, Payload::Direct(_));
+        assert!(came.iter().all(|packet| packet.address == 77 || by_reference(packet)));
+        drop(came);
+        assert!(fabrics[0].drained() && state.is_done() && states.iter().all(|state| state.is_done()));
         // A late return releases nothing twice.
         drop(kept);
         fabrics[0].lose(1);
@@ -57,9 +65,13 @@ fn a_process_that_leaves_is_noticed() {
     fabrics[1].send(1, packet(1, to[0], Kind::Put, 5, Payload::None)).unwrap();
     fabrics.pop();
     assert_eq!(fabrics[0].state_of(to[1]), PeerState::Left);
-    assert_eq!(fabrics[0].poll(0, Class::Request).unwrap().address, 5, "what it sent arrives");
-    assert!(state.is_done());
-    assert_eq!(fabrics[0].departures().load(Ordering::SeqCst), 1);
+    until("its end is told", || fabrics[0].departures().load(Ordering::SeqCst) > 0);
+    let mut came = [(); 2].map(|()| fabrics[0].poll(0, Class::Request).unwrap());
+    came.sort_by_key(|packet| packet.address);
+    let seen = came.each_ref().map(|packet| (packet.address, packet.destination));
+    assert_eq!(seen, [(0, to[1]), (5, to[0])], "what it sent arrives, and what it had not taken comes back");
+    drop(came);
+    assert!(state.is_done() && fabrics[0].poll(0, Class::Request).is_none());
 }
 
 #[test]
@@ -67,7 +79,7 @@ fn what_a_process_staged_outlives_it_and_goes_with_its_last_reader() {
     let (mut fabrics, to) = open(2);
     let mut staged = fabrics[0].stage(8192).unwrap();
     staged.bytes_mut().fill(9);
-    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, Payload::Staged(staged))).unwrap();
+    fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, Payload::Lent(staged))).unwrap();
     let (taken, arena) = (fabrics[1].poll(1, Class::Request).unwrap(), Arc::downgrade(fabrics[0].arena()));
     drop(fabrics.remove(0));
     assert!(arena.upgrade().is_none(), "the arena stays behind");
@@ -121,6 +133,8 @@ fn losing_a_peer_at_any_moment_frees_everything_once() {
         // Who is dead returns nothing: what it had taken is dropped only at the end.
         let _kept = reader.join().unwrap();
         let _ = sender.poll(0, Class::Response);
+        // What was sent to it since came to the sender's own card.
+        while sender.poll(0, Class::Request).is_some() {}
         assert!(states.iter().all(|(state, _)| state.is_done()));
         assert!(sender.holders().is_empty());
     }

@@ -5,6 +5,7 @@ mod common;
 
 mod crowd;
 mod departures;
+mod meeting;
 mod members;
 mod packets;
 mod rings;

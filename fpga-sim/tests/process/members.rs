@@ -1,9 +1,11 @@
 //! A job with a card for each member.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use extoll_sim::process::{ProcessFabric, Shape, SharedNode, local};
+use extoll_sim::process::ProcessFabric;
 use extoll_sim::*;
+use ggas_members::{Members, Shape};
 
 use crate::common::*;
 
@@ -16,7 +18,7 @@ pub struct Member {
 impl Member {
     /// Opens a VPID of the member's node, the first that is free.
     pub fn open(&self, segments: usize) -> Port<'_> {
-        let vpid = self.fabric.job().take_vpid(self.fabric.rank(), 256).unwrap();
+        let vpid = self.fabric.nodes().take_vpid(256).unwrap();
         self.node.open(vpid, segments)
     }
 
@@ -30,23 +32,35 @@ impl Member {
 }
 
 pub fn fabrics(processes: u32, per_node: u32) -> Vec<Arc<ProcessFabric>> {
-    let members = local(Shape::new(processes, per_node).unwrap()).unwrap();
-    members.into_iter().map(|member| ProcessFabric::new(member).unwrap()).collect()
+    let members = ggas_members::Member::all_of_job(Shape::new(processes, per_node).unwrap()).unwrap();
+    members.into_iter().map(|member| ProcessFabric::join(member).unwrap()).collect()
+}
+
+/// Has all of them meet, so that none refuses packets for want of it.
+pub fn meet(fabrics: &[Arc<ProcessFabric>]) {
+    let deadline = Instant::now() + PATIENCE;
+    for (a, b) in fabrics.iter().flat_map(|a| fabrics.iter().map(move |b| (a, b))) {
+        while a.rank() != b.rank() && !a.has_met(b.rank()) {
+            assert!(Instant::now() < deadline, "{} and {} do not meet", a.rank(), b.rank());
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// Members whose cards run where somebody drives them, or on their wake-up threads.
 pub fn members(processes: u32, per_node: u32) -> Vec<Member> {
     let engine = Engine::new(1);
-    let start = |fabric: Arc<ProcessFabric>| {
-        let node = fabric.job().shape().node_of(fabric.rank());
-        let setup = Setup {
-            memory: HostMemory::new(),
-            fabric: fabric.clone(),
-            engine: Some(engine.clone()),
-            inline: true,
-            shared: Some(SharedNode { job: fabric.job().clone(), rank: fabric.rank() }),
-        };
-        Member { node: setup.node(node), fabric }
+    fabrics(processes, per_node).into_iter().map(|fabric| member(fabric, Some(engine.clone()))).collect()
+}
+
+/// A member with a card.
+pub fn member(fabric: Arc<ProcessFabric>, engine: Option<Arc<Engine>>) -> Member {
+    let setup = Setup {
+        memory: HostMemory::new(),
+        fabric: fabric.clone(),
+        engine,
+        inline: true,
+        shared: Some(fabric.nodes().clone()),
     };
-    fabrics(processes, per_node).into_iter().map(start).collect()
+    Member { node: setup.node(fabric.member().node()), fabric }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use extoll_abi::regs;
 use extoll_sim::memory::MemoryError;
-use extoll_sim::network::Network;
-use extoll_sim::{Engine, MAPPED_REGISTERS, Nic, NicConfig, NicError};
+use extoll_sim::process::Nodes;
+use extoll_sim::{Engine, Fabric, MAPPED_REGISTERS, Nic, NicConfig, NicError};
 use thiserror::Error;
 
 use crate::bar::SharedFile;
@@ -25,7 +25,9 @@ pub struct CardSetup {
     /// Node id.
     pub node: u16,
     /// The network.
-    pub network: Arc<Network>,
+    pub network: Arc<dyn Fabric>,
+    /// Its nodes, where it is one between processes: the card has taken its node as a whole ([`Nodes::take_node`]).
+    pub nodes: Option<Arc<Nodes>>,
     /// BARs of other devices of its guest.
     pub peers: Vec<Arc<PeerBar>>,
     /// Offer MSI-X too.
@@ -190,8 +192,8 @@ fn switch_on(
     interrupts: &Arc<Interrupts>,
 ) -> Result<Arc<Nic>, CardError> {
     let fabric = Joined::new(setup.network.clone(), setup.node);
-    let config =
-        NicConfig { engine: Some(Engine::global()), ..NicConfig::new(setup.node, memory.clone(), fabric) };
+    let config = NicConfig::new(setup.node, memory.clone(), fabric);
+    let config = NicConfig { engine: Some(Engine::global()), shared: setup.nodes.clone(), ..config };
     let nic = Nic::over_bar(config, bar.fd())?;
     let lines = interrupts.clone();
     nic.on_interrupt(move || {

@@ -1,27 +1,28 @@
-//! The network as a card of a guest sees it: memory of other guests is not its own.
+//! The network as a card of a guest sees it: memory of others is not its own.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use extoll_abi::Address;
+use extoll_sim::Wake;
 use extoll_sim::fabric::{Carriage, Fabric, FabricError, LinkWork};
+use extoll_sim::memory::{Lent, WRITE_MAX};
 use extoll_sim::packet::{Class, Packet};
 use extoll_sim::runs::Runs;
-use extoll_sim::{Wake, network::Network};
 
 /// Bytes of a packet: a few fragments, so that long transfers take few packets.
 const PACKET_BYTES: u32 = 16 << 10;
 
-/// A [`Network`] for the card of one node. Payloads to other cards travel as bytes: each card has its own memory,
-/// in which another's addresses mean something else.
+/// A network for the card of one node. Payloads to other cards travel as bytes: each card has its own memory, in which
+/// another's addresses mean something else.
 pub struct Joined {
-    network: Arc<Network>,
+    network: Arc<dyn Fabric>,
     node: u16,
 }
 
 impl Joined {
     /// The network for this node's card.
-    pub fn new(network: Arc<Network>, node: u16) -> Arc<Joined> {
+    pub fn new(network: Arc<dyn Fabric>, node: u16) -> Arc<Joined> {
         Arc::new(Joined { network, node })
     }
 }
@@ -37,9 +38,29 @@ impl Fabric for Joined {
 
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
         match self.network.carriage(to, runs) {
+            // Between processes memory of a guest is none that others can read, whatever its address looks like.
+            Carriage::Reference if to.node != self.node && self.network.polled() => {
+                Carriage::Bytes { most: WRITE_MAX as u32 }
+            }
             Carriage::Reference if to.node != self.node => Carriage::Bytes { most: PACKET_BYTES },
             carriage => carriage,
         }
+    }
+
+    fn polled(&self) -> bool {
+        self.network.polled()
+    }
+
+    fn pending(&self, node: u16) -> bool {
+        self.network.pending(node)
+    }
+
+    fn rest(&self, node: u16) {
+        self.network.rest(node);
+    }
+
+    fn stage(&self, len: usize) -> Option<Lent> {
+        self.network.stage(len)
     }
 
     fn members(&self, from: u16, group: u16) -> Vec<u16> {

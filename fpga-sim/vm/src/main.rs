@@ -4,13 +4,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use extoll_sim::Fabric;
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
+use extoll_sim::process::{Nodes, ProcessFabric};
 use extoll_sim::torus::Torus;
 use extoll_vm::{Card, CardSetup, Device, Gpu, listen, serve};
+use ggas_members::{Member, NetworkShape};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -18,7 +22,8 @@ use tracing_subscriber::{fmt, registry};
 
 /// Serve modelled EXTOLL cards to virtual machines, one for each socket.
 ///
-/// Cards get node ids 0, 1, ... in the order given, and share one network. Prints `ready` when every socket listens.
+/// Cards get node ids 0, 1, ... in the order given, and share one network: one of their own, or one that programs of this
+/// host are in, too. Prints `ready` when every socket listens.
 /// QEMU 11: -device '{"driver":"vfio-user-pci","socket":{"path":"SOCKET","type":"unix"}}', with the guest's memory
 /// in a shared memory backend.
 #[derive(Parser)]
@@ -39,6 +44,13 @@ struct Cli {
     /// No page of BAR 0 is mapped, so that every access to registers traps and is counted: for tests of libraries
     #[arg(long)]
     trap: bool,
+    /// Cards join this network of the host, as programs do (`ggas net list` says which there are); it is made where it is
+    /// not there
+    #[arg(long, value_name = "NAME")]
+    network: Option<String>,
+    /// Node of the first card in that network; the others have the next ones
+    #[arg(long, value_name = "NODE", default_value_t = 0, requires = "network")]
+    node: u16,
     /// End when standard input does
     #[arg(long)]
     until_eof: bool,
@@ -93,9 +105,8 @@ fn run(cli: &Cli) -> Result<()> {
     if nics == 0 {
         bail!("no guest has a card; give at least one nic=SOCKET");
     }
-    let nodes = u16::try_from(nics).context("too many cards")?;
-    let network = Network::new(Torus::new(nodes.into(), 1, 1)?, Faults::none())?;
-    let mut node = 0;
+    let cards = u16::try_from(nics).context("too many cards")?;
+    let mut places = places(cli, cards)?.into_iter();
     for guest in &cli.guests {
         let mut peers = Vec::new();
         for (path, mib) in &guest.gpus {
@@ -103,11 +114,13 @@ fn run(cli: &Cli) -> Result<()> {
             peers.push(gpu.bar());
             start(path, gpu)?;
         }
-        for path in &guest.nics {
-            let (network, peers) = (network.clone(), peers.clone());
+        for (path, place) in guest.nics.iter().zip(places.by_ref()) {
+            let (Place { node, network, nodes }, peers) = (place, peers.clone());
             let Cli { msix, trouble, trap, network_state, .. } = *cli;
-            start(path, Card::new(CardSetup { node, network, peers, msix, trouble, trap, network_state })?)?;
-            node += 1;
+            start(
+                path,
+                Card::new(CardSetup { node, network, nodes, peers, msix, trouble, trap, network_state })?,
+            )?;
         }
     }
     println!("ready");
@@ -119,6 +132,33 @@ fn run(cli: &Cli) -> Result<()> {
     loop {
         std::thread::park();
     }
+}
+
+/// Where a card is.
+struct Place {
+    node: u16,
+    network: Arc<dyn Fabric>,
+    nodes: Option<Arc<Nodes>>,
+}
+
+/// A place for each card: in a network of their own, or in one of the host, each as a member that has its node to itself.
+fn places(cli: &Cli, cards: u16) -> Result<Vec<Place>> {
+    let Some(name) = &cli.network else {
+        let network = Network::new(Torus::new(cards.into(), 1, 1)?, Faults::none())?;
+        return Ok((0..cards).map(|node| Place { node, network: network.clone(), nodes: None }).collect());
+    };
+    let place = |card: u16| {
+        let node = cli.node.checked_add(card).context("node ids end at 65535")?;
+        let member = Member::join_network(name, &NetworkShape::default(), node)?;
+        let fabric = ProcessFabric::join(member)?;
+        if !fabric.nodes().take_node() {
+            bail!(
+                "programs have ports on node {node} of network {name}: give the card a node of its own with --node"
+            );
+        }
+        Ok(Place { node, nodes: Some(fabric.nodes().clone()), network: fabric })
+    };
+    (0..cards).map(place).collect()
 }
 
 /// Serves a device on a thread of its own, to the end of the process.

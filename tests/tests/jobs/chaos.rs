@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ggas::boot::launch::{Exit, Outcome, Running};
+use ggas::members::launch::{Exit, Outcome, Running};
 use indicatif::ProgressBar;
 
 use crate::{HASTY, Left, PATIENT, said, suite};

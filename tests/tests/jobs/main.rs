@@ -9,7 +9,7 @@ mod vandals;
 
 use std::time::{Duration, Instant};
 
-use ggas::boot::launch::{Exit, Launch, Outcome, Output, Stream};
+use ggas::members::launch::{Exit, Launch, Outcome, Output, Stream};
 
 use left::Left;
 
@@ -34,6 +34,8 @@ fn shaped((processes, per_node): (u32, u32), seed: u64, rounds: u64, patience: D
         .output(Output::Capture)
         .timeout(LIMIT)
         .keep_going()
+        .env("GGAS_DEVICE", "sim")
+        .env_remove("EXTOLL_DEVICE")
 }
 
 /// What every process said, for messages of failed tests.

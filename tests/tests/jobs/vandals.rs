@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ggas::boot::launch::Exit;
+use ggas::members::launch::Exit;
 
 use crate::chaos::setting;
 use crate::{Left, said, suite};

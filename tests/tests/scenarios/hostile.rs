@@ -126,7 +126,7 @@ impl Attacker {
             nodes: cluster.nodes().len() as u16,
         };
         let nic = cluster.network().sim_device(0).unwrap().nic().clone();
-        Attacker { port, target, nic, _memory: memory, guess, slots: config.path == Path::Slots }
+        Attacker { port, target, nic, _memory: memory, guess, slots: config.path == Some(Path::Slots) }
     }
 
     /// Stores words to a page in any order, at times with a store beside them; says whether the card took them.
@@ -188,7 +188,7 @@ impl Drop for Attacker {
 
 fn attack(path: Path, slots: u32, progress: Progress, trouble: Trouble, attacks: usize, seed: u64) {
     let cluster = Cluster::builder().nodes(2).progress(progress).faults(trouble.faults()).build().unwrap();
-    let config = PortConfig { path, slots, post_timeout: LIMIT, ..PortConfig::default() };
+    let config = PortConfig { path: Some(path), slots, post_timeout: LIMIT, ..PortConfig::default() };
     let victim = Victim::new(&cluster, PortConfig::default());
     // Held by nobody's region: the model must not find it by any address.
     let private = HostBuffer::zeroed(64 << 10).unwrap();

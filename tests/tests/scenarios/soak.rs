@@ -315,7 +315,7 @@ fn soak(
     steps: usize,
     seed: u64,
 ) {
-    let config = PortConfig { path, slots, ..PortConfig::default() };
+    let config = PortConfig { path: Some(path), slots, ..PortConfig::default() };
     let what = format!("seed {seed}, {path} path of {slots}, {progress:?}, {trouble:?}");
     let mut soak = Soak::new(config, progress, trouble, largest, seed);
     for step in 0..steps {

@@ -32,9 +32,10 @@ pub struct BenchArgs {
     /// Where kernels run: cpu or gpu; a GPU if there is one
     #[arg(long, value_name = "WHERE")]
     device: Option<Device>,
-    /// What carries the traffic: sim (the software EXTOLL), hw (a card) or nvlink
-    #[arg(long, value_name = "KIND", default_value = "sim")]
-    via: Via,
+    /// What carries the traffic: sim (the software EXTOLL), hw (a card) or nvlink; else GGAS_DEVICE says it, else it is
+    /// the card where there is one
+    #[arg(long, value_name = "KIND")]
+    via: Option<Via>,
     /// Where the payload lies: host or gpu
     #[arg(long, value_name = "WHERE")]
     memory: Option<Memory>,
@@ -94,18 +95,18 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         return out::print(&list());
     }
     let bench = ggas_benches::find(&args.name)?;
-    info::available(args.via).map_err(Failure::Failed)?;
+    let via = info::via(args.via, args.device, None)?;
     if let Some(peer) = args.machine {
-        return with_machine(args, bench, peer);
+        return with_machine(args, via, bench, peer);
     }
     match (args.fabric, Team::is_launched()) {
         (Some(Fabric::InProcess), true) => {
             let why = "--fabric in-process: a launcher started this process as one of several; leave one of both out";
             Err(Failure::Usage(why.to_owned()))
         }
-        (_, true) => one_of_several(args, bench),
+        (_, true) => one_of_several(args, via, bench),
         (Some(Fabric::Process), false) => {
-            options(args, None)?.validate(bench)?;
+            options(args, via, None)?.validate(bench)?;
             // Where the result goes is tried here: afterwards several would complain.
             Outputs::open(args)?;
             match ggas_benches::launch(args.nodes.unwrap_or(Options::default().nodes), args.pin)? {
@@ -119,24 +120,24 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
                     "--pin: processes are kept to cores with --fabric process".to_owned(),
                 ));
             }
-            by_team(args, bench, &Team::alone())
+            by_team(args, via, bench, &Team::alone())
         }
     }
 }
 
 /// Takes part as one of two machines. Both know how it went; the lower node id speaks.
-fn with_machine(args: &BenchArgs, bench: &dyn Bench, peer: u16) -> Result<(), Failure> {
-    if args.via != Via::Hw {
+fn with_machine(args: &BenchArgs, via: Via, bench: &dyn Bench, peer: u16) -> Result<(), Failure> {
+    if via != Via::Hw {
         return Err(Failure::Usage(format!("--machine {peer}: machines are joined by cards; use --via hw")));
     }
-    options(args, None)?.validate(bench)?;
-    by_team(args, bench, &Team::across_cards(peer)?)
+    options(args, via, None)?.validate(bench)?;
+    by_team(args, via, bench, &Team::across_cards(peer)?)
 }
 
 /// Takes part as one process of a job. The first one speaks for all, the others of their own troubles only.
-fn one_of_several(args: &BenchArgs, bench: &dyn Bench) -> Result<(), Failure> {
+fn one_of_several(args: &BenchArgs, via: Via, bench: &dyn Bench) -> Result<(), Failure> {
     let team = Team::join(args.pin)?;
-    by_team(args, bench, &team).map_err(|failure| match failure {
+    by_team(args, via, bench, &team).map_err(|failure| match failure {
         failure if team.is_first() => failure,
         Failure::Usage(_) => Failure::Said(2),
         Failure::Failed(text) => Failure::Failed(format!("rank {}: {text}", team.rank())),
@@ -144,8 +145,8 @@ fn one_of_several(args: &BenchArgs, bench: &dyn Bench) -> Result<(), Failure> {
     })
 }
 
-fn by_team(args: &BenchArgs, bench: &dyn Bench, team: &Team) -> Result<(), Failure> {
-    let options = options(args, Some(team))?;
+fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result<(), Failure> {
+    let options = options(args, via, Some(team))?;
     if !team.is_first() {
         bench.run(team, &options, &mut Progress::silent())?;
         return Ok(());
@@ -178,7 +179,7 @@ fn measure(bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, 
 }
 
 /// The options for `team`; `None`: for processes still to be started.
-fn options(args: &BenchArgs, team: Option<&Team>) -> Result<Options, Failure> {
+fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, Failure> {
     let default = Options::default();
     let (device, why) = info::choose(args.device)?;
     if let Some(why) = why.filter(|_| team.is_some_and(Team::is_first)) {
@@ -189,7 +190,7 @@ fn options(args: &BenchArgs, team: Option<&Team>) -> Result<Options, Failure> {
     Ok(Options {
         nodes,
         device,
-        via: args.via,
+        via,
         memory: args.memory.unwrap_or(default.memory),
         sizes: args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect(),
         iterations: args.iterations,

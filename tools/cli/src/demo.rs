@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, chain};
 use crate::{info, out};
-use ggas_benches::{Device, Options, Path, Progress, Report, Row, Team};
+use ggas_benches::{Device, Options, Path, Progress, Report, Row, Team, Via};
+use ggas_device::ChoiceError;
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -114,8 +115,23 @@ fn choose(args: &DemoArgs) -> Result<Device, Failure> {
         (Device::Cpu, Some(why)) => info::fallback(&why),
         (Device::Cpu, None) => "Kernels run on the CPU executor, as asked for.".into(),
     };
-    out::print(&format!("{line}\nThe nodes are software EXTOLLs in this process.\n\n"))?;
+    // The demo asks for the model; who has set another device is told.
+    let other = match ggas_device::choose(None, args.device.map(Device::kind)) {
+        Ok(choice) if choice.kind != Via::Sim => format!("\n{}", elsewhere(choice.kind)),
+        Err(error @ (ChoiceError::Word { .. } | ChoiceError::Differ { .. })) => {
+            return Err(info::not_there(error));
+        }
+        _ => String::new(),
+    };
+    out::print(&format!("{line}\nThe nodes are software EXTOLLs in this process.{other}\n\n"))?;
     Ok(device)
+}
+
+/// For whom the demo is not on the device that programs take here.
+fn elsewhere(kind: Via) -> String {
+    format!(
+        "Not all of it goes by {kind}, which programs take here: cargo xtask bench rma-pingpong --via {kind}"
+    )
 }
 
 fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchError> {

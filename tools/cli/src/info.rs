@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use crate::out;
 use ggas_benches::{Device, Via};
+use ggas_device::{ChoiceError, DeviceError, ProcessorKind, Reason, available, choose_or};
 use ggas_gpu::{GpuInfo, NoGpu};
 use ggas_kernels::Processor;
+use ggas_members::NetworkInfo;
 use std::fmt::Write;
 
 #[derive(clap::Args)]
@@ -17,6 +19,7 @@ pub fn run(_: &InfoArgs) -> Result<(), Failure> {
     list_gpus(&mut text, &gpus);
     processors(&mut text);
     devices(&mut text);
+    network(&mut text);
     out::print(&text)
 }
 
@@ -28,9 +31,13 @@ pub fn best_device() -> (Device, Option<String>) {
     }
 }
 
-/// The device asked for, if it is there, else the best one; and why that is not a GPU.
+/// The processor asked for (also by GGAS_PROCESSOR), if it is there, else the best one; and why that is not a GPU.
 pub fn choose(asked: Option<Device>) -> Result<(Device, Option<String>), Failure> {
-    match (asked, best_device()) {
+    let said = ggas_device::processor_kind().map_err(not_there)?.map(|kind| match kind {
+        ProcessorKind::Cpu => Device::Cpu,
+        ProcessorKind::Gpu => Device::Gpu,
+    });
+    match (asked.or(said), best_device()) {
         (Some(Device::Gpu), (_, Some(why))) => Err(Failure::Failed(format!("--device gpu: {why}"))),
         (Some(device), _) => Ok((device, None)),
         (None, best) => Ok(best),
@@ -48,33 +55,26 @@ pub fn gpu_names() -> String {
     names.join(", ")
 }
 
-/// Whether this machine and this version have the device kind; if not, what is missing and what to use.
-pub fn available(via: Via) -> Result<(), String> {
-    match via {
-        Via::Sim => Ok(()),
-        Via::Hw => ggas_device::hw::probe().map_err(|error| hw(&error.to_string())),
-        Via::Nvlink => nvlink(&ggas_gpu::probe()),
-    }
-}
-
-fn hw(why: &str) -> String {
-    format!("--via hw is not available: {why}; use --via sim")
-}
-
-fn nvlink(gpus: &Result<Vec<GpuInfo>, NoGpu>) -> Result<(), String> {
-    let why = match gpus {
-        Err(error) => error.to_string(),
-        Ok(gpus) if gpus.len() < 2 => format!("it takes two GPUs, here is {}", gpus.len()),
-        Ok(gpus) if !any_peers(gpus) => "no GPU here can access the memory of another".into(),
-        Ok(_) => return Ok(()),
+/// What carries the traffic, with kernels on `device` if that is asked for: what is asked for, what the environment says, or
+/// what is there; or what the caller prefers to that.
+pub fn via(asked: Option<Via>, device: Option<Device>, preferred: Option<Via>) -> Result<Via, Failure> {
+    let device = device.map(Device::kind);
+    let choice = match preferred {
+        Some(preferred) => choose_or(asked, device, preferred),
+        None => ggas_device::choose(asked, device),
     };
-    Err(format!("--via nvlink is not available: {why}; use --via sim"))
+    Ok(choice.map_err(not_there)?.kind)
 }
 
-fn any_peers(gpus: &[GpuInfo]) -> bool {
-    let reaches =
-        |gpu: &GpuInfo| gpu.peers.iter().enumerate().any(|(i, peer)| i != gpu.ordinal && peer.access);
-    gpus.iter().any(reaches)
+/// What is wrong with the environment is a matter of usage; what is not there is not.
+pub fn not_there(error: ChoiceError) -> Failure {
+    match error {
+        ChoiceError::Word { .. } | ChoiceError::Differ { .. } => Failure::Usage(error.to_string()),
+        ChoiceError::NotThere { reason: Reason::Asked | Reason::Preferred, .. } => {
+            Failure::Failed(format!("{error}; use --via sim"))
+        }
+        _ => Failure::Failed(error.to_string()),
+    }
 }
 
 fn machine(text: &mut String) {
@@ -148,26 +148,47 @@ fn processors(text: &mut String) {
 fn devices(text: &mut String) {
     let _ = writeln!(text, "traffic goes through (--via)");
     row(text, "sim", "yes: the software EXTOLL; RMA by slots and by the card's pages, GGAS windows");
+    let on = ggas_device::processor_kind().ok().flatten();
     for via in [Via::Hw, Via::Nvlink] {
-        let why = available(via).err().unwrap_or_else(|| match via {
-            Via::Nvlink => "yes: windows over peer memory, and RMA by engines on the GPUs".into(),
-            _ => "yes: RMA and messages by the card, from the host and the CPU executor".into(),
-        });
-        row(text, via.name(), why.replacen(&format!("--via {via} is not available"), "no", 1));
+        let what = match (available(via, on), via, on) {
+            (Err(DeviceError::NotAvailable { reason, .. }), ..) => format!("no: {reason}"),
+            (Err(error), ..) => format!("no: {error}"),
+            (Ok(()), Via::Nvlink, Some(ProcessorKind::Cpu)) => {
+                "yes: RMA by engines on the CPU executor".into()
+            }
+            (Ok(()), Via::Nvlink, _) => {
+                "yes: windows over peer memory, and RMA by engines on the GPUs".into()
+            }
+            (Ok(()), ..) => "yes: RMA and messages by the card, from the host and the CPU executor".into(),
+        };
+        row(text, via.name(), what);
+    }
+    // What a program that is started here takes.
+    match ggas_device::choose(None, None) {
+        Ok(choice) => row(text, "chosen", choice),
+        Err(error) => row(text, "chosen", format_args!("none: {error}")),
+    }
+}
+
+/// Which network a program started here would join.
+fn network(text: &mut String) {
+    let _ = writeln!(text, "network of the model");
+    match ggas_members::which() {
+        Ok((name, node, found)) => {
+            row(text, "joined", format_args!("{name}, on node {node} (GGAS_NETWORK, GGAS_NODE)"));
+            let now = match found {
+                Some(NetworkInfo { shape: Some(shape), members, .. }) => {
+                    format!("{shape}; {} processes are in it", members.len())
+                }
+                Some(_) => "another version of ggas made it".to_owned(),
+                None => "not there: its first member makes it".to_owned(),
+            };
+            row(text, "now", now);
+        }
+        Err(error) => row(text, "joined", format_args!("none: {error}")),
     }
 }
 
 fn row(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "  {name:<14} {value}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nvlink_says_what_is_missing() {
-        assert!(nvlink(&Ok(Vec::new())).unwrap_err().contains("it takes two GPUs, here is 0"));
-        assert!(nvlink(&Err(NoGpu::NotInstalled)).unwrap_err().contains("libcuda.so.1"));
-    }
 }

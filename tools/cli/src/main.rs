@@ -1,15 +1,17 @@
 //! The `ggas` command line.
 //!
 //! Exit codes: 0 all well; 1 wrong data, a failed call, or hardware that is not there; 2 a bad argument. `run` ends as
-//! the program that it runs does.
+//! the program that it runs does, or as a shell that cannot run it: `ggas help run` lists the codes.
 
 mod bench;
 mod decode;
 mod demo;
 mod failure;
 mod info;
+mod net;
 mod out;
 mod plot;
+mod registers;
 mod run;
 mod tune;
 mod values;
@@ -44,10 +46,14 @@ enum Command {
     Plot(plot::PlotArgs),
     /// Start the processes of a job: `ggas run -n 4 -- ./program`
     Run(run::RunArgs),
+    /// Networks of the model on this host: make one that stays, list them, take one down
+    Net(net::NetArgs),
     /// GPUs, peers, limits, and what each device kind offers on this machine
     Info(info::InfoArgs),
     /// Say in words what a descriptor (three hex words) or a notification (two) means
     Decode(decode::DecodeArgs),
+    /// Show a device's registers, or make the tree of files in which old clients look for them
+    Registers(registers::RegistersArgs),
 }
 
 fn main() -> ExitCode {
@@ -62,8 +68,10 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
+        Command::Net(args) => net::run(args),
         Command::Info(args) => info::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Registers(args) => registers::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

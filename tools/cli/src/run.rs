@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::out::note;
 use crate::values;
 use clap::{Args, ValueEnum};
-use ggas_boot::launch::{Bind, Input, Launch, LaunchError, Output, Signals};
+use ggas_members::launch::{Bind, Input, Launch, LaunchError, Output, Signals};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +18,22 @@ enum Cores {
     Cores,
 }
 
+const EXIT_CODES: &str = "\
+Exit codes, as of a shell:
+  0    every process ended with 0
+  N    the first process that failed ended with N, or by signal N - 128
+  124  the time was over (--timeout)
+  126  the program cannot be executed
+  127  there is no such program
+  137  processes had to be killed: --kill-after, or a second INT within a second
+  141  whoever read the output has gone (as by `| head -1`): the job is ended, and nothing said
+  1    output could not be written, the job did not begin, or another failure of ggas
+  2    a bad argument
+
+When the job ends, or ggas is killed, all that the processes started is killed, in whatever process group or session.";
+
 #[derive(Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct RunArgs {
     /// Processes to start
     #[arg(short = 'n', long, value_name = "N", required_unless_present_all = ["nodes", "per_node"])]
@@ -35,7 +50,10 @@ pub struct RunArgs {
     /// After a failure, give the others this long before they are ended
     #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "5s", conflicts_with = "keep_going")]
     grace: Duration,
-    /// After a failure, let the others go on
+    /// After TERM, or an INT, TERM, HUP or QUIT that was passed on, kill what has not ended in this time
+    #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "10s")]
+    kill_after: Duration,
+    /// After a failure, or if output cannot be written, let the others go on
     #[arg(long)]
     keep_going: bool,
     /// Do not put the rank in front of each line
@@ -93,6 +111,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .processes(processes)
         .per_node(per_node)
         .grace(args.grace)
+        .kill_after(args.kill_after)
         .input(Input::Inherit)
         .output(Output::Lines { prefix: !args.no_prefix })
         .bind(match args.bind {
@@ -116,6 +135,9 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 fn failure(error: LaunchError) -> Failure {
     match error {
         LaunchError::Job(error) => Failure::Usage(error.to_string()),
-        error => Failure::Failed(error.to_string()),
+        error => {
+            note(&format!("ggas run: {error}\n"));
+            Failure::Said(error.code())
+        }
     }
 }

@@ -15,7 +15,8 @@ pub struct TuneArgs {
     /// Where kernels run: cpu or gpu; a GPU if there is one
     #[arg(long, value_name = "WHERE")]
     device: Option<Device>,
-    /// What carries the traffic: sim (the software EXTOLL) or nvlink; nvlink if there are as many GPUs as nodes
+    /// What carries the traffic: sim (the software EXTOLL) or nvlink; else GGAS_DEVICE says it, else it is nvlink for
+    /// kernels on GPUs
     #[arg(long, value_name = "KIND")]
     via: Option<Via>,
     /// The table: what it has for other devices and numbers of nodes stays. Default: where groups look (GGAS_TUNING, or
@@ -37,8 +38,8 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     if let Some(why) = why {
         out::note(&format!("{}\n", info::fallback(&why)));
     }
-    let via = args.via.unwrap_or(if device == Device::Gpu { Via::Nvlink } else { Via::Sim });
-    info::available(via).map_err(Failure::Failed)?;
+    let usual = if device == Device::Gpu { Via::Nvlink } else { Via::Sim };
+    let via = info::via(args.via, args.device, Some(usual))?;
     let gpus = if device == Device::Gpu { args.nodes } else { 1 };
     let options = Options { nodes: args.nodes, device, via, gpus, ..Options::default() };
     let mut progress = Progress::bar();

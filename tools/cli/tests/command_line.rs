@@ -6,8 +6,18 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+/// On the model, whatever the environment says and whatever there is.
 fn ggas(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ggas")).args(args).stdin(Stdio::null()).output().expect("ggas starts")
+    with_device(&[("GGAS_DEVICE", "sim")], args)
+}
+
+/// With these variables and none else of those that choose a device.
+fn with_device(variables: &[(&str, &str)], args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    for name in ["GGAS_DEVICE", "EXTOLL_DEVICE", "GGAS_PROCESSOR", "EXTOLL_CARD"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied()).args(args).stdin(Stdio::null()).output().expect("ggas starts")
 }
 
 fn with_input(args: &[&str], input: &[u8]) -> Output {
@@ -72,7 +82,7 @@ fn decode_says_what_a_descriptor_does() {
 }
 
 #[test]
-fn decode_prints_what_the_readme_shows() {
+fn commands_print_what_the_readme_shows() {
     let text = include_str!("../../README.md");
     let examples: Vec<_> = text.split("$ ggas ").skip(1).collect();
     assert!(!examples.is_empty(), "the README shows examples");
@@ -126,13 +136,51 @@ fn words_that_the_card_refuses_are_shown_and_fail() {
 }
 
 #[test]
+fn registers_become_the_tree_that_old_clients_read() {
+    let folder = std::env::temp_dir().join(format!("ggas it's registers {}", std::process::id()));
+    let path = folder.to_str().expect("UTF-8");
+    let output = ggas(&["registers", "--write", path]);
+    assert!(output.status.success(), "{}", err(&output));
+    // As an old client goes about it: the variable from the shell, the line with `ready`, the character before the
+    // last semicolon.
+    let script = format!(
+        r#"{} cd / && for n in 0 1 2; do f=$(grep ready "$EXTOLL_R2_SYSFS/extoll_rf_nw_lp_top_rf_lp${{n}}_status"); f=${{f%;}}; printf %s "${{f#"${{f%?}}"}}"; done"#,
+        out(&output).replace('\n', ";")
+    );
+    let client = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    assert_eq!(out(&client), "110", "two nodes have two links: {}", err(&client));
+    // Again over the tree of before; and not into a folder with anything else.
+    assert!(ggas(&["registers", "--write", path, "lp0"]).status.success());
+    std::fs::write(folder.join("mine"), "").expect("written");
+    let output = ggas(&["registers", "--write", path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("holds mine, which is no part of a register tree"), "{}", err(&output));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn registers_are_shown_by_name() {
+    let output = ggas(&["registers", "lp1_status", "extoll_rf_info_rf_node", "--node", "1"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let text = out(&output);
+    assert!(text.contains("info_rf_node\n") && text.contains("  node_id        0x1\n"), "{text}");
+    assert!(text.contains("nw_lp_top_rf_lp1_status\n") && !text.contains("lp0"), "{text}");
+    let all = out(&ggas(&["registers"]));
+    assert!(all.contains("rma_rf_vpid_table\n  256 of 256 are 0\n"), "{all}");
+    assert!(all.contains("info_rf_scratchpad[3]\n  value          0x1\n"), "{all}");
+    is_usage_error(&["registers", "nonsense"], "no register has `nonsense` in its name");
+    is_usage_error(&["registers", "--node", "2"], "no node 2: this network has nodes 0 to 1");
+    is_usage_error(&["registers", "--nodes", "0"], "a network of 0 nodes");
+}
+
+#[test]
 fn bad_arguments_say_what_to_do() {
     is_usage_error(&[], "Usage");
     is_usage_error(&["bench"], "Usage");
     is_usage_error(&["frobnicate"], "unrecognized subcommand");
     is_usage_error(&["bench", "nothing"], "no benchmark is called `nothing`; there are:");
     is_usage_error(&["bench", "barrier", "--device", "tpu"], "use one of: cpu, gpu");
-    is_usage_error(&["bench", "barrier", "--via", "ether"], "use one of: sim, hw, nvlink");
+    is_usage_error(&["bench", "barrier", "--via", "ether"], "use sim, hw or nvlink");
     is_usage_error(&["bench", "barrier", "--nodes", "-1"], "unexpected argument");
     is_usage_error(&["bench", "barrier", "--nodes", "99999999999"], "invalid value");
     is_usage_error(&["bench", "rma-bandwidth", "--sizes", "8,x"], "`x` is no size");
@@ -189,10 +237,69 @@ fn device_kinds_that_are_not_there_say_why() {
     }
 }
 
+/// Variables of the environment, and their values.
+type Variables = &'static [(&'static str, &'static str)];
+
+/// Settings of the device, the exit code of a program that takes what is set, and what it and `ggas info` say.
+const DEVICES: [(Variables, i32, &str); 5] = [
+    (
+        &[("GGAS_DEVICE", "hw")],
+        1,
+        "GGAS_DEVICE=hw: no hw device here: no /dev/no-such-card: load the kernel module",
+    ),
+    (&[], 1, "no hw device here: no /dev/no-such-card"),
+    (&[("GGAS_DEVICE", "rubbish")], 2, "GGAS_DEVICE=rubbish: use sim, hw or nvlink"),
+    (&[("EXTOLL_DEVICE", "rubbish")], 2, "EXTOLL_DEVICE=rubbish: use sim or hw"),
+    (&[("GGAS_DEVICE", "sim"), ("EXTOLL_DEVICE", "hw")], 2, "GGAS_DEVICE=sim and EXTOLL_DEVICE=hw differ"),
+];
+const NO_CARD: (&str, &str) = ("EXTOLL_CARD", "/dev/no-such-card");
+
+#[test]
+fn info_shows_the_device_that_programs_take() {
+    let chosen = |variables: &[(&str, &str)]| {
+        let output = with_device(&[variables, &[NO_CARD]].concat(), &["info"]);
+        assert!(output.status.success(), "{}", err(&output));
+        let text = out(&output);
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("chosen "));
+        line.unwrap_or_else(|| panic!("no `chosen` in {text}")).trim_start().to_owned()
+    };
+    assert_eq!(chosen(&[("GGAS_DEVICE", "sim")]), "sim: GGAS_DEVICE says so");
+    assert_eq!(chosen(&[("EXTOLL_DEVICE", "sim")]), "sim: EXTOLL_DEVICE says so");
+    let engines = [("GGAS_DEVICE", "nvlink"), ("GGAS_PROCESSOR", "cpu")];
+    assert_eq!(chosen(&engines), "nvlink: GGAS_DEVICE says so");
+    for (variables, _, why) in DEVICES {
+        let line = chosen(variables);
+        assert!(line.starts_with(&format!("none: {why}")), "{variables:?}: {line}");
+    }
+}
+
+#[test]
+fn programs_take_the_device_that_is_set_or_say_why_not() {
+    let bench = ["bench", "rma-pingpong", "--method", "host-driven", "--device", "cpu", "--sizes", "8"];
+    let bench = [&bench[..], &["--iterations", "20"]].concat();
+    for (variables, code, why) in DEVICES {
+        let output = with_device(&[variables, &[NO_CARD]].concat(), &bench);
+        assert_eq!(output.status.code(), Some(code), "{variables:?}: {}", err(&output));
+        assert!(err(&output).contains(why) && output.stdout.is_empty(), "{variables:?}: {}", err(&output));
+        // Who asks for a device on the command line gets that one.
+        let output =
+            with_device(&[variables, &[NO_CARD]].concat(), &[&bench[..], &["--via", "sim"]].concat());
+        assert!(
+            output.status.success() && out(&output).contains("via sim"),
+            "{variables:?}: {}",
+            err(&output)
+        );
+    }
+    let output = with_device(&[("GGAS_DEVICE", "rubbish")], &["demo"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    let engines = ["bench", "rma-pingpong", "--method", "poll", "--sizes", "8", "--iterations", "5"];
+    let output = with_device(&[("GGAS_DEVICE", "nvlink"), ("GGAS_PROCESSOR", "cpu")], &engines);
+    assert!(output.status.success() && out(&output).contains("via nvlink"), "{}", err(&output));
+}
+
 /// Without a GPU in this process, whatever the machine has.
 fn without_gpu(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
-    command.args(args).env("CUDA_VISIBLE_DEVICES", "").stdin(Stdio::null()).output().expect("ggas starts")
+    with_device(&[("CUDA_VISIBLE_DEVICES", "")], args)
 }
 
 #[test]

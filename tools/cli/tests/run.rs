@@ -1,4 +1,4 @@
-//! `ggas run` from outside: output, input, exit codes, signals. How jobs begin is tested in ggas-boot.
+//! `ggas run` from outside: output, input, exit codes, signals. How jobs begin is tested in ggas-members.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -56,6 +56,11 @@ impl Launcher {
         let sent =
             Command::new("kill").args([signal, &self.0.id().to_string()]).status().expect("kill starts");
         assert!(sent.success());
+    }
+
+    /// What it said on standard error, until its end.
+    fn errors(&mut self) -> String {
+        std::io::read_to_string(self.0.stderr.take().expect("it is piped")).expect("UTF-8")
     }
 
     fn code(&mut self) -> Option<i32> {
@@ -132,8 +137,68 @@ fn bad_arguments_are_usage_errors() {
         assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}: {err}");
         assert!(err.contains(part), "{args:?}: no `{part}` in {err}");
     }
-    let (code, _, err) = run(&["-n", "2", "--", "/no/such/program"]);
-    assert!(code == Some(1) && err.contains("cannot be started"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_started_ends_as_in_a_shell() {
+    let wrong = [
+        ("/no/such/program", 127, "give its path"),
+        ("no-such-program", 127, "a name in PATH"),
+        ("/etc/passwd", 126, "chmod +x"),
+        ("/", 126, "it is a directory"),
+    ];
+    for (program, code, advice) in wrong {
+        let (ended, out, err) = run(&["-n", "2", "--", program]);
+        assert_eq!((ended, out.as_str(), err.lines().count()), (Some(code), "", 1), "{err}");
+        let said = format!("ggas run: {program} cannot be started (");
+        assert!(err.starts_with(&said) && err.contains(advice), "{err}");
+    }
+}
+
+#[test]
+fn the_help_names_exit_codes_and_times() {
+    let help = Command::new(env!("CARGO_BIN_EXE_ggas")).args(["help", "run"]).output().expect("ggas starts");
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let (options, codes) = help.split_once("Exit codes").expect("it lists them");
+    assert!(options.contains("--kill-after <TIME>") && options.contains("[default: 10s]"), "{help}");
+    for code in [0, 124, 126, 127, 137, 141, 1, 2] {
+        assert!(
+            codes.lines().any(|line| line.starts_with(&format!("  {code:<3}  "))),
+            "no {code} in {codes}"
+        );
+    }
+}
+
+/// The launcher's streams where nothing can be written.
+fn run_full(args: &[&str], out: bool, err: bool) -> (Option<i32>, String) {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = ggas(args);
+    if out {
+        command.stdout(full());
+    }
+    if err {
+        command.stderr(full());
+    }
+    let output = command.output().expect("ggas starts");
+    (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let why = "ggas run: standard output cannot be written: No space left on device (os error 28)\n";
+    for program in ["echo", "printf"] {
+        let ended = run_full(&["-n", "2", "--grace", "60s", "--", program, "x"], true, false);
+        assert_eq!(ended, (Some(1), why.into()));
+    }
+    assert_eq!(run_full(&["-n", "2", "--", "sh", "-c", "echo x >&2"], false, true).0, Some(1));
+    // The job is ended, whatever it does with what it is sent; its own failure counts first.
+    let endless = ["sh", "-c", "trap '' PIPE; while :; do echo x; sleep 0.01; done"];
+    let (code, err) = run_full(&[&["-n", "2", "--grace", "100ms", "--"], &endless[..]].concat(), true, false);
+    assert_eq!((code, err), (Some(1), format!("{why}ggas run: ranks 0, 1 ended by the launcher\n")));
+    let late = ["-n", "2", "--keep-going", "--", "sh", "-c", "echo x; sleep 0.3; echo x; exit 7"];
+    let (code, err) = run_full(&late, true, false);
+    assert_eq!((code, err.matches(why).count()), (Some(7), 1), "{err}");
+    assert!(err.contains("rank 1 exited with status 7"), "{err}");
 }
 
 #[test]
@@ -197,6 +262,23 @@ fn who_ignores_int_is_killed_by_the_second() {
         job.signal("-INT");
         std::thread::sleep(Duration::from_millis(20));
     }
+    assert_eq!(job.code(), Some(137));
+    let said = "ggas run: ranks 0, 1 killed by the launcher: SIGINT came within 1s of the signal before\n";
+    assert_eq!(job.errors(), said);
+}
+
+#[test]
+fn who_does_not_end_at_a_signal_is_killed_in_time() {
+    let script = "trap '' INT TERM HUP QUIT; echo ready; while :; do sleep 0.01; done";
+    for signal in ["INT", "TERM", "HUP", "QUIT"] {
+        let mut job = Launcher::start(&["-n", "2", "--kill-after", "300ms", "--", "sh", "-c", script]);
+        job.lines(2);
+        job.signal(&format!("-{signal}"));
+        assert_eq!(job.code(), Some(137));
+        let said =
+            format!("ggas run: ranks 0, 1 killed by the launcher: still running 300ms after SIG{signal}\n");
+        assert_eq!(job.errors(), said);
+    }
 }
 
 #[test]
@@ -222,12 +304,48 @@ fn killing_the_launcher_kills_the_job() {
     pids.iter().for_each(|pid| wait_for_state(pid, "XZ"));
 }
 
+/// Whatever its processes are, whoever started them: in other groups, in other sessions, with no parent left.
+#[test]
+fn killing_the_launcher_kills_all_that_was_started() {
+    let script = "sh -c 'echo $$; exec sleep 300' & sh -c \"sh -c 'echo \\$\\$; exec sleep 300' &\"
+        setsid -f sh -c 'echo $$; exec sleep 300'; setsid -f sh -c 'setsid -f sh -c \"echo \\$\\$; exec sleep 300\"'
+        echo $PPID; wait";
+    let mut job = Launcher::start(&["-n", "2", "--no-prefix", "--", "sh", "-c", script]);
+    let mut pids = job.lines(10);
+    pids.push(job.0.id().to_string());
+    let guards: Vec<_> = pids
+        .iter()
+        .filter(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "rank-guard\n")
+        })
+        .collect();
+    // Killing by the launcher's name or arguments leaves them to do their work.
+    assert_eq!(guards.len(), 2);
+    for guard in guards {
+        let shown = std::fs::read(format!("/proc/{guard}/cmdline")).expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&shown).trim_end_matches('\0'), "rank-guard");
+    }
+    job.signal("-KILL");
+    job.code();
+    pids.iter().for_each(|pid| wait_for_state(pid, "XZ"));
+}
+
+/// It says nothing, as other programs whose output goes to `head`; nor does it hang where processes do not end by SIGPIPE.
 #[test]
 fn a_reader_that_goes_away_ends_the_job() {
-    let mut job = Launcher::start(&["-n", "2", "--", "yes"]);
-    assert_eq!(job.lines(1).len(), 1);
-    drop(job.0.stdout.take());
-    assert_eq!(job.code(), Some(141));
+    let deaf = "trap '' PIPE; while :; do echo x; sleep 0.01; done";
+    for program in [&["yes"][..], &["sh", "-c", deaf]] {
+        let mut job = Launcher::start(&[&["-n", "2", "--"], program].concat());
+        assert_eq!(job.lines(1).len(), 1);
+        drop(job.0.stdout.take());
+        assert_eq!((job.code(), job.errors()), (Some(141), String::new()));
+    }
+    // All had ended when it was noticed.
+    let mut ended = ggas(&["-n", "2", "--", "echo", "x"]);
+    let (reads, writes) = std::io::pipe().expect("a pipe");
+    drop(reads);
+    let output = ended.stdout(writes).output().expect("ggas starts");
+    assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
 }
 
 /// Neither the time-out nor a signal waits for someone who holds the output and does not read it.

@@ -26,6 +26,16 @@ impl Field {
         Field { shift: shift as u32, bits: bits as u32 }
     }
 
+    /// Number of its lowest bit.
+    pub const fn low(self) -> u32 {
+        self.shift
+    }
+
+    /// Number of its highest bit.
+    pub const fn high(self) -> u32 {
+        self.shift + self.bits - 1
+    }
+
     /// Largest value of the field.
     #[inline]
     pub const fn max(self) -> u64 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Requests of /dev/extoll/pmap: buffers of physically contiguous memory (spec 9.3). GET stores 8 bytes at the
- * argument, SET takes the value in it. To get a buffer: SET_TYPE 0, SET_SIZE, mmap at offset 0, GET_PADDR.
+ * argument, SET takes the value in it; FREE takes a key in it, although its number is that of a read. To get a buffer:
+ * SET_TYPE 0, SET_SIZE, mmap at offset 0, GET_PADDR.
  *
  * A program that is linked with librma2 gets such buffers from the model too: see the user's page.
  */
@@ -32,7 +33,7 @@
 #define PMAP_IOCTL_GET_SIZE _IOR(PMAP_IOCTL_MAGIC, 5, uint32_t)
 #define PMAP_IOCTL_GET_PADDR _IOR(PMAP_IOCTL_MAGIC, 6, uint32_t)
 #define PMAP_IOCTL_CREATE _IOR(PMAP_IOCTL_MAGIC, 7, uint32_t)
-#define PMAP_IOCTL_FREE _IOW(PMAP_IOCTL_MAGIC, 8, uint32_t)
+#define PMAP_IOCTL_FREE _IOR(PMAP_IOCTL_MAGIC, 8, uint32_t)
 #define PMAP_IOCTL_SET_CURRENT _IOW(PMAP_IOCTL_MAGIC, 9, uint32_t)
 
 #endif /* PMAP_H */

@@ -18,7 +18,7 @@ typedef struct _region {
 #ifdef RMA2DRV
 	struct list_head list;
 #else
-	struct extoll2_list_head list;
+	extoll_list_head_t list;
 #endif
 	/* First page, and its network logical address. */
 	void *start;

@@ -49,7 +49,7 @@ typedef enum {
 	RMA2_ERR_NO_MATCH = -15,
 	/* Not a command, or one that this call does not set. */
 	RMA2_ERR_WRONG_CMD = -16,
-	/* EXTOLL_DEVICE names no device of this system. */
+	/* The device that is chosen (GGAS_DEVICE, EXTOLL_DEVICE) is none of this interface. */
 	RMA2_ERR_NO_DEVICE = -17,
 	/* The job could not be joined (ggas run, GGAS_*). */
 	RMA2_ERR_NO_CONNECT = -18,
@@ -175,7 +175,7 @@ typedef RMA2_Connection *RMA2_Handle;
 
 /* A command that is prepared once and posted with rma2_post_descriptor. */
 typedef struct {
-	struct extoll2_list_head list;
+	extoll_list_head_t list;
 	RMA2_Handle handle;
 	uint64_t reserved0;
 	uint64_t value[3];

@@ -28,7 +28,8 @@ extern "C" {
 
 /* A node, or a multicast group: VELO2_MCADDR_PACK(group). */
 typedef uint32_t velo2_nodeid_t;
-typedef uint16_t velo2_vpid_t;
+/* 0 to 255. Programs print it as an unsigned int (spec 10.4b). */
+typedef uint32_t velo2_vpid_t;
 
 enum velo2_ret {
 	VELO2_RET_SUCCESS = 0,
@@ -70,7 +71,7 @@ typedef struct velo2_connection {
 
 /*
  * Opens a port on the lowest free VPID. The first one of the process, of librma2's too, joins the job.
- * INVALID_MBOX: every VPID is open; ERR_FDOPEN, ERR_MMAP, ERROR.
+ * INVALID_MBOX: every VPID is open; ERR_FDOPEN, ERR_MMAP, ERROR; why is one line on standard error, unless EXTOLL_QUIET=1.
  */
 velo2_ret_t velo2_open(velo2_port_t *port);
 

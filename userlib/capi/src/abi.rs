@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-/// A place in a list of the library's.
+/// `extoll_list_head_t`: a list's head, or an item's place in it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ListHead {

@@ -14,7 +14,7 @@ use crate::ffi::Out;
 use crate::port::{Inner, enter};
 use crate::region;
 use crate::registry::{self, Key, Owner, View};
-use crate::{hooks, pages};
+use crate::{hooks, pages, slots};
 
 /// Places of the cache, unless `EXTOLL2_RMA_RC` says otherwise.
 const PLACES: usize = 256;
@@ -159,6 +159,9 @@ fn register(handle: *const Endpoint, port: &Inner, address: usize, size: usize) 
     let range = pages::pages_of(address, size).filter(|_| address != 0 && size != 0).ok_or_else(wrong)?;
     let mut cache = cache();
     let cache = cache.get_or_insert_default();
+    if slots::missed() {
+        while cache.evict(port) {}
+    }
     if let Some((view, whole)) = cache.hit(port, (address, address + size)) {
         let same = view.start + view.offset as usize == address && view.start + view.bytes() == range.1;
         let shown = if same { Ok(whole) } else { part(handle, &view, whole, address, range) };
@@ -222,6 +225,7 @@ extern "C" fn rma2_rc_register(
     size: usize,
     region: Out<*mut abi::Region>,
 ) -> Code {
+    slots::catch_up();
     code(enter(port).and_then(|inner| {
         region.check()?;
         region.set(register(port, &inner, address as usize, size)?)
@@ -230,6 +234,7 @@ extern "C" fn rma2_rc_register(
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_rc_unregister(port: *const Endpoint, region: *mut abi::Region) -> Code {
+    slots::catch_up();
     code(enter(port).and_then(|port| unregister(&port, region)))
 }
 

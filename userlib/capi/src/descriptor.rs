@@ -44,7 +44,7 @@ impl Default for Pool {
     }
 }
 
-/// Refuses null, misaligned and freed descriptors; others that are not pooled are the program's own.
+/// Refuses freed descriptors; others that are not pooled are the program's own.
 fn known(descriptor: *const abi::Descriptor) -> Result<()> {
     let pooled = DESCRIPTORS.get().filter(|all| all.owns(descriptor.cast()));
     match pooled {

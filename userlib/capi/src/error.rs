@@ -7,6 +7,7 @@ use std::fmt::Display;
 use ggas::{DeviceError, PortError, PostError, RegionError, WaitError};
 
 use crate::ffi::In;
+use crate::stdio;
 
 /// `RMA2_ERROR`, as functions return it.
 #[repr(transparent)]
@@ -173,10 +174,13 @@ pub(crate) fn print(text: &str, buf: *mut c_char, buflen: c_int) {
 #[unsafe(no_mangle)]
 extern "C" fn rma2_perror(error: Code, header: In<c_char>) {
     let text = text(error);
-    if header.get().is_none_or(|first| first == 0) {
-        return eprintln!("{text}");
-    }
-    // SAFETY: not null; the caller gives a string.
-    let header = unsafe { CStr::from_ptr(header.address()) };
-    eprintln!("{}: {text}", header.to_string_lossy());
+    let line = match header.get() {
+        None | Some(0) => format!("{text}\n"),
+        Some(_) => {
+            // SAFETY: not null; the caller gives a string.
+            let header = unsafe { CStr::from_ptr(header.address()) };
+            format!("{}: {text}\n", header.to_string_lossy())
+        }
+    };
+    stdio::print(stdio::err(), &line);
 }

@@ -6,6 +6,7 @@ use ggas::Notification;
 
 use crate::abi;
 use crate::ffi::In;
+use crate::stdio;
 
 type N = In<abi::Notification>;
 
@@ -57,16 +58,12 @@ fn text(notification: &N) -> String {
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_noti_dump(notification: N) {
-    print!("{}", text(&notification));
+    stdio::print(stdio::out(), &text(&notification));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_noti_fdump(notification: N, file: *mut libc::FILE) {
-    if !file.is_null() {
-        let text = text(&notification);
-        // SAFETY: the caller gives an open stream; the text is `len` bytes.
-        unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), file) };
-    }
+    stdio::print(file, &text(&notification));
 }
 
 #[unsafe(no_mangle)]
@@ -84,5 +81,23 @@ extern "C" fn rma2_noti_sdump(notification: N, string: *mut c_char, size: c_int)
             string.add(used).copy_from_nonoverlapping(text.as_ptr().cast(), len);
             *string.add(used + len) = 0;
         }
+    }
+}
+
+/// Most words that [`rma2_read_notiqueue`] prints.
+const WORDS: usize = 512;
+
+/// Prints the first `len` words of a queue with their addresses, for debugging (spec 10.4b).
+#[unsafe(no_mangle)]
+extern "C" fn rma2_read_notiqueue(map: *const u64, len: u32) {
+    if map.is_null() {
+        return;
+    }
+    for i in 0..WORDS.min(len as usize) {
+        // The card may be writing there.
+        let at = map.wrapping_add(i);
+        // SAFETY: the caller gives `len` words; they need not be aligned.
+        let word = u64::from_ne_bytes(unsafe { at.cast::<[u8; 8]>().read_volatile() });
+        stdio::print(stdio::out(), &format!("{at:p}: {word:#018x}\n"));
     }
 }

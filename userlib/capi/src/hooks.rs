@@ -1,36 +1,82 @@
-//! Calls of the C library that take memory away, so that registered memory leaves the card first.
+//! Calls of the C library that take memory away, so that registered memory leaves the card first; and those that lead
+//! to physical buffers.
 //!
-//! The shared library offers them to the whole process (feature `interpose`); everything is handed on. The allocator's
-//! own calls do not come this way, which is why `free` and `realloc` are here. What no function call shows (system
-//! calls made by hand, a thread's stack) is not noticed.
+//! Everything is handed on. The allocator's own calls do not come this way, which is why `free` and `realloc` are here.
+//! What no function call shows (system calls made by hand, a thread's stack) is not noticed.
+//!
+//! How the process's calls come here: the shared library has these functions under the names of the C library
+//! (`tools/xtask/src/capi.rs`), so that a process that searches it first finds them. Where it does not, because the
+//! library came in through another one or by `dlopen`, [`slots`] sends the calls here.
 //!
 //! None of them is inlined: the library's own calls of these names take part in the search as anybody's, and may end
 //! at an allocator before ours, whose blocks the one behind us does not know.
 
-use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::registry::{self, may_overlap};
-use crate::{pages, pmap};
+use crate::{bare, pages, pmap, slots};
 
 unsafe extern "C" {
     fn malloc_usable_size(pointer: *mut c_void) -> usize;
 }
 
-/// A function of the library behind this one.
-struct Next {
-    name: &'static std::ffi::CStr,
-    address: AtomicUsize,
+/// An address of a function.
+#[derive(Clone, Copy)]
+struct Code(*const ());
+
+// SAFETY: code does not change.
+unsafe impl Sync for Code {}
+
+/// A function of the C library that is watched.
+pub(crate) struct Watched {
+    pub(crate) name: &'static CStr,
+    /// What is called instead of it.
+    ours: Code,
+    /// The same by a system call, for programs without a loader.
+    bare: Option<Code>,
+    /// The function of the library behind this one; 0: not looked for yet.
+    next: AtomicUsize,
+    /// The C library's, where calls are sent here; 0: there is none.
+    behind: AtomicUsize,
 }
 
-impl Next {
-    const fn new(name: &'static std::ffi::CStr) -> Next {
-        Next { name, address: AtomicUsize::new(0) }
+impl Watched {
+    const fn new(name: &'static CStr, ours: *const ()) -> Watched {
+        Watched { name, ours: Code(ours), bare: None, next: AtomicUsize::new(0), behind: AtomicUsize::new(0) }
+    }
+
+    const fn or(mut self, bare: *const ()) -> Watched {
+        self.bare = Some(Code(bare));
+        self
+    }
+
+    pub(crate) fn ours(&self) -> usize {
+        self.ours.0 as usize
+    }
+
+    /// What the process's search finds under the name; 0: nothing.
+    pub(crate) fn first(&self) -> usize {
+        // SAFETY: the name is a string.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) as usize }
+    }
+
+    pub(crate) fn behind(&self) -> usize {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_behind(&self, behind: usize) {
+        self.behind.store(behind, Ordering::Relaxed);
+    }
+
+    /// Hands on to this function.
+    pub(crate) fn hand_on(&self, address: usize) {
+        self.next.store(address, Ordering::Relaxed);
     }
 
     fn get(&self) -> usize {
-        match self.address.load(Ordering::Relaxed) {
+        match self.next.load(Ordering::Relaxed) {
             0 => self.find(),
             address => address,
         }
@@ -39,24 +85,51 @@ impl Next {
     #[cold]
     fn find(&self) -> usize {
         // SAFETY: the name is a string.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
-        self.address.store(address, Ordering::Relaxed);
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+        let address = match self.bare {
+            Some(Code(bare)) if next == 0 => bare as usize,
+            _ => next,
+        };
+        self.hand_on(address);
         address
     }
 }
 
-static FREE: Next = Next::new(c"free");
-static REALLOC: Next = Next::new(c"realloc");
-static MUNMAP: Next = Next::new(c"munmap");
-static MMAP: Next = Next::new(c"mmap");
-static MREMAP: Next = Next::new(c"mremap");
-static MADVISE: Next = Next::new(c"madvise");
-static SHMDT: Next = Next::new(c"shmdt");
-static BRK: Next = Next::new(c"brk");
-static SBRK: Next = Next::new(c"sbrk");
-static OPEN: Next = Next::new(c"open");
-static CLOSE: Next = Next::new(c"close");
-static IOCTL: Next = Next::new(c"ioctl");
+macro_rules! watched {
+    ($($name:ident = $text:literal, $ours:ident $(, or $bare:path)?;)*) => {
+        $(static $name: Watched = Watched::new($text, $ours as *const ())$(.or($bare as *const ()))?;)*
+
+        /// All of them; those that take memory away come first.
+        pub(crate) static ALL: [&Watched; [$($text),*].len()] = [$(&$name),*];
+    };
+}
+
+watched! {
+    FREE = c"free", ggas_watch_free;
+    REALLOC = c"realloc", ggas_watch_realloc;
+    MUNMAP = c"munmap", ggas_watch_munmap, or bare::munmap;
+    MMAP = c"mmap", ggas_watch_mmap, or bare::mmap;
+    MMAP64 = c"mmap64", ggas_watch_mmap;
+    MREMAP = c"mremap", ggas_watch_mremap, or bare::mremap;
+    MADVISE = c"madvise", ggas_watch_madvise, or bare::madvise;
+    SHMDT = c"shmdt", ggas_watch_shmdt, or bare::shmdt;
+    BRK = c"brk", ggas_watch_brk;
+    SBRK = c"sbrk", ggas_watch_sbrk;
+    OPEN = c"open", ggas_watch_open, or bare::open;
+    OPEN64 = c"open64", ggas_watch_open;
+    OPEN_2 = c"__open_2", ggas_watch_open_2, or bare::open_2;
+    OPEN64_2 = c"__open64_2", ggas_watch_open_2;
+    CLOSE = c"close", ggas_watch_close, or bare::close;
+    IOCTL = c"ioctl", ggas_watch_ioctl, or bare::ioctl;
+}
+
+/// How many of [`ALL`] take memory away.
+const MEMORY: usize = 10;
+
+/// Whether memory goes away by this call.
+pub(crate) fn takes_memory(watched: &Watched) -> bool {
+    ALL[..MEMORY].iter().any(|other| std::ptr::eq(*other, watched))
+}
 
 /// Calls the library behind this one, which may watch for the same as we do. Arguments behind a semicolon are those
 /// of `...`. A thread that is cancelled in there is unwound through us.
@@ -92,30 +165,43 @@ fn invalidate(start: usize, end: usize) {
     unsafe { errno.write(before) };
 }
 
-/// A page that only [`see`] has, and whether its end was seen.
+/// A page that only [`leads_here`] has, and whether its end was seen.
 static PROBE: AtomicUsize = AtomicUsize::new(0);
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the process's calls come this way: not when the library was loaded by `dlopen`, behind the C library.
+/// Whether memory that goes away is seen: all calls of those libraries that the process has now come this way.
 pub(crate) fn see() -> bool {
-    static SEE: OnceLock<bool> = OnceLock::new();
-    *SEE.get_or_init(|| {
-        let (rights, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping touches no existing memory; the name is a string.
-        let (page, first) = unsafe {
-            let page = libc::mmap(std::ptr::null_mut(), ggas::PAGE, rights, kind, -1, 0);
-            (page, libc::dlsym(libc::RTLD_DEFAULT, c"munmap".as_ptr()) as usize)
-        };
-        if page == libc::MAP_FAILED || first == 0 {
-            return false;
-        }
-        PROBE.store(page as usize, Ordering::Relaxed);
-        type Munmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
-        // SAFETY: what the program's own calls lead to; the page is ours.
-        unsafe { std::mem::transmute::<usize, Munmap>(first)(page, ggas::PAGE) };
-        PROBE.store(0, Ordering::Relaxed);
-        SEEN.load(Ordering::Relaxed)
-    })
+    in_order() || slots::complete()
+}
+
+/// When the library is loaded, before the program's own code runs.
+#[unsafe(no_mangle)]
+extern "C" fn ggas_watch_start() {
+    slots::start();
+}
+
+/// Whether the process's search leads to these functions, behind others that hand on or not. It does not when the
+/// library was loaded by `dlopen`, or came in through another one behind the C library.
+pub(crate) fn in_order() -> bool {
+    static IN_ORDER: OnceLock<bool> = OnceLock::new();
+    *IN_ORDER.get_or_init(|| leads_here() && slots::of_c_library(&FREE) != FREE.first())
+}
+
+/// Whether ending a mapping as the program would do it is seen here.
+fn leads_here() -> bool {
+    let (rights, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping touches no existing memory.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), ggas::PAGE, rights, kind, -1, 0) };
+    let first = MUNMAP.first();
+    if page == libc::MAP_FAILED || first == 0 {
+        return false;
+    }
+    PROBE.store(page as usize, Ordering::Relaxed);
+    type Munmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
+    // SAFETY: what the program's own calls lead to; the page is ours.
+    unsafe { std::mem::transmute::<usize, Munmap>(first)(page, ggas::PAGE) };
+    PROBE.store(0, Ordering::Relaxed);
+    SEEN.load(Ordering::Relaxed)
 }
 
 /// A block of the allocator's goes away.
@@ -138,26 +224,23 @@ fn range_goes(start: *mut c_void, len: usize) {
     }
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn free(pointer: *mut c_void) {
+unsafe extern "C-unwind" fn ggas_watch_free(pointer: *mut c_void) {
     block_goes(pointer);
     next!(FREE(pointer => *mut c_void) -> ());
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
+unsafe extern "C-unwind" fn ggas_watch_realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
     block_goes(pointer);
     next!(REALLOC(pointer => *mut c_void, size => usize) -> *mut c_void)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn munmap(start: *mut c_void, len: usize) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_munmap(start: *mut c_void, len: usize) -> c_int {
     if start as usize == PROBE.load(Ordering::Relaxed) && !start.is_null() {
         SEEN.store(true, Ordering::Relaxed);
     }
@@ -165,10 +248,9 @@ unsafe extern "C-unwind" fn munmap(start: *mut c_void, len: usize) -> c_int {
     next!(MUNMAP(start => *mut c_void, len => usize) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn mmap(
+unsafe extern "C-unwind" fn ggas_watch_mmap(
     start: *mut c_void,
     len: usize,
     protection: c_int,
@@ -187,25 +269,9 @@ unsafe extern "C-unwind" fn mmap(
     pmap::mmap(file, offset, map).unwrap_or_else(|| map(file, offset))
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn mmap64(
-    start: *mut c_void,
-    len: usize,
-    protection: c_int,
-    flags: c_int,
-    file: c_int,
-    offset: i64,
-) -> *mut c_void {
-    // SAFETY: the same function on 64-bit systems.
-    unsafe { mmap(start, len, protection, flags, file, offset) }
-}
-
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
-#[inline(never)]
-unsafe extern "C-unwind" fn mremap(
+unsafe extern "C-unwind" fn ggas_watch_mremap(
     old: *mut c_void,
     old_len: usize,
     new_len: usize,
@@ -221,20 +287,18 @@ unsafe extern "C-unwind" fn mremap(
     ) -> *mut c_void)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int {
     if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE) {
         range_goes(start, len);
     }
     next!(MADVISE(start => *mut c_void, len => usize, advice => c_int) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_brk(end: *mut c_void) -> c_int {
     let now = next!(SBRK(0 => c_long) -> *mut c_void);
     if end < now {
         range_goes(end, now as usize - end as usize);
@@ -242,10 +306,9 @@ unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
     next!(BRK(end => *mut c_void) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn sbrk(more: c_long) -> *mut c_void {
+unsafe extern "C-unwind" fn ggas_watch_sbrk(more: c_long) -> *mut c_void {
     if more < 0 {
         let now = next!(SBRK(0 => c_long) -> *mut c_void) as usize;
         let less = more.unsigned_abs() as usize;
@@ -254,10 +317,9 @@ unsafe extern "C-unwind" fn sbrk(more: c_long) -> *mut c_void {
     next!(SBRK(more => c_long) -> *mut c_void)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn shmdt(segment: *const c_void) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_shmdt(segment: *const c_void) -> c_int {
     // How long it is only the system knows; reading that is for those who have memory registered at all.
     if may_overlap(segment as usize, usize::MAX) {
         range_goes(segment.cast_mut(), pages::attached(segment as usize));
@@ -266,36 +328,35 @@ unsafe extern "C-unwind" fn shmdt(segment: *const c_void) -> c_int {
 }
 
 /// `open` with its optional argument, which the calling convention passes like any other.
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     if let Some(file) = pmap::open(path, flags) {
         return file;
     }
     next!(OPEN(path => *const c_char, flags => c_int; mode) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+/// `open` as programs call it that are checked by their compiler (`_FORTIFY_SOURCE`).
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
-    // SAFETY: the same function on 64-bit systems.
-    unsafe { open(path, flags, mode) }
+unsafe extern "C-unwind" fn ggas_watch_open_2(path: *const c_char, flags: c_int) -> c_int {
+    if let Some(file) = pmap::open(path, flags) {
+        return file;
+    }
+    next!(OPEN_2(path => *const c_char, flags => c_int) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn close(file: c_int) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_close(file: c_int) -> c_int {
     pmap::close(file);
     next!(CLOSE(file => c_int) -> c_int)
 }
 
-#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
-#[allow(dead_code, reason = "exported by the shared library only")]
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C-unwind" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn ggas_watch_ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if let Some(done) = pmap::ioctl(file, request, argument) {
         return done;
     }

@@ -7,13 +7,16 @@
 //! Pointers for results are null or valid, as in every C interface; `ffi` is where they are followed.
 
 mod abi;
+mod bare;
 mod cache;
 mod connection;
 mod descriptor;
+mod elf;
 mod error;
 mod ffi;
 mod fields;
 mod hooks;
+mod list;
 mod node;
 mod notification;
 mod open;
@@ -23,8 +26,11 @@ mod port;
 mod post;
 mod region;
 mod registry;
+mod report;
 mod settings;
 mod slab;
+mod slots;
+mod stdio;
 mod velo;
 mod velo_error;
 mod velo_port;

@@ -1,22 +1,18 @@
 //! Finding the node that this process's ports are on.
 //!
-//! A process of a job (`ggas run`, or the GGAS_* variables) gets its node of the job: it joins when it opens its first
-//! port, and leaves when it ends. A program that was started plainly gets a model of one node of its own. A child of
-//! fork has none of the parent's ports, is in no job, and gets a node of its own too. With EXTOLL_DEVICE=hw the node is
-//! this machine's card, whatever job there is.
+//! A process joins its network (its job's, GGAS_NETWORK, or this user's default one) when it opens its first port,
+//! without waiting for anyone, and leaves when it ends. A child of fork has none of the parent's ports; it joins as a
+//! member of its own. Where the card is chosen ([`ggas::device::choose`]) the node is the card's, whatever network there is.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-use ggas::{Cluster, Job, LockedMemory, Node, Progress};
+use ggas::{ChoiceError, DeviceError, DeviceKind, JoinError, Network, Node, Progress};
 
-use crate::error::{FD, NO_CONNECT, NO_DEVICE, NO_MEM, Result, because};
-use crate::settings::{self, Device, Timeouts};
-
-/// Node ids of a network.
-const NODES: u32 = extoll_abi::regs::EXTOLL_NODES as u32;
+use crate::error::{Code, FD, NO_CONNECT, NO_DEVICE, Result, because};
+use crate::settings::{self, Timeouts};
 
 /// The process's node, with what it needs.
 pub(crate) struct Home {
@@ -24,7 +20,7 @@ pub(crate) struct Home {
     pub(crate) nodes: u32,
     pub(crate) timeouts: Timeouts,
     /// Left when the process ends.
-    job: Mutex<Option<Job>>,
+    network: Mutex<Option<Network>>,
 }
 
 /// Set once; forgotten by a child of fork, which has no threads to drive it.
@@ -78,41 +74,29 @@ extern "C" fn forget() {
 /// At the end of the process: peers see that it left, and need not take it for dead.
 extern "C" fn leave() {
     if let Some(home) = made() {
-        drop(home.job.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(home.network.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 fn start() -> Result<Home> {
     let wrong = |text: String| because(NO_DEVICE, text);
     let timeouts = settings::timeouts().map_err(wrong)?;
-    match settings::device().map_err(wrong)? {
-        Device::Hw => card(timeouts),
-        Device::Sim => {
-            let limit = settings::locked_memory().map_err(wrong)?;
-            let alone = CHILD.load(Ordering::Relaxed) || !ggas::boot::Job::is_launched();
-            if alone { one_node(limit, timeouts) } else { join(limit, timeouts) }
-        }
-    }
-}
-
-/// This process's node of its job.
-fn join(limit: LockedMemory, timeouts: Timeouts) -> Result<Home> {
-    let job = Job::builder().locked_memory(limit).join().map_err(|error| because(NO_CONNECT, error))?;
-    Ok(Home { node: job.node().clone(), nodes: job.nodes(), timeouts, job: Mutex::new(Some(job)) })
-}
-
-/// A model of one node.
-fn one_node(limit: LockedMemory, timeouts: Timeouts) -> Result<Home> {
+    let limit = settings::locked_memory().map_err(wrong)?;
     // The process's NIC threads did not come along into a child of fork.
     let progress = if CHILD.load(Ordering::Relaxed) { Progress::Threads(1) } else { Progress::default() };
-    let cluster = Cluster::builder().nodes(1).locked_memory(limit).progress(progress).build();
-    let node = cluster.and_then(|cluster| cluster.node(0).cloned());
-    let node = node.map_err(|error| because(NO_MEM, error))?;
-    Ok(Home { node, nodes: 1, timeouts, job: Mutex::new(None) })
+    let network = Network::builder().locked_memory(limit).progress(progress).join();
+    let network = network.map_err(|error| because(of_join(&error), error))?;
+    let (node, nodes) = (network.node().clone(), network.nodes());
+    Ok(Home { node, nodes, timeouts, network: Mutex::new(Some(network)) })
 }
 
-/// The card of this machine. It does not know how many nodes its network has: any node id may be there.
-fn card(timeouts: Timeouts) -> Result<Home> {
-    let device = ggas::device::hw::open().map_err(|error| because(FD, error))?;
-    Ok(Home { node: Node::new(device), nodes: NODES, timeouts, job: Mutex::new(None) })
+/// The device is not there, is none of this interface's, or its network is not to be joined.
+fn of_join(error: &JoinError) -> Code {
+    match error {
+        JoinError::Choice(ChoiceError::NotThere { kind: DeviceKind::Hw, .. }) => FD,
+        JoinError::Device(DeviceError::NotAvailable { kind: DeviceKind::Nvlink, .. }) => NO_DEVICE,
+        JoinError::Choice(_) => NO_DEVICE,
+        JoinError::Device(_) => FD,
+        _ => NO_CONNECT,
+    }
 }

@@ -75,7 +75,7 @@ fn mapped(start: usize, len: usize) -> Option<Rights> {
 
 /// Copies a value from an address that may be anything. `None`: it is not readable.
 pub(crate) fn read_anywhere<T: Copy>(from: *const T) -> Option<T> {
-    if from.is_null() || !from.is_aligned() {
+    if from.is_null() {
         return None;
     }
     let mut value = std::mem::MaybeUninit::<T>::uninit();

@@ -12,17 +12,19 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ggas::PAGE;
-use ggas::device::hw::{self, PhysicalBuffer};
-use ggas::device::{DeviceError, Place, Span};
+use ggas::device::hw::PhysicalBuffer;
+use ggas::device::{DeviceError, Kind, Place, Span};
 
-use crate::node;
-use crate::settings::{self, Device};
+use crate::bare;
+use crate::node::{self, Home};
 
 const PATH: &CStr = c"/dev/extoll/pmap";
 const MAGIC: c_ulong = b'k' as c_ulong;
 /// The type whose memory the driver allocates.
 const ALLOCATE: usize = 0;
 const EMPTY: usize = 2;
+/// The request for the address.
+const GET_PADDR: c_ulong = 6;
 /// Largest buffer of the model.
 const MOST: usize = 1 << 30;
 
@@ -31,7 +33,7 @@ type File = (u64, u64);
 
 #[derive(Debug)]
 struct Buffer {
-    device: Device,
+    device: Kind,
     kind: usize,
     size: usize,
     memory: Option<Memory>,
@@ -72,6 +74,11 @@ fn buffers() -> MutexGuard<'static, Option<HashMap<File, Buffer>>> {
     BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a buffer was made for. `None`: the file is no buffer.
+fn device_of(id: File) -> Option<Kind> {
+    buffers().as_ref()?.get(&id).map(|buffer| buffer.device)
+}
+
 fn file_of(file: c_int) -> Option<File> {
     let mut about = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: room for the answer; any number may be asked for.
@@ -86,10 +93,11 @@ pub(crate) fn open(path: *const c_char, flags: c_int) -> Option<c_int> {
     if path.is_null() || unsafe { CStr::from_ptr(path) } != PATH {
         return None;
     }
-    let device = settings::device().ok()?;
-    if device == Device::Hw {
-        hw::probe().ok()?;
-        OF_CARDS.fetch_add(1, Ordering::Relaxed);
+    let device = ggas::device::choose(None, None).ok()?.kind;
+    match device {
+        Kind::Sim => {}
+        Kind::Hw => _ = OF_CARDS.fetch_add(1, Ordering::Relaxed),
+        Kind::Nvlink => return None,
     }
     let close_on_exec = if flags & libc::O_CLOEXEC != 0 { libc::MFD_CLOEXEC } else { 0 };
     // SAFETY: the name is a string.
@@ -129,19 +137,28 @@ pub(crate) fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> Opt
         return None;
     }
     let id = file_of(file)?;
+    let value = argument as usize;
+    let request = request & 0xff;
+    // Starting the node opens and closes files, and so do threads that it waits for: not under the lock.
+    let home = match device_of(id)? {
+        Kind::Sim if request == GET_PADDR => Some(node::home()),
+        _ => None,
+    };
     let mut buffers = buffers();
     let buffer = buffers.as_mut()?.get_mut(&id)?;
-    let value = argument as usize;
-    let done = match request & 0xff {
+    let done = match request {
         0 => buffer.set_kind(value),
         1 => give(argument, buffer.kind as u64),
         4 => buffer.set_size(file, value),
         5 => give(argument, buffer.size as u64),
-        6 if buffer.device == Device::Hw => {
-            drop(buffers);
-            of_card(id).and_then(|memory| give(argument, memory.bus_address()))
-        }
-        6 => buffer.physical(file).and_then(|address| give(argument, address)),
+        GET_PADDR => match home {
+            Some(Ok(home)) => buffer.physical(file, home).and_then(|address| give(argument, address)),
+            Some(Err(_)) => Err(libc::ENODEV),
+            None => {
+                drop(buffers);
+                of_card(id).and_then(|memory| give(argument, memory.bus_address()))
+            }
+        },
         // One buffer for each open file; its key is 0.
         7 => Ok(()),
         8 if value == 0 => {
@@ -173,8 +190,7 @@ pub(crate) fn mmap(
         return None;
     }
     let id = file_of(file)?;
-    let ours = |buffer: &Buffer| buffer.device == Device::Hw;
-    if !buffers().as_ref()?.get(&id).is_some_and(ours) {
+    if device_of(id)? != Kind::Hw {
         return None;
     }
     Some(match of_card(id) {
@@ -244,7 +260,7 @@ impl Buffer {
         if self.memory.is_some() {
             return Err(libc::EBUSY);
         }
-        let most = if self.device == Device::Hw { PhysicalBuffer::MAX } else { MOST };
+        let most = if self.device == Kind::Hw { PhysicalBuffer::MAX } else { MOST };
         let len = size.checked_next_multiple_of(PAGE).filter(|len| (PAGE..=most).contains(len));
         let len = len.ok_or(libc::EINVAL)?;
         // SAFETY: the file is the buffer's.
@@ -256,18 +272,18 @@ impl Buffer {
     }
 
     /// Where the modelled node reaches the buffer.
-    fn physical(&mut self, file: c_int) -> Result<u64, c_int> {
+    fn physical(&mut self, file: c_int, home: &Home) -> Result<u64, c_int> {
         if let Some(Memory::Model(memory)) = &self.memory {
             return Ok(memory.address as u64);
         }
         if self.size == 0 || self.kind != ALLOCATE {
             return Err(libc::EINVAL);
         }
-        let home = node::home().map_err(|_| libc::ENODEV)?;
         let len = self.size.next_multiple_of(PAGE);
         let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // Not by the name that is watched: the lock is held.
         // SAFETY: a new mapping of the buffer's file, which is that long.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, file, 0) };
+        let address = unsafe { bare::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, file, 0) };
         if address == libc::MAP_FAILED {
             return Err(libc::ENOMEM);
         }

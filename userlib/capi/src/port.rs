@@ -14,7 +14,7 @@ use crate::ffi::Out;
 use crate::node::{self, Home};
 use crate::open::{self, NotClosed, Ports};
 use crate::settings::Timeouts;
-use crate::{cache, connection, descriptor, registry};
+use crate::{cache, connection, descriptor, error, registry, report, slots};
 
 /// Bytes of the range that ports' handles lie in.
 const RANGE: usize = 1 << 30;
@@ -156,7 +156,11 @@ fn reshape(port: *const Endpoint, bytes: u32) -> Result<()> {
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_open(port: Out<*mut Endpoint>) -> Code {
-    code(port.check().and_then(|()| open()).and_then(|handle| port.set(handle)))
+    slots::catch_up();
+    code(port.check().and_then(|()| {
+        let opened = open().inspect_err(|why| report::not_opened("librma2", why.0, &error::text(*why)));
+        port.set(opened?)
+    }))
 }
 
 #[unsafe(no_mangle)]

@@ -12,7 +12,7 @@ use crate::error::{
 use crate::ffi::Out;
 use crate::port::{Inner, enter};
 use crate::registry::{self, Owner, View};
-use crate::{cache, pages};
+use crate::{cache, pages, slots};
 
 /// Memory for a structure, as C would allocate it.
 pub(crate) fn allocate() -> Result<*mut abi::Region> {
@@ -57,8 +57,8 @@ pub(crate) fn show(region: *mut abi::Region, view: &View, port: *const Endpoint,
         parent,
         ..EMPTY
     };
-    // SAFETY: `allocate` made it, or the program gave it as the place for a region.
-    unsafe { region.write(shown) };
+    // SAFETY: `allocate` made it, or the program gave it as the place for a region, at any address.
+    unsafe { region.write_unaligned(shown) };
 }
 
 /// Registers `size` bytes at `address`; the structure is at `region`, which is written only when all went well. While
@@ -170,7 +170,7 @@ fn unregister_with(port: &Inner, region: *mut abi::Region, free: bool) -> Result
     match view.owner {
         Owner::Library | Owner::Part if free => release(region),
         // SAFETY: the program gave the structure just now, and it is live.
-        _ => unsafe { region.write(EMPTY) },
+        _ => unsafe { region.write_unaligned(EMPTY) },
     }
     held.map_or(Ok(()), |held| held.unregister().map_err(|error| of_region(&error)))
 }
@@ -193,6 +193,7 @@ extern "C" fn rma2_register(
     size: usize,
     region: Out<*mut abi::Region>,
 ) -> Code {
+    slots::catch_up();
     code(enter(port).and_then(|inner| {
         region.check()?;
         region.set(register_new(port, &inner, address as usize, size, &mut || cache::evict(&inner))?)
@@ -216,6 +217,7 @@ extern "C" fn rma2_register_nomalloc(
     size: usize,
     region: Out<abi::Region>,
 ) -> Code {
+    slots::catch_up();
     code(enter(port).and_then(|inner| {
         region.check()?;
         let place = region.address().cast_mut();

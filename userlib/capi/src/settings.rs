@@ -10,8 +10,6 @@ const WAIT_TIMEOUT: (&str, f64) = ("EXTOLL_WAIT_TIMEOUT", 300.0);
 const LOCKED_MEMORY: &str = "EXTOLL_LOCKED_MEMORY";
 /// 64 or 128: bytes of a slot of VELO mailboxes.
 const VELO_SLOTS: &str = "EXTOLL_VELO_SLOTS";
-/// "sim" or "hw".
-const DEVICE: &str = "EXTOLL_DEVICE";
 
 /// Longer than any program runs.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
@@ -21,21 +19,6 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
 pub(crate) struct Timeouts {
     pub(crate) post: Duration,
     pub(crate) wait: Duration,
-}
-
-/// A device by the name of its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
-    Sim,
-    Hw,
-}
-
-pub(crate) fn device() -> Result<Device, String> {
-    match std::env::var(DEVICE).as_deref() {
-        Err(_) | Ok("" | "sim") => Ok(Device::Sim),
-        Ok("hw") => Ok(Device::Hw),
-        Ok(other) => Err(format!("{DEVICE}={other}: use sim or hw")),
-    }
 }
 
 pub(crate) fn locked_memory() -> Result<ggas::LockedMemory, String> {

@@ -6,6 +6,7 @@ use ggas::Address;
 use ggas::velo::Message;
 
 use crate::ffi::Out;
+use crate::report;
 use crate::velo_error::{
     self, ERROR, INV_MSG, INV_MTT, INVALID_MBOX, INVALID_NODE, NO_MSG, Result, Ret, SUCCESS, because, ret,
 };
@@ -40,7 +41,7 @@ fn port(port: &Out<Port>) -> Result<Entered> {
     enter(port.get().map_err(|_| INVALID_MBOX)?.map)
 }
 
-fn connect(port: &Entered, node: u32, vpid: u16) -> Result<Connection> {
+fn connect(port: &Entered, node: u32, vpid: u32) -> Result<Connection> {
     let vpid = u8::try_from(vpid).map_err(|_| because(INVALID_MBOX, "VPIDs are 0 to 255"))?;
     let (number, group) = (node & !GROUP, node & GROUP != 0);
     if number >= if group { GROUPS } else { port.home.nodes } {
@@ -94,9 +95,8 @@ struct Buffer {
 impl Buffer {
     /// Refused before a message is taken for it.
     fn check(&self) -> Result<()> {
-        let words = [&self.length, &self.source].into_iter().all(Out::is_null_or_usable);
-        if !words || self.bytes.is_null() && self.size > 0 {
-            return Err(because(ERROR, "the buffer is null, or a result's address is misaligned"));
+        if self.bytes.is_null() && self.size > 0 {
+            return Err(because(ERROR, "the buffer is null"));
         }
         Ok(())
     }
@@ -129,6 +129,9 @@ impl Buffer {
 extern "C" fn rma2_velo2_open(port: Out<Port>) -> Ret {
     ret(port.check().map_err(|_| ERROR).and_then(|()| {
         let opened = velo_port::open();
+        if let Err(why) = &opened {
+            report::not_opened("libvelo2", why.0, &velo_error::text(*why));
+        }
         // Closed where it does not open: whatever stood there is no port.
         port.set_if_wanted(Port { map: *opened.as_ref().unwrap_or(&std::ptr::null_mut()) });
         opened.map(|_| ())
@@ -152,12 +155,12 @@ extern "C" fn rma2_velo2_get_nodeid(at: Out<Port>) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rma2_velo2_get_vpid(at: Out<Port>) -> u16 {
+extern "C" fn rma2_velo2_get_vpid(at: Out<Port>) -> u32 {
     port(&at).map_or(0, |port| port.velo.address().vpid.into())
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rma2_velo2_connect(at: Out<Port>, connection: Out<Connection>, node: u32, vpid: u16) -> Ret {
+extern "C" fn rma2_velo2_connect(at: Out<Port>, connection: Out<Connection>, node: u32, vpid: u32) -> Ret {
     ret(port(&at).and_then(|port| {
         connection.check().map_err(|_| ERROR)?;
         connection.set_if_wanted(connect(&port, node, vpid)?);

@@ -47,9 +47,48 @@ impl Area {
     }
 }
 
+/// Bytes of all packet buffers of a group together, and of all staging, unless the caller wants more. Every node has
+/// buffers of every other, so without a bound 256 nodes would take 64 GiB.
+const TOGETHER: usize = 1 << 30;
+
+/// `config` with buffers small enough for so many nodes: first of fewer bytes, then of fewer channels, since a block
+/// without buffers makes no collectives on its own.
+pub(crate) fn shrunk(nodes: usize, config: GroupConfig) -> GroupConfig {
+    let pair = TOGETHER / nodes.max(1).saturating_mul(nodes.max(1));
+    let lines = |bytes: usize, most: usize| (bytes.min(most) / LINE * LINE).max(LINE);
+    let packed_bytes = lines(pair / (2 * config.packed_channels), config.packed_bytes);
+    let packed_channels = (pair / (2 * packed_bytes)).clamp(1, config.packed_channels);
+    let slot_bytes = lines(pair / 3, config.slot_bytes);
+    GroupConfig { packed_bytes, packed_channels, slot_bytes, ..config }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_for_many_nodes_shrink_and_those_for_few_do_not() {
+        let usual = GroupConfig::default();
+        for nodes in 1..=32 {
+            assert_eq!(GroupConfig::for_nodes(nodes), usual, "{nodes} nodes");
+        }
+        for nodes in 33..=1024 {
+            let config = GroupConfig::for_nodes(nodes);
+            let all = nodes * Area::new(nodes, &config).expect("it fits").bytes;
+            let flags = nodes * (LINE + (3 + CHANNELS) * (8 * nodes).next_multiple_of(LINE));
+            assert!(all - flags <= 2 * TOGETHER, "{nodes} nodes: {all} bytes with {config:?}");
+            assert!(
+                nodes > 256 || config.packed_channels == usual.packed_channels,
+                "{nodes} nodes: {config:?}"
+            );
+        }
+        // Those that 256 nodes had: 64 GiB of packets, 12 GiB of staging.
+        let all = 256 * Area::new(256, &GroupConfig::for_nodes(256)).expect("it fits").bytes;
+        assert!(all < 5 << 29, "{all} bytes");
+        // As small as can be, and no less.
+        let least = GroupConfig::for_nodes(usize::MAX);
+        assert_eq!((least.packed_bytes, least.packed_channels, least.slot_bytes), (LINE, 1, LINE));
+    }
 
     fn area(nodes: usize, slot_bytes: usize) -> Result<Area, GroupError> {
         let config =

@@ -4,12 +4,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_boot::Job;
+use ggas_members::Job;
 use ggas_rma::KernelReport;
 use ggas_window::{Setup, Window};
 use serde::{Deserialize, Serialize};
 
-use crate::area::Area;
+use crate::area::{self, Area};
 use crate::loss::Loss;
 use crate::members::{Member, Members};
 use crate::{Choices, GroupError, TunedBy};
@@ -55,6 +55,13 @@ impl Default for GroupConfig {
 }
 
 impl GroupConfig {
+    /// The default with buffers that suit so many nodes. Each node has buffers of all others, so they grow with the
+    /// square of the number: up to 32 nodes they are the default's, beyond smaller, so that packet buffers and staging
+    /// of all nodes take at most 1 GiB each; and from 257 nodes on fewer blocks have any (`packed_channels`).
+    pub fn for_nodes(nodes: usize) -> Self {
+        area::shrunk(nodes, Self::default())
+    }
+
     /// Bytes that each part of the window needs for a group of `nodes`, its offset included.
     ///
     /// # Errors
@@ -225,8 +232,7 @@ impl Group {
 
     /// Clears this process's part of the group, but for the poison of a death.
     fn clear(&self) -> Result<(), GroupError> {
-        let zeros = vec![0; self.area.zeroed];
-        self.window.local().try_for_each(|rank| self.window.write(rank, self.offset, &zeros))?;
+        self.window.local().try_for_each(|rank| self.window.zero(rank, self.offset, self.area.zeroed))?;
         match &self.loss {
             Some(loss) => loss.clear(&self.members),
             None => self.members.clear(),

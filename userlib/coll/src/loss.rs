@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ggas_boot::{Job, LossGuard};
+use ggas_members::{Job, LossGuard};
 
 use crate::GroupError;
 use crate::members::Members;

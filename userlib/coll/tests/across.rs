@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use common::{die, in_job, in_job_with_death, signal, victim};
 use extoll_abi::layout::{GGAS_ERR_POISONED, GGAS_ERR_TIMEOUT};
-use ggas_boot::Job;
 use ggas_coll::{Group, GroupConfig, GroupError};
-use ggas_device::sim::SimNetwork;
+use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::args::{
     SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL, SELFTEST_ALLREDUCE_ONE_SHOT,
     SELFTEST_ALLREDUCE_TWO_SHOT, SELFTEST_BARRIER, SELFTEST_BLOCK, SELFTEST_BROADCAST, SELFTEST_GRID,
     SELFTEST_INT64, selftest_coll,
 };
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
+use ggas_members::Job;
 use ggas_rma::Node;
 use ggas_window::Window;
 
@@ -39,13 +39,22 @@ struct Process {
     _network: SimNetwork,
 }
 
+/// A process's way to the others; it has one.
+fn card(job: &Job) -> Arc<ProcessFabric> {
+    ProcessFabric::join(job.member().clone()).expect("a card")
+}
+
 impl Process {
     fn new(job: &Job, config: GroupConfig) -> Process {
-        Process::try_new(job, config).expect("a group")
+        Process::try_new(job, &card(job), config).expect("a group")
     }
 
-    fn try_new(job: &Job, config: GroupConfig) -> Result<Process, Box<GroupError>> {
-        let network = SimNetwork::join(job.fabric().clone()).expect("a node");
+    fn try_new(
+        job: &Job,
+        card: &Arc<ProcessFabric>,
+        config: GroupConfig,
+    ) -> Result<Process, Box<GroupError>> {
+        let network = SimNetwork::join(card.clone()).expect("a node");
         let (node, cpu) = (Node::new(network.device(0).expect("one")), Processor::cpu());
         let config = GroupConfig { offset: USER, ..config };
         let bytes = config.end(job.size() as usize)?;
@@ -155,22 +164,21 @@ fn sixty_four_processes_finish_on_few_cores() {
 #[test]
 fn groups_are_laid_out_alike_or_refused_everywhere() {
     in_job("groups_are_laid_out_alike_or_refused_everywhere", (3, 1), |job| {
-        let master = usize::from(job.rank() == 1);
-        let refused =
-            Process::try_new(job, GroupConfig { master, slot_bytes: 256, ..GroupConfig::default() });
+        let (master, card) = (usize::from(job.rank() == 1), card(job));
+        let config = || GroupConfig { slot_bytes: 256, ..GroupConfig::default() };
+        let refused = Process::try_new(job, &card, GroupConfig { master, ..config() });
         assert!(
             matches!(refused.as_ref().err().map(|error| &**error), Some(GroupError::Unequal { rank: 1 })),
             "{:?}",
             refused.err()
         );
-        let refused =
-            Process::try_new(job, GroupConfig { master: 3, slot_bytes: 256, ..GroupConfig::default() });
+        let refused = Process::try_new(job, &card, GroupConfig { master: 3, ..config() });
         assert!(
             matches!(refused.as_ref().err().map(|error| &**error), Some(GroupError::Master { .. })),
             "{:?}",
             refused.err()
         );
-        let process = Process::new(job, GroupConfig::default());
+        let process = Process::try_new(job, &card, GroupConfig::default()).expect("a group");
         let window = process.group.window().clone();
         let alone = Group::new(window, &GroupConfig { offset: USER, ..GroupConfig::default() });
         assert!(matches!(alone, Err(GroupError::Across { .. })), "{alone:?}");

@@ -278,8 +278,14 @@ fn sixteen_bits_survive_the_way_through_a_float() {
 #[test]
 fn different_collectives_follow_each_other() {
     let mut random = fastrand::Rng::with_seed(6);
-    for nodes in [2, 4] {
-        let setup = Setup::new(nodes, small());
+    // Also with buffers as small as groups of a thousand nodes have.
+    let least = GroupConfig { packed_bytes: 256, ..small() };
+    assert_eq!((least.packed_bytes, least.packed_channels, least.slot_bytes), {
+        let many = GroupConfig::for_nodes(1024);
+        (many.packed_bytes, many.packed_channels, many.slot_bytes)
+    });
+    for (nodes, config) in [(2, small()), (4, small()), (5, least)] {
+        let setup = Setup::new(nodes, config);
         for _ in 0..150 {
             let all: Vec<u32> = methods().collect();
             let method = all[random.usize(..all.len())];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{DeviceError, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
-/// Kinds of devices.
+/// Kinds of devices; [`choose`](crate::choose) takes one at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The software model in this process.
@@ -17,13 +17,23 @@ pub enum Kind {
     Nvlink,
 }
 
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Sim, Kind::Hw, Kind::Nvlink];
+
+    /// The word for it: in the environment, on command lines, in results.
+    pub fn name(self) -> &'static str {
+        match self {
             Kind::Sim => "sim",
             Kind::Hw => "hw",
             Kind::Nvlink => "nvlink",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 

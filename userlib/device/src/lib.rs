@@ -3,12 +3,13 @@
 //! [`Device`] is one card or modelled node, [`PortDevice`] an open VPID on it with its notification queue, option
 //! pages, slot ring and registered memory. Kind [`sim`] plays the kernel driver's role against the register
 //! interface of the software card in this process (spec 3.2, 4.2, 9.2); kind [`hw`] is for cards; kind nvlink are
-//! [`engine`]s on GPUs.
+//! [`engine`]s on GPUs. Which of them a program uses is chosen at run time, by [`choose`].
 //!
 //! Most programs use the `ggas` crate on top of this one.
 
 pub mod backoff;
 mod buffer;
+mod choice;
 mod device;
 pub mod engine;
 mod error;
@@ -18,12 +19,14 @@ mod peer;
 mod port;
 mod ranges;
 pub mod sim;
+pub mod tree;
 mod velo;
 mod watch;
 mod wcb;
 mod writer;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
+pub use choice::{Choice, ChoiceError, ProcessorKind, Reason, available, choose, choose_or, processor_kind};
 pub use device::{Device, DeviceInfo, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
 pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};

@@ -4,9 +4,11 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use extoll_sim::process::{Arena, ProcessFabric, Shape, local};
+use extoll_sim::process::ProcessFabric;
 use ggas_device::sim::SimNetwork;
 use ggas_device::{HostBuffer, PAGE};
+use ggas_members::memory::Arena;
+use ggas_members::{Member, Shape};
 use proptest::prelude::*;
 
 /// Tests that join, one at a time.
@@ -16,9 +18,10 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn joined() -> (SimNetwork, Arc<Arena>) {
-    let member = local(Shape::new(1, 1).unwrap()).unwrap().remove(0);
-    let arena = member.arena.clone();
-    (SimNetwork::join(ProcessFabric::new(member).unwrap()).unwrap(), arena)
+    let member = Member::all_of_job(Shape::new(1, 1).unwrap()).unwrap().remove(0);
+    let fabric = ProcessFabric::join(member).unwrap();
+    let arena = fabric.arena().clone();
+    (SimNetwork::join(fabric).unwrap(), arena)
 }
 
 fn lies_in(arena: &Arena, buffer: &HostBuffer) -> bool {

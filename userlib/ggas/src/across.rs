@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use ggas_boot::Job;
 use ggas_device::{HostBuffer, SharedMemory};
 use ggas_gpu::GpuPart;
 use ggas_kernels::Processor;
+use ggas_members::Job;
 use ggas_rma::Node;
 
-use crate::memory::{Parts, gpu_of};
+use crate::memory::{Parts, fits, gpu_of};
 use crate::plan::{Plan, PlanPlace, Wish};
 use crate::window::Part;
 use crate::{Mapping, Setup, Window, WindowError, WindowInfo};
@@ -30,8 +30,8 @@ impl Window {
     ///
     /// # Errors
     /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`],
-    /// [`WindowError::SharedGpu`]. Where one process fails, the others get [`WindowError::Peer`]; where one does not
-    /// come or dies, [`WindowError::Job`] names it.
+    /// [`WindowError::SharedGpu`]. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
+    /// get [`WindowError::Peer`]; where one does not come or dies, [`WindowError::Job`] names it.
     pub fn across(
         job: &Job,
         node: &Node,
@@ -83,8 +83,12 @@ impl Setup<'_> {
     /// One memory, made by rank 0: a descriptor and a mapping in each process, however many there are.
     fn host(&self, plan: &Plan) -> Result<Parts, WindowError> {
         let total = plan.stride * plan.nodes.len();
-        let made = (self.rank() == 0).then(|| SharedMemory::new(total)).transpose();
-        let made = self.agree(made.map_err(WindowError::from))?;
+        let make = || {
+            fits(plan.nodes.len(), plan.stride, total)?;
+            Ok(SharedMemory::new(total)?)
+        };
+        let made: Result<_, WindowError> = (self.rank() == 0).then(make).transpose();
+        let made = self.agree(made)?;
         let mapped = self.host_mapping(plan, made, total);
         Ok(Parts::Host(self.agree(mapped)?, Mapping::Processes))
     }

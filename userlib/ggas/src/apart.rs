@@ -9,7 +9,7 @@ use ggas_kernels::args::{SELFTEST_PUT_BLOCK, selftest_put};
 use ggas_kernels::{Launch, Processor, start};
 use ggas_rma::Node;
 
-use crate::memory::Parts;
+use crate::memory::{At, Parts};
 use crate::{Window, WindowError};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -80,4 +80,22 @@ fn kernels_are_refused_and_that_is_reported() {
     start(&[launch]).and_then(|running| running.wait(SOON)).unwrap();
     assert_eq!(status.load_u64(0).unwrap(), u64::from(GGAS_ERR_ARGUMENT));
     assert_eq!(member.report().expect("reported").peer, Some(1));
+}
+
+#[test]
+fn zeros_go_in_pieces_that_leave_nothing_out() {
+    let bytes = (2 << 20) + 5 * PAGE;
+    let cpu = Processor::cpu();
+    let parts = Parts::apart(&[&cpu, &cpu], bytes, WHY.to_owned()).unwrap();
+    let at = |offset| At { offset, stride: bytes };
+    for rank in 0..2 {
+        parts.write(rank, at(0), &vec![7; bytes]).unwrap();
+    }
+    parts.zero(1, at(100), bytes - 200).unwrap();
+    let mut all = vec![9; bytes];
+    parts.read(1, at(0), &mut all).unwrap();
+    let zeros = all.iter().filter(|byte| **byte == 0).count();
+    assert!(zeros == bytes - 200 && all[..100] == [7; 100] && all[bytes - 100..] == [7; 100], "{zeros}");
+    parts.read(0, at(0), &mut all).unwrap();
+    assert!(all.iter().all(|byte| *byte == 7), "the other part is untouched");
 }

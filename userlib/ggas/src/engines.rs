@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use extoll_sim::process::{PeerState, ProcessFabric};
-use ggas_boot::{Job, LossGuard};
 use ggas_device::engine::{EngineConfig, EngineMemory, EngineNetwork, engine_part_bytes};
 use ggas_device::{Departures, DeviceError, LostPeer, PeerEnd};
 use ggas_gpu::GpuError;
 use ggas_kernels::Processor;
+use ggas_members::{Job, LossGuard, Member, Members, PeerState};
 
 use crate::memory::{At, Parts};
 use crate::plan::{Plan, PlanPlace, Wish};
@@ -28,7 +27,7 @@ use crate::{Setup, WindowError};
 /// use std::time::Duration;
 /// use ggas_kernels::Processor;
 ///
-/// let job = ggas_boot::Job::join()?; // started plainly: a job of one
+/// let job = ggas_members::Job::join()?; // started plainly: a job of one
 /// let network = ggas_window::engines_across(&job, &Processor::cpu(), Duration::from_secs(10))?;
 /// let device = network.device(job.rank() as usize)?;
 /// assert_eq!(device.info().node, 0);
@@ -55,8 +54,8 @@ pub fn engines_across(
         return Err(WindowError::NoEngines { reason });
     }
     let parts = setup.parts(&plan, processor, bytes)?;
-    let fabric = job.fabric().clone();
-    let memory = Arc::new(JobMemory { parts, stride: plan.stride, fabric, watch: OnceLock::new() });
+    let member = job.member().clone();
+    let memory = Arc::new(JobMemory { parts, stride: plan.stride, member, watch: OnceLock::new() });
     let network = EngineNetwork::across(memory.clone(), processor, setup.rank(), nodes, config);
     let network = setup.agree(network.map_err(WindowError::from))?;
     let losses = network.losses();
@@ -69,7 +68,7 @@ pub fn engines_across(
 struct JobMemory {
     parts: Parts,
     stride: usize,
-    fabric: Arc<ProcessFabric>,
+    member: Arc<Member>,
     /// Tells the engine of processes that die.
     watch: OnceLock<LossGuard>,
 }
@@ -131,16 +130,12 @@ unsafe impl EngineMemory for JobMemory {
     }
 
     fn departures(&self) -> Departures {
-        Departures::new(self.fabric.departures().clone())
+        Departures::new(self.member.departures().clone())
     }
 
     fn lost(&self, node: u16) -> Option<LostPeer> {
         let rank = u32::from(node);
-        let job = self.fabric.job();
-        if rank >= job.shape().processes() {
-            return None;
-        }
-        let end = match job.state(rank) {
+        let end = match self.member.at(rank)?.state {
             PeerState::Left => PeerEnd::Left,
             PeerState::Lost => PeerEnd::Lost,
             PeerState::Absent | PeerState::Joined => return None,

@@ -26,6 +26,22 @@ pub enum WindowError {
         /// Bytes of each part.
         bytes: usize,
     },
+    /// More host memory than the machine has.
+    #[error(
+        "{members} parts of {bytes} bytes are {} MiB of host memory, and there are at most {} MiB here: ask for fewer \
+         or smaller parts (of groups for collectives: GroupConfig::for_nodes)",
+        total >> 20, most >> 20
+    )]
+    MoreThanMachine {
+        /// Members.
+        members: usize,
+        /// Bytes of each part.
+        bytes: usize,
+        /// Bytes of all parts, in whole pages.
+        total: usize,
+        /// What the machine has, or this process's control group allows.
+        most: u64,
+    },
     /// Processes ask for parts of different sizes.
     #[error(
         "rank {rank} asks for parts of {bytes} bytes and rank 0 of {first}: give the same size in all processes"
@@ -73,7 +89,7 @@ pub enum WindowError {
     },
     /// The processes did not come together.
     #[error("setting the window up together: {0}")]
-    Job(#[from] ggas_boot::JobError),
+    Job(#[from] ggas_members::JobError),
     /// There is no such member.
     #[error("no member {member}: this window has members 0 to {last}")]
     NoSuchMember {

@@ -28,6 +28,7 @@ impl Parts {
         let (Some(stride), Some(total)) = (stride, total) else { return Err(too_large) };
         let gpus: Vec<Gpu> = processors.iter().filter_map(|processor| gpu_of(processor)).collect();
         if gpus.is_empty() {
+            fits(processors.len(), bytes, total)?;
             return Ok((Parts::Host(HostBuffer::zeroed(total)?, Mapping::Process), stride));
         }
         if gpus.len() < processors.len() {
@@ -124,6 +125,21 @@ impl Parts {
         Ok(())
     }
 
+    /// Makes bytes zero; the range was checked.
+    pub(crate) fn zero(&self, rank: usize, at: At, len: usize) -> Result<(), WindowError> {
+        /// What goes to a GPU at once.
+        const PIECE: usize = 1 << 20;
+        if let Parts::Host(memory, _) = self {
+            memory.zero(at.in_window(rank), len);
+            return Ok(());
+        }
+        let zeros = vec![0; len.min(PIECE)];
+        (0..len).step_by(PIECE).try_for_each(|done| {
+            let at = At { offset: at.offset + done, ..at };
+            self.write(rank, at, &zeros[..PIECE.min(len - done)])
+        })
+    }
+
     /// Loads a word with acquire order; range and alignment were checked.
     pub(crate) fn load_u64(&self, rank: usize, at: At) -> Result<u64, WindowError> {
         match self {
@@ -189,4 +205,26 @@ pub(crate) fn gpu_of(processor: &Processor) -> Option<Gpu> {
         Processor::Gpu(gpu) => Some(gpu.device().clone()),
         _ => None,
     }
+}
+
+/// Refuses what the machine's memory could never hold, before any of it is taken: pages come as they are touched, and
+/// then it is too late to say no.
+pub(crate) fn fits(members: usize, bytes: usize, total: usize) -> Result<(), WindowError> {
+    let most = machine_bytes();
+    match total as u64 > most {
+        true => Err(WindowError::MoreThanMachine { members, bytes, total, most }),
+        false => Ok(()),
+    }
+}
+
+/// Bytes of memory that this process can have at most: the machine's, or less where its control group says so.
+fn machine_bytes() -> u64 {
+    // SAFETY: asks for numbers.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let all = match (u64::try_from(pages), u64::try_from(page)) {
+        (Ok(pages), Ok(page)) => pages.saturating_mul(page),
+        _ => u64::MAX,
+    };
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    all.min(group.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX))
 }

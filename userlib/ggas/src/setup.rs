@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ggas_boot::Job;
+use ggas_members::Job;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -77,7 +77,7 @@ impl Window {
     ///
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`],
-    /// [`WindowError::Device`], [`WindowError::Memory`].
+    /// [`WindowError::MoreThanMachine`], [`WindowError::Device`], [`WindowError::Memory`].
     pub fn new(members: &[(&Node, &Processor)], bytes: usize) -> Result<Window, WindowError> {
         Window::with_timeout(members, bytes, TIMEOUT)
     }
@@ -189,6 +189,15 @@ impl Window {
     /// As for [`read`](Self::read).
     pub fn write(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
         self.parts.write(member, self.locate(member, offset, from.len())?, from)
+    }
+
+    /// Makes bytes of `member`'s part zero. In host memory of this process, pages that nobody ever wrote stay without
+    /// memory behind them.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn zero(&self, member: usize, offset: usize, len: usize) -> Result<(), WindowError> {
+        self.parts.zero(member, self.locate(member, offset, len)?, len)
     }
 
     /// Loads an aligned word of `member`'s part with acquire order.

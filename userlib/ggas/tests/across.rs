@@ -5,10 +5,10 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{die, in_job, in_job_with_death};
-use ggas_boot::{Job, JobError};
-use ggas_device::sim::SimNetwork;
+use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::args::{SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_window};
 use ggas_kernels::{Launch, Processor, start};
+use ggas_members::{Job, JobError};
 use ggas_rma::Node;
 use ggas_window::{Mapping, Window, WindowError};
 
@@ -22,7 +22,8 @@ struct Process {
 
 impl Process {
     fn new(job: &Job) -> Process {
-        let network = SimNetwork::join(job.fabric().clone()).expect("a node");
+        let network =
+            SimNetwork::join(ProcessFabric::join(job.member().clone()).expect("a card")).expect("a node");
         Process { node: Node::new(network.device(0).expect("one")), cpu: Processor::cpu(), _network: network }
     }
 
@@ -140,9 +141,11 @@ fn what_cannot_be_is_refused_on_all_ranks_and_the_job_goes_on() {
         assert!(refused, "{other_size:?}");
         assert!(matches!(process.window(job, 0), Err(WindowError::Empty)));
         assert!(matches!(process.window(job, usize::MAX), Err(WindowError::TooLarge { .. })));
-        // The system refuses, one or all of them.
-        let absurd = process.window(job, 1 << 60);
-        assert!(matches!(absurd, Err(WindowError::Device(_) | WindowError::Peer { .. })), "{absurd:?}");
+        // Who would make the memory refuses, and tells the others.
+        for absurd in [4 << 40, 1 << 60].map(|bytes| process.window(job, bytes)) {
+            let error = absurd.expect_err("no machine has that").to_string();
+            assert!(error.contains("MiB of host memory, and there are at most "), "{error}");
+        }
         assert!(begun.elapsed() < SOON / 2, "no waiting: {:?}", begun.elapsed());
         let window = process.window(job, 4096).expect("a window after all");
         window.store_u64(0, 8 * job.rank() as usize, 1).expect("mapped");

@@ -5,11 +5,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{die, in_job, in_job_with_death};
-use ggas_boot::{Job, JobError};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
 use ggas_device::{HostBuffer, LostPeer, PeerEnd};
 use ggas_kernels::args::selftest_rma;
 use ggas_kernels::{Launch, Processor, start};
+use ggas_members::{Job, JobError};
 use ggas_rma::{
     Address, ErrorUnits, Kind, Lock, Match, Node, PageOption, Path, Port, PortConfig, PostError, Region,
     Spec, WaitError,
@@ -22,7 +22,7 @@ const BYTES: usize = 20_000;
 const CONFIG: PortConfig = PortConfig {
     queue_bytes: 64 << 10,
     segment_bytes: 64 << 10,
-    path: Path::Slots,
+    path: Some(Path::Slots),
     slots: 64,
     slot_option: PageOption::TE,
     post_timeout: SOON,

@@ -57,6 +57,32 @@ fn the_host_reads_and_writes_parts() {
     assert!(matches!(window.load_u64(0, 4), Err(WindowError::Unaligned(4))));
 }
 
+#[test]
+fn zeros_go_into_one_part() {
+    let (_network, nodes) = nodes(2);
+    let window = window(&nodes, 10_000).unwrap();
+    for part in 0..2 {
+        window.write(part, 0, &[7; 10_000]).unwrap();
+    }
+    window.zero(1, 100, 9000).unwrap();
+    let mut all = [9; 10_000];
+    window.read(1, 0, &mut all).unwrap();
+    assert!(all[..100] == [7; 100] && all[100..9100] == [0; 9000] && all[9100..] == [7; 900]);
+    window.read(0, 0, &mut all).unwrap();
+    assert_eq!(all, [7; 10_000], "the other part is untouched");
+    assert!(matches!(window.zero(1, 1, 10_000), Err(WindowError::Range { .. })));
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_before_any_of_it_is_taken() {
+    let (_network, nodes) = nodes(2);
+    // Addresses for so much there are; no machine has the memory.
+    let error = window(&nodes, 4 << 40).unwrap_err();
+    assert!(matches!(error, WindowError::MoreThanMachine { total, .. } if total == 8 << 40), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("8388608 MiB") && said.contains("at most "), "{said}");
+}
+
 /// Every member stores to every other through the SMFU and loads it back.
 fn all_to_all(window: &Window, members: &[usize]) {
     for &from in members {

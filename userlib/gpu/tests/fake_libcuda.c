@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A libcuda of two GPUs whose memory is host memory: enough of the driver for
- * memory that processes pass to each other. Kernels do not run.
+ * memory that processes pass to each other, and for copies by the copy engines,
+ * which are done at once. Kernels do not run.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -33,7 +34,10 @@ int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(d
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { *stream = (void *)1; return OK; }
 int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int error, const char **text) { *text = "fake"; return OK; }
-int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { *memory = malloc(bytes); return OK; }
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_memalign(memory, 4096, bytes); }
+int cuMemAlloc_v2(u64 *memory, size_t bytes) { return posix_memalign((void **)memory, 4096, bytes); }
+int cuMemFree_v2(u64 memory) { free((void *)memory); return OK; }
+int cuStreamWriteValue32_v2(void *stream, u64 to, unsigned value, unsigned flags) { *(volatile unsigned *)to = value; return OK; }
 int cuMemcpyAsync(u64 to, u64 from, size_t bytes, void *stream) { memcpy((void *)to, (void *)from, bytes); return OK; }
 int cuMemsetD8Async(u64 to, unsigned char value, size_t bytes, void *stream) { memset((void *)to, value, bytes); return OK; }
 int cuMemGetAllocationGranularity(size_t *bytes, const void *properties, int option) { *bytes = GRANULARITY; return OK; }
@@ -116,8 +120,6 @@ NOTHING(cuInit)
 NOTHING(cuLaunchCooperativeKernel)
 NOTHING(cuLaunchKernel)
 NOTHING(cuMemAddressFree)
-NOTHING(cuMemAlloc_v2)
-NOTHING(cuMemFree_v2)
 NOTHING(cuMemHostGetDevicePointer_v2)
 NOTHING(cuMemHostRegister_v2)
 NOTHING(cuMemHostUnregister)
@@ -128,4 +130,3 @@ NOTHING(cuModuleLoadData)
 NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuStreamQuery)
-NOTHING(cuStreamWriteValue32_v2)

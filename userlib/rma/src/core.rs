@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use extoll_abi::{Address, Descriptor, PageOption};
-use ggas_device::{Departures, LostPeer, PortDevice};
+use ggas_device::{Departures, LostPeer, Path, PortDevice};
 
 use crate::backoff::{Backoff, Step};
 use crate::post::Poster;
@@ -20,6 +20,8 @@ pub(crate) struct Core {
     pub(crate) poster: Poster,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) config: PortConfig,
+    /// Ways to post that the device has.
+    pub(crate) paths: &'static [Path],
     pub(crate) departures: Departures,
     /// Option pages that may be posted to, by bits.
     options: u32,
@@ -27,7 +29,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(device: Arc<dyn PortDevice>, poster: Poster, config: PortConfig) -> Core {
+    pub(crate) fn new(
+        device: Arc<dyn PortDevice>,
+        poster: Poster,
+        config: PortConfig,
+        paths: &'static [Path],
+    ) -> Core {
         Core {
             address: device.address(),
             queue: Mutex::new(Queue::new(device.queue())),
@@ -36,6 +43,7 @@ impl Core {
             poster,
             device,
             config,
+            paths,
             closed: AtomicBool::new(false),
         }
     }

@@ -35,6 +35,14 @@ pub enum KernelPortError {
         /// The processor.
         processor: String,
     },
+    /// Kernels on a GPU reach the device in no way.
+    #[error(
+        "kernels on {processor} do not reach this device yet: it has requester pages only; run them on the CPU executor"
+    )]
+    NotOnGpu {
+        /// The processor.
+        processor: String,
+    },
     /// Notifications behind the oldest were consumed out of order.
     #[error(
         "{0} notifications were consumed before older ones: consume the older ones first, kernels read in order"
@@ -98,15 +106,26 @@ pub struct KernelPort {
 }
 
 impl Port {
-    /// Hands the notification queue and one requester path to kernels on `processor`. The address of the port's
-    /// structure goes into kernel arguments. If this fails the port is closed.
+    /// Hands the notification queue and one requester path to kernels on `processor`; without a path, slots where the device
+    /// has them, which serve kernels on GPUs, too, else its requester pages. The address of the port's structure goes into
+    /// kernel arguments. If this fails the port is closed.
     ///
     /// # Errors
-    /// [`KernelPortError`]; kernels on a GPU need [`Path::Slots`] on the model.
-    pub fn for_kernels(self, processor: &Processor, path: Path) -> Result<KernelPort, KernelPortError> {
+    /// [`KernelPortError`]; kernels on a GPU need [`Path::Slots`] on the model, and do not reach a card.
+    pub fn for_kernels(
+        self,
+        processor: &Processor,
+        path: impl Into<Option<Path>>,
+    ) -> Result<KernelPort, KernelPortError> {
         let handle = self.into_handle();
+        let slots = handle.core.paths.contains(&Path::Slots);
+        let path = path.into().unwrap_or(if slots { Path::Slots } else { Path::Card });
         if path == Path::Card && !matches!(processor, Processor::Cpu(_)) {
-            return Err(KernelPortError::CardOnGpu { processor: processor.name() });
+            let processor = processor.name();
+            return Err(match slots {
+                true => KernelPortError::CardOnGpu { processor },
+                false => KernelPortError::NotOnGpu { processor },
+            });
         }
         Setup::new(&handle, processor)?.finish(path)
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use extoll_abi::{Address, Notification, PageOption};
-use ggas_device::{Device, Path, PortDevice, PortSetup};
+use ggas_device::{Device, DeviceInfo, Path, PortDevice, PortSetup};
 
 use crate::backoff::{Backoff, Step};
 use crate::card::card;
@@ -22,8 +22,9 @@ pub struct PortConfig {
     pub queue_bytes: usize,
     /// Bytes of a segment of it (spec 3.2), a multiple of the page size.
     pub segment_bytes: usize,
-    /// How the host posts.
-    pub path: Path,
+    /// How the host posts; `None`: the way that the device has, of several the first ([`DeviceInfo::paths`]). A port's own
+    /// [`config`](PortHandle::config) says which.
+    pub path: Option<Path>,
     /// Slots of the ring on the slot path, a power of two.
     pub slots: u32,
     /// Option of everything posted through the slot ring, and by kernels. On the card path the host posts with
@@ -44,7 +45,7 @@ impl Default for PortConfig {
         PortConfig {
             queue_bytes,
             segment_bytes,
-            path: Path::Card,
+            path: None,
             slots: 256,
             slot_option: PageOption::default(),
             post_timeout: Duration::from_secs(5),
@@ -157,25 +158,32 @@ impl Deref for Port {
 
 impl Port {
     pub(crate) fn open(device: &Arc<dyn Device>, config: PortConfig) -> Result<Port, PortError> {
-        let info = device.info();
-        if !info.paths.contains(&config.path) {
-            let available = info.paths.first().copied().unwrap_or_default();
-            return Err(PortError::NoPath { kind: info.kind, path: config.path, available });
+        let DeviceInfo { kind, paths, .. } = *device.info();
+        let first = paths.first().copied().unwrap_or_default();
+        let path = config.path.unwrap_or(first);
+        if !paths.contains(&path) {
+            return Err(PortError::NoPath { kind, path, available: first });
         }
         let setup = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
-        Port::over(device.open_port(&setup)?, config)
+        let config = PortConfig { path: Some(path), ..config };
+        Port::over(device.open_port(&setup)?, path, paths, config)
     }
 
-    /// A port over resources of a device that has `config.path`.
-    fn over(device: Arc<dyn PortDevice>, config: PortConfig) -> Result<Port, PortError> {
-        let poster = match config.path {
+    /// A port over resources of a device that has these ways to post, and `path` among them.
+    fn over(
+        device: Arc<dyn PortDevice>,
+        path: Path,
+        paths: &'static [Path],
+        config: PortConfig,
+    ) -> Result<Port, PortError> {
+        let poster = match path {
             Path::Card => Poster::Card(Mutex::new(card(&*device))),
             Path::Slots => {
                 let map = device.attach_slots(config.slots, config.slot_option)?;
                 Poster::Slots(Slots::new(map, config.slot_option))
             }
         };
-        let core = Core::new(device, poster, config);
+        let core = Core::new(device, poster, config, paths);
         Ok(Port { handle: PortHandle { core: Arc::new(core) } })
     }
 
@@ -321,7 +329,7 @@ mod tests {
         let fake = Arc::new(Fake::new());
         // The fake card commits nothing, so closing waits this long.
         let config = PortConfig { post_timeout: Duration::from_millis(5), ..PortConfig::default() };
-        let port = Port::over(fake.clone(), config).unwrap();
+        let port = Port::over(fake.clone(), Path::Card, &[Path::Card], config).unwrap();
         (fake, port)
     }
 
@@ -352,6 +360,13 @@ mod tests {
         let error = port.wait_match(&from(1), Duration::ZERO).unwrap_err();
         assert!(matches!(error, WaitError::Timeout { .. }), "{error}");
         assert!(matches!(port.wait(Duration::ZERO), Err(WaitError::Timeout { .. })));
+    }
+
+    #[test]
+    fn kernels_take_the_pages_of_a_device_that_has_nothing_else() {
+        let (_fake, port) = port();
+        let kernels = port.for_kernels(&ggas_kernels::Processor::cpu(), None).unwrap();
+        assert_eq!(kernels.path(), Path::Card);
     }
 
     #[test]

@@ -6,7 +6,10 @@ mod common;
 use common::engines::{CONFIG, engines, errors, port};
 use common::{SOON, builder, bytes, pattern, region};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
-use ggas_rma::{Address, Kind, Modifier, Node, Notification, PageOption, Port, Region, Request, Spec};
+use ggas_kernels::Processor;
+use ggas_rma::{
+    Address, Kind, Modifier, Node, Notification, PageOption, Path, Port, PortConfig, Region, Request, Spec,
+};
 
 /// Two ports of two nodes with a region each.
 struct Ends {
@@ -88,6 +91,17 @@ impl Twins {
         let to = self.model.ports[1].address();
         self.compare(extoll_abi::Descriptor::encode(to, spec, modifier, request).unwrap().word)
     }
+}
+
+#[test]
+fn ports_of_which_nothing_is_said_post_as_the_device_can() {
+    let (model, network) = (builder().build().unwrap(), engines(1));
+    let devices = [model.device(0).unwrap(), network.device(0).unwrap()];
+    let ports = devices.map(|device| Node::new(device).open_port(PortConfig::default()).unwrap());
+    assert_eq!([0, 1].map(|i| ports[i].config().path), [Some(Path::Card), Some(Path::Slots)]);
+    // Kernels take slots of both: they serve those on GPUs, too.
+    let cpu = Processor::cpu();
+    assert!(ports.into_iter().all(|port| port.for_kernels(&cpu, None).unwrap().path() == Path::Slots));
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn ports_close_and_open_while_others_work() {
 fn what_engines_do_not_have_is_refused() {
     let network = engines(1);
     let node = Node::new(network.device(0).unwrap());
-    let card = node.open_port(PortConfig::default()).unwrap_err();
+    let card = node.open_port(PortConfig { path: Some(Path::Card), ..PortConfig::default() }).unwrap_err();
     assert!(matches!(card, PortError::NoPath { available: Path::Slots, .. }), "{card}");
     for option in [0, 4, 8, 20, 24] {
         let slot_option = PageOption::new(option).unwrap();

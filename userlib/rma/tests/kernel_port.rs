@@ -122,7 +122,8 @@ fn many_threads_post_on_one_port() {
 fn the_host_keeps_only_the_other_path() {
     let (cpu, network) = (Processor::cpu(), &networks()[0]);
     for (host, kernels) in [(Path::Card, Path::Slots), (Path::Slots, Path::Card)] {
-        let Pair { origin, target } = Pair::new(network, PortConfig { path: host, ..PortConfig::default() });
+        let Pair { origin, target } =
+            Pair::new(network, PortConfig { path: Some(host), ..PortConfig::default() });
         let connection = origin.connect(target.address());
         let kport = origin.for_kernels(&cpu, kernels).unwrap();
         connection.notification_put(1, 0, Spec::COMPLETER).unwrap();
@@ -130,7 +131,8 @@ fn the_host_keeps_only_the_other_path() {
         drop(kport);
     }
     for path in [Path::Card, Path::Slots] {
-        let Pair { origin, target } = Pair::new(network, PortConfig { path, ..PortConfig::default() });
+        let Pair { origin, target } =
+            Pair::new(network, PortConfig { path: Some(path), ..PortConfig::default() });
         let connection = origin.connect(target.address());
         let kport = origin.for_kernels(&cpu, path).unwrap();
         let refused = connection.notification_put(1, 0, Spec::COMPLETER).unwrap_err();

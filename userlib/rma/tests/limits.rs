@@ -128,9 +128,9 @@ fn queues_and_rings_of_impossible_shape_are_refused() {
         PortConfig { queue_bytes: 5 * 4096, segment_bytes: 2 * 4096, ..default },
         PortConfig { queue_bytes: 1024 * 4096, segment_bytes: 4096, ..default },
         PortConfig { queue_bytes: 4 << 20, segment_bytes: 4 << 20, ..default },
-        PortConfig { path: Path::Slots, slots: 0, ..default },
-        PortConfig { path: Path::Slots, slots: 3, ..default },
-        PortConfig { path: Path::Slots, slots: 1 << 31, ..default },
+        PortConfig { path: Some(Path::Slots), slots: 0, ..default },
+        PortConfig { path: Some(Path::Slots), slots: 3, ..default },
+        PortConfig { path: Some(Path::Slots), slots: 1 << 31, ..default },
     ];
     for config in bad {
         let error = node.open_port(config).unwrap_err();
@@ -188,7 +188,7 @@ fn bad_ranges_regions_and_sizes_are_errors() {
 #[test]
 fn a_slot_ring_has_one_option() {
     let network = builder().build().unwrap();
-    let pair = Pair::new(&network, PortConfig { path: Path::Slots, ..PortConfig::default() });
+    let pair = Pair::new(&network, PortConfig { path: Some(Path::Slots), ..PortConfig::default() });
     let other = pair.origin.connect_with(pair.target.address(), PageOption::TE.with_traffic_class(2));
     let error = other.notification_put(0, 0, Spec::COMPLETER).unwrap_err();
     assert!(error.to_string().contains("slot_option"), "{error}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ggas::{Address, HostBuffer, Job, Kind, Lock, LockOutcome, Match, PortConfig, RemoteRegion, Spec};
 
@@ -90,7 +91,7 @@ fn processes_of_a_node_have_ports_of_their_own() {
             assert_eq!(senders, distinct);
         }
         job.barrier(SOON).unwrap();
-        // A port that one process closes is free for another one.
+        // A port that one process closes is free for another one, once packets for it are no longer on the way.
         let freed = ports[0].address();
         if job.rank() == 0 {
             ports.into_iter().for_each(|port| port.close().unwrap());
@@ -98,8 +99,12 @@ fn processes_of_a_node_have_ports_of_their_own() {
         } else {
             job.barrier(SOON).unwrap();
             if job.rank() == 1 {
-                let again = job.node().open_port(PortConfig::default()).unwrap();
-                assert!(all[0].contains(&again.address()), "{freed} and others of rank 0 are free");
+                let again = || job.node().open_port(PortConfig::default()).unwrap().address();
+                let deadline = Instant::now() + SOON;
+                while !all[0].contains(&again()) {
+                    assert!(Instant::now() < deadline, "{freed} and others of rank 0 are free");
+                    std::thread::sleep(Duration::from_millis(10));
+                }
             }
         }
         job.barrier(SOON).unwrap();

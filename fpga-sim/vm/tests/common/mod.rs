@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::regs::*;
 use extoll_abi::*;
+use extoll_sim::Fabric;
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
+use extoll_sim::process::Nodes;
 use extoll_sim::torus::Torus;
 use extoll_vm::*;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -37,9 +39,19 @@ pub fn network(nodes: u32) -> Arc<Network> {
 
 impl Guest {
     pub fn new(network: &Arc<Network>, node: u16, peers: Vec<Arc<PeerBar>>) -> Guest {
+        Guest::at(network.clone(), None, node, peers)
+    }
+
+    pub fn at(
+        network: Arc<dyn Fabric>,
+        nodes: Option<Arc<Nodes>>,
+        node: u16,
+        peers: Vec<Arc<PeerBar>>,
+    ) -> Guest {
         let setup = CardSetup {
             node,
-            network: network.clone(),
+            network,
+            nodes,
             peers,
             msix: false,
             trouble: false,

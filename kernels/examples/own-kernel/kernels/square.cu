@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Node 0 has numbers squared by node 1: a put there, a put back, and no host in between.
+// One port has numbers squared by another, here or on another node: a put there, a put back, and no host in between.
 #include "ggas/rma.cuh"
 
 /* `Square` in src/main.rs. Numbers of fixed width, no hidden padding. */
 struct square {
-	uint64_t port;		/* struct ggas_port of this node */
+	uint64_t port;		/* struct ggas_port of this side */
 	uint64_t numbers;	/* uint64_t[count] */
 	uint64_t numbers_nla;	/* the same memory, as the card calls it */
 	uint64_t peer_nla;	/* the peer's numbers */

@@ -1,13 +1,14 @@
-//! Two kernels of this crate on two nodes: one sends numbers, the other squares them and sends them back.
+//! Two kernels of this crate: one sends numbers, the other, of the next process, squares them and sends them back.
 //!
-//! `cargo run -p own-kernel`: on the GPU if there is one, else on the CPU executor.
+//! `cargo run -p own-kernel`: one process, on the GPU if there is one, else on the CPU executor. Two processes, on
+//! whichever device `GGAS_DEVICE` says: `cargo build -p own-kernel && ggas run -n 2 -- target/debug/own-kernel`.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ggas::kernels::{self, KernelMem, Launch, Processor};
-use ggas::{Cluster, KernelPath, KernelPort, Node, PortConfig, Region};
+use ggas::{Job, KernelPort, PortConfig, Region, RemoteRegion};
 
 const COUNT: usize = 1000;
 const SOON: Duration = Duration::from_secs(20);
@@ -31,7 +32,7 @@ kernels::kernels! {
     static KERNELS = [own_square_ask(Square), own_square_answer(Square)];
 }
 
-/// A node with what its kernel uses.
+/// A port with what its kernel uses.
 struct Side {
     port: KernelPort,
     numbers: Arc<KernelMem>,
@@ -40,25 +41,24 @@ struct Side {
 }
 
 impl Side {
-    fn new(node: &Node, processor: &Processor) -> Result<Side, Box<dyn Error>> {
-        let port = node.open_port(PortConfig::default())?;
+    fn new(job: &Job, processor: &Processor) -> Result<Side, Box<dyn Error>> {
+        let port = job.node().open_port(PortConfig::default())?;
         let numbers = Arc::new(processor.alloc(COUNT * 8)?);
         let region = port.register_kernel_memory(numbers.clone())?;
-        // Slots: the way for kernels to post that works on GPUs too, as long as the card is a model.
-        let port = port.for_kernels(processor, KernelPath::Slots)?;
+        // Kernels post in the way that suits device and processor best.
+        let port = port.for_kernels(processor, None)?;
         Ok(Side { port, numbers, region, status: processor.alloc(8)? })
     }
 
-    fn args(&self, peer: &Side) -> Result<Square, Box<dyn Error>> {
-        let address = peer.port.port_address();
+    fn args(&self, peer: &RemoteRegion) -> Result<Square, Box<dyn Error>> {
         Ok(Square {
             port: self.port.address(),
             numbers: self.numbers.address(),
             numbers_nla: self.region.nla(0)?,
-            peer_nla: peer.region.nla(0)?,
+            peer_nla: peer.nla(0, peer.len())?,
             status: self.status.address(),
-            peer_node: address.node.into(),
-            peer_vpid: address.vpid.into(),
+            peer_node: peer.port().node.into(),
+            peer_vpid: peer.port().vpid.into(),
             count: COUNT as u32,
             reserved: 0,
         })
@@ -74,16 +74,16 @@ impl Side {
     }
 }
 
-/// Has two nodes square `numbers` between them.
-fn square(processor: &Processor, numbers: &[u64]) -> Result<Vec<u64>, Box<dyn Error>> {
-    let cluster = Cluster::builder().nodes(2).build()?;
-    let asks = Side::new(cluster.node(0)?, processor)?;
-    let answers = Side::new(cluster.node(1)?, processor)?;
+/// Has the next process square `numbers`, and squares those of the one before.
+fn square(job: &Job, processor: &Processor, numbers: &[u64]) -> Result<Vec<u64>, Box<dyn Error>> {
+    let (asks, answers) = (Side::new(job, processor)?, Side::new(job, processor)?);
     asks.numbers.write_u64s(0, numbers)?;
+    let all = job.exchange_values(&[&asks, &answers].map(|side| RemoteRegion::of(&side.region)), SOON)?;
+    let (next, before) = ((job.rank() + 1) % job.size(), (job.rank() + job.size() - 1) % job.size());
 
     // While these live, the model looks for what the kernels post.
     let _armed = (asks.port.arm(), answers.port.arm());
-    let (ask, answer) = (asks.args(&answers)?, answers.args(&asks)?);
+    let (ask, answer) = (asks.args(&all[next as usize][1])?, answers.args(&all[before as usize][0])?);
     // SAFETY: the structures are those of the kernels, and what they name lives until the kernels have ended.
     let launches = unsafe {
         [
@@ -92,20 +92,19 @@ fn square(processor: &Processor, numbers: &[u64]) -> Result<Vec<u64>, Box<dyn Er
         ]
     };
     kernels::start(&launches)?.wait(SOON)?;
-    asks.check()?;
-    answers.check()?;
+    [&asks, &answers].into_iter().try_for_each(Side::check)?;
+    job.barrier(SOON)?;
     Ok(asks.numbers.read_u64s(0, numbers.len())?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     // First of all: a GPU loads all kernels when it is opened.
     kernels::add(&KERNELS)?;
-    let (processor, why_no_gpu) = Processor::best();
-    if let Some(note) = why_no_gpu {
-        eprintln!("{note}");
-    }
+    let job = Job::join()?;
+    let (processor, why_no_gpu) = job.processor()?;
+    why_no_gpu.iter().for_each(|note| eprintln!("{note}"));
     let numbers: Vec<u64> = (0..COUNT as u64).collect();
-    let squares = square(&processor, &numbers)?;
+    let squares = square(&job, &processor, &numbers)?;
     if squares.iter().zip(&numbers).any(|(square, number)| *square != number * number) {
         return Err("some numbers came back wrong".into());
     }
@@ -121,7 +120,8 @@ mod tests {
     fn numbers_come_back_squared() {
         kernels::add(&KERNELS).expect("names of their own");
         let numbers: Vec<u64> = (0..COUNT as u64).map(|i| 3 * i + 1).collect();
-        let squares = square(&Processor::cpu(), &numbers).expect("both kernels end well");
+        let job = Job::join().expect("a job of one");
+        let squares = square(&job, &Processor::cpu(), &numbers).expect("both kernels end well");
         assert!(squares.iter().zip(&numbers).all(|(square, number)| *square == number * number));
     }
 }

@@ -42,7 +42,7 @@ impl fmt::Display for Trouble {
 impl From<JobError> for Trouble {
     fn from(error: JobError) -> Trouble {
         match error {
-            JobError::PeerLost { .. } | JobError::HostGone { .. } | JobError::Refused(_) => {
+            JobError::PeerLost { .. } | JobError::Gone { .. } | JobError::Missing { .. } => {
                 Trouble::Lost(error.to_string())
             }
             JobError::Timeout { .. } => Trouble::Late(error.to_string()),

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Programs of the workspace.
-const OURS: [&str; 2] = ["hw-suite", "ggas"];
+/// Programs of the workspace, and examples.
+const OURS: [&str; 3] = ["hw-suite", "ggas", "own-kernel"];
+const EXAMPLES: [&str; 1] = ["ring"];
 /// In a guest, `tests/librma2/NAME.c` is called so.
 const LIBRMA2: &str = "rma2-";
 /// From nothing, on a machine that does something else too.
@@ -32,13 +33,20 @@ pub fn build(large: &BTreeSet<&str>) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
-    let ours: Vec<_> = OURS.into_iter().filter(|name| large.contains(name)).collect();
+    let wanted = |name: &&str| large.contains(name);
+    let ours: Vec<_> = OURS.into_iter().filter(wanted).collect();
+    let examples: Vec<_> = EXAMPLES.into_iter().filter(wanted).collect();
     // Of the whole workspace: what the tests built is not built again with other features.
     let mut binaries = vec!["build", "--workspace", "--bin", "extoll-vm-server"];
     binaries.extend(ours.iter().flat_map(|name| ["--bin", name]));
+    binaries.extend(examples.iter().flat_map(|name| ["--example", name]));
     Step { name: "vm server", command: cargo(&binaries), limit: BUILD }.run()?;
+    let debug = capi::target().join("debug");
     for name in ours {
-        built.push(with_libraries(name, &capi::target().join("debug").join(name), &out, None)?);
+        built.push(with_libraries(name, &debug.join(name), &out, None)?);
+    }
+    for name in examples {
+        built.push(with_libraries(name, &debug.join("examples").join(name), &out, None)?);
     }
     let librma2: Vec<_> = large.iter().filter_map(|name| name.strip_prefix(LIBRMA2)).collect();
     if !librma2.is_empty() {

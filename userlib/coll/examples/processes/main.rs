@@ -16,8 +16,8 @@ mod setup;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ggas_boot::Job;
-use ggas_boot::launch::Launch;
+use ggas_members::Job;
+use ggas_members::launch::Launch;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

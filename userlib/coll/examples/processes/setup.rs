@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_boot::Job;
 use ggas_coll::{Group, GroupConfig};
-use ggas_device::sim::SimNetwork;
+use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::args::{SELFTEST_BARRIER, SELFTEST_INT64, SELFTEST_WINDOW_OUT, selftest_coll};
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
+use ggas_members::Job;
 use ggas_rma::Node;
 use ggas_window::{Mapping, Window};
 
@@ -35,7 +35,7 @@ impl Process {
     pub fn new(job: &Job, options: &Options) -> Outcome<Process> {
         let (rank, size) = (job.rank() as usize, job.size() as usize);
         let processor = if options.cpu { Processor::cpu() } else { Processor::gpu(rank)? };
-        let network = SimNetwork::join(job.fabric().clone())?;
+        let network = SimNetwork::join(ProcessFabric::join(job.member().clone())?)?;
         let node = Node::new(network.device(0)?);
         let user = SELFTEST_WINDOW_OUT as usize + (size + 1) * TRANSFER;
         let config = GroupConfig { offset: user, timeout: SOON, ..GroupConfig::default() };

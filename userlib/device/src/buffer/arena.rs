@@ -1,10 +1,10 @@
-//! Buffers in the arena, which the other processes of a job can read.
+//! Buffers in the arena, which the other processes of a network can read.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use extoll_sim::process::{Arena, ArenaBlock};
+use ggas_members::memory::{Arena, ArenaBlock};
 
 /// The arena that new buffers come from.
 struct Current {

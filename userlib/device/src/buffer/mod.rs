@@ -8,7 +8,7 @@ mod shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use extoll_sim::process::Arena;
+use ggas_members::memory::Arena;
 
 use self::arena::Block;
 pub(crate) use self::arena::use_arena;
@@ -131,6 +131,27 @@ impl HostBuffer {
         unsafe { copy_in(from, self.as_ptr().add(offset)) }
     }
 
+    /// Makes `len` bytes zero. Pages that hold nothing but zeros are only read, so that those nobody ever wrote still
+    /// take no memory in a private buffer; in shared memory a page is taken by the first look at it.
+    ///
+    /// # Panics
+    /// When the range leaves the buffer, as slices do; [`checked`](Self::checked) asks first.
+    pub fn zero(&self, offset: usize, len: usize) {
+        assert!(self.checked(offset, len), "zeros past the end of a buffer of {} bytes", self.len);
+        let (mut at, end) = (offset, offset + len);
+        let mut page = [0; PAGE];
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let piece = &mut page[..next - at];
+            self.read(at, piece);
+            if piece.iter().any(|byte| *byte != 0) {
+                piece.fill(0);
+                self.write(at, piece);
+            }
+            at = next;
+        }
+    }
+
     /// Whether `len` bytes at `offset` lie inside the buffer.
     pub fn checked(&self, offset: usize, len: usize) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len)
@@ -192,6 +213,23 @@ mod tests {
                 let mut back = vec![0; len];
                 buffer.read(offset, &mut back);
                 assert_eq!(back, data);
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_reach_exactly_where_they_should() {
+        let buffer = HostBuffer::zeroed(4 * PAGE).unwrap();
+        for (offset, len) in
+            [(0, 4 * PAGE), (1, 1), (PAGE - 3, 6), (100, 2 * PAGE), (4 * PAGE - 1, 1), (7, 0)]
+        {
+            buffer.write(0, &[0xee; 4 * PAGE]);
+            buffer.zero(offset, len);
+            let mut all = [1; 4 * PAGE];
+            buffer.read(0, &mut all);
+            for (i, byte) in all.iter().enumerate() {
+                let expected = if (offset..offset + len).contains(&i) { 0 } else { 0xee };
+                assert_eq!(*byte, expected, "byte {i} of zeros at {offset}, {len} of them");
             }
         }
     }

@@ -72,7 +72,7 @@ impl AsFd for SharedMemory {
 
 fn create(len: usize) -> io::Result<OwnedFd> {
     let size = len.max(1).checked_next_multiple_of(PAGE).ok_or_else(no_memory)?;
-    extoll_sim::process::check_file_size(size as u64)?;
+    ggas_members::memory::check_file_size(size as u64)?;
     let size = libc::off_t::try_from(size).map_err(|_| no_memory())?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a zero-terminated name; the call makes a new descriptor.

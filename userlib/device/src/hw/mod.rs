@@ -44,6 +44,13 @@ pub fn open_all() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
     named().split(',').map(|path| open_at(Path::new(path))).collect()
 }
 
+/// The device node of a card that a program may expect here: EXTOLL_CARD names it, or `/dev/extoll0` is there. Whether it
+/// can be used, [`probe`] says.
+pub fn expected() -> Option<String> {
+    let named = std::env::var_os(VARIABLE).is_some_and(|names| !names.is_empty());
+    (named || Path::new(FIRST).exists()).then(first)
+}
+
 fn first() -> String {
     named().split(',').next().unwrap_or(FIRST).to_owned()
 }

@@ -1,14 +1,14 @@
 //! What a network of modelled nodes will be, and starting it.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::network::{Network, NetworkError};
-use extoll_sim::process::{self, ProcessFabric, SegmentError, Shape, ShapeError, SharedNode};
+use extoll_sim::process::{JoinError, Nodes, ProcessFabric};
 use extoll_sim::torus::{Torus, TorusError};
 use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
+use ggas_members::{JobError, Member, Members, Shape, ShapeError};
 
 use super::network::{Joined, SimNetwork};
 use super::node::{Node, NodeConfig, SimDevice};
@@ -69,19 +69,12 @@ pub enum BuildError {
     /// The job has no such shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// Shared memory of the job cannot be used.
+    /// There is no network between the processes, or this one is not let in.
     #[error(transparent)]
-    Segment(#[from] SegmentError),
-    /// The operating system refused shared memory.
-    #[error(
-        "the operating system refused shared memory for {processes} processes: {source}; raise ulimit -n and -v"
-    )]
-    SharedMemory {
-        /// Processes to be joined.
-        processes: u32,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Members(#[from] JobError),
+    /// The cards of the network's processes cannot be joined.
+    #[error(transparent)]
+    Join(#[from] JoinError),
     /// The model refused a node.
     #[error(transparent)]
     Nic(#[from] NicError),
@@ -173,12 +166,12 @@ impl SimBuilder {
         }
     }
 
-    /// Starts the one node that this process has in a job; the other processes have the others. Number of nodes,
-    /// torus and faults do not apply. From now on [`HostBuffer`](crate::HostBuffer)s lie in memory that the
+    /// Starts the one node that this process has as a member of a network. Number of nodes, torus and faults are the
+    /// network's. From now on [`HostBuffer`](crate::HostBuffer)s lie in memory that the
     /// other processes can read.
     ///
     /// # Errors
-    /// [`BuildError::Nic`] where the process has a node already, [`BuildError::Device`].
+    /// [`BuildError::Nic`] where the process has its node already, [`BuildError::Device`].
     pub fn join(self, fabric: Arc<ProcessFabric>) -> Result<SimNetwork, BuildError> {
         buffer::use_arena(fabric.arena());
         let device = self.process_node(&HostMemory::new(), &self.engine(), fabric.clone())?;
@@ -214,10 +207,8 @@ impl SimBuilder {
             return Err(BuildError::NotBetweenProcesses("links have no faults"));
         }
         let processes = u32::try_from(self.nodes).unwrap_or(u32::MAX);
-        let shape = Shape::new(processes, 1)?;
-        let members =
-            process::local(shape).map_err(|source| BuildError::SharedMemory { processes, source })?;
-        let fabrics = members.into_iter().map(ProcessFabric::new).collect::<Result<Vec<_>, _>>()?;
+        let members = Member::all_of_job(Shape::new(processes, 1)?)?;
+        let fabrics = members.into_iter().map(ProcessFabric::join).collect::<Result<Vec<_>, _>>()?;
         // Buffers cannot be known to be of one node: those of the first node travel by reference.
         buffer::use_arena(fabrics[0].arena());
         let (memory, engine) = (HostMemory::new(), self.engine());
@@ -232,8 +223,7 @@ impl SimBuilder {
         engine: &Arc<Engine>,
         fabric: Arc<ProcessFabric>,
     ) -> Result<Arc<SimDevice>, BuildError> {
-        let shared = SharedNode { job: fabric.job().clone(), rank: fabric.rank() };
-        let node = shared.job.shape().node_of(shared.rank);
+        let (shared, node) = (fabric.nodes().clone(), fabric.member().node());
         let config = self.config(node, memory, engine, fabric.clone() as Arc<dyn Fabric>, Some(shared));
         self.start(config, memory, Peers::new(fabric))
     }
@@ -259,7 +249,7 @@ impl SimBuilder {
         memory: &Arc<HostMemory>,
         engine: &Arc<Engine>,
         fabric: Arc<dyn Fabric>,
-        shared: Option<SharedNode>,
+        shared: Option<Arc<Nodes>>,
     ) -> NicConfig {
         let memory = memory.clone() as Arc<dyn Memory>;
         let inline = self.progress == Progress::Inline;

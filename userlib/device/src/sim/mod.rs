@@ -5,6 +5,7 @@
 //! entry in the VPID table; memory is registered through translation tables with flush and confirmation.
 
 mod builder;
+mod copier;
 mod flush;
 mod network;
 mod node;
@@ -21,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
 pub use extoll_sim::faults::Faults;
+pub use extoll_sim::process::{JoinError, ProcessFabric};
 pub use extoll_sim::torus::Torus;
 pub use network::SimNetwork;
 pub use node::SimDevice;

@@ -34,7 +34,7 @@ impl SimNetwork {
         SimBuilder::default()
     }
 
-    /// Starts the one node that this process has in a job; see [`SimBuilder::join`].
+    /// Starts the one node that this process has as a member of a network; see [`SimBuilder::join`].
     ///
     /// # Errors
     /// As there.

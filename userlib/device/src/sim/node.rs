@@ -85,7 +85,7 @@ impl Node {
     /// Takes the lowest free VPID.
     fn take_vpid(&self) -> Result<u8, DeviceError> {
         if let Some(fabric) = self.peers.fabric() {
-            let vpid = fabric.job().take_vpid(fabric.rank(), PORTS as u32);
+            let vpid = fabric.nodes().take_vpid(PORTS as u32);
             return vpid.ok_or(DeviceError::PortsInUse { node: self.nic.node(), max: PORTS as u32 });
         }
         let mut vpids = super::lock(&self.vpids);
@@ -97,7 +97,7 @@ impl Node {
 
     pub(super) fn give_vpid(&self, vpid: u8) {
         if let Some(fabric) = self.peers.fabric() {
-            return fabric.job().give_vpid(fabric.rank(), vpid);
+            return fabric.nodes().give_vpid(vpid);
         }
         super::lock(&self.vpids)[usize::from(vpid)] = false;
     }

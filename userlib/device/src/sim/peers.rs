@@ -1,4 +1,4 @@
-//! The other processes of a job: what a node shares with them, and which of them are gone.
+//! The other processes of a network: what a node shares with them, and which of them are gone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::regs;
 use extoll_sim::Nic;
-use extoll_sim::process::{JobSegment, PeerState, ProcessFabric};
+use extoll_sim::process::ProcessFabric;
+use ggas_members::{Member, MemberId, Members, PeerState};
 
 use crate::{Departures, LostPeer, PeerEnd};
 
 /// How long what lost peers had sent may take to be taken in.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// The job that a node is part of, if it is part of one.
+/// The network between processes that a node is part of, if it is part of one.
 #[derive(Clone, Default)]
 pub(super) struct Peers(Option<Arc<ProcessFabric>>);
 
@@ -28,12 +29,12 @@ impl Peers {
 
     /// Makes this process the one that serves the node's SMFU; `false` where another does.
     pub(super) fn claim_smfu(&self) -> bool {
-        self.0.as_ref().is_none_or(|fabric| fabric.job().claim_smfu(fabric.rank()))
+        self.0.as_ref().is_none_or(|fabric| fabric.nodes().claim_smfu())
     }
 
     pub(super) fn release_smfu(&self) {
         if let Some(fabric) = &self.0 {
-            fabric.job().release_smfu(fabric.rank());
+            fabric.nodes().release_smfu();
         }
     }
 
@@ -49,22 +50,22 @@ impl Peers {
             .map_or_else(Departures::default, |fabric| Departures::new(fabric.departures().clone()))
     }
 
-    /// See [`PortDevice::lost_peer`](crate::PortDevice::lost_peer). A port that nobody serves is gone when nobody is
-    /// left on its node to open it.
+    /// See [`PortDevice::lost_peer`](crate::PortDevice::lost_peer). A port of a job's node that nobody serves is gone
+    /// when nobody is left on its node to open it.
     pub(super) fn lost(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-        let job = self.with_departures()?.job();
-        match vpid.and_then(|vpid| job.owner(node, vpid)) {
-            Some(owner) => ended(job, node, vpid, owner),
-            None => all_ended(job, node, vpid),
+        let fabric = self.with_departures()?;
+        match vpid.and_then(|vpid| fabric.nodes().last_owner(node, vpid)) {
+            Some(owner) => ended(fabric.member(), node, vpid, owner),
+            None => all_ended(fabric.member(), node, vpid),
         }
     }
 
     /// The process that served the SMFU of a node, or the last one of the node, if it is gone.
     pub(super) fn lost_smfu(&self, node: u16) -> Option<LostPeer> {
-        let job = self.with_departures()?.job();
-        match job.smfu_owner(node) {
-            Some(owner) => ended(job, node, None, owner),
-            None => all_ended(job, node, None),
+        let fabric = self.with_departures()?;
+        match fabric.nodes().last_smfu_owner(node) {
+            Some(owner) => ended(fabric.member(), node, None, owner),
+            None => all_ended(fabric.member(), node, None),
         }
     }
 
@@ -86,19 +87,21 @@ impl Peers {
     }
 }
 
-/// What became of `rank`, if it is gone.
-fn ended(job: &JobSegment, node: u16, vpid: Option<u8>, rank: u32) -> Option<LostPeer> {
-    let end = match job.state(rank) {
+/// What became of a member, if it is gone.
+fn ended(member: &Member, node: u16, vpid: Option<u8>, id: MemberId) -> Option<LostPeer> {
+    let end = match member.state(id) {
         PeerState::Left => PeerEnd::Left,
         PeerState::Lost => PeerEnd::Lost,
         PeerState::Absent | PeerState::Joined => return None,
     };
-    Some(LostPeer { rank, node, vpid, end })
+    Some(LostPeer { rank: id.slot, node, vpid, end })
 }
 
-/// One of the processes of a node, if all of them are gone; one that died, since that explains more.
-fn all_ended(job: &JobSegment, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-    let mut all = job.shape().ranks_of(node).map(|rank| ended(job, node, vpid, rank));
+/// One of the ranks of a job's node, if all of them are gone; one that died, since that explains more. Elsewhere others
+/// may always come.
+fn all_ended(member: &Member, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+    let ranks = member.shape().ranks()?.ranks_of(node);
+    let mut all = ranks.map(|rank| ended(member, node, vpid, member.at(rank)?.id));
     let first = all.next()??;
     all.try_fold(first, |worst, one| one.map(|one| if worst.end == PeerEnd::Lost { worst } else { one }))
 }

@@ -8,6 +8,7 @@ use extoll_abi::{Access, AtuCommand, Gate, PageSize};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 use ggas_gpu::Copier;
 
+use super::copier::for_model;
 use super::flush::{Flushes, Owed};
 use super::tables::{Entries, Tables};
 use crate::limit::LockedPages;
@@ -170,7 +171,7 @@ impl Pages {
 pub(super) fn declare(memory: &HostMemory, span: &Span) -> Result<(), DeviceError> {
     let kind = match &span.place {
         Place::Host => RangeKind::Host,
-        Place::Gpu(gpu) => RangeKind::Device(Copier::of(gpu)?),
+        Place::Gpu(gpu) => RangeKind::Device(for_model(Copier::of(gpu)?)),
     };
     // SAFETY: who registers promises that the memory stays until it is unregistered.
     unsafe { memory.add_range(kind, span.address, span.len) }

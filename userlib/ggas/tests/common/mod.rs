@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ggas_boot::Job;
+use ggas_members::Job;
 
 /// Bound of a whole job.
 const JOB: Duration = Duration::from_secs(170);

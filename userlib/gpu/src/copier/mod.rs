@@ -1,4 +1,5 @@
-//! The copier: moves bytes to and from GPU memory for the model of the card (design section 3, "Memory").
+//! The copier: moves bytes to and from GPU memory for whoever plays the card (design section 3, "Memory"). It knows
+//! nothing of the model; `ggas-device` hands it to that.
 //!
 //! Short copies go to a small resident kernel (kernels/src/copier.cu) through rings in host memory: a command is
 //! seen by the kernel within about a bus round trip, without a driver call. Long ones, host memory that is not
@@ -22,7 +23,6 @@ use control::Control;
 pub use control::CopierGuard;
 pub(crate) use control::KERNEL;
 use engine::Engine;
-use extoll_sim::memory::{DeviceCopier, TicketState, WRITE_MAX};
 use ring::{Command, INLINE, RINGS, Ring, RingMemory, SMALL};
 
 use crate::error::GpuError;
@@ -36,7 +36,10 @@ use crate::stream::Backoff;
 /// Most bytes that the kernel copies; longer copies go to a copy engine.
 const BULK: usize = 256 * 1024;
 
-/// Buffers for writes that do not fit into a command, and their size, which is a write's limit.
+/// Most bytes of a [`Copier::write`].
+pub const WRITE_MAX: usize = 4096;
+
+/// Buffers for writes that do not fit into a command; the size of each is a write's limit.
 const SLOTS: usize = 256;
 const SLOT_BYTES: usize = WRITE_MAX;
 
@@ -277,31 +280,5 @@ impl Copier {
             tracing::error!("the copier of GPU {} failed: {error}", self.gpu.ordinal());
         }
         FAILED_ID
-    }
-}
-
-impl DeviceCopier for Copier {
-    fn copy(&self, destination: u64, source: u64, len: usize) -> u64 {
-        // SAFETY: addresses are of declared ranges, which stay allocated until their copies have ended
-        // (`HostMemory::add_range`).
-        unsafe { Copier::copy(self, destination, source, len) }
-    }
-
-    fn copy_then_entry(&self, dst: u64, src: u64, len: usize, entry: u64, word: [u64; 2]) -> Option<u64> {
-        // SAFETY: as above, for the entry too.
-        unsafe { Copier::copy_then_entry(self, dst, src, len, entry, word) }
-    }
-
-    fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {
-        // SAFETY: as above.
-        unsafe { Copier::write(self, destination, bytes) }
-    }
-
-    fn poll(&self, id: u64) -> TicketState {
-        match Copier::poll(self, id) {
-            CopyState::Pending => TicketState::Pending,
-            CopyState::Done => TicketState::Done,
-            CopyState::Failed => TicketState::Failed,
-        }
     }
 }

@@ -17,7 +17,7 @@ pub const FRAGMENT: u64 = 496;
 pub const CONFIG: PortConfig = PortConfig {
     queue_bytes: 64 << 10,
     segment_bytes: 64 << 10,
-    path: Path::Slots,
+    path: Some(Path::Slots),
     slots: 64,
     slot_option: PageOption::TE,
     post_timeout: SOON,

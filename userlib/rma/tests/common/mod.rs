@@ -15,7 +15,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 
 /// Both paths; slots with one slot and with many.
 pub fn paths() -> [PortConfig; 3] {
-    let slots = |slots| PortConfig { path: Path::Slots, slots, ..PortConfig::default() };
+    let slots = |slots| PortConfig { path: Some(Path::Slots), slots, ..PortConfig::default() };
     [PortConfig::default(), slots(1), slots(256)]
 }
 

@@ -1,0 +1,135 @@
+//! `ggas net`: networks of the model on this host.
+
+use crate::failure::Failure;
+use crate::out;
+use clap::{Args, Subcommand};
+use comfy_table::{CellAlignment, Table, presets};
+use ggas_members::{DEFAULT_NETWORK, JobError, MEMBERS, NetworkInfo, NetworkShape};
+use std::fmt::Write;
+
+#[derive(Args)]
+pub struct NetArgs {
+    #[command(subcommand)]
+    command: NetCommand,
+}
+
+#[derive(Subcommand)]
+enum NetCommand {
+    /// Make a network that stays until it is taken down, with members or without
+    Up {
+        /// Its name; without one, the network that programs join when nothing is said
+        #[arg(default_value = DEFAULT_NETWORK)]
+        name: String,
+        /// Nodes in each direction of the torus, such as 4x2x2: up to 1,024 in all
+        #[arg(long, value_name = "XxYxZ", default_value = "2x2x2", value_parser = torus)]
+        torus: [u16; 3],
+        /// Processes that it has room for at a time: up to 1,024
+        #[arg(long, value_name = "N", default_value_t = MEMBERS)]
+        members: u32,
+        /// Links lose this part of all packets, which are then repeated: 0 to 0.9
+        #[arg(long, value_name = "PART", value_parser = part)]
+        drop: Option<f64>,
+        /// Which packets: the same seed, the same losses
+        #[arg(long, value_name = "NUMBER", requires = "drop", default_value_t = 0)]
+        seed: u64,
+    },
+    /// Say which networks there are, and who is in them
+    List,
+    /// Let a network go: at once if nobody is in it, else with its last member
+    Down {
+        /// Its name
+        #[arg(default_value = DEFAULT_NETWORK)]
+        name: String,
+    },
+}
+
+pub fn run(args: NetArgs) -> Result<(), Failure> {
+    match args.command {
+        NetCommand::Up { name, torus: [x, y, z], members, drop, seed } => {
+            let faults = drop.map_or_else(String::new, |drop| format!("drop={drop},seed={seed}"));
+            up(&name, (x, y, z), members, &faults)
+        }
+        NetCommand::List => list(),
+        NetCommand::Down { name } => down(&name),
+    }
+}
+
+fn up(name: &str, (x, y, z): (u16, u16, u16), members: u32, faults: &str) -> Result<(), Failure> {
+    let shape =
+        NetworkShape::torus(x, y, z).and_then(|shape| shape.with_members(members)?.with_faults(faults));
+    let shape = shape.map_err(|error| Failure::Usage(error.to_string()))?;
+    let network = ggas_members::put_up(name, &shape).map_err(failure)?;
+    let join = if name == DEFAULT_NETWORK {
+        "programs join it when nothing else is said".to_owned()
+    } else {
+        format!("GGAS_NETWORK={name} ./program joins it")
+    };
+    out::print(&format!("network {name} is up: {shape}, in {}; {join}\n", network.path.display()))
+}
+
+fn down(name: &str) -> Result<(), Failure> {
+    let members = ggas_members::take_down(name).map_err(failure)?;
+    let text = match members.as_slice() {
+        [] => format!("network {name} is gone\n"),
+        members => {
+            let pids: Vec<String> = members.iter().map(|member| member.pid.to_string()).collect();
+            let (count, pids) = (members.len(), pids.join(", "));
+            format!("network {name} goes with its last member: {count} are in it (processes {pids})\n")
+        }
+    };
+    out::print(&text)
+}
+
+fn list() -> Result<(), Failure> {
+    let networks = ggas_members::networks().map_err(failure)?;
+    if networks.is_empty() {
+        return out::print(
+            "no networks: a program makes one when it joins, and `ggas net up` one that stays\n",
+        );
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["network", "shape", "stays", "members", "node: processes"]);
+    for network in networks {
+        let NetworkInfo { name, shape, standing, members, .. } = &network;
+        let shape = shape.as_ref().map_or("of another version of ggas".to_owned(), ToString::to_string);
+        let stays = if *standing { "yes" } else { "no" };
+        table.add_row([name, &shape, stays, &members.len().to_string(), &who(&network)]);
+    }
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    out::print(&format!("{}\n", table.trim_fmt()))
+}
+
+/// Nodes with members, and their processes.
+fn who(network: &NetworkInfo) -> String {
+    let mut members = network.members.clone();
+    members.sort_by_key(|member| (member.node, member.pid));
+    let mut text = String::new();
+    for nodes in members.chunk_by(|a, b| a.node == b.node) {
+        let pids: Vec<String> = nodes.iter().map(|member| member.pid.to_string()).collect();
+        let between = if text.is_empty() { "" } else { "  " };
+        let _ = write!(text, "{between}{}: {}", nodes[0].node, pids.join(" "));
+    }
+    text
+}
+
+fn torus(text: &str) -> Result<[u16; 3], String> {
+    let sizes: Option<Vec<u16>> =
+        text.split('x').map(|size| size.parse().ok().filter(|size| *size > 0)).collect();
+    let sizes = sizes.and_then(|sizes| sizes.try_into().ok());
+    sizes.ok_or_else(|| "give three numbers above 0, such as 4x2x2".to_owned())
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=0.9).contains(part));
+    part.ok_or_else(|| "give a part of all packets, 0 to 0.9".to_owned())
+}
+
+fn failure(error: JobError) -> Failure {
+    match error {
+        JobError::Setting { .. } => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}

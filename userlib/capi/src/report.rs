@@ -1,0 +1,28 @@
+//! Why no port could be opened, on standard error: programs print the number that they get, and nothing else.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::stdio;
+
+/// "1": nothing is reported.
+const QUIET: &str = "EXTOLL_QUIET";
+/// Most lines of a process, should each reason be another one.
+const MOST: usize = 16;
+
+static REPORTED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
+/// Prints one line for a port of `library` that could not be opened, with the result's number and what it means. The
+/// same reason is told once in a process.
+#[cold]
+pub(crate) fn not_opened(library: &str, number: impl std::fmt::Display, text: &str) {
+    if std::env::var_os(QUIET).is_some_and(|value| !value.is_empty() && value != "0") {
+        return;
+    }
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let reported = reported.get_or_insert_default();
+    if reported.len() < MOST && reported.insert(text.to_owned()) {
+        let text = text.replace('\n', " ");
+        stdio::print(stdio::err(), &format!("{library}: no port can be opened ({number}): {text}\n"));
+    }
+}

@@ -1,0 +1,355 @@
+//! [`Job`]: this process as one of several that work together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::channel::{WireError, deadline};
+use crate::mailbox::{LETTER_FDS_MAX, Letter, Mailbox};
+use crate::member::Member;
+use crate::members::{GoneGuard, Members};
+use crate::place::{self, Place, Rank};
+use crate::shape::Shape;
+use crate::table::{MemberId, PeerState};
+use crate::{JobError, MemberInfo, limits, seat};
+
+/// Kind of the messages that bring file descriptors.
+const LETTER: u16 = 0x100;
+/// Least time for what follows once all have joined.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// This process as a rank of a job: a network of its own, whose members count from 0 and wait for each other. Dropping
+/// it leaves the job: peers then find this rank gone, in good order.
+///
+/// It belongs to the process that joined: a child made by `fork` gets [`JobError::Forked`] from every call, and
+/// dropping its copy does nothing.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let job = ggas_members::Job::join()?; // started plainly: a job of one
+/// let names = job.exchange(format!("rank {}", job.rank()).as_bytes(), Duration::from_secs(10))?;
+/// assert_eq!(names.len(), job.size() as usize);
+/// job.barrier(Duration::from_secs(10))?;
+/// # Ok::<(), ggas_members::JobError>(())
+/// ```
+pub struct Job {
+    watched: Arc<Watched>,
+    rank: u32,
+    shape: Shape,
+    _gone: GoneGuard,
+    member: Arc<Member>,
+}
+
+/// What is known of the ends of ranks, and letters.
+struct Watched {
+    /// The process that joined: forks have a copy of this, and locks that nobody may ever open.
+    process: u32,
+    mailbox: Mailbox,
+    lost: Mutex<Lost>,
+}
+
+#[derive(Default)]
+struct Lost {
+    ranks: Vec<u32>,
+    /// Members that are gone, lost or not, whose letters have all come.
+    gone: BTreeSet<MemberId>,
+    callbacks: BTreeMap<u64, Callback>,
+    next: u64,
+}
+
+type Callback = Arc<dyn Fn(u32) + Send + Sync>;
+
+/// Ends a registration of [`Job::on_loss`] when dropped. A call that is running then runs to its end.
+pub struct LossGuard {
+    watched: Arc<Watched>,
+    id: u64,
+}
+
+impl Drop for LossGuard {
+    fn drop(&mut self) {
+        if self.watched.is_here() {
+            let callback = self.watched.lost().callbacks.remove(&self.id);
+            drop(callback);
+        }
+    }
+}
+
+impl Watched {
+    fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Lost> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rank is gone, and all that it had sent has come.
+    fn went(&self, id: MemberId, how: PeerState) {
+        let callbacks: Vec<Callback> = {
+            let mut lost = self.lost();
+            let news = lost.gone.insert(id) && how == PeerState::Lost;
+            if news {
+                lost.ranks.push(id.slot);
+            }
+            if news { lost.callbacks.values().cloned().collect() } else { Vec::new() }
+        };
+        self.mailbox.look_again();
+        callbacks.iter().for_each(|callback| callback(id.slot));
+    }
+}
+
+impl Job {
+    /// Joins the job that the environment names, and returns once all of its processes have.
+    ///
+    /// A launcher (`ggas run`) sets everything. Without one, set in every process `GGAS_RANK`, `GGAS_SIZE`,
+    /// `GGAS_JOB` (a name), and `GGAS_PER_NODE` if several ranks shall be on one node. A program started plainly is a
+    /// job of one process, in a network of its own. `GGAS_JOIN_TIMEOUT` bounds the start, in seconds (30).
+    ///
+    /// # Errors
+    /// [`JobError`] says what is wrong with the environment, or who did not come.
+    pub fn join() -> Result<Job, JobError> {
+        let place = Place::from(&|name| std::env::var_os(name))?;
+        match place.rank {
+            Some(Rank { rank, shape }) => {
+                limits::check_descriptors(shape.processes())?;
+                let member = Member::at(&place, &place.shape())?;
+                Job::start(member, rank, shape, place.timeout)
+            }
+            None => {
+                let shape = Shape::new(1, 1)?;
+                let (network, rank) = (seat::private_name(), Some(Rank { rank: 0, shape }));
+                let place = Place { network, node: 0, rank, timeout: place.timeout };
+                Job::start(Member::at(&place, &place.shape())?, 0, shape, place.timeout)
+            }
+        }
+    }
+
+    /// Whether the environment names a job of several processes.
+    pub fn is_launched() -> bool {
+        std::env::var_os(place::RANK).is_some()
+    }
+
+    fn start(member: Arc<Member>, rank: u32, shape: Shape, timeout: Duration) -> Result<Job, JobError> {
+        let deadline = Instant::now() + timeout;
+        let watched =
+            Watched { process: std::process::id(), mailbox: Mailbox::default(), lost: Mutex::default() };
+        let watched = Arc::new(watched);
+        let (told, keep) = (watched.clone(), watched.clone());
+        let gone = member.on_gone(Arc::new(move |id, how| told.went(id, how)));
+        let keeps = move |from: MemberId, body: Vec<u8>, fds| match <[u8; 8]>::try_from(&body[..]) {
+            Ok(tag) => keep.mailbox.put(Letter { from: from.slot, tag: u64::from_le_bytes(tag) }, fds),
+            Err(_) => tracing::warn!("a letter of {from:?} without a tag dropped"),
+        };
+        member.handle(LETTER, Arc::new(keeps));
+        let full = watched.clone();
+        member.hold_back(Box::new(move || !full.mailbox.has_room()));
+        let job = Job { watched, rank, shape, _gone: gone, member };
+        // Each pair has a connection, by whose end it notices a death: whoever joined later makes it.
+        let is_other = |peer: &MemberInfo| peer.id.slot < shape.processes() && peer.id.slot != rank;
+        for peer in job.member.list().into_iter().filter(is_other) {
+            match job.member.watch(peer.id, deadline.max(Instant::now() + SLACK)) {
+                Ok(()) | Err(WireError::Closed) => {}
+                Err(WireError::Timeout) => {
+                    return Err(JobError::Timeout { waiting_for: vec![peer.id.slot], waited: timeout });
+                }
+                Err(WireError::System(source)) => {
+                    return Err(JobError::system("connect to another rank")(source));
+                }
+                Err(error) => {
+                    let source = std::io::Error::other(error);
+                    return Err(JobError::System { what: "connect to another rank", source });
+                }
+            }
+        }
+        job.member.start(timeout)?;
+        // Nobody goes on while others have not begun: who joins then is of this run (see `words::begin`).
+        job.member.barrier(deadline.saturating_duration_since(Instant::now()).max(SLACK))?;
+        Ok(job)
+    }
+
+    /// This process's number, from 0.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Processes of the job.
+    pub fn size(&self) -> u32 {
+        self.shape.processes()
+    }
+
+    /// Processes of the job, and where they are.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The node that this process is on.
+    pub fn node(&self) -> u16 {
+        self.member.node()
+    }
+
+    /// Nodes of the job.
+    pub fn nodes(&self) -> u32 {
+        self.shape.nodes()
+    }
+
+    /// Processes of each node; the last node may have fewer.
+    pub fn per_node(&self) -> u32 {
+        self.shape.per_node()
+    }
+
+    /// The name of the job's network.
+    pub fn name(&self) -> &str {
+        self.member.network()
+    }
+
+    /// This process as a member of the job's network.
+    pub fn member(&self) -> &Arc<Member> {
+        &self.member
+    }
+
+    /// What is known of a rank.
+    pub fn state(&self, rank: u32) -> PeerState {
+        self.member.at(rank).map_or(PeerState::Absent, |peer| peer.state)
+    }
+
+    /// Waits until all ranks have called it.
+    ///
+    /// After a time-out, the same call goes on waiting: this rank has arrived for the others already.
+    ///
+    /// # Errors
+    /// [`JobError::PeerLost`] as soon as a rank that has not arrived is gone; [`JobError::Timeout`] with the ranks
+    /// that are missing.
+    pub fn barrier(&self, timeout: Duration) -> Result<(), JobError> {
+        self.member.barrier(timeout)
+    }
+
+    /// Gives everyone `bytes`, of any length up to [`EXCHANGE_MAX`](crate::EXCHANGE_MAX), and returns what all gave,
+    /// by rank. All ranks have called it when it returns.
+    ///
+    /// After a time-out, the same call goes on waiting; what was given the first time stands.
+    ///
+    /// # Errors
+    /// As [`barrier`](Job::barrier); [`JobError::TooLong`]; [`JobError::Mismatch`] where a rank calls `barrier`
+    /// instead.
+    pub fn exchange(&self, bytes: &[u8], timeout: Duration) -> Result<Vec<Vec<u8>>, JobError> {
+        self.member.exchange(bytes, timeout)
+    }
+
+    /// Sends file descriptors to a rank, which asks for them with [`recv_fds`](Job::recv_fds) under the same `tag`.
+    /// It need not wait for them; letters of one sender and tag keep their order.
+    ///
+    /// # Errors
+    /// [`JobError::PeerLost`], [`JobError::Timeout`], [`JobError::NoSuchRank`], [`JobError::TooManyDescriptors`].
+    pub fn send_fds(
+        &self,
+        to_rank: u32,
+        tag: u64,
+        fds: &[BorrowedFd<'_>],
+        timeout: Duration,
+    ) -> Result<(), JobError> {
+        self.member.check_member()?;
+        self.check_rank(to_rank)?;
+        if fds.len() > LETTER_FDS_MAX {
+            return Err(JobError::TooManyDescriptors { count: fds.len(), most: LETTER_FDS_MAX });
+        }
+        if to_rank == self.rank {
+            let own = fds.iter().map(BorrowedFd::try_clone_to_owned).collect::<Result<Vec<OwnedFd>, _>>();
+            let own = own.map_err(JobError::system("copy a file descriptor"))?;
+            self.watched.mailbox.put(Letter { from: self.rank, tag }, own);
+            return Ok(());
+        }
+        let deadline = deadline(timeout);
+        loop {
+            let peer = self.member.at(to_rank).filter(|peer| peer.state == PeerState::Joined);
+            let peer = peer.ok_or(JobError::PeerLost { rank: to_rank })?;
+            let look = deadline.min(Instant::now() + LOOK);
+            match self.member.send(peer.id, LETTER, &tag.to_le_bytes(), fds, look) {
+                Ok(true) => return Ok(()),
+                Ok(false) if Instant::now() < deadline => {}
+                Ok(false) => return Err(JobError::Timeout { waiting_for: vec![to_rank], waited: timeout }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotConnected => {
+                    return Err(JobError::PeerLost { rank: to_rank });
+                }
+                Err(source) => return Err(JobError::System { what: "send file descriptors", source }),
+            }
+        }
+    }
+
+    /// Receives the file descriptors that a rank sent under `tag`, the oldest first. All are closed on exec.
+    ///
+    /// # Errors
+    /// [`JobError::PeerLost`] if the rank is gone and sent none; [`JobError::Timeout`]; [`JobError::NoSuchRank`].
+    pub fn recv_fds(&self, from_rank: u32, tag: u64, timeout: Duration) -> Result<Vec<OwnedFd>, JobError> {
+        self.member.check_member()?;
+        self.check_rank(from_rank)?;
+        let mailbox = &self.watched.mailbox;
+        let was_full = !mailbox.has_room();
+        let fds = mailbox.take(from_rank, tag, timeout, || self.is_silent(from_rank));
+        if was_full {
+            self.member.kick();
+        }
+        fds.ok_or_else(|| {
+            if self.is_silent(from_rank) {
+                JobError::PeerLost { rank: from_rank }
+            } else {
+                JobError::Timeout { waiting_for: vec![from_rank], waited: timeout }
+            }
+        })
+    }
+
+    /// Ranks that died so far, ascending; not those that left. A fork is told of none.
+    pub fn lost(&self) -> Vec<u32> {
+        if !self.watched.is_here() {
+            return Vec::new();
+        }
+        let mut ranks = self.watched.lost().ranks.clone();
+        ranks.sort_unstable();
+        // One that came again, and died again.
+        ranks.dedup();
+        ranks
+    }
+
+    /// Calls `callback` once for each rank that dies, and at once for those that have. Calls come from a thread of
+    /// the library that watches all peers: they must not block. In a fork, none comes.
+    pub fn on_loss(&self, callback: Box<dyn Fn(u32) + Send + Sync>) -> LossGuard {
+        let callback: Callback = callback.into();
+        if !self.watched.is_here() {
+            return LossGuard { watched: self.watched.clone(), id: 0 };
+        }
+        let (id, before) = {
+            let mut lost = self.watched.lost();
+            lost.next += 1;
+            let id = lost.next;
+            lost.callbacks.insert(id, callback.clone());
+            (id, lost.ranks.clone())
+        };
+        before.into_iter().for_each(|rank| callback(rank));
+        LossGuard { watched: self.watched.clone(), id }
+    }
+
+    /// Whether a rank is gone and no letter of it can come any more. Later than its state says.
+    fn is_silent(&self, rank: u32) -> bool {
+        let last = self.member.at(rank);
+        last.is_some_and(|peer| self.watched.lost().gone.contains(&peer.id))
+    }
+
+    fn check_rank(&self, rank: u32) -> Result<(), JobError> {
+        let size = self.size();
+        if rank < size { Ok(()) } else { Err(JobError::NoSuchRank { rank, size }) }
+    }
+}
+
+/// Between two looks whether the receiver of a letter is gone.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job")
+            .field("name", &self.name())
+            .field("rank", &self.rank)
+            .field("size", &self.size())
+            .finish()
+    }
+}

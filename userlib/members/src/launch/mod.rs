@@ -1,0 +1,227 @@
+//! Starting the processes of a job, and seeing to their end: what `ggas run` does, for programs and tests.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use ggas_members::launch::Launch;
+//!
+//! let job = Launch::new("./program").arg("--fast").processes(4).timeout(Duration::from_secs(60)).spawn()?;
+//! let outcome = job.wait();
+//! eprint!("{}", outcome.summary());
+//! std::process::exit(outcome.code());
+//! # Ok::<(), ggas_members::launch::LaunchError>(())
+//! ```
+//!
+//! Each process is the leader of a process group of its own. All that it has started ends with it, in whatever group or
+//! session. If the launcher dies, however it does, its processes are killed, and all that they have started: beside each
+//! stands a guard, a small process that does this.
+
+mod ending;
+mod error;
+mod guard;
+mod input;
+mod outcome;
+mod output;
+mod program;
+mod running;
+mod signals;
+mod start;
+mod supervise;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::network::Kept;
+use crate::shape::Shape;
+pub use error::LaunchError;
+pub use outcome::{Exit, Outcome};
+pub use output::{LineFn, Output, Stream};
+pub use running::Running;
+pub use signals::Signals;
+
+/// Where the processes' standard input comes from. It is rank 0's; the others read nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing, for rank 0 either.
+    #[default]
+    Null,
+    /// The launcher's own. From a terminal, it is passed on as it is typed.
+    Inherit,
+}
+
+/// Which cores the processes may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// Those that the launcher may use.
+    #[default]
+    None,
+    /// One each, in turn.
+    Cores,
+}
+
+/// A job to be started.
+#[derive(Debug)]
+pub struct Launch {
+    program: OsString,
+    args: Vec<OsString>,
+    envs: Vec<(OsString, Option<OsString>)>,
+    dir: Option<PathBuf>,
+    processes: u32,
+    per_node: u32,
+    timeout: Option<Duration>,
+    join_timeout: Option<Duration>,
+    grace: Option<Duration>,
+    kill_after: Duration,
+    input: Input,
+    output: Output,
+    bind: Bind,
+    signals: Option<Signals>,
+}
+
+impl Launch {
+    /// One process of `program`, which is looked for in PATH if it has no slash.
+    pub fn new(program: impl AsRef<OsStr>) -> Launch {
+        Launch {
+            program: program.as_ref().into(),
+            args: Vec::new(),
+            envs: Vec::new(),
+            dir: None,
+            processes: 1,
+            per_node: 1,
+            timeout: None,
+            join_timeout: None,
+            grace: Some(Duration::from_secs(5)),
+            kill_after: Duration::from_secs(10),
+            input: Input::default(),
+            output: Output::Inherit,
+            bind: Bind::default(),
+            signals: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Launch {
+        self.args.push(arg.as_ref().into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Launch {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().into()));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Launch {
+        self.envs.push((name.as_ref().into(), Some(value.as_ref().into())));
+        self
+    }
+
+    /// Takes a variable out of the environment.
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Launch {
+        self.envs.push((name.as_ref().into(), None));
+        self
+    }
+
+    /// Directory in which the processes begin.
+    pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Launch {
+        self.dir = Some(dir.as_ref().into());
+        self
+    }
+
+    /// So many processes.
+    pub fn processes(mut self, processes: u32) -> Launch {
+        self.processes = processes;
+        self
+    }
+
+    /// So many of them on each node (1).
+    pub fn per_node(mut self, per_node: u32) -> Launch {
+        self.per_node = per_node;
+        self
+    }
+
+    /// Ends the job after this time.
+    pub fn timeout(mut self, timeout: Duration) -> Launch {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long the first to join waits for the last (`GGAS_JOIN_TIMEOUT`, else 30 s).
+    pub fn join_timeout(mut self, timeout: Duration) -> Launch {
+        self.join_timeout = Some(timeout);
+        self
+    }
+
+    /// Once a process has failed, the others have this long to end by themselves (5 s) before they are told to.
+    pub fn grace(mut self, grace: Duration) -> Launch {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Lets the others go on when a process has failed, for programs that outlive their peers.
+    pub fn keep_going(mut self) -> Launch {
+        self.grace = None;
+        self
+    }
+
+    /// Processes that go on for this long (10 s) after TERM, or a signal passed on that asks programs to end (INT, TERM,
+    /// HUP, QUIT), are killed.
+    pub fn kill_after(mut self, time: Duration) -> Launch {
+        self.kill_after = time;
+        self
+    }
+
+    /// Standard input of rank 0.
+    pub fn input(mut self, input: Input) -> Launch {
+        self.input = input;
+        self
+    }
+
+    /// What becomes of standard output and standard error.
+    pub fn output(mut self, output: Output) -> Launch {
+        self.output = output;
+        self
+    }
+
+    /// Which cores the processes may use.
+    pub fn bind(mut self, bind: Bind) -> Launch {
+        self.bind = bind;
+        self
+    }
+
+    /// Passes these signals on to the processes.
+    pub fn signals(mut self, signals: Signals) -> Launch {
+        self.signals = Some(signals);
+        self
+    }
+
+    /// Starts the processes.
+    ///
+    /// # Errors
+    /// [`LaunchError`]; nothing runs then.
+    pub fn spawn(self) -> Result<Running, LaunchError> {
+        let shape = crate::place::checked_shape(self.processes, self.per_node)?;
+        running::spawn(self, shape)
+    }
+
+    fn join_timeout_or_default(&self) -> Result<Duration, crate::JobError> {
+        match self.join_timeout {
+            Some(timeout) => Ok(timeout),
+            None => crate::place::join_timeout(&|name| {
+                let set = self.envs.iter().rev().find(|(key, _)| key == name);
+                set.map_or_else(|| std::env::var_os(name), |(_, value)| value.clone())
+            }),
+        }
+    }
+}
+
+/// A launch with everything checked.
+struct Plan {
+    launch: Launch,
+    shape: Shape,
+    join_timeout: Duration,
+    /// Name of the job, and its network, which stays as long as the launch.
+    name: String,
+    kept: Kept,
+}

@@ -1,0 +1,449 @@
+//! [`Member`]: this process as a member of a network of this host.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::channel::WireError;
+use crate::collective::{Collective, Meeting};
+use crate::directory::Base;
+use crate::members::{GoneGuard, Members};
+use crate::memory::{File, FileError, Mapping};
+use crate::network::{Network, member_info, sweep};
+use crate::place::{self, Place, Rank};
+use crate::post::{Handler, Postman};
+use crate::seat::{private_name, take_seat};
+use crate::shape::{NetworkShape, Shape};
+use crate::table::{MemberId, PeerState};
+use crate::{EXCHANGE_MAX, JobError, MemberInfo, futex, published};
+
+/// Who asks for the ends of members first: transports.
+const FIRST: u64 = 0;
+const LATER: u64 = 1 << 32;
+
+/// This process as a member of a network. Dropping it leaves the network, which goes with its last member.
+///
+/// It belongs to the process that joined: a child made by `fork` has no part in it, and dropping its copy does nothing.
+///
+/// ```
+/// use ggas_members::{Member, Members, NetworkShape};
+///
+/// let member = Member::join_private(&NetworkShape::default(), 3)?; // a network that nobody else knows
+/// assert_eq!((member.node(), member.list().len()), (3, 1));
+/// # Ok::<(), ggas_members::JobError>(())
+/// ```
+pub struct Member {
+    /// The process that joined.
+    process: u32,
+    me: MemberId,
+    node: u16,
+    rank: Option<u32>,
+    network: Arc<Network>,
+    postman: Postman,
+    calls: Mutex<Option<Collective>>,
+    /// Counted up with every member whose end is noticed; sleepers in collective calls wait for it, too.
+    departures: Arc<AtomicU32>,
+    /// Whether this member made the network.
+    made: bool,
+    /// A transport speaks for this member.
+    transport: AtomicBool,
+}
+
+/// What a transport keeps of a node, for all members: a file of the network's directory, mapped as a whole.
+pub struct NodeMemory(File);
+
+impl NodeMemory {
+    /// All of it. Atomics only: others write it at any time.
+    pub fn map(&self) -> &Mapping {
+        &self.0.map
+    }
+
+    /// Has memory for a part that was not reserved at first, before it is written.
+    ///
+    /// # Errors
+    /// [`std::io::ErrorKind::StorageFull`] with what to do, or the system's.
+    pub fn reserve(&self, offset: usize, bytes: usize) -> std::io::Result<()> {
+        self.0.reserve(offset, bytes).map_err(io_error)
+    }
+}
+
+fn io_error(error: FileError) -> std::io::Error {
+    use std::io::{Error, ErrorKind};
+    match error {
+        FileError::Full { bytes } => {
+            let what = if bytes == 0 { "more".to_owned() } else { format!("{bytes} bytes") };
+            let place = place::runtime_dir();
+            let text = format!(
+                "no room for {what} of the network's files: make room in {}, or name another directory with \
+                 GGAS_RUNTIME_DIR",
+                place.display()
+            );
+            Error::new(ErrorKind::StorageFull, text)
+        }
+        FileError::Size => Error::new(
+            ErrorKind::InvalidData,
+            "another version of ggas made it: end the network's programs, or choose another GGAS_NETWORK",
+        ),
+        FileError::Limit(error) => error,
+        FileError::System(errno) => errno.into(),
+    }
+}
+
+impl Member {
+    /// Joins the network that the environment names, without waiting for anyone: its job's (`GGAS_RANK`, `GGAS_SIZE`,
+    /// `GGAS_JOB`; beside its rank where that has joined already), else `GGAS_NETWORK`, else this user's default
+    /// network of this host; on the node of its rank, else `GGAS_NODE`, else node 0. Where the network is not there, it
+    /// is made, which is said once on standard error (`GGAS_QUIET=1`: not).
+    ///
+    /// # Errors
+    /// [`JobError`] says what is wrong, and what to do.
+    pub fn join() -> Result<Arc<Member>, JobError> {
+        let place = Place::from(&|name| std::env::var_os(name))?;
+        let shape = place.shape();
+        let member = match Member::at(&place, &shape) {
+            // Another program of this rank runs: this one is beside it on the node, and no rank.
+            Err(JobError::RankTaken { .. } | JobError::JoinedAlready) => {
+                Member::at(&Place { rank: None, ..place.clone() }, &shape)?
+            }
+            other => other?,
+        };
+        if member.made && place.rank.is_none() && !place::is_quiet() {
+            member.say_made();
+        }
+        Ok(member)
+    }
+
+    /// Joins the network `name` on a node; makes it with this shape where it is not there.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_network(name: &str, shape: &NetworkShape, node: u16) -> Result<Arc<Member>, JobError> {
+        let network = place::checked_network(name)?.to_owned();
+        Member::at(&Place { network, node, rank: None, timeout: Duration::ZERO }, shape)
+    }
+
+    /// Joins a network of its own, under a name that nobody else has.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_private(shape: &NetworkShape, node: u16) -> Result<Arc<Member>, JobError> {
+        Member::join_network(&private_name(), shape, node)
+    }
+
+    /// All ranks of a job, in this process: for tests, and for clusters of one process.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn all_of_job(shape: Shape) -> Result<Vec<Arc<Member>>, JobError> {
+        let network = private_name();
+        let rank = |rank| {
+            let place = Place {
+                network: network.clone(),
+                node: shape.node_of(rank),
+                rank: Some(Rank { rank, shape }),
+                timeout: Duration::ZERO,
+            };
+            Member::at(&place, &NetworkShape::of_job(shape))
+        };
+        (0..shape.processes()).map(rank).collect()
+    }
+
+    pub(crate) fn at(place: &Place, shape: &NetworkShape) -> Result<Arc<Member>, JobError> {
+        let base = Arc::new(Base::open(&place::runtime_dir())?);
+        let rank = place.rank.map(|rank| rank.rank);
+        let entered = Network::enter(&base, &place.network, Some(shape), rank, |directory, table, made| {
+            let (id, listener) = take_seat(place, shape, directory, table)?;
+            Ok((id, listener, made))
+        })?;
+        let Some((network, (me, listener, made))) = entered else {
+            return Err(JobError::NoNetwork { name: place.network.clone(), path: base.path().into() });
+        };
+        if made {
+            sweep(&base);
+        }
+        let network = Arc::new(network);
+        let postman = Postman::start(me, network.clone(), listener);
+        let postman = postman.map_err(|source| {
+            network.table.end(me, PeerState::Left);
+            network.leave(Some(me));
+            JobError::system("start a thread (`ulimit -u` and `ulimit -v` limit them)")(source)
+        })?;
+        let calls = rank.map(|rank| Collective::of(&network, rank));
+        let departures = Arc::new(AtomicU32::new(0));
+        let count = departures.clone();
+        postman.post.on_gone(
+            LATER,
+            Arc::new(move |_, _| {
+                count.fetch_add(1, Ordering::SeqCst);
+                futex::wake_private(&count);
+            }),
+        );
+        Ok(Arc::new(Member {
+            process: std::process::id(),
+            me,
+            node: place.node,
+            rank,
+            network,
+            postman,
+            calls: Mutex::new(calls),
+            departures,
+            made,
+            transport: AtomicBool::new(false),
+        }))
+    }
+
+    fn say_made(&self) {
+        let (name, shape, node) = (self.network.directory.name(), self.shape(), self.node);
+        let line = format!(
+            "ggas: made network {name} of this host ({shape}), this process is on node {node}; GGAS_QUIET=1 silences \
+             this\n"
+        );
+        // Nobody may be there to read it.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    }
+
+    /// For transports: `true` once in this member's life. What it told its peers cannot be taken back.
+    pub fn claim_transport(&self) -> bool {
+        !self.transport.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether this member made the network.
+    pub fn has_made(&self) -> bool {
+        self.made
+    }
+
+    /// Moves whenever a member is found to have left or to be lost, so that whoever depends on one need not look at
+    /// states while nothing happens.
+    pub fn departures(&self) -> &Arc<AtomicU32> {
+        &self.departures
+    }
+
+    /// Leaves the network before the value is dropped: the others find this member gone, in good order.
+    pub fn leave(&self) {
+        if self.check_member().is_ok() {
+            self.network.table.end(self.me, PeerState::Left);
+        }
+    }
+
+    /// Treats another member as dead, as if its end had been noticed. May be called at any time, any number of times.
+    /// In a fork, nothing happens.
+    pub fn lose(&self, id: MemberId) {
+        if id != self.me && self.check_member().is_ok() {
+            self.postman.post.gone(id);
+        }
+    }
+
+    /// Handles messages of a kind from now on, and those that came before, in order. Called on a thread that must not
+    /// block; in a fork, never.
+    pub fn handle(&self, kind: u16, handler: Handler) {
+        if self.check_member().is_ok() {
+            self.postman.post.handle(kind, handler);
+        }
+    }
+
+    /// Does something on the thread of the handlers, after a while; in a fork, never.
+    pub fn soon(&self, delay: Duration, task: impl FnOnce() + Send + 'static) {
+        if self.check_member().is_ok() {
+            self.postman.post.soon(delay, Box::new(task));
+        }
+    }
+
+    /// Sends a message, of at most about 8,000 bytes, for the member's handler of this kind; messages from here to
+    /// there keep their order. `Ok(false)`: it takes nothing by `deadline`.
+    ///
+    /// # Errors
+    /// [`std::io::ErrorKind::NotConnected`]: it is gone; a fork's call; or the system's.
+    pub fn send(
+        &self,
+        to: MemberId,
+        kind: u16,
+        body: &[u8],
+        fds: &[BorrowedFd<'_>],
+        deadline: Instant,
+    ) -> std::io::Result<bool> {
+        self.check_member().map_err(std::io::Error::other)?;
+        match self.postman.post.send(to, kind, body, fds, deadline) {
+            Ok(()) => Ok(true),
+            Err(WireError::Timeout) => Ok(false),
+            Err(WireError::Closed) => Err(std::io::ErrorKind::NotConnected.into()),
+            Err(WireError::System(error)) => Err(error),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+
+    /// As [`Members::on_gone`], before those who registered there.
+    pub fn on_gone_first(&self, handler: Arc<dyn Fn(MemberId, PeerState) + Send + Sync>) -> GoneGuard {
+        self.register(FIRST, handler)
+    }
+
+    fn register(&self, order: u64, handler: Arc<dyn Fn(MemberId, PeerState) + Send + Sync>) -> GoneGuard {
+        if self.check_member().is_err() {
+            return GoneGuard(None);
+        }
+        let post = self.postman.post.clone();
+        let id = post.on_gone(order, handler);
+        // In a fork, the lock may be one that nobody opens.
+        GoneGuard(Some(Box::new(move || {
+            if post.is_here() {
+                post.forget_gone(id)
+            }
+        })))
+    }
+
+    /// Watches a member from now on: its end is noticed at once.
+    pub(crate) fn watch(&self, id: MemberId, deadline: Instant) -> Result<(), WireError> {
+        self.postman.post.connect(id, deadline).map(drop)
+    }
+
+    pub(crate) fn kick(&self) {
+        self.postman.post.kick();
+    }
+
+    pub(crate) fn hold_back(&self, held: Box<dyn Fn() -> bool + Send + Sync>) {
+        self.postman.post.hold_back(held);
+    }
+
+    /// What transports keep of a node: `bytes` in all, made by whoever comes first with `reserved` of them in memory,
+    /// zeros but for what `fill` writes.
+    ///
+    /// # Errors
+    /// No memory, with what to do; another version of the library made it; a fork's call; the system's.
+    pub fn node_memory(
+        &self,
+        node: u16,
+        (bytes, reserved): (usize, usize),
+        fill: impl FnOnce(&Mapping),
+    ) -> std::io::Result<NodeMemory> {
+        self.check_member().map_err(std::io::Error::other)?;
+        let directory = self.network.directory.as_fd();
+        let sizes = (bytes as u64, reserved as u64);
+        File::open_or_make(directory, &format!("node.{node}"), sizes, fill).map(NodeMemory).map_err(io_error)
+    }
+
+    /// Waits for all ranks of the job at its start: those that left may come again as other processes.
+    pub(crate) fn start(&self, timeout: Duration) -> Result<(), JobError> {
+        let waited = timeout;
+        self.with_calls(true, |meeting, calls| meeting.barrier(calls, timeout)).map_err(|error| match error {
+            JobError::Timeout { waiting_for, .. } => JobError::Missing { ranks_missing: waiting_for, waited },
+            error => error,
+        })
+    }
+
+    fn with_calls<T>(
+        &self,
+        is_start: bool,
+        call: impl FnOnce(&Meeting<'_>, &mut Collective) -> Result<T, JobError>,
+    ) -> Result<T, JobError> {
+        self.check_member()?;
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(rank), Some(calls)) = (self.rank, calls.as_mut()) else { return Err(JobError::NoJob) };
+        call(&Meeting { network: &self.network, rank, losses: &self.departures, is_start }, calls)
+    }
+
+    /// A fork has the memory of a member, and none of its threads.
+    pub(crate) fn check_member(&self) -> Result<(), JobError> {
+        let child = std::process::id();
+        if child == self.process { Ok(()) } else { Err(JobError::Forked { member: self.process, child }) }
+    }
+}
+
+impl Members for Member {
+    fn me(&self) -> MemberId {
+        self.me
+    }
+
+    fn node(&self) -> u16 {
+        self.node
+    }
+
+    fn rank(&self) -> Option<u32> {
+        self.rank
+    }
+
+    fn network(&self) -> &str {
+        self.network.directory.name()
+    }
+
+    fn shape(&self) -> &NetworkShape {
+        &self.network.table.shape
+    }
+
+    fn host(&self, _id: MemberId) -> Option<String> {
+        nix::unistd::gethostname().ok()?.into_string().ok()
+    }
+
+    #[inline]
+    fn state(&self, id: MemberId) -> PeerState {
+        self.network.table.state(id)
+    }
+
+    fn at(&self, slot: u32) -> Option<MemberInfo> {
+        member_info(&self.network.table, self.network.table.last(slot)?.0)
+    }
+
+    fn list(&self) -> Vec<MemberInfo> {
+        let table = &self.network.table;
+        table.joined().filter_map(|id| member_info(table, id)).collect()
+    }
+
+    fn publish(&self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
+        self.check_member()?;
+        checked_key(key)?;
+        if bytes.len() > EXCHANGE_MAX {
+            return Err(JobError::TooLong { len: bytes.len(), most: EXCHANGE_MAX });
+        }
+        let mut said = self.me.generation.to_le_bytes().to_vec();
+        said.extend_from_slice(bytes);
+        published::write(&self.network, self.me.slot, &format!("key.{key}"), &said)
+    }
+
+    fn look_up(&self, id: MemberId, key: &str) -> Result<Option<Vec<u8>>, JobError> {
+        checked_key(key)?;
+        let said = published::read(&self.network, id.slot, &format!("key.{key}"), 4 + EXCHANGE_MAX)?;
+        let said = said.as_deref().and_then(<[u8]>::split_first_chunk);
+        Ok(said.and_then(|(generation, bytes)| {
+            (u32::from_le_bytes(*generation) == id.generation).then(|| bytes.to_vec())
+        }))
+    }
+
+    fn barrier(&self, timeout: Duration) -> Result<(), JobError> {
+        self.with_calls(false, |meeting, calls| meeting.barrier(calls, timeout))
+    }
+
+    fn exchange(&self, bytes: &[u8], timeout: Duration) -> Result<Vec<Vec<u8>>, JobError> {
+        self.with_calls(false, |meeting, calls| meeting.exchange(calls, bytes, timeout))
+    }
+
+    fn on_gone(&self, handler: Arc<dyn Fn(MemberId, PeerState) + Send + Sync>) -> GoneGuard {
+        self.register(LATER, handler)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if self.check_member().is_err() {
+            // The fork's copy: the member, its threads and its locks are none of our business.
+            return self.postman.forget();
+        }
+        // Before its connections are closed, by which the others notice.
+        self.network.table.end(self.me, PeerState::Left);
+        self.postman.stop();
+        self.network.leave(Some(self.me));
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("Member");
+        debug.field("network", &self.network()).field("id", &self.me).field("node", &self.node).finish()
+    }
+}
+
+fn checked_key(key: &str) -> Result<(), JobError> {
+    if (1..=32).contains(&key.len()) && key.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Ok(());
+    }
+    let advice = "use 1 to 32 letters and digits".into();
+    Err(JobError::Setting { name: "key", value: key.into(), advice })
+}
