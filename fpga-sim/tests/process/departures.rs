@@ -82,7 +82,8 @@ fn what_a_process_staged_outlives_it_and_goes_with_its_last_reader() {
     fabrics[0].send(0, packet(0, to[1], Kind::Put, 0, Payload::Lent(staged))).unwrap();
     let (taken, arena) = (fabrics[1].poll(1, Class::Request).unwrap(), Arc::downgrade(fabrics[0].arena()));
     drop(fabrics.remove(0));
-    assert!(arena.upgrade().is_none(), "the arena stays behind");
+    // Not at once: a thread that was looking at the lanes may still hold it for a moment.
+    until("the arena goes with its process", || arena.upgrade().is_none());
     let Payload::Foreign(foreign) = &taken.payload else { panic!("{:?}", taken.payload) };
     let (memory, mut target) = (HostMemory::new(), vec![0u8; 8192]);
     let at = target.as_mut_ptr() as u64;
