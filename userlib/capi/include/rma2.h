@@ -31,7 +31,7 @@ extern "C" {
 
 /*
  * Opens a port on the lowest free VPID: a queue of 256 KiB in segments of 64 KiB. Why that fails is one line on standard
- * error, once for each reason, unless EXTOLL_QUIET=1.
+ * error, once for each reason, unless GGAS_QUIET=1.
  */
 RMA2_ERROR rma2_open(RMA2_Port *port);
 /* Drains, unregisters, frees the VPID. Threads that wait on the port return RMA2_ERR_INV_PORT. */

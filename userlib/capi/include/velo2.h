@@ -71,7 +71,7 @@ typedef struct velo2_connection {
 
 /*
  * Opens a port on the lowest free VPID. The first one of the process, of librma2's too, joins the job.
- * INVALID_MBOX: every VPID is open; ERR_FDOPEN, ERR_MMAP, ERROR; why is one line on standard error, unless EXTOLL_QUIET=1.
+ * INVALID_MBOX: every VPID is open; ERR_FDOPEN, ERR_MMAP, ERROR; why is one line on standard error, unless GGAS_QUIET=1.
  */
 velo2_ret_t velo2_open(velo2_port_t *port);
 

@@ -5,8 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::stdio;
 
-/// "1": nothing is reported.
-const QUIET: &str = "EXTOLL_QUIET";
 /// Most lines of a process, should each reason be another one.
 const MOST: usize = 16;
 
@@ -16,7 +14,7 @@ static REPORTED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 /// same reason is told once in a process.
 #[cold]
 pub(crate) fn not_opened(library: &str, number: impl std::fmt::Display, text: &str) {
-    if std::env::var_os(QUIET).is_some_and(|value| !value.is_empty() && value != "0") {
+    if ggas::members::is_quiet() {
         return;
     }
     let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -43,7 +43,7 @@ pub use mailbox::LETTER_FDS_MAX;
 pub use member::{Member, NodeMemory};
 pub use members::{GoneGuard, Members};
 pub use network::{MemberInfo, NetworkInfo, networks, put_up, take_down, which};
-pub use place::DEFAULT_NETWORK;
+pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};
 pub use table::{MemberId, PeerState};

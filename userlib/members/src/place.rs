@@ -162,8 +162,8 @@ pub(crate) fn patience() -> Duration {
     join_timeout(&|name| std::env::var_os(name)).unwrap_or(DEFAULT_TIMEOUT).max(Duration::from_secs(1))
 }
 
-/// Whether what is said once on standard error is not wanted.
-pub(crate) fn is_quiet() -> bool {
+/// Whether this process is to print nothing of its own accord on standard error (`GGAS_QUIET`).
+pub fn is_quiet() -> bool {
     std::env::var_os(QUIET).is_some_and(|value| !value.is_empty() && value != *"0")
 }
 

@@ -259,9 +259,9 @@ fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &P
     let mut limited = program("cache");
     limited.arg("limit");
     context.run(&step("cache limit"), limited)?;
-    let mut quiet = program("reasons");
-    quiet.arg("quiet").env("EXTOLL_QUIET", "1");
-    context.run(&step("reasons quiet"), quiet)?;
+    let mut reasons = program("reasons");
+    reasons.env("GGAS_QUIET", "0");
+    context.run(&step("reasons aloud"), reasons)?;
     let mut plugin = program("plugin");
     plugin.arg(prefix.join("lib/librma2.so.2"));
     context.run(&step("plugin"), plugin)?;
