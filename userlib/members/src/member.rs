@@ -9,8 +9,9 @@ use crate::channel::WireError;
 use crate::collective::{Collective, Meeting};
 use crate::directory::Base;
 use crate::members::{GoneGuard, Members};
-use crate::memory::{File, FileError, Mapping};
+use crate::memory::Mapping;
 use crate::network::{Network, member_info, sweep};
+use crate::node_memory::NodeMemory;
 use crate::place::{self, Place, Rank};
 use crate::post::{Handler, Postman};
 use crate::seat::{private_name, take_seat};
@@ -48,46 +49,6 @@ pub struct Member {
     made: bool,
     /// A transport speaks for this member.
     transport: AtomicBool,
-}
-
-/// What a transport keeps of a node, for all members: a file of the network's directory, mapped as a whole.
-pub struct NodeMemory(File);
-
-impl NodeMemory {
-    /// All of it. Atomics only: others write it at any time.
-    pub fn map(&self) -> &Mapping {
-        &self.0.map
-    }
-
-    /// Has memory for a part that was not reserved at first, before it is written.
-    ///
-    /// # Errors
-    /// [`std::io::ErrorKind::StorageFull`] with what to do, or the system's.
-    pub fn reserve(&self, offset: usize, bytes: usize) -> std::io::Result<()> {
-        self.0.reserve(offset, bytes).map_err(io_error)
-    }
-}
-
-fn io_error(error: FileError) -> std::io::Error {
-    use std::io::{Error, ErrorKind};
-    match error {
-        FileError::Full { bytes } => {
-            let what = if bytes == 0 { "more".to_owned() } else { format!("{bytes} bytes") };
-            let place = place::runtime_dir();
-            let text = format!(
-                "no room for {what} of the network's files: make room in {}, or name another directory with \
-                 GGAS_RUNTIME_DIR",
-                place.display()
-            );
-            Error::new(ErrorKind::StorageFull, text)
-        }
-        FileError::Size => Error::new(
-            ErrorKind::InvalidData,
-            "another version of ggas made it: end the network's programs, or choose another GGAS_NETWORK",
-        ),
-        FileError::Limit(error) => error,
-        FileError::System(errno) => errno.into(),
-    }
 }
 
 impl Member {
@@ -316,9 +277,7 @@ impl Member {
         fill: impl FnOnce(&Mapping),
     ) -> std::io::Result<NodeMemory> {
         self.check_member().map_err(std::io::Error::other)?;
-        let directory = self.network.directory.as_fd();
-        let sizes = (bytes as u64, reserved as u64);
-        File::open_or_make(directory, &format!("node.{node}"), sizes, fill).map(NodeMemory).map_err(io_error)
+        NodeMemory::open_or_make(self.network.directory.as_fd(), node, (bytes, reserved), fill)
     }
 
     /// Waits for all ranks of the job at its start: those that left may come again as other processes.

@@ -4,6 +4,7 @@
 //! whichever device `GGAS_DEVICE` says: `cargo build -p own-kernel && ggas run -n 2 -- target/debug/own-kernel`.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,17 @@ fn square(job: &Job, processor: &Processor, numbers: &[u64]) -> Result<Vec<u64>,
     Ok(asks.numbers.read_u64s(0, numbers.len())?)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match squares() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn squares() -> Result<(), Box<dyn Error>> {
     // First of all: a GPU loads all kernels when it is opened.
     kernels::add(&KERNELS)?;
     let job = Job::join()?;

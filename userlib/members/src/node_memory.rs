@@ -1,0 +1,56 @@
+//! [`NodeMemory`]: what belongs to a node and not to one of its processes.
+
+use std::os::fd::BorrowedFd;
+
+use crate::memory::{File, FileError, Mapping};
+use crate::place;
+
+/// What a transport keeps of a node, for all members: a file of the network's directory, mapped as a whole.
+pub struct NodeMemory(File);
+
+impl NodeMemory {
+    pub(crate) fn open_or_make(
+        directory: BorrowedFd<'_>,
+        node: u16,
+        (bytes, reserved): (usize, usize),
+        fill: impl FnOnce(&Mapping),
+    ) -> std::io::Result<NodeMemory> {
+        let (name, sizes) = (format!("node.{node}"), (bytes as u64, reserved as u64));
+        File::open_or_make(directory, &name, sizes, fill).map(NodeMemory).map_err(io_error)
+    }
+
+    /// All of it. Atomics only: others write it at any time.
+    pub fn map(&self) -> &Mapping {
+        &self.0.map
+    }
+
+    /// Has memory for a part that was not reserved at first, before it is written.
+    ///
+    /// # Errors
+    /// [`std::io::ErrorKind::StorageFull`] with what to do, or the system's.
+    pub fn reserve(&self, offset: usize, bytes: usize) -> std::io::Result<()> {
+        self.0.reserve(offset, bytes).map_err(io_error)
+    }
+}
+
+fn io_error(error: FileError) -> std::io::Error {
+    use std::io::{Error, ErrorKind};
+    match error {
+        FileError::Full { bytes } => {
+            let what = if bytes == 0 { "more".to_owned() } else { format!("{bytes} bytes") };
+            let place = place::runtime_dir();
+            let text = format!(
+                "no room for {what} of the network's files: make room in {}, or name another directory with \
+                 GGAS_RUNTIME_DIR",
+                place.display()
+            );
+            Error::new(ErrorKind::StorageFull, text)
+        }
+        FileError::Size => Error::new(
+            ErrorKind::InvalidData,
+            "another version of ggas made it: end the network's programs, or choose another GGAS_NETWORK",
+        ),
+        FileError::Limit(error) => error,
+        FileError::System(errno) => errno.into(),
+    }
+}
