@@ -793,6 +793,49 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_post {
+    pub timing: bench_timing,
+    pub peer: bench_peer,
+    pub port: u64,
+    pub words: u64,
+    pub count: u64,
+    pub forbidden: u64,
+    pub build: u32,
+    pub first: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_litmus_post"][::core::mem::size_of::<bench_litmus_post>() - 88usize];
+    [
+        "Alignment of bench_litmus_post",
+    ][::core::mem::align_of::<bench_litmus_post>() - 8usize];
+    [
+        "Offset of field: bench_litmus_post::timing",
+    ][::core::mem::offset_of!(bench_litmus_post, timing) - 0usize];
+    [
+        "Offset of field: bench_litmus_post::peer",
+    ][::core::mem::offset_of!(bench_litmus_post, peer) - 32usize];
+    [
+        "Offset of field: bench_litmus_post::port",
+    ][::core::mem::offset_of!(bench_litmus_post, port) - 48usize];
+    [
+        "Offset of field: bench_litmus_post::words",
+    ][::core::mem::offset_of!(bench_litmus_post, words) - 56usize];
+    [
+        "Offset of field: bench_litmus_post::count",
+    ][::core::mem::offset_of!(bench_litmus_post, count) - 64usize];
+    [
+        "Offset of field: bench_litmus_post::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_post, forbidden) - 72usize];
+    [
+        "Offset of field: bench_litmus_post::build",
+    ][::core::mem::offset_of!(bench_litmus_post, build) - 80usize];
+    [
+        "Offset of field: bench_litmus_post::first",
+    ][::core::mem::offset_of!(bench_litmus_post, first) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_atomics {
     pub window: u64,
     pub result: u64,

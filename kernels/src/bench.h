@@ -223,6 +223,18 @@ struct bench_litmus_counts {
 	uint64_t status;	/* GGAS_OK or the first error of a wait */
 };
 
+/* litmus-post: node 0 stores the round to each word of node 1's part of the window, then posts a notification to it. */
+struct bench_litmus_post {
+	struct bench_timing timing;
+	struct bench_peer peer;
+	uint64_t port;		/* struct ggas_port */
+	uint64_t words;		/* of node 1's part: uint64_t each 128 bytes */
+	uint64_t count;		/* of each thread */
+	uint64_t forbidden;	/* uint64_t: words that were older than the round of their notification */
+	uint32_t build;		/* BENCH_LITMUS_RIGHT or BENCH_LITMUS_WEAK */
+	uint32_t first;		/* 1: stores and posts */
+};
+
 /* atomics-random: every thread updates random words of all nodes. */
 struct bench_atomics {
 	uint64_t window;

@@ -12,6 +12,7 @@ mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
 mod litmus;
+mod litmus_post;
 mod overlap;
 mod progress;
 mod put;
@@ -54,6 +55,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &overlap::PutOverlap,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,
+    &litmus_post::LitmusPost,
     &barrier::Barrier,
     &reduce::Reduce,
     &reduce::Allreduce,

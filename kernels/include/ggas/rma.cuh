@@ -18,8 +18,7 @@
  *
  * Ordering. A post is a release at system scope: what the caller wrote before is
  * what the NIC reads. Reading a notification is an acquire: the data it tells of
- * is visible. Cost: one system fence per post, or one for the GPU where an engine on it
- * takes the slots (ggas_port.slots_near), which is all that reads there.
+ * is visible; so is what the poster had stored before to a window of that node. Cost: one system fence per post.
  *
  * Paths (design section 3). A port has a slot ring (ggas_port.slots, the model
  * only) or uses the card path: one WCB per VPID, posts take turns on post_lock. A

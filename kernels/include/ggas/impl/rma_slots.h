@@ -22,13 +22,15 @@ GGAS_FN bool slot_free(ggas_port *port, uint64_t index, uint64_t *seen)
 	return index - *seen < slots;
 }
 
-/* Two 16-byte stores; the second publishes, and carries the post's one fence. On this GPU (`near`) the fence is one for it
- * alone, which waits for less, and each store says for itself that it is there. */
+/* Two 16-byte stores; the second publishes, and carries the post's one fence. Where an engine on this GPU takes the slot
+ * (`near`), each store says for itself that it is there. The fence is one for the whole system there, too: what this
+ * kernel stored to another GPU's window has come there before the engine, which sends packets without a fence of its
+ * own, can see the slot (`ggas bench litmus-post`). */
 GGAS_FN void slot_write(uint64_t slots, uint64_t mask, uint64_t index, const extoll_desc &desc, bool near)
 {
 	if (near) {
 		ggas_near_slot *slot = reinterpret_cast<ggas_near_slot *>(slots) + (index & mask);
-		ggas_fence_gpu();
+		ggas_fence_release();
 		for (int i = 0; i < 3; i++)
 			ggas_store_relaxed(reinterpret_cast<ggas_u128 *>(slot->line[i]),
 					   ggas_u128{ desc.word[i], index + 1 });
