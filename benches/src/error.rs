@@ -61,9 +61,12 @@ pub enum BenchError {
         /// Why not.
         reason: String,
     },
-    /// The plot or the JSON could not be made.
-    #[error("cannot write the report: {0}")]
+    /// The plot or the JSON could not be written.
+    #[error("cannot write {0}")]
     Output(String),
+    /// What was to be drawn cannot be.
+    #[error("no result that `ggas bench --json` wrote: {0}")]
+    NoReport(String),
 }
 
 impl BenchError {

@@ -35,6 +35,7 @@ mod team;
 mod tune;
 mod ucx;
 mod verify;
+mod whole;
 
 pub use error::BenchError;
 pub use host::HostFacts;
@@ -46,6 +47,7 @@ pub use stats::{Latency, Samples};
 pub use team::{Team, launch};
 pub use tune::{Tuned, tune};
 pub use verify::{Check, Pattern, RandomStream};
+pub use whole::WholeFile;
 
 /// One benchmark.
 pub trait Bench: Sync {
@@ -62,6 +64,11 @@ pub trait Bench: Sync {
 
     /// Whether kernels reach the other nodes by plain pointers alone, so that `--via nvlink` can carry it.
     fn by_windows(&self) -> bool {
+        false
+    }
+
+    /// Whether only nodes 0 and 1 do something, however many there are.
+    fn is_of_two_nodes(&self) -> bool {
         false
     }
 
@@ -85,13 +92,13 @@ pub trait Bench: Sync {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
 }
 
-/// Draws the JSON of a report that was kept ([`Report::json`]) to an SVG file, as [`Report::write_svg`] does.
+/// The picture (SVG) of a report that was kept ([`Report::json`]), as [`Report::svg`] draws it.
 ///
 /// # Errors
-/// [`BenchError::Output`]: `json` is no report, or the file cannot be written.
-pub fn plot(json: &str, svg: &std::path::Path) -> Result<(), BenchError> {
-    let report = serde_json::from_str(json).map_err(|error| BenchError::Output(error.to_string()))?;
-    plot::write_svg(&report, svg)
+/// [`BenchError::NoReport`].
+pub fn plot(json: &str) -> Result<String, BenchError> {
+    let report = serde_json::from_str(json).map_err(|error| BenchError::NoReport(error.to_string()))?;
+    plot::svg(&report)
 }
 
 /// All benchmarks, in the order in which a suite runs them.

@@ -1,12 +1,27 @@
 use std::ops::Range;
-use std::path::Path;
 
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use serde_json::Value;
 
 use crate::BenchError;
 
-const SIZE: (u32, u32) = (900, 540);
+/// Of a panel, and what of its width is for the names of the lines.
+const SIZE: (u32, u32) = (1080, 540);
+const LEGEND: u32 = 230;
+
+/// Colours that people who see fewer of them tell apart, too (Okabe and Ito), and grey.
+const COLOURS: [(u8, u8, u8); 8] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (230, 159, 0),
+    (0, 0, 0),
+    (140, 140, 140),
+];
 
 /// One line of the plot.
 struct Series {
@@ -16,13 +31,14 @@ struct Series {
 
 /// Draws a report's JSON, of this run or an earlier one: latency over size, both axes logarithmic, one line per method
 /// and one for each peer.
-pub(crate) fn write_svg(report: &Value, path: &Path) -> Result<(), BenchError> {
-    let failed = |error: &dyn std::fmt::Display| BenchError::Output(format!("{}: {error}", path.display()));
-    let rows =
-        report["rows"].as_array().ok_or_else(|| failed(&"no report of a benchmark: it has no rows"))?;
+pub(crate) fn svg(report: &Value) -> Result<String, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::NoReport(error.to_string());
+    let rows = report["rows"].as_array().ok_or_else(|| failed(&"it has no rows"))?;
     let text = |key: &str| report[key].as_str().unwrap_or("?").to_owned();
     let title = format!("{} ({} nodes, {})", text("bench"), report["nodes"], text("device"));
-    draw(&title, rows, &series_of(rows), path).map_err(|error| failed(&error))
+    let mut svg = String::new();
+    draw(&title, rows, &series_of(rows), &mut svg).map_err(|error| failed(&error))?;
+    Ok(svg)
 }
 
 fn series_of(rows: &[Value]) -> Vec<Series> {
@@ -72,50 +88,114 @@ fn label_of(row: &Value) -> String {
     }
 }
 
-/// From a decade below the smallest value to one above the largest, at least a factor of ten.
+/// A little more than the values take, at least a factor of ten.
 fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if low.is_finite() { low / 1.5..(high * 1.5).max(low * 10.0) } else { 1.0..10.0 }
+}
+
+/// What the axes of all panels have in common.
+struct Axes {
+    /// Sizes; else the rows have numbers only.
+    sized: bool,
+    unit: &'static str,
+    x: Range<f64>,
+    y: Range<f64>,
 }
 
 fn draw(
     title: &str,
     rows: &[Value],
     series: &[Series],
-    path: &Path,
+    svg: &mut String,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let points = || series.iter().flat_map(|line| line.points.iter());
     let sized = rows.iter().any(|row| x_of(row).is_some());
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    let axes = Axes {
+        sized,
+        unit: match (sized, rows.iter().any(|row| row["bytes"].is_u64())) {
+            (true, true) => "bytes",
+            (true, false) => "elements",
+            (false, _) => "row",
+        },
+        x: if sized { span(points().map(|p| p.0)) } else { 0.0..rows.len() as f64 + 1.0 },
+        y: span(points().map(|p| p.1)),
+    };
+    // What a picture shows at once, and colours tell apart, is no more than that.
+    let panels: Vec<&[Series]> =
+        if series.is_empty() { vec![&[]] } else { series.chunks(COLOURS.len()).collect() };
+    let root = SVGBackend::with_string(svg, (SIZE.0, SIZE.1 * panels.len() as u32)).into_drawing_area();
     root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
+    for (area, lines) in root.split_evenly((panels.len(), 1)).iter().zip(panels) {
+        let (chart, legend) = area.split_horizontally(SIZE.0 - LEGEND);
+        match axes.sized {
+            true => panel(&chart, title, lines, &axes, axes.x.clone().log_scale())?,
+            false => panel(&chart, title, lines, &axes, axes.x.clone())?,
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let (at, colour) = (60 + 22 * index as i32, colour(index));
+            legend.draw(&PathElement::new(vec![(0, at), (18, at)], colour.stroke_width(3)))?;
+            legend.draw(&Text::new(line.label.clone(), (24, at - 7), ("sans-serif", 14)))?;
+        }
+    }
+    root.present()?;
+    Ok(())
+}
+
+fn colour(index: usize) -> RGBColor {
+    let (red, green, blue) = COLOURS[index % COLOURS.len()];
+    RGBColor(red, green, blue)
+}
+
+fn panel<X>(
+    area: &DrawingArea<SVGBackend, Shift>,
+    title: &str,
+    lines: &[Series],
+    axes: &Axes,
+    x: X,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 22))
         .margin(16)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(
-            span(points().map(|p| p.0)).log_scale(),
-            span(points().map(|p| p.1)).log_scale(),
-        )?;
+        .build_cartesian_2d(x, axes.y.clone().log_scale())?;
     chart
         .configure_mesh()
-        .x_desc(match (sized, rows.iter().any(|row| row["bytes"].is_u64())) {
-            (true, true) => "bytes",
-            (true, false) => "elements",
-            (false, _) => "row",
-        })
+        .x_desc(axes.unit)
         .y_desc("median latency, us")
+        .x_label_formatter(&|x| if axes.sized { size(*x) } else { number(*x) })
+        .y_label_formatter(&|y| number(*y))
         .draw()?;
-    for (index, line) in series.iter().enumerate() {
-        let color = Palette99::pick(index).to_rgba();
-        chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), color.stroke_width(2)).point_size(3))?
-            .label(line.label.clone())
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], color.stroke_width(2)));
+    for (index, line) in lines.iter().enumerate() {
+        let colour = colour(index);
+        chart.draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))?;
+        chart.draw_series(line.points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
     }
-    chart.configure_series_labels().border_style(BLACK).background_style(WHITE.mix(0.8)).draw()?;
-    root.present()?;
     Ok(())
+}
+
+/// 512, 4 Ki, 1 Mi.
+fn size(value: f64) -> String {
+    let units = [(30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let unit = units.into_iter().find(|(power, _)| value >= f64::from(1u32 << power));
+    unit.map_or_else(
+        || number(value),
+        |(power, unit)| format!("{} {unit}", number(value / f64::from(1u32 << power))),
+    )
+}
+
+/// Without digits that say nothing.
+fn number(value: f64) -> String {
+    let text = if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 #[cfg(test)]
@@ -133,10 +213,7 @@ mod tests {
                 report.push(row.with("peer", "Other 1.2").with("peer_value", 3.0), Check::default());
             }
         }
-        let path = std::env::temp_dir().join(format!("ggas-plot-{}.svg", std::process::id()));
-        report.write_svg(&path).unwrap();
-        let svg = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let svg = report.svg().unwrap();
         assert!(
             ["</svg>", "notification", "poll", "Other 1.2", "rma-pingpong (2 nodes, cpu)"]
                 .iter()
@@ -145,11 +222,29 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_report_a_bad_path_and_other_json_do_no_harm() {
+    fn an_empty_report_is_drawn_and_other_json_refused() {
         let report = Report::new("barrier", &Team::alone(), &Options::default());
-        let error = report.write_svg(Path::new("/nonexistent/plot.svg")).unwrap_err();
-        assert!(matches!(error, BenchError::Output(_)));
-        let error = write_svg(&serde_json::json!({"rows": 1}), Path::new("plot.svg")).unwrap_err();
+        assert!(report.svg().unwrap().contains("</svg>"));
+        let error = svg(&serde_json::json!({"rows": 1})).unwrap_err();
         assert!(error.to_string().contains("no rows"), "{error}");
+    }
+
+    #[test]
+    fn many_lines_have_several_panels_and_colours_of_their_own() {
+        let mut report = Report::new("barrier", &Team::alone(), &Options::default());
+        const NAMES: [&str; 10] = ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"];
+        for name in NAMES {
+            report.push(Row::new(&Samples::new(vec![1e9], 1)).method(name), Check::default());
+        }
+        let svg = report.svg().unwrap();
+        assert!(svg.contains(r#"height="1080""#), "two panels: {}", &svg[..200]);
+        assert!(NAMES.iter().all(|name| svg.contains(&format!("\n{name}\n"))), "{svg}");
+        assert!(!svg.contains(".0\n</text>"), "numbers are short");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([1000000.0, 0.05, 2.5, 12.34].map(number), ["1000000", "0.05", "2.5", "12"]);
+        assert_eq!([8.0, 4096.0, 1048576.0, 1536.0].map(size), ["8", "4 Ki", "1 Mi", "1.5 Ki"]);
     }
 }

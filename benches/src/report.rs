@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::path::Path as FilePath;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -249,12 +248,12 @@ impl Report {
         }
     }
 
-    /// Draws the rows to an SVG file: latency over size, or over the row's number where rows have no size.
+    /// A picture of the rows (SVG): latency over size, or over the row's number where rows have no size.
     ///
     /// # Errors
-    /// [`BenchError::Output`] if the file cannot be written.
-    pub fn write_svg(&self, path: &FilePath) -> Result<(), BenchError> {
-        crate::plot::write_svg(&serde_json::json!(self), path)
+    /// [`BenchError::NoReport`] if it cannot be drawn.
+    pub fn svg(&self) -> Result<String, BenchError> {
+        crate::plot::svg(&serde_json::json!(self))
     }
 }
 

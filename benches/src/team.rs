@@ -225,7 +225,13 @@ impl<'a> Task<'a> {
 
     /// An empty report.
     pub fn report(&self) -> Report {
-        Report::new(self.bench.name(), self.team, self.options)
+        let mut report = Report::new(self.bench.name(), self.team, self.options);
+        if self.bench.is_of_two_nodes() && self.options.nodes > 2 {
+            let note =
+                format!("nodes 0 and 1 of {} do all of it, the others only stand by", self.options.nodes);
+            report.notes.push(note);
+        }
+        report
     }
 
     /// Methods to run.

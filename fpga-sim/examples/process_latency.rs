@@ -31,6 +31,10 @@ fn main() {
     // SAFETY: no other thread exists yet, so the child may do whatever it likes.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        // SAFETY: asks for a signal when the other one ends: this one would wait for it without end.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    }
     let rank = if child == 0 { "1" } else { "0" };
     for (name, value) in
         [("GGAS_RANK", rank), ("GGAS_SIZE", "2"), ("GGAS_PER_NODE", "1"), ("GGAS_JOB", &name)]

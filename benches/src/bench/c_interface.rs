@@ -23,6 +23,10 @@ impl Bench for CInterface {
         "half a round trip of a put between two ports of a process, in C and in Rust in turn"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if team.size() > 1 || options.memory == Memory::Gpu {

@@ -26,6 +26,10 @@ impl Bench for GgasBandwidth {
         "copies to and from another node by plain stores and loads (thesis 6.6.2)"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["store", "load", "store-strided", "load-strided"]
     }

@@ -24,6 +24,10 @@ impl Bench for GgasPingpong {
         "8-byte stores to and loads from another node by the threads of a block (thesis 6.6.1)"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["write", "read"]
     }

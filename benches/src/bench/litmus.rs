@@ -90,6 +90,10 @@ impl Bench for Litmus {
         "what the memory model promises between two nodes, and builds that break it"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &[
             "message-passing",

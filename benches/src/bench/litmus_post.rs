@@ -26,6 +26,10 @@ impl Bench for LitmusPost {
         "stores to another node's window, then a post to it: the order that posts promise, and a build that breaks it"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["right", "weak"]
     }

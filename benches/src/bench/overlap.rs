@@ -35,6 +35,10 @@ impl Bench for PutOverlap {
         "puts by a block that computes meanwhile: how much of the communication is hidden"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["block", "warp", "bulk"]
     }
@@ -59,6 +63,10 @@ impl Bench for RmaOverlap {
 
     fn about(&self) -> &'static str {
         "puts that a block posts and that pass while it computes: how much of the communication is hidden"
+    }
+
+    fn is_of_two_nodes(&self) -> bool {
+        true
     }
 
     fn methods(&self) -> &'static [&'static str] {

@@ -38,6 +38,10 @@ impl Bench for Progress {
         "puts into private memory of a process that only computes, and what they cost it"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["every-10ms", "every-1ms", "every-100us", "back-to-back"]
     }

@@ -53,6 +53,10 @@ impl Bench for Get {
         "gets from another node, one after another"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["thread", "warp", "block"]
     }
@@ -75,6 +79,10 @@ impl Bench for PutSignal {
         "ping-pong of puts to a place that the sender names, each followed by a signal"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["thread", "warp", "block", "grid"]
     }
@@ -95,6 +103,10 @@ impl Bench for PutPacked {
 
     fn about(&self) -> &'static str {
         "ping-pong of puts through the receiver's rings, a flag with every 12 bytes"
+    }
+
+    fn is_of_two_nodes(&self) -> bool {
+        true
     }
 
     fn methods(&self) -> &'static [&'static str] {

@@ -26,6 +26,10 @@ impl Bench for PutBandwidth {
         "long puts by a whole grid, each until it is performed at the other node"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["store", "bulk", "store-both", "bulk-both"]
     }

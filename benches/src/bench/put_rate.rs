@@ -28,6 +28,10 @@ impl Bench for PutRate {
         "short puts to the other node by all threads of a grid, each to a place of its own"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["put", "put-apart", "put-signal"]
     }

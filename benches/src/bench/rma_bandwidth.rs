@@ -34,6 +34,10 @@ impl Bench for RmaBandwidth {
         "bandwidth of puts, several in flight, and of memcpy beside it (thesis 5.6.3)"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["notification", "host-assisted", "host-driven", "host-driven-private"]
     }

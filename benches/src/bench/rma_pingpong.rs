@@ -27,6 +27,10 @@ impl Bench for RmaPingpong {
         "half a round trip of a put, controlled by kernels or by the host (thesis 5.6.3)"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["notification", "poll", "host-assisted", "host-driven"]
     }

@@ -43,6 +43,10 @@ impl Bench for RmaRate {
         "8-byte puts per second, with and without a notification each"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["put", "put-notify", "put-ports", "put-notify-ports", "host-driven", "host-driven-notify"]
     }

@@ -24,6 +24,10 @@ impl Bench for RmaRoundtrip {
         "a get, or an addition to a lock, of the other node until its answer is consumed, by the host"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["get", "lock"]
     }

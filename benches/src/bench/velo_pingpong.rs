@@ -27,6 +27,10 @@ impl Bench for VeloPingpong {
         "half a round trip of a message, and of a notification put, by hosts and by kernels"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static [&'static str] {
         &["hosts", "kernels"]
     }

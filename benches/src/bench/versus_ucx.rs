@@ -23,6 +23,10 @@ impl Bench for VersusUcx {
         "half a round trip of a put between processes, in turn with ucx_perftest tag latency"
     }
 
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if team.size() < 2 || options.memory == Memory::Gpu {

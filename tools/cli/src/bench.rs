@@ -4,11 +4,9 @@ use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
 use ggas_benches::{
-    Bench, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team, Via,
+    Bench, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team, Via, WholeFile,
 };
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,7 +90,7 @@ pub struct BenchArgs {
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     if args.name == "list" {
-        return out::print(&list());
+        return list(args);
     }
     let bench = ggas_benches::find(&args.name)?;
     let via = info::via(args.via, args.device, None)?;
@@ -151,7 +149,7 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
         bench.run(team, &options, &mut Progress::silent())?;
         return Ok(());
     }
-    let mut outputs = Outputs::open(args)?;
+    let outputs = Outputs::open(args)?;
     if let Some(missing) = args.peer.iter().find(|path| !path.is_file()) {
         return Err(Failure::Usage(format!("--peer {}: there is no such file", missing.display())));
     }
@@ -185,6 +183,11 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
     if let Some(why) = why.filter(|_| team.is_some_and(Team::is_first)) {
         out::note(&format!("{}\n", info::fallback(&why)));
     }
+    if let Some(gpus) = args.gpus.filter(|_| device == Device::Cpu) {
+        let why =
+            format!("--gpus {gpus}: kernels run on the CPU executor; leave it out, or use --device gpu");
+        return Err(Failure::Usage(why));
+    }
     let processes = team.map(Team::size).filter(|size| *size > 1);
     let nodes = args.nodes.or(processes).unwrap_or(default.nodes);
     Ok(Options {
@@ -208,53 +211,53 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
     })
 }
 
-fn list() -> String {
+/// Names of all benchmarks; as JSON: an array of objects with `name`, `about` and `methods`.
+fn list(args: &BenchArgs) -> Result<(), Failure> {
     let mut text = String::new();
+    let mut json = Vec::new();
     for bench in ggas_benches::all() {
-        let _ = writeln!(text, "  {:<16} {}", bench.name(), bench.about());
-        if !bench.methods().is_empty() {
-            let _ = writeln!(text, "  {:<16} methods: {}", "", bench.methods().join(", "));
+        let (name, about, methods) = (bench.name(), bench.about(), bench.methods());
+        json.push(serde_json::json!({ "name": name, "about": about, "methods": methods }));
+        let _ = writeln!(text, "  {name:<16} {about}");
+        if !methods.is_empty() {
+            let _ = writeln!(text, "  {:<16} methods: {}", "", methods.join(", "));
         }
     }
-    text
+    Outputs::open(args)?.give(&text, &format!("{:#}\n", serde_json::Value::from(json)), None)
 }
 
-/// Where the result goes. Files are opened before the run: a mistyped path must not cost a measurement.
+/// Where the result goes. That it can go there is known before the run.
 struct Outputs {
     json_to_stdout: bool,
-    json: Option<(PathBuf, File)>,
-    plot: Option<PathBuf>,
+    json: Option<WholeFile>,
+    plot: Option<WholeFile>,
 }
 
 impl Outputs {
     fn open(args: &BenchArgs) -> Result<Self, Failure> {
-        let create = |path: &PathBuf| {
-            let file = File::options().write(true).create(true).truncate(false).open(path);
-            file.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))
-        };
+        let create =
+            |path: &PathBuf| WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()));
         let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-        let json = match &args.json {
-            Some(path) if !json_to_stdout => Some((path.clone(), create(path)?)),
-            _ => None,
-        };
-        if let Some(path) = &args.plot {
-            create(path)?;
-        }
-        Ok(Outputs { json_to_stdout, json, plot: args.plot.clone() })
+        let json = args.json.as_ref().filter(|_| !json_to_stdout).map(create).transpose()?;
+        Ok(Outputs { json_to_stdout, json, plot: args.plot.as_ref().map(create).transpose()? })
     }
 
-    fn write(&mut self, report: &Report) -> Result<(), Failure> {
-        if let Some((path, file)) = &mut self.json {
-            let written = file.set_len(0).and_then(|()| file.write_all(report.json().as_bytes()));
-            written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+    fn write(self, report: &Report) -> Result<(), Failure> {
+        let svg = self.plot.is_some().then(|| report.svg()).transpose()?;
+        self.give(&report.table(), &report.json(), svg.as_deref())
+    }
+
+    fn give(self, text: &str, json: &str, svg: Option<&str>) -> Result<(), Failure> {
+        if let Some(file) = self.json {
+            file.write(json.as_bytes())?;
         }
-        if let Some(path) = &self.plot {
-            report.write_svg(path)?;
+        if let (Some(file), Some(svg)) = (self.plot, svg) {
+            file.write(svg.as_bytes())?;
         }
         if self.json_to_stdout {
-            out::note(&report.table());
-            return out::print(&report.json());
+            out::note(text);
+            return out::print(json);
         }
-        out::print(&report.table())
+        out::print(text)
     }
 }

@@ -104,7 +104,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("the demo failed:\n  {}", failures.join("\n  "))));
     }
     let seconds = start.elapsed().as_secs_f64();
-    out::print(&format!("All verified, {seconds:.0} s. A closer look: cargo xtask bench list\n"))
+    out::print(&format!("All verified, {seconds:.0} s. A closer look: ggas bench list\n"))
 }
 
 /// Says where the kernels run, in one line.
@@ -129,9 +129,7 @@ fn choose(args: &DemoArgs) -> Result<Device, Failure> {
 
 /// For whom the demo is not on the device that programs take here.
 fn elsewhere(kind: Via) -> String {
-    format!(
-        "Not all of it goes by {kind}, which programs take here: cargo xtask bench rma-pingpong --via {kind}"
-    )
+    format!("Not all of it goes by {kind}, which programs take here: ggas bench rma-pingpong --via {kind}")
 }
 
 fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchError> {

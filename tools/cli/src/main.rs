@@ -17,6 +17,7 @@ mod tune;
 mod values;
 
 use clap::{ArgAction, Parser, Subcommand};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -83,7 +84,8 @@ fn log_to_stderr(verbose: u8) {
     let level = [LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG, LevelFilter::TRACE];
     let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = asked.unwrap_or(Targets::new().with_default(level[usize::from(verbose.min(3))]));
-    registry().with(fmt::layer().with_writer(std::io::stderr)).with(filter).init();
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    registry().with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).with(filter).init();
 }
 
 #[cfg(test)]

@@ -198,6 +198,7 @@ fn benchmarks_refuse_what_does_not_fit() {
     is_usage_error(&cpu(&["--sizes", "16G"]), "--sizes 17179869184");
     is_usage_error(&cpu(&["--memory", "gpu"]), "--memory gpu");
     is_usage_error(&cpu(&["--iterations", "0"]), "--iterations 0");
+    is_usage_error(&cpu(&["--gpus", "7"]), "--gpus 7: kernels run on the CPU executor");
 }
 
 #[test]
@@ -223,6 +224,7 @@ fn results_that_were_kept_become_pictures() {
     assert!(svg.contains("rma-pingpong (2 nodes, gpu)"), "{svg}");
     std::fs::write(&json, "{}").expect("written");
     is_usage_error(&["plot", &json], "it has no rows");
+    is_usage_error(&["plot", "/etc/passwd"], "/etc/passwd: no result that `ggas bench --json` wrote");
     std::fs::remove_dir_all(&folder).expect("removed");
     is_usage_error(&["plot", &json], "No such file");
 }
@@ -394,6 +396,38 @@ fn json_has_standard_output_to_itself() {
         assert!(0.0 < min && min <= median && median <= p99, "{latency}");
     }
     assert!(err(&output).contains("median us"), "the table goes to standard error: {}", err(&output));
+}
+
+#[test]
+fn the_list_of_benchmarks_is_json_where_that_is_asked_for() {
+    let output = ggas(&["bench", "list", "--json", "-"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("only JSON");
+    let names: Vec<_> = json.as_array().expect("a list").iter().map(|bench| bench["name"].as_str()).collect();
+    assert!(names.contains(&Some("rma-pingpong")), "{names:?}");
+}
+
+#[test]
+fn nodes_that_only_stand_by_are_named() {
+    let args = ["bench", "rma-pingpong", "--device", "cpu", "--method", "host-driven", "--nodes", "3"];
+    let output = ggas(&[&args[..], &["--sizes", "8", "--iterations", "10"]].concat());
+    assert!(out(&output).contains("nodes 0 and 1 of 3 do all of it"), "{}", out(&output));
+}
+
+#[test]
+fn a_full_disk_leaves_the_last_result_as_it_was() {
+    let args = ["bench", "rma-pingpong", "--device", "cpu", "--method", "host-driven", "--sizes", "8"];
+    let output = ggas(&[&args[..], &["--iterations", "10", "--json", "/dev/full"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("cannot write /dev/full: No space left"), "{}", err(&output));
+}
+
+#[test]
+fn messages_have_no_colour_codes_where_nobody_sees_colours() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.env("RUST_LOG", "trace").args(["bench", "rma-pingpong", "--device", "cpu", "--sizes", "8"]);
+    let output = command.args(["--method", "host-driven", "--iterations", "10"]).output().expect("ggas runs");
+    assert!(!err(&output).contains('\u{1b}'), "{}", err(&output));
 }
 
 #[test]
