@@ -1,0 +1,313 @@
+//! The driver: who joins, leaves, is stopped, goes on or dies in which round, and what has to be true of all of them.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use ggas::members::{NetworkShape, put_up, take_down};
+
+use crate::board::{Board, MEMBERS, State, Tally};
+use crate::receiving::AREAS;
+use crate::{SOON, member};
+
+const NETWORK: &str = "lab";
+const NODES: u32 = 8;
+/// Members at a time.
+const FEWEST: usize = 4;
+const MOST: usize = 12;
+/// Most rounds for which a member stands still.
+const STILL: u64 = 40;
+/// Rounds after which everybody is to reach everybody.
+const BETWEEN: u64 = 25;
+/// Variables of a test's own surroundings that say something to members.
+const VARIABLES: [&str; 6] =
+    ["GGAS_RANK", "GGAS_SIZE", "GGAS_JOB", "GGAS_PER_NODE", "GGAS_DEVICE", "EXTOLL_DEVICE"];
+
+/// What a process of this program is, besides the driver.
+pub enum Role {
+    PutUp,
+    TakeDown,
+    Member(u32),
+}
+
+/// The role that this process was started for.
+pub fn role() -> Option<Role> {
+    let role = std::env::var("GGAS_CHAOS_ROLE").ok()?;
+    Some(match role.as_str() {
+        "up" => Role::PutUp,
+        "down" => Role::TakeDown,
+        member => Role::Member(member.parse().expect("a number")),
+    })
+}
+
+impl Role {
+    pub fn play(self) {
+        match self {
+            Role::PutUp => drop(put_up(NETWORK, &NetworkShape::torus(2, 2, 2).unwrap()).unwrap()),
+            Role::TakeDown => assert!(take_down(NETWORK).unwrap().is_empty(), "somebody is still there"),
+            Role::Member(me) => {
+                let board = std::env::var_os("GGAS_CHAOS_BOARD").expect("where the board is");
+                member::live(Board::open(Path::new(&board)), me);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Runs,
+    /// Until this round; then it goes on, or dies.
+    Stands(u64, bool),
+    Leaves,
+}
+
+struct One {
+    member: u32,
+    area: u32,
+    child: Child,
+    doing: Doing,
+}
+
+struct Chaos {
+    test: String,
+    dir: PathBuf,
+    board: &'static Board,
+    random: fastrand::Rng,
+    crowd: Vec<One>,
+    born: u32,
+    /// The longest unused first.
+    areas: VecDeque<u32>,
+    round: u64,
+    /// Joins, leaves, deaths, stops.
+    done: [u64; 4],
+}
+
+/// Plays so many rounds.
+pub fn run(test: &str, rounds: u64, seed: u64) {
+    eprintln!("{rounds} rounds with GGAS_CHAOS_SEED={seed}");
+    let dir = std::env::temp_dir().join(format!("ggas-chaos-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("a new directory");
+    std::fs::DirBuilder::new().mode(0o700).create(dir.join("run")).expect("a new directory");
+    let board = Board::create(&dir.join("board"));
+    board.seed.store(seed, SeqCst);
+    let mut chaos = Chaos {
+        test: test.to_owned(),
+        dir,
+        board,
+        random: fastrand::Rng::with_seed(seed),
+        crowd: Vec::new(),
+        born: 0,
+        areas: (0..AREAS as u32).collect(),
+        round: 0,
+        done: [0; 4],
+    };
+    let began = Instant::now();
+    chaos.role("up");
+    for round in 0..rounds {
+        chaos.round = round;
+        chaos.play();
+        std::thread::sleep(Duration::from_micros(chaos.random.u64(0..25_000)));
+        if round % BETWEEN == BETWEEN - 1 {
+            chaos.check();
+        }
+    }
+    chaos.check();
+    chaos.end();
+    let tally = [Tally::Bursts, Tally::Gets, Tally::Errors, Tally::Strays].map(|what| board.tally(what));
+    let [joins, leaves, deaths, stops] = chaos.done;
+    let [bursts, gets, errors, strays] = tally;
+    eprintln!(
+        "{rounds} rounds in {:.1?}: {joins} joined, {leaves} left, {deaths} died, {stops} stops; {bursts} bursts and \
+         {gets} gets right, {errors} errors of the dead, {strays} late for one who had the VPID before",
+        began.elapsed()
+    );
+    assert!(bursts > 0 && gets > 0);
+}
+
+impl Chaos {
+    /// One of them does something, or something is done to it.
+    fn play(&mut self) {
+        self.reap();
+        self.rouse(|until, round| until <= round);
+        match self.random.u8(0..16) {
+            _ if self.crowd.len() < FEWEST => self.join(),
+            0..5 if self.crowd.len() < MOST => self.join(),
+            5..7 => self.leave(),
+            7..10 => self.kill(),
+            10..15 => self.stop(),
+            _ => {}
+        }
+    }
+
+    fn join(&mut self) {
+        assert!((self.born as usize) < MEMBERS, "fewer rounds, or room for more members");
+        let (member, area) = (self.born, self.areas.pop_front().expect("more areas than members"));
+        self.born += 1;
+        self.board.entry(member).area.store(area, SeqCst);
+        self.board.entry(member).set_state(State::Joins);
+        let node = self.random.u32(0..NODES).to_string();
+        let child = self.command(&member.to_string()).env("GGAS_NODE", node).spawn().expect("it starts");
+        self.crowd.push(One { member, area, child, doing: Doing::Runs });
+        self.done[0] += 1;
+    }
+
+    fn leave(&mut self) {
+        let Some(at) = self.any(|one| one.doing == Doing::Runs) else { return };
+        self.crowd[at].doing = Doing::Leaves;
+        self.board.entry(self.crowd[at].member).asked_to_leave.store(1, SeqCst);
+        self.done[1] += 1;
+    }
+
+    /// Anyone, also one that joins, leaves or stands still.
+    fn kill(&mut self) {
+        if let Some(at) = self.any(|_| true) {
+            self.kill_at(at);
+        }
+    }
+
+    fn kill_at(&mut self, at: usize) {
+        let mut one = self.crowd.swap_remove(at);
+        // First, so that nobody finds it there who sees its end.
+        self.board.entry(one.member).set_state(State::Dying);
+        one.signal(libc::SIGKILL);
+        one.child.wait().expect("our child");
+        self.board.entry(one.member).set_state(State::Gone);
+        self.areas.push_back(one.area);
+        self.done[2] += 1;
+    }
+
+    fn stop(&mut self) {
+        let Some(at) = self.any(|one| one.doing == Doing::Runs) else { return };
+        let rounds = if self.random.bool() { 1..5 } else { 5..STILL };
+        let (until, dies) = (self.round + self.random.u64(rounds), self.random.u8(0..3) == 0);
+        self.crowd[at].doing = Doing::Stands(until, dies);
+        self.crowd[at].signal(libc::SIGSTOP);
+        self.done[3] += 1;
+    }
+
+    /// Those that stand still go on, or die of it.
+    fn rouse(&mut self, is_due: impl Fn(u64, u64) -> bool) {
+        for at in (0..self.crowd.len()).rev() {
+            match self.crowd[at].doing {
+                Doing::Stands(until, dies) if is_due(until, self.round) => {
+                    if dies {
+                        self.kill_at(at);
+                    } else {
+                        self.crowd[at].signal(libc::SIGCONT);
+                        self.crowd[at].doing = Doing::Runs;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn any(&mut self, is: impl Fn(&One) -> bool) -> Option<usize> {
+        let fitting: Vec<usize> = (0..self.crowd.len()).filter(|at| is(&self.crowd[*at])).collect();
+        self.random.choice(fitting)
+    }
+
+    /// Sees to those that have ended: by themselves only where they were asked to, and well.
+    fn reap(&mut self) {
+        for at in (0..self.crowd.len()).rev() {
+            let Some(status) = self.crowd[at].child.try_wait().expect("our child") else { continue };
+            let one = self.crowd.swap_remove(at);
+            let left = one.doing == Doing::Leaves && self.board.state(one.member) == State::Gone;
+            assert!(left && status.success(), "{}: member {} ended: {status}", self.name(), one.member);
+            self.areas.push_back(one.area);
+        }
+    }
+
+    /// Nobody stands still, who was asked to leave has left, and everybody reaches everybody.
+    fn check(&mut self) {
+        self.rouse(|_, _| true);
+        let epoch = self.board.epoch.fetch_add(1, SeqCst) + 1;
+        let deadline = Instant::now() + SOON;
+        loop {
+            self.reap();
+            let waiting: Vec<String> = self
+                .crowd
+                .iter()
+                .filter(|one| !one.is_done(self.board, epoch))
+                .map(|one| format!("{} ({:?})", one.member, self.board.state(one.member)))
+                .collect();
+            if waiting.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}: members {waiting:?} hang", self.name());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Half of them leave, the others are killed; then nobody is there, and nothing.
+    fn end(&mut self) {
+        while self.crowd.len() > 1 {
+            self.leave();
+            self.kill();
+        }
+        self.leave();
+        self.check();
+        self.role("down");
+        let left: Vec<_> = std::fs::read_dir(self.dir.join("run")).expect("it is there").flatten().collect();
+        assert!(left.is_empty(), "{}: left behind: {left:?}", self.name());
+    }
+
+    /// Has a process put the network up, or take it down.
+    fn role(&self, role: &str) {
+        let status = self.command(role).status().expect("it starts");
+        assert!(status.success(), "{}: `{role}`: {status}", self.name());
+    }
+
+    fn command(&self, role: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args([&self.test, "--exact", "--nocapture", "--quiet", "--include-ignored"]);
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
+        command.envs([
+            ("GGAS_CHAOS_ROLE", role),
+            ("GGAS_NETWORK", NETWORK),
+            ("GGAS_JOIN_TIMEOUT", "600"),
+            ("GGAS_QUIET", "1"),
+        ]);
+        command.env("GGAS_CHAOS_BOARD", self.dir.join("board")).env("GGAS_RUNTIME_DIR", self.dir.join("run"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: a system call that is allowed between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        command
+    }
+
+    fn name(&self) -> String {
+        format!("round {} of GGAS_CHAOS_SEED={}", self.round, self.board.seed.load(SeqCst))
+    }
+}
+
+impl One {
+    fn signal(&self, signal: i32) {
+        // SAFETY: a signal to our own child, which is not waited for yet.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    fn is_done(&self, board: &Board, epoch: u64) -> bool {
+        self.doing == Doing::Runs && board.entry(self.member).epoch.load(SeqCst) == epoch
+    }
+}
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        for one in &mut self.crowd {
+            one.signal(libc::SIGKILL);
+            let _ = one.child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}

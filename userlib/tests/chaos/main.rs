@@ -1,0 +1,50 @@
+//! Members of a standing network that put, get and notify while others join, leave, stop and die: every byte right or an
+//! error, never a hang.
+//!
+//! The test is the driver (`driver.rs`): it starts this program again for each member (`member.rs`), stops and kills them
+//! at random moments, and knows who lives. What members must know of each other stands on a board that all map
+//! (`board.rs`). A member sends bursts of puts and notifications (`sending.rs`) that follow from the seed and from who sends
+//! to whom (`burst.rs`), so that who receives one checks every byte, every notification and their order
+//! (`receiving.rs`).
+//!
+//! `GGAS_CHAOS=1000` has so many rounds, `GGAS_CHAOS_SEED` the same choices again. The moments differ each time.
+
+mod board;
+mod burst;
+mod driver;
+mod member;
+mod receiving;
+mod sending;
+
+use std::time::Duration;
+
+/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
+const SOON: Duration = Duration::from_secs(60);
+/// Rounds of an ordinary test run: about 20 s on two idle cores.
+const FEW: u64 = 300;
+const MANY: u64 = 1000;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn rounds(test: &str, usual: u64) {
+    if let Some(role) = driver::role() {
+        return role.play();
+    }
+    let rounds = setting("GGAS_CHAOS").unwrap_or(usual);
+    let seed = setting("GGAS_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..));
+    driver::run(test, rounds, seed);
+}
+
+#[test]
+fn members_come_go_stop_and_die_amid_traffic() {
+    rounds("members_come_go_stop_and_die_amid_traffic", FEW);
+}
+
+/// `cargo nextest run -p ggas --test chaos --run-ignored only`
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_rounds() {
+    rounds("a_thousand_rounds", MANY);
+}
