@@ -11,8 +11,11 @@ pub const SOURCE: usize = 2 * AREA;
 pub const NUMBERS: u32 = 1 << 16;
 /// Bytes that others may get from a member.
 pub const LIBRARY: usize = 256 << 10;
-/// Most puts and notifications of a burst: their numbers have 8 bits.
-const ITEMS: usize = 28;
+/// Most puts and notifications of a burst: their numbers have 8 bits. More than a card queues, and more bytes than a
+/// ring between two processes has.
+const ITEMS: usize = 250;
+/// Of an ordinary burst.
+const FEW: usize = 28;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -47,7 +50,8 @@ impl Burst {
         let mut random = fastrand::Rng::with_seed(seed ^ name(from, to, number, 0, 0));
         let note = Item { what: What::Note, at: 0, source: 0, len: 0, is_told: true, is_confirmed: false };
         let (mut at, mut source, mut items) = (random.usize(1..64), random.usize(0..64), vec![note]);
-        for _ in 0..random.usize(1..ITEMS - 1) {
+        let is_flood = random.u8(0..8) == 0;
+        for _ in 0..if is_flood { ITEMS - 2 } else { random.usize(1..FEW) } {
             let what = match random.u8(0..10) {
                 0..3 => What::Note,
                 3 => What::Immediate,
@@ -56,6 +60,7 @@ impl Burst {
             let len = match what {
                 What::Note => 0,
                 What::Immediate => random.usize(1..=8),
+                What::Put if is_flood => random.usize(1..=1500),
                 What::Put => size(&mut random),
             };
             if at + len + 64 > AREA {

@@ -19,8 +19,8 @@ const NODES: u32 = 8;
 /// Members at a time.
 const FEWEST: usize = 4;
 const MOST: usize = 12;
-/// Most rounds for which a member stands still.
-const STILL: u64 = 40;
+/// Most rounds for which a member stands still: sometimes for so long that a VPID has rested meanwhile.
+const STILL: u64 = 80;
 /// Rounds after which everybody is to reach everybody.
 const BETWEEN: u64 = 25;
 /// Variables of a test's own surroundings that say something to members.
@@ -125,6 +125,8 @@ pub fn run(test: &str, rounds: u64, seed: u64) {
          {gets} gets right, {errors} errors of the dead, {strays} late for one who had the VPID before",
         began.elapsed()
     );
+    let again = board.all().filter(|member| board.successors(*member).next().is_some()).count();
+    eprintln!("{again} had their VPID taken over");
     assert!(bursts > 0 && gets > 0);
 }
 
@@ -149,7 +151,14 @@ impl Chaos {
         self.born += 1;
         self.board.entry(member).area.store(area, SeqCst);
         self.board.entry(member).set_state(State::Joins);
-        let node = self.random.u32(0..NODES).to_string();
+        // Often where one has died: its VPID is given to others once it has rested.
+        let gone: Vec<u32> = self.board.all().filter(|one| self.board.state(*one) == State::Gone).collect();
+        let last = gone.len().saturating_sub(MOST);
+        let node = match self.random.choice(&gone[last..]) {
+            Some(dead) if self.random.bool() => u32::from(self.board.address(*dead).node),
+            _ => self.random.u32(0..NODES),
+        };
+        let node = node.to_string();
         let child = self.command(&member.to_string()).env("GGAS_NODE", node).spawn().expect("it starts");
         self.crowd.push(One { member, area, child, doing: Doing::Runs });
         self.done[0] += 1;
@@ -182,7 +191,11 @@ impl Chaos {
 
     fn stop(&mut self) {
         let Some(at) = self.any(|one| one.doing == Doing::Runs) else { return };
-        let rounds = if self.random.bool() { 1..5 } else { 5..STILL };
+        let rounds = match self.random.u8(0..4) {
+            0..2 => 1..5,
+            2 => 5..STILL / 4,
+            _ => STILL / 4..STILL,
+        };
         let (until, dies) = (self.round + self.random.u64(rounds), self.random.u8(0..3) == 0);
         self.crowd[at].doing = Doing::Stands(until, dies);
         self.crowd[at].signal(libc::SIGSTOP);

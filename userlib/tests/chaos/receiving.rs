@@ -10,7 +10,7 @@ use crate::board::{Board, State, Tally};
 use crate::burst::{AREA, Burst, FILL, What, explain};
 
 /// Areas of an inbox: many more than members at a time, so that one is long dead before another has its area.
-pub const AREAS: usize = 40;
+pub const AREAS: usize = 64;
 /// Bytes beside the inbox that nobody may write.
 const FENCE: usize = 64 << 10;
 
