@@ -18,7 +18,7 @@ use crate::burst::NUMBERS;
 pub const MEMBERS: usize = 4095;
 /// Bursts that a member's entry remembers.
 const REMEMBERED: usize = 64;
-/// How long a VPID is given to nobody once its owner is gone (`fpga-sim/README.md`), less the clock's resolution.
+/// How long a VPID is given to nobody once its owner is gone (`fpga-sim/README.md`), less the resolution of its clock.
 const REST: Duration = Duration::from_millis(249);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -54,6 +54,8 @@ pub struct Entry {
     /// When it began to open its port, and when it had it.
     pub opening: AtomicU64,
     pub opened: AtomicU64,
+    /// When its end began.
+    ended: AtomicU64,
     /// The last epoch in which it has sent to everyone.
     pub epoch: AtomicU64,
     /// Bursts received and checked, gets checked, errors in place of them, and what came for one that had the VPID before.
@@ -76,8 +78,8 @@ pub struct Sent {
     to: AtomicU32,
     /// When it began to look whether the target is there.
     looked: AtomicU64,
-    /// When all was posted; 0: not yet.
-    posted: AtomicU64,
+    /// When the card had taken all of it; 0: nobody looked.
+    taken: AtomicU64,
 }
 
 /// Nanoseconds of a clock that is the same in all processes.
@@ -138,17 +140,33 @@ impl Board {
         self.all().filter(later).filter(move |other| self.address(*other) == self.address(member))
     }
 
+    /// Nobody had the VPID of this member right before it.
+    pub fn check_rest(&self, member: u32) {
+        let opened = |of: u32| self.entry(of).opened.load(SeqCst);
+        // The address of one that has none yet says nothing.
+        let before = self.all().filter(|other| (1..opened(member)).contains(&opened(*other)));
+        for other in before.filter(|other| self.address(*other) == self.address(member)) {
+            let ended = self.entry(other).ended.load(SeqCst);
+            let has_rested = ended != 0 && opened(member) >= ended + REST.as_nanos() as u64;
+            assert!(
+                has_rested,
+                "{member} has the VPID of {other}, which ended at {ended}: {}",
+                opened(member)
+            );
+        }
+    }
+
     /// Sums up what all members counted.
     pub fn tally(&self, what: Tally) -> u64 {
         self.all().map(|member| self.entry(member).tally[what as usize].load(SeqCst)).sum()
     }
 
     /// Says whether `to` may have got what was meant for one that had its VPID before: its address was looked up so early
-    /// and used so late that the VPID had rested meanwhile. Never what was posted before `to` was there.
-    pub fn may_stray(&self, looked: u64, posted: u64, to: u32) -> bool {
+    /// and used so late that the VPID had rested meanwhile. Never what the card had taken before `to` was there.
+    pub fn may_stray(&self, looked: u64, taken: u64, to: u32) -> bool {
         let entry = self.entry(to);
         let (opening, opened) = (entry.opening.load(SeqCst), entry.opened.load(SeqCst));
-        opened >= looked + REST.as_nanos() as u64 && (posted == 0 || posted >= opening)
+        opened >= looked + REST.as_nanos() as u64 && (taken == 0 || taken >= opening)
     }
 
     /// As [`may_stray`](Self::may_stray), for any burst of those who send into an area.
@@ -157,14 +175,14 @@ impl Board {
         for from in self.all().filter(|from| self.entry(*from).area.load(SeqCst) == area) {
             for sent in &self.entry(from).sent {
                 let [number, meant] = [&sent.number, &sent.to].map(|word| word.load(SeqCst));
-                let [looked, posted] = [&sent.looked, &sent.posted].map(|word| word.load(SeqCst));
+                let [looked, taken] = [&sent.looked, &sent.taken].map(|word| word.load(SeqCst));
                 if looked == 0 || meant == to || self.address(meant) != self.address(to) {
                     continue;
                 }
-                if self.may_stray(looked, posted, to) {
+                if self.may_stray(looked, taken, to) {
                     return Ok(());
                 }
-                found.push(format!("burst {number} of {from} for {meant}, looked {looked}, posted {posted}"));
+                found.push(format!("burst {number} of {from} for {meant}, looked {looked}, taken {taken}"));
             }
         }
         let entry = self.entry(to);
@@ -186,6 +204,9 @@ impl Entry {
 
     /// Sets a state, unless a later one is set.
     pub fn set_state(&self, state: State) {
+        if state >= State::Leaves {
+            let _ = self.ended.compare_exchange(0, now(), SeqCst, SeqCst);
+        }
         self.state.fetch_max(state as u32, SeqCst);
     }
 
@@ -202,7 +223,7 @@ impl Entry {
         let sent = &self.sent[number as usize % REMEMBERED];
         assert!(number < NUMBERS);
         sent.looked.store(0, SeqCst);
-        sent.posted.store(0, SeqCst);
+        sent.taken.store(0, SeqCst);
         sent.number.store(number, SeqCst);
         sent.to.store(to, SeqCst);
         sent.looked.store(now(), SeqCst);
@@ -211,7 +232,7 @@ impl Entry {
 }
 
 impl Sent {
-    pub fn is_posted(&self) {
-        self.posted.store(now(), SeqCst);
+    pub fn is_taken(&self) {
+        self.taken.store(now(), SeqCst);
     }
 }

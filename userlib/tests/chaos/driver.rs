@@ -1,21 +1,14 @@
 //! The driver: who joins, leaves, is stopped, goes on or dies in which round, and what has to be true of all of them.
 
 use std::collections::VecDeque;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use ggas::members::{NetworkShape, put_up, take_down};
-
+use crate::SOON;
 use crate::board::{Board, MEMBERS, State, Tally};
 use crate::receiving::AREAS;
-use crate::{SOON, member};
+use crate::stage::{Actor, NODES, Stage};
 
-const NETWORK: &str = "lab";
-const NODES: u32 = 8;
 /// Members at a time.
 const FEWEST: usize = 4;
 const MOST: usize = 12;
@@ -23,40 +16,6 @@ const MOST: usize = 12;
 const STILL: u64 = 80;
 /// Rounds after which everybody is to reach everybody.
 const BETWEEN: u64 = 25;
-/// Variables of a test's own surroundings that say something to members.
-const VARIABLES: [&str; 6] =
-    ["GGAS_RANK", "GGAS_SIZE", "GGAS_JOB", "GGAS_PER_NODE", "GGAS_DEVICE", "EXTOLL_DEVICE"];
-
-/// What a process of this program is, besides the driver.
-pub enum Role {
-    PutUp,
-    TakeDown,
-    Member(u32),
-}
-
-/// The role that this process was started for.
-pub fn role() -> Option<Role> {
-    let role = std::env::var("GGAS_CHAOS_ROLE").ok()?;
-    Some(match role.as_str() {
-        "up" => Role::PutUp,
-        "down" => Role::TakeDown,
-        member => Role::Member(member.parse().expect("a number")),
-    })
-}
-
-impl Role {
-    pub fn play(self) {
-        match self {
-            Role::PutUp => drop(put_up(NETWORK, &NetworkShape::torus(2, 2, 2).unwrap()).unwrap()),
-            Role::TakeDown => assert!(take_down(NETWORK).unwrap().is_empty(), "somebody is still there"),
-            Role::Member(me) => {
-                let board = std::env::var_os("GGAS_CHAOS_BOARD").expect("where the board is");
-                member::live(Board::open(Path::new(&board)), me);
-            }
-        }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Runs,
@@ -66,18 +25,17 @@ enum Doing {
 }
 
 struct One {
-    member: u32,
+    actor: Actor,
     area: u32,
-    child: Child,
     doing: Doing,
 }
 
 struct Chaos {
-    test: String,
-    dir: PathBuf,
+    /// Goes before the stage.
+    crowd: Vec<One>,
+    stage: Stage,
     board: &'static Board,
     random: fastrand::Rng,
-    crowd: Vec<One>,
     born: u32,
     /// The longest unused first.
     areas: VecDeque<u32>,
@@ -89,24 +47,20 @@ struct Chaos {
 /// Plays so many rounds.
 pub fn run(test: &str, rounds: u64, seed: u64) {
     eprintln!("{rounds} rounds with GGAS_CHAOS_SEED={seed}");
-    let dir = std::env::temp_dir().join(format!("ggas-chaos-{}", std::process::id()));
-    std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("a new directory");
-    std::fs::DirBuilder::new().mode(0o700).create(dir.join("run")).expect("a new directory");
-    let board = Board::create(&dir.join("board"));
+    let stage = Stage::new(test);
+    let board = stage.board;
     board.seed.store(seed, SeqCst);
     let mut chaos = Chaos {
-        test: test.to_owned(),
-        dir,
+        crowd: Vec::new(),
+        stage,
         board,
         random: fastrand::Rng::with_seed(seed),
-        crowd: Vec::new(),
         born: 0,
         areas: (0..AREAS as u32).collect(),
         round: 0,
         done: [0; 4],
     };
     let began = Instant::now();
-    chaos.role("up");
     for round in 0..rounds {
         chaos.round = round;
         chaos.play();
@@ -150,7 +104,6 @@ impl Chaos {
         let (member, area) = (self.born, self.areas.pop_front().expect("more areas than members"));
         self.born += 1;
         self.board.entry(member).area.store(area, SeqCst);
-        self.board.entry(member).set_state(State::Joins);
         // Often where one has died: its VPID is given to others once it has rested.
         let gone: Vec<u32> = self.board.all().filter(|one| self.board.state(*one) == State::Gone).collect();
         let last = gone.len().saturating_sub(MOST);
@@ -158,16 +111,15 @@ impl Chaos {
             Some(dead) if self.random.bool() => u32::from(self.board.address(*dead).node),
             _ => self.random.u32(0..NODES),
         };
-        let node = node.to_string();
-        let child = self.command(&member.to_string()).env("GGAS_NODE", node).spawn().expect("it starts");
-        self.crowd.push(One { member, area, child, doing: Doing::Runs });
+        let actor = self.stage.start("member", member, node);
+        self.crowd.push(One { actor, area, doing: Doing::Runs });
         self.done[0] += 1;
     }
 
     fn leave(&mut self) {
         let Some(at) = self.any(|one| one.doing == Doing::Runs) else { return };
         self.crowd[at].doing = Doing::Leaves;
-        self.board.entry(self.crowd[at].member).asked_to_leave.store(1, SeqCst);
+        self.board.entry(self.crowd[at].actor.member).asked_to_leave.store(1, SeqCst);
         self.done[1] += 1;
     }
 
@@ -180,11 +132,7 @@ impl Chaos {
 
     fn kill_at(&mut self, at: usize) {
         let mut one = self.crowd.swap_remove(at);
-        // First, so that nobody finds it there who sees its end.
-        self.board.entry(one.member).set_state(State::Dying);
-        one.signal(libc::SIGKILL);
-        one.child.wait().expect("our child");
-        self.board.entry(one.member).set_state(State::Gone);
+        one.actor.kill(self.board);
         self.areas.push_back(one.area);
         self.done[2] += 1;
     }
@@ -198,7 +146,7 @@ impl Chaos {
         };
         let (until, dies) = (self.round + self.random.u64(rounds), self.random.u8(0..3) == 0);
         self.crowd[at].doing = Doing::Stands(until, dies);
-        self.crowd[at].signal(libc::SIGSTOP);
+        self.crowd[at].actor.signal(libc::SIGSTOP);
         self.done[3] += 1;
     }
 
@@ -210,7 +158,7 @@ impl Chaos {
                     if dies {
                         self.kill_at(at);
                     } else {
-                        self.crowd[at].signal(libc::SIGCONT);
+                        self.crowd[at].actor.signal(libc::SIGCONT);
                         self.crowd[at].doing = Doing::Runs;
                     }
                 }
@@ -227,10 +175,10 @@ impl Chaos {
     /// Sees to those that have ended: by themselves only where they were asked to, and well.
     fn reap(&mut self) {
         for at in (0..self.crowd.len()).rev() {
-            let Some(status) = self.crowd[at].child.try_wait().expect("our child") else { continue };
+            let Some(status) = self.crowd[at].actor.child.try_wait().expect("our child") else { continue };
             let one = self.crowd.swap_remove(at);
-            let left = one.doing == Doing::Leaves && self.board.state(one.member) == State::Gone;
-            assert!(left && status.success(), "{}: member {} ended: {status}", self.name(), one.member);
+            let left = one.doing == Doing::Leaves && self.board.state(one.actor.member) == State::Gone;
+            assert!(left && status.success(), "{}: member {} ended: {status}", self.name(), one.actor.member);
             self.areas.push_back(one.area);
         }
     }
@@ -246,7 +194,7 @@ impl Chaos {
                 .crowd
                 .iter()
                 .filter(|one| !one.is_done(self.board, epoch))
-                .map(|one| format!("{} ({:?})", one.member, self.board.state(one.member)))
+                .map(|one| format!("{} ({:?})", one.actor.member, self.board.state(one.actor.member)))
                 .collect();
             if waiting.is_empty() {
                 return;
@@ -264,39 +212,7 @@ impl Chaos {
         }
         self.leave();
         self.check();
-        self.role("down");
-        let left: Vec<_> = std::fs::read_dir(self.dir.join("run")).expect("it is there").flatten().collect();
-        assert!(left.is_empty(), "{}: left behind: {left:?}", self.name());
-    }
-
-    /// Has a process put the network up, or take it down.
-    fn role(&self, role: &str) {
-        let status = self.command(role).status().expect("it starts");
-        assert!(status.success(), "{}: `{role}`: {status}", self.name());
-    }
-
-    fn command(&self, role: &str) -> Command {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args([&self.test, "--exact", "--nocapture", "--quiet", "--include-ignored"]);
-        for name in VARIABLES {
-            command.env_remove(name);
-        }
-        command.envs([
-            ("GGAS_CHAOS_ROLE", role),
-            ("GGAS_NETWORK", NETWORK),
-            ("GGAS_JOIN_TIMEOUT", "600"),
-            ("GGAS_QUIET", "1"),
-        ]);
-        command.env("GGAS_CHAOS_BOARD", self.dir.join("board")).env("GGAS_RUNTIME_DIR", self.dir.join("run"));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: a system call that is allowed between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            })
-        };
-        command
+        self.stage.end();
     }
 
     fn name(&self) -> String {
@@ -305,22 +221,7 @@ impl Chaos {
 }
 
 impl One {
-    fn signal(&self, signal: i32) {
-        // SAFETY: a signal to our own child, which is not waited for yet.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-    }
-
     fn is_done(&self, board: &Board, epoch: u64) -> bool {
-        self.doing == Doing::Runs && board.entry(self.member).epoch.load(SeqCst) == epoch
-    }
-}
-
-impl Drop for Chaos {
-    fn drop(&mut self) {
-        for one in &mut self.crowd {
-            one.signal(libc::SIGKILL);
-            let _ = one.child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.dir);
+        self.doing == Doing::Runs && board.entry(self.actor.member).epoch.load(SeqCst) == epoch
     }
 }

@@ -1,20 +1,22 @@
 //! Members of a standing network that put, get and notify while others join, leave, stop and die: every byte right or an
 //! error, never a hang.
 //!
-//! The test is the driver (`driver.rs`): it starts this program again for each member (`member.rs`), stops and kills them
-//! at random moments, and knows who lives. What members must know of each other stands on a board that all map
+//! The test is the driver (`driver.rs`): it starts this program again (`stage.rs`) for each member (`member.rs`), stops and
+//! kills them at random moments, and knows who lives. What members must know of each other stands on a board that all map
 //! (`board.rs`). A member sends bursts of puts and notifications (`sending.rs`) that follow from the seed and from who sends
 //! to whom (`burst.rs`), so that who receives one checks every byte, every notification and their order
-//! (`receiving.rs`).
+//! (`receiving.rs`). What moments seldom bring about is played for itself (`later.rs`).
 //!
 //! `GGAS_CHAOS=1000` has so many rounds, `GGAS_CHAOS_SEED` the same choices again. The moments differ each time.
 
 mod board;
 mod burst;
 mod driver;
+mod later;
 mod member;
 mod receiving;
 mod sending;
+mod stage;
 
 use std::time::Duration;
 
@@ -29,8 +31,8 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 fn rounds(test: &str, usual: u64) {
-    if let Some(role) = driver::role() {
-        return role.play();
+    if stage::plays(|_, board, me| member::live(board, me)) {
+        return;
     }
     let rounds = setting("GGAS_CHAOS").unwrap_or(usual);
     let seed = setting("GGAS_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..));

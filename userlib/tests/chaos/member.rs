@@ -67,8 +67,10 @@ impl Member {
         let config = PortConfig { queue_bytes: QUEUE, path, post_timeout: SOON, ..PortConfig::default() };
         entry.opening.store(now(), SeqCst);
         let port = network.node().open_port(config).unwrap();
-        entry.opened.store(now(), SeqCst);
+        let opened = now();
         entry.set_address(port.address());
+        entry.opened.store(opened, SeqCst);
+        board.check_rest(me);
         let inbox = Inbox::new(board, me, &port);
         let library_of_all = HostBuffer::zeroed(LIBRARY).unwrap();
         library_of_all.write(0, &library(me, 0, LIBRARY));
@@ -180,7 +182,7 @@ impl Member {
         }
         let nla = self.board.entry(of).library.load(SeqCst) + offset as u64;
         let asked = self.port.connect(remote).get(&self.landing, at, len, nla, Spec::COMPLETER);
-        let times = (looked, now());
+        let times = (looked, if self.port.outstanding() == 0 { now() } else { 0 });
         let failed = |error: &dyn std::fmt::Display| {
             assert_ne!(self.board.state(of), State::Here, "{} gets from {of}, which lives: {error}", self.me);
             self.board.entry(self.me).count(Tally::Errors);
@@ -206,11 +208,11 @@ impl Member {
     }
 
     /// What was got is what is there, and nothing beside it was written.
-    fn got(&self, of: u32, (offset, len, at): (usize, usize, usize), (looked, posted): (u64, u64)) {
+    fn got(&self, of: u32, (offset, len, at): (usize, usize, usize), (looked, taken): (u64, u64)) {
         let mut found = vec![0; GET + 2 * MARGIN];
         self.landing.read(0, &mut found).unwrap();
         let is_of = |of: u32| found[at..at + len] == library(of, offset, len);
-        let is_late = |other: u32| is_of(other) && self.board.may_stray(looked, posted, other);
+        let is_late = |other: u32| is_of(other) && self.board.may_stray(looked, taken, other);
         assert!(
             is_of(of) || self.board.successors(of).any(is_late),
             "{} got {len} bytes at {offset} of {of}: {}",

@@ -136,7 +136,9 @@ impl Sender {
         let sent = self.board.entry(self.me).begin(number, to);
         // The state is looked at after the time is noted: an end comes later.
         let posted = self.board.state(to) == State::Here && self.post(port, at, &burst, number);
-        sent.is_posted();
+        if port.outstanding() == 0 {
+            sent.is_taken();
+        }
         self.lanes[at].waits = if posted { Waits::Thanks(number) } else { Waits::Confirmed };
     }
 
