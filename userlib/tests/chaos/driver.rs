@@ -47,9 +47,8 @@ struct Chaos {
 /// Plays so many rounds.
 pub fn run(test: &str, rounds: u64, seed: u64) {
     eprintln!("{rounds} rounds with GGAS_CHAOS_SEED={seed}");
-    let stage = Stage::new(test);
+    let stage = Stage::new(test, seed);
     let board = stage.board;
-    board.seed.store(seed, SeqCst);
     let mut chaos = Chaos {
         crowd: Vec::new(),
         stage,
@@ -74,13 +73,13 @@ pub fn run(test: &str, rounds: u64, seed: u64) {
     let tally = [Tally::Bursts, Tally::Gets, Tally::Errors, Tally::Strays].map(|what| board.tally(what));
     let [joins, leaves, deaths, stops] = chaos.done;
     let [bursts, gets, errors, strays] = tally;
+    let taken_over = board.all().filter(|member| board.successors(*member).next().is_some()).count();
     eprintln!(
-        "{rounds} rounds in {:.1?}: {joins} joined, {leaves} left, {deaths} died, {stops} stops; {bursts} bursts and \
-         {gets} gets right, {errors} errors of the dead, {strays} late for one who had the VPID before",
+        "{rounds} rounds in {:.1?}: {joins} joined, {leaves} left, {deaths} died, {stops} stops, {taken_over} VPIDs taken \
+         over; {bursts} bursts and {gets} gets right, {errors} errors of the dead, {strays} late for one who had the \
+         VPID before",
         began.elapsed()
     );
-    let again = board.all().filter(|member| board.successors(*member).next().is_some()).count();
-    eprintln!("{again} had their VPID taken over");
     assert!(bursts > 0 && gets > 0);
 }
 

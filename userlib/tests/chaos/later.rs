@@ -100,7 +100,7 @@ fn what_a_stopped_sender_had_posted_reaches_no_later_owner() {
     if plays(play) {
         return;
     }
-    let stage = Stage::new("later::what_a_stopped_sender_had_posted_reaches_no_later_owner");
+    let stage = Stage::new("later::what_a_stopped_sender_had_posted_reaches_no_later_owner", 1);
     let board = stage.board;
     let mut target = stage.start("idle", 0, 1);
     until("it is there", || board.state(0) == State::Here);
@@ -159,7 +159,7 @@ fn an_answer_for_one_that_died_reaches_no_later_owner() {
     if plays(play) {
         return;
     }
-    let stage = Stage::new("later::an_answer_for_one_that_died_reaches_no_later_owner");
+    let stage = Stage::new("later::an_answer_for_one_that_died_reaches_no_later_owner", 1);
     let board = stage.board;
     let server = stage.start("server", 0, 1);
     until("it is there", || board.state(0) == State::Here);

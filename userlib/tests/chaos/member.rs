@@ -139,7 +139,7 @@ impl Member {
         match self.random.u8(0..32) {
             0..4 => self.get(),
             4 => self.look_after_the_dead(),
-            5..20 => {
+            5..30 => {
                 let here = self.board.here();
                 if let Some(to) = self.random.choice(here) {
                     self.sender.begin(&self.port, to, &mut self.random);

@@ -10,7 +10,7 @@ use crate::burst::{Burst, NUMBERS, SOURCE, What};
 use crate::receiving::Note;
 
 /// Others that a member sends to at a time.
-pub const LANES: usize = 3;
+pub const LANES: usize = 5;
 
 /// Classes of notification puts: may I send, you may, an item of a burst, all of it is here, and is anyone there.
 pub const ASK: u8 = 1;
