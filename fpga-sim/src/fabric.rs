@@ -7,7 +7,7 @@ use std::time::Instant;
 use extoll_abi::Address;
 
 use crate::memory::Lent;
-use crate::packet::{Class, Packet};
+use crate::packet::{ANYONE, Class, Packet};
 use crate::runs::Runs;
 
 /// Someone who wants to hear of news. A fabric holds one for each attached node.
@@ -83,6 +83,10 @@ pub trait Fabric: Send + Sync {
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet>;
     /// Takes the next packet of `class` that arrived for `node`.
     fn poll(&self, node: u16, class: Class) -> Option<Packet>;
+    /// The process that has an address now, or had it last, as [`Packet::process`] says it.
+    fn process_at(&self, _to: Address) -> u32 {
+        ANYONE
+    }
     /// How a payload of this memory travels to `to`.
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage;
     /// Whether packets arrive without a [`Wake::wake`] in this process, so that cards must ask [`Fabric::pending`].

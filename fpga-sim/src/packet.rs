@@ -191,9 +191,18 @@ pub struct Packet {
     pub offset: u32,
     /// The sender's count of commands; ties fragments of one command together.
     pub tag: u32,
+    /// Which process is at the other end, where an address may have one after the other; [`ANYONE`] and [`NOBODY`].
+    /// Of what is sent: the one that had the target's address when the card took the command, or sent the request that
+    /// this answers; no other gets it. Of what arrives: the one that sent it.
+    pub process: u32,
     /// The bytes.
     pub payload: Payload,
 }
+
+/// [`Packet::process`]: whoever has the address.
+pub const ANYONE: u32 = 0;
+/// [`Packet::process`]: nobody takes it any more, whoever has the address now.
+pub const NOBODY: u32 = u32::MAX;
 
 impl Packet {
     /// Class it travels in.

@@ -102,6 +102,7 @@ impl Requester {
             total: 0,
             offset: 0,
             tag: self.tag,
+            process: command.process,
             payload: Payload::None,
         };
         let request = command.descriptor.decode();

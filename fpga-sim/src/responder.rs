@@ -104,6 +104,7 @@ fn response_to(cx: &Context<'_>, packet: &Packet) -> Packet {
         total: packet.total,
         offset: 0,
         tag: packet.tag,
+        process: packet.process,
         payload: Payload::None,
     }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use extoll_abi::{Descriptor, PageOption, WcbState};
 
+use crate::packet::ANYONE;
+
 /// Unit of the WCB timeout register \[inferred\]: the driver's value 0x20 is 1.6 s, longer than a writer may lose
 /// its CPU between two words.
 pub const WCB_TIMEOUT_TICK: Duration = Duration::from_millis(50);
@@ -36,6 +38,8 @@ pub struct Command {
     pub option: PageOption,
     /// The words.
     pub descriptor: Descriptor,
+    /// The process that it is for, see [`Packet::process`](crate::packet::Packet::process).
+    pub process: u32,
 }
 
 impl Line<3> for Command {
@@ -53,7 +57,7 @@ impl Line<3> for Command {
 
     #[inline]
     fn collect(option: PageOption, word: [u64; 3]) -> Command {
-        Command { option, descriptor: Descriptor { word } }
+        Command { option, descriptor: Descriptor { word }, process: ANYONE }
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
                     prop_assert_eq!(store(order[*r], words[order[*r]]), Stored::Partial);
                 }
             }
-            let command = Command { option: TE, descriptor: Descriptor { word: words } };
+            let command = Command { option: TE, descriptor: Descriptor { word: words }, process: ANYONE };
             prop_assert_eq!(store(order[2], words[order[2]]), Stored::Complete(command));
             prop_assert!(!wcb.is_partial());
         }

@@ -133,6 +133,7 @@ impl Fabric for Endless {
             total: 0,
             offset: 0,
             tag: 0,
+            process: extoll_sim::packet::ANYONE,
             payload: Payload::default(),
         })
     }

@@ -164,6 +164,7 @@ fn packet(from: &ProcessFabric, to: Address, owner: u64, number: u64, payload: P
         total: len,
         offset: 0,
         tag: 0,
+        process: extoll_sim::packet::ANYONE,
         payload,
     }
 }

@@ -13,7 +13,7 @@ use crate::completer::{Completer, Delivery};
 use crate::counters::{Counters, VELO_DISABLED};
 use crate::fragment;
 use crate::lock::Locks;
-use crate::packet::{Kind, Packet};
+use crate::packet::{ANYONE, Kind, NOBODY, Packet};
 use crate::process::NodeState;
 use crate::requester::Context;
 use crate::responder::{self, Answer};
@@ -22,7 +22,10 @@ use crate::vpid::VpidEntry;
 impl Core {
     /// Does what the target's card would, see the module's description.
     #[cold]
-    pub(super) fn act_for_target(&mut self, nic: &Nic, packet: Packet) {
+    pub(super) fn act_for_target(&mut self, nic: &Nic, mut packet: Packet) {
+        if packet.process == NOBODY {
+            packet.process = ANYONE; // this process is at the other end
+        }
         // A network delivers nothing for a node that does not exist.
         let Some(target) = nic.state.act_for(packet.destination.node) else { return };
         let mut counters = target.counters();

@@ -16,6 +16,8 @@ pub(super) trait Posted<const WORDS: usize>: Line<WORDS> + 'static {
     fn fronts(nic: &Nic) -> &Fronts<Self, WORDS>;
     /// WCB state of a VPID.
     fn state(nic: &Nic, vpid: u8) -> &AtomicU64;
+    /// Notes which process it is for: that may end before the command is carried out.
+    fn aim(&mut self, _nic: &Nic) {}
     /// Whether the requester can take one of this VPID now.
     fn can_execute(core: &Core, vpid: u8) -> bool;
     fn execute(&self, core: &mut Core, nic: &Nic, vpid: u8);
@@ -34,6 +36,11 @@ impl Posted<3> for Command {
     #[inline]
     fn state(nic: &Nic, vpid: u8) -> &AtomicU64 {
         nic.pages.wcb_state(vpid)
+    }
+
+    #[inline]
+    fn aim(&mut self, nic: &Nic) {
+        self.process = nic.fabric.process_at(self.descriptor.header().dst);
     }
 
     #[inline]
@@ -65,7 +72,7 @@ impl Nic {
         &self,
         front: &Front<L, WORDS>,
         vpid: u8,
-        line: L,
+        mut line: L,
     ) {
         let (fronts, register) = (L::fronts(self), L::state(self, vpid));
         let state = || WcbState(register.load(Ordering::Acquire));
@@ -75,6 +82,7 @@ impl Nic {
         if !wcb::state_accepts(state()) {
             return commit(false);
         }
+        line.aim(self);
         let mut line = Some(line);
         let drive = |list: &RunList| {
             self.memory.session(&mut || {

@@ -120,7 +120,9 @@ impl Core {
             while taken < BURST && self.can_execute(vpid) {
                 let Some(slots) = self.port(vpid).slots.as_mut() else { break };
                 let Some(word) = slots.ring.peek() else { break };
-                let command = Command { option: slots.option, descriptor: Descriptor { word } };
+                let (option, descriptor) = (slots.option, Descriptor { word });
+                let process = nic.fabric.process_at(descriptor.header().dst);
+                let command = Command { option, descriptor, process };
                 slots.ring.take();
                 taken += 1;
                 self.execute(nic, vpid, &command);

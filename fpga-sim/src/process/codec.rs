@@ -2,7 +2,7 @@
 
 use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
-use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};
+use crate::packet::{ANYONE, Class, INLINE_MAX, Kind, Packet, Payload};
 
 /// Words of an entry.
 pub(super) type Words = [u64; 8];
@@ -130,6 +130,7 @@ pub(super) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Mal
         len,
         total,
         offset,
+        process: ANYONE,
         payload: match form {
             Form::Word(bytes, word) => in_entry(bytes, word)?,
             _ => Payload::None,
@@ -196,6 +197,7 @@ mod tests {
             total,
             offset,
             tag: 77,
+            process: ANYONE,
             payload: Payload::None,
         }
     }

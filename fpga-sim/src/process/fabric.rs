@@ -18,7 +18,7 @@ use super::link::Link;
 use super::losses::{Losses, REPEAT};
 use super::nodes::Nodes;
 use super::outgoing::Refused;
-use super::owner::Owner;
+use super::owner::{Owner, process_of};
 use super::sleep::Sleeper;
 use super::stage::{STAGE_BYTES, Stages};
 use super::tally::{Counters, FabricCounters};
@@ -26,7 +26,7 @@ use super::watch::Watch;
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
 use crate::memory::Lent;
-use crate::packet::{Class, Kind, Packet, Payload, Run};
+use crate::packet::{ANYONE, Class, Kind, NOBODY, Packet, Payload, Run};
 use crate::runs::Runs;
 
 /// Packets of a class that a process sent to itself and has not taken.
@@ -173,7 +173,8 @@ impl ProcessFabric {
         }
         let untaken = link.part(id, &self.rules(Class::Request, self.member().node(), link.node()));
         if !untaken.is_empty() {
-            self.recalled.lock().unwrap_or_else(PoisonError::into_inner).extend(untaken);
+            let recalled = untaken.into_iter().map(|packet| Packet { process: NOBODY, ..packet });
+            self.recalled.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
             self.has_recalled.store(true, Ordering::Release);
         }
         // It may have been about to wake our thread.
@@ -308,6 +309,14 @@ impl ProcessFabric {
         Ok(())
     }
 
+    /// Nobody serves the address, or not the one that the packet is for: this process's card acts for the target's.
+    #[cold]
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn act_here(&self, mut packet: Packet) -> Result<(), Packet> {
+        packet.process = NOBODY;
+        self.send_here(packet)
+    }
+
     /// A link lost the packet: it goes when its repetition is due.
     #[cold]
     #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
@@ -326,8 +335,7 @@ impl ProcessFabric {
     #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
     fn send_unmet(&self, id: MemberId, link: &Link, packet: Packet) -> Result<(), Packet> {
         if self.member().state(id) != PeerState::Joined || link.is_gone(id.generation) {
-            // Nobody serves the address any more: this process's card acts for the target's.
-            return self.send_here(packet);
+            return self.act_here(packet);
         }
         self.meet(id);
         Err(packet)
@@ -343,9 +351,11 @@ impl Fabric for ProcessFabric {
         }
         let owner = self.owner(&packet);
         let Some((id, link)) = owner.member().and_then(|id| Some((id, self.link(id.slot)?))) else {
-            // Nobody serves it: this process's card acts for the target's.
-            return self.send_here(packet);
+            return self.act_here(packet);
         };
+        if packet.process != ANYONE && packet.process != process_of(id) {
+            return self.act_here(packet);
+        }
         if owner == self.owner {
             return self.send_here(packet);
         }
@@ -366,8 +376,13 @@ impl Fabric for ProcessFabric {
             Err(Refused::Unmet(packet)) => self.send_unmet(id, link, packet),
             // Made while nobody served the address, by reference to memory that others do not see: that is how it
             // is treated.
-            Err(Refused::Gone(packet) | Refused::Never(packet)) => self.send_here(packet),
+            Err(Refused::Gone(packet) | Refused::Never(packet)) => self.act_here(packet),
         }
+    }
+
+    #[inline]
+    fn process_at(&self, to: Address) -> u32 {
+        self.nodes.last_owner(to.node, to.vpid).map_or(ANYONE, process_of)
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {

@@ -18,7 +18,7 @@ use super::block::{self, NodeBlock, ProcessBlock};
 use super::nodes::{Nodes, Seat};
 use super::owner::Owner;
 use crate::counters::{CounterBlock, Counters, NodeCounters, WcbError};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, NOBODY, Packet};
 use crate::smfu::{Registers, Smfu};
 use crate::velo::{RxDesc, TxDesc};
 use crate::vpid::VpidEntry;
@@ -178,6 +178,9 @@ impl NodeState {
 
     /// Whether a packet is for a VPID, or an SMFU, that this process serves.
     fn takes(&self, packet: &Packet) -> bool {
+        if packet.process == NOBODY {
+            return false;
+        }
         if self.whole {
             return packet.destination.node == self.node;
         }

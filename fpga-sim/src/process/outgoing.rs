@@ -321,6 +321,7 @@ mod tests {
             total: len,
             offset: 0,
             tag: 0,
+            process: crate::packet::ANYONE,
             payload,
         }
     }

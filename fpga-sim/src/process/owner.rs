@@ -1,6 +1,6 @@
 //! Who serves a VPID or a unit: a word that members of the network compare and swap.
 
-use ggas_members::MemberId;
+use ggas_members::{MemberId, PROCESSES_MAX};
 
 /// Given back: the word still says who had it, until another takes it.
 const RELEASED: u64 = 1 << 63;
@@ -37,6 +37,15 @@ impl Owner {
     }
 }
 
+/// A member as [`Packet::process`](crate::packet::Packet::process) says it: its slot, and as much of its generation as there
+/// is room for. A slot has two million others before one has the same number.
+#[inline]
+pub(crate) fn process_of(id: MemberId) -> u32 {
+    const SLOT_BITS: u32 = 11;
+    const { assert!(PROCESSES_MAX < 1 << SLOT_BITS) };
+    (id.slot + 1) | id.generation << SLOT_BITS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +59,16 @@ mod tests {
             assert_eq!((owner.released().member(), owner.released().last()), (None, Some(id)));
         }
         assert_eq!((Owner(0).member(), Owner(0).last()), (None, None));
+    }
+
+    #[test]
+    fn processes_have_numbers_of_their_own() {
+        use crate::packet::{ANYONE, NOBODY};
+        let ids = [(0, 1), (1, 1), (0, 2), (PROCESSES_MAX - 1, u32::MAX), (PROCESSES_MAX - 1, 0)];
+        let mut numbers = ids.map(|(slot, generation)| process_of(MemberId { slot, generation })).to_vec();
+        numbers.extend([ANYONE, NOBODY]);
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), ids.len() + 2);
     }
 }

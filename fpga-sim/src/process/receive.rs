@@ -8,6 +8,7 @@ use super::codec::Rules;
 use super::fabric::ProcessFabric;
 use super::incoming::Untaken;
 use super::link::Link;
+use super::owner::process_of;
 use super::watch::WATCHED;
 use crate::packet::{Class, Packet};
 
@@ -68,7 +69,13 @@ impl ProcessFabric {
         let rules = self.rules(class, link.node(), self.member().node());
         let peer = || link.arena().zip(link.out.remote());
         match link.incoming.take(inbox, &rules, peer) {
-            Ok(packet) => packet,
+            Ok(mut packet) => {
+                if let Some(packet) = &mut packet {
+                    let generation = link.lane.load(Ordering::Relaxed);
+                    packet.process = process_of(MemberId { slot, generation });
+                }
+                packet
+            }
             Err(Untaken::Early) => {
                 if link.is_parted() {
                     link.incoming.ignore(); // what has not come of one that is gone never will

@@ -22,7 +22,7 @@ use extoll_abi::regs::*;
 use extoll_abi::{Address, ErrorUnits, Mode};
 
 use crate::memory::{Completion, Memory, Ticket};
-use crate::packet::{Kind, Packet, Payload};
+use crate::packet::{ANYONE, Kind, Packet, Payload};
 pub use error::SmfuError;
 use ggas_members::memory::Part;
 use registers::Route;
@@ -386,6 +386,7 @@ fn blank(kind: Kind, from: u16, to: u16, address: u64, len: usize) -> Packet {
         total: len as u32,
         offset: 0,
         tag: 0,
+        process: ANYONE,
         payload: Payload::None,
     }
 }

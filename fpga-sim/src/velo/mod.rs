@@ -12,7 +12,7 @@ use extoll_abi::{
 };
 
 pub use self::mailbox::{Fate, Letter, Mailbox};
-use crate::packet::{Kind, Packet, Payload};
+use crate::packet::{ANYONE, Kind, Packet, Payload};
 use crate::wcb::Line;
 
 /// A complete line of a requester page: the header, then the payload in whole quadwords.
@@ -110,6 +110,7 @@ pub fn send(node: u16, vpid: u8, tx: TxDesc, message: &Message) -> Result<Packet
         total: u32::from(header.length),
         offset: 0,
         tag: 0,
+        process: ANYONE,
         payload: Payload::copy_of(&bytes[..usize::from(header.length)]),
     })
 }

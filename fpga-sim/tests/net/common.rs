@@ -53,6 +53,7 @@ pub fn packet(from: u16, to: u16, class: Class, number: u32) -> Packet {
         total: bytes.len() as u32,
         offset: 0,
         tag: number,
+        process: extoll_sim::packet::ANYONE,
         payload: Payload::copy_of(&bytes),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use extoll_sim::memory::Memory;
-use extoll_sim::packet::{Class, Kind, Packet, Payload};
+use extoll_sim::packet::{ANYONE, Class, Kind, NOBODY, Packet, Payload};
 use extoll_sim::{Fabric, HostMemory, RangeKind};
 use ggas_members::PeerState;
 
@@ -55,6 +55,27 @@ fn a_lost_process_holds_nothing_and_gets_nothing() {
         fabrics[0].send(0, packet(0, to[2], Kind::Put, 0, payload)).unwrap();
         assert!(!state.is_done(), "another peer's hold");
     }
+}
+
+/// A command was posted for one that had the address before.
+#[test]
+fn what_is_for_one_process_comes_to_no_other() {
+    let (fabrics, to) = open(3);
+    let now = fabrics[0].process_at(to[1]);
+    assert_ne!(now, fabrics[0].process_at(to[2]));
+    for (address, process) in [(1, now + 1000), (2, now), (3, NOBODY), (4, ANYONE)] {
+        let packet = packet(0, to[1], Kind::Put, address, Payload::None);
+        fabrics[0].send(0, Packet { process, ..packet }).unwrap();
+    }
+    let take = |fabric: usize| {
+        std::iter::from_fn(|| fabrics[fabric].poll(fabric as u16, Class::Request)).collect::<Vec<_>>()
+    };
+    let came = take(1);
+    assert!(came.iter().map(|packet| packet.address).eq([2, 4]));
+    assert!(came.iter().all(|packet| packet.process == fabrics[1].process_at(to[0])), "its sender");
+    // The sender's card acts for the target's, also where it has the address itself by then.
+    let came: Vec<_> = take(0).iter().map(|packet| (packet.address, packet.process)).collect();
+    assert_eq!(came, [(1, NOBODY), (3, NOBODY)]);
 }
 
 #[test]

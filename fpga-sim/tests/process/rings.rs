@@ -47,6 +47,7 @@ pub fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload)
         total: len,
         offset: 0,
         tag: number as u32,
+        process: extoll_sim::packet::ANYONE,
         payload,
     }
 }
