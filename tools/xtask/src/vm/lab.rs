@@ -1,5 +1,6 @@
 //! What all kernels share, and guests side by side.
 
+use super::beside::{Beside, NETWORK};
 use super::debs::Archive;
 use super::initramfs::Initramfs;
 use super::kernel::{Installed, Kernel};
@@ -77,8 +78,10 @@ impl Lab {
     /// With the programs on the library that these scenarios start.
     pub fn new<'a>(archive: &Archive, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<Lab> {
         let emulator = Emulator::get(archive)?;
-        let large = scenarios.into_iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
-        Ok(Lab { emulator, programs: programs::build(&large)? })
+        let scenarios: Vec<_> = scenarios.into_iter().collect();
+        let large = scenarios.iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
+        let hosts = scenarios.iter().map(|s| s.host.as_str()).filter(|name| !name.is_empty()).collect();
+        Ok(Lab { emulator, programs: programs::build(&large, &hosts)? })
     }
 
     /// Runs all that the desk has and gets, side by side as far as there is room for their guests.
@@ -207,7 +210,15 @@ fn start(
     if machine.trap {
         arguments.push("--trap".to_owned());
     }
-    let server = Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")))?;
+    let beside = (!machine.host.is_empty()).then(|| Beside::new(&machine.host, dir, stem));
+    let network = beside.as_ref().map(|beside| beside.network.as_path());
+    if network.is_some() {
+        arguments.extend(["--network", NETWORK, "--node", "0"].map(str::to_owned));
+    }
+    let server =
+        Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")), network)?;
+    let beside =
+        beside.map(|beside| beside.start(&programs::host(&machine.host), machine.guests)).transpose()?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
     let limits = scenarios.iter().enumerate().map(|(i, scenario)| {
         let boot = if i == 0 { BOOT } else { Duration::ZERO };
@@ -216,7 +227,11 @@ fn start(
     let limits: Vec<_> = limits.collect();
     let outcomes = Guests::start(emulator, kernel, initrd, &guests)?.finish(&limits);
     // A scenario that failed says more than what became of its server.
-    match server.finish(machine.orphan) {
+    let ended = server.finish(machine.orphan);
+    // Its server has gone with the card, and that is what the program beside it waits for at last.
+    let beside =
+        beside.map_or(Ok(()), |beside| beside.finish(outcomes.iter().all(|(_, result)| result.is_ok())));
+    match ended.and(beside) {
         Err(error) if outcomes.iter().all(|(_, result)| result.is_ok()) => Err(error),
         _ => Ok(outcomes),
     }

@@ -178,10 +178,17 @@ impl Drop for Guests {
 pub struct Server(Child);
 
 impl Server {
-    /// Starts it with these arguments; returns once it listens.
-    pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Server> {
+    /// Starts it with these arguments; returns once it listens. `networks`: the folder of this host's networks that it is to
+    /// use.
+    pub fn start(
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+        networks: Option<&Path>,
+    ) -> Result<Server> {
         let mut command = Command::new(program);
         command.args(arguments).arg("--until-eof").env("RUST_LOG", "extoll_vm=debug,extoll_sim=debug");
+        command.envs(networks.map(|folder| ("GGAS_RUNTIME_DIR", folder)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(log)?);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let mut server = Server(child);

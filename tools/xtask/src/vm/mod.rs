@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: the kernel modules in virtual machines, on the model as a PCI device.
 
+mod beside;
 mod checks;
 mod debs;
 mod debug;

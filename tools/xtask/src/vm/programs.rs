@@ -28,8 +28,9 @@ pub struct Program {
     pub small: bool,
 }
 
-/// Builds the server of the guests' devices, the small programs, and those on the library that are named.
-pub fn build(large: &BTreeSet<&str>) -> Result<Vec<Program>> {
+/// Builds the server of the guests' devices, the small programs, and those on the library that are named; `hosts`: those
+/// that run beside guests, examples of `fpga-sim/vm`.
+pub fn build(large: &BTreeSet<&str>, hosts: &BTreeSet<&str>) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
@@ -39,7 +40,7 @@ pub fn build(large: &BTreeSet<&str>) -> Result<Vec<Program>> {
     // Of the whole workspace: what the tests built is not built again with other features.
     let mut binaries = vec!["build", "--workspace", "--bin", "extoll-vm-server"];
     binaries.extend(ours.iter().flat_map(|name| ["--bin", name]));
-    binaries.extend(examples.iter().flat_map(|name| ["--example", name]));
+    binaries.extend(examples.iter().chain(hosts).flat_map(|name| ["--example", name]));
     Step { name: "vm server", command: cargo(&binaries), limit: BUILD }.run()?;
     let debug = capi::target().join("debug");
     for name in ours {
@@ -77,6 +78,11 @@ fn on_librma2(name: &str, prefix: &Path, out: &Path) -> Result<Program> {
 /// The server of the guests' devices.
 pub fn server() -> PathBuf {
     capi::target().join("debug/extoll-vm-server")
+}
+
+/// A program that runs on this host beside guests.
+pub fn host(name: &str) -> PathBuf {
+    capi::target().join("debug/examples").join(name)
 }
 
 /// Those on the module's calls: one for each C file of `tests/vm`.

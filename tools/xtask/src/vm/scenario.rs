@@ -36,6 +36,8 @@ pub struct Scenario {
     pub msix: bool,
     /// No page of the cards' registers is mapped: each access is counted.
     pub trap: bool,
+    /// Program of this host that is in one network with the guests' cards; empty: they have a network of their own.
+    pub host: String,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
     /// Large programs that it starts; small ones are always there.
@@ -66,7 +68,7 @@ impl Scenario {
     fn shares(&self, other: &Scenario) -> bool {
         let own =
             |s: &Scenario| (s.guests, s.cards, s.memory, s.processors, s.iommu, s.icount, s.msix, s.trap);
-        own(self) == own(other) && !self.orphan && !other.orphan
+        own(self) == own(other) && ![self, other].iter().any(|s| s.orphan || !s.host.is_empty())
     }
 }
 
@@ -127,7 +129,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
-    let processors = 1;
+    let (processors, host) = (1, String::new());
     let mut scenario = Scenario {
         name,
         script,
@@ -142,6 +144,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         orphan,
         msix,
         trap,
+        host,
         modules,
         programs,
         limit,
@@ -164,6 +167,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "msix" => scenario.msix = number()? != 0,
             "trap" => scenario.trap = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
+            "host" => scenario.host = value.trim().to_owned(),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
             "kernels" => {
@@ -177,7 +181,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, memory, processors, iommu, icount, trouble, orphan, \
-                     msix, trap, seconds, modules, programs, kernels"
+                     msix, trap, host, seconds, modules, programs, kernels"
                 )
             }
         }
@@ -212,6 +216,7 @@ mod tests {
             scenario("q", "#: guests 2"),
             scenario("o", "#: orphan 1"),
             scenario("m", "#: memory 1024"),
+            scenario("h", "#: host x"),
         ];
         let all: Vec<&Scenario> = all.iter().collect();
         let names = |parts| {
@@ -220,9 +225,9 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(1), ["a-b-c", "m", "o", "p-q"]);
-        assert_eq!(names(2), ["a", "b-c", "m", "o", "p-q"]);
-        assert_eq!(names(9).len(), 7);
+        assert_eq!(names(1), ["a-b-c", "h", "m", "o", "p-q"]);
+        assert_eq!(names(2), ["a", "b-c", "h", "m", "o", "p-q"]);
+        assert_eq!(names(9).len(), 8);
         let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
         assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
     }
