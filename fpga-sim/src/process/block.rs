@@ -1,9 +1,10 @@
 //! Layout of the memory of a node: what its processes share, and a block for each of them. Atomics only.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::counters::CounterBlock;
 use crate::smfu;
+use crate::torus::Direction;
 
 /// VPIDs of a node (spec 3.2).
 pub(super) const VPIDS: usize = 256;
@@ -32,6 +33,10 @@ pub(crate) struct NodeBlock {
     pub wcb_timeout: AtomicU64,
     /// SMFU packets that met no process that has the unit.
     pub smfu_refused: AtomicU64,
+    /// Packets that the node threw away.
+    pub discarded: AtomicU64,
+    /// What processes sent that are gone.
+    pub sent: Sent,
     /// What processes of other nodes counted that acted for this one. Several writers.
     pub deputies: CounterBlock,
     /// Counts at the last clear.
@@ -40,6 +45,14 @@ pub(crate) struct NodeBlock {
     pub velo: VeloBlock,
     /// Registers without a function, see [`super::node`].
     pub plain: [AtomicU64; super::node::PLAIN_WORDS],
+}
+
+impl NodeBlock {
+    /// What a process counted that leaves is the node's.
+    pub fn take_counts(&self, process: &ProcessBlock) {
+        self.deputies.take_from(&process.counters.0);
+        self.sent.take_from(&process.sent);
+    }
 }
 
 /// Registers of VELO that are the node's (spec 7).
@@ -64,6 +77,32 @@ pub(crate) struct ProcessBlock {
     pub owner: AtomicU64,
     /// On cache lines of its own: written all the time.
     pub counters: Line<CounterBlock>,
+    pub sent: Sent,
+}
+
+/// Network packets that began their way on each of a node's links, by direction. Packets that pass through a node are not
+/// counted there.
+#[repr(C)]
+pub(crate) struct Sent([AtomicU64; 6]);
+
+impl Sent {
+    /// Counts packets. One at a time does: there is no atomic step in it.
+    #[inline]
+    pub fn count(&self, link: Direction, packets: u64) {
+        let count = &self.0[link.index()];
+        count.store(count.load(Relaxed).wrapping_add(packets), Relaxed);
+    }
+
+    pub fn read(&self, link: Direction) -> u64 {
+        self.0[link.index()].load(Relaxed)
+    }
+
+    /// Adds another's counts, and empties that.
+    pub fn take_from(&self, other: &Sent) {
+        for (count, other) in self.0.iter().zip(&other.0) {
+            count.fetch_add(other.swap(0, Relaxed), Relaxed);
+        }
+    }
 }
 
 /// Shares no cache line, nor the one that is fetched with it, with what comes before.

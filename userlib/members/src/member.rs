@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::channel::WireError;
 use crate::collective::{Collective, Meeting};
-use crate::directory::Base;
+use crate::directory::{Base, Directory, WHOLE};
 use crate::members::{GoneGuard, Members};
 use crate::memory::{File, FileError, Mapping};
 use crate::network::{Network, member_info, sweep};
@@ -50,8 +50,9 @@ pub struct Member {
     transport: AtomicBool,
 }
 
-/// What a transport keeps of a node, for all members: a file of the network's directory, mapped as a whole.
-pub struct NodeMemory(File);
+/// What a transport keeps of a node, or of the whole network, for all members: a file of the network's directory, mapped
+/// as a whole.
+pub struct NodeMemory(pub(crate) File);
 
 impl NodeMemory {
     /// All of it. Atomics only: others write it at any time.
@@ -66,6 +67,12 @@ impl NodeMemory {
     pub fn reserve(&self, offset: usize, bytes: usize) -> std::io::Result<()> {
         self.0.reserve(offset, bytes).map_err(io_error)
     }
+}
+
+/// The file of [`Member::network_memory`].
+pub(crate) fn open_network_memory(directory: &Directory, bytes: usize) -> Result<NodeMemory, FileError> {
+    let sizes = (bytes as u64, bytes as u64);
+    File::open_or_make(directory.as_fd(), WHOLE, sizes, |_| {}).map(NodeMemory)
 }
 
 fn io_error(error: FileError) -> std::io::Error {
@@ -319,6 +326,16 @@ impl Member {
         let directory = self.network.directory.as_fd();
         let sizes = (bytes as u64, reserved as u64);
         File::open_or_make(directory, &format!("node.{node}"), sizes, fill).map(NodeMemory).map_err(io_error)
+    }
+
+    /// What transports keep of the network as a whole: `bytes`, zeros at first, all of them in memory. Who is no member
+    /// finds it with [`memory_of_network`](crate::memory_of_network).
+    ///
+    /// # Errors
+    /// As [`node_memory`](Self::node_memory).
+    pub fn network_memory(&self, bytes: usize) -> std::io::Result<NodeMemory> {
+        self.check_member().map_err(std::io::Error::other)?;
+        open_network_memory(&self.network.directory, bytes).map_err(io_error)
     }
 
     /// Waits for all ranks of the job at its start: those that left may come again as other processes.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::directory::{Base, Directory, Locked, TABLE};
+use crate::member::{NodeMemory, open_network_memory};
 use crate::memory::FileError;
 use crate::place::{self, Place};
 use crate::process::Life;
@@ -300,6 +301,25 @@ pub fn take_down(name: &str) -> Result<Vec<MemberInfo>, JobError> {
     };
     network.leave(None);
     Ok(members)
+}
+
+/// What transports keep of the network `name` as a whole, for who is no member of it ([`Member::network_memory`]), and the
+/// network's shape.
+///
+/// # Errors
+/// [`JobError::NoNetwork`]; no memory, with what to do.
+///
+/// [`Member::network_memory`]: crate::Member::network_memory
+pub fn memory_of_network(name: &str, bytes: usize) -> Result<(NetworkShape, NodeMemory), JobError> {
+    let name = place::checked_network(name)?;
+    let base = Arc::new(Base::open(&place::runtime_dir())?);
+    let work = |directory: &Directory, table: &Table, _| {
+        let memory = open_network_memory(directory, bytes);
+        Ok((table.shape.clone(), memory.map_err(|error| refused(name, directory, error.into()))?))
+    };
+    let entered = Network::enter(&base, name, None, None, work)?;
+    let found = entered.map(|(_, found)| found);
+    found.ok_or_else(|| JobError::NoNetwork { name: name.into(), path: base.path().into() })
 }
 
 /// Socket by which processes of other namespaces see that the one that keeps a network for its job lives.
