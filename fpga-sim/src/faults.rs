@@ -28,10 +28,10 @@ pub enum FaultError {
     #[error("frames would be delayed by {0:?}; choose at most {MAX_DELAY:?}")]
     Delay(Duration),
     /// An event names a node that the torus lacks.
-    #[error("a fault is planned for node {0}, which the torus does not have")]
+    #[error("the torus has no node {0}")]
     Node(u16),
     /// An event names a link that the torus lacks.
-    #[error("a fault is planned for the link of node {0} in direction {1:?}, where the torus has none")]
+    #[error("the torus has no link of node {0} in direction {1}")]
     Link(u16, Direction),
     /// What a network between processes does not do to its cards.
     #[error(

@@ -266,7 +266,8 @@ impl Routing {
         let (mut first, mut blocked) = (None, is_stopped(from));
         let arrives = self.walk(from, to, |node, direction| {
             first = first.or(Some(direction));
-            blocked |= broken.is_dead(node) || is_stopped(node) || broken.is_down(&self.torus, node, direction);
+            blocked |=
+                broken.is_dead(node) || is_stopped(node) || broken.is_down(&self.torus, node, direction);
         });
         match (arrives, blocked) {
             (false, _) => Verdict::Discard,

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ggas_members::memory::Part;
-use ggas_members::{JobError, Member, Members, NODES_MAX, NetworkShape, NodeMemory, memory_of_network};
+use ggas_members::{
+    JobError, Member, Members, NODES_MAX, NetworkShape, NodeMemory, look_at_network, memory_of_network,
+};
 
 use crate::faults::{Event, FaultError};
 use crate::routing::{Broken, Routing, Verdict};
@@ -63,6 +65,15 @@ impl Cables {
     pub fn of_network(name: &str) -> Result<Cables, JobError> {
         let (shape, memory) = memory_of_network(name, size_of::<Table>())?;
         Cables::new(&shape, memory).map_err(|source| JobError::System { what: "look at its torus", source })
+    }
+
+    /// The same, for who only looks; `None`: there is no such network, or nobody has looked at its cables yet.
+    ///
+    /// # Errors
+    /// [`JobError::Directory`].
+    pub fn look(name: &str) -> Result<Option<Cables>, JobError> {
+        let found = look_at_network(name, size_of::<Table>())?;
+        Ok(found.and_then(|(shape, memory)| Cables::new(&shape, memory).ok()))
     }
 
     fn new(shape: &NetworkShape, memory: NodeMemory) -> io::Result<Cables> {

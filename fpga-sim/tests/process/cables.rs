@@ -135,7 +135,8 @@ fn a_node_without_cables_is_reached_by_nothing_until_one_works() {
     let fabrics = fabrics(2, 2, 1);
     let nodes: Vec<Node> = fabrics.iter().map(over).collect();
     let (mut near, mut far) = (open(&nodes[0]), open(&nodes[3]));
-    let (source, target) = (Pages::new(&nodes[0].memory, 4096, 4096), Pages::new(&nodes[3].memory, 4096, 4096));
+    let (source, target) =
+        (Pages::new(&nodes[0].memory, 4096, 4096), Pages::new(&nodes[3].memory, 4096, 4096));
     let read = nodes[0].register(near.vpid, &source, Access::ALL);
     let write = nodes[3].register(far.vpid, &target, Access::ALL);
     let cables = || Direction::ALL.into_iter().take(4);

@@ -276,8 +276,17 @@ mod tests {
 
     #[test]
     fn only_files_of_networks_are_removed() {
-        let ours =
-            ["members", "members.12.0", "whole", "whole.12.0", "node.3", "node.3.12.0", "socket.0", "socket.keeper", "said.7.odd"];
+        let ours = [
+            "members",
+            "members.12.0",
+            "whole",
+            "whole.12.0",
+            "node.3",
+            "node.3.12.0",
+            "socket.0",
+            "socket.keeper",
+            "said.7.odd",
+        ];
         assert_eq!(ours.into_iter().find(|name| !is_ours(name)), None);
         let foreign =
             ["", ".", "..", "members.txt", "node", "node.js", "socket.x", "said.7", "said.x.y", "thesis.tex"];

@@ -43,7 +43,9 @@ pub use job::{Job, LossGuard};
 pub use mailbox::LETTER_FDS_MAX;
 pub use member::{Member, NodeMemory};
 pub use members::{GoneGuard, Members};
-pub use network::{MemberInfo, NetworkInfo, memory_of_network, networks, put_up, take_down, which};
+pub use network::{
+    MemberInfo, NetworkInfo, look_at_network, memory_of_network, networks, put_up, take_down, which,
+};
 pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};

@@ -121,6 +121,16 @@ impl Member {
         Ok(member)
     }
 
+    /// Joins the network that the environment names, as [`join`](Self::join) does, to look at it: never as a rank, without
+    /// a word, and on `node` where that is given.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_beside(node: Option<u16>) -> Result<Arc<Member>, JobError> {
+        let place = Place::from(&|name| std::env::var_os(name))?;
+        Member::at(&Place { rank: None, node: node.unwrap_or(place.node), ..place.clone() }, &place.shape())
+    }
+
     /// Joins the network `name` on a node; makes it with this shape where it is not there.
     ///
     /// # Errors
