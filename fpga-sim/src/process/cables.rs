@@ -234,7 +234,7 @@ impl Ways {
         if way >> WAY_BITS != generation {
             return self.find(node, known);
         }
-        match way & (1 << WAY_BITS) - 1 {
+        match way & ((1 << WAY_BITS) - 1) {
             OWN => Way::Open(None),
             SHUT => Way::Shut(generation),
             link => Direction::from_index(link as usize).map_or(Way::Nowhere, |link| Way::Open(Some(link))),
