@@ -35,8 +35,6 @@ pub(crate) struct NodeBlock {
     pub smfu_refused: AtomicU64,
     /// Packets that the node threw away.
     pub discarded: AtomicU64,
-    /// What processes sent that are gone.
-    pub sent: Sent,
     /// What processes of other nodes counted that acted for this one. Several writers.
     pub deputies: CounterBlock,
     /// Counts at the last clear.
@@ -45,14 +43,6 @@ pub(crate) struct NodeBlock {
     pub velo: VeloBlock,
     /// Registers without a function, see [`super::node`].
     pub plain: [AtomicU64; super::node::PLAIN_WORDS],
-}
-
-impl NodeBlock {
-    /// What a process counted that leaves is the node's.
-    pub fn take_counts(&self, process: &ProcessBlock) {
-        self.deputies.take_from(&process.counters.0);
-        self.sent.take_from(&process.sent);
-    }
 }
 
 /// Registers of VELO that are the node's (spec 7).
@@ -77,6 +67,7 @@ pub(crate) struct ProcessBlock {
     pub owner: AtomicU64,
     /// On cache lines of its own: written all the time.
     pub counters: Line<CounterBlock>,
+    /// Of all processes that ever had this block: who takes it goes on.
     pub sent: Sent,
 }
 
@@ -95,13 +86,6 @@ impl Sent {
 
     pub fn read(&self, link: Direction) -> u64 {
         self.0[link.index()].load(Relaxed)
-    }
-
-    /// Adds another's counts, and empties that.
-    pub fn take_from(&self, other: &Sent) {
-        for (count, other) in self.0.iter().zip(&other.0) {
-            count.fetch_add(other.swap(0, Relaxed), Relaxed);
-        }
     }
 }
 

@@ -109,10 +109,9 @@ impl Nodes {
         }
     }
 
-    /// Network packets that processes of a node sent over a link of it.
+    /// Network packets that processes of a node, there or gone, sent over a link of it.
     pub(super) fn sent(&self, node: u16, link: Direction) -> u64 {
-        let gone = self.node(node).map_or(0, |block| block.sent.read(link));
-        self.processes_of(node).fold(gone, |sum, process| sum.wrapping_add(process.sent.read(link)))
+        self.processes_of(node).fold(0, |sum: u64, process| sum.wrapping_add(process.sent.read(link)))
     }
 
     /// Counts a packet that this member's node threw away.
@@ -152,7 +151,7 @@ impl Nodes {
                 continue;
             }
             // What one that died had counted is the node's.
-            part.take_counts(&process);
+            part.deputies.take_from(&process.counters.0);
             self.own.set(Some(process.clone()));
             return Ok(Seat { node: part, block: process, owner: me });
         }
@@ -299,7 +298,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.node.take_counts(&self.block);
+        self.node.deputies.take_from(&self.block.counters.0);
         let word = &self.block.owner;
         let _ =
             word.compare_exchange(self.owner.0, self.owner.released().0, Ordering::AcqRel, Ordering::Relaxed);

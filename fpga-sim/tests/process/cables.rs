@@ -243,4 +243,15 @@ fn counts_and_cables_outlive_their_process() {
     // Who is no member changes it for those who are.
     cables.happen(Event::LinkUp(0, Direction::XMinus)).unwrap();
     assert!(LINK_READY.is_set(fabrics[0].reg_read(0, link_status(1)).unwrap()));
+    // The next one on the node goes on counting.
+    let next = Member::join_network(&name, fabrics[0].member().shape(), 1).unwrap();
+    let next = ProcessFabric::join(next).unwrap();
+    let _node = over(&next);
+    let mut came = taken(&fabrics[0]);
+    until("they meet", || {
+        came.extend(taken(&fabrics[0]));
+        put(&next, to, 2)
+    });
+    came.extend(taken(&fabrics[0]));
+    assert_eq!((came, counted()), (vec![1, 2], Some(2)));
 }
