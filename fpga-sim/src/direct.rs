@@ -11,7 +11,7 @@ use crate::faults::Event;
 use crate::link::{CHANNELS, LinkCounters};
 use crate::network::{Wakes, channel_of};
 use crate::packet::{Class, Packet};
-use crate::routing::{Broken, Routing};
+use crate::routing::{Broken, Routing, Verdict};
 use crate::torus::{Direction, Torus};
 
 /// Packets of one virtual channel that wait for a node's units before senders are refused.
@@ -119,12 +119,6 @@ struct Trouble {
     waiting: Vec<u16>,
 }
 
-enum Verdict {
-    Go,
-    Wait,
-    Discard,
-}
-
 /// See the module's description.
 pub(crate) struct Direct {
     torus: Torus,
@@ -167,12 +161,12 @@ impl Direct {
         let troubled = self.troubled.load(Acquire);
         if troubled {
             match self.judge(from, to, packet.class()) {
-                Verdict::Go => {}
+                Verdict::Go(_) => {}
                 Verdict::Wait => return Err(packet),
                 Verdict::Discard => return self.discard(from),
             }
         }
-        let (fragments, bytes) = (fragments(&packet), u64::from(packet.len));
+        let (fragments, bytes) = (packet.fragments(), u64::from(packet.len));
         target.inbox[channel_of(packet.class())].push(from, packet)?;
         if from != to {
             self.count(source, troubled, from, to, fragments, bytes);
@@ -224,26 +218,15 @@ impl Direct {
     /// Whether a packet may go now. A sender that must wait is woken when something changes.
     fn judge(&self, from: u16, to: u16, class: Class) -> Verdict {
         let mut trouble = lock(&self.trouble);
-        let routing = self.routing.load();
-        if trouble.broken.is_dead(from) || trouble.broken.is_dead(to) {
-            return Verdict::Discard;
+        let stopped = |node: u16| trouble.stopped.contains(&node);
+        let verdict = match self.routing.load().judge(&trouble.broken, from, to, stopped) {
+            Verdict::Go(_) if class == Class::Request && trouble.starved.contains(&from) => Verdict::Wait,
+            verdict => verdict,
+        };
+        if verdict == Verdict::Wait && !trouble.waiting.contains(&from) {
+            trouble.waiting.push(from);
         }
-        let starved = class == Class::Request && trouble.starved.contains(&from);
-        let mut blocked = starved || trouble.stopped.contains(&from);
-        let arrives = routing.walk(from, to, |node, direction| {
-            let through = node != from && (trouble.broken.is_dead(node) || trouble.stopped.contains(&node));
-            blocked |= through || trouble.broken.is_down(&self.torus, node, direction);
-        });
-        match (arrives, blocked) {
-            (false, _) => Verdict::Discard,
-            (true, false) => Verdict::Go,
-            (true, true) => {
-                if !trouble.waiting.contains(&from) {
-                    trouble.waiting.push(from);
-                }
-                Verdict::Wait
-            }
-        }
+        verdict
     }
 
     pub fn poll(&self, wakes: &Wakes, id: u16, class: Class) -> Option<Packet> {
@@ -346,13 +329,5 @@ impl Direct {
 
     pub fn discarded(&self, node: u16) -> u64 {
         self.node(node).map_or(0, |node| node.discarded.load(Relaxed))
-    }
-}
-
-/// Network packets that a packet stands for: bulk puts by reference are cut arithmetically.
-fn fragments(packet: &Packet) -> u64 {
-    match packet.fragment {
-        0 => 1,
-        fragment => u64::from(packet.len.div_ceil(u32::from(fragment)).max(1)),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::link::FrameId;
-use crate::torus::Direction;
+use crate::torus::{Direction, Torus};
 
 /// How long a frame that is to be overtaken waits.
 const OVERTAKEN_FOR: Duration = Duration::from_micros(30);
@@ -28,11 +28,17 @@ pub enum FaultError {
     #[error("frames would be delayed by {0:?}; choose at most {MAX_DELAY:?}")]
     Delay(Duration),
     /// An event names a node that the torus lacks.
-    #[error("a fault is planned for node {0}, which the torus does not have")]
+    #[error("the torus has no node {0}")]
     Node(u16),
     /// An event names a link that the torus lacks.
-    #[error("a fault is planned for the link of node {0} in direction {1:?}, where the torus has none")]
+    #[error("the torus has no link of node {0} in direction {1}")]
     Link(u16, Direction),
+    /// What a network between processes does not do to its cards.
+    #[error(
+        "{0:?} happens in networks of one process only: between processes stop and continue the process itself (SIGSTOP, \
+         SIGCONT)"
+    )]
+    OneProcess(Event),
 }
 
 /// Longest delay of a frame.
@@ -67,6 +73,19 @@ impl Event {
             Event::Kill(node) | Event::Stop(node) | Event::Resume(node) => Some(node),
             Event::Starve(node) | Event::Feed(node) => Some(node),
             Event::Reroute => None,
+        }
+    }
+
+    /// That there is what it happens to.
+    pub(crate) fn check(self, torus: &Torus) -> Result<(), FaultError> {
+        match self {
+            Event::LinkDown(node, direction) | Event::LinkUp(node, direction) => {
+                torus.neighbour(node, direction).map(|_| ()).ok_or(FaultError::Link(node, direction))
+            }
+            event => match event.node() {
+                Some(node) => torus.index(node).map(|_| ()).ok_or(FaultError::Node(node)),
+                None => Ok(()),
+            },
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::routing::{Broken, Routing};
 use crate::runs::Runs;
 use crate::torus::{Direction, Torus, TorusError};
 use crate::world::World;
+use crate::xbar::{self, Managed};
 
 /// A network that cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -86,7 +87,7 @@ impl Network {
     /// A network at rest, all links up. Errors: rates out of range, events for nodes or links that are not there.
     pub fn new(torus: Torus, faults: Faults) -> Result<Arc<Network>, NetworkError> {
         faults.validate()?;
-        faults.plan().iter().try_for_each(|(_, event)| check(&torus, *event))?;
+        faults.plan().iter().try_for_each(|(_, event)| event.check(&torus))?;
         let wakes = Wakes((0..torus.len()).map(|_| Keep::default()).collect());
         let routing = Routing::new(torus);
         let core = match faults.is_none() {
@@ -115,7 +116,7 @@ impl Network {
 
     /// Lets something happen to a link or a card, now.
     pub fn happen(&self, event: Event) -> Result<(), FaultError> {
-        check(&self.torus, event)?;
+        event.check(&self.torus)?;
         match &self.core {
             Core::Direct(direct) => direct.happen(&self.wakes, event),
             Core::Links(world) => self.with(world, |world| world.happen(Instant::now(), event)),
@@ -188,15 +189,33 @@ fn lock(world: &Mutex<World<Packet>>) -> MutexGuard<'_, World<Packet>> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn check(torus: &Torus, event: Event) -> Result<(), FaultError> {
-    match event {
-        Event::LinkDown(node, direction) | Event::LinkUp(node, direction) => {
-            torus.neighbour(node, direction).map(|_| ()).ok_or(FaultError::Link(node, direction))
-        }
-        event => match event.node() {
-            Some(node) => torus.index(node).map(|_| ()).ok_or(FaultError::Node(node)),
-            None => Ok(()),
-        },
+impl Managed for Network {
+    fn torus(&self) -> &Torus {
+        self.torus()
+    }
+
+    fn routing(&self) -> Arc<Routing> {
+        self.routing()
+    }
+
+    fn broken(&self) -> Broken {
+        self.broken()
+    }
+
+    fn link_counters(&self, node: u16, direction: Direction) -> LinkCounters {
+        self.link_counters(node, direction)
+    }
+
+    fn discarded(&self, node: u16) -> u64 {
+        self.discarded(node)
+    }
+
+    fn happen(&self, event: Event) -> Result<(), FaultError> {
+        self.happen(event)
+    }
+
+    fn change_routing(&self, change: &dyn Fn(&Routing) -> Routing) {
+        self.set_routing(change);
     }
 }
 
@@ -288,10 +307,10 @@ impl Fabric for Network {
     }
 
     fn reg_read(&self, node: u16, offset: u64) -> Option<u64> {
-        crate::xbar::read(self, node, offset)
+        xbar::read(self, node, offset)
     }
 
     fn reg_write(&self, node: u16, offset: u64, value: u64) -> bool {
-        crate::xbar::write(self, node, offset, value)
+        xbar::write(self, node, offset, value)
     }
 }

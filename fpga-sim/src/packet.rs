@@ -205,6 +205,13 @@ pub const ANYONE: u32 = 0;
 pub const NOBODY: u32 = u32::MAX;
 
 impl Packet {
+    /// Network packets that it stands for: bulk payloads are cut arithmetically.
+    #[inline]
+    pub(crate) fn fragments(&self) -> u64 {
+        let fragment = u32::from(self.fragment);
+        if self.len <= fragment || fragment == 0 { 1 } else { u64::from(self.len.div_ceil(fragment)) }
+    }
+
     /// Class it travels in.
     pub fn class(&self) -> Class {
         self.kind.class()

@@ -239,6 +239,44 @@ impl Routing {
     }
 }
 
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It goes, over this link first; `None`: it is for the node that it is at.
+    Go(Option<Direction>),
+    /// Something on its way that may work again does not.
+    Wait,
+    /// No route leads there, or an end is dead.
+    Discard,
+}
+
+impl Routing {
+    /// What becomes of a packet while some links and nodes are broken, whether or not these tables lead around them, and
+    /// others forward nothing for a while.
+    pub(crate) fn judge(
+        &self,
+        broken: &Broken,
+        from: u16,
+        to: u16,
+        is_stopped: impl Fn(u16) -> bool,
+    ) -> Verdict {
+        if broken.is_dead(from) || broken.is_dead(to) {
+            return Verdict::Discard;
+        }
+        let (mut first, mut blocked) = (None, is_stopped(from));
+        let arrives = self.walk(from, to, |node, direction| {
+            first = first.or(Some(direction));
+            blocked |=
+                broken.is_dead(node) || is_stopped(node) || broken.is_down(&self.torus, node, direction);
+        });
+        match (arrives, blocked) {
+            (false, _) => Verdict::Discard,
+            (true, true) => Verdict::Wait,
+            (true, false) => Verdict::Go(first),
+        }
+    }
+}
+
 impl Detours {
     /// Outports towards the node with index `target`, by place in its group.
     fn to_node(&self, torus: &Torus, target: usize) -> &[u8] {

@@ -80,6 +80,13 @@ impl Direction {
     }
 }
 
+impl std::fmt::Display for Direction {
+    /// `x+`, `x-`, `y+` ...
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(["x+", "x-", "y+", "y-", "z+", "z-"][self.index()])
+    }
+}
+
 /// A place in the torus: x, y, z.
 pub type Position = [u32; 3];
 

@@ -2,15 +2,35 @@
 //!
 //! Modelled are the global and local route tables of every inport, the outport counters and credits, and status
 //! and ids of the links. A table entry is its outport in bits \[3:0\] \[inferred\]; writing one changes how packets
-//! go. Multicast tables are not modelled: packets to multicast groups are thrown away and counted.
+//! go, in networks of one process; between processes tables follow from what is broken alone, and writes to them have no
+//! effect. Multicast tables are not modelled: packets to multicast groups are thrown away and counted.
+
+use std::sync::Arc;
 
 use extoll_abi::regs::*;
 
-use crate::faults::Event;
-use crate::network::Network;
-use crate::routing::{PORT_DISCARD, PORTS, Table, direction_of, port_of};
-use crate::torus::Direction;
+use crate::faults::{Event, FaultError};
+use crate::link::LinkCounters;
+use crate::routing::{Broken, PORT_DISCARD, PORTS, Routing, Table, direction_of, port_of};
+use crate::torus::{Direction, Torus};
 use crate::world::CREDITS;
+
+/// A network whose registers these are: what they show, and what writing them does.
+pub(crate) trait Managed {
+    fn torus(&self) -> &Torus;
+    /// The route tables in use.
+    fn routing(&self) -> Arc<Routing>;
+    /// Links that are down and nodes that are dead.
+    fn broken(&self) -> Broken;
+    /// Counters of a node's link.
+    fn link_counters(&self, node: u16, direction: Direction) -> LinkCounters;
+    /// Packets that a node threw away.
+    fn discarded(&self, node: u16) -> u64;
+    /// Lets something happen to a link.
+    fn happen(&self, event: Event) -> Result<(), FaultError>;
+    /// Changes the route tables, where software may write them.
+    fn change_routing(&self, change: &dyn Fn(&Routing) -> Routing);
+}
 
 /// A register of this part.
 enum Register {
@@ -57,7 +77,7 @@ fn decode(offset: u64) -> Option<Register> {
 }
 
 /// Reads a register of a node; `None` for offsets of other parts.
-pub(crate) fn read(network: &Network, node: u16, offset: u64) -> Option<u64> {
+pub(crate) fn read(network: &impl Managed, node: u16, offset: u64) -> Option<u64> {
     Some(match decode(offset)? {
         Register::Route { inport, table, index } => {
             u64::from(network.routing().entry(node, inport, table, index))
@@ -73,7 +93,7 @@ pub(crate) fn read(network: &Network, node: u16, offset: u64) -> Option<u64> {
     })
 }
 
-fn status(network: &Network, node: u16, direction: Direction) -> u64 {
+fn status(network: &impl Managed, node: u16, direction: Direction) -> u64 {
     let (torus, broken) = (network.torus(), network.broken());
     if torus.neighbour(node, direction).is_none() {
         return 0;
@@ -92,7 +112,7 @@ fn status(network: &Network, node: u16, direction: Direction) -> u64 {
 }
 
 /// Node and GUID at the other end; a model card's GUID is its node id.
-fn ids(network: &Network, node: u16, direction: Direction) -> u64 {
+fn ids(network: &impl Managed, node: u16, direction: Direction) -> u64 {
     network
         .torus()
         .neighbour(node, direction)
@@ -100,12 +120,12 @@ fn ids(network: &Network, node: u16, direction: Direction) -> u64 {
 }
 
 /// Writes a register of a node; `false` for offsets of other parts.
-pub(crate) fn write(network: &Network, node: u16, offset: u64, value: u64) -> bool {
+pub(crate) fn write(network: &impl Managed, node: u16, offset: u64, value: u64) -> bool {
     match decode(offset) {
         None => return false,
         Some(Register::Route { inport, table, index }) => {
             let outport = (value & 0xf) as u8;
-            network.set_routing(|routing| routing.with_entry(node, inport, table, index, outport));
+            network.change_routing(&|routing| routing.with_entry(node, inport, table, index, outport));
         }
         Some(Register::LinkStatus(Some(direction))) => {
             let down = !LINK_ENABLE.is_set(value);

@@ -28,6 +28,9 @@ fn member(network: &str, node: u16) -> Node {
     over(&ProcessFabric::join(Member::join_network(network, &shape(), node).unwrap()).unwrap())
 }
 
+/// Says to [`child`] to take down the cable of its link port 0.
+const CABLE: &str = "EXTOLL_TEST_CABLE";
+
 /// No test: a process of its own, on node 1, with memory in which it has written its number. It tells what comes, until
 /// nobody listens to it any more.
 #[test]
@@ -38,6 +41,9 @@ fn child() {
     let memory = Pages::new(&node.memory, 4096, 4096);
     memory.store(0, 77);
     let nla = node.register(port.vpid, &memory, Access::ALL);
+    if std::env::var_os(CABLE).is_some() {
+        node.nic.reg_write(link_status(0), 0);
+    }
     println!("\nchild {} {nla}", port.vpid);
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
@@ -63,9 +69,14 @@ struct Child {
 
 impl Child {
     fn start(network: &str) -> Child {
+        Child::with(network, &[])
+    }
+
+    fn with(network: &str, variables: &[(&str, &str)]) -> Child {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture", "--quiet"])
             .env(NETWORK, network)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -246,4 +257,18 @@ fn its_process_is_stopped_while_it_is_asked() {
     }
     assert_eq!(port.drain(), []);
     assert_eq!(scene.refused(), [0; 2]);
+}
+
+/// A register that it wrote takes a cable down for all; so it stays when the process is killed.
+#[test]
+fn what_a_dead_process_did_to_the_network_stays() {
+    let scene = Scene::new();
+    let status = || scene.origin.nic.reg_read(link_status(1));
+    assert!(LINK_ENABLE.is_set(status()) && LINK_READY.is_set(status()));
+    let mut child = Child::with(scene.network().network(), &[(CABLE, "1")]);
+    assert!(!LINK_ENABLE.is_set(status()) && !LINK_READY.is_set(status()), "the other end of its cable");
+    child.kill();
+    assert!(!LINK_ENABLE.is_set(status()) && !LINK_READY.is_set(scene.beside.nic.reg_read(link_status(0))));
+    scene.origin.nic.reg_write(link_status(1), 1);
+    assert!(LINK_READY.is_set(scene.beside.nic.reg_read(link_status(0))));
 }

@@ -1,9 +1,10 @@
 //! Layout of the memory of a node: what its processes share, and a block for each of them. Atomics only.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::counters::CounterBlock;
 use crate::smfu;
+use crate::torus::Direction;
 
 /// VPIDs of a node (spec 3.2).
 pub(super) const VPIDS: usize = 256;
@@ -32,6 +33,8 @@ pub(crate) struct NodeBlock {
     pub wcb_timeout: AtomicU64,
     /// SMFU packets that met no process that has the unit.
     pub smfu_refused: AtomicU64,
+    /// Packets that the node threw away.
+    pub discarded: AtomicU64,
     /// What processes of other nodes counted that acted for this one. Several writers.
     pub deputies: CounterBlock,
     /// Counts at the last clear.
@@ -64,6 +67,26 @@ pub(crate) struct ProcessBlock {
     pub owner: AtomicU64,
     /// On cache lines of its own: written all the time.
     pub counters: Line<CounterBlock>,
+    /// Of all processes that ever had this block: who takes it goes on.
+    pub sent: Sent,
+}
+
+/// Network packets that began their way on each of a node's links, by direction. Packets that pass through a node are not
+/// counted there.
+#[repr(C)]
+pub(crate) struct Sent([AtomicU64; 6]);
+
+impl Sent {
+    /// Counts packets. One at a time does: there is no atomic step in it.
+    #[inline]
+    pub fn count(&self, link: Direction, packets: u64) {
+        let count = &self.0[link.index()];
+        count.store(count.load(Relaxed).wrapping_add(packets), Relaxed);
+    }
+
+    pub fn read(&self, link: Direction) -> u64 {
+        self.0[link.index()].load(Relaxed)
+    }
 }
 
 /// Shares no cache line, nor the one that is fetched with it, with what comes before.

@@ -15,6 +15,9 @@ pub enum JoinError {
          (RLIMIT_FSIZE), both `unlimited` if possible"
     )]
     Arena(io::Error),
+    /// No memory for the state of the network's cables.
+    #[error("the network's cables cannot be looked at: {0}")]
+    Cables(io::Error),
     /// A member's card has one way to the others.
     #[error(
         "this member has its end of the network already: keep it as long as the member, and use it again"

@@ -12,6 +12,7 @@ use extoll_abi::{Address, Modifier};
 use ggas_members::memory::{ARENA_BYTES, Arena};
 use ggas_members::{GoneGuard, Member, MemberId, Members, PeerState, quiet};
 
+use super::cables::{Cables, Way, Ways};
 use super::error::JoinError;
 use super::inbox::{Geometry, Inbox};
 use super::link::Link;
@@ -28,6 +29,7 @@ use crate::keep::Keep;
 use crate::memory::Lent;
 use crate::packet::{ANYONE, Class, Kind, NOBODY, Packet, Payload, Run};
 use crate::runs::Runs;
+use crate::xbar;
 
 /// Packets of a class that a process sent to itself and has not taken.
 const OWN: usize = 128;
@@ -64,6 +66,9 @@ pub struct ProcessFabric {
     pub(super) detached: AtomicBool,
     pub(super) counters: Counters,
     losses: Losses,
+    pub(super) ways: Ways,
+    /// Packets wait for something that does not work.
+    pub(super) is_waiting: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
     departures: Arc<AtomicU32>,
     pub(super) gone: Mutex<Option<GoneGuard>>,
@@ -80,6 +85,7 @@ impl ProcessFabric {
         let losses = Losses::parse(member.shape().faults(), member.me().slot).map_err(JoinError::Faults)?;
         let inbox = Inbox::create(member.shape()).map_err(JoinError::Inbox)?;
         let arena = Arena::create(ARENA_BYTES).map_err(JoinError::Arena)?;
+        let cables = Cables::of_member(&member).map_err(JoinError::Cables)?;
         if !member.claim_transport() {
             return Err(JoinError::Twice);
         }
@@ -89,6 +95,8 @@ impl ProcessFabric {
             this: this.clone(),
             me: member.me(),
             owner: Owner::of(member.me()),
+            ways: Ways::new(cables, member.node()),
+            is_waiting: AtomicBool::new(false),
             nodes: Nodes::new(member),
             stages: Stages::new(&arena),
             arena,
@@ -286,6 +294,7 @@ impl ProcessFabric {
 
     pub(super) fn discard(&self) {
         self.counters.discarded.fetch_add(1, Ordering::Relaxed);
+        self.nodes.count_discarded();
     }
 
     /// The process that takes a packet.
@@ -340,15 +349,11 @@ impl ProcessFabric {
         self.meet(id);
         Err(packet)
     }
-}
 
-impl Fabric for ProcessFabric {
-    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        let to = packet.destination;
-        if packet.modifier.contains(Modifier::MC) || u32::from(to.node) >= self.nodes.count() {
-            self.discard(); // groups have no members
-            return Ok(());
-        }
+    /// Hands a packet to the process that serves its target.
+    #[inline]
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn deliver(&self, packet: Packet) -> Result<(), Packet> {
         let owner = self.owner(&packet);
         let Some((id, link)) = owner.member().and_then(|id| Some((id, self.link(id.slot)?))) else {
             return self.act_here(packet);
@@ -379,6 +384,29 @@ impl Fabric for ProcessFabric {
             Err(Refused::Gone(packet) | Refused::Never(packet)) => self.act_here(packet),
         }
     }
+}
+
+impl Fabric for ProcessFabric {
+    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
+        if packet.modifier.contains(Modifier::MC) {
+            self.discard(); // groups have no members
+            return Ok(());
+        }
+        let link = match self.ways.to(packet.destination.node) {
+            Way::Open(link) => link,
+            Way::Shut(generation) => return self.wait_for_change(generation, packet),
+            Way::Nowhere => {
+                self.discard();
+                return Ok(());
+            }
+        };
+        let fragments = packet.fragments();
+        self.deliver(packet)?;
+        if let Some(link) = link {
+            self.nodes.count_sent(link, fragments);
+        }
+        Ok(())
+    }
 
     #[inline]
     fn process_at(&self, to: Address) -> u32 {
@@ -386,7 +414,8 @@ impl Fabric for ProcessFabric {
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
-        self.poll_class(class)
+        let packet = self.poll_class(class)?;
+        if self.ways.is_dead() { self.throw_away(packet, class) } else { Some(packet) }
     }
 
     fn polled(&self) -> bool {
@@ -429,6 +458,14 @@ impl Fabric for ProcessFabric {
 
     fn stage(&self, len: usize) -> Option<Lent> {
         self.stages.as_ref()?.take(len)
+    }
+
+    fn reg_read(&self, node: u16, offset: u64) -> Option<u64> {
+        xbar::read(self, node, offset)
+    }
+
+    fn reg_write(&self, node: u16, offset: u64, value: u64) -> bool {
+        xbar::write(self, node, offset, value)
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {

@@ -7,6 +7,7 @@
 //! breaks the rules is treated as one that died.
 
 mod block;
+mod cables;
 mod codec;
 mod error;
 mod fabric;
@@ -15,6 +16,7 @@ mod inbox;
 mod incoming;
 mod link;
 mod losses;
+mod managed;
 mod meet;
 mod node;
 mod nodes;
@@ -28,6 +30,7 @@ mod stage;
 mod tally;
 mod watch;
 
+pub use cables::Cables;
 pub use error::JoinError;
 pub use fabric::ProcessFabric;
 pub(crate) use node::NodeState;

@@ -98,7 +98,9 @@ impl NodeState {
         let member = nodes.member();
         let (node, me) = (member.node(), Owner::of(member.me()));
         if nodes.has_node() {
-            return Ok(NodeState { shared: Some((nodes.clone(), me)), ..NodeState::private(node)? });
+            // What it sends is seen by others, who read the network's registers.
+            let (shared, _seat) = (Some((nodes.clone(), me)), Some(nodes.seat()?));
+            return Ok(NodeState { shared, _seat, ..NodeState::private(node)? });
         }
         let seat = nodes.seat()?;
         let block = nodes.node_part(node).ok_or(io::ErrorKind::NotFound)?;

@@ -14,6 +14,8 @@ use nix::time::{ClockId, clock_gettime};
 use super::block::{self, NodeBlock, ProcessBlock};
 use super::owner::Owner;
 use crate::counters::CounterBlock;
+use crate::keep::Keep;
+use crate::torus::Direction;
 
 /// How long a VPID is given to nobody after it was given back: packets to its last owner may still be on the way. The
 /// longest-resting one is taken earlier where there is no other.
@@ -23,6 +25,8 @@ const REST_MS: u64 = 250;
 pub struct Nodes {
     member: Arc<Member>,
     memories: Box<[OnceLock<Arc<NodeMemory>>]>,
+    /// This process's block of its node, once it has one.
+    own: Keep<Part<ProcessBlock>>,
     /// This member has its node to itself.
     whole: AtomicBool,
 }
@@ -37,7 +41,7 @@ pub(crate) struct Seat {
 impl Nodes {
     pub(super) fn new(member: Arc<Member>) -> Arc<Nodes> {
         let memories = (0..member.shape().nodes()).map(|_| OnceLock::new()).collect();
-        Arc::new(Nodes { member, memories, whole: AtomicBool::new(false) })
+        Arc::new(Nodes { member, memories, own: Keep::default(), whole: AtomicBool::new(false) })
     }
 
     /// This process as a member of the network.
@@ -82,15 +86,44 @@ impl Nodes {
         self.memory(node).map(|memory| Part::of(memory, |memory| unsafe { memory.map().at(0) }))
     }
 
-    /// Blocks of the processes that are or were on a node.
+    /// What the processes that are or were on a node counted.
     pub(crate) fn counters_of(&self, node: u16) -> impl Iterator<Item = &CounterBlock> + Clone {
+        self.processes_of(node).map(|process| &process.counters.0)
+    }
+
+    fn processes_of(&self, node: u16) -> impl Iterator<Item = &ProcessBlock> + Clone {
         let memory = self.memory(node);
         // The lowest are taken first: behind one that nobody ever had there are none, nor memory for them.
         (0..block::PROCESSES).map_while(move |index| {
             // SAFETY: a block is made of atomics.
             let process: &ProcessBlock = unsafe { memory?.map().at(block::process_at(index)) };
-            (process.owner.load(Ordering::Relaxed) != 0).then_some(&process.counters.0)
+            (process.owner.load(Ordering::Relaxed) != 0).then_some(process)
         })
+    }
+
+    /// Counts network packets that begin their way on a link of this member's node. By one thread at a time.
+    #[inline]
+    pub(super) fn count_sent(&self, link: Direction, packets: u64) {
+        if let Some(own) = self.own.get() {
+            own.sent.count(link, packets);
+        }
+    }
+
+    /// Network packets that processes of a node, there or gone, sent over a link of it.
+    pub(super) fn sent(&self, node: u16, link: Direction) -> u64 {
+        self.processes_of(node).fold(0, |sum: u64, process| sum.wrapping_add(process.sent.read(link)))
+    }
+
+    /// Counts a packet that this member's node threw away.
+    pub(super) fn count_discarded(&self) {
+        if let Some(block) = self.node(self.member.node()) {
+            block.discarded.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets that a node threw away.
+    pub(super) fn discarded(&self, node: u16) -> u64 {
+        self.node(node).map_or(0, |block| block.discarded.load(Ordering::Relaxed))
     }
 
     /// A block for this process on its node.
@@ -119,6 +152,7 @@ impl Nodes {
             }
             // What one that died had counted is the node's.
             part.deputies.take_from(&process.counters.0);
+            self.own.set(Some(process.clone()));
             return Ok(Seat { node: part, block: process, owner: me });
         }
         Err(io::Error::other("the node has as many processes as it has VPIDs: choose another GGAS_NODE"))

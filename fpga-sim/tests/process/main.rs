@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cables;
 mod crowd;
 mod departures;
 mod meeting;

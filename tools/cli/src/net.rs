@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::out;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
+use ggas_device::sim::{Cables, Direction, Event};
 use ggas_members::{DEFAULT_NETWORK, JobError, MEMBERS, NetworkInfo, NetworkShape};
 use std::fmt::Write;
 
@@ -35,12 +36,44 @@ enum NetCommand {
     },
     /// Say which networks there are, and who is in them
     List,
+    /// Take a link of the torus down or up, both ends, for all who are in the network
+    Link {
+        /// Node at one of its ends
+        node: u16,
+        /// Where the link leads from there: x+, x-, y+, y-, z+ or z-
+        #[arg(value_parser = direction)]
+        direction: Direction,
+        /// What shall be
+        state: State,
+        /// Name of the network
+        #[arg(default_value = DEFAULT_NETWORK)]
+        name: String,
+        /// Leave the route tables as they are: packets whose way is down wait. Else they are computed anew, and packets for
+        /// nodes that no route reaches are thrown away
+        #[arg(long)]
+        keep_routes: bool,
+    },
+    /// Have a node die for good: packets for it and from it are thrown away, others go around it
+    Kill {
+        /// The node
+        node: u16,
+        /// Name of the network
+        #[arg(default_value = DEFAULT_NETWORK)]
+        name: String,
+    },
     /// Let a network go: at once if nobody is in it, else with its last member
     Down {
         /// Its name
         #[arg(default_value = DEFAULT_NETWORK)]
         name: String,
     },
+}
+
+/// State of a link.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum State {
+    Down,
+    Up,
 }
 
 pub fn run(args: NetArgs) -> Result<(), Failure> {
@@ -50,6 +83,13 @@ pub fn run(args: NetArgs) -> Result<(), Failure> {
             up(&name, (x, y, z), members, &faults)
         }
         NetCommand::List => list(),
+        NetCommand::Link { node, direction, state, name, keep_routes } => {
+            link(&name, node, direction, state, keep_routes)
+        }
+        NetCommand::Kill { node, name } => {
+            happen(&cables(&name)?, Event::Kill(node))?;
+            out::print(&format!("network {name}: node {node} is dead\n"))
+        }
         NetCommand::Down { name } => down(&name),
     }
 }
@@ -65,6 +105,32 @@ fn up(name: &str, (x, y, z): (u16, u16, u16), members: u32, faults: &str) -> Res
         format!("GGAS_NETWORK={name} ./program joins it")
     };
     out::print(&format!("network {name} is up: {shape}, in {}; {join}\n", network.path.display()))
+}
+
+fn cables(name: &str) -> Result<Cables, Failure> {
+    Cables::of_network(name).map_err(failure)
+}
+
+fn happen(cables: &Cables, event: Event) -> Result<(), Failure> {
+    cables.happen(event).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn link(name: &str, node: u16, direction: Direction, state: State, keep_routes: bool) -> Result<(), Failure> {
+    let cables = cables(name)?;
+    let (event, what) = match state {
+        State::Down => (Event::LinkDown(node, direction), "down"),
+        State::Up => (Event::LinkUp(node, direction), "up"),
+    };
+    happen(&cables, event)?;
+    if !keep_routes {
+        happen(&cables, Event::Reroute)?;
+    }
+    let other = cables.torus().neighbour(node, direction).unwrap_or(node);
+    let routes = if keep_routes { "routes are as they were" } else { "routes are computed anew" };
+    out::print(&format!(
+        "network {name}: the link of node {node} in {direction}, which is that of node {other} in {}, is {what}; {routes}\n",
+        direction.opposite()
+    ))
 }
 
 fn down(name: &str) -> Result<(), Failure> {
@@ -89,17 +155,30 @@ fn list() -> Result<(), Failure> {
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header(["network", "shape", "stays", "members", "node: processes"]);
+    table.set_header(["network", "shape", "stays", "members", "down", "node: processes"]);
     for network in networks {
         let NetworkInfo { name, shape, standing, members, .. } = &network;
         let shape = shape.as_ref().map_or("of another version of ggas".to_owned(), ToString::to_string);
         let stays = if *standing { "yes" } else { "no" };
-        table.add_row([name, &shape, stays, &members.len().to_string(), &who(&network)]);
+        table.add_row([name, &shape, stays, &members.len().to_string(), &broken(name), &who(&network)]);
     }
     if let Some(column) = table.column_mut(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     out::print(&format!("{}\n", table.trim_fmt()))
+}
+
+/// Links that are down, by the end from which they lead towards larger coordinates, and dead nodes.
+fn broken(name: &str) -> String {
+    let Ok(Some(cables)) = Cables::look(name) else { return "-".to_owned() };
+    let (torus, broken) = (cables.torus(), cables.broken());
+    let links =
+        torus.ids().flat_map(|node| Direction::ALL.into_iter().step_by(2).map(move |link| (node, link)));
+    let links = links.filter(|(node, link)| broken.is_down(torus, *node, *link));
+    let links = links.map(|(node, link)| format!("{node}{link}"));
+    let nodes = torus.ids().filter(|node| broken.is_dead(*node)).map(|node| format!("node {node}"));
+    let down: Vec<String> = links.chain(nodes).collect();
+    if down.is_empty() { "-".to_owned() } else { down.join(", ") }
 }
 
 /// Nodes with members, and their processes.
@@ -120,6 +199,11 @@ fn torus(text: &str) -> Result<[u16; 3], String> {
         text.split('x').map(|size| size.parse().ok().filter(|size| *size > 0)).collect();
     let sizes = sizes.and_then(|sizes| sizes.try_into().ok());
     sizes.ok_or_else(|| "give three numbers above 0, such as 4x2x2".to_owned())
+}
+
+fn direction(text: &str) -> Result<Direction, String> {
+    let found = Direction::ALL.into_iter().find(|direction| direction.to_string() == text);
+    found.ok_or_else(|| "give x+, x-, y+, y-, z+ or z-".to_owned())
 }
 
 fn part(text: &str) -> Result<f64, String> {

@@ -3,9 +3,10 @@
 use crate::failure::{Failure, chain};
 use crate::{info, out};
 use ggas_benches::Via;
-use ggas_device::sim::SimNetwork;
+use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_device::tree::{self, REGISTERS, Reading};
 use ggas_device::{Device, hw};
+use ggas_members::{JobError, Member};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +19,13 @@ pub struct RegistersArgs {
     /// Make the tree of files that old clients look for in this folder, instead of printing
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
-    /// Whose registers: sim (a node of the software EXTOLL, as it starts) or hw (a card); else GGAS_DEVICE says it, else it
-    /// is the card where there is one
+    /// Whose registers: sim (a node of the network of the software EXTOLL that a program started here would join) or hw (a
+    /// card); else GGAS_DEVICE says it, else it is the card where there is one
     #[arg(long, value_name = "KIND")]
     via: Option<Via>,
-    /// Nodes of the software EXTOLL, joined by a torus
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    nodes: usize,
-    /// Which of them
-    #[arg(long, value_name = "I", default_value_t = 0)]
-    node: usize,
+    /// Which node of the network; else GGAS_NODE says it
+    #[arg(long, value_name = "I")]
+    node: Option<u16>,
 }
 
 pub fn run(args: &RegistersArgs) -> Result<(), Failure> {
@@ -43,9 +41,14 @@ pub fn run(args: &RegistersArgs) -> Result<(), Failure> {
 fn device(args: &RegistersArgs) -> Result<Arc<dyn Device>, Failure> {
     match info::via(args.via, None, None)? {
         Via::Sim => {
-            let usage = |error: &dyn std::error::Error| Failure::Usage(chain(error));
-            let network = SimNetwork::builder().nodes(args.nodes).build();
-            network.map_err(|error| usage(&error))?.device(args.node).map_err(|error| usage(&error))
+            let failed = |error: &dyn std::error::Error| Failure::Failed(chain(error));
+            let member = Member::join_beside(args.node).map_err(|error| match error {
+                JobError::NoSuchNode { .. } | JobError::Setting { .. } => Failure::Usage(chain(&error)),
+                error => failed(&error),
+            })?;
+            let fabric = ProcessFabric::join(member).map_err(|error| failed(&error))?;
+            let network = SimNetwork::join(fabric).map_err(|error| failed(&error))?;
+            network.device(0).map_err(|error| failed(&error))
         }
         Via::Hw => hw::open().map_err(|error| Failure::Failed(chain(&error))),
         Via::Nvlink => Err(Failure::Usage("nvlink: GPUs have no register file; use --via sim or hw".into())),

@@ -136,44 +136,6 @@ fn words_that_the_card_refuses_are_shown_and_fail() {
 }
 
 #[test]
-fn registers_become_the_tree_that_old_clients_read() {
-    let folder = std::env::temp_dir().join(format!("ggas it's registers {}", std::process::id()));
-    let path = folder.to_str().expect("UTF-8");
-    let output = ggas(&["registers", "--write", path]);
-    assert!(output.status.success(), "{}", err(&output));
-    // As an old client goes about it: the variable from the shell, the line with `ready`, the character before the
-    // last semicolon.
-    let script = format!(
-        r#"{} cd / && for n in 0 1 2; do f=$(grep ready "$EXTOLL_R2_SYSFS/extoll_rf_nw_lp_top_rf_lp${{n}}_status"); f=${{f%;}}; printf %s "${{f#"${{f%?}}"}}"; done"#,
-        out(&output).replace('\n', ";")
-    );
-    let client = Command::new("sh").args(["-c", &script]).output().expect("a shell");
-    assert_eq!(out(&client), "110", "two nodes have two links: {}", err(&client));
-    // Again over the tree of before; and not into a folder with anything else.
-    assert!(ggas(&["registers", "--write", path, "lp0"]).status.success());
-    std::fs::write(folder.join("mine"), "").expect("written");
-    let output = ggas(&["registers", "--write", path]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(err(&output).contains("holds mine, which is no part of a register tree"), "{}", err(&output));
-    std::fs::remove_dir_all(&folder).expect("removed");
-}
-
-#[test]
-fn registers_are_shown_by_name() {
-    let output = ggas(&["registers", "lp1_status", "extoll_rf_info_rf_node", "--node", "1"]);
-    assert!(output.status.success(), "{}", err(&output));
-    let text = out(&output);
-    assert!(text.contains("info_rf_node\n") && text.contains("  node_id        0x1\n"), "{text}");
-    assert!(text.contains("nw_lp_top_rf_lp1_status\n") && !text.contains("lp0"), "{text}");
-    let all = out(&ggas(&["registers"]));
-    assert!(all.contains("rma_rf_vpid_table\n  256 of 256 are 0\n"), "{all}");
-    assert!(all.contains("info_rf_scratchpad[3]\n  value          0x1\n"), "{all}");
-    is_usage_error(&["registers", "nonsense"], "no register has `nonsense` in its name");
-    is_usage_error(&["registers", "--node", "2"], "no node 2: this network has nodes 0 to 1");
-    is_usage_error(&["registers", "--nodes", "0"], "a network of 0 nodes");
-}
-
-#[test]
 fn bad_arguments_say_what_to_do() {
     is_usage_error(&[], "Usage");
     is_usage_error(&["bench"], "Usage");

@@ -253,14 +253,16 @@ impl Locked<'_> {
 
 /// File of the table of a network's members.
 pub(crate) const TABLE: &str = "members";
+/// File of what transports keep of the network as a whole.
+pub(crate) const WHOLE: &str = "whole";
 
-/// Whether a file of this name is one of a network's: `members`, `node.3`, `socket.7`, `said.7.key.mine`, or one of
+/// Whether a file of this name is one of a network's: `members`, `whole`, `node.3`, `socket.7`, `said.7.key.mine`, or one of
 /// them on its way (`node.3.4711.0`).
 fn is_ours(name: &str) -> bool {
     let (kind, rest) = name.split_once('.').unwrap_or((name, ""));
     let is_numbers = |rest: &str| rest.split('.').all(|part| part.parse::<u64>().is_ok());
     match kind {
-        "members" => rest.is_empty() || is_numbers(rest),
+        "members" | "whole" => rest.is_empty() || is_numbers(rest),
         "node" => is_numbers(rest),
         "socket" => rest == "keeper" || is_numbers(rest),
         "said" => rest.split_once('.').is_some_and(|(slot, key)| is_numbers(slot) && !key.is_empty()),
@@ -274,8 +276,17 @@ mod tests {
 
     #[test]
     fn only_files_of_networks_are_removed() {
-        let ours =
-            ["members", "members.12.0", "node.3", "node.3.12.0", "socket.0", "socket.keeper", "said.7.odd"];
+        let ours = [
+            "members",
+            "members.12.0",
+            "whole",
+            "whole.12.0",
+            "node.3",
+            "node.3.12.0",
+            "socket.0",
+            "socket.keeper",
+            "said.7.odd",
+        ];
         assert_eq!(ours.into_iter().find(|name| !is_ours(name)), None);
         let foreign =
             ["", ".", "..", "members.txt", "node", "node.js", "socket.x", "said.7", "said.x.y", "thesis.tex"];

@@ -7,7 +7,8 @@
 //! files of a private directory and in memory without names, and each notices the ends of those it has to do with.
 //!
 //! Nothing here knows of cards or packets: transports send their greetings as messages ([`Member::send`]) and keep what
-//! belongs to a node in memory that all members find ([`Member::node_memory`]).
+//! belongs to a node, or to the network, in memory that all members find ([`Member::node_memory`],
+//! [`Member::network_memory`]).
 
 mod channel;
 mod collective;
@@ -43,7 +44,9 @@ pub use job::{Job, LossGuard};
 pub use mailbox::LETTER_FDS_MAX;
 pub use member::Member;
 pub use members::{GoneGuard, Members};
-pub use network::{MemberInfo, NetworkInfo, networks, put_up, take_down, which};
+pub use network::{
+    MemberInfo, NetworkInfo, look_at_network, memory_of_network, networks, put_up, take_down, which,
+};
 pub use node_memory::NodeMemory;
 pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;

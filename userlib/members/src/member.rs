@@ -11,7 +11,7 @@ use crate::directory::Base;
 use crate::members::{GoneGuard, Members};
 use crate::memory::Mapping;
 use crate::network::{Network, member_info, sweep};
-use crate::node_memory::NodeMemory;
+use crate::node_memory::{NodeMemory, io_error};
 use crate::place::{self, Place, Rank};
 use crate::post::{Handler, Postman};
 use crate::seat::{private_name, take_seat};
@@ -73,6 +73,16 @@ impl Member {
             member.say_made();
         }
         Ok(member)
+    }
+
+    /// Joins the network that the environment names, as [`join`](Self::join) does, to look at it: never as a rank, without
+    /// a word, and on `node` where that is given.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_beside(node: Option<u16>) -> Result<Arc<Member>, JobError> {
+        let place = Place::from(&|name| std::env::var_os(name))?;
+        Member::at(&Place { rank: None, node: node.unwrap_or(place.node), ..place.clone() }, &place.shape())
     }
 
     /// Joins the network `name` on a node; makes it with this shape where it is not there.
@@ -278,6 +288,16 @@ impl Member {
     ) -> std::io::Result<NodeMemory> {
         self.check_member().map_err(std::io::Error::other)?;
         NodeMemory::open_or_make(self.network.directory.as_fd(), node, (bytes, reserved), fill)
+    }
+
+    /// What transports keep of the network as a whole: `bytes`, zeros at first, all of them in memory. Who is no member
+    /// finds it with [`memory_of_network`](crate::memory_of_network).
+    ///
+    /// # Errors
+    /// As [`node_memory`](Self::node_memory).
+    pub fn network_memory(&self, bytes: usize) -> std::io::Result<NodeMemory> {
+        self.check_member().map_err(std::io::Error::other)?;
+        NodeMemory::of_network(&self.network.directory, bytes).map_err(io_error)
     }
 
     /// Waits for all ranks of the job at its start: those that left may come again as other processes.

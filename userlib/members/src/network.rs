@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use crate::directory::{Base, Directory, Locked, TABLE};
-use crate::memory::FileError;
+use crate::directory::{Base, Directory, Locked, TABLE, WHOLE};
+use crate::memory::{File, FileError};
+use crate::node_memory::NodeMemory;
 use crate::place::{self, Place};
 use crate::process::Life;
 use crate::socket::{is_open, open_socket, socket_name};
@@ -300,6 +301,42 @@ pub fn take_down(name: &str) -> Result<Vec<MemberInfo>, JobError> {
     };
     network.leave(None);
     Ok(members)
+}
+
+/// What transports keep of the network `name` as a whole ([`Member::network_memory`]), and the network's shape, for who is
+/// no member of it and only looks. `None`: there is no such network, or it is another version's, or nobody has addressed
+/// that memory yet.
+///
+/// # Errors
+/// [`JobError::Directory`].
+///
+/// [`Member::network_memory`]: crate::Member::network_memory
+pub fn look_at_network(name: &str, bytes: usize) -> Result<Option<(NetworkShape, NodeMemory)>, JobError> {
+    let base = Arc::new(Base::open(&place::runtime_dir())?);
+    let Some(directory) = Directory::open(&base, place::checked_network(name)?, false)? else {
+        return Ok(None);
+    };
+    let memory = File::open(directory.as_fd(), WHOLE, |size| size == bytes as u64);
+    Ok(Table::open(directory.as_fd())
+        .ok()
+        .zip(memory.ok())
+        .map(|(table, file)| (table.shape, NodeMemory(file))))
+}
+
+/// The same, for who changes something there: it is made where it is not there.
+///
+/// # Errors
+/// [`JobError::NoNetwork`]; no memory, with what to do.
+pub fn memory_of_network(name: &str, bytes: usize) -> Result<(NetworkShape, NodeMemory), JobError> {
+    let name = place::checked_network(name)?;
+    let base = Arc::new(Base::open(&place::runtime_dir())?);
+    let work = |directory: &Directory, table: &Table, _| {
+        let memory = NodeMemory::of_network(directory, bytes);
+        Ok((table.shape.clone(), memory.map_err(|error| refused(name, directory, error.into()))?))
+    };
+    let entered = Network::enter(&base, name, None, None, work)?;
+    let found = entered.map(|(_, found)| found);
+    found.ok_or_else(|| JobError::NoNetwork { name: name.into(), path: base.path().into() })
 }
 
 /// Socket by which processes of other namespaces see that the one that keeps a network for its job lives.

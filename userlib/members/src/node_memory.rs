@@ -1,12 +1,14 @@
 //! [`NodeMemory`]: what belongs to a node and not to one of its processes.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::directory::{Directory, WHOLE};
 use crate::memory::{File, FileError, Mapping};
 use crate::place;
 
-/// What a transport keeps of a node, for all members: a file of the network's directory, mapped as a whole.
-pub struct NodeMemory(File);
+/// What a transport keeps of a node, or of the whole network, for all members: a file of the network's directory, mapped
+/// as a whole.
+pub struct NodeMemory(pub(crate) File);
 
 impl NodeMemory {
     pub(crate) fn open_or_make(
@@ -17,6 +19,12 @@ impl NodeMemory {
     ) -> std::io::Result<NodeMemory> {
         let (name, sizes) = (format!("node.{node}"), (bytes as u64, reserved as u64));
         File::open_or_make(directory, &name, sizes, fill).map(NodeMemory).map_err(io_error)
+    }
+
+    /// The file of [`Member::network_memory`](crate::Member::network_memory).
+    pub(crate) fn of_network(directory: &Directory, bytes: usize) -> Result<NodeMemory, FileError> {
+        let sizes = (bytes as u64, bytes as u64);
+        File::open_or_make(directory.as_fd(), WHOLE, sizes, |_| {}).map(NodeMemory)
     }
 
     /// All of it. Atomics only: others write it at any time.
@@ -33,7 +41,7 @@ impl NodeMemory {
     }
 }
 
-fn io_error(error: FileError) -> std::io::Error {
+pub(crate) fn io_error(error: FileError) -> std::io::Error {
     use std::io::{Error, ErrorKind};
     match error {
         FileError::Full { bytes } => {

@@ -21,9 +21,9 @@ mod wait;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
-pub use extoll_sim::faults::Faults;
-pub use extoll_sim::process::{JoinError, ProcessFabric};
-pub use extoll_sim::torus::Torus;
+pub use extoll_sim::faults::{Event, FaultError, Faults};
+pub use extoll_sim::process::{Cables, JoinError, ProcessFabric};
+pub use extoll_sim::torus::{Direction, Torus};
 pub use network::SimNetwork;
 pub use node::SimDevice;
 
