@@ -23,7 +23,6 @@ const GO: u8 = 2;
 const LEAVES: u8 = 3;
 const STREAMS: u8 = 4;
 const STAYS: u8 = 5;
-const DONE: u8 = 6;
 
 /// Bytes, and where they begin at the one who posts and on the other side; as in across.c.
 const CASES: [(usize, usize, usize); 10] = [
