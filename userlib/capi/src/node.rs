@@ -73,8 +73,11 @@ extern "C" fn forget() {
 
 /// At the end of the process: peers see that it left, and need not take it for dead.
 extern "C" fn leave() {
-    if let Some(home) = made() {
-        drop(home.network.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let Some(home) = made() else { return };
+    let network = home.network.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // The node stays for calls of other threads, and with it the member.
+    if let Some(member) = network.as_ref().and_then(Network::member) {
+        member.leave();
     }
 }
 

@@ -106,8 +106,8 @@ pub enum JobError {
     },
     /// The network has another shape than is asked for.
     #[error(
-        "network {name} is there with another shape: it is a {has}, and a {asked} was asked for; give all ranks of a \
-         job the same GGAS_SIZE and GGAS_PER_NODE, or choose another name"
+        "network {name} is there with another shape: it is a {has}, and not a {asked}; choose another name, or take it \
+         down first (`ggas net down`; ranks of a job have the same GGAS_SIZE and GGAS_PER_NODE)"
     )]
     OtherShape {
         /// The network.

@@ -167,7 +167,7 @@ impl Member {
     fn say_made(&self) {
         let (name, shape, node) = (self.network.directory.name(), self.shape(), self.node);
         let line = format!(
-            "ggas: made network {name} of this host ({shape}), this process is on node {node}; GGAS_QUIET=1 silences \
+            "ggas: made network {name} of this user ({shape}), this process is on node {node}; GGAS_QUIET=1 silences \
              this\n"
         );
         // Nobody may be there to read it.
@@ -190,10 +190,11 @@ impl Member {
         &self.departures
     }
 
-    /// Leaves the network before the value is dropped: the others find this member gone, in good order.
+    /// Leaves the network before the value is dropped: the others find this member gone, in good order, and a network
+    /// that has no other goes.
     pub fn leave(&self) {
-        if self.check_member().is_ok() {
-            self.network.table.end(self.me, PeerState::Left);
+        if self.check_member().is_ok() && self.network.table.end(self.me, PeerState::Left) {
+            self.network.leave(Some(self.me));
         }
     }
 

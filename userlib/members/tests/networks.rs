@@ -364,6 +364,6 @@ fn making_a_network_is_said() {
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let line = "ggas: made network lab of this host (torus 2x2x2), this process is on node 3; GGAS_QUIET=1 silences this\n";
+    let line = "ggas: made network lab of this user (torus 2x2x2), this process is on node 3; GGAS_QUIET=1 silences this\n";
     assert_eq!([said("0"), said("1")], [line, ""]);
 }

@@ -256,6 +256,7 @@ fn run(context: &Context, build: &Build, sanitized: bool, prefix: &Path, bin: &P
             context.run(&step(name), program(name))?;
         }
     }
+    nothing_is_left()?;
     let mut limited = program("cache");
     limited.arg("limit");
     context.run(&step("cache limit"), limited)?;
@@ -284,6 +285,20 @@ fn patient(command: &mut Command) {
     command.env_remove("GGAS_DEVICE").env("EXTOLL_DEVICE", "sim");
     command.env("EXTOLL_WAIT_TIMEOUT", "60").env("EXTOLL_POST_TIMEOUT", "60");
     command.env("EXTOLL_LOCKED_MEMORY", "unlimited");
+}
+
+/// Programs that end leave their networks, which go with their last member.
+fn nothing_is_left() -> Result<()> {
+    let user = ask("id", &["-u"]).context("id -u does not run")?;
+    let usual = || format!("/dev/shm/ggas-{}", user.trim()).into();
+    let folder: PathBuf = std::env::var_os("GGAS_RUNTIME_DIR").map_or_else(usual, PathBuf::from);
+    let Ok(networks) = std::fs::read_dir(&folder) else { return Ok(()) };
+    let own = format!("librma2-{}-", std::process::id());
+    let names = networks.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    match Vec::from_iter(names.filter(|name| name.starts_with(&own))) {
+        left if left.is_empty() => Ok(()),
+        left => bail!("programs left networks behind in {}: {}", folder.display(), left.join(", ")),
+    }
 }
 
 /// Programs of several processes: on one node, and on nodes of their own.
