@@ -41,7 +41,7 @@ enum velo2_ret {
 	VELO2_RET_NO_MSG = 3,
 	/* Never returned. */
 	VELO2_RET_NO_MATCH = 4,
-	/* There is no such device, or the job cannot be joined. */
+	/* There is no such device, or the network cannot be joined. */
 	VELO2_RET_ERR_FDOPEN = 5,
 	/* No memory. */
 	VELO2_RET_ERR_MMAP = 6,

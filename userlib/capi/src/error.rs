@@ -45,7 +45,7 @@ codes! {
     NO_MATCH = -15, "no notification in the queue agrees";
     WRONG_CMD = -16, "not a command, or one that this call does not set";
     NO_DEVICE = -17, "no such device";
-    NO_CONNECT = -18, "the job cannot be joined";
+    NO_CONNECT = -18, "the network cannot be joined";
     INVALID_VERSION = -22, "versions do not fit";
     IOCTL = -23, "the device refused the request";
     MMAP = -24, "the device's memory cannot be mapped";
@@ -66,13 +66,33 @@ pub(crate) type Result<T> = std::result::Result<T, Code>;
 pub(crate) fn code(result: Result<()>) -> Code {
     match result {
         Ok(()) => SUCCESS,
-        Err(code) => code,
+        Err(code) => of_last(code),
     }
 }
 
+/// A reason that was not given since the last failure is of another one.
+#[cold]
+fn of_last(code: Code) -> Code {
+    let _ = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        match &mut *last {
+            Some(reason) if reason.fresh && reason.code == code => reason.fresh = false,
+            _ => *last = None,
+        }
+    });
+    code
+}
+
 thread_local! {
-    /// The code and reason of this thread's last failure that had more to say.
-    static LAST: RefCell<Option<(Code, String)>> = const { RefCell::new(None) };
+    /// Why this thread's last call that failed did, if it had more to say than its code.
+    static LAST: RefCell<Option<Reason>> = const { RefCell::new(None) };
+}
+
+struct Reason {
+    code: Code,
+    text: String,
+    /// Given by the call that has not returned yet.
+    fresh: bool,
 }
 
 /// Remembers why this thread's call failed; for calls that may allocate.
@@ -80,7 +100,7 @@ thread_local! {
 pub(crate) fn because(code: Code, reason: impl Display) -> Code {
     let text = reason.to_string();
     // A thread that is ending has no place for it any more.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = Some((code, text)));
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Reason { code, text, fresh: true }));
     code
 }
 
@@ -146,7 +166,9 @@ pub(crate) fn text(code: Code) -> String {
 /// What `code` means, with the thread's reason where it has one.
 pub(crate) fn with_reason(code: Code, meaning: &str) -> String {
     let reason = LAST.try_with(|last| match &*last.borrow() {
-        Some((of, reason)) if *of == code => Some(format!("{meaning}: {reason}")),
+        Some(reason) if reason.code == code && reason.text != meaning => {
+            Some(format!("{meaning}: {}", reason.text))
+        }
         _ => None,
     });
     reason.ok().flatten().unwrap_or_else(|| meaning.to_owned())

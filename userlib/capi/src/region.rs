@@ -142,7 +142,7 @@ pub(crate) fn local(
         return Err(because(INV_VALUE, "a region of another port"));
     }
     if view.gone {
-        return Err(because(MAP, "the region's memory was unmapped or freed"));
+        return Err(MAP);
     }
     if !translated && port.home.node.device().info().kind == DeviceKind::Hw {
         let text = "a region has no bus address: a card reaches it through connections with RMA2_CONN_TE";

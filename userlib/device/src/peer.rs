@@ -37,7 +37,7 @@ impl fmt::Display for LostPeer {
             PeerEnd::Left => {
                 write!(f, " is gone: process {rank} has left the job; wait for its last message before")
             }
-            PeerEnd::Lost => write!(f, " is lost: process {rank} died; go on without it, or start a new job"),
+            PeerEnd::Lost => write!(f, " is lost: process {rank} died; go on without it"),
         }
     }
 }
