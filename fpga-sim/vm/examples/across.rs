@@ -188,7 +188,7 @@ fn visit(then: u8, place: &[String]) -> Result<()> {
                 &port,
                 || {
                     to_guest.put(&outbox, 0, PIECE, in_nla, Spec::REQUESTER | Spec::COMPLETER)?;
-                    Ok(to_guest.get(&inbox, 0, 8, out_nla, Spec::COMPLETER)?)
+                    to_guest.get(&inbox, 0, 8, out_nla, Spec::COMPLETER)
                 },
                 guest,
             )?;
