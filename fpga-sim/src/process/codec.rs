@@ -2,7 +2,7 @@
 
 use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
-use crate::packet::{ANYONE, Class, INLINE_MAX, Kind, Packet, Payload};
+use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};
 
 /// Words of an entry.
 pub(super) type Words = [u64; 8];
@@ -39,6 +39,8 @@ pub(super) struct Rules {
     pub to: u16,
     /// Most bytes in the ring of bytes.
     pub most: u32,
+    /// Who sent it, as [`Packet::process`] says it.
+    pub process: u32,
 }
 
 const KINDS: [Kind; 10] = [
@@ -130,7 +132,7 @@ pub(super) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Mal
         len,
         total,
         offset,
-        process: ANYONE,
+        process: rules.process,
         payload: match form {
             Form::Word(bytes, word) => in_entry(bytes, word)?,
             _ => Payload::None,
@@ -174,9 +176,10 @@ fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::ANYONE;
     use proptest::prelude::*;
 
-    const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096 };
+    const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: ANYONE };
 
     fn put(len: u32, total: u32, offset: u32) -> Packet {
         Packet {

@@ -179,10 +179,9 @@ impl ProcessFabric {
             // Others took this process for dead, or it left: its slot may be another's now.
             self.shut();
         }
-        let untaken = link.part(id, &self.rules(Class::Request, self.member().node(), link.node()));
+        let untaken = link.part(id, &self.rules(Class::Request, (self.member().node(), NOBODY), link.node()));
         if !untaken.is_empty() {
-            let recalled = untaken.into_iter().map(|packet| Packet { process: NOBODY, ..packet });
-            self.recalled.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
+            self.recalled.lock().unwrap_or_else(PoisonError::into_inner).extend(untaken);
             self.has_recalled.store(true, Ordering::Release);
         }
         // It may have been about to wake our thread.
@@ -414,8 +413,7 @@ impl Fabric for ProcessFabric {
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
-        let packet = self.poll_class(class)?;
-        if self.ways.is_dead() { self.throw_away(packet, class) } else { Some(packet) }
+        if self.ways.is_dead() { self.throw_away(class) } else { self.poll_class(class) }
     }
 
     fn polled(&self) -> bool {

@@ -59,11 +59,9 @@ impl ProcessFabric {
 
     /// The node is dead: what comes for it is thrown away.
     #[cold]
-    pub(super) fn throw_away(&self, packet: Packet, class: Class) -> Option<Packet> {
-        let mut next = Some(packet);
-        while next.take().is_some() {
+    pub(super) fn throw_away(&self, class: Class) -> Option<Packet> {
+        while self.poll_class(class).is_some() {
             self.discard();
-            next = self.poll_class(class);
         }
         None
     }

@@ -298,7 +298,8 @@ mod tests {
     use super::*;
     use crate::packet::Kind;
 
-    const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096 };
+    const RULES: Rules =
+        Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: crate::packet::ANYONE };
     const SENDER: u32 = 1;
 
     fn packet(number: u64, payload: Payload) -> Packet {

@@ -50,9 +50,9 @@ impl ProcessFabric {
         Some(packet)
     }
 
-    /// What holds of entries from one node to another.
-    pub(super) fn rules(&self, class: Class, from: u16, to: u16) -> Rules {
-        Rules { class, from, to, most: self.geometry.most() as u32 }
+    /// What holds of entries from one node, and which process of it, to another.
+    pub(super) fn rules(&self, class: Class, (from, process): (u16, u32), to: u16) -> Rules {
+        Rules { class, from, to, most: self.geometry.most() as u32, process }
     }
 
     /// Takes a packet from a peer, and what it returned.
@@ -66,16 +66,11 @@ impl ProcessFabric {
         if link.wanted.load(Ordering::Relaxed) != 0 {
             self.renew_lane(slot, link);
         }
-        let rules = self.rules(class, link.node(), self.member().node());
+        let sender = MemberId { slot, generation: link.lane.load(Ordering::Relaxed) };
+        let rules = self.rules(class, (link.node(), process_of(sender)), self.member().node());
         let peer = || link.arena().zip(link.out.remote());
         match link.incoming.take(inbox, &rules, peer) {
-            Ok(mut packet) => {
-                if let Some(packet) = &mut packet {
-                    let generation = link.lane.load(Ordering::Relaxed);
-                    packet.process = process_of(MemberId { slot, generation });
-                }
-                packet
-            }
+            Ok(packet) => packet,
             Err(Untaken::Early) => {
                 if link.is_parted() {
                     link.incoming.ignore(); // what has not come of one that is gone never will
