@@ -7,18 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use crossbeam_queue::ArrayQueue;
+use extoll_abi::Address;
 use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
-use extoll_abi::{Address, Modifier};
 use ggas_members::memory::{ARENA_BYTES, Arena};
 use ggas_members::{GoneGuard, Member, MemberId, Members, PeerState, quiet};
 
-use super::cables::{Cables, Way, Ways};
+use super::cables::{Cables, Ways};
 use super::error::JoinError;
 use super::inbox::{Geometry, Inbox};
 use super::link::Link;
-use super::losses::{Losses, REPEAT};
+use super::losses::Losses;
 use super::nodes::Nodes;
-use super::outgoing::Refused;
 use super::owner::{Owner, process_of};
 use super::sleep::Sleeper;
 use super::stage::{STAGE_BYTES, Stages};
@@ -27,7 +26,7 @@ use super::watch::Watch;
 use crate::fabric::{Carriage, Fabric, FabricError, Wake};
 use crate::keep::Keep;
 use crate::memory::Lent;
-use crate::packet::{ANYONE, Class, Kind, NOBODY, Packet, Payload, Run};
+use crate::packet::{ANYONE, Class, NOBODY, Packet, Run};
 use crate::runs::Runs;
 use crate::xbar;
 
@@ -43,7 +42,7 @@ const REFERENCE_FROM: u32 = 512;
 pub struct ProcessFabric {
     pub(super) this: Weak<ProcessFabric>,
     pub(super) me: MemberId,
-    owner: Owner,
+    pub(super) owner: Owner,
     pub(super) nodes: Arc<Nodes>,
     pub(super) arena: Arc<Arena>,
     stages: Option<Arc<Stages>>,
@@ -65,7 +64,7 @@ pub struct ProcessFabric {
     /// There was a card, and it went.
     pub(super) detached: AtomicBool,
     pub(super) counters: Counters,
-    losses: Losses,
+    pub(super) losses: Losses,
     pub(super) ways: Ways,
     /// Packets wait for something that does not work.
     pub(super) is_waiting: AtomicBool,
@@ -295,116 +294,11 @@ impl ProcessFabric {
         self.counters.discarded.fetch_add(1, Ordering::Relaxed);
         self.nodes.count_discarded();
     }
-
-    /// The process that takes a packet.
-    #[inline]
-    fn owner(&self, packet: &Packet) -> Owner {
-        let to = packet.destination;
-        match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.nodes.smfu_word(to.node),
-            _ => self.nodes.owner_word(to.node, to.vpid),
-        }
-    }
-
-    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    fn send_here(&self, packet: Packet) -> Result<(), Packet> {
-        let queue = &self.own[packet.class() as usize];
-        if let Err(packet) = queue.push(packet) {
-            self.own_refused.store(true, Ordering::SeqCst);
-            queue.push(packet)?;
-        }
-        self.wake_card();
-        Ok(())
-    }
-
-    /// Nobody serves the address, or not the one that the packet is for: this process's card acts for the target's.
-    #[cold]
-    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    fn act_here(&self, mut packet: Packet) -> Result<(), Packet> {
-        packet.process = NOBODY;
-        self.send_here(packet)
-    }
-
-    /// A link lost the packet: it goes when its repetition is due.
-    #[cold]
-    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    fn repeat_later(&self, packet: Packet) -> Result<(), Packet> {
-        let this = self.this.clone();
-        self.member().soon(REPEAT, move || {
-            if let Some(fabric) = this.upgrade() {
-                fabric.look_again();
-            }
-        });
-        Err(packet)
-    }
-
-    /// The peer is not met: meets it, unless it is gone.
-    #[cold]
-    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    fn send_unmet(&self, id: MemberId, link: &Link, packet: Packet) -> Result<(), Packet> {
-        if self.member().state(id) != PeerState::Joined || link.is_gone(id.generation) {
-            return self.act_here(packet);
-        }
-        self.meet(id);
-        Err(packet)
-    }
-
-    /// Hands a packet to the process that serves its target.
-    #[inline]
-    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    fn deliver(&self, packet: Packet) -> Result<(), Packet> {
-        let owner = self.owner(&packet);
-        let Some((id, link)) = owner.member().and_then(|id| Some((id, self.link(id.slot)?))) else {
-            return self.act_here(packet);
-        };
-        if packet.process != ANYONE && packet.process != process_of(id) {
-            return self.act_here(packet);
-        }
-        if owner == self.owner {
-            return self.send_here(packet);
-        }
-        if self.losses.strike() {
-            return self.repeat_later(packet);
-        }
-        let staged = matches!(packet.payload, Payload::Lent(_));
-        match link.out.send(id.generation, &self.arena, packet) {
-            Ok(0) => Ok(()),
-            Ok(bytes) => {
-                self.counters.referenced.fetch_add(bytes as u64, Ordering::Relaxed);
-                if staged {
-                    self.counters.staged.fetch_add(bytes as u64, Ordering::Relaxed);
-                }
-                Ok(())
-            }
-            Err(Refused::Full(packet)) => Err(packet),
-            Err(Refused::Unmet(packet)) => self.send_unmet(id, link, packet),
-            // Made while nobody served the address, by reference to memory that others do not see: that is how it
-            // is treated.
-            Err(Refused::Gone(packet) | Refused::Never(packet)) => self.act_here(packet),
-        }
-    }
 }
 
 impl Fabric for ProcessFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        if packet.modifier.contains(Modifier::MC) {
-            self.discard(); // groups have no members
-            return Ok(());
-        }
-        let link = match self.ways.to(packet.destination.node) {
-            Way::Open(link) => link,
-            Way::Shut(generation) => return self.wait_for_change(generation, packet),
-            Way::Nowhere => {
-                self.discard();
-                return Ok(());
-            }
-        };
-        let fragments = packet.fragments();
-        self.deliver(packet)?;
-        if let Some(link) = link {
-            self.nodes.count_sent(link, fragments);
-        }
-        Ok(())
+        self.send_packet(packet)
     }
 
     #[inline]

@@ -24,6 +24,7 @@ mod outgoing;
 mod owner;
 mod peer;
 mod receive;
+mod send;
 mod sleep;
 mod spin;
 mod stage;
