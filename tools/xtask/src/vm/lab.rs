@@ -8,7 +8,7 @@ use super::machine::{self, Emulator, Guest, Guests, Server};
 use super::programs::{self, Program};
 use super::scenario::{Boot, Scenario};
 use super::{Outcome, checks, timed};
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -225,12 +225,20 @@ fn start(
         (scenario.name.as_str(), boot + scenario.limit * factor * SLOW_FACTOR)
     });
     let limits: Vec<_> = limits.collect();
-    let outcomes = Guests::start(emulator, kernel, initrd, &guests)?.finish(&limits);
+    let mut outcomes = Guests::start(emulator, kernel, initrd, &guests)?.finish(&limits);
     // A scenario that failed says more than what became of its server.
     let ended = server.finish(machine.orphan);
     // Its server has gone with the card, and that is what the program beside it waits for at last.
     let beside =
         beside.map_or(Ok(()), |beside| beside.finish(outcomes.iter().all(|(_, result)| result.is_ok())));
+    if let Err(error) = &beside {
+        // Whoever failed first, both logs tell.
+        for (_, outcome) in &mut outcomes {
+            if let Err(guest) = outcome {
+                *guest = anyhow!("{guest:#}\n{error:#}");
+            }
+        }
+    }
     match ended.and(beside) {
         Err(error) if outcomes.iter().all(|(_, result)| result.is_ok()) => Err(error),
         _ => Ok(outcomes),
