@@ -86,6 +86,11 @@ impl Posted<VELO_LINE_WORDS> for Message {
     }
 
     #[inline]
+    fn aim(&mut self, nic: &Nic) {
+        Message::aim(self, &*nic.fabric);
+    }
+
+    #[inline]
     fn can_execute(core: &Core, vpid: u8) -> bool {
         core.velo.can_send(vpid)
     }

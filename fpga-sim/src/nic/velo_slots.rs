@@ -7,6 +7,7 @@ use extoll_abi::VELO_LINE_WORDS;
 use super::core::{BURST, Core};
 use super::slots::Ring;
 use super::{Nic, NicError};
+use crate::packet::ANYONE;
 use crate::velo::Message;
 
 /// Words of a slot: a line, a spare word, and the sequence word.
@@ -78,7 +79,8 @@ impl Core {
             while taken < BURST && self.velo.can_send(vpid) {
                 let Some(slots) = self.velo.port(vpid).slots.as_mut() else { break };
                 let Some(word) = slots.ring.peek() else { break };
-                let message = Message { tc: slots.class, word };
+                let mut message = Message { tc: slots.class, word, process: ANYONE };
+                message.aim(&*nic.fabric);
                 slots.ring.take();
                 taken += 1;
                 self.velo_send(nic, vpid, &message);

@@ -12,6 +12,7 @@ use extoll_abi::{
 };
 
 pub use self::mailbox::{Fate, Letter, Mailbox};
+use crate::fabric::Fabric;
 use crate::packet::{ANYONE, Kind, Packet, Payload};
 use crate::wcb::Line;
 
@@ -22,6 +23,17 @@ pub struct Message {
     pub tc: u8,
     /// The words; those behind the payload are anything.
     pub word: [u64; VELO_LINE_WORDS],
+    /// The process that it is for, see [`Packet::process`].
+    pub process: u32,
+}
+
+impl Message {
+    /// For the process that has its address now; a group's members are asked for later.
+    #[inline]
+    pub(crate) fn aim(&mut self, fabric: &dyn Fabric) {
+        let header = VeloHeader::decode(self.word[0]).ok().filter(|header| !header.multicast);
+        self.process = header.map_or(ANYONE, |header| fabric.process_at(header.destination));
+    }
 }
 
 impl Line<VELO_LINE_WORDS> for Message {
@@ -40,7 +52,7 @@ impl Line<VELO_LINE_WORDS> for Message {
 
     #[inline]
     fn collect(tc: u8, word: [u64; VELO_LINE_WORDS]) -> Message {
-        Message { tc, word }
+        Message { tc, word, process: ANYONE }
     }
 }
 
@@ -110,7 +122,7 @@ pub fn send(node: u16, vpid: u8, tx: TxDesc, message: &Message) -> Result<Packet
         total: u32::from(header.length),
         offset: 0,
         tag: 0,
-        process: ANYONE,
+        process: message.process,
         payload: Payload::copy_of(&bytes[..usize::from(header.length)]),
     })
 }

@@ -3,7 +3,10 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use ggas::{DeviceKind, HostBuffer, Kind, LockedMemory, Match, Network, Port, PortConfig, Region, Spec};
+use ggas::{
+    DeviceKind, HostBuffer, Kind, LockedMemory, Match, Network, Port, PortConfig, Region, Spec, VeloConfig,
+    VeloPort,
+};
 
 use crate::SOON;
 use crate::board::{Board, State};
@@ -175,6 +178,66 @@ fn an_answer_for_one_that_died_reaches_no_later_owner() {
     succeeds(later);
     board.entry(0).asked_to_leave.store(1, SeqCst);
     succeeds(server);
+    stage.end();
+}
+
+/// Sends messages to one that stands still until no more are taken, then stands still itself.
+fn velo_sender(board: &'static Board, me: u32) {
+    let network = join();
+    let port = VeloPort::open(network.node().device(), VeloConfig::default()).unwrap();
+    let to = port.connect(board.address(0));
+    while to.try_send(&[7; 40], 0).is_ok() {}
+    step(board, me, 1);
+    until("the other to be dead", || board.state(0) == State::Gone);
+    // To whoever has the VPID now.
+    until("room", || to.send(&[], LAST).is_ok());
+    until("an end", || board.entry(me).asked_to_leave.load(SeqCst) != 0);
+}
+
+/// A mailbox: of one that does nothing, or, at its VPID, of one that gets nothing that was meant for it.
+fn mailbox(board: &'static Board, me: u32, of: Option<u32>) {
+    let network = join();
+    let mut mailbox = None;
+    until("a VPID", || {
+        let port = VeloPort::open(network.node().device(), VeloConfig::default()).unwrap();
+        let is_it = of.is_none_or(|of| port.address() == board.address(of));
+        mailbox = Some(port).filter(|_| is_it);
+        is_it
+    });
+    let port = mailbox.expect("it was found");
+    board.entry(me).set_address(port.address());
+    board.entry(me).set_state(State::Here);
+    match of {
+        Some(_) => assert_eq!(port.wait(SOON).unwrap().tag(), LAST, "a message to one who is dead"),
+        None => until("an end", || board.entry(me).asked_to_leave.load(SeqCst) != 0),
+    }
+}
+
+#[test]
+fn messages_of_a_stopped_sender_reach_no_later_owner() {
+    let play = |role: &str, board, me| match role {
+        "idle" => mailbox(board, me, None),
+        "sender" => velo_sender(board, me),
+        _ => mailbox(board, me, Some(0)),
+    };
+    if plays(play) {
+        return;
+    }
+    let stage = Stage::new("later::messages_of_a_stopped_sender_reach_no_later_owner", 1);
+    let board = stage.board;
+    let mut target = stage.start("idle", 0, 1);
+    until("it is there", || board.state(0) == State::Here);
+    target.stop();
+    let sender = stage.start("sender", 1, 0);
+    until_step(board, 1, 1);
+    sender.stop();
+    target.kill(board);
+    let later = stage.start("successor", 2, 1);
+    until("another has its VPID", || board.state(2) == State::Here);
+    sender.signal(libc::SIGCONT);
+    succeeds(later);
+    board.entry(1).asked_to_leave.store(1, SeqCst);
+    succeeds(sender);
     stage.end();
 }
 
