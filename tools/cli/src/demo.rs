@@ -4,6 +4,7 @@ use crate::failure::{Failure, chain};
 use crate::{info, out};
 use ggas_benches::{Device, Options, Path, Progress, Report, Row, Team, Via};
 use ggas_device::ChoiceError;
+use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -104,7 +105,14 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("the demo failed:\n  {}", failures.join("\n  "))));
     }
     let seconds = start.elapsed().as_secs_f64();
-    out::print(&format!("All verified, {seconds:.0} s. A closer look: ggas bench list\n"))
+    out::print(&format!("All verified, {seconds:.0} s. A closer look: {} bench list\n", program()))
+}
+
+/// How this program was called, as short as it can be called again.
+fn program() -> String {
+    let name = std::env::args_os().next().map_or_else(|| "ggas".into(), PathBuf::from);
+    let here = std::env::current_dir().ok().and_then(|here| Some(name.strip_prefix(here).ok()?.to_owned()));
+    here.unwrap_or(name).display().to_string()
 }
 
 /// Says where the kernels run, in one line.
@@ -129,7 +137,10 @@ fn choose(args: &DemoArgs) -> Result<Device, Failure> {
 
 /// For whom the demo is not on the device that programs take here.
 fn elsewhere(kind: Via) -> String {
-    format!("Not all of it goes by {kind}, which programs take here: ggas bench rma-pingpong --via {kind}")
+    format!(
+        "Not all of it goes by {kind}, which programs take here: {} bench rma-pingpong --via {kind}",
+        program()
+    )
 }
 
 fn play(scene: &Scene, device: Device) -> Result<Report, ggas_benches::BenchError> {
