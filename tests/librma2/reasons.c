@@ -64,7 +64,8 @@ int main(void)
 	setenv("EXTOLL_VELO_SLOTS", "96", 1);
 	if (velo2_open(&velo) != VELO2_RET_ERROR || velo2_open(&velo) != VELO2_RET_ERROR)
 		return 1;
-	said(1, "libvelo2:", "(2)", "EXTOLL_VELO_SLOTS=96");
+	/* The network is made before the mailbox is refused. */
+	said(2, "libvelo2:", "(2)", "EXTOLL_VELO_SLOTS=96");
 	unsetenv("EXTOLL_VELO_SLOTS");
 
 	/* A null pointer is the program's mistake, not a port that cannot be opened; and success is silent. */
@@ -72,6 +73,6 @@ int main(void)
 		return 1;
 	if (rma2_open(&port) != RMA2_SUCCESS || rma2_close(port) != RMA2_SUCCESS)
 		return 1;
-	said(1, "ggas: made network", "this process is on node", "GGAS_QUIET=1");
+	said(0, "", "", "");
 	return 0;
 }
