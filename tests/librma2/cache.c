@@ -123,7 +123,7 @@ static void invalidation(void)
 	}
 	CHECK(statistics().invalidations - before.invalidations >= 49);
 	CHECK(statistics().hits == before.hits);
-#if !defined(__SANITIZE_ADDRESS__)
+#if !SANITIZED
 	before = statistics();
 	for (i = 0; i < 20; i++) {
 		uint8_t *memory = (uint8_t *)malloc(1 << 20);

@@ -297,7 +297,7 @@ static void without_freeing(void)
 /* Blocks of the allocator's, which gives large ones back to the system at once. A sanitizer keeps blocks itself. */
 static void freed(void)
 {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !SANITIZED
 	size_t size;
 
 	for (size = 100; size < 64 << 20; size *= 80) {
