@@ -113,10 +113,7 @@ impl Bench for Litmus {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        if team.size() > 1 {
-            let why = "litmus tests compare what both nodes saw: run them in one process";
-            return Err(BenchError::Unsupported(why.to_owned()));
-        }
+        in_one_process(team)?;
         let mut report = task.report();
         let tests: Vec<_> = TESTS.into_iter().filter(|test| options.wants(test.name)).collect();
         progress.begin(self.name(), tests.len() as u64);
@@ -139,6 +136,14 @@ impl Bench for Litmus {
         );
         Ok(report)
     }
+}
+
+pub(super) fn in_one_process(team: &Team) -> Result<(), BenchError> {
+    if team.size() > 1 {
+        let why = "litmus tests compare what both nodes saw: run them in one process";
+        return Err(BenchError::Unsupported(why.to_owned()));
+    }
+    Ok(())
 }
 
 fn verdict(test: Test, build: &str, forbidden: u64, options: &Options) -> Check {

@@ -4,6 +4,7 @@
 use ggas_kernels::KernelMem;
 use ggas_kernels::args::{self, bench_litmus_post};
 
+use super::litmus::in_one_process;
 use crate::ends::{self, Program, kernel_ends};
 use crate::error::Doing;
 use crate::payload::{Layout, RoundData};
@@ -40,10 +41,7 @@ impl Bench for LitmusPost {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        if team.size() > 1 {
-            let why = "litmus tests compare what both nodes saw: run them in one process";
-            return Err(BenchError::Unsupported(why.to_owned()));
-        }
+        in_one_process(team)?;
         let mut report = task.report();
         let builds = [("right", args::BENCH_LITMUS_RIGHT), ("weak", args::BENCH_LITMUS_WEAK)];
         let builds: Vec<_> = builds.into_iter().filter(|(name, _)| options.wants(name)).collect();
@@ -78,23 +76,25 @@ fn play(task: Task, build: u32, count: u64) -> Result<(Row, u64), BenchError> {
     let layout = Layout::new(8);
     let ends = kernel_ends(&setup, layout, &RoundData::new(options.seed, 0, layout.bytes), rounds)?;
     let window = window(&setup, STRIDE * threads as usize * count as usize)?;
-    let words =
-        window.member(0).and_then(|member| member.global_pointer(1)).doing("finding the window's parts")?;
+    // Node 1's part, as each of the two sees it.
+    let words = |node| {
+        let part = window.member(node).and_then(|member| member.global_pointer(1));
+        part.doing("finding the window's parts")
+    };
+    let words = [words(0)?, words(1)?];
     let forbidden = |node| -> Result<KernelMem, BenchError> {
         let word = setup.processor(node).alloc(8).doing("allocating kernel memory")?;
         word.write_u64s(0, &[0]).doing("writing kernel memory")?;
         Ok(word)
     };
     let forbidden = [forbidden(0)?, forbidden(1)?];
-    let local =
-        window.member(1).and_then(|member| member.global_pointer(1)).doing("finding the window's parts")?;
     ends::run(&setup, &ends, |end| {
         let first = end.node == 0;
         let args = bench_litmus_post {
             timing: end.probe.args(),
             peer: end.peer,
             port: end.port.address(),
-            words: if first { words } else { local },
+            words: words[end.node as usize],
             count,
             forbidden: forbidden[end.node as usize].address(),
             build,

@@ -93,17 +93,9 @@ fn sender(board: &'static Board, me: u32) {
     until("an end", || board.entry(me).asked_to_leave.load(SeqCst) != 0);
 }
 
-#[test]
-fn what_a_stopped_sender_had_posted_reaches_no_later_owner() {
-    let play = |role: &str, board, me| match role {
-        "idle" => idle(board, me),
-        "sender" => sender(board, me),
-        _ => successor(board, me, 0),
-    };
-    if plays(play) {
-        return;
-    }
-    let stage = Stage::new("later::what_a_stopped_sender_had_posted_reaches_no_later_owner", 1);
+/// The sender stops while its target does; that is killed, another gets its VPID, and then the sender goes on.
+fn a_stopped_sender(test: &str) {
+    let stage = Stage::new(test, 1);
     let board = stage.board;
     let mut target = stage.start("idle", 0, 1);
     until("it is there", || board.state(0) == State::Here);
@@ -119,6 +111,19 @@ fn what_a_stopped_sender_had_posted_reaches_no_later_owner() {
     board.entry(1).asked_to_leave.store(1, SeqCst);
     succeeds(sender);
     stage.end();
+}
+
+#[test]
+fn what_a_stopped_sender_had_posted_reaches_no_later_owner() {
+    let play = |role: &str, board, me| match role {
+        "idle" => idle(board, me),
+        "sender" => sender(board, me),
+        _ => successor(board, me, 0),
+    };
+    if plays(play) {
+        return;
+    }
+    a_stopped_sender("later::what_a_stopped_sender_had_posted_reaches_no_later_owner");
 }
 
 /// Serves a get of one that is dead, as soon as it goes on.
@@ -223,22 +228,7 @@ fn messages_of_a_stopped_sender_reach_no_later_owner() {
     if plays(play) {
         return;
     }
-    let stage = Stage::new("later::messages_of_a_stopped_sender_reach_no_later_owner", 1);
-    let board = stage.board;
-    let mut target = stage.start("idle", 0, 1);
-    until("it is there", || board.state(0) == State::Here);
-    target.stop();
-    let sender = stage.start("sender", 1, 0);
-    until_step(board, 1, 1);
-    sender.stop();
-    target.kill(board);
-    let later = stage.start("successor", 2, 1);
-    until("another has its VPID", || board.state(2) == State::Here);
-    sender.signal(libc::SIGCONT);
-    succeeds(later);
-    board.entry(1).asked_to_leave.store(1, SeqCst);
-    succeeds(sender);
-    stage.end();
+    a_stopped_sender("later::messages_of_a_stopped_sender_reach_no_later_owner");
 }
 
 fn succeeds(mut actor: Actor) {
