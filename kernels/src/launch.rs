@@ -153,7 +153,10 @@ pub enum LaunchError {
         limit: usize,
     },
     /// The operating system gave no stacks or threads.
-    #[error("cannot get stacks or threads for the kernels: {0}; use fewer threads")]
+    #[error(
+        "cannot get stacks or threads for the kernels: {0}; use fewer threads, or raise the limit of this process \
+         (`ulimit -v`, `ulimit -u`)"
+    )]
     Resources(#[source] io::Error),
     /// No thread of a block can ever continue.
     #[error("`{kernel}` block {block} is in a deadlock: {detail}")]

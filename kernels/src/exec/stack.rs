@@ -17,14 +17,15 @@ pub(super) struct PooledStack(Option<DefaultStack>);
 
 impl PooledStack {
     pub fn take(count: usize) -> io::Result<Vec<Self>> {
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stacks = Vec::with_capacity(count);
-        for _ in 0..count {
-            let stack = match pool.pop() {
-                Some(stack) => stack,
-                None => DefaultStack::new(SIZE)?,
-            };
-            stacks.push(Self(Some(stack)));
+        {
+            let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = pool.len().saturating_sub(count);
+            stacks.extend(pool.drain(kept..).map(|stack| Self(Some(stack))));
+        }
+        // Without the lock: those taken so far go back to the pool where the system refuses one.
+        while stacks.len() < count {
+            stacks.push(Self(Some(DefaultStack::new(SIZE)?)));
         }
         Ok(stacks)
     }
