@@ -16,7 +16,7 @@ const PAGE_SHIFT: u32 = 12;
 const TLB_ENTRIES: usize = 4096;
 
 /// No translation: invalid or foreign entry, access not allowed, table absent, unit disabled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no translation of NLA {nla:#x} for VPID {vpid}; register the region for this access")]
 pub struct Fault {
     /// Address that failed.
@@ -24,6 +24,8 @@ pub struct Fault {
     /// On whose behalf.
     pub vpid: u8,
 }
+
+ggas_errors::debug_as_display!(Fault);
 
 #[derive(Clone, Copy, Default)]
 struct Cached {

@@ -14,7 +14,7 @@ use crate::torus::{Direction, Torus};
 const OVERTAKEN_FOR: Duration = Duration::from_micros(30);
 
 /// Faults that make no sense.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 pub enum FaultError {
     /// A probability out of range. At 1, nothing would ever get through.
     #[error("the {what} rate is {rate}; it must be at least 0 and below 1")]
@@ -40,6 +40,8 @@ pub enum FaultError {
     )]
     OneProcess(Event),
 }
+
+ggas_errors::debug_as_display!(FaultError);
 
 /// Longest delay of a frame.
 pub const MAX_DELAY: Duration = Duration::from_millis(100);

@@ -46,7 +46,7 @@ pub enum TicketState {
 }
 
 /// Why memory was not touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// Part of the range is not declared, or misaligned for this access.
     #[error("bus address {address:#x} (+{len}) lies outside the declared ranges; register the memory first")]
@@ -71,6 +71,8 @@ pub enum MemoryError {
         waited_ms: u64,
     },
 }
+
+ggas_errors::debug_as_display!(MemoryError);
 
 /// All memory that a card can reach. Calls are safe with any argument.
 pub trait Memory: Send + Sync {

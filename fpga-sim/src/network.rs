@@ -25,7 +25,7 @@ use crate::world::World;
 use crate::xbar::{self, Managed};
 
 /// A network that cannot be built.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 pub enum NetworkError {
     /// See [`TorusError`].
     #[error(transparent)]
@@ -34,6 +34,8 @@ pub enum NetworkError {
     #[error(transparent)]
     Faults(#[from] FaultError),
 }
+
+ggas_errors::debug_as_display!(NetworkError);
 
 /// Virtual channel of a class.
 pub(crate) fn channel_of(class: Class) -> usize {

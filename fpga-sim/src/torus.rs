@@ -15,7 +15,7 @@ pub const GROUPS: u32 = 64;
 pub const MAX_NODES: u32 = GROUPS * GROUP_NODES;
 
 /// A torus that cannot be built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub enum TorusError {
     /// A side of length 0.
     #[error("a {0}x{1}x{2} torus has no nodes; every side must be at least 1")]
@@ -30,6 +30,8 @@ pub enum TorusError {
     )]
     Shape(u32, u32, u32),
 }
+
+ggas_errors::debug_as_display!(TorusError);
 
 /// A direction along one axis: one of the six links of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

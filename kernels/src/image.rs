@@ -109,7 +109,7 @@ macro_rules! kernels {
 }
 
 /// Why kernels cannot be added.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// Two kernels of one name.
@@ -132,6 +132,8 @@ pub enum ImageError {
         cpp: usize,
     },
 }
+
+ggas_errors::debug_as_display!(ImageError);
 
 /// Images of other crates.
 static ADDED: RwLock<Vec<&'static Image>> = RwLock::new(Vec::new());

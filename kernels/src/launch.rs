@@ -93,7 +93,7 @@ impl<'a> Launch<'a> {
 }
 
 /// Why a launch did not start or did not end well.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// No kernel of this name.
@@ -214,6 +214,8 @@ pub enum LaunchError {
         what: String,
     },
 }
+
+ggas_errors::debug_as_display!(LaunchError);
 
 /// Starts all launches at once: their blocks live together, so kernels may wait for each other.
 ///

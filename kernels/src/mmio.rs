@@ -31,11 +31,13 @@ static CHANGE: Mutex<()> = Mutex::new(());
 pub struct Guard(Arc<Entry>);
 
 /// Two registered ranges overlap.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("addresses {:#x}..{:#x} are registered already; drop the earlier guard first", range.start, range.end)]
 pub struct Overlap {
     range: Range<u64>,
 }
+
+ggas_errors::debug_as_display!(Overlap);
 
 /// Sends mmio stores of executor kernels to addresses in `range` to `target`.
 pub fn register(range: Range<u64>, target: Arc<dyn MmioTarget>) -> Result<Guard, Overlap> {

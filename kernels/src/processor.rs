@@ -52,7 +52,7 @@ impl Gpu {
 }
 
 /// Memory for kernels could not be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// No memory left, or a size that no machine has.
@@ -75,6 +75,8 @@ pub enum MemoryError {
     #[error(transparent)]
     Gpu(#[from] GpuError),
 }
+
+ggas_errors::debug_as_display!(MemoryError);
 
 impl Processor {
     /// The CPU executor with default settings.

@@ -17,7 +17,7 @@ const SAID: Duration = Duration::from_secs(60);
 const ENGINES: Duration = Duration::from_secs(120);
 
 /// Errors of joining.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// There is no device to use.
@@ -49,6 +49,8 @@ pub enum JoinError {
     #[error(transparent)]
     Engines(#[from] WindowError),
 }
+
+ggas_errors::debug_as_display!(JoinError);
 
 /// What a node is of.
 pub(crate) enum Carrier {

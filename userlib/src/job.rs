@@ -94,7 +94,7 @@ pub struct JobBuilder {
 }
 
 /// Errors of exchanging values.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// The exchange itself failed.
@@ -114,6 +114,8 @@ pub enum ExchangeError {
         problem: postcard::Error,
     },
 }
+
+ggas_errors::debug_as_display!(ExchangeError);
 
 impl JobBuilder {
     /// The device, whatever the environment says; the same in all processes.

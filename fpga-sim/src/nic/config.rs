@@ -33,7 +33,7 @@ impl NicConfig {
 }
 
 /// Why the card refused a call of its model-only part.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum NicError {
     /// The fabric did not take the node.
     #[error(transparent)]
@@ -60,3 +60,5 @@ pub enum NicError {
         reason: &'static str,
     },
 }
+
+ggas_errors::debug_as_display!(NicError);

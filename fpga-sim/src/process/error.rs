@@ -3,7 +3,7 @@
 use std::io;
 
 /// Errors of joining the cards of a network's processes.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// No memory for packets of others.
@@ -30,3 +30,5 @@ pub enum JoinError {
     #[error("the wake-up thread was not started: {0}; raise the limit on threads (ulimit -u)")]
     Thread(io::Error),
 }
+
+ggas_errors::debug_as_display!(JoinError);

@@ -6,7 +6,7 @@ use extoll_abi::regs::EXTOLL_SMFU_WINDOW_BYTES;
 use thiserror::Error;
 
 /// An access that the SMFU could not carry out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub enum SmfuError {
     /// The access leaves the window.
     #[error(
@@ -61,3 +61,5 @@ pub enum SmfuError {
         offset: u64,
     },
 }
+
+ggas_errors::debug_as_display!(SmfuError);

@@ -41,7 +41,7 @@ pub struct CardSetup {
 }
 
 /// Why a card could not be made, or reset.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum CardError {
     /// See [`NicError`].
     #[error(transparent)]
@@ -53,6 +53,8 @@ pub enum CardError {
     #[error("no memory for the card's BAR: {0}")]
     Bar(#[from] io::Error),
 }
+
+ggas_errors::debug_as_display!(CardError);
 
 /// One card, as a device of a guest.
 pub struct Card {

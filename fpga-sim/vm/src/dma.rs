@@ -15,7 +15,7 @@ use crate::PeerBar;
 use crate::parts::{Part, Piece, Place, place};
 
 /// Why a part of the guest's memory was not taken.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum DmaError {
     /// The range is empty, wraps, or lies on another one.
     #[error(
@@ -48,6 +48,8 @@ pub enum DmaError {
         source: io::Error,
     },
 }
+
+ggas_errors::debug_as_display!(DmaError);
 
 /// Memory of a guest, as one of its cards reaches it: by the bus addresses that the machine declared, and BARs of
 /// other devices of the guest. Only while the device is a bus master. Any other address is an error. An access may

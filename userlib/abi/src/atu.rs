@@ -160,7 +160,7 @@ impl PageSize {
 }
 
 /// Why a translation value cannot be made, or is not one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AtuError {
     /// Not aligned, or too far up.
     #[error("address {address:#x} must be a multiple of {align} below 2^52: align the memory")]
@@ -186,6 +186,8 @@ pub enum AtuError {
     #[error("ATU command {0} has no meaning: use 1 to 4")]
     Command(u8),
 }
+
+ggas_errors::debug_as_display!(AtuError);
 
 /// Entry of a translation table (GATe): where a page lies, whose it is, what it allows. 0 is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,7 +1,7 @@
 //! Bit fields of a 64-bit word.
 
 /// A value that does not fit its field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {value:#x}, but at most {max:#x} fits: choose a smaller one")]
 pub struct OutOfRange {
     /// Name of the field.
@@ -11,6 +11,8 @@ pub struct OutOfRange {
     /// Largest value that fits.
     pub max: u64,
 }
+
+ggas_errors::debug_as_display!(OutOfRange);
 
 /// Bits `[shift + bits - 1 : shift]` of a word.
 #[derive(Debug, Clone, Copy)]

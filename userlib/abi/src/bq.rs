@@ -38,7 +38,7 @@ impl SlotSize {
 }
 
 /// Why a buffer-queue value cannot be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BqError {
     /// No slots, or more than the field counts.
     #[error("a segment has 1 to 65536 slots, not {0}: use more or fewer segments")]
@@ -50,6 +50,8 @@ pub enum BqError {
     #[error("segment address {0:#x} must be a multiple of 4096 below 2^52: allocate whole pages")]
     Address(u64),
 }
+
+ggas_errors::debug_as_display!(BqError);
 
 /// A segment as in the descriptor table and, with the valid bit, in registers: `slots` slots of one size,
 /// physically contiguous from a page boundary.

@@ -110,7 +110,7 @@ pub enum Request {
 }
 
 /// Why a request cannot be put into a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// Size 0.
     #[error("a put or get of 0 bytes does not exist: skip it, or use a notification put")]
@@ -132,8 +132,10 @@ pub enum EncodeError {
     LockNumber(u32),
 }
 
+ggas_errors::debug_as_display!(EncodeError);
+
 /// Why three words are no command that the card carries out. [`Descriptor::header`] is valid all the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// A code without a command (4, 7 to 9, 14, 15).
     #[error("command {0} is illegal: use 0 to 3, 5, 6 or 12")]
@@ -148,6 +150,8 @@ pub enum DecodeError {
     #[error("a quadword command needs addresses and a size that are multiples of 8: use the byte command")]
     Unaligned,
 }
+
+ggas_errors::debug_as_display!(DecodeError);
 
 impl Descriptor {
     /// The descriptor of `request` to `dst`.

@@ -100,7 +100,7 @@ pub enum Body {
 }
 
 /// Why two words are no notification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotificationError {
     /// Word 1 is 0.
     #[error("the entry is free (word 1 is 0): poll until word 1 is not 0")]
@@ -118,6 +118,8 @@ pub enum NotificationError {
     #[error("a notified transfer has at least one byte: give its size")]
     SizeZero,
 }
+
+ggas_errors::debug_as_display!(NotificationError);
 
 /// Which body a command's notification has.
 #[derive(PartialEq, Eq)]

@@ -33,7 +33,7 @@ const S_LENGTH: Field =
     Field::new(facts::EXTOLL_VELO_STATUS_LENGTH_SHIFT, facts::EXTOLL_VELO_STATUS_LENGTH_BITS);
 
 /// Why a header cannot be made, or is not carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VeloError {
     /// More payload than a message has.
     #[error("a message has at most 120 bytes, not {0}: send more messages, or use RMA")]
@@ -45,6 +45,8 @@ pub enum VeloError {
     #[error(transparent)]
     Vpid(#[from] OutOfRange),
 }
+
+ggas_errors::debug_as_display!(VeloError);
 
 /// Header of a message to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -5,7 +5,7 @@ use ggas_rma::{KernelReport, ReportError};
 use ggas_window::WindowError;
 
 /// Errors of setting up or using a [`Group`](crate::Group).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// Staging slots are cut in lines.
@@ -141,3 +141,5 @@ pub enum GroupError {
     #[error(transparent)]
     Report(#[from] ReportError),
 }
+
+ggas_errors::debug_as_display!(GroupError);

@@ -67,7 +67,7 @@ pub enum Reason {
 }
 
 /// Why there is no device to use.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
     /// A word that names nothing.
@@ -112,6 +112,8 @@ pub enum ChoiceError {
         source: GpuError,
     },
 }
+
+ggas_errors::debug_as_display!(ChoiceError);
 
 impl Reason {
     /// What an error of this choice begins with.

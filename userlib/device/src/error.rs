@@ -6,7 +6,7 @@ use crate::LostPeer;
 use crate::limit::LimitSource;
 
 /// Errors of devices and of ports on them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// This kind of device cannot be used on this machine.
@@ -214,3 +214,5 @@ pub enum DeviceError {
         problem: String,
     },
 }
+
+ggas_errors::debug_as_display!(DeviceError);

@@ -6,7 +6,7 @@ use ggas_kernels::MemoryError;
 use ggas_rma::ReportError;
 
 /// Errors of setting up and using a window.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WindowError {
     /// A window has members.
@@ -150,6 +150,8 @@ pub enum WindowError {
     #[error(transparent)]
     Gpu(#[from] ggas_gpu::GpuError),
 }
+
+ggas_errors::debug_as_display!(WindowError);
 
 impl From<EngineBuildError> for WindowError {
     fn from(error: EngineBuildError) -> WindowError {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// Why no GPU can be used. `Display` is one line.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum NoGpu {
     /// The loader found no libcuda.
     #[error("no GPU found (libcuda.so.1 is not installed: install the NVIDIA driver 580 or newer)")]
@@ -38,6 +38,8 @@ pub enum NoGpu {
     Driver(DriverError),
 }
 
+ggas_errors::debug_as_display!(NoGpu);
+
 impl NoGpu {
     /// The line for a program that goes on without a GPU.
     pub fn fallback_note(&self) -> String {
@@ -46,7 +48,7 @@ impl NoGpu {
 }
 
 /// A driver call that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{call}: {text} ({name}, {code}){}", hint(*code))]
 pub struct DriverError {
     /// The call.
@@ -58,6 +60,8 @@ pub struct DriverError {
     /// The driver's description.
     pub text: String,
 }
+
+ggas_errors::debug_as_display!(DriverError);
 
 /// Error numbers that this crate tells apart.
 pub(crate) mod code {
@@ -90,7 +94,7 @@ fn hint(code: u32) -> &'static str {
 }
 
 /// An operation on a GPU that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum GpuError {
     /// No GPU can be used at all.
     #[error(transparent)]
@@ -251,3 +255,5 @@ pub enum GpuError {
     #[error("{0}")]
     Invalid(String),
 }
+
+ggas_errors::debug_as_display!(GpuError);

@@ -11,7 +11,7 @@ use crate::ranks::ranks;
 use crate::shape::ShapeError;
 
 /// Errors of joining a job and of what its processes do together.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
     /// A variable of the environment has no sensible value.
@@ -274,6 +274,8 @@ pub enum JobError {
     },
 }
 
+ggas_errors::debug_as_display!(JobError);
+
 impl JobError {
     pub(crate) fn system(what: &'static str) -> impl Fn(io::Error) -> JobError {
         move |source| match source.raw_os_error() {
@@ -285,5 +287,18 @@ impl JobError {
 
     pub(crate) fn no_files() -> JobError {
         JobError::Files { limit: getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_shows_its_text() {
+        let error =
+            JobError::Setting { name: "GGAS_RANK", value: "x".into(), advice: "write a number".into() };
+        let returned: Box<dyn std::error::Error> = Box::new(error);
+        assert_eq!(format!("{returned:?}"), "GGAS_RANK=x: write a number");
     }
 }

@@ -13,7 +13,7 @@ pub struct Shape {
 }
 
 /// A job or a network that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// Too few or too many processes.
     #[error("a job has 1 to {PROCESSES_MAX} processes, not {0}")]
@@ -31,6 +31,8 @@ pub enum ShapeError {
     #[error("faults are described in at most {FAULTS_MAX} bytes, not {0}")]
     Faults(usize),
 }
+
+ggas_errors::debug_as_display!(ShapeError);
 
 impl Shape {
     /// `processes` ranks, `per_node` of them on each node but perhaps the last.

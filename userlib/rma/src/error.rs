@@ -8,7 +8,7 @@ use ggas_device::{DeviceError, LostPeer, Path};
 use crate::Match;
 
 /// Errors of posting a descriptor.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
     /// A `try_` form found no room.
@@ -66,8 +66,10 @@ pub enum PostError {
     Closed,
 }
 
+ggas_errors::debug_as_display!(PostError);
+
 /// Errors of regions and of access to them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
     /// Registering or unregistering failed.
@@ -104,8 +106,10 @@ pub enum RegionError {
     Gpu(#[from] ggas_kernels::MemoryError),
 }
 
+ggas_errors::debug_as_display!(RegionError);
+
 /// Errors of opening and closing ports.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
     /// The device refused.
@@ -136,8 +140,10 @@ pub enum PortError {
     },
 }
 
+ggas_errors::debug_as_display!(PortError);
+
 /// Errors of waiting for notifications.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
     /// Nothing that matches arrived in time.
@@ -170,8 +176,10 @@ pub enum WaitError {
     Closed,
 }
 
+ggas_errors::debug_as_display!(WaitError);
+
 /// Errors of a lock operation that was posted and waited for.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// Posting failed.
@@ -191,3 +199,5 @@ pub enum LockError {
         target: Address,
     },
 }
+
+ggas_errors::debug_as_display!(LockError);

@@ -23,7 +23,7 @@ use crate::{DeviceError, KernelReport, Port, PortHandle};
 use setup::Setup;
 
 /// Errors of handing a port to kernels and of taking it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelPortError {
     /// Kernels on a GPU cannot use the card path of a model.
@@ -71,6 +71,8 @@ pub enum KernelPortError {
         waited: Duration,
     },
 }
+
+ggas_errors::debug_as_display!(KernelPortError);
 
 impl From<ReportError> for KernelPortError {
     fn from(error: ReportError) -> KernelPortError {

@@ -129,7 +129,7 @@ impl ReportCell {
 }
 
 /// Errors of making a [`ReportCell`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ReportError {
     /// No host memory.
     #[error(transparent)]
@@ -138,3 +138,5 @@ pub enum ReportError {
     #[error(transparent)]
     Processor(#[from] MemoryError),
 }
+
+ggas_errors::debug_as_display!(ReportError);

@@ -8,7 +8,7 @@ use ggas_device::{DeviceError, LostPeer};
 use crate::MessageMatch;
 
 /// Errors of sending a message.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// A `try_` form found no room: the receiver's mailbox is full, or the network busy.
@@ -41,8 +41,10 @@ pub enum SendError {
     Closed,
 }
 
+ggas_errors::debug_as_display!(SendError);
+
 /// Errors of waiting for a message.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
     /// Nothing that matches arrived in time.
@@ -75,8 +77,10 @@ pub enum ReceiveError {
     Closed,
 }
 
+ggas_errors::debug_as_display!(ReceiveError);
+
 /// Errors of opening and closing ports.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum VeloPortError {
     /// The device refused.
@@ -96,3 +100,5 @@ pub enum VeloPortError {
         waited: Duration,
     },
 }
+
+ggas_errors::debug_as_display!(VeloPortError);

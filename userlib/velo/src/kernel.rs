@@ -20,7 +20,7 @@ use crate::{VeloHandle, VeloPort};
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Errors of handing a port to kernels and of taking it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelVeloError {
     /// Messages behind the oldest were received out of order.
@@ -48,6 +48,8 @@ pub enum KernelVeloError {
     #[error(transparent)]
     Pages(#[from] mmio::Overlap),
 }
+
+ggas_errors::debug_as_display!(KernelVeloError);
 
 impl From<ReportError> for KernelVeloError {
     fn from(error: ReportError) -> KernelVeloError {

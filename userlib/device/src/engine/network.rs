@@ -61,7 +61,7 @@ impl Default for EngineConfig {
 }
 
 /// Errors of joining nodes.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineBuildError {
     /// Too few or too many.
@@ -114,6 +114,8 @@ pub enum EngineBuildError {
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
+
+ggas_errors::debug_as_display!(EngineBuildError);
 
 /// Nodes with an engine each, on GPUs that reach each other's memory or on the CPU executor: all in this process, where
 /// several may be on one GPU, or one in each of several processes.

@@ -37,7 +37,7 @@ pub enum Progress {
 }
 
 /// Errors of building a network.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A network has nodes.
@@ -87,6 +87,8 @@ pub enum BuildError {
         last: usize,
     },
 }
+
+ggas_errors::debug_as_display!(BuildError);
 
 /// What a network will be.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ const SELF: &str = "extoll_rf";
 const NEW: &str = ".extoll_rf_";
 
 /// Why a tree was not written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeError {
     /// What is there is no folder, or a link, which is not followed.
@@ -61,6 +61,8 @@ pub enum TreeError {
         source: io::Error,
     },
 }
+
+ggas_errors::debug_as_display!(TreeError);
 
 /// Writes the files into `folder`, which is made if it is not there. Whoever reads meanwhile finds each file as it was
 /// or as it is now, never a part of it.

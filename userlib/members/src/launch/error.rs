@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::JobError;
 
 /// Errors of starting a job.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// So many processes do not make a job, or a setting is wrong.
@@ -44,6 +44,8 @@ pub enum LaunchError {
         source: io::Error,
     },
 }
+
+ggas_errors::debug_as_display!(LaunchError);
 
 impl LaunchError {
     /// Exit code of a launcher that could start nothing, as shells have it: 127 if there is no such program, 126 if it

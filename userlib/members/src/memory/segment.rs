@@ -15,7 +15,7 @@ use crate::fds::kept;
 pub const PAGE: usize = 4096;
 
 /// Why shared memory of another process was not taken.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SegmentError {
     /// The system refused to map it.
     #[error(
@@ -46,6 +46,8 @@ pub enum SegmentError {
     #[error("the wake-up thread was not started: {0}; raise the limit on threads (ulimit -u)")]
     Thread(io::Error),
 }
+
+ggas_errors::debug_as_display!(SegmentError);
 
 fn seals() -> SealFlag {
     SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
