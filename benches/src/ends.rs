@@ -1,6 +1,6 @@
 //! The two ends of a transfer: nodes 0 and 1. This process holds both or one of them, or neither.
 
-use ggas::{Address, Connection, KernelPort, Lock, Notification, Port, PortHandle, Spec};
+use ggas::{Address, Connection, KernelPort, Lock, Notification, Port, PortBase, Spec};
 use ggas_kernels::args::bench_peer;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Registered memory of `port` at `nla`.
-    pub fn new(port: &PortHandle, nla: u64) -> Self {
+    pub fn new(port: &PortBase, nla: u64) -> Self {
         let Address { node, vpid } = port.address();
         Self { node, vpid, nla }
     }
@@ -62,7 +62,7 @@ pub(crate) fn host_ends_with(
     setup: &Setup,
     layout: Layout,
     data: &RoundData,
-    payload: impl Fn(u32, &PortHandle) -> Result<Payload, BenchError>,
+    payload: impl Fn(u32, &PortBase) -> Result<Payload, BenchError>,
 ) -> Result<Vec<HostEnd>, BenchError> {
     let mut open = Vec::new();
     let mut places = Vec::new();
@@ -166,7 +166,7 @@ impl KernelEnd {
         samples: u64,
     ) -> Result<Self, BenchError> {
         let processor = setup.processor(node);
-        let port = kernel::port(setup, node)?;
+        let port = setup.open_kernel_port(node)?;
         let payload = Payload::new(setup, node, &port, layout.len())?.for_kernels(processor)?;
         data.lay_out(&payload, layout)?;
         let probe = Probe::with_warm_up(processor, samples)?;

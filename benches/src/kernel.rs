@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use ggas::{KernelPort, KernelReport};
+use ggas::KernelReport;
 use ggas_kernels::args::{bench_clock, bench_timing};
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 
 use crate::error::Doing;
-use crate::setup::Setup;
 use crate::{BenchError, Options, Samples};
 
 /// `BENCH_DONE` of `kernels/src/bench.h`.
@@ -127,11 +126,4 @@ pub(crate) fn finish(running: Running, options: &Options) -> Result<(), BenchErr
 /// Starts the kernels of this process, if there are any, and waits for them.
 pub(crate) fn run(launches: &[Launch], options: &Options) -> Result<(), BenchError> {
     if launches.is_empty() { Ok(()) } else { finish(begin(launches)?, options) }
-}
-
-/// A port of `node` for its kernels.
-pub(crate) fn port(setup: &Setup, node: u32) -> Result<KernelPort, BenchError> {
-    let port = setup.open_port(node)?;
-    let port = port.for_kernels(setup.processor(node), setup.path());
-    port.doing(format!("handing a port of node {node} to kernels"))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ggas::{HostBuffer, PortHandle, Region};
+use ggas::{HostBuffer, PortBase, Region};
 use ggas_kernels::{Mapped, Processor};
 
 use crate::error::Doing;
@@ -22,7 +22,7 @@ pub(crate) struct Payload {
 
 impl Payload {
     /// Registers `bytes` of zeroed memory on `port` of `node`, where the options want the payload.
-    pub fn new(setup: &Setup, node: u32, port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
+    pub fn new(setup: &Setup, node: u32, port: &PortBase, bytes: usize) -> Result<Self, BenchError> {
         match setup.options.memory {
             Memory::Host => Self::host(port, bytes),
             Memory::Gpu => {
@@ -35,14 +35,14 @@ impl Payload {
     }
 
     /// Registers `bytes` of zeroed host memory on `port`.
-    pub fn host(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
+    pub fn host(port: &PortBase, bytes: usize) -> Result<Self, BenchError> {
         let buffer = HostBuffer::zeroed(bytes).doing("allocating host memory")?;
         let region = port.register(buffer).doing(format!("registering {bytes} bytes"))?;
         Ok(Self { mapped: None, region, on_gpu: false })
     }
 
     /// Registers `bytes` of zeroed memory that other processes cannot map.
-    pub fn private(port: &PortHandle, bytes: usize) -> Result<Self, BenchError> {
+    pub fn private(port: &PortBase, bytes: usize) -> Result<Self, BenchError> {
         let buffer = HostBuffer::unshared(bytes).doing("allocating private memory")?;
         let region = port.register(buffer).doing(format!("registering {bytes} bytes of private memory"))?;
         Ok(Self { mapped: None, region, on_gpu: false })

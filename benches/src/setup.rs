@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use ggas::{LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
+use ggas::{KernelPort, LockedMemory, Node, Path as PostPath, Port, PortConfig, Progress as Drive};
 use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
@@ -96,14 +96,23 @@ impl<'a> Setup<'a> {
 
     /// Opens a port of `node`, posting over the path that the options name.
     pub fn open_port(&self, node: u32) -> Result<Port, BenchError> {
-        let config = PortConfig {
+        self.node(node)?.open_port(self.port_config()).doing(format!("opening a port on node {node}"))
+    }
+
+    /// The same for kernels of `node`.
+    pub fn open_kernel_port(&self, node: u32) -> Result<KernelPort, BenchError> {
+        let port = self.node(node)?.open_kernel_port(self.port_config(), self.processor(node));
+        port.doing(format!("opening a port for kernels on node {node}"))
+    }
+
+    fn port_config(&self) -> PortConfig {
+        PortConfig {
             path: Some(self.path()),
             slots: self.options.slots,
             post_timeout: self.options.timeout,
             kernel_timeout: self.options.timeout,
             ..PortConfig::default()
-        };
-        self.node(node)?.open_port(config).doing(format!("opening a port on node {node}"))
+        }
     }
 
     /// How descriptors reach the requester.

@@ -26,11 +26,8 @@ GGAS_FN void load_shared(shared *all, engine_node *node)
 	for (uint32_t vpid = ggas_thread(); vpid < ENGINE_PORTS; vpid += ggas_threads()) {
 		queue &q = all->queues[vpid];
 		engine_port &port = node->port[vpid];
-		uint32_t open = ggas_load_acquire(&port.open);
-		/* One that changes hands already is as it was left, and what arrives for it waits. */
-		q.open = open == ENGINE_PORT_MOVES ? ENGINE_PORT_MOVES : ENGINE_PORT_CLOSED;
-		q.place = ggas_load_relaxed(&port.wp);
-		look_at_port(&q, &port, open);
+		q.open = ENGINE_PORT_CLOSED;
+		look_at_port(&q, &port, ggas_load_acquire(&port.open));
 	}
 }
 

@@ -34,19 +34,18 @@ struct engine_line {
 	uint64_t number;
 };
 
-/* Whether a port is open. While it changes hands, what arrives for it waits. */
+/* Whether a port is open. */
 #define ENGINE_PORT_CLOSED	0
 #define ENGINE_PORT_OPEN	1
-#define ENGINE_PORT_MOVES	2
 
 /* How often all warps of an engine take notice behind a change of `open`, one time after the other, until a port that
  * is not open any more is nobody's. Of what the block knows of a port one lane is the only writer, its owner, and the
- * others look at that: those that take notice after it has begin nothing for the port (2), and what it writes down of
- * the queue after them is the last word (3). Whatever else is announced meanwhile only makes for more looks. */
+ * others look at that: those that take notice after it has begin nothing for the port. Whatever else is announced
+ * meanwhile only makes for more looks. */
 #define ENGINE_LOOKS_CLOSED	2
-#define ENGINE_LOOKS_MOVES	3
 
-/* A port. The host writes it while it is not open; `wp`, `head` and `sent` are the engine's until it stops. */
+/* A port. The host writes it while it is not open, and afterwards what says where its slots are, once, `slots` last;
+ * `wp`, `head` and `sent` are the engine's. */
 struct engine_port {
 	uint64_t queue;		/* notification queue, 16-byte entries */
 	uint64_t rp_register;	/* read pointer, written by the consumer (spec 3.2) */

@@ -9,8 +9,8 @@
 namespace engine
 {
 
-/* ENGINE_PORT_*, in which all lanes agree. */
-GGAS_FN uint32_t state_of_port(const warp &w, uint32_t vpid)
+/* Whether a port is open, in which all lanes agree. */
+GGAS_FN bool is_open(const warp &w, uint32_t vpid)
 {
 	uint32_t open = ENGINE_PORT_CLOSED;
 	/* It opened before whoever sends could know of it, and closes by a change that waits for this warp. The rest of what
@@ -22,11 +22,11 @@ GGAS_FN uint32_t state_of_port(const warp &w, uint32_t vpid)
 	open = ggas_shfl(GGAS_FULL_WARP, open, 0);
 	/* For lanes that looked earlier than lane 0. */
 	ggas_syncwarp();
-	return open;
+	return open == ENGINE_PORT_OPEN;
 #else
 	if (vpid < ENGINE_PORTS)
 		open = ggas_load_relaxed(&w.all->queues[vpid].open);
-	return ggas_shfl(GGAS_FULL_WARP, open, 0);
+	return ggas_shfl(GGAS_FULL_WARP, open, 0) == ENGINE_PORT_OPEN;
 #endif
 }
 
@@ -153,10 +153,8 @@ GGAS_COLD bool take_data(const engine_args &args, shared *all, const packet *tak
 	uint32_t *told = &w.all->told[ggas_warp()];
 	if (p.is_last() && (*told & DATA_TAKEN))
 		return true;
-	uint32_t error = p.error(), vpid = p.vpid(), port = state_of_port(w, vpid);
-	if (port == ENGINE_PORT_MOVES)
-		return false;
-	bool open = port == ENGINE_PORT_OPEN, data = p.bytes() != 0;
+	uint32_t error = p.error(), vpid = p.vpid();
+	bool open = is_open(w, vpid), data = p.bytes() != 0;
 	if (p.is_last() && open && ggas_lane() == 0)
 		w.all->taken_for[ggas_warp()] = ggas_load_relaxed(&w.all->queues[vpid].opened);
 	pages to;
@@ -181,13 +179,11 @@ GGAS_COLD bool complete(const engine_args &args, shared *all, const packet *take
 {
 	warp w(args, all);
 	const packet &p = *taken;
-	uint32_t error = p.error(), vpid = p.vpid(), port = state_of_port(w, vpid);
+	uint32_t error = p.error(), vpid = p.vpid();
 	uint64_t flow = flow_of(p);
-	if (port == ENGINE_PORT_MOVES)
-		return false;
 	if (*failed & flow)
 		error |= EXTOLL_NOTI_ERROR_COMPLETER;
-	bool open = port == ENGINE_PORT_OPEN;
+	bool open = is_open(w, vpid);
 	/* The data went to an earlier port of this VPID: there is nobody to be told. */
 	if (open && w.all->taken_for[ggas_warp()] != ggas_load_relaxed(&w.all->queues[vpid].opened))
 		open = false;
@@ -250,10 +246,7 @@ GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken
 		w.count(ENGINE_ERR_GONE);
 		return true;
 	}
-	uint32_t port = state_of_port(w, vpid);
-	if (port == ENGINE_PORT_MOVES)
-		return false;
-	bool open = port == ENGINE_PORT_OPEN, refused = false;
+	bool open = is_open(w, vpid), refused = false;
 	bool lock = p.what() == LOCK;
 	auto number = static_cast<uint32_t>(EXTOLL_GET(p.h.address, EXTOLL_DESC_LOCK_NUMBER));
 	if (!error && (!open || (lock && number >= ENGINE_LOCKS)))
@@ -376,7 +369,7 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			if (!taken && w.is_to_end())
 				break;
 			if (!taken) {
-				/* The host has something to say, or has a port change hands; or the sender ended in the middle, and
+				/* The host has something to say; or the sender ended in the middle, and
 				 * nothing comes behind. */
 				cut = w.all_see_gone(peer) && !is_whole(p);
 				ggas_pause();

@@ -45,14 +45,8 @@ enum class room : uint32_t { FOUND, NEVER, NOT_YET };
 GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since, uint32_t *entry)
 {
 	for (uint32_t attempt = 1; !take_entry(&q, entry); attempt++) {
-		uint32_t open = ggas_load_relaxed(&q.open);
-		if (open == ENGINE_PORT_CLOSED)
+		if (ggas_load_relaxed(&q.open) == ENGINE_PORT_CLOSED)
 			return room::NEVER;
-		if (open == ENGINE_PORT_MOVES && completer) {
-			/* Its next consumer has had no time yet. */
-			*since = 0;
-			return room::NOT_YET;
-		}
 		uint64_t place = ggas_load_block(&q.place);
 		uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q.entries ? 0 : wp + 1;
 		uint32_t rp = static_cast<uint32_t>(
@@ -79,7 +73,7 @@ GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since,
 }
 
 /* Puts an entry into a queue; lane 0 only. False if the engine ends before there is room. A completer gives way as well,
- * to a port that changes hands and to whatever else the host says: its packet is taken again, and goes on waiting. What
+ * to whatever the host says: its packet is taken again, and goes on waiting. What
  * the others sent cannot be sent again. */
 GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool release)
 {

@@ -203,7 +203,8 @@ struct slot_view {
 
 	GGAS_FN void load(const engine_port *port, uint32_t open, const engine_node *node)
 	{
-		slots = open == ENGINE_PORT_OPEN ? ggas_load_relaxed(&port->slots) : 0;
+		/* Written last where the port was open before. */
+		slots = open == ENGINE_PORT_OPEN ? ggas_load_acquire(&port->slots) : 0;
 		consumed = ggas_load_relaxed(&port->slot_consumed);
 		head = ggas_load_relaxed(&port->head);
 		mask = ggas_load_relaxed(&port->slot_mask);
@@ -242,21 +243,16 @@ struct slot_view {
 };
 
 /* What the host says of a port becomes what the block knows of it; by its owner only, as it takes notice. So nothing
- * older can come behind: a look is over before the next one begins. Of a queue that changes hands this writes down how
- * far it came, at each look; which of them has the last word: ENGINE_LOOKS_MOVES. `open` was loaded by an acquire. */
-GGAS_FN void look_at_port(queue *q, engine_port *port, uint32_t open)
+ * older can come behind: a look is over before the next one begins. `open` was loaded by an acquire. */
+GGAS_FN void look_at_port(queue *q, const engine_port *port, uint32_t open)
 {
 	uint32_t known = ggas_load_relaxed(&q->open);
-	if (open != ENGINE_PORT_OPEN) {
-		if (open == ENGINE_PORT_MOVES && known != ENGINE_PORT_CLOSED)
-			ggas_store_relaxed(&port->wp, static_cast<uint32_t>(ggas_load_relaxed(&q->place)));
-		/* A port that is being described is closed until it is open. */
-		if (known != ENGINE_PORT_CLOSED)
-			ggas_store_relaxed(&q->open, open);
+	if (open == known)
+		return;
+	if (open == ENGINE_PORT_CLOSED) {
+		ggas_store_relaxed(&q->open, open);
 		return;
 	}
-	if (known == ENGINE_PORT_OPEN)
-		return;
 	q->entries_at = ggas_load_relaxed(&port->queue);
 	q->rp_register = ggas_load_relaxed(&port->rp_register);
 	q->entries = ggas_load_relaxed(&port->queue_entries);

@@ -144,7 +144,7 @@ fn puts_are_clean() {
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn engines_are_clean() {
-    clean(&["engine-bystander", "engine-last-word", "engine-pair", "engine-moves"]);
+    clean(&["engine-bystander", "engine-pair", "engine-changes"]);
 }
 
 #[test]

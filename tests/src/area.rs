@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use ggas::{HostBuffer, PortHandle, Region};
+use ggas::{HostBuffer, PortBase, Region};
 
 /// `len` bytes that depend on `seed`, without a short period.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
@@ -19,7 +19,7 @@ pub struct Area {
 
 impl Area {
     /// Registers `len` bytes of poison that depends on `seed`.
-    pub fn new(port: &PortHandle, len: usize, seed: u64) -> Area {
+    pub fn new(port: &PortBase, len: usize, seed: u64) -> Area {
         let region = port.register(HostBuffer::zeroed(len).unwrap()).unwrap();
         let area = Area { region, expected: RefCell::new(vec![0; len]) };
         area.write(0, &bytes(seed, len));

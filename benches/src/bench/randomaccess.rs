@@ -354,7 +354,7 @@ impl RmaEnd {
     fn new(run: &Run, node: u32) -> Result<Self, BenchError> {
         let bytes = run.shape.mailbox_bytes(run.table.nodes);
         let processor = run.setup.processor(node);
-        let port = kernel::port(&run.setup, node)?;
+        let port = run.setup.open_kernel_port(node)?;
         let boxes = || Payload::new(&run.setup, node, &port, bytes)?.for_kernels(processor);
         let (mailboxes, outboxes) = (boxes()?, boxes()?);
         Ok(Self { mailboxes, outboxes, port })

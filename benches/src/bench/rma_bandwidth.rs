@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ggas::{PortHandle, Spec};
+use ggas::{PortBase, Spec};
 use ggas_kernels::args::bench_bandwidth;
 
 use super::{assisted, iterations_for, methods_by_sizes};
@@ -121,7 +121,7 @@ fn host_driven(task: Task, method: &str, bytes: u64, report: &mut Report) -> Res
     let setup = Setup::new(task, Worker::Host)?;
     let layout = Layout::new(bytes);
     let data = RoundData::new(options.seed, 0, layout.bytes);
-    let buffer = |node, port: &PortHandle| match private {
+    let buffer = |node, port: &PortBase| match private {
         true => Payload::private(port, layout.len()),
         false => Payload::new(&setup, node, port, layout.len()),
     };

@@ -1,7 +1,7 @@
 //! `velo-pingpong` by kernels: one thread of a block at each end.
 
-use ggas::velo::{KernelVelo, VeloPort};
-use ggas::{KernelPort, KernelReport, PortHandle, VeloConfig};
+use ggas::velo::KernelVelo;
+use ggas::{KernelPort, KernelReport, PortBase, VeloConfig};
 use ggas_kernels::args::{bench_peer, bench_pingpong};
 
 use super::velo_pingpong::other;
@@ -26,17 +26,17 @@ enum Held {
 impl Held {
     fn open(setup: &Setup, node: u32, message: bool) -> Result<Held, BenchError> {
         if !message {
-            return Ok(Held::Notification(kernel::port(setup, node)?));
+            return Ok(Held::Notification(setup.open_kernel_port(node)?));
         }
         let config = VeloConfig { kernel_timeout: setup.options.timeout, ..VeloConfig::default() };
-        let port = VeloPort::open(setup.node(node)?.device(), config).doing("opening a port")?;
-        Ok(Held::Message(port.for_kernels(setup.processor(node)).doing("handing a port to kernels")?))
+        let port = KernelVelo::open(setup.node(node)?.device(), config, setup.processor(node));
+        Ok(Held::Message(port.doing("opening a port for kernels")?))
     }
 
     fn peer(&self) -> (u16, u8) {
         let address = match self {
             Held::Message(port) => port.port_address(),
-            Held::Notification(port) => PortHandle::address(port),
+            Held::Notification(port) => PortBase::address(port),
         };
         (address.node, address.vpid)
     }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Engines of one process in thread mode, and what their host does: ports that change hands, close and open.
+// Engines of one process in thread mode, and what their host does: ports that close and open.
 #pragma once
 
 // Of what is known of a port only its owner is a writer.
 bool engine_bystander();
-// The last look at a port that changes hands comes behind the last entry of its queue.
-bool engine_last_word();
 // Puts of all ways, a get and a lock between two nodes.
 bool engine_pair();
-// One node: what arrives for a port that changes hands all the time, while another one closes and opens and processes
-// are lost.
-bool engine_moves();
+// One node: what arrives for a port while another one closes and opens and processes are lost.
+bool engine_changes();

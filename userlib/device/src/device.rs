@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{DeviceError, PortDevice, PortSetup, VeloDevice, VeloSetup};
+use crate::{DeviceError, KernelRings, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
 /// Kinds of devices; [`choose`](crate::choose) takes one at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +106,20 @@ pub trait Device: Debug + Send + Sync {
     /// [`DeviceError::NetworkState`], [`DeviceError::PortsInUse`], [`DeviceError::QueueShape`],
     /// [`DeviceError::Memory`].
     fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError>;
+
+    /// Opens a port whose kernels post through a ring of `slots` slots, with the notification queue and that ring in memory
+    /// of the processor that they run on. No rings: this device has the queue in host memory, which kernels map, and
+    /// slots are [attached](PortDevice::attach_slots) to the port as to one of the host.
+    ///
+    /// # Errors
+    /// As [`open_port`](Self::open_port); [`DeviceError::SlotCount`], [`DeviceError::Gpu`].
+    fn open_port_for_kernels(
+        &self,
+        setup: &PortSetup,
+        _slots: u32,
+    ) -> Result<(Arc<dyn PortDevice>, Option<KernelRings>), DeviceError> {
+        Ok((self.open_port(setup)?, None))
+    }
 
     /// Opens a port of VELO, the unit for small messages, on the lowest free VPID of the node (spec 7).
     ///

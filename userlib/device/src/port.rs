@@ -2,12 +2,10 @@
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption};
-use ggas_kernels::KernelMem;
 
 #[cfg(doc)]
 use crate::Device;
@@ -63,8 +61,8 @@ pub struct SlotMap {
 }
 
 /// Queue and slot ring of a port in memory of the processor whose kernels use it; see
-/// [`PortDevice::lend_to_kernels`]. Addresses are the processor's.
-#[derive(Clone, Debug)]
+/// [`Device::open_port_for_kernels`]. Addresses are the processor's, valid until the port is dropped.
+#[derive(Clone, Copy, Debug)]
 pub struct KernelRings {
     /// First entry of the notification queue.
     pub queue: u64,
@@ -78,8 +76,6 @@ pub struct KernelRings {
     pub slot_count: u32,
     /// Slots consumed so far, a word.
     pub consumed: u64,
-    /// Holds the memory; the word `consumed` is the first.
-    pub memory: Arc<KernelMem>,
 }
 
 /// Registers of a port that a driver maps into a kernel's address space; each lies in a page of its own.
@@ -124,7 +120,7 @@ pub trait PortDevice: Debug + Send + Sync {
     /// Node and VPID.
     fn address(&self) -> Address;
 
-    /// The notification queue.
+    /// The notification queue; no entries where kernels have it in memory of their processor ([`KernelRings`]).
     fn queue(&self) -> QueueMap;
 
     /// Replaces the notification queue by an empty one of another shape, as a new mapping does (spec 9.2). What the
@@ -163,7 +159,8 @@ pub trait PortDevice: Debug + Send + Sync {
     /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
     fn requester_fence(&self) {}
 
-    /// Attaches a slot ring whose descriptors are all issued with `option`.
+    /// Attaches the port's slot ring, whose descriptors are all issued with `option`. It stays until the port is closed:
+    /// slots that were not consumed are forgotten then.
     ///
     /// # Errors
     /// [`DeviceError::NoSlotPath`], [`DeviceError::SlotCount`], [`DeviceError::SlotsAttached`].
@@ -171,29 +168,6 @@ pub trait PortDevice: Debug + Send + Sync {
 
     /// Tells the device of new entries in the slot ring. A model with inline progress works here.
     fn kick(&self) {}
-
-    /// Detaches the ring: slots that were not consumed are forgotten. The memory stays until the port is dropped.
-    fn detach_slots(&self);
-
-    /// Moves the notification queue, with what is in it, and a ring of `slots` slots into memory of the processor whose
-    /// kernels use them from now on; nobody uses the port meanwhile, and what arrives waits. `None`: this device has
-    /// them in host memory, which kernels map.
-    ///
-    /// # Errors
-    /// [`DeviceError::SlotCount`], [`DeviceError::Memory`], [`DeviceError::Gpu`], [`DeviceError::Timeout`],
-    /// [`DeviceError::Closed`].
-    fn lend_to_kernels(&self, _slots: u32) -> Result<Option<KernelRings>, DeviceError> {
-        Ok(None)
-    }
-
-    /// Takes back what was lent: the queue as it is, of which `read_pointer` is the next unread entry. What arrives
-    /// meanwhile waits.
-    ///
-    /// # Errors
-    /// As [`lend_to_kernels`](Self::lend_to_kernels).
-    fn take_from_kernels(&self, _read_pointer: u32) -> Result<(), DeviceError> {
-        Ok(())
-    }
 
     /// Registers memory for this VPID: pins its pages, writes their translations and returns the network logical
     /// address of the first byte (spec 4.2).

@@ -71,7 +71,7 @@ pub struct MailboxMap {
 /// carries `i + 1`; the count starts at 0.
 #[derive(Clone, Copy, Debug)]
 pub struct VeloSlotMap {
-    /// First slot; valid until the ring is detached and the port dropped, or another ring attached.
+    /// First slot; valid until the port is closed and dropped.
     pub base: NonNull<AtomicU64>,
     /// Number of slots, a power of two.
     pub slots: u32,
@@ -137,17 +137,14 @@ pub trait VeloDevice: Debug + Send + Sync {
     /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
     fn fence(&self) {}
 
-    /// Attaches a ring for messages in traffic class `class`, and keeps the device looking at it until
-    /// [`detach_slots`](Self::detach_slots). `None`: this device has none, it sees every store to a requester page.
+    /// Attaches a ring for messages in traffic class `class`, and keeps the device looking at it until the
+    /// port is closed; messages that were not consumed are forgotten then. `None`: this device has none, it sees every store to a requester page.
     ///
     /// # Errors
     /// [`DeviceError::Closed`]; [`DeviceError::SlotsAttached`]; the system's refusal of memory.
     fn attach_slots(&self, _class: u8) -> Result<Option<VeloSlotMap>, DeviceError> {
         Ok(None)
     }
-
-    /// Detaches the ring: messages that were not consumed are forgotten.
-    fn detach_slots(&self) {}
 
     /// Sets the protection ids of what the port sends, and of what it takes in; other messages are dropped and
     /// counted at the receiver.

@@ -134,11 +134,6 @@ impl Wcb {
             }
         }
     }
-
-    /// Someone else posted: nothing is known.
-    pub(crate) fn forget(&mut self) {
-        self.unseen = u8::MAX;
-    }
 }
 
 /// A clock that costs next to nothing; its unit does not matter much.

@@ -15,14 +15,9 @@ pub trait WcbLine<Unit: ?Sized> {
     fn progress(unit: &Unit) -> bool;
 }
 
-/// Why nothing could be written.
+/// Nothing could be written: the ring is full, or a rejection is still being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotNow {
-    /// The ring is full, or a rejection is still being worked on.
-    Full,
-    /// Kernels have the buffer.
-    Kernels,
-}
+pub struct NotNow;
 
 /// The writer's side of a VPID's write-combining buffer. One writer at a time: the caller holds a lock.
 #[derive(Debug)]
@@ -32,7 +27,6 @@ pub struct WcbWriter<L> {
     ring: Box<[L; REPLAY_RING]>,
     /// Lines written, modulo 256.
     wp: u8,
-    kernels: bool,
 }
 
 impl<L: Copy + Default> WcbWriter<L> {
@@ -40,7 +34,7 @@ impl<L: Copy + Default> WcbWriter<L> {
     /// the register is memory, and every look is free.
     pub fn new(registers: &RegisterMap, batch: u8) -> WcbWriter<L> {
         let wcb = Wcb::new(registers, batch);
-        WcbWriter { wcb, ring: Box::new([L::default(); REPLAY_RING]), wp: 0, kernels: false }
+        WcbWriter { wcb, ring: Box::new([L::default(); REPLAY_RING]), wp: 0 }
     }
 
     /// Writes a line, which `fill` makes in place, of what stood there 256 lines ago.
@@ -52,17 +46,14 @@ impl<L: Copy + Default> WcbWriter<L> {
     where
         L: WcbLine<U>,
     {
-        if self.kernels {
-            return Err(NotNow::Kernels);
-        }
         if self.wcb.is_due(self.wp) && !self.has_room(unit) {
-            return Err(NotNow::Full);
+            return Err(NotNow);
         }
         let at = self.wp;
         fill(&mut self.ring[usize::from(at)]);
         self.wp = at.wrapping_add(1);
         self.store(unit, at);
-        if self.wcb.is_memory() && self.take_back_rejected() { Err(NotNow::Full) } else { Ok(()) }
+        if self.wcb.is_memory() && self.take_back_rejected() { Err(NotNow) } else { Ok(()) }
     }
 
     /// Whether there is room for one more; rejected lines are written again before.
@@ -86,7 +77,7 @@ impl<L: Copy + Default> WcbWriter<L> {
     where
         L: WcbLine<U>,
     {
-        let look = !self.kernels && (self.wcb.is_suspect(self.wp) || now);
+        let look = self.wcb.is_suspect(self.wp) || now;
         if look && self.wcb.look().rejected() != 0 {
             self.replay(unit);
         }
@@ -148,22 +139,8 @@ impl<L: Copy + Default> WcbWriter<L> {
         }
     }
 
-    /// Lines of the host written and not committed yet.
+    /// Lines written and not committed yet.
     pub fn outstanding(&self) -> u8 {
-        if self.kernels { 0 } else { self.wp.wrapping_sub(self.wcb.peek().committed()) }
-    }
-
-    /// Gives the buffer to kernels; returns the write index they go on from.
-    pub fn give_to_kernels(&mut self) -> u8 {
-        self.kernels = true;
-        self.wp
-    }
-
-    /// Takes the buffer back after kernels wrote up to `wp`; `ring` is what they wrote, from entry 0.
-    pub fn take_back(&mut self, wp: u8, ring: impl IntoIterator<Item = L>) {
-        self.ring.iter_mut().zip(ring).for_each(|(to, line)| *to = line);
-        self.wp = wp;
-        self.kernels = false;
-        self.wcb.forget();
+        self.wp.wrapping_sub(self.wcb.peek().committed())
     }
 }

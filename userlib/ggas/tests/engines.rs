@@ -11,8 +11,8 @@ use ggas_kernels::args::selftest_rma;
 use ggas_kernels::{Launch, Processor, start};
 use ggas_members::{Job, JobError};
 use ggas_rma::{
-    Address, ErrorUnits, Kind, Lock, Match, Node, PageOption, Path, Port, PortConfig, PostError, Region,
-    Spec, WaitError,
+    Address, ErrorUnits, Kind, Lock, Match, Node, PageOption, Path, Port, PortBase, PortConfig, PostError,
+    Region, Spec, WaitError,
 };
 use ggas_window::{WindowError, engines_across};
 
@@ -56,7 +56,7 @@ fn region(port: &Port, rank: usize, len: usize) -> Region {
 }
 
 /// Where everyone's ports and regions are, by rank.
-fn share(job: &Job, port: &Port, region: &Region) -> Vec<(Address, u64)> {
+fn share(job: &Job, port: &PortBase, region: &Region) -> Vec<(Address, u64)> {
     let (Address { node, vpid }, nla) = (port.address(), region.nla(0).expect("registered"));
     let own = [u64::from(node).to_le_bytes(), u64::from(vpid).to_le_bytes(), nla.to_le_bytes()].concat();
     let all = job.exchange(&own, SOON).expect("all");
@@ -176,10 +176,10 @@ fn kernels_of_two_processes_play_by_engines() {
         let (cpu, network, rank) = (Processor::cpu(), network(job), job.rank() as usize);
         let memory = std::sync::Arc::new(cpu.alloc(4096).expect("memory"));
         let result = cpu.alloc(16).expect("memory");
-        let port = port(job, &network);
+        let node = Node::new(network.device(rank).expect("mine"));
+        let port = node.open_kernel_port(CONFIG, &cpu).expect("a port");
         let own = port.register_kernel_memory(memory.clone()).expect("registered");
         let all = share(job, &port, &own);
-        let port = port.for_kernels(&cpu, Path::Slots).expect("lent");
         let (peer, there) = all[1 - rank];
         let args = selftest_rma {
             port: port.address(),

@@ -54,7 +54,7 @@ impl Connection {
     /// # Errors
     /// [`PostError::Region`] when the range leaves the region or the region belongs to another port,
     /// [`PostError::Encode`], [`PostError::PeerLost`], [`PostError::Timeout`], [`PostError::SlotOption`],
-    /// [`PostError::KernelOwned`], [`PostError::Closed`].
+    /// [`PostError::Closed`].
     #[inline]
     pub fn put(
         &self,
@@ -217,7 +217,7 @@ impl Connection {
     /// The local side as the card takes it: an NLA, or with an untranslated option the address itself.
     #[inline]
     fn local(&self, region: &Region, offset: usize, len: usize) -> Result<(u64, u32), PostError> {
-        if !region.is_of(&self.core) {
+        if !region.is_of(&self.core.vpid) {
             let (owner, port) = (region.port(), self.core.address);
             return Err(PostError::Region(RegionError::OtherPort { owner, port }));
         }

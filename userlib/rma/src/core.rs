@@ -1,50 +1,79 @@
-//! What all handles of a port share: posting, and closing.
+//! What ports share with their regions, and what ports of the host share with their connections: posting, and closing.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use extoll_abi::{Address, Descriptor, PageOption};
-use ggas_device::{Departures, LostPeer, Path, PortDevice};
+use ggas_device::{Departures, LostPeer, PortDevice};
 
 use crate::backoff::{Backoff, Step};
 use crate::post::Poster;
 use crate::queue::Queue;
-use crate::{Match, PortConfig, PortError, PostError};
+use crate::{DeviceError, Match, PortConfig, PortError, PostError};
 
-/// What a port's handles, connections and regions share.
+/// An open VPID, whoever posts and consumes there: the host, or kernels.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Vpid {
     pub(crate) device: Arc<dyn PortDevice>,
     pub(crate) address: Address,
-    pub(crate) poster: Poster,
-    pub(crate) queue: Mutex<Queue>,
     pub(crate) config: PortConfig,
-    /// Ways to post that the device has.
-    pub(crate) paths: &'static [Path],
-    pub(crate) departures: Departures,
-    /// Option pages that may be posted to, by bits.
-    options: u32,
     closed: AtomicBool,
 }
 
+impl Vpid {
+    pub(crate) fn new(device: Arc<dyn PortDevice>, config: PortConfig) -> Arc<Vpid> {
+        let address = device.address();
+        Arc::new(Vpid { device, address, config, closed: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn close(&self) -> Result<(), DeviceError> {
+        self.closed.store(true, Ordering::Relaxed);
+        self.device.close()
+    }
+}
+
+impl Drop for Vpid {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(port = %self.address, "closing: {error}");
+        }
+    }
+}
+
+/// What the handles and connections of a port of the host share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) vpid: Arc<Vpid>,
+    pub(crate) poster: Poster,
+    pub(crate) queue: Mutex<Queue>,
+    pub(crate) departures: Departures,
+    /// Option pages that may be posted to, by bits.
+    options: u32,
+}
+
+impl Deref for Core {
+    type Target = Vpid;
+
+    fn deref(&self) -> &Vpid {
+        &self.vpid
+    }
+}
+
 impl Core {
-    pub(crate) fn new(
-        device: Arc<dyn PortDevice>,
-        poster: Poster,
-        config: PortConfig,
-        paths: &'static [Path],
-    ) -> Core {
+    pub(crate) fn new(vpid: Arc<Vpid>, poster: Poster) -> Core {
+        let device = &vpid.device;
         Core {
-            address: device.address(),
             queue: Mutex::new(Queue::new(device.queue())),
             departures: device.departures(),
             options: device.options(),
             poster,
-            device,
-            config,
-            paths,
-            closed: AtomicBool::new(false),
+            vpid,
         }
     }
 
@@ -109,13 +138,9 @@ impl Core {
         self.device.lost_peer(node, vpid)
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
     /// Lets the card take what was posted, then closes. What it does not take in time is reported, not kept.
     pub(crate) fn close(&self) -> Result<(), PortError> {
-        if self.closed.swap(true, Ordering::Relaxed) {
+        if self.vpid.closed.swap(true, Ordering::Relaxed) {
             return Ok(self.device.close()?);
         }
         let drained = self.drain(self.config.post_timeout);
@@ -145,9 +170,13 @@ impl Core {
 }
 
 impl Drop for Core {
+    /// Regions may keep the VPID open. Nobody sees to it any more that the card takes what was posted.
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(port = %self.address, "closing: {error}");
+        if self.is_closed() {
+            return;
+        }
+        if let Err(error) = self.drain(self.config.post_timeout) {
+            tracing::error!(port = %self.address, "the last handle is gone: {error}");
         }
     }
 }

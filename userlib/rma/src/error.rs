@@ -58,9 +58,6 @@ pub enum PostError {
     /// The process that served the target is gone.
     #[error("{0}")]
     PeerLost(LostPeer),
-    /// Kernels own the port.
-    #[error("kernels own this port: post from them, or take the port back with KernelPort::into_port")]
-    KernelOwned,
     /// The port was closed.
     #[error("the port is closed: open a new one")]
     Closed,

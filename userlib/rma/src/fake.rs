@@ -150,8 +150,6 @@ impl PortDevice for Fake {
         Err(DeviceError::NoSlotPath)
     }
 
-    fn detach_slots(&self) {}
-
     unsafe fn register(&self, _: Span, _: Access) -> Result<u64, DeviceError> {
         Err(DeviceError::Closed)
     }

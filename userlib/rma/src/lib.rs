@@ -40,6 +40,6 @@ pub use matching::Match;
 pub use node::Node;
 pub use notifications::Notifications;
 pub use pages::OptionPages;
-pub use port::{Port, PortConfig, PortHandle};
+pub use port::{Port, PortBase, PortConfig, PortHandle};
 pub use region::Region;
 pub use report::{KernelReport, ReportCell, ReportError};

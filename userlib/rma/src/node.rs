@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ggas_device::{Device, DeviceError, DeviceInfo};
+use ggas_kernels::Processor;
 
-use crate::{Port, PortConfig, PortError};
+use crate::{KernelPort, KernelPortError, Port, PortConfig, PortError};
 
 /// A node of the network that this process has a device of. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -67,6 +68,20 @@ impl Node {
     /// queue or slot ring cannot have the shape asked for.
     pub fn open_port(&self, config: PortConfig) -> Result<Port, PortError> {
         Port::open(&self.device, config)
+    }
+
+    /// Opens a port whose notification queue and requester belong to kernels on `processor`. How they post,
+    /// [`PortConfig::path`] says. The [address](KernelPort::address) of the port's structure goes into their arguments.
+    ///
+    /// # Errors
+    /// [`KernelPortError`]; kernels on a GPU need [`Path::Slots`](crate::Path::Slots) on the model, and do not reach a
+    /// card.
+    pub fn open_kernel_port(
+        &self,
+        config: PortConfig,
+        processor: &Processor,
+    ) -> Result<KernelPort, KernelPortError> {
+        KernelPort::open(&self.device, config, processor)
     }
 
     /// Reads the register at a byte offset of BAR 0 (spec 8).

@@ -10,7 +10,7 @@ use ggas_device::{Device, DeviceInfo, Path, PortDevice, PortSetup};
 
 use crate::backoff::{Backoff, Step};
 use crate::card::card;
-use crate::core::Core;
+use crate::core::{Core, Vpid};
 use crate::post::{Poster, lock};
 use crate::slots::Slots;
 use crate::{Connection, Match, Notifications, PortError, PostError, WaitError};
@@ -22,8 +22,9 @@ pub struct PortConfig {
     pub queue_bytes: usize,
     /// Bytes of a segment of it (spec 3.2), a multiple of the page size.
     pub segment_bytes: usize,
-    /// How the host posts; `None`: the way that the device has, of several the first ([`DeviceInfo::paths`]). A port's own
-    /// [`config`](PortHandle::config) says which.
+    /// How it is posted to the card. `None`: in the way that the device has; of several, the host takes the first
+    /// ([`DeviceInfo::paths`]), and kernels take slots, which serve those on GPUs, too. A port's own
+    /// [`config`](PortBase::config) says which.
     pub path: Option<Path>,
     /// Slots of the ring on the slot path, a power of two.
     pub slots: u32,
@@ -55,24 +56,73 @@ impl Default for PortConfig {
     }
 }
 
-/// A port that may post, connect and register, but not consume notifications. Cheap to clone; any thread may use
-/// it. The VPID stays open until the last handle, connection and region is gone, or [`Port::close`].
-#[derive(Clone, Debug)]
-pub struct PortHandle {
-    pub(crate) core: Arc<Core>,
+impl PortConfig {
+    /// With the path said: what it was, else `usual`; one that `device` has.
+    pub(crate) fn by(self, device: &Arc<dyn Device>, usual: Path) -> Result<PortConfig, PortError> {
+        let DeviceInfo { kind, paths, .. } = *device.info();
+        let path = self.path.unwrap_or(usual);
+        if !paths.contains(&path) {
+            return Err(PortError::NoPath {
+                kind,
+                path,
+                available: paths.first().copied().unwrap_or_default(),
+            });
+        }
+        Ok(PortConfig { path: Some(path), ..self })
+    }
+
+    /// What the device is asked for.
+    pub(crate) fn setup(&self) -> PortSetup {
+        PortSetup { queue_bytes: self.queue_bytes, segment_bytes: self.segment_bytes }
+    }
 }
 
-impl PortHandle {
+/// What all ports have, of the host ([`Port`], [`PortHandle`]) and for kernels ([`KernelPort`](crate::KernelPort)): an
+/// address, and memory that is registered.
+#[derive(Clone, Debug)]
+pub struct PortBase {
+    pub(crate) vpid: Arc<Vpid>,
+}
+
+impl PortBase {
     /// Node and VPID, what a peer connects to.
     pub fn address(&self) -> Address {
-        self.core.address
+        self.vpid.address
     }
 
     /// The configuration it was opened with.
     pub fn config(&self) -> &PortConfig {
-        &self.core.config
+        &self.vpid.config
     }
 
+    /// The device's side of the port: its queue and registers as they are mapped.
+    pub fn device(&self) -> &dyn PortDevice {
+        &*self.vpid.device
+    }
+
+    /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
+    pub fn progress(&self) -> bool {
+        self.vpid.device.progress()
+    }
+}
+
+/// A port that may post, connect and register, but not consume notifications. Cheap to clone; any thread may use
+/// it. The VPID stays open until the last handle, connection and region is gone, or [`Port::close`].
+#[derive(Clone, Debug)]
+pub struct PortHandle {
+    base: PortBase,
+    pub(crate) core: Arc<Core>,
+}
+
+impl Deref for PortHandle {
+    type Target = PortBase;
+
+    fn deref(&self) -> &PortBase {
+        &self.base
+    }
+}
+
+impl PortHandle {
     /// A connection to a remote port with default options: translated addresses, traffic class 0.
     ///
     /// Connections are local objects (thesis 5.6.1): nothing is sent, and the peer need not exist yet.
@@ -89,7 +139,7 @@ impl PortHandle {
     /// Waits for room up to the port's post timeout.
     ///
     /// # Errors
-    /// [`PostError::Timeout`], [`PostError::SlotOption`], [`PostError::KernelOwned`], [`PostError::Closed`].
+    /// [`PostError::Timeout`], [`PostError::SlotOption`], [`PostError::Closed`].
     pub fn post_raw(&self, option: PageOption, words: [u64; 3]) -> Result<(), PostError> {
         self.core.post(option, &words)
     }
@@ -115,16 +165,6 @@ impl PortHandle {
     /// [`PortError::Undrained`].
     pub fn drain(&self, timeout: Duration) -> Result<(), PortError> {
         self.core.drain(timeout)
-    }
-
-    /// The device's side of the port: its queue and registers as they are mapped.
-    pub fn device(&self) -> &dyn PortDevice {
-        &*self.core.device
-    }
-
-    /// Lets the model work on the caller's thread; says whether there was something to do. A card needs no help.
-    pub fn progress(&self) -> bool {
-        self.core.device.progress()
     }
 
     /// Closes the port as [`Port::close`] does, from any of its handles: waits in progress end with
@@ -158,41 +198,23 @@ impl Deref for Port {
 
 impl Port {
     pub(crate) fn open(device: &Arc<dyn Device>, config: PortConfig) -> Result<Port, PortError> {
-        let DeviceInfo { kind, paths, .. } = *device.info();
-        let first = paths.first().copied().unwrap_or_default();
-        let path = config.path.unwrap_or(first);
-        if !paths.contains(&path) {
-            return Err(PortError::NoPath { kind, path, available: first });
-        }
-        let setup = PortSetup { queue_bytes: config.queue_bytes, segment_bytes: config.segment_bytes };
-        let config = PortConfig { path: Some(path), ..config };
-        Port::over(device.open_port(&setup)?, path, paths, config)
+        let first = device.info().paths.first().copied().unwrap_or_default();
+        let config = config.by(device, first)?;
+        Port::over(device.open_port(&config.setup())?, config)
     }
 
-    /// A port over resources of a device that has these ways to post, and `path` among them.
-    fn over(
-        device: Arc<dyn PortDevice>,
-        path: Path,
-        paths: &'static [Path],
-        config: PortConfig,
-    ) -> Result<Port, PortError> {
-        let poster = match path {
-            Path::Card => Poster::Card(Mutex::new(card(&*device))),
-            Path::Slots => {
+    /// A port over resources of a device.
+    fn over(device: Arc<dyn PortDevice>, config: PortConfig) -> Result<Port, PortError> {
+        let poster = match config.path {
+            Some(Path::Slots) => {
                 let map = device.attach_slots(config.slots, config.slot_option)?;
                 Poster::Slots(Slots::new(map, config.slot_option))
             }
+            _ => Poster::Card(Mutex::new(card(&*device))),
         };
-        let core = Core::new(device, poster, config, paths);
-        Ok(Port { handle: PortHandle { core: Arc::new(core) } })
-    }
-
-    pub(crate) fn from_handle(handle: PortHandle) -> Port {
-        Port { handle }
-    }
-
-    pub(crate) fn into_handle(self) -> PortHandle {
-        self.handle
+        let vpid = Vpid::new(device, config);
+        let core = Arc::new(Core::new(vpid.clone(), poster));
+        Ok(Port { handle: PortHandle { base: PortBase { vpid }, core } })
     }
 
     /// A handle for threads that post while this one consumes.
@@ -329,7 +351,7 @@ mod tests {
         let fake = Arc::new(Fake::new());
         // The fake card commits nothing, so closing waits this long.
         let config = PortConfig { post_timeout: Duration::from_millis(5), ..PortConfig::default() };
-        let port = Port::over(fake.clone(), Path::Card, &[Path::Card], config).unwrap();
+        let port = Port::over(fake.clone(), config).unwrap();
         (fake, port)
     }
 
@@ -360,13 +382,6 @@ mod tests {
         let error = port.wait_match(&from(1), Duration::ZERO).unwrap_err();
         assert!(matches!(error, WaitError::Timeout { .. }), "{error}");
         assert!(matches!(port.wait(Duration::ZERO), Err(WaitError::Timeout { .. })));
-    }
-
-    #[test]
-    fn kernels_take_the_pages_of_a_device_that_has_nothing_else() {
-        let (_fake, port) = port();
-        let kernels = port.for_kernels(&ggas_kernels::Processor::cpu(), None).unwrap();
-        assert_eq!(kernels.path(), Path::Card);
     }
 
     #[test]

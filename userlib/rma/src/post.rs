@@ -3,11 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::PageOption;
-use ggas_device::{NotNow, Path, PortDevice};
+use ggas_device::{Path, PortDevice};
 
 use crate::PostError;
 use crate::card::{Card, Written};
-use crate::slots::{NoSlot, Slots};
+use crate::slots::Slots;
 
 /// A port's requester side.
 #[derive(Debug)]
@@ -38,19 +38,13 @@ impl Poster {
                 if slots.option != option {
                     return Err(PostError::SlotOption { ring: slots.option, asked: option });
                 }
-                slots.try_post(words).map_err(|no| match no {
-                    NoSlot::Full => PostError::WouldBlock,
-                    NoSlot::Kernels => PostError::KernelOwned,
-                })?;
+                slots.try_post(words).map_err(|_| PostError::WouldBlock)?;
                 device.kick();
                 Ok(())
             }
             Poster::Card(card) => {
                 let fill = |line: &mut Written| *line = Written { word: *words, option };
-                lock(card).try_post(device, fill).map_err(|no| match no {
-                    NotNow::Full => PostError::WouldBlock,
-                    NotNow::Kernels => PostError::KernelOwned,
-                })
+                lock(card).try_post(device, fill).map_err(|_| PostError::WouldBlock)
             }
         }
     }

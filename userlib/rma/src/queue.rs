@@ -33,24 +33,6 @@ impl Queue {
         Queue { map, rp: 0, freed: Arc::default(), consumed: vec![0; words].into_boxed_slice(), held: 0 }
     }
 
-    /// Index of the next entry to free.
-    pub(crate) fn read_pointer(&self) -> u32 {
-        self.rp
-    }
-
-    /// Goes on from `rp`, where another consumer, in order, stopped.
-    pub(crate) fn resume(&mut self, rp: u32) {
-        let entries = self.map.entries;
-        let freed = self.freed() + u64::from((rp % entries + entries - self.rp) % entries);
-        self.freed.store(freed, Ordering::Relaxed);
-        self.rp = rp % entries;
-    }
-
-    /// Entries that were consumed and wait for older ones.
-    pub(crate) fn held(&self) -> u32 {
-        self.held
-    }
-
     /// Consumes the oldest notification.
     #[inline]
     pub(crate) fn take(&mut self, device: &dyn PortDevice) -> Option<Notification> {
@@ -215,12 +197,12 @@ mod tests {
             assert_eq!(fake.read_pointer(), 0, "the oldest is still there");
         }
         assert_eq!(queue.take_match(&fake, &class(3), &mut 0), None, "consumed once");
-        assert_eq!((queue.held(), queue.unread()), (3, 2));
+        assert_eq!((queue.held, queue.unread()), (3, 2));
         assert_eq!(queue.take(&fake).unwrap().word0, 0);
         assert_eq!(fake.read_pointer(), 4);
         assert_eq!(queue.take(&fake).unwrap().word0, 4);
         assert_eq!(queue.take(&fake), None);
-        assert_eq!((queue.held(), queue.unread()), (0, 0));
+        assert_eq!((queue.held, queue.unread()), (0, 0));
     }
 
     #[test]
@@ -257,18 +239,5 @@ mod tests {
         assert!(unsafe { watch.has_news() }, "what is wanted comes at the next place");
         fake.notify(1, 1, put(9));
         assert_eq!(queue.take_match(&fake, &class(9), &mut from).unwrap().word0, 1);
-    }
-
-    #[test]
-    fn it_resumes_where_another_consumer_stopped() {
-        let fake = Fake::new();
-        let mut queue = Queue::new(fake.queue());
-        for i in 0..6 {
-            fake.notify(i, i.into(), put(0));
-            queue.take(&fake).unwrap();
-        }
-        queue.resume(2);
-        fake.notify(2, 42, put(0));
-        assert_eq!(queue.take(&fake).unwrap().word0, 42);
     }
 }

@@ -8,8 +8,8 @@ use ggas_device::{DeviceError, HostBuffer, Place, Span, copy_in, copy_out};
 use ggas_kernels::KernelMem;
 
 use crate::RegionError;
-use crate::core::Core;
-use crate::port::PortHandle;
+use crate::core::Vpid;
+use crate::port::PortBase;
 
 /// What a region keeps alive; the bytes are reached by address.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ enum Backing {
 /// with an error notification.
 #[derive(Debug)]
 pub struct Region {
-    core: Arc<Core>,
+    vpid: Arc<Vpid>,
     backing: Option<Backing>,
     address: u64,
     len: usize,
@@ -39,7 +39,7 @@ pub struct Region {
     nla: u64,
 }
 
-impl PortHandle {
+impl PortBase {
     /// Registers a buffer for reading and writing; the region owns it.
     ///
     /// # Errors
@@ -118,8 +118,8 @@ impl PortHandle {
             _ => None,
         };
         // SAFETY: the region keeps the backing until the memory is unregistered; raw memory is the caller's promise.
-        let nla = unsafe { self.core.device.register(span, access)? };
-        Ok(Region { core: self.core.clone(), backing: Some(backing), address, len, gpu, nla })
+        let nla = unsafe { self.vpid.device.register(span, access)? };
+        Ok(Region { vpid: self.vpid.clone(), backing: Some(backing), address, len, gpu, nla })
     }
 }
 
@@ -151,7 +151,7 @@ impl Region {
 
     /// The port that it is registered on.
     pub fn port(&self) -> Address {
-        self.core.address
+        self.vpid.address
     }
 
     /// Copies bytes out. Bytes that the card writes meanwhile are old or new, whole aligned words at a time.
@@ -235,7 +235,7 @@ impl Region {
 
     fn release(&mut self) -> Result<(), RegionError> {
         let Some(backing) = self.backing.take() else { return Ok(()) };
-        match self.core.device.unregister(self.nla) {
+        match self.vpid.device.unregister(self.nla) {
             // A closed port has no translations left.
             Ok(()) | Err(DeviceError::Closed) => Ok(()),
             Err(error) => {
@@ -246,8 +246,8 @@ impl Region {
     }
 
     #[inline]
-    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
-        Arc::ptr_eq(&self.core, core)
+    pub(crate) fn is_of(&self, vpid: &Arc<Vpid>) -> bool {
+        Arc::ptr_eq(&self.vpid, vpid)
     }
 
     #[inline]
@@ -274,7 +274,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if let Err(error) = self.release() {
-            tracing::error!(port = %self.core.address, nla = self.nla, "unregistering: {error}; its memory is kept");
+            tracing::error!(port = %self.vpid.address, nla = self.nla, "unregistering: {error}; its memory is kept");
         }
     }
 }

@@ -3,24 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use extoll_abi::PageOption;
-use ggas_device::SlotMap;
-
-/// Bit of the running count that says: kernels own the ring.
-const KERNELS: u64 = 1 << 63;
-
-/// Why a slot could not be had.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoSlot {
-    Full,
-    Kernels,
-}
+use ggas_device::{NotNow, SlotMap};
 
 /// The host's side of a slot ring.
 #[derive(Debug)]
 pub(crate) struct Slots {
     map: SlotMap,
     pub(crate) option: PageOption,
-    /// Running count of claimed slots, with [`KERNELS`].
+    /// Running count of claimed slots.
     tail: AtomicU64,
 }
 
@@ -34,22 +24,15 @@ impl Slots {
         Slots { map, option, tail: AtomicU64::new(0) }
     }
 
-    pub(crate) fn map(&self) -> &SlotMap {
-        &self.map
-    }
-
     /// Claims a slot and publishes a descriptor in it.
     #[inline]
-    pub(crate) fn try_post(&self, words: &[u64; 3]) -> Result<(), NoSlot> {
+    pub(crate) fn try_post(&self, words: &[u64; 3]) -> Result<(), NotNow> {
         let mut tail = self.tail.load(Ordering::Relaxed);
         loop {
-            if tail & KERNELS != 0 {
-                return Err(NoSlot::Kernels);
-            }
             let consumed = self.consumed();
             if tail.wrapping_sub(consumed) as i64 >= i64::from(self.map.slots) {
                 // A stale tail only looks emptier than it is; a full ring is full.
-                return Err(NoSlot::Full);
+                return Err(NotNow);
             }
             match self.tail.compare_exchange_weak(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -79,17 +62,7 @@ impl Slots {
 
     /// Slots claimed and not yet consumed.
     pub(crate) fn outstanding(&self) -> u64 {
-        (self.tail.load(Ordering::Relaxed) & !KERNELS).saturating_sub(self.consumed())
-    }
-
-    /// Gives the ring to kernels and returns the count at which they go on.
-    pub(crate) fn give_to_kernels(&self) -> u64 {
-        self.tail.fetch_or(KERNELS, Ordering::AcqRel) & !KERNELS
-    }
-
-    /// Takes the ring back; kernels have claimed slots up to `tail`.
-    pub(crate) fn take_back(&self, tail: u64) {
-        self.tail.store(tail, Ordering::Release);
+        self.tail.load(Ordering::Relaxed).saturating_sub(self.consumed())
     }
 }
 
@@ -115,7 +88,7 @@ mod tests {
         for i in 0..5 {
             slots.try_post(&[i, i, i]).unwrap();
             assert_eq!(memory[0].seq.load(Ordering::Relaxed), i + 1);
-            assert_eq!(slots.try_post(&[9; 3]), Err(NoSlot::Full));
+            assert_eq!(slots.try_post(&[9; 3]), Err(NotNow));
             assert_eq!(slots.outstanding(), 1);
             consumed.store(i + 1, Ordering::Relaxed);
         }
@@ -152,18 +125,5 @@ mod tests {
             }
         });
         assert_eq!(next, [EACH; 3]);
-    }
-
-    #[test]
-    fn kernels_own_the_ring_until_it_is_taken_back() {
-        let (memory, consumed) = ([Slot::default(), Slot::default()], AtomicU64::new(0));
-        let slots = ring(&memory, &consumed);
-        slots.try_post(&[0; 3]).unwrap();
-        assert_eq!(slots.give_to_kernels(), 1);
-        assert_eq!(slots.try_post(&[0; 3]), Err(NoSlot::Kernels));
-        consumed.store(5, Ordering::Relaxed);
-        slots.take_back(5);
-        slots.try_post(&[0; 3]).unwrap();
-        assert_eq!(memory[1].seq.load(Ordering::Relaxed), 6);
     }
 }

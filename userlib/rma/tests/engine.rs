@@ -97,11 +97,13 @@ impl Twins {
 fn ports_of_which_nothing_is_said_post_as_the_device_can() {
     let (model, network) = (builder().build().unwrap(), engines(1));
     let devices = [model.device(0).unwrap(), network.device(0).unwrap()];
-    let ports = devices.map(|device| Node::new(device).open_port(PortConfig::default()).unwrap());
+    let (nodes, config) = (devices.map(Node::new), PortConfig::default());
+    let ports = nodes.each_ref().map(|node| node.open_port(config).unwrap());
     assert_eq!([0, 1].map(|i| ports[i].config().path), [Some(Path::Card), Some(Path::Slots)]);
     // Kernels take slots of both: they serve those on GPUs, too.
     let cpu = Processor::cpu();
-    assert!(ports.into_iter().all(|port| port.for_kernels(&cpu, None).unwrap().path() == Path::Slots));
+    let ports = nodes.each_ref().map(|node| node.open_kernel_port(config, &cpu).unwrap());
+    assert!(ports.into_iter().all(|port| port.path() == Path::Slots));
 }
 
 #[test]

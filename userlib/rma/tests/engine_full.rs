@@ -1,4 +1,4 @@
-//! Full queues of ports that change hands, and of engines that end: nothing is lost, and nothing is there twice.
+//! Full queues while other ports open and close, and of engines that end: nothing is lost, and nothing is there twice.
 
 mod common;
 
@@ -10,30 +10,11 @@ use common::engines::{
 };
 use common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
-use ggas_kernels::Processor;
-use ggas_rma::{Path, Port, Region, Spec};
+use ggas_rma::{Port, Region, Spec};
 
-fn to_kernels_and_back(port: Port) -> Port {
-    port.for_kernels(&Processor::cpu(), Path::Slots).unwrap().into_port().unwrap()
-}
-
-#[test]
-fn a_port_with_a_full_queue_changes_hands_and_drops_nothing() {
-    const POSTS: u64 = 2 * ENTRIES;
-    let network = patient(SOON);
-    let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
-    let _running = network.run().unwrap();
-    let connection = origin.connect(target.address());
-    (0..POSTS).for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
-    for i in 0..POSTS {
-        if i % 100 == 0 {
-            until("the queue does not fill", || is_full(&target) || POSTS - i < ENTRIES);
-            target = to_kernels_and_back(target);
-        }
-        assert_eq!(target.wait(SOON).unwrap().word0, i);
-    }
-    assert!(target.poll().is_none());
-    assert_eq!(errors(&network, 1), EngineErrors::default());
+/// Changes of other ports, more of them than an engine can let pass without looking at what waits.
+fn changes(network: &EngineNetwork, node: usize) {
+    (0..4).for_each(|_| small_port(network, node).close().unwrap());
 }
 
 #[test]
@@ -55,17 +36,17 @@ fn a_full_queue_holds_up_no_change_of_other_ports() {
 }
 
 #[test]
-fn fragments_that_wait_for_room_are_told_once_though_their_port_changes_hands() {
+fn fragments_that_wait_for_room_are_told_once_though_other_ports_change() {
     const FRAGMENTS: u64 = 2 * ENTRIES;
     let network = patient(SOON);
-    let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let _running = network.run().unwrap();
     let regions = put_of_fragments(&origin, &target, FRAGMENTS, Spec::COMPLETER);
     let nla = regions[1].nla(0).unwrap();
     for i in 0..FRAGMENTS {
         if i % 100 == 0 {
             until("the queue does not fill", || is_full(&target) || FRAGMENTS - i < ENTRIES);
-            target = to_kernels_and_back(target);
+            changes(&network, 1);
         }
         assert_eq!(target.wait(SOON).unwrap().word0, nla + i * FRAGMENT, "fragment {i}");
     }
@@ -113,9 +94,9 @@ fn what_was_not_told_to_a_port_is_not_told_to_the_next_one_of_its_vpid() {
 }
 
 #[test]
-fn an_error_that_waits_to_be_told_is_counted_once_though_its_port_changes_hands() {
+fn an_error_that_waits_to_be_told_is_counted_once_though_other_ports_change() {
     let network = patient(SOON);
-    let (origin, mut target) = (small_port(&network, 0), small_port(&network, 1));
+    let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let from = region(&origin, 100, 1);
     let _running = network.run().unwrap();
     let connection = origin.connect(target.address());
@@ -123,9 +104,7 @@ fn an_error_that_waits_to_be_told_is_counted_once_though_its_port_changes_hands(
     // Nobody registered memory there.
     connection.put(&from, 0, 100, 1 << 35, Spec::COMPLETER).unwrap();
     until("the put is not refused", || errors(&network, 1).target > 0);
-    for _ in 0..3 {
-        target = to_kernels_and_back(target);
-    }
+    changes(&network, 1);
     for i in 0..ENTRIES - 1 {
         assert_eq!(target.wait(SOON).unwrap().word0, i);
     }
@@ -138,11 +117,6 @@ const HURRY: Duration = Duration::from_secs(1);
 
 fn in_a_hurry(nodes: usize) -> EngineNetwork {
     with_config(nodes, EngineConfig { queue_timeout: HURRY, ..EngineConfig::default() })
-}
-
-/// Changes of other ports, more of them than an engine can let pass without looking at what waits.
-fn changes(network: &EngineNetwork, node: usize) {
-    (0..4).for_each(|_| small_port(network, node).close().unwrap());
 }
 
 #[test]

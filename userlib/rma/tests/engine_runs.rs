@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use common::engines::{engines, errors, is_full, patient, port, small_port};
 use common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
-use ggas_kernels::Processor;
-use ggas_rma::{Path, Spec};
+use ggas_rma::Spec;
 
 #[test]
 fn engines_run_until_the_last_holder_lets_go() {
@@ -50,43 +49,12 @@ fn engines_end_though_a_full_queue_is_waited_for_and_lose_nothing() {
     assert_eq!(errors(&network, 1), EngineErrors::default());
 }
 
+/// Nor is any of it there twice: engines take notice of that at any time.
 #[test]
-fn a_port_changes_hands_while_its_engine_runs() {
-    let (cpu, network) = (Processor::cpu(), engines(2));
-    let (origin, mut target, bystander) = (port(&network, 0), port(&network, 1), port(&network, 1));
-    let _running = network.run().unwrap();
-    let connection = origin.connect(target.address());
-    for round in 0..4 {
-        // All are there, some are read before and some behind.
-        let mut payloads = 5 * round..5 * (round + 1);
-        payloads.clone().for_each(|i| connection.notification_put(1, i, Spec::COMPLETER).unwrap());
-        origin.connect(bystander.address()).notification_put(1, round, Spec::COMPLETER).unwrap();
-        assert_eq!(bystander.wait(SOON).unwrap().word0, round);
-        for i in payloads.by_ref().take(3) {
-            assert_eq!(target.wait(SOON).unwrap().word0, i);
-        }
-        target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
-        for i in payloads {
-            assert_eq!(target.wait(SOON).unwrap().word0, i, "round {round}");
-        }
-        // What it posts goes on, too.
-        target.connect(origin.address()).notification_put(2, round, Spec::COMPLETER).unwrap();
-        assert_eq!(origin.wait(SOON).unwrap().word0, round);
-    }
-}
-
-/// Nor is any of it there twice.
-#[test]
-fn what_arrives_while_a_port_changes_hands_is_not_lost() {
-    arrives_while_a_port_changes_hands(&engines(2), 1000, |_| false);
-}
-
-/// Engines take notice of that at any time.
-#[test]
-fn what_arrives_while_a_port_changes_hands_and_processes_are_lost_is_not_lost() {
+fn what_arrives_while_processes_are_lost_is_not_lost() {
     let network = engines(3);
     let losses = network.losses();
-    arrives_while_a_port_changes_hands(&network, 200, |taken| {
+    arrives_meanwhile(&network, 200, |taken| {
         losses.lost(2);
         // Engines that hear something at every look do nothing else: something is taken before the next, or time passes.
         let (before, begun) = (taken.load(Ordering::Relaxed), Instant::now());
@@ -99,11 +67,11 @@ fn what_arrives_while_a_port_changes_hands_and_processes_are_lost_is_not_lost() 
 
 /// Nor is any of their data left out, or what was done for one of them taken for done for the next.
 #[test]
-fn puts_and_gets_that_meet_a_port_changing_hands_bring_their_data() {
+fn puts_and_gets_that_meet_changes_of_other_ports_bring_their_data() {
     const BYTES: usize = 64;
     const PUTS: usize = 48;
-    let (cpu, network) = (Processor::cpu(), engines(2));
-    let (origin, mut target) = (port(&network, 0), port(&network, 1));
+    let network = engines(2);
+    let (origin, target) = (port(&network, 0), port(&network, 1));
     let (from, to) = (region(&origin, PUTS * BYTES, 0), region(&target, PUTS * BYTES, 0));
     let (back, there) = (region(&origin, BYTES, 0), region(&target, BYTES, 0));
     let _running = network.run().unwrap();
@@ -115,7 +83,7 @@ fn puts_and_gets_that_meet_a_port_changing_hands_bring_their_data() {
             connection.put(&from, at, BYTES, to.nla(at).unwrap(), Spec::COMPLETER).unwrap();
         }
         connection.get(&back, 0, BYTES, there.nla(0).unwrap(), Spec::COMPLETER).unwrap();
-        target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
+        port(&network, 1).close().unwrap();
         for i in 0..PUTS {
             assert!(target.wait(SOON).unwrap().error().is_empty(), "put {i} of round {round}");
         }
@@ -128,17 +96,12 @@ fn puts_and_gets_that_meet_a_port_changing_hands_bring_their_data() {
 }
 
 /// So many are under way at most; `meanwhile` is called over and over as long as it says so, with how many were taken.
-fn arrives_while_a_port_changes_hands(
-    network: &EngineNetwork,
-    ahead: u64,
-    meanwhile: impl Fn(&AtomicU64) -> bool + Sync,
-) {
-    let cpu = Processor::cpu();
-    let (origin, mut target) = (port(network, 0), port(network, 1));
+fn arrives_meanwhile(network: &EngineNetwork, ahead: u64, meanwhile: impl Fn(&AtomicU64) -> bool + Sync) {
+    let (origin, target) = (port(network, 0), port(network, 1));
     let _running = network.run().unwrap();
     let connection = origin.connect(target.address());
     let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
-    let target = thread::scope(|scope| {
+    thread::scope(|scope| {
         let (stop, taken, connection, meanwhile) = (&stop, &taken, &connection, &meanwhile);
         let poster = scope.spawn(move || {
             let mut posts = 0;
@@ -156,20 +119,16 @@ fn arrives_while_a_port_changes_hands(
         scope.spawn(move || while !stop.load(Ordering::Relaxed) && meanwhile(taken) {});
         let stops = Stops(stop);
         let mut next = 0;
-        for _ in 0..6 {
-            // More comes all the time.
-            for _ in 0..ahead / 4 {
-                assert_eq!(target.wait(SOON).unwrap().word0, next);
-                next += 1;
-                taken.store(next, Ordering::Relaxed);
-            }
-            target = target.for_kernels(&cpu, Path::Slots).unwrap().into_port().unwrap();
+        // More comes all the time.
+        for _ in 0..6 * (ahead / 4) {
+            assert_eq!(target.wait(SOON).unwrap().word0, next);
+            next += 1;
+            taken.store(next, Ordering::Relaxed);
         }
         drop(stops);
         for i in next..poster.join().unwrap() {
             assert_eq!(target.wait(SOON).unwrap().word0, i);
         }
-        target
     });
     assert!(target.poll().is_none());
     assert_eq!(errors(network, 1), EngineErrors::default());

@@ -1,16 +1,26 @@
-//! Ports handed to kernels on the CPU executor and taken back.
+//! Ports of kernels on the CPU executor.
 
 mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Pair, SOON, networks, paths};
+use common::{SOON, networks, paths};
+use ggas_device::sim::SimNetwork;
 use ggas_kernels::args::{selftest_posts, selftest_rma};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
-use ggas_rma::{KernelPath, KernelPort, Match, Path, Port, PortConfig, PostError, Region, Spec};
+use ggas_rma::{KernelPort, Node, Path, PortConfig, Region};
 
 const BYTES: usize = 1000;
+
+/// The card path said, which kernels would not take.
+fn kernel_paths() -> [PortConfig; 3] {
+    paths().map(|config| PortConfig { path: config.path.or(Some(Path::Card)), ..config })
+}
+
+fn open(network: &SimNetwork, node: usize, config: PortConfig) -> KernelPort {
+    Node::new(network.device(node).unwrap()).open_kernel_port(config, &Processor::cpu()).unwrap()
+}
 
 /// One node of a ping-pong: a port for kernels and its registered buffers.
 struct Side {
@@ -22,11 +32,13 @@ struct Side {
 }
 
 impl Side {
-    fn new(port: Port, cpu: &Processor, path: KernelPath) -> Side {
+    fn new(network: &SimNetwork, node: usize, config: PortConfig) -> Side {
+        let cpu = Processor::cpu();
+        let port = open(network, node, config);
         let memory = Arc::new(cpu.alloc(2 * 1024).unwrap());
         let region = port.register_kernel_memory(memory.clone()).unwrap();
         let result = cpu.alloc(16).unwrap();
-        Side { port: port.for_kernels(cpu, path).unwrap(), memory, region, result }
+        Side { port, memory, region, result }
     }
 
     fn args(&self, peer: &Side, rounds: u32, first: bool) -> selftest_rma {
@@ -50,29 +62,22 @@ impl Side {
 }
 
 #[test]
-fn kernels_play_ping_pong_and_give_the_port_back() {
+fn kernels_play_ping_pong() {
     let cpu = Processor::cpu();
     for network in networks() {
-        for config in paths() {
-            for path in [KernelPath::Card, KernelPath::Slots] {
-                let Pair { origin, target } = Pair::new(&network, config);
-                let (a, b) = (Side::new(origin, &cpu, path), Side::new(target, &cpu, path));
-                for rounds in [3, 40] {
-                    let args = [a.args(&b, rounds, true), b.args(&a, rounds, false)];
-                    let _armed = (a.port.arm(), b.port.arm());
-                    // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-                    let launches = args
-                        .each_ref()
-                        .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
-                    start(&launches).unwrap().wait(SOON).unwrap();
-                    for side in [&a, &b] {
-                        assert_eq!(side.result.read_u64s(0, 2).unwrap(), [0, 0], "{:?}", side.port.report());
-                    }
+        for config in kernel_paths() {
+            let (a, b) = (Side::new(&network, 0, config), Side::new(&network, 1, config));
+            for rounds in [3, 40] {
+                let args = [a.args(&b, rounds, true), b.args(&a, rounds, false)];
+                let _armed = (a.port.arm(), b.port.arm());
+                // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+                let launches = args
+                    .each_ref()
+                    .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
+                start(&launches).unwrap().wait(SOON).unwrap();
+                for side in [&a, &b] {
+                    assert_eq!(side.result.read_u64s(0, 2).unwrap(), [0, 0], "{:?}", side.port.report());
                 }
-                let (a, b) = (a.port.into_port().unwrap(), b.port.into_port().unwrap());
-                a.connect(b.address()).notification_put(7, 7, Spec::COMPLETER).unwrap();
-                let noti = b.wait_match(&Match::any().class(7), SOON).unwrap();
-                assert_eq!(noti.word0, 7, "the host goes on where the kernels stopped");
             }
         }
     }
@@ -83,13 +88,11 @@ fn many_threads_post_on_one_port() {
     const THREADS: u32 = 64;
     const POSTS: u32 = 20;
     let (cpu, network) = (Processor::cpu(), &networks()[1]);
-    for config in paths() {
-        let Pair { origin, target } = Pair::new(network, config);
+    for config in kernel_paths() {
+        let (sender, receiver) = (open(network, 0, config), open(network, 1, config));
         let seen = cpu.alloc(THREADS as usize * 8).unwrap();
         let status = cpu.alloc(8).unwrap();
-        let (from, to) = (origin.address(), target.address());
-        let sender = origin.for_kernels(&cpu, config.path).unwrap();
-        let receiver = target.for_kernels(&cpu, config.path).unwrap();
+        let (from, to) = (sender.port_address(), receiver.port_address());
         let args = |port: &KernelPort, peer: ggas_rma::Address, expect| selftest_posts {
             port: port.address(),
             seen: seen.address(),
@@ -119,36 +122,11 @@ fn many_threads_post_on_one_port() {
 }
 
 #[test]
-fn the_host_keeps_only_the_other_path() {
-    let (cpu, network) = (Processor::cpu(), &networks()[0]);
-    for (host, kernels) in [(Path::Card, Path::Slots), (Path::Slots, Path::Card)] {
-        let Pair { origin, target } =
-            Pair::new(network, PortConfig { path: Some(host), ..PortConfig::default() });
-        let connection = origin.connect(target.address());
-        let kport = origin.for_kernels(&cpu, kernels).unwrap();
-        connection.notification_put(1, 0, Spec::COMPLETER).unwrap();
-        target.wait(SOON).unwrap();
-        drop(kport);
-    }
-    for path in [Path::Card, Path::Slots] {
-        let Pair { origin, target } =
-            Pair::new(network, PortConfig { path: Some(path), ..PortConfig::default() });
-        let connection = origin.connect(target.address());
-        let kport = origin.for_kernels(&cpu, path).unwrap();
-        let refused = connection.notification_put(1, 0, Spec::COMPLETER).unwrap_err();
-        assert!(matches!(refused, PostError::KernelOwned), "{refused}");
-        kport.into_port().unwrap();
-        connection.notification_put(1, 0, Spec::COMPLETER).unwrap();
-        target.wait(SOON).unwrap();
-    }
-}
-
-#[test]
 fn a_kernel_that_waits_in_vain_reports_it() {
     let (cpu, network) = (Processor::cpu(), &networks()[0]);
-    let config = PortConfig { kernel_timeout: Duration::from_millis(50), ..PortConfig::default() };
-    let Pair { origin, target } = Pair::new(network, config);
-    let (a, b) = (Side::new(origin, &cpu, Path::Card), Side::new(target, &cpu, Path::Card));
+    let kernel_timeout = Duration::from_millis(50);
+    let config = PortConfig { path: Some(Path::Card), kernel_timeout, ..PortConfig::default() };
+    let (a, b) = (Side::new(network, 0, config), Side::new(network, 1, config));
     let args = a.args(&b, 1, true);
     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
     let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
@@ -158,16 +136,4 @@ fn a_kernel_that_waits_in_vain_reports_it() {
     assert!(report.waited >= Duration::from_millis(50), "{report}");
     a.port.clear_report();
     assert_eq!(a.port.report(), None);
-}
-
-#[test]
-fn out_of_order_consumption_is_settled_before_kernels_read() {
-    let (cpu, network) = (Processor::cpu(), &networks()[0]);
-    let Pair { origin, target } = Pair::new(network, PortConfig::default());
-    for class in [1, 2] {
-        origin.connect(target.address()).notification_put(class, 0, Spec::COMPLETER).unwrap();
-    }
-    target.wait_match(&Match::any().class(2), SOON).unwrap();
-    let error = target.for_kernels(&cpu, Path::Card).unwrap_err();
-    assert!(error.to_string().contains("consume the older ones"), "{error}");
 }

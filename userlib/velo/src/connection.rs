@@ -30,7 +30,7 @@ impl VeloConnection {
     /// message; messages of one port to one receiver arrive in order.
     ///
     /// # Errors
-    /// [`SendError::Message`], [`SendError::Timeout`], [`SendError::PeerLost`], [`SendError::KernelOwned`],
+    /// [`SendError::Message`], [`SendError::Timeout`], [`SendError::PeerLost`],
     /// [`SendError::Closed`].
     #[inline]
     pub fn send(&self, bytes: &[u8], tag: u8) -> Result<(), SendError> {

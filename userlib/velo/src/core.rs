@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::{Address, VeloHeader};
 use ggas_device::backoff::{Backoff, Step};
-use ggas_device::{Departures, Device, LostPeer, NotNow, VeloDevice};
+use ggas_device::{Departures, Device, LostPeer, VeloDevice};
 
 use crate::mailbox::Mailbox;
 use crate::sender::{Line, Sender, sender};
@@ -63,10 +63,7 @@ impl Core {
                 *word = u64::from_le_bytes(last);
             }
         };
-        lock(&self.sender).try_post(&*self.device, fill).map_err(|no| match no {
-            NotNow::Full => SendError::WouldBlock,
-            NotNow::Kernels => SendError::KernelOwned,
-        })
+        lock(&self.sender).try_post(&*self.device, fill).map_err(|_| SendError::WouldBlock)
     }
 
     #[inline]

@@ -33,9 +33,6 @@ pub enum SendError {
     /// The process that served the receiver is gone.
     #[error("{0}")]
     PeerLost(LostPeer),
-    /// Kernels own the port.
-    #[error("kernels own this port: send from them, or take the port back with KernelVelo::into_port")]
-    KernelOwned,
     /// The port was closed.
     #[error("the port is closed: open a new one")]
     Closed,

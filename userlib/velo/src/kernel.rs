@@ -2,46 +2,24 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use extoll_abi::Address;
-use extoll_abi::layout::{ggas_velo, ggas_velo_line, ggas_velo_slot};
-use ggas_device::{DeviceError, VeloDevice, VeloSlotMap};
+use extoll_abi::layout::{ggas_velo, ggas_velo_slot};
+use ggas_device::{Device, DeviceError, VeloDevice};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor, on_idle};
 use ggas_rma::{KernelReport, OptionPages, ReportCell, ReportError};
 
-use crate::core::lock;
-use crate::sender::Line;
-use crate::{VeloHandle, VeloPort};
+use crate::VeloConfig;
 
-/// How long messages of kernels may take to leave the ring when a port is taken back.
-const DRAIN: Duration = Duration::from_secs(1);
-
-/// Errors of handing a port to kernels and of taking it back.
+/// Errors of opening a port for kernels.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelVeloError {
-    /// Messages behind the oldest were received out of order.
-    #[error(
-        "{0} slots were consumed before older ones: receive the older messages first, kernels read in order"
-    )]
-    ConsumedOutOfOrder(u32),
-    /// The network did not take messages of kernels, most likely because their receiver does not read its mailbox.
-    #[error(
-        "the card took all but {messages} messages of kernels within {waited:?}: see that their receivers read"
-    )]
-    Untaken {
-        /// How many are lost.
-        messages: u64,
-        /// For how long it had time.
-        waited: Duration,
-    },
     /// Kernel memory or mappings.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The system refused memory.
+    /// The device has no VPID free, or not this mailbox, or the system refused memory.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The executor refused the requester page.
@@ -60,31 +38,35 @@ impl From<ReportError> for KernelVeloError {
     }
 }
 
-/// A port whose mailbox belongs to kernels of one processor, until [`into_port`](Self::into_port). Kernels on the CPU
-/// executor have its requester page as well. The model cannot see a GPU's plain stores to that page (design section 3):
-/// kernels there send through a ring of slots that it polls, and the host goes on sending beside them; the order
-/// between the two is open.
+/// A port whose mailbox, and requester page or a ring in its place, belong to kernels of one processor as long as it is
+/// open.
+///
+/// Kernels on the CPU executor have the requester page. The model cannot see a GPU's plain stores to that page (design
+/// section 3): kernels there send through a ring of slots that it polls. Messages that the network has not taken when the
+/// port is dropped are lost: kernels wait for that by `gpu_velo_drain`.
 pub struct KernelVelo {
     // What the structure refers to; gone before the port's memory.
     _mappings: Vec<Mapped>,
-    pages: Option<(mmio::Guard, OptionPages)>,
-    ring: Option<VeloSlotMap>,
+    _pages: Option<(mmio::Guard, OptionPages)>,
     processor: Processor,
     /// `struct ggas_velo`.
     memory: KernelMem,
     report: ReportCell,
-    handle: VeloHandle,
+    device: Arc<dyn VeloDevice>,
 }
 
-impl VeloPort {
-    /// Hands the mailbox, and the requester page or a ring in its place, to kernels on `processor`. The address of the
-    /// port's structure goes into kernel arguments. If this fails the port is closed.
+impl KernelVelo {
+    /// Opens a port for kernels on `processor`, on the lowest free VPID of a device. The address of the port's structure
+    /// goes into kernel arguments.
     ///
     /// # Errors
     /// [`KernelVeloError`].
-    pub fn for_kernels(self, processor: &Processor) -> Result<KernelVelo, KernelVeloError> {
-        let handle = self.into_handle();
-        let core = handle.core.clone();
+    pub fn open(
+        card: &Arc<dyn Device>,
+        config: VeloConfig,
+        processor: &Processor,
+    ) -> Result<KernelVelo, KernelVeloError> {
+        let device = card.open_velo(&config.setup())?;
         let mut mappings = Vec::new();
         let mut map = |start: *mut u8, len: usize| -> Result<u64, KernelVeloError> {
             // SAFETY: the port's device keeps its resources until it is dropped, after the mappings.
@@ -93,60 +75,47 @@ impl VeloPort {
             mappings.push(mapped);
             Ok(address)
         };
-        let (mailbox, registers) = (core.device.mailbox(), core.device.registers());
+        let (mailbox, registers, address) = (device.mailbox(), device.registers(), device.address());
         let report = ReportCell::new(processor)?;
         let mut port = ggas_velo {
             mailbox: map(mailbox.base.as_ptr().cast(), mailbox.slots as usize * mailbox.size.bytes())?,
             rp_register: map(registers.read_pointer.as_ptr().cast(), 8)?,
             wcb_state: map(registers.wcb_state.as_ptr().cast(), 8)?,
             report: report.address(),
-            timeout_ns: core.config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+            timeout_ns: config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
             slots: mailbox.slots,
             slot_bytes: mailbox.size.bytes() as u32,
-            node: handle.address().node.into(),
-            vpid: handle.address().vpid.into(),
+            node: address.node.into(),
+            vpid: address.vpid.into(),
             // Never so lazy that a small mailbox looks full to the card.
             rp_lazy: 32.min(mailbox.slots / 4),
             ..empty_port()
         };
-        let (mut pages, mut ring) = (None, None);
-        if matches!(processor, Processor::Cpu(_)) && !core.config.kernel_slots {
+        let mut pages = None;
+        if matches!(processor, Processor::Cpu(_)) && !config.kernel_slots {
             let reserved = OptionPages::reserve()?;
-            let target = Requester { device: core.device.clone(), class: core.config.class };
+            let target = Requester { device: device.clone(), class: config.class };
             let guard = mmio::register(reserved.range(), Arc::new(target))?;
             port.page = reserved.range().start;
-            port.wp = lock(&core.sender).give_to_kernels().into();
             pages = Some((guard, reserved));
-        } else if let Some(slots) = core.device.attach_slots(core.config.class)? {
-            ring = Some(slots);
+        } else if let Some(slots) = device.attach_slots(config.class)? {
             port.send_slots =
                 map(slots.base.as_ptr().cast(), slots.slots as usize * size_of::<ggas_velo_slot>())?;
             port.send_consumed = map(slots.consumed.as_ptr().cast(), 8)?;
             port.send_mask = slots.slots - 1;
         }
-        {
-            let mailbox = lock(&core.mailbox);
-            if mailbox.held() > 0 {
-                return Err(KernelVeloError::ConsumedOutOfOrder(mailbox.held()));
-            }
-            port.rp = mailbox.read_pointer();
-            port.rp_written = port.rp;
-        }
         let memory = processor.alloc(size_of::<ggas_velo>())?;
         memory.write(0, bytes_of(&port))?;
         Ok(KernelVelo {
             _mappings: mappings,
-            pages,
-            ring,
+            _pages: pages,
             processor: processor.clone(),
             memory,
             report,
-            handle,
+            device,
         })
     }
-}
 
-impl KernelVelo {
     /// Address of the `struct ggas_velo`, for kernel arguments.
     pub fn address(&self) -> u64 {
         self.memory.address()
@@ -154,66 +123,28 @@ impl KernelVelo {
 
     /// Node and VPID, what a peer connects to.
     pub fn port_address(&self) -> Address {
-        self.handle.address()
+        self.device.address()
     }
 
-    /// The host's handle: for sending beside kernels on a GPU.
-    pub fn handle(&self) -> &VeloHandle {
-        &self.handle
+    /// Sets the protection ids of what is sent and of what is taken in; other messages are dropped and counted at the
+    /// receiver. Both are 0 in a new port.
+    ///
+    /// # Errors
+    /// [`DeviceError::Closed`].
+    pub fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
+        self.device.set_protection(send, receive)
     }
 
     /// Lets executor threads that only wait step a model with inline progress. Hold it while the kernels run.
     #[must_use = "the threads stop stepping when this is dropped"]
     pub fn arm(&self) -> Option<IdleGuard> {
-        let device = self.handle.core.device.clone();
+        let device = self.device.clone();
         matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(move || device.progress()))
     }
 
     /// What a kernel's wait on this port reported, if one failed.
     pub fn report(&self) -> Option<KernelReport> {
         self.report.get()
-    }
-
-    /// Gives the port back to the host; the kernels that use it have ended. Messages that they did not receive are
-    /// still there.
-    ///
-    /// # Errors
-    /// [`KernelVeloError::Memory`]; [`KernelVeloError::Untaken`]. The port is closed then.
-    pub fn into_port(self) -> Result<VeloPort, KernelVeloError> {
-        let mut port = empty_port();
-        self.memory.read(0, bytes_of_mut(&mut port))?;
-        let core = &self.handle.core;
-        self.drain(&port)?;
-        core.device.detach_slots();
-        if self.pages.is_some() {
-            let class = core.config.class;
-            let line =
-                |line: &ggas_velo_line| Line { word: line.word, words: line.words.min(16) as u8, class };
-            lock(&core.sender).take_back(port.wp as u8, port.replay.iter().map(line));
-        }
-        core.device.set_read_pointer(port.rp, false);
-        lock(&core.mailbox).resume(port.rp);
-        Ok(VeloPort::from_handle(self.handle.clone()))
-    }
-}
-
-impl KernelVelo {
-    /// Waits until the card has taken what kernels put into the ring.
-    fn drain(&self, port: &ggas_velo) -> Result<(), KernelVeloError> {
-        let Some(ring) = &self.ring else { return Ok(()) };
-        // SAFETY: mapped until the ring is detached, by the caller.
-        let taken = || unsafe { ring.consumed.as_ref() }.load(Ordering::Acquire);
-        let left = || port.send_tail.wrapping_sub(taken());
-        let until = Instant::now() + DRAIN;
-        while left() > 0 {
-            if Instant::now() > until {
-                return Err(KernelVeloError::Untaken { messages: left(), waited: DRAIN });
-            }
-            if !self.handle.core.device.progress() {
-                std::thread::yield_now();
-            }
-        }
-        Ok(())
     }
 }
 
@@ -249,9 +180,4 @@ fn empty_port() -> ggas_velo {
 fn bytes_of(port: &ggas_velo) -> &[u8] {
     // SAFETY: plain numbers without padding (the layout's offsets are asserted in extoll-abi).
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(port).cast(), size_of::<ggas_velo>()) }
-}
-
-fn bytes_of_mut(port: &mut ggas_velo) -> &mut [u8] {
-    // SAFETY: as above; every bit pattern is a valid port.
-    unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(port).cast(), size_of::<ggas_velo>()) }
 }

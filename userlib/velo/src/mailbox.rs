@@ -39,27 +39,6 @@ impl Mailbox {
         Mailbox { map, rp: 0, freed: Arc::default(), consumed: vec![0; words].into(), held: 0 }
     }
 
-    /// Index of the next slot to free.
-    #[cfg(feature = "kernels")]
-    pub(crate) fn read_pointer(&self) -> u32 {
-        self.rp
-    }
-
-    /// Goes on from `rp`, where another consumer, in order, stopped.
-    #[cfg(feature = "kernels")]
-    pub(crate) fn resume(&mut self, rp: u32) {
-        let slots = self.map.slots;
-        let freed = self.freed() + u64::from((rp % slots + slots - self.rp) % slots);
-        self.freed.store(freed, Ordering::Relaxed);
-        self.rp = rp % slots;
-    }
-
-    /// Slots that were consumed and wait for older ones.
-    #[cfg(feature = "kernels")]
-    pub(crate) fn held(&self) -> u32 {
-        self.held
-    }
-
     /// Consumes the oldest message.
     #[inline]
     pub(crate) fn take(&mut self, device: &dyn VeloDevice) -> Option<Message> {

@@ -46,6 +46,14 @@ impl Default for VeloConfig {
     }
 }
 
+impl VeloConfig {
+    /// What the device is asked for.
+    pub(crate) fn setup(&self) -> VeloSetup {
+        let VeloConfig { mailbox_bytes, segment_bytes, slots, .. } = *self;
+        VeloSetup { mailbox_bytes, segment_bytes, slots }
+    }
+}
+
 /// A port that may send, but not receive. Cheap to clone; any thread may use it. The VPID stays open until the last
 /// handle and connection is gone, or [`VeloPort::close`].
 #[derive(Clone, Debug)]
@@ -152,20 +160,9 @@ impl VeloPort {
     /// [`VeloPortError::Device`] when no VPID is free, the network is not configured, or the mailbox cannot have the
     /// shape asked for.
     pub fn open(card: &Arc<dyn Device>, config: VeloConfig) -> Result<VeloPort, VeloPortError> {
-        let VeloConfig { mailbox_bytes, segment_bytes, slots, .. } = config;
-        let device = card.open_velo(&VeloSetup { mailbox_bytes, segment_bytes, slots })?;
+        let device = card.open_velo(&config.setup())?;
         let core = Core::new(device, card.clone(), config);
         Ok(VeloPort { handle: VeloHandle { core: Arc::new(core) } })
-    }
-
-    #[cfg(feature = "kernels")]
-    pub(crate) fn from_handle(handle: VeloHandle) -> VeloPort {
-        VeloPort { handle }
-    }
-
-    #[cfg(feature = "kernels")]
-    pub(crate) fn into_handle(self) -> VeloHandle {
-        self.handle
     }
 
     /// A handle for threads that send while this one receives.

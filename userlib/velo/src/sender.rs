@@ -99,7 +99,7 @@ mod tests {
         // Two taken, and not yet seen what becomes of the others.
         card.state.store(rejected(1, 2), Ordering::Relaxed);
         assert!(!sender.replay(&card));
-        assert_eq!(sender.try_post(&card, |_| {}), Err(NotNow::Full));
+        assert_eq!(sender.try_post(&card, |_| {}), Err(NotNow));
         card.state.store(rejected(3, 2), Ordering::Relaxed);
         card.stored.lock().unwrap().clear();
         assert!(sender.replay(&card));

@@ -43,11 +43,10 @@ struct Side {
 
 impl Side {
     fn new(job: &Job, processor: &Processor) -> Result<Side, Box<dyn Error>> {
-        let port = job.node().open_port(PortConfig::default())?;
+        // Its kernels post in the way that suits device and processor best.
+        let port = job.node().open_kernel_port(PortConfig::default(), processor)?;
         let numbers = Arc::new(processor.alloc(COUNT * 8)?);
         let region = port.register_kernel_memory(numbers.clone())?;
-        // Kernels post in the way that suits device and processor best.
-        let port = port.for_kernels(processor, None)?;
         Ok(Side { port, numbers, region, status: processor.alloc(8)? })
     }
 

@@ -9,7 +9,7 @@ use extoll_abi::bindings::{
 use extoll_abi::{Address, Spec};
 use ggas_kernels::args::{selftest_posts, selftest_rma};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
-use ggas_rma::{Connection, KernelPath, KernelPort, Match, Node, Port, Region};
+use ggas_rma::{Connection, KernelPort, Match, Node, Port, Region};
 
 use crate::{Outcome, SOON, check, patient};
 
@@ -49,10 +49,10 @@ struct There {
 
 impl Side {
     fn new(node: &Node, cpu: &Processor) -> Result<Side, Box<dyn Error>> {
-        let port = node.open_port(patient())?;
+        let port = node.open_kernel_port(patient(), cpu)?;
         let memory = Arc::new(cpu.alloc(2 * 1024)?);
         let region = port.register_kernel_memory(memory.clone())?;
-        Ok(Side { port: port.for_kernels(cpu, KernelPath::Card)?, memory, region, result: cpu.alloc(16)? })
+        Ok(Side { port, memory, region, result: cpu.alloc(16)? })
     }
 
     fn there(&self) -> Result<There, Box<dyn Error>> {
@@ -83,7 +83,7 @@ impl Side {
     }
 }
 
-/// Two kernels play ping-pong with puts; then the host goes on with their ports.
+/// Two kernels play ping-pong with puts.
 pub fn ping_pong(node: &Node) -> Outcome {
     wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
@@ -93,22 +93,15 @@ pub fn ping_pong(node: &Node) -> Outcome {
     let launches = args.each_ref().map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
     start(&launches)?.wait(SOON)?;
     a.ended_well()?;
-    b.ended_well()?;
-    let (a, b) = (a.port.into_port()?, b.port.into_port()?);
-    a.connect(b.address()).notification_put(7, 7, Spec::COMPLETER)?;
-    check(b.wait_match(&Match::any().class(7), SOON)?.word0 == 7, "the host does not go on")?;
-    a.close()?;
-    b.close()?;
-    Ok(())
+    b.ended_well()
 }
 
 /// Two blocks of threads post on one port at the same time, and a warp takes everything.
 pub fn many_threads(node: &Node) -> Outcome {
     wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
-    let (a, b) = (node.open_port(patient())?, node.open_port(patient())?);
-    let (from, to) = (a.address(), b.address());
-    let (a, b) = (a.for_kernels(&cpu, KernelPath::Card)?, b.for_kernels(&cpu, KernelPath::Card)?);
+    let (a, b) = (node.open_kernel_port(patient(), &cpu)?, node.open_kernel_port(patient(), &cpu)?);
+    let (from, to) = (a.port_address(), b.port_address());
     let (seen, status) = (cpu.alloc(THREADS as usize * 8)?, cpu.alloc(8)?);
     let args = |port: &KernelPort, peer: Address, expect| selftest_posts {
         port: port.address(),

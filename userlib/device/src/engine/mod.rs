@@ -1,14 +1,14 @@
 //! RMA without a CPU: ports of GPUs (or of the CPU executor) served by a small resident kernel beside them, the engine.
 //!
 //! Descriptors, notifications, translation and protection are the card's (spec 2 to 5), and kernels use the same
-//! `rma.cuh`. Slot rings and notification queues of [lent](crate::PortDevice::lend_to_kernels) ports lie in memory of the
-//! GPU whose kernels use them, so posting and polling never leave it (thesis 5.6.2), and what is posted is carried out
+//! `rma.cuh`. Slot rings and notification queues of [kernels' ports](crate::Device::open_port_for_kernels) lie in memory of
+//! the GPU whose kernels use them, so posting and polling never leave it (thesis 5.6.2), and what is posted is carried out
 //! while the poster computes (thesis 6.11). `kernels/src/engine.cu` says how.
 //!
 //! The engines of a process's nodes, all of a network or one, run while somebody [holds](EngineNetwork::run) them or a
 //! port is [armed](crate::PortDevice::arm), and keep what is under way in between. They run one block on each GPU. What
 //! others send to a node whose engine does not run waits in its ring, and they wait once that is full, with whatever else
-//! their warp serves. What arrives for a port while it is lent or taken back waits in the same way, for that moment.
+//! their warp serves.
 //!
 //! A network [across processes](EngineNetwork::across) outlives them: what is sent to a node whose process has ended is
 //! refused and counted ([`EngineErrors::gone`]) with an error notification where one was asked for; what was under way

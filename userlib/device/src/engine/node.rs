@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use extoll_abi::{MAX_TRANSFER, regs};
 use ggas_kernels::Processor;
 use ggas_kernels::args::{
-    ENGINE_ERRORS, ENGINE_LOCKS, ENGINE_PORT_MOVES, ENGINE_PORTS, engine_node, engine_port,
+    ENGINE_ERRORS, ENGINE_LOCKS, ENGINE_PORT_CLOSED, ENGINE_PORT_OPEN, ENGINE_PORTS, engine_node, engine_port,
 };
 
 use super::lock;
@@ -16,7 +16,9 @@ use super::memory::{EngineMemory, State};
 use super::port::EnginePort;
 use super::region::Regions;
 use super::runner::Runner;
-use crate::{Device, DeviceError, DeviceInfo, Kind, Path, PortDevice, PortSetup, SmfuMap, SmfuWindow};
+use crate::{
+    Device, DeviceError, DeviceInfo, KernelRings, Kind, Path, PortDevice, PortSetup, SmfuMap, SmfuWindow,
+};
 
 /// Payload bytes of a fragment, as notifications count them (spec 2.3).
 const FRAGMENT: u32 = extoll_abi::bindings::EXTOLL_FRAGMENT as u32;
@@ -61,24 +63,32 @@ impl Node {
         lock(&self.vpids)[usize::from(vpid)] = false;
     }
 
-    /// Describes a port to the engine, which uses it from its next [change](Runner::change) on if it is open.
+    /// Describes a closed port to the engine and opens it, which uses it from its next [change](Runner::change) on.
     pub(super) fn write_port(&self, vpid: u8, port: &engine_port) -> Result<(), DeviceError> {
+        // The engine may look at it any time.
+        let not_yet = engine_port { open: ENGINE_PORT_CLOSED, ..*port };
+        self.state.store(port_offset(vpid), &words_of(&not_yet))?;
+        self.open_port(vpid, ENGINE_PORT_OPEN)
+    }
+
+    /// Gives an open port its slot ring, which the engine uses from its next [change](Runner::change) on.
+    pub(super) fn write_slots(
+        &self,
+        vpid: u8,
+        consumed: u64,
+        slots: u64,
+        mask: u32,
+    ) -> Result<(), DeviceError> {
         let at = port_offset(vpid);
-        // Not closed: the engine may look at it any time, and what waits for it goes on waiting.
-        let not_yet = engine_port { open: ENGINE_PORT_MOVES, ..*port };
-        self.state.store(at, &words_of(&not_yet))?;
-        self.open_port(vpid, port.open)
+        self.state.store(at + offset_of!(engine_port, slot_consumed), &[consumed])?;
+        self.state.store_u32(at + offset_of!(engine_port, slot_mask), mask)?;
+        // Last: the engine may look at it any time, and goes by this.
+        self.state.store(at + offset_of!(engine_port, slots), &[slots])
     }
 
     /// Opens or closes a described port.
     pub(super) fn open_port(&self, vpid: u8, open: u32) -> Result<(), DeviceError> {
         self.state.store_u32(port_offset(vpid) + offset_of!(engine_port, open), open)
-    }
-
-    /// A closed port as its engine left it.
-    pub(super) fn read_port(&self, vpid: u8) -> Result<engine_port, DeviceError> {
-        let words = self.state.load(port_offset(vpid), PORT_WORDS)?;
-        Ok(port_of(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0))))
     }
 
     /// Zeroes the locks of a VPID (spec 5).
@@ -101,11 +111,6 @@ fn words_of(port: &engine_port) -> [u64; PORT_WORDS] {
     // SAFETY: plain numbers without padding (`engine.h` asserts it is a multiple of its alignment, and its fields are
     // in descending size).
     unsafe { std::mem::transmute_copy(port) }
-}
-
-fn port_of(words: [u64; PORT_WORDS]) -> engine_port {
-    // SAFETY: as above; every bit pattern is a valid port.
-    unsafe { std::mem::transmute_copy(&words) }
 }
 
 /// What an engine could not carry out, since its node exists.
@@ -170,6 +175,16 @@ impl EngineDevice {
         Ok(EngineErrors { command, route, source, vpid, target, received, responder, dropped, gone })
     }
 
+    /// A port of the host, or of kernels with so many slots.
+    fn open(&self, setup: &PortSetup, slots: Option<u32>) -> Result<EnginePort, DeviceError> {
+        let vpid = self.node.take_vpid()?;
+        let port = EnginePort::new(&self.node, &self.runner, vpid, setup, slots)
+            .inspect_err(|_| self.node.give_vpid(vpid))?;
+        // Where this fails, the port gives its VPID back if its engine has let go of it.
+        port.open()?;
+        Ok(port)
+    }
+
     fn unavailable<T>(&self, reason: &str) -> Result<T, DeviceError> {
         Err(DeviceError::NotAvailable { kind: Kind::Nvlink, reason: reason.to_owned() })
     }
@@ -181,12 +196,17 @@ impl Device for EngineDevice {
     }
 
     fn open_port(&self, setup: &PortSetup) -> Result<Arc<dyn PortDevice>, DeviceError> {
-        let vpid = self.node.take_vpid()?;
-        let port = EnginePort::new(&self.node, &self.runner, vpid, setup)
-            .inspect_err(|_| self.node.give_vpid(vpid))?;
-        // Where this fails, the port gives its VPID back if its engine has let go of it.
-        port.open()?;
-        Ok(Arc::new(port))
+        Ok(Arc::new(self.open(setup, None)?))
+    }
+
+    fn open_port_for_kernels(
+        &self,
+        setup: &PortSetup,
+        slots: u32,
+    ) -> Result<(Arc<dyn PortDevice>, Option<KernelRings>), DeviceError> {
+        let port = self.open(setup, Some(slots))?;
+        let rings = port.kernel_rings();
+        Ok((Arc::new(port), rings))
     }
 
     fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {

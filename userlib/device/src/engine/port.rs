@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use extoll_abi::layout::ggas_near_slot;
 use extoll_abi::{Access, Address, PageOption};
-use ggas_kernels::args::{ENGINE_PORT_CLOSED, ENGINE_PORT_MOVES, ENGINE_PORT_OPEN, engine_port};
+use ggas_kernels::args::{ENGINE_PORT_CLOSED, engine_port};
 use ggas_kernels::{KernelMem, Processor};
 
 use super::node::Node;
 use super::runner::{EngineGuard, Runner};
 use super::shared::Shared;
-use super::{load_words, lock, refused};
+use super::{lock, refused};
 use crate::backoff::{Backoff, Step};
 use crate::{
     Departures, DeviceError, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
@@ -46,11 +46,38 @@ static STUCK: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
 /// All of it stays until the port is dropped. What the engine is to use is here before the engine hears of it.
 struct Memory {
+    /// The registers, and behind them the queue of a port of the host.
     queue: Shared,
-    /// Slot rings, of which the last one may be attached.
-    rings: Mutex<Vec<Shared>>,
-    /// What was lent to kernels, of which the last one may still be.
-    lent: Mutex<Vec<Arc<KernelMem>>>,
+    /// The slot ring of a port of the host.
+    ring: Mutex<Option<Shared>>,
+    /// Of a port of kernels.
+    kernels: Option<Near>,
+}
+
+/// What kernels use of their port, in memory of their processor: read pointer and counter, the slots, the queue.
+struct Near {
+    _memory: KernelMem,
+    rings: KernelRings,
+}
+
+impl Near {
+    fn new(processor: &Processor, entries: u32, slots: u32) -> Result<Near, DeviceError> {
+        // Counter and read pointer in lines of their own.
+        const REGISTERS: usize = 256;
+        let queue_at = REGISTERS + slots as usize * size_of::<ggas_near_slot>();
+        let memory = processor.alloc(queue_at + entries as usize * ENTRY);
+        let memory = memory.map_err(refused("a port's rings on its GPU"))?;
+        let base = memory.address();
+        let rings = KernelRings {
+            queue: base + queue_at as u64,
+            queue_entries: entries,
+            read_pointer: base + 128,
+            slots: base + REGISTERS as u64,
+            slot_count: slots,
+            consumed: base,
+        };
+        Ok(Near { _memory: memory, rings })
+    }
 }
 
 #[derive(Default)]
@@ -58,9 +85,6 @@ struct State {
     closed: bool,
     /// Nobody knows what the engine uses: the port does nothing more, and its memory is never given back.
     stuck: bool,
-    attached: bool,
-    /// What the engine is to use again once kernels give the port back.
-    host: Option<engine_port>,
     /// Guards of [`PortDevice::arm`].
     armed: Vec<EngineGuard>,
 }
@@ -72,6 +96,7 @@ impl EnginePort {
         runner: &Arc<Runner>,
         vpid: u8,
         setup: &PortSetup,
+        kernel_slots: Option<u32>,
     ) -> Result<EnginePort, DeviceError> {
         let PortSetup { queue_bytes: bytes, segment_bytes: segment } = *setup;
         let refuse = |problem| Err(DeviceError::QueueShape { bytes, segment, problem });
@@ -85,30 +110,55 @@ impl EnginePort {
         if bytes > 1 << 30 {
             return refuse("it must be at most 1 GiB");
         }
-        let queue = Shared::new(&node.processor, QUEUE_AT + bytes, "a notification queue")?;
+        let entries = (bytes / ENTRY) as u32;
+        let near = |slots| Near::new(&node.processor, entries, EnginePort::slot_count(slots)?);
+        let kernels = kernel_slots.map(near).transpose()?;
+        let entries = if kernels.is_some() { 0 } else { entries };
+        let queue_bytes = QUEUE_AT + entries as usize * ENTRY;
+        let queue = Shared::new(&node.processor, queue_bytes, "a notification queue")?;
         Ok(EnginePort {
             node: node.clone(),
             runner: runner.clone(),
             vpid,
-            entries: (bytes / ENTRY) as u32,
-            memory: ManuallyDrop::new(Memory { queue, rings: Mutex::default(), lent: Mutex::default() }),
+            entries,
+            memory: ManuallyDrop::new(Memory { queue, ring: Mutex::default(), kernels }),
             state: Mutex::default(),
         })
     }
 
     /// Tells the engine of the port.
     pub(super) fn open(&self) -> Result<(), DeviceError> {
-        let base = self.memory.queue.mapped.address();
-        let port = engine_port {
-            queue: base + QUEUE_AT as u64,
-            rp_register: base,
-            queue_entries: self.entries,
-            open: ENGINE_PORT_OPEN,
-            far_queue: u32::from(matches!(self.node.processor, Processor::Gpu(_))),
-            opened: self.node.number_port(),
-            ..Default::default()
+        let opened = self.node.number_port();
+        let port = match self.kernel_rings() {
+            Some(rings) => engine_port {
+                queue: rings.queue,
+                rp_register: rings.read_pointer,
+                slots: rings.slots,
+                slot_consumed: rings.consumed,
+                queue_entries: rings.queue_entries,
+                slot_mask: rings.slot_count - 1,
+                near_slots: 1,
+                opened,
+                ..Default::default()
+            },
+            None => {
+                let base = self.memory.queue.mapped.address();
+                engine_port {
+                    queue: base + QUEUE_AT as u64,
+                    rp_register: base,
+                    queue_entries: self.entries,
+                    far_queue: u32::from(matches!(self.node.processor, Processor::Gpu(_))),
+                    opened,
+                    ..Default::default()
+                }
+            }
         };
         self.runner.change(&self.node, || self.node.write_port(self.vpid, &port))
+    }
+
+    /// Where kernels find queue and slots, if it is theirs.
+    pub(super) fn kernel_rings(&self) -> Option<KernelRings> {
+        self.memory.kernels.as_ref().map(|near| near.rings)
     }
 
     /// The state of a port that can be used.
@@ -117,34 +167,9 @@ impl EnginePort {
         if state.closed || state.stuck { Err(DeviceError::Closed) } else { Ok(state) }
     }
 
-    /// Lets `edit` change the port as the engine left it. What arrives meanwhile waits; if this fails the port is closed.
-    fn edit(
-        &self,
-        state: &mut State,
-        edit: impl FnOnce(&mut engine_port) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let (node, vpid) = (&*self.node, self.vpid);
-        let edited = self.runner.change_twice(
-            node,
-            || node.open_port(vpid, ENGINE_PORT_MOVES),
-            || {
-                let mut port = node.read_port(vpid)?;
-                edit(&mut port)?;
-                node.write_port(vpid, &engine_port { open: ENGINE_PORT_OPEN, ..port })
-            },
-        );
-        edited.inspect_err(|_| {
-            (state.stuck, state.host) = (true, None);
-            let told = node.open_port(vpid, ENGINE_PORT_CLOSED).and_then(|()| self.runner.announce(node));
-            if let Err(error) = told {
-                tracing::error!(port = %self.address(), "closing it: {error}");
-            }
-        })
-    }
-
-    fn slot_count(slots: u32) -> Result<(), DeviceError> {
+    fn slot_count(slots: u32) -> Result<u32, DeviceError> {
         if slots.is_power_of_two() && slots <= MAX_SLOTS {
-            return Ok(());
+            return Ok(slots);
         }
         Err(DeviceError::SlotCount { slots, max: MAX_SLOTS })
     }
@@ -202,101 +227,22 @@ impl PortDevice for EnginePort {
             return Err(DeviceError::NotAvailable { kind: Kind::Nvlink, reason: reason.to_owned() });
         }
         let mut state = self.usable()?;
-        if state.attached {
+        let mut attached = lock(&self.memory.ring);
+        if attached.is_some() || self.memory.kernels.is_some() {
             return Err(DeviceError::SlotsAttached);
         }
         let ring = Shared::new(&self.node.processor, PAGE + slots as usize * 32, "a slot ring")?;
         let map = SlotMap { base: ring.pointer(PAGE), slots, consumed: ring.pointer(0) };
         let base = ring.mapped.address();
-        lock(&self.memory.rings).push(ring);
-        self.edit(&mut state, |port| {
-            (port.slots, port.slot_consumed) = (base + PAGE as u64, base);
-            (port.slot_mask, port.head, port.sent) = (slots - 1, 0, 0);
-            Ok(())
-        })?;
-        state.attached = true;
-        Ok(map)
-    }
-
-    fn detach_slots(&self) {
-        let Ok(mut state) = self.usable() else { return };
-        if !std::mem::take(&mut state.attached) {
-            return;
-        }
-        let detached = self.edit(&mut state, |port| {
-            (port.slots, port.sent) = (0, 0);
-            Ok(())
-        });
-        if let Err(error) = detached {
-            tracing::error!(port = %self.address(), "detaching a slot ring: {error}");
-        }
-    }
-
-    fn lend_to_kernels(&self, slots: u32) -> Result<Option<KernelRings>, DeviceError> {
-        EnginePort::slot_count(slots)?;
-        let mut state = self.usable()?;
-        if state.host.is_some() {
-            return Ok(None);
-        }
-        // Counter and read pointer in lines of their own, then the ring, then the queue.
-        const REGISTERS: usize = 256;
-        let ring_bytes = slots as usize * size_of::<ggas_near_slot>();
-        let memory = self.node.processor.alloc(REGISTERS + ring_bytes + self.entries as usize * ENTRY);
-        let memory = Arc::new(memory.map_err(refused("a port's rings on its GPU"))?);
-        let base = memory.address();
-        let queue_at = REGISTERS + ring_bytes;
-        let rings = KernelRings {
-            queue: base + queue_at as u64,
-            queue_entries: self.entries,
-            read_pointer: base + 128,
-            slots: base + REGISTERS as u64,
-            slot_count: slots,
-            consumed: base,
-            memory: memory.clone(),
-        };
-        lock(&self.memory.lent).push(memory.clone());
-        let mut host = None;
-        self.edit(&mut state, |port| {
-            // The queue moves as it is, so indices stay.
-            let mut bytes = vec![0; self.entries as usize * ENTRY];
-            self.memory.queue.buffer.read(QUEUE_AT, &mut bytes);
-            memory.write(queue_at, &bytes).map_err(refused("a lent queue"))?;
-            let read_pointer = self.read_pointer().load(Ordering::Acquire);
-            memory.write_u64s(128, &[read_pointer]).map_err(refused("a lent queue"))?;
-            host = Some(*port);
-            *port = engine_port {
-                queue: rings.queue,
-                rp_register: rings.read_pointer,
-                slots: rings.slots,
-                slot_consumed: rings.consumed,
-                slot_mask: slots - 1,
-                near_slots: 1,
-                far_queue: 0,
-                head: 0,
-                sent: 0,
-                ..*port
-            };
-            Ok(())
-        })?;
-        state.host = host;
-        Ok(Some(rings))
-    }
-
-    fn take_from_kernels(&self, read_pointer: u32) -> Result<(), DeviceError> {
-        let mut state = self.usable()?;
-        let Some(host) = state.host.take() else { return Ok(()) };
-        let lent = lock(&self.memory.lent).last().cloned();
-        let Some(lent) = lent else { return Ok(()) };
-        self.edit(&mut state, |port| {
-            let queue = port.queue.checked_sub(lent.address()).ok_or(DeviceError::Closed)? as usize;
-            let words =
-                load_words(&lent, queue, 2 * self.entries as usize).map_err(refused("a lent queue"))?;
-            for (i, word) in words.iter().enumerate() {
-                self.memory.queue.buffer.store_u64(QUEUE_AT + 8 * i, *word);
+        *attached = Some(ring);
+        let (node, vpid) = (&*self.node, self.vpid);
+        let told = self.runner.change(node, || node.write_slots(vpid, base, base + PAGE as u64, slots - 1));
+        told.map(|()| map).inspect_err(|_| {
+            state.stuck = true;
+            let told = node.open_port(vpid, ENGINE_PORT_CLOSED).and_then(|()| self.runner.announce(node));
+            if let Err(error) = told {
+                tracing::error!(port = %self.address(), "closing it: {error}");
             }
-            self.read_pointer().store(read_pointer.into(), Ordering::Release);
-            *port = engine_port { wp: port.wp, ..host };
-            Ok(())
         })
     }
 

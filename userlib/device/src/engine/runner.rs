@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ggas_kernels::args::{
-    ENGINE_CLASSES, ENGINE_LOOKS_CLOSED, ENGINE_LOOKS_MOVES, ENGINE_NODES, ENGINE_STOP_NOW,
-    ENGINE_STOP_REQUESTERS, ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES, engine_args, engine_node,
+    ENGINE_CLASSES, ENGINE_LOOKS_CLOSED, ENGINE_NODES, ENGINE_STOP_NOW, ENGINE_STOP_REQUESTERS,
+    ENGINE_STOP_REQUESTS, ENGINE_STOP_RESPONSES, engine_args, engine_node,
 };
 use ggas_kernels::{Launch, Processor, Running, start};
 
@@ -201,21 +201,7 @@ impl Runner {
     ) -> Result<(), DeviceError> {
         let state = lock(&self.state);
         change()?;
-        self.flush_times(&state, node, ENGINE_LOOKS_CLOSED)
-    }
-
-    /// A change that has ports change hands, before `then`, with nothing under way in between, which is a change too.
-    pub(super) fn change_twice(
-        &self,
-        node: &Node,
-        change: impl FnOnce() -> Result<(), DeviceError>,
-        then: impl FnOnce() -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let state = lock(&self.state);
-        change()?;
-        self.flush_times(&state, node, ENGINE_LOOKS_MOVES)?;
-        then()?;
-        self.flush(&state, node)
+        (0..ENGINE_LOOKS_CLOSED).try_for_each(|_| self.flush(&state, node))
     }
 
     /// Has an engine take notice; gives the number that its warps will say.
@@ -224,10 +210,6 @@ impl Runner {
         *epoch += 1;
         node.state.store(offset_of!(engine_node, epoch), &[*epoch])?;
         Ok(*epoch)
-    }
-
-    fn flush_times(&self, state: &State, node: &Node, times: u32) -> Result<(), DeviceError> {
-        (0..times).try_for_each(|_| self.flush(state, node))
     }
 
     fn flush(&self, state: &State, node: &Node) -> Result<(), DeviceError> {

@@ -120,8 +120,6 @@ impl PortDevice for HwPort {
         Err(DeviceError::NoSlotPath)
     }
 
-    fn detach_slots(&self) {}
-
     /// Memory that is no ordinary memory is registered as another device's: what gpumap mapped is GPU memory.
     unsafe fn register(&self, span: Span, access: Access) -> Result<u64, DeviceError> {
         let Span { address, len, place } = span;

@@ -150,10 +150,6 @@ impl PortDevice for SimPort {
         Ok(SlotMap { base: base.cast(), slots, consumed })
     }
 
-    fn detach_slots(&self) {
-        self.detach(&mut lock(&self.state));
-    }
-
     #[inline]
     fn kick(&self) {
         self.node.nic.kick();

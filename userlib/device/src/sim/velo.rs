@@ -123,17 +123,12 @@ impl VeloDevice for SimVelo {
         let (base, consumed) = (NonNull::from(ring.word(PAGE)), NonNull::from(ring.word(0)));
         let config =
             VeloSlotRing { base: base.as_ptr().cast(), count: SLOTS, consumed: consumed.as_ptr(), class };
-        // SAFETY: the ring is kept until the port is dropped or another one attached, both after it is detached; all
-        // access is atomic.
+        // SAFETY: the ring is kept until the port is dropped, which detaches first; all access is atomic.
         let attached = unsafe { self.node.nic.attach_velo_slots(self.vpid, config) };
         attached.map_err(|_| DeviceError::SlotsAttached)?;
         self.node.nic.arm(self.vpid);
         (state.attached, state.ring) = (true, Some(ring));
         Ok(Some(VeloSlotMap { base, slots: SLOTS, consumed }))
-    }
-
-    fn detach_slots(&self) {
-        self.detach(&mut lock(&self.state));
     }
 
     fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {

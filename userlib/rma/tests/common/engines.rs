@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
-use ggas_rma::{Modifier, Node, PageOption, Path, Port, PortConfig, Region, Request, Spec};
+use ggas_rma::{KernelPort, Modifier, Node, PageOption, Path, Port, PortConfig, Region, Request, Spec};
 
 use super::{SOON, region};
 
@@ -46,6 +46,12 @@ pub fn patient(timeout: Duration) -> EngineNetwork {
 /// A port with the slot path.
 pub fn port(network: &EngineNetwork, node: usize) -> Port {
     Node::new(network.device(node).unwrap()).open_port(CONFIG).unwrap()
+}
+
+/// The same for kernels.
+pub fn kernel_port(network: &EngineNetwork, node: usize) -> KernelPort {
+    let node = Node::new(network.device(node).unwrap());
+    node.open_kernel_port(CONFIG, &Processor::cpu()).unwrap()
 }
 
 /// The same with a queue that is soon full.
