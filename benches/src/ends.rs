@@ -1,7 +1,7 @@
 //! The two ends of a transfer: nodes 0 and 1. This process holds both or one of them, or neither.
 
+use crate::args::bench_peer;
 use ggas::{Address, Connection, KernelPort, Lock, Notification, Port, PortBase, Spec};
-use ggas_kernels::args::bench_peer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use crate::args::{bench_clock, bench_timing};
 use ggas::KernelReport;
-use ggas_kernels::args::{bench_clock, bench_timing};
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 
 use crate::error::Doing;
 use crate::{BenchError, Options, Samples};
 
-/// `BENCH_DONE` of `kernels/src/bench.h`.
-const DONE: u64 = ggas_kernels::args::BENCH_DONE as u64;
+/// `BENCH_DONE` of `benches/kernels/bench.h`.
+const DONE: u64 = crate::args::BENCH_DONE as u64;
 
 /// Where a kernel leaves its samples, and how it ended.
 pub(crate) struct Probe {

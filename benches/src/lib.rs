@@ -13,6 +13,9 @@
 //! # Ok::<(), ggas_benches::BenchError>(())
 //! ```
 
+#[allow(missing_docs, non_camel_case_types)]
+#[rustfmt::skip]
+mod args;
 mod bench;
 mod capi;
 mod cards;
@@ -21,6 +24,7 @@ mod ends;
 mod error;
 mod host;
 mod hpcc;
+mod image;
 mod kernel;
 mod options;
 mod payload;

@@ -46,6 +46,8 @@ pub(crate) enum Worker {
 impl<'a> Setup<'a> {
     /// Starts the nodes.
     pub fn new(task: Task<'a>, worker: Worker) -> Result<Self, BenchError> {
+        // First of all: a GPU loads all kernels when it is opened.
+        ggas_kernels::add(&crate::image::KERNELS).doing("adding the kernels of the benchmarks")?;
         let options = task.options;
         let own = task.team.own_node();
         let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;

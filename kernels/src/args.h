@@ -3,7 +3,6 @@
 #ifndef GGAS_ARGS_H
 #define GGAS_ARGS_H
 
-#include "bench.h"
 #include "coll.h"
 #include "copier.h"
 #include "engine.h"

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::args::bench_assisted;
 use ggas::{HostBuffer, Spec};
-use ggas_kernels::args::bench_assisted;
 use ggas_kernels::{Mapped, Processor, Running};
 
 use super::rma_pingpong::default_iterations;

@@ -1,7 +1,7 @@
 //! `atomics-random`: every thread xors random words of all nodes, without any rules (compare `randomaccess`).
 
+use crate::args::{bench_atomics, bench_atomics_result};
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::{bench_atomics, bench_atomics_result};
 use ggas_window::Window;
 
 use crate::error::Doing;

@@ -1,8 +1,8 @@
 //! `barrier` (thesis 6.7): the GGAS barrier inside a kernel, by one block per node and by several, and beside it the end
 //! of kernels (6.7.2).
 
+use crate::args::{BENCH_MEET_BARRIER, BENCH_MEET_MASTER, BENCH_MEET_SYNC, bench_barrier};
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::{BENCH_MEET_BARRIER, BENCH_MEET_MASTER, BENCH_MEET_SYNC, bench_barrier};
 
 use super::relaunch::{self, GRAPH, RELAUNCH};
 use crate::error::Doing;

@@ -1,7 +1,7 @@
 //! `collectives`: broadcast, all-gather, all-to-all and reduce-scatter inside a kernel, by packets.
 
+use crate::args::*;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::*;
 
 use super::reduce::BATCH;
 use crate::error::Doing;

@@ -1,7 +1,7 @@
 //! `ggas-bandwidth` (thesis 6.6.2, 6.6.3): copies by plain stores and loads, coalesced and not.
 
+use crate::args::bench_ggas_bandwidth;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::bench_ggas_bandwidth;
 
 use super::iterations_for;
 use crate::error::Doing;

@@ -1,6 +1,6 @@
 //! `ggas-pingpong` (thesis 6.6.1): plain stores and loads of 8 bytes by 1 to 1,024 threads.
 
-use ggas_kernels::args::bench_ggas_pingpong;
+use crate::args::bench_ggas_pingpong;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_window::Window;
 

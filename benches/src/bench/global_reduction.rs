@@ -1,7 +1,7 @@
 //! `global-reduction` (thesis 6.9.2): values that are spread over the nodes become one sum, inside a kernel.
 
+use crate::args::bench_global;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::bench_global;
 
 use super::iterations_for;
 use crate::error::Doing;

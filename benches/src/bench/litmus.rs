@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
+use crate::args::{self, bench_litmus, bench_litmus_counts};
 use ggas::HostBuffer;
-use ggas_kernels::args::{self, bench_litmus, bench_litmus_counts};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 use ggas_window::Window;
 

@@ -1,8 +1,8 @@
 //! `litmus-post`: what a kernel stored to a window is there when a notification that it posted afterwards is; and a build
 //! whose post has no fence.
 
+use crate::args::{self, bench_litmus_post};
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::{self, bench_litmus_post};
 
 use super::litmus::in_one_process;
 use crate::ends::{self, Program, kernel_ends};

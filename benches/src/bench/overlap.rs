@@ -1,10 +1,10 @@
 //! `put-overlap` and `rma-overlap`: how much of a transfer passes while the block that began it computes.
 
-use ggas_kernels::KernelMem;
-use ggas_kernels::args::{
+use crate::args::{
     BENCH_OVERLAP_BLOCK, BENCH_OVERLAP_BULK, BENCH_OVERLAP_NONE, BENCH_OVERLAP_RMA, BENCH_OVERLAP_WARP,
     bench_overlap, bench_peer,
 };
+use ggas_kernels::KernelMem;
 
 use super::iterations_for;
 use crate::ends::{self, KernelEnd, Program, kernel_ends};

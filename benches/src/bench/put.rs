@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::args::{self, bench_put};
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::{self, bench_put};
 use ggas_window::{Rings, Window};
 
 use super::iterations_for;

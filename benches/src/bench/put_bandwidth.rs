@@ -1,6 +1,6 @@
 //! `put-bandwidth`: long puts to another node, by stores and by the copy engines of the multiprocessors.
 
-use ggas_kernels::args::bench_put_bandwidth;
+use crate::args::bench_put_bandwidth;
 use ggas_kernels::{KernelMem, Launch};
 use ggas_window::Window;
 

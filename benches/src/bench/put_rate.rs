@@ -1,6 +1,6 @@
 //! `put-rate`: short puts by all threads of a grid at once.
 
-use ggas_kernels::args::{self, bench_put_rate};
+use crate::args::{self, bench_put_rate};
 use ggas_window::Window;
 
 use super::put_bandwidth::Sender;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::args::{BENCH_RANDOM_NODES, bench_random};
 use ggas::KernelPort;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::{BENCH_RANDOM_NODES, bench_random};
 use ggas_window::Window;
 
 use crate::ends::Place;

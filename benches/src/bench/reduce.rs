@@ -1,7 +1,7 @@
 //! `reduce` and `allreduce` (thesis 6.8): float sums inside a kernel.
 
+use crate::args::*;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::*;
 
 use crate::error::Doing;
 use crate::host::require_memory;

@@ -1,6 +1,6 @@
 //! The other barrier of thesis 6.7.2: kernels end, and the next begin when those of all nodes have.
 
-use ggas_kernels::args::bench_relaunch;
+use crate::args::bench_relaunch;
 use ggas_kernels::{Behind, KernelMem, Launch, run_rounds, start};
 
 use std::time::{Duration, Instant};

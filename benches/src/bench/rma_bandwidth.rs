@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::args::bench_bandwidth;
 use ggas::{PortBase, Spec};
-use ggas_kernels::args::bench_bandwidth;
 
 use super::{assisted, iterations_for, methods_by_sizes};
 use crate::ends::{self, HostEnd, Program, host_ends_with, kernel_ends};

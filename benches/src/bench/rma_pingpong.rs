@@ -1,7 +1,7 @@
 //! `rma-pingpong` (thesis 5.6.3): half a round trip of a put, by four ways to control and synchronise it.
 
+use crate::args::bench_pingpong;
 use ggas::Spec;
-use ggas_kernels::args::bench_pingpong;
 
 use super::{assisted, iterations_for, methods_by_sizes};
 use crate::ends::{self, HostEnd, Program, host_ends, kernel_ends};

@@ -1,7 +1,7 @@
 //! `rma-rate`: how many 8-byte puts a node posts per second.
 
+use crate::args::bench_rate;
 use ggas::Spec;
-use ggas_kernels::args::bench_rate;
 
 use crate::ends::{self, HostEnd, KernelEnd, Place, Program, host_ends, kernel_ends};
 use crate::kernel::Probe;

@@ -1,8 +1,8 @@
 //! `velo-pingpong` by kernels: one thread of a block at each end.
 
+use crate::args::{bench_peer, bench_pingpong};
 use ggas::velo::KernelVelo;
 use ggas::{KernelPort, KernelReport, PortBase, VeloConfig};
-use ggas_kernels::args::{bench_peer, bench_pingpong};
 
 use super::velo_pingpong::other;
 use crate::error::Doing;

@@ -53,4 +53,12 @@ pub const VIEWS: &[View] = &[
         except: &["copier.h", "gputest.h"],
         output: "kernels/src/args.rs",
     },
+    View {
+        headers: &["benches/kernels/bench.h"],
+        includes: &[],
+        arguments: &[],
+        folder: "benches/kernels",
+        except: &[],
+        output: "benches/src/args.rs",
+    },
 ];

@@ -4,7 +4,7 @@
 #include "ggas/put.cuh"
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace bench_overlaps
 {

@@ -2,7 +2,7 @@
 // litmus: what the memory model promises, tried many times over, and builds without what makes it hold.
 #include "ggas/put.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace litmus
 {

@@ -3,7 +3,7 @@
 #include "bench.cuh"
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace litmus_post
 {

@@ -8,7 +8,7 @@
 #include "ggas/put.cuh"
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 static constexpr uint64_t random_poly = 7;
 

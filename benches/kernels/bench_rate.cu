@@ -3,7 +3,7 @@
 #include "bench.cuh"
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 /* A block may go on while its share of the puts is at most `limit` ahead of the credit: if every block keeps to
  * that, no more than `limit` are on their way altogether. */

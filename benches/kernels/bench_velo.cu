@@ -4,7 +4,7 @@
 #include "ggas/rma.cuh"
 #include "ggas/velo.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace velo_bench
 {

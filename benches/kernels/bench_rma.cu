@@ -3,7 +3,7 @@
 #include "bench.cuh"
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 static GGAS_FN gpu_rma2_peer peer_of(const bench_peer &peer)
 {

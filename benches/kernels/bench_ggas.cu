@@ -3,7 +3,7 @@
 #include "bench.cuh"
 #include "ggas/coll.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 /* Store ping-pong by all threads of a block, each with its own word (thesis Listing 6.2). A word counts up from
  * a seeded input that both sides load: whatever else arrives is waited out and reported. */

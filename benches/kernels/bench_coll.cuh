@@ -6,7 +6,7 @@
 #include "bench.cuh"
 #include "ggas/coll.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 /* Most threads of a block: more registers for each than a kernel of 1,024 has. */
 constexpr uint32_t bench_coll_threads = 512;

@@ -3,7 +3,7 @@
 #include "bench.cuh"
 #include "ggas/put.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace bench_puts
 {
