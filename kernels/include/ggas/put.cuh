@@ -24,6 +24,8 @@
  *	ggas_quiet()	this thread's puts, stores and atomics are performed where they belong: whoever learns,
  *			by whatever way, that it returned sees them
  *
+ * Who hands data that arrived to a bulk copy of its own (TMA) puts ggas_fence_bulk() (vocab.h) behind the wait.
+ *
  * The source of a put may be written again once it returned (and a barrier
  * parted the callers). A get returns with the data.
  *

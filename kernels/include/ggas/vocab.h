@@ -49,6 +49,12 @@
  *   void ggas_fence_system()    a release of everything before and an acquire for everything after; a load
  *        after it may still overtake a store before it
  *   void ggas_fence_sequential()    orders everything before with everything after, that too
+ *   void ggas_fence_bulk()    parts this thread's accesses from bulk copies (cp.async.bulk, TMA) that it begins after
+ *        it, or has waited for before it: these go another way to memory (the async proxy), which no acquire and no
+ *        release reaches. Whoever got data by a wait or a get and hands them to such a copy calls it between the two,
+ *        in the thread that begins the copy; whoever overwrites what one has read, in front of that. It orders
+ *        nothing for others, so a release stays a release. One instruction, which waits for this thread's accesses;
+ *        nothing on the CPU executor and before sm_90, which have no such copies.
  *   void ggas_pause(attempt)    one round of a wait loop
  *   uint64_t ggas_time_ns()     ggas_ticks()
  *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()

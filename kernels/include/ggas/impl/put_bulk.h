@@ -24,7 +24,7 @@ GGAS_FN void copy_staged(uint8_t *to, const uint8_t *from, uint64_t bytes, ggas_
 	};
 	for (uint32_t i = 0; i < bulk_stages; i++)
 		bulk_begin(arrivals + i);
-	bulk_fence();
+	ggas_fence_bulk();
 	for (uint64_t chunk = 0; chunk + 1 < bulk_stages; chunk++)
 		load(chunk);
 	for (uint64_t chunk = 0; chunk < chunks; chunk++) {
@@ -34,7 +34,7 @@ GGAS_FN void copy_staged(uint8_t *to, const uint8_t *from, uint64_t bytes, ggas_
 		load(chunk + bulk_stages - 1);
 	}
 	bulk_stored();
-	bulk_fence();
+	ggas_fence_bulk();
 	for (uint32_t i = 0; i < bulk_stages; i++)
 		bulk_end(arrivals + i);
 }

@@ -4,14 +4,22 @@
 #ifndef GGAS_IMPL_VOCAB_CUDA_BULK_H
 #define GGAS_IMPL_VOCAB_CUDA_BULK_H
 
+/* Parts accesses of this thread from those of the engine. */
+GGAS_FN void ggas_fence_bulk()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+	asm volatile("fence.proxy.async;" ::: "memory");
+#else
+	asm volatile("" ::: "memory");
+#endif
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GGAS_HAS_BULK 1
 namespace ggas_impl
 {
 GGAS_FN uint32_t shared_address(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
-/* Parts accesses of this thread from those of the engine. */
-GGAS_FN void bulk_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
 GGAS_FN void bulk_begin(uint64_t *arrival)
 {
 	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(arrival)) : "memory");

@@ -221,6 +221,9 @@ inline void ggas_store_mmio(uint64_t *p, uint64_t v)
 
 inline uint64_t ggas_load_mmio(const uint64_t *p) { return ggas_load_acquire(p); }
 
+/* Here nothing but threads accesses memory. */
+inline void ggas_fence_bulk() {}
+
 inline void ggas_fence_system()
 {
 #if defined(__SANITIZE_THREAD__)
