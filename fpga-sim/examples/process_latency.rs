@@ -11,6 +11,7 @@ use common::{Node, Pages, Port, Setup};
 use extoll_abi::{Access, Address, Spec};
 use extoll_sim::process::ProcessFabric;
 use extoll_sim::*;
+use ggas_clock::Clock;
 use ggas_members::Job;
 
 /// Bound of waiting for the other process: every size takes its time.
@@ -64,7 +65,14 @@ fn run(job: &Job) {
     let fabric = ProcessFabric::join(job.member().clone()).expect("the fabric");
     let memory = HostMemory::new();
     let shared = Some(fabric.nodes().clone());
-    let setup = Setup { memory: memory.clone(), fabric: fabric.clone(), engine: None, inline: true, shared };
+    let setup = Setup {
+        memory: memory.clone(),
+        fabric: fabric.clone(),
+        driver: None,
+        clock: Clock::real(),
+        inline: true,
+        shared,
+    };
     let node = setup.node(job.node());
     let vpid = fabric.nodes().take_vpid(256).expect("a VPID");
     let shared = Pages::in_arena(&memory, fabric.arena(), BYTES);

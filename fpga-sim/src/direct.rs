@@ -277,12 +277,16 @@ impl Direct {
                 broken.kill(node);
                 waiting.push(node);
             }
+            Event::Return(node) => {
+                broken.revive(node);
+                mark(stopped, node, false);
+            }
             Event::Reroute => {}
         }
-        if matches!(event, Event::Kill(_) | Event::Reroute) {
+        if matches!(event, Event::Kill(_) | Event::Return(_) | Event::Reroute) {
             self.routing.store(Arc::new(Routing::avoiding(self.torus, broken)));
         }
-        if let (Event::Stop(id) | Event::Resume(id) | Event::Kill(id), Some(node)) =
+        if let (Event::Stop(id) | Event::Resume(id) | Event::Kill(id) | Event::Return(id), Some(node)) =
             (event, event.node().and_then(|id| self.node(id)))
         {
             node.dead.store(broken.is_dead(id), Relaxed);

@@ -53,8 +53,11 @@ pub enum Event {
     LinkDown(u16, Direction),
     /// It works again.
     LinkUp(u16, Direction),
-    /// The node dies for good: packets from and to it are thrown away and counted, others are routed around it.
+    /// The node dies: packets from and to it are thrown away and counted, others are routed around it.
     Kill(u16),
+    /// A dead node is back, as after a cold start: the network is routed over it again. Its card is another one; whoever
+    /// made the dead one detaches it first.
+    Return(u16),
     /// The card stops: it neither takes, sends nor forwards anything. Packets wait.
     Stop(u16),
     /// It goes on.
@@ -72,7 +75,7 @@ impl Event {
     pub fn node(self) -> Option<u16> {
         match self {
             Event::LinkDown(node, _) | Event::LinkUp(node, _) => Some(node),
-            Event::Kill(node) | Event::Stop(node) | Event::Resume(node) => Some(node),
+            Event::Kill(node) | Event::Return(node) | Event::Stop(node) | Event::Resume(node) => Some(node),
             Event::Starve(node) | Event::Feed(node) => Some(node),
             Event::Reroute => None,
         }

@@ -5,11 +5,12 @@
 //! same tables, keep the same counters and offer the same registers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use extoll_abi::regs::EXTOLL_VELO_BROADCAST_GROUP;
 use extoll_abi::{Address, Modifier};
+use ggas_clock::Clock;
 use thiserror::Error;
 
 use crate::direct::Direct;
@@ -69,6 +70,9 @@ enum Core {
     Links(Mutex<World<Packet>>),
 }
 
+/// Who looks on.
+type Watch = Box<dyn Fn(u16, &Packet) + Send + Sync>;
+
 /// A 3-d torus of cards in this process.
 ///
 /// ```
@@ -81,6 +85,8 @@ pub struct Network {
     torus: Torus,
     wakes: Wakes,
     core: Core,
+    watch: OnceLock<Watch>,
+    clock: Clock,
     /// Multicast groups that management has set.
     groups: RwLock<HashMap<u16, Vec<u16>>>,
 }
@@ -88,6 +94,14 @@ pub struct Network {
 impl Network {
     /// A network at rest, all links up. Errors: rates out of range, events for nodes or links that are not there.
     pub fn new(torus: Torus, faults: Faults) -> Result<Arc<Network>, NetworkError> {
+        Network::with_clock(torus, faults, Clock::real())
+    }
+
+    /// As [`Network::new`]; delays and retransmissions follow `clock`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_clock(torus: Torus, faults: Faults, clock: Clock) -> Result<Arc<Network>, NetworkError> {
         faults.validate()?;
         faults.plan().iter().try_for_each(|(_, event)| event.check(&torus))?;
         let wakes = Wakes((0..torus.len()).map(|_| Keep::default()).collect());
@@ -96,7 +110,7 @@ impl Network {
             true => Core::Direct(Direct::new(routing)),
             false => Core::Links(Mutex::new(World::new(Arc::new(routing), faults))),
         };
-        Ok(Arc::new(Network { torus, wakes, core, groups: RwLock::default() }))
+        Ok(Arc::new(Network { torus, wakes, core, watch: OnceLock::new(), clock, groups: RwLock::default() }))
     }
 
     /// The torus.
@@ -107,6 +121,12 @@ impl Network {
     /// Whether payloads travel as references to the sender's memory: where there are no faults.
     pub fn direct(&self) -> bool {
         matches!(self.core, Core::Direct(_))
+    }
+
+    /// Shows every packet to `watch` before it enters the network, with the node that sends it, and again each time that it
+    /// finds no credit and is tried anew. Called under the sending card's lock. The first watcher stays the only one.
+    pub fn watch(&self, watch: impl Fn(u16, &Packet) + Send + Sync + 'static) {
+        let _ = self.watch.set(Box::new(watch));
     }
 
     /// Sets the members of a multicast group (below 64), in place of the tables that management writes on the card,
@@ -121,7 +141,7 @@ impl Network {
         event.check(&self.torus)?;
         match &self.core {
             Core::Direct(direct) => direct.happen(&self.wakes, event),
-            Core::Links(world) => self.with(world, |world| world.happen(Instant::now(), event)),
+            Core::Links(world) => self.with(world, |world| world.happen(self.clock.now(), event)),
         }
         Ok(())
     }
@@ -140,7 +160,7 @@ impl Network {
             Core::Direct(direct) => direct.install(change),
             Core::Links(world) => self.with(world, |world| {
                 let routing = Arc::new(change(world.routing()));
-                world.install(Instant::now(), routing);
+                world.install(self.clock.now(), routing);
             }),
         }
     }
@@ -223,6 +243,9 @@ impl Managed for Network {
 
 impl Fabric for Network {
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        if let Some(watch) = self.watch.get() {
+            watch(from, &packet);
+        }
         if packet.modifier.contains(Modifier::MC) {
             // An RMA command: the specification does not say how one reaches a group (see README.md).
             self.count_discarded(from);
@@ -241,7 +264,7 @@ impl Fabric for Network {
         };
         let mut refused = None;
         self.with(world, |world| {
-            refused = world.inject(Instant::now(), from, to, channel, packet, bytes.into()).err();
+            refused = world.inject(self.clock.now(), from, to, channel, packet, bytes.into()).err();
         });
         refused.map_or(Ok(()), Err)
     }

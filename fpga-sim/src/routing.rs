@@ -76,11 +76,16 @@ impl Broken {
         true
     }
 
-    /// Marks a node as dead for good.
+    /// Marks a node as dead.
     pub fn kill(&mut self, node: u16) {
         if !self.is_dead(node) {
             self.nodes.push(node);
         }
+    }
+
+    /// Marks a node as alive again.
+    pub fn revive(&mut self, node: u16) {
+        self.nodes.retain(|&dead| dead != node);
     }
 
     /// Whether a node is dead.

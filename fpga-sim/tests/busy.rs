@@ -58,7 +58,7 @@ fn a_register_access_does_not_wait_for_those_who_keep_the_card_busy() {
     const ACCESSES: usize = 101;
     let inner = network::Network::new(torus::Torus::new(2, 1, 1).unwrap(), faults::Faults::none()).unwrap();
     let fabric = Arc::new(Watched { inner, taken: AtomicU64::new(0), at_write: AtomicU64::new(0) });
-    let setup = Setup { engine: Some(Engine::new(1)), ..Setup::over(fabric.clone()) };
+    let setup = Setup { driver: Some(NicThreads::new(1)), ..Setup::over(fabric.clone()) };
     let (a, b) = (setup.node(0), setup.node(1));
     let (p, q) = (a.open(1, 1), b.open(2, 1));
     let (from, to) = (Pages::new(&a.memory, SIZE as usize, 4096), Pages::new(&b.memory, SIZE as usize, 4096));
@@ -156,7 +156,7 @@ impl Fabric for Endless {
 #[test]
 fn a_register_access_ends_though_work_does_not() {
     let fabric = Arc::new(Endless { stop: AtomicBool::new(true) });
-    let setup = Setup { engine: Some(Engine::new(1)), ..Setup::over(fabric.clone()) };
+    let setup = Setup { driver: Some(NicThreads::new(1)), ..Setup::over(fabric.clone()) };
     let b = setup.node(0);
     let _q = b.open(2, 1);
     let _stop = Stop(&fabric.stop);

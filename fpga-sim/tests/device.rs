@@ -302,7 +302,7 @@ fn a_flush_waits_for_copies_in_flight() {
 
 #[test]
 fn the_engine_polls_devices() {
-    let setup = Setup { engine: Some(Engine::new(1)), ..Setup::inline() };
+    let setup = Setup { driver: Some(NicThreads::new(1)), ..Setup::inline() };
     let (a, b) = (setup.node(0), setup.node(1));
     let (p, mut q) = (a.open(1, 1), b.open(2, 1));
     let device = Arc::new(Device::default());

@@ -64,15 +64,15 @@ struct Member<'a> {
 struct Cluster<'a> {
     network: Arc<Network>,
     members: Vec<Member<'a>>,
-    /// Whether this thread runs the cards; otherwise an engine does.
+    /// Whether this thread runs the cards; otherwise an driver does.
     inline: bool,
     rng: RefCell<fastrand::Rng>,
     notes: RefCell<u64>,
 }
 
-fn nodes(network: &Arc<Network>, engine: Option<Arc<Engine>>) -> Vec<Node> {
-    let inline = engine.is_none();
-    let setup = Setup { engine, inline, ..Setup::over(network.clone()) };
+fn nodes(network: &Arc<Network>, driver: Option<Arc<dyn Driver>>) -> Vec<Node> {
+    let inline = driver.is_none();
+    let setup = Setup { driver, inline, ..Setup::over(network.clone()) };
     network.torus().ids().map(|id| setup.node(id)).collect()
 }
 
@@ -304,11 +304,11 @@ fn without_faults_as_well() {
     cluster.finish();
 }
 
-/// Nobody calls the cards: timers of the link layer run in the engine.
+/// Nobody calls the cards: timers of the link layer run in the driver.
 #[test]
 fn an_engine_drives_the_links() {
     let network = Network::new(torus(), nasty(21)).unwrap();
-    let nodes = nodes(&network, Some(Engine::new(2)));
+    let nodes = nodes(&network, Some(NicThreads::new(2)));
     let cluster = Cluster::new(&network, &nodes, false, 21);
     cluster.commands(40, &ALL, &ALL);
     cluster.finish();

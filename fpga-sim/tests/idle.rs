@@ -46,7 +46,7 @@ fn idle_cards_cost_nothing() {
 }
 
 fn nothing_armed_nothing_pending_no_cpu() {
-    let setup = Setup { engine: Some(Engine::new(2)), ..Setup::inline() };
+    let setup = Setup { driver: Some(NicThreads::new(2)), ..Setup::inline() };
     let nodes: Vec<Node> = (0..8).map(|n| setup.node(n)).collect();
     let (p, mut q) = (nodes[0].open(1, 1), nodes[7].open(2, 1));
     let note = Request::NotificationPut { class: 0, payload: 1 };
@@ -70,12 +70,11 @@ fn a_thousand_cards_start_fast_and_small() {
         pages * 4096
     };
     let (memory, fabric) = (HostMemory::new(), fabric::Loopback::new(128, true));
-    let engine = Engine::new(1);
+    let engine = NicThreads::new(1);
     let before = resident();
     let card = |node| {
         let (memory, fabric) = (memory.clone(), fabric.clone());
-        let config =
-            NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline: true, shared: None };
+        let config = NicConfig { driver: Some(engine.clone()), ..NicConfig::new(node, memory, fabric) };
         Nic::new(config).unwrap()
     };
     let (cards, took) = cpu_of(|| (0..1000).map(card).collect::<Vec<Arc<Nic>>>());
@@ -87,7 +86,7 @@ fn a_thousand_cards_start_fast_and_small() {
 
 /// A full queue is looked at now and then, not all the time.
 fn waiting_for_room_takes_naps() {
-    let setup = Setup { engine: Some(Engine::new(2)), ..Setup::inline() };
+    let setup = Setup { driver: Some(NicThreads::new(2)), ..Setup::inline() };
     let a = setup.node(0);
     let p = a.open(1, 1);
     a.nic.reg_write(regs::EXTOLL_RF_RMA_BQ_TIMEOUT, 0); // for ever

@@ -108,8 +108,7 @@ fn register_pages_lie_in_the_bar() {
         nix::sys::memfd::memfd_create("bar", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap(),
     );
     bar.set_len(EXTOLL_BAR0_BYTES).unwrap();
-    let config =
-        NicConfig { engine: None, ..NicConfig::new(0, HostMemory::new(), fabric::Loopback::new(8, true)) };
+    let config = NicConfig { ..NicConfig::new(0, HostMemory::new(), fabric::Loopback::new(8, true)) };
     let nic = Nic::over_bar(config, bar.as_fd()).unwrap();
     let at = |offset: u64| {
         let mut word = [0; 8];

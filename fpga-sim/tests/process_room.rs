@@ -12,7 +12,7 @@ use common::*;
 use extoll_abi::*;
 use extoll_sim::packet::{Class, Kind as PacketKind, Packet, Payload};
 use extoll_sim::process::ProcessFabric;
-use extoll_sim::{Engine, Fabric};
+use extoll_sim::{Fabric, NicThreads};
 use ggas_members::memory::ArenaBlock;
 use ggas_members::{Member, Members, NetworkShape};
 
@@ -99,7 +99,7 @@ fn members_with_cards_come_and_go() {
     const SIZES: [u32; 4] = [8, 300, 9000, 200_000];
     let _alone = alone();
     let standing = network();
-    let engine = Engine::new(1);
+    let engine = NicThreads::new(1);
     let node = with_engine(&standing, &engine);
     let mut port = open(&node);
     let memory = Pages::new(&node.memory, 1 << 20, 4096);
@@ -137,10 +137,10 @@ fn members_with_cards_come_and_go() {
     assert_eq!((node.all_errors(), standing.counters().malformed), (vec![], 0));
 }
 
-fn with_engine(fabric: &Arc<ProcessFabric>, engine: &Arc<Engine>) -> Node {
+fn with_engine(fabric: &Arc<ProcessFabric>, engine: &Arc<NicThreads>) -> Node {
     let shared = Some(fabric.nodes().clone());
     let over = Setup::over(fabric.clone() as Arc<dyn Fabric>);
-    Setup { shared, engine: Some(engine.clone()), ..over }.node(fabric.member().node())
+    Setup { shared, driver: Some(engine.clone()), ..over }.node(fabric.member().node())
 }
 
 /// A packet that says who sent it, and which of its packets it is.

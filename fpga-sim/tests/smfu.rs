@@ -32,8 +32,8 @@ fn nasty(seed: u64) -> Faults {
 }
 
 /// All nodes, each with memory that it shares; interval 1 + n leads to node n, interval 0 to registers of node 1.
-fn cluster(network: &Arc<Network>, engine: Option<Arc<Engine>>) -> Vec<(Node, Pages)> {
-    let setup = Setup { inline: engine.is_none(), engine, ..Setup::over(network.clone()) };
+fn cluster(network: &Arc<Network>, driver: Option<Arc<dyn Driver>>) -> Vec<(Node, Pages)> {
+    let setup = Setup { inline: driver.is_none(), driver, ..Setup::over(network.clone()) };
     let count = network.torus().len();
     let node = |id| {
         let node = setup.node(id);
@@ -118,7 +118,7 @@ fn many_loads_fit_the_credits() {
 
 #[test]
 fn an_engine_answers_for_nodes_that_nobody_drives() {
-    let cluster = cluster(&network(nasty(4)), Some(Engine::new(1)));
+    let cluster = cluster(&network(nasty(4)), Some(NicThreads::new(1)));
     for value in 0..100u64 {
         cluster[0].0.nic.smfu_store(share(3), &value.to_le_bytes()).unwrap();
         let mut loaded = [0; 8];

@@ -10,8 +10,8 @@ use extoll_abi::*;
 use extoll_sim::*;
 
 fn with_engine(threads: usize, inline: bool) -> Setup {
-    let engine = Some(Engine::new(threads));
-    Setup { engine, inline, ..Setup::inline() }
+    let driver: Option<std::sync::Arc<dyn Driver>> = Some(NicThreads::new(threads));
+    Setup { driver, inline, ..Setup::inline() }
 }
 
 fn note(dst: Address, payload: u64) -> [u64; 3] {
@@ -40,7 +40,7 @@ fn the_engine_carries_out_what_nobody_drives() {
         p.post_words(PageOption::TE, note(q.address(), i));
         assert_eq!(poll_only(&mut q).word0, i);
         if i % 10 == 0 {
-            std::thread::sleep(Duration::from_millis(5)); // let the engine fall asleep in between
+            std::thread::sleep(Duration::from_millis(5)); // let the driver fall asleep in between
         }
     }
 }
@@ -84,8 +84,8 @@ fn armed_slots_are_polled_without_being_told() {
 fn threads_share_cards_without_losing_or_swapping_anything() {
     const THREADS: u8 = 4;
     const COMMANDS: u64 = 4000;
-    for (engine, inline) in [(1, true), (1, false), (2, true)] {
-        let setup = with_engine(engine, inline);
+    for (driver, inline) in [(1, true), (1, false), (2, true)] {
+        let setup = with_engine(driver, inline);
         let (a, b) = (setup.node(0), setup.node(1));
         let bytes = Pages::new(&a.memory, 1 << 16, 4096);
         std::thread::scope(|scope| {
@@ -217,8 +217,8 @@ fn a_sleeper_hears_of_its_notification() {
 #[test]
 fn an_unregistered_region_is_left_alone() {
     for direct in [true, false] {
-        let engine = Some(Engine::new(1));
-        let setup = Setup { engine, ..Setup::over(fabric::Loopback::new(256, direct)) };
+        let driver: Option<std::sync::Arc<dyn Driver>> = Some(NicThreads::new(1));
+        let setup = Setup { driver, ..Setup::over(fabric::Loopback::new(256, direct)) };
         let (a, b) = (setup.node(0), setup.node(1));
         let (p, q) = (a.open(1, 4), b.open(2, 4));
         let source = Pages::new(&a.memory, 1 << 20, 4096);

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use ggas_gpu::{Behind, GpuError};
 
@@ -264,8 +266,8 @@ pub fn run_rounds(
         return ggas_gpu::run_rounds(&graph, behind, times, timeout).map_err(LaunchError::Gpu);
     }
     let all = || {
-        let begun = Instant::now();
-        rounds.iter().try_for_each(|round| start(round)?.wait(timeout)).map(|()| begun.elapsed())
+        let begun = Clock::REAL.now();
+        rounds.iter().try_for_each(|round| start(round)?.wait(timeout)).map(|()| Clock::REAL.since(begun))
     };
     (0..times).map(|_| all()).collect()
 }
@@ -315,13 +317,13 @@ impl Running {
     /// # Errors
     /// The first failure; after [`LaunchError::Timeout`] the kernels were cancelled.
     pub fn wait(mut self, timeout: Duration) -> Result<(), LaunchError> {
-        let now = Instant::now();
+        let now = Clock::REAL.now();
         let deadline = now.checked_add(timeout).unwrap_or(now + FOREVER);
         for part in &mut self.parts {
             match part {
                 Part::Cpu(run) => run.wait(deadline)?,
                 Part::Gpu(run) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(Clock::REAL.now());
                     run.wait(left).map_err(|error| match error {
                         GpuError::Timeout { what: waits, .. } => {
                             LaunchError::Timeout { after: timeout, waits }

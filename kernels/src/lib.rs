@@ -22,6 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 #[allow(missing_docs, non_camel_case_types)]
 #[rustfmt::skip]
 pub mod args;

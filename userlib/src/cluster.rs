@@ -1,9 +1,11 @@
 //! A cluster: nodes of one network that this process holds.
 
+use std::sync::Arc;
+
 use ggas_device::LockedMemory;
 #[cfg(doc)]
 use ggas_device::sim::Torus;
-use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, SimBuilder, SimNetwork, Simulation};
 use ggas_rma::Node;
 
 /// Modelled nodes in this process, joined by a network.
@@ -45,6 +47,11 @@ impl ClusterBuilder {
     /// Who drives the nodes: NIC threads (default: one), or mainly the callers that post and poll.
     pub fn progress(self, progress: Progress) -> ClusterBuilder {
         ClusterBuilder { network: self.network.progress(progress) }
+    }
+
+    /// Runs the nodes in the virtual time of a simulation, from its seed; see [`Simulation`].
+    pub fn simulation(self, simulation: &Arc<Simulation>) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.simulation(simulation) }
     }
 
     /// How much memory the regions of each node may lock; by default what the system allows.

@@ -31,6 +31,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod carrier;
 mod cluster;
 mod job;
@@ -40,7 +42,7 @@ mod remote;
 pub use carrier::JoinError;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use ggas_coll::{self as coll, Group, GroupConfig, GroupError, GroupMember};
-pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Torus};
+pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Simulation, Torus};
 pub use ggas_device::{self as device, ChoiceError, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_members as members;

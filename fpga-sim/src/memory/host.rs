@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Clock, Ladder};
 
 use arc_swap::ArcSwap;
 
@@ -94,18 +96,12 @@ impl HostMemory {
         state.declared.remove(at.ok_or(MemoryError::BadAddress { address, len })?);
         let number = self.publish(&mut state);
         drop(state);
-        let began = Instant::now();
-        let mut rounds = 0u32;
+        // For other threads, and for devices: their time is real.
+        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, Clock::REAL, REMOVE_TIMEOUT);
         while !self.quiet(number, address, end) {
-            if began.elapsed() > REMOVE_TIMEOUT {
-                return Err(MemoryError::Busy { address, waited_ms: REMOVE_TIMEOUT.as_millis() as u64 });
-            }
-            rounds += 1;
-            if rounds < 64 {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(Duration::from_micros(50));
-            }
+            backoff
+                .pause()
+                .map_err(|waited| MemoryError::Busy { address, waited_ms: waited.as_millis() as u64 })?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! How a card hears that there is work, and how a thread runs the cards that it gave work to.
 //!
 //! A [`Bell`] is what the fabric and holds ring. It never runs the card: inside a thread that drives cards it puts
-//! the card on that thread's list, elsewhere it asks the engine. So no card's lock is ever taken under another's,
+//! the card on that thread's list, elsewhere it asks the driver. So no card's lock is ever taken under another's,
 //! and a chain of packets needs no recursion.
 
 use std::cell::{Cell, RefCell};
@@ -9,14 +9,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use super::Driver;
 use super::Nic;
 use super::quantum::Quantum;
-use crate::engine::Engine;
 use crate::fabric::Wake;
+use ggas_clock::Clock;
 
 pub(super) struct Bell {
     nic: Weak<Nic>,
-    engine: Option<Arc<Engine>>,
+    driver: Option<Arc<dyn Driver>>,
     /// Something arrived since the card last looked.
     news: AtomicBool,
     /// The list that the card was last put on, while it is there. A hint: only the list's thread writes this value,
@@ -70,8 +71,8 @@ thread_local! {
 static THREADS: AtomicU64 = AtomicU64::new(1);
 
 impl Bell {
-    pub(super) fn new(nic: Weak<Nic>, engine: Option<Arc<Engine>>) -> Bell {
-        Bell { nic, engine, news: AtomicBool::new(false), listed_by: AtomicU64::new(0) }
+    pub(super) fn new(nic: Weak<Nic>, driver: Option<Arc<dyn Driver>>) -> Bell {
+        Bell { nic, driver, news: AtomicBool::new(false), listed_by: AtomicU64::new(0) }
     }
 
     /// Whether anything arrived.
@@ -91,7 +92,7 @@ impl Bell {
         self.nic.upgrade()
     }
 
-    /// Has the card run by the thread that drives cards here, else by the engine, else by whoever comes next.
+    /// Has the card run by the thread that drives cards here, else by the driver, else by whoever comes next.
     #[inline]
     pub(super) fn summon(&self) {
         let list = DRIVING.get();
@@ -105,8 +106,8 @@ impl Bell {
             }
             return;
         }
-        if let (Some(engine), Some(nic)) = (&self.engine, self.nic.upgrade()) {
-            engine.submit(&nic);
+        if let (Some(driver), Some(nic)) = (&self.driver, self.nic.upgrade()) {
+            driver.submit(&nic);
         }
     }
 }
@@ -185,23 +186,23 @@ pub(super) fn driving(drive: impl FnOnce(&RunList)) -> bool {
 
 /// Counts a turn of the call that drives cards on this thread; whether it has driven for long enough.
 #[inline]
-pub(super) fn is_over() -> bool {
+pub(super) fn is_over(clock: &Clock) -> bool {
     // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
-    unsafe { DRIVING.get().as_ref() }.is_some_and(|list| list.quantum.is_over())
+    unsafe { DRIVING.get().as_ref() }.is_some_and(|list| list.quantum.is_over(clock))
 }
 
 impl RunList {
-    /// Runs the cards on the list until there are none, or leaves the rest to the engine after a while.
+    /// Runs the cards on the list until there are none, or leaves the rest to the driver after a while.
     #[inline]
     pub(super) fn run(&self) -> bool {
         let (mut moved, mut over) = (false, false);
         while let Some(nic) = self.pop() {
             nic.bell.listed_by.store(0, Ordering::Relaxed);
-            match &nic.bell.engine {
-                Some(engine) if over => engine.submit(&nic),
+            match &nic.bell.driver {
+                Some(driver) if over => driver.submit(&nic),
                 _ => moved |= nic.run(),
             }
-            over = over || self.quantum.is_over();
+            over = over || self.quantum.is_over(&nic.clock);
         }
         moved
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::Driver;
 #[cfg(doc)]
 use super::Nic;
-use crate::engine::Engine;
 use crate::fabric::{Fabric, FabricError};
 use crate::memory::Memory;
 use crate::process::Nodes;
+use ggas_clock::Clock;
 
 /// What a card is made with.
 pub struct NicConfig {
@@ -17,8 +18,10 @@ pub struct NicConfig {
     pub memory: Arc<dyn Memory>,
     /// The network.
     pub fabric: Arc<dyn Fabric>,
-    /// The pool that runs the card in the background; `None`: only [`Nic::progress`] does (single-threaded tests).
-    pub engine: Option<Arc<Engine>>,
+    /// What runs the card in the background; `None`: only [`Nic::progress`] does.
+    pub driver: Option<Arc<dyn Driver>>,
+    /// What time is for the card.
+    pub clock: Clock,
     /// Run the card on the caller's thread as well, within [`Nic::requester_store`] and [`Nic::kick`].
     pub inline: bool,
     /// The nodes of its network, where other processes have cards of the same node; `None`: it is its node's only one.
@@ -26,9 +29,9 @@ pub struct NicConfig {
 }
 
 impl NicConfig {
-    /// A card with inline progress and the process's engine behind it.
+    /// A card with inline progress, in real time, that nothing runs in the background.
     pub fn new(node: u16, memory: Arc<dyn Memory>, fabric: Arc<dyn Fabric>) -> NicConfig {
-        NicConfig { node, memory, fabric, engine: Some(Engine::global()), inline: true, shared: None }
+        NicConfig { node, memory, fabric, driver: None, clock: Clock::real(), inline: true, shared: None }
     }
 }
 

@@ -179,7 +179,7 @@ impl Core {
                 return worked;
             }
             worked = true;
-            if nic.engine.is_some() && bell::is_over() {
+            if nic.driver.is_some() && bell::is_over(&nic.clock) {
                 break;
             }
         }
@@ -190,7 +190,7 @@ impl Core {
     fn round(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
         if nic.has_links {
-            let work = nic.fabric.step(self.node, Instant::now());
+            let work = nic.fabric.step(self.node, nic.clock.now());
             self.links_again = work.again;
             self.links_worked = work.worked;
             moved |= work.worked;
@@ -205,7 +205,7 @@ impl Core {
             moved |= self.smfu_continue(nic);
         }
         if !self.backlog.is_empty() {
-            moved |= self.drain_queues(nic, Instant::now());
+            moved |= self.drain_queues(nic, nic.clock.now());
         }
         if !self.responses.is_empty() {
             moved |= self.resume_responses(nic);

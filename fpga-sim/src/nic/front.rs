@@ -77,7 +77,7 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
         }
         let front = self.front(vpid);
         let timeout = timeout_millis(L::timeout(nic));
-        let now = if timeout.is_some() { coarse_millis() } else { 0 };
+        let now = if timeout.is_some() { nic.clock.coarse_millis() } else { 0 };
         let abandoned = || L::count_error(nic, WcbError::Length, vpid);
         let stored = front.wcb.store(page, index, value, now, timeout, abandoned);
         match stored {
@@ -135,7 +135,7 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
     /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. In process a timeout that
     /// nobody looks at needs no timer: this runs before whatever could show a difference.
     pub(super) fn expire(&self, nic: &Nic, always: bool) {
-        let (now, timeout) = (coarse_millis(), timeout_millis(L::timeout(nic)));
+        let (now, timeout) = (nic.clock.coarse_millis(), timeout_millis(L::timeout(nic)));
         let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
         if !always && since < WCB_TIMEOUT_TICK.as_millis() as u64 {
             return;
@@ -167,12 +167,4 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
 fn timeout_millis(register: u64) -> Option<u64> {
     (register >> regs::EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT & 1 != 0)
         .then(|| (register >> regs::EXTOLL_WCB_TIMEOUT_VALUE_SHIFT) * WCB_TIMEOUT_TICK.as_millis() as u64)
-}
-
-/// A clock of a few milliseconds' resolution that costs next to nothing to read.
-fn coarse_millis() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is ours; the call cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }

@@ -7,7 +7,8 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+
+use ggas_clock::{Backoff, Clock, Ladder};
 
 use super::core::Core;
 
@@ -59,7 +60,7 @@ impl CoreLock {
             return Guard { lock: self };
         }
         let mut seen = self.state.fetch_add(WAITER, Ordering::Relaxed) + WAITER;
-        let mut rounds = 0u32;
+        let mut backoff = Backoff::endless(Ladder::NEIGHBOUR, Clock::REAL);
         loop {
             if seen & HELD == 0 {
                 let ours = (seen - WAITER) | HELD;
@@ -69,12 +70,7 @@ impl CoreLock {
                 }
                 continue;
             }
-            rounds += 1;
-            match rounds {
-                0..=32 => std::hint::spin_loop(),
-                33..=256 => std::thread::yield_now(),
-                _ => std::thread::sleep(Duration::from_micros(20)),
-            }
+            let _ = backoff.pause();
             seen = self.state.load(Ordering::Relaxed);
         }
     }
@@ -136,7 +132,7 @@ impl Drop for Guard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::Duration;
 
     use super::*;
     use crate::process::NodeState;
@@ -148,10 +144,9 @@ mod tests {
         let held = lock.try_lock().unwrap();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| drop(lock.lock()));
-            let deadline = Instant::now() + Duration::from_secs(60);
+            let mut wait = Backoff::new(Clock::REAL, Duration::from_secs(60));
             while lock.state.load(Ordering::Relaxed) < WAITER {
-                assert!(Instant::now() < deadline, "the thread does not say that it waits");
-                std::thread::yield_now();
+                wait.pause().expect("the thread says that it waits");
             }
             assert!(lock.try_lock().is_none(), "it is held");
             assert!(

@@ -1,7 +1,7 @@
 //! The card: its units, and the real-time driver that feeds them.
 //!
 //! The driver's part: memory is polled and real bytes move. Everything that a card does happens under its core
-//! lock, on whichever thread runs it: a caller's ([`Nic::progress`]) or one of the [`Engine`]'s. Posting takes no
+//! lock, on whichever thread runs it: a caller's ([`Nic::progress`]) or its [`Driver`]'s. Posting takes no
 //! lock: descriptors go through a bounded queue for each VPID.
 
 mod access;
@@ -9,7 +9,7 @@ mod bell;
 mod config;
 mod core;
 mod deputy;
-mod event;
+mod driver;
 mod front;
 mod lock;
 mod pages;
@@ -33,12 +33,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use extoll_abi::PageOption;
+use ggas_clock::{Clock, Event};
 use ggas_members::Members;
 
 use self::bell::Bell;
 pub use self::config::{NicConfig, NicError};
 use self::core::{Core, Mood};
-use self::event::Event;
+pub use self::driver::Driver;
 use self::front::Fronts;
 use self::lock::CoreLock;
 pub use self::pages::MAPPED_REGISTERS;
@@ -47,7 +48,6 @@ pub(crate) use self::run::Need;
 pub use self::slots::SlotRing;
 use self::velo::VeloFronts;
 pub use self::velo_slots::{VELO_SLOT_WORDS, VeloSlotRing};
-use crate::engine::Engine;
 use crate::fabric::Fabric;
 use crate::memory::Memory;
 use crate::process::NodeState;
@@ -68,21 +68,22 @@ pub struct Nic {
     has_links: bool,
     /// The fabric has to be asked for packets.
     polled: bool,
-    engine: Option<Arc<Engine>>,
+    driver: Option<Arc<dyn Driver>>,
     bell: Arc<Bell>,
     pages: Pages,
     fronts: Fronts<Command, 3>,
     velo_fronts: VeloFronts,
     core: CoreLock,
-    /// What the card needs while nobody calls it: a [`Mood`], kept here for the engine.
+    /// What the card needs while nobody calls it: a [`Mood`], kept here for the driver.
     mood: AtomicU8,
     /// Slot rings that someone fills without telling.
     armed: AtomicU32,
-    /// The card lies in its engine's queue.
-    in_engine: AtomicBool,
+    /// The card lies in its driver's queue.
+    submitted: AtomicBool,
     /// The fabric knows the card.
     attached: AtomicBool,
     event: Event,
+    clock: Clock,
     smfu: Smfu,
     /// A WCB counted an error that the system notification queue has not heard of.
     wcb_errors: AtomicBool,
@@ -119,23 +120,25 @@ impl Nic {
                 NodeState::shared(nodes)?
             }
         };
+        let state = state.on(&config.clock);
         let nic = Arc::new_cyclic(|this| Nic {
             node: config.node,
             inline: config.inline,
             in_bar,
-            bell: Arc::new(Bell::new(this.clone(), config.engine.clone())),
+            bell: Arc::new(Bell::new(this.clone(), config.driver.clone())),
             core: CoreLock::new(Core::new(config.node, state.counters())),
             memory: config.memory,
             has_links: config.fabric.has_links(),
             polled: config.fabric.polled(),
             fabric: config.fabric,
-            engine: config.engine,
+            driver: config.driver,
+            clock: config.clock,
             pages,
             fronts: Fronts::default(),
             velo_fronts: VeloFronts::default(),
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
-            in_engine: AtomicBool::new(false),
+            submitted: AtomicBool::new(false),
             attached: AtomicBool::new(false),
             event: Event::default(),
             smfu: state.smfu(),
@@ -146,6 +149,11 @@ impl Nic {
         nic.fabric.attach(nic.node, nic.bell.clone())?;
         nic.attached.store(true, Ordering::Release);
         Ok(nic)
+    }
+
+    /// The clock that the card reads.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Node id.
@@ -206,7 +214,7 @@ impl Nic {
     /// From now on someone (a GPU) stores into the VPID's slots without telling: keep polling. Calls count.
     pub fn arm(&self, _vpid: u8) {
         self.armed.fetch_add(1, Ordering::AcqRel);
-        self.ask_engine(true);
+        self.ask_driver(true);
     }
 
     /// Ends one [`Nic::arm`].
@@ -224,7 +232,7 @@ impl Nic {
         bell::drive(self)
     }
 
-    /// Tells the card of new work (slot entries, register pages): runs it here (inline) or has its engine do it.
+    /// Tells the card of new work (slot entries, register pages): runs it here (inline) or has its driver do it.
     #[inline]
     pub fn kick(&self) {
         if self.inline {
@@ -247,7 +255,7 @@ impl Nic {
     /// after every notification that it wrote for any of its VPIDs, and after it freed slots. Costs the card
     /// nothing while nobody sleeps. `ready` may call the card.
     pub fn wait_notification(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
-        self.event.wait(timeout, ready, || self.fabric.rest(self.node))
+        self.event.wait(&self.clock, timeout, ready, || self.fabric.rest(self.node))
     }
 
     /// Has those who sleep in [`Nic::wait_notification`] look again.

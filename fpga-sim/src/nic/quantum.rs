@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Then the engine goes on. Longer than nearly everything that one post or poll leads to, short for who only wanted
+use ggas_clock::Clock;
+
+/// Then the driver goes on. Longer than nearly everything that one post or poll leads to, short for who only wanted
 /// to write a register.
 const QUANTUM: Duration = Duration::from_micros(200);
 /// Turns that are not timed: most calls need fewer, and a look at the clock costs as much as a small put.
@@ -19,15 +21,18 @@ pub(super) struct Quantum {
 impl Quantum {
     /// Counts a turn; whether it is time to leave the rest to others.
     #[inline]
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self, clock: &Clock) -> bool {
         self.turns.set(self.turns.get().wrapping_add(1));
-        self.turns.get() > UNTIMED && self.is_late()
+        self.turns.get() > UNTIMED && self.is_late(clock)
     }
 
     #[cold]
-    fn is_late(&self) -> bool {
-        let since = self.since.get().unwrap_or_else(Instant::now);
+    fn is_late(&self, clock: &Clock) -> bool {
+        if let Some(preempts) = clock.preempts() {
+            return preempts;
+        }
+        let since = self.since.get().unwrap_or_else(|| clock.now());
         self.since.set(Some(since));
-        since.elapsed() >= QUANTUM
+        clock.since(since) >= QUANTUM
     }
 }

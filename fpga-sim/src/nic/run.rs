@@ -1,4 +1,4 @@
-//! Running a card: on the thread that calls it, for those who ask meanwhile, and for its engine.
+//! Running a card: on the thread that calls it, for those who ask meanwhile, and for its driver.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::core::{Core, Mood};
 use super::lock::Guard;
 
 thread_local! {
-    /// The card that this thread serves for an engine.
+    /// The card that this thread serves for an driver.
     static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -46,14 +46,14 @@ impl Nic {
                 self.event.signal();
             }
             if mood != Mood::Idle {
-                self.ask_engine(mood == Mood::Busy);
+                self.ask_driver(mood == Mood::Busy);
             }
             match again {
-                // The engine sees to what they ask for, and the core to whoever comes first.
-                Some(still) if self.engine.is_some() && bell::is_over() => {
+                // The driver sees to what they ask for, and the core to whoever comes first.
+                Some(still) if self.driver.is_some() && bell::is_over(&self.clock) => {
                     self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
                     drop(still);
-                    self.ask_engine(true);
+                    self.ask_driver(true);
                     return moved;
                 }
                 Some(still) => core = still,
@@ -62,21 +62,21 @@ impl Nic {
         }
     }
 
-    /// Has the engine look after the card; if `soon`, without finishing its nap first. The thread that serves the
-    /// card for the engine knows what it needs anyway.
+    /// Has the driver look after the card; if `soon`, without finishing its nap first. The thread that serves the
+    /// card for the driver knows what it needs anyway.
     #[cold]
-    pub(super) fn ask_engine(&self, soon: bool) {
+    pub(super) fn ask_driver(&self, soon: bool) {
         let served = std::ptr::eq(SERVED.get(), self);
-        if served || !soon && self.in_engine.load(Ordering::Relaxed) {
+        if served || !soon && self.submitted.load(Ordering::Relaxed) {
             return;
         }
-        if let (Some(engine), Some(this)) = (&self.engine, self.bell.nic()) {
-            engine.submit(&this);
+        if let (Some(driver), Some(this)) = (&self.driver, self.bell.nic()) {
+            driver.submit(&this);
         }
     }
 
-    /// For the engine: runs the card and everything that this leads to; says what it needs next.
-    pub(crate) fn run_for_engine(&self) -> (bool, Need) {
+    /// For the driver: runs the card and everything that this leads to; says what it needs next.
+    pub(crate) fn run_for_driver(&self) -> (bool, Need) {
         SERVED.set(self);
         let moved = self.progress();
         SERVED.set(std::ptr::null());
@@ -91,17 +91,17 @@ impl Nic {
         (moved, need)
     }
 
-    /// The engine's mark on cards in its queue.
-    pub(crate) fn in_engine(&self) -> &AtomicBool {
-        &self.in_engine
+    /// The driver's mark on cards in its queue.
+    pub(crate) fn submitted(&self) -> &AtomicBool {
+        &self.submitted
     }
 
     /// The first line for a while has begun. Whoever reads the state of its buffer in a BAR does not call the card, so
-    /// that the engine has to give it up if it stays as it is.
+    /// that the driver has to give it up if it stays as it is.
     #[inline]
     pub(super) fn line_begun(&self) {
         if self.in_bar {
-            self.ask_engine(true);
+            self.ask_driver(true);
         }
     }
 
@@ -116,7 +116,7 @@ impl Nic {
     }
 }
 
-/// What a card needs from its engine.
+/// What a card needs from its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// To be polled without a pause.

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Ladder};
 
 use super::core::Core;
 use super::{Nic, bell};
@@ -88,14 +90,14 @@ impl Nic {
     /// [`SmfuError`].
     pub fn smfu_load(&self, offset: u64, out: &mut [u8], timeout: Duration) -> Result<(), SmfuError> {
         self.claim_smfu()?;
-        let mut load = self.smfu.load(Instant::now(), offset, out.len())?;
+        let mut load = self.smfu.load(self.clock.now(), offset, out.len())?;
         while let Some(packet) = load.request() {
             self.smfu_send(offset, packet)?;
         }
-        let mut rounds = 0;
+        let mut backoff = Backoff::endless(Ladder::NEIGHBOUR, &self.clock);
         loop {
             let moved = self.progress();
-            if let Some(outcome) = load.poll(Instant::now(), timeout, out) {
+            if let Some(outcome) = load.poll(self.clock.now(), timeout, out) {
                 if outcome.is_err() && self.smfu.take_expired() {
                     self.with_core(|core| core.snq.raise(Trigger::SmfuTimeout));
                     self.kick();
@@ -103,38 +105,25 @@ impl Nic {
                 return outcome;
             }
             if !moved {
-                pause(&mut rounds);
+                // The load's own time-out ends this.
+                let _ = backoff.pause();
             }
         }
     }
 
     fn smfu_send(&self, offset: u64, mut packet: Packet) -> Result<(), SmfuError> {
-        let start = Instant::now();
-        let mut rounds = 0;
+        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, &self.clock, SEND_TIMEOUT);
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
             match bell::after(|| self.fabric.send(self.node, packet)) {
                 Ok(()) => return Ok(()),
                 Err(refused) => packet = refused,
             }
-            let waited = start.elapsed();
-            if waited > SEND_TIMEOUT {
-                return Err(SmfuError::Timeout { offset, waited });
+            if self.progress() && backoff.waited() <= SEND_TIMEOUT {
+                continue;
             }
-            if !self.progress() {
-                pause(&mut rounds);
-            }
+            backoff.pause().map_err(|waited| SmfuError::Timeout { offset, waited })?;
         }
-    }
-}
-
-/// Spin, then yield, then sleep.
-fn pause(rounds: &mut u32) {
-    *rounds = rounds.saturating_add(1);
-    match *rounds {
-        0..=64 => std::hint::spin_loop(),
-        65..=1024 => std::thread::yield_now(),
-        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }
 

@@ -2,7 +2,6 @@
 //! interrupts go. Only in a card that has its node to itself: the kernel that drives a card runs no others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use extoll_abi::{BqReadPointer, regs::*};
 
@@ -26,7 +25,7 @@ impl Nic {
     pub(super) fn wcb_failed(&self) {
         if !self.state.is_shared() {
             self.wcb_errors.store(true, Ordering::Release);
-            self.ask_engine(true);
+            self.ask_driver(true);
         }
     }
 }
@@ -51,7 +50,7 @@ impl Core {
                 self.snq.raise(Trigger::NetworkState);
             }
             EXTOLL_RF_INFO_TIMER => {
-                self.timer.write(value, Instant::now());
+                self.timer.write(value, nic.clock.now());
                 return true;
             }
             GLOBAL_INTERRUPT if value & 1 != 0 => self.snq.raise(Trigger::Global),
@@ -84,7 +83,7 @@ impl Core {
     /// Raises interrupts that were remembered until software arms them, and runs the next trigger's program.
     pub(super) fn snq_step(&mut self, nic: &Nic) -> bool {
         let mut moved = false;
-        if self.timer.runs() && self.timer.take(Instant::now()) {
+        if self.timer.runs() && self.timer.take(nic.clock.now()) {
             self.snq.raise(Trigger::Timer);
             moved = true;
         }

@@ -276,7 +276,7 @@ impl Core {
             }
         }
         if !self.velo.backlog.is_empty() {
-            moved |= self.velo_drain(nic, Instant::now());
+            moved |= self.velo_drain(nic, nic.clock.now());
         }
         moved
     }

@@ -126,6 +126,12 @@ impl Cables {
                 }
                 self.reroute();
             }
+            Event::Return(node) => {
+                if let Some(word) = self.word(node) {
+                    word.fetch_and(!DEAD, AcqRel);
+                }
+                self.reroute();
+            }
             Event::Reroute => self.reroute(),
             Event::Stop(_) | Event::Resume(_) | Event::Starve(_) | Event::Feed(_) => {
                 return Err(FaultError::OneProcess(event));

@@ -7,7 +7,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use ggas_members::{Member, MemberId, Members, PeerState};
 
@@ -155,7 +157,7 @@ impl ProcessFabric {
             return;
         }
         let kind = if answers { ANSWER } else { ASK };
-        match self.member().send(id, kind, &[], &self.given(), Instant::now()) {
+        match self.member().send(id, kind, &[], &self.given(), Clock::REAL.now()) {
             Ok(true) => link.told.store(id.generation, Ordering::Release),
             Ok(false) => self.soon(AGAIN, move |fabric, link| fabric.go_on(link, id), id),
             Err(error) => {
@@ -194,7 +196,7 @@ impl ProcessFabric {
 /// Tells a member that nothing takes its packets here any more; later, if it takes no message now.
 fn say_goodbye(member: &Weak<Member>, to: MemberId) {
     let Some(alive) = member.upgrade() else { return };
-    let sent = alive.send(to, GOODBYE, &[], &[], Instant::now());
+    let sent = alive.send(to, GOODBYE, &[], &[], Clock::REAL.now());
     if alive.state(to) == PeerState::Joined && !matches!(sent, Ok(true)) {
         let member = member.clone();
         alive.soon(AGAIN, move || say_goodbye(&member, to));

@@ -7,7 +7,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use ggas_clock::Clock;
 
 use extoll_abi::regs::*;
 
@@ -76,6 +77,7 @@ pub(crate) struct NodeState {
     counters: Part<CounterBlock>,
     /// The node has no other processes: its registers are this one's alone.
     whole: bool,
+    clock: Clock,
     /// Its place on the node.
     _seat: Option<Seat>,
 }
@@ -90,7 +92,12 @@ impl NodeState {
         let process = Part::of(&memory, |map| unsafe { map.at::<ProcessBlock>(block::process_at(0)) });
         reset(&block);
         let counters = process.part(|own| &own.counters.0);
-        Ok(NodeState { node, shared: None, block, counters, whole: true, _seat: None })
+        Ok(NodeState { node, shared: None, block, counters, whole: true, clock: Clock::real(), _seat: None })
+    }
+
+    /// The same, with the time of `clock` in its time stamp counter.
+    pub fn on(self, clock: &Clock) -> NodeState {
+        NodeState { clock: clock.clone(), ..self }
     }
 
     /// State of this member's node: with others, or of a node that it has taken as a whole ([`Nodes::take_node`]).
@@ -106,7 +113,7 @@ impl NodeState {
         let block = nodes.node_part(node).ok_or(io::ErrorKind::NotFound)?;
         let counters = seat.counters();
         let shared = Some((nodes.clone(), me));
-        Ok(NodeState { node, shared, block, counters, whole: false, _seat: Some(seat) })
+        Ok(NodeState { node, shared, block, counters, whole: false, clock: Clock::real(), _seat: Some(seat) })
     }
 
     /// State of any node of this network, for a process that acts for it; `None` where there is no such node. What is
@@ -115,7 +122,15 @@ impl NodeState {
         let (nodes, me) = self.shared.as_ref()?;
         let block = nodes.node_part(node)?;
         let shared = Some((nodes.clone(), *me));
-        Some(NodeState { node, shared, block, counters: Part::default(), whole: false, _seat: None })
+        Some(NodeState {
+            node,
+            shared,
+            block,
+            counters: Part::default(),
+            whole: false,
+            clock: Clock::real(),
+            _seat: None,
+        })
     }
 
     /// Adds to the node's counters what was counted here (see [`NodeState::act_for`]).
@@ -341,7 +356,7 @@ impl NodeState {
             EXTOLL_RF_INFO_NODE => {
                 return Some(INFO_NODE.put(u64::from(self.node)) | INFO_VPIDS.put(EXTOLL_VPIDS));
             }
-            EXTOLL_RF_INFO_TSC => return Some(tsc()),
+            EXTOLL_RF_INFO_TSC => return Some(self.tsc()),
             EXTOLL_RF_RMA_WCB_ERRORS_2 => return Some(u64::from(self.block.wcb_vpid.load(Relaxed))),
             _ => {}
         }
@@ -375,6 +390,11 @@ impl NodeState {
         }
     }
 
+    /// Time stamp counter: microseconds, 48 bits.
+    fn tsc(&self) -> u64 {
+        self.clock.time_of_day().as_micros() as u64 & 0xffff_ffff_ffff
+    }
+
     fn smfu_registers(&self) -> Registers {
         Registers(self.block.part(|node| &node.smfu))
     }
@@ -388,12 +408,6 @@ fn count_dropped(register: &AtomicU64, vpid: u8, dropped: u32) {
         Some(BQ_ASSERT_TIMEOUT.with(general, 1))
     };
     let _ = register.fetch_update(AcqRel, Relaxed, next);
-}
-
-/// Time stamp counter: microseconds, 48 bits.
-fn tsc() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_micros() as u64 & 0xffff_ffff_ffff
 }
 
 #[cfg(test)]

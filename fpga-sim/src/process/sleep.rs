@@ -5,7 +5,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use super::fabric::ProcessFabric;
 use super::inbox::{ASLEEP, AWAKE, CALLED, Inbox};
@@ -153,9 +155,9 @@ impl Linger {
 
     fn give_way(&mut self) {
         self.left -= 1;
-        let given = Instant::now();
-        std::thread::yield_now();
-        if given.elapsed() > CROWDED {
+        let given = Clock::REAL.now();
+        Clock::REAL.yield_now();
+        if Clock::REAL.since(given) > CROWDED {
             (self.left, self.without) = (0, self.wake_ups);
             self.wake_ups = (self.wake_ups * 2).min(WAKE_UPS_MAX);
         } else if self.left == 0 {

@@ -4,6 +4,8 @@ use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ggas_clock::Clock;
+
 pub(super) struct Spin<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
@@ -25,7 +27,7 @@ impl<T> Spin<T> {
         while self.held.swap(true, Ordering::Acquire) {
             rounds += 1;
             // The holder may have lost its core.
-            if rounds < 64 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if rounds < 64 { Clock::REAL.spin() } else { Clock::REAL.yield_now() }
         }
         Guard(self)
     }

@@ -20,6 +20,11 @@ impl<P> World<P> {
                 self.hurry(now, node, port);
             }
             Event::Kill(node) if self.torus.index(node).is_some() => self.kill(now, node),
+            Event::Return(node) if self.broken.is_dead(node) => {
+                self.broken.revive(node);
+                self.node(node).stopped = false;
+                self.happen(now, Event::Reroute);
+            }
             Event::Stop(node) if self.torus.index(node).is_some() => self.node(node).stopped = true,
             Event::Resume(node) if self.torus.index(node).is_some() => {
                 self.node(node).stopped = false;

@@ -14,6 +14,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 use extoll_abi::*;
 use extoll_sim::*;
+use ggas_clock::Clock;
 use ggas_members::memory::{Arena, ArenaBlock};
 
 /// Ends what goes on beside a test, also when the test fails.
@@ -129,7 +130,8 @@ pub struct Node {
 pub struct Setup {
     pub memory: Arc<HostMemory>,
     pub fabric: Arc<dyn Fabric>,
-    pub engine: Option<Arc<Engine>>,
+    pub driver: Option<Arc<dyn Driver>>,
+    pub clock: Clock,
     pub inline: bool,
     pub shared: Option<Arc<process::Nodes>>,
 }
@@ -141,7 +143,14 @@ impl Setup {
     }
 
     pub fn over(fabric: Arc<dyn Fabric>) -> Setup {
-        Setup { memory: HostMemory::new(), fabric, engine: None, inline: true, shared: None }
+        Setup {
+            memory: HostMemory::new(),
+            fabric,
+            driver: None,
+            clock: Clock::real(),
+            inline: true,
+            shared: None,
+        }
     }
 
     pub fn node(&self, node: u16) -> Node {
@@ -149,8 +158,9 @@ impl Setup {
             node,
             memory: self.memory.clone(),
             fabric: self.fabric.clone(),
-            engine: self.engine.clone(),
+            driver: self.driver.clone(),
             inline: self.inline,
+            clock: self.clock.clone(),
             shared: self.shared.clone(),
         };
         let nic = Nic::new(config).unwrap();

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use extoll_sim::process::ProcessFabric;
 use extoll_sim::*;
+use ggas_clock::Clock;
 use ggas_members::{Members, Shape};
 
 use crate::common::*;
@@ -49,16 +50,17 @@ pub fn meet(fabrics: &[Arc<ProcessFabric>]) {
 
 /// Members whose cards run where somebody drives them, or on their wake-up threads.
 pub fn members(processes: u32, per_node: u32) -> Vec<Member> {
-    let engine = Engine::new(1);
-    fabrics(processes, per_node).into_iter().map(|fabric| member(fabric, Some(engine.clone()))).collect()
+    let threads = NicThreads::new(1);
+    fabrics(processes, per_node).into_iter().map(|fabric| member(fabric, Some(threads.clone()))).collect()
 }
 
 /// A member with a card.
-pub fn member(fabric: Arc<ProcessFabric>, engine: Option<Arc<Engine>>) -> Member {
+pub fn member(fabric: Arc<ProcessFabric>, driver: Option<Arc<dyn Driver>>) -> Member {
     let setup = Setup {
         memory: HostMemory::new(),
         fabric: fabric.clone(),
-        engine,
+        driver,
+        clock: Clock::real(),
         inline: true,
         shared: Some(fabric.nodes().clone()),
     };

@@ -7,7 +7,7 @@ use std::time::Instant;
 use extoll_abi::regs;
 use extoll_sim::memory::MemoryError;
 use extoll_sim::process::Nodes;
-use extoll_sim::{Engine, Fabric, MAPPED_REGISTERS, Nic, NicConfig, NicError};
+use extoll_sim::{Fabric, MAPPED_REGISTERS, Nic, NicConfig, NicError, NicThreads};
 use thiserror::Error;
 
 use crate::bar::SharedFile;
@@ -195,7 +195,7 @@ fn switch_on(
 ) -> Result<Arc<Nic>, CardError> {
     let fabric = Joined::new(setup.network.clone(), setup.node);
     let config = NicConfig::new(setup.node, memory.clone(), fabric);
-    let config = NicConfig { engine: Some(Engine::global()), shared: setup.nodes.clone(), ..config };
+    let config = NicConfig { driver: Some(NicThreads::global()), shared: setup.nodes.clone(), ..config };
     let nic = Nic::over_bar(config, bar.fd())?;
     let lines = interrupts.clone();
     nic.on_interrupt(move || {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use super::block::{Block, Pass, Plan};
 use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
@@ -73,7 +75,7 @@ pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuR
             // The workers that did start see this and stop.
             shared.cancel.store(true, Ordering::Relaxed);
             shared.state().done += workers - number;
-            run.wait(Instant::now() + Duration::from_secs(1)).ok();
+            run.wait(Clock::REAL.now() + Duration::from_secs(1)).ok();
             return Err(LaunchError::Resources(error));
         }
     }
@@ -195,20 +197,20 @@ impl Idle {
         if self.passes < Self::PASSES {
             return;
         }
-        let now = Instant::now();
+        let now = Clock::REAL.now();
         if pass.moved {
             self.still = None;
             if now - *self.yielded.get_or_insert(now) >= Self::YIELD_EVERY {
                 self.yielded = Some(now);
-                thread::yield_now();
+                Clock::REAL.yield_now();
             }
             return;
         }
         let still = now - *self.still.get_or_insert(now);
         if still < Self::YIELD_FOR {
-            thread::yield_now();
+            Clock::REAL.yield_now();
         } else {
-            thread::sleep((still / 16).clamp(*Self::NAP.start(), *Self::NAP.end()));
+            Clock::REAL.sleep((still / 16).clamp(*Self::NAP.start(), *Self::NAP.end()));
         }
     }
 }
@@ -216,12 +218,12 @@ impl Idle {
 impl CpuRun {
     /// Waits for all launches until `deadline`, then cancels them and says what they waited for.
     pub fn wait(&mut self, deadline: Instant) -> Result<(), LaunchError> {
-        let begun = Instant::now();
+        let begun = Clock::REAL.now();
         let all_done = self.watch(deadline)?;
         if !all_done {
             self.shared.cancel.store(true, Ordering::Relaxed);
             // Workers look between passes; the watchdog ends this if one does not come back.
-            self.watch(Instant::now() + self.no_pause_limit + Duration::from_secs(5))?;
+            self.watch(Clock::REAL.now() + self.no_pause_limit + Duration::from_secs(5))?;
         }
         self.finished = true;
         let mut state = self.shared.state();
@@ -238,20 +240,20 @@ impl CpuRun {
         if more > 0 {
             waits += &format!("\n  and {more} more blocks");
         }
-        Err(LaunchError::Timeout { after: begun.elapsed(), waits })
+        Err(LaunchError::Timeout { after: Clock::REAL.since(begun), waits })
     }
 
     /// True once all workers are done, false at the deadline.
     fn watch(&mut self, deadline: Instant) -> Result<bool, LaunchError> {
         const ROUND: Duration = Duration::from_millis(50);
         let workers = self.shared.pulses.len();
-        let mut last: Vec<_> = self.shared.pulses.iter().map(|p| (p.read(), Instant::now())).collect();
+        let mut last: Vec<_> = self.shared.pulses.iter().map(|p| (p.read(), Clock::REAL.now())).collect();
         loop {
             let state = self.shared.state();
             if state.done >= workers {
                 return Ok(true);
             }
-            let now = Instant::now();
+            let now = Clock::REAL.now();
             if now >= deadline {
                 return Ok(false);
             }
@@ -267,8 +269,8 @@ impl CpuRun {
             for (pulse, (seen, since)) in self.shared.pulses.iter().zip(&mut last) {
                 let reading = pulse.read();
                 if reading != *seen || reading.1.is_none() {
-                    (*seen, *since) = (reading, Instant::now());
-                } else if since.elapsed() >= self.no_pause_limit {
+                    (*seen, *since) = (reading, Clock::REAL.now());
+                } else if Clock::REAL.since(*since) >= self.no_pause_limit {
                     return Err(self.leak(reading.1));
                 }
             }
@@ -290,7 +292,7 @@ impl Drop for CpuRun {
     fn drop(&mut self) {
         if !self.finished {
             // Kernels must not outlive the memory they were given; a failure has nobody to tell.
-            self.wait(Instant::now()).ok();
+            self.wait(Clock::REAL.now()).ok();
         }
     }
 }

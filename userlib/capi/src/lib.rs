@@ -6,6 +6,8 @@
 //!
 //! Pointers for results are null or valid, as in every C interface; `ffi` is where they are followed.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod abi;
 mod bare;
 mod cache;

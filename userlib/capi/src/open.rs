@@ -4,7 +4,9 @@ use std::io;
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use crate::slab::{Place, Slab};
 
@@ -84,12 +86,12 @@ impl<H, T: Send + Sync> Ports<H, T> {
         let inner = place.body.inner.load(Ordering::Acquire);
         // SAFETY: only who made the place leave takes the port apart.
         let (closed, time) = shut(unsafe { &*inner });
-        let end = Instant::now() + LEAVE + time;
+        let end = Clock::REAL.now() + LEAVE + time;
         while place.body.users.load(Ordering::SeqCst) > 0 {
-            if Instant::now() > end {
+            if Clock::REAL.now() > end {
                 return Err(NotClosed::InUse);
             }
-            std::thread::sleep(Duration::from_micros(50));
+            Clock::REAL.sleep(Duration::from_micros(50));
         }
         // SAFETY: made by `insert`; no user is left, and none can come.
         drop(unsafe { Box::from_raw(inner) });

@@ -32,6 +32,8 @@
 //! Between the processes of a job, each of which is one member, [`Group::across`] makes the group in a window
 //! [across](ggas_window::Window::across) them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod area;
 mod error;
 mod group;

@@ -7,7 +7,8 @@
 //!
 //! Most programs use the `ggas` crate on top of this one.
 
-pub mod backoff;
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod buffer;
 mod choice;
 mod device;

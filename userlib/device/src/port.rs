@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use extoll_abi::{Access, Address, PageOption};
 
+use ggas_clock::Clock;
+
 #[cfg(doc)]
 use crate::Device;
 use crate::{Departures, DeviceError, LostPeer, Span};
@@ -119,6 +121,11 @@ pub struct RegisterMap {
 pub trait PortDevice: Debug + Send + Sync {
     /// Node and VPID.
     fn address(&self) -> Address;
+
+    /// The clock by which waits for the port end; the system's, but for models in virtual time.
+    fn clock(&self) -> &Clock {
+        Clock::REAL
+    }
 
     /// The notification queue; no entries where kernels have it in memory of their processor ([`KernelRings`]).
     fn queue(&self) -> QueueMap;

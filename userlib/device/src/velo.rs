@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use extoll_abi::{Address, SlotSize};
+use ggas_clock::Clock;
 
 use crate::{Departures, DeviceError, LostPeer, RegisterMap};
 
@@ -114,6 +115,11 @@ unsafe impl Sync for VeloSlotMap {}
 pub trait VeloDevice: Debug + Send + Sync {
     /// Node and VPID.
     fn address(&self) -> Address;
+
+    /// See [`PortDevice::clock`](crate::PortDevice::clock).
+    fn clock(&self) -> &Clock {
+        Clock::REAL
+    }
 
     /// The mailbox.
     fn mailbox(&self) -> MailboxMap;

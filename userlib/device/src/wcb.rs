@@ -2,12 +2,12 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_abi::WcbState;
 
 use crate::RegisterMap;
-use crate::backoff::{Backoff, Step};
+use ggas_clock::{Backoff, Clock, Step};
 
 /// Consumers that find nothing this often, one after the other, look whether the card rejected something.
 const PATIENCE: u16 = 256;
@@ -44,7 +44,7 @@ impl Wcb {
     /// A buffer that nothing was posted to yet. `batch` 0: the register is memory, and every look is free.
     pub(crate) fn new(registers: &RegisterMap, batch: u8) -> Wcb {
         let register = registers.wcb_state;
-        Wcb { register, batch, unseen: 0, committed: 0, rejecting: false, quiet: 0, last: ticks() }
+        Wcb { register, batch, unseen: 0, committed: 0, rejecting: false, quiet: 0, last: 0 }
     }
 
     /// Whether looking is free.
@@ -93,10 +93,11 @@ impl Wcb {
 
     /// Something was posted. Says whether the writer was away for long, perhaps while it stored.
     #[inline]
-    pub(crate) fn posted(&mut self) -> bool {
+    pub(crate) fn posted(&mut self, clock: &Clock) -> bool {
         self.unseen = self.unseen.saturating_add(1);
-        let now = ticks();
-        now.wrapping_sub(std::mem::replace(&mut self.last, now)) > AWAY
+        let now = ticks(clock);
+        let last = std::mem::replace(&mut self.last, now);
+        last != 0 && now.wrapping_sub(last) > AWAY
     }
 
     /// After [`posted`](Self::posted) said that the writer was away, `wp` posts in all: whether the last one is lost, and
@@ -107,8 +108,8 @@ impl Wcb {
     /// is not idle, then it is, and one post is neither committed nor rejected. Waits for that, ten seconds at most;
     /// `progress` lets a model work.
     #[cold]
-    pub(crate) fn has_lost(&mut self, wp: u8, progress: &dyn Fn() -> bool) -> bool {
-        let (mut backoff, mut idle) = (Backoff::new(SETTLED), None);
+    pub(crate) fn has_lost(&mut self, wp: u8, clock: &Clock, progress: &dyn Fn() -> bool) -> bool {
+        let (mut backoff, mut idle) = (Backoff::new(clock, SETTLED), None);
         loop {
             progress();
             let state = self.look();
@@ -116,10 +117,10 @@ impl Wcb {
             if missing != 1 {
                 return false;
             }
-            let since = *idle.get_or_insert_with(Instant::now);
+            let since = *idle.get_or_insert_with(|| clock.now());
             if !state.idle() {
                 idle = None;
-            } else if since.elapsed() >= ARRIVED {
+            } else if clock.since(since) >= ARRIVED {
                 return true;
             }
             match backoff.step() {
@@ -138,7 +139,10 @@ impl Wcb {
 
 /// A clock that costs next to nothing; its unit does not matter much.
 #[inline]
-fn ticks() -> u64 {
+fn ticks(clock: &Clock) -> u64 {
+    if !clock.is_real() {
+        return clock.coarse_millis() * 1_000_000;
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction.
     unsafe {
@@ -147,6 +151,6 @@ fn ticks() -> u64 {
     #[cfg(not(target_arch = "x86_64"))]
     {
         static BEGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-        BEGIN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+        Clock::REAL.since(*BEGIN.get_or_init(|| Clock::REAL.now())).as_nanos() as u64
     }
 }

@@ -1,6 +1,8 @@
 //! Posting through a write-combining buffer: a committed count, and a ring of what was written for the case that the
 //! card rejects it (spec 2.4, 7).
 
+use ggas_clock::Clock;
+
 use crate::{RegisterMap, wcb::Wcb};
 
 /// Entries of the replay ring; the committed count is modulo this.
@@ -10,6 +12,9 @@ pub const REPLAY_RING: usize = 256;
 pub trait WcbLine<Unit: ?Sized> {
     /// Stores the words in ascending order, after what they refer to, and flushes the processor's own buffer.
     fn store(&self, unit: &Unit);
+
+    /// The clock of the unit.
+    fn clock(unit: &Unit) -> &Clock;
 
     /// Lets a model work; whether it had anything to do.
     fn progress(unit: &Unit) -> bool;
@@ -132,9 +137,9 @@ impl<L: Copy + Default> WcbWriter<L> {
     where
         L: WcbLine<U>,
     {
-        let line = &self.ring[usize::from(at)];
+        let (line, clock) = (&self.ring[usize::from(at)], L::clock(unit));
         line.store(unit);
-        while self.wcb.posted() && self.wcb.has_lost(at.wrapping_add(1), &|| L::progress(unit)) {
+        while self.wcb.posted(clock) && self.wcb.has_lost(at.wrapping_add(1), clock, &|| L::progress(unit)) {
             line.store(unit);
         }
     }

@@ -6,6 +6,8 @@
 //!
 //! Memory that all processes map carries [RMA engines](engines_across), too.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod across;
 #[cfg(test)]
 mod apart;

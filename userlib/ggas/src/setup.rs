@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use ggas_members::Job;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +26,7 @@ pub struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// Steps that take `timeout` together.
     pub fn new(job: &'a Job, timeout: Duration) -> Setup<'a> {
-        Setup { job, deadline: Instant::now() + timeout, timeout }
+        Setup { job, deadline: Clock::REAL.now() + timeout, timeout }
     }
 
     pub(crate) fn job(&self) -> &'a Job {
@@ -44,7 +46,7 @@ impl<'a> Setup<'a> {
 
     /// Time for the next step. Who used it all up still gives the others a moment, so that all fail alike.
     pub(crate) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).max(self.timeout / 8)
+        self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
     }
 
     /// Everyone's value, by rank.

@@ -10,8 +10,9 @@ use crate::fit::{self, Load};
 use crate::gpu::Gpu;
 use crate::module::{Function, Module};
 use crate::resident::gate;
-use crate::stream::{Backoff, Stream};
+use crate::stream::Stream;
 use crate::sys::*;
+use ggas_clock::{Backoff, Clock, Ladder};
 
 /// A kernel to start: grid and block are one-dimensional; the kernel takes one structure by value.
 #[derive(Clone, Copy)]
@@ -328,9 +329,9 @@ impl Running {
     /// [`GpuError::Timeout`] names those that have not ended; they may be waited for again. [`GpuError::KernelFailed`]
     /// names one that failed, or all that ran on its GPU where the driver does not tell.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), GpuError> {
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, timeout);
         while !self.is_done()? {
-            if !backoff.pause() {
+            if backoff.pause().is_err() {
                 return Err(GpuError::Timeout { what: self.unfinished(None), waited: timeout });
             }
         }

@@ -22,6 +22,8 @@
 //! # Ok(()) }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod copier;
 mod error;
 mod fit;

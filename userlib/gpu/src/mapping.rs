@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::{GpuError, code};
 use crate::gpu::Gpu;
 use crate::resident::gate;
-use crate::stream::Backoff;
 use crate::sys::*;
+use ggas_clock::{Backoff, Clock, Ladder};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`: for all GPUs of the process.
 const PORTABLE_MAPPED: u32 =
@@ -77,7 +77,7 @@ impl Gpu {
 
     /// The table, once no dropped registration of these pages is left in it.
     fn settled(&self, start: usize, end: usize, address: usize) -> Result<Table, GpuError> {
-        let mut backoff = Backoff::new(Duration::from_millis(200));
+        let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, Duration::from_millis(200));
         loop {
             let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
             if overlapping(&registered, start, end).iter().all(|old| old.pages.strong_count() > 0) {
@@ -86,7 +86,7 @@ impl Gpu {
             drop(registered);
             gate().exclusive("mapping host memory again that was unmapped while a kernel runs", || ())?;
             // What is left is being dropped by another thread just now.
-            if !backoff.pause() {
+            if backoff.pause().is_err() {
                 return Err(busy(address));
             }
         }

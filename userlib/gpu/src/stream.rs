@@ -1,6 +1,8 @@
 //! Streams and events, and bounded waits for them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Clock, Ladder};
 
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Handle};
@@ -64,9 +66,9 @@ impl Stream {
     /// # Errors
     /// [`GpuError::Timeout`] naming `what`; errors of the work.
     pub fn wait(&self, what: &str, timeout: Duration) -> Result<(), GpuError> {
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, timeout);
         while !self.is_done()? {
-            if !backoff.pause() {
+            if backoff.pause().is_err() {
                 return Err(GpuError::Timeout { what: what.to_owned(), waited: timeout });
             }
         }
@@ -193,36 +195,5 @@ impl Drop for Event {
             // SAFETY: nobody uses the event any more; the call does not wait for it.
             let _ = unsafe { cuEventDestroy_v2(self.raw.0) };
         }
-    }
-}
-
-/// Spins, then yields, then sleeps, up to a deadline.
-pub(crate) struct Backoff {
-    start: Instant,
-    timeout: Duration,
-    rounds: u32,
-}
-
-impl Backoff {
-    pub fn new(timeout: Duration) -> Backoff {
-        Backoff { start: Instant::now(), timeout, rounds: 0 }
-    }
-
-    /// Pauses a little. False when the time is over.
-    pub fn pause(&mut self) -> bool {
-        let waited = self.start.elapsed();
-        if waited >= self.timeout {
-            return false;
-        }
-        self.rounds += 1;
-        if self.rounds < 200 {
-            std::hint::spin_loop();
-        } else if waited < Duration::from_millis(2) {
-            std::thread::yield_now();
-        } else {
-            // A fortieth of the time waited so far, so that sleeping adds little to any wait.
-            std::thread::sleep((waited / 40).clamp(Duration::from_micros(20), Duration::from_millis(2)));
-        }
-        true
     }
 }

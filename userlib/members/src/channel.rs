@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 #[cfg(test)]
@@ -110,9 +112,9 @@ impl Channel {
     /// Room for a message; of descriptors in flight (ETOOMANYREFS) the kernel tells nobody when they are fewer.
     pub(crate) fn wait_for_room(&self, deadline: Instant) -> Result<(), WireError> {
         if wait(self.0.as_fd(), PollFlags::POLLOUT, deadline)? {
-            std::thread::sleep(NAP);
+            Clock::REAL.sleep(NAP);
         }
-        if Instant::now() >= deadline { Err(WireError::Timeout) } else { Ok(()) }
+        if Clock::REAL.now() >= deadline { Err(WireError::Timeout) } else { Ok(()) }
     }
 
     /// Ends the connection for both sides, after what was sent.
@@ -227,14 +229,14 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, events: PollFlags, deadline: Instant) -> 
 
 /// When a time that somebody gave is over; of one that never is, in a hundred years.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
-    let now = Instant::now();
+    let now = Clock::REAL.now();
     now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(100 * 366 * 86_400))
 }
 
 /// `poll`, to the deadline whatever interrupts it. Rounded up, so that no caller spins in the last millisecond.
 pub(crate) fn poll_until(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<i32> {
     loop {
-        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|at| at.saturating_duration_since(Clock::REAL.now()));
         let timeout = match left {
             None => PollTimeout::NONE,
             Some(left) => i32::try_from(left.as_micros().div_ceil(1000))
@@ -261,7 +263,7 @@ mod tests {
     }
 
     fn say(channel: &Channel, number: u32) {
-        channel.send(&number, &[], Instant::now()).unwrap();
+        channel.send(&number, &[], Clock::REAL.now()).unwrap();
     }
 
     #[test]
@@ -305,6 +307,6 @@ mod tests {
         let longer = [encode(&7u32).unwrap(), vec![0]].concat();
         b.send_bytes(&longer, &[]).unwrap();
         assert!(hear(&a).contains("1 bytes too many"));
-        assert!(deadline(Duration::MAX) > Instant::now());
+        assert!(deadline(Duration::MAX) > Clock::REAL.now());
     }
 }

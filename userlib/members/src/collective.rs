@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use crate::channel::deadline;
 use crate::network::Network;
 use crate::words::Arrival;
@@ -113,11 +115,11 @@ impl Meeting<'_> {
                 Arrival::Never => return Err(JobError::PeerLost { rank }),
             }
             match round {
-                0..SPINS => std::hint::spin_loop(),
-                SPINS..YIELDS => std::thread::yield_now(),
+                0..SPINS => Clock::REAL.spin(),
+                SPINS..YIELDS => Clock::REAL.yield_now(),
                 _ => self.sleep_until_news(epoch, rank, until)?,
             }
-            if round >= SPINS && Instant::now() >= until {
+            if round >= SPINS && Clock::REAL.now() >= until {
                 let is_missing = |rank: &u32| self.arrival(epoch, *rank) != Arrival::Here;
                 let waiting_for: Vec<u32> = table.shape.rank_slots().filter(is_missing).collect();
                 if !waiting_for.is_empty() {
@@ -151,7 +153,7 @@ impl Meeting<'_> {
         let seen = peer.entered.load(Ordering::SeqCst);
         if self.arrival(epoch, rank) == Arrival::NotYet {
             // Who has not joined yet cannot be watched: whoever started it notes its end in the table.
-            let slice = if self.is_start { Instant::now() + START_SLICE } else { deadline };
+            let slice = if self.is_start { Clock::REAL.now() + START_SLICE } else { deadline };
             futex::wait_for_either((peer.entered, seen), (self.losses, losses), deadline.min(slice));
         }
         peer.sleepers.fetch_sub(1, Ordering::SeqCst);

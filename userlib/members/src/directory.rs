@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, open, openat};
@@ -183,13 +185,13 @@ impl Directory {
                     return Ok(Some(Locked { directory: self, _lock: lock }));
                 }
                 Ok(_) => return Ok(None),
-                Err((_, Errno::EWOULDBLOCK)) if Instant::now() >= deadline => {
+                Err((_, Errno::EWOULDBLOCK)) if Clock::REAL.now() >= deadline => {
                     return Err(JobError::Busy { path: self.path() });
                 }
                 Err((unlocked, Errno::EWOULDBLOCK)) => fd = unlocked,
                 Err((_, errno)) => return Err(system(errno)),
             }
-            std::thread::sleep(nap);
+            Clock::REAL.sleep(nap);
             nap = (nap * 2).min(NAPS.1);
         }
     }

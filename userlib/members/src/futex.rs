@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::errno::Errno;
 
 const FUTEX2_SIZE_U32: u32 = 2;
@@ -29,7 +31,7 @@ fn low(word: &AtomicU64) -> *const u32 {
 /// Sleeps until `shared` is woken or no longer `seen`, `private` likewise, or the deadline. May return early.
 pub(crate) fn wait_for_either(shared: (&AtomicU64, u64), private: (&AtomicU32, u32), deadline: Instant) {
     static HAVE_WAITV: OnceLock<bool> = OnceLock::new();
-    let left = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(Clock::REAL.now());
     if !left.is_zero() && (HAVE_WAITV.get() == Some(&false) || !wait_v(shared, private, left)) {
         let _ = HAVE_WAITV.set(false);
         wait_one(shared, left.min(SLICE));

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use crate::channel::{WireError, deadline};
 use crate::mailbox::{LETTER_FDS_MAX, Letter, Mailbox};
@@ -132,7 +134,7 @@ impl Job {
     }
 
     fn start(member: Arc<Member>, rank: u32, shape: Shape, timeout: Duration) -> Result<Job, JobError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = Clock::REAL.now() + timeout;
         let watched =
             Watched { process: std::process::id(), mailbox: Mailbox::default(), lost: Mutex::default() };
         let watched = Arc::new(watched);
@@ -149,7 +151,7 @@ impl Job {
         // Each pair has a connection, by whose end it notices a death: whoever joined later makes it.
         let is_other = |peer: &MemberInfo| peer.id.slot < shape.processes() && peer.id.slot != rank;
         for peer in job.member.list().into_iter().filter(is_other) {
-            match job.member.watch(peer.id, deadline.max(Instant::now() + SLACK)) {
+            match job.member.watch(peer.id, deadline.max(Clock::REAL.now() + SLACK)) {
                 Ok(()) | Err(WireError::Closed) => {}
                 Err(WireError::Timeout) => {
                     return Err(JobError::Timeout { waiting_for: vec![peer.id.slot], waited: timeout });
@@ -165,7 +167,7 @@ impl Job {
         }
         job.member.start(timeout)?;
         // Nobody goes on while others have not begun: who joins then is of this run (see `words::begin`).
-        job.member.barrier(deadline.saturating_duration_since(Instant::now()).max(SLACK))?;
+        job.member.barrier(deadline.saturating_duration_since(Clock::REAL.now()).max(SLACK))?;
         Ok(job)
     }
 
@@ -264,10 +266,10 @@ impl Job {
         loop {
             let peer = self.member.at(to_rank).filter(|peer| peer.state == PeerState::Joined);
             let peer = peer.ok_or(JobError::PeerLost { rank: to_rank })?;
-            let look = deadline.min(Instant::now() + LOOK);
+            let look = deadline.min(Clock::REAL.now() + LOOK);
             match self.member.send(peer.id, LETTER, &tag.to_le_bytes(), fds, look) {
                 Ok(true) => return Ok(()),
-                Ok(false) if Instant::now() < deadline => {}
+                Ok(false) if Clock::REAL.now() < deadline => {}
                 Ok(false) => return Err(JobError::Timeout { waiting_for: vec![to_rank], waited: timeout }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotConnected => {
                     return Err(JobError::PeerLost { rank: to_rank });

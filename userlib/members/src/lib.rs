@@ -10,6 +10,8 @@
 //! belongs to a node, or to the network, in memory that all members find ([`Member::node_memory`],
 //! [`Member::network_memory`]).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod channel;
 mod collective;
 mod directory;

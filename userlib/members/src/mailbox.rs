@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use crate::channel::{MAX_FDS, deadline};
 
@@ -66,7 +68,7 @@ impl Mailbox {
             if let Some(at) = kept.iter().position(|(letter, _)| *letter == Letter { from, tag }) {
                 return kept.remove(at).map(|(_, fds)| fds);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Clock::REAL.now());
             if gone || left.is_zero() {
                 return None;
             }

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use nix::errno::Errno;
 
@@ -67,11 +69,11 @@ impl Network {
         rank: Option<u32>,
         work: impl FnOnce(&Directory, &Table, bool) -> Result<T, JobError>,
     ) -> Result<Option<(Network, T)>, JobError> {
-        let deadline = Instant::now() + place::patience();
+        let deadline = Clock::REAL.now() + place::patience();
         loop {
             let Some(directory) = Directory::open(base, name, make.is_some())? else { return Ok(None) };
             let Some(lock) = directory.lock(deadline)? else {
-                if Instant::now() < deadline {
+                if Clock::REAL.now() < deadline {
                     continue;
                 }
                 return Err(JobError::Busy { path: directory.path() });
@@ -115,7 +117,7 @@ impl Network {
     /// Leaves: what `member` has in the directory is removed, and the network cleared away if nobody is in it. The
     /// table says already that the caller is not.
     pub(crate) fn leave(&self, member: Option<MemberId>) {
-        match self.directory.lock(Instant::now() + LEAVING) {
+        match self.directory.lock(Clock::REAL.now() + LEAVING) {
             Ok(Some(lock)) => {
                 // Another may have taken the slot since.
                 if let Some(id) =
@@ -199,7 +201,7 @@ pub(crate) fn sweep(base: &Arc<Base>) {
     for name in base.names().unwrap_or_default() {
         let Ok(Some(directory)) = Directory::open(base, &name, false) else { continue };
         // Whoever holds the lock is about to see to it.
-        let Ok(Some(lock)) = directory.lock(Instant::now()) else { continue };
+        let Ok(Some(lock)) = directory.lock(Clock::REAL.now()) else { continue };
         match Table::open(directory.as_fd()) {
             Ok(table) => {
                 bury(&directory, &table, None);

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
@@ -205,7 +207,7 @@ impl Post {
 
     /// Does something on the thread, `delay` from now.
     pub(crate) fn soon(&self, delay: Duration, task: Task) {
-        self.state().tasks.push((Instant::now() + delay, task));
+        self.state().tasks.push((Clock::REAL.now() + delay, task));
         self.kick();
     }
 
@@ -263,10 +265,10 @@ impl Post {
                 Err(Errno::ENOENT | Errno::ECONNREFUSED | Errno::EAGAIN | Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            if Instant::now() >= deadline {
+            if Clock::REAL.now() >= deadline {
                 return Err(WireError::Timeout);
             }
-            std::thread::sleep(NAP);
+            Clock::REAL.sleep(NAP);
         }
     }
 
@@ -353,7 +355,7 @@ impl Post {
 
     /// Tasks that are due, and when the next one is.
     pub(crate) fn due(&self) -> (Vec<Task>, Option<Instant>) {
-        let now = Instant::now();
+        let now = Clock::REAL.now();
         let mut state = self.state();
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut state.tasks).into_iter().partition(|(at, _)| *at <= now);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{SockFlag, accept4};
@@ -54,7 +56,7 @@ impl<'a> Round<'a> {
             self.post.deliver();
             let held_back = self.post.is_held_back();
             if held_back {
-                next = next.into_iter().chain([Instant::now() + HELD_BACK]).min();
+                next = next.into_iter().chain([Clock::REAL.now() + HELD_BACK]).min();
             }
             let peers = self.post.peers();
             self.wait(&peers, next, held_back);
@@ -69,7 +71,7 @@ impl<'a> Round<'a> {
     /// Sleeps until something happens; everything is then asked in turn, without blocking.
     fn wait(&mut self, peers: &[(MemberId, Peer)], next: Option<Instant>, held_back: bool) {
         let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        self.deaf = self.deaf.filter(|until| *until > Instant::now());
+        self.deaf = self.deaf.filter(|until| *until > Clock::REAL.now());
         let accepts = self.strangers.len() < STRANGERS && self.deaf.is_none();
         let mut fds = vec![watch(self.post.kick.as_fd())];
         fds.extend(self.guardian.iter().map(|guardian| watch(guardian.as_fd())));
@@ -85,7 +87,7 @@ impl<'a> Round<'a> {
         if let Err(error) = poll_until(&mut fds, deadline) {
             // No memory, or the limit of open files is below those that are open now: everyone is asked by and by.
             tracing::debug!("poll: {error}");
-            std::thread::sleep(HELD_BACK);
+            Clock::REAL.sleep(HELD_BACK);
         }
         if self.guardian.is_some() && fds[1].any().unwrap_or(true) {
             tracing::error!("the launcher of this job is gone: this process ends");
@@ -107,19 +109,19 @@ impl<'a> Round<'a> {
                 Err(errno) => {
                     // It stays in the queue, and poll would not sleep for it.
                     tracing::warn!("a connection cannot be accepted now: {}", errno.desc());
-                    self.deaf = Some(Instant::now() + NO_FILES);
+                    self.deaf = Some(Clock::REAL.now() + NO_FILES);
                     return;
                 }
             };
             match peer_of(fd.as_fd()) {
-                Ok(_) => self.strangers.push((Channel::new(fd), Instant::now() + HELLO_TIMEOUT)),
+                Ok(_) => self.strangers.push((Channel::new(fd), Clock::REAL.now() + HELLO_TIMEOUT)),
                 Err(why) => tracing::warn!("connection refused: {why}"),
             }
         }
     }
 
     fn hear_strangers(&mut self) {
-        let now = Instant::now();
+        let now = Clock::REAL.now();
         for (channel, until) in std::mem::take(&mut self.strangers) {
             match channel.try_receive::<Wire>() {
                 Err(WireError::Timeout) if now < until => self.strangers.push((channel, until)),

@@ -1,7 +1,8 @@
 //! Sockets in a network's directory: each member listens on one.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+
+use ggas_clock::Clock;
 
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -36,7 +37,7 @@ pub(crate) fn is_open(directory: &Directory, file: &str) -> bool {
 
 /// Whether a process is over.
 pub(crate) fn has_ended(process: BorrowedFd<'_>) -> bool {
-    wait(process, PollFlags::POLLIN, Instant::now()).unwrap_or(false)
+    wait(process, PollFlags::POLLIN, Clock::REAL.now()).unwrap_or(false)
 }
 
 pub(crate) fn try_connect(directory: &Directory, file: &str) -> nix::Result<OwnedFd> {

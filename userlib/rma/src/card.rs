@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use extoll_abi::PageOption;
+use ggas_clock::Clock;
 use ggas_device::{PortDevice, WcbLine, WcbWriter};
 
 /// A descriptor and the page that it was written to.
@@ -13,6 +14,10 @@ pub(crate) struct Written {
 }
 
 impl<D: PortDevice + ?Sized> WcbLine<D> for Written {
+    fn clock(device: &D) -> &Clock {
+        device.clock()
+    }
+
     #[inline]
     fn store(&self, device: &D) {
         // Data that the descriptor refers to was written before.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use extoll_abi::{Address, Descriptor, PageOption};
 use ggas_device::{Departures, LostPeer, PortDevice};
 
-use crate::backoff::{Backoff, Step};
 use crate::post::Poster;
 use crate::queue::Queue;
 use crate::{DeviceError, Match, PortConfig, PortError, PostError};
+use ggas_clock::{Backoff, Step};
 
 /// An open VPID, whoever posts and consumes there: the host, or kernels.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Core {
 
     #[cold]
     fn post_waiting(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
-        let mut backoff = Backoff::new(self.config.post_timeout);
+        let mut backoff = Backoff::new(self.device.clock(), self.config.post_timeout);
         loop {
             self.device.progress();
             match self.try_post(option, words) {
@@ -150,7 +150,7 @@ impl Core {
 
     pub(crate) fn drain(&self, timeout: Duration) -> Result<(), PortError> {
         let device = &*self.device;
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::new(device.clock(), timeout);
         loop {
             let outstanding = self.poster.outstanding();
             if outstanding == 0 {

@@ -4,6 +4,8 @@
 //! descriptors; the port's notifications say what was done. Posting goes over the card path or a slot ring, as
 //! [`PortConfig::path`] says. Nothing on the way of posting and polling allocates memory or enters the system.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod card;
 mod connection;
 mod core;
@@ -23,8 +25,6 @@ mod queue;
 mod region;
 mod report;
 mod slots;
-
-use ggas_device::backoff;
 
 pub use connection::{Connection, Lock};
 pub use error::{LockError, PortError, PostError, RegionError, WaitError};

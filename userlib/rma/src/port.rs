@@ -8,12 +8,12 @@ use std::time::Duration;
 use extoll_abi::{Address, Notification, PageOption};
 use ggas_device::{Device, DeviceInfo, Path, PortDevice, PortSetup};
 
-use crate::backoff::{Backoff, Step};
 use crate::card::card;
 use crate::core::{Core, Vpid};
 use crate::post::{Poster, lock};
 use crate::slots::Slots;
 use crate::{Connection, Match, Notifications, PortError, PostError, WaitError};
+use ggas_clock::{Backoff, Step};
 
 /// Shape and limits of a port.
 #[derive(Clone, Copy, Debug)]
@@ -279,7 +279,7 @@ impl Port {
         look: impl Fn(&mut u64) -> Option<T>,
     ) -> Result<T, WaitError> {
         let core = &*self.handle.core;
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::new(core.device.clock(), timeout);
         let mut from = 0;
         loop {
             if let Some(found) = look(&mut from) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::{Address, VeloHeader};
-use ggas_device::backoff::{Backoff, Step};
+use ggas_clock::{Backoff, Step};
 use ggas_device::{Departures, Device, LostPeer, VeloDevice};
 
 use crate::mailbox::Mailbox;
@@ -76,7 +76,7 @@ impl Core {
 
     #[cold]
     fn send_waiting(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
-        let mut backoff = Backoff::new(self.config.send_timeout);
+        let mut backoff = Backoff::new(self.device.clock(), self.config.send_timeout);
         loop {
             self.device.progress();
             match self.try_send(header, bytes) {
@@ -134,7 +134,7 @@ impl Core {
     }
 
     fn drain(&self) -> Result<(), VeloPortError> {
-        let mut backoff = Backoff::new(self.config.send_timeout);
+        let mut backoff = Backoff::new(self.device.clock(), self.config.send_timeout);
         loop {
             let outstanding = u32::from(lock(&self.sender).outstanding());
             if outstanding == 0 {

@@ -6,6 +6,8 @@
 //! [`SendError::WouldBlock`]. A mailbox that nobody reads for longer than the card's timeout (3.2 s on the model) loses
 //! what waits for it; the card counts that ([`VeloHandle::dropped`]).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod connection;
 mod core;
 mod error;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::{Address, regs};
-use ggas_device::backoff::{Backoff, Step};
+use ggas_clock::{Backoff, Step};
 use ggas_device::{Device, DeviceError, MailboxSlots, VeloSetup};
 
 use crate::core::{Core, lock};
@@ -215,7 +215,7 @@ impl VeloPort {
     /// [`ReceiveError::Timeout`], [`ReceiveError::PeerLost`], [`ReceiveError::Closed`].
     pub fn wait_match(&self, wanted: &MessageMatch, timeout: Duration) -> Result<Message, ReceiveError> {
         let core = &*self.handle.core;
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::new(core.device.clock(), timeout);
         let mut from = 0;
         loop {
             if let Some(message) = self.poll_from(wanted, &mut from) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use extoll_abi::VELO_LINE_WORDS;
+use ggas_clock::Clock;
 use ggas_device::{VeloDevice, WcbLine, WcbWriter};
 
 /// A message as it was written.
@@ -14,6 +15,10 @@ pub(crate) struct Line {
 }
 
 impl<D: VeloDevice + ?Sized> WcbLine<D> for Line {
+    fn clock(device: &D) -> &Clock {
+        device.clock()
+    }
+
     #[inline]
     fn store(&self, device: &D) {
         fence(Ordering::Release);

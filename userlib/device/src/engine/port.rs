@@ -15,11 +15,11 @@ use super::node::Node;
 use super::runner::{EngineGuard, Runner};
 use super::shared::Shared;
 use super::{lock, refused};
-use crate::backoff::{Backoff, Step};
 use crate::{
     Departures, DeviceError, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
     SlotMap, Span,
 };
+use ggas_clock::{Backoff, Clock, Step};
 
 /// Most slots of a ring: 2 MiB of memory.
 const MAX_SLOTS: u32 = 1 << 16;
@@ -265,7 +265,7 @@ impl PortDevice for EnginePort {
     }
 
     fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        let mut backoff = Backoff::new(timeout);
+        let mut backoff = Backoff::new(Clock::REAL, timeout);
         while !ready() {
             match backoff.step() {
                 Step::Again => {}

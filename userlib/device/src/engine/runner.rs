@@ -18,7 +18,7 @@ use super::network::EngineConfig;
 use super::node::Node;
 use super::shape::Shape;
 use crate::DeviceError;
-use crate::backoff::{Backoff, Step};
+use ggas_clock::{Backoff, Clock, Step};
 
 /// How long waits inside an engine go on once it is to end; a peer's engine may be without a processor for a while.
 const GRACE: Duration = Duration::from_secs(5);
@@ -307,7 +307,7 @@ impl EngineLosses {
 
 /// Waits until `done`; how long was waited otherwise.
 fn wait(timeout: Duration, mut done: impl FnMut() -> bool) -> Result<(), Duration> {
-    let mut backoff = Backoff::new(timeout);
+    let mut backoff = Backoff::new(Clock::REAL, timeout);
     loop {
         if done() {
             return Ok(());

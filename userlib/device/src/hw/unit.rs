@@ -3,10 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_abi::bindings::{EXTOLL_WAIT_TIMER, extoll_port_open, extoll_wait};
 use extoll_abi::{Address, BqReadPointer};
+use ggas_clock::Clock;
 use nix::errno::Errno;
 
 use super::file::{CardFile, failed};
@@ -115,9 +116,9 @@ impl Unit {
     /// The driver writes the read pointer that it is given. Another thread may have moved it on meanwhile: then it
     /// stands too low, which keeps slots occupied and nothing else, until this thread writes the right one below.
     pub(super) fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        let end = Instant::now() + timeout;
+        let end = Clock::REAL.now() + timeout;
         while !ready() {
-            let left = end.saturating_duration_since(Instant::now()).min(SLICE);
+            let left = end.saturating_duration_since(Clock::REAL.now()).min(SLICE);
             let Ok(file) = self.file() else { return };
             if left.is_zero() {
                 return;
@@ -125,7 +126,7 @@ impl Unit {
             let index = self.index.load(Ordering::Relaxed);
             // SAFETY: the queue is mapped as long as `self` lives.
             if unsafe { self.mark(index).as_ref() }.load(Ordering::Acquire) != 0 {
-                std::thread::sleep(left.min(NAP));
+                Clock::REAL.sleep(left.min(NAP));
                 continue;
             }
             let mut wait = extoll_wait {
@@ -146,7 +147,7 @@ impl Unit {
                     // The caller goes on to its timeout, without a busy loop.
                     let error = failed("waiting for a queue", errno);
                     tracing::error!(port = %self.address, "{error}");
-                    std::thread::sleep(left);
+                    Clock::REAL.sleep(left);
                     return;
                 }
             }

@@ -7,7 +7,8 @@ use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::network::{Network, NetworkError};
 use extoll_sim::process::{JoinError, Nodes, ProcessFabric};
 use extoll_sim::torus::{Torus, TorusError};
-use extoll_sim::{Engine, Fabric, HostMemory, Memory, Nic, NicConfig, NicError};
+use extoll_sim::{Driver, Fabric, HostMemory, Memory, Nic, NicConfig, NicError, NicThreads, Simulation};
+use ggas_clock::Clock;
 use ggas_members::{JobError, Member, Members, Shape, ShapeError};
 
 use super::network::{Joined, SimNetwork};
@@ -100,6 +101,7 @@ pub struct SimBuilder {
     progress: Progress,
     locked_memory: LockedMemory,
     release_timeout: Duration,
+    simulation: Option<Arc<Simulation>>,
 }
 
 impl Default for SimBuilder {
@@ -112,6 +114,7 @@ impl Default for SimBuilder {
             progress: Progress::default(),
             locked_memory: LockedMemory::default(),
             release_timeout: Duration::from_secs(10),
+            simulation: None,
         }
     }
 }
@@ -154,6 +157,12 @@ impl SimBuilder {
         SimBuilder { release_timeout: timeout, ..self }
     }
 
+    /// Runs the nodes in virtual time, on the threads that wait for them ([`Simulation`]), in a torus in this process.
+    /// [`Progress`] then says whether callers drive them as well.
+    pub fn simulation(self, simulation: &Arc<Simulation>) -> SimBuilder {
+        SimBuilder { simulation: Some(simulation.clone()), ..self }
+    }
+
     /// Starts the nodes.
     ///
     /// # Errors
@@ -176,7 +185,7 @@ impl SimBuilder {
     /// [`BuildError::Nic`] where the process has its node already, [`BuildError::Device`].
     pub fn join(self, fabric: Arc<ProcessFabric>) -> Result<SimNetwork, BuildError> {
         buffer::use_arena(fabric.arena());
-        let device = self.process_node(&HostMemory::new(), &self.engine(), fabric.clone())?;
+        let device = self.process_node(&HostMemory::new(), &self.driver(), fabric.clone())?;
         Ok(SimNetwork { devices: vec![device], joined: Joined::Processes(vec![fabric]) })
     }
 
@@ -189,13 +198,9 @@ impl SimBuilder {
         if self.nodes > torus.len() {
             return Err(BuildError::TorusTooSmall { nodes: self.nodes, places: torus.len() });
         }
-        let fabric = Network::new(torus, self.faults.clone())?;
-        let (memory, engine) = (HostMemory::new(), self.engine());
-        let start = |node: usize| -> Result<Arc<SimDevice>, BuildError> {
-            let fabric = fabric.clone() as Arc<dyn Fabric>;
-            let config = self.config(torus.id_of_index(node), &memory, &engine, fabric, None);
-            self.start(config, &memory, Peers::default())
-        };
+        let fabric = Network::with_clock(torus, self.faults.clone(), self.clock())?;
+        let (memory, driver) = (HostMemory::new(), self.driver());
+        let start = |node: usize| self.torus_node(node, &memory, &driver, &fabric);
         let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
         Ok(SimNetwork { devices, joined: Joined::Torus(fabric) })
     }
@@ -208,25 +213,40 @@ impl SimBuilder {
         if self.faults != Faults::none() {
             return Err(BuildError::NotBetweenProcesses("links have no faults"));
         }
+        if self.simulation.is_some() {
+            return Err(BuildError::NotBetweenProcesses("time is real"));
+        }
         let processes = u32::try_from(self.nodes).unwrap_or(u32::MAX);
         let members = Member::all_of_job(Shape::new(processes, 1)?)?;
         let fabrics = members.into_iter().map(ProcessFabric::join).collect::<Result<Vec<_>, _>>()?;
         // Buffers cannot be known to be of one node: those of the first node travel by reference.
         buffer::use_arena(fabrics[0].arena());
-        let (memory, engine) = (HostMemory::new(), self.engine());
-        let start = |fabric: &Arc<ProcessFabric>| self.process_node(&memory, &engine, fabric.clone());
+        let (memory, driver) = (HostMemory::new(), self.driver());
+        let start = |fabric: &Arc<ProcessFabric>| self.process_node(&memory, &driver, fabric.clone());
         let devices = fabrics.iter().map(start).collect::<Result<_, _>>()?;
         Ok(SimNetwork { devices, joined: Joined::Processes(fabrics) })
+    }
+
+    fn torus_node(
+        &self,
+        index: usize,
+        memory: &Arc<HostMemory>,
+        driver: &Arc<dyn Driver>,
+        network: &Arc<Network>,
+    ) -> Result<Arc<SimDevice>, BuildError> {
+        let fabric = network.clone() as Arc<dyn Fabric>;
+        let config = self.config(network.torus().id_of_index(index), memory, driver, fabric, None);
+        self.start(config, memory, Peers::default())
     }
 
     fn process_node(
         &self,
         memory: &Arc<HostMemory>,
-        engine: &Arc<Engine>,
+        driver: &Arc<dyn Driver>,
         fabric: Arc<ProcessFabric>,
     ) -> Result<Arc<SimDevice>, BuildError> {
         let (shared, node) = (fabric.nodes().clone(), fabric.member().node());
-        let config = self.config(node, memory, engine, fabric.clone() as Arc<dyn Fabric>, Some(shared));
+        let config = self.config(node, memory, driver, fabric.clone() as Arc<dyn Fabric>, Some(shared));
         self.start(config, memory, Peers::new(fabric))
     }
 
@@ -249,19 +269,24 @@ impl SimBuilder {
         &self,
         node: u16,
         memory: &Arc<HostMemory>,
-        engine: &Arc<Engine>,
+        driver: &Arc<dyn Driver>,
         fabric: Arc<dyn Fabric>,
         shared: Option<Arc<Nodes>>,
     ) -> NicConfig {
         let memory = memory.clone() as Arc<dyn Memory>;
         let inline = self.progress == Progress::Inline;
-        NicConfig { node, memory, fabric, engine: Some(engine.clone()), inline, shared }
+        NicConfig { node, memory, fabric, driver: Some(driver.clone()), clock: self.clock(), inline, shared }
     }
 
-    fn engine(&self) -> Arc<Engine> {
-        match self.progress {
-            Progress::Inline => Engine::global(),
-            Progress::Threads(threads) => Engine::new(threads.max(1)),
+    fn driver(&self) -> Arc<dyn Driver> {
+        match (&self.simulation, self.progress) {
+            (Some(simulation), _) => simulation.clone(),
+            (None, Progress::Inline) => NicThreads::global(),
+            (None, Progress::Threads(threads)) => NicThreads::new(threads.max(1)),
         }
+    }
+
+    fn clock(&self) -> Clock {
+        self.simulation.as_ref().map_or_else(Clock::real, |simulation| simulation.clock())
     }
 }

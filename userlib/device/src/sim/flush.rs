@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_abi::{AtuCommand, regs};
 use extoll_sim::Nic;
@@ -69,13 +69,13 @@ impl Flushes {
         let word = self.memory.word(at);
         word.store(0, Ordering::Release);
         self.command(AtuCommand::Notify(self.memory.address() + at as u64));
-        let started = Instant::now();
+        let started = self.nic.clock().now();
         let confirmed = || word.load(Ordering::Acquire) != 0;
         let behind = self.overdue.is_some_and(|owed| !self.has_come(owed));
         let timeout = if behind { self.timeout.min(BEHIND_OVERDUE) } else { self.timeout };
         if wait_until(&self.nic, timeout, FLUSH, confirmed).is_err() {
             self.overdue = Some(Owed(at));
-            return Err(Late { waited: started.elapsed(), owed: Some(Owed(at)) });
+            return Err(Late { waited: self.nic.clock().since(started), owed: Some(Owed(at)) });
         }
         self.overdue = None;
         self.free.push(at);

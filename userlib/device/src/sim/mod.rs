@@ -21,6 +21,7 @@ mod wait;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
+pub use extoll_sim::Simulation;
 pub use extoll_sim::faults::{Event, FaultError, Faults};
 pub use extoll_sim::process::{Cables, JoinError, ProcessFabric};
 pub use extoll_sim::torus::{Direction, Torus};

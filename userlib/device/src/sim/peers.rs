@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_abi::regs;
 use extoll_sim::Nic;
 use extoll_sim::process::ProcessFabric;
+use ggas_clock::Backoff;
 use ggas_members::{Member, MemberId, Members, PeerState};
 
 use crate::{Departures, LostPeer, PeerEnd};
@@ -76,10 +77,10 @@ impl Peers {
     /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
     pub(super) fn drain_lost(&self, nic: &Nic) {
         let Some(fabric) = &self.0 else { return };
-        let started = Instant::now();
-        while !fabric.drained() && started.elapsed() < DRAIN {
+        let mut backoff = Backoff::new(nic.clock(), DRAIN);
+        while !fabric.drained() && backoff.waited() < DRAIN {
             if !nic.progress() {
-                std::thread::yield_now();
+                let _ = backoff.pause();
             }
         }
         // Whoever runs the card now may hold the last packet: this call waits for its turn.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use extoll_abi::{Access, Address, BqReadPointer, PageOption, regs};
 use extoll_sim::SlotRing;
+use ggas_clock::Clock;
 
 use super::lock;
 use super::node::Node;
@@ -75,6 +76,10 @@ impl SimPort {
 impl PortDevice for SimPort {
     fn address(&self) -> Address {
         Address::new(self.node.nic.node(), self.vpid)
+    }
+
+    fn clock(&self) -> &Clock {
+        self.node.nic.clock()
     }
 
     fn queue(&self) -> QueueMap {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use extoll_abi::{Address, BqReadPointer, regs, velo_page};
 use extoll_sim::{VELO_SLOT_WORDS, VeloSlotRing};
+use ggas_clock::Clock;
 
 use super::lock;
 use super::node::Node;
@@ -85,6 +86,10 @@ impl SimVelo {
 impl VeloDevice for SimVelo {
     fn address(&self) -> Address {
         Address::new(self.node.nic.node(), self.vpid)
+    }
+
+    fn clock(&self) -> &Clock {
+        self.node.nic.clock()
     }
 
     fn mailbox(&self) -> MailboxMap {

@@ -10,7 +10,8 @@ use crate::error::GpuError;
 use crate::gpu::Gpu;
 use crate::launch::{Launch, Reservation};
 use crate::resident::Pause;
-use crate::stream::{Backoff, Stream};
+use crate::stream::Stream;
+use ggas_clock::{Backoff, Clock, Ladder};
 
 /// The kernel's name.
 pub(crate) const KERNEL: &str = "ggas_copier";
@@ -121,9 +122,9 @@ impl Copier {
     /// Closes the rings; the kernel ends behind the commands that it has.
     fn tell_to_end(&self, control: &mut Control) {
         for ring in &self.rings {
-            let mut backoff = Backoff::new(END_TIMEOUT);
+            let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, END_TIMEOUT);
             // A full ring has room again within microseconds.
-            while !lock(ring).close() && backoff.pause() {}
+            while !lock(ring).close() && backoff.pause().is_ok() {}
         }
         control.place = None;
     }

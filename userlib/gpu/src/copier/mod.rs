@@ -31,7 +31,7 @@ use crate::mapping;
 use crate::memory::pinned;
 use crate::ranges;
 use crate::resident::{Pause, gate};
-use crate::stream::Backoff;
+use ggas_clock::{Backoff, Clock, Ladder};
 
 /// Most bytes that the kernel copies; longer copies go to a copy engine.
 const BULK: usize = 256 * 1024;
@@ -211,9 +211,9 @@ impl Copier {
         let mut slots = lock(&self.slots);
         let i = slots.next;
         slots.next = (i + 1) % SLOTS;
-        let mut backoff = Backoff::new(ROOM_TIMEOUT);
+        let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, ROOM_TIMEOUT);
         while self.state(slots.user[i]) == CopyState::Pending {
-            if !backoff.pause() {
+            if backoff.pause().is_err() {
                 return FAILED_ID;
             }
         }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::sys::signal::Signal;
 
 use super::running::State;
@@ -59,7 +61,7 @@ impl Ending {
     /// Begins the end, unless it has begun.
     pub(super) fn begin(&mut self, grace: Duration) {
         if self.progress == Progress::Nothing && self.grace.is_none() {
-            self.grace = Some(Instant::now() + grace);
+            self.grace = Some(Clock::REAL.now() + grace);
         }
     }
 
@@ -84,7 +86,7 @@ impl Ending {
 
     /// Takes the step that is due.
     pub(super) fn step(&mut self, state: &State) {
-        let now = Instant::now();
+        let now = Clock::REAL.now();
         if self.kill.is_some_and(|(at, _)| at <= now) {
             let signal = self.kill.map_or(Signal::SIGTERM, |(_, signal)| signal);
             self.kill(state, format!("still running {:?} after {signal}", self.kill_after));
@@ -96,10 +98,10 @@ impl Ending {
     /// Passes a signal on that came to the launcher. One that stops the job stops the launcher, too.
     pub(super) fn pass_on(&mut self, state: &State, signal: Signal) {
         if is_end(signal) {
-            if self.asked.is_some_and(|before| before.elapsed() < TWICE) {
+            if self.asked.is_some_and(|before| Clock::REAL.since(before) < TWICE) {
                 return self.kill(state, format!("{signal} came within {TWICE:?} of the signal before"));
             }
-            self.asked = Some(Instant::now());
+            self.asked = Some(Clock::REAL.now());
             self.kill_unless_ended(signal);
         }
         for rank in state.running() {
@@ -114,7 +116,7 @@ impl Ending {
     /// Has KILL come in time after a signal. What is due before stays so.
     fn kill_unless_ended(&mut self, signal: Signal) {
         // Later than any clock shows: never.
-        let Some(at) = Instant::now().checked_add(self.kill_after) else { return };
+        let Some(at) = Clock::REAL.now().checked_add(self.kill_after) else { return };
         if self.progress < Progress::Kill && self.kill.is_none_or(|(before, _)| at < before) {
             self.kill = Some((at, signal));
         }

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -23,7 +25,7 @@ fn try_pass_on(from: BorrowedFd<'_>, to: BorrowedFd<'_>, ended: &OwnedFd) -> io:
         // Reading a terminal from the background would stop us.
         if nix::unistd::tcgetpgrp(from).is_ok_and(|group| group != nix::unistd::getpgrp()) {
             let mut fds = [PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
-            if poll_until(&mut fds, Some(Instant::now() + LOOK))? > 0 {
+            if poll_until(&mut fds, Some(Clock::REAL.now() + LOOK))? > 0 {
                 return Ok(());
             }
             continue;

@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ggas_clock::Clock;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -101,7 +103,7 @@ pub(super) fn collect(
         if !all_ended {
             fds.push(PollFd::new(ended.as_fd(), PollFlags::POLLIN));
         }
-        let silence = all_ended.then(|| Instant::now() + SILENCE);
+        let silence = all_ended.then(|| Clock::REAL.now() + SILENCE);
         match poll_until(&mut fds, silence) {
             Ok(0) | Err(_) => break,
             Ok(_) => {}

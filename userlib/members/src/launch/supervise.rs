@@ -6,6 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
+
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags};
@@ -108,7 +110,7 @@ fn begin(
         .map(|to| quiet::spawn("ggas-input", move || input::pass_on(to, &stop_input)))
         .transpose()
         .map_err(LaunchError::system("start a thread"))?;
-    let timeout = plan.launch.timeout.map(|timeout| Instant::now() + timeout);
+    let timeout = plan.launch.timeout.map(|timeout| Clock::REAL.now() + timeout);
     let ending = Ending::new(plan.launch.kill_after);
     let (first_failure, timed_out) = (None, None);
     Ok(Supervised {
@@ -162,7 +164,7 @@ impl Collector {
     /// Waits until all is passed on: `false` if it is not. Who reads it may take its time, unless there is a `hurry`,
     /// or a signal asks for the end.
     fn is_read_out(&self, signals: Option<&Signals>, hurry: bool) -> bool {
-        let until = hurry.then(|| Instant::now() + READ_OUT);
+        let until = hurry.then(|| Clock::REAL.now() + READ_OUT);
         loop {
             let mut fds = vec![PollFd::new(self.done.as_fd(), PollFlags::POLLIN)];
             fds.extend(signals.map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN)));
@@ -187,7 +189,7 @@ impl Supervised<'_> {
             self.hear_kicks();
             self.pass_on_signals();
             let state = self.shared.state();
-            if self.timeout.is_some_and(|at| Instant::now() >= at) {
+            if self.timeout.is_some_and(|at| Clock::REAL.now() >= at) {
                 self.timeout = None;
                 let running = state.running();
                 // What ended in the last moment has ended in time.

@@ -10,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::nic::{Need, Nic};
+use crate::nic::{Driver, Need, Nic};
+use ggas_clock::Clock;
 use ggas_members::quiet;
 
 /// Fruitless rounds before a thread begins to yield: few where threads share cores with those they wait for; on
@@ -29,7 +30,7 @@ const WAIT_NAP_MAX: Duration = Duration::from_millis(1);
 
 /// Threads that run cards: what posters leave undone, packets for cards nobody polls, slots that GPUs fill,
 /// queues that wait for room or time. Dropping the last handle ends the threads.
-pub struct Engine {
+pub struct NicThreads {
     lanes: Arc<[Lane]>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -52,44 +53,45 @@ struct Submitted {
     stop: bool,
 }
 
-impl Engine {
+impl NicThreads {
     /// A pool of `threads` (at least one). Threads that the system refuses are done without; with none at all,
     /// cards run only where callers drive them.
-    pub fn new(threads: usize) -> Arc<Engine> {
+    pub fn new(threads: usize) -> Arc<NicThreads> {
         let lanes: Arc<[Lane]> = (0..threads.max(1)).map(|_| Lane::default()).collect();
         let threads = (0..lanes.len())
             .filter_map(|i| {
                 let lanes = lanes.clone();
                 let spawned = quiet::spawn(&format!("extoll-nic-{i}"), move || lanes[i].serve());
-                spawned.inspect_err(|e| tracing::warn!("engine thread {i} not started: {e}")).ok()
+                spawned.inspect_err(|e| tracing::warn!("NIC thread {i} not started: {e}")).ok()
             })
             .collect();
-        Arc::new(Engine { lanes, threads })
+        Arc::new(NicThreads { lanes, threads })
     }
 
     /// The pool of this process: one thread on up to two cores, else two. Lives to the end of the process.
-    pub fn global() -> Arc<Engine> {
-        static GLOBAL: OnceLock<Arc<Engine>> = OnceLock::new();
+    pub fn global() -> Arc<NicThreads> {
+        static GLOBAL: OnceLock<Arc<NicThreads>> = OnceLock::new();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        GLOBAL.get_or_init(|| Engine::new(if cores() > 2 { 2 } else { 1 })).clone()
+        GLOBAL.get_or_init(|| NicThreads::new(if cores() > 2 { 2 } else { 1 })).clone()
     }
 
     /// Threads of the pool.
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
+}
 
-    /// Has a card run soon, and then for as long as it needs.
-    pub(crate) fn submit(&self, nic: &Arc<Nic>) {
+impl Driver for NicThreads {
+    fn submit(&self, nic: &Arc<Nic>) {
         let lane = &self.lanes[usize::from(nic.node()) % self.lanes.len()];
-        if !nic.in_engine().swap(true, Ordering::AcqRel) {
+        if !nic.submitted().swap(true, Ordering::AcqRel) {
             lane.lock().cards.push(Arc::downgrade(nic));
         }
         lane.tell();
     }
 }
 
-impl Drop for Engine {
+impl Drop for NicThreads {
     fn drop(&mut self) {
         for lane in &*self.lanes {
             lane.lock().stop = true;
@@ -144,11 +146,11 @@ impl Quiet {
             return Pause::Nap(doubled.min(WAIT_NAP_MAX));
         }
         if self.rounds < spins() {
-            std::hint::spin_loop();
+            Clock::REAL.spin();
             return Pause::None;
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < POLL_FOR { Pause::Yield } else { Pause::Nap(POLL_NAP) }
+        let since = *self.since.get_or_insert_with(|| Clock::REAL.now());
+        if Clock::REAL.since(since) < POLL_FOR { Pause::Yield } else { Pause::Nap(POLL_NAP) }
     }
 }
 
@@ -186,15 +188,15 @@ impl Lane {
             };
             let Some(nic) = card.upgrade() else { continue };
             // Before the run: whoever submits the card from now on is not taken for served.
-            nic.in_engine().swap(false, Ordering::AcqRel);
-            let (moved, need) = nic.run_for_engine();
-            if need != Need::Nothing && !nic.in_engine().swap(true, Ordering::AcqRel) {
+            nic.submitted().swap(false, Ordering::AcqRel);
+            let (moved, need) = nic.run_for_driver();
+            if need != Need::Nothing && !nic.submitted().swap(true, Ordering::AcqRel) {
                 cards.push_back(card);
             }
             drop(nic);
             match quiet.turn(moved, need, cards.len()) {
                 Pause::None => {}
-                Pause::Yield => std::thread::yield_now(),
+                Pause::Yield => Clock::REAL.yield_now(),
                 Pause::Nap(time) => self.rest(Some(time)),
             }
         }

@@ -1,11 +1,14 @@
-//! Sleeping until a card has written a notification.
+//! Sleeping until something happened.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::Clock;
+
+/// Something that happens again and again, which costs next to nothing while nobody sleeps until it does.
 #[derive(Default)]
-pub(super) struct Event {
+pub struct Event {
     sleepers: AtomicU32,
     /// Signals so far.
     count: Mutex<u64>,
@@ -15,29 +18,31 @@ pub(super) struct Event {
 impl Event {
     /// Wakes sleepers, if any. What the caller wrote before is seen by every `ready` that runs later: both sides
     /// change `sleepers`, so either this call sees the sleeper or the sleeper sees the write.
-    pub(super) fn signal(&self) {
+    pub fn signal(&self) {
         if self.sleepers.fetch_add(0, Ordering::AcqRel) > 0 {
             *self.count() += 1;
             self.changed.notify_all();
         }
     }
 
-    /// `ready` and `rest`, called before the first sleep, are called without a lock held: they may drive cards.
-    pub(super) fn wait(
+    /// Sleeps until `ready` holds or `timeout` is over; `ready`'s last answer. `ready`, and `rest`, called before the
+    /// first sleep, are called without a lock held.
+    pub fn wait(
         &self,
+        clock: &Clock,
         timeout: Duration,
         ready: &mut dyn FnMut() -> bool,
         rest: impl FnOnce(),
     ) -> bool {
         let mut rest = Some(rest);
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = clock.now().checked_add(timeout);
         self.sleepers.fetch_add(1, Ordering::AcqRel);
         let answer = loop {
             let seen = *self.count();
             if ready() {
                 break true;
             }
-            let left = deadline.map_or(timeout, |d| d.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(timeout, |deadline| clock.until(deadline));
             if left.is_zero() {
                 break false;
             }
@@ -46,7 +51,7 @@ impl Event {
             }
             let count = self.count();
             if *count == seen {
-                drop(self.changed.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner));
+                drop(clock.wait(&self.changed, count, left));
             }
         };
         self.sleepers.fetch_sub(1, Ordering::AcqRel);
