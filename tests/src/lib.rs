@@ -5,6 +5,7 @@ mod area;
 mod bed;
 mod errors;
 mod matrix;
+pub mod sim;
 mod wait;
 
 pub use area::{Area, bytes};

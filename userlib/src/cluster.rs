@@ -76,6 +76,17 @@ impl Cluster {
         ClusterBuilder { network: SimNetwork::builder() }
     }
 
+    /// A cold start of node `index`: another card, at reset, takes the place of its own, and a dead node is alive again.
+    /// Ports of the old one stay valid and reach nobody.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchNode`]; [`BuildError::NotBetweenProcesses`].
+    pub fn restart(&mut self, index: usize) -> Result<&Node, BuildError> {
+        let device = self.network.restart(index)?.clone();
+        self.nodes[index] = Node::new(device);
+        Ok(&self.nodes[index])
+    }
+
     /// Node `index`. Its id is the index in networks of up to 1,024 nodes (see [`Torus`]).
     ///
     /// # Errors

@@ -1,9 +1,10 @@
-//! `cargo xtask demo` and `cargo xtask bench`: the command line, built for speed.
+//! `cargo xtask demo`, `bench` and `sim`: programs built for speed.
 
 use crate::place;
 use crate::run::{Step, cargo};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Context, Result};
+use std::ffi::OsStr;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -34,6 +35,19 @@ pub fn ggas(subcommand: &str, args: &[String]) -> Result<ExitCode> {
     let mut command = cargo(&["run", "--quiet", "--release", "--package", "ggas-cli", "--", subcommand]);
     command.args(args);
     through(command)
+}
+
+/// Networks in virtual time, built for speed.
+pub fn simulate(args: &[String]) -> Result<ExitCode> {
+    through(simulation(args))
+}
+
+/// The command for it.
+pub fn simulation<S: AsRef<OsStr>>(args: &[S]) -> Command {
+    let mut command =
+        cargo(&["run", "--quiet", "--release", "--package", "ggas-tests", "--bin", "simulate", "--"]);
+    command.args(args);
+    command
 }
 
 /// Runs a command on our own terminal and passes its exit code on.

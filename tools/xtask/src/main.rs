@@ -58,6 +58,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Simulate whole networks in virtual time, each from a seed: `cargo xtask sim --seeds 10000`
+    Sim {
+        /// Arguments for `simulate`; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build the C libraries and install them with their headers
     Install {
         /// Folder that gets lib/ and include/
@@ -106,6 +112,7 @@ fn main() -> ExitCode {
         Task::Vm { select, system } => vm::vm(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),
+        Task::Sim { args } => demo::simulate(&args),
         Task::Install { prefix, debug } => {
             let profile = if debug { capi::Profile::Debug } else { capi::Profile::Release };
             capi::install(&prefix, profile)

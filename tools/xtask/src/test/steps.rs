@@ -20,6 +20,7 @@ pub const ALL: &[Check] = &[
     Check { name: "facts", about: "the Rust view of the headers is what bindgen makes of them", run: facts },
     Check { name: "nvcc", about: "kernels compile for sm_80, sm_90 and PTX", run: nvcc },
     Check { name: "unit", about: "unit, property and scenario tests", run: unit },
+    Check { name: "sim", about: "whole networks in virtual time, from fixed seeds", run: sim },
     Check { name: "doc", about: "examples in the documentation run, its links hold", run: doc },
     Check {
         name: "librma2",
@@ -108,6 +109,15 @@ fn passed_again(log: &str) -> BTreeSet<&str> {
     flaky
         .map(|line| line.rsplit_once("] ").map_or(line, |(_, test)| test.rsplit(") ").next().unwrap_or(test)))
         .collect()
+}
+
+/// The same networks each time, as many as two minutes allow on two idle cores, and those that ever failed.
+fn sim(context: &Context) -> Result<String> {
+    let args = ["--known", "tests/sim-seeds.txt", "--seeds", "20000", "--time", "120"];
+    context.run("sim", demo::simulation(&args))?;
+    let log = std::fs::read_to_string(place::logs().join("sim.log")).context("the log is gone")?;
+    let networks = log.lines().last().and_then(|line| line.split_once(" networks")).map(|(count, _)| count);
+    Ok(format!("{} networks", networks.context("the log does not say how many")?))
 }
 
 fn doc(context: &Context) -> Result<String> {

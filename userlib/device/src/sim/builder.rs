@@ -11,7 +11,7 @@ use extoll_sim::{Driver, Fabric, HostMemory, Memory, Nic, NicConfig, NicError, N
 use ggas_clock::Clock;
 use ggas_members::{JobError, Member, Members, Shape, ShapeError};
 
-use super::network::{Joined, SimNetwork};
+use super::network::{Joined, SimNetwork, TorusNodes};
 use super::node::{Node, NodeConfig, SimDevice};
 use super::peers::Peers;
 use crate::{DeviceError, LockedMemory, buffer};
@@ -202,7 +202,8 @@ impl SimBuilder {
         let (memory, driver) = (HostMemory::new(), self.driver());
         let start = |node: usize| self.torus_node(node, &memory, &driver, &fabric);
         let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
-        Ok(SimNetwork { devices, joined: Joined::Torus(fabric) })
+        let nodes = TorusNodes { network: fabric, memory, driver, builder: self };
+        Ok(SimNetwork { devices, joined: Joined::Torus(nodes) })
     }
 
     /// A job with one process for each node, all of them this one.
@@ -227,7 +228,7 @@ impl SimBuilder {
         Ok(SimNetwork { devices, joined: Joined::Processes(fabrics) })
     }
 
-    fn torus_node(
+    pub(super) fn torus_node(
         &self,
         index: usize,
         memory: &Arc<HostMemory>,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use extoll_sim::faults::Event;
 use extoll_sim::network::Network;
 use extoll_sim::process::ProcessFabric;
+use extoll_sim::{Driver, HostMemory};
 
 use super::builder::{BuildError, SimBuilder};
 use super::node::SimDevice;
@@ -12,8 +14,16 @@ use crate::Device;
 
 /// What joins the nodes.
 pub(super) enum Joined {
-    Torus(Arc<Network>),
+    Torus(TorusNodes),
     Processes(Vec<Arc<ProcessFabric>>),
+}
+
+/// What the nodes of a torus are made with.
+pub(super) struct TorusNodes {
+    pub(super) network: Arc<Network>,
+    pub(super) memory: Arc<HostMemory>,
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) builder: SimBuilder,
 }
 
 /// Modelled nodes of this process, joined by a network.
@@ -55,9 +65,26 @@ impl SimNetwork {
     /// The torus that joins the nodes: counters of links, and faults that happen at once. `None` between processes.
     pub fn torus(&self) -> Option<&Arc<Network>> {
         match &self.joined {
-            Joined::Torus(network) => Some(network),
+            Joined::Torus(torus) => Some(&torus.network),
             Joined::Processes(_) => None,
         }
+    }
+
+    /// A cold start of a node: its card leaves the network, and another one at reset takes its place, on a node that is
+    /// alive again if it was dead ([`Event::Return`]). What the old one had open stays valid and reaches nobody.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchNode`], [`BuildError::NotBetweenProcesses`], and as when the network was started.
+    pub fn restart(&mut self, node: usize) -> Result<&Arc<SimDevice>, BuildError> {
+        let Joined::Torus(torus) = &self.joined else {
+            return Err(BuildError::NotBetweenProcesses("nodes start with their processes"));
+        };
+        let last = self.devices.len().saturating_sub(1);
+        let place = self.devices.get_mut(node).ok_or(BuildError::NoSuchNode { node, last })?;
+        place.nic().detach();
+        torus.network.happen(Event::Return(torus.network.torus().id_of_index(node)))?;
+        *place = torus.builder.torus_node(node, &torus.memory, &torus.driver, &torus.network)?;
+        Ok(place)
     }
 
     /// This process's ends of the fabric between processes, by node; none in a torus.
