@@ -5,7 +5,6 @@ use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
 use crate::{demo, place};
 use anyhow::{Context as _, Result, bail};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,30 +84,13 @@ fn unit(context: &Context) -> Result<String> {
     let all = ["--workspace", "--exclude", "ggas-facts", "--no-fail-fast"];
     if place::which("cargo-nextest").is_some() {
         // What fails is shown at the end, too: that is the part of a log that a failed step prints.
-        let how = ["nextest", "run", "--retries", "1", "--failure-output", "immediate-final"];
-        // Whatever the environment says: flaky tests are looked for in the log.
-        let summary = ["--final-status-level", "flaky", "--color", "never"];
-        context.run("unit", cargo(&[&how[..], &summary, &all].concat()))?;
-        let log = std::fs::read(place::logs().join("unit.log")).context("the log is gone")?;
-        let log = String::from_utf8_lossy(&log);
-        let again = passed_again(&log);
-        let note = if again.is_empty() {
-            String::new()
-        } else {
-            format!("; only at the second try: {}", Vec::from_iter(again).join(", "))
-        };
-        return Ok(format!("cargo nextest{note}"));
+        let how =
+            ["nextest", "run", "--retries", "0", "--failure-output", "immediate-final", "--color", "never"];
+        context.run("unit", cargo(&[&how[..], &all].concat()))?;
+        return Ok("cargo nextest".into());
     }
     context.run("unit", cargo(&[&["test", "--lib", "--bins", "--tests"][..], &all].concat()))?;
     Ok("cargo test".into())
-}
-
-/// Tests that nextest's summary calls flaky: behind the time, and the counter where there is one.
-fn passed_again(log: &str) -> BTreeSet<&str> {
-    let flaky = log.lines().filter(|line| line.trim_start().starts_with("FLAKY "));
-    flaky
-        .map(|line| line.rsplit_once("] ").map_or(line, |(_, test)| test.rsplit(") ").next().unwrap_or(test)))
-        .collect()
 }
 
 /// The same networks each time, as many as two minutes allow on two idle cores, and those that ever failed.
@@ -174,24 +156,4 @@ fn run_demo(context: &Context) -> Result<String> {
     context.run("demo", demo::run(&[]))?;
     println!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
     Ok(String::new())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tests_that_passed_at_the_second_try_are_named() {
-        let log = "\
-  TRY 1 FAIL [   0.106s] (───) xtask::bin/xtask run::late
-  TRY 2 PASS [   0.007s] (1/2) xtask::bin/xtask run::late
-        PASS [   0.009s] (2/2) extoll-sim::threads FLAKY
-     Summary [   0.178s] 2 tests run: 2 passed (1 flaky), 21 skipped
-   FLAKY 2/2 [   0.007s] (1/2) xtask::bin/xtask run::late
-";
-        assert_eq!(Vec::from_iter(passed_again(log)), ["xtask::bin/xtask run::late"]);
-        let uncounted = "   FLAKY 2/2 [   0.028s] ggas-rma::engine_again a_long_get_ends";
-        assert_eq!(Vec::from_iter(passed_again(uncounted)), ["ggas-rma::engine_again a_long_get_ends"]);
-        assert!(passed_again("").is_empty());
-    }
 }
