@@ -228,7 +228,7 @@ impl Atu {
 mod tests {
     use super::*;
     use crate::memory::{HostMemory, RangeKind};
-    use crate::packet::Run;
+    use crate::runs::Run;
     use proptest::prelude::*;
     use std::sync::Arc;
 

@@ -9,10 +9,10 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::faults::Event;
 use crate::link::{CHANNELS, LinkCounters};
-use crate::network::{Wakes, channel_of};
 use crate::packet::{Class, Packet};
 use crate::routing::{Broken, Routing, Verdict};
 use crate::torus::{Direction, Torus};
+use crate::wake::Wakes;
 
 /// Packets of one virtual channel that wait for a node's units before senders are refused.
 const INBOX: usize = 128;
@@ -167,7 +167,7 @@ impl Direct {
             }
         }
         let (fragments, bytes) = (packet.fragments(), u64::from(packet.len));
-        target.inbox[channel_of(packet.class())].push(from, packet)?;
+        target.inbox[packet.class().channel()].push(from, packet)?;
         if from != to {
             self.count(source, troubled, from, to, fragments, bytes);
         }
@@ -231,7 +231,7 @@ impl Direct {
 
     pub fn poll(&self, wakes: &Wakes, id: u16, class: Class) -> Option<Packet> {
         let node = self.node(id)?;
-        let inbox = &node.inbox[channel_of(class)];
+        let inbox = &node.inbox[class.channel()];
         if inbox.is_empty() {
             return None;
         }

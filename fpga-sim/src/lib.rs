@@ -39,12 +39,14 @@ mod timer;
 pub mod torus;
 pub mod velo;
 pub mod vpid;
+mod wake;
 pub mod wcb;
 pub mod world;
 pub mod xbar;
 
 pub use drivers::deterministic::Simulation;
 pub use drivers::real_time::NicThreads;
-pub use fabric::{Fabric, Wake};
+pub use fabric::Fabric;
 pub use memory::{DeviceCopier, HostMemory, Memory, RangeKind};
 pub use nic::{Driver, MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
+pub use wake::Wake;

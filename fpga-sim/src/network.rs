@@ -14,14 +14,14 @@ use ggas_clock::Clock;
 use thiserror::Error;
 
 use crate::direct::Direct;
-use crate::fabric::{Carriage, Fabric, FabricError, LinkWork, Wake};
+use crate::fabric::{Carriage, Fabric, FabricError, LinkWork};
 use crate::faults::{Event, FaultError, Faults};
-use crate::keep::Keep;
-use crate::link::{LinkCounters, REQUESTS, RESPONSES};
+use crate::link::LinkCounters;
 use crate::packet::{Class, Packet};
 use crate::routing::{Broken, Routing};
 use crate::runs::Runs;
 use crate::torus::{Direction, Torus, TorusError};
+use crate::wake::{Wake, Wakes};
 use crate::world::World;
 use crate::xbar::{self, Managed};
 
@@ -37,33 +37,6 @@ pub enum NetworkError {
 }
 
 ggas_errors::debug_as_display!(NetworkError);
-
-/// Virtual channel of a class.
-pub(crate) fn channel_of(class: Class) -> usize {
-    match class {
-        Class::Request => REQUESTS,
-        Class::Response => RESPONSES,
-    }
-}
-
-/// Whom to tell of news, by index of the node.
-pub(crate) struct Wakes(Box<[Keep<Arc<dyn Wake>>]>);
-
-impl Wakes {
-    /// The card at a node, if one is attached.
-    #[inline]
-    pub fn at(&self, index: usize) -> Option<&dyn Wake> {
-        self.0.get(index)?.get().map(|wake| &**wake)
-    }
-
-    pub fn wake_all(&self, torus: &Torus, nodes: Vec<u16>) {
-        for node in nodes {
-            if let Some(card) = torus.index(node).and_then(|index| self.at(index)) {
-                card.wake();
-            }
-        }
-    }
-}
 
 enum Core {
     Direct(Direct),
@@ -104,7 +77,7 @@ impl Network {
     pub fn with_clock(torus: Torus, faults: Faults, clock: Clock) -> Result<Arc<Network>, NetworkError> {
         faults.validate()?;
         faults.plan().iter().try_for_each(|(_, event)| event.check(&torus))?;
-        let wakes = Wakes((0..torus.len()).map(|_| Keep::default()).collect());
+        let wakes = Wakes::new(&torus);
         let routing = Routing::new(torus);
         let core = match faults.is_none() {
             true => Core::Direct(Direct::new(routing)),
@@ -257,7 +230,7 @@ impl Fabric for Network {
         };
         let mut bytes = Vec::with_capacity(64 + packet.len as usize);
         packet.wire_bytes(&mut bytes);
-        let (to, channel) = (packet.destination.node, channel_of(packet.class()));
+        let (to, channel) = (packet.destination.node, packet.class().channel());
         let (Some(_), Some(_)) = (self.torus.index(from), self.torus.index(to)) else {
             self.count_discarded(from);
             return Ok(());
@@ -274,7 +247,7 @@ impl Fabric for Network {
             Core::Direct(direct) => direct.poll(&self.wakes, node, class),
             Core::Links(world) => {
                 self.torus.index(node)?;
-                self.with(world, |world| world.poll(node, channel_of(class)))
+                self.with(world, |world| world.poll(node, class.channel()))
             }
         }
     }
@@ -311,7 +284,7 @@ impl Fabric for Network {
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
-        let slot = self.torus.index(node).and_then(|index| self.wakes.0.get(index));
+        let slot = self.torus.index(node).and_then(|index| self.wakes.slot(index));
         let slot = slot.ok_or(FabricError::NoSuchNode { node, nodes: self.torus.len() })?;
         if !slot.set_if_none(wake) {
             return Err(FabricError::Taken { node });
@@ -323,7 +296,7 @@ impl Fabric for Network {
     }
 
     fn detach(&self, node: u16) {
-        let Some(slot) = self.torus.index(node).and_then(|index| self.wakes.0.get(index)) else { return };
+        let Some(slot) = self.torus.index(node).and_then(|index| self.wakes.slot(index)) else { return };
         slot.set(None);
         match &self.core {
             Core::Direct(direct) => direct.empty(&self.wakes, node),

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
-use crate::fabric::Wake;
+use crate::link::{REQUESTS, RESPONSES};
 use crate::memory::{Foreign, Lent};
+use crate::runs::Run;
+use crate::wake::Wake;
 
 /// Largest payload that a packet carries in itself.
 pub const INLINE_MAX: usize = 64;
@@ -24,6 +26,17 @@ pub enum Class {
     Request,
     /// Get and lock responses, SMFU load replies.
     Response,
+}
+
+impl Class {
+    /// The virtual channel of links that it travels on.
+    #[inline]
+    pub(crate) fn channel(self) -> usize {
+        match self {
+            Class::Request => REQUESTS,
+            Class::Response => RESPONSES,
+        }
+    }
 }
 
 /// Which unit of the receiving card takes the packet, and what for.
@@ -62,15 +75,6 @@ impl Kind {
             _ => Class::Request,
         }
     }
-}
-
-/// A contiguous run of bus memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
-    /// Bus address of the first byte.
-    pub address: u64,
-    /// Bytes.
-    pub len: u32,
 }
 
 /// A payload by reference: the sender's memory, one run for each contiguous stretch, in order.

@@ -1,6 +1,13 @@
 //! Stretches of bus memory that one transfer reads or writes.
 
-use crate::packet::Run;
+/// A contiguous run of bus memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Bus address of the first byte.
+    pub address: u64,
+    /// Bytes.
+    pub len: u32,
+}
 
 /// Contiguous runs, in order; most transfers have one.
 #[derive(Clone, Debug, Default)]

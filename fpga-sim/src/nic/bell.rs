@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use super::Driver;
 use super::Nic;
 use super::quantum::Quantum;
-use crate::fabric::Wake;
+use crate::wake::Wake;
 use ggas_clock::Clock;
 
 pub(super) struct Bell {

@@ -12,12 +12,12 @@ use crate::atu::Atu;
 use crate::bits::VpidSet;
 use crate::completer::Completer;
 use crate::counters::Counters;
-use crate::fabric::Wake;
 use crate::notify::{Fate, Notice};
 use crate::packet::{Hold, HoldState, Packet};
 use crate::requester::Requester;
 use crate::snq::{Snq, Trigger};
 use crate::timer::Timer;
+use crate::wake::Wake;
 
 /// Commands that one VPID may run before the next one's turn.
 pub(super) const BURST: usize = 16;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::plain::PLAIN_WORDS;
 use crate::counters::CounterBlock;
 use crate::smfu;
 use crate::torus::Direction;
@@ -10,6 +11,9 @@ use crate::torus::Direction;
 pub(super) const VPIDS: usize = 256;
 /// Processes that a node has room for: each needs a VPID to communicate.
 pub(super) const PROCESSES: usize = VPIDS;
+
+/// Reset value of the RMA configuration: MTU 512 as the driver writes it (spec 1.3).
+const RESET_CONFIG: u64 = 512;
 
 /// What the processes of a node share.
 #[repr(C, align(4096))]
@@ -41,8 +45,15 @@ pub(crate) struct NodeBlock {
     pub cleared: CounterBlock,
     pub smfu: smfu::Block,
     pub velo: VeloBlock,
-    /// Registers without a function, see [`super::node`].
-    pub plain: [AtomicU64; super::node::PLAIN_WORDS],
+    /// Registers without a function, see [`super::plain`].
+    pub plain: [AtomicU64; PLAIN_WORDS],
+}
+
+impl NodeBlock {
+    /// State of a node that has just been switched on, in zeroed memory.
+    pub fn reset(&self) {
+        self.config.store(RESET_CONFIG, Relaxed);
+    }
 }
 
 /// Registers of VELO that are the node's (spec 7).

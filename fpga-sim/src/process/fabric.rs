@@ -23,11 +23,13 @@ use super::sleep::Sleeper;
 use super::stage::{STAGE_BYTES, Stages};
 use super::tally::{Counters, FabricCounters};
 use super::watch::Watch;
-use crate::fabric::{Carriage, Fabric, FabricError, Wake};
+use crate::fabric::{Carriage, Fabric, FabricError};
 use crate::keep::Keep;
 use crate::memory::Lent;
-use crate::packet::{ANYONE, Class, NOBODY, Packet, Run};
+use crate::packet::{ANYONE, Class, NOBODY, Packet};
+use crate::runs::Run;
 use crate::runs::Runs;
+use crate::wake::Wake;
 use crate::xbar;
 
 /// Packets of a class that a process sent to itself and has not taken.

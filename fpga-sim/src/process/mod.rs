@@ -23,6 +23,7 @@ mod nodes;
 mod outgoing;
 mod owner;
 mod peer;
+mod plain;
 mod receive;
 mod send;
 mod sleep;

@@ -18,6 +18,7 @@ use ggas_members::memory::{Mapping, Part};
 use super::block::{self, NodeBlock, ProcessBlock};
 use super::nodes::{Nodes, Seat};
 use super::owner::Owner;
+use super::plain::plain;
 use crate::counters::{CounterBlock, Counters, NodeCounters, WcbError};
 use crate::packet::{Kind, NOBODY, Packet};
 use crate::smfu::{Registers, Smfu};
@@ -26,46 +27,6 @@ use crate::vpid::VpidEntry;
 
 /// info.driver: version of the model's register file.
 const VERSION: u64 = 2;
-/// Reset value of the RMA configuration: MTU 512 as the driver writes it (spec 1.3).
-const RESET_CONFIG: u64 = 512;
-
-/// Registers without a function in the model: they keep what is written (spec 8.1).
-const PLAIN: [std::ops::Range<u64>; 7] = [
-    0x4000..0x6400,         // PCIe core
-    0x8010..0x8090,         // info: addresses, time, scratchpads, timer
-    0x8800..0x9400,         // I2C, GPIO, HTAX bridge
-    0x9400..0x9600,         // network ports
-    0x1_0000..0x1_1000,     // SNQ and its program
-    0x44_0000..0x45_4100,   // barrier, global interrupts
-    0x150_0018..0x150_0020, // WCB
-];
-
-/// Words of all of them.
-pub(super) const PLAIN_WORDS: usize = {
-    let (mut words, mut i) = (0, 0);
-    while i < PLAIN.len() {
-        words += (PLAIN[i].end - PLAIN[i].start) / 8;
-        i += 1;
-    }
-    words as usize
-};
-
-/// Place of such a register among them.
-fn plain(offset: u64) -> Option<usize> {
-    let mut before = 0;
-    for range in &PLAIN {
-        if range.contains(&offset) {
-            return Some((before + (offset - range.start) / 8) as usize);
-        }
-        before += (range.end - range.start) / 8;
-    }
-    None
-}
-
-/// State of a node that has just been switched on, in zeroed memory.
-pub(super) fn reset(block: &NodeBlock) {
-    block.config.store(RESET_CONFIG, Relaxed);
-}
 
 /// A node, as one process sees it: one of the node's, or one that acts for it.
 pub(crate) struct NodeState {
@@ -90,7 +51,7 @@ impl NodeState {
         let block = Part::of(&memory, |map| unsafe { map.at::<NodeBlock>(0) });
         // SAFETY: as above.
         let process = Part::of(&memory, |map| unsafe { map.at::<ProcessBlock>(block::process_at(0)) });
-        reset(&block);
+        block.reset();
         let counters = process.part(|own| &own.counters.0);
         Ok(NodeState { node, shared: None, block, counters, whole: true, clock: Clock::real(), _seat: None })
     }
@@ -412,6 +373,7 @@ fn count_dropped(register: &AtomicU64, vpid: u8, dropped: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plain::{PLAIN, PLAIN_WORDS};
     use super::*;
 
     #[test]

@@ -64,7 +64,7 @@ impl Nodes {
     fn find<'a>(&self, node: u16, memory: &'a OnceLock<Arc<NodeMemory>>) -> Option<&'a Arc<NodeMemory>> {
         let sizes = (block::BYTES, block::process_at(1));
         // SAFETY: a block is made of atomics.
-        let made = self.member.node_memory(node, sizes, |map| super::node::reset(unsafe { map.at(0) }));
+        let made = self.member.node_memory(node, sizes, |map| unsafe { map.at::<NodeBlock>(0) }.reset());
         match made {
             Ok(made) => Some(memory.get_or_init(|| Arc::new(made))),
             Err(error) => {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use extoll_sim::fabric::{Fabric, Wake};
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
 use extoll_sim::packet::{Address, Class, Kind, Packet, Payload};
 use extoll_sim::torus::Torus;
+use extoll_sim::{Fabric, Wake};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use extoll_abi::*;
 use extoll_sim::memory::Memory;
-use extoll_sim::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload, Run};
+use extoll_sim::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
 use extoll_sim::process::ProcessFabric;
+use extoll_sim::runs::Run;
 use extoll_sim::{Fabric, HostMemory, RangeKind, Wake};
 use ggas_members::memory::ArenaBlock;
 use ggas_members::{Member, Members, PeerState, Shape};

@@ -28,6 +28,8 @@ pub struct Plan {
     pub drops: bool,
     /// Commands of each program.
     pub commands: usize,
+    /// Programs read notifications only where they must, so that queues fill up.
+    pub floods: bool,
     /// Bytes of the longest transfer, and of each area.
     pub largest: usize,
     /// Programs stand still for minutes now and then.
@@ -56,7 +58,8 @@ impl Plan {
         let places = (torus.0 * torus.1 * torus.2) as usize;
         let nodes = random.usize(2.max(places - 1)..=places);
         let (breaks, deaths) = (random.u8(..3) == 0, random.u8(..4) == 0);
-        let largest = 1 << random.u32(4..=12);
+        let floods = nodes <= 5 && random.u8(..4) == 0;
+        let largest = 1 << if floods { random.u32(4..=6) } else { random.u32(4..=12) };
         Plan {
             seed,
             nodes,
@@ -65,9 +68,10 @@ impl Plan {
             path: if random.bool() { Path::Card } else { Path::Slots },
             slots: 1 << random.u32(0..=6),
             inline: random.bool(),
-            queue_bytes: 4096 << random.u32(0..=2),
+            queue_bytes: if floods { 4096 } else { 4096 << random.u32(0..=2) },
+            floods,
             drops: !deaths && random.u8(..4) == 0,
-            commands: random.usize(4..=1 + 240 / nodes),
+            commands: if floods { random.usize(300..=900) } else { random.usize(4..=1 + 240 / nodes) },
             largest,
             stands: random.u8(..4) == 0,
             breaks,
@@ -123,6 +127,7 @@ impl fmt::Display for Plan {
         )?;
         for (said, what) in [
             (self.inline, "inline"),
+            (self.floods, "queues fill up"),
             (self.drops, "full queues drop"),
             (self.stands, "programs stand still"),
             (self.breaks, "links break"),

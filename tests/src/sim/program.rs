@@ -51,6 +51,7 @@ pub fn run(world: &World<'_>, node: usize) {
 impl Program<'_> {
     /// Posts the commands that are left.
     fn post_all(&mut self, left: &mut usize) -> Result<(), Dead> {
+        let mut stands = if self.world.plan.stands { 4 } else { 0 };
         while *left > 0 {
             self.look_around()?;
             match self.random.u8(..20) {
@@ -60,11 +61,13 @@ impl Program<'_> {
                         self.command(other)?;
                     }
                 }
+                12..15 if self.world.plan.floods => {}
                 12..15 => self.drain(),
                 15..19 => self.sleep(50_000),
                 _ => {
-                    let stands = self.world.plan.stands && self.random.bool();
-                    self.sleep(if stands { 300_000_000_000 } else { 5_000_000 });
+                    let still = stands > 0 && self.random.bool();
+                    stands -= u32::from(still);
+                    self.sleep(if still { 300_000_000_000 } else { 5_000_000 });
                 }
             }
         }

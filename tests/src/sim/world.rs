@@ -18,7 +18,7 @@ use super::member::{Member, Pair};
 use crate::Errors;
 
 /// Longest wait of a program for anything, in virtual time.
-pub const LIMIT: Duration = Duration::from_secs(3600);
+pub const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// See the module's description.
 pub struct World<'a> {

@@ -13,7 +13,7 @@ use ggas_members::{Member, MemberId, Members, PeerState};
 use crate::{Departures, LostPeer, PeerEnd};
 
 /// How long what lost peers had sent may take to be taken in.
-const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// The network between processes that a node is part of, if it is part of one.
 #[derive(Clone, Default)]
