@@ -1,4 +1,4 @@
-//! Every command on both requester paths: bytes, notifications, counts (spec 3.1, 12).
+//! Every command on both requester paths: bytes, notifications, counts (spec 3.1, 3.4).
 
 mod common;
 

@@ -27,7 +27,7 @@ fn registers_of_other_nodes() {
         let d = Descriptor::encode(Address::new(1, vpid), spec, Modifier::NONE, request).unwrap();
         p.post_words(rra, d.word);
     };
-    // VPID 0 and 127 of the target are not open (spec 12).
+    // VPID 0 and 127 of the target are not open (spec 3.4).
     let write = Request::ImmediatePut { count: 8, write: scratchpad(3), value: 0xabcdef };
     post(&p, 0, &write, Spec::REQUESTER);
     assert_eq!(shorts(p.drain()), [(1, 6, 0)]);

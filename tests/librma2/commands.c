@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Immediate puts, prepared descriptors, streams of commands (spec 12: rma2test, send_recv_example). */
+/* Immediate puts, prepared descriptors, streams of commands (spec 10.2). */
 #include "common.h"
 
 #define ROOM (1u << 20)

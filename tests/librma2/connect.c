@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Connections with any option, and what can be asked of them (spec 12: connect; 10.2). */
+/* Connections with any option, and what can be asked of them (spec 10.2). */
 #include "common.h"
 
 static void every_option(RMA2_Port port)

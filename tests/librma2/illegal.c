@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Commands that the card refuses (spec 12: illegal_*): nothing hangs, memory stays as it was, an error notification
+ * Commands that the card refuses (spec 3.4): nothing hangs, memory stays as it was, an error notification
  * says so where one was asked for, and the port works on.
  */
 #include "common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Locks, as the specification traces them (spec 5, 12: simple_lock). */
+/* Locks, as the specification traces them (spec 5). */
 #include "common.h"
 
 /* Posts, and returns the answer. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Registering memory (spec 12: testregister; 10.2), and memory that goes away while it is registered. */
+/* Registering memory (spec 10.2), and memory that goes away while it is registered. */
 #include <sys/mman.h>
 #include <sys/shm.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Notification puts, matching, and freeing in any order (spec 12: noti_put, notiput_irq, rma2test 1). */
+/* Notification puts, matching, and freeing in any order (spec 3.1, 10.2). */
 #include "common.h"
 
 #define MANY 10000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Ports: ids, all VPIDs of a node, and 10,000 cycles without growth (spec 12: openclose). */
+/* Ports: ids, all VPIDs of a node, and 10,000 cycles without growth (spec 10.2). */
 #include <dirent.h>
 
 #include "common.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Transfers, notifications and locks of spec 12 between two processes: on one node, or on two. Process 0 acts, process
- * 1 is the target (destination_process); both check what they see, and at the end that nothing else has come.
+ * Transfers, notifications and locks (spec 3.1, 5) between two processes: on one node, or on two. Process 0 acts, process
+ * 1 is the target; both check what they see, and at the end that nothing else has come.
  */
 #include "job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Physical buffers and registers of another process's node (spec 12: pmem_write, pmem_read, pmem_target, rra_write,
- * rra_read), on one node or on two. A remote put has 1 notification at the target, a remote get 2 at the origin.
+ * Physical buffers and registers of another process's node (spec 2.1, 9.3), on one node or on two.
+ * A remote put has 1 notification at the target, a remote get 2 at the origin.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the card refuses between two processes (spec 12: illegal_*), on one node or on two: nothing hangs, the target's
+ * What the card refuses between two processes (spec 3.4), on one node or on two: nothing hangs, the target's
  * memory stays as it was, an error notification says so where one was asked for, and both ports work on.
  */
 #include "job.h"

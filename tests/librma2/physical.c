@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Physical buffers and remote registers (spec 12: pmem_write, pmem_read, rra_write, rra_read; 9.3). The program opens
+ * Physical buffers and remote registers (spec 2.1, 9.3). The program opens
  * /dev/extoll/pmap itself, as existing ones do; without the device the library gives a buffer of the model.
  */
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Puts and gets between two ports (spec 12: mem_write, mem_read, with notifications, with interrupts, per fragment).
- * As the originals, buffers are used from quadwords 0xb30 and 0xc00 on, and notification tests run twice.
+ * Puts and gets between two ports, with notifications, with interrupts, per fragment (spec 2.2, 3.1).
+ * Buffers are used from quadwords 0xb30 and 0xc00 on, and notification tests run twice.
  */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-//! Random words, straight into pages and slots, beside a pair of ports that works on (spec 12).
+//! Random words, straight into pages and slots, beside a pair of ports that works on (spec 3.4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

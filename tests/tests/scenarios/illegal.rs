@@ -1,5 +1,5 @@
 //! Illegal input: it is counted and reported to whoever asked, changes no memory, and disturbs nobody
-//! (spec 4.1, 12). "Unchanged destination is correct."
+//! (spec 3.4, 4.1). "Unchanged destination is correct."
 
 use extoll_abi::regs::{self, ErrorCounter};
 use ggas::{

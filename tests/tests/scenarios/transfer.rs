@@ -1,4 +1,4 @@
-//! Puts, gets and immediate puts: which bytes change, and no others (spec 2.2, 2.3, 12).
+//! Puts, gets and immediate puts: which bytes change, and no others (spec 2.2, 2.3).
 
 use ggas::{Command, HostBuffer, Kind, Request, Spec};
 use ggas_tests::{Area, Bed, Pair, bytes, each, each_of};

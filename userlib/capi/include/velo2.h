@@ -2,7 +2,7 @@
 /*
  * libvelo2: messages of up to 120 bytes from port to port over EXTOLL, on the card or on its software model.
  *
- * The functions are those that programs for libvelo2 use (spec 7, 10.4a). A program links with -lvelo2; it may use
+ * The functions are those that programs for libvelo2 use (spec 7). A program links with -lvelo2; it may use
  * librma2 as well: both are of the same node and job.
  *
  * Messages of one port to another arrive once and in order. A full mailbox holds its senders back (spec 7): they get

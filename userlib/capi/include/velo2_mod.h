@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Words of VELO messages (spec 7, 10.4a). */
+/* Words of VELO messages (spec 7). */
 #ifndef VELO2_MOD_H
 #define VELO2_MOD_H
 

@@ -1,4 +1,4 @@
-//! libvelo2 (spec 10.4a): what its names in `link/velo2.c` lead to.
+//! libvelo2: what its names in `link/velo2.c` lead to.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
