@@ -86,6 +86,11 @@ impl Network {
         Ok(Arc::new(Network { torus, wakes, core, watch: OnceLock::new(), clock, groups: RwLock::default() }))
     }
 
+    /// The clock of its links.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The torus.
     pub fn torus(&self) -> &Torus {
         &self.torus

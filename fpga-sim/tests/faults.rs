@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::*;
 use extoll_abi::*;
@@ -15,6 +15,7 @@ use extoll_sim::faults::{Event, Faults};
 use extoll_sim::network::Network;
 use extoll_sim::torus::{Direction, Torus};
 use extoll_sim::*;
+use ggas_clock::{Backoff, Clock, Ladder, Manual};
 
 const VPID: u8 = 3;
 const OUT: usize = 32 << 10;
@@ -64,15 +65,21 @@ struct Member<'a> {
 struct Cluster<'a> {
     network: Arc<Network>,
     members: Vec<Member<'a>>,
-    /// Whether this thread runs the cards; otherwise an driver does.
+    /// Whether this thread runs the cards; otherwise a driver does.
     inline: bool,
+    clock: Clock,
     rng: RefCell<fastrand::Rng>,
     notes: RefCell<u64>,
 }
 
+/// In virtual time that passes as this thread waits.
+fn network(faults: Faults) -> Arc<Network> {
+    Network::with_clock(torus(), faults, Manual::new().0).unwrap()
+}
+
 fn nodes(network: &Arc<Network>, driver: Option<Arc<dyn Driver>>) -> Vec<Node> {
-    let inline = driver.is_none();
-    let setup = Setup { driver, inline, ..Setup::over(network.clone()) };
+    let (inline, clock) = (driver.is_none(), network.clock().clone());
+    let setup = Setup { driver, inline, clock, ..Setup::over(network.clone()) };
     network.torus().ids().map(|id| setup.node(id)).collect()
 }
 
@@ -105,6 +112,7 @@ impl<'a> Cluster<'a> {
             network: network.clone(),
             members: nodes.iter().map(member).collect(),
             inline,
+            clock: network.clock().clone(),
             rng: fastrand::Rng::with_seed(seed).into(),
             notes: 0.into(),
         }
@@ -243,12 +251,17 @@ impl<'a> Cluster<'a> {
     }
 
     fn wait(&self, what: &str, mut ready: impl FnMut() -> bool) {
-        let give_up = Instant::now() + PATIENCE;
+        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, &self.clock, PATIENCE);
         while !ready() {
             self.consume();
-            assert!(Instant::now() < give_up, "waited {PATIENCE:?} for {what}");
-            std::thread::yield_now();
+            assert!(backoff.pause().is_ok(), "waited {PATIENCE:?} for {what}");
         }
+    }
+
+    /// Lets time pass in which something could come that must not.
+    fn pass(&self, time: Duration) {
+        let until = self.clock.now() + time;
+        self.wait("time to pass", || self.clock.now() > until);
     }
 
     fn is_quiet(&self, member: &Member) -> bool {
@@ -265,8 +278,7 @@ impl<'a> Cluster<'a> {
                 self.is_quiet(member)
             });
         }
-        let until = Instant::now() + Duration::from_millis(20);
-        self.wait("stray notifications", || Instant::now() > until);
+        self.pass(Duration::from_millis(20));
         for (index, member) in self.members.iter().enumerate() {
             let same = |pages: &Pages, mirror: &[u8]| pages.bytes(0, mirror.len()) == mirror;
             assert!(same(&member.inbox, &member.mirror.borrow()), "bytes put to node {index}");
@@ -284,7 +296,7 @@ const REST: [usize; 11] = [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11];
 #[test]
 fn everything_arrives_once_in_order_and_right() {
     for seed in 0..4 {
-        let network = Network::new(torus(), nasty(seed)).unwrap();
+        let network = network(nasty(seed));
         let nodes = nodes(&network, None);
         let cluster = Cluster::new(&network, &nodes, true, seed);
         cluster.commands(60, &ALL, &ALL);
@@ -297,7 +309,7 @@ fn everything_arrives_once_in_order_and_right() {
 /// The same on the direct network: what the faulty one is compared with.
 #[test]
 fn without_faults_as_well() {
-    let network = Network::new(torus(), Faults::none()).unwrap();
+    let network = network(Faults::none());
     let nodes = nodes(&network, None);
     let cluster = Cluster::new(&network, &nodes, true, 9);
     cluster.commands(200, &ALL, &ALL);
@@ -323,7 +335,7 @@ fn links_that_die_and_live_again_lose_nothing() {
         let faults = if i % 2 == 0 { faults } else { faults.after(at + 40, Event::Reroute) };
         faults.after(at + 120, Event::LinkUp(link.0, link.1)).after(at + 130, Event::Reroute)
     });
-    let network = Network::new(torus(), faults).unwrap();
+    let network = network(faults);
     let nodes = nodes(&network, None);
     let cluster = Cluster::new(&network, &nodes, true, 31);
     cluster.commands(80, &ALL, &ALL);
@@ -336,7 +348,7 @@ fn links_that_die_and_live_again_lose_nothing() {
 #[test]
 fn a_dead_node_takes_nobody_with_it() {
     for faults in [Faults::none(), nasty(41)] {
-        let network = Network::new(torus(), faults).unwrap();
+        let network = network(faults);
         let nodes = nodes(&network, None);
         let cluster = Cluster::new(&network, &nodes, true, 41);
         cluster.commands(20, &ALL, &REST);
@@ -356,7 +368,7 @@ fn a_dead_node_takes_nobody_with_it() {
 #[test]
 fn a_stopped_card_keeps_everyone_waiting_but_loses_nothing() {
     for faults in [Faults::none(), nasty(51)] {
-        let network = Network::new(torus(), faults).unwrap();
+        let network = network(faults);
         let nodes = nodes(&network, None);
         let cluster = Cluster::new(&network, &nodes, true, 51);
         cluster.commands(10, &ALL, &ALL);
@@ -365,8 +377,7 @@ fn a_stopped_card_keeps_everyone_waiting_but_loses_nothing() {
         cluster.commands(3, &REST, &ALL);
         // Its own commands go nowhere, and a get from it gets no answer.
         (0..4).for_each(|_| cluster.command(5, 0));
-        let until = Instant::now() + Duration::from_millis(20);
-        cluster.wait("nothing", || Instant::now() > until);
+        cluster.pass(Duration::from_millis(20));
         let member = &cluster.members[5];
         assert!(!cluster.is_quiet(member), "what is for the stopped card waits");
         cluster.happen(Event::Resume(5));
@@ -378,7 +389,7 @@ fn a_stopped_card_keeps_everyone_waiting_but_loses_nothing() {
 #[test]
 fn a_starved_requester_rejects_and_replays() {
     for faults in [Faults::none(), nasty(61)] {
-        let network = Network::new(torus(), faults).unwrap();
+        let network = network(faults);
         let nodes = nodes(&network, None);
         let cluster = Cluster::new(&network, &nodes, true, 61);
         for round in 0..5 {

@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
+use ggas_clock::Manual;
 use proptest::prelude::*;
 
 /// What a notification says, in short: kind, command, error.
@@ -82,7 +85,8 @@ fn stores_beside_the_descriptor_are_counted() {
 
 #[test]
 fn a_partial_line_times_out() {
-    let setup = Setup::inline();
+    let (clock, time) = Manual::new();
+    let setup = Setup { clock, ..Setup::inline() };
     let a = setup.node(0);
     let mut p = a.open(3, 1);
     let d = Descriptor::encode(
@@ -92,19 +96,13 @@ fn a_partial_line_times_out() {
         &Request::NotificationPut { class: 1, payload: 2 },
     );
     let (page, word) = (PageOption::TE.page_offset(3), d.unwrap().word);
-    // In ticks of 50 ms: one is over soon where this thread loses the processor.
-    let set_timeout = |ticks: u64| a.nic.reg_write(EXTOLL_RF_RMA_WCB_TIMEOUT, ticks << 32 | 1);
-    set_timeout(1200);
-    let began = std::time::Instant::now();
+    a.nic.reg_write(EXTOLL_RF_RMA_WCB_TIMEOUT, 2 << 32 | 1); // two ticks of 50 ms
     a.nic.requester_store(page, word[0]);
     assert!(!WcbState(a.nic.reg_read(wcb_state(3))).idle());
-    set_timeout(1);
-    while a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS) == 0 {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::yield_now();
-    }
-    assert!(began.elapsed().as_millis() >= 40);
-    set_timeout(1200);
+    time.advance(Duration::from_millis(99));
+    assert_eq!(a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS), 0, "its time is not over");
+    time.advance(Duration::from_millis(1));
+    assert_ne!(a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS), 0);
     assert!(WcbState(a.nic.reg_read(wcb_state(3))).idle());
     a.nic.requester_store(page + 8, word[1]);
     a.nic.requester_store(page + 16, word[2]);

@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::*;
 use extoll_abi::regs::*;
@@ -14,6 +14,7 @@ use extoll_sim::network::Network;
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::torus::Torus;
 use extoll_sim::*;
+use ggas_clock::{Clock, Manual};
 
 const WINDOW: u64 = 0x80_0000_0000;
 const SHARE: usize = 64 << 10;
@@ -33,7 +34,12 @@ fn nasty(seed: u64) -> Faults {
 
 /// All nodes, each with memory that it shares; interval 1 + n leads to node n, interval 0 to registers of node 1.
 fn cluster(network: &Arc<Network>, driver: Option<Arc<dyn Driver>>) -> Vec<(Node, Pages)> {
-    let setup = Setup { inline: driver.is_none(), driver, ..Setup::over(network.clone()) };
+    cluster_on(&Clock::real(), network, driver)
+}
+
+fn cluster_on(clock: &Clock, network: &Arc<Network>, driver: Option<Arc<dyn Driver>>) -> Vec<(Node, Pages)> {
+    let clock = clock.clone();
+    let setup = Setup { inline: driver.is_none(), driver, clock, ..Setup::over(network.clone()) };
     let count = network.torus().len();
     let node = |id| {
         let node = setup.node(id);
@@ -146,14 +152,16 @@ fn targets_that_do_not_answer_end_in_a_timeout() {
     for (faults, event) in
         [Event::Kill(5), Event::Stop(5)].into_iter().flat_map(|e| [(Faults::none(), e), (nasty(6), e)])
     {
-        let network = network(faults);
-        let cluster = cluster(&network, None);
+        let (clock, _time) = Manual::new();
+        let network = Network::with_clock(Torus::new(3, 2, 1).unwrap(), faults, clock.clone()).unwrap();
+        let cluster = cluster_on(&clock, &network, None);
         network.happen(event).unwrap();
-        let start = Instant::now();
+        let start = clock.now();
         let limit = Duration::from_millis(30);
         let refused = cluster[0].0.nic.smfu_load(share(5), &mut [0; 8], limit).unwrap_err();
         assert!(matches!(refused, SmfuError::Timeout { .. }), "{event:?}: {refused}");
-        assert!((limit..PATIENCE).contains(&start.elapsed()));
+        let naps = Duration::from_millis(1);
+        assert!((limit..limit + naps).contains(&clock.since(start)));
         // Others are not affected.
         fence(&cluster, 0, 1);
         if event == Event::Stop(5) {

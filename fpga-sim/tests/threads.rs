@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use extoll_abi::*;
 use extoll_sim::*;
+use ggas_clock::Manual;
 
 fn with_engine(threads: usize, inline: bool) -> Setup {
     let driver: Option<std::sync::Arc<dyn Driver>> = Some(NicThreads::new(threads));
@@ -207,10 +208,11 @@ fn a_sleeper_hears_of_its_notification() {
             }
         });
     });
-    let card = setup.node(2);
-    let start = Instant::now();
+    let (clock, _time) = Manual::new();
+    let card = Setup { clock: clock.clone(), ..Setup::inline() }.node(2);
+    let start = clock.now();
     assert!(!card.nic.wait_notification(Duration::from_millis(30), &mut || false));
-    assert!(start.elapsed() >= Duration::from_millis(30));
+    assert_eq!(clock.since(start), Duration::from_millis(30));
 }
 
 /// Puts into and gets from a region go on while it is unregistered: after the flush not one byte changes.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
 use extoll_sim::packet::{Address, Class, Kind, Packet, Payload};
 use extoll_sim::torus::Torus;
 use extoll_sim::{Fabric, Wake};
+use ggas_clock::{Backoff, Ladder, Manual};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ pub struct Traffic {
 
 impl Traffic {
     pub fn new(torus: Torus, faults: Faults) -> Traffic {
-        let network = Network::new(torus, faults).unwrap();
+        let network = Network::with_clock(torus, faults, Manual::new().0).unwrap();
         let bells: Vec<Arc<Bell>> = torus.ids().map(|_| Arc::default()).collect();
         for (node, bell) in torus.ids().zip(&bells) {
             network.attach(node, bell.clone()).unwrap();
@@ -107,7 +108,7 @@ impl Traffic {
     pub fn take_all(&mut self) {
         let nodes: Vec<u16> = self.network.torus().ids().collect();
         for node in nodes {
-            self.network.step(node, Instant::now());
+            self.network.step(node, self.network.clock().now());
             CLASSES.iter().for_each(|&class| while self.take(node, class) {});
         }
     }
@@ -123,18 +124,16 @@ impl Traffic {
 
     /// Takes until `done`, at most [`PATIENCE`].
     pub fn take_until(&mut self, what: &str, mut done: impl FnMut(&mut Traffic) -> bool) {
-        let give_up = Instant::now() + PATIENCE;
+        let network = self.network.clone();
+        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, network.clock(), PATIENCE);
         loop {
             self.take_all();
             if done(self) {
                 return;
             }
             let (sent, taken) = self.totals();
-            assert!(
-                Instant::now() < give_up,
-                "waited {PATIENCE:?} for {what}; {sent} packets sent, {taken} taken"
-            );
-            std::thread::yield_now();
+            let waited = backoff.pause();
+            assert!(waited.is_ok(), "waited {PATIENCE:?} for {what}; {sent} packets sent, {taken} taken");
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Wcb {
     /// Times that a consumer found nothing since the last look.
     quiet: u16,
     /// When the last post ended.
-    last: u64,
+    last: Option<u64>,
 }
 
 // SAFETY: the register is accessed atomically only.
@@ -44,7 +44,7 @@ impl Wcb {
     /// A buffer that nothing was posted to yet. `batch` 0: the register is memory, and every look is free.
     pub(crate) fn new(registers: &RegisterMap, batch: u8) -> Wcb {
         let register = registers.wcb_state;
-        Wcb { register, batch, unseen: 0, committed: 0, rejecting: false, quiet: 0, last: 0 }
+        Wcb { register, batch, unseen: 0, committed: 0, rejecting: false, quiet: 0, last: None }
     }
 
     /// Whether looking is free.
@@ -96,8 +96,8 @@ impl Wcb {
     pub(crate) fn posted(&mut self, clock: &Clock) -> bool {
         self.unseen = self.unseen.saturating_add(1);
         let now = ticks(clock);
-        let last = std::mem::replace(&mut self.last, now);
-        last != 0 && now.wrapping_sub(last) > AWAY
+        let last = self.last.replace(now);
+        last.is_some_and(|last| now.wrapping_sub(last) > AWAY)
     }
 
     /// After [`posted`](Self::posted) said that the writer was away, `wp` posts in all: whether the last one is lost, and

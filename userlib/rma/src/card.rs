@@ -114,7 +114,7 @@ mod tests {
         // Whoever was away between two descriptors writes none twice.
         fake.set_state(WcbState(0).with_committed(2));
         fake.commits.store(true, Ordering::Relaxed);
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        fake.time.advance(std::time::Duration::from_millis(300));
         post(&mut card, &fake, 2).unwrap();
         assert_eq!(fake.written(), [2]);
     }

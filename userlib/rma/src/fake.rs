@@ -3,9 +3,10 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use extoll_abi::{Access, Address, PageOption, WcbState};
+use ggas_clock::{Clock, Manual};
 use ggas_device::{Departures, DeviceError, LostPeer, PortDevice, QueueMap, RegisterMap, SlotMap, Span};
 
 /// Entries of the queue.
@@ -30,11 +31,19 @@ pub(crate) struct Fake {
     late: Mutex<Option<Address>>,
     asleep: AtomicBool,
     batch: u8,
+    clock: Clock,
+    pub(crate) time: Arc<Manual>,
+    /// When it gives up the words that came too late.
+    gives_up: Mutex<Option<Instant>>,
 }
 
 impl Fake {
     pub(crate) fn new() -> Fake {
+        let (clock, time) = Manual::new();
         Fake {
+            clock,
+            time,
+            gives_up: Mutex::default(),
             queue: (0..ENTRIES).map(|_| Default::default()).collect(),
             read_pointer: Box::default(),
             wcb: Arc::default(),
@@ -104,6 +113,18 @@ impl PortDevice for Fake {
         Address::new(0, 0)
     }
 
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn progress(&self) -> bool {
+        let over = |at: &Instant| *at <= self.clock.now();
+        if self.gives_up.lock().unwrap().take_if(|at| over(at)).is_some() {
+            self.set_state(self.state().with_assembly(false));
+        }
+        false
+    }
+
     fn queue(&self) -> QueueMap {
         QueueMap { base: NonNull::from(&*self.queue).cast(), entries: ENTRIES }
     }
@@ -124,15 +145,11 @@ impl PortDevice for Fake {
         self.stores.lock().unwrap().push((option.bits(), offset, value));
         if offset == 8 && self.lose.load(Ordering::Relaxed) > 0 {
             self.lose.fetch_sub(1, Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(300));
+            self.time.advance(Duration::from_millis(300));
             self.set_state(self.state().with_assembly(true));
         } else if offset == 16 && self.state().assembly() {
             // The words that came too late wait a little longer, and are given up too.
-            let wcb = self.wcb.clone();
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(30));
-                wcb.fetch_and(!WcbState(0).with_assembly(true).0, Ordering::Relaxed);
-            });
+            *self.gives_up.lock().unwrap() = Some(self.clock.now() + Duration::from_millis(30));
             return;
         }
         if offset == 16 && self.commits.load(Ordering::Relaxed) {

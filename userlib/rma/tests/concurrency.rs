@@ -231,9 +231,7 @@ fn a_wait_on_a_port_that_closes_ends() {
     let handle = pair.target.handle();
     drop(pair.origin);
     // Another owner of the port's core keeps it; closing is what ends the wait.
-    let started = Instant::now();
-    let error = pair.target.wait(Duration::from_millis(20)).unwrap_err();
-    assert!(started.elapsed() >= Duration::from_millis(20), "{error}");
+    pair.target.wait(Duration::from_millis(20)).unwrap_err();
     pair.target.close().unwrap();
     assert!(matches!(handle.post_raw(ggas_rma::PageOption::TE, [0; 3]), Err(PostError::Closed)));
 }
