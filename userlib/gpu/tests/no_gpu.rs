@@ -15,7 +15,7 @@ fn report() -> String {
         Err(reason) => {
             assert_eq!(Gpu::open(0).err(), Some(GpuError::NoGpu(reason.clone())));
             assert_eq!(Gpu::all().err(), Some(GpuError::NoGpu(reason.clone())));
-            format!("{reason:?} | {}", reason.fallback_note())
+            reason.fallback_note()
         }
     }
 }
@@ -89,37 +89,36 @@ fn no_driver_is_one_line() {
 #[test]
 fn an_empty_library_is_not_a_driver() {
     let said = with_libcuda("empty", "int unrelated;\n");
-    assert!(said.starts_with("BrokenLibrary { symbol: \"cuDriverGetVersion\" }"), "{said}");
+    assert!(said.contains("libcuda has no cuDriverGetVersion"), "{said}");
 }
 
 #[test]
 fn a_library_without_newer_functions_is_not_a_driver() {
     let said = with_libcuda("partial", &libcuda(0, 13_000, 1));
-    assert!(said.starts_with("BrokenLibrary { symbol: \"cuCtxEnablePeerAccess\" }"), "{said}");
+    assert!(said.contains("libcuda has no cuCtxEnablePeerAccess"), "{said}");
 }
 
 #[test]
 fn the_stub_of_the_toolkit_is_named() {
     let said = with_libcuda("stub", &libcuda(34, 13_000, 1));
-    assert!(said.starts_with("StubLibrary"), "{said}");
+    assert!(said.contains("the toolkit's stub"), "{said}");
 }
 
 #[test]
 fn an_old_driver_is_named_with_versions() {
     let said = with_libcuda("old", &libcuda(0, 12_080, 1));
-    assert!(said.starts_with("OldDriver { found: 12080, needed: 13000 }"), "{said}");
     assert!(said.contains("driver for CUDA 12.8, needed 13.0"), "{said}");
 }
 
 #[test]
 fn a_driver_that_fails_or_sees_nothing_is_an_error() {
     let said = with_libcuda("none", &(libcuda(100, 13_000, 1) + &all_others()));
-    assert!(said.starts_with("NoDevice"), "{said}");
+    assert!(said.contains("the driver sees no device"), "{said}");
     let said = with_libcuda("zero", &(libcuda(0, 13_000, 0) + &all_others()));
-    assert!(said.starts_with("NoDevice"), "{said}");
+    assert!(said.contains("the driver sees no device"), "{said}");
     let said = with_libcuda("broken", &(libcuda(999, 13_000, 1) + &all_others()));
     assert!(said.contains("cuInit: unknown (CUDA_ERROR_TEST, 999); see dmesg"), "{said}");
     // Initialised, and every later call fails.
     let said = with_libcuda("later", &(libcuda(0, 13_000, 1) + &all_others()));
-    assert!(said.starts_with("Driver(DriverError { call: \"cuDeviceGet\""), "{said}");
+    assert!(said.contains("cuDeviceGet: "), "{said}");
 }
