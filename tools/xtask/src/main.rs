@@ -37,6 +37,11 @@ enum Task {
         #[command(flatten)]
         system: System,
     },
+    /// Run what takes hours: the tests five times on a crowded machine, fresh simulations, chaos
+    Long {
+        #[command(flatten)]
+        system: System,
+    },
     /// Run the kernel modules in virtual machines, on the model as a PCI device
     Vm {
         #[command(flatten)]
@@ -109,6 +114,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Demo { args, system } => demo::demo(&args, system.policy()),
         Task::Test { select, system } => test::test(&select, system.policy()).map(done),
+        Task::Long { system } => test::long(system.policy()).map(done),
         Task::Vm { select, system } => vm::vm(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),

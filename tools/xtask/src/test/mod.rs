@@ -2,6 +2,7 @@
 
 mod headers;
 mod librma2;
+mod long;
 mod steps;
 
 use crate::place;
@@ -64,6 +65,16 @@ pub fn test(select: &Select, policy: Policy) -> Result<()> {
     // All steps build the kernels, so nvcc has to be there before the first.
     let nvcc = chosen.iter().any(|check| check.name == "nvcc");
     setup::prepare(if nvcc { Need::Nvcc } else { Need::Run }, policy)?;
+    run_all(&chosen, "test", policy)
+}
+
+/// What takes too long for every change; before a release, and before an issue is called resolved.
+pub fn long(policy: Policy) -> Result<()> {
+    setup::prepare(Need::Run, policy)?;
+    run_all(&Vec::from_iter(long::ALL), "long", policy)
+}
+
+fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> {
     let context = Context { policy };
     let mut results = Vec::new();
     for (i, check) in chosen.iter().enumerate() {
@@ -72,11 +83,12 @@ pub fn test(select: &Select, policy: Policy) -> Result<()> {
         let outcome = match (check.run)(&context) {
             Ok(note) => Outcome::Passed(note),
             Err(error) => {
-                eprintln!("{error:#}\n  this step alone: cargo xtask test --only {}", check.name);
+                let alone = if task == "test" { format!("--only {}", check.name) } else { String::new() };
+                eprintln!("{error:#}\n  again: cargo xtask {task} {alone}");
                 Outcome::Failed
             }
         };
-        results.push((check, start.elapsed(), outcome));
+        results.push((*check, start.elapsed(), outcome));
     }
     table(&results);
     let failed = results.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed)).count();
@@ -105,7 +117,7 @@ fn choose(select: &Select) -> Result<Vec<&'static Check>> {
     Ok(chosen)
 }
 
-fn table(results: &[(&&'static Check, Duration, Outcome)]) {
+fn table(results: &[(&'static Check, Duration, Outcome)]) {
     println!("\n  {:<10} {:<8} {:>9}", "step", "result", "time");
     for (check, time, outcome) in results {
         let (word, note) = match outcome {

@@ -79,7 +79,7 @@ fn gpu_image() -> Result<PathBuf> {
     Ok(Path::new(&dir).join("kernels.fatbin"))
 }
 
-fn unit(context: &Context) -> Result<String> {
+pub fn unit(context: &Context) -> Result<String> {
     // It has no tests, and bindgen would be built for it with other features than `facts` has.
     let all = ["--workspace", "--exclude", "ggas-facts", "--no-fail-fast"];
     if place::which("cargo-nextest").is_some() {

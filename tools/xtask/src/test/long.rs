@@ -1,0 +1,59 @@
+//! `cargo xtask long`: what takes hours.
+
+use super::{Check, Context, steps};
+use crate::demo;
+use crate::run::cargo;
+use anyhow::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub const ALL: &[Check] = &[
+    Check {
+        name: "crowded",
+        about: "the step unit five times beside two threads that never yield",
+        run: crowded,
+    },
+    Check {
+        name: "sim",
+        about: "100,000 networks in virtual time that were never simulated before",
+        run: sim,
+    },
+    Check {
+        name: "chaos",
+        about: "10,000 rounds of members and jobs that are killed and stopped",
+        run: chaos,
+    },
+];
+
+fn crowded(context: &Context) -> Result<String> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = (0..5).try_for_each(|_| steps::unit(context).map(|_| ()));
+        over.store(true, Ordering::Relaxed);
+        result
+    })?;
+    Ok("5 times".into())
+}
+
+fn sim(context: &Context) -> Result<String> {
+    // Seeds of this moment, far above those that `cargo xtask test` runs.
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs()) << 20;
+    context.run("sim", demo::simulation(&["--first", &first.to_string(), "--seeds", "100000"]))?;
+    Ok(format!("seeds from {first}"))
+}
+
+fn chaos(context: &Context) -> Result<String> {
+    for (package, test) in [("ggas", "chaos"), ("ggas-tests", "jobs")] {
+        let mut command = cargo(&["test", "--release", "--package", package, "--test", test]);
+        command.env("GGAS_CHAOS", if test == "chaos" { "10000" } else { "1000" });
+        context.run("chaos", command)?;
+    }
+    Ok(String::new())
+}
