@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicU64;
 
 use extoll_abi::bindings::EXTOLL_PAGE_OPTIONS;
 
+use volatile_register::RW;
+
 use super::file::CardFile;
 use crate::{DeviceError, PAGE};
 
@@ -61,6 +63,14 @@ impl Mapping {
         // SAFETY: our own mapping.
         unsafe { libc::madvise(mapping.start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
         Ok(mapping)
+    }
+
+    /// The register, or memory of a card, at byte `offset`: a multiple of its size, inside the mapping.
+    #[inline]
+    pub(super) fn register<T: Copy>(&self, offset: usize) -> &RW<T> {
+        debug_assert!(offset.is_multiple_of(size_of::<T>()) && offset + size_of::<T>() <= self.len);
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned; any bits are a number.
+        unsafe { self.at(offset).cast().as_ref() }
     }
 
     /// The address of byte `offset`.

@@ -101,9 +101,9 @@ impl Unit {
     /// Stores one word to a requester page.
     #[inline]
     pub(super) fn store(&self, page: usize, offset: u64, value: u64) {
-        let at = self.requester.at(page * PAGE + (offset as usize & (PAGE - 8)));
-        // SAFETY: inside the mapping, and aligned; the card's register takes any value.
-        unsafe { at.cast::<u64>().write_volatile(value) };
+        let register = self.requester.register::<u64>(page * PAGE + (offset as usize & (PAGE - 8)));
+        // SAFETY: the card takes any value there.
+        unsafe { register.write(value) };
     }
 
     /// The last word of a slot, which is not 0 in a filled one.

@@ -89,12 +89,12 @@ impl SmfuWindow for Window {
         let start = range.start;
         let _turn = self.turn.lock();
         for part in words(range) {
-            let (at, bytes) = (pages.at(part.start), &from[part.start - start..part.end - start]);
+            let bytes = &from[part.start - start..part.end - start];
             match bytes.try_into().map(u64::from_ne_bytes) {
-                // SAFETY: inside the mapping, and aligned.
-                Ok(word) => unsafe { at.cast::<u64>().write_volatile(word) },
-                // SAFETY: inside the mapping.
-                Err(_) => unsafe { at.write_volatile(bytes[0]) },
+                // SAFETY: memory of the window's nodes takes any value.
+                Ok(word) => unsafe { pages.register(part.start).write(word) },
+                // SAFETY: as above.
+                Err(_) => unsafe { pages.register(part.start).write(bytes[0]) },
             }
         }
         flush_stores();
@@ -106,13 +106,11 @@ impl SmfuWindow for Window {
         let start = range.start;
         let _turn = self.turn.lock();
         for part in words(range) {
-            let (at, bytes) = (pages.at(part.start), &mut into[part.start - start..part.end - start]);
+            let bytes = &mut into[part.start - start..part.end - start];
             if bytes.len() == 8 {
-                // SAFETY: inside the mapping, and aligned.
-                bytes.copy_from_slice(&unsafe { at.cast::<u64>().read_volatile() }.to_ne_bytes());
+                bytes.copy_from_slice(&pages.register::<u64>(part.start).read().to_ne_bytes());
             } else {
-                // SAFETY: inside the mapping.
-                bytes[0] = unsafe { at.read_volatile() };
+                bytes[0] = pages.register(part.start).read();
             }
         }
         Ok(())
