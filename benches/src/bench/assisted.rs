@@ -7,7 +7,7 @@ use crate::args::bench_assisted;
 use ggas::{HostBuffer, Spec};
 use ggas_kernels::{Mapped, Processor, Running};
 
-use super::rma_pingpong::default_iterations;
+use super::default_iterations;
 use crate::ends::{HostEnd, host_ends};
 use crate::error::Doing;
 use crate::kernel::{self, Probe};

@@ -31,7 +31,7 @@ mod velo_pingpong;
 mod versus_ucx;
 
 use crate::team::Task;
-use crate::{Bench, BenchError, Progress, Report};
+use crate::{Bench, BenchError, Device, Options, Progress, Report};
 
 /// All benchmarks, in the order in which a suite runs them.
 pub(crate) const ALL: &[&dyn Bench] = &[
@@ -89,4 +89,10 @@ fn methods_by_sizes(
 /// Iterations for payloads of `bytes`: `small` up to 4 KiB, then fewer so that a row moves about as much.
 fn iterations_for(small: u64, bytes: u64) -> u64 {
     (small * 4096 / bytes.max(4096)).clamp(10, small.max(10))
+}
+
+/// One way, timed by iterations that a kernel or the host makes.
+fn default_iterations(options: &Options, bytes: u64) -> u64 {
+    let small = if options.device == Device::Gpu { 5000 } else { 2000 };
+    options.iterations.unwrap_or(iterations_for(small, bytes))
 }

@@ -3,13 +3,13 @@
 use crate::args::bench_pingpong;
 use ggas::Spec;
 
-use super::{assisted, iterations_for, methods_by_sizes};
+use super::{assisted, default_iterations, iterations_for, methods_by_sizes};
 use crate::ends::{self, HostEnd, Program, host_ends, kernel_ends};
 use crate::payload::{Layout, MAX_PUT, RoundData};
 use crate::setup::{Setup, Worker};
 use crate::stats::{calls, time_calls};
 use crate::team::Task;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team};
+use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, Team};
 
 const SIZES: &[u64] = &[8, 64, 512, 4096, 65_536, 1_048_576];
 
@@ -66,12 +66,6 @@ fn words(bytes: u64) -> Result<u64, BenchError> {
         return Ok(bytes);
     }
     Err(BenchError::option("sizes", bytes, "method `poll` looks at the last word: use multiples of 8"))
-}
-
-/// One way, timed by iterations that a kernel or the host makes.
-pub(crate) fn default_iterations(options: &Options, bytes: u64) -> u64 {
-    let small = if options.device == Device::Gpu { 5000 } else { 2000 };
-    options.iterations.unwrap_or(iterations_for(small, bytes))
 }
 
 /// Kernels post and synchronise.

@@ -2,9 +2,8 @@
 
 use crate::args::{bench_peer, bench_pingpong};
 use ggas::velo::KernelVelo;
-use ggas::{KernelPort, KernelReport, PortBase, VeloConfig};
+use ggas::{Address, KernelPort, KernelReport, PortBase, VeloConfig};
 
-use super::velo_pingpong::other;
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
@@ -118,4 +117,10 @@ pub(super) fn both(task: Task, bytes: u64) -> Result<[(Samples, Check); 2], Benc
     }
     let [first, second] = samples.map(|runs| (!runs.is_empty()).then(|| Samples::merged(&runs)));
     Ok([setup.collect(first, Check::default())?, setup.collect(second, Check::default())?])
+}
+
+/// The other end's port.
+pub(super) fn other(addresses: &[(u16, u8)], node: u32) -> Result<Address, BenchError> {
+    let missing = || BenchError::Unsupported("a ping-pong needs two nodes".to_owned());
+    addresses.get(1 - node as usize).map(|(node, vpid)| Address::new(*node, *vpid)).ok_or_else(missing)
 }

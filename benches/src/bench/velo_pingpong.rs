@@ -1,7 +1,7 @@
 //! `velo-pingpong`: half a round trip of a VELO message, and of a notification put beside it.
 
 use ggas::velo::{Message, VeloConnection, VeloPort};
-use ggas::{Address, Connection, Port, Spec, VeloConfig};
+use ggas::{Connection, Port, Spec, VeloConfig};
 
 use super::{methods_by_sizes, velo_kernels};
 use crate::error::Doing;
@@ -115,12 +115,6 @@ fn wrong<E: End>(ends: &[E]) -> Check {
     check
 }
 
-/// The other end's port.
-pub(super) fn other(addresses: &[(u16, u8)], node: u32) -> Result<Address, BenchError> {
-    let missing = || BenchError::Unsupported("a ping-pong needs two nodes".to_owned());
-    addresses.get(1 - node as usize).map(|(node, vpid)| Address::new(*node, *vpid)).ok_or_else(missing)
-}
-
 struct Messages<'a> {
     node: u32,
     port: VeloPort,
@@ -167,7 +161,7 @@ fn messages<'a>(setup: &Setup<'a>, bytes: usize) -> Result<Vec<Messages<'a>>, Be
     let addresses = ports.iter().map(|(_, port)| (port.address().node, port.address().vpid)).collect();
     let addresses = setup.share(addresses)?;
     let end = |(node, port): (u32, VeloPort)| {
-        let to = port.connect(other(&addresses, node)?);
+        let to = port.connect(velo_kernels::other(&addresses, node)?);
         Ok(Messages { node, port, to, data: [data.of(0), data.of(1)], options, wrong: 0 })
     };
     ports.into_iter().map(end).collect()
@@ -210,7 +204,7 @@ fn notifications<'a>(setup: &Setup<'a>) -> Result<Vec<Notifications<'a>>, BenchE
     let addresses = ports.iter().map(|(_, port)| (port.address().node, port.address().vpid)).collect();
     let addresses = setup.share(addresses)?;
     let end = |(node, port): (u32, Port)| {
-        let to = port.connect(other(&addresses, node)?);
+        let to = port.connect(velo_kernels::other(&addresses, node)?);
         Ok(Notifications { node, port, to, options, wrong: 0 })
     };
     ports.into_iter().map(end).collect()

@@ -11,13 +11,11 @@ use extoll_sim::{Fabric, MAPPED_REGISTERS, Nic, NicConfig, NicError, NicThreads}
 use thiserror::Error;
 
 use crate::bar::SharedFile;
-use crate::config::{MSI_VECTORS, MSIX_VECTORS};
+use crate::config::{BAR0_BYTES, MSI_VECTORS, MSIX_VECTORS};
 use crate::patience::Patience;
 use crate::server::{Device, MSI, MSIX, Region};
 use crate::{Change, ConfigSpace, GuestMemory, Interrupts, Joined, PeerBar, Trouble};
 
-/// Bytes of BAR 0: a BAR is a power of two (spec 1.2 wants 96 MiB).
-pub const BAR0_BYTES: u64 = 128 << 20;
 const PART: u64 = regs::EXTOLL_BAR0_PART_BYTES;
 /// What a card is made with.
 #[derive(Clone)]

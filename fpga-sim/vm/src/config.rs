@@ -2,6 +2,9 @@
 
 use extoll_abi::regs;
 
+/// Bytes of BAR 0: a BAR is a power of two (spec 1.2 wants 96 MiB).
+pub const BAR0_BYTES: u64 = 128 << 20;
+
 const BYTES: usize = 4096;
 const COMMAND: usize = 0x04;
 const COMMAND_MEMORY: u16 = 1 << 1;
@@ -69,7 +72,7 @@ impl ConfigSpace {
         let class = [regs::EXTOLL_PCI_REVISION as u8, 0x00, 0x80, 0x02]; // network controller, other
         let ids = (regs::EXTOLL_PCI_VENDOR as u16, regs::EXTOLL_PCI_TOURMALET as u16);
         let mut config = ConfigSpace::new(ids, class);
-        config.bar(0, crate::card::BAR0_BYTES, false);
+        config.bar(0, BAR0_BYTES, false);
         config.bar(2, regs::EXTOLL_SMFU_WINDOW_BYTES, true);
         config.capability_msi();
         if msix {
