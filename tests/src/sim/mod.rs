@@ -3,8 +3,8 @@
 //!
 //! [`run`] is one network. The same seed is the same network, packet by packet: [`Outcome::digest`] says so. What can
 //! happen is drawn by [`Plan`]; each node runs a program that opens its port when it likes, sends random commands to
-//! those that are there, reads its notifications now and then and sometimes stands still for minutes ([`program`]); another
-//! one breaks and mends links and nodes ([`trouble`]).
+//! those that are there, reads its notifications now and then and sometimes stands still for minutes (`program`); another
+//! one breaks and mends links and nodes (`trouble`).
 
 mod area;
 mod commands;
