@@ -1,6 +1,6 @@
 //! Collectives across processes on the CPU executor: values, few cores, deaths, stopped processes.
 
-#[path = "../../ggas/tests/common/mod.rs"]
+#[path = "../../window/tests/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;
