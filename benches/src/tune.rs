@@ -27,7 +27,7 @@ pub fn tune(team: &Team, options: &Options, progress: &mut Progress) -> Result<T
     let setup = Setup::new(stream, Worker::Kernels)?;
     let device = device_of(setup.processor(setup.local().start));
     drop(setup);
-    let mut choices = Choices::usual(device, options.nodes as usize);
+    let mut choices = Choices::defaults(device, options.nodes as usize);
     let mut reports = Vec::new();
     let (sums, report) = sums(stream, progress)?;
     choices.sums = sums;

@@ -23,7 +23,7 @@ pub struct LinkWork {
 /// How a payload travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carriage {
-    /// As a reference to the sender's memory ([`crate::packet::Payload::Direct`]), in one packet.
+    /// As a reference to the sender's memory ([`crate::packet::Payload::ByReference`]), in one packet.
     Reference,
     /// As bytes, at most `most` in a packet; 0: a fragment in each.
     Bytes {

@@ -48,7 +48,7 @@ pub struct Queue {
     /// The read pointer at which the queue has been full, and since when.
     full: Option<(BqReadPointer, Instant)>,
     /// Timed out at this read pointer: drop until it moves.
-    given_up: Option<BqReadPointer>,
+    dropped_at: Option<BqReadPointer>,
     in_flight: Option<Ticket>,
 }
 
@@ -72,7 +72,7 @@ impl Queue {
     /// Writes register wp_lwp_dcq_rp.
     pub fn set_write_pointer(&mut self, value: u64) {
         self.ring.set_write_pointer(value);
-        self.given_up = None;
+        self.dropped_at = None;
     }
 
     /// Notifications that wait for a free slot.
@@ -84,10 +84,10 @@ impl Queue {
     #[inline]
     pub fn push(&mut self, memory: &dyn Memory, rp: BqReadPointer, notice: Notice) -> Fate {
         if self.backlog.is_empty() {
-            if self.given_up.is_some_and(|at| at.index() == rp.index()) {
+            if self.dropped_at.is_some_and(|at| at.index() == rp.index()) {
                 return Fate::Dropped;
             }
-            self.given_up = None;
+            self.dropped_at = None;
             match self.write(memory, rp, notice.entry) {
                 Fate::Waits => {}
                 fate => return fate,
@@ -103,7 +103,7 @@ impl Queue {
             return None;
         }
         self.in_flight = None;
-        let waits = !self.backlog.is_empty() || self.given_up.is_some_and(|at| at.index() == rp.index());
+        let waits = !self.backlog.is_empty() || self.dropped_at.is_some_and(|at| at.index() == rp.index());
         let free = self.current.is_valid() && !waits && !self.is_full(rp);
         free.then(|| self.slot_address())
     }
@@ -111,7 +111,7 @@ impl Queue {
     /// Leaves that slot to a device, which writes it behind a copy. Later notices go to the slots after it; the
     /// consumer comes to them when it has this one.
     pub fn pass(&mut self, memory: &dyn Memory) {
-        self.given_up = None;
+        self.dropped_at = None;
         self.advance(memory);
     }
 
@@ -142,7 +142,7 @@ impl Queue {
                 _ => self.full.insert((at, now)).1,
             };
             if timeout.is_some_and(|timeout| now.saturating_duration_since(since) >= timeout) {
-                self.given_up = Some(at);
+                self.dropped_at = Some(at);
                 self.full = None;
                 self.backlog.drain(..).for_each(|notice| done(notice, Fate::Dropped));
             }

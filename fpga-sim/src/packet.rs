@@ -79,7 +79,7 @@ impl Kind {
 
 /// A payload by reference: the sender's memory, one run for each contiguous stretch, in order.
 #[derive(Debug)]
-pub struct Direct {
+pub struct ByReference {
     /// The first run (most payloads have one).
     pub first: Run,
     /// Further runs.
@@ -88,7 +88,7 @@ pub struct Direct {
     pub hold: Hold,
 }
 
-impl Direct {
+impl ByReference {
     /// All runs in order.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         std::iter::once(self.first).chain(self.more.iter().copied())
@@ -113,7 +113,7 @@ pub enum Payload {
     /// Bytes in a buffer that the fabric lent.
     Lent(Lent),
     /// A reference to the sender's memory; only over a fabric with direct memory.
-    Direct(Direct),
+    ByReference(ByReference),
     /// A reference to memory of another process; its sender learns when it is dropped.
     Foreign(Foreign),
 }
@@ -136,7 +136,7 @@ impl Payload {
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
             Payload::Bytes(bytes) => Some(bytes),
             Payload::Lent(lent) => Some(lent.bytes()),
-            Payload::Direct(_) | Payload::Foreign(_) => None,
+            Payload::ByReference(_) | Payload::Foreign(_) => None,
         }
     }
 
@@ -148,7 +148,7 @@ impl Payload {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Lent(lent) => lent.bytes().len(),
             Payload::Foreign(foreign) => foreign.len(),
-            Payload::Direct(direct) => direct.runs().map(|run| run.len as usize).sum(),
+            Payload::ByReference(direct) => direct.runs().map(|run| run.len as usize).sum(),
         }
     }
 

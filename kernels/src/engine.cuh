@@ -18,14 +18,14 @@ constexpr uint64_t PAGE = 4096;
 /* Instead of a credit of a node that is gone: no room in its ring, however much was sent. */
 constexpr uint64_t NO_ROOM = 1ull << 63;
 
-/* A notification queue in block-shared memory. All but `place` and `gave_up` are written by the port's owner alone,
+/* A notification queue in block-shared memory. All but `place` and `dropped_at` are written by the port's owner alone,
  * the lane that looks after it, as it takes notice. */
 struct queue {
 	uint64_t entries_at, rp_register;
 	uint64_t place;		/* write pointer, and in the high half the read pointer seen last */
 	uint32_t entries, open, far_queue;	/* open: ENGINE_PORT_* */
 	uint32_t opened;	/* of the port */
-	uint32_t gave_up;	/* read pointer + 1 at which a notification was dropped: no wait until it moves */
+	uint32_t dropped_at;	/* read pointer + 1 at which a notification was dropped: no wait until it moves */
 };
 
 /* A translation that a warp keeps until the host says that something changed. */
@@ -106,22 +106,22 @@ public:
 	{
 	}
 
-	/* Begins to look at what the host says; others may load meanwhile. Then come hears, and takes_notice. */
-	GGAS_FN void listens()
+	/* Begins to look at what the host says; others may load meanwhile. Then come epoch_changed, and enter_epoch. */
+	GGAS_FN void load_epoch()
 	{
 		/* By all lanes: whatever only some of them load is waited for at once, and not beside the next load. */
 		said_ = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&node->epoch));
 	}
 
 	/* Whether the host has said something since. */
-	GGAS_FN bool hears()
+	GGAS_FN bool epoch_changed()
 	{
 		bool news = ggas_lane() == 0 && (said_.lo != epoch_ || said_.hi != stop);
 		return ggas_ballot(GGAS_FULL_WARP, news) != 0;
 	}
 
 	/* Returns whether there is a new epoch, which is to be acknowledged. */
-	GGAS_FN bool takes_notice()
+	GGAS_FN bool enter_epoch()
 	{
 		ggas_fence_system();
 		uint64_t epoch = ggas_shfl(GGAS_FULL_WARP, said_.lo, 0);

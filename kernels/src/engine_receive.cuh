@@ -294,7 +294,7 @@ GGAS_COLD bool respond(const engine_args &args, shared *all, const packet *taken
 	return true;
 }
 
-/* Whatever is not usual. False: the packet stays. `copy`: of it, which may lie in memory. */
+/* Whatever the fast path does not take. False: the packet stays. `copy`: of it, which may lie in memory. */
 GGAS_FN bool take_packet(warp &w, const packet &p, const packet *copy, uint64_t *failed)
 {
 	bool request = p.what() == GET || p.what() == LOCK;
@@ -325,12 +325,12 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 	bool gone = false, cut = false, drained = false;
 	for (uint32_t attempt = 1;; attempt++) {
 		uint64_t number = p.first + ggas_lane();
-		w.listens();
+		w.load_epoch();
 		p.polled = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&p.ring[number % ENGINE_LINES]));
 		p.there = ggas_ballot(GGAS_FULL_WARP, p.polled.hi == number + 1);
 		bool ready = (p.there & ((1u << HEADER) - 1)) == (1u << HEADER) - 1 && !cut;
-		if (w.hears()) {
-			if (w.takes_notice()) {
+		if (w.epoch_changed()) {
+			if (w.enter_epoch()) {
 				gone = w.all_see_gone(peer);
 				w.acknowledge();
 			}
@@ -353,7 +353,7 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 		attempt = 0;
 		p.h = { ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 0), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 1),
 			ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 2), ggas_shfl(GGAS_FULL_WARP, p.polled.lo, 3) };
-		if (!complete_usual(w, p, failed)) {
+		if (!complete_fast(w, p, failed)) {
 			/* All lanes have looked at what the general way may change. */
 			ggas_syncwarp();
 			/* Copies, so that nothing else has to be in memory. */
@@ -362,10 +362,10 @@ GGAS_FN void serve_ring(warp &w, uint32_t which, uint32_t peer)
 			bool taken = take_packet(w, p, &copy, &flows);
 			ggas_syncwarp();
 			failed = flows;
-			/* The usual way knows nothing of what was done for it: it never goes that way again. */
+			/* The fast path knows nothing of what was done for it: it never goes that way again. */
 			if (!taken && ggas_lane() == HEADER - 1)
 				ggas_store_relaxed(&ring_of(w.args, w.args.node, which, peer)[number % ENGINE_LINES].word,
-						   p.h.meta & ~EXTOLL_PUT(1, ENGINE_META_USUAL));
+						   p.h.meta & ~EXTOLL_PUT(1, ENGINE_META_FAST));
 			if (!taken && w.is_to_end())
 				break;
 			if (!taken) {

@@ -53,15 +53,15 @@ GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since,
 			ggas_load_acquire(reinterpret_cast<const uint64_t *>(q.rp_register)));
 		if (rp != next) {
 			/* Somebody reads it: when it is full again it is waited for again, at whatever index. */
-			ggas_store_relaxed(&q.gave_up, 0u);
+			ggas_store_relaxed(&q.dropped_at, 0u);
 			*since = 0;
 			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp);
 			continue;
 		}
 		*since = *since ? *since : ggas_time_ns();
-		bool dropped = ggas_load_relaxed(&q.gave_up) == rp + 1 || ggas_time_ns() - *since > w.args.queue_ns;
+		bool dropped = ggas_load_relaxed(&q.dropped_at) == rp + 1 || ggas_time_ns() - *since > w.args.queue_ns;
 		if (dropped) {
-			ggas_store_relaxed(&q.gave_up, rp + 1);
+			ggas_store_relaxed(&q.dropped_at, rp + 1);
 			w.count(ENGINE_ERR_DROPPED);
 			return room::NEVER;
 		}
@@ -84,7 +84,7 @@ GGAS_FN bool push(warp &w, uint32_t vpid, uint64_t word0, uint64_t word1, bool r
 	room found = room::FOUND;
 	uint64_t since = 0;
 	if (!take_entry(&q, &entry)) {
-		/* It goes on, unless it was that of a packet which was then taken in the usual way. */
+		/* It goes on, unless it was that of a packet which was then taken by the fast path. */
 		since = completer && wait.waited == wait.packet ? wait.since : 0;
 		found = wait_for_room(w, q, completer, &since, &entry);
 		wait.waited = wait.packet;

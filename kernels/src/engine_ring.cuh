@@ -12,7 +12,7 @@ namespace engine
 struct header {
 	uint64_t word0;		/* of the descriptor; where it goes */
 	uint64_t address;	/* NLA of the first byte here, number of a lock, payload of a notification */
-	uint64_t aux;		/* get: where the response goes; lock: compare and addend, then result and value; usual
+	uint64_t aux;		/* get: where the response goes; lock: compare and addend, then result and value; fast-path
 				 * put: what the completer says of it */
 	uint64_t meta;
 };
@@ -30,9 +30,9 @@ constexpr uint32_t HEADER = 4;
 #define ENGINE_META_LAST_BITS	1
 #define ENGINE_META_ERROR_SHIFT	41	/* units that met one (spec 3.1) */
 #define ENGINE_META_ERROR_BITS	3
-/* A usual put (engine_usual.cuh), and what its completer has to know of word 0. */
-#define ENGINE_META_USUAL_SHIFT 44
-#define ENGINE_META_USUAL_BITS	1
+/* A fast-path put (engine_fast.cuh), and what its completer has to know of word 0. */
+#define ENGINE_META_FAST_SHIFT 44
+#define ENGINE_META_FAST_BITS	1
 #define ENGINE_META_NOTIFIED_SHIFT 45
 #define ENGINE_META_NOTIFIED_BITS 1
 #define ENGINE_META_TO_SHIFT	46	/* VPID */

@@ -6,7 +6,7 @@
 #ifndef GGAS_ENGINE_SEND_CUH
 #define GGAS_ENGINE_SEND_CUH
 
-#include "engine_usual.cuh"
+#include "engine_fast.cuh"
 
 namespace engine
 {
@@ -168,17 +168,17 @@ GGAS_COLD bool execute(const engine_args &args, shared *all, command *posted)
 	return done;
 }
 
-/* What a port posted, by the usual way if possible. False as with execute; *sent: how far it came, and had come before. */
+/* What a port posted, by the fast path if possible. False as with execute; *sent: how far it came, and had come before. */
 GGAS_FN bool carry_out(warp &w, like_last &last, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t *sent)
 {
-	if (*sent == 0 && send_usual(w, last, vpid, word0, word1, word2)) {
+	if (*sent == 0 && send_fast(w, last, vpid, word0, word1, word2)) {
 		if (!(EXTOLL_GET(word0, EXTOLL_DESC_SPEC) & EXTOLL_SPEC_REQUESTER))
 			return true;
 		auto node = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_NODE));
 		auto peer = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_VPID));
 		uint32_t bytes = total_of(word0);
-		uint64_t says = usual_word1(EXTOLL_NOTI_KIND_REQUESTER, word0, node, peer, bytes);
-		if (usual_report(w, vpid, word1, bytes, says, false))
+		uint64_t says = fast_word1(EXTOLL_NOTI_KIND_REQUESTER, word0, node, peer, bytes);
+		if (fast_report(w, vpid, word1, bytes, says, false))
 			return true;
 		/* It waits for room for its notification only. */
 		*sent = HAS_LEFT;
@@ -258,7 +258,7 @@ GGAS_FN void look_at_port(queue *q, const engine_port *port, uint32_t open)
 	q->entries = ggas_load_relaxed(&port->queue_entries);
 	q->far_queue = ggas_load_relaxed(&port->far_queue);
 	ggas_store_relaxed(&q->opened, ggas_load_relaxed(&port->opened));
-	ggas_store_relaxed(&q->gave_up, 0u);
+	ggas_store_relaxed(&q->dropped_at, 0u);
 	uint64_t rp = ggas_load_relaxed(reinterpret_cast<const uint64_t *>(q->rp_register));
 	ggas_store_relaxed(&q->place, rp << 32 | ggas_load_relaxed(&port->wp));
 	ggas_store_release(&q->open, static_cast<uint32_t>(ENGINE_PORT_OPEN));
@@ -275,11 +275,11 @@ GGAS_FN void serve_ports(warp &w)
 	like_last last = { 0, NO_PAGE, 0, 0, 0, 0 };
 	uint32_t turn = 0;
 	for (uint32_t attempt = 1;; attempt++) {
-		w.listens();
+		w.load_epoch();
 		uint32_t ready = ggas_ballot(GGAS_FULL_WARP, view.poll());
-		if (w.hears()) {
+		if (w.epoch_changed()) {
 			last.page = NO_PAGE;
-			if (w.takes_notice()) {
+			if (w.enter_epoch()) {
 				/* What was taken before is the engine's to know. */
 				if (mine && view.slots) {
 					ggas_store_relaxed(&port->head, view.head);

@@ -10,7 +10,7 @@
 
 #include "velo.h"
 
-/* Registers of a unit (spec 8.3, 7): [63:32] units of 50 ms [inferred], [0] on; lines given up are counted at +8. */
+/* Registers of a unit (spec 8.3, 7): [63:32] units of 50 ms [inferred], [0] on; lines timed out are counted at +8. */
 #define RMA_TIMEOUT 0x1500000u
 #define VELO_TIMEOUT 0x1100000u
 #define DRIVERS_VALUE (UINT64_C(0x20) << 32 | 1)
@@ -41,7 +41,7 @@ static void set_timeout(uint64_t at, uint64_t value)
 }
 
 /* Errors of the unit's write-combining buffers. */
-static uint64_t given_up(uint64_t timeout)
+static uint64_t timed_out(uint64_t timeout)
 {
 	RMA2_Notification *n = NULL;
 
@@ -110,7 +110,7 @@ static int take_message(uint32_t number)
 
 static void unit(const char *name, uint64_t timeout, void (*write_all)(void), int (*take)(uint32_t number))
 {
-	uint64_t lost = given_up(timeout);
+	uint64_t lost = timed_out(timeout);
 	uint32_t taken = 0, stops;
 	int status = -1;
 	double until;
@@ -145,8 +145,8 @@ static void unit(const char *name, uint64_t timeout, void (*write_all)(void), in
 	}
 	CHECK(status == 0 && !take(taken) && taken == shared->posted);
 	set_timeout(timeout, DRIVERS_VALUE);
-	lost = given_up(timeout) - lost;
-	printf("%s: %u arrived; %u times away, %u lines given up\n", name, taken, stops, (unsigned int)lost);
+	lost = timed_out(timeout) - lost;
+	printf("%s: %u arrived; %u times away, %u lines timed out\n", name, taken, stops, (unsigned int)lost);
 	CHECK(lost > 0);
 }
 

@@ -62,7 +62,7 @@ impl Bench for Barrier {
         for method in methods {
             for nodes in node_counts(options.nodes, team.size() > 1) {
                 for blocks in blocks_of(method, options) {
-                    for threads in options.threads_or(&[usual_threads(options.device, nodes * blocks)]) {
+                    for threads in options.threads_or(&[default_threads(options.device, nodes * blocks)]) {
                         runs.push((method, nodes, blocks, threads));
                     }
                 }
@@ -97,7 +97,7 @@ fn node_counts(nodes: u32, processes: bool) -> Vec<u32> {
 }
 
 /// On the CPU executor all threads of all blocks have a stack at once, and a machine has room for some ten thousand.
-fn usual_threads(device: Device, blocks: u32) -> u32 {
+fn default_threads(device: Device, blocks: u32) -> u32 {
     match device {
         Device::Gpu => 64,
         Device::Cpu => (16_384 / blocks.max(1)).clamp(1, 32),
@@ -190,14 +190,14 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{node_counts, usual_threads};
+    use super::{default_threads, node_counts};
     use crate::Device;
 
     #[test]
     fn many_nodes_have_fewer_threads_on_the_cpu() {
-        let threads = |blocks| usual_threads(Device::Cpu, blocks);
+        let threads = |blocks| default_threads(Device::Cpu, blocks);
         assert_eq!([2, 512, 1024, 4096, u32::MAX].map(threads), [32, 32, 16, 4, 1]);
-        assert_eq!(usual_threads(Device::Gpu, 1024), 64);
+        assert_eq!(default_threads(Device::Gpu, 1024), 64);
     }
 
     #[test]

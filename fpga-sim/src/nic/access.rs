@@ -1,7 +1,7 @@
 //! Remote register access: payloads from registers, and to them, word by word (spec 1.2).
 
 use crate::memory::{Memory, MemoryError};
-use crate::packet::{Direct, Packet, Payload};
+use crate::packet::{ByReference, Packet, Payload};
 use crate::responder::REGISTER_ACCESS_MAX;
 
 /// `len` bytes of registers from `offset` on.
@@ -25,7 +25,7 @@ pub(super) fn write_registers(
     // The completer has checked that payload and header agree, and that both are short enough.
     let Some(bytes) = buffer.get_mut(..payload.len()) else { return Ok(()) };
     match &payload {
-        Payload::Direct(direct) => read_all(memory, direct, bytes)?,
+        Payload::ByReference(direct) => read_all(memory, direct, bytes)?,
         Payload::Foreign(foreign) => foreign.read(bytes),
         payload => bytes.copy_from_slice(payload.bytes().unwrap_or(&[])),
     }
@@ -35,7 +35,7 @@ pub(super) fn write_registers(
     Ok(())
 }
 
-fn read_all(memory: &dyn Memory, direct: &Direct, out: &mut [u8]) -> Result<(), MemoryError> {
+fn read_all(memory: &dyn Memory, direct: &ByReference, out: &mut [u8]) -> Result<(), MemoryError> {
     let mut at = 0;
     for run in direct.runs() {
         memory.read(run.address, &mut out[at..at + run.len as usize])?;

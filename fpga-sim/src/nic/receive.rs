@@ -11,7 +11,7 @@ use super::ports::Reserved;
 use crate::completer::Delivery;
 use crate::lock::Locks;
 use crate::memory::{Completion, Memory, Ticket, TicketState};
-use crate::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
+use crate::packet::{ByReference, Class, Hold, HoldState, Kind, Packet, Payload};
 use crate::report::Report;
 use crate::responder::{self, Answer};
 use crate::runs::{Cursor, Runs};
@@ -164,7 +164,7 @@ impl Core {
         // Nearly all packets: bytes to one place in host memory.
         if runs.more.is_empty() {
             let done = match &packet.payload {
-                Payload::Direct(Direct { first, more, .. }) if more.is_empty() => {
+                Payload::ByReference(ByReference { first, more, .. }) if more.is_empty() => {
                     let (to, from, len) = (runs.first.address, first.address, packet.len as usize);
                     if nic.memory.is_device(to, len)
                         && let Some(report) = self.completer_report(nic, &packet)
@@ -281,7 +281,7 @@ impl Core {
 impl Writing {
     fn new(mut packet: Packet, target: Runs) -> Writing {
         let source = match &mut packet.payload {
-            Payload::Direct(direct) => {
+            Payload::ByReference(direct) => {
                 Some(Cursor::new(Runs { first: direct.first, more: std::mem::take(&mut direct.more) }))
             }
             _ => None,

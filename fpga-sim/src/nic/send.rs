@@ -11,7 +11,7 @@ use crate::fabric::Carriage;
 use crate::fragment;
 use crate::memory::Lent;
 use crate::memory::{MemoryError, Ticket};
-use crate::packet::{Direct, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
+use crate::packet::{ByReference, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
 use crate::report::Report;
 use crate::requester::Job;
 use crate::runs::{Cursor, Runs};
@@ -236,7 +236,8 @@ impl Core {
         let (most, buffer) = match nic.fabric.carriage(job.packet.destination, &runs) {
             Carriage::Reference => {
                 job.packet.len = job.packet.total;
-                job.packet.payload = Payload::Direct(Direct { first: runs.first, more: runs.more, hold });
+                job.packet.payload =
+                    Payload::ByReference(ByReference { first: runs.first, more: runs.more, hold });
                 let ready = Some((job.packet, Some(state)));
                 return Box::new(Sending { unit, report, ready, rest: None });
             }

@@ -67,7 +67,7 @@ impl Holds {
     }
 
     /// Gives out all of them.
-    pub fn give_up(&mut self) -> Vec<Payload> {
+    pub fn abandon(&mut self) -> Vec<Payload> {
         self.used = 0;
         self.held.iter_mut().filter_map(Option::take).collect()
     }

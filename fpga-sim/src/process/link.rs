@@ -77,7 +77,7 @@ impl Link {
     pub fn part(&self, id: MemberId, rules: &Rules) -> Vec<Packet> {
         // Noted first: whoever opens the way to it meanwhile looks at this afterwards.
         self.parted.fetch_max(id.generation, Ordering::AcqRel);
-        self.out.give_up(id.generation, rules)
+        self.out.abandon(id.generation, rules)
     }
 
     /// Whether it was asked to meet and has not answered: packets may wait for it, and the memory that they are of.

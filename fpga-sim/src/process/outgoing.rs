@@ -121,7 +121,7 @@ impl Outgoing {
                 Some(offset) => Form::Arena { hold: 0, offset },
                 None => return Err(Refused::Never(packet)),
             },
-            Payload::Direct(direct) if direct.more.is_empty() && direct.first.len == packet.len => {
+            Payload::ByReference(direct) if direct.more.is_empty() && direct.first.len == packet.len => {
                 match arena.offset_of(direct.first.address, packet.len as usize) {
                     Some(offset) => Form::Arena { hold: 0, offset },
                     None => return Err(Refused::Never(packet)),
@@ -187,7 +187,7 @@ impl Outgoing {
 
     /// Sends no more to a process that is gone, nor to those that had the slot before it, and lets go of everything
     /// that they might have read. Returns packets that it has not taken, of the class that `rules` are for.
-    pub fn give_up(&self, generation: u32, rules: &Rules) -> Vec<Packet> {
+    pub fn abandon(&self, generation: u32, rules: &Rules) -> Vec<Packet> {
         let mut state = self.state.lock();
         let Some(producer) = state.producer.as_mut().filter(|producer| producer.generation <= generation)
         else {
@@ -195,7 +195,7 @@ impl Outgoing {
         };
         let untaken = if producer.gone { Vec::new() } else { producer.untaken(&self.geometry, rules) };
         producer.gone = true;
-        let free = producer.holds.give_up();
+        let free = producer.holds.abandon();
         drop(state);
         drop(free);
         untaken
@@ -359,12 +359,12 @@ mod tests {
     fn what_was_not_taken_comes_back_whole() {
         for taken in [350, 353, 399, 400] {
             let (_inbox, out) = lane(400, taken);
-            assert!(out.give_up(4, &RULES).is_empty(), "of one that had the slot before");
-            let untaken = out.give_up(5, &RULES);
+            assert!(out.abandon(4, &RULES).is_empty(), "of one that had the slot before");
+            let untaken = out.abandon(5, &RULES);
             let numbers = untaken.iter().map(|packet| packet.address);
             assert!(numbers.eq(taken as u64..400));
             assert!(untaken.iter().all(|packet| packet.payload.bytes() == Some(&bytes(packet.address)[..])));
-            assert!(out.give_up(5, &RULES).is_empty(), "once");
+            assert!(out.abandon(5, &RULES).is_empty(), "once");
         }
     }
 
@@ -373,7 +373,7 @@ mod tests {
     fn bytes_that_cannot_be_known_do_not_come_back() {
         let (inbox, out) = lane(40, 2);
         inbox.lane(SENDER).control().taken[Class::Request as usize].0.bytes.fetch_add(320, Ordering::Relaxed);
-        let untaken = out.give_up(5, &RULES);
+        let untaken = out.abandon(5, &RULES);
         assert!(untaken.iter().map(|packet| packet.address).eq(2..40));
         let has_bytes = |packet: &Packet| packet.payload.len() > IN_ENTRY;
         assert!(!untaken.iter().any(has_bytes));
@@ -398,7 +398,7 @@ mod tests {
                 let word: &AtomicU64 = &lane.slot(Class::Request, rng.u64(0..50)).0[rng.usize(0..8)];
                 word.fetch_xor(1 << rng.u32(0..64), Ordering::Relaxed);
             }
-            let untaken = out.give_up(5, &RULES);
+            let untaken = out.abandon(5, &RULES);
             prop_assert!(untaken.len() <= 50);
             for packet in &untaken {
                 prop_assert_eq!((packet.source.node, packet.destination.node), (RULES.from, RULES.to));

@@ -336,10 +336,10 @@ impl Load<'_> {
         }
         let waited = now.saturating_duration_since(self.start);
         let card = self.smfu.registers.timeout();
-        let card_gave_up = card.is_some_and(|card| waited >= card);
-        if card_gave_up || waited >= limit {
+        let card_timed_out = card.is_some_and(|card| waited >= card);
+        if card_timed_out || waited >= limit {
             self.smfu.errors.timeouts.fetch_add(1, Relaxed);
-            if card_gave_up {
+            if card_timed_out {
                 self.smfu.registers.set_timeout_error();
                 self.smfu.expired.store(true, Relaxed);
             }

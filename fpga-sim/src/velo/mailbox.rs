@@ -41,7 +41,7 @@ pub struct Mailbox {
     /// The read pointer at which it has been full, and since when.
     full: Option<(u32, Instant)>,
     /// Timed out at this read pointer: drop until it moves.
-    given_up: Option<u32>,
+    dropped_at: Option<u32>,
 }
 
 impl Deref for Mailbox {
@@ -68,17 +68,17 @@ impl Mailbox {
     /// Forgets what waits (the mailbox was closed).
     pub fn clear(&mut self) {
         self.backlog.clear();
-        (self.full, self.given_up) = (None, None);
+        (self.full, self.dropped_at) = (None, None);
     }
 
     /// Writes a letter, or keeps it in order behind those that wait.
     #[inline]
     pub fn push(&mut self, memory: &dyn Memory, rp: BqReadPointer, letter: &Letter) -> Fate {
         if self.backlog.is_empty() {
-            if self.given_up.is_some_and(|at| at == rp.index()) {
+            if self.dropped_at.is_some_and(|at| at == rp.index()) {
                 return Fate::Dropped;
             }
-            self.given_up = None;
+            self.dropped_at = None;
             match self.write(memory, rp, letter) {
                 Fate::Waits => {}
                 fate => return fate,
@@ -109,7 +109,7 @@ impl Mailbox {
                         _ => self.full.insert((at.index(), now)).1,
                     };
                     if timeout.is_some_and(|timeout| now.saturating_duration_since(since) >= timeout) {
-                        (self.full, self.given_up) = (None, Some(at.index()));
+                        (self.full, self.dropped_at) = (None, Some(at.index()));
                         dropped += self.backlog.len() as u32;
                         self.backlog.clear();
                     }

@@ -167,7 +167,7 @@ fn many_threads_may_drive_the_network() {
         torus().ids().for_each(|id| network.attach(id, std::sync::Arc::<Bell>::default()).unwrap());
         let taken = AtomicU32::new(0);
         let all = EACH * 12;
-        let give_up = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         std::thread::scope(|scope| {
             for node in torus().ids() {
                 let (network, taken) = (&network, &taken);
@@ -175,7 +175,7 @@ fn many_threads_may_drive_the_network() {
                     let mut expected = [[0; 12]; 2];
                     let mut sent = 0;
                     while taken.load(Ordering::Relaxed) < all {
-                        assert!(Instant::now() < give_up, "node {node} waited for packets");
+                        assert!(Instant::now() < deadline, "node {node} waited for packets");
                         let to = (node + 1 + (sent % 11) as u16) % 12;
                         let class = CLASSES[sent as usize / 11 % 2];
                         if sent < EACH && network.send(node, packet(node, to, class, sent / 22)).is_ok() {

@@ -43,7 +43,7 @@ fn a_lost_process_holds_nothing_and_gets_nothing() {
         let seen: Vec<_> = came.iter().map(|packet| (packet.address, packet.destination)).collect();
         let untaken = (first as u64..5).map(|number| (number, to[1]));
         assert!(seen.iter().copied().eq(untaken.chain([(77, to[0]), (78, to[1])])), "{seen:?}");
-        let by_reference = |packet: &Packet| matches!(packet.payload, Payload::Direct(_));
+        let by_reference = |packet: &Packet| matches!(packet.payload, Payload::ByReference(_));
         assert!(came.iter().all(|packet| packet.address == 77 || by_reference(packet)));
         drop(came);
         assert!(fabrics[0].drained() && state.is_done() && states.iter().all(|state| state.is_done()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use extoll_abi::Address;
-use extoll_sim::packet::{Class, Direct, Hold, Kind, Payload};
+use extoll_sim::packet::{ByReference, Class, Hold, Kind, Payload};
 use extoll_sim::process::ProcessFabric;
 use extoll_sim::runs::Run;
 use extoll_sim::{Fabric, Wake};
@@ -290,7 +290,7 @@ fn what_cannot_travel_comes_to_the_senders_own_card() {
     let bell: Arc<dyn Wake> = Arc::new(Bell::default());
     let (hold, state) = Hold::new(Arc::downgrade(&bell));
     let run = Run { address: private.as_ptr() as u64, len: 8192 };
-    send(&a, to, 9, Payload::Direct(Direct { first: run, more: Vec::new(), hold }));
+    send(&a, to, 9, Payload::ByReference(ByReference { first: run, more: Vec::new(), hold }));
     assert_eq!((take(&a), state.is_done()), (9, true));
     assert!(b.poll(1, Class::Request).is_none());
     assert_eq!(a.counters().discarded, 0);

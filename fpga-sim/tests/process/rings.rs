@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use extoll_abi::*;
 use extoll_sim::memory::Memory;
-use extoll_sim::packet::{Class, Direct, Hold, HoldState, Kind, Packet, Payload};
+use extoll_sim::packet::{ByReference, Class, Hold, HoldState, Kind, Packet, Payload};
 use extoll_sim::process::ProcessFabric;
 use extoll_sim::runs::Run;
 use extoll_sim::{Fabric, HostMemory, RangeKind, Wake};
@@ -68,7 +68,7 @@ pub fn reference(fabric: &ProcessFabric, len: usize) -> (Payload, Arc<HoldState>
     let bell: Arc<dyn Wake> = Arc::new(Bell::default());
     let (hold, state) = Hold::new(Arc::downgrade(&bell));
     let first = Run { address: block.ptr() as u64, len: len as u32 };
-    (Payload::Direct(Direct { first, more: Vec::new(), hold }), state, block)
+    (Payload::ByReference(ByReference { first, more: Vec::new(), hold }), state, block)
 }
 
 pub fn until(what: &str, mut ready: impl FnMut() -> bool) {

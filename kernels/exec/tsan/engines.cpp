@@ -233,8 +233,8 @@ void bystander(const void *bytes)
 		return;
 	engine::warp w(*reinterpret_cast<const engine_args *>(args.engine),
 		       reinterpret_cast<engine::shared *>(args.shared));
-	w.listens();
-	if (w.hears() && w.takes_notice())
+	w.load_epoch();
+	if (w.epoch_changed() && w.enter_epoch())
 		w.acknowledge();
 }
 

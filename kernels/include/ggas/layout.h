@@ -158,7 +158,7 @@ struct ggas_window {
 	uint64_t timeout_ns;
 };
 
-/* What a flag of a group holds once a member gave up. */
+/* What a flag of a group holds once the group is poisoned. */
 #define GGAS_FLAG_POISON	0xffffffffffffffff
 
 #define GGAS_CHANNELS		256	/* blocks of a grid that may take part in collectives across nodes on their own */

@@ -95,7 +95,7 @@ impl<H, T: Send + Sync> Ports<H, T> {
         }
         // SAFETY: made by `insert`; no user is left, and none can come.
         drop(unsafe { Box::from_raw(inner) });
-        slab.give_up(place);
+        slab.retire(place);
         Ok(closed)
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// State of a place: never used or given up, in use, being given up.
+/// State of a place: free, in use, being retired.
 const DEAD: u64 = 0;
 const LIVE: u64 = 1;
 const LEAVING: u64 = 2;
@@ -114,7 +114,7 @@ impl<T> Slab<T> {
         (handle as usize).wrapping_sub(self.base as usize) < self.places * Self::STRIDE
     }
 
-    /// Ends the object's life for all who look it up from now on; one caller wins. Then [`give_up`](Self::give_up).
+    /// Ends the object's life for all who look it up from now on; one caller wins. Then [`retire`](Self::retire).
     pub(crate) fn leave(&self, handle: *const T) -> Option<&Place<T>> {
         let place = self.get(handle)?;
         let won = place.state.compare_exchange(LIVE, LEAVING, Ordering::SeqCst, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl<T> Slab<T> {
     }
 
     /// Gives the place of an object up that has left.
-    pub(crate) fn give_up(&self, place: &Place<T>) {
+    pub(crate) fn retire(&self, place: &Place<T>) {
         let page = (std::ptr::from_ref(place) as usize - self.base as usize) / PAGE;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         place.state.store(DEAD, Ordering::Release);
@@ -140,7 +140,7 @@ impl<T> Slab<T> {
 
     /// Ends an object's life at once.
     pub(crate) fn remove(&self, handle: *const T) -> bool {
-        self.leave(handle).map(|place| self.give_up(place)).is_some()
+        self.leave(handle).map(|place| self.retire(place)).is_some()
     }
 }
 

@@ -159,7 +159,7 @@ impl TunedBy {
         let device = device_of(window.member(window.local().start)?.processor());
         let nodes = window.len();
         let table = self.table()?;
-        Ok(table.choices(&device, nodes).cloned().unwrap_or_else(|| Choices::usual(device, nodes)))
+        Ok(table.choices(&device, nodes).cloned().unwrap_or_else(|| Choices::defaults(device, nodes)))
     }
 }
 
@@ -174,7 +174,7 @@ pub fn device_of(processor: &Processor) -> String {
 impl Choices {
     /// What suits most, measured on two and four H200 over NVLink: data read and data written in the same direction
     /// reach 312 to 340 GB/s, writes alone 350 to 360, which pays for long vectors.
-    pub fn usual(device: String, nodes: usize) -> Self {
+    pub fn defaults(device: String, nodes: usize) -> Self {
         let (blocks, threads) = if device == "cpu" { (2, 32) } else { (132, 512) };
         let from = |from_bytes, chunks| SumChoice { from_bytes, shape: SumShape { blocks, threads, chunks } };
         let sums = if device == "cpu" { vec![from(0, 0)] } else { vec![from(0, 0), from(32 << 20, 4)] };

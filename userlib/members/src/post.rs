@@ -79,8 +79,8 @@ struct State {
     /// In the order in which they came.
     early: VecDeque<Early>,
     gone: BTreeMap<u64, GoneHandler>,
-    /// By slot: generation of the last member whose end was told.
-    told: HashMap<u32, u32>,
+    /// By slot: generation of the last member whose end was reported.
+    reported: HashMap<u32, u32>,
     next: u64,
     tasks: Vec<(Instant, Task)>,
 }
@@ -303,7 +303,7 @@ impl Post {
         }
         let (peer, handlers) = {
             let mut state = self.state();
-            let is_news = state.told.insert(id.slot, id.generation) != Some(id.generation);
+            let is_news = state.reported.insert(id.slot, id.generation) != Some(id.generation);
             let handlers: Vec<GoneHandler> =
                 if is_news { state.gone.values().cloned().collect() } else { Vec::new() };
             (state.peers.remove(&id), handlers)
@@ -313,9 +313,9 @@ impl Post {
         handlers.iter().for_each(|handler| handler(id, how));
     }
 
-    /// Whether a member's end was told already.
-    pub(crate) fn was_told(&self, id: MemberId) -> bool {
-        self.state().told.get(&id.slot) == Some(&id.generation)
+    /// Whether a member's end was reported already.
+    pub(crate) fn was_reported(&self, id: MemberId) -> bool {
+        self.state().reported.get(&id.slot) == Some(&id.generation)
     }
 
     /// Whom this member has connections with.

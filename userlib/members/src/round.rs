@@ -1,4 +1,4 @@
-//! The thread behind [`Post`]: sleeps in `poll`, accepts, hears, notices ends.
+//! The thread behind [`Post`]: sleeps in `poll`, accepts, receives, notices ends.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl<'a> Round<'a> {
             self.accept();
             self.hear_strangers();
             for (id, peer) in &peers {
-                self.hear(*id, peer, held_back);
+                self.receive(*id, peer, held_back);
             }
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Round<'a> {
         // It may have left since: what it said before is heard.
         let last = self.post.network.table.last(from.slot);
         let is_known = last.is_some_and(|(last, _)| last == from) && self.is_itself(from, &channel);
-        if to != self.post.me || from == to || !is_known || self.post.was_told(from) {
+        if to != self.post.me || from == to || !is_known || self.post.was_reported(from) {
             return tracing::warn!(
                 "a connection was refused: {from:?} to {to:?}, which is {:?}",
                 self.post.me
@@ -163,7 +163,7 @@ impl<'a> Round<'a> {
     }
 
     /// What a member says, and whether it still can.
-    fn hear(&mut self, id: MemberId, peer: &Peer, held_back: bool) {
+    fn receive(&mut self, id: MemberId, peer: &Peer, held_back: bool) {
         // It may have been given up since.
         if !self.post.is_peer(id) {
             return;

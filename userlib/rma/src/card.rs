@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_the_card_gave_up_is_written_again() {
+    fn a_descriptor_that_timed_out_in_the_card_is_written_again() {
         let fake = Fake::new();
         let mut card = card(&fake);
         post(&mut card, &fake, 0).unwrap();

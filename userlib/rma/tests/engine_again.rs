@@ -86,7 +86,7 @@ fn what_has_left_is_not_sent_again_though_its_engine_ends() {
 }
 
 #[test]
-fn an_error_of_what_has_left_is_counted_and_said_once_though_its_engine_ends() {
+fn an_error_of_what_has_left_is_reported_once_though_its_engine_ends() {
     // Nobody registered memory there; within a packet, and more.
     for size in [64, 10_000] {
         let ends = Ends::new();
@@ -99,7 +99,7 @@ fn an_error_of_what_has_left_is_counted_and_said_once_though_its_engine_ends() {
 }
 
 #[test]
-fn fragments_that_have_left_are_told_to_their_origin_once_though_its_engine_ends() {
+fn fragments_that_left_are_reported_once_though_their_engine_ends() {
     const FRAGMENTS: u64 = 2 * ENTRIES - 1;
     let network = patient(TIMEOUT);
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
@@ -115,7 +115,7 @@ fn fragments_that_have_left_are_told_to_their_origin_once_though_its_engine_ends
 }
 
 #[test]
-fn a_long_get_ends_though_its_responder_hears_of_changes_all_the_time() {
+fn a_long_get_ends_though_its_responder_sees_epochs_all_the_time() {
     const BYTES: usize = 1 << 20;
     let network = engines(2);
     let (origin, target) = (port(&network, 0), port(&network, 1));
@@ -225,7 +225,7 @@ fn an_error_of_a_put_that_was_cut_short_is_not_that_of_the_next_one() {
 }
 
 #[test]
-fn an_error_of_a_get_is_said_though_the_port_that_it_reads_from_closes_behind_it() {
+fn an_error_of_a_get_is_reported_though_the_port_it_reads_from_closes() {
     const HOLE: usize = 4096;
     const BYTES: usize = 4 << 20;
     let network = engines(2);

@@ -112,7 +112,7 @@ fn works(network: &EngineNetwork, one: &Port) {
 }
 
 #[test]
-fn a_put_that_is_half_sent_holds_up_no_change_and_is_forgotten_once_its_sender_is_gone() {
+fn half_a_put_delays_no_change_and_is_forgotten_with_its_sender() {
     let (memory, [_, network]) = Shared::networks();
     let one = port(&network, 1);
     memory.forge(&header());

@@ -54,7 +54,7 @@ fn fragments_that_wait_for_room_are_told_once_though_other_ports_change() {
 }
 
 #[test]
-fn fragments_that_wait_for_room_are_told_once_though_their_engine_ends() {
+fn waiting_fragments_are_reported_once_though_their_engine_ends() {
     const FRAGMENTS: u64 = ENTRIES + 100;
     let network = patient(Duration::from_secs(1));
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
@@ -71,7 +71,7 @@ fn fragments_that_wait_for_room_are_told_once_though_their_engine_ends() {
 }
 
 #[test]
-fn what_was_not_told_to_a_port_is_not_told_to_the_next_one_of_its_vpid() {
+fn what_was_not_reported_to_a_port_is_not_to_the_next_one_of_its_vpid() {
     const FRAGMENTS: u64 = ENTRIES + 100;
     let network = patient(Duration::from_secs(1));
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
@@ -120,7 +120,7 @@ fn in_a_hurry(nodes: usize) -> EngineNetwork {
 }
 
 #[test]
-fn a_full_queue_is_given_up_in_time_though_its_engine_hears_of_changes_all_the_time() {
+fn a_full_queue_times_out_though_its_engine_sees_epochs_all_the_time() {
     let network = in_a_hurry(3);
     let (origin, target) = (small_port(&network, 0), small_port(&network, 1));
     let _running = network.run().unwrap();
@@ -186,7 +186,7 @@ fn told_once(target: &Port, told: u64, nla: u64) {
 }
 
 #[test]
-fn what_was_told_of_a_put_is_not_written_again_though_the_rest_waits() {
+fn what_was_reported_of_a_put_is_not_written_again_though_the_rest_waits() {
     const TOLD: u64 = 5;
     let network = patient(SOON);
     let _running = network.run().unwrap();
@@ -200,7 +200,7 @@ fn what_was_told_of_a_put_is_not_written_again_though_the_rest_waits() {
 }
 
 #[test]
-fn a_put_that_was_told_in_part_is_fine_though_its_memory_goes_before_the_rest_is_told() {
+fn a_put_reported_in_part_is_fine_though_its_memory_goes_before_the_rest() {
     const TOLD: u64 = 5;
     let network = patient(SOON);
     let _running = network.run().unwrap();

@@ -300,8 +300,8 @@ fn who_sends_to_a_process_that_is_killed_hears_of_it_and_goes_on() {
 }
 
 #[test]
-fn what_a_killed_process_had_sent_arrives_and_a_half_sent_put_holds_up_nobody() {
-    const NAME: &str = "what_a_killed_process_had_sent_arrives_and_a_half_sent_put_holds_up_nobody";
+fn what_a_killed_process_had_sent_arrives_and_half_a_put_delays_nobody() {
+    const NAME: &str = "what_a_killed_process_had_sent_arrives_and_half_a_put_delays_nobody";
     in_job_with_death(NAME, 2, 0, |job| {
         // A ring takes one of them, and some packets of the next.
         const PUT: usize = 40 << 10;

@@ -23,7 +23,7 @@ namespace ggas_impl
 GGAS_COLD int wait_packet_long(ggas_group *g, const ggas_u128 *slot, uint64_t epoch, uint32_t peer, uint32_t line)
 {
 	ggas_wait wait(g->report, g->timeout_ns, GGAS_WAIT_COLLECTIVE, g->node, peer, line);
-	const uint64_t *given_up = begun_flag(g, g->node, ggas_block(), peer);
+	const uint64_t *peer_begun = begun_flag(g, g->node, ggas_block(), peer);
 	uint64_t seen;
 	while ((seen = ggas_load_relaxed(slot).hi) != epoch) {
 		if (int error = wait.again(slot, epoch, seen)) {
@@ -31,7 +31,7 @@ GGAS_COLD int wait_packet_long(ggas_group *g, const ggas_u128 *slot, uint64_t ep
 			return error;
 		}
 		if (wait.looks_around() && (ggas_load_relaxed(&g->poisoned) ||
-					    ggas_load_relaxed(given_up) == GGAS_FLAG_POISON)) {
+					    ggas_load_relaxed(peer_begun) == GGAS_FLAG_POISON)) {
 			wait.fail(GGAS_ERR_POISONED, reinterpret_cast<uint64_t>(slot), epoch, seen, 0);
 			poison(g);
 			return GGAS_ERR_POISONED;

@@ -10,7 +10,7 @@
 
 #define GGAS_NO_UNROLL _Pragma("unroll 1")
 #define GGAS_FN __device__ __forceinline__
-/* Rarely taken: kept out of line, so that it costs the usual path no registers. */
+/* Rarely taken: kept out of line, so that it costs the fast path no registers. */
 #define GGAS_COLD __device__ __noinline__ inline
 /* Launched with blocks of at most `threads`, which bounds the registers of each. */
 #define GGAS_KERNEL_BOUND(name, args_type, threads)                                                                    \

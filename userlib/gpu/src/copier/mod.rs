@@ -11,7 +11,7 @@
 //! [`ring`] is public so that the same rings are tested against the kernel on the CPU executor.
 
 mod control;
-mod engine;
+mod copy_engine;
 pub mod ring;
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use control::Control;
 pub use control::CopierGuard;
 pub(crate) use control::KERNEL;
-use engine::Engine;
+use copy_engine::CopyEngine;
 use ring::{Command, INLINE, RINGS, Ring, RingMemory, SMALL};
 
 use crate::error::GpuError;
@@ -69,7 +69,7 @@ pub struct Copier {
     gpu: Gpu,
     memory: &'static [RingMemory],
     rings: [Mutex<Ring>; RINGS],
-    engine: Mutex<Engine>,
+    engine: Mutex<CopyEngine>,
     engine_done: &'static AtomicU32,
     slots: Mutex<Slots>,
     /// Addresses of the slots' memory.
@@ -117,7 +117,7 @@ impl Copier {
         // SAFETY: page-aligned zeroed memory of this size that lives for good and is only used as these rings;
         // they consist of atomics.
         let memory: &'static [RingMemory] = unsafe { std::slice::from_raw_parts(memory.cast(), RINGS) };
-        let engine = Engine::new(gpu)?;
+        let engine = CopyEngine::new(gpu)?;
         let buffers = pinned(gpu, SLOTS * SLOT_BYTES)?;
         let own = buffers.as_ptr() as u64;
         Ok(Copier {
@@ -241,7 +241,7 @@ impl Copier {
     fn state(&self, id: u64) -> CopyState {
         let number = id & NUMBER;
         let done = match id & !NUMBER {
-            ENGINE_ID => engine::is_done(self.engine_done, number as u32),
+            ENGINE_ID => copy_engine::is_done(self.engine_done, number as u32),
             NOBODY_ID => true,
             ring if (ring >> 56) < RINGS as u64 => self.memory[(ring >> 56) as usize].is_done(number),
             _ => return CopyState::Failed,

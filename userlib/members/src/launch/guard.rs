@@ -147,14 +147,14 @@ fn keep(program: libc::pid_t, arguments: Option<(usize, usize)>) -> ! {
 fn end(program: libc::pid_t) -> ! {
     // Before it is waited for: its group's id is its own. Nothing in the group can fork out of this.
     kill(-program, libc::SIGKILL);
-    let (mut how, give_up) = (None, Clock::REAL.now() + PATIENCE);
+    let (mut how, deadline) = (None, Clock::REAL.now() + PATIENCE);
     loop {
         let mut status = 0;
         // SAFETY: `status` is written only.
         match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
             id if id == program => how = Some(status),
             1.. => {}
-            0 if Clock::REAL.now() < give_up => {
+            0 if Clock::REAL.now() < deadline => {
                 next_signal(Some(LOOK));
                 kill_children();
             }

@@ -45,7 +45,7 @@ unsafe impl EngineMemory for Widowed {
 }
 
 #[test]
-fn an_engine_is_told_of_a_lost_process_once_however_often_that_is_asked_for() {
+fn a_lost_process_is_reported_to_an_engine_once_however_often_asked_for() {
     let cpu = [Processor::cpu(), Processor::cpu()];
     let own = OwnMemory::new(&cpu).unwrap();
     let widowed = Arc::new(Widowed { own, told: AtomicU32::new(0), fails: AtomicU32::new(1) });

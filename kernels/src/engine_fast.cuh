@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The usual case: a put of whole words, of at most one packet, whose pages at each end have translations at hand, and
+/* The fast path: a put of whole words, of at most one packet, whose pages at each end have translations at hand, and
  * room wherever it goes. A warp runs alone, so a message takes as long as the way through the code is: this one is short,
- * and its variables fit into registers. Whatever is not usual begins again in engine_send.cuh or
+ * and its variables fit into registers. Whatever the fast path does not take begins again in engine_send.cuh or
  * engine_receive.cuh, out of line and with copies: a variable that a call may change lies in memory. */
-#ifndef GGAS_ENGINE_USUAL_CUH
-#define GGAS_ENGINE_USUAL_CUH
+#ifndef GGAS_ENGINE_FAST_CUH
+#define GGAS_ENGINE_FAST_CUH
 
 #include "engine_report.cuh"
 #include "engine_team.cuh"
@@ -17,18 +17,18 @@ namespace engine
 constexpr uint32_t AHEAD = 2;
 constexpr uint32_t NEXT = GGAS_WARP_SIZE, THEN = (1 + AHEAD) * GGAS_WARP_SIZE, OWN = (1 + 2 * AHEAD) * GGAS_WARP_SIZE;
 
-/* Fields of word 0 that are the same in every usual put: not those of who, how much, and which notifications. */
-GGAS_FN bool is_usual_word0(uint64_t word0)
+/* Fields of word 0 that are the same in every fast-path put: not those of who, how much, and which notifications. */
+GGAS_FN bool is_fast_word0(uint64_t word0)
 {
 	const uint64_t fields = EXTOLL_PUT(~0u, EXTOLL_DESC_QUADWORDS) | EXTOLL_PUT(~1u, EXTOLL_DESC_COMMAND) |
 				EXTOLL_PUT(~0u, EXTOLL_DESC_MODIFIER) | EXTOLL_PUT(~(ENGINE_SEGMENT - 1u), EXTOLL_DESC_SIZE);
-	const uint64_t usual = EXTOLL_PUT(EXTOLL_DESC_QUADWORDS, EXTOLL_DESC_QUADWORDS) |
+	const uint64_t expected = EXTOLL_PUT(EXTOLL_DESC_QUADWORDS, EXTOLL_DESC_QUADWORDS) |
 			       EXTOLL_PUT(EXTOLL_CMD_BT_PUT, EXTOLL_DESC_COMMAND);
-	return (word0 & fields) == usual;
+	return (word0 & fields) == expected;
 }
 
 /* Where the whole words at `nla` lie, at most a packet's, if this warp has translated their pages. */
-GGAS_FN bool usual_place(const warp &w, uint32_t vpid, uint64_t nla, uint32_t bytes, uint32_t access, place *at)
+GGAS_FN bool fast_place(const warp &w, uint32_t vpid, uint64_t nla, uint32_t bytes, uint32_t access, place *at)
 {
 	const kept &page = kept_place(w.all, nla);
 	uint32_t offset = static_cast<uint32_t>(nla & (PAGE - 1));
@@ -45,24 +45,24 @@ GGAS_FN bool usual_place(const warp &w, uint32_t vpid, uint64_t nla, uint32_t by
 }
 
 /* Second word of the last notification of a put, which is its only one (spec 3.1). */
-GGAS_FN uint64_t usual_word1(uint32_t kind, uint64_t word0, uint32_t node, uint32_t vpid, uint32_t bytes)
+GGAS_FN uint64_t fast_word1(uint32_t kind, uint64_t word0, uint32_t node, uint32_t vpid, uint32_t bytes)
 {
 	uint32_t last = (bytes - 1) / EXTOLL_FRAGMENT * EXTOLL_FRAGMENT;
 	return extoll_noti_word1(kind, static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_COMMAND)), node, vpid,
 				 EXTOLL_NOTI_MODE_TE, 0, bytes - last - 1);
 }
 
-/* Last line of the header of a usual put. */
-GGAS_FN uint64_t usual_meta(uint32_t node, uint32_t vpid, uint32_t bytes, uint64_t word0)
+/* Last line of the header of a fast-path put. */
+GGAS_FN uint64_t fast_meta(uint32_t node, uint32_t vpid, uint32_t bytes, uint64_t word0)
 {
 	uint64_t notified = EXTOLL_GET(word0, EXTOLL_DESC_SPEC) & EXTOLL_SPEC_COMPLETER ? 1 : 0;
-	return meta(node, vpid, PUT, bytes, true, 0) | EXTOLL_PUT(1, ENGINE_META_USUAL) |
+	return meta(node, vpid, PUT, bytes, true, 0) | EXTOLL_PUT(1, ENGINE_META_FAST) |
 	       EXTOLL_PUT(notified, ENGINE_META_NOTIFIED) |
 	       EXTOLL_PUT(EXTOLL_GET(word0, EXTOLL_DESC_VPID), ENGINE_META_TO);
 }
 
 /* Writes the notification of `bytes` at NLA `local`; false: no room is at hand. */
-GGAS_FN bool usual_report(warp &w, uint32_t to, uint64_t local, uint32_t bytes, uint64_t word1, bool release)
+GGAS_FN bool fast_report(warp &w, uint32_t to, uint64_t local, uint32_t bytes, uint64_t word1, bool release)
 {
 	bool written = true;
 	ggas_syncwarp();
@@ -77,7 +77,7 @@ GGAS_FN bool usual_report(warp &w, uint32_t to, uint64_t local, uint32_t bytes, 
 
 constexpr uint64_t NO_PAGE = ~0ull;
 
-/* What a warp found out about the last usual put that it sent, if within a page: most likely the next one is like it. */
+/* What a warp found out about the last fast-path put that it sent, if within a page: most likely the next one is like it. */
 struct like_last {
 	uint64_t word0;
 	uint64_t page, base;	/* it lies at; NO_PAGE: there was none since the host said something */
@@ -85,8 +85,8 @@ struct like_last {
 	uint32_t vpid;
 };
 
-/* Sends a usual put of port `vpid`; false: it is not one, and nothing was done. */
-GGAS_FN bool send_usual(warp &w, like_last &last, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2)
+/* Sends a fast-path put of port `vpid`; false: it is not one, and nothing was done. */
+GGAS_FN bool send_fast(warp &w, like_last &last, uint32_t vpid, uint64_t word0, uint64_t word1, uint64_t word2)
 {
 	uint32_t to = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_NODE));
 	uint32_t bytes = static_cast<uint32_t>(EXTOLL_GET(word0, EXTOLL_DESC_SIZE)) + 1;
@@ -98,8 +98,8 @@ GGAS_FN bool send_usual(warp &w, like_last &last, uint32_t vpid, uint64_t word0,
 	if (known) {
 		of.place = { last.base + offset, last.base + offset, ~0u };
 	} else {
-		if (!is_usual_word0(word0) || (word2 & 7) || to >= w.args.nodes ||
-		    !usual_place(w, vpid, word1, bytes, EXTOLL_GATE_READ, &of.place))
+		if (!is_fast_word0(word0) || (word2 & 7) || to >= w.args.nodes ||
+		    !fast_place(w, vpid, word1, bytes, EXTOLL_GATE_READ, &of.place))
 			return false;
 	}
 	/* By all lanes: whatever only some of them load is waited for at once. */
@@ -115,8 +115,8 @@ GGAS_FN bool send_usual(warp &w, like_last &last, uint32_t vpid, uint64_t word0,
 		last.page = of.place.turn == ~0u ? word1 & ~(PAGE - 1) : NO_PAGE;
 		last.base = of.place.first - offset;
 		last.vpid = vpid;
-		last.says = usual_word1(EXTOLL_NOTI_KIND_COMPLETER, word0, w.args.node, vpid, bytes);
-		last.about = usual_meta(w.args.node, vpid, bytes, word0);
+		last.says = fast_word1(EXTOLL_NOTI_KIND_COMPLETER, word0, w.args.node, vpid, bytes);
+		last.about = fast_meta(w.args.node, vpid, bytes, word0);
 	}
 	of.first = ~0ull;
 	if (lane == 0)
@@ -142,7 +142,7 @@ GGAS_FN bool send_usual(warp &w, like_last &last, uint32_t vpid, uint64_t word0,
 	return true;
 }
 
-/* Takes in a usual put that has lines which are not there yet, or more than a warp has lanes, or no notification that
+/* Takes in a fast-path put that has lines which are not there yet, or more than a warp has lanes, or no notification that
  * says that all is there. False: it takes too long. */
 GGAS_FN bool take_long(warp &w, const packet &p, const work &all_of, uint32_t vpid, bool notified)
 {
@@ -186,10 +186,10 @@ GGAS_FN bool take_long(warp &w, const packet &p, const work &all_of, uint32_t vp
 	return true;
 }
 
-/* Takes in a usual put of which no segment went before; false: it is not one, and is to be taken from the start. */
-GGAS_FN bool complete_usual(warp &w, const packet &p, uint64_t failed)
+/* Takes in a fast-path put of which no segment went before; false: it is not one, and is to be taken from the start. */
+GGAS_FN bool complete_fast(warp &w, const packet &p, uint64_t failed)
 {
-	if (!EXTOLL_GET(p.h.meta, ENGINE_META_USUAL) || failed)
+	if (!EXTOLL_GET(p.h.meta, ENGINE_META_FAST) || failed)
 		return false;
 	auto vpid = static_cast<uint32_t>(EXTOLL_GET(p.h.meta, ENGINE_META_TO));
 	uint32_t bytes = p.bytes(), lane = ggas_lane();
@@ -198,7 +198,7 @@ GGAS_FN bool complete_usual(warp &w, const packet &p, uint64_t failed)
 	of.first = p.first;
 	of.begin = OWN;
 	of.lines = HEADER + bytes / 8;
-	if (!usual_place(w, vpid, p.h.address, bytes, EXTOLL_GATE_WRITE, &of.place))
+	if (!fast_place(w, vpid, p.h.address, bytes, EXTOLL_GATE_WRITE, &of.place))
 		return false;
 	bool notified = EXTOLL_GET(p.h.meta, ENGINE_META_NOTIFIED) != 0;
 	uint32_t all = (2u << (of.lines - 1) % GGAS_WARP_SIZE) - 1;
@@ -208,9 +208,9 @@ GGAS_FN bool complete_usual(warp &w, const packet &p, uint64_t failed)
 	} else if (!take_long(w, p, of, vpid, notified)) {
 		return false;
 	}
-	return !notified || usual_report(w, vpid, p.h.address, bytes, p.h.aux, true);
+	return !notified || fast_report(w, vpid, p.h.address, bytes, p.h.aux, true);
 }
 
 } /* namespace engine */
 
-#endif /* GGAS_ENGINE_USUAL_CUH */
+#endif /* GGAS_ENGINE_FAST_CUH */

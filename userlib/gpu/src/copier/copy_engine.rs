@@ -9,7 +9,7 @@ use crate::memory::{DeviceBuffer, pinned};
 use crate::stream::Stream;
 
 /// Copies in order on a stream of their own, each followed by a store of its number to host memory.
-pub(super) struct Engine {
+pub(super) struct CopyEngine {
     stream: Stream,
     /// Number of the last copy that is done, modulo 2³².
     done: &'static AtomicU32,
@@ -18,13 +18,13 @@ pub(super) struct Engine {
     scratch: Option<DeviceBuffer>,
 }
 
-impl Engine {
-    pub fn new(gpu: &Gpu) -> Result<Engine, GpuError> {
+impl CopyEngine {
+    pub fn new(gpu: &Gpu) -> Result<CopyEngine, GpuError> {
         let stream = Stream::new(gpu.clone(), true)?;
         let word = pinned(gpu, 64)?.as_mut_ptr();
         // SAFETY: 64 aligned bytes that live for good and are accessed as this atomic only.
         let done = unsafe { AtomicU32::from_ptr(word.cast()) };
-        Ok(Engine { stream, done, issued: 0, scratch: None })
+        Ok(CopyEngine { stream, done, issued: 0, scratch: None })
     }
 
     /// The word that tells which copies are done; see [`is_done`].
