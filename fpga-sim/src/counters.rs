@@ -4,7 +4,7 @@
 //! the sum at the last clear, in the register's width. So each process of a node counts in a block that nobody else
 //! writes, and clearing a node's counters takes no word with the processes that count.
 
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use extoll_abi::regs::{self, ErrorCounter};
 
@@ -195,17 +195,24 @@ pub enum WcbError {
 }
 
 /// The units' hand on the block of their process. One at a time counts: there is no atomic step in it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Counters {
     block: Part<CounterBlock>,
-    /// An error was counted here since somebody asked.
-    failed: bool,
+    /// An error was counted by this hand since somebody asked.
+    failed: AtomicBool,
+}
+
+/// Another hand on the same block.
+impl Clone for Counters {
+    fn clone(&self) -> Counters {
+        Counters::new(self.block.clone())
+    }
 }
 
 impl Counters {
     /// Counts in `block`, whose other writers, if any, touch other counts.
     pub(crate) fn new(block: Part<CounterBlock>) -> Counters {
-        Counters { block, failed: false }
+        Counters { block, failed: AtomicBool::new(false) }
     }
 
     #[cfg(test)]
@@ -221,8 +228,8 @@ impl Counters {
 
     /// Counts one error.
     #[cold]
-    pub fn error(&mut self, counter: ErrorCounter) {
-        self.failed = true;
+    pub fn error(&self, counter: ErrorCounter) {
+        self.failed.store(true, Relaxed);
         if let Some(i) = ERROR_REGISTERS.iter().position(|r| *r == counter.register) {
             self.bump(ERRORS + 4 * i + (counter.shift as usize / 16) % 4, 1);
         }
@@ -231,13 +238,13 @@ impl Counters {
     /// Whether an error was counted since the last [`Counters::take_failed`].
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+        self.failed.load(Relaxed)
     }
 
     /// The same, and forgets it.
     #[inline]
-    pub(crate) fn take_failed(&mut self) -> bool {
-        std::mem::take(&mut self.failed)
+    pub(crate) fn take_failed(&self) -> bool {
+        self.has_failed() && self.failed.swap(false, Relaxed)
     }
 
     #[cfg(test)]
@@ -247,7 +254,7 @@ impl Counters {
 
     /// Adds to a counter.
     #[inline]
-    pub fn add(&mut self, counter: PerfCounter, count: u32) {
+    pub fn add(&self, counter: PerfCounter, count: u32) {
         self.bump(counter.index(), u64::from(count));
     }
 }
@@ -354,7 +361,7 @@ mod tests {
 
     #[test]
     fn error_counters_count_to_their_overflow_bit_whoever_counts() {
-        let (cleared, mut counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
+        let (cleared, counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
         for counter in regs::ERROR_COUNTERS {
             counters[0].error(*counter);
         }
@@ -381,7 +388,7 @@ mod tests {
 
     #[test]
     fn halves_of_a_performance_register_are_apart() {
-        let (cleared, mut counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
+        let (cleared, counters) = (CounterBlock::default(), [Counters::default(), Counters::default()]);
         counters[0].add(REQ_QW_PUT, u32::MAX);
         counters[1].add(REQ_QW_PUT, 2);
         counters[1].add(REQ_BT_PUT, 7);

@@ -25,7 +25,7 @@ pub struct Context<'a> {
     /// Translation.
     pub atu: &'a mut Atu,
     /// Counters.
-    pub counters: &'a mut Counters,
+    pub counters: &'a Counters,
     /// Table entry of the VPID at work here.
     pub entry: VpidEntry,
     /// Payload bytes of a full fragment.
@@ -188,7 +188,7 @@ fn check(cx: &Context<'_>, packet: &Packet, request: &Request) -> Option<ErrorCo
     (answered && packet.modifier.contains(Modifier::MC)).then_some(regs::REQ_CMDT)
 }
 
-fn count(counters: &mut Counters, packet: &Packet) {
+fn count(counters: &Counters, packet: &Packet) {
     let counter: PerfCounter = match packet.command.command() {
         Some(Code::BtPut) => counters::REQ_BT_PUT,
         Some(Code::QwPut) => counters::REQ_QW_PUT,

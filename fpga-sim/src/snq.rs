@@ -51,6 +51,13 @@ pub enum Trigger {
     NetworkState = 28,
 }
 
+impl Trigger {
+    /// Its bit in the trigger registers.
+    pub fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
 /// An instruction of the program.
 #[derive(Clone, Copy)]
 struct Instruction(u64);
@@ -135,9 +142,14 @@ impl Snq {
         self.execute
     }
 
-    /// Latches a trigger.
-    pub fn raise(&mut self, trigger: Trigger) {
-        self.pending |= 1 << trigger as u32;
+    /// Latches triggers, see [`Trigger::bit`].
+    pub fn latch(&mut self, triggers: u32) {
+        self.pending |= triggers;
+    }
+
+    /// Triggers that are latched and have not run.
+    pub fn pending(&self) -> u32 {
+        self.pending
     }
 
     /// Whether [`Snq::run`] would do anything.
@@ -302,7 +314,7 @@ mod tests {
     fn a_trigger_runs_its_program() {
         let mut snq = snq();
         assert!(run(&mut snq).is_empty());
-        snq.raise(Trigger::RmaNotification);
+        snq.latch(Trigger::RmaNotification.bit());
         let header = 7 | 25 << 40 | 40 << 48 | 1 << 63;
         let expected = Entry { address: 0x4000, word: [0, 0, 0, 0, 0, 0x101, 0x109, header] };
         assert_eq!(run(&mut snq), [expected]);
@@ -315,7 +327,7 @@ mod tests {
         let mut snq = snq();
         let mut flips = Vec::new();
         for i in 0..9u64 {
-            snq.raise(Trigger::RmaNotification);
+            snq.latch(Trigger::RmaNotification.bit());
             let entries = run(&mut snq);
             assert_eq!(entries[0].address, 0x4000 + 64 * (i % 4));
             flips.push(entries[0].word[7] >> 63);
@@ -328,7 +340,7 @@ mod tests {
     fn a_full_queue_keeps_the_trigger() {
         let mut snq = snq();
         for i in 0..4 {
-            snq.raise(Trigger::RmaNotification);
+            snq.latch(Trigger::RmaNotification.bit());
             assert_eq!(run(&mut snq).len(), usize::from(i < 3));
         }
         snq.reg_write(EXTOLL_RF_SNQ_RP, 1);
@@ -355,7 +367,7 @@ mod tests {
         snq.reg_write(EXTOLL_RF_SNQ_WATERMARK, WATERMARK_ENABLE | 1);
         assert!(!snq.take_interrupt());
         for _ in 0..2 {
-            snq.raise(Trigger::RmaNotification);
+            snq.latch(Trigger::RmaNotification.bit());
             run(&mut snq);
         }
         assert!(snq.take_interrupt());
@@ -371,7 +383,7 @@ mod tests {
     fn a_program_without_an_end_ends() {
         let mut snq = snq();
         snq.reg_write(EXTOLL_RF_SNQ_PROGRAM + 8 * 25, word(READ, 25, 7, 8, 0x3f_ffff << 3));
-        snq.raise(Trigger::RmaNotification);
+        snq.latch(Trigger::RmaNotification.bit());
         assert!(run(&mut snq).is_empty());
     }
 }

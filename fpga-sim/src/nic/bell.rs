@@ -6,20 +6,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::Driver;
-use super::Nic;
-use super::quantum::Quantum;
+use super::board::{Attend, News};
+use super::{Driver, Nic, quantum};
 use crate::wake::Wake;
-use ggas_clock::Clock;
 
 pub(super) struct Bell {
     nic: Weak<Nic>,
     driver: Option<Arc<dyn Driver>>,
-    /// Something arrived since the card last looked.
-    news: AtomicBool,
+    news: News,
     /// The list that the card was last put on, while it is there. A hint: only the list's thread writes this value,
     /// so no card is taken for listed that is not.
     listed_by: AtomicU64,
@@ -32,14 +29,13 @@ pub(super) struct RunList {
     /// Nearly always there is one at most: it needs no queue.
     next: Cell<Option<Arc<Nic>>>,
     further: RefCell<VecDeque<Arc<Nic>>>,
-    quantum: Quantum,
 }
 
 impl RunList {
     fn new() -> RunList {
         let id = NEXT_ID.get();
         NEXT_ID.set(id + 1);
-        RunList { id, next: Cell::default(), further: RefCell::default(), quantum: Quantum::default() }
+        RunList { id, next: Cell::default(), further: RefCell::default() }
     }
 
     #[inline]
@@ -71,20 +67,8 @@ thread_local! {
 static THREADS: AtomicU64 = AtomicU64::new(1);
 
 impl Bell {
-    pub(super) fn new(nic: Weak<Nic>, driver: Option<Arc<dyn Driver>>) -> Bell {
-        Bell { nic, driver, news: AtomicBool::new(false), listed_by: AtomicU64::new(0) }
-    }
-
-    /// Whether anything arrived.
-    #[inline]
-    pub(super) fn has_news(&self) -> bool {
-        self.news.load(Ordering::Relaxed)
-    }
-
-    /// The same; asking takes it.
-    #[inline]
-    pub(super) fn take_news(&self) -> bool {
-        self.has_news() && self.news.swap(false, Ordering::AcqRel)
+    pub(super) fn new(nic: Weak<Nic>, driver: Option<Arc<dyn Driver>>, news: News) -> Bell {
+        Bell { nic, driver, news, listed_by: AtomicU64::new(0) }
     }
 
     /// The card, while someone still owns it.
@@ -115,7 +99,7 @@ impl Bell {
 impl Wake for Bell {
     #[inline]
     fn wake(&self) {
-        self.news.store(true, Ordering::Release);
+        self.news.tell();
         self.summon();
     }
 
@@ -126,8 +110,16 @@ impl Wake for Bell {
     }
 
     fn run(&self) -> bool {
-        self.news.store(true, Ordering::Release);
+        self.news.tell();
         self.nic.upgrade().is_some_and(|nic| nic.progress())
+    }
+}
+
+impl Attend for Bell {
+    fn attend(&self) {
+        if let Some(nic) = self.nic.upgrade() {
+            nic.ask_driver(true);
+        }
     }
 }
 
@@ -171,6 +163,7 @@ pub(super) fn driving(drive: impl FnOnce(&RunList)) -> bool {
     impl Drop for End {
         fn drop(&mut self) {
             DRIVING.set(std::ptr::null());
+            quantum::end();
         }
     }
     if !DRIVING.get().is_null() {
@@ -178,17 +171,11 @@ pub(super) fn driving(drive: impl FnOnce(&RunList)) -> bool {
     }
     let list = RunList::new();
     DRIVING.set(&raw const list);
+    quantum::begin();
     let end = End;
     drive(&list);
     drop(end);
     true
-}
-
-/// Counts a turn of the call that drives cards on this thread; whether it has driven for long enough.
-#[inline]
-pub(super) fn is_over(clock: &Clock) -> bool {
-    // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
-    unsafe { DRIVING.get().as_ref() }.is_some_and(|list| list.quantum.is_over(clock))
 }
 
 impl RunList {
@@ -202,7 +189,7 @@ impl RunList {
                 Some(driver) if over => driver.submit(&nic),
                 _ => moved |= nic.run(),
             }
-            over = over || self.quantum.is_over(&nic.clock);
+            over = over || quantum::is_over(&nic.board.clock);
         }
         moved
     }

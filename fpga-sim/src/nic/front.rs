@@ -1,19 +1,144 @@
-//! Write-combining buffers and command queues of all VPIDs, for RMA and for VELO: what posting threads touch.
+//! The front end: write-combining buffers and command queues of all VPIDs, for RMA and for VELO. What posting threads
+//! touch, without a lock.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::ArrayQueue;
-use extoll_abi::{WcbState, regs};
+use extoll_abi::{VELO_LINE_WORDS, WcbState, regs};
 
-use super::Nic;
-use super::post::Posted;
+use super::board::Board;
+use super::offsets::page;
 use crate::bits::{AtomicVpidSet, VpidSet};
 use crate::counters::WcbError;
-use crate::wcb::{self, Stored, WCB_TIMEOUT_TICK, Wcb};
+use crate::snq::Trigger;
+use crate::velo::Message;
+use crate::wcb::{self, Command, Line, Stored, WCB_TIMEOUT_TICK, Wcb};
 
 /// Descriptors of one VPID that wait for the requester; the next one is rejected (spec 2.4).
 pub(super) const COMMAND_FIFO: usize = 64;
+
+/// What a requester is given through its pages.
+pub(super) trait Posted<const WORDS: usize>: Line<WORDS> + 'static {
+    /// WCB state of a VPID.
+    fn state(board: &Board, vpid: u8) -> &AtomicU64;
+    /// Notes which process it is for: that may end before the command is carried out.
+    fn aim(&mut self, board: &Board);
+    /// Timeout register of its WCBs.
+    fn timeout(board: &Board) -> u64;
+    /// Counts an error of its WCBs.
+    fn count_error(board: &Board, error: WcbError, vpid: u8);
+}
+
+impl Posted<3> for Command {
+    #[inline]
+    fn state(board: &Board, vpid: u8) -> &AtomicU64 {
+        board.pages.wcb_state(vpid)
+    }
+
+    #[inline]
+    fn aim(&mut self, board: &Board) {
+        self.process = board.fabric.process_at(self.descriptor.header().dst);
+    }
+
+    #[inline]
+    fn timeout(board: &Board) -> u64 {
+        board.state.wcb_timeout()
+    }
+
+    #[cold]
+    fn count_error(board: &Board, error: WcbError, vpid: u8) {
+        board.state.count_wcb_error(error, vpid);
+        board.raise_from_outside(Trigger::WcbError);
+    }
+}
+
+impl Posted<VELO_LINE_WORDS> for Message {
+    #[inline]
+    fn state(board: &Board, vpid: u8) -> &AtomicU64 {
+        board.pages.velo_wcb_state(vpid)
+    }
+
+    #[inline]
+    fn aim(&mut self, board: &Board) {
+        Message::aim(self, &*board.fabric);
+    }
+
+    #[inline]
+    fn timeout(board: &Board) -> u64 {
+        board.state.velo_wcb_timeout()
+    }
+
+    #[cold]
+    fn count_error(board: &Board, error: WcbError, vpid: u8) {
+        board.state.count_velo_wcb_error(error, vpid);
+        board.raise_from_outside(Trigger::WcbError);
+    }
+}
+
+/// The fronts of both requesters.
+pub(super) struct FrontEnd {
+    board: Arc<Board>,
+    pub(super) rma: Fronts<Command, 3>,
+    pub(super) velo: Fronts<Message, VELO_LINE_WORDS>,
+}
+
+impl FrontEnd {
+    pub(super) fn new(board: Arc<Board>) -> FrontEnd {
+        FrontEnd { board, rma: Fronts::default(), velo: Fronts::default() }
+    }
+
+    /// Whether commands or messages wait for their requesters.
+    #[inline]
+    pub(super) fn any_ready(&self) -> bool {
+        self.rma.any_ready() | self.velo.any_ready()
+    }
+
+    /// Whether some line may be partial.
+    #[inline]
+    pub(super) fn any_partial(&self) -> bool {
+        self.rma.any_partial() | self.velo.any_partial()
+    }
+
+    /// Gives up partial lines whose time is over, see [`Fronts::expire`].
+    #[inline]
+    pub(super) fn expire(&self, always: bool) {
+        if self.rma.any_partial() {
+            self.rma.expire(&self.board, always);
+        }
+        if self.velo.any_partial() {
+            self.velo.expire(&self.board, always);
+        }
+    }
+
+    /// Reads the WCB state of a VPID; `None` for other registers.
+    pub(super) fn reg_read(&self, offset: u64) -> Option<u64> {
+        let pages = &self.board.pages;
+        let rma = page(offset, regs::EXTOLL_RF_RMA_WCB_STATE).map(|v| pages.wcb_state(v));
+        let velo = || page(offset, regs::EXTOLL_RF_VELO_WCB_STATE).map(|v| pages.velo_wcb_state(v));
+        rma.or_else(velo).map(|state| state.load(Ordering::Acquire))
+    }
+
+    /// Writes the WCB state of a VPID, which empties its buffer; false for other registers. What belongs to a VPID
+    /// that another process of the node serves stays as it is.
+    pub(super) fn reg_write(&self, offset: u64, value: u64) -> bool {
+        let board = &*self.board;
+        if let Some(v) = page(offset, regs::EXTOLL_RF_RMA_WCB_STATE) {
+            if board.state.serves(v) {
+                self.rma.reset(v, false);
+                board.pages.wcb_state(v).store(value, Ordering::Release);
+            }
+        } else if let Some(v) = page(offset, regs::EXTOLL_RF_VELO_WCB_STATE) {
+            if board.state.serves(v) {
+                self.velo.reset(v, false);
+                board.pages.velo_wcb_state(v).store(value, Ordering::Release);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+}
 
 /// One VPID's.
 pub(super) struct Front<L, const WORDS: usize> {
@@ -56,34 +181,36 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
             .get_or_init(|| Box::new(Front { wcb: Wcb::default(), commands: ArrayQueue::new(COMMAND_FIFO) }))
     }
 
-    /// One word for a page; returns the line that it completes.
+    /// One word for a page; returns the line that it completes. `begun` is called where a line begins after none was
+    /// partial for a while, and its time is limited.
     #[inline]
     pub(super) fn store(
         &self,
-        nic: &Nic,
+        board: &Board,
         page: L::Page,
         vpid: u8,
         at: u16,
         value: u64,
+        begun: impl FnOnce(),
     ) -> Option<(&Front<L, WORDS>, L)> {
         let index = usize::from(at / 8);
         if !at.is_multiple_of(8) {
-            L::count_error(nic, WcbError::Unaligned, vpid);
+            L::count_error(board, WcbError::Unaligned, vpid);
             return None;
         }
         if index >= WORDS {
-            L::count_error(nic, WcbError::TooLong, vpid);
+            L::count_error(board, WcbError::TooLong, vpid);
             return None;
         }
         let front = self.front(vpid);
-        let timeout = timeout_millis(L::timeout(nic));
-        let now = if timeout.is_some() { nic.clock.coarse_millis() } else { 0 };
-        let abandoned = || L::count_error(nic, WcbError::Length, vpid);
+        let timeout = timeout_millis(L::timeout(board));
+        let now = if timeout.is_some() { board.clock.coarse_millis() } else { 0 };
+        let abandoned = || L::count_error(board, WcbError::Length, vpid);
         let stored = front.wcb.store(page, index, value, now, timeout, abandoned);
         match stored {
             Stored::Partial => {
                 // One writer at a time: load and store need not be one step (see `Wcb`).
-                let register = L::state(nic, vpid);
+                let register = L::state(board, vpid);
                 let state = WcbState(register.load(Ordering::Acquire));
                 let assembling = wcb::state_assembling(state, true);
                 if assembling != state {
@@ -91,7 +218,7 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
                 }
                 if timeout.is_some() && !self.any_partial() {
                     self.partial.store(true, Ordering::Relaxed);
-                    nic.line_begun();
+                    begun();
                 }
                 None
             }
@@ -128,14 +255,14 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
     }
 
     #[inline]
-    pub(super) fn any_partial(&self) -> bool {
+    fn any_partial(&self) -> bool {
         self.partial.load(Ordering::Relaxed)
     }
 
     /// Gives up partial lines whose time is over; looks at most once a tick unless `always`. In process a timeout that
     /// nobody looks at needs no timer: this runs before whatever could show a difference.
-    pub(super) fn expire(&self, nic: &Nic, always: bool) {
-        let (now, timeout) = (nic.clock.coarse_millis(), timeout_millis(L::timeout(nic)));
+    fn expire(&self, board: &Board, always: bool) {
+        let (now, timeout) = (board.clock.coarse_millis(), timeout_millis(L::timeout(board)));
         let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
         if !always && since < WCB_TIMEOUT_TICK.as_millis() as u64 {
             return;
@@ -145,8 +272,8 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
         for vpid in 0..=255 {
             let Some(front) = self.ports[usize::from(vpid)].get() else { continue };
             if front.wcb.expire(now, timeout) {
-                L::count_error(nic, WcbError::Length, vpid);
-                let register = L::state(nic, vpid);
+                L::count_error(board, WcbError::Length, vpid);
+                let register = L::state(board, vpid);
                 let state = wcb::state_assembling(WcbState(register.load(Ordering::Acquire)), false);
                 register.store(state.0, Ordering::Release);
             } else if front.wcb.is_partial() {

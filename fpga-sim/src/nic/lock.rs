@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ggas_clock::{Backoff, Clock, Ladder};
 
-use super::core::Core;
-
 /// Nobody holds it, asks or waits.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -20,27 +18,27 @@ const ASKED: u32 = 2;
 /// Threads that wait, from here up.
 const WAITER: u32 = 4;
 
-pub(super) struct CoreLock {
+pub(super) struct CoreLock<T> {
     state: AtomicU32,
-    core: UnsafeCell<Core>,
+    core: UnsafeCell<T>,
 }
 
 // SAFETY: the core is reached only through a guard, and `state` admits one guard at a time.
-unsafe impl Sync for CoreLock {}
+unsafe impl<T: Send> Sync for CoreLock<T> {}
 
-pub(super) struct Guard<'a> {
-    lock: &'a CoreLock,
+pub(super) struct Guard<'a, T> {
+    lock: &'a CoreLock<T>,
 }
 
-impl CoreLock {
-    pub(super) fn new(core: Core) -> CoreLock {
+impl<T> CoreLock<T> {
+    pub(super) fn new(core: T) -> CoreLock<T> {
         CoreLock { state: AtomicU32::new(FREE), core: UnsafeCell::new(core) }
     }
 
     /// The core, or the word of who holds it or waits for it to look again: what the caller wrote before is seen
     /// then. Who gets the core runs it, so whatever was asked for is done by that.
     #[inline]
-    pub(super) fn try_lock(&self) -> Option<Guard<'_>> {
+    pub(super) fn try_lock(&self) -> Option<Guard<'_, T>> {
         let mut seen = FREE;
         loop {
             // Writing even where nothing changes: the holder's next step reads it, and sees our work with it.
@@ -55,7 +53,7 @@ impl CoreLock {
     }
 
     /// Waits for the core: for register accesses and set-up.
-    pub(super) fn lock(&self) -> Guard<'_> {
+    pub(super) fn lock(&self) -> Guard<'_, T> {
         if self.state.compare_exchange(FREE, HELD, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Guard { lock: self };
         }
@@ -76,10 +74,10 @@ impl CoreLock {
     }
 }
 
-impl<'a> Guard<'a> {
+impl<'a, T> Guard<'a, T> {
     /// Gives the core back, first of all to who waits for it; or not, where someone asked to look again.
     #[inline]
-    pub(super) fn release(self) -> Option<Guard<'a>> {
+    pub(super) fn release(self) -> Option<Guard<'a, T>> {
         let free = self.lock.state.compare_exchange(HELD, FREE, Ordering::AcqRel, Ordering::Acquire);
         match free {
             Ok(_) => {
@@ -91,7 +89,7 @@ impl<'a> Guard<'a> {
     }
 
     #[cold]
-    fn release_asked(self, mut seen: u32) -> Option<Guard<'a>> {
+    fn release_asked(self, mut seen: u32) -> Option<Guard<'a, T>> {
         loop {
             let (next, leave) = if seen >= WAITER { (seen & !HELD, true) } else { (HELD, false) };
             match self.lock.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -106,25 +104,25 @@ impl<'a> Guard<'a> {
     }
 }
 
-impl Deref for Guard<'_> {
-    type Target = Core;
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
     #[inline]
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &T {
         // SAFETY: this guard is the only one.
         unsafe { &*self.lock.core.get() }
     }
 }
 
-impl DerefMut for Guard<'_> {
+impl<T> DerefMut for Guard<'_, T> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Core {
+    fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one.
         unsafe { &mut *self.lock.core.get() }
     }
 }
 
 /// Gives the core back in any case: for who has seen to it that someone looks again, and on the way of a panic.
-impl Drop for Guard<'_> {
+impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_and(!HELD, Ordering::AcqRel);
     }
@@ -135,12 +133,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::NodeState;
 
     #[test]
     fn who_waits_goes_before_who_would_drive() {
-        let state = NodeState::private(0).unwrap();
-        let lock = CoreLock::new(Core::new(0, state.counters()));
+        let lock = CoreLock::new(());
         let held = lock.try_lock().unwrap();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| drop(lock.lock()));
@@ -165,8 +161,7 @@ mod tests {
 
     #[test]
     fn the_holder_looks_again_for_who_found_it_held() {
-        let state = NodeState::private(0).unwrap();
-        let lock = CoreLock::new(Core::new(0, state.counters()));
+        let lock = CoreLock::new(());
         let held = lock.try_lock().unwrap();
         assert!(lock.try_lock().is_none());
         let held = held.release().expect("asked to look again");

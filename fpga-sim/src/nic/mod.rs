@@ -6,74 +6,68 @@
 
 mod access;
 mod bell;
+mod board;
 mod config;
 mod core;
 mod deputy;
 mod driver;
 mod front;
 mod lock;
+mod notifier;
+mod offsets;
 mod pages;
-mod ports;
+mod per_vpid;
 mod post;
 mod quantum;
-mod receive;
-mod registers;
+mod receiver;
 mod run;
-mod send;
+mod sender;
+mod sending;
 mod slots;
 mod smfu;
 mod snq;
+mod translation;
+mod units;
 mod velo;
-mod velo_registers;
-mod velo_slots;
+mod window;
+mod writing;
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use extoll_abi::PageOption;
+use extoll_abi::{PageOption, velo_page_at};
 use ggas_clock::{Clock, Event};
 use ggas_members::Members;
 
 use self::bell::Bell;
+use self::board::{Attend, Board, News, Parts};
 pub use self::config::{NicConfig, NicError};
 use self::core::{Core, Mood};
 pub use self::driver::Driver;
-use self::front::Fronts;
+use self::front::FrontEnd;
 use self::lock::CoreLock;
 pub use self::pages::MAPPED_REGISTERS;
 use self::pages::Pages;
 pub(crate) use self::run::Need;
-pub use self::slots::SlotRing;
-use self::velo::VeloFronts;
-pub use self::velo_slots::{VELO_SLOT_WORDS, VeloSlotRing};
-use crate::fabric::Fabric;
-use crate::memory::Memory;
+use self::slots::Ring;
+pub use self::slots::{SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
 use crate::process::NodeState;
-use crate::smfu::Smfu;
-use crate::wcb::Command;
+
+/// Commands that one VPID may run before the next one's turn.
+const BURST: usize = 16;
 
 /// One card. All calls are safe from any thread.
 pub struct Nic {
-    node: u16,
-    /// What all processes of the node share.
-    state: NodeState,
+    board: Arc<Board>,
+    front: Arc<FrontEnd>,
+    core: CoreLock<Core>,
+    bell: Arc<Bell>,
+    driver: Option<Arc<dyn Driver>>,
     inline: bool,
     /// Its pages are mapped by those who never call it: what they read there must change by itself.
     in_bar: bool,
-    memory: Arc<dyn Memory>,
-    fabric: Arc<dyn Fabric>,
-    /// The fabric has link work to do, at any time.
-    has_links: bool,
-    /// The fabric has to be asked for packets.
-    polled: bool,
-    driver: Option<Arc<dyn Driver>>,
-    bell: Arc<Bell>,
-    pages: Pages,
-    fronts: Fronts<Command, 3>,
-    velo_fronts: VeloFronts,
-    core: CoreLock,
     /// What the card needs while nobody calls it: a [`Mood`], kept here for the driver.
     mood: AtomicU8,
     /// Slot rings that someone fills without telling.
@@ -83,12 +77,6 @@ pub struct Nic {
     /// The fabric knows the card.
     attached: AtomicBool,
     event: Event,
-    clock: Clock,
-    smfu: Smfu,
-    /// A WCB counted an error that the system notification queue has not heard of.
-    wcb_errors: AtomicBool,
-    /// What an interrupt does.
-    interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Nic {
@@ -120,56 +108,60 @@ impl Nic {
                 NodeState::shared(nodes)?
             }
         };
-        let state = state.on(&config.clock);
-        let nic = Arc::new_cyclic(|this| Nic {
-            node: config.node,
-            inline: config.inline,
+        let NicConfig { memory, fabric, driver, clock, inline, .. } = config;
+        let parts = Parts { state: state.on(&clock), memory, fabric, clock, pages, news: News::default() };
+        let nic = Arc::new_cyclic(|this| Nic::around(this, parts, driver, inline, in_bar));
+        nic.board.fabric.attach(nic.node(), nic.bell.clone())?;
+        nic.attached.store(true, Ordering::Release);
+        Ok(nic)
+    }
+
+    fn around(
+        this: &Weak<Nic>,
+        parts: Parts,
+        driver: Option<Arc<dyn Driver>>,
+        inline: bool,
+        in_bar: bool,
+    ) -> Nic {
+        let bell = Arc::new(Bell::new(this.clone(), driver.clone(), parts.news.clone()));
+        let attend: Arc<dyn Attend> = bell.clone();
+        let board = Arc::new(Board::new(parts, Arc::downgrade(&attend)));
+        let front = Arc::new(FrontEnd::new(board.clone()));
+        Nic {
+            core: CoreLock::new(Core::new(&board, &front, driver.is_some())),
+            board,
+            front,
+            bell,
+            driver,
+            inline,
             in_bar,
-            bell: Arc::new(Bell::new(this.clone(), config.driver.clone())),
-            core: CoreLock::new(Core::new(config.node, state.counters())),
-            memory: config.memory,
-            has_links: config.fabric.has_links(),
-            polled: config.fabric.polled(),
-            fabric: config.fabric,
-            driver: config.driver,
-            clock: config.clock,
-            pages,
-            fronts: Fronts::default(),
-            velo_fronts: VeloFronts::default(),
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
             submitted: AtomicBool::new(false),
             attached: AtomicBool::new(false),
             event: Event::default(),
-            smfu: state.smfu(),
-            wcb_errors: AtomicBool::new(false),
-            interrupt: OnceLock::new(),
-            state,
-        });
-        nic.fabric.attach(nic.node, nic.bell.clone())?;
-        nic.attached.store(true, Ordering::Release);
-        Ok(nic)
+        }
     }
 
     /// The clock that the card reads.
     pub fn clock(&self) -> &Clock {
-        &self.clock
+        &self.board.clock
     }
 
     /// Node id.
     pub fn node(&self) -> u16 {
-        self.node
+        self.board.node
     }
 
     /// Reads a register by its offset in BAR 0 (spec 8). Unknown ones read 0.
     pub fn reg_read(&self, offset: u64) -> u64 {
-        self.expire_partial_lines(true);
-        self.with_core(|core| core.reg_read(self, offset))
+        self.front.expire(true);
+        self.with_core(|core| core.units.reg_read(offset))
     }
 
     /// Writes a register. Writes to unknown or read-only ones are ignored.
     pub fn reg_write(&self, offset: u64, value: u64) {
-        self.with_core(|core| core.reg_write(self, offset, value));
+        self.with_core(|core| core.units.reg_write(offset, value));
         self.kick();
     }
 
@@ -179,19 +171,20 @@ impl Nic {
     #[inline]
     pub fn requester_store(&self, offset: u64, value: u64) {
         let (option, vpid, at) = PageOption::from_offset(offset);
-        if let Some((front, command)) = self.fronts.store(self, option, vpid, at, value) {
+        let begun = || self.line_begun();
+        if let Some((front, command)) = self.front.rma.store(&self.board, option, vpid, at, value, begun) {
             self.post(front, vpid, command);
         }
     }
 
     /// WCB state of a VPID (spec 2.4); alone on its page, for mapping.
     pub fn wcb_state(&self, vpid: u8) -> &AtomicU64 {
-        self.pages.wcb_state(vpid)
+        self.board.pages.wcb_state(vpid)
     }
 
     /// Read-pointer register of a VPID (spec 3.2); alone on its page, for mapping.
     pub fn rp_register(&self, vpid: u8) -> &AtomicU64 {
-        self.pages.rp(vpid)
+        self.board.pages.rp(vpid)
     }
 
     /// Gives a VPID a slot ring (model only).
@@ -203,12 +196,13 @@ impl Nic {
     /// `ring.base` and `ring.consumed` stay valid, and are accessed by others only atomically, until
     /// [`Nic::detach_slots`] returned.
     pub unsafe fn attach_slots(&self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
-        self.with_core(|core| core.attach_slots(vpid, ring))
+        let ring = Ring::of_descriptors(ring).map_err(|reason| NicError::SlotRing { vpid, reason })?;
+        self.with_core(|core| core.units.slots.attach(vpid, ring))
     }
 
     /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
     pub fn detach_slots(&self, vpid: u8) {
-        self.with_core(|core| core.detach_slots(vpid));
+        self.with_core(|core| core.units.slots.detach(vpid));
     }
 
     /// From now on someone (a GPU) stores into the VPID's slots without telling: keep polling. Calls count.
@@ -228,7 +222,7 @@ impl Nic {
     /// whether anything moved. Never waits for another thread that does the same.
     #[inline]
     pub fn progress(&self) -> bool {
-        self.expire_partial_lines(false);
+        self.front.expire(false);
         bell::drive(self)
     }
 
@@ -245,9 +239,9 @@ impl Nic {
     /// Takes the card off its network, as dropping it does. What is under way to or from it is lost; its node id
     /// may be given to another card, whoever still runs this one.
     pub fn detach(&self) {
-        self.core.lock().off = true;
+        self.core.lock().turn_off();
         if self.attached.swap(false, Ordering::AcqRel) {
-            self.fabric.detach(self.node);
+            self.board.fabric.detach(self.node());
         }
     }
 
@@ -255,7 +249,7 @@ impl Nic {
     /// after every notification that it wrote for any of its VPIDs, and after it freed slots. Costs the card
     /// nothing while nobody sleeps. `ready` may call the card.
     pub fn wait_notification(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
-        self.event.wait(&self.clock, timeout, ready, || self.fabric.rest(self.node))
+        self.event.wait(&self.board.clock, timeout, ready, || self.board.fabric.rest(self.node()))
     }
 
     /// Has those who sleep in [`Nic::wait_notification`] look again.
@@ -266,7 +260,62 @@ impl Nic {
     /// Whether everything that a VPID's page committed was carried out, as far as the requester goes: a driver
     /// waits for this before it closes the VPID, which forgets the rest.
     pub fn requester_idle(&self, vpid: u8) -> bool {
-        self.fronts.is_empty(vpid) && self.with_core(|core| core.requester_idle(vpid))
+        self.front.rma.is_empty(vpid) && self.with_core(|core| core.units.requester_idle(vpid))
+    }
+
+    /// Stores words, ascending from `offset`, into the VELO requester BAR (spec 7): `offset` is
+    /// `class << 20 | vpid << 12` and the place in the page, header at 0, payload behind it. The words of a message
+    /// may come in any order and in any number of calls; with the last one it is on its way. A word that the header
+    /// does not announce begins the next message's line. One thread at a time per VPID, as on the card.
+    #[inline]
+    pub fn velo_store(&self, offset: u64, words: &[u64]) {
+        let (tc, vpid, at) = velo_page_at(offset);
+        for (i, word) in words.iter().enumerate() {
+            let at = at.saturating_add(8 * i as u16);
+            let begun = || self.line_begun();
+            if let Some((front, message)) = self.front.velo.store(&self.board, tc, vpid, at, *word, begun) {
+                self.post(front, vpid, message);
+            }
+        }
+    }
+
+    /// WCB state of a VPID's VELO requester (spec 7); alone on its page, for mapping.
+    pub fn velo_wcb_state(&self, vpid: u8) -> &AtomicU64 {
+        self.board.pages.velo_wcb_state(vpid)
+    }
+
+    /// Read-pointer register of a VPID's mailbox (spec 7); alone on its page, for mapping.
+    pub fn velo_rp_register(&self, vpid: u8) -> &AtomicU64 {
+        self.board.pages.velo_rp(vpid)
+    }
+
+    /// Whether everything that a VPID's page committed is with the network; see [`Nic::requester_idle`].
+    pub fn velo_idle(&self, vpid: u8) -> bool {
+        self.front.velo.is_empty(vpid) && self.with_core(|core| core.units.velo.can_send(vpid))
+    }
+
+    /// Gives a VPID's VELO requester a slot ring (model only).
+    ///
+    /// # Errors
+    /// [`NicError::SlotRing`].
+    ///
+    /// # Safety
+    /// `ring.base` and `ring.consumed` stay valid, and are accessed by others only atomically, until
+    /// [`Nic::detach_velo_slots`] returned.
+    pub unsafe fn attach_velo_slots(&self, vpid: u8, ring: VeloSlotRing) -> Result<(), NicError> {
+        let ring = Ring::of_messages(ring).map_err(|reason| NicError::SlotRing { vpid, reason })?;
+        self.with_core(|core| core.units.velo.slots.attach(vpid, ring))
+    }
+
+    /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
+    pub fn detach_velo_slots(&self, vpid: u8) {
+        self.with_core(|core| core.units.velo.slots.detach(vpid));
+    }
+
+    /// Sets what an interrupt of the card does: it is called once for each, under the card's lock, and must neither
+    /// wait nor call the card. The first call counts.
+    pub fn on_interrupt(&self, raise: impl Fn() + Send + Sync + 'static) {
+        self.board.on_interrupt(raise);
     }
 }
 
@@ -278,6 +327,6 @@ impl Drop for Nic {
 
 impl std::fmt::Debug for Nic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Nic").field("node", &self.node).finish_non_exhaustive()
+        f.debug_struct("Nic").field("node", &self.node()).finish_non_exhaustive()
     }
 }

@@ -1,80 +1,68 @@
 //! From complete lines to requesters: what is accepted, what is rejected, who carries it out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use extoll_abi::WcbState;
+use extoll_abi::{VELO_LINE_WORDS, WcbState};
 
 use super::Nic;
 use super::bell::{self, RunList};
-use super::core::Core;
-use super::front::{Front, Fronts};
-use crate::counters::WcbError;
-use crate::wcb::{self, Command, Line};
+use super::front::{Front, FrontEnd, Fronts, Posted};
+use super::units::Units;
+use crate::velo::Message;
+use crate::wcb::{self, Command};
 
-/// What a requester is given: where it comes from, and how it is carried out.
-pub(super) trait Posted<const WORDS: usize>: Line<WORDS> + 'static {
-    fn fronts(nic: &Nic) -> &Fronts<Self, WORDS>;
-    /// WCB state of a VPID.
-    fn state(nic: &Nic, vpid: u8) -> &AtomicU64;
-    /// Notes which process it is for: that may end before the command is carried out.
-    fn aim(&mut self, _nic: &Nic) {}
+/// What a requester carries out.
+pub(super) trait Carried<const WORDS: usize>: Posted<WORDS> {
+    fn fronts(front: &FrontEnd) -> &Fronts<Self, WORDS>;
     /// Whether the requester can take one of this VPID now.
-    fn can_execute(core: &Core, vpid: u8) -> bool;
-    fn execute(&self, core: &mut Core, nic: &Nic, vpid: u8);
-    /// Timeout register of its WCBs.
-    fn timeout(nic: &Nic) -> u64;
-    /// Counts an error of its WCBs.
-    fn count_error(nic: &Nic, error: WcbError, vpid: u8);
+    fn can_execute(units: &Units, vpid: u8) -> bool;
+    fn execute(&self, units: &mut Units, vpid: u8);
 }
 
-impl Posted<3> for Command {
+impl Carried<3> for Command {
     #[inline]
-    fn fronts(nic: &Nic) -> &Fronts<Command, 3> {
-        &nic.fronts
+    fn fronts(front: &FrontEnd) -> &Fronts<Command, 3> {
+        &front.rma
     }
 
     #[inline]
-    fn state(nic: &Nic, vpid: u8) -> &AtomicU64 {
-        nic.pages.wcb_state(vpid)
+    fn can_execute(units: &Units, vpid: u8) -> bool {
+        units.can_execute(vpid)
     }
 
     #[inline]
-    fn aim(&mut self, nic: &Nic) {
-        self.process = nic.fabric.process_at(self.descriptor.header().dst);
+    fn execute(&self, units: &mut Units, vpid: u8) {
+        units.execute(vpid, self);
+    }
+}
+
+impl Carried<VELO_LINE_WORDS> for Message {
+    #[inline]
+    fn fronts(front: &FrontEnd) -> &Fronts<Message, VELO_LINE_WORDS> {
+        &front.velo
     }
 
     #[inline]
-    fn can_execute(core: &Core, vpid: u8) -> bool {
-        core.can_execute(vpid)
+    fn can_execute(units: &Units, vpid: u8) -> bool {
+        units.velo.can_send(vpid)
     }
 
     #[inline]
-    fn execute(&self, core: &mut Core, nic: &Nic, vpid: u8) {
-        core.execute(nic, vpid, self);
-    }
-
-    #[inline]
-    fn timeout(nic: &Nic) -> u64 {
-        nic.state.wcb_timeout()
-    }
-
-    #[cold]
-    fn count_error(nic: &Nic, error: WcbError, vpid: u8) {
-        nic.state.count_wcb_error(error, vpid);
-        nic.wcb_failed();
+    fn execute(&self, units: &mut Units, vpid: u8) {
+        units.velo.send(vpid, self);
     }
 }
 
 impl Nic {
     /// Accepts or rejects a complete line (spec 2.4) and sees to it that it is carried out.
     #[inline]
-    pub(super) fn post<L: Posted<WORDS>, const WORDS: usize>(
+    pub(super) fn post<L: Carried<WORDS>, const WORDS: usize>(
         &self,
         front: &Front<L, WORDS>,
         vpid: u8,
         mut line: L,
     ) {
-        let (fronts, register) = (L::fronts(self), L::state(self, vpid));
+        let (fronts, register) = (L::fronts(&self.front), L::state(&self.board, vpid));
         let state = || WcbState(register.load(Ordering::Acquire));
         let commit = |accepted| {
             register.store(wcb::state_after(state(), accepted).0, Ordering::Release);
@@ -82,16 +70,16 @@ impl Nic {
         if !wcb::state_accepts(state()) {
             return commit(false);
         }
-        line.aim(self);
+        line.aim(&self.board);
         let mut line = Some(line);
         let drive = |list: &RunList| {
-            self.memory.session(&mut || {
+            self.board.memory.session(&mut || {
                 let Some(line) = line.take() else { return };
                 match self.core.try_lock() {
                     // Nothing is before it: no need to queue.
-                    Some(mut core) if front.is_empty() && L::can_execute(&core, vpid) => {
+                    Some(mut core) if front.is_empty() && L::can_execute(&core.units, vpid) => {
                         commit(true);
-                        line.execute(&mut core, self, vpid);
+                        line.execute(&mut core.units, vpid);
                         self.run_held(core);
                     }
                     Some(core) => {

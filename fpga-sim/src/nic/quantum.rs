@@ -12,20 +12,42 @@ const QUANTUM: Duration = Duration::from_micros(200);
 const UNTIMED: u32 = 4;
 
 /// The turns of one call: rounds of cards, and cards.
-#[derive(Default)]
-pub(super) struct Quantum {
-    turns: Cell<u32>,
+struct Turns {
+    /// `None`: no call drives cards on this thread.
+    taken: Cell<Option<u32>>,
     since: Cell<Option<Instant>>,
 }
 
-impl Quantum {
-    /// Counts a turn; whether it is time to leave the rest to others.
-    #[inline]
-    pub(super) fn is_over(&self, clock: &Clock) -> bool {
-        self.turns.set(self.turns.get().wrapping_add(1));
-        self.turns.get() > UNTIMED && self.is_late(clock)
-    }
+thread_local! {
+    static TURNS: Turns = const { Turns { taken: Cell::new(None), since: Cell::new(None) } };
+}
 
+/// A call begins to drive cards on this thread.
+#[inline]
+pub(super) fn begin() {
+    TURNS.with(|turns| {
+        turns.taken.set(Some(0));
+        turns.since.set(None);
+    });
+}
+
+/// It drives no more.
+#[inline]
+pub(super) fn end() {
+    TURNS.with(|turns| turns.taken.set(None));
+}
+
+/// Counts a turn of the call that drives cards on this thread; whether it has driven for long enough.
+#[inline]
+pub(super) fn is_over(clock: &Clock) -> bool {
+    TURNS.with(|turns| {
+        let Some(taken) = turns.taken.get() else { return false };
+        turns.taken.set(Some(taken.wrapping_add(1)));
+        taken >= UNTIMED && turns.is_late(clock)
+    })
+}
+
+impl Turns {
     #[cold]
     fn is_late(&self, clock: &Clock) -> bool {
         if let Some(preempts) = clock.preempts() {

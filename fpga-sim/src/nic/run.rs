@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Nic;
-use super::bell;
 use super::core::{Core, Mood};
 use super::lock::Guard;
+use super::{Nic, bell, quantum};
 
 thread_local! {
-    /// The card that this thread serves for an driver.
+    /// The card that this thread serves for a driver.
     static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -34,11 +33,11 @@ impl Nic {
 
     /// Runs this card, and again for those who asked while it ran, but not for ever.
     #[inline]
-    pub(super) fn run_held(&self, mut core: Guard<'_>) -> bool {
+    pub(super) fn run_held(&self, mut core: Guard<'_, Core>) -> bool {
         let mut moved = false;
         loop {
-            moved |= core.run(self);
-            let notified = std::mem::take(&mut core.notified);
+            moved |= core.run(&self.board);
+            let notified = core.units.take_written();
             let mood = core.mood();
             self.mood.store(mood as u8, Ordering::Relaxed);
             let again = core.release();
@@ -50,7 +49,7 @@ impl Nic {
             }
             match again {
                 // The driver sees to what they ask for, and the core to whoever comes first.
-                Some(still) if self.driver.is_some() && bell::is_over(&self.clock) => {
+                Some(still) if self.driver.is_some() && quantum::is_over(&self.board.clock) => {
                     self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
                     drop(still);
                     self.ask_driver(true);
@@ -85,7 +84,7 @@ impl Nic {
             Mood::Busy => Need::Poll,
             _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
             Mood::Waiting => Need::Nap,
-            Mood::Idle if self.fronts.any_partial() || self.velo_fronts.any_partial() => Need::Nap,
+            Mood::Idle if self.front.any_partial() => Need::Nap,
             Mood::Idle => Need::Nothing,
         };
         (moved, need)
@@ -102,16 +101,6 @@ impl Nic {
     pub(super) fn line_begun(&self) {
         if self.in_bar {
             self.ask_driver(true);
-        }
-    }
-
-    #[inline]
-    pub(super) fn expire_partial_lines(&self, always: bool) {
-        if self.fronts.any_partial() {
-            self.fronts.expire(self, always);
-        }
-        if self.velo_fronts.any_partial() {
-            self.velo_fronts.expire(self, always);
         }
     }
 }

@@ -1,12 +1,15 @@
-//! Slot rings: the requester's path for descriptors from GPUs (model only, design section 3).
+//! Slot rings: the way of descriptors and messages from GPUs (model only, design section 3).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use extoll_abi::{Descriptor, PageOption};
+use extoll_abi::{PageOption, VELO_LINE_WORDS};
 
-use super::core::{BURST, Core};
-use super::{Nic, NicError};
-use crate::wcb::Command;
+use super::NicError;
+use super::per_vpid::PerVpid;
+use crate::bits::VpidSet;
+
+/// Words of a slot of the VELO requester: a line, a spare word, and the sequence word.
+pub const VELO_SLOT_WORDS: usize = VELO_LINE_WORDS + 2;
 
 /// A slot ring (layout `struct ggas_slot`): 32-byte slots of three descriptor words and a sequence word, stored
 /// last with release. Entry i uses slot `i & (count - 1)` and carries sequence i + 1, counted from the attachment.
@@ -22,31 +25,66 @@ pub struct SlotRing {
     pub option: u32,
 }
 
+/// A ring of messages (layout `struct ggas_velo_slot`). Entry i uses slot `i & (count - 1)` and carries sequence
+/// i + 1, stored last with release, counted from the attachment.
+#[derive(Clone, Copy, Debug)]
+pub struct VeloSlotRing {
+    /// First slot: `count` × 144 bytes, aligned to 8.
+    pub base: *mut [u64; VELO_SLOT_WORDS],
+    /// Slots, a power of two.
+    pub count: u32,
+    /// The card stores here how many slots it has consumed so far, with release.
+    pub consumed: *const AtomicU64,
+    /// Traffic class of every message of the ring: 0 to 3.
+    pub class: u8,
+}
+
 /// An attached ring of slots of `WORDS` words, the last of them the sequence word.
-pub(super) struct Ring<const WORDS: usize> {
+pub(super) struct Ring<const WORDS: usize, Page> {
     base: *mut [u64; WORDS],
     mask: u64,
     consumed: *const AtomicU64,
+    /// The page that its entries stand for.
+    page: Page,
     /// Entries taken so far.
     taken: u64,
 }
 
 // SAFETY: who attaches a ring promises that it is valid and accessed atomically until detached.
-unsafe impl<const WORDS: usize> Send for Ring<WORDS> {}
+unsafe impl<const WORDS: usize, Page: Send> Send for Ring<WORDS, Page> {}
 
-impl<const WORDS: usize> Ring<WORDS> {
-    pub(super) fn new(
+impl Ring<4, PageOption> {
+    pub(super) fn of_descriptors(ring: SlotRing) -> Result<Self, &'static str> {
+        let SlotRing { base, count, consumed, option } = ring;
+        let page = u8::try_from(option).ok().and_then(|bits| PageOption::new(bits).ok());
+        Ring::new(base, count, consumed, page.ok_or("the page option must be below 32")?)
+    }
+}
+
+impl Ring<VELO_SLOT_WORDS, u8> {
+    pub(super) fn of_messages(ring: VeloSlotRing) -> Result<Self, &'static str> {
+        let VeloSlotRing { base, count, consumed, class } = ring;
+        if class > 3 {
+            return Err("the traffic class must be below 4");
+        }
+        Ring::new(base, count, consumed, class)
+    }
+}
+
+impl<const WORDS: usize, Page: Copy> Ring<WORDS, Page> {
+    fn new(
         base: *mut [u64; WORDS],
         count: u32,
         consumed: *const AtomicU64,
-    ) -> Result<Ring<WORDS>, &'static str> {
+        page: Page,
+    ) -> Result<Self, &'static str> {
         if !count.is_power_of_two() {
             return Err("the number of slots must be a power of two");
         }
         if base.is_null() || !base.cast::<u64>().is_aligned() || consumed.is_null() {
             return Err("slots and the consumed counter must lie at multiples of 8");
         }
-        Ok(Ring { base, mask: u64::from(count) - 1, consumed, taken: 0 })
+        Ok(Ring { base, mask: u64::from(count) - 1, consumed, page, taken: 0 })
     }
 
     /// Word `i` of the next slot.
@@ -58,83 +96,70 @@ impl<const WORDS: usize> Ring<WORDS> {
         at.load(order)
     }
 
-    /// The first words of the next entry, if it is published; it stays until [`Ring::take`].
+    /// The first words of the next entry, if it is published.
     #[inline]
-    pub(super) fn peek<const N: usize>(&self) -> Option<[u64; N]> {
+    fn next<const N: usize>(&mut self) -> Option<(Page, [u64; N])> {
         const { assert!(N < WORDS) };
         if self.word(WORDS - 1, Ordering::Acquire) != self.taken.wrapping_add(1) {
             return None;
         }
-        Some(std::array::from_fn(|i| self.word(i, Ordering::Relaxed)))
-    }
-
-    pub(super) fn take(&mut self) {
+        let words = std::array::from_fn(|i| self.word(i, Ordering::Relaxed));
         self.taken = self.taken.wrapping_add(1);
+        Some((self.page, words))
     }
 
     /// Tells the other side how many slots are free again.
-    pub(super) fn publish(&self) {
+    fn publish(&self) {
         // SAFETY: as in `word`.
         unsafe { &*self.consumed }.store(self.taken, Ordering::Release);
     }
 }
 
-/// An attached ring of descriptors.
-pub(super) struct Slots {
-    ring: Ring<4>,
-    option: PageOption,
+/// The rings of all VPIDs of a requester.
+pub(super) struct SlotRings<const WORDS: usize, Page> {
+    rings: PerVpid<Option<Ring<WORDS, Page>>>,
+    attached: VpidSet,
 }
 
-impl Slots {
-    pub(super) fn new(vpid: u8, ring: SlotRing) -> Result<Slots, NicError> {
-        let refuse = |reason| NicError::SlotRing { vpid, reason };
-        let Some(option) = u8::try_from(ring.option).ok().and_then(|bits| PageOption::new(bits).ok()) else {
-            return Err(refuse("the page option must be below 32"));
-        };
-        Ok(Slots { ring: Ring::new(ring.base, ring.count, ring.consumed).map_err(refuse)?, option })
+impl<const WORDS: usize, Page> Default for SlotRings<WORDS, Page> {
+    fn default() -> Self {
+        SlotRings { rings: PerVpid::default(), attached: VpidSet::default() }
     }
 }
 
-impl Core {
-    pub(super) fn attach_slots(&mut self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
-        let slots = Slots::new(vpid, ring)?;
-        let port = self.port(vpid);
-        if port.slots.is_some() {
+impl<const WORDS: usize, Page: Copy> SlotRings<WORDS, Page> {
+    /// VPIDs with a ring.
+    #[inline]
+    pub(super) fn attached(&self) -> &VpidSet {
+        &self.attached
+    }
+
+    pub(super) fn attach(&mut self, vpid: u8, ring: Ring<WORDS, Page>) -> Result<(), NicError> {
+        if self.attached.contains(vpid) {
             return Err(NicError::SlotRing { vpid, reason: "it has one already; detach that first" });
         }
-        port.slots = Some(slots);
-        self.slotted.set(vpid, true);
+        *self.rings.at(vpid) = Some(ring);
+        self.attached.set(vpid, true);
         Ok(())
     }
 
-    pub(super) fn detach_slots(&mut self, vpid: u8) {
-        self.port(vpid).slots = None;
-        self.slotted.set(vpid, false);
+    pub(super) fn detach(&mut self, vpid: u8) {
+        if let Some(ring) = self.rings.get_mut(vpid) {
+            *ring = None;
+        }
+        self.attached.set(vpid, false);
     }
 
-    /// Takes published descriptors, a burst from each ring in turn; what the requester cannot take stays.
-    pub(super) fn poll_slots(&mut self, nic: &Nic) -> bool {
-        let mut moved = false;
-        for vpid in self.slotted.iter_from(self.turn) {
-            let mut taken = 0;
-            while taken < BURST && self.can_execute(vpid) {
-                let Some(slots) = self.port(vpid).slots.as_mut() else { break };
-                let Some(word) = slots.ring.peek() else { break };
-                let (option, descriptor) = (slots.option, Descriptor { word });
-                let process = nic.fabric.process_at(descriptor.header().dst);
-                let command = Command { option, descriptor, process };
-                slots.ring.take();
-                taken += 1;
-                self.execute(nic, vpid, &command);
-            }
-            if taken > 0 {
-                moved = true;
-                self.notified = true;
-                if let Some(slots) = &self.port(vpid).slots {
-                    slots.ring.publish();
-                }
-            }
+    /// Takes the next entry of a VPID, if one is published: its page, and its first words.
+    #[inline]
+    pub(super) fn next<const N: usize>(&mut self, vpid: u8) -> Option<(Page, [u64; N])> {
+        self.rings.get_mut(vpid)?.as_mut()?.next()
+    }
+
+    /// Tells the other side how many slots of a VPID's ring are free again.
+    pub(super) fn publish(&self, vpid: u8) {
+        if let Some(Some(ring)) = self.rings.get(vpid) {
+            ring.publish();
         }
-        moved
     }
 }
