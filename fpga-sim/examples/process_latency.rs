@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{Node, Pages, Port, Setup};
 use extoll_abi::{Access, Address, Spec};
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use extoll_sim::*;
 use ggas_clock::Clock;
 use ggas_members::Job;

@@ -3,50 +3,30 @@
 //! [`Nic`] is one card with the card's own interface: registers, requester pages, queues and translation tables in
 //! memory. It reaches memory through [`Memory`] ([`HostMemory`]: declared ranges of this process, and of devices
 //! through a [`DeviceCopier`]) and other cards through a [`Fabric`] ([`network::Network`]: a torus in this process,
-//! with faults if wanted). A [`Driver`] runs: [`NicThreads`], or a [`Simulation`], cards that nobody else runs. The units are state machines in
-//! modules of their own, without threads, clocks or sockets. `README.md` lists them, and what was chosen where the
-//! specification of the card is silent.
+//! with faults if wanted). A [`Driver`] ([`NicThreads`], or a [`Simulation`]) runs cards that nobody else runs. The units
+//! are state machines in modules of their own, without threads, clocks or sockets. `README.md` lists them, and what was
+//! chosen where the specification of the card is silent.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-pub mod atu;
-pub mod bits;
-pub mod bq;
-pub mod completer;
-pub mod counters;
-mod direct;
+mod card;
 pub mod drivers;
-pub mod fabric;
-pub mod faults;
-pub mod fragment;
 mod keep;
-pub mod link;
-pub mod lock;
 pub mod memory;
 pub mod network;
-pub mod nic;
-pub mod notify;
+mod node;
 pub mod packet;
-pub mod process;
-pub mod report;
-pub mod requester;
-pub mod responder;
-pub mod routing;
-pub mod runs;
-pub mod smfu;
-pub mod snq;
-mod timer;
-pub mod torus;
-pub mod velo;
-pub mod vpid;
+pub mod units;
 mod wake;
-pub mod wcb;
-pub mod world;
-pub mod xbar;
 
+pub use card::{Driver, MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
 pub use drivers::deterministic::Simulation;
 pub use drivers::real_time::NicThreads;
-pub use fabric::Fabric;
+pub use memory::runs;
 pub use memory::{DeviceCopier, HostMemory, Memory, RangeKind};
-pub use nic::{Driver, MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
+pub use network::fabric::{self, Fabric};
+pub use network::in_process::world;
+pub use network::links::{faults, link, routing, torus, xbar};
+pub use network::shared;
+pub use units::{counters, smfu};
 pub use wake::Wake;

@@ -9,6 +9,7 @@ mod foreign;
 mod host;
 mod lent;
 mod move_bytes;
+pub mod runs;
 mod table;
 
 pub use foreign::Foreign;

@@ -1,7 +1,7 @@
 //! What travels between cards: one struct for every packet of the network.
 //!
 //! A packet is a header and a payload. Payloads of up to [`INLINE_MAX`] bytes lie in the packet itself; larger
-//! ones are bytes of their own or, where the [fabric](crate::fabric::Carriage) can, a
+//! ones are bytes of their own or, where the [fabric](crate::network::fabric::Carriage) can, a
 //! reference to the sender's memory that the receiver copies from. A reference keeps its source alive through a
 //! [`Hold`]: wherever the packet is dropped, the sender learns that nobody reads the source any more.
 
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
-use crate::link::{REQUESTS, RESPONSES};
+use crate::memory::runs::Run;
 use crate::memory::{Foreign, Lent};
-use crate::runs::Run;
+use crate::network::links::link::{REQUESTS, RESPONSES};
 use crate::wake::Wake;
 
 /// Largest payload that a packet carries in itself.
@@ -108,7 +108,7 @@ pub enum Payload {
         /// The bytes.
         bytes: [u8; INLINE_MAX],
     },
-    /// Bytes of their own: a fragment, or what the [fabric](crate::fabric::Carriage) takes.
+    /// Bytes of their own: a fragment, or what the [fabric](crate::network::fabric::Carriage) takes.
     Bytes(Box<[u8]>),
     /// Bytes in a buffer that the fabric lent.
     Lent(Lent),

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
+use extoll_sim::units::fragment;
 use extoll_sim::*;
 use proptest::prelude::*;
 

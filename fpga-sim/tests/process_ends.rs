@@ -11,7 +11,7 @@ use common::members::*;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use ggas_members::{Member, Members, NetworkShape, PeerState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

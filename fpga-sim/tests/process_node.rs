@@ -10,7 +10,7 @@ use common::members::*;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::process::{JoinError, ProcessFabric};
+use extoll_sim::shared::{JoinError, ProcessFabric};
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
 use ggas_members::{Member, Members, NetworkShape, PeerState, Shape};

@@ -11,7 +11,7 @@ use common::members::*;
 use common::*;
 use extoll_abi::*;
 use extoll_sim::packet::{Class, Kind as PacketKind, Packet, Payload};
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use extoll_sim::{Fabric, NicThreads};
 use ggas_members::memory::ArenaBlock;
 use ggas_members::{Member, Members, NetworkShape};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::nic::{Driver, Need, Nic};
+use crate::card::{Driver, Need, Nic};
 use ggas_clock::Clock;
 use ggas_members::quiet;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use extoll_sim::Fabric;
-use extoll_sim::process::{Nodes, ProcessFabric};
+use extoll_sim::shared::{Nodes, ProcessFabric};
 use ggas_members::{Member, Members, Shape};
 
 use super::{Node, PATIENCE, Port, Setup};

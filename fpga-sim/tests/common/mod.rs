@@ -121,7 +121,7 @@ pub struct Node {
     pub nic: Arc<Nic>,
     pub memory: Arc<HostMemory>,
     pub locks: Pages,
-    pub shared: Option<Arc<process::Nodes>>,
+    pub shared: Option<Arc<shared::Nodes>>,
     table: Pages,
     flush: Pages,
     next_page: std::sync::Mutex<u32>,
@@ -133,7 +133,7 @@ pub struct Setup {
     pub driver: Option<Arc<dyn Driver>>,
     pub clock: Clock,
     pub inline: bool,
-    pub shared: Option<Arc<process::Nodes>>,
+    pub shared: Option<Arc<shared::Nodes>>,
 }
 
 impl Setup {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::Address;
 use extoll_sim::packet::{ByReference, Class, Hold, Kind, Payload};
-use extoll_sim::process::ProcessFabric;
 use extoll_sim::runs::Run;
+use extoll_sim::shared::ProcessFabric;
 use extoll_sim::{Fabric, Wake};
 use ggas_members::memory::Arena;
 use ggas_members::{Member, Members, NetworkShape, PeerState};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use extoll_sim::*;
 use ggas_clock::Clock;
 use ggas_members::{Members, Shape};

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use extoll_abi::regs;
 use extoll_sim::memory::MemoryError;
-use extoll_sim::process::Nodes;
+use extoll_sim::shared::Nodes;
 use extoll_sim::{Fabric, MAPPED_REGISTERS, Nic, NicConfig, NicError, NicThreads};
 use thiserror::Error;
 

@@ -11,7 +11,7 @@ use clap::Parser;
 use extoll_sim::Fabric;
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
-use extoll_sim::process::{Nodes, ProcessFabric};
+use extoll_sim::shared::{Nodes, ProcessFabric};
 use extoll_sim::torus::Torus;
 use extoll_vm::{Card, CardSetup, Device, Gpu, listen, serve};
 use ggas_members::{Member, NetworkShape};

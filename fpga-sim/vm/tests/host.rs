@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use ggas::device::Span;
 use ggas::{HostBuffer, Network, PortConfig};
 use ggas_members::{Member, NetworkShape};

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use ggas_device::sim::SimNetwork;
 use ggas_device::{HostBuffer, PAGE};
 use ggas_members::memory::Arena;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use extoll_abi::regs;
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use ggas_device::sim::{BuildError, FabricKind, Faults, SimNetwork};
 use ggas_device::{Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, Span};
 use ggas_members::{Member, Shape};

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::nic::{Need, Nic};
+use crate::card::{Need, Nic};
 
 /// When a card that moved nothing is looked at again: the first time, and the longest after doubling. One that waits for
 /// a device or to be polled is looked at more often.

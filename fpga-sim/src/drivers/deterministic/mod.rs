@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use ggas_clock::{Clock, Time};
 
 use self::cards::Cards;
-use crate::nic::{Driver, Nic};
+use crate::card::{Driver, Nic};
 
 /// What one turn of a card or a program takes, at most; drawn for each.
 const TURN: u64 = 200;

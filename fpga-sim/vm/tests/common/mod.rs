@@ -12,7 +12,7 @@ use extoll_abi::*;
 use extoll_sim::Fabric;
 use extoll_sim::faults::Faults;
 use extoll_sim::network::Network;
-use extoll_sim::process::Nodes;
+use extoll_sim::shared::Nodes;
 use extoll_sim::torus::Torus;
 use extoll_vm::*;
 use nix::sys::memfd::{MFdFlags, memfd_create};

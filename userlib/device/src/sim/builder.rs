@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::network::{Network, NetworkError};
-use extoll_sim::process::{JoinError, Nodes, ProcessFabric};
+use extoll_sim::shared::{JoinError, Nodes, ProcessFabric};
 use extoll_sim::torus::{Torus, TorusError};
 use extoll_sim::{Driver, Fabric, HostMemory, Memory, Nic, NicConfig, NicError, NicThreads, Simulation};
 use ggas_clock::Clock;

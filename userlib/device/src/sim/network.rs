@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use extoll_sim::faults::Event;
 use extoll_sim::network::Network;
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use extoll_sim::{Driver, HostMemory};
 
 use super::builder::{BuildError, SimBuilder};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use extoll_abi::regs;
 use extoll_sim::Nic;
-use extoll_sim::process::ProcessFabric;
+use extoll_sim::shared::ProcessFabric;
 use ggas_clock::Backoff;
 use ggas_members::{Member, MemberId, Members, PeerState};
 

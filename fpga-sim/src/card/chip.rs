@@ -1,0 +1,336 @@
+//! The units of a card, joined: which of them a packet, a command or a register access is for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use extoll_abi::{Descriptor, PageOption, regs};
+
+use super::BURST;
+use super::access::{read_registers, write_registers};
+use super::board::Board;
+use super::deputy;
+use super::front::FrontEnd;
+use super::notifier::Notifier;
+use super::offsets::array;
+use super::receiver::{Progress, Receiver};
+use super::sender::Sender;
+use super::slots::SlotRings;
+use super::smfu::SmfuInbound;
+use super::snq::SystemQueue;
+use super::translation::Translation;
+use super::velo::Velo;
+use crate::packet::{Kind, Packet};
+use crate::units::bits::VpidSet;
+use crate::units::lock::Locks;
+use crate::units::requester::Job;
+use crate::units::responder::{self, Answer};
+use crate::units::smfu::{Ingress, RegisterFile};
+use crate::units::vpid::VpidEntry;
+use crate::units::wcb::Command;
+
+/// Responses and waiting writes beyond which no further request is taken: the network holds them back.
+const WAITING_MAX: usize = 64;
+
+pub(super) struct Chip {
+    board: Arc<Board>,
+    front: Arc<FrontEnd>,
+    /// VPIDs with commands in their queues.
+    ready: VpidSet,
+    pub(super) slots: SlotRings<4, PageOption>,
+    pub(super) translation: Translation,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    pub(super) notifier: Notifier,
+    pub(super) velo: Velo,
+    pub(super) smfu: SmfuInbound,
+    pub(super) system: SystemQueue,
+    /// Register lock_base: in memory of this process.
+    lock_base: u64,
+    /// A slot was freed since someone asked.
+    freed: bool,
+}
+
+impl Chip {
+    pub(super) fn new(board: &Arc<Board>, front: &Arc<FrontEnd>) -> Chip {
+        Chip {
+            board: board.clone(),
+            front: front.clone(),
+            ready: VpidSet::default(),
+            slots: SlotRings::default(),
+            translation: Translation::new(board.clone()),
+            sender: Sender::new(board.clone()),
+            receiver: Receiver::new(board.clone()),
+            notifier: Notifier::new(board.clone()),
+            velo: Velo::new(board.clone(), front.clone()),
+            smfu: SmfuInbound::new(board.clone()),
+            system: SystemQueue::new(board.clone()),
+            lock_base: 0,
+            freed: false,
+        }
+    }
+
+    /// Whether the requester can take a command of this VPID: not while its last one is not out, nor while its
+    /// queue is full.
+    #[inline]
+    pub(super) fn can_execute(&self, vpid: u8) -> bool {
+        !self.sender.is_stalled(vpid) && self.notifier.takes_commands(vpid)
+    }
+
+    /// Carries out one command of `vpid`; [`Chip::can_execute`] holds.
+    #[inline]
+    pub(super) fn execute(&mut self, vpid: u8, command: &Command) {
+        self.sender.execute(&mut self.translation, &mut self.notifier, vpid, command);
+    }
+
+    /// Whether the requester has sent all that it took of this VPID.
+    pub(super) fn requester_idle(&self, vpid: u8) -> bool {
+        !self.sender.is_stalled(vpid) && self.notifier.is_idle(vpid)
+    }
+
+    /// Whether software's look at memory may show something new: notifications, messages, freed slots. Asking takes
+    /// it.
+    #[inline]
+    pub(super) fn take_written(&mut self) -> bool {
+        self.notifier.take_written() | self.velo.take_written() | std::mem::take(&mut self.freed)
+    }
+
+    /// Whether commands or messages wait for their requesters, or may lie in slots.
+    #[inline]
+    pub(super) fn has_commands(&self) -> bool {
+        let slots = self.slots.attached().len() | self.velo.slots.attached().len();
+        slots | self.ready.len() != 0 || self.front.any_ready() || self.velo.is_ready()
+    }
+
+    /// Takes commands from the card path, a burst from each VPID in turn.
+    #[inline]
+    pub(super) fn take_commands(&mut self, turn: u8) -> bool {
+        self.front.rma.take_ready(&mut self.ready);
+        if self.ready.is_empty() {
+            return false;
+        }
+        let mut moved = false;
+        for vpid in self.ready.iter_from(turn) {
+            for _ in 0..BURST {
+                if !self.can_execute(vpid) {
+                    break;
+                }
+                let Some(command) = self.front.rma.pop(vpid) else {
+                    self.ready.set(vpid, false);
+                    break;
+                };
+                self.execute(vpid, &command);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Takes published descriptors, a burst from each ring in turn; what the requester cannot take stays.
+    pub(super) fn poll_slots(&mut self, turn: u8) -> bool {
+        let mut moved = false;
+        for vpid in self.slots.attached().iter_from(turn) {
+            let mut taken = 0;
+            while taken < BURST && self.can_execute(vpid) {
+                let Some((option, word)) = self.slots.next(vpid) else { break };
+                let descriptor = Descriptor { word };
+                let process = self.board.fabric.process_at(descriptor.header().dst);
+                taken += 1;
+                self.execute(vpid, &Command { option, descriptor, process });
+            }
+            if taken > 0 {
+                moved = true;
+                self.freed = true;
+                self.slots.publish(vpid);
+            }
+        }
+        moved
+    }
+
+    /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
+    /// the card, until the queue's timeout (spec 3.2).
+    pub(super) fn has_room(&self, packet: &Packet) -> bool {
+        let responses = self.sender.responses() < WAITING_MAX;
+        if self.board.state.is_foreign(packet) {
+            return responses;
+        }
+        let vpid = packet.destination.vpid;
+        let free = || self.notifier.backlog(vpid) < WAITING_MAX && self.receiver.waiting(vpid) < WAITING_MAX;
+        match packet.kind {
+            Kind::Velo => self.velo.has_room(vpid),
+            Kind::Get | Kind::Lock => responses && free(),
+            Kind::SmfuStore => self.smfu.len() < WAITING_MAX,
+            Kind::SmfuLoad => responses && self.smfu.len() < WAITING_MAX,
+            _ => free(),
+        }
+    }
+
+    /// Takes a packet from the network.
+    #[inline]
+    pub(super) fn accept(&mut self, packet: Packet) {
+        if self.board.state.is_foreign(&packet) {
+            return deputy::act_for_target(&self.board, &mut self.translation, &mut self.sender, packet);
+        }
+        match packet.kind {
+            Kind::Get | Kind::Lock => self.answer(&packet),
+            Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
+                let (translation, notifier) = (&mut self.translation, &mut self.notifier);
+                if let Some(packet) = self.receiver.accept(translation, notifier, packet) {
+                    self.write_registers(packet);
+                }
+            }
+            Kind::Velo => self.velo.accept(&packet),
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.accept_smfu(packet),
+        }
+    }
+
+    fn answer(&mut self, packet: &Packet) {
+        let locks = Locks { base: self.lock_base, config: self.board.state.lock_config() };
+        let mut cx = self.translation.context(packet.destination.vpid);
+        let job = match responder::receive(&mut cx, &locks, packet) {
+            Answer::Dropped => return,
+            Answer::Send(job) => job,
+            Answer::Registers(mut job, offset) => {
+                job.packet.payload = read_registers(offset, job.packet.total, |at| self.reg_read(at));
+                job
+            }
+        };
+        self.sender.respond(&mut self.translation, &mut self.notifier, job);
+    }
+
+    /// A put to registers.
+    fn write_registers(&mut self, mut packet: Packet) {
+        let board = self.board.clone();
+        let write = |at, word| self.reg_write(at, word);
+        if write_registers(&*board.memory, &mut packet, write).is_err() {
+            self.receiver.fail(&mut packet);
+        }
+        self.receiver.report(&mut self.translation, &mut self.notifier, &packet);
+    }
+
+    /// Goes on with packets that waited for a device.
+    pub(super) fn continue_writes(&mut self, turn: u8) -> bool {
+        let mut moved = false;
+        for vpid in self.receiver.inbound().iter_from(turn) {
+            loop {
+                match self.receiver.go_on(&mut self.translation, &mut self.notifier, vpid) {
+                    Progress::Nothing | Progress::Pending => break,
+                    Progress::Moved => {}
+                    Progress::Registers(packet) => self.write_registers(packet),
+                }
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    fn accept_smfu(&mut self, packet: Packet) {
+        let Some(packet) = self.smfu.admit(packet) else { return };
+        let board = self.board.clone();
+        let file = File(RefCell::new(self));
+        match board.smfu.ingress(packet, &*board.memory, &file) {
+            Ingress::Done => {}
+            Ingress::Pending(ticket) => self.smfu.wait_for(ticket),
+            Ingress::Reply(packet) => {
+                let job = Job { packet, source: None, report: None };
+                self.sender.respond(&mut self.translation, &mut self.notifier, job);
+            }
+        }
+    }
+
+    /// Goes on behind a device's store of the SMFU that is done.
+    pub(super) fn continue_smfu(&mut self) -> bool {
+        let over = self.smfu.is_over();
+        if over {
+            while let Some(packet) = self.smfu.next() {
+                self.accept_smfu(packet);
+            }
+        }
+        over
+    }
+
+    /// Whether there are interrupts that follow once software arms them: it does so without telling the card.
+    #[inline]
+    pub(super) fn watches_arming(&self) -> bool {
+        self.system.executes() && (self.notifier.remembers() || self.velo.remembers())
+    }
+
+    /// Raises interrupts that were remembered until software arms them, and runs the next trigger's program.
+    pub(super) fn run_system(&mut self) -> bool {
+        let mut moved = false;
+        if self.watches_arming() {
+            moved |= self.notifier.retrigger_armed();
+            moved |= self.velo.retrigger_armed();
+        }
+        moved |= self.system.look();
+        let Some(mut snq) = self.system.begin() else { return moved };
+        let (board, time) = (self.board.clone(), self.board.state.read(regs::EXTOLL_RF_INFO_TSC));
+        let write = |entry| SystemQueue::write(&board, entry);
+        snq.run(time.unwrap_or(0), |offset| self.reg_read(offset), write);
+        self.system.end(snq);
+        true
+    }
+
+    /// Reads a register by its offset in BAR 0 (spec 8); 64-bit accesses only (spec 1.2). Unknown ones read 0.
+    pub(super) fn reg_read(&mut self, offset: u64) -> u64 {
+        if !offset.is_multiple_of(8) {
+            return 0;
+        }
+        let board = &self.board;
+        self.system
+            .reg_read(offset)
+            .or_else(|| board.smfu.reg_read(offset))
+            .or_else(|| board.state.read(offset))
+            .or_else(|| self.front.reg_read(offset))
+            .or_else(|| self.translation.reg_read(offset))
+            .or_else(|| self.notifier.reg_read(offset))
+            .or_else(|| (offset == regs::EXTOLL_RF_RMA_LOCK_BASE).then_some(self.lock_base))
+            .or_else(|| self.velo.reg_read(offset))
+            .or_else(|| board.fabric.reg_read(board.node, offset))
+            .unwrap_or(0)
+    }
+
+    /// Writes a register. Unknown and read-only ones ignore it.
+    pub(super) fn reg_write(&mut self, offset: u64, value: u64) {
+        if !offset.is_multiple_of(8) {
+            return;
+        }
+        if let Some(v) = array(offset, regs::EXTOLL_RF_RMA_VPID_TABLE) {
+            return self.set_entry(v, VpidEntry(value));
+        }
+        if offset == regs::EXTOLL_RF_RMA_LOCK_BASE {
+            self.lock_base = value & !0xfff;
+            return;
+        }
+        let board = &self.board;
+        let _ = self.front.reg_write(offset, value)
+            || self.notifier.reg_write(offset, value)
+            || self.velo.reg_write(offset, value)
+            || self.translation.reg_write(offset, value)
+            || self.system.reg_write(offset, value)
+            || board.smfu.reg_write(offset, value)
+            || board.state.write(offset, value)
+            || board.fabric.reg_write(board.node, offset, value);
+    }
+
+    fn set_entry(&mut self, vpid: u8, entry: VpidEntry) {
+        let was_open = self.board.state.set_entry(vpid, entry).is_open();
+        if was_open && !entry.is_open() {
+            self.front.rma.reset(vpid, true);
+            self.sender.close(vpid);
+            self.notifier.close(vpid);
+        }
+    }
+}
+
+/// The card's registers, for accesses through the SMFU by other nodes.
+struct File<'a>(RefCell<&'a mut Chip>);
+
+impl RegisterFile for File<'_> {
+    fn read(&self, offset: u64) -> u64 {
+        self.0.borrow_mut().reg_read(offset)
+    }
+
+    fn write(&self, offset: u64, value: u64) {
+        self.0.borrow_mut().reg_write(offset, value);
+    }
+}

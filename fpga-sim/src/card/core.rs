@@ -1,0 +1,276 @@
+//! What lies under a card's core lock: the units, and the loop that runs them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::board::Board;
+use super::chip::Chip;
+use super::front::FrontEnd;
+use super::quantum;
+use crate::packet::{Class, Packet};
+use crate::units::snq::Trigger;
+
+/// Rounds of all units in one run, before the thread may do something else.
+const ROUNDS: usize = 64;
+/// Packets taken in one go, of each class.
+const PACKETS: usize = 64;
+/// Bytes after which no further packet is taken in this go.
+const BYTES: u64 = 256 << 10;
+
+/// How soon a card must run again without being told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Mood {
+    /// Not at all.
+    Idle,
+    /// Now and then: something waits for memory that others change, or for time to pass.
+    Waiting,
+    /// At once: a device copies, or more is to be done.
+    Busy,
+}
+
+impl From<u8> for Mood {
+    fn from(value: u8) -> Mood {
+        match value {
+            0 => Mood::Idle,
+            1 => Mood::Waiting,
+            _ => Mood::Busy,
+        }
+    }
+}
+
+pub(super) struct Core {
+    board: Arc<Board>,
+    pub(super) chip: Chip,
+    /// The fabric has link work to do, at any time.
+    has_links: bool,
+    /// The fabric has to be asked for packets.
+    polled: bool,
+    /// A driver goes on where a call has run the card for long enough.
+    driven: bool,
+    /// Whose turn is first in the next round.
+    turn: u8,
+    /// A request that no unit has room for.
+    held: Option<Packet>,
+    /// Packets may have arrived.
+    arrivals: bool,
+    /// When the link layer wants to be called.
+    links_again: Option<Instant>,
+    links_worked: bool,
+    /// Off the network: what is there is another card's.
+    off: bool,
+}
+
+impl Core {
+    pub(super) fn new(board: &Arc<Board>, front: &Arc<FrontEnd>, driven: bool) -> Core {
+        Core {
+            chip: Chip::new(board, front),
+            has_links: board.fabric.has_links(),
+            polled: board.fabric.polled(),
+            board: board.clone(),
+            driven,
+            turn: 0,
+            held: None,
+            arrivals: false,
+            links_again: None,
+            links_worked: false,
+            off: false,
+        }
+    }
+
+    /// Has the card do nothing any more.
+    pub(super) fn turn_off(&mut self) {
+        self.off = true;
+    }
+
+    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved.
+    #[inline]
+    pub(super) fn run(&mut self, board: &Board) -> bool {
+        if self.off {
+            return false;
+        }
+        let mut worked = false;
+        for _ in 0..ROUNDS {
+            // What a round sent over links, it sent after their step, so links are asked until nothing moves.
+            if !self.has_more() {
+                return worked;
+            }
+            let mut moved = false;
+            board.memory.session(&mut || moved = self.round());
+            if !moved {
+                return worked;
+            }
+            worked = true;
+            if self.driven && quantum::is_over(&board.clock) {
+                break;
+            }
+        }
+        self.arrivals = true; // more to do: look again even without news
+        worked
+    }
+
+    fn round(&mut self) -> bool {
+        let turn = self.turn;
+        let mut moved = self.step_links();
+        if self.board.news.take() || self.arrivals || self.has_pending() {
+            moved |= self.receive();
+        }
+        let chip = &mut self.chip;
+        if !chip.receiver.inbound().is_empty() {
+            moved |= chip.continue_writes(turn);
+        }
+        if chip.smfu.is_waiting() {
+            moved |= chip.continue_smfu();
+        }
+        if chip.notifier.has_backlog() {
+            moved |= chip.notifier.drain(self.board.clock.now());
+        }
+        if chip.sender.responses() != 0 {
+            moved |= chip.sender.resume_responses(&mut chip.notifier);
+        }
+        if chip.sender.has_stalled() {
+            moved |= chip.sender.resume(&mut chip.notifier, turn);
+        }
+        moved |= self.take_commands(turn);
+        let chip = &mut self.chip;
+        if chip.notifier.has_awaiting() {
+            moved |= chip.notifier.finish_awaited();
+        }
+        if chip.translation.has_flushes() {
+            moved |= chip.translation.finish_flushes();
+        }
+        if self.board.counters.take_failed() {
+            self.board.raise(Trigger::RmaError);
+        }
+        if self.has_system_work() {
+            moved |= self.chip.run_system();
+        }
+        self.turn = turn.wrapping_add(1);
+        moved
+    }
+
+    fn step_links(&mut self) -> bool {
+        if !self.has_links {
+            return false;
+        }
+        let work = self.board.fabric.step(self.board.node, self.board.clock.now());
+        self.links_again = work.again;
+        self.links_worked = work.worked;
+        work.worked
+    }
+
+    /// Commands and messages, from pages and from slots.
+    #[inline]
+    fn take_commands(&mut self, turn: u8) -> bool {
+        let chip = &mut self.chip;
+        let mut moved = chip.take_commands(turn);
+        if chip.velo.is_waiting() {
+            moved |= chip.velo.resume(turn);
+        }
+        moved |= chip.velo.take_messages(turn);
+        if !chip.slots.attached().is_empty() {
+            moved |= chip.poll_slots(turn);
+        }
+        if !chip.velo.slots.attached().is_empty() {
+            moved |= chip.velo.poll_slots(turn);
+        }
+        moved
+    }
+
+    /// Takes what the network brought. Responses come first and are never held up.
+    fn receive(&mut self) -> bool {
+        let mut moved = false;
+        let mut left = false;
+        let mut bytes = 0;
+        for taken in 0.. {
+            if taken == PACKETS || bytes >= BYTES {
+                left = true;
+                break;
+            }
+            let Some(packet) = self.board.fabric.poll(self.board.node, Class::Response) else { break };
+            bytes += u64::from(packet.len);
+            self.chip.accept(packet);
+            moved = true;
+        }
+        for taken in 0.. {
+            if taken == PACKETS || bytes >= BYTES {
+                left = true;
+                break;
+            }
+            let packet = self.held.take();
+            let packet = packet.or_else(|| self.board.fabric.poll(self.board.node, Class::Request));
+            let Some(packet) = packet else { break };
+            if !self.chip.has_room(&packet) {
+                self.held = Some(packet);
+                break;
+            }
+            bytes += u64::from(packet.len);
+            self.chip.accept(packet);
+            moved = true;
+        }
+        self.arrivals = left || self.held.is_some();
+        moved
+    }
+
+    /// Whether packets wait that nobody told of.
+    #[inline]
+    fn has_pending(&self) -> bool {
+        self.polled && self.board.fabric.pending(self.board.node)
+    }
+
+    #[inline]
+    fn has_system_work(&self) -> bool {
+        self.chip.system.is_ready() || self.watches()
+    }
+
+    /// Whether the card has to look at the time, or at read pointers that drivers write without telling it.
+    #[inline]
+    fn watches(&self) -> bool {
+        self.chip.system.has_timer() || self.chip.watches_arming()
+    }
+
+    /// How soon the card must run again.
+    pub(super) fn mood(&self) -> Mood {
+        if self.is_calm() {
+            return Mood::Idle;
+        }
+        let chip = &self.chip;
+        let device =
+            !chip.receiver.inbound().is_empty() || chip.smfu.is_waiting() || chip.sender.waits_for_device();
+        let more = self.arrivals && self.held.is_none();
+        if device || more || self.links_worked { Mood::Busy } else { Mood::Waiting }
+    }
+
+    /// Whether a round can bring anything.
+    #[inline]
+    fn has_more(&self) -> bool {
+        let chip = &self.chip;
+        self.has_links
+            || self.board.news.is_there()
+            || chip.has_commands()
+            || chip.notifier.has_awaiting()
+            || chip.translation.has_flushes()
+            || chip.system.is_ready()
+            || self.board.counters.has_failed()
+            || !self.is_calm()
+            || self.has_pending()
+    }
+
+    /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        let chip = &self.chip;
+        let waits = !chip.receiver.inbound().is_empty()
+            | chip.notifier.has_backlog()
+            | chip.sender.has_stalled()
+            | (chip.sender.responses() != 0)
+            | chip.smfu.is_waiting()
+            | chip.velo.is_waiting();
+        let looks = self.arrivals
+            | self.links_worked
+            | self.held.is_some()
+            | self.watches()
+            | self.links_again.is_some();
+        !(waits | looks)
+    }
+}

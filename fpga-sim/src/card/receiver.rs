@@ -1,0 +1,248 @@
+//! The completer's way in: from packets to bytes in memory, then to what is owed for them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use extoll_abi::{ErrorUnits, regs};
+
+use super::board::Board;
+use super::notifier::Notifier;
+use super::per_vpid::PerVpid;
+use super::translation::Translation;
+use super::writing::{Step, Writing};
+use crate::memory::Completion;
+use crate::memory::runs::Runs;
+use crate::packet::{ByReference, Packet, Payload};
+use crate::units::bits::VpidSet;
+use crate::units::completer::{Completer, Delivery};
+use crate::units::report::Report;
+
+/// A packet of a VPID whose completer waits for a device.
+enum Waiting {
+    /// Its bytes are being written.
+    Writing(Box<Writing>),
+    /// It comes after one whose bytes are.
+    Packet(Packet),
+}
+
+/// What became of a packet.
+pub(super) enum Outcome {
+    /// It is done, and reported.
+    Done,
+    /// A device must be waited for.
+    Waits(Box<Writing>),
+    /// It is for registers: they are the caller's to write, and then to [report](Receiver::report).
+    Registers(Packet),
+}
+
+/// How far the oldest packet of a VPID that waits is.
+pub(super) enum Progress {
+    /// None waits any more.
+    Nothing,
+    /// A device must be waited for.
+    Pending,
+    /// It is done.
+    Moved,
+    /// As [`Outcome::Registers`].
+    Registers(Packet),
+}
+
+pub(super) struct Receiver {
+    board: Arc<Board>,
+    completer: Completer,
+    /// Packets that wait for a device's copy, in order.
+    waiting: PerVpid<VecDeque<Waiting>>,
+    /// VPIDs with such packets.
+    inbound: VpidSet,
+}
+
+impl Receiver {
+    pub(super) fn new(board: Arc<Board>) -> Receiver {
+        Receiver {
+            board,
+            completer: Completer::default(),
+            waiting: PerVpid::default(),
+            inbound: VpidSet::default(),
+        }
+    }
+
+    /// Packets of a VPID that wait.
+    pub(super) fn waiting(&self, vpid: u8) -> usize {
+        self.waiting.get(vpid).map_or(0, VecDeque::len)
+    }
+
+    /// VPIDs with packets that wait.
+    #[inline]
+    pub(super) fn inbound(&self) -> &VpidSet {
+        &self.inbound
+    }
+
+    /// Takes a packet for the completer; gives one for registers back.
+    #[inline]
+    pub(super) fn accept(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        packet: Packet,
+    ) -> Option<Packet> {
+        let vpid = packet.destination.vpid;
+        if self.inbound.contains(vpid) {
+            self.waiting.at(vpid).push_back(Waiting::Packet(packet));
+            return None;
+        }
+        match self.complete(translation, notifier, packet) {
+            Outcome::Done => None,
+            Outcome::Registers(packet) => Some(packet),
+            Outcome::Waits(writing) => {
+                self.waiting.at(vpid).push_back(Waiting::Writing(writing));
+                self.inbound.set(vpid, true);
+                None
+            }
+        }
+    }
+
+    /// Goes on with the oldest packet of `vpid` that waits for a device.
+    pub(super) fn go_on(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        vpid: u8,
+    ) -> Progress {
+        let Some(waiting) = self.waiting.at(vpid).pop_front() else {
+            self.inbound.set(vpid, false);
+            return Progress::Nothing;
+        };
+        let still = match waiting {
+            Waiting::Packet(packet) => match self.complete(translation, notifier, packet) {
+                Outcome::Done => return Progress::Moved,
+                Outcome::Registers(packet) => return Progress::Registers(packet),
+                Outcome::Waits(writing) => writing,
+            },
+            Waiting::Writing(mut writing) => match writing.advance(&*self.board.memory) {
+                Step::Pending => writing,
+                Step::Done => {
+                    self.end(translation, notifier, *writing, false);
+                    return Progress::Moved;
+                }
+                Step::Failed => {
+                    self.end(translation, notifier, *writing, true);
+                    return Progress::Moved;
+                }
+            },
+        };
+        self.waiting.at(vpid).push_front(Waiting::Writing(still));
+        Progress::Pending
+    }
+
+    /// Completes a packet, or says what has to be done first.
+    #[inline]
+    fn complete(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        mut packet: Packet,
+    ) -> Outcome {
+        let mut cx = translation.context(packet.destination.vpid);
+        match self.completer.receive(&mut cx, &mut packet) {
+            Delivery::Dropped => return Outcome::Done,
+            Delivery::Report => self.report(translation, notifier, &packet),
+            Delivery::Registers => return Outcome::Registers(packet),
+            Delivery::Write(runs) => return self.write(translation, notifier, packet, runs),
+        }
+        Outcome::Done
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        mut packet: Packet,
+        runs: Runs,
+    ) -> Outcome {
+        let memory = &*self.board.memory;
+        let (to, len) = (runs.first.address, packet.len as usize);
+        // Nearly all packets: bytes to one place in host memory.
+        let done = match &packet.payload {
+            _ if !runs.more.is_empty() => None,
+            Payload::ByReference(ByReference { first, more, .. }) if more.is_empty() => {
+                let from = first.address;
+                if memory.is_device(to, len)
+                    && let Some(report) =
+                        self.completer.report(&translation.context(packet.destination.vpid), &packet)
+                    && let Some((ticket, reserved)) = notifier.copy_then_notify(&report, (to, from, len))
+                {
+                    let writing = Writing::by_device(packet, runs, ticket, Some(reserved));
+                    return Outcome::Waits(writing.guard(translation.hold()));
+                }
+                Some(memory.copy(to, from, len))
+            }
+            Payload::Foreign(source) => Some(memory.copy_foreign(to, source, 0, len)),
+            payload => payload.bytes().map(|bytes| memory.write(to, bytes)),
+        };
+        match done {
+            Some(Ok(Completion::Done)) => {}
+            Some(Ok(Completion::Ticket(ticket))) => {
+                let writing = Writing::by_device(packet, runs, ticket, None);
+                return Outcome::Waits(writing.guard(translation.hold()));
+            }
+            Some(Err(_)) => self.fail(&mut packet),
+            None => return self.write_on(translation, notifier, Writing::new(packet, runs)),
+        }
+        packet.payload = Payload::None;
+        self.report(translation, notifier, &packet);
+        Outcome::Done
+    }
+
+    /// Writes as far as no device must be waited for.
+    fn write_on(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        mut writing: Writing,
+    ) -> Outcome {
+        match writing.advance(&*self.board.memory) {
+            Step::Pending => return Outcome::Waits(writing.guard(translation.hold())),
+            Step::Done => self.end(translation, notifier, writing, false),
+            Step::Failed => self.end(translation, notifier, writing, true),
+        }
+        Outcome::Done
+    }
+
+    fn end(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        writing: Writing,
+        failed: bool,
+    ) {
+        let failed = if failed { self.count_failure() } else { ErrorUnits::NONE };
+        let (packet, reserved) = writing.end(failed);
+        match reserved {
+            Some(reserved) => notifier.settle(reserved, packet.error),
+            None => self.report(translation, notifier, &packet),
+        }
+    }
+
+    /// A packet's bytes could not be written.
+    #[cold]
+    pub(super) fn fail(&mut self, packet: &mut Packet) {
+        packet.error |= self.count_failure();
+    }
+
+    #[cold]
+    fn count_failure(&mut self) -> ErrorUnits {
+        self.board.counters.error(regs::COMPL_TRANS);
+        ErrorUnits::COMPLETER
+    }
+
+    /// Reports a packet whose bytes are where they belong.
+    #[inline]
+    pub(super) fn report(&mut self, translation: &mut Translation, notifier: &mut Notifier, packet: &Packet) {
+        let cx = translation.context(packet.destination.vpid);
+        let report: Option<Report> = self.completer.report(&cx, packet);
+        if let Some(report) = report {
+            notifier.report(&report);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Running a card: on the thread that calls it, for those who ask meanwhile, and for its driver.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::core::{Core, Mood};
+use super::lock::Guard;
+use super::{Nic, bell, quantum};
+
+thread_local! {
+    /// The card that this thread serves for a driver.
+    static SERVED: Cell<*const Nic> = const { Cell::new(std::ptr::null()) };
+}
+
+impl Nic {
+    /// Something that needs the core whatever it takes; then what others brought meanwhile.
+    pub(super) fn with_core<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
+        bell::after(|| {
+            let mut core = self.core.lock();
+            let result = work(&mut core);
+            if let Some(core) = core.release() {
+                self.run_held(core);
+            }
+            result
+        })
+    }
+
+    /// Runs this card until nothing can move, or leaves it to the thread that does so now.
+    #[inline]
+    pub(super) fn run(&self) -> bool {
+        self.core.try_lock().is_some_and(|core| self.run_held(core))
+    }
+
+    /// Runs this card, and again for those who asked while it ran, but not for ever.
+    #[inline]
+    pub(super) fn run_held(&self, mut core: Guard<'_, Core>) -> bool {
+        let mut moved = false;
+        loop {
+            moved |= core.run(&self.board);
+            let notified = core.chip.take_written();
+            let mood = core.mood();
+            self.mood.store(mood as u8, Ordering::Relaxed);
+            let again = core.release();
+            if notified {
+                self.event.signal();
+            }
+            if mood != Mood::Idle {
+                self.ask_driver(mood == Mood::Busy);
+            }
+            match again {
+                // The driver sees to what they ask for, and the core to whoever comes first.
+                Some(still) if self.driver.is_some() && quantum::is_over(&self.board.clock) => {
+                    self.mood.store(Mood::Busy as u8, Ordering::Relaxed);
+                    drop(still);
+                    self.ask_driver(true);
+                    return moved;
+                }
+                Some(still) => core = still,
+                None => return moved,
+            }
+        }
+    }
+
+    /// Has the driver look after the card; if `soon`, without finishing its nap first. The thread that serves the
+    /// card for the driver knows what it needs anyway.
+    #[cold]
+    pub(super) fn ask_driver(&self, soon: bool) {
+        let served = std::ptr::eq(SERVED.get(), self);
+        if served || !soon && self.submitted.load(Ordering::Relaxed) {
+            return;
+        }
+        if let (Some(driver), Some(this)) = (&self.driver, self.bell.nic()) {
+            driver.submit(&this);
+        }
+    }
+
+    /// For the driver: runs the card and everything that this leads to; says what it needs next.
+    pub(crate) fn run_for_driver(&self) -> (bool, Need) {
+        SERVED.set(self);
+        let moved = self.progress();
+        SERVED.set(std::ptr::null());
+        let mood = Mood::from(self.mood.load(Ordering::Relaxed));
+        let need = match mood {
+            Mood::Busy => Need::Poll,
+            _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
+            Mood::Waiting => Need::Nap,
+            Mood::Idle if self.front.any_partial() => Need::Nap,
+            Mood::Idle => Need::Nothing,
+        };
+        (moved, need)
+    }
+
+    /// The driver's mark on cards in its queue.
+    pub(crate) fn submitted(&self) -> &AtomicBool {
+        &self.submitted
+    }
+
+    /// The first line for a while has begun. Whoever reads the state of its buffer in a BAR does not call the card, so
+    /// that the driver has to give it up if it stays as it is.
+    #[inline]
+    pub(super) fn line_begun(&self) {
+        if self.in_bar {
+            self.ask_driver(true);
+        }
+    }
+}
+
+/// What a card needs from its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To be polled without a pause.
+    Poll,
+    /// To be looked at now and then.
+    Nap,
+    /// Nothing until someone submits it again.
+    Nothing,
+}

@@ -1,0 +1,295 @@
+//! A command or response on its way out: packets, made one after the other as the fabric takes them.
+
+use std::sync::Arc;
+
+use extoll_abi::{ErrorUnits, Kind as Unit, regs};
+
+use super::board::Board;
+use super::translation::Translation;
+use crate::memory::runs::{Cursor, Runs};
+use crate::memory::{Lent, MemoryError, Ticket};
+use crate::network::fabric::Carriage;
+use crate::packet::{ByReference, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
+use crate::units::counters::{self, Counters};
+use crate::units::fragment;
+use crate::units::report::Report;
+use crate::units::requester::Job;
+
+/// A job that the fabric has not taken in whole.
+pub(super) struct Sending {
+    unit: Unit,
+    report: Option<Report>,
+    /// A finished packet that was refused, and the hold of its payload.
+    ready: Option<(Packet, Option<Arc<HoldState>>)>,
+    /// What is still to be cut into fragments.
+    rest: Option<Rest>,
+}
+
+struct Rest {
+    /// Header of the whole command.
+    packet: Packet,
+    source: Cursor,
+    /// Bytes of a packet: whole fragments.
+    part: u32,
+    /// The next packet's payload as far as it is read; bytes from a device come piece by piece.
+    bytes: Part,
+    /// A piece on its way from device memory.
+    fetching: Option<Ticket>,
+    /// Shows to flushes that the source is still read.
+    _hold: Hold,
+}
+
+/// A payload that is being read.
+struct Part {
+    buffer: Buffer,
+    filled: usize,
+}
+
+enum Buffer {
+    Own(Vec<u8>),
+    /// One of the fabric's, once it gave one.
+    Staged(Option<Lent>),
+}
+
+/// A job's end: it is all with the fabric; the source may still be read until the hold is done.
+pub(super) type Sent = (Option<Report>, Option<Arc<HoldState>>);
+
+impl Part {
+    /// Room for a payload of `len` bytes; `None` where the fabric has none now.
+    fn room(&mut self, board: &Board, len: usize) -> Option<&mut [u8]> {
+        match &mut self.buffer {
+            Buffer::Own(bytes) => {
+                bytes.resize(len, 0);
+                Some(bytes)
+            }
+            Buffer::Staged(staged) => {
+                if staged.is_none() {
+                    *staged = board.fabric.stage(len);
+                }
+                staged.as_mut().map(Lent::bytes_mut).filter(|bytes| bytes.len() == len)
+            }
+        }
+    }
+
+    /// The payload, which is complete.
+    fn take(&mut self) -> Payload {
+        self.filled = 0;
+        match &mut self.buffer {
+            Buffer::Own(bytes) if bytes.len() <= INLINE_MAX => Payload::copy_of(bytes),
+            Buffer::Own(bytes) => Payload::Bytes(std::mem::take(bytes).into_boxed_slice()),
+            Buffer::Staged(staged) => staged.take().map_or(Payload::None, Payload::Lent),
+        }
+    }
+}
+
+/// Sends a job as far as the fabric takes it.
+#[inline]
+pub(super) fn start(
+    board: &Board,
+    translation: &mut Translation,
+    unit: Unit,
+    mut job: Job,
+) -> Result<Sent, Box<Sending>> {
+    if let Some(runs) = &job.source
+        && job.packet.total as usize <= INLINE_MAX
+    {
+        match gather(board, runs, job.packet.total) {
+            Ok(payload) => {
+                job.packet.payload = payload;
+                job.source = None;
+            }
+            Err(MemoryError::Device { .. }) => {}
+            Err(_) => fail(board, unit, &mut job),
+        }
+    }
+    if job.source.is_some() {
+        return Sending::new(board, translation, unit, job).pump(board, &mut false);
+    }
+    count_sent(&board.counters, unit, &job.packet);
+    match board.fabric.send(board.node, job.packet) {
+        Ok(()) => Ok((job.report, None)),
+        Err(packet) => Err(Sending::refused(unit, job.report, packet, None)),
+    }
+}
+
+impl Sending {
+    /// A packet that was refused, or has to wait for others.
+    pub(super) fn refused(
+        unit: Unit,
+        report: Option<Report>,
+        packet: Packet,
+        hold: Option<Arc<HoldState>>,
+    ) -> Box<Sending> {
+        Box::new(Sending { unit, report, ready: Some((packet, hold)), rest: None })
+    }
+
+    /// A job made ready to be pumped: one packet by reference where the fabric can, else fragments.
+    pub(super) fn new(
+        board: &Board,
+        translation: &mut Translation,
+        unit: Unit,
+        mut job: Job,
+    ) -> Box<Sending> {
+        let declared =
+            |runs: &Runs| runs.iter().all(|run| board.memory.contains(run.address, run.len as usize));
+        if job.source.as_ref().is_some_and(|runs| !declared(runs)) {
+            fail(board, unit, &mut job);
+        }
+        count_sent(&board.counters, unit, &job.packet);
+        let report = job.report;
+        let Some(runs) = job.source else { return Sending::refused(unit, report, job.packet, None) };
+        let (hold, state) = translation.hold();
+        let (most, buffer) = match board.fabric.carriage(job.packet.destination, &runs) {
+            Carriage::Reference => {
+                job.packet.len = job.packet.total;
+                job.packet.payload =
+                    Payload::ByReference(ByReference { first: runs.first, more: runs.more, hold });
+                return Sending::refused(unit, report, job.packet, Some(state));
+            }
+            Carriage::Bytes { most } => (most, Buffer::Own(Vec::new())),
+            Carriage::Staged { most } => (most, Buffer::Staged(None)),
+        };
+        // Whole fragments, so that each packet's notifications are those of its fragments.
+        let fragment = u32::from(job.packet.fragment.max(1));
+        let (part, source) = ((most / fragment).max(1) * fragment, Cursor::new(runs));
+        let bytes = Part { buffer, filled: 0 };
+        let rest = Some(Rest { packet: job.packet, source, part, bytes, fetching: None, _hold: hold });
+        Box::new(Sending { unit, report, ready: None, rest })
+    }
+
+    /// Node that it goes to.
+    pub(super) fn destination(&self) -> u16 {
+        let packet = self.ready.as_ref().map(|(packet, _)| packet);
+        packet.or(self.rest.as_ref().map(|rest| &rest.packet)).map_or(0, |packet| packet.destination.node)
+    }
+
+    /// Whether it waits for a device, rather than for the fabric.
+    pub(super) fn waits_for_device(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.fetching.is_some())
+    }
+
+    /// Gives the fabric packet after packet until it refuses one, or a device must be waited for.
+    pub(super) fn pump(mut self: Box<Self>, board: &Board, moved: &mut bool) -> Result<Sent, Box<Sending>> {
+        let mut hold = None;
+        loop {
+            if self.ready.is_none() && !self.next_fragment(board) {
+                return Err(self);
+            }
+            let Some((packet, state)) = self.ready.take() else { return Ok((self.report, hold)) };
+            if let Err(packet) = board.fabric.send(board.node, packet) {
+                self.ready = Some((packet, state));
+                return Err(self);
+            }
+            *moved = true;
+            hold = state;
+        }
+    }
+
+    /// Makes the next fragment ready, or sees that there is none. False: a device must be waited for.
+    fn next_fragment(&mut self, board: &Board) -> bool {
+        let Some(rest) = &mut self.rest else { return true };
+        let offset = rest.source.position() - rest.bytes.filled as u32;
+        let len = rest.part.min(rest.packet.total - offset);
+        if len == 0 {
+            self.rest = None;
+            return true;
+        }
+        match rest.read(board, len) {
+            Ok(None) => return false,
+            Ok(Some(payload)) => {
+                self.ready = Some((rest.packet.part(offset, len, payload), None));
+            }
+            Err(_) => {
+                // The rest of the command becomes one empty packet that carries the error.
+                let units = count_failure(board, self.unit);
+                let mut packet = rest.packet.part(0, rest.packet.total, Payload::None);
+                packet.error |= units;
+                if let Some(report) = &mut self.report {
+                    report.fail(units);
+                }
+                self.ready = Some((packet, None));
+                self.rest = None;
+            }
+        }
+        true
+    }
+}
+
+impl Rest {
+    /// The next `len` bytes; `None` while a device brings them, or the fabric has no buffer.
+    fn read(&mut self, board: &Board, len: u32) -> Result<Option<Payload>, MemoryError> {
+        let memory = &*board.memory;
+        let mut filled = self.bytes.filled;
+        let staged = matches!(self.bytes.buffer, Buffer::Staged(_));
+        let Some(room) = self.bytes.room(board, len as usize) else { return Ok(None) };
+        if let Some(ticket) = self.fetching {
+            let Some(piece) = memory.fetched(ticket).inspect_err(|_| self.fetching = None)? else {
+                return Ok(None);
+            };
+            self.fetching = None;
+            self.source.advance(piece.len() as u32);
+            room[filled..filled + piece.len()].copy_from_slice(&piece);
+            filled += piece.len();
+        }
+        while let Some(piece) = self.source.piece(len - filled as u32) {
+            let end = filled + piece.len as usize;
+            let to = &mut room[filled..end];
+            let read = match staged {
+                true => memory.read_for_others(piece.address, to),
+                false => memory.read(piece.address, to),
+            };
+            match read {
+                Ok(()) => self.source.advance(piece.len),
+                Err(MemoryError::Device { .. }) => {
+                    self.bytes.filled = filled;
+                    self.fetching = Some(memory.fetch(piece.address, piece.len as usize)?);
+                    return Ok(None);
+                }
+                Err(e) => return Err(e),
+            }
+            filled = end;
+        }
+        Ok(Some(self.bytes.take()))
+    }
+}
+
+/// Turns a job into its error form because its source cannot be read.
+#[cold]
+fn fail(board: &Board, unit: Unit, job: &mut Job) {
+    job.fail(count_failure(board, unit));
+}
+
+fn count_failure(board: &Board, unit: Unit) -> ErrorUnits {
+    let (counter, units) = match unit {
+        Unit::Responder => (regs::RESP_TRANS, ErrorUnits::RESPONDER),
+        _ => (regs::REQ_TRANS, ErrorUnits::REQUESTER),
+    };
+    board.counters.error(counter);
+    units
+}
+
+/// Counts a packet, or all fragments of a command, that a unit sends.
+#[inline]
+pub(super) fn count_sent(counters: &Counters, unit: Unit, packet: &Packet) {
+    let payload = if packet.error.is_empty() && packet.kind != Kind::Get { packet.total } else { 0 };
+    let fragments = fragment::count(payload.max(1), packet.fragment);
+    let (packets, words) = match unit {
+        Unit::Responder => (counters::RESP_FRAGMENTS, counters::RESP_QUADWORDS),
+        _ => (counters::REQ_FRAGMENTS, counters::REQ_QUADWORDS),
+    };
+    counters.add(packets, fragments);
+    counters.add(words, payload.div_ceil(8));
+}
+
+/// Reads a small payload.
+#[inline]
+fn gather(board: &Board, runs: &Runs, total: u32) -> Result<Payload, MemoryError> {
+    let mut bytes = [0; INLINE_MAX];
+    let mut at = 0;
+    for run in runs.iter() {
+        let end = (at + run.len as usize).min(INLINE_MAX);
+        board.memory.read(run.address, &mut bytes[at..end])?;
+        at = end;
+    }
+    Ok(Payload::Inline { len: total as u8, bytes })
+}

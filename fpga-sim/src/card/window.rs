@@ -1,0 +1,88 @@
+//! Accesses of this host to the SMFU's window: what the card's BAR traps goes out as packets (spec 6).
+
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Ladder};
+
+use super::{Nic, bell};
+use crate::packet::Packet;
+use crate::units::smfu::SmfuError;
+use crate::units::snq::Trigger;
+
+/// How long an access waits for the fabric to take its packets.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Nic {
+    /// Makes this process the one that the node's SMFU serves: packets for it come here, accesses to its window
+    /// start here. [`Nic::smfu_store`] and [`Nic::smfu_load`] do so too. Without other processes on the node there
+    /// is nothing to claim.
+    ///
+    /// # Errors
+    /// [`SmfuError::Elsewhere`].
+    pub fn claim_smfu(&self) -> Result<(), SmfuError> {
+        self.board.state.claim_smfu().map_err(|rank| SmfuError::Elsewhere { node: self.board.node, rank })
+    }
+
+    /// Ends [`Nic::claim_smfu`]; another process may claim it then. Packets still under way to this one are treated
+    /// as by a disabled unit.
+    pub fn release_smfu(&self) {
+        self.board.state.release_smfu();
+    }
+
+    /// Stores into the SMFU BAR (trapped, spec 6). Posted: returns when the network has taken it. Stores of one
+    /// thread to one node arrive in order.
+    ///
+    /// # Errors
+    /// [`SmfuError`]; [`SmfuError::Timeout`] where the network takes nothing for 10 s.
+    pub fn smfu_store(&self, offset: u64, bytes: &[u8]) -> Result<(), SmfuError> {
+        self.claim_smfu()?;
+        for packet in self.board.smfu.store(offset, bytes)? {
+            self.smfu_send(offset, packet)?;
+        }
+        self.kick();
+        Ok(())
+    }
+
+    /// Loads from the SMFU BAR (trapped). Waits for the reply, at most `timeout`, or the card's own timeout if
+    /// that is shorter.
+    ///
+    /// # Errors
+    /// [`SmfuError`].
+    pub fn smfu_load(&self, offset: u64, out: &mut [u8], timeout: Duration) -> Result<(), SmfuError> {
+        self.claim_smfu()?;
+        let mut load = self.board.smfu.load(self.board.clock.now(), offset, out.len())?;
+        while let Some(packet) = load.request() {
+            self.smfu_send(offset, packet)?;
+        }
+        let mut backoff = Backoff::endless(Ladder::NEIGHBOUR, &self.board.clock);
+        loop {
+            let moved = self.progress();
+            if let Some(outcome) = load.poll(self.board.clock.now(), timeout, out) {
+                if outcome.is_err() && self.board.smfu.take_expired() {
+                    self.board.raise(Trigger::SmfuTimeout);
+                    self.kick();
+                }
+                return outcome;
+            }
+            if !moved {
+                // The load's own time-out ends this.
+                let _ = backoff.pause();
+            }
+        }
+    }
+
+    fn smfu_send(&self, offset: u64, mut packet: Packet) -> Result<(), SmfuError> {
+        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, &self.board.clock, SEND_TIMEOUT);
+        loop {
+            #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+            match bell::after(|| self.board.fabric.send(self.board.node, packet)) {
+                Ok(()) => return Ok(()),
+                Err(refused) => packet = refused,
+            }
+            if self.progress() && backoff.waited() <= SEND_TIMEOUT {
+                continue;
+            }
+            backoff.pause().map_err(|waited| SmfuError::Timeout { offset, waited })?;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A payload on its way into memory, piece after piece where a device has to be waited for.
+
+use std::sync::Arc;
+
+use extoll_abi::ErrorUnits;
+
+use super::notifier::Reserved;
+use crate::memory::runs::{Cursor, Runs};
+use crate::memory::{Completion, Memory, Ticket, TicketState};
+use crate::packet::{Hold, HoldState, Packet, Payload};
+
+pub(super) struct Writing {
+    packet: Packet,
+    target: Cursor,
+    /// Where a payload by reference is read.
+    source: Option<Cursor>,
+    ticket: Option<Ticket>,
+    /// Bytes that the ticket moves.
+    moving: u32,
+    /// Shows to flushes that pages are in use.
+    hold: Option<(Hold, Arc<HoldState>)>,
+    /// The notification that the device writes behind the bytes.
+    reserved: Option<Reserved>,
+}
+
+/// How far a payload is.
+pub(super) enum Step {
+    Done,
+    Pending,
+    Failed,
+}
+
+impl Writing {
+    pub(super) fn new(mut packet: Packet, target: Runs) -> Writing {
+        let source = match &mut packet.payload {
+            Payload::ByReference(source) => {
+                Some(Cursor::new(Runs { first: source.first, more: std::mem::take(&mut source.more) }))
+            }
+            _ => None,
+        };
+        Writing {
+            packet,
+            target: Cursor::new(target),
+            source,
+            ticket: None,
+            moving: 0,
+            hold: None,
+            reserved: None,
+        }
+    }
+
+    /// A payload that a device moves as a whole, and the notification that it writes then.
+    pub(super) fn by_device(
+        packet: Packet,
+        target: Runs,
+        ticket: Ticket,
+        reserved: Option<Reserved>,
+    ) -> Writing {
+        let len = packet.len;
+        let mut writing = Writing::new(packet, target);
+        writing.wait_for(ticket, len);
+        writing.reserved = reserved;
+        writing
+    }
+
+    /// Has flushes wait for it.
+    pub(super) fn guard(mut self, hold: (Hold, Arc<HoldState>)) -> Box<Writing> {
+        self.hold = Some(hold);
+        Box::new(self)
+    }
+
+    /// What there is to report once it is over. The payload is dropped first: its sender may go on, and its report
+    /// must not come later than ours.
+    pub(super) fn end(mut self, failed: ErrorUnits) -> (Packet, Option<Reserved>) {
+        self.packet.payload = Payload::None;
+        self.hold = None;
+        self.packet.error |= failed;
+        (self.packet, self.reserved)
+    }
+
+    fn wait_for(&mut self, ticket: Ticket, moving: u32) {
+        (self.ticket, self.moving) = (Some(ticket), moving);
+    }
+
+    /// Moves piece after piece, in order, so that the last bytes come last.
+    pub(super) fn advance(&mut self, memory: &dyn Memory) -> Step {
+        loop {
+            if let Some(ticket) = self.ticket {
+                match memory.poll(ticket) {
+                    TicketState::Pending => return Step::Pending,
+                    TicketState::Failed => return Step::Failed,
+                    TicketState::Done => self.passed(self.moving),
+                }
+                self.ticket = None;
+            }
+            let Some(to) = self.target.piece(u32::MAX) else { return Step::Done };
+            let (moved, len) = match &self.source {
+                Some(source) => {
+                    let Some(from) = source.piece(to.len) else { return Step::Failed };
+                    (memory.copy(to.address, from.address, from.len as usize), from.len)
+                }
+                None if let Payload::Foreign(source) = &self.packet.payload => {
+                    let at = self.target.position() as usize;
+                    (memory.copy_foreign(to.address, source, at, to.len as usize), to.len)
+                }
+                None => {
+                    let at = self.target.position() as usize;
+                    let bytes = self.packet.payload.bytes().and_then(|b| b.get(at..at + to.len as usize));
+                    let Some(bytes) = bytes else { return Step::Failed };
+                    (memory.write(to.address, bytes), to.len)
+                }
+            };
+            match moved {
+                Ok(Completion::Done) => self.passed(len),
+                Ok(Completion::Ticket(ticket)) => self.wait_for(ticket, len),
+                Err(_) => return Step::Failed,
+            }
+        }
+    }
+
+    fn passed(&mut self, len: u32) {
+        self.target.advance(len);
+        if let Some(source) = &mut self.source {
+            source.advance(len);
+        }
+    }
+}

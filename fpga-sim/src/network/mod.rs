@@ -1,0 +1,9 @@
+//! What carries packets between cards: the [`Fabric`](fabric::Fabric) trait and those who implement it.
+
+pub mod fabric;
+pub mod in_process;
+pub mod links;
+pub mod shared;
+mod wakes;
+
+pub use in_process::network::{Network, NetworkError};
