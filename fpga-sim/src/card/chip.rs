@@ -98,7 +98,7 @@ impl Chip {
     #[inline]
     pub(super) fn has_commands(&self) -> bool {
         let slots = self.slots.attached().len() | self.velo.slots.attached().len();
-        slots | self.ready.len() != 0 || self.front.any_ready() || self.velo.is_ready()
+        slots | self.ready.len() != 0 || self.front.rma.any_ready() || self.velo.is_ready()
     }
 
     /// Takes commands from the card path, a burst from each VPID in turn.
@@ -148,6 +148,7 @@ impl Chip {
 
     /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
     /// the card, until the queue's timeout (spec 3.2).
+    #[inline]
     pub(super) fn has_room(&self, packet: &Packet) -> bool {
         let responses = self.sender.responses() < WAITING_MAX;
         if self.board.state.is_foreign(packet) {

@@ -109,6 +109,7 @@ impl Core {
         worked
     }
 
+    #[inline]
     fn round(&mut self) -> bool {
         let turn = self.turn;
         let mut moved = self.step_links();
@@ -149,6 +150,7 @@ impl Core {
         moved
     }
 
+    #[inline]
     fn step_links(&mut self) -> bool {
         if !self.has_links {
             return false;
@@ -178,6 +180,7 @@ impl Core {
     }
 
     /// Takes what the network brought. Responses come first and are never held up.
+    #[inline]
     fn receive(&mut self) -> bool {
         let mut moved = false;
         let mut left = false;

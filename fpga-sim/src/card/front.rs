@@ -91,12 +91,6 @@ impl FrontEnd {
         FrontEnd { board, rma: Fronts::default(), velo: Fronts::default() }
     }
 
-    /// Whether commands or messages wait for their requesters.
-    #[inline]
-    pub(super) fn any_ready(&self) -> bool {
-        self.rma.any_ready() | self.velo.any_ready()
-    }
-
     /// Whether some line may be partial.
     #[inline]
     pub(super) fn any_partial(&self) -> bool {

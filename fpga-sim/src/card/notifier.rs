@@ -76,6 +76,7 @@ impl Notifier {
     }
 
     /// Notifications of a VPID that wait for room in its queue.
+    #[inline]
     pub(super) fn backlog(&self, vpid: u8) -> usize {
         self.ports.get(vpid).map_or(0, |port| port.queue.backlog())
     }
@@ -142,12 +143,14 @@ impl Notifier {
     }
 
     /// Writes a report's notifications.
+    #[inline]
     pub(super) fn report(&mut self, report: &Report) {
         if self.board.state.entry(report.vpid).is_open() {
             report.notices(|notice| self.notify(notice));
         }
     }
 
+    #[inline]
     fn rp(&self, vpid: u8) -> BqReadPointer {
         BqReadPointer(self.board.pages.rp(vpid).load(Ordering::Acquire))
     }
@@ -228,6 +231,7 @@ impl Notifier {
     }
 
     /// Counts what became of a notification, and raises its interrupt.
+    #[inline]
     fn account(&mut self, notice: Notice, fate: Fate) {
         let counters = &self.board.counters;
         if fate != Fate::Written {

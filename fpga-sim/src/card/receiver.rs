@@ -67,6 +67,7 @@ impl Receiver {
     }
 
     /// Packets of a VPID that wait.
+    #[inline]
     pub(super) fn waiting(&self, vpid: u8) -> usize {
         self.waiting.get(vpid).map_or(0, VecDeque::len)
     }

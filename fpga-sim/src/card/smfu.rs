@@ -26,6 +26,7 @@ impl SmfuInbound {
     }
 
     /// Packets that wait.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.behind.len()
     }

@@ -100,7 +100,7 @@ impl Velo {
     /// Messages wait for the requester.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        self.front.velo.any_ready() || !self.ready.is_empty()
     }
 
     /// Whether there are interrupts that follow once software arms them.
@@ -118,9 +118,6 @@ impl Velo {
     /// Takes messages from the requester pages, a burst from each VPID in turn.
     pub(super) fn take_messages(&mut self, turn: u8) -> bool {
         self.front.velo.take_ready(&mut self.ready);
-        if self.ready.is_empty() {
-            return false;
-        }
         let mut moved = false;
         for vpid in self.ready.iter_from(turn) {
             for _ in 0..BURST {

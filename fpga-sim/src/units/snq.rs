@@ -138,6 +138,7 @@ impl Default for Snq {
 
 impl Snq {
     /// Whether microcode may run at all.
+    #[inline]
     pub fn executes(&self) -> bool {
         self.execute
     }
