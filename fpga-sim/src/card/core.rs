@@ -169,7 +169,9 @@ impl Core {
         if chip.velo.is_waiting() {
             moved |= chip.velo.resume(turn);
         }
-        moved |= chip.velo.take_messages(turn);
+        if chip.velo.is_ready() {
+            moved |= chip.velo.take_messages(turn);
+        }
         if !chip.slots.attached().is_empty() {
             moved |= chip.poll_slots(turn);
         }
