@@ -52,28 +52,22 @@ impl VpidSet {
     /// Members in order, from `start` on and around.
     #[inline]
     pub fn iter_from(&self, start: u8) -> impl Iterator<Item = u8> + use<> {
-        let (mut first, mut rest) = (self.word, self.word);
-        let at = usize::from(start / 64);
-        for (i, (first, rest)) in first.iter_mut().zip(&mut rest).enumerate() {
-            let mask = match i.cmp(&at) {
-                std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => u64::MAX << (start % 64),
-                std::cmp::Ordering::Greater => u64::MAX,
-            };
-            *first &= mask;
-            *rest &= !mask;
-        }
-        std::iter::from_fn(move || pop(&mut first).or_else(|| pop(&mut rest)))
+        let (words, mut members) = (self.word, self.len);
+        let (first, mask) = (usize::from(start / 64), u64::MAX << (start % 64));
+        // The first word comes twice: what is from `start` on at the beginning, the rest at the end.
+        let (mut step, mut left) = (0, words[first] & mask);
+        std::iter::from_fn(move || {
+            // Checked first: most sets have one member or none, and all words need not be looked at then.
+            members = members.checked_sub(1)?;
+            while left == 0 {
+                step += 1;
+                left = words[(first + step) % 4] & if step < 4 { u64::MAX } else { !mask };
+            }
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            Some(((first + step) % 4 * 64) as u8 + bit as u8)
+        })
     }
-}
-
-/// Removes the lowest member.
-#[inline]
-fn pop(words: &mut [u64; 4]) -> Option<u8> {
-    let (i, word) = words.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
-    let bit = word.trailing_zeros() as u8;
-    *word &= *word - 1;
-    Some(64 * i as u8 + bit)
 }
 
 /// A set of VPIDs that several threads add to and one takes from.
