@@ -13,8 +13,10 @@ mod dma;
 mod gpu;
 mod interrupts;
 mod joined;
+mod message;
 mod parts;
 mod patience;
+mod protocol;
 mod server;
 
 pub use bar::{PeerBar, SharedFile};
@@ -24,4 +26,5 @@ pub use dma::{DmaError, GuestMemory};
 pub use gpu::Gpu;
 pub use interrupts::Interrupts;
 pub use joined::Joined;
+pub use protocol::Server;
 pub use server::{Backend, Device, Region, listen, serve};

@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use vfio_bindings::bindings::vfio::*;
-use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea};
+use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend};
 
+use crate::protocol::{RegionInfo, Server};
 use crate::{Change, ConfigSpace, GuestMemory, Interrupts};
 
 /// Interrupts by MSI, in [`Device::irqs`].
@@ -96,10 +99,9 @@ impl<D: Device + ?Sized> ServerBackend for Backend<'_, D> {
         let Some(memory) = self.0.guest_memory() else { return Ok(()) };
         // What has no file is another device's BAR or firmware; what is read only is firmware.
         let Some(file) = fd.filter(|_| flags.contains(DmaMapFlags::WRITE)) else { return Ok(()) };
-        memory.map(address, size, &file, offset).map_err(|error| {
-            tracing::error!("{error}");
-            io::Error::new(io::ErrorKind::InvalidInput, error)
-        })
+        memory
+            .map(address, size, &file, offset)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
@@ -136,38 +138,23 @@ impl<D: Device + ?Sized> ServerBackend for Backend<'_, D> {
     }
 }
 
-fn region(region: &Region<'_>) -> ServerRegion {
+fn region(region: &Region<'_>) -> io::Result<RegionInfo> {
     let mut flags = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
     if !region.mapped.is_empty() {
         flags |= VFIO_REGION_INFO_FLAG_MMAP;
     }
-    let area = |(offset, size): &(u64, u64)| SparseArea {
-        area: vfio_region_sparse_mmap_area { offset: *offset, size: *size },
-    };
-    let argsz = size_of::<vfio_region_info>() as u32;
-    let (index, size) = (region.index, region.bytes);
-    ServerRegion {
-        region_info: vfio_region_info { argsz, flags, index, size, ..Default::default() },
-        sparse_areas: region.mapped.iter().map(area).collect(),
-        mmap_fd: region.file.filter(|_| !region.mapped.is_empty()).map(|file| file.as_raw_fd()),
-    }
+    let file = region.file.filter(|_| !region.mapped.is_empty());
+    let file = file.map(|file| file.try_clone_to_owned()).transpose()?;
+    Ok(RegionInfo { flags, bytes: region.bytes, mapped: region.mapped.clone(), file })
 }
 
 /// All regions that a PCI device can have.
-fn regions(device: &(impl Device + ?Sized)) -> Vec<ServerRegion> {
+fn regions(device: &(impl Device + ?Sized)) -> io::Result<Vec<RegionInfo>> {
     let bars = device.regions();
     let config = Region { index: VFIO_PCI_CONFIG_REGION_INDEX, bytes: 4096, mapped: Vec::new(), file: None };
-    let absent = |index| ServerRegion {
-        region_info: vfio_region_info {
-            argsz: size_of::<vfio_region_info>() as u32,
-            index,
-            ..Default::default()
-        },
-        sparse_areas: Vec::new(),
-        mmap_fd: None,
-    };
+    let absent = || RegionInfo { flags: 0, bytes: 0, mapped: Vec::new(), file: None };
     let there = |index| bars.iter().chain([&config]).find(|region| region.index == index);
-    (0..VFIO_PCI_NUM_REGIONS).map(|index| there(index).map_or_else(|| absent(index), region)).collect()
+    (0..VFIO_PCI_NUM_REGIONS).map(|index| there(index).map_or_else(|| Ok(absent()), region)).collect()
 }
 
 fn irqs(device: &(impl Device + ?Sized)) -> Vec<IrqInfo> {
@@ -188,19 +175,22 @@ fn irqs(device: &(impl Device + ?Sized)) -> Vec<IrqInfo> {
 /// The system's; [`io::ErrorKind::AddrInUse`] where a live server has the socket.
 pub fn listen(path: &Path, device: &(impl Device + ?Sized)) -> io::Result<Server> {
     if path.exists() {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        if UnixStream::connect(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         std::fs::remove_file(path)?;
     }
-    Server::new(path, true, irqs(device), regions(device)).map_err(io::Error::other)
+    let listener = UnixListener::bind(path)?;
+    Ok(Server { listener, irqs: irqs(device), regions: regions(device)? })
 }
 
 /// Serves one virtual machine after the other, for ever. Between two the device is reset and has no memory.
 pub fn serve(server: &Server, device: &mut (impl Device + ?Sized)) -> ! {
     loop {
         if let Err(error) = server.run(&mut Backend(device)) {
-            tracing::info!("connection ended: {error}");
+            tracing::error!("no client can connect: {error}");
+            // Such as too many open files: others may close theirs.
+            std::thread::sleep(Duration::from_millis(100));
         }
         device.reset_device();
         if let Some(memory) = device.guest_memory() {
