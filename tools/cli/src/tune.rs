@@ -5,7 +5,8 @@ use crate::{info, out};
 use ggas_benches::{Device, Options, Progress, Team, Via};
 use ggas_coll::{GroupError, Tuning};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct TuneArgs {
@@ -32,8 +33,9 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
             "no place for the table: name one with --output, or set GGAS_TUNING or HOME".to_owned(),
         )
     })?;
-    // What is there already is read first: a table that is none must not cost a measurement.
-    let mut table = if path.exists() { Tuning::read(&path).map_err(failed)? } else { Tuning::default() };
+    // First: what cannot be written, or read for what else is in it, must not cost a measurement.
+    Tuning::can_write(&path).map_err(failed)?;
+    let mut table = so_far(&path)?;
     let (device, why) = info::choose(args.device)?;
     if let Some(why) = why {
         out::note(&format!("{}\n", info::fallback(&why)));
@@ -69,6 +71,20 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     table.write(&path).map_err(failed)?;
     let _ = writeln!(text, "written to {}", path.display());
     out::print(&text)
+}
+
+/// What the table has already. A damaged one is overwritten.
+fn so_far(path: &Path) -> Result<Tuning, Failure> {
+    match Tuning::read(path) {
+        Err(GroupError::Tuning { reason, .. }) => {
+            out::note(&format!("{} is damaged ({reason}): it is written anew\n", path.display()));
+            Ok(Tuning::default())
+        }
+        Err(GroupError::TuningUnread { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(Tuning::default())
+        }
+        read => read.map_err(failed),
+    }
 }
 
 fn failed(error: GroupError) -> Failure {

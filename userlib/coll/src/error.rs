@@ -1,5 +1,8 @@
 //! Errors of groups.
 
+use std::io;
+use std::path::PathBuf;
+
 use ggas_kernels::MemoryError;
 use ggas_rma::{KernelReport, ReportError};
 use ggas_window::WindowError;
@@ -117,13 +120,34 @@ pub enum GroupError {
         /// The call for such groups.
         call: &'static str,
     },
-    /// A table of choices that is not there, or is none.
-    #[error("{}: {reason}; let `ggas tune` write it anew, or remove it", path.display())]
+    /// A table of choices that is damaged, or of another version.
+    #[error("the table of choices {path} is damaged: {reason}; `ggas tune --output {path}` writes it anew", path = path.display())]
     Tuning {
         /// The file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A table of choices that cannot be read.
+    #[error("cannot read the table of choices {path}: {source}; `ggas tune --output {path}` writes one", path = path.display())]
+    TuningUnread {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A table of choices that cannot be written.
+    #[error(
+        "cannot write the table of choices {}, because of {}: {source}; choose another place with GGAS_TUNING (a file) \
+         or XDG_CONFIG_HOME (a folder)", path.display(), place.display()
+    )]
+    TuningUnwritten {
+        /// The file.
+        path: PathBuf,
+        /// The folder that cannot be written to, or what stands in its place.
+        place: PathBuf,
+        /// Why.
+        source: io::Error,
     },
     /// Choices that cannot be.
     #[error("{0}")]

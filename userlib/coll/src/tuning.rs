@@ -1,6 +1,7 @@
 //! Which algorithm at which size: what `ggas tune` measured on a host, or what suits most.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::{env, fs, io};
 
 use ggas_kernels::Processor;
@@ -66,7 +67,8 @@ impl Default for Tuning {
 /// Where a group takes its choices from. What a table does not have is chosen as suits most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TunedBy {
-    /// The table of this host ([`Tuning::host_path`]), if there is one.
+    /// The table of this host ([`Tuning::host_path`]), if there is one. One that is damaged is said in the log and not
+    /// used.
     #[default]
     Host,
     /// The table in a file, which must be there.
@@ -87,26 +89,35 @@ impl Tuning {
     /// The table in a file.
     ///
     /// # Errors
-    /// [`GroupError::Tuning`]: no such file, or no such table.
+    /// [`GroupError::TuningUnread`]: no such file; [`GroupError::Tuning`]: no such table.
     pub fn read(path: &Path) -> Result<Self, GroupError> {
-        let text = fs::read_to_string(path).map_err(|error| at(path, error))?;
-        Self::parse(&text).map_err(|reason| at(path, reason))
+        let unread = |source| GroupError::TuningUnread { path: path.to_owned(), source };
+        let bytes = fs::read(path).map_err(unread)?;
+        let text = String::from_utf8(bytes).map_err(|error| error.to_string());
+        let table = text.and_then(|text| Self::parse(&text));
+        table.map_err(|reason| GroupError::Tuning { path: path.to_owned(), reason })
     }
 
     /// Writes it, and the folder that it lies in. Who reads it meanwhile sees the old or the new one.
     ///
     /// # Errors
-    /// [`GroupError::Tuning`].
+    /// [`GroupError::TuningUnwritten`].
     pub fn write(&self, path: &Path) -> Result<(), GroupError> {
-        let written = || -> io::Result<()> {
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            let fresh = path.with_extension(format!("{}.new", std::process::id()));
-            fs::write(&fresh, serde_json::to_string_pretty(self).map_err(io::Error::other)? + "\n")?;
-            fs::rename(fresh, path)
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::other);
+        let written = || fs::rename(fresh(path, text? + "\n")?, path);
+        written().map_err(|source| unwritten(path, source))
+    }
+
+    /// Finds out whether a table can be written there, and makes the folder that it lies in: for who measures first.
+    ///
+    /// # Errors
+    /// [`GroupError::TuningUnwritten`].
+    pub fn can_write(path: &Path) -> Result<(), GroupError> {
+        let tried = || match path.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => fs::remove_file(fresh(path, String::new())?),
         };
-        written().map_err(|error| at(path, error))
+        tried().map_err(|source| unwritten(path, source))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -135,8 +146,38 @@ impl Tuning {
     }
 }
 
-fn at(path: &Path, reason: impl ToString) -> GroupError {
-    GroupError::Tuning { path: path.to_owned(), reason: reason.to_string() }
+/// A file beside `path` with this text, to be renamed; and the folder for both.
+fn fresh(path: &Path, text: String) -> io::Result<PathBuf> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let fresh = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&fresh, text)?;
+    Ok(fresh)
+}
+
+/// With what is in the way: the path itself, or the nearest of its folders that is there.
+fn unwritten(path: &Path, source: io::Error) -> GroupError {
+    let folders = path.ancestors().skip(usize::from(!path.is_dir()));
+    let there = folders.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let place = there.filter(|folder| folder.exists()).map(Path::to_owned).next();
+    GroupError::TuningUnwritten { path: path.to_owned(), place: place.unwrap_or_default(), source }
+}
+
+/// The table of a host. Without one, or with one that is of no use, groups choose as suits most; the latter is said
+/// once.
+fn of_host(path: &Path) -> Tuning {
+    static SAID: Once = Once::new();
+    match Tuning::read(path) {
+        Ok(table) => table,
+        Err(GroupError::TuningUnread { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Tuning::default()
+        }
+        Err(error) => {
+            SAID.call_once(|| tracing::warn!("groups choose without a table: {error}"));
+            Tuning::default()
+        }
+    }
 }
 
 impl TunedBy {
@@ -147,10 +188,7 @@ impl TunedBy {
                 Ok(table.clone())
             }
             Self::File(path) => Tuning::read(path),
-            Self::Host => match Tuning::host_path() {
-                Some(path) if path.exists() => Tuning::read(&path),
-                _ => Ok(Tuning::default()),
-            },
+            Self::Host => Ok(Tuning::host_path().map_or_else(Tuning::default, |path| of_host(&path))),
         }
     }
 
@@ -239,7 +277,38 @@ mod tests {
         fs::remove_dir_all(&folder).expect("removed");
         assert_eq!(table.choices("cpu", 2), Some(&choices(2, 6)));
         assert_eq!(table.choices("cpu", 3), None);
-        assert!(matches!(Tuning::read(&path), Err(GroupError::Tuning { .. })));
+        assert!(matches!(Tuning::read(&path), Err(GroupError::TuningUnread { .. })));
+    }
+
+    #[test]
+    fn a_damaged_table_of_the_host_is_passed_over_and_one_that_was_named_is_not() {
+        let path = env::temp_dir().join(format!("ggas-damaged-{}.json", std::process::id()));
+        for damaged in [&b"{"[..], b"", b"\xff\xfe", br#"{"schema": 7, "choices": []}"#] {
+            fs::write(&path, damaged).expect("written");
+            assert_eq!(of_host(&path), Tuning::default());
+            let error = TunedBy::File(path.clone()).table().expect_err("damaged").to_string();
+            let advice = format!("`ggas tune --output {}` writes it anew", path.display());
+            assert!(error.contains("is damaged") && error.ends_with(&advice), "{error}");
+        }
+        fs::remove_file(&path).expect("removed");
+        assert_eq!(of_host(&path), Tuning::default());
+        let error = TunedBy::File(path.clone()).table().expect_err("gone").to_string();
+        assert!(error.contains("cannot read") && error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named_with_the_variables_that_choose_another_place() {
+        let file = env::temp_dir().join(format!("ggas-no-folder-{}", std::process::id()));
+        fs::write(&file, "").expect("written");
+        let path = file.join(".config/ggas/tuning.json");
+        for error in [Tuning::can_write(&path), Tuning::default().write(&path)] {
+            let error = error.expect_err("no folder").to_string();
+            let place = format!("because of {}: ", file.display());
+            assert!(error.contains(&place) && error.contains("Not a directory"), "{error}");
+            assert!(error.contains("GGAS_TUNING") && error.contains("XDG_CONFIG_HOME"), "{error}");
+            assert!(!error.contains("ggas tune"), "{error}");
+        }
+        fs::remove_file(&file).expect("removed");
     }
 
     #[test]
