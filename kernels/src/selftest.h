@@ -31,7 +31,7 @@ struct selftest_rma {
 	uint32_t rounds;
 	uint32_t bytes;
 	uint32_t first;		/* 1: begins */
-	uint32_t reserved;
+	uint32_t quiet;		/* 1: its puts ask for no notification at the peer */
 };
 
 /* Every thread of the grid posts `posts` notification puts to the peer, alone

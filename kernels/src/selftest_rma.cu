@@ -19,8 +19,8 @@ GGAS_FN int send_round(const selftest_rma &args, ggas_port *port, uint32_t round
 	for (uint32_t i = ggas_thread(); i < args.bytes; i += ggas_threads())
 		send[i] = pattern(round, i);
 	gpu_rma2_peer peer = { args.peer_node, args.peer_vpid };
-	return gpu_rma2_put<ggas_scope::block>(port, peer, args.send_nla, args.target_nla, args.bytes,
-					       EXTOLL_SPEC_REQUESTER | EXTOLL_SPEC_COMPLETER);
+	uint32_t spec = EXTOLL_SPEC_REQUESTER | (args.quiet ? 0 : EXTOLL_SPEC_COMPLETER);
+	return gpu_rma2_put<ggas_scope::block>(port, peer, args.send_nla, args.target_nla, args.bytes, spec);
 }
 
 // Notifications that came while the other kind was waited for: the answer to a

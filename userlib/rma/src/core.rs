@@ -9,6 +9,7 @@ use extoll_abi::{Address, Descriptor, PageOption};
 use ggas_device::{Departures, LostPeer, PortDevice};
 
 use crate::post::Poster;
+use crate::posted::Asked;
 use crate::queue::Queue;
 use crate::{DeviceError, Match, PortConfig, PortError, PostError};
 use ggas_clock::{Backoff, Step};
@@ -53,6 +54,7 @@ pub(crate) struct Core {
     pub(crate) poster: Poster,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) departures: Departures,
+    pub(crate) asked: Asked,
     /// Option pages that may be posted to, by bits.
     options: u32,
 }
@@ -71,6 +73,7 @@ impl Core {
         Core {
             queue: Mutex::new(Queue::new(device.queue())),
             departures: device.departures(),
+            asked: Asked::default(),
             options: device.options(),
             poster,
             vpid,
@@ -87,7 +90,9 @@ impl Core {
         if self.departures.count() > 0 {
             self.check_target(words)?;
         }
-        self.poster.try_post(&*self.device, option, words)
+        self.poster.try_post(&*self.device, option, words)?;
+        self.asked.note(words[0]);
+        Ok(())
     }
 
     /// Posts, waiting for room up to the port's post timeout.

@@ -6,6 +6,7 @@ use extoll_abi::{Address, EncodeError, PageOption};
 use ggas_device::{DeviceError, LostPeer, Path};
 
 use crate::Match;
+use crate::posted::{Advice, Posted};
 
 /// Errors of posting a descriptor.
 #[derive(thiserror::Error)]
@@ -145,8 +146,8 @@ ggas_errors::debug_as_display!(PortError);
 pub enum WaitError {
     /// Nothing that matches arrived in time.
     #[error(
-        "waited {waited:?} at port {port} for {wanted}: nothing; {others} other notifications are in the queue. \
-         Check that the peer posted with the notification asked for, and the error counters of both nodes"
+        "waited {waited:?} at port {port} for {wanted}: nothing; {others} other notifications are in the queue. {}",
+        Advice { wanted, posted: *posted }
     )]
     Timeout {
         /// The port.
@@ -157,6 +158,8 @@ pub enum WaitError {
         waited: Duration,
         /// Notifications in the queue that do not match.
         others: u32,
+        /// What the waiting port has posted.
+        posted: Posted,
     },
     /// What was waited for can only come from a process that is gone; all that it had sent was looked at.
     #[error("waited at port {port} for {wanted}: {peer}")]

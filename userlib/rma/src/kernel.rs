@@ -1,6 +1,7 @@
 //! Ports for kernels: `struct ggas_port` in kernel memory (thesis 5.6.2).
 
 mod setup;
+mod state;
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,8 +18,9 @@ use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
 use crate::core::Vpid;
 use crate::pages::OptionPages;
 use crate::report::{ReportCell, ReportError};
-use crate::{DeviceError, KernelReport, PortBase, PortConfig, PortError};
+use crate::{DeviceError, KernelPortState, KernelReport, PortBase, PortConfig, PortError};
 use setup::Setup;
+use state::State;
 
 /// Errors of opening a port for kernels.
 #[derive(thiserror::Error)]
@@ -81,6 +83,7 @@ pub struct KernelPort {
     /// `struct ggas_port`.
     memory: KernelMem,
     report: ReportCell,
+    state: State,
     base: PortBase,
 }
 
@@ -133,6 +136,7 @@ impl KernelPort {
     /// For kernels on a GPU this also starts the copier there, which moves short transfers to and from GPU memory,
     /// if memory of that GPU was registered before; if it does not fit beside other kernels, copies take the slower way.
     pub fn arm(&self) -> Armed<'_> {
+        self.state.arm(&self.report);
         if self.path == Path::Slots {
             self.base.vpid.device.arm();
         }
@@ -147,12 +151,14 @@ impl KernelPort {
 
     /// What a kernel's wait on this port reported, if one failed.
     pub fn report(&self) -> Option<KernelReport> {
-        self.report.get()
+        let state = || KernelPortState { armed: self.state.was_armed(), posted: self.state.posted() };
+        self.report.get().map(|report| KernelReport { port: Some(state()), ..report })
     }
 
     /// Forgets a report. Not while kernels run.
     pub fn clear_report(&self) {
         self.report.clear();
+        self.state.clear();
     }
 }
 
@@ -193,6 +199,7 @@ fn arm_copier(gpu: &Gpu) -> Option<CopierGuard> {
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
+        self.port.state.disarm(&self.port.report);
         if self.port.path == Path::Slots {
             self.port.base.vpid.device.disarm();
         }

@@ -117,6 +117,11 @@ impl Match {
         Match { error: Some(error), ..self }
     }
 
+    /// The unit, if it is set.
+    pub(crate) fn wanted_kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
     /// Node and VPID of the other side, as far as they are set.
     pub(crate) fn remote(&self) -> Option<(u16, Option<u8>)> {
         self.node.map(|node| (node, self.vpid))

@@ -301,7 +301,8 @@ impl Port {
                 Step::Over(waited) => {
                     let (port, wanted) = (core.address, Box::new(*wanted));
                     let others = lock(&core.queue).unread();
-                    return Err(WaitError::Timeout { port, wanted, waited, others });
+                    let posted = core.asked.posted();
+                    return Err(WaitError::Timeout { port, wanted, waited, others, posted });
                 }
             }
         }

@@ -8,7 +8,7 @@ use extoll_abi::layout::{self, ggas_report};
 use ggas_device::HostBuffer;
 use ggas_kernels::{Mapped, MemoryError, Processor};
 
-use crate::DeviceError;
+use crate::{DeviceError, KernelPortState};
 
 /// A wait of a kernel that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct KernelReport {
     pub address: u64,
     /// How long.
     pub waited: Duration,
+    /// What of the port may explain it; `None` for a wait at something else.
+    pub port: Option<KernelPortState>,
 }
 
 impl fmt::Display for KernelReport {
@@ -61,7 +63,11 @@ impl fmt::Display for KernelReport {
             write!(f, " from node {peer}")?;
         }
         let Self { address, expected, seen, line, .. } = self;
-        write!(f, " (line {line}): expected {expected:#x} at {address:#x}, saw {seen:#x}")
+        write!(f, " (line {line}): expected {expected:#x} at {address:#x}, saw {seen:#x}")?;
+        match self.port.filter(|_| self.status == layout::GGAS_ERR_TIMEOUT) {
+            Some(port) => port.advise(f, self.wait == layout::GGAS_WAIT_NOTIFICATION),
+            None => Ok(()),
+        }
     }
 }
 
@@ -112,6 +118,7 @@ impl ReportCell {
             seen: raw.seen,
             address: raw.address,
             waited: Duration::from_nanos(raw.waited_ns),
+            port: None,
         })
     }
 

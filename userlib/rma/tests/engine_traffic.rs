@@ -270,7 +270,7 @@ fn kernels_use_engines_as_they_use_the_card() {
             rounds: 30,
             bytes: BYTES as u32,
             first: u32::from(i == 0),
-            reserved: 0,
+            quiet: 0,
         }
     });
     for _ in 0..2 {

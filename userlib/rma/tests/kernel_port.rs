@@ -56,7 +56,7 @@ impl Side {
             rounds,
             bytes: BYTES as u32,
             first: first.into(),
-            reserved: 0,
+            quiet: 0,
         }
     }
 }
@@ -134,6 +134,62 @@ fn a_kernel_that_waits_in_vain_reports_it() {
     let report = a.port.report().expect("nobody answers");
     assert!(report.to_string().contains("for a notification"), "{report}");
     assert!(report.waited >= Duration::from_millis(50), "{report}");
+    assert!(report.to_string().contains("not armed: call KernelPort::arm before the launch"), "{report}");
+    // What is armed later does not change it.
+    let _armed = a.port.arm();
+    assert_eq!(a.port.report(), Some(report));
     a.port.clear_report();
     assert_eq!(a.port.report(), None);
+}
+
+#[test]
+fn a_report_says_which_notification_nothing_on_the_port_asked_for() {
+    let cpu = Processor::cpu();
+    for network in networks() {
+        for config in kernel_paths() {
+            let config = PortConfig { kernel_timeout: Duration::from_millis(300), ..config };
+            let (a, b) = (Side::new(&network, 0, config), Side::new(&network, 1, config));
+            let args = [selftest_rma { quiet: 1, ..a.args(&b, 1, true) }, b.args(&a, 1, false)];
+            {
+                let _armed = (a.port.arm(), b.port.arm());
+                let launches = args
+                    .each_ref()
+                    // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+                    .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
+                start(&launches).unwrap().wait(SOON).unwrap();
+            }
+            let [sender, receiver] = [&a, &b].map(|side| side.port.report().expect("in vain").to_string());
+            assert!(sender.contains("asked for a responder or completer notification"), "{sender}");
+            assert!(sender.contains("EXTOLL_SPEC_"), "{sender}");
+            assert!(receiver.contains("nothing was posted on this port"), "{receiver}");
+            assert!(receiver.contains("EXTOLL_SPEC_COMPLETER"), "{receiver}");
+            assert!(!sender.contains("not armed") && !receiver.contains("not armed"), "{sender} {receiver}");
+        }
+    }
+}
+
+#[test]
+fn a_port_that_nobody_armed_says_so_on_both_paths() {
+    let cpu = Processor::cpu();
+    for config in kernel_paths() {
+        let network = &networks()[0];
+        let config = PortConfig { kernel_timeout: Duration::from_millis(50), ..config };
+        let (a, b) = (Side::new(network, 0, config), Side::new(network, 1, config));
+        for armed in [true, false, true] {
+            let guard = armed.then(|| a.port.arm());
+            let args = b.args(&a, 1, false);
+            // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+            let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+            let args = selftest_rma { port: a.port.address(), ..args };
+            // SAFETY: as above.
+            let other = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+            start(&[launch, other]).unwrap().wait(SOON).unwrap();
+            drop(guard);
+            let report = a.port.report().expect("nobody sends").to_string();
+            assert_eq!(report.contains("not armed"), !armed, "{report}");
+            assert!(b.port.report().expect("nobody sends").to_string().contains("not armed"));
+            a.port.clear_report();
+            b.port.clear_report();
+        }
+    }
 }

@@ -9,7 +9,8 @@ use extoll_abi::regs::EXTOLL_RF_RMA_BQ_TIMEOUT;
 use ggas_device::LockedMemory;
 use ggas_device::sim::{SimBuilder, SimNetwork, Simulation};
 use ggas_rma::{
-    Address, HostBuffer, Match, Node, PageOption, Path, PortConfig, PostError, RegionError, Spec, WaitError,
+    Address, HostBuffer, Kind, Match, Node, PageOption, Path, Port, PortConfig, PostError, RegionError, Spec,
+    WaitError,
 };
 
 /// Posts notification puts until the port is full: the target's queue of 255 takes no more, so the card does not.
@@ -102,6 +103,35 @@ fn waits_end_in_time_and_say_what_they_waited_for() {
     }
     let error = pair.target.wait_match(&Match::any().class(2), Duration::from_millis(1)).unwrap_err();
     assert!(matches!(error, WaitError::Timeout { others: 1, .. }), "{error:?}");
+}
+
+#[test]
+fn a_wait_in_vain_says_what_was_not_asked_for() {
+    for config in paths() {
+        let pair = Pair::new(&builder().build().unwrap(), config);
+        let wanted = |kind| Match::any().kind(kind);
+        let text =
+            |port: &Port, wanted: &Match| port.wait_match(wanted, Duration::ZERO).unwrap_err().to_string();
+        let nothing = text(&pair.origin, &wanted(Kind::Completer));
+        assert!(
+            nothing.contains("This port posted nothing") && nothing.contains("Spec::COMPLETER"),
+            "{nothing}"
+        );
+
+        let connection = pair.origin.connect(pair.target.address());
+        connection.notification_put(1, 0, Spec::REQUESTER).unwrap();
+        pair.origin.wait_match(&wanted(Kind::Requester), SOON).unwrap();
+        let lacks = text(&pair.origin, &wanted(Kind::Completer));
+        let advice =
+            "No descriptor that this port posted asked for a completer notification: set Spec::COMPLETER";
+        assert!(lacks.contains(advice), "{lacks}");
+        let asked = text(&pair.origin, &wanted(Kind::Requester));
+        assert!(!asked.contains("No descriptor") && asked.contains("error counters"), "{asked}");
+
+        connection.notification_put(1, 0, Spec::COMPLETER).unwrap();
+        let asked = text(&pair.origin, &wanted(Kind::Completer));
+        assert!(!asked.contains("No descriptor"), "{asked}");
+    }
 }
 
 #[test]

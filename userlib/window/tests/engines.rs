@@ -194,7 +194,7 @@ fn kernels_of_two_processes_play_by_engines() {
             rounds: 30,
             bytes: SIZE as u32,
             first: u32::from(rank == 0),
-            reserved: 0,
+            quiet: 0,
         };
         for _ in 0..2 {
             let armed = port.arm();

@@ -73,7 +73,7 @@ impl Side {
             rounds,
             bytes: BYTES,
             first: first.into(),
-            reserved: 0,
+            quiet: 0,
         })
     }
 

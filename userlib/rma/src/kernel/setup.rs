@@ -8,10 +8,12 @@ use ggas_device::{KernelRings, Path, PortDevice};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{Mapped, Processor};
 
+use super::state::{Posts, State};
 use super::{KernelPort, KernelPortError, bytes_of, empty_port};
 use crate::PortBase;
 use crate::core::Vpid;
 use crate::pages::OptionPages;
+use crate::posted::Asked;
 use crate::report::ReportCell;
 
 /// A [`KernelPort`] in the making.
@@ -20,6 +22,7 @@ pub(super) struct Setup<'a> {
     processor: &'a Processor,
     mappings: Vec<Mapped>,
     port: ggas_port,
+    posts: Posts,
 }
 
 impl<'a> Setup<'a> {
@@ -32,7 +35,7 @@ impl<'a> Setup<'a> {
             timeout_ns: vpid.config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
             ..empty_port()
         };
-        Setup { vpid, processor, mappings: Vec::new(), port }
+        Setup { vpid, processor, mappings: Vec::new(), port, posts: Posts::Unseen }
     }
 
     /// Maps `len` bytes for the processor; the mapping lives as long as the kernel port, the memory as the VPID.
@@ -74,6 +77,7 @@ impl<'a> Setup<'a> {
             path,
             memory,
             report,
+            state: State::new(self.posts),
             _mappings: self.mappings,
             _pages: pages,
         })
@@ -106,27 +110,34 @@ impl<'a> Setup<'a> {
         self.port.slots = self.map(map.base.as_ptr(), map.slots as usize * 32)?;
         self.port.slot_consumed = self.map(map.consumed.as_ptr(), 8)?;
         self.port.slot_mask = map.slots - 1;
+        self.posts = Posts::Ring(map);
         Ok(())
     }
 
     /// Option pages whose stores the executor turns into calls, and the WCB state register.
     fn card(&mut self) -> Result<(mmio::Guard, OptionPages), KernelPortError> {
         let pages = OptionPages::reserve()?;
-        let guard = mmio::register(pages.range(), Arc::new(Requester(self.vpid.device.clone())))?;
+        let asked = Arc::<Asked>::default();
+        let guard =
+            mmio::register(pages.range(), Arc::new(Requester(self.vpid.device.clone(), asked.clone())))?;
         self.port.req_pages = pages.range().start;
         self.port.wcb_state = self.map(self.vpid.device.registers().wcb_state.as_ptr(), 8)?;
+        self.posts = Posts::Stored(asked);
         Ok((guard, pages))
     }
 }
 
 /// Stores of executor kernels to the option pages of one port.
-struct Requester(Arc<dyn PortDevice>);
+struct Requester(Arc<dyn PortDevice>, Arc<Asked>);
 
 impl MmioTarget for Requester {
     fn store(&self, offset: u64, value: u64) {
         // Pages of other VPIDs lie between a port's own; a driver does not map them.
         if let (option, 0, in_page) = PageOption::from_offset(offset) {
             self.0.requester_store(option, in_page.into(), value);
+            if in_page == 0 {
+                self.1.note(value);
+            }
         }
     }
 }
