@@ -8,7 +8,7 @@
 //!
 //! The crate then names them with `ggas_kernels::kernels!`. `kernels/examples/own-kernel` is such a crate.
 //!
-//! As build scripts do, this panics where the build cannot go on, with what the compiler said.
+//! Where the build cannot go on, the build script ends with what the compiler said, and a sentence on what to do.
 
 mod host;
 mod nvcc;
@@ -51,23 +51,36 @@ impl Kernels {
     /// Compiles them. `NVCC` names the compiler for GPUs, or is `none`; `GGAS_CUDA_ARCH` names one architecture.
     /// For `cargo clippy`, which links nothing and keeps build folders of its own, there is nothing to compile.
     ///
+    /// Where they do not compile, the process ends with exit code 1, and on standard error stands what the compiler said.
+    ///
     /// # Panics
-    /// Where a file cannot be read or does not compile.
+    /// Where a file cannot be read.
     pub fn compile(&self) {
+        if let Err(Failed { said, sentence }) = self.try_compile() {
+            let said = said.trim_end();
+            let gap = if said.is_empty() { "" } else { "\n\n" };
+            eprintln!("{said}{gap}{sentence}");
+            std::process::exit(1);
+        }
+    }
+
+    fn try_compile(&self) -> Result<(), Failed> {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         let sources = files(&self.folder, &["cu"]);
         assert!(!sources.is_empty(), "{} has no .cu files", self.folder.display());
+        fs::write(out.join(FATBIN), []).expect("OUT_DIR is writable");
+        if !for_clippy() {
+            let includes: Vec<PathBuf> = headers().into_iter().chain(self.includes.clone()).collect();
+            let for_cpus = host::compile(&out, &includes, sources.iter().chain(&self.host_only))?;
+            let for_gpus = nvcc::compile(&out, &includes, &sources)?;
+            for_cpus.link()?;
+            for_gpus.into_iter().for_each(|line| println!("{line}"));
+        }
         let others = self.includes.iter().filter(|folder| **folder != self.folder);
         for watched in self.watched().iter().chain(others).chain(&self.host_only).chain(&headers()) {
             println!("cargo::rerun-if-changed={}", watched.display());
         }
-        fs::write(out.join(FATBIN), []).expect("OUT_DIR is writable");
-        if for_clippy() {
-            return;
-        }
-        let includes: Vec<PathBuf> = headers().into_iter().chain(self.includes.clone()).collect();
-        host::compile(&out, &includes, sources.iter().chain(&self.host_only));
-        nvcc::compile(&out, &includes, &sources);
+        Ok(())
     }
 
     /// The folder; where Rust code lies in it as well, whose changes must not compile the kernels anew, file by file.
@@ -77,6 +90,19 @@ impl Kernels {
         }
         files(&self.folder, &["cu", "cuh", "h", "def"])
     }
+}
+
+/// Why the build cannot go on.
+struct Failed {
+    /// The compiler's own words.
+    said: String,
+    /// What that means, and what to do.
+    sentence: String,
+}
+
+/// The name of the crate whose build script this is.
+fn package() -> String {
+    env::var("CARGO_PKG_NAME").expect("cargo sets it")
 }
 
 /// What a crate embeds; empty where there is no code for GPUs.

@@ -2,25 +2,24 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
-use crate::{FATBIN, suite, wrapper};
+use crate::{FATBIN, Failed, package, suite, wrapper};
 
-pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) {
-    for variable in ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"] {
-        println!("cargo::rerun-if-env-changed={variable}");
-    }
+/// Compiles, and returns what cargo is to know.
+pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) -> Result<Vec<String>, Failed> {
+    let variables = ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"];
+    let mut lines = variables.map(|variable| format!("cargo::rerun-if-env-changed={variable}")).to_vec();
     let fatbin = out.join(FATBIN);
     let wheels = suite().join("build/cuda/nvidia/cu13/bin/nvcc");
     // One that is not there would count as changed each time; `cargo xtask setup` touches this file when it comes.
     if wheels.exists() {
-        println!("cargo::rerun-if-changed={}", wheels.display());
+        lines.push(format!("cargo::rerun-if-changed={}", wheels.display()));
     }
     let Some(nvcc) = find(&wheels) else {
-        println!(
-            "cargo::warning=no nvcc: kernels are built for the CPU only; `cargo xtask setup` installs nvcc"
-        );
-        return;
+        let why = "no nvcc: kernels are built for the CPU only; `cargo xtask setup` installs nvcc";
+        lines.push(format!("cargo::warning={why}"));
+        return Ok(lines);
     };
     let unit = wrapper(out, "kernels.cu", sources);
     let release = release(&nvcc).unwrap_or_default();
@@ -41,17 +40,26 @@ pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) {
     match command.output() {
         Ok(done) if done.status.success() => {
             let (major, minor) = release;
-            println!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}");
+            lines.push(format!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}"));
+            Ok(lines)
         }
-        Ok(done) => {
-            eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-            panic!("{} failed on the kernels; set NVCC=none to build for the CPU only", nvcc.display());
+        Ok(done) => Err(failed(&nvcc, &done)),
+        Err(error) => {
+            let why = format!("cannot run {}: {error}; kernels are built for the CPU only", nvcc.display());
+            lines.push(format!("cargo::warning={why}"));
+            Ok(lines)
         }
-        Err(error) => println!(
-            "cargo::warning=cannot run {}: {error}; kernels are built for the CPU only",
-            nvcc.display()
-        ),
     }
+}
+
+fn failed(nvcc: &Path, done: &Output) -> Failed {
+    let said = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    let sentence = format!(
+        "The kernels of {} do not compile for GPUs: above is what {} says (NVCC=none builds for the CPU only).",
+        package(),
+        nvcc.display()
+    );
+    Failed { said, sentence }
 }
 
 /// NVCC, then the pinned wheels that `cargo xtask setup` installs (what CI tests is what people get),
