@@ -25,7 +25,7 @@ pub enum BenchError {
     #[error("{0}")]
     Unsupported(String),
     /// A call of the library failed.
-    #[error("{doing}")]
+    #[error("{doing}: {source}")]
     Library {
         /// What the benchmark was doing.
         doing: String,
@@ -89,5 +89,17 @@ pub(crate) trait Doing<T>: Sized {
 impl<T, E: Error + Send + Sync + 'static> Doing<T> for Result<T, E> {
     fn doing_with(self, what: impl FnOnce() -> String) -> Result<T, BenchError> {
         self.map_err(|error| BenchError::Library { doing: what(), source: Box::new(error) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_library_says_what_and_why() {
+        let failed: Result<(), _> = Err(std::io::Error::other("no room"));
+        let error = failed.doing("opening a port").expect_err("failed");
+        assert_eq!(error.to_string(), "opening a port: no room");
     }
 }

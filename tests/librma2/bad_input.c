@@ -11,14 +11,33 @@ static uint64_t elsewhere[64];
 #define SPEC RMA2_COMPLETER_NOTIFICATION
 #define CMD RMA2_CMD_DEFAULT
 
+/* The text of a result, for the call that gave it last. */
+#define SAYS(result, words)                                                                    \
+	do {                                                                                   \
+		char text_[400];                                                               \
+		rma2_serror(result, text_, (int)sizeof text_);                                 \
+		if (!strstr(text_, words)) {                                                   \
+			fprintf(stderr, "%s:%d: no %s in %s\n", __FILE__, __LINE__, words, text_); \
+			exit(1);                                                               \
+		}                                                                              \
+	} while (0)
+
 static void ports(void)
 {
 	RMA2_Port closed = open_port(), wrong[5];
 	RMA2_Handle stale = connect_to(closed, closed);
+	char text[400];
 	size_t i;
 
 	OK(rma2_close(closed));
 	GIVES(RMA2_ERR_INV_VALUE, rma2_open(NULL));
+	SAYS(RMA2_ERR_INV_VALUE, "the place for the port is NULL");
+	GIVES(RMA2_ERR_INV_PORT, rma2_close(NULL));
+	SAYS(RMA2_ERR_INV_PORT, "the port is NULL");
+	CHECK(rma2_get_nodeid(NULL) == 0);
+	GIVES(RMA2_ERR_INV_PORT, rma2_close(closed));
+	rma2_serror(RMA2_ERR_INV_PORT, text, (int)sizeof text);
+	CHECK(!strstr(text, "NULL"));
 	wrong[0] = NULL;
 	wrong[1] = closed;
 	wrong[2] = (RMA2_Port)(void *)elsewhere;
@@ -114,6 +133,11 @@ static void regions(void)
 	GIVES(RMA2_ERR_INV_VALUE, rma2_post_put_bt(port, handle, others_region, 0, 8, 0, SPEC, CMD));
 	GIVES(RMA2_ERR_INV_VALUE, rma2_unregister(port, others_region));
 	GIVES(RMA2_ERR_INV_VALUE, rma2_get_nla(region, 0, NULL));
+	SAYS(RMA2_ERR_INV_VALUE, "the place for the result is NULL");
+	GIVES(RMA2_ERR_INV_VALUE, rma2_get_nla(NULL, 0, &nla));
+	SAYS(RMA2_ERR_INV_VALUE, "the region is NULL");
+	GIVES(RMA2_ERR_INV_VALUE, rma2_noti_dup(NULL, NULL));
+	SAYS(RMA2_ERR_INV_VALUE, "the notification is NULL");
 	GIVES(RMA2_ERR_INV_VALUE, rma2_get_nla(region, 100 * PAGE, &nla));
 	OK(rma2_get_nla(region, 2 * PAGE, &nla));
 }

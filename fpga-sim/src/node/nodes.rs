@@ -246,6 +246,12 @@ impl Nodes {
         self.whole.load(Ordering::Acquire)
     }
 
+    /// Whether another member has this node to itself, by [`take_node`](Self::take_node). Programs never have the last VPID.
+    pub fn is_of_guest(&self) -> bool {
+        let last = self.owner(self.member.node(), (block::VPIDS - 1) as u8);
+        last.is_some_and(|id| id != self.member.me() && self.member.state(id) == PeerState::Joined)
+    }
+
     /// Makes this process the one that has its node's SMFU; false where another has it.
     pub fn claim_smfu(&self) -> bool {
         let Some(block) = self.node(self.member.node()) else { return false };

@@ -64,7 +64,8 @@ fn a_node_has_a_guest_or_programs() {
     // All of its VPIDs are the guest's, whether its driver has opened them or not.
     let beside = Network::builder().join_as(join(0)).unwrap();
     let refused = beside.node().open_port(PortConfig::default()).unwrap_err().to_string();
-    assert!(refused.contains("node 0"), "{refused}");
+    assert!(refused.contains("node 0 is the card of a virtual machine"), "{refused}");
+    assert!(refused.contains("GGAS_NODE") && refused.contains("--node"), "{refused}");
     // And where a program has a port no guest comes.
     let _port = host.node().open_port(PortConfig::default()).unwrap();
     assert!(!ProcessFabric::join(join(1)).unwrap().nodes().take_node());

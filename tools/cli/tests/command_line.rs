@@ -323,57 +323,6 @@ fn peers_stand_beside_the_rows_they_belong_to() {
 }
 
 #[test]
-fn tune_writes_a_table_and_overwrites_a_damaged_one() {
-    let path = std::env::temp_dir().join(format!("ggas-tune-{}.json", std::process::id()));
-    let args = ["tune", "--device", "cpu", "--output", path.to_str().expect("a name")];
-    let output = ggas(&args);
-    assert!(output.status.success(), "{}", err(&output));
-    assert!(
-        out(&output).contains("written to") && out(&output).contains("sums of 0 bytes"),
-        "{}",
-        out(&output)
-    );
-    let table = std::fs::read_to_string(&path).expect("a table");
-    assert!(table.contains("\"device\": \"cpu\""), "{table}");
-    std::fs::write(&path, "{}").expect("written");
-    let output = ggas(&args);
-    let again = std::fs::read_to_string(&path).expect("a table");
-    std::fs::remove_file(&path).expect("removed");
-    assert!(output.status.success(), "{}", err(&output));
-    let damaged = format!("{} is damaged (missing field `schema`", path.display());
-    assert!(err(&output).contains(&damaged) && again.contains("\"device\": \"cpu\""), "{}", err(&output));
-}
-
-#[test]
-fn a_damaged_table_of_the_host_is_said_and_benchmarks_go_on() {
-    let path = std::env::temp_dir().join(format!("ggas-damaged-{}.json", std::process::id()));
-    let file = path.to_str().expect("a name");
-    std::fs::write(&path, "{").expect("written");
-    let variables = [("GGAS_DEVICE", "sim"), ("GGAS_TUNING", file)];
-    let args = ["bench", "allreduce-stream", "--device", "cpu", "--sizes", "64", "--iterations", "2"];
-    let output = with_device(&variables, &args);
-    std::fs::remove_file(&path).expect("removed");
-    assert!(output.status.success(), "{}", err(&output));
-    let said = err(&output).matches("is damaged").count();
-    assert!(said == 1 && err(&output).contains(&format!("`ggas tune --output {file}`")), "{}", err(&output));
-}
-
-#[test]
-fn tune_names_the_folder_that_cannot_be_written_before_it_measures() {
-    let home = std::env::temp_dir().join(format!("ggas-no-home-{}", std::process::id()));
-    std::fs::write(&home, "").expect("written");
-    let home_name = home.to_str().expect("a name");
-    let variables =
-        [("GGAS_DEVICE", "sim"), ("GGAS_TUNING", ""), ("XDG_CONFIG_HOME", ""), ("HOME", home_name)];
-    let output = with_device(&variables, &["tune", "--device", "cpu"]);
-    std::fs::remove_file(&home).expect("removed");
-    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
-    let place = format!("because of {home_name}: Not a directory");
-    assert!(err(&output).contains(&place) && err(&output).contains("GGAS_TUNING"), "{}", err(&output));
-    assert!(!err(&output).contains("nodes"), "nothing was measured: {}", err(&output));
-}
-
-#[test]
 fn json_has_standard_output_to_itself() {
     let args = ["bench", "rma-pingpong", "--device", "cpu", "--method", "host-driven"];
     let output = ggas(&[&args[..], &["--sizes", "8,64", "--iterations", "200", "--json", "-"]].concat());

@@ -137,3 +137,30 @@ fn registers_are_shown_by_name() {
         "{text}"
     );
 }
+
+#[test]
+fn a_name_that_no_network_can_have_is_said_as_such() {
+    let networks = Networks::new("names");
+    for name in ["a/b", "", ".hidden"] {
+        for args in [&["net", "up", name][..], &["net", "down", name]] {
+            let text = format!("no network can be called `{name}`: use 1 to 64 letters");
+            let output = networks.ggas(&[], args);
+            assert!(!output.status.success() && err(&output).contains(&text), "{}", err(&output));
+            assert!(!err(&output).contains("GGAS_NETWORK"), "{}", err(&output));
+        }
+    }
+}
+
+#[test]
+fn info_says_which_nodes_a_network_has() {
+    let networks = Networks::new("nodes");
+    let info = |variables: &[(&str, &str)]| out(&networks.ggas(variables, &["info"]));
+    let text = info(&[("GGAS_NODE", "99")]);
+    assert!(text.contains("none: network default has nodes 0 to 7, not 99: set GGAS_NODE"), "{text}");
+    assert!(text.contains("GGAS_NETWORK"), "{text}");
+    assert!(info(&[("GGAS_NODE", "7")]).contains("default, on node 7"));
+    networks.says(&[], &["net", "up", "lab", "--torus", "2x1x1"]);
+    let text = info(&[("GGAS_NETWORK", "lab"), ("GGAS_NODE", "2")]);
+    assert!(text.contains("none: network lab has nodes 0 to 1, not 2"), "{text}");
+    networks.says(&[], &["net", "down", "lab"]);
+}

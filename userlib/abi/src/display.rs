@@ -157,6 +157,23 @@ impl Display for Notification {
     }
 }
 
+/// In words, and the words of memory: for assertions and logs.
+///
+/// ```
+/// use extoll_abi::Notification;
+/// let notification = Notification { word0: 0x4000_0000, word1: 0x0214_0003_0380_0fff };
+/// assert_eq!(
+///     format!("{notification:?}"),
+///     "Notification(0x40000000 0x214000303800fff: completer notification of put (bytes) from node 3 vpid 7: \
+///      last fragment 4096 B at NLA 0x40000000)"
+/// );
+/// ```
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Notification({:#x} {:#x}: {self})", self.word0, self.word1)
+    }
+}
+
 /// Whether this side posted the command: the requester, and the completer of a response (spec 3.1).
 fn at_origin(header: &NotificationHeader) -> bool {
     let response = header.command.command().is_some_and(Command::is_response);

@@ -20,7 +20,7 @@ const LOCK_RESULT: Field =
 const LOCK_VALUE: Field = Field::new(facts::EXTOLL_NOTI_LOCK_VALUE_SHIFT, facts::EXTOLL_NOTI_LOCK_VALUE_BITS);
 
 /// An entry of a notification queue. Word 1 is written last and is never 0, so it is the valid flag too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct Notification {
     /// Address, payload, value or lock, as the command says.

@@ -227,7 +227,7 @@ extern "C" fn rma2_rc_register(
 ) -> Code {
     slots::catch_up();
     code(enter(port).and_then(|inner| {
-        region.check()?;
+        region.check("place for the region")?;
         region.set(register(port, &inner, address as usize, size)?)
     }))
 }

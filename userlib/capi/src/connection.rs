@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use ggas::{Address, PageOption};
 
 use crate::abi::{self, Endpoint};
-use crate::error::{Code, INV_HANDLE, INV_VALUE, NO_MEM, Result, SUCCESS, because, code};
-use crate::ffi::Out;
+use crate::error::{Code, INV_HANDLE, INV_VALUE, NO_MEM, Result, SUCCESS, bare, because, code};
+use crate::ffi::{Null, Out};
 use crate::port::{Inner, enter, lock};
 use crate::slab::Slab;
 
@@ -44,7 +44,13 @@ pub(crate) struct Connection {
 
 #[inline]
 fn body(handle: *const abi::Connection) -> Result<&'static crate::slab::Place<Body>> {
-    CONNECTIONS.get().and_then(|all| all.get(handle.cast())).ok_or(INV_HANDLE)
+    let place = CONNECTIONS.get().and_then(|all| all.get(handle.cast()));
+    place.ok_or_else(|| none(handle))
+}
+
+#[cold]
+fn none(handle: *const abi::Connection) -> Code {
+    if handle.is_null() { because(INV_HANDLE, Null("connection")) } else { bare(INV_HANDLE) }
 }
 
 /// The live connection of `port` that `handle` is.
@@ -56,7 +62,7 @@ pub(crate) fn of(port: &Inner, handle: *const abi::Connection) -> Result<Connect
     let option = option.load(Ordering::Acquire);
     // A place that was given up meanwhile reads as zeroes.
     if owner != port.id || !place.is_live() {
-        return Err(INV_HANDLE);
+        return Err(bare(INV_HANDLE));
     }
     let remote = Address::new((remote >> 8) as u16, remote as u8);
     Ok(Connection { remote, option: PageOption::new(option as u8).unwrap_or_default() })
@@ -66,7 +72,7 @@ pub(crate) fn of(port: &Inner, handle: *const abi::Connection) -> Result<Connect
 pub(crate) fn remote(handle: *const abi::Connection) -> Result<Address> {
     let place = body(handle)?;
     let remote = place.body.remote.load(Ordering::Relaxed);
-    if place.is_live() { Ok(Address::new((remote >> 8) as u16, remote as u8)) } else { Err(INV_HANDLE) }
+    if place.is_live() { Ok(Address::new((remote >> 8) as u16, remote as u8)) } else { Err(bare(INV_HANDLE)) }
 }
 
 fn connect(port: &Inner, node: u16, vpid: u16, options: u32) -> Result<*mut abi::Connection> {
@@ -126,7 +132,7 @@ extern "C" fn rma2_connect(
     handle: Out<*mut abi::Connection>,
 ) -> Code {
     let connected = enter(port).and_then(|port| {
-        handle.check()?;
+        handle.check("place for the connection")?;
         connect(&port, node, vpid, options)
     });
     code(connected.and_then(|connection| handle.set(connection)))
@@ -138,7 +144,7 @@ extern "C" fn rma2_disconnect(port: *const Endpoint, handle: *const abi::Connect
         of(&port, handle)?;
         lock(&port.connections).remove(&(handle as usize));
         let removed = CONNECTIONS.get().is_some_and(|all| all.remove(handle.cast()));
-        if removed { Ok(()) } else { Err(INV_HANDLE) }
+        if removed { Ok(()) } else { Err(bare(INV_HANDLE)) }
     }))
 }
 
@@ -207,7 +213,7 @@ extern "C" fn rma2_get_tcs(
 ) -> Code {
     code(enter(port).and_then(|port| {
         let connection = of(&port, handle)?;
-        response.check()?;
+        response.check("place for the response's class")?;
         request.set(connection.option.traffic_class().into())?;
         response.set(body(handle)?.body.response_tc.load(Ordering::Relaxed))
     }))

@@ -8,7 +8,7 @@ use ggas::{Modifier, Request, Spec};
 use crate::abi::{self, Connection, Endpoint};
 use crate::connection;
 use crate::error::{Code, INV_VALUE, NO_DESC_MEM, Result, WRONG_ARG, WRONG_CMD, because, code};
-use crate::ffi::{In, Out};
+use crate::ffi::{In, Null, Out};
 use crate::port::{Inner, enter, lock};
 use crate::post;
 use crate::slab::Slab;
@@ -59,7 +59,7 @@ fn known(descriptor: *const abi::Descriptor) -> Result<()> {
 pub(crate) fn read(descriptor: *const abi::Descriptor) -> Result<abi::Descriptor> {
     known(descriptor)?;
     let descriptor: In<abi::Descriptor> = descriptor.into();
-    descriptor.get().ok_or(INV_VALUE)
+    descriptor.get().ok_or_else(|| Null("descriptor").into())
 }
 
 /// Ends all descriptors of a port that closes.
@@ -112,7 +112,7 @@ fn store(
     words: extoll_abi::Descriptor,
 ) -> Result<()> {
     known(descriptor.address())?;
-    let value = abi::Descriptor { handle, value: words.word, ..descriptor.get()? };
+    let value = abi::Descriptor { handle, value: words.word, ..descriptor.get("descriptor")? };
     descriptor.set(value)
 }
 
@@ -152,7 +152,7 @@ fn set_put_get(
 #[unsafe(no_mangle)]
 extern "C" fn rma2_desc_alloc(port: *const Endpoint, descriptor: Out<*mut abi::Descriptor>) -> Code {
     code(enter(port).and_then(|port| {
-        descriptor.check()?;
+        descriptor.check("place for the descriptor")?;
         descriptor.set(alloc(&port)?)
     }))
 }
@@ -238,7 +238,7 @@ extern "C" fn rma2_desc_set_notification_value(
 ) -> Code {
     code((|| {
         known(descriptor.address())?;
-        let now = descriptor.get()?;
+        let now = descriptor.get("descriptor")?;
         let words = extoll_abi::Descriptor { word: now.value };
         if !matches!(words.decode(), Ok((_, Request::NotificationPut { .. }))) {
             return Err(because(WRONG_CMD, "the descriptor holds no notification put"));

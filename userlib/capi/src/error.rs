@@ -104,13 +104,20 @@ pub(crate) fn because(code: Code, reason: impl Display) -> Code {
     code
 }
 
+/// A failure with nothing to say but its code; a reason that a call without a result left behind is not its own.
+#[cold]
+pub(crate) fn bare(code: Code) -> Code {
+    let _ = LAST.try_with(|last| *last.borrow_mut() = None);
+    code
+}
+
 #[cold]
 pub(crate) fn of_post(error: &PostError) -> Code {
     match error {
         PostError::WouldBlock | PostError::Timeout { .. } => because(POLL_EXCEEDED, error),
         PostError::Encode(_) | PostError::Region(_) => because(WRONG_ARG, error),
         PostError::PeerLost(_) => because(NO_ROUTE, error),
-        PostError::Closed => INV_PORT,
+        PostError::Closed => bare(INV_PORT),
         _ => because(ERROR, error),
     }
 }
@@ -120,7 +127,7 @@ pub(crate) fn of_wait(error: &WaitError) -> Code {
     match error {
         WaitError::Timeout { .. } => because(POLL_EXCEEDED, error),
         WaitError::PeerLost { .. } => because(NO_ROUTE, error),
-        WaitError::Closed => INV_PORT,
+        WaitError::Closed => bare(INV_PORT),
         _ => because(ERROR, error),
     }
 }
@@ -129,7 +136,7 @@ pub(crate) fn of_wait(error: &WaitError) -> Code {
 pub(crate) fn of_port(error: &PortError) -> Code {
     let code = match error {
         PortError::Undrained { .. } => NOT_YET,
-        PortError::Device(DeviceError::PortsInUse { .. }) => PORTS_USED,
+        PortError::Device(DeviceError::PortsInUse { .. } | DeviceError::NodeOfGuest { .. }) => PORTS_USED,
         PortError::Device(DeviceError::QueueShape { .. }) => IOCTL,
         PortError::Device(DeviceError::Memory { .. }) => MMAP,
         PortError::Device(DeviceError::Timeout { .. }) => ATU,
@@ -148,7 +155,7 @@ pub(crate) fn is_full(error: &RegionError) -> bool {
 #[cold]
 pub(crate) fn of_region(error: &RegionError) -> Code {
     match error {
-        RegionError::Device(DeviceError::Closed) => INV_PORT,
+        RegionError::Device(DeviceError::Closed) => bare(INV_PORT),
         RegionError::Device(DeviceError::Timeout { .. }) => because(ATU, error),
         RegionError::Device(DeviceError::LockedMemory { .. }) => {
             because(ERROR, format!("{error}; C programs: EXTOLL_LOCKED_MEMORY=unlimited"))

@@ -3,7 +3,26 @@
 //! They need not be aligned: a handle or an NLA in a packed structure or a message is ordinary in C programs, which
 //! always could do that here. So everything is read and written byte by byte.
 
-use crate::error::{Code, INV_VALUE};
+use std::fmt;
+
+use crate::error::{Code, INV_VALUE, because};
+
+/// An argument that is null and must not be: its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Null(pub(crate) &'static str);
+
+impl fmt::Display for Null {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} is NULL", self.0)
+    }
+}
+
+impl From<Null> for Code {
+    #[cold]
+    fn from(null: Null) -> Code {
+        because(INV_VALUE, null)
+    }
+}
 
 /// Where a result goes: null, or valid for writing.
 #[repr(transparent)]
@@ -14,39 +33,39 @@ pub(crate) struct Out<T>(*mut T);
 pub(crate) struct In<T>(*const T);
 
 impl<T> Out<T> {
-    /// The pointer, unless it is null.
-    fn usable(&self) -> Result<*mut T, Code> {
-        if self.0.is_null() { Err(INV_VALUE) } else { Ok(self.0) }
+    /// The pointer, unless it is null; `what` it points to.
+    fn usable(&self, what: &'static str) -> Result<*mut T, Null> {
+        if self.0.is_null() { Err(Null(what)) } else { Ok(self.0) }
     }
 
-    /// Checks the pointer before work is done for it.
-    pub(crate) fn check(&self) -> Result<(), Code> {
-        self.usable().map(|_| ())
+    /// Checks the pointer before work is done for it; `what` it points to.
+    pub(crate) fn check(&self, what: &'static str) -> Result<(), Null> {
+        self.usable(what).map(|_| ())
     }
 
     /// Stores a result.
     pub(crate) fn set(&self, value: T) -> Result<(), Code> {
-        let place = self.usable()?;
+        let place = self.usable("place for the result")?;
         // SAFETY: the interface's contract: what is not null is valid for writing.
         unsafe { place.write_unaligned(value) };
         Ok(())
     }
 
-    /// What stands there now.
-    pub(crate) fn get(&self) -> Result<T, Code>
+    /// What stands there now, and is called `what`.
+    pub(crate) fn get(&self, what: &'static str) -> Result<T, Null>
     where
         T: Copy,
     {
-        let place = self.usable()?;
+        let place = self.usable(what)?;
         // SAFETY: as above; results that are changed hold a value.
         Ok(unsafe { place.read_unaligned() })
     }
 
     /// Stores a result unless the pointer is null.
     pub(crate) fn set_if_wanted(&self, value: T) {
-        if let Ok(place) = self.usable() {
+        if !self.0.is_null() {
             // SAFETY: as above.
-            unsafe { place.write_unaligned(value) };
+            unsafe { self.0.write_unaligned(value) };
         }
     }
 
@@ -85,9 +104,9 @@ mod tests {
     fn places_need_not_be_aligned() {
         let mut bytes = [0xa5u8; 10];
         let out = Out::<u64>(bytes[1..9].as_mut_ptr().cast());
-        assert_eq!(out.check(), Ok(()));
+        assert_eq!(out.check("port"), Ok(()));
         assert_eq!(out.set(0x0807_0605_0403_0201), Ok(()));
-        assert_eq!(out.get(), Ok(0x0807_0605_0403_0201));
+        assert_eq!(out.get("port"), Ok(0x0807_0605_0403_0201));
         assert_eq!(In::from(out.address()).get(), Some(0x0807_0605_0403_0201));
         assert_eq!(bytes, [0xa5, 1, 2, 3, 4, 5, 6, 7, 8, 0xa5]);
     }
@@ -95,8 +114,24 @@ mod tests {
     #[test]
     fn null_is_refused() {
         let out = Out::<u64>(std::ptr::null_mut());
-        assert!(out.check().is_err() && out.set(1).is_err() && out.get().is_err());
+        assert_eq!((out.check("port"), out.get("port")), (Err(Null("port")), Err(Null("port"))));
+        assert_eq!(out.set(1), Err(INV_VALUE));
         assert!(In::<u64>::from(std::ptr::null()).get().is_none());
         out.set_if_wanted(1);
+    }
+    #[test]
+    fn the_text_names_what_is_null() {
+        let text = |code| crate::error::text(code);
+        let out = Out::<u64>(std::ptr::null_mut());
+        assert!(text(out.check("port").unwrap_err().into()).ends_with(": the port is NULL"));
+        assert!(text(out.set(1).unwrap_err()).ends_with(": the place for the result is NULL"));
+        let port = crate::port::enter(std::ptr::null()).err().expect("null");
+        assert!(text(port).ends_with(": the port is NULL"));
+        let region = crate::region::known(std::ptr::null()).expect_err("null");
+        assert!(text(region).ends_with(": the region is NULL"));
+        let descriptor = crate::descriptor::read(std::ptr::null()).err().expect("null");
+        assert!(text(descriptor).ends_with(": the descriptor is NULL"));
+        let connection = crate::connection::remote(std::ptr::null()).expect_err("null");
+        assert!(text(connection).ends_with(": the connection is NULL"));
     }
 }

@@ -10,7 +10,7 @@ use crate::abi::{
     self, CLASS_ANY, Endpoint, FLAG_BLOCK, FLAG_LAST_NLA, LOCK_ANY, NLA_ANY, NODEID_ANY, VPID_ANY,
 };
 use crate::error::{Code, INV_VALUE, NO_MATCH, NO_NOTI, Result, because, code, of_wait};
-use crate::ffi::{In, Out};
+use crate::ffi::{In, Null, Out};
 use crate::port::{Inner, enter};
 
 /// Codes that stand for groups of commands in a match (spec 10.1).
@@ -38,7 +38,7 @@ fn wait(port: &Inner, wanted: &Match) -> Result<NonNull<ggas::Notification>> {
 
 fn find(port: *const Endpoint, wanted: Result<Match>, block: bool, found: Found) -> Code {
     code(enter(port).and_then(|port| {
-        found.check()?;
+        found.check("notification")?;
         let wanted = wanted?;
         let place = if block { wait(&port, &wanted)? } else { look(&port, &wanted)? };
         found.set(at(place))
@@ -93,7 +93,7 @@ fn lock(port: *const Endpoint, number: u32, node: u16, vpid: u16) -> Result<Matc
 #[unsafe(no_mangle)]
 extern "C" fn rma2_noti_probe(port: *const Endpoint, notification: Found) -> Code {
     code(enter(port).and_then(|port| {
-        notification.check()?;
+        notification.check("notification")?;
         notification.set(at(port.port.peek(&Match::any()).ok_or(NO_NOTI)?))
     }))
 }
@@ -179,13 +179,21 @@ extern "C" fn rma2_noti_lock_match_block(
 #[unsafe(no_mangle)]
 extern "C" fn rma2_noti_free(port: *const Endpoint, notification: *mut abi::Notification) -> Code {
     code(enter(port).and_then(|port| {
-        let place = NonNull::new(notification.cast()).ok_or(INV_VALUE)?;
+        let place = NonNull::new(notification.cast()).ok_or(Null("notification"))?;
         // Compared with the queue's addresses, not followed.
-        if port.port.free(place) { Ok(()) } else { Err(INV_VALUE) }
+        match port.port.free(place) {
+            true => Ok(()),
+            false => Err(because(INV_VALUE, "no notification of the port's queue, or freed")),
+        }
     }))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_noti_dup(input: In<abi::Notification>, output: Out<abi::Notification>) -> Code {
-    code(input.get().ok_or(INV_VALUE).and_then(|notification| output.set(notification)))
+    code(
+        input
+            .get()
+            .ok_or_else(|| Null("notification").into())
+            .and_then(|notification| output.set(notification)),
+    )
 }

@@ -9,8 +9,8 @@ use ggas::device::PortSetup;
 use ggas::{Port, PortConfig};
 
 use crate::abi::{Endpoint, Queue};
-use crate::error::{Code, INV_PORT, IOCTL, NO_MEM, Result, because, code, of_port};
-use crate::ffi::Out;
+use crate::error::{Code, INV_PORT, IOCTL, NO_MEM, Result, bare, because, code, of_port};
+use crate::ffi::{Null, Out};
 use crate::node::{self, Home};
 use crate::open::{self, NotClosed, Ports};
 use crate::settings::Timeouts;
@@ -46,7 +46,12 @@ pub(crate) type Entered = open::Entered<Endpoint, Inner>;
 /// The open port that `handle` is.
 #[inline]
 pub(crate) fn enter(handle: *const Endpoint) -> Result<Entered> {
-    PORTS.enter(handle.cast()).ok_or(INV_PORT)
+    PORTS.enter(handle.cast()).ok_or_else(|| none(handle))
+}
+
+#[cold]
+fn none(handle: *const Endpoint) -> Code {
+    if handle.is_null() { because(INV_PORT, Null("port")) } else { bare(INV_PORT) }
 }
 
 /// Locks whose state is consistent between any two statements.
@@ -138,7 +143,7 @@ fn close(handle: *const Endpoint) -> Result<()> {
         (port.port.shut().map_err(|error| of_port(&error)), port.timeouts().post)
     });
     closed.unwrap_or_else(|why| match why {
-        NotClosed::Unknown => Err(INV_PORT),
+        NotClosed::Unknown => Err(none(handle)),
         NotClosed::InUse => {
             Err(because(INV_PORT, "calls on the port do not return: it is closed, its memory is kept"))
         }
@@ -157,7 +162,7 @@ fn reshape(port: *const Endpoint, bytes: u32) -> Result<()> {
 #[unsafe(no_mangle)]
 extern "C" fn rma2_open(port: Out<*mut Endpoint>) -> Code {
     slots::catch_up();
-    code(port.check().and_then(|()| {
+    code(port.check("place for the port").map_err(Code::from).and_then(|()| {
         let opened = open().inspect_err(|why| report::not_opened("librma2", why.0, &error::text(*why)));
         port.set(opened?)
     }))

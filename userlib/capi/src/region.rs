@@ -9,7 +9,7 @@ use crate::abi::{self, Endpoint, ListHead};
 use crate::error::{
     Code, ERROR, INV_VALUE, MAP, NO_MEM, Result, WRONG_ARG, because, code, is_full, of_region,
 };
-use crate::ffi::Out;
+use crate::ffi::{Null, Out};
 use crate::port::{Inner, enter};
 use crate::registry::{self, Owner, View};
 use crate::{cache, pages, slots};
@@ -115,6 +115,9 @@ pub(crate) fn register_new(
 
 /// The region that a structure shows: one that is known, or a copy of one.
 pub(crate) fn known(region: *const abi::Region) -> Result<View> {
+    if region.is_null() {
+        return Err(Null("region").into());
+    }
     let unknown = || because(INV_VALUE, "not a region, or unregistered");
     if let Some(view) = registry::view(region as usize) {
         return Ok(view);
@@ -195,7 +198,7 @@ extern "C" fn rma2_register(
 ) -> Code {
     slots::catch_up();
     code(enter(port).and_then(|inner| {
-        region.check()?;
+        region.check("place for the region")?;
         region.set(register_new(port, &inner, address as usize, size, &mut || cache::evict(&inner))?)
     }))
 }
@@ -219,7 +222,7 @@ extern "C" fn rma2_register_nomalloc(
 ) -> Code {
     slots::catch_up();
     code(enter(port).and_then(|inner| {
-        region.check()?;
+        region.check("place for the region")?;
         let place = region.address().cast_mut();
         let make_room = &mut || cache::evict(&inner);
         register(port, &inner, address as usize, size, place, Owner::Program, make_room).map(|_| ())

@@ -38,7 +38,7 @@ fn pack(Address { node, vpid }: Address) -> u32 {
 }
 
 fn port(port: &Out<Port>) -> Result<Entered> {
-    enter(port.get().map_err(|_| INVALID_MBOX)?.map)
+    enter(port.get("port").map_err(|null| because(INVALID_MBOX, null))?.map)
 }
 
 fn connect(port: &Entered, node: u32, vpid: u32) -> Result<Connection> {
@@ -64,7 +64,7 @@ fn send(
     tag: u8,
     mtt: u8,
 ) -> Result<()> {
-    let link = connection.get().map_err(|_| INVALID_MBOX)?.state_map;
+    let link = connection.get("connection").map_err(|null| because(INVALID_MBOX, null))?.state_map;
     let (port, remote, group) = velo_port::of(link)?;
     if mtt > 3 {
         return Err(because(INV_MTT, "types are 0 to 3"));
@@ -127,7 +127,7 @@ impl Buffer {
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_velo2_open(port: Out<Port>) -> Ret {
-    ret(port.check().map_err(|_| ERROR).and_then(|()| {
+    ret(port.check("place for the port").map_err(|null| because(ERROR, null)).and_then(|()| {
         let opened = velo_port::open();
         if let Err(why) = &opened {
             report::not_opened("libvelo2", why.0, &velo_error::text(*why));
@@ -140,7 +140,7 @@ extern "C" fn rma2_velo2_open(port: Out<Port>) -> Ret {
 
 #[unsafe(no_mangle)]
 extern "C" fn rma2_velo2_close(port: Out<Port>) -> Ret {
-    ret(port.get().map_err(|_| INVALID_MBOX).and_then(|Port { map }| {
+    ret(port.get("port").map_err(|null| because(INVALID_MBOX, null)).and_then(|Port { map }| {
         let closed = velo_port::close(map);
         if closed != Err(INVALID_MBOX) {
             port.set_if_wanted(Port { map: std::ptr::null_mut() });
@@ -162,7 +162,7 @@ extern "C" fn rma2_velo2_get_vpid(at: Out<Port>) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn rma2_velo2_connect(at: Out<Port>, connection: Out<Connection>, node: u32, vpid: u32) -> Ret {
     ret(port(&at).and_then(|port| {
-        connection.check().map_err(|_| ERROR)?;
+        connection.check("place for the connection").map_err(|null| because(ERROR, null))?;
         connection.set_if_wanted(connect(&port, node, vpid)?);
         Ok(())
     }))
@@ -171,7 +171,10 @@ extern "C" fn rma2_velo2_connect(at: Out<Port>, connection: Out<Connection>, nod
 #[unsafe(no_mangle)]
 extern "C" fn rma2_velo2_disconnect(at: Out<Port>, connection: Out<Connection>) -> Ret {
     ret(port(&at).and_then(|port| {
-        velo_port::disconnect(&port, connection.get().map_err(|_| INVALID_MBOX)?.state_map)?;
+        velo_port::disconnect(
+            &port,
+            connection.get("connection").map_err(|null| because(INVALID_MBOX, null))?.state_map,
+        )?;
         connection.set_if_wanted(Connection { dest: 0, state_map: std::ptr::null_mut() });
         Ok(())
     }))

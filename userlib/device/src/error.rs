@@ -36,6 +36,15 @@ pub enum DeviceError {
         /// How many ports applications may open on one node.
         max: u32,
     },
+    /// The node is the card of a virtual machine, which has all its ports.
+    #[error(
+        "node {node} is the card of a virtual machine, and all its ports are the machine's: join on another node \
+         (GGAS_NODE), or give the card another one (extoll-vm-server --node)"
+    )]
+    NodeOfGuest {
+        /// The node.
+        node: u16,
+    },
     /// A notification queue of this shape cannot be set up.
     #[error("notification queue of {bytes} bytes in segments of {segment} bytes: {problem}")]
     QueueShape {

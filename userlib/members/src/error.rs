@@ -125,9 +125,21 @@ pub enum JobError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// Nothing that a network can be called.
+    #[error(
+        "no network can be called `{name}`: use 1 to {most} letters, digits, dots, underscores and hyphens, the first \
+         no dot"
+    )]
+    NetworkName {
+        /// The name.
+        name: String,
+        /// Bytes of the longest one.
+        most: usize,
+    },
     /// The network has no such node.
     #[error(
-        "network {network} has nodes 0 to {}, not {node}: set GGAS_NODE to one of them", nodes.saturating_sub(1)
+        "network {network} has nodes 0 to {}, not {node}: set GGAS_NODE to one of them, or GGAS_NETWORK to a larger \
+         network (`ggas net up NAME --torus 4x4x4`)", nodes.saturating_sub(1)
     )]
     NoSuchNode {
         /// The network.

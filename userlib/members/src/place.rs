@@ -169,12 +169,19 @@ pub fn is_quiet() -> bool {
 
 /// A network's name that may be one.
 pub(crate) fn checked_network(name: &str) -> Result<&str, JobError> {
-    checked_name(NETWORK, name)
+    match is_name(name) {
+        true => Ok(name),
+        false => Err(JobError::NetworkName { name: name.to_owned(), most: MAX_NAME }),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(good) && !name.starts_with('.')
 }
 
 fn checked_name<'a>(variable: &'static str, name: &'a str) -> Result<&'a str, JobError> {
-    let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(good) && !name.starts_with('.') {
+    if is_name(name) {
         return Ok(name);
     }
     let advice = format!("use 1 to {MAX_NAME} letters, digits and ._-, the first no dot");

@@ -84,13 +84,17 @@ impl Node {
 
     /// Takes the lowest free VPID.
     fn take_vpid(&self) -> Result<u8, DeviceError> {
+        let node = self.nic.node();
         if let Some(fabric) = self.peers.fabric() {
-            let vpid = fabric.nodes().take_vpid(PORTS as u32);
-            return vpid.ok_or(DeviceError::PortsInUse { node: self.nic.node(), max: PORTS as u32 });
+            let nodes = fabric.nodes();
+            return nodes.take_vpid(PORTS as u32).ok_or_else(|| match nodes.is_of_guest() {
+                true => DeviceError::NodeOfGuest { node },
+                false => DeviceError::PortsInUse { node, max: PORTS as u32 },
+            });
         }
         let mut vpids = super::lock(&self.vpids);
         let free = vpids.iter().position(|open| !open);
-        let vpid = free.ok_or(DeviceError::PortsInUse { node: self.nic.node(), max: PORTS as u32 })?;
+        let vpid = free.ok_or(DeviceError::PortsInUse { node, max: PORTS as u32 })?;
         vpids[vpid] = true;
         Ok(vpid as u8)
     }

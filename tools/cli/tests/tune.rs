@@ -1,0 +1,71 @@
+//! `ggas tune`, and tables that it wrote or that something damaged.
+
+use std::process::{Command, Output, Stdio};
+
+/// On the model, with these variables.
+fn ggas(variables: &[(&str, &str)], args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    for name in ["EXTOLL_DEVICE", "GGAS_PROCESSOR", "EXTOLL_CARD", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("GGAS_DEVICE", "sim").envs(variables.iter().copied());
+    command.args(args).stdin(Stdio::null()).output().expect("ggas starts")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+#[test]
+fn tune_writes_a_table_and_overwrites_a_damaged_one() {
+    let path = std::env::temp_dir().join(format!("ggas-tune-{}.json", std::process::id()));
+    let args = ["tune", "--device", "cpu", "--output", path.to_str().expect("a name")];
+    let output = ggas(&[], &args);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(
+        out(&output).contains("written to") && out(&output).contains("sums of 0 bytes"),
+        "{}",
+        out(&output)
+    );
+    let table = std::fs::read_to_string(&path).expect("a table");
+    assert!(table.contains("\"device\": \"cpu\""), "{table}");
+    std::fs::write(&path, "{}").expect("written");
+    let output = ggas(&[], &args);
+    let again = std::fs::read_to_string(&path).expect("a table");
+    std::fs::remove_file(&path).expect("removed");
+    assert!(output.status.success(), "{}", err(&output));
+    let damaged = format!("{} is damaged (missing field `schema`", path.display());
+    assert!(err(&output).contains(&damaged) && again.contains("\"device\": \"cpu\""), "{}", err(&output));
+}
+
+#[test]
+fn a_damaged_table_of_the_host_is_said_and_benchmarks_go_on() {
+    let path = std::env::temp_dir().join(format!("ggas-damaged-{}.json", std::process::id()));
+    let file = path.to_str().expect("a name");
+    std::fs::write(&path, "{").expect("written");
+    let variables = [("GGAS_TUNING", file)];
+    let args = ["bench", "allreduce-stream", "--device", "cpu", "--sizes", "64", "--iterations", "2"];
+    let output = ggas(&variables, &args);
+    std::fs::remove_file(&path).expect("removed");
+    assert!(output.status.success(), "{}", err(&output));
+    let said = err(&output).matches("is damaged").count();
+    assert!(said == 1 && err(&output).contains(&format!("`ggas tune --output {file}`")), "{}", err(&output));
+}
+
+#[test]
+fn tune_names_the_folder_that_cannot_be_written_before_it_measures() {
+    let home = std::env::temp_dir().join(format!("ggas-no-home-{}", std::process::id()));
+    std::fs::write(&home, "").expect("written");
+    let home_name = home.to_str().expect("a name");
+    let variables = [("GGAS_TUNING", ""), ("XDG_CONFIG_HOME", ""), ("HOME", home_name)];
+    let output = ggas(&variables, &["tune", "--device", "cpu"]);
+    std::fs::remove_file(&home).expect("removed");
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let place = format!("because of {home_name}: Not a directory");
+    assert!(err(&output).contains(&place) && err(&output).contains("GGAS_TUNING"), "{}", err(&output));
+    assert!(!err(&output).contains("nodes"), "nothing was measured: {}", err(&output));
+}
