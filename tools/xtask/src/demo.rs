@@ -1,5 +1,6 @@
 //! `cargo xtask demo`, `bench` and `sim`: programs built for speed.
 
+use crate::capi::Profile;
 use crate::place;
 use crate::run::{Step, cargo};
 use crate::setup::{self, Need, Policy};
@@ -39,14 +40,16 @@ pub fn ggas(subcommand: &str, args: &[String]) -> Result<ExitCode> {
 
 /// Networks in virtual time, built for speed.
 pub fn simulate(args: &[String]) -> Result<ExitCode> {
-    through(simulation(args))
+    through(simulation(Profile::Release, args))
 }
 
 /// The command for it.
-pub fn simulation<S: AsRef<OsStr>>(args: &[S]) -> Command {
-    let mut command =
-        cargo(&["run", "--quiet", "--release", "--package", "ggas-tests", "--bin", "simulate", "--"]);
-    command.args(args);
+pub fn simulation<S: AsRef<OsStr>>(profile: Profile, args: &[S]) -> Command {
+    let mut command = cargo(&["run", "--quiet", "--package", "ggas-tests", "--bin", "simulate"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    command.arg("--").args(args);
     command
 }
 

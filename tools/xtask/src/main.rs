@@ -30,15 +30,17 @@ enum Task {
         #[command(flatten)]
         system: System,
     },
-    /// Run every check of the suite but those in virtual machines
+    /// Run what has to hold after every change, but what needs virtual machines (15 minutes on two idle cores)
     Test {
         #[command(flatten)]
         select: test::Select,
         #[command(flatten)]
         system: System,
     },
-    /// Run what takes hours: the tests five times on a crowded machine, fresh simulations, chaos
+    /// Run what takes hours: all C programs, sanitizers, the tests on a crowded machine, fresh simulations, chaos
     Long {
+        #[command(flatten)]
+        select: test::Select,
         #[command(flatten)]
         system: System,
     },
@@ -114,7 +116,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Demo { args, system } => demo::demo(&args, system.policy()),
         Task::Test { select, system } => test::test(&select, system.policy()).map(done),
-        Task::Long { system } => test::long(system.policy()).map(done),
+        Task::Long { select, system } => test::long(&select, system.policy()).map(done),
         Task::Vm { select, system } => vm::vm(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check of the suite, one table at the end.
+//! `cargo xtask test` and `cargo xtask long`: the checks of the suite, one table at the end.
 
 mod headers;
 mod librma2;
@@ -6,7 +6,7 @@ mod long;
 mod steps;
 
 use crate::place;
-use crate::run::Step;
+use crate::run::{Step, ask};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -25,6 +25,8 @@ const LIMIT: Duration = Duration::from_secs(5400);
 /// What the steps share.
 pub struct Context {
     pub policy: Policy,
+    /// There is time: `cargo xtask long`.
+    pub thorough: bool,
 }
 
 impl Context {
@@ -53,29 +55,69 @@ enum Outcome {
     Failed,
 }
 
-/// Runs the selected steps, all of them even if one fails.
+/// `cargo xtask test`: what has to hold after every change. Runs all selected steps even if one fails.
 pub fn test(select: &Select, policy: Policy) -> Result<()> {
-    if select.list {
-        for check in steps::ALL {
-            println!("  {:<10} {}", check.name, check.about);
-        }
-        return Ok(());
-    }
-    let chosen = choose(select)?;
-    // All steps build the kernels, so nvcc has to be there before the first.
-    let nvcc = chosen.iter().any(|check| check.name == "nvcc");
-    setup::prepare(if nvcc { Need::Nvcc } else { Need::Run }, policy)?;
-    run_all(&chosen, "test", policy)
+    select.run("test", steps::ALL, policy)
 }
 
-/// What takes too long for every change; before a release, and before an issue is called resolved.
-pub fn long(policy: Policy) -> Result<()> {
-    setup::prepare(Need::Run, policy)?;
-    run_all(&Vec::from_iter(long::ALL), "long", policy)
+/// `cargo xtask long`: what takes too long for every change; before a release, and before an issue is called resolved.
+pub fn long(select: &Select, policy: Policy) -> Result<()> {
+    select.run("long", long::ALL, policy)
+}
+
+impl Select {
+    fn run(&self, task: &str, all: &'static [Check], policy: Policy) -> Result<()> {
+        if self.list {
+            for check in all {
+                println!("  {:<10} {}", check.name, check.about);
+            }
+            return Ok(());
+        }
+        let chosen = self.choose(all)?;
+        warn_of_little_room();
+        // All steps build the kernels, so nvcc has to be there before the first.
+        let nvcc = chosen.iter().any(|check| check.name == "nvcc");
+        setup::prepare(if nvcc { Need::Nvcc } else { Need::Run }, policy)?;
+        run_all(&chosen, task, policy)
+    }
+
+    fn choose(&self, all: &'static [Check]) -> Result<Vec<&'static Check>> {
+        for name in self.only.iter().chain(&self.skip) {
+            if !all.iter().any(|check| check.name == name) {
+                let names: Vec<&str> = all.iter().map(|check| check.name).collect();
+                bail!("no step is called `{name}`; there are: {}", names.join(", "));
+            }
+        }
+        let wanted = |check: &&Check| {
+            let named = |list: &[String]| list.iter().any(|name| name == check.name);
+            (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
+        };
+        let chosen: Vec<&Check> = all.iter().filter(wanted).collect();
+        if chosen.is_empty() {
+            bail!("no step is left to run");
+        }
+        Ok(chosen)
+    }
+}
+
+/// Builds and their results, in GB of 10^9 bytes, where nothing is built yet.
+const ROOM: u64 = 8;
+
+/// A full disk shows as all kinds of errors in the middle of a build: it is said before.
+fn warn_of_little_room() {
+    let root = place::root().display().to_string();
+    let free = ask("df", &["--output=avail", "--block-size=1", &root]);
+    let free: Option<u64> = free.and_then(|text| text.lines().nth(1)?.trim().parse().ok());
+    if let Some(free) = free.filter(|free| *free < ROOM * 1_000_000_000) {
+        eprintln!(
+            "xtask: {:.1} GB are free on the disk of {root}; a first build of everything takes about {ROOM} GB",
+            free as f64 / 1e9
+        );
+    }
 }
 
 fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> {
-    let context = Context { policy };
+    let context = Context { policy, thorough: task == "long" };
     let mut results = Vec::new();
     for (i, check) in chosen.iter().enumerate() {
         eprintln!("[{:>2}/{}] {}: {}", i + 1, chosen.len(), check.name, check.about);
@@ -83,8 +125,7 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
         let outcome = match (check.run)(&context) {
             Ok(note) => Outcome::Passed(note),
             Err(error) => {
-                let alone = if task == "test" { format!("--only {}", check.name) } else { String::new() };
-                eprintln!("{error:#}\n  again: cargo xtask {task} {alone}");
+                eprintln!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
                 Outcome::Failed
             }
         };
@@ -97,24 +138,6 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
         bail!("{failed} of {} steps failed; logs are in {}", results.len(), place::shown(&place::logs()));
     }
     Ok(())
-}
-
-fn choose(select: &Select) -> Result<Vec<&'static Check>> {
-    for name in select.only.iter().chain(&select.skip) {
-        if !steps::ALL.iter().any(|check| check.name == name) {
-            let names: Vec<&str> = steps::ALL.iter().map(|check| check.name).collect();
-            bail!("no step is called `{name}`; there are: {}", names.join(", "));
-        }
-    }
-    let wanted = |check: &&Check| {
-        let named = |list: &[String]| list.iter().any(|name| name == check.name);
-        (select.only.is_empty() || named(&select.only)) && !named(&select.skip)
-    };
-    let chosen: Vec<&Check> = steps::ALL.iter().filter(wanted).collect();
-    if chosen.is_empty() {
-        bail!("no step is left to run");
-    }
-    Ok(chosen)
 }
 
 fn table(results: &[(&'static Check, Duration, Outcome)]) {

@@ -149,7 +149,7 @@ fn mirrors() -> Result<(String, String)> {
     let ends = |name: &str| {
         listed.lines().map(|uri| uri.trim_end_matches('/')).find(|uri| uri.ends_with(name)).map(str::to_owned)
     };
-    let main = ends("/debian").context(how)?;
+    let main = ends("/debian").with_context(|| format!("apt's sources name no Debian mirror: {how}"))?;
     let security = ends("/debian-security").unwrap_or_else(|| main.clone() + "-security");
     Ok((main, security))
 }

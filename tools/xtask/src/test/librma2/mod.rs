@@ -74,7 +74,7 @@ const DEVICES: [(Variables, &str, &str); 8] = [
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-/// Seconds of the soak: the whole one in CI, once.
+/// Seconds of the soak: the whole one once, where there is time.
 const SOAK: u32 = 120;
 const SHORT_SOAK: u32 = 10;
 
@@ -87,31 +87,45 @@ struct Build {
     compiler: &'static str,
     language: [&'static str; 3],
     sanitized: bool,
-    run: bool,
+    run: Run,
+}
+
+/// When the programs of a build are run as well.
+#[derive(PartialEq, Eq)]
+enum Run {
+    Always,
+    /// By `cargo xtask long`.
+    Thorough,
 }
 
 const BUILDS: [Build; 4] = [
-    Build { name: "gcc-c", compiler: "gcc", language: ["-x", "c", "-std=c11"], sanitized: false, run: true },
+    Build {
+        name: "gcc-c",
+        compiler: "gcc",
+        language: ["-x", "c", "-std=c11"],
+        sanitized: false,
+        run: Run::Always,
+    },
     Build {
         name: "gcc-c++",
         compiler: "g++",
         language: ["-x", "c++", "-std=c++17"],
         sanitized: true,
-        run: true,
+        run: Run::Thorough,
     },
     Build {
         name: "clang-c",
         compiler: "clang",
         language: ["-x", "c", "-std=c11"],
         sanitized: true,
-        run: true,
+        run: Run::Always,
     },
     Build {
         name: "clang-c++",
         compiler: "clang++",
         language: ["-x", "c++", "-std=c++17"],
         sanitized: false,
-        run: false,
+        run: Run::Thorough,
     },
 ];
 
@@ -132,7 +146,7 @@ pub fn check(context: &Context) -> Result<String> {
         let sanitized = build.sanitized && has_sanitizers(build, &bin);
         headers(context, build, &prefix)?;
         compile(context, build, sanitized, &prefix, &bin)?;
-        if build.run {
+        if build.run == Run::Always || build.run == Run::Thorough && context.thorough {
             run(context, build, sanitized, &prefix, &bin)?;
         }
         notes.push(match (build.sanitized, sanitized) {
@@ -325,7 +339,7 @@ fn jobs(context: &Context, build: &Build, bin: &Path) -> Result<()> {
         job("velo_death", 2, per_node, &[])?;
     }
     job("velo_group", 4, 1, &[])?;
-    let whole = !build.sanitized && std::env::var_os("CI").is_some();
+    let whole = !build.sanitized && context.thorough;
     let seconds = if whole { SOAK } else { SHORT_SOAK };
     let seconds = std::env::var("RMA2_SOAK_SECONDS").unwrap_or_else(|_| seconds.to_string());
     job("soak", 4, 2, &[&seconds])
