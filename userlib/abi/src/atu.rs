@@ -1,7 +1,7 @@
 //! Address translation: network logical addresses, translation tables, commands (spec 4.1).
 
 use crate::bindings as facts;
-use crate::bits::{Field, OutOfRange, bit_set};
+use crate::bits::{Field, OutOfRange, words_of_bits};
 use std::fmt;
 
 const NLA_OFFSET: Field = Field::new(facts::EXTOLL_NLA_OFFSET_SHIFT, facts::EXTOLL_NLA_OFFSET_BITS);
@@ -114,15 +114,17 @@ impl fmt::Debug for Nla {
     }
 }
 
-bit_set! {
+bitflags::bitflags! {
     /// What a translation allows; nothing: the entry is invalid.
-    Access, all 3, none "invalid" {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Access: u8 {
         /// The card may read.
-        READ = facts::EXTOLL_GATE_READ, "read";
+        const READ = facts::EXTOLL_GATE_READ as u8;
         /// The card may write.
-        WRITE = facts::EXTOLL_GATE_WRITE, "write";
+        const WRITE = facts::EXTOLL_GATE_WRITE as u8;
     }
 }
+words_of_bits!(Access, none "invalid", str::to_lowercase);
 
 /// Page size of a translation: 4 KiB shifted by the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

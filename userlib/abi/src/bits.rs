@@ -80,101 +80,29 @@ impl Field {
     }
 }
 
-/// A set of named bits: construction, tests, `|`, and words for people.
-macro_rules! bit_set {
-    (
-        $(#[$meta:meta])*
-        $name:ident, all $all:literal, none $none:literal {
-            $( $(#[$bit_meta:meta])* $bit:ident = $value:expr, $text:literal; )*
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-        #[repr(transparent)]
-        pub struct $name(u8);
-
+/// What a set of bits has beside what `bitflags` gives it: `NONE`, `ALL`, and words for people, joined by `+`.
+macro_rules! words_of_bits {
+    ($name:ident, none $none:literal $(, $spelled:path)?) => {
         impl $name {
             /// No bit set.
-            pub const NONE: $name = $name(0);
+            pub const NONE: $name = $name::empty();
             /// Every bit set.
-            pub const ALL: $name = $name($all);
-            $( $(#[$bit_meta])* pub const $bit: $name = $name($value as u8); )*
-
-            /// The set with these bits, or `None` if a bit has no meaning.
-            #[inline]
-            pub const fn from_bits(bits: u8) -> Option<$name> {
-                if bits & !$all == 0 { Some($name(bits)) } else { None }
-            }
-
-            /// The set with these bits; bits without meaning are dropped.
-            #[inline]
-            pub const fn from_bits_truncate(bits: u8) -> $name {
-                $name(bits & $all)
-            }
-
-            /// The bits as the card has them.
-            #[inline]
-            pub const fn bits(self) -> u8 {
-                self.0
-            }
-
-            /// Whether every bit of `other` is set.
-            #[inline]
-            pub const fn contains(self, other: $name) -> bool {
-                self.0 & other.0 == other.0
-            }
-
-            /// Whether a bit of `other` is set.
-            #[inline]
-            pub const fn intersects(self, other: $name) -> bool {
-                self.0 & other.0 != 0
-            }
-
-            /// Whether no bit is set.
-            #[inline]
-            pub const fn is_empty(self) -> bool {
-                self.0 == 0
-            }
-
-            /// `|` in constants.
-            #[inline]
-            pub const fn union(self, other: $name) -> $name {
-                $name(self.0 | other.0)
-            }
+            pub const ALL: $name = $name::all();
         }
 
-        impl std::ops::BitOr for $name {
-            type Output = $name;
-            #[inline]
-            fn bitor(self, other: $name) -> $name {
-                self.union(other)
-            }
-        }
-
-        impl std::ops::BitOrAssign for $name {
-            #[inline]
-            fn bitor_assign(&mut self, other: $name) {
-                self.0 |= other.0;
-            }
-        }
-
-        impl std::ops::BitAnd for $name {
-            type Output = $name;
-            #[inline]
-            fn bitand(self, other: $name) -> $name {
-                $name(self.0 & other.0)
+        impl Default for $name {
+            fn default() -> $name {
+                $name::NONE
             }
         }
 
         /// The names of the bits, joined by `+`.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let mut rest = "";
-                $( if self.contains($name::$bit) {
-                    write!(f, "{rest}{}", $text)?;
-                    rest = "+";
-                } )*
-                if rest.is_empty() { f.write_str($none) } else { Ok(()) }
+                let names: Vec<String> = self.iter_names().map(|(name, _)| name.to_owned()).collect();
+                $( let names: Vec<String> = names.iter().map(|name| $spelled(name)).collect(); )?
+                f.write_str(if names.is_empty() { $none } else { "" })?;
+                f.write_str(&names.join("+"))
             }
         }
 
@@ -185,4 +113,4 @@ macro_rules! bit_set {
         }
     };
 }
-pub(crate) use bit_set;
+pub(crate) use words_of_bits;

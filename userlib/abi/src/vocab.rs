@@ -1,7 +1,7 @@
 //! Words shared by descriptors and notifications.
 
 use crate::bindings as facts;
-use crate::bits::{OutOfRange, bit_set};
+use crate::bits::{OutOfRange, words_of_bits};
 use std::fmt;
 
 /// A port in the network: packets are routed by node and VPID.
@@ -142,61 +142,69 @@ impl fmt::Display for CommandCode {
     }
 }
 
-bit_set! {
+bitflags::bitflags! {
     /// Notifications that a command asks for (spec 2.2).
-    Spec, all 7, none "none" {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Spec: u8 {
         /// At the origin, when the request has left.
-        REQUESTER = facts::EXTOLL_SPEC_REQUESTER, "requester";
+        const REQUESTER = facts::EXTOLL_SPEC_REQUESTER as u8;
         /// At the target of a get or a lock.
-        RESPONDER = facts::EXTOLL_SPEC_RESPONDER, "responder";
+        const RESPONDER = facts::EXTOLL_SPEC_RESPONDER as u8;
         /// Where the data arrives.
-        COMPLETER = facts::EXTOLL_SPEC_COMPLETER, "completer";
+        const COMPLETER = facts::EXTOLL_SPEC_COMPLETER as u8;
     }
 }
+words_of_bits!(Spec, none "none", str::to_lowercase);
 
-bit_set! {
+bitflags::bitflags! {
     /// Modifiers of a command (spec 2.2).
-    Modifier, all 15, none "none" {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Modifier: u8 {
         /// The destination node is a multicast group.
-        MC = facts::EXTOLL_MOD_MC, "MC";
+        const MC = facts::EXTOLL_MOD_MC as u8;
         /// One notification for each network fragment.
-        NTR = facts::EXTOLL_MOD_NTR, "NTR";
+        const NTR = facts::EXTOLL_MOD_NTR as u8;
         /// The read side is the on-chip Excellerate port.
-        ERA = facts::EXTOLL_MOD_ERA, "ERA";
+        const ERA = facts::EXTOLL_MOD_ERA as u8;
         /// The write side is the on-chip Excellerate port.
-        EWA = facts::EXTOLL_MOD_EWA, "EWA";
+        const EWA = facts::EXTOLL_MOD_EWA as u8;
     }
 }
+words_of_bits!(Modifier, none "none");
 
-bit_set! {
+bitflags::bitflags! {
     /// How the noticed command ran (spec 3.1).
-    Mode, all 63, none "physical" {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Mode: u8 {
         /// Remote addresses were register-file offsets.
-        RRA = facts::EXTOLL_NOTI_MODE_RRA, "RRA";
+        const RRA = facts::EXTOLL_NOTI_MODE_RRA as u8;
         /// The command asked for interrupts.
-        IRQ = facts::EXTOLL_NOTI_MODE_IRQ, "IRQ";
+        const IRQ = facts::EXTOLL_NOTI_MODE_IRQ as u8;
         /// Addresses were NLAs.
-        TE = facts::EXTOLL_NOTI_MODE_TE, "TE";
+        const TE = facts::EXTOLL_NOTI_MODE_TE as u8;
         /// Excellerate write.
-        EWA = facts::EXTOLL_NOTI_MODE_EWA, "EWA";
+        const EWA = facts::EXTOLL_NOTI_MODE_EWA as u8;
         /// Notification for each fragment.
-        NTR = facts::EXTOLL_NOTI_MODE_NTR, "NTR";
+        const NTR = facts::EXTOLL_NOTI_MODE_NTR as u8;
         /// Excellerate read.
-        ERA = facts::EXTOLL_NOTI_MODE_ERA, "ERA";
+        const ERA = facts::EXTOLL_NOTI_MODE_ERA as u8;
     }
 }
+words_of_bits!(Mode, none "physical");
 
-bit_set! {
+bitflags::bitflags! {
     /// Units that met an error (spec 3.1).
-    ErrorUnits, all 7, none "none" {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct ErrorUnits: u8 {
         /// The requester.
-        REQUESTER = facts::EXTOLL_NOTI_ERROR_REQUESTER, "requester";
+        const REQUESTER = facts::EXTOLL_NOTI_ERROR_REQUESTER as u8;
         /// The responder.
-        RESPONDER = facts::EXTOLL_NOTI_ERROR_RESPONDER, "responder";
+        const RESPONDER = facts::EXTOLL_NOTI_ERROR_RESPONDER as u8;
         /// The completer.
-        COMPLETER = facts::EXTOLL_NOTI_ERROR_COMPLETER, "completer";
+        const COMPLETER = facts::EXTOLL_NOTI_ERROR_COMPLETER as u8;
     }
 }
+words_of_bits!(ErrorUnits, none "none", str::to_lowercase);
 
 /// The part of a requester address that chooses how a command runs (spec 2.1): traffic class and three flags.
 /// Each of a VPID's 32 requester pages stands for one value.
