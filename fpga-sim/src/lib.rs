@@ -9,6 +9,9 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+#[macro_use]
+mod trace;
+
 mod card;
 pub mod drivers;
 mod keep;

@@ -185,6 +185,7 @@ impl Chip {
     }
 
     fn answer(&mut self, packet: &Packet) {
+        span!("responder", node = self.board.node, from = %packet.source, kind = ?packet.kind);
         let locks = Locks { base: self.lock_base, config: self.board.state.lock_config() };
         let mut cx = self.translation.context(packet.destination.vpid);
         let job = match responder::receive(&mut cx, &locks, packet) {
@@ -225,6 +226,7 @@ impl Chip {
     }
 
     fn accept_smfu(&mut self, packet: Packet) {
+        span!("smfu", node = self.board.node, from = %packet.source, kind = ?packet.kind);
         let Some(packet) = self.smfu.admit(packet) else { return };
         let board = self.board.clone();
         let file = File(RefCell::new(self));

@@ -157,6 +157,7 @@ impl Notifier {
 
     #[inline]
     fn notify(&mut self, notice: Notice) {
+        span!("notification", node = self.board.node, vpid = notice.vpid, unit = ?notice.unit);
         let fate = if regs::BQ_ENABLE.is_set(self.board.state.bq_general()) {
             let at = self.rp(notice.vpid);
             self.ports.at(notice.vpid).queue.push(&*self.board.memory, at, notice)

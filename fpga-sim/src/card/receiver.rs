@@ -143,6 +143,7 @@ impl Receiver {
         notifier: &mut Notifier,
         mut packet: Packet,
     ) -> Outcome {
+        span!("completer", to = %packet.destination, from = %packet.source, kind = ?packet.kind, len = packet.len);
         let mut cx = translation.context(packet.destination.vpid);
         match self.completer.receive(&mut cx, &mut packet) {
             Delivery::Dropped => return Outcome::Done,

@@ -71,6 +71,7 @@ impl Sender {
         vpid: u8,
         command: &Command,
     ) {
+        span!("requester", node = self.board.node, vpid, command = %command.descriptor.header().command);
         let mut cx = translation.context(vpid);
         let Some(job) = self.requester.execute(&mut cx, vpid, command) else { return };
         match start(&self.board, translation, Unit::Requester, job) {

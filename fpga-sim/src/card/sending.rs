@@ -170,6 +170,7 @@ impl Sending {
 
     /// Gives the fabric packet after packet until it refuses one, or a device must be waited for.
     pub(super) fn pump(mut self: Box<Self>, board: &Board, moved: &mut bool) -> Result<Sent, Box<Sending>> {
+        span!("send", node = board.node, to = self.destination(), unit = ?self.unit);
         let mut hold = None;
         loop {
             if self.ready.is_none() && !self.next_fragment(board) {

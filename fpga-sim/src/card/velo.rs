@@ -162,6 +162,7 @@ impl Velo {
     #[inline]
     pub(super) fn send(&mut self, vpid: u8, message: &Message) {
         let board = &*self.board;
+        span!("velo requester", node = board.node, vpid);
         if !board.state.velo_rx(vpid).has_mailbox() {
             return board.counters.add(VELO_DISABLED, 1);
         }
@@ -229,6 +230,7 @@ impl Velo {
     pub(super) fn accept(&mut self, packet: &Packet) {
         let vpid = packet.destination.vpid;
         let board = &*self.board;
+        span!("velo mailbox", node = board.node, vpid, from = %packet.source);
         let rx = board.state.velo_rx(vpid);
         if !rx.has_mailbox() || !regs::BQ_ENABLE.is_set(board.state.velo_general()) {
             return board.counters.add(VELO_DISABLED, 1);

@@ -38,6 +38,7 @@ impl Context<'_> {
     /// Bus memory of `len` bytes at `address`, by translation or physically.
     #[inline]
     pub fn resolve(&mut self, vpid: u8, mode: Mode, address: u64, len: u32, access: Access) -> Option<Runs> {
+        span!("translation", node = self.node, vpid, address, len);
         if mode.contains(Mode::TE) {
             return self.atu.translate(self.memory, vpid, address, len, access).ok();
         }

@@ -20,6 +20,7 @@ use clap::{ArgAction, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
@@ -85,7 +86,9 @@ fn log_to_stderr(verbose: u8) {
     let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = asked.unwrap_or(Targets::new().with_default(level[usize::from(verbose.min(3))]));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    registry().with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).with(filter).init();
+    // Spans are what the units of cards do, in builds with the feature `trace`.
+    let layer = fmt::layer().with_ansi(colours).with_writer(std::io::stderr).with_span_events(FmtSpan::NEW);
+    registry().with(layer).with(filter).init();
 }
 
 #[cfg(test)]
