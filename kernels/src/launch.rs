@@ -321,7 +321,7 @@ impl Running {
         let deadline = now.checked_add(timeout).unwrap_or(now + FOREVER);
         for part in &mut self.parts {
             match part {
-                Part::Cpu(run) => run.wait(deadline)?,
+                Part::Cpu(run) => run.wait(run.deadline(timeout.min(FOREVER)))?,
                 Part::Gpu(run) => {
                     let left = deadline.saturating_duration_since(Clock::REAL.now());
                     run.wait(left).map_err(|error| match error {

@@ -202,6 +202,9 @@ void ggas_exec_mmio(ggas_exec_thread *, uint64_t address, uint64_t value)
 	__atomic_store_n(reinterpret_cast<uint64_t *>(address), value, __ATOMIC_RELAXED);
 }
 
+// Time is real here: nobody asks.
+uint64_t ggas_exec_time(ggas_exec_thread *) { return 0; }
+
 void *ggas_exec_shared(ggas_exec_thread *self, const void *key, size_t size, size_t align)
 {
 	unseen quiet;

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt::Write;
+use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult};
+use ggas_clock::Clock;
 
 use super::Pulse;
 use super::ffi::{Event, Shared, Site, Thread, WarpOp, ggas_exec_enter};
@@ -42,6 +44,9 @@ pub(super) struct Plan {
     pub blocks: u32,
     pub args: std::sync::Arc<super::Args>,
     pub stacks: Vec<PooledStack>,
+    pub clock: Clock,
+    /// What the device clock counts from.
+    pub origin: Instant,
 }
 
 /// What a thread did until it gave up its OS thread.
@@ -80,7 +85,7 @@ pub(super) struct Block {
 impl Block {
     pub fn new(plan: Plan) -> Self {
         let threads = plan.stacks.len();
-        let mut shared = Box::<Shared>::default();
+        let mut shared = Box::new(Shared::new(plan.clock, plan.origin));
         let slots = (0..).zip(plan.stacks).map(|(number, stack)| {
             let mut thread =
                 Box::new(Thread::new(number, threads as u32, plan.block, plan.blocks, &raw mut *shared));

@@ -3,8 +3,10 @@
 use std::alloc::Layout;
 use std::ffi::{c_char, c_void};
 use std::ptr;
+use std::time::Instant;
 
 use corosensei::Yielder;
+use ggas_clock::Clock;
 
 /// One CUDA thread, as kernels see it (`struct ggas_exec_thread`).
 #[repr(C)]
@@ -17,7 +19,7 @@ pub(super) struct Thread {
     pub wait: u32,
     pub line: u32,
     pub peer: u32,
-    pub reserved: u32,
+    virtual_time: u32,
     pub address: u64,
     pub expected: u64,
     pub seen: u64,
@@ -26,6 +28,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// `shared` lives longer than it.
     pub fn new(thread: u32, threads: u32, block: u32, blocks: u32, shared: *mut Shared) -> Self {
         Self {
             thread,
@@ -35,7 +38,8 @@ impl Thread {
             wait: 0,
             line: 0,
             peer: !0,
-            reserved: 0,
+            // SAFETY: the caller's, which lives longer than the thread.
+            virtual_time: u32::from(!unsafe { &*shared }.clock.is_real()),
             address: 0,
             expected: 0,
             seen: 0,
@@ -87,15 +91,26 @@ pub(super) enum Event {
     },
 }
 
-/// Block-shared memory, made on first use by key.
-#[derive(Default)]
+/// What the threads of a block share: memory, made on first use by key, and the clock.
 pub(super) struct Shared {
     variables: Vec<(*const c_void, *mut u8, Layout)>,
+    clock: Clock,
+    /// What the device clock counts from.
+    origin: Instant,
 }
 
 impl Shared {
     /// Fresh shared memory is not zero on a GPU either; this pattern is a NaN and no small number.
     const PATTERN: u8 = 0xff;
+
+    pub fn new(clock: Clock, origin: Instant) -> Shared {
+        Shared { variables: Vec::new(), clock, origin }
+    }
+
+    /// One nanosecond at least: kernels take 0 for no time.
+    fn nanoseconds(&self) -> u64 {
+        u64::try_from(self.clock.since(self.origin).as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
 
     fn get(&mut self, key: *const c_void, layout: Layout) -> *mut u8 {
         if let Some((_, memory, _)) = self.variables.iter().find(|(k, _, _)| *k == key) {
@@ -170,6 +185,12 @@ unsafe extern "C" fn ggas_exec_mmio(this: *mut Thread, address: u64, value: u64)
     // The scheduler carries it out: a device model may want more stack than a fiber has.
     // SAFETY: kernels pass ggas_exec_self.
     unsafe { suspend(this, Event::Mmio { address, value }) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_time(this: *mut Thread) -> u64 {
+    // SAFETY: kernels pass ggas_exec_self, whose block lives as long as they run.
+    unsafe { (*(*this).shared.cast::<Shared>()).nanoseconds() }
 }
 
 #[unsafe(no_mangle)]

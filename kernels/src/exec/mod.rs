@@ -10,6 +10,7 @@
 
 mod block;
 mod ffi;
+mod idle;
 mod run;
 mod stack;
 
@@ -18,6 +19,8 @@ pub(crate) use run::{CpuRun, leaked, start};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use ggas_clock::Clock;
 
 #[cfg(doc)]
 use crate::LaunchError;
@@ -31,12 +34,15 @@ pub struct CpuConfig {
     /// A thread that runs so long without waiting is taken for a loop that
     /// never calls `ggas_pause()`; default 10 s.
     pub no_pause_limit: Duration,
+    /// What time is for kernels (`ggas_time_ns`), their naps and the launches' time-outs; default: real. With a virtual
+    /// clock kernels run while somebody waits for their launch, on that thread, and one that never pauses is not noticed.
+    pub clock: Clock,
 }
 
 impl Default for CpuConfig {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { workers, no_pause_limit: Duration::from_secs(10) }
+        Self { workers, no_pause_limit: Duration::from_secs(10), clock: Clock::real() }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Workers of one `start`, and whoever waits for them.
 
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,9 +9,9 @@ use std::time::{Duration, Instant};
 use ggas_clock::Clock;
 
 use super::block::{Block, Pass, Plan};
+use super::idle::Idle;
 use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
-use crate::idle;
 use crate::image;
 use crate::launch::{Launch, LaunchError, MAX_BLOCK};
 
@@ -48,6 +47,9 @@ impl Shared {
 
 /// Kernels running on the executor. Dropping it cancels them.
 pub(crate) struct CpuRun {
+    /// In virtual time: blocks that run while somebody waits.
+    waiting: Vec<Plan>,
+    clock: Clock,
     shared: Arc<Shared>,
     no_pause_limit: Duration,
     finished: bool,
@@ -55,8 +57,9 @@ pub(crate) struct CpuRun {
 
 /// Starts all launches; their blocks live at once.
 pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuRun, LaunchError> {
-    let plans = plan(launches)?;
-    let workers = config.workers.clamp(1, plans.len().max(1));
+    let plans = plan(launches, &config.clock)?;
+    let (plans, waiting) = if config.clock.is_real() { (plans, Vec::new()) } else { (Vec::new(), plans) };
+    let workers = config.workers.clamp(1, plans.len().max(1)).min(plans.len());
     let shares = deal(plans, workers);
     let shared = Arc::new(Shared {
         cancel: AtomicBool::new(false),
@@ -65,7 +68,13 @@ pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuR
         state: Mutex::default(),
         changed: Condvar::new(),
     });
-    let mut run = CpuRun { shared: shared.clone(), no_pause_limit: config.no_pause_limit, finished: false };
+    let mut run = CpuRun {
+        waiting,
+        clock: config.clock.clone(),
+        shared: shared.clone(),
+        no_pause_limit: config.no_pause_limit,
+        finished: false,
+    };
     for (number, share) in shares.into_iter().enumerate() {
         let theirs = shared.clone();
         let spawned = thread::Builder::new()
@@ -97,7 +106,8 @@ fn deal(plans: Vec<Plan>, workers: usize) -> Vec<Vec<Plan>> {
     shares
 }
 
-fn plan(launches: &[&Launch<'_>]) -> Result<Vec<Plan>, LaunchError> {
+fn plan(launches: &[&Launch<'_>], clock: &Clock) -> Result<Vec<Plan>, LaunchError> {
+    let origin = clock.origin();
     let threads: usize = launches.iter().map(|l| l.grid as usize * l.block.min(MAX_BLOCK) as usize).sum();
     let limit = PooledStack::limit();
     if threads > limit {
@@ -115,6 +125,8 @@ fn plan(launches: &[&Launch<'_>]) -> Result<Vec<Plan>, LaunchError> {
                 blocks: launch.grid,
                 args: launch.args.clone(),
                 stacks: PooledStack::take(launch.block as usize).map_err(LaunchError::Resources)?,
+                clock: clock.clone(),
+                origin,
             });
         }
     }
@@ -145,82 +157,39 @@ fn work(shared: &Shared, number: usize, share: Vec<Plan>) {
 
 /// `Err(None)`: cancelled.
 fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result<(), Option<LaunchError>> {
-    let mut idle = Idle::default();
+    let mut idle = Idle::new(Clock::real());
     while !blocks.is_empty() {
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(None);
         }
-        let mut all = Pass::default();
-        for block in &mut *blocks {
-            let pass = block.pass(&shared.pulses[number]).map_err(Some)?;
-            all.waited |= pass.waited;
-            all.moved |= pass.moved;
-        }
-        blocks.retain(|block| !block.finished());
-        idle.after_pass(all);
+        idle.after_pass(pass(blocks, &shared.pulses[number]).map_err(Some)?);
     }
     Ok(())
 }
 
-/// What a worker does while threads of it wait: work for the device model, give
-/// the CPU to others, and nap once nothing of its own has moved for a while.
-#[derive(Default)]
-struct Idle {
-    passes: u32,
-    /// When the worker last let others run, or began to wait.
-    yielded: Option<Instant>,
-    /// Since when nothing has moved.
-    still: Option<Instant>,
-}
-
-impl Idle {
-    const PASSES: u32 = 4;
-    const YIELD_EVERY: Duration = Duration::from_micros(50);
-    const YIELD_FOR: Duration = Duration::from_micros(500);
-    /// Naps are a sixteenth of the time that nothing has moved for: what comes is seen soon for how long it took,
-    /// and processes that wait for each other, or for one that is stopped, leave the cores to who has work.
-    const NAP: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_millis(1);
-
-    fn after_pass(&mut self, pass: Pass) {
-        if !pass.waited {
-            // Neither: the warp operations between two rounds of a wait.
-            if pass.moved {
-                *self = Self::default();
-            }
-            return;
-        }
-        if idle::work() {
-            *self = Self::default();
-            return;
-        }
-        self.passes += 1;
-        if self.passes < Self::PASSES {
-            return;
-        }
-        let now = Clock::REAL.now();
-        if pass.moved {
-            self.still = None;
-            if now - *self.yielded.get_or_insert(now) >= Self::YIELD_EVERY {
-                self.yielded = Some(now);
-                Clock::REAL.yield_now();
-            }
-            return;
-        }
-        let still = now - *self.still.get_or_insert(now);
-        if still < Self::YIELD_FOR {
-            Clock::REAL.yield_now();
-        } else {
-            Clock::REAL.sleep((still / 16).clamp(*Self::NAP.start(), *Self::NAP.end()));
-        }
+/// Runs each thread that can run once; blocks that have ended are gone then.
+fn pass(blocks: &mut Vec<Block>, pulse: &Pulse) -> Result<Pass, LaunchError> {
+    let mut all = Pass::default();
+    for block in &mut *blocks {
+        let pass = block.pass(pulse)?;
+        all.waited |= pass.waited;
+        all.moved |= pass.moved;
     }
+    blocks.retain(|block| !block.finished());
+    Ok(all)
 }
 
 impl CpuRun {
+    /// `timeout` from now on the clock of its kernels.
+    pub fn deadline(&self, timeout: Duration) -> Instant {
+        self.clock.now() + timeout
+    }
+
     /// Waits for all launches until `deadline`, then cancels them and says what they waited for.
     pub fn wait(&mut self, deadline: Instant) -> Result<(), LaunchError> {
-        let begun = Clock::REAL.now();
-        let all_done = self.watch(deadline)?;
-        if !all_done {
+        let begun = self.clock.now();
+        let all_done = if self.clock.is_real() { self.watch(deadline)? } else { self.run_here(deadline) };
+        if !all_done && self.clock.is_real() {
             self.shared.cancel.store(true, Ordering::Relaxed);
             // Workers look between passes; the watchdog ends this if one does not come back.
             self.watch(Clock::REAL.now() + self.no_pause_limit + Duration::from_secs(5))?;
@@ -240,7 +209,30 @@ impl CpuRun {
         if more > 0 {
             waits += &format!("\n  and {more} more blocks");
         }
-        Err(LaunchError::Timeout { after: Clock::REAL.since(begun), waits })
+        Err(LaunchError::Timeout { after: self.clock.since(begun), waits })
+    }
+
+    /// Runs all blocks on this thread, in virtual time. True once they are done, or one has failed; false at the
+    /// deadline.
+    fn run_here(&mut self, deadline: Instant) -> bool {
+        let mut blocks: Vec<Block> = self.waiting.drain(..).map(Block::new).collect();
+        let (pulse, mut idle) = (Pulse::default(), Idle::new(self.clock.clone()));
+        while !blocks.is_empty() {
+            if self.clock.now() >= deadline {
+                self.shared.state().waits.extend(blocks.iter().map(Block::describe_full));
+                blocks.iter_mut().for_each(Block::abandon);
+                return false;
+            }
+            match pass(&mut blocks, &pulse) {
+                Ok(all) => idle.after_pass(all),
+                Err(failure) => {
+                    self.shared.state().failure.get_or_insert(failure);
+                    blocks.iter_mut().for_each(Block::abandon);
+                    return true;
+                }
+            }
+        }
+        true
     }
 
     /// True once all workers are done, false at the deadline.
@@ -292,7 +284,7 @@ impl Drop for CpuRun {
     fn drop(&mut self) {
         if !self.finished {
             // Kernels must not outlive the memory they were given; a failure has nobody to tell.
-            self.wait(Clock::REAL.now()).ok();
+            self.wait(self.clock.now()).ok();
         }
     }
 }

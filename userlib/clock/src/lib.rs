@@ -19,7 +19,7 @@ mod backoff;
 mod event;
 mod manual;
 
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use backoff::{Backoff, Ladder, Step};
@@ -78,6 +78,15 @@ impl Clock {
         match &self.0 {
             None => Instant::now(),
             Some(time) => time.began() + time.elapsed(),
+        }
+    }
+
+    /// A moment that all copies of the clock have in common, not after any that they show.
+    pub fn origin(&self) -> Instant {
+        static REAL: OnceLock<Instant> = OnceLock::new();
+        match &self.0 {
+            None => *REAL.get_or_init(Instant::now),
+            Some(time) => time.began(),
         }
     }
 

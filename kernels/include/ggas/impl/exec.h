@@ -19,7 +19,8 @@ struct ggas_exec_thread {
 	uint32_t thread, threads;
 	uint32_t block, blocks;
 	/* What it waits for, shown when a launch is stuck. */
-	uint32_t wait, line, peer, reserved;
+	uint32_t wait, line, peer;
+	uint32_t virtual_time;	/* not 0: ask ggas_exec_time */
 	uint64_t address, expected, seen;
 	void *runtime;		/* the implementation's own */
 	void *shared;		/* the block's shared memory, the implementation's own */
@@ -37,6 +38,8 @@ void ggas_exec_pause(struct ggas_exec_thread *self, uint32_t attempt);
 uint32_t ggas_exec_syncthreads(struct ggas_exec_thread *self, uint32_t predicate, const char *file, uint32_t line);
 uint64_t ggas_exec_warp(struct ggas_exec_thread *self, uint32_t op, uint32_t mask, uint64_t value, uint32_t argument);
 void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value);
+/* The device clock where time is virtual, in nanoseconds. */
+uint64_t ggas_exec_time(struct ggas_exec_thread *self);
 /* Memory of the block named by `key`; the same for every thread of the block. */
 void *ggas_exec_shared(struct ggas_exec_thread *self, const void *key, size_t size, size_t align);
 

@@ -259,6 +259,9 @@ inline void ggas_show_wait(uint32_t kind, uint32_t line, uint32_t peer, uint64_t
 
 inline uint64_t ggas_time_ns()
 {
+	ggas_exec_thread *self = ggas_exec_self;
+	if (self->virtual_time)
+		return ggas_exec_time(self);
 	timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
