@@ -3,7 +3,6 @@
 #include "ggas/vocab.h"
 
 #include "args.h"
-#include "planted.h"
 
 __thread ggas_exec_thread *ggas_exec_self;
 
@@ -13,7 +12,6 @@ void ggas_exec_enter(ggas_exec_thread *self) { ggas_exec_self = self; }
 
 #define ENTRY(name, args_type) void ggas_host_##name(const void *);
 #include "kernels.def"
-#include "planted.def"
 #undef ENTRY
 
 struct ggas_exec_kernel {
@@ -25,7 +23,6 @@ struct ggas_exec_kernel {
 #define ENTRY(name, args_type) { #name, ggas_host_##name, sizeof(args_type) },
 extern const ggas_exec_kernel ggas_exec_kernels[] = {
 #include "kernels.def"
-#include "planted.def"
 };
 #undef ENTRY
 extern const uint64_t ggas_exec_kernel_count = sizeof(ggas_exec_kernels) / sizeof(ggas_exec_kernels[0]);

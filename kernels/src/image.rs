@@ -1,4 +1,4 @@
-//! Kernels by name: those of the suite, which the build embedded, and those that other crates add.
+//! Kernels by name: those of the library, which the build embedded, and those that other crates add.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{PoisonError, RwLock};
@@ -56,6 +56,11 @@ impl Image {
     #[doc(hidden)]
     pub const fn new(fatbin: &'static [u8], kernels: &'static [(HostKernel, &'static u64)]) -> Image {
         Image { fatbin, kernels }
+    }
+
+    /// Its code for GPUs; empty when the build found no nvcc.
+    pub fn fatbin(&self) -> &'static [u8] {
+        self.fatbin
     }
 }
 
@@ -154,7 +159,7 @@ pub fn add(image: &'static Image) -> Result<(), ImageError> {
     if added.iter().any(|known| std::ptr::eq(*known, image)) {
         return Ok(());
     }
-    let mut names: Vec<_> = suite().iter().chain(others(&added)).map(HostKernel::name).collect();
+    let mut names: Vec<_> = library().iter().chain(others(&added)).map(HostKernel::name).collect();
     for (kernel, _) in image.kernels {
         if names.contains(&kernel.name()) {
             return Err(ImageError::Taken { kernel: kernel.name() });
@@ -170,8 +175,8 @@ unsafe extern "C" {
     static ggas_exec_kernel_count: u64;
 }
 
-/// The kernels of the suite.
-fn suite() -> &'static [HostKernel] {
+/// The kernels of the library.
+fn library() -> &'static [HostKernel] {
     // SAFETY: table.cpp defines an array of so many entries, constant for the life of the program.
     unsafe { std::slice::from_raw_parts(&raw const ggas_exec_kernels, ggas_exec_kernel_count as usize) }
 }
@@ -182,7 +187,7 @@ fn others(added: &[&'static Image]) -> impl Iterator<Item = &'static HostKernel>
 
 pub(crate) fn host_kernel(name: &str) -> Option<&'static HostKernel> {
     let known = |kernel: &&HostKernel| kernel.name() == name;
-    suite().iter().find(known).or_else(|| {
+    library().iter().find(known).or_else(|| {
         let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
         others(&added).find(known)
     })
@@ -194,9 +199,9 @@ pub(crate) fn fatbins() -> Vec<&'static [u8]> {
     std::iter::once(FATBIN).chain(added.iter().map(|image| image.fatbin)).collect()
 }
 
-/// Names of all kernels of the suite.
+/// Names of the library's kernels.
 pub fn kernel_names() -> impl Iterator<Item = &'static str> {
-    suite().iter().map(HostKernel::name).filter(|name| !name.starts_with("planted_"))
+    library().iter().map(HostKernel::name)
 }
 
 /// Bytes of a kernel's arguments, or `None` for an unknown name.

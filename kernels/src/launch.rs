@@ -100,7 +100,7 @@ impl<'a> Launch<'a> {
 pub enum LaunchError {
     /// No kernel of this name.
     #[error(
-        "no kernel is called `{kernel}`: kernels/src/kernels.def lists those of the suite, and those of other crates \
+        "no kernel is called `{kernel}`: kernels/src/kernels.def lists those of the library, and those of other crates \
          are known once ggas_kernels::add was called with them"
     )]
     UnknownKernel {
@@ -117,7 +117,7 @@ pub enum LaunchError {
     },
     /// The arguments are not the kernel's structure.
     #[error(
-        "`{kernel}` takes {expected} bytes of arguments, got {got}; pass its structure (the suite's are in \
+        "`{kernel}` takes {expected} bytes of arguments, got {got}; pass its structure (the library's are in \
          kernels/src/args.h)"
     )]
     Arguments {

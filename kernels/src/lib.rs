@@ -1,11 +1,13 @@
-//! Kernels of the suite and where they run: a GPU or the CPU executor.
+//! The library's kernels and where kernels run: a GPU or the CPU executor.
 //!
 //! Kernels are CUDA C++ over the headers in `kernels/include`; see the README
 //! of this folder for how to write one. Here is how the host starts them:
 //!
 //! ```
-//! use ggas_kernels::{Launch, Processor, args::selftest_threads, start};
+//! use ggas_kernels::{Launch, Processor, start};
+//! use ggas_selftest::{KERNELS, args::selftest_threads}; // a crate with kernels
 //!
+//! ggas_kernels::add(&KERNELS)?;
 //! let cpu = Processor::cpu();
 //! let out = cpu.alloc(4 * 64 * 8)?;
 //! let counter = cpu.alloc(8)?;

@@ -89,7 +89,7 @@ impl Processor {
         Self::Cpu(Cpu { config: Arc::new(config) })
     }
 
-    /// GPU `ordinal`, from 0, with all kernels loaded: the suite's, and those [added](crate::add) so far. Open all
+    /// GPU `ordinal`, from 0, with all kernels loaded: the library's, and those [added](crate::add) so far. Open all
     /// GPUs before kernels run on one.
     ///
     /// # Errors

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use extoll_abi::layout::ggas_port;
-use ggas_kernels::args::{selftest_posts, selftest_threads, selftest_vocab};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{CpuConfig, Launch, LaunchError, Processor, kernel_names, start};
+use ggas_selftest::args::{planted_args, selftest_posts, selftest_threads, selftest_vocab};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn launch<'a, T: Copy>(cpu: &'a Processor, kernel: &'a str, grid: u32, block: u32, args: &T) -> Launch<'a> {
     // SAFETY: every test passes the kernel's own structure, and memory that outlives its wait.
-    unsafe { Launch::new(cpu, kernel, grid, block, args) }
+    unsafe { ggas_selftest::launch(cpu, kernel, grid, block, args) }
 }
 
 fn threads_meet(cpu: &Processor, grids: &[(u32, u32)]) {
@@ -92,13 +92,7 @@ fn blocks_have_shared_memory_of_their_own() {
     }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Planted {
-    flag: u64,
-}
-
-/// Runs a kernel of `kernels/exec/planted.cu`, which must fail soon. A thread that loses its processor for long looks
+/// Runs a kernel of `kernels/selftest/host/planted.cu`, which must fail soon. A thread that loses its processor for long looks
 /// like one that does not pause: `no_pause` says what is long.
 fn planted(kernel: &str, block: u32, timeout: Duration, no_pause: Duration) -> LaunchError {
     let mut config = CpuConfig::default();
@@ -107,7 +101,7 @@ fn planted(kernel: &str, block: u32, timeout: Duration, no_pause: Duration) -> L
     let flag = cpu.alloc(8).expect("memory");
     let begun = Instant::now();
     let running =
-        start(&[launch(&cpu, kernel, 2, block, &Planted { flag: flag.address() })]).expect("it starts");
+        start(&[launch(&cpu, kernel, 2, block, &planted_args { flag: flag.address() })]).expect("it starts");
     let error = running.wait(timeout).expect_err("the bug is caught");
     assert!(begun.elapsed() < TIMEOUT / 2, "the caller waited too long");
     error
@@ -205,7 +199,7 @@ fn impossible_launches_are_refused() {
 fn dropping_a_launch_cancels_it() {
     let cpu = Processor::cpu();
     let flag = cpu.alloc(8).expect("memory");
-    let args = Planted { flag: flag.address() };
+    let args = planted_args { flag: flag.address() };
     let begun = Instant::now();
     drop(start(&[launch(&cpu, "planted_unbounded_wait", 1, 32, &args)]).expect("it starts"));
     assert!(begun.elapsed() < TIMEOUT / 2);
@@ -219,7 +213,7 @@ fn nothing_to_launch_is_done_at_once() {
 #[test]
 fn the_table_has_every_kernel_once() {
     let mut names: Vec<_> = kernel_names().collect();
-    assert!(names.contains(&"ggas_selftest_vocab"));
+    assert!(names.contains(&"ggas_collective"));
     let count = names.len();
     names.sort_unstable();
     names.dedup();
@@ -241,7 +235,7 @@ fn idle_workers_do_what_kernels_wait_for() {
         target.store_u64(0, 42).expect("in range");
         false
     });
-    let args = Planted { flag: flag.address() };
+    let args = planted_args { flag: flag.address() };
     start(&[launch(&cpu, "planted_unbounded_wait", 2, 64, &args)])
         .and_then(|running| running.wait(TIMEOUT))
         .expect("the flag is set");

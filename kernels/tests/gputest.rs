@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
+use ggas_selftest::args::{gputest_hold, gputest_ping, gputest_poke};
+use ggas_selftest::launch;
 
 const WAIT: Duration = Duration::from_secs(60);
 const KERNEL_WAIT_NS: u64 = 40_000_000_000;
@@ -21,14 +23,18 @@ fn at(word: &AtomicU64) -> u64 {
 fn two_pings_answer_each_other() {
     let cpu = Processor::cpu();
     let w = words(4);
-    let first = [at(&w[0]), at(&w[1]), 100, 0, at(&w[2]), KERNEL_WAIT_NS];
-    let second = [at(&w[1]), at(&w[0]), 100, 1, at(&w[3]), KERNEL_WAIT_NS];
-    // SAFETY: the kernel's structure is six words; the words live for good.
+    let side = |request: &AtomicU64, answer: &AtomicU64, second, status: &AtomicU64| gputest_ping {
+        request: at(request),
+        answer: at(answer),
+        rounds: 100,
+        second,
+        status: at(status),
+        timeout_ns: KERNEL_WAIT_NS,
+    };
+    let (first, second) = (side(&w[0], &w[1], 0, &w[2]), side(&w[1], &w[0], 1, &w[3]));
+    // SAFETY: the kernel's structure; the words live for good.
     let launches = unsafe {
-        [
-            Launch::new(&cpu, "ggas_gputest_ping", 1, 1, &first),
-            Launch::new(&cpu, "ggas_gputest_ping", 1, 1, &second),
-        ]
+        [launch(&cpu, "ggas_gputest_ping", 1, 1, &first), launch(&cpu, "ggas_gputest_ping", 1, 1, &second)]
     };
     start(&launches).unwrap().wait(WAIT).unwrap();
     let seen: Vec<_> = w.iter().map(|word| word.load(Ordering::Acquire)).collect();
@@ -39,9 +45,16 @@ fn two_pings_answer_each_other() {
 fn a_ping_without_answer_ends_with_a_timeout() {
     let cpu = Processor::cpu();
     let w = words(3);
-    let args = [at(&w[0]), at(&w[1]), 1, 0, at(&w[2]), 1_000_000];
+    let args = gputest_ping {
+        request: at(&w[0]),
+        answer: at(&w[1]),
+        rounds: 1,
+        second: 0,
+        status: at(&w[2]),
+        timeout_ns: 1_000_000,
+    };
     // SAFETY: as above.
-    start(&[unsafe { Launch::new(&cpu, "ggas_gputest_ping", 1, 1, &args) }]).unwrap().wait(WAIT).unwrap();
+    start(&[unsafe { launch(&cpu, "ggas_gputest_ping", 1, 1, &args) }]).unwrap().wait(WAIT).unwrap();
     assert_eq!((w[0].load(Ordering::Acquire), w[2].load(Ordering::Acquire)), (1, 2));
 }
 
@@ -49,9 +62,9 @@ fn a_ping_without_answer_ends_with_a_timeout() {
 fn held_blocks_count_themselves_and_wait() {
     let cpu = Processor::cpu();
     let w = words(2);
-    let args = [at(&w[0]), at(&w[1]), KERNEL_WAIT_NS];
-    // SAFETY: the kernel's structure is three words; the words live for good.
-    let running = start(&[unsafe { Launch::new(&cpu, "ggas_gputest_hold", 5, 64, &args) }]).unwrap();
+    let args = gputest_hold { flag: at(&w[0]), counter: at(&w[1]), timeout_ns: KERNEL_WAIT_NS };
+    // SAFETY: as above.
+    let running = start(&[unsafe { launch(&cpu, "ggas_gputest_hold", 5, 64, &args) }]).unwrap();
     let begin = Instant::now();
     while w[1].load(Ordering::Acquire) < 5 {
         assert!(begin.elapsed() < WAIT);
@@ -66,9 +79,9 @@ fn held_blocks_count_themselves_and_wait() {
 fn a_poke_reaches_every_part() {
     let cpu = Processor::cpu();
     let w = words(100);
-    let args = [at(&w[0]), 16, 50, 7];
-    // SAFETY: the kernel's structure is four words; the words live for good.
-    start(&[unsafe { Launch::new(&cpu, "ggas_gputest_poke", 1, 32, &args) }]).unwrap().wait(WAIT).unwrap();
+    let args = gputest_poke { base: at(&w[0]), stride: 16, parts: 50, value: 7 };
+    // SAFETY: as above.
+    start(&[unsafe { launch(&cpu, "ggas_gputest_poke", 1, 32, &args) }]).unwrap().wait(WAIT).unwrap();
     for (i, word) in w.iter().enumerate() {
         let expected = if i % 2 == 0 { 7 + i as u64 / 2 } else { 0 };
         assert_eq!(word.load(Ordering::Acquire), expected, "word {i}");

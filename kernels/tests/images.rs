@@ -1,26 +1,26 @@
 //! Kernels of other crates: what is refused. `kernels/examples/own-kernel` runs some.
 
-use ggas_kernels::args::selftest_threads;
+use ggas_kernels::args::coll_started;
 use ggas_kernels::{ImageError, Launch, LaunchError, Processor, add, kernels, start};
 
-// These are kernels of the suite, claimed by another crate.
+// These are kernels of the library, claimed by another crate.
 kernels! {
-    static TWICE = [ggas_selftest_threads(selftest_threads)];
+    static TWICE = [ggas_collective(coll_started)];
 }
 kernels! {
-    static OTHER_ARGUMENTS = [ggas_selftest_threads(selftest_threads), ggas_selftest_vocab(u32)];
+    static OTHER_ARGUMENTS = [ggas_collective(coll_started), ggas_engine(u32)];
 }
 
 #[test]
 fn a_second_kernel_of_one_name_is_refused() {
-    let error = add(&TWICE).expect_err("the suite has it");
-    assert!(matches!(error, ImageError::Taken { kernel: "ggas_selftest_threads" }), "{error}");
+    let error = add(&TWICE).expect_err("the library has it");
+    assert!(matches!(error, ImageError::Taken { kernel: "ggas_collective" }), "{error}");
 }
 
 #[test]
 fn structures_of_different_size_are_refused() {
     let error = add(&OTHER_ARGUMENTS).expect_err("no kernel takes 4 bytes");
-    assert!(matches!(error, ImageError::Arguments { kernel: "ggas_selftest_vocab", rust: 4, .. }), "{error}");
+    assert!(matches!(error, ImageError::Arguments { kernel: "ggas_engine", rust: 4, .. }), "{error}");
 }
 
 #[test]

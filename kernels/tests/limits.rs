@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ggas_kernels::args::selftest_vocab;
-use ggas_kernels::{Launch, LaunchError, Processor, start};
+use ggas_kernels::{LaunchError, Processor, start};
+use ggas_selftest::args::selftest_vocab;
 
 /// Sets the soft limit of address space, and returns what it was.
 fn limit_address_space(bytes: libc::rlim_t) -> libc::rlim_t {
@@ -32,7 +32,7 @@ fn a_launch_without_room_for_stacks_ends_with_an_error() {
         let (scratch, failed) = (cpu.alloc(4096).expect("memory"), cpu.alloc(8).expect("memory"));
         let args = selftest_vocab { scratch: scratch.address(), failed: failed.address() };
         // SAFETY: the kernel's own structure; its memory outlives the wait.
-        let launch = || unsafe { Launch::new(&cpu, "ggas_selftest_vocab", 1, 1024, &args) };
+        let launch = || unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_vocab", 1, 1024, &args) };
         // Room for some of its stacks, which come to 64 MiB and more, and for what else a launch wants.
         let before = limit_address_space(mapped() + (32 << 20));
         let refused = start(&[launch()]).map(|_| ()).expect_err("no room for the stacks");

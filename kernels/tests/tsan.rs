@@ -49,7 +49,7 @@ fn compile(sources: &[PathBuf], program: &Path) -> Result<(), String> {
     let mut command = Command::new(compiler);
     command.args(["-std=c++20", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror"]);
     command.args(["-fno-strict-aliasing", "-pthread"]);
-    for include in ["include", "src", "exec/tsan", "../kmod/uapi"] {
+    for include in ["include", "src", "selftest/kernels", "exec/tsan", "../kmod/uapi"] {
         command.arg("-I").arg(crate_dir().join(include));
     }
     let done = command.args(sources).arg("-o").arg(program).output().map_err(|error| error.to_string())?;

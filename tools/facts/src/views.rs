@@ -50,8 +50,20 @@ pub const VIEWS: &[View] = &[
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],
         folder: "kernels/src",
-        except: &["copier.h", "gputest.h"],
+        except: &["copier.h"],
         output: "kernels/src/args.rs",
+    },
+    View {
+        headers: &[
+            "kernels/selftest/kernels/selftest.h",
+            "kernels/selftest/kernels/gputest.h",
+            "kernels/selftest/kernels/planted.h",
+        ],
+        includes: &[],
+        arguments: &[],
+        folder: "kernels/selftest/kernels",
+        except: &[],
+        output: "kernels/selftest/src/args.rs",
     },
     View {
         headers: &["benches/kernels/bench.h"],

@@ -10,14 +10,14 @@ use common::{die, in_job, in_job_with_death, signal, victim};
 use extoll_abi::layout::{GGAS_ERR_POISONED, GGAS_ERR_TIMEOUT};
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
-use ggas_kernels::args::{
+use ggas_kernels::{KernelMem, Processor, Running, start};
+use ggas_members::Job;
+use ggas_rma::Node;
+use ggas_selftest::args::{
     SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL, SELFTEST_ALLREDUCE_ONE_SHOT,
     SELFTEST_ALLREDUCE_TWO_SHOT, SELFTEST_BARRIER, SELFTEST_BLOCK, SELFTEST_BROADCAST, SELFTEST_GRID,
     SELFTEST_INT64, selftest_coll,
 };
-use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
-use ggas_members::Job;
-use ggas_rma::Node;
 use ggas_window::Window;
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
@@ -76,7 +76,7 @@ impl Process {
         let meets = args.method == SELFTEST_BARRIER;
         let kernel = if meets { "ggas_selftest_coll" } else { "ggas_selftest_coll_types" };
         // SAFETY: the structure is this kernel's, and its memory outlives the wait.
-        let launch = unsafe { Launch::new(&self.cpu, kernel, grid, block, &args) };
+        let launch = unsafe { ggas_selftest::launch(&self.cpu, kernel, grid, block, &args) };
         start(&[launch]).expect("it starts")
     }
 

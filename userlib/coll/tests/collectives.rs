@@ -10,8 +10,8 @@ use extoll_abi::layout;
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::Processor;
-use ggas_kernels::args::*;
 use ggas_rma::Node;
+use ggas_selftest::args::*;
 use ggas_window::Window;
 
 /// How long members wait for one that never comes.

@@ -7,7 +7,7 @@ use std::fs;
 use common::{Setup, USER};
 use extoll_abi::layout::GGAS_OK;
 use ggas_coll::{Group, GroupConfig};
-use ggas_kernels::args::{SELFTEST_BARRIER, SELFTEST_BARRIER_MASTER};
+use ggas_selftest::args::{SELFTEST_BARRIER, SELFTEST_BARRIER_MASTER};
 
 /// Bytes of memory behind the mapping that holds an address (`Rss` of smaps: pages that were only read have none).
 fn resident(address: u64) -> usize {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use common::{Setup, TIMEOUT, USER, small};
 use element::Element as Numbers;
 use ggas_coll::{Collective, Element, GroupConfig, GroupError, Op, SumShape, Vectors};
-use ggas_kernels::args::*;
 use ggas_kernels::{Launch, start};
+use ggas_selftest::args::*;
 
 /// Where results lie: behind inputs of at most this many bytes.
 const OUTPUT: usize = USER / 2;

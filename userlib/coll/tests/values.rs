@@ -7,7 +7,7 @@ use common::{Setup, USER, small};
 use element::Element;
 use ggas_coll::GroupConfig;
 use ggas_kernels::KernelMem;
-use ggas_kernels::args::*;
+use ggas_selftest::args::*;
 
 const ALLREDUCE: [u32; 9] = [
     SELFTEST_ALLREDUCE,

@@ -10,11 +10,11 @@ use std::time::Duration;
 use common::engines::{CONFIG, engines, errors, is_full, kernel_port, patient, port};
 use common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineNetwork};
-use ggas_kernels::args::{selftest_posts, selftest_rma};
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
 use ggas_rma::{
     Address, DeviceError, HostBuffer, Lock, Match, Node, PageOption, Path, PortConfig, PortError, Spec,
 };
+use ggas_selftest::args::{selftest_posts, selftest_rma};
 
 #[test]
 fn no_notification_comes_before_its_data() {
@@ -276,7 +276,7 @@ fn kernels_use_engines_as_they_use_the_card() {
     for _ in 0..2 {
         let armed = [ports[0].arm(), ports[1].arm()];
         // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-        let launch = |args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) };
+        let launch = |args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, args) };
         start(&args.each_ref().map(launch)).unwrap().wait(SOON).unwrap();
         drop(armed);
         assert_eq!(
@@ -317,7 +317,7 @@ fn many_threads_of_several_ports_post() {
     }
     let _armed: Vec<_> = pairs.iter().map(|pair| pair.0.arm()).collect();
     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-    let launch = |args| unsafe { Launch::new(&cpu, "ggas_selftest_posts", 1, THREADS, args) };
+    let launch = |args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_posts", 1, THREADS, args) };
     start(&args.iter().map(launch).collect::<Vec<_>>()).unwrap().wait(SOON).unwrap();
     assert_eq!(status.load_u64(0).unwrap(), 0);
     let sum = u64::from(POSTS * (POSTS + 1) / 2);

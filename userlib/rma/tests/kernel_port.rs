@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use common::{SOON, networks, paths};
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::args::{selftest_posts, selftest_rma};
-use ggas_kernels::{KernelMem, Launch, Processor, start};
+use ggas_kernels::{KernelMem, Processor, start};
 use ggas_rma::{KernelPort, Node, Path, PortConfig, Region};
+use ggas_selftest::args::{selftest_posts, selftest_rma};
 
 const BYTES: usize = 1000;
 
@@ -73,7 +73,7 @@ fn kernels_play_ping_pong() {
                 // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
                 let launches = args
                     .each_ref()
-                    .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
+                    .map(|args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, args) });
                 start(&launches).unwrap().wait(SOON).unwrap();
                 for side in [&a, &b] {
                     assert_eq!(side.result.read_u64s(0, 2).unwrap(), [0, 0], "{:?}", side.port.report());
@@ -110,8 +110,8 @@ fn many_threads_post_on_one_port() {
         // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
         let launches = unsafe {
             [
-                Launch::new(&cpu, "ggas_selftest_posts", 2, THREADS / 2, &sends),
-                Launch::new(&cpu, "ggas_selftest_posts", 1, 32, &takes),
+                ggas_selftest::launch(&cpu, "ggas_selftest_posts", 2, THREADS / 2, &sends),
+                ggas_selftest::launch(&cpu, "ggas_selftest_posts", 1, 32, &takes),
             ]
         };
         start(&launches).unwrap().wait(SOON).unwrap();
@@ -129,7 +129,7 @@ fn a_kernel_that_waits_in_vain_reports_it() {
     let (a, b) = (Side::new(network, 0, config), Side::new(network, 1, config));
     let args = a.args(&b, 1, true);
     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+    let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
     start(&[launch]).unwrap().wait(SOON).unwrap();
     let report = a.port.report().expect("nobody answers");
     assert!(report.to_string().contains("for a notification"), "{report}");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use extoll_abi::layout::GGAS_ERR_ARGUMENT;
 use ggas_device::PAGE;
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::args::{SELFTEST_PUT_BLOCK, selftest_put};
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
 use ggas_rma::Node;
+use ggas_selftest::args::{SELFTEST_PUT_BLOCK, selftest_put};
 
 use crate::memory::{At, Parts};
 use crate::{Window, WindowError};
@@ -76,7 +76,7 @@ fn kernels_are_refused_and_that_is_reported() {
         puts: 1,
     };
     // SAFETY: the structure of this kernel, and all memory outlives the wait.
-    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_put", 1, 32, &args) };
+    let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_put", 1, 32, &args) };
     start(&[launch]).and_then(|running| running.wait(SOON)).unwrap();
     assert_eq!(status.load_u64(0).unwrap(), u64::from(GGAS_ERR_ARGUMENT));
     assert_eq!(member.report().expect("reported").peer, Some(1));

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use common::{die, in_job, in_job_with_death};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
-use ggas_kernels::args::{SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_window};
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
 use ggas_members::{Job, JobError};
 use ggas_rma::Node;
+use ggas_selftest::args::{SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_window};
 use ggas_window::{Mapping, Window, WindowError};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -107,7 +107,7 @@ fn kernels_of_all_processes_write_read_and_add() {
             atomics: 1,
         };
         // SAFETY: the structure is this kernel's, and its memory outlives the wait.
-        let launch = unsafe { Launch::new(&process.cpu, "ggas_selftest_window", 1, 64, &args) };
+        let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_window", 1, 64, &args) };
         start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
         assert_eq!(status.load_u64(0).expect("in range"), 0, "{:?}", own.report());
         assert_eq!(wrong.load_u64(0).expect("in range"), 0);

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use common::{die, in_job, in_job_with_death};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
 use ggas_device::{HostBuffer, LostPeer, PeerEnd};
-use ggas_kernels::args::selftest_rma;
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
 use ggas_members::{Job, JobError};
 use ggas_rma::{
     Address, ErrorUnits, Kind, Lock, Match, Node, PageOption, Path, Port, PortBase, PortConfig, PostError,
     Region, Spec, WaitError,
 };
+use ggas_selftest::args::selftest_rma;
 use ggas_window::{WindowError, engines_across};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -199,7 +199,7 @@ fn kernels_of_two_processes_play_by_engines() {
         for _ in 0..2 {
             let armed = port.arm();
             // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-            let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+            let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
             start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
             drop(armed);
             assert_eq!(result.read_u64s(0, 2).expect("in range"), [0, 0], "{:?}", port.report());

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::args::{self, selftest_calls, selftest_put};
-use ggas_kernels::{Launch, Processor, start};
+use ggas_kernels::{Processor, start};
 use ggas_rma::{KernelReport, Node};
+use ggas_selftest::args::{self, selftest_calls, selftest_put};
 use ggas_window::{Rings, Window, WindowError};
 
 const LIMIT: Duration = Duration::from_secs(150);
@@ -22,6 +22,7 @@ struct Bed {
 fn bed(bytes: usize, wait: Duration) -> Bed {
     let network = SimNetwork::builder().nodes(2).build().unwrap();
     let nodes = [0, 1].map(|i| Node::new(network.device(i).unwrap()));
+    ggas_selftest::add(); // before a GPU is opened
     let processors = match std::env::var("GGAS_TEST_GPUS") {
         Ok(_) => [0, 1].map(|gpu| Processor::gpu(gpu).unwrap()),
         Err(_) => [Processor::cpu(), Processor::cpu()],
@@ -72,7 +73,7 @@ fn run(
         (args.status, args.wrong) = (words.address(), words.address() + 8);
         each(node, &mut args);
         // SAFETY: the structure of this kernel, and all memory outlives the wait below.
-        launches.push(unsafe { Launch::new(processor, "ggas_selftest_put", grid, block, &args) });
+        launches.push(unsafe { ggas_selftest::launch(processor, "ggas_selftest_put", grid, block, &args) });
     }
     start(&launches).and_then(|running| running.wait(LIMIT)).unwrap();
     let of = |at: usize| [0, 1].map(|node: usize| words[node].load_u64(at * 8).unwrap());
@@ -229,7 +230,7 @@ fn single_calls_do_what_put_cuh_says() {
     let member = bed.window.member(0).unwrap();
     let args = selftest_calls { window: member.address(), failed: failed.address() };
     // SAFETY: the structure of this kernel, and all memory outlives the wait.
-    let launch = unsafe { Launch::new(&bed.processors[0], "ggas_selftest_calls", 1, 64, &args) };
+    let launch = unsafe { ggas_selftest::launch(&bed.processors[0], "ggas_selftest_calls", 1, 64, &args) };
     start(&[launch]).and_then(|running| running.wait(LIMIT)).unwrap();
     let failed = failed.load_u64(0).unwrap();
     assert_eq!(failed, 0, "checks {failed:#b} failed");

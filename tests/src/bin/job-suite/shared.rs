@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ggas::kernels::args::{SELFTEST_BARRIER, selftest_coll};
 use ggas::kernels::{KernelMem, start};
-use ggas::{Group, GroupConfig, Job, Launch, Processor, Window};
+use ggas::{Group, GroupConfig, Job, Processor, Window};
+use ggas_selftest::args::{SELFTEST_BARRIER, selftest_coll};
 
 use crate::patience;
 use crate::trouble::Trouble;
@@ -76,7 +76,7 @@ impl<'a> Shared<'a> {
             ..selftest_coll::default()
         };
         // SAFETY: the structure is this kernel's, and its memory outlives the wait.
-        let launch = unsafe { Launch::new(&self.cpu, "ggas_selftest_coll", 1, 32, &args) };
+        let launch = unsafe { ggas_selftest::launch(&self.cpu, "ggas_selftest_coll", 1, 32, &args) };
         start(&[launch])?.wait(4 * patience())?;
         let (status, wrong) = (self.status.load_u64(0)?, self.wrong.load_u64(0)?);
         match (status, wrong) {

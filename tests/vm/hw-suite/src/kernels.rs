@@ -7,9 +7,9 @@ use extoll_abi::bindings::{
     EXTOLL_RF_RMA_WCB_TIMEOUT, EXTOLL_WCB_TIMEOUT_ACTIVE_SHIFT, EXTOLL_WCB_TIMEOUT_VALUE_SHIFT,
 };
 use extoll_abi::{Address, Spec};
-use ggas_kernels::args::{selftest_posts, selftest_rma};
-use ggas_kernels::{KernelMem, Launch, Processor, start};
+use ggas_kernels::{KernelMem, Processor, start};
 use ggas_rma::{Connection, KernelPort, Match, Node, Port, Region};
+use ggas_selftest::args::{selftest_posts, selftest_rma};
 
 use crate::{Outcome, SOON, check, patient};
 
@@ -90,7 +90,8 @@ pub fn ping_pong(node: &Node) -> Outcome {
     let (a, b) = (Side::new(node, &cpu)?, Side::new(node, &cpu)?);
     let args = [a.args(b.there()?, 40, true)?, b.args(a.there()?, 40, false)?];
     // SAFETY: the arguments are this kernel's; their memory lives beyond the wait.
-    let launches = args.each_ref().map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
+    let launches =
+        args.each_ref().map(|args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, args) });
     start(&launches)?.wait(SOON)?;
     a.ended_well()?;
     b.ended_well()
@@ -118,8 +119,8 @@ pub fn many_threads(node: &Node) -> Outcome {
     // SAFETY: the arguments are this kernel's; their memory lives beyond the wait.
     let launches = unsafe {
         [
-            Launch::new(&cpu, "ggas_selftest_posts", 2, THREADS / 2, &sends),
-            Launch::new(&cpu, "ggas_selftest_posts", 1, 32, &takes),
+            ggas_selftest::launch(&cpu, "ggas_selftest_posts", 2, THREADS / 2, &sends),
+            ggas_selftest::launch(&cpu, "ggas_selftest_posts", 1, 32, &takes),
         ]
     };
     start(&launches)?.wait(SOON)?;
@@ -140,7 +141,7 @@ pub fn across(node: &Node, port: &Port, there: &Connection, first: bool) -> Outc
     let to = There { address: Address::new(there.remote().node, told as u8), nla: told >> 8 };
     let args = side.args(to, 40, first)?;
     // SAFETY: as above.
-    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+    let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
     start(&[launch])?.wait(SOON)?;
     side.ended_well()
 }

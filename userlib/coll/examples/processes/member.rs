@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ggas_coll::GroupError;
-use ggas_kernels::args::{SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, selftest_threads, selftest_window};
 use ggas_members::Job;
+use ggas_selftest::args::{SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, selftest_threads, selftest_window};
 
 use crate::setup::{Process, ROUNDS, SOON, TRANSFER};
 use crate::{Options, Outcome};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ggas_coll::{Group, GroupConfig};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
-use ggas_kernels::args::{SELFTEST_BARRIER, SELFTEST_INT64, SELFTEST_WINDOW_OUT, selftest_coll};
-use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
+use ggas_kernels::{KernelMem, Processor, Running, start};
 use ggas_members::Job;
 use ggas_rma::Node;
+use ggas_selftest::args::{SELFTEST_BARRIER, SELFTEST_INT64, SELFTEST_WINDOW_OUT, selftest_coll};
 use ggas_window::{Mapping, Window};
 
 use crate::{Options, Outcome};
@@ -34,6 +34,7 @@ pub struct Process {
 impl Process {
     pub fn new(job: &Job, options: &Options) -> Outcome<Process> {
         let (rank, size) = (job.rank() as usize, job.size() as usize);
+        ggas_selftest::add(); // before a GPU is opened
         let processor = if options.cpu { Processor::cpu() } else { Processor::gpu(rank)? };
         let network = SimNetwork::join(ProcessFabric::join(job.member().clone())?)?;
         let node = Node::new(network.device(0)?);
@@ -54,7 +55,7 @@ impl Process {
         self.status.store_u64(0, 0)?;
         self.wrong.store_u64(0, 0)?;
         // SAFETY: the callers give this kernel's structure, whose memory outlives the wait.
-        let launch = unsafe { Launch::new(&self.processor, kernel, shape.0, shape.1, args) };
+        let launch = unsafe { ggas_selftest::launch(&self.processor, kernel, shape.0, shape.1, args) };
         Ok(start(&[launch])?)
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ggas_coll::{Group, GroupConfig};
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::args::{SELFTEST_BARRIER_MASTER, SELFTEST_FLOAT, selftest_coll};
-use ggas_kernels::{KernelMem, Launch, Processor, start};
+use ggas_kernels::{KernelMem, Processor, start};
 use ggas_rma::Node;
+use ggas_selftest::args::{SELFTEST_BARRIER_MASTER, SELFTEST_FLOAT, selftest_coll};
 use ggas_window::Window;
 
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ impl Setup {
         let launches: Vec<_> = args
             .iter()
             // SAFETY: the structure is this kernel's, and its memory outlives the wait.
-            .map(|args| unsafe { Launch::new(&self.cpu, kernel(args), grid, block, args) })
+            .map(|args| unsafe { ggas_selftest::launch(&self.cpu, kernel(args), grid, block, args) })
             .collect();
         start(&launches).and_then(|running| running.wait(TIMEOUT)).expect("kernels end");
         self.status.iter().map(|status| status.load_u64(0).expect("in range")).collect()

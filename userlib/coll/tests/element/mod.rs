@@ -1,7 +1,7 @@
 //! Element types of the kernels, as bit patterns, and what they must compute.
 #![allow(dead_code)] // each test uses a part of it
 
-use ggas_kernels::args::*;
+use ggas_selftest::args::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {

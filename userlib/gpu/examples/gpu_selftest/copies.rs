@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ggas_gpu::{Copier, CopyState, DeviceBuffer, Gpu, Launch, Module, start};
+use ggas_selftest::args::gputest_ping;
 
 use crate::harness::{Outcome, SHORT, Shared, Suite, pattern, statistics, until};
-use crate::running::Ping;
 use crate::text;
 
 const MIB: usize = 1 << 20;
@@ -205,7 +205,7 @@ fn answered(module: &Module, copier: &Copier) -> Outcome {
     const ROUNDS: u64 = 10_000;
     let words = Shared::new(module.gpu(), 64)?;
     let answer = module.gpu().alloc(64).map_err(text)?;
-    let ping = Ping {
+    let ping = gputest_ping {
         request: words.address(0),
         answer: answer.address(),
         rounds: ROUNDS,

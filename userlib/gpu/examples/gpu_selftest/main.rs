@@ -11,6 +11,7 @@ mod running;
 use std::process::{Command, ExitCode};
 
 use ggas_gpu::{Gpu, GpuError, Launch, Module};
+use ggas_selftest::args::gputest_fault;
 use harness::{SHORT, Suite};
 
 fn main() -> ExitCode {
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
         );
         println!("  peers: {:?}", info.peers);
     }
+    // First of all: a processor loads all kernels when it is opened.
+    ggas_selftest::add();
     let mut suite = Suite::new(argument.unwrap_or_default());
     let Some(gpus) = open(&mut suite) else { return ExitCode::FAILURE };
     memory::checks(&mut suite, &gpus);
@@ -46,17 +49,23 @@ fn main() -> ExitCode {
     suite.finish()
 }
 
-/// Opens all GPUs and loads all kernels.
+/// Opens all GPUs, loads all kernels, and returns those of the tests.
 fn open(suite: &mut Suite) -> Option<Vec<Module>> {
     let mut opened = Vec::new();
     suite.always("open all GPUs, load all kernels", || {
         for gpu in Gpu::all().map_err(text)? {
-            opened.push(gpu.load(ggas_kernels::FATBIN).map_err(text)?);
+            opened.push(load(&gpu).map_err(text)?);
         }
         let kernels = opened.first().map_or(0, |module| module.kernels().count());
-        Ok(format!("{} GPU(s), {kernels} kernels", opened.len()))
+        Ok(format!("{} GPU(s), {kernels} kernels of tests", opened.len()))
     });
     (!opened.is_empty()).then_some(opened)
+}
+
+/// The library's kernels, of which the copier is one, and those of the tests, which are returned.
+fn load(gpu: &Gpu) -> Result<Module, GpuError> {
+    gpu.load(ggas_kernels::FATBIN)?;
+    gpu.load(ggas_selftest::KERNELS.fatbin())
 }
 
 /// Runs this program again to break a context in it.
@@ -82,12 +91,13 @@ fn fault() -> ExitCode {
 
 /// A kernel stores to nowhere; afterwards everything on this GPU is a typed error, and drops are quiet.
 fn fault_errors() -> Result<String, String> {
-    let module = Gpu::open(0).and_then(|gpu| gpu.load(ggas_kernels::FATBIN)).map_err(text)?;
+    let module = Gpu::open(0).and_then(|gpu| load(&gpu)).map_err(text)?;
     let buffer = module.gpu().alloc(4096).map_err(text)?;
     let copier = ggas_gpu::Copier::of(module.gpu()).map_err(text)?;
     let armed = copier.arm().map_err(text)?;
+    let args = gputest_fault { address: 8 };
     // SAFETY: not at all, on purpose, in a process of its own; only the GPU's context suffers.
-    let launch = unsafe { Launch::new(&module, "ggas_gputest_fault", 1, 32, &8u64) };
+    let launch = unsafe { Launch::new(&module, "ggas_gputest_fault", 1, 32, &args) };
     let failed = ggas_gpu::start(&[launch]).and_then(|mut running| running.wait(SHORT));
     let Err(GpuError::KernelFailed { kernel, .. }) = &failed else {
         return Err(format!("expected a failed kernel, got {failed:?}"));

@@ -1,19 +1,10 @@
 //! Memory of GPUs, host memory, windows.
 
 use ggas_gpu::{Gpu, GpuError, GpuWindow, Launch, Module};
+use ggas_selftest::args::gputest_poke;
 
 use crate::harness::{Outcome, SHORT, Suite, pattern};
 use crate::text;
-
-/// `struct gputest_poke` of kernels/src/gputest.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Poke {
-    base: u64,
-    stride: u64,
-    parts: u64,
-    value: u64,
-}
 
 pub fn checks(suite: &mut Suite, gpus: &[Module]) {
     let first = &gpus[0];
@@ -54,7 +45,7 @@ fn device_memory(gpu: &Gpu) -> Outcome {
     }
 }
 
-fn poke(module: &Module, poke: Poke) -> Result<(), String> {
+fn poke(module: &Module, poke: gputest_poke) -> Result<(), String> {
     // SAFETY: the structure is the kernel's, and the callers own the words.
     let launch = unsafe { Launch::new(module, "ggas_gputest_poke", 1, 32, &poke) };
     ggas_gpu::start(&[launch]).and_then(|mut running| running.wait(SHORT)).map_err(text)
@@ -73,7 +64,7 @@ fn host_memory(module: &Module) -> Outcome {
         let maps = [map(1, 100)?, map(90, 1000)?, map(3000, 1000)?, map(0, 4096)?];
         for (i, map) in maps.iter().enumerate() {
             let value = round * 1000 + i as u64;
-            poke(module, Poke { base: map.address(), stride: 8, parts: 2, value })?;
+            poke(module, gputest_poke { base: map.address(), stride: 8, parts: 2, value })?;
         }
     }
     let word = |i: usize| {
@@ -111,7 +102,7 @@ fn window(module: &Module, nodes: &[Gpu]) -> Outcome {
             return Err(format!("part {node} is not zeroed"));
         }
     }
-    poke(module, Poke { base, stride, parts: nodes.len() as u64, value: 0x77_0000 })?;
+    poke(module, gputest_poke { base, stride, parts: nodes.len() as u64, value: 0x77_0000 })?;
     for node in 0..nodes.len() {
         let mut seen = [0; 8];
         window.read(node, 0, &mut seen).map_err(text)?;
@@ -128,7 +119,7 @@ fn window(module: &Module, nodes: &[Gpu]) -> Outcome {
     }
     // A kernel reaches the host's bytes and the other way round: the last word of a part.
     let last = stride.min(bytes as u64) - 8;
-    poke(module, Poke { base: base + last, stride, parts: nodes.len() as u64, value: 5 })?;
+    poke(module, gputest_poke { base: base + last, stride, parts: nodes.len() as u64, value: 5 })?;
     let mut seen = [0; 8];
     window.read(nodes.len() - 1, last, &mut seen).map_err(text)?;
     match u64::from_le_bytes(seen) {

@@ -4,30 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ggas_gpu::{DeviceBuffer, Gpu, GpuError, GpuWindow, Launch, Module, Running, start};
+use ggas_selftest::args::{gputest_hold, gputest_ping, selftest_threads, selftest_vocab};
 
 use crate::harness::{Outcome, SHORT, Shared, Suite, bounded, until};
 use crate::text;
-
-/// `struct gputest_ping` of kernels/src/gputest.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Ping {
-    pub request: u64,
-    pub answer: u64,
-    pub rounds: u64,
-    pub second: u64,
-    pub status: u64,
-    pub timeout_ns: u64,
-}
-
-/// `struct gputest_hold`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Hold {
-    flag: u64,
-    counter: u64,
-    timeout_ns: u64,
-}
 
 const KERNEL_TIMEOUT_NS: u64 = 8_000_000_000;
 
@@ -68,7 +48,7 @@ impl Held {
         timeout_ns: u64,
     ) -> Result<Held, GpuError> {
         let words = Shared::new(module.gpu(), 2).map_err(GpuError::Invalid)?;
-        let args = Hold { flag: words.address(0), counter: words.address(1), timeout_ns };
+        let args = gputest_hold { flag: words.address(0), counter: words.address(1), timeout_ns };
         let launches: Vec<_> = shapes
             .iter()
             .map(|(grid, block)| {
@@ -161,7 +141,7 @@ fn too_many(module: &Module) -> Outcome {
 fn doorbell(module: &Module) -> Outcome {
     const ROUNDS: u64 = 20_000;
     let words = Shared::new(module.gpu(), 64).map_err(text)?;
-    let ping = Ping {
+    let ping = gputest_ping {
         request: words.address(0),
         answer: words.address(16),
         rounds: ROUNDS,
@@ -195,7 +175,7 @@ fn flags(first: &Module, second: &Module) -> Outcome {
     let window = GpuWindow::new(&[first.gpu().clone(), second.gpu().clone()], 4096).map_err(text)?;
     let status = Shared::new(first.gpu(), 2).map_err(text)?;
     let (a, b) = (window.base(), window.base() + window.stride());
-    let side = |request, answer, second, word| Ping {
+    let side = |request, answer, second, word| gputest_ping {
         request,
         answer,
         rounds: ROUNDS,
@@ -321,10 +301,15 @@ fn seam() -> Outcome {
     let (blocks, threads) = (4, 64);
     let out = processor.alloc(blocks * threads * 8).map_err(text)?;
     let counter = processor.alloc(8).map_err(text)?;
-    let args = [out.address(), counter.address(), 0, 5_000_000_000];
-    // SAFETY: the kernel's structure is four words, and the memory lives beyond the wait.
+    let args = selftest_threads {
+        out: out.address(),
+        counter: counter.address(),
+        report: 0,
+        timeout_ns: 5_000_000_000,
+    };
+    // SAFETY: the kernel's structure, and the memory lives beyond the wait.
     let launch = unsafe {
-        ggas_kernels::Launch::new(&processor, "ggas_selftest_threads", blocks as u32, threads as u32, &args)
+        ggas_selftest::launch(&processor, "ggas_selftest_threads", blocks as u32, threads as u32, &args)
     };
     ggas_kernels::start(&[launch]).and_then(|running| running.wait(SHORT)).map_err(text)?;
     let seen = out.read_u64s(0, blocks * threads).map_err(text)?;
@@ -338,10 +323,9 @@ fn vocabulary() -> Outcome {
     let processor = ggas_kernels::Processor::gpu(0).map_err(text)?;
     for threads in [32, 96, 1024] {
         let (scratch, failed) = (processor.alloc(4096).map_err(text)?, processor.alloc(8).map_err(text)?);
-        let args = [scratch.address(), failed.address()];
-        // SAFETY: the kernel's structure is two words, and the memory lives beyond the wait.
-        let launch =
-            unsafe { ggas_kernels::Launch::new(&processor, "ggas_selftest_vocab", 1, threads, &args) };
+        let args = selftest_vocab { scratch: scratch.address(), failed: failed.address() };
+        // SAFETY: the kernel's structure, and the memory lives beyond the wait.
+        let launch = unsafe { ggas_selftest::launch(&processor, "ggas_selftest_vocab", 1, threads, &args) };
         ggas_kernels::start(&[launch]).and_then(|running| running.wait(SHORT)).map_err(text)?;
         let failed = failed.load_u64(0).map_err(text)?;
         if failed != 0 {

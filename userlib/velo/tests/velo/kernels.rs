@@ -1,8 +1,8 @@
 //! Ports of kernels on the CPU executor.
 
 use extoll_abi::layout::GGAS_ERR_TIMEOUT;
-use ggas_kernels::args::{SELFTEST_ECHO, SELFTEST_STREAM, selftest_velo};
-use ggas_kernels::{KernelMem, Launch, Processor, start};
+use ggas_kernels::{KernelMem, Processor, start};
+use ggas_selftest::args::{SELFTEST_ECHO, SELFTEST_STREAM, selftest_velo};
 use ggas_velo::KernelVelo;
 
 use super::*;
@@ -64,7 +64,7 @@ fn exchange(kernel_slots: bool) {
                 // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
                 let launches = args
                     .each_ref()
-                    .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_velo", 1, 64, args) });
+                    .map(|args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_velo", 1, 64, args) });
                 start(&launches).unwrap().wait(SOON).unwrap();
                 for side in [&a, &b] {
                     assert_eq!(side.result.read_u64s(0, 2).unwrap(), [0, 0], "{:?}", side.port.report());
@@ -96,7 +96,7 @@ fn a_full_mailbox_holds_back_the_ring() {
     };
     let armed = sender.port.arm();
     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_velo", 1, 64, &args) };
+    let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_velo", 1, 64, &args) };
     start(&[launch]).unwrap().wait(SOON).unwrap();
     drop(armed);
     let report = sender.port.report().expect("the kernel waited for a slot");

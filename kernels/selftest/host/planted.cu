@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Kernels with a planted bug, which the executor has to catch.
+// Kernels with a planted bug, which the executor has to catch; never in the GPU image.
 #include "ggas/vocab.h"
 
 #include "planted.h"

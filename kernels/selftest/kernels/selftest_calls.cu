@@ -2,7 +2,7 @@
 // Checks single calls of ggas.cuh and put.cuh: what they refuse, what waits compare, puts that no signal follows.
 #include "ggas/put.cuh"
 
-#include "args.h"
+#include "selftest.h"
 #include "selftest_checks.cuh"
 
 namespace call_checks

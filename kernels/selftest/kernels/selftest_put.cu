@@ -2,7 +2,7 @@
 // Checks put.cuh between two nodes: puts with signals, gets and packed puts, by threads, warps, blocks and grids.
 #include "ggas/put.cuh"
 
-#include "args.h"
+#include "selftest.h"
 
 namespace put_checks
 {

@@ -2,7 +2,7 @@
 // Kernels that check rma.cuh on whatever runs them.
 #include "ggas/rma.cuh"
 
-#include "args.h"
+#include "selftest.h"
 
 namespace rma_checks
 {

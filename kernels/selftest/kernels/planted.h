@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Arguments of the kernels with a planted bug (kernels/selftest/host/planted.cu). */
 #ifndef GGAS_PLANTED_H
 #define GGAS_PLANTED_H
 

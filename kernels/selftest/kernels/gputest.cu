@@ -2,7 +2,7 @@
 // Kernels of the GPU self-test (gputest.h).
 #include "ggas/vocab.h"
 
-#include "args.h"
+#include "gputest.h"
 
 GGAS_KERNEL(ggas_gputest_ping, gputest_ping)
 {

@@ -2,7 +2,7 @@
 // The vocabulary checks itself on whatever runs it.
 #include "ggas/vocab.h"
 
-#include "args.h"
+#include "selftest.h"
 #include "selftest_checks.cuh"
 
 // out[global thread] = threads in the grid, counted by atomics and met grid-wide.

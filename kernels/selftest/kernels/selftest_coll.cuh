@@ -5,7 +5,7 @@
 
 #include "ggas/coll.cuh"
 
-#include "args.h"
+#include "selftest.h"
 
 namespace coll_checks
 {

@@ -3,7 +3,7 @@
 // atomics between all of its nodes.
 #include "ggas/ggas.cuh"
 
-#include "args.h"
+#include "selftest.h"
 
 namespace window_checks
 {

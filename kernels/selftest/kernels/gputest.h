@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Arguments of the kernels that the GPU self-test runs (userlib/gpu/examples/gpu_selftest.rs). */
+/* Arguments of the kernels that the GPU self-test runs (userlib/gpu/examples/gpu_selftest). */
 #ifndef GGAS_GPUTEST_H
 #define GGAS_GPUTEST_H
 

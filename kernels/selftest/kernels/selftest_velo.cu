@@ -2,7 +2,7 @@
 // Kernel that checks velo.cuh on whatever runs it.
 #include "ggas/velo.cuh"
 
-#include "args.h"
+#include "selftest.h"
 
 namespace velo_checks
 {

@@ -1,0 +1,77 @@
+//! Kernels that only tests start: those that check the headers for kernels on whatever runs them, those of the GPU
+//! self-test, and those with a planted bug that the CPU executor has to catch. They are an image of their own, so that
+//! programs that use the library do not carry them.
+//!
+//! ```
+//! use ggas_kernels::{Processor, start};
+//! use ggas_selftest::args::planted_args;
+//!
+//! let cpu = Processor::cpu();
+//! let flag = cpu.alloc(8)?;
+//! flag.store_u64(0, 42)?;
+//! let args = planted_args { flag: flag.address() };
+//! // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
+//! let launch = unsafe { ggas_selftest::launch(&cpu, "planted_unbounded_wait", 1, 32, &args) };
+//! start(&[launch])?.wait(std::time::Duration::from_secs(10))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[allow(missing_docs, non_camel_case_types)]
+#[rustfmt::skip]
+pub mod args;
+
+use ggas_kernels::{Launch, Processor};
+
+ggas_kernels::kernels! {
+    /// All of them, each with the structure of its arguments.
+    pub static KERNELS = [
+        ggas_selftest_threads(args::selftest_threads),
+        ggas_selftest_vocab(args::selftest_vocab),
+        ggas_selftest_rma(args::selftest_rma),
+        ggas_selftest_posts(args::selftest_posts),
+        ggas_selftest_velo(args::selftest_velo),
+        ggas_selftest_coll(args::selftest_coll),
+        ggas_selftest_coll_types(args::selftest_coll),
+        ggas_selftest_window(args::selftest_window),
+        ggas_selftest_put(args::selftest_put),
+        ggas_selftest_calls(args::selftest_calls),
+        ggas_gputest_ping(args::gputest_ping),
+        ggas_gputest_hold(args::gputest_hold),
+        ggas_gputest_poke(args::gputest_poke),
+        ggas_gputest_fault(args::gputest_fault),
+        planted_unbounded_wait(args::planted_args),
+        planted_no_pause(args::planted_args),
+        planted_divergent_exit(args::planted_args),
+        planted_divergent_barrier(args::planted_args),
+        planted_divergent_warp(args::planted_args),
+    ];
+}
+
+/// Makes them known. [`launch`] does so, too; tests on GPUs call this first, as a GPU loads all kernels when it is
+/// opened. Again does nothing.
+///
+/// # Panics
+/// Where another crate has taken one of their names, or their structures here are not those in C++.
+pub fn add() {
+    ggas_kernels::add(&KERNELS).expect("the kernels of the tests have names and structures of their own");
+}
+
+/// A launch of one of them.
+///
+/// # Safety
+/// As of [`Launch::new`]: `T` is the structure that [`KERNELS`] names for this kernel, and every address in it is valid
+/// on `processor` until the launch was waited for.
+///
+/// # Panics
+/// As [`add`].
+pub unsafe fn launch<'a, T: Copy>(
+    processor: &'a Processor,
+    kernel: &'a str,
+    grid: u32,
+    block: u32,
+    args: &T,
+) -> Launch<'a> {
+    add();
+    // SAFETY: the caller's contract.
+    unsafe { Launch::new(processor, kernel, grid, block, args) }
+}
