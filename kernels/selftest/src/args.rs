@@ -112,7 +112,7 @@ pub struct selftest_rma {
     pub rounds: u32,
     pub bytes: u32,
     pub first: u32,
-    pub reserved: u32,
+    pub quiet: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -155,8 +155,8 @@ const _: () = {
         "Offset of field: selftest_rma::first",
     ][::core::mem::offset_of!(selftest_rma, first) - 72usize];
     [
-        "Offset of field: selftest_rma::reserved",
-    ][::core::mem::offset_of!(selftest_rma, reserved) - 76usize];
+        "Offset of field: selftest_rma::quiet",
+    ][::core::mem::offset_of!(selftest_rma, quiet) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
