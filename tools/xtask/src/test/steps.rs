@@ -6,6 +6,7 @@ use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
 use crate::{demo, place};
 use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +19,11 @@ pub const ALL: &[Check] = &[
         run: headers::check,
     },
     Check { name: "facts", about: "the Rust view of the headers is what bindgen makes of them", run: facts },
-    Check { name: "nvcc", about: "kernels compile for sm_80, sm_90 and PTX", run: nvcc },
+    Check {
+        name: "nvcc",
+        about: "kernels compile for sm_80, sm_90 and PTX; programs embed no more",
+        run: nvcc,
+    },
     Check { name: "unit", about: "unit, property and scenario tests", run: unit },
     Check { name: "sim", about: "whole networks in virtual time, from fixed seeds", run: sim },
     Check { name: "doc", about: "examples in the documentation run, its links hold", run: doc },
@@ -34,6 +39,9 @@ pub const ALL: &[Check] = &[
 /// All of them even where one is meant: features of dependencies are those that the chosen packages ask for, and with
 /// others everything is built once more.
 const LIBRARIES: &[&str] = &["build", "--workspace", "--lib"];
+
+/// Bytes of the library's kernels for GPUs that would be too many.
+const LIBRARY_IMAGE: u64 = 2_000_000;
 
 /// Crates whose unsafe code moves bytes on behalf of descriptors or users.
 const UNSAFE_CRATES: [&str; 7] =
@@ -63,24 +71,47 @@ fn nvcc(context: &Context) -> Result<String> {
         None => cuda::install(context.policy).context("no nvcc (--skip nvcc leaves this step out)")?,
     };
     context.run("nvcc", cargo(LIBRARIES))?;
-    let image = gpu_image()?;
-    let bytes = std::fs::metadata(&image).map_or(0, |m| m.len());
-    if bytes == 0 {
-        bail!("{} is empty: the build of ggas-kernels did not use {}", image.display(), nvcc.path.display());
+    let images = gpu_images()?;
+    let size = |package: &str| {
+        let image = images.get(package).with_context(|| format!("{package} has no kernels.fatbin"))?;
+        match std::fs::metadata(image).map_or(0, |m| m.len()) {
+            0 => bail!(
+                "{} is empty: the build of {package} did not use {}",
+                image.display(),
+                nvcc.path.display()
+            ),
+            bytes => Ok(bytes),
+        }
+    };
+    let bytes = size("ggas-kernels")?;
+    if bytes >= LIBRARY_IMAGE {
+        bail!(
+            "the image of the library's kernels, which every program embeds, has {bytes} bytes; below {LIBRARY_IMAGE} \
+             is right. Kernels of tests belong in kernels/selftest, those of benchmarks in benches/kernels"
+        );
     }
-    Ok(format!("nvcc {}.{}, {} KiB", nvcc.version.0, nvcc.version.1, bytes >> 10))
+    let tests = size("ggas-selftest")?;
+    size("ggas-benches")?;
+    let (major, minor) = nvcc.version;
+    Ok(format!("nvcc {major}.{minor}, {} KiB, tests' {} KiB", bytes >> 10, tests >> 10))
 }
 
-/// The fatbin that the build of ggas-kernels embeds; it is empty when there was no nvcc.
-fn gpu_image() -> Result<PathBuf> {
+/// The fatbins that builds of packages with kernels made, by package; one is empty when there was no nvcc.
+fn gpu_images() -> Result<BTreeMap<String, PathBuf>> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let messages = ask(program, &[LIBRARIES, &["--message-format", "json", "--quiet"]].concat());
     let messages = messages.context("cargo names no results of the build")?;
-    let field = |line: &str| Some(line.split_once("\"out_dir\":\"")?.1.split_once('"')?.0.to_string());
-    let ours = |line: &&str| line.contains("build-script-executed") && line.contains("/kernels#");
-    let dir =
-        messages.lines().find(ours).and_then(field).context("cargo names no OUT_DIR of ggas-kernels")?;
-    Ok(Path::new(&dir).join("kernels.fatbin"))
+    Ok(messages.lines().filter_map(gpu_image).filter(|(_, image)| image.exists()).collect())
+}
+
+/// Of a line in which cargo says what a build script did: the package, and where its fatbin would be.
+fn gpu_image(line: &str) -> Option<(String, PathBuf)> {
+    let field = |name: &str| Some(line.split_once(&format!("\"{name}\":\""))?.1.split_once('"')?.0);
+    // A path, and after `#` the version, with the name before it where the folder is called otherwise.
+    let (folder, version) = field("package_id")?.split_once('#')?;
+    let name = version.split_once('@').map_or_else(|| folder.rsplit('/').next(), |(name, _)| Some(name))?;
+    (field("reason")? == "build-script-executed")
+        .then_some((name.to_owned(), Path::new(field("out_dir")?).join("kernels.fatbin")))
 }
 
 pub fn unit(context: &Context) -> Result<String> {
