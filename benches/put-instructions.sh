@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the instructions of a put with callgrind and writes benches/results/put-instructions.txt.
+# Counts the instructions of a put with callgrind and writes benches/results/cpu/put-instructions.txt.
 # Needs valgrind. The program runs each way of putting twice, with different numbers of puts; the difference,
 # divided by the difference of the numbers, is the cost of one put, without set-up and clean-up. A second pair of
 # runs leaves out what the device (the model) does in the calls of a post and a poll: the rest is the library's.
@@ -44,4 +44,4 @@ per_put() {
     ((library * 2 < all)) || { echo "$0: no functions of the device are called $device... any more" >&2; exit 1; }
     printf '%-16s %10d %12d\n' "$way" "$library" "$all"
   done
-} | tee benches/results/put-instructions.txt
+} | tee benches/results/cpu/put-instructions.txt

@@ -20,8 +20,7 @@ const BETWEEN: &str = "bench_barrier_between";
 const BATCH: u64 = 100;
 
 /// Most GPUs whose kernels are behind those of all others in a graph. The host sees to these edges one after the other:
-/// a round of 2, 3 and 4 H200 takes 2.6, 6.6 and 17 µs so, and 3.1 µs by a kernel that meets
-/// (`benches/results/h200-nvlink-x4/steps.txt`).
+/// a round of 2, 3 and 4 H200 takes 2.6, 6.6 and 17 µs so, and 3.1 µs by a kernel that meets.
 const MOST_BY_EDGES: u32 = 2;
 
 /// The GPUs begin the next kernels when all have ended, by a graph.
