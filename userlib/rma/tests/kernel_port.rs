@@ -5,9 +5,9 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SOON, networks, paths};
-use ggas_device::sim::SimNetwork;
-use ggas_kernels::{KernelMem, Processor, start};
+use common::{SOON, builder, networks, paths};
+use ggas_device::sim::{Faults, SimNetwork, Simulation};
+use ggas_kernels::{CpuConfig, KernelMem, LaunchError, Processor, start};
 use ggas_rma::{KernelPort, Node, Path, PortConfig, Region};
 use ggas_selftest::args::{selftest_posts, selftest_rma};
 
@@ -83,6 +83,65 @@ fn kernels_play_ping_pong() {
     }
 }
 
+/// Nodes, faults and kernels in the virtual time of one simulation: the time at the end of a ping-pong.
+fn simulated_ping_pong(config: PortConfig, seed: u64) -> Duration {
+    let simulation = Simulation::new(seed);
+    let faults = Faults::none().seed(seed).drop(0.05).duplicate(0.02);
+    let network = builder().faults(faults).simulation(&simulation).build().unwrap();
+    let mut timed = CpuConfig::default();
+    timed.clock = simulation.clock();
+    let cpu = Processor::cpu_with(timed);
+    let (a, b) = (Side::new(&network, 0, config), Side::new(&network, 1, config));
+    let args = [a.args(&b, 20, true), b.args(&a, 20, false)];
+    let _armed = (a.port.arm(), b.port.arm());
+    // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+    let launch = |args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, args) };
+    start(&[launch(&args[0]), launch(&args[1])]).unwrap().wait(SOON).unwrap();
+    for side in [&a, &b] {
+        assert_eq!(side.result.read_u64s(0, 2).unwrap(), [0, 0], "{:?}", side.port.report());
+    }
+    simulation.elapsed()
+}
+
+#[test]
+fn kernels_take_part_in_simulations() {
+    for config in kernel_paths() {
+        let times = [1, 2, 1].map(|seed| simulated_ping_pong(config, seed));
+        assert_eq!(times[0], times[2], "the same seed, the same time");
+        assert_ne!(times[0], times[1], "another seed drops other frames");
+    }
+}
+
+#[test]
+fn waits_of_kernels_end_on_the_clock_that_they_are_given() {
+    let minute = Duration::from_secs(60);
+    let simulation = Simulation::new(3);
+    let clock = simulation.clock();
+    let network = builder().simulation(&simulation).build().unwrap();
+    let mut timed = CpuConfig::default();
+    timed.clock = clock.clone();
+    let cpu = Processor::cpu_with(timed);
+    for config in kernel_paths() {
+        let config = PortConfig { kernel_timeout: minute, ..config };
+        let (a, b) = (Side::new(&network, 0, config), Side::new(&network, 1, config));
+        let args = b.args(&a, 1, false);
+        let _armed = b.port.arm();
+        let begun = clock.now();
+        // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+        let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+        start(&[launch]).unwrap().wait(2 * minute).unwrap();
+        let waited = clock.since(begun);
+        assert!((minute..minute + Duration::from_secs(1)).contains(&waited), "{waited:?}");
+        let report = b.port.report().expect("nobody sends");
+        assert!((minute..minute + Duration::from_secs(1)).contains(&report.waited), "{report}");
+        // What outlasts the launch's own time-out is named, and cancelled.
+        // SAFETY: as above.
+        let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+        let error = start(&[launch]).unwrap().wait(minute / 2).unwrap_err();
+        assert!(matches!(error, LaunchError::Timeout { after, .. } if after >= minute / 2), "{error}");
+    }
+}
+
 #[test]
 fn many_threads_post_on_one_port() {
     const THREADS: u32 = 64;
@@ -155,7 +214,7 @@ fn a_report_says_which_notification_nothing_on_the_port_asked_for() {
                 let launches = args
                     .each_ref()
                     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-                    .map(|args| unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, args) });
+                    .map(|args| unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, args) });
                 start(&launches).unwrap().wait(SOON).unwrap();
             }
             let [sender, receiver] = [&a, &b].map(|side| side.port.report().expect("in vain").to_string());
@@ -179,10 +238,10 @@ fn a_port_that_nobody_armed_says_so_on_both_paths() {
             let guard = armed.then(|| a.port.arm());
             let args = b.args(&a, 1, false);
             // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
-            let launch = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+            let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
             let args = selftest_rma { port: a.port.address(), ..args };
             // SAFETY: as above.
-            let other = unsafe { Launch::new(&cpu, "ggas_selftest_rma", 1, 32, &args) };
+            let other = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };
             start(&[launch, other]).unwrap().wait(SOON).unwrap();
             drop(guard);
             let report = a.port.report().expect("nobody sends").to_string();
