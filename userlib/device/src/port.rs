@@ -1,17 +1,13 @@
 //! What an open port offers, and where its resources are mapped.
 
-use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
-use extoll_abi::{Access, Address, PageOption};
-
-use ggas_clock::Clock;
+use extoll_abi::{Access, PageOption};
 
 #[cfg(doc)]
 use crate::Device;
-use crate::{Departures, DeviceError, LostPeer, Span};
+use crate::{DeviceError, Span, UnitDevice};
 
 /// Shape of a port, fixed when it is opened.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +85,7 @@ pub struct RegisterMap {
     pub wcb_state: NonNull<AtomicU64>,
 }
 
-/// An open port's resources. Everything is callable from any thread; who may post and who may consume at a time
+/// An open port's resources, besides those of every [`UnitDevice`]. Everything is callable from any thread; who may post and who may consume at a time
 /// is the library's business (`ggas-rma`).
 ///
 /// A notification put to itself, by hand:
@@ -107,7 +103,7 @@ pub struct RegisterMap {
 /// for (i, word) in descriptor.word.iter().enumerate() {
 ///     port.requester_store(PageOption::TE, 8 * i as u64, *word);
 /// }
-/// port.requester_fence();
+/// port.fence();
 ///
 /// // SAFETY: the queue is mapped while the port is open, and has more than one entry.
 /// let entry = unsafe { port.queue().base.as_ref() };
@@ -118,15 +114,7 @@ pub struct RegisterMap {
 /// port.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait PortDevice: Debug + Send + Sync {
-    /// Node and VPID.
-    fn address(&self) -> Address;
-
-    /// The clock by which waits for the port end; the system's, but for models in virtual time.
-    fn clock(&self) -> &Clock {
-        Clock::REAL
-    }
-
+pub trait PortDevice: UnitDevice {
     /// The notification queue; no entries where kernels have it in memory of their processor ([`KernelRings`]).
     fn queue(&self) -> QueueMap;
 
@@ -141,18 +129,6 @@ pub trait PortDevice: Debug + Send + Sync {
         Err(DeviceError::QueueShape { bytes, segment, problem })
     }
 
-    /// Writes the read-pointer register: `index` is the next unread entry; `rearm` allows the next interrupt
-    /// (spec 3.2).
-    fn set_read_pointer(&self, index: u32, rearm: bool);
-
-    /// The registers that kernels use directly.
-    fn registers(&self) -> RegisterMap;
-
-    /// Posts between two looks at the WCB state register ([`WcbWriter`](crate::WcbWriter)); 0: the register is memory.
-    fn wcb_batch(&self) -> u8 {
-        0
-    }
-
     /// Option pages that the port may post to: bit `i` for option `i` (spec 2.1). Physical addresses and remote
     /// registers may be for the privileged.
     fn options(&self) -> u32 {
@@ -162,9 +138,6 @@ pub trait PortDevice: Debug + Send + Sync {
     /// Stores one descriptor word to the option page of `option`, at byte `offset` of the page (0, 8 or 16;
     /// spec 2.1), which is one of [`options`](Self::options). Other offsets are counted as errors by the card.
     fn requester_store(&self, option: PageOption, offset: u64, value: u64);
-
-    /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
-    fn requester_fence(&self) {}
 
     /// Attaches the port's slot ring, whose descriptors are all issued with `option`. It stays until the port is closed:
     /// slots that were not consumed are forgotten then.
@@ -195,38 +168,10 @@ pub trait PortDevice: Debug + Send + Sync {
     /// must stay as it is.
     fn unregister(&self, nla: u64) -> Result<(), DeviceError>;
 
-    /// Lets the device do what it can on the caller's thread (see [`Device::progress`]).
-    fn progress(&self) -> bool {
-        false
-    }
-
-    /// Sleeps until the queue may hold something new, `ready` says so, or `timeout` is over. May return early.
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration);
-
-    /// Counts the processes of the job that are gone; look at [`lost_peer`](Self::lost_peer) once it is not 0.
-    fn departures(&self) -> Departures {
-        Departures::default()
-    }
-
-    /// The process that served `vpid` of `node` (`None`: any process of the node), if it is gone.
-    fn lost_peer(&self, _node: u16, _vpid: Option<u8>) -> Option<LostPeer> {
-        None
-    }
-
-    /// Takes in all that lost peers sent before they went, as far as there is room for its notifications.
-    fn drain_lost(&self) {}
-
     /// Says that someone stores to the slot ring without telling the device, which must keep looking from now on.
     /// Calls nest.
     fn arm(&self) {}
 
     /// Ends what [`arm`](Self::arm) began.
     fn disarm(&self) {}
-
-    /// Drains what is on its way, disables the VPID, removes its regions and frees its queue and VPID (spec
-    /// 9.2). The second call does nothing.
-    ///
-    /// # Errors
-    /// [`DeviceError::Timeout`] when traffic does not drain; the VPID is then kept out of use.
-    fn close(&self) -> Result<(), DeviceError>;
 }

@@ -1,14 +1,11 @@
 //! VELO ports: what a driver hands to users of the card's unit for small messages (spec 7).
 
-use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
-use extoll_abi::{Address, SlotSize};
-use ggas_clock::Clock;
+use extoll_abi::SlotSize;
 
-use crate::{Departures, DeviceError, LostPeer, RegisterMap};
+use crate::{DeviceError, UnitDevice};
 
 /// Slots of a mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -85,7 +82,7 @@ unsafe impl Send for VeloSlotMap {}
 // SAFETY: as above.
 unsafe impl Sync for VeloSlotMap {}
 
-/// An open VELO port's resources. Everything is callable from any thread; who may send and who may receive at a time
+/// An open VELO port's resources, besides those of every [`UnitDevice`]. Everything is callable from any thread; who may send and who may receive at a time
 /// is the library's business (`ggas-velo`).
 ///
 /// A message to itself, by hand:
@@ -112,36 +109,13 @@ unsafe impl Sync for VeloSlotMap {}
 /// port.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait VeloDevice: Debug + Send + Sync {
-    /// Node and VPID.
-    fn address(&self) -> Address;
-
-    /// See [`PortDevice::clock`](crate::PortDevice::clock).
-    fn clock(&self) -> &Clock {
-        Clock::REAL
-    }
-
+pub trait VeloDevice: UnitDevice {
     /// The mailbox.
     fn mailbox(&self) -> MailboxMap;
-
-    /// Writes the read-pointer register: `index` is the next unread slot; `rearm` allows the next interrupt
-    /// (spec 3.2).
-    fn set_read_pointer(&self, index: u32, rearm: bool);
-
-    /// The registers that kernels use directly.
-    fn registers(&self) -> RegisterMap;
-
-    /// Posts between two looks at the WCB state register ([`WcbWriter`](crate::WcbWriter)); 0: the register is memory.
-    fn wcb_batch(&self) -> u8 {
-        0
-    }
 
     /// Stores words, ascending from byte `offset`, to the requester page of traffic class `class` (0 to 3): the
     /// header to offset 0, the payload in whole quadwords to 8 and on (spec 7).
     fn store(&self, class: u8, offset: u64, words: &[u64]);
-
-    /// Makes the stores before it leave the CPU's write-combining buffers (SFENCE on a card).
-    fn fence(&self) {}
 
     /// Attaches a ring for messages in traffic class `class`, and keeps the device looking at it until the
     /// port is closed; messages that were not consumed are forgotten then. `None`: this device has none, it sees every store to a requester page.
@@ -158,32 +132,4 @@ pub trait VeloDevice: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::Closed`].
     fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError>;
-
-    /// Lets the device do what it can on the caller's thread; says whether there was something.
-    fn progress(&self) -> bool {
-        false
-    }
-
-    /// Sleeps until the mailbox may hold something new, `ready` says so, or `timeout` is over. May return early.
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration);
-
-    /// Counts the processes of the job that are gone; look at [`lost_peer`](Self::lost_peer) once it is not 0.
-    fn departures(&self) -> Departures {
-        Departures::default()
-    }
-
-    /// The process that served `vpid` of `node` (`None`: any process of the node), if it is gone.
-    fn lost_peer(&self, _node: u16, _vpid: Option<u8>) -> Option<LostPeer> {
-        None
-    }
-
-    /// Takes in all that lost peers sent before they went, as far as there is room in the mailbox.
-    fn drain_lost(&self) {}
-
-    /// Drains what is on its way, disables the mailbox and frees it and the VPID (spec 7). The second call does
-    /// nothing.
-    ///
-    /// # Errors
-    /// [`DeviceError::Timeout`] when the card does not let go of the mailbox; the VPID is then kept out of use.
-    fn close(&self) -> Result<(), DeviceError>;
 }

@@ -25,7 +25,7 @@ impl<D: PortDevice + ?Sized> WcbLine<D> for Written {
         for (i, word) in self.word.iter().enumerate() {
             device.requester_store(self.option, 8 * i as u64, *word);
         }
-        device.requester_fence();
+        device.fence();
     }
 
     fn progress(device: &D) -> bool {

@@ -12,7 +12,7 @@ use crate::post::Poster;
 use crate::posted::Asked;
 use crate::queue::Queue;
 use crate::{DeviceError, Match, PortConfig, PortError, PostError};
-use ggas_clock::{Backoff, Step};
+use ggas_clock::Backoff;
 
 /// An open VPID, whoever posts and consumes there: the host, or kernels.
 #[derive(Debug)]
@@ -113,14 +113,10 @@ impl Core {
                 Err(PostError::WouldBlock) => {}
                 done => return done,
             }
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    let outstanding = self.poster.outstanding();
-                    let path = self.poster.path();
-                    return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
-                }
+            if let Err(waited) = backoff.pause() {
+                let outstanding = self.poster.outstanding();
+                let path = self.poster.path();
+                return Err(PostError::Timeout { port: self.address, path, outstanding, waited });
             }
         }
     }
@@ -163,12 +159,8 @@ impl Core {
             }
             self.poster.service(device, true);
             device.kick();
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    return Err(PortError::Undrained { port: self.address, outstanding, waited });
-                }
+            if let Err(waited) = backoff.pause() {
+                return Err(PortError::Undrained { port: self.address, outstanding, waited });
             }
         }
     }

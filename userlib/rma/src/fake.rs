@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::{Access, Address, PageOption, WcbState};
 use ggas_clock::{Clock, Manual};
-use ggas_device::{Departures, DeviceError, LostPeer, PortDevice, QueueMap, RegisterMap, SlotMap, Span};
+use ggas_device::{
+    Departures, DeviceError, LostPeer, PortDevice, QueueMap, RegisterMap, SlotMap, Span, UnitDevice,
+};
 
 /// Entries of the queue.
 pub(crate) const ENTRIES: u32 = 8;
@@ -108,7 +110,7 @@ impl Fake {
     }
 }
 
-impl PortDevice for Fake {
+impl UnitDevice for Fake {
     fn address(&self) -> Address {
         Address::new(0, 0)
     }
@@ -125,10 +127,6 @@ impl PortDevice for Fake {
         false
     }
 
-    fn queue(&self) -> QueueMap {
-        QueueMap { base: NonNull::from(&*self.queue).cast(), entries: ENTRIES }
-    }
-
     fn set_read_pointer(&self, index: u32, _: bool) {
         self.read_pointer.store(index.into(), Ordering::Relaxed);
     }
@@ -139,6 +137,38 @@ impl PortDevice for Fake {
 
     fn wcb_batch(&self) -> u8 {
         self.batch
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, _: Duration) {
+        self.asleep.store(true, Ordering::Release);
+        while !ready() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn departures(&self) -> Departures {
+        Departures::new(self.departures.clone())
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.lost.lock().unwrap().iter().copied().find(|peer| peer.node == node && peer.vpid == vpid)
+    }
+
+    fn drain_lost(&self) {
+        if let Some(from) = self.late.lock().unwrap().take() {
+            let remote = u64::from(from.node) << 32 | u64::from(from.vpid) << 23;
+            self.notify(0, 0, 5 << 51 | 4 << 48 | remote);
+        }
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl PortDevice for Fake {
+    fn queue(&self) -> QueueMap {
+        QueueMap { base: NonNull::from(&*self.queue).cast(), entries: ENTRIES }
     }
 
     fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
@@ -173,31 +203,5 @@ impl PortDevice for Fake {
 
     fn unregister(&self, _: u64) -> Result<(), DeviceError> {
         Err(DeviceError::Closed)
-    }
-
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, _: Duration) {
-        self.asleep.store(true, Ordering::Release);
-        while !ready() {
-            std::thread::yield_now();
-        }
-    }
-
-    fn departures(&self) -> Departures {
-        Departures::new(self.departures.clone())
-    }
-
-    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-        self.lost.lock().unwrap().iter().copied().find(|peer| peer.node == node && peer.vpid == vpid)
-    }
-
-    fn drain_lost(&self) {
-        if let Some(from) = self.late.lock().unwrap().take() {
-            let remote = u64::from(from.node) << 32 | u64::from(from.vpid) << 23;
-            self.notify(0, 0, 5 << 51 | 4 << 48 | remote);
-        }
-    }
-
-    fn close(&self) -> Result<(), DeviceError> {
-        Ok(())
     }
 }

@@ -1,11 +1,10 @@
 //! The notification queue as its one consumer sees it (spec 3.3).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use extoll_abi::Notification;
-use ggas_device::{PortDevice, QueueMap, Watch};
+use ggas_device::{PortDevice, QueueMap, ReadSide, Watch};
 
 use crate::Match;
 
@@ -14,14 +13,7 @@ use crate::Match;
 #[derive(Debug)]
 pub(crate) struct Queue {
     map: QueueMap,
-    /// Next entry to free.
-    rp: u32,
-    /// Entries freed so far. A position in the queue is this running count plus what lies before it.
-    freed: Arc<AtomicU64>,
-    /// Entries behind `rp` that were consumed out of order, one bit each.
-    consumed: Box<[u64]>,
-    /// How many bits are set.
-    held: u32,
+    side: ReadSide,
 }
 
 // SAFETY: the queue's memory is valid as long as the port, which owns this, and is accessed atomically.
@@ -29,16 +21,16 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     pub(crate) fn new(map: QueueMap) -> Queue {
-        let words = (map.entries as usize).div_ceil(64);
-        Queue { map, rp: 0, freed: Arc::default(), consumed: vec![0; words].into_boxed_slice(), held: 0 }
+        Queue { map, side: ReadSide::new(map.entries) }
     }
 
     /// Consumes the oldest notification.
     #[inline]
     pub(crate) fn take(&mut self, device: &dyn PortDevice) -> Option<Notification> {
         // The head itself is never marked: freeing skips marked entries.
-        let notification = self.entry(self.rp)?;
-        self.free_head(device);
+        let notification = self.entry(self.side.head())?;
+        let map = self.map;
+        device.set_read_pointer(self.side.free_head(1, |index| clear(&map, index)), false);
         Some(notification)
     }
 
@@ -60,11 +52,11 @@ impl Queue {
     /// `from` where it stands, or how far the search got.
     #[inline]
     pub(crate) fn find(&self, wanted: &Match, from: &mut u64) -> Option<u32> {
-        let freed = self.freed();
+        let freed = self.side.freed();
         *from = freed.max(*from);
         while *from < freed + u64::from(self.map.entries) {
-            let index = self.index(*from);
-            if !self.is_consumed(index) && wanted.accepts(&self.entry(index)?) {
+            let index = self.side.index(*from);
+            if !self.side.is_consumed(index) && wanted.accepts(&self.entry(index)?) {
                 return Some(index);
             }
             *from += 1;
@@ -83,7 +75,7 @@ impl Queue {
         let bytes = (place.as_ptr() as usize).wrapping_sub(self.map.base.as_ptr() as usize);
         let index = bytes / size_of::<Notification>();
         let inside = bytes.is_multiple_of(size_of::<Notification>()) && index < self.map.entries as usize;
-        if !inside || self.is_consumed(index as u32) || self.entry(index as u32).is_none() {
+        if !inside || self.side.is_consumed(index as u32) || self.entry(index as u32).is_none() {
             return false;
         }
         self.consume(index as u32, device);
@@ -93,25 +85,17 @@ impl Queue {
     /// For who waits until something stands at position `from`.
     pub(crate) fn watch(&self, from: u64) -> Watch {
         // SAFETY: the index is below `entries`; the queue is mapped as long as the port lives.
-        let entry = unsafe { self.map.base.add(self.index(from) as usize).as_ref() };
-        Watch::new(NonNull::from(&entry[1]), from, self.freed.clone())
+        let entry = unsafe { self.map.base.add(self.side.index(from) as usize).as_ref() };
+        self.side.watch(NonNull::from(&entry[1]), from)
     }
 
     /// Notifications that arrived and were not consumed.
     pub(crate) fn unread(&self) -> u32 {
         let entries = u64::from(self.map.entries);
-        let freed = self.freed();
-        let arrived = (freed..freed + entries).take_while(|at| self.entry(self.index(*at)).is_some()).count();
-        arrived as u32 - self.held
-    }
-
-    fn freed(&self) -> u64 {
-        self.freed.load(Ordering::Relaxed)
-    }
-
-    fn index(&self, position: u64) -> u32 {
-        let behind_head = position.saturating_sub(self.freed()) % u64::from(self.map.entries);
-        ((u64::from(self.rp) + behind_head) % u64::from(self.map.entries)) as u32
+        let freed = self.side.freed();
+        let arrived =
+            (freed..freed + entries).take_while(|at| self.entry(self.side.index(*at)).is_some()).count();
+        arrived as u32 - self.side.held()
     }
 
     /// The notification in entry `index`, if there is one.
@@ -124,39 +108,20 @@ impl Queue {
         (word1 != 0).then(|| Notification { word0: entry[0].load(Ordering::Relaxed), word1 })
     }
 
-    /// Marks the head free, and everything consumed right behind it, and tells the card.
-    #[inline]
-    fn free_head(&mut self, device: &dyn PortDevice) {
-        self.clear_head();
-        while self.held > 0 && self.is_consumed(self.rp) {
-            self.consumed[self.rp as usize / 64] &= !(1 << (self.rp % 64));
-            self.held -= 1;
-            self.clear_head();
-        }
-        device.set_read_pointer(self.rp, false);
-    }
-
-    #[inline]
-    fn clear_head(&mut self) {
-        // SAFETY: as in `entry`.
-        let entry = unsafe { self.map.base.add(self.rp as usize).as_ref() };
-        // In this order, for who watches the entry.
-        self.freed.store(self.freed() + 1, Ordering::Relaxed);
-        entry[1].store(0, Ordering::Release);
-        self.rp = if self.rp + 1 == self.map.entries { 0 } else { self.rp + 1 };
-    }
-
     fn consume(&mut self, index: u32, device: &dyn PortDevice) {
-        if index == self.rp {
-            return self.free_head(device);
+        let map = self.map;
+        if let Some(head) = self.side.consume(index, 1, |index| clear(&map, index)) {
+            device.set_read_pointer(head, false);
         }
-        self.consumed[index as usize / 64] |= 1 << (index % 64);
-        self.held += 1;
     }
+}
 
-    fn is_consumed(&self, index: u32) -> bool {
-        self.held > 0 && self.consumed[index as usize / 64] >> (index % 64) & 1 == 1
-    }
+/// Shows the card that entry `index`, which is below `entries`, is free.
+#[inline]
+fn clear(map: &QueueMap, index: u32) {
+    // SAFETY: the index is below `entries`; the queue is mapped as long as the port lives.
+    let entry = unsafe { map.base.add(index as usize).as_ref() };
+    entry[1].store(0, Ordering::Release);
 }
 
 #[cfg(test)]
@@ -197,12 +162,12 @@ mod tests {
             assert_eq!(fake.read_pointer(), 0, "the oldest is still there");
         }
         assert_eq!(queue.take_match(&fake, &class(3), &mut 0), None, "consumed once");
-        assert_eq!((queue.held, queue.unread()), (3, 2));
+        assert_eq!((queue.side.held(), queue.unread()), (3, 2));
         assert_eq!(queue.take(&fake).unwrap().word0, 0);
         assert_eq!(fake.read_pointer(), 4);
         assert_eq!(queue.take(&fake).unwrap().word0, 4);
         assert_eq!(queue.take(&fake), None);
-        assert_eq!((queue.held, queue.unread()), (0, 0));
+        assert_eq!((queue.side.held(), queue.unread()), (0, 0));
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! What a port's handles and connections share: sending, with its waits, and the end of the port.
+//!
+//! RMA ports have a core of their own (`userlib/rma/src/core.rs`). What is the same is in `ggas-device`: the port
+//! ([`UnitDevice`](ggas_device::UnitDevice)), its writer ([`WcbWriter`](ggas_device::WcbWriter)), its reader's account
+//! ([`ReadSide`](ggas_device::ReadSide)), and in `ggas-clock` the waits. What is left differs: descriptors go by two
+//! paths and several options, and regions keep an RMA port's VPID open when its handles are gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::{Address, VeloHeader};
-use ggas_clock::{Backoff, Step};
+use ggas_clock::Backoff;
 use ggas_device::{Departures, Device, LostPeer, VeloDevice};
 
 use crate::mailbox::Mailbox;
@@ -83,13 +88,9 @@ impl Core {
                 Err(SendError::WouldBlock) => {}
                 done => return done,
             }
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    let outstanding = u32::from(lock(&self.sender).outstanding());
-                    return Err(SendError::Timeout { port: self.address, outstanding, waited });
-                }
+            if let Err(waited) = backoff.pause() {
+                let outstanding = u32::from(lock(&self.sender).outstanding());
+                return Err(SendError::Timeout { port: self.address, outstanding, waited });
             }
         }
     }
@@ -142,12 +143,8 @@ impl Core {
             }
             self.service(true);
             self.device.progress();
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(waited) => {
-                    return Err(VeloPortError::Undrained { port: self.address, outstanding, waited });
-                }
+            if let Err(waited) = backoff.pause() {
+                return Err(VeloPortError::Undrained { port: self.address, outstanding, waited });
             }
         }
     }

@@ -47,7 +47,7 @@ mod tests {
     use std::time::Duration;
 
     use extoll_abi::Address;
-    use ggas_device::{DeviceError, MailboxMap, MailboxSlots, NotNow, RegisterMap};
+    use ggas_device::{DeviceError, MailboxMap, MailboxSlots, NotNow, RegisterMap, UnitDevice};
 
     use super::*;
 
@@ -59,13 +59,9 @@ mod tests {
         stored: Mutex<Vec<u64>>,
     }
 
-    impl VeloDevice for Card {
+    impl UnitDevice for Card {
         fn address(&self) -> Address {
             Address::new(0, 0)
-        }
-
-        fn mailbox(&self) -> MailboxMap {
-            MailboxMap { base: NonNull::from(&self.state), slots: 0, size: MailboxSlots::B64 }
         }
 
         fn set_read_pointer(&self, _: u32, _: bool) {}
@@ -77,17 +73,23 @@ mod tests {
             }
         }
 
+        fn sleep_until(&self, _: &dyn Fn() -> bool, _: Duration) {}
+
+        fn close(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    impl VeloDevice for Card {
+        fn mailbox(&self) -> MailboxMap {
+            MailboxMap { base: NonNull::from(&self.state), slots: 0, size: MailboxSlots::B64 }
+        }
+
         fn store(&self, _: u8, _: u64, words: &[u64]) {
             self.stored.lock().unwrap().extend(words);
         }
 
         fn set_protection(&self, _: u16, _: u16) -> Result<(), DeviceError> {
-            Ok(())
-        }
-
-        fn sleep_until(&self, _: &dyn Fn() -> bool, _: Duration) {}
-
-        fn close(&self) -> Result<(), DeviceError> {
             Ok(())
         }
     }

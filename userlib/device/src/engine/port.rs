@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::{lock, refused};
 use crate::{
     Departures, DeviceError, KernelRings, Kind, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
-    SlotMap, Span,
+    SlotMap, Span, UnitDevice,
 };
 use ggas_clock::{Backoff, Clock, Step};
 
@@ -197,13 +197,9 @@ impl EnginePort {
     }
 }
 
-impl PortDevice for EnginePort {
+impl UnitDevice for EnginePort {
     fn address(&self) -> Address {
         Address::new(self.node.id, self.vpid)
-    }
-
-    fn queue(&self) -> QueueMap {
-        QueueMap { base: self.memory.queue.pointer(QUEUE_AT), entries: self.entries }
     }
 
     #[inline]
@@ -214,6 +210,45 @@ impl PortDevice for EnginePort {
     fn registers(&self) -> RegisterMap {
         let queue = &self.memory.queue;
         RegisterMap { read_pointer: queue.pointer(0), wcb_state: queue.pointer(PAGE) }
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        let mut backoff = Backoff::new(Clock::REAL, timeout);
+        while !ready() {
+            match backoff.step() {
+                Step::Again => {}
+                Step::Sleep(left) => backoff.nap(left),
+                Step::Over(_) => return,
+            }
+        }
+    }
+
+    fn departures(&self) -> Departures {
+        self.node.state.memory().departures()
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.node.state.memory().lost(node).map(|peer| LostPeer { vpid, ..peer })
+    }
+
+    fn drain_lost(&self) {
+        self.runner.drain_lost(&self.node);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        let shut = self.shut(&mut state);
+        state.stuck |= shut.is_err();
+        shut
+    }
+}
+
+impl PortDevice for EnginePort {
+    fn queue(&self) -> QueueMap {
+        QueueMap { base: self.memory.queue.pointer(QUEUE_AT), entries: self.entries }
     }
 
     /// There are no requester pages: ports are opened with the slot path only.
@@ -264,29 +299,6 @@ impl PortDevice for EnginePort {
         Ok(())
     }
 
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        let mut backoff = Backoff::new(Clock::REAL, timeout);
-        while !ready() {
-            match backoff.step() {
-                Step::Again => {}
-                Step::Sleep(left) => backoff.nap(left),
-                Step::Over(_) => return,
-            }
-        }
-    }
-
-    fn departures(&self) -> Departures {
-        self.node.state.memory().departures()
-    }
-
-    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-        self.node.state.memory().lost(node).map(|peer| LostPeer { vpid, ..peer })
-    }
-
-    fn drain_lost(&self) {
-        self.runner.drain_lost(&self.node);
-    }
-
     fn arm(&self) {
         match self.runner.clone().hold() {
             Ok(guard) => lock(&self.state).armed.push(guard),
@@ -298,16 +310,6 @@ impl PortDevice for EnginePort {
         // Dropped without the lock: the engines finish what there is to do.
         let guard = lock(&self.state).armed.pop();
         drop(guard);
-    }
-
-    fn close(&self) -> Result<(), DeviceError> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Ok(());
-        }
-        let shut = self.shut(&mut state);
-        state.stuck |= shut.is_err();
-        shut
     }
 }
 

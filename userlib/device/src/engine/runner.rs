@@ -240,7 +240,7 @@ impl Runner {
         Ok(())
     }
 
-    /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
+    /// See [`UnitDevice::drain_lost`](crate::UnitDevice::drain_lost).
     pub(super) fn drain_lost(&self, node: &Node) {
         let lost: Vec<u16> = (0..self.len as u16).filter(|node| self.memory.lost(*node).is_some()).collect();
         // Whoever waits calls this over and over, and engines that hear something all the time do little else.

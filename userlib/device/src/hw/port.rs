@@ -12,7 +12,9 @@ use nix::errno::Errno;
 use super::file::{CardFile, failed};
 use super::unit::{Layout, Unit, WCB_BATCH, flush_stores};
 use crate::limit::memory_refused;
-use crate::{DeviceError, PAGE, Place, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span};
+use crate::{
+    DeviceError, PAGE, Place, PortDevice, PortSetup, QueueMap, RegisterMap, SlotMap, Span, UnitDevice,
+};
 
 const LAYOUT: Layout = Layout {
     unit: EXTOLL_UNIT_RMA,
@@ -80,17 +82,9 @@ pub(super) fn open_call(
     })
 }
 
-impl PortDevice for HwPort {
+impl UnitDevice for HwPort {
     fn address(&self) -> Address {
         self.unit.address
-    }
-
-    fn options(&self) -> u32 {
-        self.options
-    }
-
-    fn queue(&self) -> QueueMap {
-        QueueMap { base: self.unit.queue.at(0).cast(), entries: self.unit.slots }
     }
 
     #[inline]
@@ -107,13 +101,32 @@ impl PortDevice for HwPort {
     }
 
     #[inline]
-    fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
-        self.unit.store(option.bits().into(), offset, value);
+    fn fence(&self) {
+        flush_stores();
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        self.unit.sleep_until(ready, timeout);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        self.unit.close();
+        Ok(())
+    }
+}
+
+impl PortDevice for HwPort {
+    fn options(&self) -> u32 {
+        self.options
+    }
+
+    fn queue(&self) -> QueueMap {
+        QueueMap { base: self.unit.queue.at(0).cast(), entries: self.unit.slots }
     }
 
     #[inline]
-    fn requester_fence(&self) {
-        flush_stores();
+    fn requester_store(&self, option: PageOption, offset: u64, value: u64) {
+        self.unit.store(option.bits().into(), offset, value);
     }
 
     fn attach_slots(&self, _slots: u32, _option: PageOption) -> Result<SlotMap, DeviceError> {
@@ -162,15 +175,6 @@ impl PortDevice for HwPort {
             Errno::ENOENT => DeviceError::NotRegistered { nla },
             errno => failed("ending a region", errno),
         })
-    }
-
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        self.unit.sleep_until(ready, timeout);
-    }
-
-    fn close(&self) -> Result<(), DeviceError> {
-        self.unit.close();
-        Ok(())
     }
 }
 

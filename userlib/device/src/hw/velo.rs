@@ -11,7 +11,7 @@ use extoll_abi::bindings::{
 use super::file::CardFile;
 use super::port::{open_call, shape};
 use super::unit::{Layout, Unit, WCB_BATCH, flush_stores};
-use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, RegisterMap, VeloDevice, VeloSetup};
+use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, RegisterMap, UnitDevice, VeloDevice, VeloSetup};
 
 const LAYOUT: Layout = Layout {
     unit: EXTOLL_UNIT_VELO,
@@ -47,13 +47,9 @@ impl HwVelo {
     }
 }
 
-impl VeloDevice for HwVelo {
+impl UnitDevice for HwVelo {
     fn address(&self) -> Address {
         self.unit.address
-    }
-
-    fn mailbox(&self) -> MailboxMap {
-        MailboxMap { base: self.unit.queue.word(0), slots: self.unit.slots, size: self.slots }
     }
 
     #[inline]
@@ -70,24 +66,8 @@ impl VeloDevice for HwVelo {
     }
 
     #[inline]
-    fn store(&self, class: u8, offset: u64, words: &[u64]) {
-        for (i, word) in words.iter().enumerate() {
-            self.unit.store(usize::from(class & 3), offset + 8 * i as u64, *word);
-        }
-    }
-
-    #[inline]
     fn fence(&self) {
         flush_stores();
-    }
-
-    fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
-        self.unit.file()?;
-        if (send, receive) == (0, 0) {
-            return Ok(());
-        }
-        let reason = "its driver gives VELO ports protection id 0 and no other".to_owned();
-        Err(DeviceError::NotAvailable { kind: Kind::Hw, reason })
     }
 
     fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
@@ -97,6 +77,28 @@ impl VeloDevice for HwVelo {
     fn close(&self) -> Result<(), DeviceError> {
         self.unit.close();
         Ok(())
+    }
+}
+
+impl VeloDevice for HwVelo {
+    fn mailbox(&self) -> MailboxMap {
+        MailboxMap { base: self.unit.queue.word(0), slots: self.unit.slots, size: self.slots }
+    }
+
+    #[inline]
+    fn store(&self, class: u8, offset: u64, words: &[u64]) {
+        for (i, word) in words.iter().enumerate() {
+            self.unit.store(usize::from(class & 3), offset + 8 * i as u64, *word);
+        }
+    }
+
+    fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
+        self.unit.file()?;
+        if (send, receive) == (0, 0) {
+            return Ok(());
+        }
+        let reason = "its driver gives VELO ports protection id 0 and no other".to_owned();
+        Err(DeviceError::NotAvailable { kind: Kind::Hw, reason })
     }
 }
 

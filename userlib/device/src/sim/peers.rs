@@ -44,14 +44,14 @@ impl Peers {
         self.0.as_ref().map_or_else(Vec::new, |fabric| fabric.holders())
     }
 
-    /// See [`PortDevice::departures`](crate::PortDevice::departures).
+    /// See [`UnitDevice::departures`](crate::UnitDevice::departures).
     pub(super) fn departures(&self) -> Departures {
         self.0
             .as_ref()
             .map_or_else(Departures::default, |fabric| Departures::new(fabric.departures().clone()))
     }
 
-    /// See [`PortDevice::lost_peer`](crate::PortDevice::lost_peer). A port of a job's node that nobody serves is gone
+    /// See [`UnitDevice::lost_peer`](crate::UnitDevice::lost_peer). A port of a job's node that nobody serves is gone
     /// when nobody is left on its node to open it.
     pub(super) fn lost(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
         let fabric = self.with_departures()?;
@@ -74,7 +74,7 @@ impl Peers {
         self.0.as_ref().filter(|fabric| fabric.departures().load(Ordering::Acquire) > 0)
     }
 
-    /// See [`PortDevice::drain_lost`](crate::PortDevice::drain_lost).
+    /// See [`UnitDevice::drain_lost`](crate::UnitDevice::drain_lost).
     pub(super) fn drain_lost(&self, nic: &Nic) {
         let Some(fabric) = &self.0 else { return };
         let mut backoff = Backoff::new(nic.clock(), DRAIN);

@@ -17,7 +17,7 @@ use super::queue::{QueueMemory, RMA_QUEUE};
 use super::wait::wait_until;
 use crate::{
     Departures, DeviceError, HostBuffer, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
-    SlotMap, Span,
+    SlotMap, Span, UnitDevice,
 };
 
 /// Most slots of a ring: 2 MiB of memory.
@@ -73,7 +73,7 @@ impl SimPort {
     }
 }
 
-impl PortDevice for SimPort {
+impl UnitDevice for SimPort {
     fn address(&self) -> Address {
         Address::new(self.node.nic.node(), self.vpid)
     }
@@ -82,6 +82,71 @@ impl PortDevice for SimPort {
         self.node.nic.clock()
     }
 
+    #[inline]
+    fn set_read_pointer(&self, index: u32, rearm: bool) {
+        self.node.nic.rp_register(self.vpid).store(BqReadPointer::new(index, rearm).0, Ordering::Release);
+    }
+
+    fn registers(&self) -> RegisterMap {
+        RegisterMap {
+            read_pointer: NonNull::from(self.node.nic.rp_register(self.vpid)),
+            wcb_state: NonNull::from(self.node.nic.wcb_state(self.vpid)),
+        }
+    }
+
+    #[inline]
+    fn progress(&self) -> bool {
+        self.node.inline && self.node.nic.progress()
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        self.node.nic.wait_notification(timeout, &mut || ready());
+    }
+
+    fn departures(&self) -> Departures {
+        self.node.peers.departures()
+    }
+
+    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        self.node.peers.lost(node, vpid)
+    }
+
+    fn drain_lost(&self) {
+        self.node.peers.drain_lost(&self.node.nic);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        let node = &*self.node;
+        // Closing a VPID forgets what it committed and the requester has not sent; a card without a way out keeps it.
+        let idle = || node.nic.requester_idle(self.vpid);
+        if let Err(error) = wait_until(&node.nic, DRAIN, "commands of a port that closes", idle) {
+            tracing::warn!(port = %self.address(), "commands are lost: {error}");
+        }
+        self.detach(&mut state);
+        // Who sleeps for a notification learns that none will come.
+        node.nic.wake_sleepers();
+        node.nic.reg_write(regs::vpid_table(self.vpid), 0);
+        let unregistered = lock(&node.regions).unregister_all(self.vpid);
+        if !lock(&self.queues).now.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
+            state.stuck = true;
+        }
+        // A port whose regions the card does not let go of stays open to `unregister`, and keeps its VPID.
+        unregistered?;
+        state.closed = true;
+        node.nic.wcb_state(self.vpid).store(0, Ordering::Release);
+        node.clear_locks(self.vpid);
+        if !state.stuck {
+            node.give_vpid(self.vpid);
+        }
+        Ok(())
+    }
+}
+
+impl PortDevice for SimPort {
     fn queue(&self) -> QueueMap {
         lock(&self.queues).now.map()
     }
@@ -105,18 +170,6 @@ impl PortDevice for SimPort {
         let old = std::mem::replace(&mut queues.now, new);
         queues.before.push(old);
         Ok(())
-    }
-
-    #[inline]
-    fn set_read_pointer(&self, index: u32, rearm: bool) {
-        self.node.nic.rp_register(self.vpid).store(BqReadPointer::new(index, rearm).0, Ordering::Release);
-    }
-
-    fn registers(&self) -> RegisterMap {
-        RegisterMap {
-            read_pointer: NonNull::from(self.node.nic.rp_register(self.vpid)),
-            wcb_state: NonNull::from(self.node.nic.wcb_state(self.vpid)),
-        }
     }
 
     #[inline]
@@ -175,63 +228,12 @@ impl PortDevice for SimPort {
         lock(&self.node.regions).unregister(self.vpid, nla)
     }
 
-    #[inline]
-    fn progress(&self) -> bool {
-        self.node.inline && self.node.nic.progress()
-    }
-
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        self.node.nic.wait_notification(timeout, &mut || ready());
-    }
-
-    fn departures(&self) -> Departures {
-        self.node.peers.departures()
-    }
-
-    fn lost_peer(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
-        self.node.peers.lost(node, vpid)
-    }
-
-    fn drain_lost(&self) {
-        self.node.peers.drain_lost(&self.node.nic);
-    }
-
     fn arm(&self) {
         self.node.nic.arm(self.vpid);
     }
 
     fn disarm(&self) {
         self.node.nic.disarm(self.vpid);
-    }
-
-    fn close(&self) -> Result<(), DeviceError> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Ok(());
-        }
-        let node = &*self.node;
-        // Closing a VPID forgets what it committed and the requester has not sent; a card without a way out keeps it.
-        let idle = || node.nic.requester_idle(self.vpid);
-        if let Err(error) = wait_until(&node.nic, DRAIN, "commands of a port that closes", idle) {
-            tracing::warn!(port = %self.address(), "commands are lost: {error}");
-        }
-        self.detach(&mut state);
-        // Who sleeps for a notification learns that none will come.
-        node.nic.wake_sleepers();
-        node.nic.reg_write(regs::vpid_table(self.vpid), 0);
-        let unregistered = lock(&node.regions).unregister_all(self.vpid);
-        if !lock(&self.queues).now.release(&node.nic, &node.memory, self.vpid, &RMA_QUEUE) {
-            state.stuck = true;
-        }
-        // A port whose regions the card does not let go of stays open to `unregister`, and keeps its VPID.
-        unregistered?;
-        state.closed = true;
-        node.nic.wcb_state(self.vpid).store(0, Ordering::Release);
-        node.clear_locks(self.vpid);
-        if !state.stuck {
-            node.give_vpid(self.vpid);
-        }
-        Ok(())
     }
 }
 

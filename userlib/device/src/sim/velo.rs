@@ -16,8 +16,8 @@ use super::node::Node;
 use super::queue::{QueueMemory, QueueShape, VELO_QUEUE};
 use super::wait::wait_until;
 use crate::{
-    Departures, DeviceError, HostBuffer, LostPeer, MailboxMap, MailboxSlots, PAGE, RegisterMap, VeloDevice,
-    VeloSetup, VeloSlotMap,
+    Departures, DeviceError, HostBuffer, LostPeer, MailboxMap, MailboxSlots, PAGE, RegisterMap, UnitDevice,
+    VeloDevice, VeloSetup, VeloSlotMap,
 };
 
 /// How long messages that were committed may take to leave the card when a port closes.
@@ -83,18 +83,13 @@ impl SimVelo {
     }
 }
 
-impl VeloDevice for SimVelo {
+impl UnitDevice for SimVelo {
     fn address(&self) -> Address {
         Address::new(self.node.nic.node(), self.vpid)
     }
 
     fn clock(&self) -> &Clock {
         self.node.nic.clock()
-    }
-
-    fn mailbox(&self) -> MailboxMap {
-        let map = self.queue.map();
-        MailboxMap { base: map.base.cast(), slots: map.entries, size: self.slots }
     }
 
     #[inline]
@@ -108,43 +103,6 @@ impl VeloDevice for SimVelo {
             read_pointer: NonNull::from(self.node.nic.velo_rp_register(self.vpid)),
             wcb_state: NonNull::from(self.node.nic.velo_wcb_state(self.vpid)),
         }
-    }
-
-    #[inline]
-    fn store(&self, class: u8, offset: u64, words: &[u64]) {
-        self.node.nic.velo_store(velo_page(class, self.vpid) | offset & 0xfff, words);
-    }
-
-    fn attach_slots(&self, class: u8) -> Result<Option<VeloSlotMap>, DeviceError> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Err(DeviceError::Closed);
-        }
-        if state.attached {
-            return Err(DeviceError::SlotsAttached);
-        }
-        // The counter has a page of its own: it and the slots are mapped to kernels separately.
-        let ring = HostBuffer::private(PAGE + SLOTS as usize * VELO_SLOT_WORDS * 8, PAGE, "a slot ring")?;
-        let (base, consumed) = (NonNull::from(ring.word(PAGE)), NonNull::from(ring.word(0)));
-        let config =
-            VeloSlotRing { base: base.as_ptr().cast(), count: SLOTS, consumed: consumed.as_ptr(), class };
-        // SAFETY: the ring is kept until the port is dropped, which detaches first; all access is atomic.
-        let attached = unsafe { self.node.nic.attach_velo_slots(self.vpid, config) };
-        attached.map_err(|_| DeviceError::SlotsAttached)?;
-        self.node.nic.arm(self.vpid);
-        (state.attached, state.ring) = (true, Some(ring));
-        Ok(Some(VeloSlotMap { base, slots: SLOTS, consumed }))
-    }
-
-    fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
-        let state = lock(&self.state);
-        if state.closed {
-            return Err(DeviceError::Closed);
-        }
-        let nic = &self.node.nic;
-        nic.reg_write(regs::velo_tx(self.vpid), regs::velo_tx_value(nic.node(), self.vpid, send));
-        nic.reg_write(regs::velo_rx(self.vpid), regs::velo_rx_value(receive));
-        Ok(())
     }
 
     #[inline]
@@ -190,6 +148,50 @@ impl VeloDevice for SimVelo {
         }
         // Who sleeps for a message learns that none will come.
         nic.wake_sleepers();
+        Ok(())
+    }
+}
+
+impl VeloDevice for SimVelo {
+    fn mailbox(&self) -> MailboxMap {
+        let map = self.queue.map();
+        MailboxMap { base: map.base.cast(), slots: map.entries, size: self.slots }
+    }
+
+    #[inline]
+    fn store(&self, class: u8, offset: u64, words: &[u64]) {
+        self.node.nic.velo_store(velo_page(class, self.vpid) | offset & 0xfff, words);
+    }
+
+    fn attach_slots(&self, class: u8) -> Result<Option<VeloSlotMap>, DeviceError> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        if state.attached {
+            return Err(DeviceError::SlotsAttached);
+        }
+        // The counter has a page of its own: it and the slots are mapped to kernels separately.
+        let ring = HostBuffer::private(PAGE + SLOTS as usize * VELO_SLOT_WORDS * 8, PAGE, "a slot ring")?;
+        let (base, consumed) = (NonNull::from(ring.word(PAGE)), NonNull::from(ring.word(0)));
+        let config =
+            VeloSlotRing { base: base.as_ptr().cast(), count: SLOTS, consumed: consumed.as_ptr(), class };
+        // SAFETY: the ring is kept until the port is dropped, which detaches first; all access is atomic.
+        let attached = unsafe { self.node.nic.attach_velo_slots(self.vpid, config) };
+        attached.map_err(|_| DeviceError::SlotsAttached)?;
+        self.node.nic.arm(self.vpid);
+        (state.attached, state.ring) = (true, Some(ring));
+        Ok(Some(VeloSlotMap { base, slots: SLOTS, consumed }))
+    }
+
+    fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Err(DeviceError::Closed);
+        }
+        let nic = &self.node.nic;
+        nic.reg_write(regs::velo_tx(self.vpid), regs::velo_tx_value(nic.node(), self.vpid, send));
+        nic.reg_write(regs::velo_rx(self.vpid), regs::velo_rx_value(receive));
         Ok(())
     }
 }
