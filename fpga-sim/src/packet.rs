@@ -4,6 +4,15 @@
 //! ones are bytes of their own or, where the [fabric](crate::network::fabric::Carriage) can, a
 //! reference to the sender's memory that the receiver copies from. A reference keeps its source alive through a
 //! [`Hold`]: wherever the packet is dropped, the sender learns that nobody reads the source any more.
+//!
+//! # Forms of a packet
+//!
+//! [`Packet`] is the description; two encodings derive from it. [`Packet::wire_bytes`] is what links that check bytes
+//! make their checksums of: it has every field, and nobody reads it back. Entries of a ring between processes
+//! (`network/shared/codec.rs`) are eight words, one cache line, because a packet of this struct holds pointers and does
+//! not fit one; what comes in is checked, since the other process may be broken. Packets of engines
+//! (`ENGINE_META_*` in `kernels/src/engine_ring.cuh`) are another protocol: descriptor words and 16 bits for what the
+//! target cannot know of them, since each word more is a store over NVLink. Nothing there meets this struct.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Packets of the engine, in rings of lines that the target keeps for each sender. */
+/* Packets of the engine, in rings of lines that the target keeps for each sender. Why they are not the model's packets:
+ * fpga-sim/src/packet.rs. */
 #ifndef GGAS_ENGINE_RING_CUH
 #define GGAS_ENGINE_RING_CUH
 

@@ -1,4 +1,4 @@
-//! Packets as entries of a ring: eight words, checked on the way in.
+//! Packets as entries of a ring: eight words, checked on the way in. [`crate::packet`] says which forms there are.
 
 use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
