@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -213,17 +212,10 @@ impl Report {
             }))
             .filter(|column| self.rows.iter().any(|row| (column.cell)(row).is_some()))
             .collect();
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|column| &column.title));
-        for row in &self.rows {
-            table.add_row(columns.iter().map(|column| (column.cell)(row).unwrap_or_default()));
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            let left = columns.get(index).is_some_and(|column| column.title == "method");
-            column.set_cell_alignment(if left { CellAlignment::Left } else { CellAlignment::Right });
-        }
-        let mut text = format!("{}\n{}\n", self.title(), table.trim_fmt());
+        let header: Vec<ggas_table::Column> = columns.iter().map(Column::header).collect();
+        let rows =
+            self.rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row).unwrap_or_default()));
+        let mut text = format!("{}\n{}\n", self.title(), ggas_table::table(&header, rows));
         for note in &self.notes {
             text += &format!("  {note}\n");
         }
@@ -260,6 +252,15 @@ impl Report {
 struct Column<'a> {
     title: String,
     cell: BoxedCell<'a>,
+}
+
+impl Column<'_> {
+    fn header(&self) -> ggas_table::Column {
+        match self.title.as_str() {
+            "method" => ggas_table::Column::text("method"),
+            title => ggas_table::Column::number(title),
+        }
+    }
 }
 
 type BoxedCell<'a> = Box<dyn Fn(&Row) -> Option<String> + 'a>;

@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::out;
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{CellAlignment, Table, presets};
 use ggas_device::sim::{Cables, Direction, Event};
 use ggas_members::{DEFAULT_NETWORK, JobError, MEMBERS, NetworkInfo, NetworkShape};
+use ggas_table::{Column, table};
 use std::fmt::Write;
 
 #[derive(Args)]
@@ -153,19 +153,16 @@ fn list() -> Result<(), Failure> {
             "no networks: a program makes one when it joins, and `ggas net up` one that stays\n",
         );
     }
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["network", "shape", "stays", "members", "down", "node: processes"]);
-    for network in networks {
-        let NetworkInfo { name, shape, standing, members, .. } = &network;
+    let [name, shape, stays] = ["network", "shape", "stays"].map(Column::text);
+    let [down, who_is_there] = ["down", "node: processes"].map(Column::text);
+    let columns = [name, shape, stays, Column::number("members"), down, who_is_there];
+    let rows = networks.iter().map(|network| {
+        let NetworkInfo { name, shape, standing, members, .. } = network;
         let shape = shape.as_ref().map_or("of another version of ggas".to_owned(), ToString::to_string);
         let stays = if *standing { "yes" } else { "no" };
-        table.add_row([name, &shape, stays, &members.len().to_string(), &broken(name), &who(&network)]);
-    }
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    out::print(&format!("{}\n", table.trim_fmt()))
+        [name.clone(), shape, stays.to_owned(), members.len().to_string(), broken(name), who(network)]
+    });
+    out::print(&format!("{}\n", table(&columns, rows)))
 }
 
 /// Links that are down, by the end from which they lead towards larger coordinates, and dead nodes.

@@ -9,6 +9,7 @@ use crate::place;
 use crate::run::{Step, ask};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Result, bail};
+use ggas_table::Column;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -140,16 +141,19 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
     Ok(())
 }
 
+/// As tables show it.
+pub fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
 fn table(results: &[(&'static Check, Duration, Outcome)]) {
-    println!("\n  {:<10} {:<8} {:>9}", "step", "result", "time");
-    for (check, time, outcome) in results {
+    let columns = [Column::text("step"), Column::text("result"), Column::number("time"), Column::text("")];
+    let rows = results.iter().map(|(check, time, outcome)| {
         let (word, note) = match outcome {
             Outcome::Passed(note) => ("passed", note.as_str()),
             Outcome::Failed => ("FAILED", ""),
         };
-        println!(
-            "{}",
-            format!("  {:<10} {word:<8} {:>7.1} s  {note}", check.name, time.as_secs_f64()).trim_end()
-        );
-    }
+        [check.name, word, &seconds(*time), note].map(str::to_owned)
+    });
+    println!("\n{}", ggas_table::table(&columns, rows));
 }

@@ -10,8 +10,10 @@ use super::scenario::{Boot, Scenario};
 use crate::place;
 use crate::run::Step;
 use crate::setup::Policy;
+use crate::test::seconds;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use ggas_table::Column;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -87,12 +89,12 @@ pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()
         let told = told.unwrap_or_else(|error| format!("NOT CAUGHT: {error:#}"));
         lines.push((defect, told, start.elapsed()));
     }
-    println!("\n  {:<19} {:<7} {:<9} {:>7}  reported as", "defect", "kernel", "scenario", "time");
-    for (defect, told, time) in &lines {
-        let kernel = defect.kernel.name();
-        let time = time.as_secs_f64();
-        println!("  {:<19} {kernel:<7} {:<9} {time:>5.1} s  {told}", defect.name, defect.scenario);
-    }
+    let [defect, kernel, scenario, told] = ["defect", "kernel", "scenario", "reported as"].map(Column::text);
+    let rows = lines.iter().map(|(defect, told, time)| {
+        let Defect { name, scenario, kernel, .. } = defect;
+        [name.to_string(), kernel.name().to_string(), scenario.to_string(), seconds(*time), told.clone()]
+    });
+    println!("\n{}", ggas_table::table(&[defect, kernel, scenario, Column::number("time"), told], rows));
     match missed {
         0 => Ok(()),
         missed => bail!("{missed} of {} defects went unnoticed", lines.len()),

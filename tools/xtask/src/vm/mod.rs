@@ -15,8 +15,10 @@ mod scenario;
 
 use crate::place;
 use crate::setup::Policy;
+use crate::test::seconds;
 use anyhow::{Result, bail};
 use debs::Archive;
+use ggas_table::Column;
 use kernel::Kernel;
 use lab::{Built, Desk, Job, Lab};
 use scenario::{Boot, Scenario};
@@ -161,15 +163,17 @@ fn timed<T>(
 }
 
 fn report(results: &[Outcome], whole: Duration) -> Result<()> {
-    println!("\n  {:<7} {:<22} {:<8} {:>9}", "kernel", "step", "result", "time");
+    let mut rows = Vec::new();
     for kernel in std::iter::once(None).chain(Kernel::ALL.map(Some)) {
         for Outcome { what, time, failed, .. } in results.iter().filter(|outcome| outcome.kernel == kernel) {
             let (name, word) =
                 (kernel.map_or("all", Kernel::name), if *failed { "FAILED" } else { "passed" });
-            println!("  {name:<7} {what:<22} {word:<8} {:>7.1} s", time.as_secs_f64());
+            rows.push([name, what, word, &seconds(*time)].map(str::to_owned));
         }
     }
-    println!("  all of it {:>44.1} s", whole.as_secs_f64());
+    rows.push(["all of it", "", "", &seconds(whole)].map(str::to_owned));
+    let [kernel, step, result] = ["kernel", "step", "result"].map(Column::text);
+    println!("\n{}", ggas_table::table(&[kernel, step, result, Column::number("time")], rows));
     match results.iter().filter(|outcome| outcome.failed).count() {
         0 => Ok(()),
         failed => bail!("{failed} of {} steps failed; logs are in build/vm/run and build/log", results.len()),
