@@ -57,8 +57,8 @@ impl Server {
     /// Serves one client to its end. The first thing that was refused is an error in the log, others are not.
     pub(crate) fn run(&self, backend: &mut dyn ServerBackend) -> io::Result<()> {
         let (stream, _) = self.listener.accept()?;
-        let mut session = Session::new(self, stream);
-        while session.next(backend).is_continue() {}
+        let mut client = Client::new(self, stream);
+        while client.next(backend).is_continue() {}
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Server {
 }
 
 /// One client.
-struct Session<'a> {
+struct Client<'a> {
     server: &'a Server,
     connection: Connection,
     /// Bytes that an access may move.
@@ -92,10 +92,10 @@ struct Capabilities {
     max_data_xfer_size: Option<u32>,
 }
 
-impl<'a> Session<'a> {
-    fn new(server: &'a Server, stream: UnixStream) -> Session<'a> {
+impl<'a> Client<'a> {
+    fn new(server: &'a Server, stream: UnixStream) -> Client<'a> {
         let (body, reply) = (Vec::new(), Vec::new());
-        Session { server, connection: Connection::new(stream), most: MAX_DATA, body, reply, said: false }
+        Client { server, connection: Connection::new(stream), most: MAX_DATA, body, reply, said: false }
     }
 
     /// One command, and its reply.
