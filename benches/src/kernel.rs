@@ -108,7 +108,7 @@ pub(crate) fn launch<'a, T: Copy>(
     threads: u32,
     args: &T,
 ) -> Launch<'a> {
-    // SAFETY: every caller passes the structure that kernels.def names for this kernel, with addresses of memory
+    // SAFETY: every caller passes the structure that image.rs names for this kernel, with addresses of memory
     // that lives until the kernels were waited for; `start` checks the structure's size.
     unsafe { Launch::new(processor, kernel, blocks, threads, args) }
 }
