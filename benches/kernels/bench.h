@@ -120,6 +120,7 @@ struct bench_ggas_bandwidth {
 #define BENCH_PUT_BLOCK		2
 #define BENCH_PUT_GRID		3
 #define BENCH_PUT_BULK		4	/* by the copy engine, started by a block: litmus only */
+#define BENCH_PUT_HANDOVER	5	/* the same, and the signal by a thread of another warp: litmus only */
 
 /* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. get: one node
  * fetches them. */
@@ -196,6 +197,7 @@ struct bench_overlap {
 #define BENCH_LITMUS_BUFFER	1	/* store buffering: each side stores, then loads what the other stores */
 #define BENCH_LITMUS_LINE	2	/* 16 bytes in one access */
 #define BENCH_LITMUS_PUT	3	/* put, then signal, by `form` */
+#define BENCH_LITMUS_CAUSALITY	4	/* three nodes: what the second saw before it wrote, the third sees */
 
 #define BENCH_LITMUS_RIGHT	0	/* as the library does it */
 #define BENCH_LITMUS_WEAK	1	/* without what orders it */

@@ -65,6 +65,39 @@ template <bool Weak> GGAS_FN int message_passing(player &self)
 	});
 }
 
+/* Node 0 stores data; node 1 sees them and stores a flag; node 2 sees the flag, and the data that node 1 had seen. Each
+ * node is home of a third of the data, and of another third of the flags. */
+template <bool Weak> GGAS_FN int causality(player &self)
+{
+	const ggas_window *window = self.window;
+	uint32_t home = static_cast<uint32_t>(self.pair % 3);
+	uint64_t at = self.pair * self.args.stride;
+	uint64_t *data = ggas_pointer_of_node<uint64_t>(window, home, at);
+	uint64_t *flag = ggas_pointer_of_node<uint64_t>(window, (home + 1) % 3, at + 64);
+	if (self.is_first()) {
+		for (uint64_t i = 1; i <= self.args.rounds; i++)
+			ggas_store_relaxed(data, i);
+		return GGAS_OK;
+	}
+	bool middle = window->node == 1;
+	uint64_t *watched = middle ? data : flag, last = 0;
+	return observe(self, self.args.rounds, watched, [&] {
+		uint64_t seen = Weak ? ggas_load_relaxed(watched) : ggas_load_watched(watched);
+		if (!Weak)
+			ggas_fence_acquire();
+		if (!middle) {
+			self.forbidden += ggas_load_relaxed(data) < seen;
+		} else if (seen > last) {
+			last = seen;
+			if (Weak)
+				ggas_store_relaxed(flag, seen);
+			else
+				ggas_store_release(flag, seen);
+		}
+		return seen;
+	});
+}
+
 /* Each side stores the round, then loads the other's: not both may see an older round. The host compares the marks. */
 template <uint32_t Build> GGAS_FN int store_buffering(player &self)
 {
@@ -130,12 +163,23 @@ struct lane_of {
 	}
 };
 
-/* Puts of the copy engine have no signal of their own: one follows them. */
+/* Puts of the copy engine have no signal of their own: one follows them, by the block or by one thread of it. */
 template <bool Weak, class Signal>
 GGAS_FN int put_bulk(const ggas_window *window, const lane_of &lane, const void *from, uint64_t bytes, uint64_t round,
-		     const Signal &signal)
+		     const Signal &signal, bool handover)
 {
 	int error = ggas_put_bulk_block(window, 1, lane.received, from, bytes);
+	if (handover) {
+		uint64_t *word = ggas_pointer_of_node<uint64_t>(window, 1, lane.signal);
+		ggas_syncthreads();
+		if (ggas_thread() == ggas_threads() - 1) {
+			if (Weak)
+				ggas_store_relaxed(word, round);
+			else
+				ggas_store_release(word, round);
+		}
+		return error;
+	}
 	if (Weak) {
 		ggas_syncthreads();
 		signal(lane.signal, round);
@@ -170,9 +214,11 @@ template <ggas_scope Scope, bool Weak> GGAS_FN int put_signal(player &self, cons
 				sent[2 * i] = sent[2 * i + 1] = round;
 			team::agree(GGAS_OK);
 			uint8_t *to = ggas_pointer_of_node<uint8_t>(window, 1, lane.received);
-			if (self.args.form == BENCH_PUT_BULK) {
+			bool handover = self.args.form == BENCH_PUT_HANDOVER;
+			if (self.args.form == BENCH_PUT_BULK || handover) {
 				if constexpr (Scope == ggas_scope::block)
-					error = put_bulk<Weak>(window, lane, sent, self.args.bytes, round, signal);
+					error = put_bulk<Weak>(window, lane, sent, self.args.bytes, round, signal,
+							       handover);
 			} else if (Weak) {
 				ggas_impl::copy_share(to, sent, self.args.bytes, lane.thread, lane.threads);
 				team::agree(GGAS_OK);
@@ -229,6 +275,8 @@ GGAS_FN int play(player &self)
 		return weak ? store_buffering<BENCH_LITMUS_WEAK>(self) :
 		       self.args.build == BENCH_LITMUS_FENCE ? store_buffering<BENCH_LITMUS_FENCE>(self) :
 							       store_buffering<BENCH_LITMUS_RIGHT>(self);
+	case BENCH_LITMUS_CAUSALITY:
+		return weak ? causality<true>(self) : causality<false>(self);
 	case BENCH_LITMUS_LINE:
 		return weak ? whole_lines<true>(self) : whole_lines<false>(self);
 	default:

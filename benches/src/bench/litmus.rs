@@ -33,15 +33,17 @@ struct Test {
     form: u32,
 }
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 10] = [
     Test { name: "message-passing", test: args::BENCH_LITMUS_MESSAGE, form: 0 },
     Test { name: "store-buffering", test: args::BENCH_LITMUS_BUFFER, form: 0 },
     Test { name: "line", test: args::BENCH_LITMUS_LINE, form: 0 },
+    Test { name: "causality", test: args::BENCH_LITMUS_CAUSALITY, form: 0 },
     Test { name: "put-thread", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_THREAD },
     Test { name: "put-warp", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_WARP },
     Test { name: "put-block", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_BLOCK },
     Test { name: "put-grid", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_GRID },
     Test { name: "put-bulk", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_BULK },
+    Test { name: "put-bulk-handover", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_HANDOVER },
 ];
 
 impl Test {
@@ -49,14 +51,24 @@ impl Test {
         self.test == args::BENCH_LITMUS_PUT
     }
 
+    fn nodes(&self) -> u32 {
+        if self.test == args::BENCH_LITMUS_CAUSALITY { 3 } else { 2 }
+    }
+
+    /// Its words lie in the window only: three nodes share no other memory.
+    fn is_in_window(&self) -> bool {
+        self.nodes() > 2
+    }
+
     /// Threads per block, and bytes of a put of a lane.
     fn shape(&self, gpu: bool) -> (u32, u64) {
         match self.form {
+            args::BENCH_PUT_HANDOVER if !gpu => (64, 64),
             _ if !gpu => (if self.is_put() { 32 } else { 8 }, 64),
             args::BENCH_PUT_THREAD => (128, 64),
             args::BENCH_PUT_WARP => (256, 512),
             // Twice what the copy engine takes at a time.
-            args::BENCH_PUT_BULK => (128, 16_384),
+            args::BENCH_PUT_BULK | args::BENCH_PUT_HANDOVER => (128, 16_384),
             _ => (128, 2048),
         }
     }
@@ -99,11 +111,13 @@ impl Bench for Litmus {
             "message-passing",
             "store-buffering",
             "line",
+            "causality",
             "put-thread",
             "put-warp",
             "put-block",
             "put-grid",
             "put-bulk",
+            "put-bulk-handover",
         ]
     }
 
@@ -121,12 +135,14 @@ impl Bench for Litmus {
             let builds = [("right", args::BENCH_LITMUS_RIGHT), ("weak", args::BENCH_LITMUS_WEAK)];
             let fence = ("fence", args::BENCH_LITMUS_FENCE);
             let fence = (test.test == args::BENCH_LITMUS_BUFFER).then_some(fence);
-            for memory in ["window", "host"] {
+            let options = Options { nodes: test.nodes(), ..options.clone() };
+            let task = Task::new(self, team, &options)?;
+            for memory in ["window", "host"].into_iter().filter(|m| *m == "window" || !test.is_in_window()) {
                 for (build, number) in builds.into_iter().chain(fence) {
                     progress.now(format!("{}, {memory}, {build}", test.name));
                     let outcome = play(task, test, memory == "host", number)?;
                     let row = outcome.row.method(test.name).with("data in", memory).with("build", build);
-                    report.push(row, verdict(test, build, outcome.forbidden, options));
+                    report.push(row, verdict(test, build, outcome.forbidden, &options));
                 }
             }
             progress.step();
@@ -252,15 +268,19 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let window = window(&setup, size as usize)?;
     let words = if host { Words::in_host_memory(&setup, size as usize)? } else { Words::in_window(&window)? };
     let (mut seen, mut launches) = (Vec::new(), Vec::new());
-    for node in 0..2 {
+    for node in 0..test.nodes() {
         let processor = setup.processor(node);
         let mine =
             Seen::new(processor, if test.test == args::BENCH_LITMUS_BUFFER { pairs } else { 1 }, rounds)?;
         let args = bench_litmus {
             window: window_of(&window, node)?,
             // Puts go to the window where they are not told of other parts.
-            first: if test.is_put() && !host { 0 } else { words.first[node as usize] },
-            second: words.second[node as usize],
+            first: if !host && (test.is_put() || test.is_in_window()) {
+                0
+            } else {
+                words.first[node as usize]
+            },
+            second: if test.is_in_window() { 0 } else { words.second[node as usize] },
             stride: if test.is_put() { size } else { STRIDE },
             late: mine.late.address(),
             counts: mine.counts.address(),
@@ -277,9 +297,12 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let begun = Instant::now();
     kernel::run(&launches, options)?;
     let elapsed = begun.elapsed();
-    let [_, mut forbidden] = seen[0].counts(pairs, &window, 0)?;
-    let [observed, more] = seen[1].counts(pairs, &window, 1)?;
-    forbidden += more;
+    // What the last node saw counts as observed.
+    let (mut observed, mut forbidden) = (0, 0);
+    for (node, mine) in seen.iter().enumerate() {
+        let [looked, wrong] = mine.counts(pairs, &window, node)?;
+        (observed, forbidden) = (looked, forbidden + wrong);
+    }
     if test.test == args::BENCH_LITMUS_BUFFER {
         let both =
             seen[0].late()?.into_iter().zip(seen[1].late()?).map(|(a, b)| u64::from((a & b).count_ones()));
