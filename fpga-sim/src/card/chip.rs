@@ -175,6 +175,10 @@ impl Chip {
             Kind::Get | Kind::Lock => self.answer(&packet),
             Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
                 let (translation, notifier) = (&mut self.translation, &mut self.notifier);
+                // What this may answer is reported first: its source may have been let go of just now.
+                if notifier.has_awaiting() {
+                    notifier.finish_awaited();
+                }
                 if let Some(packet) = self.receiver.accept(translation, notifier, packet) {
                     self.write_registers(packet);
                 }

@@ -71,7 +71,14 @@ impl ProcessFabric {
         let rules = self.rules(class, (link.node(), process_of(sender)), self.member().node());
         let peer = || link.arena().zip(link.out.remote());
         match link.incoming.take(inbox, &rules, peer) {
-            Ok(packet) => packet,
+            // What was returned before it was sent is seen before it, too.
+            Ok(Some(packet)) => {
+                if link.incoming.take_look(inbox) {
+                    self.look_at(slot, link);
+                }
+                Some(packet)
+            }
+            Ok(None) => None,
             Err(Untaken::Early) => {
                 if link.is_parted() {
                     link.incoming.ignore(); // what has not come of one that is gone never will
