@@ -260,7 +260,7 @@ inline void ggas_show_wait(uint32_t kind, uint32_t line, uint32_t peer, uint64_t
 inline uint64_t ggas_time_ns()
 {
 	ggas_exec_thread *self = ggas_exec_self;
-	if (self->virtual_time)
+	if (self && self->virtual_time)
 		return ggas_exec_time(self);
 	timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
