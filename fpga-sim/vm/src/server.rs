@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ggas_clock::Clock;
 use vfio_bindings::bindings::vfio::*;
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend};
 
@@ -190,7 +191,7 @@ pub fn serve(server: &Server, device: &mut (impl Device + ?Sized)) -> ! {
         if let Err(error) = server.run(&mut Backend(device)) {
             tracing::error!("no client can connect: {error}");
             // Such as too many open files: others may close theirs.
-            std::thread::sleep(Duration::from_millis(100));
+            Clock::REAL.sleep(Duration::from_millis(100));
         }
         device.reset_device();
         if let Some(memory) = device.guest_memory() {
