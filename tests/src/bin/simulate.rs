@@ -8,7 +8,7 @@ use clap::Parser;
 use ggas_tests::sim::{self, Outcome, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Simulates whole networks in virtual time, one for each seed, and checks every byte and notification
+/// Simulates whole networks in virtual time, one for each seed, and checks every byte, notification and message
 #[derive(Parser)]
 struct Options {
     /// How many networks, with the seeds from --first on
@@ -36,6 +36,7 @@ struct Totals {
     networks: u64,
     nodes: usize,
     commands: u64,
+    messages: u64,
     packets: u64,
     time: Duration,
 }
@@ -45,6 +46,7 @@ impl Totals {
         self.networks += 1;
         self.nodes += outcome.nodes;
         self.commands += outcome.commands;
+        self.messages += outcome.messages;
         self.packets += outcome.packets;
         self.time += outcome.time;
     }
@@ -110,10 +112,10 @@ fn main() -> ExitCode {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let Totals { networks, nodes, commands, packets, time } = totals;
+    let Totals { networks, nodes, commands, messages, packets, time } = totals;
     let took = began.elapsed();
     println!(
-        "{networks} networks of {nodes} nodes in all, {commands} commands, {packets} packets and {:.0} s of virtual time \
+        "{networks} networks of {nodes} nodes in all, {commands} commands, {messages} messages, {packets} packets and {:.0} s of virtual time \
          in {:.1} s: {:.0} networks a minute",
         time.as_secs_f64(),
         took.as_secs_f64(),

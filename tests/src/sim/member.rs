@@ -7,6 +7,7 @@ use std::rc::Rc;
 use ggas::{Connection, Port};
 
 use super::area::Area;
+use super::messages::Mail;
 use super::streams::{Expected, Streams};
 
 /// What a node has for one start of another node.
@@ -26,6 +27,8 @@ pub struct Member {
     /// Which start of the node this is.
     pub start: u64,
     pub port: Port,
+    /// In networks with messages.
+    pub mail: Option<Mail>,
     /// Never changes: what it puts, and what others get.
     pub outbox: Area,
     /// By the other node and its start.
@@ -43,6 +46,12 @@ pub struct Member {
 impl Member {
     pub fn pair(&self, other: &Member) -> Option<Rc<Pair>> {
         self.pairs.borrow().get(&(other.node, other.start)).cloned()
+    }
+
+    /// Nobody knows any more what comes from this node, or about it.
+    pub fn doubt(&self, node: usize) {
+        self.streams.borrow_mut()[node].uncertain = true;
+        self.mail.iter().for_each(|mail| mail.doubt(node));
     }
 
     /// The first of them.

@@ -1,5 +1,5 @@
 //! Whole networks in virtual time: cards, links, faults and the programs of all nodes, drawn from a seed and checked
-//! against a model of every byte and every notification.
+//! against a model of every byte, every notification and every message.
 //!
 //! [`run`] is one network. The same seed is the same network, packet by packet: [`Outcome::digest`] says so. What can
 //! happen is drawn by [`Plan`]; each node runs a program that opens its port when it likes, sends random commands to
@@ -9,6 +9,7 @@
 mod area;
 mod commands;
 mod member;
+mod messages;
 mod plan;
 mod program;
 mod streams;
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub packets: u64,
     /// Commands that programs posted.
     pub commands: u64,
+    /// Messages that programs sent.
+    pub messages: u64,
     /// Nodes.
     pub nodes: usize,
     /// Virtual time that it took.
@@ -81,7 +84,8 @@ pub fn run(plan: &Plan) -> Outcome {
     Outcome {
         digest: seen.hash.finish(),
         packets: seen.packets,
-        commands: world.commands(),
+        commands: world.commands.get(),
+        messages: world.messages.get(),
         nodes: plan.nodes,
         time: simulation.elapsed(),
     }

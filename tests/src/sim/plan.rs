@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ggas::{Faults, Path, PortConfig, Progress};
 
+use super::messages::Mailboxes;
+
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -38,6 +40,8 @@ pub struct Plan {
     pub breaks: bool,
     /// Nodes die and return.
     pub deaths: bool,
+    /// Programs send messages as well, to mailboxes like these.
+    pub mailboxes: Option<Mailboxes>,
 }
 
 impl Plan {
@@ -76,6 +80,7 @@ impl Plan {
             stands: random.u8(..4) == 0,
             breaks,
             deaths,
+            mailboxes: Mailboxes::of(seed, floods),
         }
     }
 
@@ -125,6 +130,9 @@ impl fmt::Display for Plan {
             ", {} commands each of up to {} bytes, queues of {}",
             self.commands, self.largest, self.queue_bytes
         )?;
+        if let Some(Mailboxes { bytes, slots, class }) = self.mailboxes {
+            write!(f, ", messages of class {class} to mailboxes of {bytes} bytes in {slots:?}")?;
+        }
         for (said, what) in [
             (self.inline, "inline"),
             (self.floods, "queues fill up"),

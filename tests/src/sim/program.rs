@@ -57,11 +57,15 @@ impl Program<'_> {
             match self.random.u8(..20) {
                 0..12 => {
                     *left -= 1;
-                    if let Some(other) = self.peer() {
-                        self.command(other)?;
+                    let message = self.world.plan.mailboxes.is_some() && self.random.bool();
+                    match self.peer() {
+                        Some(other) if message => self.message(&other)?,
+                        Some(other) => self.command(other)?,
+                        None => {}
                     }
                 }
                 12..15 if self.world.plan.floods => {}
+                12..15 if self.world.plan.mailboxes.is_some() && self.random.bool() => self.pick_message(),
                 12..15 => self.drain(),
                 15..19 => self.sleep(50_000),
                 _ => {
@@ -90,8 +94,16 @@ impl Program<'_> {
             || format!("notifications: {}", missing(&me)),
             |program| program.me.gaps.get() + program.me.missing() == program.dropped(),
         )?;
+        if let Some(mail) = &me.mail {
+            let what = || {
+                format!("messages: node {node} is owed {}, its card dropped {}", mail.owed(), mail.dropped())
+            };
+            self.until(what, |_| mail.owed() == mail.dropped())?;
+        }
         world.waiting.set(world.waiting.get() - 1);
-        self.until(|| format!("node {node}: the others to have seen all"), |_| world.waiting.get() == 0)
+        self.until(|| format!("node {node}: the others to have seen all"), |_| world.waiting.get() == 0)?;
+        me.mail.iter().for_each(|mail| mail.verify(&world.node(node)));
+        Ok(())
     }
 
     fn dropped(&self) -> usize {
@@ -131,6 +143,7 @@ impl Program<'_> {
                 // What was owed to or by its last start has come, or never will.
                 self.drain();
                 self.me.streams.borrow_mut()[node].forget();
+                self.me.mail.iter().for_each(|mail| mail.forget(node));
             }
             world.meet(&self.me, &other);
         }
@@ -144,7 +157,11 @@ impl Program<'_> {
         let me = self.me.clone();
         world.meet(&me, &me);
         self.fence(me.clone())?;
-        let done = |me: &Member| me.streams.borrow()[node].missing() == 0;
+        self.message_to_itself()?;
+        let done = |me: &Member| {
+            let messages = me.mail.as_ref().map_or(0, |mail| mail.missing_of(node));
+            me.streams.borrow()[node].missing() + messages == 0
+        };
         world.until(
             || format!("node {node}: what it sent to itself"),
             || {
@@ -159,15 +176,16 @@ impl Program<'_> {
     }
 
     /// Someone to send to: there and met, or dead and not known to be.
-    fn peer(&mut self) -> Option<Rc<Member>> {
+    pub fn peer(&mut self) -> Option<Rc<Member>> {
         let there = |node: usize| self.world.member(node).filter(|other| other.pair(&self.me).is_some());
         let peers: Vec<_> = (0..self.world.plan.nodes).filter_map(there).collect();
         self.random.choice(peers)
     }
 
-    /// Reads all notifications that are there.
+    /// Reads all notifications and messages that are there.
     pub fn drain(&mut self) {
         let me = self.me.clone();
+        me.mail.iter().for_each(|mail| mail.drain(self.world.plan.drops));
         for n in me.port.notifications() {
             let (Some(kind), Some(command)) = (n.kind(), n.command().command()) else {
                 panic!("node {}: {n:x?}", me.node)

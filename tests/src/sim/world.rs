@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::regs::{COMPL_BQT, EXTOLL_RF_RMA_BQ_TIMEOUT, EXTOLL_RF_RMA_WCB_TIMEOUT, REQ_BQT, RESP_BQT};
+use extoll_abi::regs::{EXTOLL_RF_VELO_COUNT, EXTOLL_RF_VELO_TIMEOUT, EXTOLL_RF_VELO_WCB_TIMEOUT};
 use extoll_sim::Simulation;
 use extoll_sim::faults::Event;
 use extoll_sim::network::Network;
@@ -15,6 +16,7 @@ use ggas::{Cluster, Node};
 use super::Plan;
 use super::area::Area;
 use super::member::{Member, Pair};
+use super::messages::Mail;
 use crate::Errors;
 
 /// Longest wait of a program for anything, in virtual time.
@@ -38,7 +40,9 @@ pub struct World<'a> {
     pub mended: Cell<bool>,
     /// Programs that have not seen all that is to come.
     pub waiting: Cell<usize>,
-    commands: Cell<u64>,
+    /// Commands that programs posted, and messages that they sent.
+    pub commands: Cell<u64>,
+    pub messages: Cell<u64>,
 }
 
 impl<'a> World<'a> {
@@ -59,6 +63,7 @@ impl<'a> World<'a> {
             mended: Cell::new(false),
             waiting: Cell::new(plan.nodes),
             commands: Cell::new(0),
+            messages: Cell::new(0),
         }
     }
 
@@ -97,18 +102,20 @@ impl<'a> World<'a> {
         self.commands.set(self.commands.get() + 1);
     }
 
-    pub fn commands(&self) -> u64 {
-        self.commands.get()
+    pub fn count_message(&self) {
+        self.messages.set(self.messages.get() + 1);
     }
 
     /// Opens a port: the node's next start.
     pub fn open(&self, node: usize, start: u64) -> Rc<Member> {
         let port = self.node(node).open_port(self.plan.port()).expect("a port");
         let outbox = Area::new(&port, self.plan.bytes(), self.seed_of(&[node as u64, start]));
+        let mail = self.plan.mailboxes.map(|shape| Mail::open(&self.node(node), shape, self.plan.nodes));
         let member = Rc::new(Member {
             node,
             start,
             port,
+            mail,
             outbox,
             pairs: RefCell::default(),
             streams: RefCell::new((0..self.plan.nodes).map(|_| Default::default()).collect()),
@@ -157,10 +164,10 @@ impl<'a> World<'a> {
             {
                 pair.inbox.doubt();
                 pair.fetched.doubt();
-                member.streams.borrow_mut()[*other].uncertain = true;
+                member.doubt(*other);
             }
             // Commands to a node that died as they were posted come to stand here as well.
-            member.streams.borrow_mut()[node].uncertain = true;
+            member.doubt(node);
         }
         if let Some(dead) = dead {
             dead.over.set(true);
@@ -210,6 +217,7 @@ impl<'a> World<'a> {
                 format!("{:?}", network.link_counters(node.id(), direction)).hash(into);
             }
             network.discarded(node.id()).hash(into);
+            node.read_register(EXTOLL_RF_VELO_COUNT).expect("a register").hash(into);
         }
     }
 }
@@ -220,4 +228,6 @@ fn set_up(plan: &Plan, node: &Node) {
     node.write_register(EXTOLL_RF_RMA_WCB_TIMEOUT, 0).expect("a register");
     let timeout = if plan.drops { 2 | 1 << 32 } else { 0 };
     node.write_register(EXTOLL_RF_RMA_BQ_TIMEOUT, timeout).expect("a register");
+    node.write_register(EXTOLL_RF_VELO_WCB_TIMEOUT, 0).expect("a register");
+    node.write_register(EXTOLL_RF_VELO_TIMEOUT, timeout).expect("a register");
 }
