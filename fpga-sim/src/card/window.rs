@@ -72,7 +72,8 @@ impl Nic {
     }
 
     fn smfu_send(&self, offset: u64, mut packet: Packet) -> Result<(), SmfuError> {
-        let mut backoff = Backoff::on(Ladder::NEIGHBOUR, &self.board.clock, SEND_TIMEOUT);
+        // A network that is full or broken may take seconds: naps grow with the wait.
+        let mut backoff = Backoff::on(Ladder::DEVICE, &self.board.clock, SEND_TIMEOUT);
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
             match bell::after(|| self.board.fabric.send(self.board.node, packet)) {

@@ -37,6 +37,7 @@ struct Totals {
     nodes: usize,
     commands: u64,
     messages: u64,
+    accesses: u64,
     packets: u64,
     time: Duration,
 }
@@ -47,6 +48,7 @@ impl Totals {
         self.nodes += outcome.nodes;
         self.commands += outcome.commands;
         self.messages += outcome.messages;
+        self.accesses += outcome.accesses;
         self.packets += outcome.packets;
         self.time += outcome.time;
     }
@@ -112,10 +114,10 @@ fn main() -> ExitCode {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let Totals { networks, nodes, commands, messages, packets, time } = totals;
+    let Totals { networks, nodes, commands, messages, accesses, packets, time } = totals;
     let took = began.elapsed();
     println!(
-        "{networks} networks of {nodes} nodes in all, {commands} commands, {messages} messages, {packets} packets and {:.0} s of virtual time \
+        "{networks} networks of {nodes} nodes in all, {commands} commands, {messages} messages, {accesses} accesses, {packets} packets and {:.0} s of virtual time \
          in {:.1} s: {:.0} networks a minute",
         time.as_secs_f64(),
         took.as_secs_f64(),

@@ -1,12 +1,15 @@
 //! Memory with a model of what it must hold, and of what it may hold where a node died meanwhile.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use ggas::{HostBuffer, PortHandle, Region};
 
 /// See the module's description.
 pub struct Area {
-    pub region: Region,
+    pub region: Rc<Region>,
+    /// Where it begins in the region.
+    base: usize,
     expected: RefCell<Vec<u8>>,
     /// Everything that was to be written, in its order: offset and bytes.
     written: RefCell<Vec<(usize, Vec<u8>)>>,
@@ -17,12 +20,18 @@ pub struct Area {
 impl Area {
     /// Registers `len` bytes that depend on `seed`.
     pub fn new(port: &PortHandle, len: usize, seed: u64) -> Area {
+        let region = port.register(HostBuffer::zeroed(len).expect("memory")).expect("a region");
+        Area::slice(Rc::new(region), 0, len, seed)
+    }
+
+    /// `len` bytes of a region from `base` on, which depend on `seed` from now on.
+    pub fn slice(region: Rc<Region>, base: usize, len: usize, seed: u64) -> Area {
         let mut data = vec![0; len];
         fastrand::Rng::with_seed(seed).fill(&mut data);
-        let region = port.register(HostBuffer::zeroed(len).expect("memory")).expect("a region");
-        region.write(0, &data).expect("within the region");
+        region.write(base, &data).expect("within the region");
         Area {
             region,
+            base,
             expected: RefCell::new(data),
             written: RefCell::default(),
             uncertain: Cell::new(false),
@@ -31,7 +40,7 @@ impl Area {
 
     /// Network logical address of byte `offset`.
     pub fn nla(&self, offset: usize) -> u64 {
-        self.region.nla(offset).expect("within the region")
+        self.region.nla(self.base + offset).expect("within the region")
     }
 
     /// Bytes that never change.
@@ -52,21 +61,27 @@ impl Area {
     /// Compares every byte.
     pub fn verify(&self, what: impl Fn() -> String) {
         let mut found = vec![0; self.expected.borrow().len()];
-        self.region.read(0, &mut found).expect("the whole region");
+        self.region.read(self.base, &mut found).expect("all of it");
+        self.check(0, &found, what);
+    }
+
+    /// Compares bytes that were found at `start`.
+    pub fn check(&self, start: usize, found: &[u8], what: impl Fn() -> String) {
         let (mut expected, written) = (self.expected.borrow().clone(), self.written.borrow());
         if self.uncertain.get() {
-            return self.verify_each(&found, &written, what);
+            return self.check_each(start, found, &written, what);
         }
         for (offset, data) in written.iter() {
             expected[*offset..offset + data.len()].copy_from_slice(data);
         }
-        let Some(at) = (0..found.len()).find(|&at| expected[at] != found[at]) else { return };
-        let count = (0..found.len()).filter(|&at| expected[at] != found[at]).count();
+        let differs = |at: &usize| expected[*at] != found[*at - start];
+        let Some(at) = (start..start + found.len()).find(differs) else { return };
+        let count = (start..start + found.len()).filter(differs).count();
         let last = written.iter().rposition(|(offset, data)| (*offset..offset + data.len()).contains(&at));
         panic!(
             "{}: byte {at:#x} is {:#04x}, not {:#04x} as of write {last:?} of {}; {count} of {} bytes differ",
             what(),
-            found[at],
+            found[at - start],
             expected[at],
             written.len(),
             found.len()
@@ -74,9 +89,15 @@ impl Area {
     }
 
     /// Each byte is as it was, or as one of the writes made it.
-    fn verify_each(&self, found: &[u8], written: &[(usize, Vec<u8>)], what: impl Fn() -> String) {
+    fn check_each(
+        &self,
+        start: usize,
+        found: &[u8],
+        written: &[(usize, Vec<u8>)],
+        what: impl Fn() -> String,
+    ) {
         let initial = self.expected.borrow();
-        for (at, byte) in found.iter().enumerate() {
+        for (at, byte) in (start..).zip(found) {
             let wrote = |(offset, data): &(usize, Vec<u8>)| {
                 at.checked_sub(*offset).and_then(|i| data.get(i)) == Some(byte)
             };

@@ -163,7 +163,7 @@ impl Program<'_> {
     }
 
     /// Posts, and reads notifications while there is no room.
-    fn post(&mut self, mut post: impl FnMut() -> Result<(), PostError>) -> Result<(), Dead> {
+    pub fn post(&mut self, mut post: impl FnMut() -> Result<(), PostError>) -> Result<(), Dead> {
         let node = self.me.node;
         let world = self.world;
         world.until(

@@ -8,6 +8,7 @@ use ggas::{Connection, Port};
 
 use super::area::Area;
 use super::messages::Mail;
+use super::stores::Share;
 use super::streams::{Expected, Streams};
 
 /// What a node has for one start of another node.
@@ -29,6 +30,8 @@ pub struct Member {
     pub port: Port,
     /// In networks with messages.
     pub mail: Option<Mail>,
+    /// In networks with windows.
+    pub share: Option<Share>,
     /// Never changes: what it puts, and what others get.
     pub outbox: Area,
     /// By the other node and its start.
@@ -52,6 +55,7 @@ impl Member {
     pub fn doubt(&self, node: usize) {
         self.streams.borrow_mut()[node].uncertain = true;
         self.mail.iter().for_each(|mail| mail.doubt(node));
+        self.share.iter().for_each(|share| share.doubt(node));
     }
 
     /// The first of them.

@@ -12,6 +12,7 @@ mod member;
 mod messages;
 mod plan;
 mod program;
+mod stores;
 mod streams;
 mod trouble;
 mod world;
@@ -37,6 +38,8 @@ pub struct Outcome {
     pub commands: u64,
     /// Messages that programs sent.
     pub messages: u64,
+    /// Stores and loads, and puts among them.
+    pub accesses: u64,
     /// Nodes.
     pub nodes: usize,
     /// Virtual time that it took.
@@ -86,6 +89,7 @@ pub fn run(plan: &Plan) -> Outcome {
         packets: seen.packets,
         commands: world.commands.get(),
         messages: world.messages.get(),
+        accesses: world.accesses.get(),
         nodes: plan.nodes,
         time: simulation.elapsed(),
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ggas::{Faults, Path, PortConfig, Progress};
 
 use super::messages::Mailboxes;
+use super::stores::Windows;
 
 /// See the module's description.
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub struct Plan {
     pub deaths: bool,
     /// Programs send messages as well, to mailboxes like these.
     pub mailboxes: Option<Mailboxes>,
+    /// Programs store and load through windows like these.
+    pub windows: Option<Windows>,
 }
 
 impl Plan {
@@ -81,6 +84,7 @@ impl Plan {
             breaks,
             deaths,
             mailboxes: Mailboxes::of(seed, floods),
+            windows: Windows::of(seed),
         }
     }
 
@@ -132,6 +136,9 @@ impl fmt::Display for Plan {
         )?;
         if let Some(Mailboxes { bytes, slots, class }) = self.mailboxes {
             write!(f, ", messages of class {class} to mailboxes of {bytes} bytes in {slots:?}")?;
+        }
+        if let Some(Windows { mask }) = self.windows {
+            write!(f, ", windows of {}", if mask { "an address mask" } else { "intervals" })?;
         }
         for (said, what) in [
             (self.inline, "inline"),

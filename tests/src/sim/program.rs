@@ -57,11 +57,8 @@ impl Program<'_> {
             match self.random.u8(..20) {
                 0..12 => {
                     *left -= 1;
-                    let message = self.world.plan.mailboxes.is_some() && self.random.bool();
-                    match self.peer() {
-                        Some(other) if message => self.message(&other)?,
-                        Some(other) => self.command(other)?,
-                        None => {}
+                    if let Some(other) = self.peer() {
+                        self.use_a_unit(other)?;
                     }
                 }
                 12..15 if self.world.plan.floods => {}
@@ -78,12 +75,25 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// Something for `other` to do, by one of the units that this network uses.
+    fn use_a_unit(&mut self, other: Rc<Member>) -> Result<(), Dead> {
+        let plan = self.world.plan;
+        if plan.mailboxes.is_some() && self.random.bool() {
+            self.message(&other)
+        } else if plan.windows.is_some() && self.random.bool() {
+            self.access(&other)
+        } else {
+            self.command(other)
+        }
+    }
+
     /// Until everything is mended, everything that was begun is done, and everybody has seen so.
     fn wait_for_all(&mut self) -> Result<(), Dead> {
         let (world, node) = (self.world, self.me.node);
         self.until(|| format!("node {node}: all to be mended"), |_| world.mended.get())?;
         for other in 0..world.plan.nodes {
             if let Some(other) = world.member(other) {
+                self.store_fence(&other)?;
                 self.fence(other)?;
             }
         }

@@ -17,6 +17,7 @@ use super::Plan;
 use super::area::Area;
 use super::member::{Member, Pair};
 use super::messages::Mail;
+use super::stores::{self, Share};
 use crate::Errors;
 
 /// Longest wait of a program for anything, in virtual time.
@@ -43,6 +44,9 @@ pub struct World<'a> {
     /// Commands that programs posted, and messages that they sent.
     pub commands: Cell<u64>,
     pub messages: Cell<u64>,
+    pub accesses: Cell<u64>,
+    /// Stores that the network did not take as a whole.
+    pub refused: Cell<u64>,
 }
 
 impl<'a> World<'a> {
@@ -64,6 +68,8 @@ impl<'a> World<'a> {
             waiting: Cell::new(plan.nodes),
             commands: Cell::new(0),
             messages: Cell::new(0),
+            accesses: Cell::new(0),
+            refused: Cell::new(0),
         }
     }
 
@@ -102,6 +108,10 @@ impl<'a> World<'a> {
         self.commands.set(self.commands.get() + 1);
     }
 
+    pub fn count_access(&self) {
+        self.accesses.set(self.accesses.get() + 1);
+    }
+
     pub fn count_message(&self) {
         self.messages.set(self.messages.get() + 1);
     }
@@ -111,11 +121,15 @@ impl<'a> World<'a> {
         let port = self.node(node).open_port(self.plan.port()).expect("a port");
         let outbox = Area::new(&port, self.plan.bytes(), self.seed_of(&[node as u64, start]));
         let mail = self.plan.mailboxes.map(|shape| Mail::open(&self.node(node), shape, self.plan.nodes));
+        let seed = |other: usize| self.seed_of(&[node as u64, start, other as u64, 3]);
+        let share =
+            self.plan.windows.map(|shape| Share::open(&self.node(node), &port, shape, self.plan.nodes, seed));
         let member = Rc::new(Member {
             node,
             start,
             port,
             mail,
+            share,
             outbox,
             pairs: RefCell::default(),
             streams: RefCell::new((0..self.plan.nodes).map(|_| Default::default()).collect()),
@@ -197,6 +211,9 @@ impl<'a> World<'a> {
 
     /// Every byte, once all programs have ended.
     pub fn verify(&self) {
+        if !self.plan.deaths {
+            stores::verify_counts(self.cluster.borrow().nodes(), self.refused.get());
+        }
         for member in self.all.borrow().iter() {
             let (node, start) = (member.node, member.start);
             for ((other, other_start), pair) in member.pairs.borrow().iter() {
@@ -204,6 +221,8 @@ impl<'a> World<'a> {
                 pair.inbox.verify(|| format!("what {} put to start {start} of node {node}", of()));
                 pair.fetched.verify(|| format!("what start {start} of node {node} got from {}", of()));
             }
+            let of = |other| format!("what node {other} stored at start {start} of node {node}");
+            member.share.iter().for_each(|share| share.verify(of));
             member.outbox.verify(|| format!("what start {start} of node {node} puts"));
         }
     }
@@ -218,6 +237,7 @@ impl<'a> World<'a> {
             }
             network.discarded(node.id()).hash(into);
             node.read_register(EXTOLL_RF_VELO_COUNT).expect("a register").hash(into);
+            stores::counts(node).hash(into);
         }
     }
 }
