@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What memory that is not registered costs in a process that has registered other memory, beside a process that never
- * opened the device. For a processor whose clock counts instructions: a median is then the same number in each run but
- * for the timer's interrupts, whatever the host does. Memory is changed page by page, since what watches a process's
- * memory is told of each change and not of each page.
+ * opened the device. For a processor whose clock counts instructions: what a round takes is then the same number in each
+ * run but for the timer's interrupts, whatever the host does. Each round begins at another moment between two of these, so
+ * that the round with the fewest instructions has met none, or one that no round could avoid. Memory is changed page by
+ * page, since what watches a process's memory is told of each change and not of each page.
  */
 
 #include <sched.h>
@@ -14,14 +15,16 @@
 
 #define PAGES	512ul
 #define ROUNDS	15
-#define SETTLE	60000000ull	/* 15 times the timer's */
+#define PERIOD	4000000ull	/* of the timer, ns */
+#define SETTLE	(15 * PERIOD)
 #define OWN	(16ul << 20)
 #define MOST	1.01	/* times as many instructions */
 #define TICK	25	/* that an interrupt of the timer adds to each of the pages */
 /* Device memory is watched by way of the kernel's tree of intervals, in which it looks up each change. */
 #define LOOKUP	250	/* instructions */
 
-enum { TOUCHED, FORKED, COPIED, PROTECTED, DISCARDED, UNMAPPED, CHANGES };
+/* What a fork costs for the rest of the process is taken off. */
+enum { TOUCHED, FORKED, COPIED, PROTECTED, DISCARDED, UNMAPPED, CHANGES, REST = CHANGES, COUNTED };
 enum { NOTHING, USER_PAGES, DEVICE_MEMORY, PROCESSES };
 
 static const char *const change_name[CHANGES] = {
@@ -32,14 +35,7 @@ static const char *const process_name[PROCESSES] = {
 };
 
 /* Instructions for each page. */
-static double (*spent)[ROUNDS][CHANGES];
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
+static double (*spent)[ROUNDS][COUNTED];
 
 static double each(uint64_t begin)
 {
@@ -75,24 +71,23 @@ static void touch(unsigned char *at, unsigned char value)
 }
 
 /* The kernel frees later what it took apart (RCU): that is over before anything is counted again. */
-static void settled(void)
+static void settled(int round)
 {
-	for (uint64_t end = now_ns() + SETTLE; now_ns() < end;)
+	for (uint64_t end = now_ns() + SETTLE + round * PERIOD / ROUNDS; now_ns() < end;)
 		sched_yield();
 }
 
 /* Every change of memory that nobody registered. */
-static void ordinary(double *now)
+static void ordinary(int round, double *now)
 {
 	unsigned char *at = memory(PAGES * PAGE);
 	uint64_t begin;
 	pid_t child;
 
-	settled();
+	settled(round);
 	begin = now_ns();
-	/* What the rest of the process costs a fork. */
 	child = sharer();
-	now[FORKED] = -each(begin);
+	now[REST] = each(begin);
 	shared_no_more(child);
 
 	madvise(at, PAGES * PAGE, MADV_NOHUGEPAGE);
@@ -101,7 +96,7 @@ static void ordinary(double *now)
 	now[TOUCHED] = each(begin);
 	begin = now_ns();
 	child = sharer();
-	now[FORKED] += each(begin);
+	now[FORKED] = each(begin);
 	begin = now_ns();
 	touch(at, 2);
 	now[COPIED] = each(begin);
@@ -122,7 +117,7 @@ static void ordinary(double *now)
 	now[UNMAPPED] = each(begin);
 }
 
-static void process(int kind, double (*now)[CHANGES])
+static void process(int kind, double (*now)[COUNTED])
 {
 	unsigned char *own = memory(OWN);
 	struct gpumap_pin pin;
@@ -139,20 +134,19 @@ static void process(int kind, double (*now)[CHANGES])
 	if (kind == DEVICE_MEMORY)
 		CHECK(mmio(&port, pinned(open("/dev/gpumap", O_RDWR), GPU_BASE, &pin), BYTES, &nla) == 0);
 	for (int i = 0; i < ROUNDS; i++)
-		ordinary(now[i]);
+		ordinary(i, now[i]);
 	/* It is still what was registered. */
 	CHECK(kind == NOTHING || end(&port, nla) == 0);
 	exit(0);
 }
 
-static double median(int kind, int change)
+static double fewest(int kind, int change)
 {
-	double sorted[ROUNDS];
+	double least = spent[kind][0][change];
 
-	for (int i = 0; i < ROUNDS; i++)
-		sorted[i] = spent[kind][i][change];
-	qsort(sorted, ROUNDS, sizeof(double), ascending);
-	return sorted[ROUNDS / 2];
+	for (int i = 1; i < ROUNDS; i++)
+		least = spent[kind][i][change] < least ? spent[kind][i][change] : least;
+	return change == FORKED ? least - fewest(kind, REST) : least;
 }
 
 /* Whether any change takes more instructions than it may. */
@@ -162,12 +156,12 @@ static int dear(int kind)
 
 	printf("unregistered: instructions for a page, by a process that %s:\n", process_name[kind]);
 	for (int i = 0; i < CHANGES; i++) {
-		double least = median(NOTHING, i), middle = median(kind, i);
+		double least = fewest(NOTHING, i), it = fewest(kind, i);
 		double most = least * MOST + TICK + (kind == DEVICE_MEMORY ? LOOKUP : 0);
 
-		printf("  %-15s %8.1f  %.4f  %+7.1f%s\n", change_name[i], middle, middle / least, middle - least,
-		       middle > most ? "  too many" : "");
-		over |= middle > most;
+		printf("  %-15s %8.1f  %.4f  %+7.1f%s\n", change_name[i], it, it / least, it - least,
+		       it > most ? "  too many" : "");
+		over |= it > most;
 	}
 	return over;
 }
