@@ -198,6 +198,7 @@ struct bench_overlap {
 #define BENCH_LITMUS_LINE	2	/* 16 bytes in one access */
 #define BENCH_LITMUS_PUT	3	/* put, then signal, by `form` */
 #define BENCH_LITMUS_CAUSALITY	4	/* three nodes: what the second saw before it wrote, the third sees */
+#define BENCH_LITMUS_GRID	5	/* what any block stored, another block's barrier hands to blocks of the other node */
 
 #define BENCH_LITMUS_RIGHT	0	/* as the library does it */
 #define BENCH_LITMUS_WEAK	1	/* without what orders it */
@@ -211,6 +212,7 @@ struct bench_litmus {
 	uint64_t stride;	/* bytes from pair to pair, or from part to part */
 	uint64_t late;		/* store buffering: uint32_t per 32 rounds of each pair: what this node saw too late */
 	uint64_t counts;	/* struct bench_litmus_counts */
+	uint64_t group;		/* struct ggas_group */
 	uint64_t rounds;	/* of each pair, a multiple of 32 */
 	uint64_t bytes;		/* of a put of each lane, a multiple of 16 */
 	uint32_t test;		/* BENCH_LITMUS_MESSAGE ... */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // litmus: what the memory model promises, tried many times over, and builds without what makes it hold.
+#include "ggas/coll.cuh"
 #include "ggas/put.cuh"
 
 #include "bench.h"
@@ -96,6 +97,27 @@ template <bool Weak> GGAS_FN int causality(player &self)
 		}
 		return seen;
 	});
+}
+
+/* Threads of node 0 store the round, half of them to node 1 and half at home; grids meet, where a thread of block 0
+ * releases for all; threads of node 1 see what threads of other blocks stored. */
+template <bool Weak> GGAS_FN int barrier_grid(player &self)
+{
+	auto *group = reinterpret_cast<ggas_group *>(self.args.group);
+	uint64_t pairs = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+	uint64_t pair = self.is_first() ? self.pair : (self.pair + pairs / ggas_blocks() * (1 + ggas_blocks() / 2)) % pairs;
+	uint64_t *data = ggas_pointer_of_node<uint64_t>(self.window, pair % 2, pair * self.args.stride);
+	for (uint64_t i = 1; i <= self.args.rounds; i++) {
+		if (self.is_first())
+			ggas_store_relaxed(data, i);
+		if (int error = ggas_barrier_grid(group, Weak ? ggas_order::relaxed : ggas_order::release_acquire))
+			return error;
+		if (!self.is_first()) {
+			self.forbidden += ggas_load_relaxed(data) < i;
+			self.observed++;
+		}
+	}
+	return GGAS_OK;
 }
 
 /* Each side stores the round, then loads the other's: not both may see an older round. The host compares the marks. */
@@ -277,6 +299,8 @@ GGAS_FN int play(player &self)
 							       store_buffering<BENCH_LITMUS_RIGHT>(self);
 	case BENCH_LITMUS_CAUSALITY:
 		return weak ? causality<true>(self) : causality<false>(self);
+	case BENCH_LITMUS_GRID:
+		return weak ? barrier_grid<true>(self) : barrier_grid<false>(self);
 	case BENCH_LITMUS_LINE:
 		return weak ? whole_lines<true>(self) : whole_lines<false>(self);
 	default:

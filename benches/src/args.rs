@@ -21,6 +21,7 @@ pub const BENCH_LITMUS_BUFFER: u32 = 1;
 pub const BENCH_LITMUS_LINE: u32 = 2;
 pub const BENCH_LITMUS_PUT: u32 = 3;
 pub const BENCH_LITMUS_CAUSALITY: u32 = 4;
+pub const BENCH_LITMUS_GRID: u32 = 5;
 pub const BENCH_LITMUS_RIGHT: u32 = 0;
 pub const BENCH_LITMUS_WEAK: u32 = 1;
 pub const BENCH_LITMUS_FENCE: u32 = 2;
@@ -612,6 +613,7 @@ pub struct bench_litmus {
     pub stride: u64,
     pub late: u64,
     pub counts: u64,
+    pub group: u64,
     pub rounds: u64,
     pub bytes: u64,
     pub test: u32,
@@ -621,7 +623,7 @@ pub struct bench_litmus {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_litmus"][::core::mem::size_of::<bench_litmus>() - 80usize];
+    ["Size of bench_litmus"][::core::mem::size_of::<bench_litmus>() - 88usize];
     ["Alignment of bench_litmus"][::core::mem::align_of::<bench_litmus>() - 8usize];
     [
         "Offset of field: bench_litmus::window",
@@ -642,23 +644,26 @@ const _: () = {
         "Offset of field: bench_litmus::counts",
     ][::core::mem::offset_of!(bench_litmus, counts) - 40usize];
     [
+        "Offset of field: bench_litmus::group",
+    ][::core::mem::offset_of!(bench_litmus, group) - 48usize];
+    [
         "Offset of field: bench_litmus::rounds",
-    ][::core::mem::offset_of!(bench_litmus, rounds) - 48usize];
+    ][::core::mem::offset_of!(bench_litmus, rounds) - 56usize];
     [
         "Offset of field: bench_litmus::bytes",
-    ][::core::mem::offset_of!(bench_litmus, bytes) - 56usize];
+    ][::core::mem::offset_of!(bench_litmus, bytes) - 64usize];
     [
         "Offset of field: bench_litmus::test",
-    ][::core::mem::offset_of!(bench_litmus, test) - 64usize];
+    ][::core::mem::offset_of!(bench_litmus, test) - 72usize];
     [
         "Offset of field: bench_litmus::build",
-    ][::core::mem::offset_of!(bench_litmus, build) - 68usize];
+    ][::core::mem::offset_of!(bench_litmus, build) - 76usize];
     [
         "Offset of field: bench_litmus::form",
-    ][::core::mem::offset_of!(bench_litmus, form) - 72usize];
+    ][::core::mem::offset_of!(bench_litmus, form) - 80usize];
     [
         "Offset of field: bench_litmus::reserved",
-    ][::core::mem::offset_of!(bench_litmus, reserved) - 76usize];
+    ][::core::mem::offset_of!(bench_litmus, reserved) - 84usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

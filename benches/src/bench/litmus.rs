@@ -11,7 +11,7 @@ use ggas_window::Window;
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::{Setup, Worker};
-use crate::space::{window, window_of};
+use crate::space::Space;
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team};
 
@@ -33,11 +33,12 @@ struct Test {
     form: u32,
 }
 
-const TESTS: [Test; 10] = [
+const TESTS: [Test; 11] = [
     Test { name: "message-passing", test: args::BENCH_LITMUS_MESSAGE, form: 0 },
     Test { name: "store-buffering", test: args::BENCH_LITMUS_BUFFER, form: 0 },
     Test { name: "line", test: args::BENCH_LITMUS_LINE, form: 0 },
     Test { name: "causality", test: args::BENCH_LITMUS_CAUSALITY, form: 0 },
+    Test { name: "barrier-grid", test: args::BENCH_LITMUS_GRID, form: 0 },
     Test { name: "put-thread", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_THREAD },
     Test { name: "put-warp", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_WARP },
     Test { name: "put-block", test: args::BENCH_LITMUS_PUT, form: args::BENCH_PUT_BLOCK },
@@ -55,9 +56,9 @@ impl Test {
         if self.test == args::BENCH_LITMUS_CAUSALITY { 3 } else { 2 }
     }
 
-    /// Its words lie in the window only: three nodes share no other memory.
+    /// Its words lie in the window only: three nodes share no other memory, and groups meet by windows.
     fn is_in_window(&self) -> bool {
-        self.nodes() > 2
+        self.nodes() > 2 || self.test == args::BENCH_LITMUS_GRID
     }
 
     /// Threads per block, and bytes of a put of a lane.
@@ -112,6 +113,7 @@ impl Bench for Litmus {
             "store-buffering",
             "line",
             "causality",
+            "barrier-grid",
             "put-thread",
             "put-warp",
             "put-block",
@@ -265,15 +267,16 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let bytes = if is_grid { bytes * u64::from(blocks) } else { bytes };
     let places = if is_grid { 1 } else { lanes };
     let size = if test.is_put() { places * (16 + 2 * bytes) } else { pairs * STRIDE };
-    let window = window(&setup, size as usize)?;
-    let words = if host { Words::in_host_memory(&setup, size as usize)? } else { Words::in_window(&window)? };
+    let space = Space::new(&setup, size as usize, 0)?;
+    let words =
+        if host { Words::in_host_memory(&setup, size as usize)? } else { Words::in_window(&space.window)? };
     let (mut seen, mut launches) = (Vec::new(), Vec::new());
     for node in 0..test.nodes() {
         let processor = setup.processor(node);
         let mine =
             Seen::new(processor, if test.test == args::BENCH_LITMUS_BUFFER { pairs } else { 1 }, rounds)?;
         let args = bench_litmus {
-            window: window_of(&window, node)?,
+            window: space.window_of(node)?,
             // Puts go to the window where they are not told of other parts.
             first: if !host && (test.is_put() || test.is_in_window()) {
                 0
@@ -284,6 +287,7 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
             stride: if test.is_put() { size } else { STRIDE },
             late: mine.late.address(),
             counts: mine.counts.address(),
+            group: space.group_of(node)?,
             rounds,
             bytes,
             test: test.test,
@@ -297,10 +301,11 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let begun = Instant::now();
     kernel::run(&launches, options)?;
     let elapsed = begun.elapsed();
+    space.check()?;
     // What the last node saw counts as observed.
     let (mut observed, mut forbidden) = (0, 0);
     for (node, mine) in seen.iter().enumerate() {
-        let [looked, wrong] = mine.counts(pairs, &window, node)?;
+        let [looked, wrong] = mine.counts(pairs, &space.window, node)?;
         (observed, forbidden) = (looked, forbidden + wrong);
     }
     if test.test == args::BENCH_LITMUS_BUFFER {
