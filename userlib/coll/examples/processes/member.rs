@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ggas_coll::GroupError;
 use ggas_members::Job;
-use ggas_selftest::args::{SELFTEST_ALL_GATHER, SELFTEST_ALL_TO_ALL, selftest_threads, selftest_window};
+use ggas_selftest::args::{selftest_threads, selftest_window};
 
 use crate::setup::{Process, ROUNDS, SOON, TRANSFER};
 use crate::{Options, Outcome};
@@ -60,15 +60,13 @@ fn checks(table: &Table<'_>, process: &Process, options: &Options) -> Outcome<()
         )?;
     }
     for count in [1, 256, 16_384] {
-        let what = format!("allreduce of {count} int64 by all-gather, 4 blocks");
+        let what = format!("allreduce of {count} int64, 4 blocks");
         let rounds = if count > 1000 { rounds / 10 } else { rounds };
-        table.row(&what, process.allreduce((4, 256), SELFTEST_ALL_GATHER, count, rounds), rounds)?;
-        let what = format!("allreduce of {count} int64 by all-to-all, 4 blocks");
-        table.row(&what, process.allreduce((4, 256), SELFTEST_ALL_TO_ALL, count, rounds), rounds)?;
+        table.row(&what, process.allreduce((4, 256), count, rounds), rounds)?;
     }
     let reset = timed(|| Ok(process.group.reset_across(table.job)?));
     table.row("reset of the group", reset, 1)?;
-    table.row("allreduce after it", process.allreduce((1, 64), SELFTEST_ALL_TO_ALL, 1000, 3), 3)?;
+    table.row("allreduce after it", process.allreduce((1, 64), 1000, 3), 3)?;
     Ok(table.job.barrier(SOON)?)
 }
 

@@ -8,7 +8,9 @@ use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::{KernelMem, Processor, Running, start};
 use ggas_members::Job;
 use ggas_rma::Node;
-use ggas_selftest::args::{SELFTEST_BARRIER, SELFTEST_INT64, SELFTEST_WINDOW_OUT, selftest_coll};
+use ggas_selftest::args::{
+    SELFTEST_ALLREDUCE, SELFTEST_BARRIER, SELFTEST_GRID, SELFTEST_INT64, SELFTEST_WINDOW_OUT, selftest_coll,
+};
 use ggas_window::{Mapping, Window};
 
 use crate::{Options, Outcome};
@@ -93,8 +95,8 @@ impl Process {
         })
     }
 
-    /// `rounds` times the sum of `count` numbers of each process, checked.
-    pub fn allreduce(&self, shape: (u32, u32), method: u32, count: usize, rounds: u32) -> Outcome<Duration> {
+    /// `rounds` times the sum of `count` numbers of each process by a grid, checked.
+    pub fn allreduce(&self, shape: (u32, u32), count: usize, rounds: u32) -> Outcome<Duration> {
         let value = |rank: usize, i: usize| (rank as i64 + 1) * (i as i64 - 7) * 1_000_003;
         let memory = self.processor.alloc(2 * 8 * count)?;
         memory.write(0, &(0..count).flat_map(|i| value(self.rank, i).to_ne_bytes()).collect::<Vec<u8>>())?;
@@ -103,12 +105,13 @@ impl Process {
             out: memory.address() + 8 * count as u64,
             count: count as u64,
             element: SELFTEST_INT64,
-            method,
+            method: SELFTEST_ALLREDUCE,
+            form: SELFTEST_GRID,
             rounds,
             ..self.coll()?
         };
         let begun = std::time::Instant::now();
-        self.run("ggas_selftest_coll", shape, &args)?;
+        self.run("ggas_selftest_coll_types", shape, &args)?;
         let took = begun.elapsed();
         let mut sums = vec![0; 8 * count];
         memory.read(8 * count, &mut sums)?;
