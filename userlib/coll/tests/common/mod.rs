@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ggas_clock::Clock;
 use ggas_coll::{Group, GroupConfig};
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::{KernelMem, Processor, start};
+use ggas_kernels::{CpuConfig, KernelMem, Processor, start};
 use ggas_rma::Node;
 use ggas_selftest::args::{SELFTEST_BARRIER_MASTER, SELFTEST_FLOAT, selftest_coll};
 use ggas_window::Window;
@@ -36,6 +37,13 @@ impl Setup {
         Self::on(vec![Processor::cpu(); nodes], config)
     }
 
+    /// Kernels and their waits go by `clock`.
+    pub fn by_clock(nodes: usize, config: GroupConfig, clock: &Clock) -> Self {
+        let mut timed = CpuConfig::default();
+        timed.clock = clock.clone();
+        Self::on(vec![Processor::cpu_with(timed); nodes], config)
+    }
+
     /// With `GGAS_TEST_GPUS=2`, ranks take turns on the first two GPUs.
     pub fn anywhere(nodes: usize, config: GroupConfig) -> Self {
         let gpus: Option<usize> =
@@ -50,7 +58,8 @@ impl Setup {
     fn on(processors: Vec<Processor>, config: GroupConfig) -> Self {
         let nodes = processors.len();
         let network = SimNetwork::builder().nodes(nodes).build().expect("a network");
-        let cpu = Processor::cpu();
+        let is_cpu = |processor: &&Processor| matches!(processor, Processor::Cpu(_));
+        let cpu = processors.iter().find(is_cpu).cloned().unwrap_or_else(Processor::cpu);
         let members: Vec<_> = (0..nodes).map(|n| Node::new(network.device(n).expect("a device"))).collect();
         let config = GroupConfig { offset: USER, ..config };
         let pairs: Vec<_> = members.iter().zip(&processors).collect();
