@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use extoll_abi::layout::ggas_port;
+use ggas_clock::Clock;
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{CpuConfig, Launch, LaunchError, Processor, kernel_names, start};
 use ggas_selftest::args::{planted_args, selftest_posts, selftest_threads, selftest_vocab};
@@ -231,7 +232,7 @@ fn idle_workers_do_what_kernels_wait_for() {
     let cpu = Processor::cpu();
     let flag = Arc::new(cpu.alloc(8).expect("memory"));
     let target = flag.clone();
-    let guard = ggas_kernels::on_idle(move || {
+    let guard = ggas_kernels::on_idle(Clock::REAL, move || {
         target.store_u64(0, 42).expect("in range");
         false
     });

@@ -43,7 +43,7 @@ impl Idle {
             }
             return;
         }
-        if idle::work() {
+        if idle::work(&self.clock) {
             self.begin_anew();
             return;
         }

@@ -145,7 +145,9 @@ impl KernelPort {
             _ => None,
         };
         let device = self.base.vpid.device.clone();
-        let idle = matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(move || device.progress()));
+        let clock = device.clock().clone();
+        let idle =
+            matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(&clock, move || device.progress()));
         Armed { port: self, _copier: copier, _idle: idle }
     }
 

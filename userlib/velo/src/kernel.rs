@@ -139,7 +139,8 @@ impl KernelVelo {
     #[must_use = "the threads stop stepping when this is dropped"]
     pub fn arm(&self) -> Option<IdleGuard> {
         let device = self.device.clone();
-        matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(move || device.progress()))
+        let clock = device.clock().clone();
+        matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(&clock, move || device.progress()))
     }
 
     /// What a kernel's wait on this port reported, if one failed.

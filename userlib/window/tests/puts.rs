@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
+use ggas_clock::Manual;
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::{Processor, start};
+use ggas_kernels::{CpuConfig, Processor, start};
 use ggas_rma::{KernelReport, Node};
 use ggas_selftest::args::{self, selftest_calls, selftest_put};
 use ggas_window::{Rings, Window, WindowError};
 
 const LIMIT: Duration = Duration::from_secs(150);
 const WAIT: Duration = Duration::from_secs(60);
+/// What kernels wait for that nobody answers.
+const IN_VAIN: Duration = Duration::from_secs(3);
 
 struct Bed {
     window: Window,
@@ -20,12 +23,23 @@ struct Bed {
 }
 
 fn bed(bytes: usize, wait: Duration) -> Bed {
+    bed_on(Processor::cpu(), bytes, wait)
+}
+
+/// For kernels that wait in vain: in virtual time, but on GPUs.
+fn timed_bed(bytes: usize, wait: Duration) -> Bed {
+    let mut timed = CpuConfig::default();
+    timed.clock = Manual::new().0;
+    bed_on(Processor::cpu_with(timed), bytes, wait)
+}
+
+fn bed_on(cpu: Processor, bytes: usize, wait: Duration) -> Bed {
     let network = SimNetwork::builder().nodes(2).build().unwrap();
     let nodes = [0, 1].map(|i| Node::new(network.device(i).unwrap()));
     ggas_selftest::add(); // before a GPU is opened
     let processors = match std::env::var("GGAS_TEST_GPUS") {
         Ok(_) => [0, 1].map(|gpu| Processor::gpu(gpu).unwrap()),
-        Err(_) => [Processor::cpu(), Processor::cpu()],
+        Err(_) => [cpu.clone(), cpu],
     };
     let members = [(&nodes[0], &processors[0]), (&nodes[1], &processors[1])];
     let window = Window::with_timeout(&members, bytes, wait).unwrap();
@@ -159,29 +173,16 @@ fn messages_may_be_longer_than_their_ring() {
     }
 }
 
-/// Tries with more and more time until nothing was late that should have been in time: kernels that wait in vain take
-/// all of it, and a machine may stall.
-fn patiently<T>(mut attempt: impl FnMut(Duration) -> (bool, T)) -> T {
-    for wait in [Duration::from_millis(300), Duration::from_secs(3)] {
-        if let (true, outcome) = attempt(wait) {
-            return outcome;
-        }
-    }
-    attempt(WAIT / 3).1
-}
-
 #[test]
 fn a_wait_says_whom_it_waited_for() {
-    let outcome = patiently(|wait| {
-        let bed = bed(data_end(1, 64), wait);
-        let mut args = base(args::SELFTEST_PUT_BLOCK, 8);
-        args.each = 64;
-        let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 2 } else { 1 });
-        (outcome.status[1] == 0, outcome)
-    });
+    let bed = timed_bed(data_end(1, 64), IN_VAIN);
+    let mut args = base(args::SELFTEST_PUT_BLOCK, 8);
+    args.each = 64;
+    let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 2 } else { 1 });
     assert_eq!(outcome.status, [u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT), 0]);
     let report = outcome.report[0].expect("the wait of node 0 failed");
     assert_eq!((report.node, report.peer, report.expected, report.seen), (0, Some(1), 2, 1));
+    assert!((IN_VAIN..IN_VAIN + Duration::from_secs(1)).contains(&report.waited), "{report}");
     assert!(report.to_string().contains("from node 1"), "{report}");
 }
 
@@ -190,17 +191,13 @@ fn rings_are_usable_after_a_failure_once_cleared() {
     let mut args = base(args::SELFTEST_PUT_BLOCK, 100);
     let rings = Rings { offset: data_end(1, args.each).next_multiple_of(64), lanes: 1, lines: 32 };
     (args.rings, args.lanes, args.lines_log2) = (rings.offset as u64, 1, rings.lines_log2());
-    let outcome = patiently(|wait| {
-        let bed = bed(rings.end(2).unwrap(), wait);
-        let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 9 } else { 3 });
-        assert_eq!(outcome.status[0], u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT));
-        assert_eq!(outcome.report[0].expect("a report").peer, Some(1));
-        rings.clear(&bed.window).unwrap();
-        bed.window.members().for_each(|member| member.clear_report());
-        let outcome = run(&bed, 1, 32, args, |_, _| {});
-        (outcome.status == [0, 0], outcome)
-    });
-    well(&outcome, "after clearing");
+    let bed = timed_bed(rings.end(2).unwrap(), IN_VAIN);
+    let outcome = run(&bed, 1, 32, args, |node, args| args.rounds = if node == 0 { 9 } else { 3 });
+    assert_eq!(outcome.status[0], u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT));
+    assert_eq!(outcome.report[0].expect("a report").peer, Some(1));
+    rings.clear(&bed.window).unwrap();
+    bed.window.members().for_each(|member| member.clear_report());
+    well(&run(&bed, 1, 32, args, |_, _| {}), "after clearing");
 }
 
 #[test]
@@ -224,7 +221,7 @@ fn what_the_window_does_not_have_is_refused() {
 
 #[test]
 fn single_calls_do_what_put_cuh_says() {
-    let bed = bed(8192, Duration::from_millis(100));
+    let bed = timed_bed(8192, IN_VAIN);
     let failed = bed.processors[0].alloc(8).unwrap();
     failed.store_u64(0, 0).unwrap();
     let member = bed.window.member(0).unwrap();
