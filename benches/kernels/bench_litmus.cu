@@ -104,8 +104,8 @@ template <bool Weak> GGAS_FN int causality(player &self)
 template <bool Weak> GGAS_FN int barrier_grid(player &self)
 {
 	auto *group = reinterpret_cast<ggas_group *>(self.args.group);
-	uint64_t pairs = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
-	uint64_t pair = self.is_first() ? self.pair : (self.pair + pairs / ggas_blocks() * (1 + ggas_blocks() / 2)) % pairs;
+	uint64_t pairs = static_cast<uint64_t>(ggas_blocks()) * ggas_threads(), other_block = pairs / 2;
+	uint64_t pair = self.is_first() ? self.pair : (self.pair + other_block) % pairs;
 	uint64_t *data = ggas_pointer_of_node<uint64_t>(self.window, pair % 2, pair * self.args.stride);
 	for (uint64_t i = 1; i <= self.args.rounds; i++) {
 		if (self.is_first())
