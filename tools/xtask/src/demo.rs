@@ -1,7 +1,6 @@
 //! `cargo xtask demo`, `bench` and `sim`: programs built for speed.
 
-use crate::capi::Profile;
-use crate::place;
+use crate::capi;
 use crate::run::{Step, cargo};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Context, Result};
@@ -9,26 +8,15 @@ use std::ffi::OsStr;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Builds what the demo runs.
-pub fn build() -> Command {
-    cargo(&["build", "--release", "--package", "ggas-cli"])
-}
-
-/// `ggas demo`, once it is built.
-pub fn run(args: &[String]) -> Command {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| place::root().join("target"), Into::into);
-    let mut command = Command::new(target.join("release/ggas"));
-    command.arg("demo").args(args);
-    command
-}
-
 /// Everything from a bare checkout to the table.
 pub fn demo(args: &[String], policy: Policy) -> Result<ExitCode> {
     setup::prepare(Need::Run, policy)?;
     eprintln!("xtask: building; the first time this takes a minute or more");
-    Step { name: "build", command: build(), limit: Duration::from_secs(3600) }.run()?;
-    through(run(args))
+    let build = cargo(&["build", "--release", "--package", "ggas-cli"]);
+    Step { name: "build", command: build, limit: Duration::from_secs(3600) }.run()?;
+    let mut run = Command::new(capi::target().join("release/ggas"));
+    run.arg("demo").args(args);
+    through(run)
 }
 
 /// `ggas` with these arguments, built for speed.
@@ -40,15 +28,12 @@ pub fn ggas(subcommand: &str, args: &[String]) -> Result<ExitCode> {
 
 /// Networks in virtual time, built for speed.
 pub fn simulate(args: &[String]) -> Result<ExitCode> {
-    through(simulation(Profile::Release, args))
+    through(simulation(args))
 }
 
 /// The command for it.
-pub fn simulation<S: AsRef<OsStr>>(profile: Profile, args: &[S]) -> Command {
-    let mut command = cargo(&["run", "--quiet", "--package", "ggas-tests", "--bin", "simulate"]);
-    if profile == Profile::Release {
-        command.arg("--release");
-    }
+pub fn simulation<S: AsRef<OsStr>>(args: &[S]) -> Command {
+    let mut command = cargo(&["run", "--quiet", "--release", "--package", "ggas-tests", "--bin", "simulate"]);
     command.arg("--").args(args);
     command
 }

@@ -1,7 +1,6 @@
 //! `cargo xtask long`: what takes hours.
 
 use super::{Check, Context, librma2, steps};
-use crate::capi::Profile;
 use crate::demo;
 use crate::run::cargo;
 use anyhow::Result;
@@ -9,27 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub const ALL: &[Check] = &[
-    Check {
-        name: "librma2",
-        about: "the C interface: programs of each compiler, with and without sanitizers, and a soak",
-        run: librma2::check,
-    },
-    Check { name: "asan", about: "unsafe code under AddressSanitizer", run: steps::asan },
-    Check {
-        name: "crowded",
-        about: "the step unit five times beside two threads that never yield",
-        run: crowded,
-    },
-    Check {
-        name: "sim",
-        about: "100,000 networks in virtual time that were never simulated before",
-        run: sim,
-    },
-    Check {
-        name: "chaos",
-        about: "10,000 rounds of members and jobs that are killed and stopped",
-        run: chaos,
-    },
+    Check::new(
+        "librma2",
+        "the C interface: programs of each compiler, with and without sanitizers, and a soak",
+        librma2::check,
+    ),
+    Check::new("asan", "unsafe code under AddressSanitizer", steps::asan),
+    Check::new("crowded", "the step unit five times beside two threads that never yield", crowded),
+    Check::new("sim", "100,000 networks in virtual time that were never simulated before", sim),
+    Check::new("chaos", "10,000 rounds of members and jobs that are killed and stopped", chaos),
 ];
 
 fn crowded(context: &Context) -> Result<String> {
@@ -52,10 +39,7 @@ fn crowded(context: &Context) -> Result<String> {
 fn sim(context: &Context) -> Result<String> {
     // Seeds of this moment, far above those that `cargo xtask test` runs.
     let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs()) << 20;
-    context.run(
-        "sim",
-        demo::simulation(Profile::Release, &["--first", &first.to_string(), "--seeds", "100000"]),
-    )?;
+    context.run("sim", demo::simulation(&["--first", &first.to_string(), "--seeds", "100000"]))?;
     Ok(format!("seeds from {first}"))
 }
 

@@ -10,14 +10,32 @@ use crate::run::{Step, ask};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Result, bail};
 use ggas_table::Column;
+use std::panic::resume_unwind;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One check. `run` returns remarks for the table; an error is the step's failure.
+#[derive(Clone, Copy)]
 pub struct Check {
-    pub name: &'static str,
-    pub about: &'static str,
-    pub run: fn(&Context) -> Result<String>,
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Context) -> Result<String>,
+    /// Keeps one core busy and no more, so it runs beside those behind it.
+    one_core: bool,
+}
+
+impl Check {
+    pub const fn new(name: &'static str, about: &'static str, run: fn(&Context) -> Result<String>) -> Check {
+        Check { name, about, run, one_core: false }
+    }
+
+    pub const fn one_core(
+        name: &'static str,
+        about: &'static str,
+        run: fn(&Context) -> Result<String>,
+    ) -> Check {
+        Check { one_core: true, ..Check::new(name, about, run) }
+    }
 }
 
 /// A command takes five minutes at most on two idle cores; busy ones have taken several times as long.
@@ -55,6 +73,8 @@ enum Outcome {
     Passed(String),
     Failed,
 }
+
+type Finished = (&'static Check, Duration, Outcome);
 
 /// `cargo xtask test`: what has to hold after every change. Runs all selected steps even if one fails.
 pub fn test(select: &Select, policy: Policy) -> Result<()> {
@@ -118,20 +138,7 @@ fn warn_of_little_room() {
 }
 
 fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> {
-    let context = Context { policy, thorough: task == "long" };
-    let mut results = Vec::new();
-    for (i, check) in chosen.iter().enumerate() {
-        eprintln!("[{:>2}/{}] {}: {}", i + 1, chosen.len(), check.name, check.about);
-        let start = Instant::now();
-        let outcome = match (check.run)(&context) {
-            Ok(note) => Outcome::Passed(note),
-            Err(error) => {
-                eprintln!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
-                Outcome::Failed
-            }
-        };
-        results.push((*check, start.elapsed(), outcome));
-    }
+    let results = run_each(chosen, task, &Context { policy, thorough: task == "long" });
     table(&results);
     let failed = results.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed)).count();
     println!("{} passed, {failed} failed", results.len() - failed);
@@ -141,12 +148,47 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
     Ok(())
 }
 
+/// One after the other, and beside them those that keep one core busy; in the order of `chosen`.
+fn run_each(chosen: &[&'static Check], task: &str, context: &Context) -> Vec<Finished> {
+    let run = |place: usize, check: &'static Check| {
+        eprintln!("[{:>2}/{}] {}: {}", place + 1, chosen.len(), check.name, check.about);
+        (place, run_one(check, task, context))
+    };
+    let mut results = std::thread::scope(|scope| {
+        let (mut results, mut beside) = (Vec::new(), Vec::new());
+        for (place, check) in chosen.iter().copied().enumerate() {
+            match check.one_core {
+                true => beside.push(scope.spawn(move || run(place, check))),
+                false => results.push(run(place, check)),
+            }
+        }
+        results.extend(
+            beside.into_iter().map(|check| check.join().unwrap_or_else(|panic| resume_unwind(panic))),
+        );
+        results
+    });
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, finished)| finished).collect()
+}
+
+fn run_one(check: &'static Check, task: &str, context: &Context) -> Finished {
+    let start = Instant::now();
+    let outcome = match (check.run)(context) {
+        Ok(note) => Outcome::Passed(note),
+        Err(error) => {
+            eprintln!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
+            Outcome::Failed
+        }
+    };
+    (check, start.elapsed(), outcome)
+}
+
 /// As tables show it.
 pub fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn table(results: &[(&'static Check, Duration, Outcome)]) {
+fn table(results: &[Finished]) {
     let columns = [Column::text("step"), Column::text("result"), Column::number("time"), Column::text("")];
     let rows = results.iter().map(|(check, time, outcome)| {
         let (word, note) = match outcome {

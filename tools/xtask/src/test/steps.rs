@@ -1,39 +1,27 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
 use super::{Check, Context, headers, librma2};
-use crate::capi::Profile;
+use crate::capi;
+use crate::place;
 use crate::run::{ask, cargo};
 use crate::setup::{self, cuda};
-use crate::{demo, place};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub const ALL: &[Check] = &[
-    Check { name: "fmt", about: "sources are formatted", run: fmt },
-    Check { name: "clippy", about: "no warnings in any target", run: clippy },
-    Check {
-        name: "headers",
-        about: "C headers compile cleanly as C and C++, each by itself",
-        run: headers::check,
-    },
-    Check { name: "facts", about: "the Rust view of the headers is what bindgen makes of them", run: facts },
-    Check {
-        name: "nvcc",
-        about: "kernels compile for sm_80, sm_90 and PTX; programs embed no more",
-        run: nvcc,
-    },
-    Check { name: "unit", about: "unit, property and scenario tests", run: unit },
-    Check { name: "sim", about: "whole networks in virtual time, from fixed seeds", run: sim },
-    Check { name: "doc", about: "examples in the documentation run, its links hold", run: doc },
-    Check {
-        name: "librma2",
-        about: "the C interface: its ABI, and programs in C and C++ on the model",
-        run: librma2::check,
-    },
-    Check { name: "tsan", about: "kernels on threads under ThreadSanitizer", run: tsan },
-    Check { name: "demo", about: "cargo xtask demo", run: run_demo },
+    Check::new("fmt", "sources are formatted", fmt),
+    Check::new("clippy", "no warnings in any target", clippy),
+    Check::new("headers", "C headers compile cleanly as C and C++, each by itself", headers::check),
+    Check::new("facts", "the Rust view of the headers is what bindgen makes of them", facts),
+    Check::new("nvcc", "kernels compile for sm_80, sm_90 and PTX; programs embed no more", nvcc),
+    Check::one_core("sim", "whole networks in virtual time, from fixed seeds", sim),
+    Check::new("unit", "unit, property and scenario tests", unit),
+    Check::new("doc", "examples in the documentation run, its links hold", doc),
+    Check::new("librma2", "the C interface: its ABI, and programs in C and C++ on the model", librma2::check),
+    Check::new("tsan", "kernels on threads under ThreadSanitizer", tsan),
+    Check::new("demo", "the demo, built as the tests are", run_demo),
 ];
 
 /// All of them even where one is meant: features of dependencies are those that the chosen packages ask for, and with
@@ -131,8 +119,10 @@ pub fn unit(context: &Context) -> Result<String> {
 /// The same networks each time, as many as two minutes allow, and those that ever failed. As the unit tests are built:
 /// a build for speed takes longer than it saves.
 fn sim(context: &Context) -> Result<String> {
-    let args = ["--known", "tests/sim-seeds.txt", "--seeds", "20000", "--time", "120"];
-    context.run("sim", demo::simulation(Profile::Debug, &args))?;
+    context.run("sim build", cargo(&["build", "--workspace", "--bin", "simulate"]))?;
+    let mut command = Command::new(capi::target().join("debug/simulate"));
+    command.args(["--known", "tests/sim-seeds.txt", "--seeds", "20000", "--time", "120"]);
+    context.run("sim", command)?;
     let log = std::fs::read_to_string(place::logs().join("sim.log")).context("the log is gone")?;
     let networks = log.lines().last().and_then(|line| line.split_once(" networks")).map(|(count, _)| count);
     Ok(format!("{} networks", networks.context("the log does not say how many")?))
@@ -183,13 +173,12 @@ fn host_triple() -> Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_string())
 }
 
+/// `.ci/run` runs it as people do, too, built for speed.
 fn run_demo(context: &Context) -> Result<String> {
-    let mut build = demo::build();
-    if !cuda::driver_present() {
-        build.env("NVCC", "none"); // as on a machine that has no reason to fetch nvcc; `nvcc` compiles kernels for GPUs
-    }
-    context.run("demo build", build)?;
-    context.run("demo", demo::run(&[]))?;
+    context.run("demo build", cargo(&["build", "--workspace", "--bin", "ggas"]))?;
+    let mut demo = Command::new(capi::target().join("debug/ggas"));
+    demo.arg("demo");
+    context.run("demo", demo)?;
     println!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
     Ok(String::new())
 }
