@@ -59,6 +59,8 @@ pub fn cxx(policy: Policy) -> Result<()> {
 pub fn facts(check: bool, policy: Policy) -> Result<()> {
     let mut command = cargo(&["run", "--package", "ggas-facts", "--"]);
     command.args(check.then_some("--check")).env("LIBCLANG_PATH", libclang(policy)?);
+    // It runs for a second: bindgen built for speed costs a quarter of a minute.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     // The wheel comes without the compiler's own headers (stddef.h); where no clang is installed, gcc's serve.
     if let (None, Some(headers)) =
         (std::env::var_os("BINDGEN_EXTRA_CLANG_ARGS"), ask("cc", &["-print-file-name=include"]))
