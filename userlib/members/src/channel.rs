@@ -1,4 +1,4 @@
-//! Message-keeping connections between processes: bounded messages, with file descriptors.
+//! Connections between processes that keep message boundaries: bounded messages, with file descriptors.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -1,8 +1,8 @@
 //! Barrier and exchange, over words of the table of members.
 //!
-//! Each rank counts the collective calls that it has entered, in a word of its own (so a barrier's sense never has to
-//! be reset, and a death leaves nothing half done), and waits until the others' words have come as far. Who waits
-//! knows exactly who is missing. What ranks give each other lies in files of the network's directory.
+//! Each rank counts the collective calls that it has entered, in a word of its own, and waits until the words of all
+//! other ranks have reached the same count. So no state has to be reset after a barrier or a death, and a waiting rank
+//! knows exactly which ranks are missing. The bytes of an exchange lie in files of the network's directory.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! Where the members of a host's networks find each other: a directory for each network, in one that nobody else can
-//! enter.
+//! The directories through which members find each other: one for each network, in a parent directory that only the
+//! user can enter.
 //!
-//! A network's directory has the table of its members, what transports keep of nodes, and a socket for each member.
-//! Whoever changes who is in it holds the lock on the directory itself, for a moment. All paths go through descriptors
-//! of verified directories, so that nobody can swap them in between.
+//! A network's directory has the table of its members, the transport's state of nodes, and a socket for each member.
+//! A process that joins or leaves holds the lock on the directory meanwhile. Files are opened relative to descriptors
+//! of verified directories, so that no other user can swap a directory in between.
 
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

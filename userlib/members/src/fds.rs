@@ -1,5 +1,5 @@
-//! File descriptors that stay: never in the places of standard files that a program has closed, so that what it prints
-//! then reaches nothing of ours.
+//! Long-lived file descriptors of the library: never 0, 1 or 2, even where the program has closed these, so that the
+//! program's output never reaches a file of the library.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 

@@ -21,11 +21,11 @@ const LETTER: u16 = 0x100;
 /// Least time for what follows once all have joined.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// This process as a rank of a job: a network of its own, whose members count from 0 and wait for each other. Dropping
-/// it leaves the job: peers then find this rank gone, in good order.
+/// This process as a rank of a job: a network of its own, whose members are numbered from 0 and wait for each other.
+/// Dropping the `Job` leaves the job: the other ranks see that this rank has left, not that it is lost.
 ///
-/// It belongs to the process that joined: a child made by `fork` gets [`JobError::Forked`] from every call, and
-/// dropping its copy does nothing.
+/// A `Job` belongs to the process that joined: a child made by `fork` gets [`JobError::Forked`] from every call, and
+/// dropping the child's copy does nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -103,14 +103,14 @@ impl Watched {
 }
 
 impl Job {
-    /// Joins the job that the environment names, and returns once all of its processes have.
+    /// Joins the job that the environment names, and returns when all ranks have joined.
     ///
-    /// A launcher (`ggas run`) sets everything. Without one, set in every process `GGAS_RANK`, `GGAS_SIZE`,
-    /// `GGAS_JOB` (a name), and `GGAS_PER_NODE` if several ranks shall be on one node. A program started plainly is a
-    /// job of one process, in a network of its own. `GGAS_JOIN_TIMEOUT` bounds the start, in seconds (30).
+    /// A launcher (`ggas run`) sets the environment. Without a launcher, set in every process `GGAS_RANK`, `GGAS_SIZE`,
+    /// `GGAS_JOB` (a name), and `GGAS_PER_NODE` for several ranks on one node. A program started without these variables
+    /// is a job of one process, in a network of its own. `GGAS_JOIN_TIMEOUT` is the time limit in seconds (30).
     ///
     /// # Errors
-    /// [`JobError`] says what is wrong with the environment, or who did not come.
+    /// [`JobError`] names the variable that is wrong, or the ranks that did not join.
     pub fn join() -> Result<Job, JobError> {
         let place = Place::from(&|name| std::env::var_os(name))?;
         match place.rank {
@@ -211,14 +211,15 @@ impl Job {
         &self.member
     }
 
-    /// What is known of a rank.
+    /// Whether a rank is in the job, has left or is lost.
     pub fn state(&self, rank: u32) -> PeerState {
         self.member.at(rank).map_or(PeerState::Absent, |peer| peer.state)
     }
 
-    /// Waits until all ranks have called it.
+    /// Waits until all ranks have called `barrier`.
     ///
-    /// After a time-out, the same call goes on waiting: this rank has arrived for the others already.
+    /// After a time-out, call `barrier` again to continue the same barrier: the other ranks already count this rank as
+    /// arrived.
     ///
     /// # Errors
     /// [`JobError::PeerLost`] as soon as a rank that has not arrived is gone; [`JobError::Timeout`] with the ranks
@@ -227,10 +228,10 @@ impl Job {
         self.member.barrier(timeout)
     }
 
-    /// Gives everyone `bytes`, of any length up to [`EXCHANGE_MAX`](crate::EXCHANGE_MAX), and returns what all gave,
-    /// by rank. All ranks have called it when it returns.
+    /// Sends `bytes`, up to [`EXCHANGE_MAX`](crate::EXCHANGE_MAX), to all ranks, and returns the bytes of all ranks, by
+    /// rank. When `exchange` returns, all ranks have called it. The lengths of the ranks' bytes may differ.
     ///
-    /// After a time-out, the same call goes on waiting; what was given the first time stands.
+    /// After a time-out, call `exchange` again to continue the same exchange; the bytes of the first call count.
     ///
     /// # Errors
     /// As [`barrier`](Job::barrier); [`JobError::TooLong`]; [`JobError::Mismatch`] where a rank calls `barrier`
@@ -239,8 +240,8 @@ impl Job {
         self.member.exchange(bytes, timeout)
     }
 
-    /// Sends file descriptors to a rank, which asks for them with [`recv_fds`](Job::recv_fds) under the same `tag`.
-    /// It need not wait for them; letters of one sender and tag keep their order.
+    /// Sends file descriptors to a rank, which receives them with [`recv_fds`](Job::recv_fds) and the same `tag`. The
+    /// receiver may call `recv_fds` later; descriptors from one sender with one tag keep their order.
     ///
     /// # Errors
     /// [`JobError::PeerLost`], [`JobError::Timeout`], [`JobError::NoSuchRank`], [`JobError::TooManyDescriptors`].
@@ -301,7 +302,7 @@ impl Job {
         })
     }
 
-    /// Ranks that died so far, ascending; not those that left. A fork is told of none.
+    /// Ranks that were lost so far, ascending; ranks that left are not among them. Empty in a fork.
     pub fn lost(&self) -> Vec<u32> {
         if !self.watched.is_here() {
             return Vec::new();
@@ -313,8 +314,8 @@ impl Job {
         ranks
     }
 
-    /// Calls `callback` once for each rank that dies, and at once for those that have. Calls come from a thread of
-    /// the library that watches all peers: they must not block. In a fork, none comes.
+    /// Calls `callback` once for each rank that is lost, and at once for ranks that are lost already. The callback runs
+    /// on the library's thread that watches all peers, so it must not block. In a fork it is never called.
     pub fn on_loss(&self, callback: Box<dyn Fn(u32) + Send + Sync>) -> LossGuard {
         let callback: Callback = callback.into();
         if !self.watched.is_here() {

@@ -1,13 +1,14 @@
-//! Who is where: networks of a host, their members, and jobs.
+//! Networks of a host, their members, and jobs.
 //!
-//! A *network* stands by itself, as a cabled cluster does: its first member makes it, members join and leave at any
-//! moment ([`Member::join`]) without waiting for anyone, and the last one clears it away. A *job* ([`Job::join`]) is a
-//! network of its own whose members are *ranks*, which wait for each other. How the processes are started is none of its
-//! business; [`launch::Launch`], the command `ggas run`, is one way. There is no server: what members share lies in
-//! files of a private directory and in memory without names, and each notices the ends of those it has to do with.
+//! The first process that joins a *network* creates it, further processes join and leave at any time
+//! ([`Member::join`]) without waiting for another process, and the last member that leaves removes the network. A *job*
+//! ([`Job::join`]) is a network of its own whose members are *ranks*, which wait for each other. Any launcher can start
+//! the processes of a job; [`launch::Launch`], behind the command `ggas run`, is one. There is no server: members share
+//! files of a private directory and sealed memfds, and each member notices the end of every peer that it is connected to.
 //!
-//! Nothing here knows of cards or packets: transports send their greetings as messages ([`Member::send`]) and keep what
-//! belongs to a node, or to the network, in memory that all members find ([`Member::node_memory`],
+//! This crate knows nothing of cards or packets. A *transport* (which carries packets between members) sets up its
+//! connections by messages ([`Member::send`]) and keeps the state of a node, or of the network, in memory that all
+//! members can map ([`Member::node_memory`],
 //! [`Member::network_memory`]).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -55,5 +56,5 @@ pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};
 pub use table::{MemberId, PeerState};
 
-/// Most bytes that a process gives to an [`exchange`](Job::exchange), or publishes.
+/// Most bytes that a process can pass to an [`exchange`](Job::exchange), or publish.
 pub const EXCHANGE_MAX: usize = 64 << 10;

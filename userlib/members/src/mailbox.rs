@@ -1,5 +1,5 @@
-//! File descriptors from rank to rank: windows in GPU memory travel this way. Letters are messages between members,
-//! kept here until somebody asks for them.
+//! File descriptors passed from rank to rank, as windows in GPU memory need. A *letter* is a message with file
+//! descriptors; it is kept here until `recv_fds` takes it.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

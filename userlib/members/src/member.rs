@@ -23,9 +23,10 @@ use crate::{EXCHANGE_MAX, JobError, MemberInfo, futex, published};
 const FIRST: u64 = 0;
 const LATER: u64 = 1 << 32;
 
-/// This process as a member of a network. Dropping it leaves the network, which goes with its last member.
+/// This process as a member of a network. Dropping the `Member` leaves the network; the last member removes the network.
 ///
-/// It belongs to the process that joined: a child made by `fork` has no part in it, and dropping its copy does nothing.
+/// A `Member` belongs to the process that joined: in a child made by `fork` calls fail, and dropping the child's copy
+/// does nothing.
 ///
 /// ```
 /// use ggas_members::{Member, Members, NetworkShape};
@@ -52,13 +53,15 @@ pub struct Member {
 }
 
 impl Member {
-    /// Joins the network that the environment names, without waiting for anyone: its job's (`GGAS_RANK`, `GGAS_SIZE`,
-    /// `GGAS_JOB`; beside its rank where that has joined already), else `GGAS_NETWORK`, else this user's default
-    /// network of this host; on the node of its rank, else `GGAS_NODE`, else node 0. Where the network is not there, it
-    /// is made, which is said once on standard error (`GGAS_QUIET=1`: not).
+    /// Joins the network that the environment names, without waiting for another process.
+    ///
+    /// The network is that of the job (`GGAS_RANK`, `GGAS_SIZE`, `GGAS_JOB`), else `GGAS_NETWORK`, else this user's
+    /// default network on this host. The node is that of the rank, else `GGAS_NODE`, else 0. Where the rank has joined
+    /// already, this process is a further member without a rank. Creates the network where it does not exist, and prints
+    /// that on standard error (`GGAS_QUIET=1`: prints nothing).
     ///
     /// # Errors
-    /// [`JobError`] says what is wrong, and what to do.
+    /// [`JobError`], whose text tells what to do.
     pub fn join() -> Result<Arc<Member>, JobError> {
         let place = Place::from(&|name| std::env::var_os(name))?;
         let shape = place.shape();
@@ -75,8 +78,8 @@ impl Member {
         Ok(member)
     }
 
-    /// Joins the network that the environment names, as [`join`](Self::join) does, to look at it: never as a rank, without
-    /// a word, and on `node` where that is given.
+    /// Joins the network that the environment names, as [`join`](Self::join) does, to inspect it: never as a rank, without
+    /// printing anything, and on `node` if it is `Some`.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -85,7 +88,7 @@ impl Member {
         Member::at(&Place { rank: None, node: node.unwrap_or(place.node), ..place.clone() }, &place.shape())
     }
 
-    /// Joins the network `name` on a node; makes it with this shape where it is not there.
+    /// Joins the network `name` on a node; creates the network with this shape where it does not exist.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -94,7 +97,7 @@ impl Member {
         Member::at(&Place { network, node, rank: None, timeout: Duration::ZERO }, shape)
     }
 
-    /// Joins a network of its own, under a name that nobody else has.
+    /// Creates and joins a network with a unique name.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -174,7 +177,7 @@ impl Member {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }
 
-    /// For transports: `true` once in this member's life. What it told its peers cannot be taken back.
+    /// For transports: `true` for the first call only, as a member can have one transport in its life.
     pub fn claim_transport(&self) -> bool {
         !self.transport.swap(true, Ordering::AcqRel)
     }
@@ -184,14 +187,14 @@ impl Member {
         self.made
     }
 
-    /// Moves whenever a member is found to have left or to be lost, so that whoever depends on one need not look at
-    /// states while nothing happens.
+    /// A counter that grows whenever a member is found to have left or to be lost: callers need to look at states of
+    /// members only when the counter has changed.
     pub fn departures(&self) -> &Arc<AtomicU32> {
         &self.departures
     }
 
-    /// Leaves the network before the value is dropped: the others find this member gone, in good order, and a network
-    /// that has no other goes.
+    /// Leaves the network before the value is dropped: other members see that this member has left, and a network
+    /// without other members is removed.
     pub fn leave(&self) {
         if self.check_member().is_ok() && self.network.table.end(self.me, PeerState::Left) {
             self.network.leave(Some(self.me));
@@ -206,26 +209,26 @@ impl Member {
         }
     }
 
-    /// Handles messages of a kind from now on, and those that came before, in order. Called on a thread that must not
-    /// block; in a fork, never.
+    /// Sets the handler of messages of a kind. Messages of this kind that came before are handled first, in order. The
+    /// handler runs on a thread that must not block; in a fork it never runs.
     pub fn handle(&self, kind: u16, handler: Handler) {
         if self.check_member().is_ok() {
             self.postman.post.handle(kind, handler);
         }
     }
 
-    /// Does something on the thread of the handlers, after a while; in a fork, never.
+    /// Runs a function on the thread of the handlers, after a delay; in a fork it never runs.
     pub fn soon(&self, delay: Duration, task: impl FnOnce() + Send + 'static) {
         if self.check_member().is_ok() {
             self.postman.post.soon(delay, Box::new(task));
         }
     }
 
-    /// Sends a message, of at most about 8,000 bytes, for the member's handler of this kind; messages from here to
-    /// there keep their order. `Ok(false)`: it takes nothing by `deadline`.
+    /// Sends a message of at most about 8,000 bytes to the member's handler of this kind. Messages from one member to
+    /// another keep their order. `Ok(false)`: the member had no room for the message until `deadline`.
     ///
     /// # Errors
-    /// [`std::io::ErrorKind::NotConnected`]: it is gone; a fork's call; or the system's.
+    /// [`std::io::ErrorKind::NotConnected`]: the member is gone. An error when called in a fork; errors of the system.
     pub fn send(
         &self,
         to: MemberId,
@@ -244,7 +247,7 @@ impl Member {
         }
     }
 
-    /// As [`Members::on_gone`], before those who registered there.
+    /// As [`Members::on_gone`], but called before the handlers that were registered there.
     pub fn on_gone_first(&self, handler: Arc<dyn Fn(MemberId, PeerState) + Send + Sync>) -> GoneGuard {
         self.register(FIRST, handler)
     }
@@ -263,7 +266,7 @@ impl Member {
         })))
     }
 
-    /// Watches a member from now on: its end is noticed at once.
+    /// Connects to a member, so that its end is noticed at once.
     pub(crate) fn watch(&self, id: MemberId, deadline: Instant) -> Result<(), WireError> {
         self.postman.post.connect(id, deadline).map(drop)
     }
@@ -276,11 +279,12 @@ impl Member {
         self.postman.post.hold_back(held);
     }
 
-    /// What transports keep of a node: `bytes` in all, made by whoever comes first with `reserved` of them in memory,
-    /// zeros but for what `fill` writes.
+    /// The transport's memory of a node, `bytes` long. The first caller creates it: `reserved` bytes are allocated, and
+    /// all bytes are zero except those that `fill` writes.
     ///
     /// # Errors
-    /// No memory, with what to do; another version of the library made it; a fork's call; the system's.
+    /// There is no memory (the error tells what to do); another version of the library created it; called in a fork;
+    /// errors of the system.
     pub fn node_memory(
         &self,
         node: u16,
@@ -291,8 +295,8 @@ impl Member {
         NodeMemory::open_or_make(self.network.directory.as_fd(), node, (bytes, reserved), fill)
     }
 
-    /// What transports keep of the network as a whole: `bytes`, zeros at first, all of them in memory. Who is no member
-    /// finds it with [`memory_of_network`](crate::memory_of_network).
+    /// The transport's memory of the whole network, `bytes` long, zero at first, allocated at once. Processes that are
+    /// no members get it by [`memory_of_network`](crate::memory_of_network).
     ///
     /// # Errors
     /// As [`node_memory`](Self::node_memory).

@@ -1,4 +1,4 @@
-//! Networks of this host: made by their first member, cleared away by the last.
+//! Networks of this host: created by their first member, removed by the last.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct Network {
     pub(crate) table: Table,
 }
 
-/// What `ggas net list` says of a network.
+/// A network, as `ggas net list` prints it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NetworkInfo {
@@ -214,7 +214,7 @@ pub(crate) fn sweep(base: &Arc<Base>) {
     }
 }
 
-/// Networks of this user on this host, by name; those that only dead processes left are cleared away before.
+/// Networks of this user on this host, by name. Networks whose members are all dead are removed first.
 ///
 /// # Errors
 /// [`JobError::Directory`], [`JobError::Files`], [`JobError::Memory`].
@@ -258,11 +258,11 @@ pub(crate) fn member_info(table: &Table, id: MemberId) -> Option<MemberInfo> {
     Some(MemberInfo { id, node: table.node(id.slot)?, pid, state: table.state(id) })
 }
 
-/// Makes a network that stays until [`take_down`], with members or without. One that is there already stays from now
-/// on, if it has this shape.
+/// Creates a network that stays until [`take_down`], with members or without. A network of this name and shape that
+/// exists already stays from now on, too.
 ///
 /// # Errors
-/// [`JobError::OtherShape`], and what else joining can say.
+/// [`JobError::OtherShape`], and the errors of joining a network.
 pub fn put_up(name: &str, shape: &NetworkShape) -> Result<NetworkInfo, JobError> {
     let name = place::checked_network(name)?;
     let base = Arc::new(Base::open(&place::runtime_dir())?);
@@ -286,7 +286,7 @@ pub(crate) fn check_shape(name: &str, table: &Table, asked: &NetworkShape) -> Re
     Err(JobError::OtherShape { name: name.into(), has, asked })
 }
 
-/// Has a network go when its last member does, at once if it has none. Returns who is in it.
+/// Lets a network be removed with its last member, at once if it has no member. Returns its members.
 ///
 /// # Errors
 /// [`JobError::NoNetwork`].
@@ -305,9 +305,9 @@ pub fn take_down(name: &str) -> Result<Vec<MemberInfo>, JobError> {
     Ok(members)
 }
 
-/// What transports keep of the network `name` as a whole ([`Member::network_memory`]), and the network's shape, for who is
-/// no member of it and only looks. `None`: there is no such network, or it is another version's, or nobody has addressed
-/// that memory yet.
+/// The transport's memory of the whole network `name` ([`Member::network_memory`]) and the network's shape, for processes
+/// that are no members. `None`: there is no such network, another version of the library created it, or no member has
+/// used that memory yet.
 ///
 /// # Errors
 /// [`JobError::Directory`].
@@ -325,7 +325,7 @@ pub fn look_at_network(name: &str, bytes: usize) -> Result<Option<(NetworkShape,
         .map(|(table, file)| (table.shape, NodeMemory(file))))
 }
 
-/// The same, for who changes something there: it is made where it is not there.
+/// As [`memory_of_network`], for processes that write to the memory: creates it where it does not exist.
 ///
 /// # Errors
 /// [`JobError::NoNetwork`]; no memory, with what to do.
@@ -381,7 +381,7 @@ impl Drop for Kept {
     }
 }
 
-/// Which network a process of this environment joins, and where: for `ggas info`.
+/// Which network and node a process with this environment joins: for `ggas info`.
 ///
 /// # Errors
 /// [`JobError`] says what is wrong with the environment.

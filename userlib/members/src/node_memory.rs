@@ -1,4 +1,4 @@
-//! [`NodeMemory`]: what belongs to a node and not to one of its processes.
+//! [`NodeMemory`]: a transport's state of a node, shared by all processes of the node.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -6,8 +6,8 @@ use crate::directory::{Directory, WHOLE};
 use crate::memory::{File, FileError, Mapping};
 use crate::place;
 
-/// What a transport keeps of a node, or of the whole network, for all members: a file of the network's directory, mapped
-/// as a whole.
+/// A transport's state of a node, or of the whole network, shared by all members: a file of the network's directory,
+/// mapped as a whole.
 pub struct NodeMemory(pub(crate) File);
 
 impl NodeMemory {
@@ -27,12 +27,12 @@ impl NodeMemory {
         File::open_or_make(directory.as_fd(), WHOLE, sizes, |_| {}).map(NodeMemory)
     }
 
-    /// All of it. Atomics only: others write it at any time.
+    /// The whole memory, as atomics: other processes write it at any time.
     pub fn map(&self) -> &Mapping {
         &self.0.map
     }
 
-    /// Has memory for a part that was not reserved at first, before it is written.
+    /// Allocates a part that was not reserved at first. Call it before you write the part.
     ///
     /// # Errors
     /// [`std::io::ErrorKind::StorageFull`] with what to do, or the system's.

@@ -1,4 +1,4 @@
-//! Processes as file descriptors: their ids are never another's.
+//! Processes as file descriptors (pidfds), which never refer to a later process with the same id.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 

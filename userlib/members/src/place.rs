@@ -1,4 +1,4 @@
-//! What the environment says about this process's place: which network, which node, which rank of a job.
+//! This process's network, node and rank, read from the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Messages between members, and news of their ends.
+//! Messages between members, and detection of members that end.
 //!
-//! Each member listens on a socket in the network's directory. Two members get a connection when one of them first has
-//! something to say; it stays, and its hang-up, or the end of the process behind it, says that the member is gone. One
-//! thread per member sleeps in `poll` for all of that; it costs no processor time otherwise.
+//! Each member listens on a socket in the network's directory. Two members connect when one of them sends the first
+//! message to the other. The connection stays; when it hangs up, or the process at its other end dies, that member is
+//! gone. One thread for each member sleeps in `poll` for connections, messages and deaths.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;

@@ -1,4 +1,4 @@
-//! Processes of this host, by what is never another's: id, start time, and the namespace that the id is of.
+//! Identity of a process of this host, unique even when ids are reused: id, start time, and PID namespace of the id.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What members say for everyone to read: small files of the network's directory, replaced as a whole.
+//! Bytes that members publish for all members: small files in the network's directory, replaced atomically.
 
 use std::io::Read;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Threads of the library: named, and without signals, which belong to the program's own threads.
+//! Threads of the library: named, and with all signals blocked, so that the program's own threads get its signals.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

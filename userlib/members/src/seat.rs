@@ -1,4 +1,4 @@
-//! A member's place in the table, and names of networks that nobody else has.
+//! A member's slot in the table, and unique names for networks.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};

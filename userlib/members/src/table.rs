@@ -1,8 +1,8 @@
 //! The table of a network's members: a file of its directory, mapped by each of them, made of atomics only.
 //!
-//! A *member* is a slot and a generation: slots are used again, generations never, so that nobody takes a newcomer for
-//! the one that was there before. What other processes write here is never trusted: a state or a node that cannot be is
-//! taken for none.
+//! A *member* is a slot and a generation: slots are reused, generations are not, so a new member is never mistaken for
+//! the previous owner of its slot. Values that other processes write here are not trusted: an impossible state or node
+//! is read as none.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

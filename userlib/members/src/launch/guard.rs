@@ -1,19 +1,20 @@
-//! The guard of a rank: a process between the launcher and the program, which leaves nothing of the program behind.
+//! The guard of a rank: a process between the launcher and the program, which kills all processes that the program
+//! leaves behind.
 //!
 //! ```text
 //! launcher ── guard ── program ── whatever the program starts
 //! ```
 //!
-//! The kernel tells the guard when the launcher's thread is gone, however that went, and gives it every process below
-//! that loses its parent (PR_SET_CHILD_SUBREAPER), also one with a session of its own. So what to kill is always what
-//! its children are, and there is no list that somebody could slip off. When the program ends, or is to end, or the
-//! launcher is gone, the guard kills and reaps until it has no child left, and ends as the program did: to the launcher
-//! it looks like the program. One guard for each rank, since only a parent can wait for a process and be sure that its
-//! id is no other's.
+//! Linux signals the guard when the launcher's thread is gone, for whatever reason, and reparents to the guard every
+//! descendant that loses its parent (PR_SET_CHILD_SUBREAPER), also in a session of its own. So the guard has to kill
+//! exactly its own children, and no descendant can escape. When the program ends, or is to end, or the launcher is
+//! gone, the guard kills and reaps until it has no child left, and exits with the program's status: to the launcher the
+//! guard looks like the program. Each rank has a guard, since only a parent can wait for a process and be sure that its
+//! id was not reused.
 //!
-//! The launcher may be a program with many threads. What runs here after its fork are system calls: nothing is
-//! allocated, locked, or printed, no handler of the program's runs. The guard has none of the launcher's files, and
-//! its memory as it was, which it does not touch.
+//! The launcher may have many threads. So after the fork the guard makes system calls only: it does not allocate, lock
+//! or print, and no signal handler of the launcher's program runs. The guard closes the launcher's files, and does not
+//! write to its copy of the launcher's memory.
 
 use std::ffi::{CStr, c_int, c_long};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! A terminal's input, passed on to rank 0, which is no foreground process of the terminal itself.
+//! A terminal's input, forwarded to rank 0, since rank 0 is not in the terminal's foreground process group.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Starting the processes of a job, and seeing to their end: what `ggas run` does, for programs and tests.
+//! Starts the processes of a job and ends them: the library behind `ggas run`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -11,9 +11,9 @@
 //! # Ok::<(), ggas_members::launch::LaunchError>(())
 //! ```
 //!
-//! Each process is the leader of a process group of its own. All that it has started ends with it, in whatever group or
-//! session. If the launcher dies, however it does, its processes are killed, and all that they have started: beside each
-//! stands a guard, a small process that does this.
+//! Each rank leads a process group of its own. When a rank ends, all processes that it started are killed, in every
+//! group and session. When the launcher dies, for whatever reason, all ranks and all processes that they started are
+//! killed. A *guard*, a small process beside each rank, does this.
 
 mod ending;
 mod error;
@@ -52,10 +52,10 @@ pub enum Input {
 /// Which cores the processes may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Those that the launcher may use.
+    /// The cores that the launcher may use.
     #[default]
     None,
-    /// One each, in turn.
+    /// One core for each process, in turn.
     Cores,
 }
 
@@ -129,13 +129,13 @@ impl Launch {
         self
     }
 
-    /// So many processes.
+    /// Number of processes (default: 1).
     pub fn processes(mut self, processes: u32) -> Launch {
         self.processes = processes;
         self
     }
 
-    /// So many of them on each node (1).
+    /// Number of processes on each node (default: 1).
     pub fn per_node(mut self, per_node: u32) -> Launch {
         self.per_node = per_node;
         self
@@ -147,13 +147,13 @@ impl Launch {
         self
     }
 
-    /// How long the first to join waits for the last (`GGAS_JOIN_TIMEOUT`, else 30 s).
+    /// How long `Job::join` waits for all ranks (`GGAS_JOIN_TIMEOUT`, else 30 s).
     pub fn join_timeout(mut self, timeout: Duration) -> Launch {
         self.join_timeout = Some(timeout);
         self
     }
 
-    /// Once a process has failed, the others have this long to end by themselves (5 s) before they are told to.
+    /// Once a process has failed, the other processes have this long to end (5 s) before they get TERM.
     pub fn grace(mut self, grace: Duration) -> Launch {
         self.grace = Some(grace);
         self
@@ -165,8 +165,7 @@ impl Launch {
         self
     }
 
-    /// Processes that go on for this long (10 s) after TERM, or a signal passed on that asks programs to end (INT, TERM,
-    /// HUP, QUIT), are killed.
+    /// Processes that still run this long (10 s) after TERM, or after a forwarded INT, TERM, HUP or QUIT, are killed.
     pub fn kill_after(mut self, time: Duration) -> Launch {
         self.kill_after = time;
         self
@@ -178,7 +177,7 @@ impl Launch {
         self
     }
 
-    /// What becomes of standard output and standard error.
+    /// Where standard output and standard error of the processes go.
     pub fn output(mut self, output: Output) -> Launch {
         self.output = output;
         self
@@ -199,7 +198,7 @@ impl Launch {
     /// Starts the processes.
     ///
     /// # Errors
-    /// [`LaunchError`]; nothing runs then.
+    /// [`LaunchError`]; no process runs then.
     pub fn spawn(self) -> Result<Running, LaunchError> {
         let shape = crate::place::checked_shape(self.processes, self.per_node)?;
         running::spawn(self, shape)

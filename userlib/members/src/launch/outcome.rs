@@ -66,7 +66,7 @@ pub struct Outcome {
     pub(super) broken: bool,
     pub(super) timed_out: Option<(Duration, Vec<u32>)>,
     pub(super) ended: Vec<u32>,
-    /// Those of `ended` that KILL ended, and why it came.
+    /// The ranks in `ended` that the launcher killed (KILL), and why.
     pub(super) killed: Option<(Vec<u32>, String)>,
     pub(super) unwritten: Option<(Stream, Errno)>,
     pub(super) captured: Vec<[Vec<u8>; 2]>,
@@ -105,13 +105,13 @@ impl Outcome {
         &self.ended
     }
 
-    /// Those of them that had to be killed: TERM, or a signal that was passed on, did not end them in time.
+    /// Ranks that the launcher had to kill: TERM, or a forwarded signal, did not end them in time.
     pub fn killed(&self) -> &[u32] {
         self.killed.as_ref().map_or(&[], |(ranks, _)| ranks)
     }
 
-    /// Output of the processes that the launcher could not write, with [`Output::Lines`](super::Output::Lines): to which
-    /// of its streams, and why. `BrokenPipe`: whoever read it has gone.
+    /// The stream to which the launcher could not write the processes' output, and the error, with
+    /// [`Output::Lines`](super::Output::Lines). `BrokenPipe`: the reader of the output has closed it.
     pub fn unwritten(&self) -> Option<(Stream, io::Error)> {
         self.unwritten.map(|(stream, errno)| (stream, errno.into()))
     }
@@ -121,9 +121,9 @@ impl Outcome {
         self.captured.get(rank as usize).map_or(&[], |streams| &streams[stream as usize])
     }
 
-    /// Exit code for the whole: 0 if all are, else that of the first that failed; 124 after the time-out. If none failed
-    /// by itself: 141 if whoever read the output has gone, 1 if it could not be written for another reason, 137 if the
-    /// launcher had to kill, and 1 if the job did not begin.
+    /// Exit code of the job: 0 if all processes ended with 0, else the code of the first process that failed; 124 after
+    /// the time-out. If no process failed by itself: 141 if the reader of the output has closed it, 1 if the output could
+    /// not be written for another reason, 137 if the launcher had to kill a process, and 1 if the job did not begin.
     pub fn code(&self) -> i32 {
         if self.timed_out.is_some() {
             return TIMED_OUT;
@@ -139,7 +139,8 @@ impl Outcome {
         }
     }
 
-    /// What went wrong, in lines; nothing if nothing did, and nothing of an end for want of a reader.
+    /// The failures of the job, one in a line; empty if there are none, and if the job ended because the reader of its
+    /// output had closed it.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

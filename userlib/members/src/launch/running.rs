@@ -16,7 +16,7 @@ use crate::network::Kept;
 use crate::shape::{NetworkShape, Shape};
 use crate::{place, quiet, seat};
 
-/// A job that runs. Dropping it kills what still does.
+/// A job that was started. Dropping it kills the processes that still run.
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
@@ -111,8 +111,8 @@ pub(super) fn spawn(launch: Launch, shape: Shape) -> Result<Running, LaunchError
 }
 
 impl Running {
-    /// Waits until all processes have ended. They do so by themselves, or by what the launch says: its time-out, its
-    /// grace after a failure.
+    /// Waits until all processes have ended: by themselves, at the launch's time-out, or after a failure and the
+    /// launch's grace.
     pub fn wait(mut self) -> Outcome {
         self.join().unwrap_or_else(|| Outcome {
             exits: Vec::new(),
@@ -126,7 +126,7 @@ impl Running {
         })
     }
 
-    /// The process of a rank; for a program that was started through another, that other one.
+    /// The process id of a rank; where the rank's program runs as the child of a wrapper, the id of the wrapper.
     pub fn pid(&self, rank: u32) -> Option<u32> {
         self.shared.state().ranks.get(rank as usize).map(|process| process.program)
     }
@@ -136,7 +136,7 @@ impl Running {
         self.shared.state().ranks.get(rank as usize)?.exit
     }
 
-    /// Sends a signal to a rank's process group; `libc::SIGKILL` to all that it has started.
+    /// Sends a signal to a rank's process group; `libc::SIGKILL` goes to all processes that the rank has started.
     ///
     /// # Errors
     /// `NotFound` if there is no such rank or it has ended; `InvalidInput` for no signal.
