@@ -51,9 +51,9 @@ pub enum DmaError {
 
 ggas_errors::debug_as_display!(DmaError);
 
-/// Memory of a guest, as one of its cards reaches it: by the bus addresses that the machine declared, and BARs of
-/// other devices of the guest. Only while the device is a bus master. Any other address is an error. An access may
-/// span parts that follow one another: its bytes are moved in ascending order then.
+/// Memory of a guest, as one of its cards reaches it: at the bus addresses that the VMM registered, and BARs of
+/// other devices of the guest, while the device is a bus master. Any other address is an error. An access may
+/// span adjacent parts: its bytes are then moved in ascending order.
 pub struct GuestMemory {
     /// Sorted by bus address; none overlap.
     parts: ArcSwap<Vec<Arc<Part>>>,

@@ -1,10 +1,10 @@
 //! The model of the card as a PCI device of virtual machines, over the vfio-user protocol (QEMU 11 is a client).
 //!
-//! One [`Card`] is one device on one socket. What the guest does to its BARs goes into the same entry points of
-//! [`extoll_sim::Nic`] that a process uses: requester stores are trapped and reach the requester in order. The pages
-//! that drivers poll are memory that the guest maps. DMA goes to the guest's memory, as far as its machine declared
-//! it and the device may master the bus. [`Gpu`] stands in for a GPU: a device whose BAR is memory, source and
-//! target of the card's peer-to-peer transfers.
+//! One [`Card`] is one device on one socket. The guest's accesses to the card's BARs call the same entry points of
+//! [`extoll_sim::Nic`] as a process that uses the model: stores to requester pages trap and reach the requester in order.
+//! The pages that drivers poll are memory that the guest maps. DMA reaches the guest memory that the VMM registered, while
+//! the device is a bus master. [`Gpu`] is a stand-in for a GPU: a device whose BAR is memory, source and target of the
+//! card's peer-to-peer transfers.
 
 mod bar;
 mod card;

@@ -22,8 +22,8 @@ use tracing_subscriber::{fmt, registry};
 
 /// Serve modelled EXTOLL cards to virtual machines, one for each socket.
 ///
-/// Cards get node ids 0, 1, ... in the order given, and share one network: one of their own, or one that programs of this
-/// host are in, too. Prints `ready` when every socket listens.
+/// Cards get node ids 0, 1, ... in the order given, and share one network: one of their own, or with --network one that
+/// programs of this host join, too. Prints `ready` when every socket listens.
 /// QEMU 11: -device '{"driver":"vfio-user-pci","socket":{"path":"SOCKET","type":"unix"}}', with the guest's memory
 /// in a shared memory backend.
 #[derive(Parser)]
@@ -38,20 +38,20 @@ struct Cli {
     /// Network state of cards after a reset: 0 not configured, 1 configured, 2 stopped
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=2))]
     network_state: u64,
-    /// Cards fail when a guest tells them to, in a vendor-specific capability: for tests of drivers
+    /// A vendor-specific capability with which a guest makes its card fail: for tests of drivers
     #[arg(long)]
     trouble: bool,
     /// No page of BAR 0 is mapped, so that every access to registers traps and is counted: for tests of libraries
     #[arg(long)]
     trap: bool,
-    /// Cards join this network of the host, as programs do (`ggas net list` says which there are); it is made where it is
-    /// not there
+    /// Cards join this network of the host, as programs do (`ggas net list` lists networks); it is created if it does not
+    /// exist
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
-    /// Node of the first card in that network; the others have the next ones
+    /// Node of the first card in the network; further cards have the following nodes
     #[arg(long, value_name = "NODE", default_value_t = 0, requires = "network")]
     node: u16,
-    /// End when standard input does
+    /// End when standard input is closed
     #[arg(long)]
     until_eof: bool,
 }

@@ -1,4 +1,4 @@
-//! How long a load from the window may take.
+//! The time limit of a load from the SMFU window.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The server's side of the vfio-user protocol.
 //!
-//! The crate `vfio_user` has one, too. It allocates what a client asks for, panics at a VERSION without its zero byte,
-//! and loses its place in the stream behind a command that it refuses (0.1.7); here clients are not trusted. Its types
-//! are used, and its client tests this server.
+//! The server of the crate `vfio_user` (0.1.7) trusts clients: it allocates as many bytes as a client asks for, panics at a
+//! VERSION without its zero byte, and misreads the stream after a command that it refuses. This server trusts no client.
+//! It uses the types of that crate, and its tests use that crate's client.
 
 use std::fs::File;
 use std::io;

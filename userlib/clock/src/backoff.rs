@@ -1,17 +1,17 @@
-//! Waiting for what nothing announces: spin briefly, then yield, then nap.
+//! Polling for a condition that nothing signals: spin briefly, then yield, then sleep.
 
 use std::time::{Duration, Instant};
 
 use crate::Clock;
 
-/// How a wait goes from looking all the time to looking now and then.
+/// How a wait backs off: from spinning to yielding to ever longer naps (short sleeps).
 #[derive(Clone, Copy, Debug)]
 pub struct Ladder {
     /// Rounds of pure spinning.
     pub spins: u32,
-    /// Rounds after them that give the core away.
+    /// Rounds after the spinning ones that yield the core.
     pub yields: u32,
-    /// The first nap after those, and the longest.
+    /// The first nap after the yielding rounds, and the longest nap.
     pub naps: (Duration, Duration),
     /// A nap is at most this part of the time waited so far, so that it adds little to the wait; 0: each is twice the
     /// last one.
@@ -19,21 +19,21 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// For what takes microseconds most of the time: about a microsecond of spinning, naps up to a millisecond.
+    /// For waits that mostly take microseconds: about a microsecond of spinning, naps up to a millisecond.
     pub const SHORT: Ladder = Ladder {
         spins: 64,
         yields: 256,
         naps: (Duration::from_micros(20), Duration::from_millis(1)),
         part: 0,
     };
-    /// For what another thread of this process has to do first: naps of 50 µs.
+    /// For waits for another thread of this process: naps of 50 µs.
     pub const NEIGHBOUR: Ladder = Ladder {
         spins: 64,
         yields: 256,
         naps: (Duration::from_micros(50), Duration::from_micros(50)),
         part: 0,
     };
-    /// For what a GPU or another device does, which is timed by waiting for it.
+    /// For timing a GPU or another device by waiting for it.
     pub const DEVICE: Ladder = Ladder {
         spins: 200,
         yields: 2000,
@@ -87,7 +87,7 @@ impl<'a> Backoff<'a> {
         Backoff { clock, ladder, round: 0, started: None, timeout, nap: ladder.naps.0 }
     }
 
-    /// A wait without end, for what is certain to come.
+    /// A wait without a time limit, for a condition that is certain to become true.
     pub fn endless(ladder: Ladder, clock: &'a Clock) -> Backoff<'a> {
         Backoff::on(ladder, clock, Duration::MAX)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Clock;
 
-/// Something that happens again and again, which costs next to nothing while nobody sleeps until it does.
+/// An event that can be signalled repeatedly. A signal costs next to nothing while no thread sleeps on the event.
 #[derive(Default)]
 pub struct Event {
     sleepers: AtomicU32,

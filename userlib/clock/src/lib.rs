@@ -1,8 +1,8 @@
-//! The one clock of the suite: real, or virtual and driven by whoever holds it.
+//! The clock that all crates of the suite use: the system's, or virtual time that a test or a simulation advances.
 //!
-//! A [`Clock`] is handed in where a card or a network is made; cards, links, ports and waits read it and nothing else.
-//! Points in time are [`Instant`]s of either kind, of which only differences mean anything. The clocks of the system
-//! and its sleeps are called in this file alone; what waits for real processes or devices uses [`Clock::REAL`].
+//! A card or a network gets its [`Clock`] when it is created; its links, ports and waits read no other clock. Points in
+//! time are [`Instant`]s for both kinds of clock; only differences between [`Instant`]s of the same clock have a meaning.
+//! The system's clocks and sleeps are called in this file only. Waits for real processes or devices use [`Clock::REAL`].
 //!
 //! ```
 //! use ggas_clock::{Clock, Manual};
@@ -10,7 +10,7 @@
 //!
 //! let (clock, time) = Manual::new();
 //! let began = clock.now();
-//! clock.sleep(Duration::from_secs(60)); // returns at once: nobody else shares this time
+//! clock.sleep(Duration::from_secs(60)); // returns at once: nothing else uses this clock
 //! time.advance(Duration::from_secs(1));
 //! assert_eq!(clock.now() - began, Duration::from_secs(61));
 //! ```
@@ -26,12 +26,12 @@ pub use backoff::{Backoff, Ladder, Step};
 pub use event::Event;
 pub use manual::Manual;
 
-/// Virtual time, and what goes on in it. Everything that shares it runs on one thread at a time: who waits lets the
-/// others go on inside the call.
+/// A source of virtual time. All users of this clock run on one thread at a time: a call that waits runs the other
+/// users meanwhile.
 pub trait Time: Send + Sync {
-    /// When it began. Nothing may depend on this but differences to it.
+    /// The instant at which virtual time began; only differences to it have a meaning.
     fn began(&self) -> Instant;
-    /// The time since then.
+    /// The virtual time since [`began`](Self::began).
     fn elapsed(&self) -> Duration;
     /// The caller has nothing to do before `until`.
     fn pass(&self, until: Instant);
@@ -39,8 +39,8 @@ pub trait Time: Send + Sync {
     fn pass_or_news(&self, until: Instant) {
         self.pass(until);
     }
-    /// Whether a call that does work for others on the way leaves the rest of it to them now. Real clocks say so by how
-    /// long it took.
+    /// Whether a call that also does work for other users of the clock (stepping cards, for example) should stop doing
+    /// so now. With a real clock the caller decides by the time that the work took.
     fn preempts(&self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ pub trait Time: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<dyn Time>>);
 
-/// What looking at a virtual clock again takes, so that who only looks sees it move.
+/// Virtual time that each reading of a virtual clock takes, so that a loop that only reads the clock ends.
 const LOOK: Duration = Duration::from_micros(1);
 
 impl Clock {
@@ -62,7 +62,7 @@ impl Clock {
         Clock(None)
     }
 
-    /// A clock that shows virtual time.
+    /// A clock that reads this virtual time.
     pub fn of(time: Arc<dyn Time>) -> Clock {
         Clock(Some(time))
     }
@@ -136,7 +136,7 @@ impl Clock {
         }
     }
 
-    /// Gives the core, or the turn, to others.
+    /// Yields: the core to other threads, or, in virtual time, the turn to other users of the clock.
     #[inline]
     pub fn yield_now(&self) {
         match &self.0 {
@@ -172,7 +172,8 @@ impl Clock {
         }
     }
 
-    /// Whether work for others is to be left to them, where time is virtual; `None`: measure it.
+    /// In virtual time, whether a call should stop doing work for other users of the clock; `None` with a real clock:
+    /// the caller measures the time that the work takes.
     #[inline]
     pub fn preempts(&self) -> Option<bool> {
         self.0.as_ref().map(|time| time.preempts())

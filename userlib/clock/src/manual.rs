@@ -1,4 +1,4 @@
-//! Virtual time that only its holder moves.
+//! Virtual time that only its owner advances.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::{Clock, Time};
 
-/// Time that passes when its holder says so, and when someone who shares it waits: nothing else goes on meanwhile, so
-/// a wait is over at once.
+/// Virtual time that passes when its owner advances it, and when a user of its clock waits. Nothing else runs meanwhile,
+/// so a wait returns at once and advances the time.
 #[derive(Debug)]
 pub struct Manual {
     begin: Instant,
@@ -15,14 +15,14 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Such a time, and its clock.
+    /// New virtual time: a clock that reads it, and the owner's handle that advances it.
     #[allow(clippy::new_ret_no_self, reason = "nobody wants one without the other")]
     pub fn new() -> (Clock, Arc<Manual>) {
         let time = Arc::new(Manual { begin: Clock::REAL.now(), nanoseconds: AtomicU64::new(0) });
         (Clock::of(time.clone()), time)
     }
 
-    /// Moves time on.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         self.nanoseconds.fetch_add(by.as_nanos() as u64, Ordering::AcqRel);
     }

@@ -20,18 +20,18 @@ pub struct GroupConfig {
     /// First byte of the group's area in each part of the window, a multiple of 256.
     pub offset: usize,
     /// Bytes that one node sends to another in one exchange through staging, a multiple of 256;
-    /// longer vectors take several. Default 64 KiB.
+    /// longer vectors take several exchanges. Default 64 KiB.
     pub slot_bytes: usize,
     /// Blocks of a grid that have packet buffers, and so a share in collectives by packets, at most
     /// `GGAS_CHANNELS`. Default 32.
     pub packed_channels: usize,
-    /// Bytes of packets, half of them data, that one node sends to another in one exchange of such a block, a
-    /// multiple of 256; longer vectors take several. Default 16 KiB.
+    /// Bytes of packets, half of them data, that one node sends to another in one exchange of a block with packet
+    /// buffers, a multiple of 256; longer vectors take several exchanges. Default 16 KiB.
     pub packed_bytes: usize,
     /// Bytes up to which an allreduce by packets goes in one step; longer vectors go in two. Default: as `tuned_by`
     /// says.
     pub one_shot_bytes: Option<usize>,
-    /// Where choices come from that nobody forces; default: the table of this host.
+    /// The source of choices that the caller does not force; default: the table of this host.
     pub tuned_by: TunedBy,
     /// Bound of every wait in a collective; default 10 s.
     pub timeout: Duration,
@@ -55,9 +55,10 @@ impl Default for GroupConfig {
 }
 
 impl GroupConfig {
-    /// The default with buffers that suit so many nodes. Each node has buffers of all others, so they grow with the
-    /// square of the number: up to 32 nodes they are the default's, beyond smaller, so that packet buffers and staging
-    /// of all nodes take at most 1 GiB each; and from 257 nodes on fewer blocks have any (`packed_channels`).
+    /// The default layout with buffer sizes for a number of nodes. Each node has buffers for all other nodes, so the
+    /// memory of all buffers grows with the square of the number. Up to 32 nodes buffers have the default sizes. With
+    /// more nodes buffers are smaller, so that the packet buffers of all nodes take at most 1 GiB, and staging at most
+    /// another; from 257 nodes on fewer blocks have packet buffers (`packed_channels`).
     pub fn for_nodes(nodes: usize) -> Self {
         area::shrunk(nodes, Self::default())
     }
@@ -106,17 +107,17 @@ impl Group {
         Ok(group)
     }
 
-    /// A group of all members of `window`, which is one [across](Window::across) the processes of `job`. Collective:
-    /// all processes call it with the same layout; their time-outs may differ. Waits for the others as long as the
-    /// window's set-up did.
+    /// A group of all members of `window`, which lies [across](Window::across) the processes of `job`. Collective: all
+    /// processes call `across` with the same layout; their time-outs may differ. The time limit is that of the window's
+    /// set-up.
     ///
-    /// When a process of the group dies, it is poisoned in all others: their kernels' collectives, those under way
-    /// included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with a dead
-    /// member stays poisoned.
+    /// When a process of the job dies, the group is poisoned in all other processes: collectives of kernels, those
+    /// under way included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with
+    /// a dead member stays poisoned.
     ///
     /// # Errors
     /// As for [`new`](Self::new); [`GroupError::Unequal`] and [`GroupError::MixedModels`] on all ranks; [`GroupError::Window`] where another process
-    /// failed, died, or did not come.
+    /// failed, died, or did not make the call in time.
     pub fn across(job: &Job, window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let setup = Setup::new(job, window.timeout());
         let choices = choices_of(&window, config);
@@ -151,12 +152,12 @@ impl Group {
         Ok(Group { members, area, offset: config.offset, choices, window, loss: None })
     }
 
-    /// What it chooses, unless a call says otherwise.
+    /// The choices of the group for calls that do not force one.
     pub fn choices(&self) -> &Choices {
         &self.choices
     }
 
-    /// The window it lies in.
+    /// The window that the group lies in.
     pub fn window(&self) -> &Arc<Window> {
         &self.window
     }
@@ -188,9 +189,9 @@ impl Group {
         Ok(GroupMember { member: self.members.of(rank), rank })
     }
 
-    /// Whether a collective failed since the last reset: names a process that died, or else the timeout behind
-    /// it rather than the members that it took along. Of a group across processes, each sees what its own member
-    /// saw. Not while kernels run.
+    /// Whether a collective failed since the last reset. The error names a process that died, else the wait that timed
+    /// out first, rather than members that failed in consequence. In a group across processes, each process sees the
+    /// errors of its own member. Do not call it while kernels run.
     ///
     /// # Errors
     /// [`GroupError::PeerLost`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
@@ -199,7 +200,7 @@ impl Group {
         self.members.check()
     }
 
-    /// Makes the group as new. Not while kernels of any member run.
+    /// Clears the failure, so that collectives work again. Do not call it while kernels of any member run.
     ///
     /// # Errors
     /// [`GroupError::Window`], [`GroupError::Memory`]; [`GroupError::Across`] for a group across processes.
@@ -210,12 +211,12 @@ impl Group {
         }
     }
 
-    /// Makes a group across processes as new. Collective: each calls it once its own kernels have ended. Waits for
-    /// the others as long as the window's set-up did.
+    /// Clears the failure of a group across processes. Collective: each process calls it when its own kernels have ended.
+    /// The time limit is that of the window's set-up.
     ///
     /// # Errors
     /// [`GroupError::PeerLost`]: a group with a dead member stays poisoned; make a new job. [`GroupError::Window`]
-    /// where another process failed or did not come.
+    /// where another process failed or did not make the call in time.
     pub fn reset_across(&self, job: &Job) -> Result<(), GroupError> {
         self.check_loss()?;
         let setup = Setup::new(job, self.window.timeout());
@@ -298,7 +299,7 @@ pub struct GroupMember<'a> {
 }
 
 impl GroupMember<'_> {
-    /// Its rank in group and window.
+    /// The member's rank in group and window.
     pub fn rank(&self) -> usize {
         self.rank
     }
@@ -308,7 +309,7 @@ impl GroupMember<'_> {
         self.member.address()
     }
 
-    /// What a wait of its kernels reported, if one failed.
+    /// The report of a failed wait of the member's kernels, if there is one.
     pub fn report(&self) -> Option<KernelReport> {
         self.member.report()
     }

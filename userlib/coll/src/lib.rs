@@ -1,7 +1,7 @@
 //! Groups of nodes for collectives (thesis 6.7, 6.8).
 //!
-//! The host lays out a [`Group`] in a part of a window; kernels call the collectives of `coll.cuh` with their
-//! member's `struct ggas_group`. The host itself starts collectives of vectors in the window by [`Group::collective`].
+//! The host creates a [`Group`] in a byte range of a window; kernels call the collectives of `coll.cuh` with their
+//! member's `struct ggas_group`. [`Group::collective`] starts collectives on vectors in the window from the host.
 //!
 //! ```
 //! # use ggas_device::sim::SimNetwork;
@@ -26,11 +26,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Which algorithm is used at which size, where there is a choice, comes from a table that `ggas tune` writes
-//! ([`Tuning`]); everything can be forced.
+//! Where several algorithms exist, a table that `ggas tune` writes selects one by the vector's size ([`Tuning`]); the
+//! caller can force another choice.
 //!
-//! Between the processes of a job, each of which is one member, [`Group::across`] makes the group in a window
-//! [across](ggas_window::Window::across) them.
+//! Between the processes of a job, each of which is one member, [`Group::across`] creates the group in a window
+//! [across](ggas_window::Window::across) these processes.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,4 +1,4 @@
-//! Deaths of processes that have a member of the group.
+//! The death of a process poisons the groups of which it has a member.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Which algorithm at which size: what `ggas tune` measured on a host, or what suits most.
+//! The algorithm for each vector size: as measured by `ggas tune` on this host, else built-in choices.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -21,8 +21,8 @@ pub struct SumShape {
     pub blocks: u32,
     /// Threads of each, 1 to 512.
     pub threads: u32,
-    /// 0: every node reads what it sums; else all write it to each other, in so many parts (at most 64) that travel
-    /// while others are summed.
+    /// 0: every node reads the elements that it sums. Else the nodes write the elements to each other in this number
+    /// of parts (at most 64); one part travels while another is summed.
     pub chunks: u32,
 }
 
@@ -31,7 +31,7 @@ pub struct SumShape {
 pub struct SumChoice {
     /// Bytes of the shortest vector.
     pub from_bytes: usize,
-    /// How those are summed, up to the next choice.
+    /// How vectors from this size up to that of the next choice are summed.
     #[serde(flatten)]
     pub shape: SumShape,
 }
@@ -64,11 +64,10 @@ impl Default for Tuning {
     }
 }
 
-/// Where a group takes its choices from. What a table does not have is chosen as suits most.
+/// The source of a group's choices. For entries that the table does not have, the built-in choices apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TunedBy {
-    /// The table of this host ([`Tuning::host_path`]), if there is one. One that is damaged is said in the log and not
-    /// used.
+    /// The table of this host ([`Tuning::host_path`]), if there is one. A damaged table is logged and not used.
     #[default]
     Host,
     /// The table in a file, which must be there.
@@ -78,8 +77,8 @@ pub enum TunedBy {
 }
 
 impl Tuning {
-    /// Where `ggas tune` writes and groups look: `GGAS_TUNING`, or `ggas/tuning.json` in `XDG_CONFIG_HOME` or
-    /// `~/.config`. `None`: no such place in the environment.
+    /// The file that `ggas tune` writes and groups read: `GGAS_TUNING`, or `ggas/tuning.json` in `XDG_CONFIG_HOME` or
+    /// `~/.config`. `None`: the environment has neither these variables nor a home directory.
     pub fn host_path() -> Option<PathBuf> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let config = || set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
@@ -89,7 +88,7 @@ impl Tuning {
     /// The table in a file.
     ///
     /// # Errors
-    /// [`GroupError::TuningUnread`]: no such file; [`GroupError::Tuning`]: no such table.
+    /// [`GroupError::TuningUnread`]: the file cannot be read; [`GroupError::Tuning`]: the file is no valid table.
     pub fn read(path: &Path) -> Result<Self, GroupError> {
         let unread = |source| GroupError::TuningUnread { path: path.to_owned(), source };
         let bytes = fs::read(path).map_err(unread)?;
@@ -98,7 +97,7 @@ impl Tuning {
         table.map_err(|reason| GroupError::Tuning { path: path.to_owned(), reason })
     }
 
-    /// Writes it, and the folder that it lies in. Who reads it meanwhile sees the old or the new one.
+    /// Writes the table, and creates its folder. A concurrent reader sees the old or the new table.
     ///
     /// # Errors
     /// [`GroupError::TuningUnwritten`].
@@ -108,7 +107,7 @@ impl Tuning {
         written().map_err(|source| unwritten(path, source))
     }
 
-    /// Finds out whether a table can be written there, and makes the folder that it lies in: for who measures first.
+    /// Checks that a table can be written to this path, and creates its folder. Call it before long measurements.
     ///
     /// # Errors
     /// [`GroupError::TuningUnwritten`].
@@ -129,10 +128,10 @@ impl Tuning {
         Ok(table)
     }
 
-    /// Puts choices in, instead of those for the same device and number of nodes.
+    /// Inserts choices. They replace those for the same device and number of nodes.
     ///
     /// # Errors
-    /// [`GroupError::Choices`]: they cannot be.
+    /// [`GroupError::Choices`]: the choices are invalid.
     pub fn insert(&mut self, choices: Choices) -> Result<(), GroupError> {
         choices.check().map_err(GroupError::Choices)?;
         self.choices.retain(|old| (&old.device, old.nodes) != (&choices.device, choices.nodes));
@@ -140,7 +139,7 @@ impl Tuning {
         Ok(())
     }
 
-    /// What it says for `nodes` members on `device`.
+    /// The table's choices for `nodes` members on `device`.
     pub fn choices(&self, device: &str, nodes: usize) -> Option<&Choices> {
         self.choices.iter().find(|choices| choices.device == device && choices.nodes == nodes)
     }

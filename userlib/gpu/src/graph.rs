@@ -17,8 +17,8 @@ pub enum Behind {
     Own,
 }
 
-/// Runs rounds of kernels, all of them `times` times over; a kernel begins when those that it is [`Behind`] have ended.
-/// The GPUs see to that, since the rounds are one graph. Gives how long all rounds took, each time.
+/// Runs the sequence of rounds of kernels `times` times. A kernel begins when the kernels that it is [`Behind`] have
+/// ended; the GPUs enforce this order, since the rounds are one CUDA graph. Returns the duration of each repetition.
 ///
 /// # Errors
 /// [`GpuError::Invalid`] for a round without kernels, or of another length than the first; [`GpuError::DoesNotFit`], and errors of names, shapes and

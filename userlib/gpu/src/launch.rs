@@ -266,12 +266,12 @@ fn does_not_fit(gpu: &Gpu, launches: &[Launch<'_>], others: usize) -> GpuError {
 /// # Errors
 /// Before anything starts: [`GpuError::DoesNotFit`] if not all blocks of all kernels can be resident at once beside
 /// what runs already, and errors of names, shapes and arguments. If the driver refuses a later kernel of the set,
-/// those started before it end by their own bounded waits.
+/// the kernels started before it end by the time limits of their waits.
 pub fn start(launches: &[Launch<'_>]) -> Result<Running, GpuError> {
     start_repeated(launches, 1)
 }
 
-/// Starts kernels as [`start`] does, `times` times each: one of them begins when it has ended the time before.
+/// Starts kernels as [`start`] does, `times` times each: a repetition of a kernel begins when the one before has ended.
 ///
 /// # Errors
 /// As [`start`].
@@ -294,8 +294,8 @@ pub fn start_repeated(launches: &[Launch<'_>], times: u32) -> Result<Running, Gp
     Ok(running)
 }
 
-/// Kernels that were started together. Dropping it leaves them running: they end by their own bounded waits, and
-/// until then nothing they may use is freed.
+/// Kernels that were started together. Dropping the value leaves the kernels running: they end by the time limits of
+/// their waits. Until then no memory that they may use is freed.
 #[must_use = "kernels are waited for with `wait`"]
 pub struct Running {
     /// Held until all have ended; then the gate has counted them out, too.

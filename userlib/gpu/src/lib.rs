@@ -3,8 +3,8 @@
 //! This crate owns every raw driver call of the suite. It loads libcuda at run time and checks it first: without a
 //! driver, with a stub or with an old one, [`probe`] returns [`NoGpu`], and nothing panics.
 //!
-//! Kernels here wait: for each other, for the host, for the model of the card. So nothing in this crate waits for a
-//! whole GPU while such a kernel runs ([`Running`]); calls that would are put off until none does.
+//! Kernels of the suite wait for each other, for the host, or for the model of the card. So no call of this crate waits
+//! for the whole GPU while such a kernel runs ([`Running`]): driver calls that would wait are deferred until it has ended.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), ggas_gpu::GpuError> {

@@ -1,15 +1,15 @@
-//! Which waiting kernels are resident, and what has to wait for them.
+//! Tracks resident kernels that wait, and defers driver calls that would wait for these kernels.
 //!
-//! A kernel that waits for the host (or for another kernel) must never be waited for by the host: freeing memory,
-//! unregistering host memory, unmapping and unloading wait for the whole device inside the driver. Such calls go
-//! through [`Gate::defer`]; they are made at once while no waiting kernel is resident on any GPU of this process,
-//! and when the last one has ended otherwise. (Any GPU: host registrations and peer mappings concern all of them.)
+//! The host must not wait for a kernel that waits for the host (or for another kernel). But freeing memory,
+//! unregistering host memory, unmapping and unloading wait for the whole device inside the driver. [`Gate::defer`] makes
+//! such a call at once if no waiting kernel is resident on any GPU of this process, else when the last such kernel has
+//! ended. (On any GPU, since host registrations and peer mappings concern all GPUs.)
 //!
-//! The copiers wait for commands, so they are resident too, but this crate can stop and start them: they are
-//! paused around such a call and do not defer it.
+//! The copiers' kernels are resident and wait for commands, but this crate can stop and start them: it stops them during
+//! such a call instead of deferring the call.
 //!
-//! Allocating, registering, mapping, creating streams and loading modules do not wait for running kernels on the
-//! drivers this was tested with (the self-test checks it), and are made at once.
+//! Allocating, registering, mapping, creating streams and loading modules do not wait for running kernels on the tested
+//! drivers (the self-test checks this), so these calls are never deferred.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -17,13 +17,13 @@ use crate::{Mapping, Setup, Window, WindowError, WindowInfo};
 impl Window {
     /// A window over all processes of a job: the member of rank `i` is process `i`, which gives `bytes` of memory
     /// for kernels of its `processor`. Collective: all processes call it, in the same order as other collective
-    /// calls of the job and with the same `bytes`, which are zero at first. It ends within `timeout` (and as long
-    /// again where that is over), which bounds the waits of kernels on the window, too.
+    /// calls of the job and with the same `bytes`. The bytes are zero at first. The call returns within `timeout`, after a
+    /// time-out within twice that. `timeout` also bounds the waits of kernels on the window.
     ///
-    /// * All on the CPU executor: memory that all processes map.
-    /// * Each on a GPU of its own: GPU memory that all map, where every GPU reaches every other.
-    /// * Otherwise each process has its own part only, and [`info`](Self::info) says why: plain pointers do not
-    ///   exist, and [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach the others through the NIC.
+    /// * If all processors are the CPU executor: memory that all processes map.
+    /// * If each process has a GPU of its own, and every GPU can access every other one: GPU memory that all processes map.
+    /// * Otherwise each process has its own part only, and [`info`](Self::info) says why. Kernels then have no pointers to
+    ///   other parts; [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach them through the SMFU.
     ///
     /// Parts exist until the last process that maps them has dropped the window or ended: neither the death of a
     /// process nor an early drop takes memory away from kernels that run in others.
@@ -31,7 +31,7 @@ impl Window {
     /// # Errors
     /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`],
     /// [`WindowError::SharedGpu`]. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
-    /// get [`WindowError::Peer`]; where one does not come or dies, [`WindowError::Job`] names it.
+    /// get [`WindowError::Peer`]. [`WindowError::Job`] names a process that died or did not make the call in time.
     pub fn across(
         job: &Job,
         node: &Node,

@@ -16,12 +16,12 @@ use crate::plan::{Plan, PlanPlace, Wish};
 use crate::{Setup, WindowError};
 
 /// A network of RMA engines over all processes of a job: process `i` has node `i`, whose engine runs on its
-/// `processor`. Collective: all processes call it, in the same order as other collective calls of the job. It ends
-/// within `timeout` (and as long again where that is over).
+/// `processor`. Collective: all processes call it, in the same order as other collective calls of the job. The call
+/// returns within `timeout`, after a time-out within twice that.
 ///
-/// Kernels on the CPU executor, in all processes, meet in memory that these map; GPUs in each other's memory, of which
-/// every process has its own and all reach all. Engines run, wait and end as
-/// [`ggas_device::engine`] says; nobody need run one for others to set up or end. Drop the network before the job.
+/// If all processors are the CPU executor, the engines use memory that all processes map. Otherwise each process needs a
+/// GPU of its own, and every GPU has to be able to access every other one. [`ggas_device::engine`] says how engines run,
+/// wait and end. Set-up and end of the network do not need running engines. Drop the network before the job.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ use crate::{Setup, WindowError};
 /// # Errors
 /// On all ranks alike: [`WindowError::Engine`] for more processes than engines join, [`WindowError::SharedGpu`],
 /// [`WindowError::NoEngines`] where not all processors reach all of the memory. Where one process fails, the others get
-/// [`WindowError::Peer`]; where one does not come or dies, [`WindowError::Job`] names it.
+/// [`WindowError::Peer`]. [`WindowError::Job`] names a process that died or did not make the call in time.
 pub fn engines_across(
     job: &Job,
     processor: &Processor,

@@ -87,7 +87,7 @@ pub enum WindowError {
         /// Its reason.
         what: String,
     },
-    /// The processes did not come together.
+    /// A process of the job died, or did not make the call in time.
     #[error("setting the window up together: {0}")]
     Job(#[from] ggas_members::JobError),
     /// There is no such member.

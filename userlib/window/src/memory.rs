@@ -1,4 +1,4 @@
-//! The memory of a window: one range of addresses, part i at base + i * stride, wherever that can be had.
+//! The memory of a window: one range of addresses, part i at base + i * stride, where all parts can be mapped.
 
 use std::fmt;
 

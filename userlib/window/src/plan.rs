@@ -1,5 +1,5 @@
-//! What kind of window the processes of a job can have together: each says what it wants and has, and all draw the
-//! same conclusion from what all said.
+//! The kind of window that the processes of a job can have together. Each process publishes its request and its GPU;
+//! all processes compute the same plan from the published values.
 
 use ggas_device::PAGE;
 use ggas_gpu::{Gpu, GpuError};

@@ -1,4 +1,4 @@
-//! How processes of a job set something up together.
+//! Steps of a collective set-up: all processes of a job succeed, or all fail.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};

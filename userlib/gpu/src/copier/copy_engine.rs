@@ -1,5 +1,5 @@
-//! Copies by the GPU's copy engines: long ones, those of host memory that is not mapped, and all while the copier
-//! does not run.
+//! Copies by the GPU's copy engines: long copies, copies of host memory that is not mapped, and all copies while the
+//! copier's kernel does not run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

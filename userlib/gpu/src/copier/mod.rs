@@ -1,12 +1,12 @@
-//! The copier: moves bytes to and from GPU memory for whoever plays the card (design section 3, "Memory"). It knows
-//! nothing of the model; `ggas-device` hands it to that.
+//! The copier: moves bytes to and from GPU memory for the model of the card (design section 3, "Memory"). This crate
+//! knows nothing of the model; `ggas-device` connects the two.
 //!
-//! Short copies go to a small resident kernel (kernels/src/copier.cu) through rings in host memory: a command is
-//! seen by the kernel within about a bus round trip, without a driver call. Long ones, host memory that is not
-//! mapped, and everything while the kernel does not run go to the copy engines.
+//! A small resident kernel (kernels/src/copier.cu) does short copies. Commands reach it through rings in host memory,
+//! within about a bus round trip, without a driver call. The GPU's copy engines do long copies, copies of host memory
+//! that is not mapped, and all copies while the kernel does not run.
 //!
-//! The kernel runs while somebody holds a [`CopierGuard`]. Copies are independent of each other; a copy makes its
-//! last aligned 64-bit word visible last.
+//! The kernel runs while a [`CopierGuard`] exists. Copies are independent of each other; a copy makes its last aligned
+//! 64-bit word visible last.
 //!
 //! [`ring`] is public so that the same rings are tested against the kernel on the CPU executor.
 
