@@ -1,5 +1,5 @@
-//! Watched calls as system calls: what they hand on to in a program that was linked statically, which has no loader to
-//! ask for the C library's.
+//! The intercepted functions as system calls, for statically linked programs: these have no loader that could find the
+//! C library's functions.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 

@@ -1,7 +1,7 @@
 //! The registration cache behind librma2rc (spec 10.5).
 //!
-//! A request is a hit if a cached region of the port contains it. Regions that nobody uses stay registered until
-//! their place is needed, their memory goes away ([`registry::invalidate`]) or the port closes.
+//! A request is a hit if a cached region of the port contains the requested memory. Idle regions stay registered until
+//! the cache needs their entry, their memory is unmapped or freed ([`registry::invalidate`]) or the port closes.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! The objects of this process as the loader has them: where each keeps the addresses of functions of others.
+//! The loaded objects of this process, and the slots (GOT entries) in which each object keeps the addresses of functions
+//! of other objects.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;

@@ -1,7 +1,7 @@
-//! Pointers that C hands in.
+//! Pointers that C programs pass.
 //!
-//! They need not be aligned: a handle or an NLA in a packed structure or a message is ordinary in C programs, which
-//! always could do that here. So everything is read and written byte by byte.
+//! These pointers need not be aligned: C programs keep handles and NLAs in packed structures and messages, and the old
+//! library allowed that. So values are read and written unaligned.
 
 use std::fmt;
 

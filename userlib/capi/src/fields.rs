@@ -1,4 +1,4 @@
-//! What a notification says (`rma2_noti_get_*`), and its text. A null pointer reads as zeroes.
+//! The fields of a notification (`rma2_noti_get_*`), and its text. A null pointer reads as zeroes.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,15 +1,16 @@
-//! Calls of the C library that take memory away, so that registered memory leaves the card first; and those that lead
-//! to physical buffers.
+//! Interceptors of C library functions that unmap or free memory, so that the card loses access to registered memory
+//! first; and of the functions with which programs use physical buffers.
 //!
-//! Everything is handed on. The allocator's own calls do not come this way, which is why `free` and `realloc` are here.
-//! What no function call shows (system calls made by hand, a thread's stack) is not noticed.
+//! Each interceptor passes the call on to the next definition of the function. The allocator calls `munmap` internally,
+//! past these interceptors, which is why `free` and `realloc` are intercepted, too. System calls made without the C
+//! library, and the freeing of a thread's stack, are not noticed.
 //!
-//! How the process's calls come here: the shared library has these functions under the names of the C library
-//! (`tools/xtask/src/capi.rs`), so that a process that searches it first finds them. Where it does not, because the
-//! library came in through another one or by `dlopen`, [`slots`] sends the calls here.
+//! The shared library exports the interceptors under the names of the C library (`tools/xtask/src/capi.rs`), so a process
+//! whose symbol search order has librma2 before the C library calls them. In other processes (librma2 is a dependency of
+//! another library, or was loaded by `dlopen`) [`slots`] redirects the calls.
 //!
-//! None of them is inlined: the library's own calls of these names take part in the search as anybody's, and may end
-//! at an allocator before ours, whose blocks the one behind us does not know.
+//! No interceptor is inlined into librma2's own calls: these take part in the symbol search like calls of any other
+//! library. They may have to reach an allocator in front of librma2, whose blocks the allocator behind it does not know.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use std::sync::OnceLock;

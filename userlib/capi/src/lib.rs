@@ -1,10 +1,10 @@
 //! librma2: the library's ports, connections, regions and notifications as C programs know them (spec 10).
 //!
-//! Handles that come from C are looked up, never followed: ports, connections and descriptors live in address ranges
-//! of their own whose places are not used twice (`slab`), regions are known by their address (`registry`). So a
-//! null, foreign or stale handle is an error code. Nothing on the way of posting and probing allocates.
+//! Handles that come from C are looked up, never dereferenced unchecked. Ports, connections and descriptors have
+//! addresses in ranges of their own that are not soon reused (`slab`); regions are found by their address (`registry`).
+//! So a null, foreign or stale handle gives an error code. Posting and probing do not allocate.
 //!
-//! Pointers for results are null or valid, as in every C interface; `ffi` is where they are followed.
+//! Pointers for results are null or valid, as in every C interface; `ffi` dereferences them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,6 +1,6 @@
 //! Lists with a pool of items (spec 10.4b): what `extoll2_list.h` does not do in the program itself.
 //!
-//! They are the program's own: what it hands in is followed, as the functions in the header follow it.
+//! The lists belong to the program: their pointers are dereferenced unchecked, as by the functions in the header.
 
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;

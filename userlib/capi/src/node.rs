@@ -1,4 +1,4 @@
-//! Finding the node that this process's ports are on.
+//! The node of this process's ports.
 //!
 //! A process joins its network (its job's, GGAS_NETWORK, or this user's default one) when it opens its first port,
 //! without waiting for anyone, and leaves when it ends. A child of fork has none of the parent's ports; it joins as a

@@ -1,4 +1,4 @@
-//! Open ports at handles: calls enter them, and who closes one waits until all have left.
+//! Open ports and their handles: each call enters its port, and closing a port waits until all calls have left it.
 
 use std::io;
 use std::ops::Deref;

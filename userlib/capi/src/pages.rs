@@ -1,4 +1,4 @@
-//! What the operating system says of memory that C names.
+//! Checks of memory that C programs name: is it mapped, readable, writable, according to the operating system?
 
 use std::ffi::c_void;
 use std::io;

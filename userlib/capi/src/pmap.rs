@@ -1,8 +1,9 @@
 //! Physical buffers (spec 9.3): what `/dev/extoll/pmap` gives.
 //!
-//! On the model a buffer is shared memory of its own. Its physical address is where the modelled node reaches it:
-//! commands without address translation use it, from any node. On a card it is memory that the driver allocates, for
-//! the privileged; the file that stands for it is ours all the same, and `mmap` of it leads to the driver's.
+//! On the model a buffer is shared memory of its own. Its physical address is the one at which the modelled node reaches
+//! the buffer; commands without address translation, from any node, use this address. On a card the driver allocates the
+//! buffer, for privileged processes. The file that the program opened is the library's in both cases; on a card `mmap` of
+//! this file maps the driver's memory.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};

@@ -1,4 +1,4 @@
-//! Registering memory, and what a region says (`RMA2_Region`).
+//! Registering memory, and queries of a region (`RMA2_Region`).
 
 use std::ffi::{c_int, c_void};
 

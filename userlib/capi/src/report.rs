@@ -1,4 +1,4 @@
-//! Why no port could be opened, on standard error: programs print the number that they get, and nothing else.
+//! Prints on standard error why no port could be opened, since programs print only the number of the error code.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

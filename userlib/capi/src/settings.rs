@@ -1,4 +1,4 @@
-//! What users set in the environment. Read once, when the first port is opened.
+//! Settings from environment variables. Read once, when the first port is opened.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Objects whose addresses are handles: an address range of its own per kind, each place used once.
+//! Objects whose addresses are handles, in an address range of its own for each kind of object.
 //!
-//! A pointer from C is such a handle if it lies in the range, on a place, and the place says that it is live. Since
-//! places are used in turn and come round again only after the whole range, a stale handle is recognised; pages whose
-//! objects are all gone give their memory back, so that opening and closing does not grow.
+//! A pointer from C is a valid handle if it lies in the range, at the start of a slot, and the slot is marked live. Slots
+//! are allocated in ascending order through the whole range before one is reused, so a stale handle is recognised. Pages
+//! whose objects are all freed give their memory back, so that opening and closing does not grow.
 
 use std::collections::HashMap;
 use std::io;

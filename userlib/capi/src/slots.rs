@@ -1,12 +1,13 @@
-//! Sends watched calls here where the process's search does not lead here: the library came in through another one,
-//! behind the C library, or by `dlopen`.
+//! Redirects calls of the intercepted functions to librma2 in processes whose symbol search order does not have librma2
+//! first: librma2 is a dependency of another library, behind the C library, or was loaded by `dlopen`.
 //!
-//! Every object has the addresses of the functions that it calls in places of its own. Those that hold the C library's
-//! are set to ours: when this library is loaded, and again when it is called and others were loaded meanwhile. Places
-//! that lead to someone else's functions (an allocator's, a sanitizer's) stay as they are, and are counted.
+//! Every object keeps the addresses of the functions that it calls in slots of its own (GOT entries). Slots that hold the
+//! C library's address of such a function are overwritten with the address of librma2's: when librma2 is loaded, and at
+//! a later call of librma2 if other libraries were loaded meanwhile. Slots that hold the address of another definition
+//! (an allocator's, a sanitizer's) stay as they are, and are counted.
 //!
-//! The loader has a mark for libraries that are to be searched first (`-z interpose`), which the GNU one ignores; nor is
-//! there a place in the search order for what `dlopen` brings.
+//! The linker option `-z interpose`, which asks the loader to search a library first, is ignored by the GNU loader; a
+//! library loaded by `dlopen` never comes first in the search order.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! libvelo2: what its names in `link/velo2.c` lead to.
+//! libvelo2: the functions to which `link/velo2.c` forwards.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

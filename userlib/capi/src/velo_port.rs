@@ -1,4 +1,4 @@
-//! VELO ports and connections as handles: what `map` and `state_map` of libvelo2's structures are.
+//! VELO ports and connections as handles: the members `map` and `state_map` of libvelo2's structures.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
