@@ -10,7 +10,7 @@ use ggas_clock::Clock;
 
 use crate::slab::{Place, Slab};
 
-/// How long a close waits for calls on a port to return, which are told that it is closed.
+/// How long a close waits for calls on a port to return; these calls fail, since the port is closed.
 const LEAVE: Duration = Duration::from_secs(10);
 
 /// What stands at a port's handle; `head` is what programs may look at.

@@ -186,7 +186,7 @@ pub enum GpuError {
     KernelFailed {
         /// Ordinal of the GPU.
         gpu: usize,
-        /// The kernel, or all that were running when it cannot be told.
+        /// The kernel that failed, or all running kernels where the driver does not say which failed.
         kernel: String,
         /// What the driver said.
         error: DriverError,

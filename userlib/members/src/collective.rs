@@ -134,7 +134,7 @@ impl Meeting<'_> {
         let table = &self.network.table;
         let is_joined = || matches!(table.last(rank), Some((_, PeerState::Joined)));
         match words::of(table, rank).arrival(epoch) {
-            // It came, and gave up: another program of that rank may come.
+            // The rank's program joined, timed out and left: another program of that rank may join.
             Arrival::Here if self.is_start && !is_joined() => Arrival::NotYet,
             arrival => arrival,
         }

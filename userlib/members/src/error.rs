@@ -34,7 +34,7 @@ pub enum JobError {
         /// What to do.
         advice: &'static str,
     },
-    /// So many processes do not make a job.
+    /// The number of processes, or another part of the job's shape, is invalid.
     #[error(transparent)]
     Shape(#[from] ShapeError),
     /// More processes on a node than it has VPIDs.
@@ -47,7 +47,7 @@ pub enum JobError {
         /// The most.
         most: u32,
     },
-    /// A process can be a rank of a job once.
+    /// This process has already joined as a rank.
     #[error("this process has joined its job already: join once, and hand the Job on")]
     JoinedAlready,
     /// Called in a child that a member made with fork.
@@ -71,7 +71,7 @@ pub enum JobError {
         /// What to change.
         advice: &'static str,
     },
-    /// Somebody has held the lock of a network's directory for long.
+    /// Another process has held the lock of a network's directory beyond the time limit.
     #[error(
         "{} is held by a process that is stopped or stuck in the middle of joining: end it (fuser {})",
         path.display(), path.display()
@@ -90,7 +90,7 @@ pub enum JobError {
         name: String,
         /// Its directory.
         path: PathBuf,
-        /// What is said there; 0: nothing that can be read.
+        /// The version in the network's table; 0: not readable.
         theirs: u32,
     },
     /// No room for a network's files.
@@ -125,7 +125,7 @@ pub enum JobError {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// Nothing that a network can be called.
+    /// The name is no valid name of a network.
     #[error(
         "no network can be called `{name}`: use 1 to {most} letters, digits, dots, underscores and hyphens, the first \
          no dot"
@@ -168,7 +168,7 @@ pub enum JobError {
         /// Who has it.
         pid: u32,
     },
-    /// Some ranks never came.
+    /// Some ranks did not join in time.
     #[error(
         "{} did not join in {waited:?}: see why, or give them more time with GGAS_JOIN_TIMEOUT (seconds)",
         ranks(ranks_missing)
@@ -213,7 +213,7 @@ pub enum JobError {
         /// The soft limit.
         limit: u64,
     },
-    /// There is no room for the memory of this process that its peers reach.
+    /// There is not enough memory for the part of this process's memory that peers copy from.
     #[error(
         "no room for shared address space ({source}): raise `ulimit -v` (RLIMIT_AS) and `ulimit -f` (RLIMIT_FSIZE), \
          both `unlimited` if possible"
@@ -222,7 +222,7 @@ pub enum JobError {
         /// The refusal.
         source: io::Error,
     },
-    /// Memory shared with the others is not as it should be.
+    /// Memory shared with other processes has invalid contents.
     #[error("the job's shared memory: {0}")]
     Segment(#[from] SegmentError),
     /// A peer died or left.
@@ -231,7 +231,7 @@ pub enum JobError {
         /// The peer.
         rank: u32,
     },
-    /// Peers did not come in time.
+    /// Peers did not make the call in time.
     #[error(
         "{} did not come in {waited:?}: they are busy, stopped, or took another way; call again to go on waiting",
         ranks(waiting_for)

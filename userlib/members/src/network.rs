@@ -388,7 +388,7 @@ impl Drop for Kept {
 pub fn which() -> Result<(String, u16, Option<NetworkInfo>), JobError> {
     let place = Place::from(&|name| std::env::var_os(name))?;
     let found = networks()?.into_iter().find(|network| network.name == place.network);
-    // One that is not there is made in the usual shape; of one of another version nothing is known.
+    // A network that does not exist is created with the default shape; the shape of another version's is unknown.
     let shape = found.as_ref().map_or_else(|| Some(place.shape()), |network| network.shape.clone());
     if let Some(nodes) = shape.map(|shape| shape.nodes()).filter(|nodes| u32::from(place.node) >= *nodes) {
         return Err(JobError::NoSuchNode { network: place.network, node: place.node, nodes });

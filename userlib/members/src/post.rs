@@ -297,7 +297,7 @@ impl Post {
     /// A member is gone: its state first, then whoever wants to know. On any thread, any number of times.
     pub(crate) fn gone(&self, id: MemberId) {
         let table = &self.network.table;
-        // Whom others gave up for lost, and hung up on, says nothing about them.
+        // This member counts as lost for the others, which hung up on it: that says nothing about the others.
         if table.state(self.me) == PeerState::Joined {
             table.end(id, PeerState::Lost);
         }

@@ -181,7 +181,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// A member has hung up: hears what it said on connections that it made and that were not looked at yet.
+    /// A member has hung up: reads its remaining messages on connections that it made and that were not read yet.
     fn hear_last(&mut self, id: MemberId, known: &Peer) {
         self.accept();
         self.hear_strangers();

@@ -12,7 +12,7 @@ pub struct Shape {
     per_node: u32,
 }
 
-/// A job or a network that cannot be.
+/// Why a shape of a job or a network is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// Too few or too many processes.
@@ -24,10 +24,10 @@ pub enum ShapeError {
     /// Too few or too many nodes.
     #[error("a network between processes has 1 to {NODES_MAX} nodes, not {0}")]
     Nodes(u64),
-    /// Too little or too much room.
+    /// Room for too few or too many members.
     #[error("a network has room for 1 to {PROCESSES_MAX} members, not {0}")]
     Members(u32),
-    /// Too many words.
+    /// The description of faults is too long.
     #[error("faults are described in at most {FAULTS_MAX} bytes, not {0}")]
     Faults(usize),
 }
@@ -85,7 +85,7 @@ const GUESTS: u32 = 16;
 /// Longest description of faults.
 pub(crate) const FAULTS_MAX: usize = 120;
 
-/// What a network is: fixed by whoever makes it.
+/// Shape of a network; the process that creates the network sets it once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkShape {
     torus: [u16; 3],
@@ -139,7 +139,7 @@ impl NetworkShape {
         Ok(NetworkShape { members, ..self })
     }
 
-    /// Faults of its links, in the words of the transport that has them; empty: none.
+    /// Faults of the network's links, in the transport's syntax; empty: none.
     ///
     /// # Errors
     /// [`ShapeError::Faults`] where they are too long.
@@ -160,17 +160,17 @@ impl NetworkShape {
         self.torus
     }
 
-    /// Members that it has room for.
+    /// Number of members that the network has room for.
     pub fn members(&self) -> u32 {
         self.members
     }
 
-    /// Slots of the ranks of its job: none in a network of no job.
+    /// Slots of the ranks of the network's job; empty in a network of no job.
     pub fn rank_slots(&self) -> Range<u32> {
         0..self.ranks.map_or(0, Shape::processes)
     }
 
-    /// The job that has it, where it is a job's.
+    /// The shape of the network's job, if there is one.
     pub fn ranks(&self) -> Option<Shape> {
         self.ranks
     }

@@ -20,26 +20,26 @@ const HEADER_BYTES: usize = 4096;
 /// Words of a slot for collective calls.
 pub(crate) const WORDS: usize = 4;
 
-/// A member, for good: another process never has the same.
+/// Identity of a member; never reused for another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberId {
-    /// Place in the table; the rank, in a job.
+    /// Slot in the table; in a job, the rank.
     pub slot: u32,
-    /// Counted up with every member that has the slot, from 1.
+    /// Number of members that have had the slot so far, from 1.
     pub generation: u32,
 }
 
-/// What is known of a process.
+/// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PeerState {
-    /// It has not joined yet.
+    /// The process has not joined yet.
     Absent = 0,
-    /// It takes part.
+    /// The process is in the network.
     Joined = 1,
-    /// It has left in good order.
+    /// The process has left the network.
     Left = 2,
-    /// It died.
+    /// The process died without leaving the network.
     Lost = 3,
 }
 
