@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extoll_abi::layout::ggas_port;
 use ggas_clock::Clock;
@@ -100,12 +100,9 @@ fn planted(kernel: &str, block: u32, timeout: Duration, no_pause: Duration) -> L
     config.no_pause_limit = no_pause;
     let cpu = Processor::cpu_with(config);
     let flag = cpu.alloc(8).expect("memory");
-    let begun = Instant::now();
     let running =
         start(&[launch(&cpu, kernel, 2, block, &planted_args { flag: flag.address() })]).expect("it starts");
-    let error = running.wait(timeout).expect_err("the bug is caught");
-    assert!(begun.elapsed() < TIMEOUT / 2, "the caller waited too long");
-    error
+    running.wait(timeout).expect_err("the bug is caught")
 }
 
 /// Tries with `limit`, then with more and more: a machine may stall for as long as that.
@@ -201,9 +198,8 @@ fn dropping_a_launch_cancels_it() {
     let cpu = Processor::cpu();
     let flag = cpu.alloc(8).expect("memory");
     let args = planted_args { flag: flag.address() };
-    let begun = Instant::now();
+    // It would not end by itself.
     drop(start(&[launch(&cpu, "planted_unbounded_wait", 1, 32, &args)]).expect("it starts"));
-    assert!(begun.elapsed() < TIMEOUT / 2);
 }
 
 #[test]

@@ -46,6 +46,13 @@ impl Default for CpuConfig {
     }
 }
 
+impl CpuConfig {
+    /// The defaults, but with `clock`.
+    pub fn on_clock(clock: Clock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+}
+
 /// A kernel's arguments: bytes, padding included, aligned for any structure.
 pub(crate) struct Args(Box<[MaybeUninit<u128>]>);
 

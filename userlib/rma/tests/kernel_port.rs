@@ -90,9 +90,7 @@ fn simulated_ping_pong(config: PortConfig, seed: u64) -> Duration {
     let simulation = Simulation::new(seed);
     let faults = Faults::none().seed(seed).drop(0.05).duplicate(0.02);
     let network = builder().faults(faults).simulation(&simulation).build().unwrap();
-    let mut timed = CpuConfig::default();
-    timed.clock = simulation.clock();
-    let cpu = Processor::cpu_with(timed);
+    let cpu = Processor::cpu_with(CpuConfig::on_clock(simulation.clock()));
     let (a, b) = (Side::new(&network, 0, config), Side::new(&network, 1, config));
     let args = [a.args(&b, 20, true), b.args(&a, 20, false)];
     let _armed = (a.port.arm(), b.port.arm());
@@ -119,9 +117,7 @@ fn timed() -> (Processor, SimNetwork, Clock) {
     let simulation = Simulation::new(3);
     let clock = simulation.clock();
     let network = builder().simulation(&simulation).build().unwrap();
-    let mut timed = CpuConfig::default();
-    timed.clock = clock.clone();
-    (Processor::cpu_with(timed), network, clock)
+    (Processor::cpu_with(CpuConfig::on_clock(clock.clone())), network, clock)
 }
 
 #[test]

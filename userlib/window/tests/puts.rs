@@ -28,9 +28,7 @@ fn bed(bytes: usize, wait: Duration) -> Bed {
 
 /// For kernels that wait in vain: in virtual time, but on GPUs.
 fn timed_bed(bytes: usize, wait: Duration) -> Bed {
-    let mut timed = CpuConfig::default();
-    timed.clock = Manual::new().0;
-    bed_on(Processor::cpu_with(timed), bytes, wait)
+    bed_on(Processor::cpu_with(CpuConfig::on_clock(Manual::new().0)), bytes, wait)
 }
 
 fn bed_on(cpu: Processor, bytes: usize, wait: Duration) -> Bed {

@@ -39,9 +39,7 @@ impl Setup {
 
     /// Kernels and their waits go by `clock`.
     pub fn by_clock(nodes: usize, config: GroupConfig, clock: &Clock) -> Self {
-        let mut timed = CpuConfig::default();
-        timed.clock = clock.clone();
-        Self::on(vec![Processor::cpu_with(timed); nodes], config)
+        Self::on(vec![Processor::cpu_with(CpuConfig::on_clock(clock.clone())); nodes], config)
     }
 
     /// With `GGAS_TEST_GPUS=2`, ranks take turns on the first two GPUs.

@@ -1,7 +1,7 @@
 //! Ports of kernels on the CPU executor.
 
 use extoll_abi::layout::GGAS_ERR_TIMEOUT;
-use ggas_kernels::{KernelMem, Processor, start};
+use ggas_kernels::{CpuConfig, KernelMem, Processor, start};
 use ggas_selftest::args::{SELFTEST_ECHO, SELFTEST_STREAM, selftest_velo};
 use ggas_velo::KernelVelo;
 
@@ -77,11 +77,12 @@ fn exchange(kernel_slots: bool) {
 /// What the network does not take waits in the ring; a kernel that finds it full says so in time, and nothing is lost.
 #[test]
 fn a_full_mailbox_holds_back_the_ring() {
-    let cpu = Processor::cpu();
-    let network = networks(2).remove(0);
-    let config = VeloConfig { kernel_slots: true, ..small(MailboxSlots::B128) };
-    let quick = VeloConfig { kernel_timeout: std::time::Duration::from_millis(200), ..config };
-    let (sender, receiver) = (Side::new(&network, 0, quick, &cpu), open(&network, 1, config));
+    let (network, simulation) = simulated();
+    let (clock, begun) = (simulation.clock(), simulation.elapsed());
+    let cpu = Processor::cpu_with(CpuConfig::on_clock(clock));
+    let bound = Duration::from_secs(20);
+    let config = VeloConfig { kernel_slots: true, kernel_timeout: bound, ..small(MailboxSlots::B128) };
+    let (sender, receiver) = (Side::new(&network, 0, config, &cpu), open(&network, 1, config));
     let to = receiver.address();
     let args = selftest_velo {
         port: sender.port.address(),
@@ -97,8 +98,10 @@ fn a_full_mailbox_holds_back_the_ring() {
     let armed = sender.port.arm();
     // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
     let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_velo", 1, 64, &args) };
-    start(&[launch]).unwrap().wait(SOON).unwrap();
+    start(&[launch]).unwrap().wait(2 * bound).unwrap();
     drop(armed);
+    let waited = simulation.elapsed() - begun;
+    assert!((bound..bound + Duration::from_secs(1)).contains(&waited), "{waited:?}");
     let report = sender.port.report().expect("the kernel waited for a slot");
     assert_eq!(sender.result.read_u64s(0, 1).unwrap(), [u64::from(GGAS_ERR_TIMEOUT)], "{report:?}");
     // It waited until the first of a full ring is taken.

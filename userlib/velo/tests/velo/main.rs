@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use extoll_abi::regs;
 use ggas_device::Device;
-use ggas_device::sim::{FabricKind, Progress, SimNetwork};
+use ggas_device::sim::{FabricKind, Progress, SimNetwork, Simulation};
 use ggas_velo::{MailboxSlots, VeloConfig, VeloPort};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
@@ -23,18 +23,30 @@ const SLOTS: [MailboxSlots; 2] = [MailboxSlots::B64, MailboxSlots::B128];
 /// Both ways of progress, in one process and as between processes.
 fn networks(nodes: usize) -> Vec<SimNetwork> {
     let build = |fabric, progress| {
-        let network = SimNetwork::builder().nodes(nodes).fabric(fabric).progress(progress).build().unwrap();
-        // Nothing is dropped for want of time, however long a reader loses its processor.
-        for node in 0..nodes {
-            network.device(node).unwrap().write_register(regs::EXTOLL_RF_VELO_TIMEOUT, 0).unwrap();
-        }
-        network
+        drops_nothing(
+            SimNetwork::builder().nodes(nodes).fabric(fabric).progress(progress).build().unwrap(),
+            nodes,
+        )
     };
     let kinds = [FabricKind::InProcess, FabricKind::Process];
     kinds
         .into_iter()
         .flat_map(|kind| [Progress::Inline, Progress::Threads(1)].map(|p| build(kind, p)))
         .collect()
+}
+
+/// Two nodes in virtual time, for waits in vain.
+fn simulated() -> (SimNetwork, Arc<Simulation>) {
+    let simulation = Simulation::new(1);
+    (drops_nothing(SimNetwork::builder().nodes(2).simulation(&simulation).build().unwrap(), 2), simulation)
+}
+
+/// For want of time, however long a reader loses its processor.
+fn drops_nothing(network: SimNetwork, nodes: usize) -> SimNetwork {
+    for node in 0..nodes {
+        network.device(node).unwrap().write_register(regs::EXTOLL_RF_VELO_TIMEOUT, 0).unwrap();
+    }
+    network
 }
 
 /// A mailbox of one page: 64 or 32 slots.

@@ -1,7 +1,5 @@
 //! What arrives is what was sent: lengths, slots, tags, senders, order, groups.
 
-use std::time::Duration;
-
 use extoll_abi::{VELO_MAX_BYTES, VeloError, regs};
 use ggas_velo::{MessageMatch, ReceiveError, SendError, VeloConfig};
 
@@ -83,14 +81,14 @@ fn matches_leave_the_others_in_order() {
 
 #[test]
 fn refusals_say_what_to_do() {
-    let network = &networks(1)[0];
-    let port = open(network, 0, VeloConfig::default());
+    let (network, _simulation) = simulated();
+    let port = open(&network, 0, VeloConfig::default());
     let to_self = port.connect(port.address());
     assert!(matches!(to_self.send(&[0; 121], 0), Err(SendError::Message(VeloError::Length(121)))));
     assert!(matches!(to_self.send_typed(&[], 0, 4), Err(SendError::Message(VeloError::Mtt(4)))));
     to_self.send(b"x", 1).unwrap();
     let wanted = MessageMatch::any().tag(2);
-    match port.wait_match(&wanted, Duration::from_millis(5)) {
+    match port.wait_match(&wanted, SOON) {
         Err(ReceiveError::Timeout { others: 1, wanted: found, .. }) => assert_eq!(found, wanted),
         other => panic!("{other:?}"),
     }

@@ -69,16 +69,20 @@ fn senders_wait_for_slow_receivers() {
 
 #[test]
 fn what_waits_is_reported_when_a_port_closes() {
-    let network = &networks(2)[0];
-    let config = VeloConfig { send_timeout: Duration::from_millis(50), ..small(MailboxSlots::B128) };
+    let (network, simulation) = simulated();
+    let network = &network;
+    let bound = Duration::from_secs(20);
+    let config = VeloConfig { send_timeout: bound, ..small(MailboxSlots::B128) };
     let (a, b) = (open(network, 0, config), open(network, 1, config));
     let to_b = a.connect(b.address());
-    let refused = loop {
+    let (refused, waited) = loop {
+        let begun = simulation.elapsed();
         if let Err(error) = to_b.send(&[1; 120], 0) {
-            break error;
+            break (error, simulation.elapsed() - begun);
         }
     };
     assert!(matches!(refused, SendError::Timeout { .. }), "{refused}");
+    assert!((bound..bound + Duration::from_secs(1)).contains(&waited), "{waited:?}");
     // What the requester holds is given up after a bound; the model's commands are committed by then.
     assert!(matches!(a.close(), Ok(()) | Err(VeloPortError::Undrained { .. })));
     assert_eq!(b.wait(SOON).unwrap().len(), 120);
