@@ -119,7 +119,7 @@ struct bench_ggas_bandwidth {
 #define BENCH_PUT_WARP		1
 #define BENCH_PUT_BLOCK		2
 #define BENCH_PUT_GRID		3
-#define BENCH_PUT_BULK		4	/* by the copy engine, started by a block: litmus only */
+#define BENCH_PUT_BULK		4	/* by the copy unit, started by a block: litmus only */
 #define BENCH_PUT_HANDOVER	5	/* the same, and the signal by a thread of another warp: litmus only */
 
 /* put-signal and put-packed: ping-pong. Both nodes send sources of their own in even and odd rounds. get: one node
@@ -149,7 +149,7 @@ struct bench_put_bandwidth {
 	uint64_t offset;	/* in the window */
 	uint64_t bytes;
 	uint32_t peer;
-	uint32_t bulk;		/* 1: by the copy engines */
+	uint32_t bulk;		/* 1: by the copy units */
 };
 
 #define BENCH_RATE_NEIGHBOURS	0	/* messages of neighbouring threads lie side by side */
@@ -174,7 +174,7 @@ struct bench_put_rate {
 #define BENCH_OVERLAP_NONE	0	/* nobody sends */
 #define BENCH_OVERLAP_BLOCK	1	/* all threads put, then compute */
 #define BENCH_OVERLAP_WARP	2	/* the first warp puts, the others compute */
-#define BENCH_OVERLAP_BULK	3	/* the same by the copy engine */
+#define BENCH_OVERLAP_BULK	3	/* the same by the copy unit */
 #define BENCH_OVERLAP_RMA	4	/* one thread posts, all compute */
 
 /* put-overlap and rma-overlap: one block communicates and computes. */
@@ -237,6 +237,14 @@ struct bench_litmus_post {
 	uint64_t forbidden;	/* uint64_t: words that were older than the round of their notification */
 	uint32_t build;		/* BENCH_LITMUS_RIGHT or BENCH_LITMUS_WEAK */
 	uint32_t first;		/* 1: stores and posts */
+};
+
+/* card-stores: every thread posts notification puts, numbered from 1. */
+struct bench_card_stores {
+	struct bench_peer peer;	/* without a target */
+	uint64_t port;		/* struct ggas_port */
+	uint64_t status;	/* uint64_t: what failed first; 0 at first */
+	uint64_t posts;		/* of each thread */
 };
 
 /* atomics-random: every thread updates random words of all nodes. */

@@ -185,7 +185,7 @@ struct lane_of {
 	}
 };
 
-/* Puts of the copy engine have no signal of their own: one follows them, by the block or by one thread of it. */
+/* Puts of the copy unit have no signal of their own: one follows them, by the block or by one thread of it. */
 template <bool Weak, class Signal>
 GGAS_FN int put_bulk(const ggas_window *window, const lane_of &lane, const void *from, uint64_t bytes, uint64_t round,
 		     const Signal &signal, bool handover)

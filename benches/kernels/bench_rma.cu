@@ -195,3 +195,21 @@ GGAS_KERNEL(bench_bandwidth_notification, bench_bandwidth)
 	bench_stopwatch watch(args.timing);
 	watch.stop(args.sender ? send_windows(args, watch) : answer_windows(args, watch));
 }
+
+/* Who takes the notifications knows each thread's next number. */
+GGAS_KERNEL(bench_card_stores_send, bench_card_stores)
+{
+	auto *port = reinterpret_cast<ggas_port *>(args.port);
+	uint64_t thread = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+	int error = GGAS_OK;
+
+	for (uint64_t i = 1; i <= args.posts && error == GGAS_OK; i++)
+		error = gpu_rma2_notification_put(port, peer_of(args.peer), static_cast<uint32_t>(i & 0xff),
+						  thread << 40 | i);
+	error = ggas_block_status(error);
+	if (error == GGAS_OK && ggas_thread() == 0)
+		error = gpu_rma2_drain(port);
+	if (error && ggas_thread() == 0)
+		ggas_atomic_cas(reinterpret_cast<uint64_t *>(args.status), uint64_t(0), static_cast<uint64_t>(error),
+				ggas_order::relaxed);
+}

@@ -739,6 +739,33 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_card_stores {
+    pub peer: bench_peer,
+    pub port: u64,
+    pub status: u64,
+    pub posts: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_card_stores"][::core::mem::size_of::<bench_card_stores>() - 40usize];
+    [
+        "Alignment of bench_card_stores",
+    ][::core::mem::align_of::<bench_card_stores>() - 8usize];
+    [
+        "Offset of field: bench_card_stores::peer",
+    ][::core::mem::offset_of!(bench_card_stores, peer) - 0usize];
+    [
+        "Offset of field: bench_card_stores::port",
+    ][::core::mem::offset_of!(bench_card_stores, port) - 16usize];
+    [
+        "Offset of field: bench_card_stores::status",
+    ][::core::mem::offset_of!(bench_card_stores, status) - 24usize];
+    [
+        "Offset of field: bench_card_stores::posts",
+    ][::core::mem::offset_of!(bench_card_stores, posts) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_atomics {
     pub window: u64,
     pub result: u64,

@@ -13,6 +13,8 @@ use crate::{BenchError, Team};
 const HELLO: u8 = 250;
 /// Class of what follows: a length in bytes, then words.
 const DATA: u8 = 251;
+/// Of those that a port for this may have: the lowest that are free.
+const VPIDS: u8 = 16;
 /// From one greeting to the next.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The other machine's program may be started much later.
@@ -44,27 +46,17 @@ impl Machine {
             return Err(BenchError::option("machine", peer, advice));
         }
         let port = Node::new(card).open_port(PortConfig::default()).doing("opening a port")?;
-        let there = port.connect(Address::new(peer, port.address().vpid));
+        let there = greet(&port, peer).doing_with(|| format!("meeting the machine of node {peer}"))?;
         let machine = Self { port, there };
-        machine.greet().doing_with(|| format!("meeting the machine of node {peer}"))?;
+        machine.settle().doing_with(|| format!("meeting the machine of node {peer}"))?;
         Ok(machine)
     }
 
-    /// Before the other port is open greetings go nowhere; after one has come, one of ours arrives.
-    fn greet(&self) -> Result<(), MeetError> {
-        let hello = Match::any().class(HELLO).from(self.there.remote());
-        let end = Instant::now() + START;
-        loop {
-            self.there.notification_put(HELLO, 0, Spec::COMPLETER)?;
-            match self.port.wait_match(&hello, AGAIN) {
-                Ok(_) => break,
-                Err(WaitError::Timeout { .. }) if Instant::now() < end => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    /// After the other's greeting has come, one of ours arrives, and what it says next comes after its last one.
+    fn settle(&self) -> Result<(), MeetError> {
         self.there.notification_put(HELLO, 0, Spec::COMPLETER)?;
-        // What the other one says next comes after its last greeting.
         self.exchange(&[], START)?;
+        let hello = Match::any().class(HELLO).from(self.there.remote());
         while self.port.poll_match(&hello).is_some() {}
         Ok(())
     }
@@ -93,6 +85,23 @@ impl Machine {
         }
         let own = own.to_vec();
         Ok(if self.rank() == 0 { vec![own, theirs] } else { vec![theirs, own] })
+    }
+}
+
+/// Greets the ports of a node until one of them greets this one. Before the other port is open greetings go nowhere. Which
+/// VPID it has depends on what was open there lately.
+fn greet(port: &Port, peer: u16) -> Result<Connection, MeetError> {
+    let greeting = Match::any().class(HELLO).from_node(peer);
+    let end = Instant::now() + START;
+    loop {
+        for vpid in 0..VPIDS {
+            port.connect(Address::new(peer, vpid)).notification_put(HELLO, 0, Spec::COMPLETER)?;
+        }
+        match port.wait_match(&greeting, AGAIN) {
+            Ok(came) => return Ok(port.connect(came.remote())),
+            Err(WaitError::Timeout { .. }) if Instant::now() < end => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ ggas_kernels::kernels! {
     pub(crate) static KERNELS = [
         bench_pingpong_notification(args::bench_pingpong),
         bench_pingpong_poll(args::bench_pingpong),
+        bench_card_stores_send(args::bench_card_stores),
         bench_velo_message(args::bench_pingpong),
         bench_velo_notification(args::bench_pingpong),
         bench_host_assisted(args::bench_assisted),

@@ -41,6 +41,7 @@ mod ucx;
 mod verify;
 mod whole;
 
+pub use bench::SharedTable;
 pub use error::BenchError;
 pub use host::HostFacts;
 pub use options::{Device, Fabric, Memory, NicProgress, Options, Path, Via};

@@ -107,7 +107,7 @@ impl<'a> Setup<'a> {
         port.doing(format!("opening a port for kernels on node {node}"))
     }
 
-    fn port_config(&self) -> PortConfig {
+    pub fn port_config(&self) -> PortConfig {
         PortConfig {
             path: Some(self.path()),
             slots: self.options.slots,
@@ -207,10 +207,10 @@ fn copier(processor: &Processor) -> Option<Result<CopierGuard, BenchError>> {
     Some(copier.doing("starting the copier of a GPU"))
 }
 
-/// Nobody but NIC threads can work for kernels on a GPU; those of the executor help.
+/// Nobody but NIC threads can work for kernels on a GPU; those of the executor help, and so does who watches a page.
 fn default_progress(options: &Options, worker: Worker) -> NicProgress {
     match (options.device, worker) {
-        (Device::Gpu, Worker::Kernels) => NicProgress::Threads,
+        (Device::Gpu, Worker::Kernels) if options.path() == Path::Slots => NicProgress::Threads,
         _ => NicProgress::Inline,
     }
 }

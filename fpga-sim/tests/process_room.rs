@@ -144,29 +144,9 @@ fn with_engine(fabric: &Arc<ProcessFabric>, engine: &Arc<NicThreads>) -> Node {
 }
 
 /// A packet that says who sent it, and which of its packets it is.
-fn packet(from: &ProcessFabric, to: Address, owner: u64, number: u64, payload: Payload) -> Packet {
-    let len = payload.len() as u32;
-    Packet {
-        source: Address::new(from.member().node(), 0),
-        destination: to,
-        kind: PacketKind::Put,
-        command: CommandCode::from(Command::BtPut),
-        spec: Spec::NONE,
-        modifier: Modifier::NONE,
-        mode: Mode::TE,
-        error: ErrorUnits::NONE,
-        tc: 0,
-        protection: 0,
-        fragment: 496,
-        address: owner,
-        aux: number,
-        len,
-        total: len,
-        offset: 0,
-        tag: 0,
-        process: extoll_sim::packet::ANYONE,
-        payload,
-    }
+fn of_owner(from: &ProcessFabric, to: Address, owner: u64, number: u64, payload: Payload) -> Packet {
+    let node = from.member().node();
+    Packet { address: owner, aux: number, ..packet(node, to, PacketKind::Put, number, payload) }
 }
 
 /// Bytes of the sender's arena, which say who it is.
@@ -224,7 +204,7 @@ fn a_slot_passes_on_while_packets_wait_in_its_lane() {
                 1 => Payload::copy_of(&[owner as u8; 8]),
                 _ => Payload::copy_of(&[owner as u8; 500]),
             };
-            fabric.send(0, packet(&fabric, to, owner, *number, payload)).is_ok()
+            fabric.send(0, of_owner(&fabric, to, owner, *number, payload)).is_ok()
         });
         sent.insert(owner, number.count() as u64);
         take(rng.usize(0..40));
@@ -262,7 +242,7 @@ fn the_memory_of_one_that_is_gone_goes_with_it() {
     until("they meet", || fabric.has_met(0));
     let _block: ArenaBlock = fabric.arena().alloc(4096, 4096).unwrap();
     for number in 0..2 {
-        fabric.send(1, packet(&fabric, to, 1, number, lent(&fabric, 1))).unwrap();
+        fabric.send(1, of_owner(&fabric, to, 1, number, lent(&fabric, 1))).unwrap();
     }
     drop((fabric, _block));
     let first = standing.poll(0, Class::Request).unwrap();
@@ -289,7 +269,7 @@ fn packets_that_links_lose_arrive_in_order() {
     for number in 0..PACKETS {
         until("a packet goes", || {
             seen.extend(receiver.poll(0, Class::Request).map(|packet| packet.aux));
-            sender.send(1, packet(&sender, to, 1, number, Payload::copy_of(&[1; 8]))).is_ok()
+            sender.send(1, of_owner(&sender, to, 1, number, Payload::copy_of(&[1; 8]))).is_ok()
         });
     }
     until("all have come", || {

@@ -12,9 +12,6 @@ use crate::exec::{self, Args, CpuRun};
 use crate::image;
 use crate::processor::{Gpu, Processor};
 
-/// Longest wait that is told from others.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
 /// Most threads of a block.
 pub const MAX_BLOCK: u32 = 1024;
 
@@ -317,11 +314,10 @@ impl Running {
     /// # Errors
     /// The first failure; after [`LaunchError::Timeout`] the kernels were cancelled.
     pub fn wait(mut self, timeout: Duration) -> Result<(), LaunchError> {
-        let now = Clock::REAL.now();
-        let deadline = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        let deadline = Clock::REAL.deadline(timeout);
         for part in &mut self.parts {
             match part {
-                Part::Cpu(run) => run.wait(run.deadline(timeout.min(FOREVER)))?,
+                Part::Cpu(run) => run.wait(run.deadline(timeout))?,
                 Part::Gpu(run) => {
                     let left = deadline.saturating_duration_since(Clock::REAL.now());
                     run.wait(left).map_err(|error| match error {

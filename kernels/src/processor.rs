@@ -4,9 +4,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ggas_clock::Clock;
 use ggas_gpu::{DeviceBuffer, GpuError, HostMapping, Module};
 
 use crate::exec::{self, CpuConfig};
+use crate::idle::{IdleGuard, on_idle};
 use crate::image;
 
 /// Where kernels run. Cheap to clone.
@@ -119,6 +121,16 @@ impl Processor {
         }
     }
 
+    /// Has executor threads of this processor do `work` when they only wait, as [`on_idle`] says. `None` on a GPU: its
+    /// threads run nothing of the host's.
+    pub fn on_idle(
+        &self,
+        clock: &Clock,
+        work: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Option<IdleGuard> {
+        matches!(self, Self::Cpu(_)).then(|| on_idle(clock, work))
+    }
+
     /// `bytes` of zeroed memory that kernels on this processor use, aligned to 256 bytes.
     pub fn alloc(&self, bytes: usize) -> Result<KernelMem, MemoryError> {
         match self {
@@ -141,6 +153,25 @@ impl Processor {
             Self::Gpu(gpu) => {
                 // SAFETY: passed on.
                 let mapping = unsafe { gpu.device().map_host(start, len)? };
+                Ok(Mapped { address: mapping.address(), len, _gpu: Some(mapping) })
+            }
+        }
+    }
+
+    /// Lets kernels on this processor use what the driver of another device mapped for this process: its registers, or memory
+    /// that it gave.
+    ///
+    /// # Safety
+    /// As [`map_host`](Self::map_host).
+    ///
+    /// # Errors
+    /// [`MemoryError::Gpu`] where a GPU cannot reach it.
+    pub unsafe fn map_device(&self, start: *mut u8, len: usize) -> Result<Mapped, MemoryError> {
+        match self {
+            Self::Cpu(_) => Ok(Mapped { address: start as u64, len, _gpu: None }),
+            Self::Gpu(gpu) => {
+                // SAFETY: passed on.
+                let mapping = unsafe { gpu.device().map_device(start, len)? };
                 Ok(Mapped { address: mapping.address(), len, _gpu: Some(mapping) })
             }
         }

@@ -265,6 +265,7 @@ fn a_device_model_that_panics_ends_the_launch() {
     // SAFETY: plain numbers; all zero is a port without anything.
     let mut port: ggas_port = unsafe { std::mem::zeroed() };
     (port.req_pages, port.wcb_state, port.timeout_ns) = (pages.start, wcb.address(), 1_000_000_000);
+    port.lines = 255;
     let memory = cpu.alloc(size_of::<ggas_port>()).expect("memory");
     // SAFETY: plain numbers without padding.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const port).cast::<u8>(), size_of::<ggas_port>()) };

@@ -174,37 +174,9 @@ static void nothing_open(struct extoll_card *card)
 		extoll_rf_write(card, extoll_rf(EXTOLL_RF_BQ_VELO_CURRENT, EXTOLL_RF_BQ_STRIDE, i), 0);
 		extoll_rf_write(card, extoll_rf(EXTOLL_RF_BQ_VELO_NEXT, EXTOLL_RF_BQ_STRIDE, i), 0);
 	}
-	extoll_rf_write(card, EXTOLL_RF_ATU_ENABLE, 0);
 	for (i = 0; i < EXTOLL_GAT_TABLES; i++)
 		extoll_rf_write(card, extoll_rf(EXTOLL_RF_ATU_GAT, EXTOLL_RF_ATU_GAT_STRIDE, i),
 				card->gat[i].entries ? extoll_gat_register(card->gat[i].dma) : 0);
-}
-
-int extoll_card_start(struct extoll_card *card)
-{
-	u32 i;
-	int err;
-
-	if (extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER) == ~0ull) {
-		dev_err(&card->pdev->dev, "the register file does not answer\n");
-		return -ENODEV;
-	}
-	htax_start(card);
-	nothing_open(card);
-	rma_start(card);
-	velo_start(card);
-	extoll_rf_write(card, EXTOLL_RF_BQ_RMA_GENERAL, EXTOLL_PUT(1, EXTOLL_BQ_ENABLE));
-	extoll_rf_write(card, EXTOLL_RF_BQ_VELO_GENERAL, EXTOLL_PUT(1, EXTOLL_BQ_ENABLE));
-	extoll_rf_write(card, EXTOLL_RF_ATU_ENABLE, 1);
-	err = extoll_snq_start(card);
-	if (err)
-		return err;
-	extoll_smfu_start(card);
-	for (i = 0; i < EXTOLL_RF_NP_PORTS; i++)
-		extoll_rf_write(card, extoll_rf(EXTOLL_RF_NP_GENERAL, EXTOLL_RF_NP_STRIDE, i),
-				network_ports[i]);
-	extoll_card_live(card);
-	return 0;
 }
 
 /* All ports are closed, or the card is out of reach, where writes do nothing. */
@@ -220,4 +192,40 @@ void extoll_card_stop(struct extoll_card *card)
 	extoll_rf_write(card, EXTOLL_RF_BQ_VELO_GENERAL, 0);
 	extoll_rf_write(card, EXTOLL_RF_ATU_ENABLE, 0);
 	extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER);	/* the writes have arrived */
+}
+
+/* The units do nothing, whatever ran before. Takes registers only: the card may not have access to memory yet. */
+int extoll_card_clear(struct extoll_card *card)
+{
+	if (extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER) == ~0ull) {
+		dev_err(&card->pdev->dev, "the register file does not answer\n");
+		return -ENODEV;
+	}
+	htax_start(card);
+	extoll_card_stop(card);
+	nothing_open(card);
+	extoll_rf_read(card, EXTOLL_RF_INFO_DRIVER);	/* the writes have arrived */
+	return 0;
+}
+
+/* After extoll_card_clear. */
+int extoll_card_start(struct extoll_card *card)
+{
+	u32 i;
+	int err;
+
+	rma_start(card);
+	velo_start(card);
+	extoll_rf_write(card, EXTOLL_RF_BQ_RMA_GENERAL, EXTOLL_PUT(1, EXTOLL_BQ_ENABLE));
+	extoll_rf_write(card, EXTOLL_RF_BQ_VELO_GENERAL, EXTOLL_PUT(1, EXTOLL_BQ_ENABLE));
+	extoll_rf_write(card, EXTOLL_RF_ATU_ENABLE, 1);
+	err = extoll_snq_start(card);
+	if (err)
+		return err;
+	extoll_smfu_start(card);
+	for (i = 0; i < EXTOLL_RF_NP_PORTS; i++)
+		extoll_rf_write(card, extoll_rf(EXTOLL_RF_NP_GENERAL, EXTOLL_RF_NP_STRIDE, i),
+				network_ports[i]);
+	extoll_card_live(card);
+	return 0;
 }

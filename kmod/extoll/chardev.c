@@ -8,9 +8,11 @@
 #include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/poll.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "../common/quota.h"
 #include "compat.h"
 #include "extoll.h"
 
@@ -27,6 +29,12 @@ static char *extoll_devnode(EXTOLL_DEVNODE_CONST struct device *dev, umode_t *mo
 
 struct class extoll_class = { .name = "extoll", .devnode = extoll_devnode };
 
+/* Registers and physical addresses lead to all memory: not where Linux keeps that even from root. */
+static bool file_privileged(void)
+{
+	return (extoll_trusted || capable(CAP_SYS_RAWIO)) && !security_locked_down(LOCKDOWN_PCI_ACCESS);
+}
+
 static int extoll_open(struct inode *inode, struct file *filp)
 {
 	struct extoll_card *card = container_of(inode->i_cdev, struct extoll_card, cdev);
@@ -38,9 +46,10 @@ static int extoll_open(struct inode *inode, struct file *filp)
 		return -ENOMEM;
 	file->card = card;
 	file->filp = filp;
-	file->privileged = extoll_trusted || capable(CAP_SYS_RAWIO);
+	file->privileged = file_privileged();
+	file->user = extoll_quota_user();
+	kref_init(&file->held);
 	mutex_init(&file->lock);
-	INIT_LIST_HEAD(&file->mappers);
 	filp->private_data = file;
 	nonseekable_open(inode, filp);
 	err = extoll_enter(card);
@@ -55,13 +64,24 @@ static int extoll_open(struct inode *inode, struct file *filp)
 	return 0;
 }
 
-/* Gives back all that the file holds of the card; under files_lock, with nobody inside the file's calls. */
+static void file_free(struct kref *held)
+{
+	struct extoll_file *file = container_of(held, struct extoll_file, held);
+
+	kfree(file->port);
+	kvfree(file);
+}
+
+/*
+ * Gives back all that the file holds of the card, with nobody inside the file's calls. The card may take its time, and
+ * the lock is the file's own: nobody else waits, but for a reset.
+ */
 static void file_kill(struct extoll_file *file)
 {
 	struct extoll_card *card = file->card;
 	u32 i;
 
-	lockdep_assert_held(&card->files_lock);
+	lockdep_assert_held(&file->lock);
 	if (file->port)
 		extoll_port_kill(file->port);
 	extoll_window_close(file, true);
@@ -76,28 +96,57 @@ static int extoll_release(struct inode *inode, struct file *filp)
 	struct extoll_file *file = filp->private_data;
 	struct extoll_card *card = file->card;
 
-	mutex_lock(&card->files_lock);
-	list_del(&file->node);
+	mutex_lock(&file->lock);
 	/* After removal the port is dead and nothing touches the card. */
 	file_kill(file);
+	file->filp = NULL;
+	mutex_unlock(&file->lock);
+	/* Not before: a reset has to find it, and to wait. */
+	mutex_lock(&card->files_lock);
+	list_del(&file->node);
 	mutex_unlock(&card->files_lock);
-	extoll_mappers_free(file);
-	kfree(file->port);
-	kvfree(file);
+	kref_put(&file->held, file_free);
 	return 0;
+}
+
+/* A file that this walk has not been to, held; NULL after the last one. Those it has been to are at the list's end. */
+static struct extoll_file *file_next(struct extoll_card *card)
+{
+	struct extoll_file *file;
+
+	mutex_lock(&card->files_lock);
+	file = list_first_entry_or_null(&card->files, struct extoll_file, node);
+	if (file && file->walk == card->walk)
+		file = NULL;
+	if (file) {
+		file->walk = card->walk;
+		list_move_tail(&file->node, &card->files);
+		kref_get(&file->held);
+	}
+	mutex_unlock(&card->files_lock);
+	return file;
+}
+
+/* Nobody opens files meanwhile. One that is being closed is waited for, and has nothing then. */
+static void files_each(struct extoll_card *card, void (*what)(struct extoll_file *file))
+{
+	struct extoll_file *file;
+
+	card->walk++;
+	while ((file = file_next(card))) {
+		mutex_lock(&file->lock);
+		if (file->filp)
+			what(file);
+		mutex_unlock(&file->lock);
+		kref_put(&file->held, file_free);
+	}
 }
 
 /* Reset or removal: user mappings first, so that nobody sees freed memory or another's registers. */
 void extoll_files_kill(struct extoll_card *card)
 {
-	struct extoll_file *file;
-
-	mutex_lock(&card->files_lock);
-	list_for_each_entry(file, &card->files, node)
-		extoll_mappings_kill(file);
-	list_for_each_entry(file, &card->files, node)
-		file_kill(file);
-	mutex_unlock(&card->files_lock);
+	files_each(card, extoll_mappings_kill);
+	files_each(card, file_kill);
 }
 
 static int call_info(struct extoll_file *file, void *data)
@@ -132,7 +181,7 @@ static int call_port_open(struct extoll_file *file, void *data)
 	if (mutex_lock_interruptible(&file->lock))
 		return -EINTR;
 	if (!file->port) {
-		port = extoll_port_open(file->card, file->privileged, data);
+		port = extoll_port_open(file, data);
 		err = PTR_ERR_OR_ZERO(port);
 		if (!err)
 			smp_store_release(&file->port, port);	/* to extoll_file_port() */
@@ -258,22 +307,22 @@ struct extoll_call {
 	void (*undo)(struct extoll_file *file, void *data);	/* when the result cannot be given back */
 };
 
-#define CALL(NAME, type, function) \
-	[_IOC_NR(EXTOLL_IOC_##NAME)] = { EXTOLL_IOC_##NAME, sizeof(struct extoll_##type), function, NULL }
-#define CALL_UNDO(NAME, type, function, undo) \
-	[_IOC_NR(EXTOLL_IOC_##NAME)] = { EXTOLL_IOC_##NAME, sizeof(struct extoll_##type), function, undo }
+/* Sizes of first versions stay as they are when members are appended. */
+#define CALL_UNDO(NAME, least, function, undo) \
+	[_IOC_NR(EXTOLL_IOC_##NAME)] = { EXTOLL_IOC_##NAME, least, function, undo }
+#define CALL(NAME, least, function) CALL_UNDO(NAME, least, function, NULL)
 
 static const struct extoll_call calls[] = {
-	CALL(INFO, info, call_info),
-	CALL(PORT_OPEN, port_open, call_port_open),	/* the port stays; it goes with the file */
-	CALL_UNDO(REGISTER, register, call_register, undo_register),
-	CALL(UNREGISTER, unregister, call_unregister),
-	CALL(WAIT, wait, call_wait),
-	CALL(PORT_RIGHTS, port_rights, call_port_rights),
-	CALL(RF_ACCESS, rf_access, call_rf_access),
-	CALL_UNDO(WINDOW_OPEN, window_open, call_window_open, undo_window_open),
-	CALL(WINDOW_CLOSE, window_close, call_window_close),
-	CALL(BUFFER_ALLOC, buffer_alloc, call_buffer_alloc),
+	CALL(INFO, 48, call_info),
+	CALL(PORT_OPEN, 48, call_port_open),	/* the port stays; it goes with the file */
+	CALL_UNDO(REGISTER, 40, call_register, undo_register),
+	CALL(UNREGISTER, 16, call_unregister),
+	CALL(WAIT, 24, call_wait),
+	CALL(PORT_RIGHTS, 16, call_port_rights),
+	CALL(RF_ACCESS, 24, call_rf_access),
+	CALL_UNDO(WINDOW_OPEN, 168, call_window_open, undo_window_open),
+	CALL(WINDOW_CLOSE, 8, call_window_close),
+	CALL(BUFFER_ALLOC, 24, call_buffer_alloc),
 };
 
 static const struct extoll_call *call_of(unsigned int cmd)
@@ -326,6 +375,7 @@ static const struct file_operations extoll_fops = {
 	.unlocked_ioctl = extoll_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = extoll_mmap,
+	.fadvise = extoll_fadvise,
 	.poll = extoll_poll,
 };
 

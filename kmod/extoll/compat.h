@@ -8,6 +8,8 @@
 #include <linux/mm.h>
 #include <linux/version.h>
 
+#include "../common/vma.h"
+
 /* 6.2: ff62b8e6588f ("driver core: make struct class.devnode() take a const *") */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #define EXTOLL_DEVNODE_CONST const
@@ -27,22 +29,6 @@
 #define EXTOLL_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
 #else
 #define EXTOLL_IMPORT_DMA_BUF MODULE_IMPORT_NS(DMA_BUF)
-#endif
-
-/* 6.3: 1c71222e5f23 ("mm: replace vma->vm_flags direct modifications with modifier calls") */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-static inline void extoll_vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
-{
-	vma->vm_flags |= flags;
-}
-
-static inline void extoll_vm_flags_clear(struct vm_area_struct *vma, unsigned long flags)
-{
-	vma->vm_flags &= ~flags;
-}
-#else
-#define extoll_vm_flags_set	vm_flags_set
-#define extoll_vm_flags_clear	vm_flags_clear
 #endif
 
 /*

@@ -10,11 +10,24 @@
 #include "compat.h"
 #include "extoll.h"
 
+/* What the card may do with it, as the DMA API says it. */
+static enum dma_data_direction dmabuf_direction(const struct extoll_region *region)
+{
+	switch (region->access) {
+	case EXTOLL_ACCESS_READ:
+		return DMA_TO_DEVICE;
+	case EXTOLL_ACCESS_WRITE:
+		return DMA_FROM_DEVICE;
+	default:
+		return DMA_BIDIRECTIONAL;
+	}
+}
+
 static void dmabuf_unmap_locked(struct extoll_region *region)
 {
 	dma_resv_assert_held(region->attach->dmabuf->resv);
 	if (region->sgt)
-		dma_buf_unmap_attachment(region->attach, region->sgt, DMA_BIDIRECTIONAL);
+		dma_buf_unmap_attachment(region->attach, region->sgt, dmabuf_direction(region));
 	region->sgt = NULL;
 }
 
@@ -38,17 +51,27 @@ static const struct dma_buf_attach_ops dmabuf_ops = {
 	.EXTOLL_DMABUF_REVOKE = dmabuf_revoke,
 };
 
+/* Who may only read a buffer has the card only read it. */
+static int dmabuf_check(const struct extoll_region *region, const struct dma_buf *dmabuf, u64 offset, u64 length)
+{
+	if (region->access & EXTOLL_ACCESS_WRITE && !(dmabuf->file->f_mode & FMODE_WRITE))
+		return -EACCES;
+	/* Whole pages must belong to the buffer. */
+	return PAGE_ALIGN(offset + length) > dmabuf->size ? -EINVAL : 0;
+}
+
 int extoll_dmabuf_attach(struct extoll_region *region, int fd, u64 offset, u64 length)
 {
 	struct dma_buf *dmabuf = dma_buf_get(fd);
 	struct dma_buf_attachment *attach;
+	int err;
 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	/* Whole pages must belong to the buffer. */
-	if (PAGE_ALIGN(offset + length) > dmabuf->size) {
+	err = dmabuf_check(region, dmabuf, offset, length);
+	if (err) {
 		dma_buf_put(dmabuf);
-		return -EINVAL;
+		return err;
 	}
 	attach = dma_buf_dynamic_attach(dmabuf, &region->port->card->pdev->dev, &dmabuf_ops, region);
 	if (IS_ERR(attach)) {
@@ -91,7 +114,7 @@ int extoll_dmabuf_map(struct extoll_region *region, u64 offset)
 	err = dma_resv_lock_interruptible(resv, NULL);
 	if (err)
 		return err;
-	sgt = dma_buf_map_attachment(region->attach, DMA_BIDIRECTIONAL);
+	sgt = dma_buf_map_attachment(region->attach, dmabuf_direction(region));
 	if (IS_ERR(sgt)) {
 		dma_resv_unlock(resv);
 		return PTR_ERR(sgt);

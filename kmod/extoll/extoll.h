@@ -3,9 +3,10 @@
  * Driver-private declarations. "(spec n)" cites the interface specification of the card.
  *
  * Locks, outer first:
- *   card->files_lock > card->smfu_lock > (mmap lock, dma-buf reservation) > card->atu_lock
- *   card->files_lock > card->gat_lock > card->atu_lock
- *   card->regions_lock, card->port_lock, card->window_lock: innermost.
+ *   file->lock > card->smfu_lock > (mmap lock, dma-buf reservation) > card->atu_lock
+ *   file->lock > card->gat_lock > card->atu_lock
+ *   card->files_lock, card->regions_lock, card->port_lock, card->window_lock: innermost.
+ * Only a file's own lock is held while the card or another process is waited for.
  * Nobody allocates memory under atu_lock: it is taken in MMU notifiers, which may run to free memory.
  * Operations on a card count in card->users (extoll_enter); nobody waits for them to end under any of these locks.
  */
@@ -18,6 +19,7 @@
 #include <linux/device.h>
 #include <linux/dma-mapping.h>
 #include <linux/io.h>
+#include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/maple_tree.h>
 #include <linux/mmu_notifier.h>
@@ -26,6 +28,7 @@
 #include <linux/percpu-refcount.h>
 #include <linux/scatterlist.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -168,21 +171,28 @@ struct extoll_buffer {
 	size_t bytes;
 };
 
-/* An address space in which a file was mapped. */
-struct extoll_mapper {
-	struct list_head node;		/* in file->mappers, under card->window_lock */
-	struct mm_struct *mm;
+enum extoll_caching { EXTOLL_CACHED, EXTOLL_UNCACHED, EXTOLL_WRITE_COMBINING };
+
+/* What lies at an offset of a file. */
+struct extoll_page {
+	phys_addr_t phys;
+	enum extoll_caching caching;
+	u64 start;		/* bytes before it in what it is a part of */
+	u64 length;		/* of that, if it can be mapped only as a whole; else 0 */
+	bool hole;		/* part of a mapping, but no access goes there */
 };
 
 /* An open file: what user space holds. */
 struct extoll_file {
 	struct list_head node;		/* in card->files */
-	struct file *filp;
+	struct kref held;
+	u32 walk;			/* of card->walk, the last that has been here; under card->files_lock */
+	struct file *filp;		/* NULL once it is closed; under `lock` */
 	struct extoll_card *card;
 	bool privileged;		/* decided at open */
-	struct mutex lock;		/* opening a port; buffers */
+	kuid_t user;			/* whose ports it has; INVALID_UID: without limit */
+	struct mutex lock;		/* opening a port; buffers; giving all of it back */
 	struct extoll_port *port;	/* set once, released to readers without the lock */
-	struct list_head mappers;
 	u32 window_maps;		/* mappings of a window, under card->window_lock */
 	u32 buffers;			/* released to readers like port */
 	struct extoll_buffer buffer[EXTOLL_BUFFERS];
@@ -202,14 +212,22 @@ struct extoll_gat {
 	u32 regions;		/* that have entries in it */
 };
 
+/* Whose a VPID is, or was: what it takes of the user's limits. */
+struct extoll_share {
+	kuid_t user;		/* INVALID_UID: nobody's limits */
+	u64 queue_bytes;
+	u64 given_back;		/* jiffies_64 */
+};
+
 /* The SMFU: one window at a time. */
 struct extoll_window {
 	struct extoll_file *owner;	/* under card->window_lock */
 	bool uncached;
+	bool combining;			/* reserved as write-combining */
 	bool device;			/* target is device memory */
 	u64 bytes;
 	u32 intervals;
-	u64 part_bytes;
+	u64 part_bytes, stride;
 	struct page *target;		/* kept once allocated: arriving stores always have a place */
 	dma_addr_t target_dma;
 	struct extoll_mmio mmio;
@@ -233,9 +251,11 @@ struct extoll_card {
 
 	struct mutex files_lock;	/* files */
 	struct list_head files;
+	u32 walk;			/* over them: resets and the like, one at a time */
 
-	spinlock_t port_lock;		/* vpids, ports */
+	spinlock_t port_lock;		/* vpids, shares, ports */
 	DECLARE_BITMAP(vpids, EXTOLL_VPIDS);	/* in use, under port_lock */
+	struct extoll_share share[EXTOLL_VPIDS];
 	u32 ports;
 	wait_queue_head_t wait[EXTOLL_VPIDS];	/* for what comes into a VPID's queues */
 	u32 interrupts[EXTOLL_VPIDS];		/* by the interrupt's thread only */
@@ -275,6 +295,12 @@ static inline void extoll_rf_write(struct extoll_card *card, u64 offset, u64 val
 	writeq(value, card->rf + offset);
 }
 
+/* Like extoll_enter, also for a card that has failed: what is mapped stays reachable until a reset takes it away. */
+static inline bool extoll_hold(struct extoll_card *card)
+{
+	return percpu_ref_tryget_live(&card->users);
+}
+
 /* main.c */
 extern bool extoll_trusted;
 int extoll_enter(struct extoll_card *card);
@@ -289,6 +315,7 @@ int extoll_map_bars(struct extoll_card *card);
 void extoll_unmap_bars(struct extoll_card *card);
 int extoll_card_memory(struct extoll_card *card);
 void extoll_card_memory_free(struct extoll_card *card);
+int extoll_card_clear(struct extoll_card *card);
 int extoll_card_start(struct extoll_card *card);
 void extoll_card_stop(struct extoll_card *card);
 
@@ -310,11 +337,12 @@ extern struct class extoll_class;
 
 /* mmap.c */
 void extoll_mappings_kill(struct extoll_file *file);
-void extoll_mappers_free(struct extoll_file *file);
+int extoll_fadvise(struct file *filp, loff_t offset, loff_t length, int advice);
 int extoll_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* queue.c */
 extern const struct extoll_bq_regs extoll_bq_rma, extoll_bq_velo;
+bool extoll_queue_shape_ok(u32 bytes, u32 segment_bytes);
 int extoll_queue_alloc(struct extoll_card *card, struct extoll_queue *queue,
 		       const struct extoll_bq_regs *regs, u32 slot_bytes, u32 bytes,
 		       u32 segment_bytes);
@@ -324,9 +352,9 @@ void extoll_queue_free(struct extoll_card *card, struct extoll_queue *queue);
 bool extoll_queue_news(const struct extoll_queue *queue, u32 index);
 
 /* port.c */
-struct extoll_port *extoll_port_open(struct extoll_card *card, bool privileged,
-				     struct extoll_port_open *arg);
+struct extoll_port *extoll_port_open(const struct extoll_file *file, struct extoll_port_open *arg);
 void extoll_port_kill(struct extoll_port *port);
+void extoll_vpids_rest(struct extoll_card *card);
 int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg);
 
 /* wait.c */
@@ -364,8 +392,9 @@ void extoll_smfu_stop(struct extoll_card *card);
 void extoll_smfu_free(struct extoll_card *card);
 int extoll_window_open(struct extoll_file *file, struct extoll_window_open *arg);
 int extoll_window_close(struct extoll_file *file, bool force);
-int extoll_window_mmap(struct extoll_file *file, struct vm_area_struct *vma, u64 offset);
-int extoll_target_mmap(struct extoll_file *file, struct vm_area_struct *vma);
+void extoll_window_mapped(struct extoll_file *file, int change);
+int extoll_window_page(struct extoll_file *file, u64 offset, struct extoll_page *page);
+int extoll_target_page(struct extoll_file *file, u64 offset, struct extoll_page *page);
 int extoll_rf_access(struct extoll_card *card, struct extoll_rf_access *arg);
 
 #endif /* EXTOLL_H */

@@ -5,6 +5,7 @@
 #include <linux/idr.h>
 #include <linux/module.h>
 #include <linux/pm.h>
+#include <linux/swiotlb.h>
 
 #include "compat.h"
 #include "extoll.h"
@@ -163,6 +164,55 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 	return card;
 }
 
+/* The function as after power on, with its configuration: what it had under way is over. Under the device's lock. */
+static int extoll_function_reset(struct pci_dev *pdev)
+{
+	int err;
+
+	pci_save_state(pdev);
+	err = __pci_reset_function_locked(pdev);
+	pci_restore_state(pdev);
+	if (err)
+		dev_err(&pdev->dev, "no way to reset the card (%d), and it may have accesses to memory under way: see reset_method in sysfs\n",
+			err);
+	return err;
+}
+
+/*
+ * The one way to a card that works, for probe, reset, sleep and bus errors: reset, quiet, and only then access to
+ * memory. Whoever used the card before may have been unable to stop it, and freed the memory that it knows.
+ */
+static int extoll_bring_up(struct extoll_card *card, bool was_reset)
+{
+	struct pci_dev *pdev = card->pdev;
+	int err;
+
+	pci_clear_master(pdev);
+	err = was_reset ? 0 : extoll_function_reset(pdev);
+	if (err)
+		return err;
+	pci_save_state(pdev);	/* for a slot that is reset after an error: it comes back without bus mastering */
+	err = extoll_card_clear(card);
+	if (err)
+		return err;
+	extoll_vpids_rest(card);
+	pci_set_master(pdev);
+	WRITE_ONCE(card->cut_off, false);
+	err = extoll_card_start(card);
+	if (err)
+		pci_clear_master(pdev);
+	return err;
+}
+
+/* Registered memory is the process's and the card's at the same time: no copy of it will do. */
+static int extoll_machine_check(struct pci_dev *pdev)
+{
+	if (!is_swiotlb_force_bounce(&pdev->dev))
+		return 0;
+	dev_err(&pdev->dev, "swiotlb=force gives devices copies of memory: start Linux without it\n");
+	return -EOPNOTSUPP;
+}
+
 static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct extoll_card *card;
@@ -176,6 +226,9 @@ static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (!card)
 		return -ENOMEM;
 	pci_set_drvdata(pdev, card);
+	err = extoll_machine_check(pdev);
+	if (err)
+		goto err_put;
 	err = pci_enable_device_mem(pdev);
 	if (err)
 		goto err_put;
@@ -197,11 +250,9 @@ static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	err = extoll_snq_init(card);
 	if (err)
 		goto err_memory;
-	pci_save_state(pdev);	/* for a slot that was reset after an error */
-	pci_set_master(pdev);
-	err = extoll_card_start(card);
+	err = extoll_bring_up(card, false);
 	if (err)
-		goto err_master;
+		goto err_start;
 	err = extoll_chardev_add(card);
 	if (err)
 		goto err_stop;
@@ -212,8 +263,8 @@ static int extoll_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 err_stop:
 	extoll_card_stop(card);
-err_master:
 	pci_clear_master(pdev);
+err_start:
 	extoll_smfu_free(card);
 	extoll_snq_free(card);
 err_memory:
@@ -259,25 +310,18 @@ static void extoll_reset_prepare(struct pci_dev *pdev)
 	pci_clear_master(pdev);
 }
 
-static int extoll_restart(struct pci_dev *pdev, const char *after)
+static int extoll_restart(struct pci_dev *pdev, bool was_reset, const char *after)
 {
-	struct extoll_card *card = pci_get_drvdata(pdev);
-	int err;
+	int err = extoll_bring_up(pci_get_drvdata(pdev), was_reset);
 
-	pci_save_state(pdev);	/* restoring it took it; the next error may need it */
-	pci_set_master(pdev);
-	WRITE_ONCE(card->cut_off, false);
-	err = extoll_card_start(card);
-	if (err) {
-		pci_clear_master(pdev);
+	if (err)
 		dev_err(&pdev->dev, "card does not start after %s\n", after);
-	}
 	return err;
 }
 
 static void extoll_reset_done(struct pci_dev *pdev)
 {
-	extoll_restart(pdev, "the reset");
+	extoll_restart(pdev, true, "the reset");
 }
 
 /* Programs are frozen. The bus saves and restores the card's configuration. */
@@ -294,7 +338,7 @@ static int extoll_resume(struct device *dev)
 	struct extoll_card *card = pci_get_drvdata(pdev);
 
 	if (!card->cut_off)
-		return extoll_restart(pdev, "sleep");
+		return extoll_restart(pdev, false, "sleep");
 	pci_save_state(pdev);
 	return 0;
 }
@@ -312,12 +356,9 @@ static pci_ers_result_t extoll_error_detected(struct pci_dev *pdev, pci_channel_
 
 static pci_ers_result_t extoll_slot_reset(struct pci_dev *pdev)
 {
-	struct extoll_card *card = pci_get_drvdata(pdev);
-
+	pci_restore_state(pdev);	/* before it no register answers */
 	extoll_reset_prepare(pdev);
-	pci_restore_state(pdev);
-	extoll_reset_done(pdev);
-	return READ_ONCE(card->state) == EXTOLL_LIVE ? PCI_ERS_RESULT_RECOVERED : PCI_ERS_RESULT_DISCONNECT;
+	return extoll_restart(pdev, true, "a bus error") ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 
 static const struct pci_error_handlers extoll_errors = {

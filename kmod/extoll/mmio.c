@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pci-p2pdma.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -96,6 +97,32 @@ static int run_add(struct extoll_mmio *mmio, unsigned long pfn, u32 *room)
 	return 0;
 }
 
+/*
+ * The page frame at an address of `*vma`, which is looked up when needed. Pages may not be there before somebody
+ * touches them; a fault may let go of the lock meanwhile.
+ */
+static int mmio_pfn(struct vm_area_struct **vma, u64 address, unsigned long *pfn, bool write)
+{
+	bool unlocked = false;
+	int err;
+
+	if (!*vma || address >= (*vma)->vm_end)
+		*vma = vma_lookup(current->mm, address);
+	if (!*vma)
+		return -EFAULT;
+	if (!vma_allowed(*vma))
+		return -EPERM;
+	err = extoll_follow(*vma, address, pfn, write);
+	if (err != -EINVAL)
+		return err;
+	if (fixup_user_fault(current->mm, address, write ? FAULT_FLAG_WRITE : 0, &unlocked))
+		return -EFAULT;
+	if (!unlocked)
+		return extoll_follow(*vma, address, pfn, write);
+	*vma = NULL;
+	return -EAGAIN;
+}
+
 /* The page frames of the whole range, which may be several mappings; ordinary memory is refused. */
 static int mmio_walk(struct extoll_mmio *mmio, u64 address, u64 pages, bool write)
 {
@@ -111,14 +138,7 @@ static int mmio_walk(struct extoll_mmio *mmio, u64 address, u64 pages, bool writ
 	mmap_read_lock(current->mm);
 	for (; !err && address < end; address += PAGE_SIZE) {
 		cond_resched();
-		if (!vma || address >= vma->vm_end)
-			vma = vma_lookup(current->mm, address);
-		if (!vma)
-			err = -EFAULT;
-		else if (!vma_allowed(vma))
-			err = -EPERM;
-		else
-			err = extoll_follow(vma, address, &pfn, write);
+		err = mmio_pfn(&vma, address, &pfn, write);
 		if (!err && pfn_valid(pfn))
 			err = -EPERM;
 		if (!err)
@@ -127,6 +147,64 @@ static int mmio_walk(struct extoll_mmio *mmio, u64 address, u64 pages, bool writ
 			err = -EINTR;
 	}
 	mmap_read_unlock(current->mm);
+	return err;
+}
+
+#ifdef CONFIG_PCI_P2PDMA
+
+/* The PCI device that has the run in a BAR, with a reference; NULL if none has. */
+static struct pci_dev *owner_of(const struct extoll_run *run)
+{
+	const struct resource wanted = DEFINE_RES_MEM(run->phys, run->bytes);
+	struct pci_dev *pdev = NULL;
+	int bar;
+
+	for_each_pci_dev(pdev)
+		for (bar = 0; bar < PCI_STD_NUM_BARS; bar++)
+			if (resource_type(&pdev->resource[bar]) == IORESOURCE_MEM &&
+			    resource_contains(&pdev->resource[bar], &wanted))
+				return pdev;
+	return NULL;
+}
+
+/*
+ * Whether the card's accesses get there. Where the way leads through a host bridge that does not pass them on, writes
+ * vanish and reads give anything, without an error.
+ */
+static int run_reachable(struct extoll_card *card, const struct extoll_run *run)
+{
+	struct pci_dev *owner = owner_of(run);
+	int err = 0;
+
+	if (!owner) {
+		extoll_warn(card, "memory at %pa is in no BAR of a PCI device: no way to it is known\n", &run->phys);
+		return -EREMOTEIO;
+	}
+	if (pci_p2pdma_distance(owner, &card->pdev->dev, false) < 0) {
+		extoll_warn(card, "no way to memory of %s: it has no bridge in common with the card but a host bridge that is not known to pass accesses on, or ACS redirects them to one\n",
+			    pci_name(owner));
+		err = -EREMOTEIO;
+	}
+	pci_dev_put(owner);
+	return err;
+}
+
+#else /* the kernel does not know */
+
+static int run_reachable(struct extoll_card *card, const struct extoll_run *run)
+{
+	return 0;
+}
+
+#endif
+
+static int mmio_reachable(struct extoll_mmio *mmio)
+{
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < mmio->runs; i++)
+		err = run_reachable(mmio->card, &mmio->run[i]);
 	return err;
 }
 
@@ -180,6 +258,8 @@ static int mmio_try(struct extoll_mmio *mmio, u64 address, u64 pages, bool write
 	unsigned long seq = mmu_interval_read_begin(&mmio->notifier);
 	int err = mmio_walk(mmio, address, pages, write);
 
+	if (!err)
+		err = mmio_reachable(mmio);
 	if (err)
 		return err;
 	err = mmio_dma_map(mmio);

@@ -2,6 +2,7 @@
 /* Ports: VPIDs with their queues, from opening to the last trace (spec 2, 3, 7, 8.3, 9.2). */
 
 #include <linux/delay.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "extoll.h"
@@ -9,6 +10,23 @@
 #define DEFAULT_QUEUE_BYTES	EXTOLL_BQ_QUEUE_BYTES
 #define DEFAULT_SEGMENT_BYTES	EXTOLL_BQ_SEGMENT_BYTES
 #define USER_VPIDS		(EXTOLL_VPID_LAST_USER + 1)
+
+static unsigned int user_ports = 128;
+module_param(user_ports, uint, 0644);
+MODULE_PARM_DESC(user_ports, "Ports of one card that a user without CAP_SYS_RESOURCE may have open (128)");
+
+static unsigned int user_queue_mib = 256;
+module_param(user_queue_mib, uint, 0644);
+MODULE_PARM_DESC(user_queue_mib, "MiB of queues that these ports may have together (256)");
+
+static unsigned int vpid_rest_ms = 250;
+module_param(vpid_rest_ms, uint, 0644);
+MODULE_PARM_DESC(vpid_rest_ms, "Milliseconds for which a VPID that was given back is given to nobody (250)");
+
+/* Sizes of the queues that a call asks for, with defaults; 0 of a unit that it does not ask for. */
+struct port_shape {
+	u32 rma, rma_segment, velo, velo_segment;
+};
 
 /* Option pages for everybody: translated addresses, any traffic class, with or without interrupts (spec 2.1). */
 static u32 port_options(bool privileged)
@@ -21,27 +39,84 @@ static u32 port_options(bool privileged)
 	return options;
 }
 
-static int vpid_take(struct extoll_card *card)
+/*
+ * The lowest VPID that is free and has rested; -EAGAIN: one comes, at `*when`. A user's VPIDs that rest count as
+ * theirs: nobody can make all of them rest.
+ */
+static int vpid_try(struct extoll_card *card, kuid_t user, u64 queue_bytes, u64 *when)
 {
+	u64 rest = msecs_to_jiffies(READ_ONCE(vpid_rest_ms)), now = get_jiffies_64();
+	u32 ports = 0, resting = 0, most = READ_ONCE(user_ports), vpid;
+	int free = -ENOSPC;
+
+	lockdep_assert_held(&card->port_lock);
+	*when = U64_MAX;
+	for (vpid = 0; vpid < USER_VPIDS; vpid++) {
+		const struct extoll_share *share = &card->share[vpid];
+		bool same = uid_valid(user) && uid_eq(share->user, user);
+
+		if (test_bit(vpid, card->vpids)) {
+			ports += same;
+			queue_bytes += same ? share->queue_bytes : 0;
+		} else if (now < share->given_back + rest) {
+			resting += same;
+			*when = min(*when, share->given_back + rest);
+		} else if (free < 0) {
+			free = vpid;
+		}
+	}
+	if (uid_valid(user) && (ports >= most || queue_bytes > (u64)READ_ONCE(user_queue_mib) << 20))
+		return -EDQUOT;
+	if (uid_valid(user) && ports + resting >= most)
+		return -EAGAIN;
+	return free < 0 && *when < U64_MAX ? -EAGAIN : free;
+}
+
+/*
+ * What is on its way to a VPID's last owner must not reach the next one: answers to gets, above all, which carry data
+ * and an address for it. So VPIDs rest, and whoever finds none that has rested waits.
+ */
+static int vpid_take(struct extoll_card *card, kuid_t user, u64 queue_bytes)
+{
+	u64 when, now;
 	int vpid;
 
-	spin_lock(&card->port_lock);
-	vpid = find_first_zero_bit(card->vpids, USER_VPIDS);
-	if (vpid < USER_VPIDS) {
-		__set_bit(vpid, card->vpids);
-		card->ports++;
-	} else {
-		vpid = -ENOSPC;
+	for (;;) {
+		spin_lock(&card->port_lock);
+		vpid = vpid_try(card, user, queue_bytes, &when);
+		if (vpid >= 0) {
+			__set_bit(vpid, card->vpids);
+			card->share[vpid] = (struct extoll_share){ .user = user, .queue_bytes = queue_bytes };
+			card->ports++;
+		}
+		spin_unlock(&card->port_lock);
+		if (vpid != -EAGAIN)
+			return vpid;
+		now = get_jiffies_64();
+		if (schedule_timeout_interruptible(when > now ? when - now + 1 : 1) && signal_pending(current))
+			return -EINTR;
+		if (READ_ONCE(card->state) != EXTOLL_LIVE)
+			return READ_ONCE(card->state) == EXTOLL_GONE ? -ENODEV : -EIO;
 	}
-	spin_unlock(&card->port_lock);
-	return vpid;
 }
 
 static void vpid_give(struct extoll_card *card, u8 vpid)
 {
 	spin_lock(&card->port_lock);
 	__clear_bit(vpid, card->vpids);
+	card->share[vpid].given_back = get_jiffies_64();
 	card->ports--;
+	spin_unlock(&card->port_lock);
+}
+
+/* The card starts. Who had its VPIDs before, and what is on the way to them, nobody knows. */
+void extoll_vpids_rest(struct extoll_card *card)
+{
+	u32 vpid;
+
+	spin_lock(&card->port_lock);
+	for (vpid = 0; vpid < USER_VPIDS; vpid++)
+		card->share[vpid] = (struct extoll_share){ .user = INVALID_UID, .given_back = get_jiffies_64() };
 	spin_unlock(&card->port_lock);
 }
 
@@ -146,51 +221,88 @@ void extoll_port_kill(struct extoll_port *port)
 	vpid_give(port->card, port->vpid);
 }
 
-static int port_queues(struct extoll_port *port, struct extoll_port_open *arg)
+static int port_shape(const struct extoll_port_open *arg, struct port_shape *shape)
+{
+	*shape = (struct port_shape){};
+	if (!arg->units || arg->units & ~(EXTOLL_UNIT_RMA | EXTOLL_UNIT_VELO) || arg->flags)
+		return -EINVAL;
+	if (arg->units & EXTOLL_UNIT_RMA) {
+		shape->rma = arg->queue_bytes ?: DEFAULT_QUEUE_BYTES;
+		shape->rma_segment = arg->segment_bytes ?: DEFAULT_SEGMENT_BYTES;
+		if (!extoll_queue_shape_ok(shape->rma, shape->rma_segment))
+			return -EINVAL;
+	}
+	if (arg->units & EXTOLL_UNIT_VELO) {
+		shape->velo = arg->mailbox_bytes ?: DEFAULT_QUEUE_BYTES;
+		shape->velo_segment = arg->mailbox_segment_bytes ?: DEFAULT_SEGMENT_BYTES;
+		if (!extoll_queue_shape_ok(shape->velo, shape->velo_segment))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int port_queues(struct extoll_port *port, const struct port_shape *shape)
 {
 	struct extoll_card *card = port->card;
 	int err = 0;
 
-	if (arg->units & EXTOLL_UNIT_RMA)
+	if (shape->rma)
 		err = extoll_queue_alloc(card, &port->rma, &extoll_bq_rma, sizeof(struct extoll_noti),
-					 arg->queue_bytes ?: DEFAULT_QUEUE_BYTES,
-					 arg->segment_bytes ?: DEFAULT_SEGMENT_BYTES);
-	if (!err && arg->units & EXTOLL_UNIT_VELO)
+					 shape->rma, shape->rma_segment);
+	if (!err && shape->velo)
 		err = extoll_queue_alloc(card, &port->velo, &extoll_bq_velo, EXTOLL_VELO_WCB_BYTES,
-					 arg->mailbox_bytes ?: DEFAULT_QUEUE_BYTES,
-					 arg->mailbox_segment_bytes ?: DEFAULT_SEGMENT_BYTES);
+					 shape->velo, shape->velo_segment);
 	return err;
 }
 
-struct extoll_port *extoll_port_open(struct extoll_card *card, bool privileged,
-				     struct extoll_port_open *arg)
+/* A port with its queues, of which the card does not know yet. The limits of its user come before memory for it. */
+static struct extoll_port *port_new(const struct extoll_file *file, u32 units, const struct port_shape *shape)
 {
+	struct extoll_card *card = file->card;
+	struct extoll_port *port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!port)
+		return ERR_PTR(-ENOMEM);
+	port->card = card;
+	port->units = units;
+	port->options = units & EXTOLL_UNIT_RMA ? port_options(file->privileged) : 0;
+	INIT_LIST_HEAD(&port->regions);
+	err = vpid_take(card, file->user, (u64)shape->rma + shape->velo);
+	if (err < 0)
+		goto err_free;
+	port->vpid = err;
+	err = port_queues(port, shape);
+	if (!err)
+		return port;
+	extoll_queue_free(card, &port->rma);
+	extoll_queue_free(card, &port->velo);
+	vpid_give(card, port->vpid);
+err_free:
+	kfree(port);
+	return ERR_PTR(err);
+}
+
+struct extoll_port *extoll_port_open(const struct extoll_file *file, struct extoll_port_open *arg)
+{
+	struct extoll_card *card = file->card;
 	struct extoll_port *port;
+	struct port_shape shape;
 	u64 state;
 	int err;
 
-	if (!arg->units || arg->units & ~(EXTOLL_UNIT_RMA | EXTOLL_UNIT_VELO) || arg->flags)
-		return ERR_PTR(-EINVAL);
+	err = port_shape(arg, &shape);
+	if (err)
+		return ERR_PTR(err);
 	state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
 	err = extoll_card_there(card, state);
 	if (err)
 		return ERR_PTR(err);
 	if (state != EXTOLL_NETWORK_CONFIGURED)
 		return ERR_PTR(-EAGAIN);
-	port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
-	if (!port)
-		return ERR_PTR(-ENOMEM);
-	port->card = card;
-	port->units = arg->units;
-	port->options = arg->units & EXTOLL_UNIT_RMA ? port_options(privileged) : 0;
-	INIT_LIST_HEAD(&port->regions);
-	err = port_queues(port, arg);
-	if (err)
-		goto err;
-	err = vpid_take(card);
-	if (err < 0)
-		goto err;
-	port->vpid = err;
+	port = port_new(file, arg->units, &shape);
+	if (IS_ERR(port))
+		return port;
 	port_start(port);
 	extoll_card_watch(card);
 
@@ -201,11 +313,6 @@ struct extoll_port *extoll_port_open(struct extoll_card *card, bool privileged,
 	arg->queue_bytes_out = extoll_queue_bytes(&port->rma);
 	arg->mailbox_bytes_out = extoll_queue_bytes(&port->velo);
 	return port;
-err:
-	extoll_queue_free(card, &port->rma);
-	extoll_queue_free(card, &port->velo);
-	kfree(port);
-	return ERR_PTR(err);
 }
 
 int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg)

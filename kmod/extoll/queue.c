@@ -2,6 +2,7 @@
 /* Buffer queues: rings of slots that the card fills and user space reads (spec 3.2). */
 
 #include <linux/dma-mapping.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 
 #include "extoll.h"
@@ -32,21 +33,19 @@ static u64 queue_descriptor(const struct extoll_queue *queue, u32 segment)
 				 queue->segment_bytes / queue->slot_bytes, queue->dma[segment]);
 }
 
-static bool queue_shape_ok(u32 bytes, u32 segment_bytes)
+bool extoll_queue_shape_ok(u32 bytes, u32 segment_bytes)
 {
 	return segment_bytes && segment_bytes % PAGE_SIZE == 0 && segment_bytes <= EXTOLL_SEGMENT_MAX &&
 	       bytes && bytes % segment_bytes == 0 && bytes / segment_bytes <= EXTOLL_BQ_MAX_SEGMENTS;
 }
 
-/* Segments are physically contiguous and zeroed; they need not be neighbours. */
+/* Segments are physically contiguous and zeroed; they need not be neighbours. The shape is a queue's. */
 int extoll_queue_alloc(struct extoll_card *card, struct extoll_queue *queue,
 		       const struct extoll_bq_regs *regs, u32 slot_bytes, u32 bytes, u32 segment_bytes)
 {
 	struct device *dev = &card->pdev->dev;
 	u32 i;
 
-	if (!queue_shape_ok(bytes, segment_bytes))
-		return -EINVAL;
 	queue->regs = regs;
 	queue->slot_bytes = slot_bytes;
 	queue->segment_bytes = segment_bytes;
@@ -125,6 +124,8 @@ bool extoll_queue_news(const struct extoll_queue *queue, u32 index)
 
 	if (!queue->pages || at >= extoll_queue_bytes(queue))
 		return false;
+	/* `index` is a user's. */
+	at = array_index_nospec(at, extoll_queue_bytes(queue));
 	slot = page_address(queue->pages[at / queue->segment_bytes]) + at % queue->segment_bytes;
 	return READ_ONCE(slot[queue->slot_bytes / 8 - 1]) != 0;
 }

@@ -9,7 +9,8 @@
  */
 
 #include <linux/dma-mapping.h>
-#include <linux/fs.h>
+#include <linux/io.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 
 #include "compat.h"
@@ -28,6 +29,23 @@ static void interval_set(struct extoll_card *card, u32 index, u64 start, u64 byt
 static void interval_clear(struct extoll_card *card, u32 index)
 {
 	extoll_rf_write(card, extoll_rf(EXTOLL_RF_SMFU_INTERVAL_CONTROL, EXTOLL_RF_SMFU_INTERVAL_STRIDE, index), 0);
+}
+
+/* Addresses that meet no interval lead to node 0 by their offset alone. */
+static void mask_clear(struct extoll_card *card)
+{
+	extoll_rf_write(card, EXTOLL_RF_SMFU_ADDR_MASK, 0);
+	extoll_rf_write(card, EXTOLL_RF_SMFU_N_NODE_OFFSET, 0);
+}
+
+/* Address bits name the nodes (spec 6.2). Parts lie behind remote register access, so those of the first are not 0. */
+static void mask_set(struct extoll_card *card, const struct extoll_window_open *arg)
+{
+	u64 mask = (roundup_pow_of_two(card->window_bytes) - 1) & ~(arg->stride - 1);
+
+	extoll_rf_write(card, EXTOLL_RF_SMFU_N_NODE_OFFSET,
+			(u16)(arg->nodes[0] - EXTOLL_SMFU_RRA_BYTES / arg->stride));
+	extoll_rf_write(card, EXTOLL_RF_SMFU_ADDR_MASK, mask);
 }
 
 /* All arriving stores go to the driver's own memory until a window says otherwise (spec 6.3). */
@@ -52,7 +70,7 @@ void extoll_smfu_start(struct extoll_card *card)
 	}
 	extoll_rf_write(card, EXTOLL_RF_SMFU_O_START_ADDR, card->bus2);
 	extoll_rf_write(card, EXTOLL_RF_SMFU_T_START_ADDR, window->target_dma);
-	extoll_rf_write(card, EXTOLL_RF_SMFU_ADDR_MASK, 0);
+	mask_clear(card);
 	extoll_rf_write(card, EXTOLL_RF_SMFU_TRAFFIC_CLASS, EXTOLL_SMFU_TC_DEFAULT);
 	extoll_rf_write(card, EXTOLL_RF_SMFU_STATUS_CONTROL, EXTOLL_PUT(1, EXTOLL_SMFU_ENABLE));
 }
@@ -72,6 +90,12 @@ void extoll_smfu_free(struct extoll_card *card)
 	window->target = NULL;
 }
 
+/* Bytes of BAR 2 that windows may have. */
+static u64 window_room(const struct extoll_card *card)
+{
+	return card->window_bytes - EXTOLL_SMFU_RRA_BYTES;
+}
+
 /*
  * Users of all nodes reach as far into a target as their own window's parts are long. So without privilege no part is
  * longer than the targets that every node has, and no target shorter.
@@ -81,18 +105,26 @@ static u64 target_bytes(const struct extoll_file *file, const struct extoll_wind
 	return file->privileged ? arg->part_bytes : EXTOLL_TARGET_BYTES;
 }
 
+/* Whether the nodes can be told by intervals, or by address bits. */
+static bool nodes_fit(const struct extoll_window_open *arg)
+{
+	if (!(arg->flags & EXTOLL_WINDOW_MASK))
+		return arg->count <= EXTOLL_WINDOW_NODES;
+	return is_power_of_2(arg->stride) && arg->stride <= EXTOLL_SMFU_RRA_BYTES &&
+	       arg->count <= EXTOLL_NODES - arg->nodes[0];
+}
+
 static int window_check(const struct extoll_file *file, const struct extoll_window_open *arg)
 {
 	const struct extoll_card *card = file->card;
-	u64 room = card->window_bytes - EXTOLL_SMFU_RRA_BYTES;
 
 	if (!card->window.target)
 		return -EOPNOTSUPP;
-	if (arg->flags & ~EXTOLL_WINDOW_UNCACHED || !arg->count || arg->count > EXTOLL_WINDOW_NODES)
+	if (arg->flags & ~(EXTOLL_WINDOW_UNCACHED | EXTOLL_WINDOW_MASK) || !arg->count || !nodes_fit(arg))
 		return -EINVAL;
 	if (!arg->stride || (arg->stride | arg->part_bytes | arg->target_address) & ~PAGE_MASK)
 		return -EINVAL;
-	if (!arg->part_bytes || arg->part_bytes > arg->stride || arg->stride > room / arg->count)
+	if (!arg->part_bytes || arg->part_bytes > arg->stride || arg->stride > window_room(card) / arg->count)
 		return -EINVAL;
 	if (!arg->target_address && arg->part_bytes > EXTOLL_TARGET_BYTES)
 		return -EINVAL;
@@ -177,10 +209,16 @@ int extoll_window_open(struct extoll_file *file, struct extoll_window_open *arg)
 		goto out;
 	}
 	window->uncached = arg->flags & EXTOLL_WINDOW_UNCACHED;
-	window->intervals = arg->count;
+	/* Pages are mapped one by one, and x86 makes such a page write-combining only if that was reserved. */
+	window->combining = !window->uncached && !arch_io_reserve_memtype_wc(card->bar2 + EXTOLL_SMFU_RRA_BYTES,
+									     window_room(card));
+	window->intervals = arg->flags & EXTOLL_WINDOW_MASK ? 0 : arg->count;
 	window->part_bytes = arg->part_bytes;
-	for (i = 0; i < arg->count; i++)
+	window->stride = arg->stride;
+	for (i = 0; i < window->intervals; i++)
 		interval_set(card, i + 1, start + i * arg->stride, arg->part_bytes, arg->nodes[i]);
+	if (!window->intervals)
+		mask_set(card, arg);
 	window_publish(card, file, (arg->count - 1) * arg->stride + arg->part_bytes);
 	arg->window_offset = EXTOLL_SMFU_RRA_BYTES;
 out:
@@ -209,6 +247,11 @@ int extoll_window_close(struct extoll_file *file, bool force)
 		goto out;
 	for (i = 0; i < window->intervals; i++)
 		interval_clear(card, i + 1);
+	if (!window->intervals)
+		mask_clear(card);
+	if (window->combining)
+		arch_io_free_memtype_wc(card->bar2 + EXTOLL_SMFU_RRA_BYTES, window_room(card));
+	window->combining = false;
 	if (window->device) {
 		mutex_lock(&card->atu_lock);
 		target_reset(card);
@@ -221,31 +264,37 @@ out:
 	return err;
 }
 
-static void window_vma_open(struct vm_area_struct *vma)
+void extoll_window_mapped(struct extoll_file *file, int change)
 {
-	struct extoll_file *file = vma->vm_file->private_data;
-
 	spin_lock(&file->card->window_lock);
-	file->window_maps++;
+	file->window_maps += change;
 	spin_unlock(&file->card->window_lock);
 }
 
-static void window_vma_close(struct vm_area_struct *vma)
+/* `offset` is in BAR 2. */
+int extoll_window_page(struct extoll_file *file, u64 offset, struct extoll_page *page)
 {
-	struct extoll_file *file = vma->vm_file->private_data;
+	struct extoll_card *card = file->card;
+	struct extoll_window *window = &card->window;
+	int err = 0;
 
-	spin_lock(&file->card->window_lock);
-	file->window_maps--;
-	spin_unlock(&file->card->window_lock);
+	if (offset < EXTOLL_SMFU_RRA_BYTES || offset >= card->window_bytes)
+		return -EINVAL;
+	spin_lock(&card->window_lock);
+	if (window->owner != file || !window->bytes)
+		err = -ENXIO;
+	else if (offset - EXTOLL_SMFU_RRA_BYTES >= window->bytes)
+		err = -EINVAL;
+	/* A store that meets no interval goes to node 0, by its address alone, wherever that leads there (spec 6.2). */
+	page->hole = !err && (offset - EXTOLL_SMFU_RRA_BYTES) % window->stride >= window->part_bytes;
+	page->phys = card->bar2 + offset;
+	page->caching = window->uncached ? EXTOLL_UNCACHED : EXTOLL_WRITE_COMBINING;
+	spin_unlock(&card->window_lock);
+	return err;
 }
 
-static const struct vm_operations_struct window_vma_ops = {
-	.open = window_vma_open,
-	.close = window_vma_close,
-};
-
-/* A window that can be mapped, counted as mapped; -ENXIO, or -EINVAL when `end` lies outside. */
-static int window_get(struct extoll_file *file, u64 end)
+/* `offset` is in the memory of the driver where arriving stores go. */
+int extoll_target_page(struct extoll_file *file, u64 offset, struct extoll_page *page)
 {
 	struct extoll_window *window = &file->card->window;
 	int err = 0;
@@ -253,54 +302,11 @@ static int window_get(struct extoll_file *file, u64 end)
 	spin_lock(&file->card->window_lock);
 	if (window->owner != file || !window->bytes)
 		err = -ENXIO;
-	else if (end > window->bytes)
+	else if (window->device || offset >= window->part_bytes)
 		err = -EINVAL;
 	else
-		file->window_maps++;
+		page->phys = page_to_phys(window->target) + offset;
 	spin_unlock(&file->card->window_lock);
-	return err;
-}
-
-/* `offset` is in BAR 2. When mmap fails nobody calls close, so the count goes back here. */
-int extoll_window_mmap(struct extoll_file *file, struct vm_area_struct *vma, u64 offset)
-{
-	struct extoll_card *card = file->card;
-	u64 bytes = vma->vm_end - vma->vm_start;
-	pgprot_t prot;
-	int err;
-
-	if (offset < EXTOLL_SMFU_RRA_BYTES || offset >= card->window_bytes)
-		return -EINVAL;
-	err = window_get(file, offset - EXTOLL_SMFU_RRA_BYTES + bytes);
-	if (err)
-		return err;
-	prot = card->window.uncached ? pgprot_noncached(vma->vm_page_prot) :
-				       pgprot_writecombine(vma->vm_page_prot);
-	err = io_remap_pfn_range(vma, vma->vm_start, (card->bar2 + offset) >> PAGE_SHIFT, bytes, prot);
-	if (err)
-		window_vma_close(vma);
-	else
-		vma->vm_ops = &window_vma_ops;
-	return err;
-}
-
-int extoll_target_mmap(struct extoll_file *file, struct vm_area_struct *vma)
-{
-	struct extoll_window *window = &file->card->window;
-	u64 bytes = vma->vm_end - vma->vm_start;
-	int err = window_get(file, 0);
-
-	if (err)
-		return err;
-	if (window->device || bytes > window->part_bytes)
-		err = -EINVAL;
-	else
-		err = remap_pfn_range(vma, vma->vm_start, page_to_pfn(window->target), bytes,
-				      vma->vm_page_prot);
-	if (err)
-		window_vma_close(vma);
-	else
-		vma->vm_ops = &window_vma_ops;
 	return err;
 }
 

@@ -21,8 +21,18 @@ static ssize_t field_show(struct device *dev, struct device_attribute *attr, cha
 {
 	const struct extoll_attribute *field = container_of(attr, struct extoll_attribute, attr);
 	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
-	u64 value = extoll_rf_read(card, field->offset) >> field->shift;
+	u64 value;
+	int err;
 
+	err = extoll_enter(card);	/* not while it is reset: registers read as ones then */
+	if (err)
+		return err;
+	value = extoll_rf_read(card, field->offset);
+	err = extoll_card_there(card, value);
+	extoll_leave(card);
+	if (err)
+		return err;
+	value >>= field->shift;
 	if (field->bits < 64)
 		value &= BIT_ULL(field->bits) - 1;
 	return sysfs_emit(buf, field->hex ? "%#llx\n" : "%llu\n", value);

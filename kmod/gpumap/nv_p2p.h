@@ -53,8 +53,13 @@ static inline u32 nvidia_p2p_page_bytes(const struct nvidia_p2p_page_table *tabl
 }
 
 /*
- * Pins GPU memory; address and length are multiples of 64 KiB, tokens may be 0. `free_callback` runs when the memory
- * is freed under the pin: then the table is to be freed with nvidia_p2p_free_page_table, and not put.
+ * Pins GPU memory; address and length are multiples of 64 KiB, tokens may be 0. `free_callback` runs once if the memory
+ * is freed under the pin, in any context that may sleep, from when the pin is there: before the call that made it has
+ * returned, or beside the one that puts it back. Then the table is to be freed in it with nvidia_p2p_free_page_table.
+ *
+ * A put that comes when the callback has been or is being called has nothing to do, and gives 0; it returns after the
+ * callback, since both take the driver's lock (open kernel modules, nv-p2p.c). Nobody may call it from the callback, or
+ * with a lock that the callback takes.
  */
 int nvidia_p2p_get_pages(u64 p2p_token, u32 va_space, u64 virtual_address, u64 length,
 			 struct nvidia_p2p_page_table **page_table, void (*free_callback)(void *data), void *data);

@@ -274,7 +274,12 @@ static void windows(void)
 	CHECK_ERRNO(window_try(fd, 1, 0, 0, 0, 0), EINVAL);
 	CHECK_ERRNO(window_try(fd, 2, ~0ul & ~(PAGE - 1), PAGE, 0, 0), EINVAL);
 	CHECK_ERRNO(window_try(fd, 1, 8 << 20, 8 << 20, 0, 0), EINVAL);
-	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 0, 2), EINVAL);
+	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 0, 4), EINVAL);
+	/* Address bits name nodes of powers of two of bytes, as many as the window has room for. */
+	CHECK_ERRNO(window_try(fd, 64, 3 * PAGE, PAGE, 0, EXTOLL_WINDOW_MASK), EINVAL);
+	CHECK_ERRNO(window_try(fd, 64, 64 << 20, PAGE, 0, EXTOLL_WINDOW_MASK), EINVAL);
+	CHECK_ERRNO(window_try(fd, 65, 4 << 20, PAGE, 0, EXTOLL_WINDOW_MASK), EINVAL);
+	CHECK_ERRNO(window_try(fd, ~0u, PAGE, PAGE, 0, EXTOLL_WINDOW_MASK), EINVAL);
 	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, 4096, 0), EFAULT);
 	CHECK_ERRNO(window_try(fd, 1, PAGE, PAGE, (uintptr_t)&fd & ~(PAGE - 1), 0), EPERM);
 	CHECK_ERRNO(ioctl(fd, EXTOLL_IOC_WINDOW_CLOSE, &end), ENXIO);

@@ -154,6 +154,7 @@ static inline int lines_allowed(int kinds, uint64_t begin)
 #define NONSENSE 2	/* registers read as anything */
 #define MUTE	3	/* no flush is ever over */
 #define DEAD	4	/* its server ends */
+#define LATE	5	/* answers stay on the way until it is told 0 */
 
 /* How the card fails from now on; false where it cannot be told. */
 static inline int trouble(uint8_t how)

@@ -13,14 +13,14 @@ struct call {
 
 static const struct call calls[] = {
 	{ EXTOLL_IOC_INFO, sizeof(struct extoll_info), { 0 } },
-	{ EXTOLL_IOC_PORT_OPEN, sizeof(struct extoll_port_open), { EBUSY, ENOSPC, EAGAIN, ENOMEM, EINTR } },
+	{ EXTOLL_IOC_PORT_OPEN, sizeof(struct extoll_port_open), { EBUSY, ENOSPC, EDQUOT, EAGAIN, ENOMEM, EINTR } },
 	{ EXTOLL_IOC_REGISTER, sizeof(struct extoll_register),
-	  { ENXIO, EPERM, ENOMEM, ENOSPC, EBADF, EOPNOTSUPP, EAGAIN, EINTR, ENODEV } },
+	  { ENXIO, EPERM, ENOMEM, ENOSPC, EBADF, EACCES, EOPNOTSUPP, EAGAIN, EINTR, ENODEV, EREMOTEIO } },
 	{ EXTOLL_IOC_UNREGISTER, sizeof(struct extoll_unregister), { ENXIO, ENOENT } },
 	{ EXTOLL_IOC_WAIT, sizeof(struct extoll_wait), { ENXIO, ETIMEDOUT, EINTR } },
 	{ EXTOLL_IOC_PORT_RIGHTS, sizeof(struct extoll_port_rights), { ENXIO, EPERM } },
 	{ EXTOLL_IOC_RF_ACCESS, sizeof(struct extoll_rf_access), { EPERM, EIO } },
-	{ EXTOLL_IOC_WINDOW_OPEN, sizeof(struct extoll_window_open), { EBUSY, EPERM, ENOMEM, EAGAIN, EINTR } },
+	{ EXTOLL_IOC_WINDOW_OPEN, sizeof(struct extoll_window_open), { EBUSY, EPERM, ENOMEM, EAGAIN, EINTR, EREMOTEIO } },
 	{ EXTOLL_IOC_WINDOW_CLOSE, sizeof(struct extoll_window_close), { EBUSY, ENXIO } },
 	{ EXTOLL_IOC_BUFFER_ALLOC, sizeof(struct extoll_buffer_alloc), { EPERM, ENOSPC, ENOMEM } },
 	{ GPUMAP_IOC_PIN, sizeof(struct gpumap_pin), { ENOMEM, ENOSPC } },

@@ -166,7 +166,7 @@ int main(void)
 	CHECK(!touches((void *)gpu));
 	CHECK(copy(&port, host_nla, nla, 64) == 1);
 	CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
-	CHECK_ERRNO(mmio(&port, gpu, BYTES, &nla), EINVAL);
+	CHECK_ERRNO(mmio(&port, gpu, BYTES, &nla), EFAULT);
 	CHECK(map(fd, pin.offset, BYTES) == MAP_FAILED && errno == ENXIO);
 	munmap(gpu, BYTES);
 

@@ -3,6 +3,8 @@
 #ifndef VM_GPU_H
 #define VM_GPU_H
 
+#include <dirent.h>
+
 #include "gpumap/ioctl.h"
 #include "gpumap/stub.h"
 #include "port.h"
@@ -64,21 +66,23 @@ static inline int copy(struct port *port, uint64_t from, uint64_t to, uint32_t s
 /* The GPU's folder in sysfs. */
 static inline const char *gpu_folder(void)
 {
-	static char path[128];
+	static char path[320];
+	DIR *folder = opendir("/sys/bus/pci/drivers/gpustub");
+	struct dirent *entry;
 
-	for (int i = 1; i < 32; i++) {
-		snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/0000:00:%02x.0", i);
-		if (access(path, F_OK) == 0)
-			return path;
-	}
-	CHECK(!"there is a GPU");
-	return NULL;
+	CHECK(folder);
+	while ((entry = readdir(folder)))
+		if (!strncmp(entry->d_name, "0000:", 5))
+			snprintf(path, sizeof(path), "/sys/bus/pci/drivers/gpustub/%s", entry->d_name);
+	closedir(folder);
+	CHECK(path[0]);
+	return path;
 }
 
 /* The GPU takes back the memory around `address`. */
 static inline void free_on_gpu(uint64_t address)
 {
-	char path[160];
+	char path[336];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/free", gpu_folder());

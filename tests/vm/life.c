@@ -2,6 +2,7 @@
 /* Ports and regions outlive nothing and nobody: processes killed, descriptors passed, mappings kept, cards taken away. */
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -52,6 +53,32 @@ static void kept_mapping(void)
 	munmap((void *)port.rp, PAGE);
 	expect_ports(1);
 	munmap((void *)port.queue, port.open.queue_bytes_out);
+	expect_ports(0);
+}
+
+/* Page faults that a look at a register's page takes. */
+static long faults_of(volatile uint64_t *at)
+{
+	struct rusage before, after;
+
+	CHECK(getrusage(RUSAGE_SELF, &before) == 0 && getrusage(RUSAGE_SELF, &before) == 0);
+	(void)*at;
+	CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+	return after.ru_minflt - before.ru_minflt;
+}
+
+/* Page faults map pages, unless it has been asked for before. Some kernels do not have that call. */
+static void filled_at_once(void)
+{
+	struct port port;
+
+	port_open(&port);
+	CHECK(faults_of(port.wcb) == 1 && faults_of(port.wcb) == 0);
+	if (madvise((void *)port.rp, PAGE, MADV_WILLNEED) == 0)
+		CHECK(faults_of(port.rp) == 0);
+	else
+		CHECK(errno == ENOSYS);
+	port_close(&port);
 	expect_ports(0);
 }
 
@@ -292,6 +319,7 @@ int main(int argc, char **argv)
 		killed(3000 + i * 1777);
 	expect_ports(0);
 	kept_mapping();
+	filled_at_once();
 	inherited();
 	passed_on();
 	executed();

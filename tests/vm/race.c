@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * race ROUNDS: processes map a queue again and again while the card is taken away. What they got just before it went
- * is taken from them, however far their calls had come.
+ * race ROUNDS: processes map and touch a queue again and again while the card is taken away. What they got just before
+ * it went is taken from them, however far their page faults had come.
  *
- * The driver waits for calls that are under way, and the last of them to leave wakes it, in the middle of mmap. In
- * every second round it then runs at once, on the same processor, before that mmap can go on (it needs a kernel that
+ * The driver waits for faults that are under way, and the last of them to leave wakes it, in the middle of the fault. In
+ * every second round it then runs at once, on the same processor, before that fault can go on (it needs a kernel that
  * preempts itself); in the others on two processors side by side.
  */
 
@@ -35,6 +35,9 @@ static int mapper(int fd, int which)
 		at = map(fd, EXTOLL_MAP_QUEUE, QUEUE_BYTES);
 		if (at == MAP_FAILED)
 			break;
+		/* Page faults map it: they are what is under way when the card goes. */
+		for (uint32_t page = shared->mapped[which] % 512; page < QUEUE_BYTES / PAGE; page += 512)
+			touches(at + page * PAGE / sizeof(*at));
 		if (old)
 			munmap((void *)old, QUEUE_BYTES);
 		old = at;

@@ -46,6 +46,7 @@ static struct rule rules[] = {
 	{ "SMFU: traffic class", "6.3", 0xa008, 1, 1, ONLY(0x223), { 0 }, 0 },
 	{ "SMFU: window address", "6.3", 0xa058, 1, 1, FREE(BITS(47, 12)), { 0 }, 0 },
 	{ "SMFU: target address", "6.3", 0xa060, 1, 1, FREE(BITS(47, 12)), { 0 }, 0 },
+	{ "SMFU: node offset", "6.2", 0xa068, 1, 1, ONLY(0), { 0 }, 0 },
 	{ "SMFU: address mask", "6.3", 0xa070, 1, 1, ONLY(0), { 0 }, 0 },
 	{ "SMFU: interval control", "6.1", 0xa080, 0x20, 64, FREE(BITS(31, 16) | BITS(10, 8) | 1), { 0 }, 0 },
 	{ "SMFU: interval start", "6.1", 0xa088, 0x20, 64, FREE(BITS(47, 12)), { 0 }, 0 },

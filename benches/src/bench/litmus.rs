@@ -68,7 +68,7 @@ impl Test {
             _ if !gpu => (if self.is_put() { 32 } else { 8 }, 64),
             args::BENCH_PUT_THREAD => (128, 64),
             args::BENCH_PUT_WARP => (256, 512),
-            // Twice what the copy engine takes at a time.
+            // Twice what the copy unit takes at a time.
             args::BENCH_PUT_BULK | args::BENCH_PUT_HANDOVER => (128, 16_384),
             _ => (128, 2048),
         }
@@ -158,7 +158,7 @@ impl Bench for Litmus {
 
 pub(super) fn in_one_process(team: &Team) -> Result<(), BenchError> {
     if team.size() > 1 {
-        let why = "litmus tests compare what both nodes saw: run them in one process";
+        let why = "it compares what both nodes saw: run it in one process";
         return Err(BenchError::Unsupported(why.to_owned()));
     }
     Ok(())

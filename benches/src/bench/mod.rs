@@ -6,6 +6,7 @@ mod assisted;
 mod atomics_random;
 mod barrier;
 mod c_interface;
+mod card_stores;
 mod collectives;
 mod collectives_stream;
 mod ggas_bandwidth;
@@ -18,6 +19,7 @@ mod progress;
 mod put;
 mod put_bandwidth;
 mod put_rate;
+mod random_nodes;
 mod randomaccess;
 pub(crate) mod reduce;
 mod relaunch;
@@ -32,6 +34,7 @@ mod versus_ucx;
 
 use crate::team::Task;
 use crate::{Bench, BenchError, Device, Options, Progress, Report};
+pub use random_nodes::SharedTable;
 
 /// All benchmarks, in the order in which a suite runs them.
 pub(crate) const ALL: &[&dyn Bench] = &[
@@ -39,6 +42,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
     &overlap::RmaOverlap,
+    &card_stores::CardStores,
     &rma_roundtrip::RmaRoundtrip,
     &velo_pingpong::VeloPingpong,
     &alltoall::AllToAll,

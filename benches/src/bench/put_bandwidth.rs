@@ -1,4 +1,4 @@
-//! `put-bandwidth`: long puts to another node, by stores and by the copy engines of the multiprocessors.
+//! `put-bandwidth`: long puts to another node, by stores and by the copy units of the multiprocessors.
 
 use crate::args::bench_put_bandwidth;
 use ggas_kernels::{KernelMem, Launch};

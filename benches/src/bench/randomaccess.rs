@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::args::{BENCH_RANDOM_NODES, bench_random};
 use ggas::KernelPort;
-use ggas_kernels::KernelMem;
+use ggas_kernels::{KernelMem, Processor};
 use ggas_window::Window;
 
 use crate::ends::Place;
@@ -81,10 +81,10 @@ impl Bench for RandomAccess {
 }
 
 /// Blocks and threads of every node, and the updates that a block makes per round.
-#[derive(Clone, Copy)]
-struct Shape {
-    blocks: u32,
-    threads: u32,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub blocks: u32,
+    pub threads: u32,
     look_ahead: u32,
 }
 
@@ -104,7 +104,7 @@ impl Shape {
         blocks.iter().flat_map(|b| threads.iter().map(move |t| Self::new(*b, *t))).collect()
     }
 
-    fn new(blocks: u32, threads: u32) -> Result<Self, BenchError> {
+    pub fn new(blocks: u32, threads: u32) -> Result<Self, BenchError> {
         let look_ahead = LOOK_AHEAD / blocks / threads * threads;
         if look_ahead == 0 {
             let advice =
@@ -119,13 +119,13 @@ impl Shape {
     }
 
     /// Bytes of the mailboxes of a node: blocks x 2 x senders, each a count and the numbers, whole 16 bytes.
-    fn mailbox_bytes(&self, nodes: u32) -> usize {
+    pub fn mailbox_bytes(&self, nodes: u32) -> usize {
         let words = (self.look_ahead as usize + 1).next_multiple_of(2);
         self.blocks as usize * 2 * nodes as usize * words * 8
     }
 
     /// Bytes of the flags before the mailboxes in the window.
-    fn flag_bytes(&self, nodes: u32) -> usize {
+    pub fn flag_bytes(&self, nodes: u32) -> usize {
         (self.blocks as usize * nodes as usize * 8).next_multiple_of(256)
     }
 
@@ -138,11 +138,11 @@ impl Shape {
 }
 
 /// What a node has.
-struct Node {
-    id: u32,
+pub(super) struct Node {
+    pub id: u32,
     table: KernelMem,
     starts: KernelMem,
-    probe: Probe,
+    pub probe: Probe,
 }
 
 struct Run<'a> {
@@ -155,25 +155,9 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(task: Task<'a>, table: Table, shape: Shape) -> Result<Self, BenchError> {
         let setup = Setup::new(task, Worker::Kernels)?;
-        let nodes =
-            setup.local().map(|node| Node::new(&setup, &table, shape, node)).collect::<Result<_, _>>()?;
+        let nodes = setup.local().map(|node| Node::new(setup.processor(node), &table, shape, node));
+        let nodes = nodes.collect::<Result<_, _>>()?;
         Ok(Self { setup, table, shape, nodes })
-    }
-
-    /// Arguments of a node that both methods share.
-    fn args(&self, own: &Node) -> bench_random {
-        bench_random {
-            timing: own.probe.args(),
-            table: own.table.address(),
-            starts: own.starts.address(),
-            entries: self.table.entries,
-            per_node: self.table.per_node(),
-            updates: self.table.updates_of(own.id).1,
-            look_ahead: self.shape.look_ahead,
-            node: own.id,
-            nodes: self.table.nodes,
-            ..bench_random::default()
-        }
     }
 
     fn measure(&self, method: &str) -> Result<(Row, Check), BenchError> {
@@ -216,7 +200,8 @@ impl<'a> Run<'a> {
         let window: Arc<Window> = window(&self.setup, bytes)?;
         let mut launches = Vec::new();
         for own in &self.nodes {
-            let args = bench_random { window: window_of(&window, own.id)?, ..self.args(own) };
+            let args =
+                bench_random { window: window_of(&window, own.id)?, ..own.args(&self.table, self.shape) };
             launches.push(self.launch(KERNEL, own, &args));
         }
         self.setup.share::<()>(Vec::new())?;
@@ -239,7 +224,8 @@ impl<'a> Run<'a> {
             let mut part = vec![0; self.table.part(own.id).1 as usize * 8];
             own.table.read(0, &mut part).doing("reading the table")?;
             window.write(own.id as usize, 0, &part).doing("writing the window")?;
-            let args = bench_random { window: window_of(&window, own.id)?, ..self.args(own) };
+            let args =
+                bench_random { window: window_of(&window, own.id)?, ..own.args(&self.table, self.shape) };
             launches.push(self.launch(KERNEL, own, &args));
         }
         self.setup.share::<()>(Vec::new())?;
@@ -271,7 +257,7 @@ impl<'a> Run<'a> {
                 outboxes: end.outboxes.address(),
                 outboxes_nla: end.outboxes.nla(0)?,
                 peers: to.address(),
-                ..self.args(own)
+                ..own.args(&self.table, self.shape)
             };
             launches.push(self.launch(KERNEL, own, &args));
             peers.push(to);
@@ -303,11 +289,8 @@ impl<'a> Run<'a> {
     /// All updates once more leave every entry at its own index; HPCC lets 1 % be wrong. Gives what fails the
     /// run, and how many entries were wrong; the process of node 0 looks.
     fn check(&self) -> Result<(Check, u64), BenchError> {
-        let part = |own: &Node| {
-            let entries = self.table.part(own.id).1 as usize;
-            own.table.read_u64s(0, entries).doing("reading the table")
-        };
-        let parts = self.setup.share(self.nodes.iter().map(part).collect::<Result<Vec<_>, _>>()?)?;
+        let parts = self.nodes.iter().map(|own| own.entries(&self.table)).collect::<Result<Vec<_>, _>>()?;
+        let parts = self.setup.share(parts)?;
         let mut check = Check::default();
         if self.setup.local().start > 0 {
             return Ok((check, 0));
@@ -322,8 +305,7 @@ impl<'a> Run<'a> {
 
 impl Node {
     /// The part of the table, each entry its index, and where each thread's part of the stream begins.
-    fn new(setup: &Setup, table: &Table, shape: Shape, node: u32) -> Result<Self, BenchError> {
-        let processor = setup.processor(node);
+    pub fn new(processor: &Processor, table: &Table, shape: Shape, node: u32) -> Result<Self, BenchError> {
         let (first, entries) = table.part(node);
         let part = processor.alloc(entries.max(1) as usize * 8).doing("allocating the table")?;
         part.write_u64s(0, &(first..first + entries).collect::<Vec<_>>()).doing("writing the table")?;
@@ -340,6 +322,27 @@ impl Node {
             starts: starts_memory,
             probe: Probe::new(processor, shape.rounds(table), 0)?,
         })
+    }
+
+    /// Arguments that all methods share.
+    pub fn args(&self, table: &Table, shape: Shape) -> bench_random {
+        bench_random {
+            timing: self.probe.args(),
+            table: self.table.address(),
+            starts: self.starts.address(),
+            entries: table.entries,
+            per_node: table.per_node(),
+            updates: table.updates_of(self.id).1,
+            look_ahead: shape.look_ahead,
+            node: self.id,
+            nodes: table.nodes,
+            ..bench_random::default()
+        }
+    }
+
+    /// The entries of this node.
+    pub fn entries(&self, table: &Table) -> Result<Vec<u64>, BenchError> {
+        self.table.read_u64s(0, table.part(self.id).1 as usize).doing("reading the table")
     }
 }
 

@@ -5,6 +5,7 @@
 //! lock: descriptors go through a bounded queue for each VPID.
 
 mod access;
+mod arming;
 mod bell;
 mod board;
 mod chip;
@@ -55,7 +56,11 @@ use self::slots::Ring;
 pub use self::slots::{SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
 use crate::node::NodeState;
 
-/// Commands that one VPID may run before the next one's turn.
+/// Commands or messages that one VPID may run before the next one's turn.
+///
+/// The loops that take a burst are written twice, for the RMA unit in `chip.rs` and for VELO in `velo.rs`: they share
+/// nothing but their order. What they look at (notifications owed there, the last message here), what a slot becomes
+/// and who executes it belongs to the unit; a trait of these steps would be longer than both pairs of loops.
 const BURST: usize = 16;
 
 /// One card. All calls are safe from any thread.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::{BqReadPointer, BqSegment, BqTable, ErrorUnits, Kind as Unit, regs};
 
+use super::arming::Unarmed;
 use super::board::Board;
 use super::offsets::{self, element, page};
-use super::pages::{armed, take_armed};
 use super::per_vpid::PerVpid;
 use crate::memory::Ticket;
 use crate::packet::HoldState;
@@ -46,7 +46,7 @@ pub(super) struct Notifier {
     /// VPIDs with an interrupt that was raised, for its microcode.
     interrupts: VpidSet,
     /// VPIDs with an interrupt that follows once software arms it.
-    retrigger: VpidSet,
+    retrigger: Unarmed,
     /// A notification was written since someone asked.
     written: bool,
     /// Scratch space of [`Notifier::drain`].
@@ -61,7 +61,7 @@ impl Notifier {
             awaiting: VpidSet::default(),
             backlog: VpidSet::default(),
             interrupts: VpidSet::default(),
-            retrigger: VpidSet::default(),
+            retrigger: Unarmed::default(),
             written: false,
             gone: Vec::new(),
         }
@@ -259,8 +259,7 @@ impl Notifier {
 
     /// Raises a VPID's interrupt if software armed it; else remembers to (spec 3.2, 3.3).
     fn interrupt(&mut self, vpid: u8) -> bool {
-        if !take_armed(self.board.pages.rp(vpid)) {
-            self.retrigger.set(vpid, true);
+        if !self.retrigger.take_or_remember(vpid, self.board.pages.rp(vpid)) {
             return false;
         }
         self.interrupts.set(vpid, true);
@@ -268,21 +267,17 @@ impl Notifier {
         true
     }
 
-    /// An interrupt that was remembered follows once software arms it, unless it has read everything by then: it
-    /// would take the arming from what comes next \[inferred\].
+    /// Raises interrupts that were remembered until software arms them.
     pub(super) fn retrigger_armed(&mut self) -> bool {
-        let mut moved = false;
-        for vpid in self.retrigger.iter_from(0) {
-            let register = self.board.pages.rp(vpid);
-            let Some(rp) = armed(register) else { continue };
-            self.retrigger.set(vpid, false);
-            moved = true;
-            if !self.ports.at(vpid).queue.is_empty(rp) && take_armed(register) {
-                self.interrupts.set(vpid, true);
-                self.board.raise(Trigger::RmaNotification);
-            }
-        }
-        moved
+        let Notifier { board, ports, interrupts, retrigger, .. } = self;
+        retrigger.retrigger(
+            |vpid| board.pages.rp(vpid),
+            |vpid, rp| ports.at(vpid).queue.is_empty(rp),
+            |vpid| {
+                interrupts.set(vpid, true);
+                board.raise(Trigger::RmaNotification);
+            },
+        )
     }
 
     /// Forgets everything of a VPID that was closed.
@@ -293,7 +288,7 @@ impl Notifier {
         }
         self.awaiting.set(vpid, false);
         self.backlog.set(vpid, false);
-        self.retrigger.set(vpid, false);
+        self.retrigger.forget(vpid);
     }
 
     /// Reads a register of the queues; `None` for offsets of others.

@@ -3,9 +3,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use extoll_abi::{BqReadPointer, regs};
+use extoll_abi::regs;
 
 const PAGE: usize = 4096;
 const VPIDS: usize = 256;
@@ -98,18 +98,6 @@ impl Drop for Pages {
             unsafe { libc::munmap(area.cast(), AREA) };
         }
     }
-}
-
-/// The read pointer, where software allows the next interrupt.
-pub(super) fn armed(register: &AtomicU64) -> Option<BqReadPointer> {
-    let rp = BqReadPointer(register.load(Ordering::Acquire));
-    (rp.0 & BqReadPointer::new(0, true).0 != 0).then_some(rp)
-}
-
-/// Takes the bit by which software allows the next interrupt (spec 3.2); false where it is not set.
-pub(super) fn take_armed(rp: &AtomicU64) -> bool {
-    let armed = BqReadPointer::new(0, true).0;
-    rp.fetch_and(!armed, Ordering::AcqRel) & armed != 0
 }
 
 /// Offset in BAR 0 and bytes of every area that drivers may map, a page for each VPID.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use extoll_abi::{BqReadPointer, BqSegment, BqTable, Mode, Modifier, regs};
 
 use super::BURST;
+use super::arming::Unarmed;
 use super::board::Board;
 use super::front::{FrontEnd, Posted};
 use super::offsets::{self, array, page};
-use super::pages::{armed, take_armed};
 use super::per_vpid::PerVpid;
 use super::slots::{SlotRings, VELO_SLOT_WORDS};
 use crate::packet::{ANYONE, Packet, Payload};
@@ -60,7 +60,7 @@ pub(super) struct Velo {
     /// VPIDs with messages that wait for room in the mailbox.
     backlog: VpidSet,
     /// VPIDs with an interrupt that follows once software arms it.
-    retrigger: VpidSet,
+    retrigger: Unarmed,
     /// A message was written, or a slot freed, since someone asked.
     written: bool,
 }
@@ -75,7 +75,7 @@ impl Velo {
             ready: VpidSet::default(),
             stalled: VpidSet::default(),
             backlog: VpidSet::default(),
-            retrigger: VpidSet::default(),
+            retrigger: Unarmed::default(),
             written: false,
         }
     }
@@ -209,7 +209,7 @@ impl Velo {
             let rp = || BqReadPointer(board.pages.velo_rp(vpid).load(Ordering::Acquire));
             let (written, dropped) = port.mailbox.drain(&*board.memory, now, timeout, rp);
             let empty = port.mailbox.backlog() == 0;
-            let interrupt = written > 0 && port.take_interrupt();
+            let interrupt = port.take_interrupt() && written > 0;
             self.backlog.set(vpid, !empty);
             board.counters.add(VELO_RECEIVED, written);
             if dropped > 0 {
@@ -262,27 +262,19 @@ impl Velo {
     /// A message with the interrupt bit was written, or may have been: as for notifications (spec 3.2, 3.3)
     /// \[inferred\].
     fn interrupt(&mut self, vpid: u8) {
-        if take_armed(self.board.pages.velo_rp(vpid)) {
+        if self.retrigger.take_or_remember(vpid, self.board.pages.velo_rp(vpid)) {
             self.board.raise(Trigger::VeloNotification);
-        } else {
-            self.retrigger.set(vpid, true);
         }
     }
 
-    /// As for notifications: an interrupt that was remembered follows once software arms it.
+    /// Raises interrupts that were remembered until software arms them.
     pub(super) fn retrigger_armed(&mut self) -> bool {
-        let mut moved = false;
-        for vpid in self.retrigger.iter_from(0) {
-            let register = self.board.pages.velo_rp(vpid);
-            let Some(rp) = armed(register) else { continue };
-            self.retrigger.set(vpid, false);
-            moved = true;
-            let is_read = self.ports.get(vpid).is_none_or(|port| port.mailbox.is_empty(rp));
-            if !is_read && take_armed(register) {
-                self.board.raise(Trigger::VeloNotification);
-            }
-        }
-        moved
+        let Velo { board, ports, retrigger, .. } = self;
+        retrigger.retrigger(
+            |vpid| board.pages.velo_rp(vpid),
+            |vpid, rp| ports.get(vpid).is_none_or(|port| port.mailbox.is_empty(rp)),
+            |_| board.raise(Trigger::VeloNotification),
+        )
     }
 
     /// Forgets what a VPID had to send and what waited for its mailbox.
@@ -292,7 +284,7 @@ impl Velo {
         port.sending = None;
         port.mailbox.clear();
         port.interrupt = false;
-        self.retrigger.set(vpid, false);
+        self.retrigger.forget(vpid);
         self.stalled.set(vpid, false);
         self.backlog.set(vpid, false);
     }

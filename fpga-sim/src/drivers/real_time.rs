@@ -208,9 +208,7 @@ impl Lane {
         let submitted = self.lock();
         if !self.news.load(Ordering::SeqCst) {
             match time {
-                Some(time) => {
-                    drop(self.work.wait_timeout(submitted, time).unwrap_or_else(PoisonError::into_inner));
-                }
+                Some(time) => drop(Clock::REAL.wait(&self.work, submitted, time)),
                 None => drop(self.work.wait(submitted).unwrap_or_else(PoisonError::into_inner)),
             }
         }

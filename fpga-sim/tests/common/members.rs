@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use extoll_abi::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 use extoll_sim::Fabric;
+use extoll_sim::packet::{ANYONE, Kind, Packet, Payload};
 use extoll_sim::shared::{Nodes, ProcessFabric};
 use ggas_members::{Member, Members, Shape};
 
@@ -25,6 +27,32 @@ pub fn over(fabric: &Arc<ProcessFabric>) -> Node {
 /// The network's nodes, as a member sees them.
 pub fn nodes(node: &Node) -> &Arc<Nodes> {
     node.shared.as_ref().unwrap()
+}
+
+/// A packet as it comes from a card, whose address says which of the test's packets it is.
+pub fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> Packet {
+    let len = payload.len() as u32;
+    Packet {
+        source: Address::new(from, 0),
+        destination: to,
+        kind,
+        command: CommandCode::from(Command::BtPut),
+        spec: Spec::NONE,
+        modifier: Modifier::NONE,
+        mode: Mode::TE,
+        error: ErrorUnits::NONE,
+        tc: 0,
+        protection: 0,
+        fragment: 496,
+        address: number,
+        aux: 0,
+        len,
+        total: len,
+        offset: 0,
+        tag: number as u32,
+        process: ANYONE,
+        payload,
+    }
 }
 
 /// Opens the lowest free VPID of the member's node, as drivers do.

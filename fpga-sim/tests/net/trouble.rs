@@ -178,6 +178,22 @@ fn a_starved_node_may_still_respond() {
 }
 
 #[test]
+fn a_sender_without_luck_hears_when_to_try_again() {
+    let mut traffic = Traffic::new(ring(), Faults::none().seed(3).starve(0.5));
+    let mut refused = 0;
+    for _ in 0..40 {
+        traffic.drain(); // no credit that comes back wakes it
+        traffic.bells[0].rung();
+        if !traffic.send(0, 1, Request) {
+            refused += 1;
+            wait_a_little(&mut traffic);
+            assert!(traffic.bells[0].rung() > 0);
+        }
+    }
+    assert!((1..40).contains(&refused), "{refused}");
+}
+
+#[test]
 fn full_request_channels_everywhere_do_not_hold_up_responses() {
     let torus = Torus::new(3, 3, 1).unwrap();
     let mut traffic = Traffic::new(torus, Faults::none().seed(1).drop(0.02));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use extoll_abi::*;
 use extoll_sim::memory::Memory;
-use extoll_sim::packet::{ByReference, Class, Hold, HoldState, Kind, Packet, Payload};
+use extoll_sim::packet::{ByReference, Class, Hold, HoldState, Kind, Payload};
 use extoll_sim::runs::Run;
 use extoll_sim::shared::ProcessFabric;
 use extoll_sim::{Fabric, HostMemory, RangeKind, Wake};
@@ -16,6 +16,7 @@ use ggas_members::{Member, Members, PeerState, Shape};
 use proptest::prelude::*;
 
 use crate::common::PATIENCE;
+pub use crate::common::members::packet;
 use crate::members::{fabrics, meet};
 
 /// A card that does nothing but count.
@@ -25,31 +26,6 @@ pub struct Bell(pub AtomicU32);
 impl Wake for Bell {
     fn wake(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-pub fn packet(from: u16, to: Address, kind: Kind, number: u64, payload: Payload) -> Packet {
-    let len = payload.len() as u32;
-    Packet {
-        source: Address::new(from, 0),
-        destination: to,
-        kind,
-        command: CommandCode::from(Command::BtPut),
-        spec: Spec::NONE,
-        modifier: Modifier::NONE,
-        mode: Mode::TE,
-        error: ErrorUnits::NONE,
-        tc: 0,
-        protection: 0,
-        fragment: 496,
-        address: number,
-        aux: 0,
-        len,
-        total: len,
-        offset: 0,
-        tag: number as u32,
-        process: extoll_sim::packet::ANYONE,
-        payload,
     }
 }
 

@@ -62,6 +62,7 @@ pub struct Card {
     bar: SharedFile,
     memory: Arc<GuestMemory>,
     nic: Arc<Nic>,
+    joined: Arc<Joined>,
     interrupts: Arc<Interrupts>,
     removed: bool,
     /// What registers that read as anything read as next.
@@ -79,7 +80,7 @@ impl Card {
         let bar = SharedFile::new("extoll bar0", BAR0_BYTES)?;
         let memory = GuestMemory::new(setup.peers.clone())?;
         let interrupts = Arc::new(Interrupts::new(MSI_VECTORS.max(MSIX_VECTORS)));
-        let nic = switch_on(&setup, &bar, &memory, &interrupts)?;
+        let (nic, joined) = switch_on(&setup, &bar, &memory, &interrupts)?;
         let config = ConfigSpace::card(setup.msix, setup.trouble);
         Ok(Card {
             setup,
@@ -87,6 +88,7 @@ impl Card {
             bar,
             memory,
             nic,
+            joined,
             interrupts,
             removed: false,
             noise: 0,
@@ -119,7 +121,7 @@ impl Card {
         self.nic.detach();
         self.memory = self.memory.succeed()?;
         self.bar.zero()?;
-        self.nic = switch_on(&self.setup, &self.bar, &self.memory, &self.interrupts)?;
+        (self.nic, self.joined) = switch_on(&self.setup, &self.bar, &self.memory, &self.interrupts)?;
         Ok(())
     }
 
@@ -190,9 +192,9 @@ fn switch_on(
     bar: &SharedFile,
     memory: &Arc<GuestMemory>,
     interrupts: &Arc<Interrupts>,
-) -> Result<Arc<Nic>, CardError> {
+) -> Result<(Arc<Nic>, Arc<Joined>), CardError> {
     let fabric = Joined::new(setup.network.clone(), setup.node);
-    let config = NicConfig::new(setup.node, memory.clone(), fabric);
+    let config = NicConfig::new(setup.node, memory.clone(), fabric.clone());
     let config = NicConfig { driver: Some(NicThreads::global()), shared: setup.nodes.clone(), ..config };
     let nic = Nic::over_bar(config, bar.fd())?;
     let lines = interrupts.clone();
@@ -201,7 +203,7 @@ fn switch_on(
         lines.raise(0);
     });
     nic.reg_write(regs::EXTOLL_RF_INFO_NETWORK_STATE, setup.network_state);
-    Ok(nic)
+    Ok((nic, fabric))
 }
 
 impl Device for Card {
@@ -231,6 +233,7 @@ impl Device for Card {
             std::process::exit(4);
         }
         self.memory.set_master(self.config.bus_master() && self.there());
+        self.joined.keep_answers(self.config.trouble() == Trouble::Late);
     }
 
     fn bar_read(&mut self, bar: u32, offset: u64, out: &mut [u8]) {

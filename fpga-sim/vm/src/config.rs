@@ -46,6 +46,8 @@ pub enum Trouble {
     Mute,
     /// Its server ends, with all cards that it serves.
     Dead,
+    /// Answers to its requests stay on the way until this ends.
+    Late,
 }
 
 /// What a write to configuration space asks of the device.
@@ -198,6 +200,7 @@ impl ConfigSpace {
             2 => Trouble::Nonsense,
             3 => Trouble::Mute,
             4 => Trouble::Dead,
+            5 => Trouble::Late,
             _ => Trouble::None,
         }
     }

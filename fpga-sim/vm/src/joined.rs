@@ -1,6 +1,8 @@
 //! The network as a card of a guest sees it: memory of others is not its own.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use extoll_abi::Address;
@@ -18,12 +20,39 @@ const PACKET_BYTES: u32 = 16 << 10;
 pub struct Joined {
     network: Arc<dyn Fabric>,
     node: u16,
+    late: Mutex<Late>,
+    /// Answers are kept, or were and have yet to arrive.
+    some_late: AtomicBool,
+}
+
+/// Answers that are late, for tests of what becomes of them.
+#[derive(Default)]
+struct Late {
+    /// Those that arrive are kept.
+    keep: bool,
+    kept: VecDeque<Packet>,
+    /// Of the card.
+    wake: Option<Arc<dyn Wake>>,
 }
 
 impl Joined {
     /// The network for this node's card.
     pub fn new(network: Arc<dyn Fabric>, node: u16) -> Arc<Joined> {
-        Arc::new(Joined { network, node })
+        Arc::new(Joined { network, node, late: Mutex::default(), some_late: AtomicBool::new(false) })
+    }
+
+    /// Whether answers to the card stay on the way. What stayed arrives when they no longer do.
+    pub fn keep_answers(&self, keep: bool) {
+        let mut late = self.late();
+        late.keep = keep;
+        self.some_late.store(keep || !late.kept.is_empty(), Ordering::Relaxed);
+        if let (false, Some(wake)) = (keep || late.kept.is_empty(), &late.wake) {
+            wake.wake();
+        }
+    }
+
+    fn late(&self) -> MutexGuard<'_, Late> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -33,7 +62,18 @@ impl Fabric for Joined {
     }
 
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {
-        self.network.poll(node, class)
+        if class == Class::Request || !self.some_late.load(Ordering::Relaxed) {
+            return self.network.poll(node, class);
+        }
+        let mut late = self.late();
+        if late.keep {
+            let arrived = std::iter::from_fn(|| self.network.poll(node, class));
+            late.kept.extend(arrived);
+            return None;
+        }
+        let first = late.kept.pop_front();
+        self.some_late.store(!late.kept.is_empty(), Ordering::Relaxed);
+        first.or_else(|| self.network.poll(node, class))
     }
 
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
@@ -42,7 +82,10 @@ impl Fabric for Joined {
             Carriage::Reference if to.node != self.node && self.network.polled() => {
                 Carriage::Bytes { most: WRITE_MAX as u32 }
             }
-            Carriage::Reference if to.node != self.node => Carriage::Bytes { most: PACKET_BYTES },
+            // Nor is memory that was given back when the packet arrives.
+            Carriage::Reference if to.node != self.node || self.some_late.load(Ordering::Relaxed) => {
+                Carriage::Bytes { most: PACKET_BYTES }
+            }
             carriage => carriage,
         }
     }
@@ -76,10 +119,13 @@ impl Fabric for Joined {
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        self.late().wake = Some(wake.clone());
         self.network.attach(node, wake)
     }
 
     fn detach(&self, node: u16) {
+        *self.late() = Late::default();
+        self.some_late.store(false, Ordering::Relaxed);
         self.network.detach(node);
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -44,6 +45,10 @@ struct Cli {
     /// No page of BAR 0 is mapped, so that every access to registers traps and is counted: for tests of libraries
     #[arg(long)]
     trap: bool,
+    /// Links between the cards lose, corrupt, repeat, reorder and delay one packet in a hundred each, chosen from this
+    /// number; they retransmit, so that programs see nothing of it but the time
+    #[arg(long, value_name = "SEED", conflicts_with = "network")]
+    faults: Option<u64>,
     /// Cards join this network of the host, as programs do (`ggas net list` lists networks); it is created if it does not
     /// exist
     #[arg(long, value_name = "NAME")]
@@ -144,7 +149,8 @@ struct Place {
 /// A place for each card: in a network of their own, or in one of the host, each as a member that has its node to itself.
 fn places(cli: &Cli, cards: u16) -> Result<Vec<Place>> {
     let Some(name) = &cli.network else {
-        let network = Network::new(Torus::new(cards.into(), 1, 1)?, Faults::none())?;
+        let network =
+            Network::new(Torus::new(cards.into(), 1, 1)?, cli.faults.map_or(Faults::none(), faults))?;
         return Ok((0..cards).map(|node| Place { node, network: network.clone(), nodes: None }).collect());
     };
     let place = |card: u16| {
@@ -159,6 +165,13 @@ fn places(cli: &Cli, cards: u16) -> Result<Vec<Place>> {
         Ok(Place { node, nodes: Some(fabric.nodes().clone()), network: fabric })
     };
     (0..cards).map(place).collect()
+}
+
+/// What one packet in a hundred meets, of each kind.
+fn faults(seed: u64) -> Faults {
+    const RATE: f64 = 0.01;
+    let some = Faults::none().seed(seed).drop(RATE).corrupt(RATE).duplicate(RATE).reorder(RATE);
+    some.delay(RATE, Duration::from_micros(100))
 }
 
 /// Serves a device on a thread of its own, to the end of the process.

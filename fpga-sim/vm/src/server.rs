@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -173,9 +174,14 @@ fn irqs(device: &(impl Device + ?Sized)) -> Vec<IrqInfo> {
 /// A socket for a device, to be served by [`serve`]. One that a dead server left is replaced.
 ///
 /// # Errors
-/// The system's; [`io::ErrorKind::AddrInUse`] where a live server has the socket.
+/// The system's; [`io::ErrorKind::AddrInUse`] where a live server has the socket, [`io::ErrorKind::AlreadyExists`] where
+/// something lies there that is no socket.
 pub fn listen(path: &Path, device: &(impl Device + ?Sized)) -> io::Result<Server> {
-    if path.exists() {
+    if let Ok(there) = std::fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            let text = "something that is no socket lies there: name another place, or remove it";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
         if UnixStream::connect(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }

@@ -312,3 +312,27 @@ fn a_client_of_the_protocols_library_is_served_and_its_files_are_not_kept() {
     }
     assert_eq!(files[0], files[2], "{files:?}");
 }
+
+/// A socket that a dead server left is replaced, anything else is not: it may be somebody's file.
+#[test]
+fn only_a_socket_gives_way_to_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let gpu = extoll_vm::Gpu::new(1 << 20).unwrap();
+    let path = folder.path().join("thesis.tex");
+    std::fs::write(&path, "three years").unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/nonexistent", &link).unwrap();
+    for path in [&path, &link] {
+        let error = extoll_vm::listen(path, &gpu).err().expect("something is there");
+        assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "three years");
+    let socket = folder.path().join("left");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let live = extoll_vm::listen(&socket, &gpu).unwrap();
+    assert_eq!(
+        extoll_vm::listen(&socket, &gpu).err().expect("it is in use").kind(),
+        std::io::ErrorKind::AddrInUse
+    );
+    drop(live);
+}

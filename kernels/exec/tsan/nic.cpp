@@ -35,6 +35,7 @@ nic::nic(const nic_config &config) : config_(config), held_(config.nodes)
 		k.slot_consumed = address(&port->consumed);
 		k.slot_mask = config.slots - 1;
 		k.wcb_state = address(&port->wcb);
+		k.lines = EXTOLL_WCB_ENTRIES - 1;
 		// Never touched: only its addresses count.
 		port->pages.reset(new char[page_bytes]);
 		k.req_pages = address(port->pages.get());

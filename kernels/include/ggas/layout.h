@@ -87,14 +87,15 @@ struct ggas_port {
 	uint32_t option;	/* option page used on the card path (spec 2.1); a slot ring has its own */
 	uint32_t rp_lazy;	/* freed entries before rp_register is written; 0 and 1: every time */
 	uint32_t slots_near;	/* `slots` are struct ggas_near_slot: an engine on this GPU takes them */
-	uint32_t reserved;
+	uint32_t lines;		/* card path: most descriptors that are written and not counted as accepted; at most 255 */
 
 	uint64_t slot_tail;	/* next slot to claim */
 	uint64_t slot_seen;	/* last value read from slot_consumed */
+	uint64_t post_turn;	/* card path: one WCB per VPID, so posts take turns: the one that has it, above it the next one */
 	uint32_t rp;		/* next unread notification */
 	uint32_t rp_written;	/* last value written to rp_register */
 	uint32_t wp;		/* card path: descriptors written, modulo 256 */
-	uint32_t post_lock;	/* card path: one WCB per VPID, so one writer at a time */
+	uint32_t post_stalled;	/* card path: the card's count where a post waited in vain for room, plus 256 */
 	uint32_t noti_lock;	/* gpu_rma2_noti_lock: one consumer at a time */
 	uint32_t poisoned;	/* a claimed slot was never written: set up the port again */
 	struct ggas_replay replay[GGAS_REPLAY_ENTRIES];
@@ -136,10 +137,11 @@ struct ggas_velo {
 	uint32_t send_mask;	/* slots of the ring - 1 */
 
 	uint64_t send_tail;	/* messages written to the ring */
+	uint64_t send_turn;	/* one WCB per VPID, so sends take turns, as posts do (ggas_port) */
 	uint32_t rp;		/* next unread slot */
 	uint32_t rp_written;	/* last value written to rp_register */
 	uint32_t wp;		/* messages written, modulo 256 */
-	uint32_t send_lock;	/* one WCB per VPID, so one writer at a time */
+	uint32_t send_stalled;
 	uint32_t receive_lock;	/* gpu_velo_lock: one receiver at a time */
 	uint32_t send_seen;	/* last value of send_consumed that was read, modulo 2^32 */
 	struct ggas_velo_line replay[GGAS_REPLAY_ENTRIES];

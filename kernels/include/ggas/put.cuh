@@ -115,7 +115,7 @@ GGAS_FN int ggas_put_signal_grid(const ggas_window *window, uint32_t node, uint6
 	return GGAS_OK;
 }
 
-/* As ggas_put_block and ggas_put_grid for long puts, by the copy engines of the multiprocessors where they have
+/* As ggas_put_block and ggas_put_grid for long puts, by the copy units of the multiprocessors where they have
  * one (sm_90): small blocks suffice, and their other threads are free. Quickest where all is a multiple of 16. */
 GGAS_FN int ggas_put_bulk_block(const ggas_window *window, uint32_t node, uint64_t offset, const void *from,
 				uint64_t bytes, uint32_t line = __builtin_LINE())

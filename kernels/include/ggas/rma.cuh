@@ -21,7 +21,7 @@
  * is visible; so is what the poster had stored before to a window of that node. Cost: one system fence per post.
  *
  * Paths (design section 3). A port has a slot ring (ggas_port.slots, the model
- * only) or uses the card path: one WCB per VPID, posts take turns on post_lock. A
+ * only) or uses the card path: one WCB per VPID, posts take turns, first come, first served. A
  * congested card rejects descriptors; posts, drains and reads of an empty queue
  * post them again. A kernel that waits for anything but notifications, or ends,
  * calls gpu_rma2_drain first.

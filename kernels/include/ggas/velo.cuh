@@ -11,7 +11,7 @@
  *	}
  *
  * Sending. The message is stored to the requester page as one line; the card assembles
- * it. One WCB per VPID: sends of a port take turns on send_lock. A full mailbox holds
+ * it. One WCB per VPID: sends of a port take turns. A full mailbox holds
  * back the card, which then rejects; sends, and polls of an empty mailbox, repeat what
  * was rejected. A kernel that waits for anything but messages, or ends, calls
  * gpu_velo_drain first. Each form takes a scope: in gpu_velo_send<ggas_scope::warp> all

@@ -182,7 +182,7 @@ fn pass(blocks: &mut Vec<Block>, pulse: &Pulse) -> Result<Pass, LaunchError> {
 impl CpuRun {
     /// `timeout` from now on the clock of its kernels.
     pub fn deadline(&self, timeout: Duration) -> Instant {
-        self.clock.now() + timeout
+        self.clock.deadline(timeout)
     }
 
     /// Waits for all launches until `deadline`, then cancels them and says what they waited for.
@@ -192,7 +192,7 @@ impl CpuRun {
         if !all_done && self.clock.is_real() {
             self.shared.cancel.store(true, Ordering::Relaxed);
             // Workers look between passes; the watchdog ends this if one does not come back.
-            self.watch(Clock::REAL.now() + self.no_pause_limit + Duration::from_secs(5))?;
+            self.watch(Clock::REAL.deadline(self.no_pause_limit.saturating_add(Duration::from_secs(5))))?;
         }
         self.finished = true;
         let mut state = self.shared.state();
@@ -249,11 +249,9 @@ impl CpuRun {
             if now >= deadline {
                 return Ok(false);
             }
-            let (state, _) = self
-                .shared
-                .changed
-                .wait_timeout(state, ROUND.min(deadline - now))
-                .unwrap_or_else(PoisonError::into_inner);
+            let round = ROUND.min(deadline - now);
+            let state = Clock::REAL.wait(&self.shared.changed, state, round);
+            let state = state.unwrap_or_else(|| self.shared.state());
             if state.done >= workers {
                 return Ok(true);
             }

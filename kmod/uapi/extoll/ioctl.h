@@ -37,6 +37,10 @@
  * Offsets for mmap. Mappings must be shared (MAP_SHARED). What needs a port gives ENXIO before there is one; lengths
  * and offsets that do not fit give EINVAL, pages that the file may not have EPERM.
  *
+ * Page faults fill mappings, many pages at a time; afterwards accesses take none. madvise(MADV_WILLNEED) fills them at
+ * once, for who looks for the pages in page tables (a GPU's driver, cuMemHostRegister with IOMEMORY) and may not touch
+ * them: requester pages, and windows, where each access is one of the card's.
+ *
  * REQUESTER + option * 4096: option pages of the port (spec 2.1), one or several in a row; write-combining,
  *   write-only. Which options the file may map is in extoll_port_open.options.
  * WCB, RP: write-combining buffer state (spec 2.4) and read pointer (spec 3.2); one page each, uncached.
@@ -67,7 +71,7 @@ struct extoll_info {
 	uint32_t ports;			/* VPIDs that applications may open */
 	uint32_t fragment_bytes;	/* payload of a network packet (spec 2.3) */
 	uint32_t command_bytes;		/* most bytes of one put or get (spec 2.2) */
-	uint32_t window_intervals;	/* nodes that a window may have */
+	uint32_t window_intervals;	/* nodes that a window may have, each with an interval */
 	uint64_t window_bytes;		/* size of the SMFU window that applications may use */
 	uint64_t target_bytes;		/* most host memory behind it on one node */
 };
@@ -76,13 +80,16 @@ EXTOLL_ASSERT(sizeof(struct extoll_info) == 48, "extoll_info");
 #define EXTOLL_INFO_PRIVILEGED	1u	/* this file may do what needs CAP_SYS_RAWIO */
 
 /*
- * Open a port on the lowest free VPID (spec 9.2).
+ * Open a port on the lowest free VPID (spec 9.2) that has rested: one that was given back is given to nobody for a
+ * while (parameter `vpid_rest_ms`), since answers to its last owner may still be on the way. The call waits when only
+ * such are left.
  *
  * Queues: a multiple of the page size, in physically contiguous segments (a multiple of the page size, at most
  * EXTOLL_SEGMENT_MAX, at most 512 of them; spec 3.2); 0: the defaults. Memory is zeroed. One slot always stays free.
  *
- * EBUSY: the file has a port; ENOSPC: no free VPID; EAGAIN: the network is not configured (spec 9.2); EINVAL: shape
- * of a queue, no unit; ENOMEM; EINTR.
+ * EBUSY: the file has a port; ENOSPC: no free VPID; EDQUOT: the user, without CAP_SYS_RESOURCE, has as many ports or
+ * bytes of queues on the card as the parameters `user_ports` and `user_queue_mib` allow; EAGAIN: the network is not
+ * configured (spec 9.2); EINVAL: shape of a queue, no unit; ENOMEM; EINTR.
  */
 struct extoll_port_open {
 	uint32_t units;			/* EXTOLL_UNIT_*: at least one */
@@ -112,8 +119,10 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
  *   process has CAP_IPC_LOCK: those of the process, and those of the port, whoever registered them.
  * EXTOLL_REGION_MMIO: a mapping of another device's memory, made by gpumap or a module named in the parameter
  *   `mmio_modules` (else EPERM). When the mapping changes or goes, the card's access ends; the region remains, dead,
- *   until it is unregistered.
- * EXTOLL_REGION_DMABUF: `length` bytes from `address` of the dma-buf `fd`. The exporter may revoke it, likewise.
+ *   until it is unregistered. EREMOTEIO, with the reason in the kernel's log: no way between the card and that device
+ *   is known to work (asked only of kernels with CONFIG_PCI_P2PDMA).
+ * EXTOLL_REGION_DMABUF: `length` bytes from `address` of the dma-buf `fd`. The exporter may revoke it, likewise. EACCES:
+ *   the buffer was exported for reading only, and access asks for more.
  *   Of both, the pages that their translations fill (8 bytes for 4 KiB) are charged as pinned ones are.
  *
  * ENXIO: no RMA port; EINVAL: length 0, wrap-around, no access, kind; EFAULT: not mapped, or not with this access;
@@ -212,7 +221,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
 
 /*
  * Take the SMFU for a global address window (spec 6, thesis 6.5): part i, from i * stride on, is memory of node
- * nodes[i]. There is one window on a card at a time.
+ * nodes[i]. There is one window on a card at a time. What lies between parts can be mapped with them; accesses to it
+ * are SIGBUS.
  *
  * This node's part is where arriving loads and stores go: host memory of the driver (target_address 0; map it at
  * EXTOLL_MAP_TARGET), at most extoll_info.target_bytes; or a physically contiguous mapping of device memory, under
@@ -221,12 +231,16 @@ EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
  * What arrives is bounded by the sender's part_bytes only. So unless the file is privileged, part_bytes is at most
  * extoll_info.target_bytes, which every node has (EPERM), and a mapping of device memory covers at least that.
  *
+ * More nodes than intervals: EXTOLL_WINDOW_MASK, by address bits (spec 6.2). The nodes are then nodes[0] and those that
+ * follow it, and stride is a power of two, at most 32 MiB.
+ *
  * EBUSY: another file has it; EINVAL: stride or part_bytes not a multiple of the page size, part_bytes above stride,
- * more nodes than intervals, beyond the window, target not contiguous; EPERM, EFAULT, ENOMEM, EINTR, EAGAIN: as for
- * EXTOLL_REGION_MMIO; EOPNOTSUPP: the card has no window (extoll_info.window_bytes is 0).
+ * more nodes than intervals, no such nodes or stride for address bits, beyond the window, target not contiguous; EPERM,
+ * EFAULT, ENOMEM, EINTR, EAGAIN, EREMOTEIO: as for EXTOLL_REGION_MMIO; EOPNOTSUPP: the card has no window
+ * (extoll_info.window_bytes is 0).
  */
 struct extoll_window_open {
-	uint32_t count;			/* nodes: 1 to EXTOLL_WINDOW_NODES */
+	uint32_t count;			/* nodes: 1 to EXTOLL_WINDOW_NODES; any number with EXTOLL_WINDOW_MASK */
 	uint32_t flags;			/* EXTOLL_WINDOW_* */
 	uint64_t stride;
 	uint64_t part_bytes;
@@ -237,6 +251,7 @@ struct extoll_window_open {
 EXTOLL_ASSERT(sizeof(struct extoll_window_open) == 168, "extoll_window_open");
 
 #define EXTOLL_WINDOW_UNCACHED	1u	/* map uncached instead of write-combining */
+#define EXTOLL_WINDOW_MASK	2u	/* address bits name the nodes, not intervals */
 #define EXTOLL_WINDOW_NODES	63	/* interval 0 is for remote register access (spec 6.4) */
 
 /* Give the window back. EBUSY: it is still mapped; ENXIO: the file has none. */

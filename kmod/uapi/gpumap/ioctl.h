@@ -4,7 +4,8 @@
  * extoll/ioctl.h: no padding, sizes in the call's number, outputs written on success only.
  *
  * Errors of every call: ENOTTY, EINVAL (size or flags), E2BIG, EFAULT. Opening the device gives ENODEV while no
- * driver offers nvidia_p2p_get_pages.
+ * driver offers nvidia_p2p_get_pages, ENOSPC when all 8,192 files are open, EDQUOT when the user, without
+ * CAP_SYS_RESOURCE, has as many as the module's parameter `user_files` allows.
  */
 #ifndef GPUMAP_IOCTL_H
 #define GPUMAP_IOCTL_H
@@ -22,7 +23,8 @@
 
 /*
  * Pin GPU memory and give it a place in the device file: mmap `length` bytes (or a part) at `offset`, shared. The
- * mapping is write-combining. It ends, with every access to it, when the memory is freed on the GPU.
+ * mapping is write-combining, and filled by page faults. It ends, with every access to it (SIGBUS), when the memory is
+ * freed on the GPU.
  *
  * EINVAL: address or length 0 or not a multiple of GPUMAP_PAGE, or no such GPU memory; ENOMEM; ENOSPC: the file's offsets
  * are used up; EIO: the GPU driver's answer does not fit the question; or what the GPU driver says.

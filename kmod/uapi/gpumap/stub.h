@@ -22,5 +22,6 @@ struct gpustub_export {
 EXTOLL_ASSERT(sizeof(struct gpustub_export) == 16, "gpustub_export");
 
 #define GPUSTUB_IOC_EXPORT	_IOW(0xe9, 0, struct gpustub_export)
+#define GPUSTUB_IOC_EXPORT_READ	_IOW(0xe9, 1, struct gpustub_export)	/* for reading only */
 
 #endif /* GPUMAP_STUB_H */

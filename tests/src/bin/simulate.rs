@@ -1,5 +1,6 @@
 //! Simulates networks by their seeds: `cargo xtask sim`.
 
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -82,21 +83,42 @@ fn seeds_of(file: &Path) -> Result<Vec<u64>, String> {
         .collect()
 }
 
+/// Why it ends early.
+enum End {
+    Failed(String),
+    /// Who read our output has gone away: nothing to say, no error.
+    ReaderGone,
+}
+
+/// Writes to standard output; `println!` would panic, as if the network had failed.
+fn say(text: &str) -> Result<(), End> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => End::ReaderGone,
+        _ => End::Failed(format!("cannot write to standard output: {error}")),
+    })
+}
+
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let began = Instant::now();
-    let style = ProgressStyle::with_template("{pos}/{len} networks {wide_bar} {per_sec} {eta}");
-    let bar =
-        ProgressBar::new(options.seeds).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let mut totals = Totals::default();
-    let known = match options.known.as_deref().map(seeds_of).transpose() {
-        Ok(known) => known.unwrap_or_default(),
-        Err(error) => {
+    match simulate(&Options::parse()) {
+        Ok(()) | Err(End::ReaderGone) => ExitCode::SUCCESS,
+        Err(End::Failed(error)) => {
             eprintln!("{error}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    for seed in known.into_iter().chain(options.first..options.first.saturating_add(options.seeds)) {
+    }
+}
+
+fn simulate(options: &Options) -> Result<(), End> {
+    let began = Instant::now();
+    let known = options.known.as_deref().map(seeds_of).transpose().map_err(End::Failed)?.unwrap_or_default();
+    let style = ProgressStyle::with_template("{pos}/{len} networks {wide_bar} {per_sec} {eta}");
+    let bar = ProgressBar::new(options.seeds.saturating_add(known.len() as u64));
+    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut totals = Totals::default();
+    // The last seed is a seed as well.
+    let new = (0..options.seeds).map_while(|further| options.first.checked_add(further));
+    for seed in known.into_iter().chain(new) {
         if options.time.is_some_and(|time| began.elapsed() >= Duration::from_secs(time)) {
             break;
         }
@@ -108,7 +130,7 @@ fn main() -> ExitCode {
         }
         drop(named);
         if options.verbose {
-            bar.suspend(|| println!("{plan}\n  {outcome:?}"));
+            bar.suspend(|| say(&format!("{plan}\n  {outcome:?}\n")))?;
         }
         totals.add(&outcome);
         bar.inc(1);
@@ -116,16 +138,16 @@ fn main() -> ExitCode {
     bar.finish_and_clear();
     let Totals { networks, nodes, commands, messages, accesses, packets, time } = totals;
     let took = began.elapsed();
-    println!(
-        "{networks} networks of {nodes} nodes in all, {commands} commands, {messages} messages, {accesses} accesses, {packets} packets and {:.0} s of virtual time \
-         in {:.1} s: {:.0} networks a minute",
+    say(&format!(
+        "{networks} networks of {nodes} nodes in all, {commands} commands, {messages} messages, {accesses} accesses, \
+         {packets} packets and {:.0} s of virtual time in {:.1} s: {:.0} networks a minute\n",
         time.as_secs_f64(),
         took.as_secs_f64(),
         60.0 * networks as f64 / took.as_secs_f64(),
-    );
+    ))?;
     if networks == 0 {
-        eprintln!("no network was simulated: give it more time, or ask for more than 0 seeds");
-        return ExitCode::FAILURE;
+        let error = "no network was simulated: give it more time, or ask for more than 0 seeds";
+        return Err(End::Failed(error.to_owned()));
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

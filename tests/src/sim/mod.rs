@@ -51,6 +51,8 @@ pub struct Outcome {
 struct Seen {
     hash: DefaultHasher,
     packets: u64,
+    /// When the last packet was sent.
+    last: Duration,
 }
 
 /// Runs the network of a seed.
@@ -66,7 +68,9 @@ pub fn run(plan: &Plan) -> Outcome {
         let mut seen = watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = Vec::with_capacity(64);
         packet.wire_bytes(&mut bytes);
-        let now = time.upgrade().map_or(Duration::ZERO, |time| time.elapsed());
+        let now = time.upgrade().map_or(seen.last, |time| time.elapsed());
+        assert!(now >= seen.last, "time goes back from {:?} to {now:?}", seen.last);
+        seen.last = now;
         (now, from, bytes).hash(&mut seen.hash);
         seen.packets += 1;
     });

@@ -21,7 +21,7 @@ pub struct Program<'a> {
 /// The program of a node, with all of its starts.
 pub fn run(world: &World<'_>, node: usize) {
     let plan = world.plan;
-    let mut random = fastrand::Rng::with_seed(plan.seed.wrapping_mul(31) + node as u64);
+    let mut random = fastrand::Rng::with_seed(plan.seed.wrapping_mul(31).wrapping_add(node as u64));
     let late = if random.u8(..4) == 0 { 1_000_000 } else { 20 };
     world.sleep(Duration::from_micros(random.u64(..late)));
     let (mut left, mut posting) = (plan.commands, true);

@@ -73,7 +73,8 @@ impl Share {
             nodes: (0..parts).collect(),
             stride: stride as u64,
             part_bytes: len as u64,
-            local: span,
+            local: Some(span),
+            uncached: false,
         };
         // SAFETY: the region keeps the memory, and the slices keep the region until after the window is dropped.
         let window = unsafe { node.device().map_smfu(&map) }.expect("a window");

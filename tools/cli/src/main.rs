@@ -4,6 +4,7 @@
 //! the program that it runs does, or as a shell that cannot run it: `ggas help run` lists the codes.
 
 mod bench;
+mod card;
 mod decode;
 mod demo;
 mod failure;
@@ -54,6 +55,8 @@ enum Command {
     Info(info::InfoArgs),
     /// Say in words what a descriptor (three hex words) or a notification (two) means
     Decode(decode::DecodeArgs),
+    /// Bring a card into its network, from a file that all nodes of a site share
+    Card(card::CardArgs),
     /// Show a device's registers, or make the tree of files in which old clients look for them
     Registers(registers::RegistersArgs),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Net(args) => net::run(args),
         Command::Info(args) => info::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Card(args) => card::run(&args),
         Command::Registers(args) => registers::run(&args),
     };
     match result {

@@ -29,7 +29,7 @@ pub struct RegistersArgs {
 }
 
 pub fn run(args: &RegistersArgs) -> Result<(), Failure> {
-    let device = device(args)?;
+    let device = device(args.via, args.node)?;
     let readings = read(&*device, &args.names)?;
     match &args.write {
         Some(folder) => write(&readings, folder),
@@ -38,11 +38,11 @@ pub fn run(args: &RegistersArgs) -> Result<(), Failure> {
 }
 
 /// The device whose registers are meant.
-fn device(args: &RegistersArgs) -> Result<Arc<dyn Device>, Failure> {
-    match info::via(args.via, None, None)? {
+pub fn device(via: Option<Via>, node: Option<u16>) -> Result<Arc<dyn Device>, Failure> {
+    match info::via(via, None, None)? {
         Via::Sim => {
             let failed = |error: &dyn std::error::Error| Failure::Failed(chain(error));
-            let member = Member::join_beside(args.node).map_err(|error| match error {
+            let member = Member::join_beside(node).map_err(|error| match error {
                 JobError::NoSuchNode { .. } | JobError::Setting { .. } => Failure::Usage(chain(&error)),
                 error => failed(&error),
             })?;

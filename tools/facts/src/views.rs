@@ -9,9 +9,9 @@ pub struct View {
     pub includes: &'static [&'static str],
     /// Further compiler arguments.
     pub arguments: &'static [&'static str],
-    /// Of what was read, constants, structures and enumerations from headers in this folder are shown.
-    pub folder: &'static str,
-    /// But not from these of its headers: what Rust needs of them is written by hand.
+    /// Of what was read, constants, structures and enumerations from headers in these folders are shown.
+    pub folders: &'static [&'static str],
+    /// But not from these headers of the first: what Rust needs of them is written by hand.
     pub except: &'static [&'static str],
     /// The file, checked in.
     pub output: &'static str,
@@ -30,10 +30,11 @@ pub const VIEWS: &[View] = &[
             "kmod/uapi/extoll/velo.h",
             "kmod/uapi/extoll/regs.h",
             "kmod/uapi/extoll/ioctl.h",
+            "kmod/uapi/gpumap/ioctl.h",
         ],
         includes: &["kmod/uapi"],
         arguments: &[],
-        folder: "kmod/uapi/extoll",
+        folders: &["kmod/uapi/extoll", "kmod/uapi/gpumap"],
         except: &[],
         output: "userlib/abi/src/bindings.rs",
     },
@@ -41,7 +42,7 @@ pub const VIEWS: &[View] = &[
         headers: &["kernels/include/ggas/layout.h"],
         includes: &["kernels/include"],
         arguments: &[],
-        folder: "kernels/include/ggas",
+        folders: &["kernels/include/ggas"],
         except: &[],
         output: "userlib/abi/src/layout.rs",
     },
@@ -49,7 +50,7 @@ pub const VIEWS: &[View] = &[
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],
-        folder: "kernels/src",
+        folders: &["kernels/src"],
         except: &["copier.h"],
         output: "kernels/src/args.rs",
     },
@@ -61,7 +62,7 @@ pub const VIEWS: &[View] = &[
         ],
         includes: &[],
         arguments: &[],
-        folder: "kernels/selftest/kernels",
+        folders: &["kernels/selftest/kernels"],
         except: &[],
         output: "kernels/selftest/src/args.rs",
     },
@@ -69,7 +70,7 @@ pub const VIEWS: &[View] = &[
         headers: &["benches/kernels/bench.h"],
         includes: &[],
         arguments: &[],
-        folder: "benches/kernels",
+        folders: &["benches/kernels"],
         except: &[],
         output: "benches/src/args.rs",
     },

@@ -63,12 +63,12 @@ impl Profile {
 pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     let prefix = std::path::absolute(prefix).context("no such prefix")?;
     build_into(&prefix, profile)?;
-    println!("installed librma2 and libvelo2 below {}", prefix.display());
-    println!(
+    say!("installed librma2 and libvelo2 below {}", prefix.display());
+    say!(
         "  build:  eval cc program.c $(PKG_CONFIG_PATH='{0}/lib/pkgconfig' pkg-config --cflags --libs librma2)   (or libvelo2)",
         prefix.display()
     );
-    println!("  run:    LD_LIBRARY_PATH='{}/lib' ./program", prefix.display());
+    say!("  run:    LD_LIBRARY_PATH='{}/lib' ./program", prefix.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,14 @@
 //! Set-up, demo and tests of the suite: `cargo xtask --help`.
 
+/// As `println!`, without its panic where the reader is gone or the disk is full: what is checked and built goes on, and
+/// the exit code says how it ended.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod capi;
 mod demo;
 mod place;
@@ -60,12 +69,14 @@ enum Task {
         system: System,
     },
     /// Build for speed and run `ggas bench`
+    #[command(disable_help_flag = true)] // `--help` is for `ggas bench`
     Bench {
         /// Arguments for `ggas bench`; `list` lists the benchmarks
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
     /// Simulate whole networks in virtual time, each from a seed: `cargo xtask sim --seeds 10000`
+    #[command(disable_help_flag = true)] // `--help` is for `simulate`
     Sim {
         /// Arguments for `simulate`; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -132,6 +143,22 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_explain_their_own_arguments() {
+        for flag in ["--help", "-h"] {
+            let args = |task| match Cli::try_parse_from(["xtask", task, flag]).map(|cli| cli.task) {
+                Ok(Task::Sim { args } | Task::Bench { args }) => args,
+                _ => panic!("`{task} {flag}` is answered by xtask"),
+            };
+            assert_eq!([args("sim"), args("bench")], [[flag], [flag]]);
         }
     }
 }

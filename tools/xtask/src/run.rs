@@ -78,8 +78,9 @@ fn follow(mut reader: impl BufRead, log: &PathBuf, bar: &ProgressBar) -> Result<
     let mut file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut tail = std::collections::VecDeque::new();
     let mut bytes = Vec::new();
-    while reader.read_until(b'\n', &mut bytes)? > 0 {
-        file.write_all(&bytes)?;
+    while reader.read_until(b'\n', &mut bytes).context("cannot read the command's output")? > 0 {
+        file.write_all(&bytes)
+            .with_context(|| format!("cannot write {}: is the disk full?", log.display()))?;
         let text = String::from_utf8_lossy(&bytes).trim_end().to_string();
         bar.set_message(text.rsplit('\r').next().unwrap_or("").trim().to_string());
         tail.push_back(text);
@@ -254,6 +255,13 @@ mod tests {
             }))
             .is_err()
         );
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_named() {
+        let lines: &[u8] = b"one\ntwo\n";
+        let error = follow(lines, &PathBuf::from("/dev/full"), &ProgressBar::hidden()).unwrap_err();
+        assert!(error.to_string().contains("cannot write /dev/full"), "{error:#}");
     }
 
     #[test]

@@ -144,20 +144,21 @@ pub struct ggas_port {
     pub option: u32,
     pub rp_lazy: u32,
     pub slots_near: u32,
-    pub reserved: u32,
+    pub lines: u32,
     pub slot_tail: u64,
     pub slot_seen: u64,
+    pub post_turn: u64,
     pub rp: u32,
     pub rp_written: u32,
     pub wp: u32,
-    pub post_lock: u32,
+    pub post_stalled: u32,
     pub noti_lock: u32,
     pub poisoned: u32,
     pub replay: [ggas_replay; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8328usize];
+    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8336usize];
     ["Alignment of ggas_port"][::core::mem::align_of::<ggas_port>() - 8usize];
     [
         "Offset of field: ggas_port::queue",
@@ -205,8 +206,8 @@ const _: () = {
         "Offset of field: ggas_port::slots_near",
     ][::core::mem::offset_of!(ggas_port, slots_near) - 88usize];
     [
-        "Offset of field: ggas_port::reserved",
-    ][::core::mem::offset_of!(ggas_port, reserved) - 92usize];
+        "Offset of field: ggas_port::lines",
+    ][::core::mem::offset_of!(ggas_port, lines) - 92usize];
     [
         "Offset of field: ggas_port::slot_tail",
     ][::core::mem::offset_of!(ggas_port, slot_tail) - 96usize];
@@ -214,26 +215,29 @@ const _: () = {
         "Offset of field: ggas_port::slot_seen",
     ][::core::mem::offset_of!(ggas_port, slot_seen) - 104usize];
     [
+        "Offset of field: ggas_port::post_turn",
+    ][::core::mem::offset_of!(ggas_port, post_turn) - 112usize];
+    [
         "Offset of field: ggas_port::rp",
-    ][::core::mem::offset_of!(ggas_port, rp) - 112usize];
+    ][::core::mem::offset_of!(ggas_port, rp) - 120usize];
     [
         "Offset of field: ggas_port::rp_written",
-    ][::core::mem::offset_of!(ggas_port, rp_written) - 116usize];
+    ][::core::mem::offset_of!(ggas_port, rp_written) - 124usize];
     [
         "Offset of field: ggas_port::wp",
-    ][::core::mem::offset_of!(ggas_port, wp) - 120usize];
+    ][::core::mem::offset_of!(ggas_port, wp) - 128usize];
     [
-        "Offset of field: ggas_port::post_lock",
-    ][::core::mem::offset_of!(ggas_port, post_lock) - 124usize];
+        "Offset of field: ggas_port::post_stalled",
+    ][::core::mem::offset_of!(ggas_port, post_stalled) - 132usize];
     [
         "Offset of field: ggas_port::noti_lock",
-    ][::core::mem::offset_of!(ggas_port, noti_lock) - 128usize];
+    ][::core::mem::offset_of!(ggas_port, noti_lock) - 136usize];
     [
         "Offset of field: ggas_port::poisoned",
-    ][::core::mem::offset_of!(ggas_port, poisoned) - 132usize];
+    ][::core::mem::offset_of!(ggas_port, poisoned) - 140usize];
     [
         "Offset of field: ggas_port::replay",
-    ][::core::mem::offset_of!(ggas_port, replay) - 136usize];
+    ][::core::mem::offset_of!(ggas_port, replay) - 144usize];
 };
 impl Default for ggas_port {
     fn default() -> Self {
@@ -300,17 +304,18 @@ pub struct ggas_velo {
     pub rp_lazy: u32,
     pub send_mask: u32,
     pub send_tail: u64,
+    pub send_turn: u64,
     pub rp: u32,
     pub rp_written: u32,
     pub wp: u32,
-    pub send_lock: u32,
+    pub send_stalled: u32,
     pub receive_lock: u32,
     pub send_seen: u32,
     pub replay: [ggas_velo_line; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_velo"][::core::mem::size_of::<ggas_velo>() - 34936usize];
+    ["Size of ggas_velo"][::core::mem::size_of::<ggas_velo>() - 34944usize];
     ["Alignment of ggas_velo"][::core::mem::align_of::<ggas_velo>() - 8usize];
     [
         "Offset of field: ggas_velo::mailbox",
@@ -357,25 +362,30 @@ const _: () = {
     [
         "Offset of field: ggas_velo::send_tail",
     ][::core::mem::offset_of!(ggas_velo, send_tail) - 88usize];
-    ["Offset of field: ggas_velo::rp"][::core::mem::offset_of!(ggas_velo, rp) - 96usize];
+    [
+        "Offset of field: ggas_velo::send_turn",
+    ][::core::mem::offset_of!(ggas_velo, send_turn) - 96usize];
+    [
+        "Offset of field: ggas_velo::rp",
+    ][::core::mem::offset_of!(ggas_velo, rp) - 104usize];
     [
         "Offset of field: ggas_velo::rp_written",
-    ][::core::mem::offset_of!(ggas_velo, rp_written) - 100usize];
+    ][::core::mem::offset_of!(ggas_velo, rp_written) - 108usize];
     [
         "Offset of field: ggas_velo::wp",
-    ][::core::mem::offset_of!(ggas_velo, wp) - 104usize];
+    ][::core::mem::offset_of!(ggas_velo, wp) - 112usize];
     [
-        "Offset of field: ggas_velo::send_lock",
-    ][::core::mem::offset_of!(ggas_velo, send_lock) - 108usize];
+        "Offset of field: ggas_velo::send_stalled",
+    ][::core::mem::offset_of!(ggas_velo, send_stalled) - 116usize];
     [
         "Offset of field: ggas_velo::receive_lock",
-    ][::core::mem::offset_of!(ggas_velo, receive_lock) - 112usize];
+    ][::core::mem::offset_of!(ggas_velo, receive_lock) - 120usize];
     [
         "Offset of field: ggas_velo::send_seen",
-    ][::core::mem::offset_of!(ggas_velo, send_seen) - 116usize];
+    ][::core::mem::offset_of!(ggas_velo, send_seen) - 124usize];
     [
         "Offset of field: ggas_velo::replay",
-    ][::core::mem::offset_of!(ggas_velo, replay) - 120usize];
+    ][::core::mem::offset_of!(ggas_velo, replay) - 128usize];
 };
 impl Default for ggas_velo {
     fn default() -> Self {

@@ -136,7 +136,9 @@ pub(crate) fn of_wait(error: &WaitError) -> Code {
 pub(crate) fn of_port(error: &PortError) -> Code {
     let code = match error {
         PortError::Undrained { .. } => NOT_YET,
-        PortError::Device(DeviceError::PortsInUse { .. } | DeviceError::NodeOfGuest { .. }) => PORTS_USED,
+        PortError::Device(
+            DeviceError::PortsInUse { .. } | DeviceError::UserLimit { .. } | DeviceError::NodeOfGuest { .. },
+        ) => PORTS_USED,
         PortError::Device(DeviceError::QueueShape { .. }) => IOCTL,
         PortError::Device(DeviceError::Memory { .. }) => MMAP,
         PortError::Device(DeviceError::Timeout { .. }) => ATU,

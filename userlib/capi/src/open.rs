@@ -86,7 +86,7 @@ impl<H, T: Send + Sync> Ports<H, T> {
         let inner = place.body.inner.load(Ordering::Acquire);
         // SAFETY: only who made the place leave takes the port apart.
         let (closed, time) = shut(unsafe { &*inner });
-        let end = Clock::REAL.now() + LEAVE + time;
+        let end = Clock::REAL.deadline(LEAVE.saturating_add(time));
         while place.body.users.load(Ordering::SeqCst) > 0 {
             if Clock::REAL.now() > end {
                 return Err(NotClosed::InUse);

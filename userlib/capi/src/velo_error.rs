@@ -77,9 +77,9 @@ pub(crate) fn of_node(code: Code) -> Ret {
 #[cold]
 pub(crate) fn of_open(error: &VeloPortError) -> Ret {
     let ret = match error {
-        VeloPortError::Device(DeviceError::PortsInUse { .. } | DeviceError::NodeOfGuest { .. }) => {
-            INVALID_MBOX
-        }
+        VeloPortError::Device(
+            DeviceError::PortsInUse { .. } | DeviceError::UserLimit { .. } | DeviceError::NodeOfGuest { .. },
+        ) => INVALID_MBOX,
         VeloPortError::Device(DeviceError::Memory { .. }) => ERR_MMAP,
         VeloPortError::Device(DeviceError::NotAvailable { .. } | DeviceError::NetworkState { .. }) => {
             ERR_FDOPEN

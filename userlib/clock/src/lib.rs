@@ -132,7 +132,7 @@ impl Clock {
     pub fn sleep(&self, time: Duration) {
         match &self.0 {
             None => std::thread::sleep(time),
-            Some(virtual_time) => virtual_time.pass(self.later(time)),
+            Some(virtual_time) => virtual_time.pass(self.deadline(time)),
         }
     }
 
@@ -141,7 +141,7 @@ impl Clock {
     pub fn yield_now(&self) {
         match &self.0 {
             None => std::thread::yield_now(),
-            Some(time) => time.pass(self.later(LOOK)),
+            Some(time) => time.pass(self.deadline(LOOK)),
         }
     }
 
@@ -150,7 +150,7 @@ impl Clock {
     pub fn spin(&self) {
         match &self.0 {
             None => std::hint::spin_loop(),
-            Some(time) => time.pass(self.later(LOOK)),
+            Some(time) => time.pass(self.deadline(LOOK)),
         }
     }
 
@@ -166,7 +166,7 @@ impl Clock {
             None => Some(condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0),
             Some(virtual_time) => {
                 drop(guard);
-                virtual_time.pass_or_news(self.later(time));
+                virtual_time.pass_or_news(self.deadline(time));
                 None
             }
         }
@@ -179,8 +179,8 @@ impl Clock {
         self.0.as_ref().map(|time| time.preempts())
     }
 
-    /// `time` from now; a century if that is beyond what can be said.
-    fn later(&self, time: Duration) -> Instant {
+    /// `time` from now; a century if that is beyond what can be said, for who waits for ever.
+    pub fn deadline(&self, time: Duration) -> Instant {
         let now = self.now();
         now.checked_add(time).unwrap_or(now + Duration::from_secs(100 * 365 * 24 * 3600))
     }
@@ -197,4 +197,20 @@ fn coarse_millis() -> u64 {
     // SAFETY: `time` is ours; the call cannot fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_ever_has_a_deadline() {
+        let (clock, _time) = Manual::new();
+        for clock in [Clock::REAL, &clock] {
+            let now = clock.now();
+            assert!(clock.deadline(Duration::MAX) >= now + Duration::from_secs(99 * 365 * 24 * 3600));
+            let soon = clock.deadline(Duration::from_secs(7));
+            assert!(soon >= now + Duration::from_secs(7) && clock.deadline(Duration::ZERO) >= now);
+        }
+    }
 }

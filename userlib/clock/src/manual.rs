@@ -23,8 +23,13 @@ impl Manual {
     }
 
     /// Advances the time.
+    ///
+    /// # Panics
+    /// Beyond 584 years, where virtual time ends.
     pub fn advance(&self, by: Duration) {
-        self.nanoseconds.fetch_add(by.as_nanos() as u64, Ordering::AcqRel);
+        let further = |now: u64| now.checked_add(u64::try_from(by.as_nanos()).ok()?);
+        let moved = self.nanoseconds.fetch_update(Ordering::AcqRel, Ordering::Acquire, further);
+        assert!(moved.is_ok(), "{END}");
     }
 }
 
@@ -39,6 +44,36 @@ impl Time for Manual {
 
     fn pass(&self, until: Instant) {
         let since = until.saturating_duration_since(self.begin).as_nanos();
-        self.nanoseconds.fetch_max(u64::try_from(since).unwrap_or(u64::MAX), Ordering::AcqRel);
+        self.nanoseconds.fetch_max(u64::try_from(since).expect(END), Ordering::AcqRel);
+    }
+}
+
+/// A century at a time (see [`Clock::sleep`]), a wait without a time limit comes to this: it would never end.
+const END: &str = "virtual time ends after 584 years: nothing ends this wait";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Event;
+
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+    #[test]
+    fn time_never_goes_back() {
+        let (clock, time) = Manual::new();
+        time.advance(5 * CENTURY);
+        let before = clock.now();
+        let beyond = std::panic::AssertUnwindSafe(|| time.advance(CENTURY));
+        assert!(std::panic::catch_unwind(beyond).is_err(), "it is told");
+        let beyond = std::panic::AssertUnwindSafe(|| time.advance(Duration::MAX));
+        assert!(std::panic::catch_unwind(beyond).is_err());
+        assert_eq!(clock.now(), before);
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing ends this wait")]
+    fn a_wait_that_nothing_ends_is_no_hang() {
+        let (clock, _time) = Manual::new();
+        Event::default().wait(&clock, Duration::MAX, &mut || false, || ());
     }
 }

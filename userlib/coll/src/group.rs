@@ -107,6 +107,19 @@ impl Group {
         Ok(group)
     }
 
+    /// The part that this process has of a group in `window`, which is one [on nodes](Window::on_nodes). Make the call on
+    /// every node with the same layout, and let the nodes meet before a kernel calls a collective: flags are cleared then.
+    /// Nobody watches the other nodes; a collective that waits for one in vain fails by its time-out.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn on_nodes(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
+        let choices = choices_of(&window, config)?;
+        let group = Group::unset(window, config, choices)?;
+        group.clear()?;
+        Ok(group)
+    }
+
     /// A group of all members of `window`, which lies [across](Window::across) the processes of `job`. Collective: all
     /// processes call `across` with the same layout; their time-outs may differ. The time limit is that of the window's
     /// set-up.

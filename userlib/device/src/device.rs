@@ -1,8 +1,12 @@
 //! What every device kind offers: the card's resources, as a driver hands them to a user.
 
 use std::fmt::Debug;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
+
+use extoll_abi::regs;
 
 use crate::{DeviceError, KernelRings, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
@@ -151,11 +155,11 @@ pub trait Device: Debug + Send + Sync {
     /// Sets up the SMFU for a window (spec 6.3): `map` says where each part of the window lives.
     ///
     /// # Errors
-    /// [`DeviceError::Smfu`] when the unit is in use by another window or the map does not fit.
+    /// [`DeviceError::Smfu`] when the unit is in use by another window or the map does not fit; those of the memory.
     ///
     /// # Safety
-    /// `map.local` stays valid memory of `map.part_bytes` bytes until the returned window is dropped; other
-    /// nodes read and write it.
+    /// `map.local`, if there is one, stays valid memory of `map.part_bytes` bytes until the returned window is dropped;
+    /// other nodes read and write it.
     unsafe fn map_smfu(&self, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError>;
 
     /// Makes memory reachable for commands without address translation (spec 2.1), as physical buffers are (spec
@@ -182,13 +186,40 @@ pub struct SmfuMap {
     pub stride: u64,
     /// Bytes of each part, at most `stride`.
     pub part_bytes: u64,
-    /// This node's own part, where arriving loads and stores go.
-    pub local: Span,
+    /// This node's own part, where arriving loads and stores go. None: zeroed host memory that the device has for it,
+    /// which [`SmfuWindow::own`] finds; of a card's at most 4 MiB (spec 6.3).
+    pub local: Option<Span>,
+    /// Maps a card's pages uncached: stores of this process leave one by one, in program order, as kernels on the CPU
+    /// executor expect. Otherwise they are combined, which is faster, and a fence orders them. Stores of GPUs are the same
+    /// in both.
+    pub uncached: bool,
 }
 
-/// Trapped access to a window through the SMFU unit: each call becomes load or store packets (design 4).
+impl SmfuMap {
+    /// Whether address bits can name the nodes (mask mode, spec 6.2): then there may be more of them than intervals.
+    pub fn fits_mask(&self) -> bool {
+        let consecutive = self.nodes.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        consecutive && self.stride.is_power_of_two() && self.stride <= regs::EXTOLL_SMFU_RRA_BYTES
+    }
+
+    /// Bytes of the whole window: up to the end of its last part.
+    pub fn bytes(&self) -> u64 {
+        (self.nodes.len() as u64)
+            .saturating_sub(1)
+            .saturating_mul(self.stride)
+            .saturating_add(self.part_bytes)
+    }
+
+    /// Whether an access lies within one part.
+    pub(crate) fn has(&self, offset: u64, len: usize) -> bool {
+        offset / self.stride < self.nodes.len() as u64
+            && (offset % self.stride).checked_add(len as u64).is_some_and(|end| end <= self.part_bytes)
+    }
+}
+
+/// A window of the SMFU unit.
 ///
-/// Loads and stores of one caller to one node stay in order; a store is posted: it returns before the target
+/// Each call becomes load or store packets (design 4). Loads and stores of one caller to one node stay in order; a store is posted: it returns before the target
 /// memory changes. Dropping the window gives the unit back.
 pub trait SmfuWindow: Debug + Send + Sync {
     /// Stores bytes at `offset` from the start of the window.
@@ -203,6 +234,18 @@ pub trait SmfuWindow: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::SmfuAccess`] as above, or when the answer stays out.
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError>;
+
+    /// Where this process has the window, if loads and stores there are the unit's: part `i` begins `i * stride` bytes
+    /// further. Between parts there is nothing. A load whose answer stays out gives ones. The model has no such
+    /// addresses; calls reach it.
+    fn pages(&self) -> Option<NonNull<u8>> {
+        None
+    }
+
+    /// This node's part, where the device has the memory for it.
+    fn own(&self) -> Option<NonNull<u8>> {
+        None
+    }
 }
 
 /// Memory to register: where it starts as the card sees it, and what it is.
@@ -231,4 +274,30 @@ pub enum Place {
     Host,
     /// Memory of this GPU, by its unified virtual address.
     Gpu(ggas_gpu::Gpu),
+    /// Memory that another driver exports: the span's address is an offset in it. For cards.
+    DmaBuf(DmaBuf),
 }
+
+/// A dma-buf of another driver. Equal to itself and its clones only.
+#[derive(Clone, Debug)]
+pub struct DmaBuf(Arc<OwnedFd>);
+
+impl From<OwnedFd> for DmaBuf {
+    fn from(fd: OwnedFd) -> DmaBuf {
+        DmaBuf(Arc::new(fd))
+    }
+}
+
+impl AsFd for DmaBuf {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl PartialEq for DmaBuf {
+    fn eq(&self, other: &DmaBuf) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for DmaBuf {}

@@ -17,6 +17,22 @@ pub enum DeviceError {
         /// Why, and what would have to change.
         reason: String,
     },
+    /// Memory of other drivers is for cards.
+    #[error("the {kind} device reaches no dma-buf: register the memory itself, or use a card")]
+    DmaBuf {
+        /// The device.
+        kind: crate::Kind,
+    },
+    /// A card reaches this GPU's memory in no way.
+    #[error("a card does not reach memory of GPU {gpu}: as a dma-buf: {dma_buf}; by gpumap: {gpumap}")]
+    GpuMemory {
+        /// Ordinal of the GPU.
+        gpu: usize,
+        /// Why not as a dma-buf of the GPU's driver.
+        dma_buf: String,
+        /// Why not as a mapping by gpumap.
+        gpumap: String,
+    },
     /// The node has no place in the network yet (spec 8.2, scratchpad 3).
     #[error(
         "the network state of node {node} is {state}, not 1 (configured): let the network management \
@@ -35,6 +51,15 @@ pub enum DeviceError {
         node: u16,
         /// How many ports applications may open on one node.
         max: u32,
+    },
+    /// This user has as many ports of the card, or as much memory in their queues, as the driver allows one user.
+    #[error(
+        "this user may have no more ports or queue memory on node {node}: close a port, ask for smaller queues, or have \
+         the administrator raise user_ports and user_queue_mib in /sys/module/extoll/parameters"
+    )]
+    UserLimit {
+        /// The node.
+        node: u16,
     },
     /// The node is the card of a virtual machine, which has all its ports.
     #[error(
@@ -135,6 +160,17 @@ pub enum DeviceError {
          belongs to a device whose driver does not allow it (the module's parameter mmio_modules names those that do)"
     )]
     NotMapped {
+        /// First byte.
+        address: u64,
+        /// Length in bytes.
+        len: usize,
+    },
+    /// Device memory that the card's accesses would not reach.
+    #[error(
+        "{len} bytes at {address:#x} are memory of a device to which the card has no way that the kernel knows to work: \
+         put both behind one switch, without ACS redirection; the kernel's log names the device"
+    )]
+    NoWay {
         /// First byte.
         address: u64,
         /// Length in bytes.

@@ -30,7 +30,7 @@ mod writer;
 
 pub use buffer::{HostBuffer, PAGE, SharedMemory, copy_in, copy_out};
 pub use choice::{Choice, ChoiceError, ProcessorKind, Reason, available, choose, choose_or, processor_kind};
-pub use device::{Device, DeviceInfo, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
+pub use device::{Device, DeviceInfo, DmaBuf, Kind, Path, Place, SmfuMap, SmfuWindow, Span};
 pub use error::DeviceError;
 pub use extoll_abi::{Access, Address, PageOption};
 pub use limit::{LimitSource, LockedMemory};

@@ -135,6 +135,12 @@ pub trait PortDevice: UnitDevice {
         u32::MAX
     }
 
+    /// The page of an option where a driver maps it: one of [`options`](Self::options), valid until the port is closed and
+    /// dropped. `None` where a store is a call.
+    fn requester_page(&self, _option: PageOption) -> Option<NonNull<u8>> {
+        None
+    }
+
     /// Stores one descriptor word to the option page of `option`, at byte `offset` of the page (0, 8 or 16;
     /// spec 2.1), which is one of [`options`](Self::options). Other offsets are counted as errors by the card.
     fn requester_store(&self, option: PageOption, offset: u64, value: u64);

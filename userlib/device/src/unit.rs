@@ -25,6 +25,11 @@ pub trait UnitDevice: Debug + Send + Sync {
     /// allows the next interrupt (spec 3.2).
     fn set_read_pointer(&self, index: u32, rearm: bool);
 
+    /// Whether pages, registers and queue are a card's, mapped by its driver, and not memory of this process.
+    fn is_hardware(&self) -> bool {
+        false
+    }
+
     /// The registers that kernels use directly.
     fn registers(&self) -> RegisterMap;
 
@@ -39,6 +44,11 @@ pub trait UnitDevice: Debug + Send + Sync {
     /// Lets the device do what it can on the caller's thread; says whether there was something (see
     /// [`Device::progress`](crate::Device::progress)).
     fn progress(&self) -> bool {
+        false
+    }
+
+    /// Whether callers do the device's work in [`progress`](Self::progress), and no threads of its own.
+    fn is_driven_by_callers(&self) -> bool {
         false
     }
 

@@ -84,7 +84,13 @@ fn a_process_joins_once() {
 }
 
 fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn ggas_device::SmfuWindow>, DeviceError> {
-    let map = SmfuMap { nodes: vec![0, 1], stride: PART, part_bytes: PART, local: Span::host(memory) };
+    let map = SmfuMap {
+        nodes: vec![0, 1],
+        stride: PART,
+        part_bytes: PART,
+        local: Some(Span::host(memory)),
+        uncached: false,
+    };
     // SAFETY: the memory outlives the windows of these tests.
     unsafe { device.map_smfu(&map) }
 }

@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod copier;
+mod dma_buf;
 mod error;
 mod fit;
 mod gpu;

@@ -14,6 +14,9 @@ use ggas_clock::{Backoff, Clock, Ladder};
 const PORTABLE_MAPPED: u32 =
     cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE | cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
 
+/// For memory of another device: its pages are not locked, and the GPU reaches them over the bus.
+const OF_DEVICE: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
+
 /// Existing host memory that is page-locked and mapped for all GPUs of this process.
 ///
 /// Whole pages are registered, and a page only once: mappings that share pages share their registration. The last
@@ -53,6 +56,26 @@ impl Gpu {
     /// [`GpuError::NotMappable`] says why; [`GpuError::Busy`] where the pages still belong to a mapping that was
     /// dropped while a kernel runs; driver errors.
     pub unsafe fn map_host(&self, memory: *const u8, bytes: usize) -> Result<HostMapping, GpuError> {
+        self.map(memory, bytes, PORTABLE_MAPPED)
+    }
+
+    /// Maps what the driver of another device mapped for this process, registers of a network card say, for kernels, to be
+    /// accessed by them at [`HostMapping::address`] (thesis 5.6.2).
+    ///
+    /// # Safety
+    /// As [`map_host`](Self::map_host).
+    ///
+    /// # Errors
+    /// As [`map_host`](Self::map_host).
+    pub unsafe fn map_device(&self, memory: *const u8, bytes: usize) -> Result<HostMapping, GpuError> {
+        let (start, end) = pages(memory as usize, bytes)?;
+        // The GPU's driver looks for the pages in page tables, which drivers fill at the first access.
+        // SAFETY: advice about the caller's own pages; where it is not understood nothing changes.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_WILLNEED) };
+        self.map(memory, bytes, PORTABLE_MAPPED | OF_DEVICE)
+    }
+
+    fn map(&self, memory: *const u8, bytes: usize, flags: u32) -> Result<HostMapping, GpuError> {
         let address = memory as usize;
         let (start, end) = pages(address, bytes)?;
         if !self.info().host_pointers_are_device_pointers {
@@ -68,7 +91,7 @@ impl Gpu {
         }
         let covered: Vec<_> = held.iter().map(|pages: &Arc<Pages>| (pages.start, pages.end)).collect();
         for (from, to) in gaps(start, end, &covered) {
-            let pages = Arc::new(self.register(from, to, (address, bytes))?);
+            let pages = Arc::new(self.register(from, to, (address, bytes), flags)?);
             registered.insert(from, Registered { end: to, pages: Arc::downgrade(&pages) });
             held.push(pages);
         }
@@ -93,12 +116,18 @@ impl Gpu {
     }
 
     /// Registers whole pages; `request` is what the caller asked for.
-    fn register(&self, start: usize, end: usize, request: (usize, usize)) -> Result<Pages, GpuError> {
+    fn register(
+        &self,
+        start: usize,
+        end: usize,
+        request: (usize, usize),
+        flags: u32,
+    ) -> Result<Pages, GpuError> {
         let pointer = start as *mut std::ffi::c_void;
         // SAFETY: the caller of `map_host` vouches for the memory; whole pages around it stay mapped with it. The
         // driver refuses addresses that are not mapped.
-        let result = unsafe { cuMemHostRegister_v2(pointer, end - start, PORTABLE_MAPPED) };
-        self.check("cuMemHostRegister", result).map_err(|error| refused(error, request))?;
+        let result = unsafe { cuMemHostRegister_v2(pointer, end - start, flags) };
+        self.check("cuMemHostRegister", result).map_err(|error| refused(error, request, flags))?;
         let pages = Pages { gpu: self.clone(), start, end };
         let mut device = 0;
         // SAFETY: the memory is registered; `device` is written on success.
@@ -124,13 +153,18 @@ fn busy(address: usize) -> GpuError {
 }
 
 /// Explains a refused registration.
-fn refused(error: GpuError, (address, bytes): (usize, usize)) -> GpuError {
+fn refused(error: GpuError, (address, bytes): (usize, usize), flags: u32) -> GpuError {
     let GpuError::Driver(error) = error else { return error };
     let why = match error.code {
         code::HOST_ALREADY_REGISTERED => {
             "other code of this process registered a part of it with CUDA: unregister it there".to_owned()
         }
         code::OUT_OF_MEMORY => "the system cannot lock so many pages: free memory or use less".to_owned(),
+        _ if flags & OF_DEVICE != 0 => format!(
+            "{error}; to reach another device's registers, kernels need a GPU whose driver has the option \
+             NVreg_RegistryDwords=\"PeerMappingOverride=1;\", and that device on the same PCI root; otherwise run them on \
+             the CPU executor"
+        ),
         _ => format!("{error}; memory of devices and of files opened read-only cannot be registered"),
     };
     GpuError::NotMappable { address, bytes, why }

@@ -63,19 +63,42 @@ int cuMemCreate(u64 *handle, size_t bytes, const void *properties, u64 flags)
 	return OK;
 }
 int cuMemRelease(u64 handle) { live--; return close((int)handle - 1) ? INVALID : OK; }
+
+/* What is mapped where: its memory's descriptor outlives the handle. */
+static struct mapping { u64 address; size_t bytes; int fd; } mappings[64];
+
 int cuMemMap(u64 address, size_t bytes, size_t offset, u64 handle, u64 flags)
 {
+	struct mapping *free = mappings;
 	struct stat stat;
 	if (fstat((int)handle - 1, &stat) || (size_t)stat.st_size < bytes)
 		return INVALID;
+	while (free->bytes)
+		free++;
+	*free = (struct mapping){ address, bytes, dup((int)handle - 1) };
 	live++;
-	return mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)handle - 1, 0) ==
+	return mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, free->fd, 0) ==
 			       MAP_FAILED ? INVALID : OK;
 }
 int cuMemUnmap(u64 address, size_t bytes)
 {
+	struct mapping *old = mappings;
+	while (old->address != address)
+		old++;
+	close(old->fd);
+	*old = (struct mapping){ 0 };
 	live--;
 	return mmap((void *)address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
+}
+/* A dma-buf is that descriptor, too: of mappings from their first byte on only. */
+int cuMemGetHandleForAddressRange(void *fd, u64 address, size_t bytes, int type, u64 flags)
+{
+	for (struct mapping *of = mappings; of < mappings + 64; of++)
+		if (of->address == address && of->bytes >= bytes) {
+			*(int *)fd = dup(of->fd);
+			return type == 1 ? OK : INVALID;
+		}
+	return INVALID;
 }
 int cuMemExportToShareableHandle(int *fd, u64 handle, int type, u64 flags)
 {

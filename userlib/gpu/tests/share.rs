@@ -1,6 +1,7 @@
 //! Memory of GPUs that several processes map, on a libcuda whose GPUs are host memory (`fake_libcuda.c`).
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -71,6 +72,7 @@ fn child() {
     b.write(0, 0, &vec![3; BYTES]).unwrap();
     b.write(1, 0, &vec![4; BYTES]).unwrap();
     assert_eq!((filled(&a, 0), filled(&a, 1)), (3, 4));
+    exported_as_a_dma_buf(&gpus[0], a.address(0).unwrap());
     // A part outlives the window of its own process.
     drop((b, fds));
     assert_eq!((filled(&a, 0), filled(&a, 1)), (3, 4));
@@ -78,6 +80,17 @@ fn child() {
     assert_eq!(live(), 0, "handles or mappings left");
     bad_descriptors(&gpus, stride);
     assert_eq!(live(), 0, "handles or mappings left by failures");
+}
+
+/// Whole pages around the bytes, which the descriptor's holder reads; nothing for no bytes.
+fn exported_as_a_dma_buf(gpu: &Gpu, address: u64) {
+    let (buffer, offset) = gpu.dma_buf(address + 5, 4096).unwrap();
+    assert_eq!(offset, 5);
+    let mut bytes = [0; 4096];
+    std::fs::File::from(buffer).read_exact_at(&mut bytes, offset).unwrap();
+    assert_eq!(bytes, [3; 4096]);
+    assert!(matches!(gpu.dma_buf(address, 0), Err(GpuError::Invalid(_))));
+    assert!(gpu.dma_buf(address, usize::MAX).is_err());
 }
 
 #[test]

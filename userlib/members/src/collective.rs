@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
 
-use crate::channel::deadline;
 use crate::network::Network;
 use crate::words::Arrival;
 use crate::{EXCHANGE_MAX, JobError, PeerState, futex, published, words};
@@ -97,7 +96,7 @@ impl Meeting<'_> {
 
     fn wait_for_all(&self, epoch: u64, timeout: Duration) -> Result<(), JobError> {
         let size = self.network.table.shape.rank_slots().end;
-        let until = deadline(timeout);
+        let until = Clock::REAL.deadline(timeout);
         // Each begins with its neighbour, so that not all sleep on the same word.
         for step in 1..size {
             self.wait_for(epoch, (self.rank + step) % size, until, timeout)?;

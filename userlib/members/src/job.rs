@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ggas_clock::Clock;
 
-use crate::channel::{WireError, deadline};
+use crate::channel::WireError;
 use crate::mailbox::{LETTER_FDS_MAX, Letter, Mailbox};
 use crate::member::Member;
 use crate::members::{GoneGuard, Members};
@@ -134,7 +134,7 @@ impl Job {
     }
 
     fn start(member: Arc<Member>, rank: u32, shape: Shape, timeout: Duration) -> Result<Job, JobError> {
-        let deadline = Clock::REAL.now() + timeout;
+        let deadline = Clock::REAL.deadline(timeout);
         let watched =
             Watched { process: std::process::id(), mailbox: Mailbox::default(), lost: Mutex::default() };
         let watched = Arc::new(watched);
@@ -263,7 +263,7 @@ impl Job {
             self.watched.mailbox.put(Letter { from: self.rank, tag }, own);
             return Ok(());
         }
-        let deadline = deadline(timeout);
+        let deadline = Clock::REAL.deadline(timeout);
         loop {
             let peer = self.member.at(to_rank).filter(|peer| peer.state == PeerState::Joined);
             let peer = peer.ok_or(JobError::PeerLost { rank: to_rank })?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ggas_clock::Clock;
 
-use crate::channel::{MAX_FDS, deadline};
+use crate::channel::MAX_FDS;
 
 /// Most file descriptors of one letter.
 pub const LETTER_FDS_MAX: usize = MAX_FDS;
@@ -60,7 +60,7 @@ impl Mailbox {
         timeout: Duration,
         gone: impl Fn() -> bool,
     ) -> Option<Vec<OwnedFd>> {
-        let deadline = deadline(timeout);
+        let deadline = Clock::REAL.deadline(timeout);
         let mut kept = self.kept();
         loop {
             // Asked before looking: a letter that came before that is kept. While there is no room some may be behind.
@@ -72,7 +72,7 @@ impl Mailbox {
             if gone || left.is_zero() {
                 return None;
             }
-            kept = self.news.wait_timeout(kept, left).unwrap_or_else(PoisonError::into_inner).0;
+            kept = Clock::REAL.wait(&self.news, kept, left).unwrap_or_else(|| self.kept());
         }
     }
 }

@@ -307,7 +307,7 @@ fn a_process_without_its_main_thread_lives() {
     let mut two = dir.shell("");
     two.does("enter");
     assert_eq!(two.ask("end-main-thread"), "ends");
-    until("the end of its main thread", || common::ended(two.pid()));
+    until("the end of its main thread", || common::main_thread_ended(two.pid()));
     // Who joins looks whether all live.
     let mut three = dir.shell("");
     three.does("enter");

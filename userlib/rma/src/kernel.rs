@@ -2,6 +2,7 @@
 
 mod setup;
 mod state;
+mod watched;
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,8 +13,7 @@ use extoll_abi::layout::ggas_port;
 use ggas_device::{Device, Path};
 use ggas_gpu::{Copier, CopierGuard, Gpu};
 use ggas_kernels::mmio;
-use ggas_kernels::{IdleGuard, on_idle};
-use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
+use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor};
 
 use crate::core::Vpid;
 use crate::pages::OptionPages;
@@ -21,28 +21,14 @@ use crate::report::{ReportCell, ReportError};
 use crate::{DeviceError, KernelPortState, KernelReport, PortBase, PortConfig, PortError};
 use setup::Setup;
 use state::State;
+use watched::{WatchedPage, Watcher};
+
+pub use watched::PageStores;
 
 /// Errors of opening a port for kernels.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelPortError {
-    /// Kernels on a GPU cannot use the card path of a model.
-    #[error(
-        "kernels on {processor} cannot use the card path of the model: polled memory does not show that a word of \
-         value 0 arrived (design section 3); use Path::Slots"
-    )]
-    CardOnGpu {
-        /// The processor.
-        processor: String,
-    },
-    /// Kernels on a GPU reach the device in no way.
-    #[error(
-        "kernels on {processor} do not reach this device yet: it has requester pages only; run them on the CPU executor"
-    )]
-    NotOnGpu {
-        /// The processor.
-        processor: String,
-    },
     /// The device lacks the path that was asked for.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -77,7 +63,7 @@ impl From<ReportError> for KernelPortError {
 pub struct KernelPort {
     // What the structure refers to; gone before the port's memory.
     _mappings: Vec<Mapped>,
-    _pages: Option<(mmio::Guard, OptionPages)>,
+    pages: Pages,
     processor: Processor,
     path: Path,
     /// `struct ggas_port`.
@@ -96,13 +82,6 @@ impl KernelPort {
         let slots = device.info().paths.contains(&Path::Slots);
         let config = config.by(device, if slots { Path::Slots } else { Path::Card })?;
         let path = config.path.unwrap_or_default();
-        if path == Path::Card && !matches!(processor, Processor::Cpu(_)) {
-            let processor = processor.name();
-            return Err(match slots {
-                true => KernelPortError::CardOnGpu { processor },
-                false => KernelPortError::NotOnGpu { processor },
-            });
-        }
         let (opened, rings) = match path {
             Path::Slots => device.open_port_for_kernels(&config.setup(), config.slots)?,
             Path::Card => (device.open_port(&config.setup())?, None),
@@ -137,18 +116,46 @@ impl KernelPort {
     /// if memory of that GPU was registered before; if it does not fit beside other kernels, copies take the slower way.
     pub fn arm(&self) -> Armed<'_> {
         self.state.arm(&self.report);
-        if self.path == Path::Slots {
+        if self.is_looked_for() {
             self.base.vpid.device.arm();
         }
         let copier = match &self.processor {
             Processor::Gpu(gpu) => arm_copier(gpu.device()),
             _ => None,
         };
+        Armed { port: self, _copier: copier, _idle: self.step_when_idle() }
+    }
+
+    /// Whether the device's own threads are to look for what kernels post by stores to memory. Who watches a page works for
+    /// the device, too, where that has callers do its work.
+    fn is_looked_for(&self) -> bool {
+        let watched = matches!(self.pages, Pages::Watched(..));
+        self.path == Path::Slots || watched && !self.base.vpid.device.is_driven_by_callers()
+    }
+
+    /// Has executor threads that only wait do what else threads of the host would.
+    fn step_when_idle(&self) -> Option<IdleGuard> {
         let device = self.base.vpid.device.clone();
         let clock = device.clock().clone();
-        let idle =
-            matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(&clock, move || device.progress()));
-        Armed { port: self, _copier: copier, _idle: idle }
+        let watched = match &self.pages {
+            Pages::Watched(page, watcher) => {
+                watcher.iter().for_each(Watcher::arm);
+                Some(page.clone())
+            }
+            _ => None,
+        };
+        self.processor.on_idle(&clock, move || {
+            let stored = watched.as_ref().is_some_and(|page| page.look());
+            stored | device.progress()
+        })
+    }
+
+    /// What kernels stored to the port's option page, where that is memory which the host watches ([`PortConfig::watch_page`]).
+    pub fn stores(&self) -> Option<PageStores> {
+        match &self.pages {
+            Pages::Watched(page, _) => Some(page.stores()),
+            _ => None,
+        }
     }
 
     /// What a kernel's wait on this port reported, if one failed.
@@ -202,10 +209,30 @@ fn arm_copier(gpu: &Gpu) -> Option<CopierGuard> {
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
         self.port.state.disarm(&self.port.report);
-        if self.port.path == Path::Slots {
+        if self.port.is_looked_for() {
             self.port.base.vpid.device.disarm();
         }
+        if let Pages::Watched(page, watcher) = &self.port.pages {
+            watcher.iter().for_each(Watcher::disarm);
+            // What kernels stored last, before they ended.
+            page.look();
+        }
     }
+}
+
+/// What kernels store descriptors to.
+enum Pages {
+    /// A slot ring only.
+    None,
+    /// Addresses: the executor makes calls of stores there.
+    Trapped(
+        #[expect(dead_code, reason = "held")] mmio::Guard,
+        #[expect(dead_code, reason = "held")] OptionPages,
+    ),
+    /// Memory, and on a GPU the thread that watches it.
+    Watched(Arc<WatchedPage>, Option<Watcher>),
+    /// The card's own, mapped for a GPU.
+    Mapped,
 }
 
 fn empty_port() -> ggas_port {

@@ -35,7 +35,7 @@ pub use extoll_abi::{
 };
 pub use ggas_device::Path as KernelPath;
 pub use ggas_device::{DeviceError, DeviceInfo, HostBuffer, Path};
-pub use kernel::{Armed, KernelPort, KernelPortError};
+pub use kernel::{Armed, KernelPort, KernelPortError, PageStores};
 pub use lock::LockOutcome;
 pub use matching::Match;
 pub use node::Node;

@@ -38,6 +38,9 @@ pub struct PortConfig {
     /// Notifications that kernels free before they write the read pointer, which costs them a store to the host:
     /// at most a quarter of the queue.
     pub kernel_free_batch: u32,
+    /// On the card path of the model, kernels of the executor store to memory that is watched, as kernels on a GPU always do
+    /// there, in place of calls: they then have one descriptor at a time on its way to the card.
+    pub watch_page: bool,
 }
 
 impl Default for PortConfig {
@@ -52,6 +55,7 @@ impl Default for PortConfig {
             post_timeout: Duration::from_secs(5),
             kernel_timeout: Duration::from_secs(10),
             kernel_free_batch: 32,
+            watch_page: false,
         }
     }
 }

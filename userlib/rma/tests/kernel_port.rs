@@ -15,9 +15,14 @@ use ggas_selftest::args::{selftest_posts, selftest_rma};
 const BYTES: usize = 1000;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The card path said, which kernels would not take.
-fn kernel_paths() -> [PortConfig; 3] {
-    paths().map(|config| PortConfig { path: config.path.or(Some(Path::Card)), ..config })
+/// The card path said, which kernels would not take; and its pages as memory.
+fn kernel_paths() -> [PortConfig; 4] {
+    let [a, b, c] = paths().map(|config| PortConfig { path: config.path.or(Some(Path::Card)), ..config });
+    [a, b, c, watched()]
+}
+
+fn watched() -> PortConfig {
+    PortConfig { path: Some(Path::Card), watch_page: true, ..PortConfig::default() }
 }
 
 fn open(network: &SimNetwork, node: usize, config: PortConfig) -> KernelPort {
@@ -180,6 +185,41 @@ fn many_threads_post_on_one_port() {
         assert_eq!(status.load_u64(0).unwrap(), 0, "{:?} {:?}", sender.report(), receiver.report());
         let sum = u64::from(POSTS * (POSTS + 1) / 2);
         assert_eq!(seen.read_u64s(0, THREADS as usize).unwrap(), vec![sum; THREADS as usize]);
+    }
+}
+
+/// Who has just posted waits for those that wait already: on a GPU, nobody else's turn might come for seconds.
+#[test]
+fn threads_take_turns_on_the_card_path() {
+    const THREADS: u32 = 32;
+    const POSTS: u32 = 20;
+    let (cpu, network) = (Processor::cpu(), &networks()[0]);
+    // Others run, and ask for their turns, while a thread waits until the card has taken the line before.
+    let sender = open(network, 0, watched());
+    let receiver = Node::new(network.device(1).unwrap()).open_port(watched()).unwrap();
+    let (to, status) = (receiver.address(), cpu.alloc(8).unwrap());
+    let args = selftest_posts {
+        port: sender.address(),
+        status: status.address(),
+        peer_node: to.node.into(),
+        peer_vpid: to.vpid.into(),
+        posts: POSTS,
+        ..selftest_posts::default()
+    };
+    let _armed = sender.arm();
+    // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.
+    let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_posts", 1, THREADS, &args) };
+    start(&[launch]).unwrap().wait(SOON).unwrap();
+    assert_eq!(status.load_u64(0).unwrap(), 0, "{:?}", sender.report());
+    let order: Vec<_> = (0..THREADS * POSTS).map(|_| receiver.wait(SOON).unwrap().word0 >> 32).collect();
+    // From when all have begun until the first ends, all wait but the one whose turn it is.
+    let begun = (0..u64::from(THREADS)).map(|thread| order.iter().position(|who| *who == thread).unwrap());
+    let ended = |thread| order.iter().rposition(|who| *who == thread).unwrap();
+    let steady = begun.max().unwrap()..(0..u64::from(THREADS)).map(ended).min().unwrap();
+    assert!(steady.len() > (THREADS * POSTS / 2) as usize, "{steady:?}");
+    for turns in order[steady].windows(THREADS as usize / 2) {
+        let different: std::collections::HashSet<_> = turns.iter().collect();
+        assert_eq!(different.len(), turns.len(), "{turns:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use extoll_abi::Address;
 use extoll_abi::layout::{ggas_velo, ggas_velo_slot};
 use ggas_device::{Device, DeviceError, VeloDevice};
 use ggas_kernels::mmio::{self, MmioTarget};
-use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor, on_idle};
+use ggas_kernels::{IdleGuard, KernelMem, Mapped, MemoryError, Processor};
 use ggas_rma::{KernelReport, OptionPages, ReportCell, ReportError};
 
 use crate::VeloConfig;
@@ -140,7 +140,7 @@ impl KernelVelo {
     pub fn arm(&self) -> Option<IdleGuard> {
         let device = self.device.clone();
         let clock = device.clock().clone();
-        matches!(self.processor, Processor::Cpu(_)).then(|| on_idle(&clock, move || device.progress()))
+        self.processor.on_idle(&clock, move || device.progress())
     }
 
     /// What a kernel's wait on this port reported, if one failed.

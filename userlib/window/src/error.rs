@@ -18,6 +18,14 @@ pub enum WindowError {
     /// A node may have one part.
     #[error("node {0} is in the window twice: each node has one part")]
     Twice(u16),
+    /// A window is made on each of its nodes.
+    #[error("node {node} is none of the window's nodes {nodes:?}: make the window on those")]
+    NotHere {
+        /// The node that the window was to be made on.
+        node: u16,
+        /// Those of the window.
+        nodes: Vec<u16>,
+    },
     /// More memory than addresses.
     #[error("{members} parts of {bytes} bytes exceed the address space: ask for less")]
     TooLarge {

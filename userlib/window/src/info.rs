@@ -26,6 +26,8 @@ pub enum Mapping {
     Processes,
     /// Memory of GPUs, mapped for their peers.
     Peers,
+    /// Memory of nodes that their cards join: loads and stores are the SMFU's.
+    Card,
 }
 
 impl fmt::Display for WindowInfo {
@@ -34,6 +36,7 @@ impl fmt::Display for WindowInfo {
             Ok(Mapping::Process) => f.write_str("mapped in this process")?,
             Ok(Mapping::Processes) => f.write_str("mapped in all processes")?,
             Ok(Mapping::Peers) => f.write_str("mapped on the GPUs")?,
+            Ok(Mapping::Card) => f.write_str("mapped through the card's SMFU")?,
             Err(reason) => write!(f, "not mapped ({reason})")?,
         }
         write!(f, "; remote atomics: {}", if self.atomics { "yes" } else { "no" })?;

@@ -2,7 +2,8 @@
 //!
 //! A [`Window`] gives each member a part of one address range. Where the parts can be mapped for all members'
 //! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
-//! the SMFU remain. The members of a window are nodes of this process, or the processes of a job ([`Window::across`]).
+//! the SMFU remain. The members of a window are nodes of this process, the processes of a job
+//! ([`Window::across`]), or nodes that only their cards join ([`Window::on_nodes`]).
 //!
 //! Memory that all processes map carries [RMA engines](engines_across), too.
 
@@ -11,6 +12,7 @@
 mod across;
 #[cfg(test)]
 mod apart;
+mod cards;
 mod engines;
 mod error;
 mod info;

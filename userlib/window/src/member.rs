@@ -57,7 +57,7 @@ impl<'a> Member<'a> {
     pub fn global_pointer(&self, member: usize) -> Result<u64, WindowError> {
         self.window.check_member(member)?;
         match &self.window.info.mapped {
-            Ok(_) => Ok(self.window.parts.local(member, self.window.info.stride)),
+            Ok(_) => Ok(self.window.parts.global(member, self.window.info.stride)),
             Err(reason) => Err(WindowError::NotMapped { reason: reason.clone() }),
         }
     }

@@ -1,12 +1,15 @@
 //! The memory of a window: one range of addresses, part i at base + i * stride, where all parts can be mapped.
 
 use std::fmt;
+use std::sync::Arc;
 
-use ggas_device::{HostBuffer, PAGE, Place, Span};
+use ggas_device::{HostBuffer, PAGE, Place, SmfuMap, SmfuWindow, Span};
 use ggas_gpu::{Gpu, GpuError, GpuWindow};
 use ggas_kernels::{KernelMem, Processor};
+use ggas_rma::Node;
 
-use crate::{Mapping, WindowError};
+use crate::cards::CardParts;
+use crate::{Mapping, WindowError, WindowInfo};
 
 /// Where the parts are.
 pub(crate) enum Parts {
@@ -17,6 +20,8 @@ pub(crate) enum Parts {
     /// Each member has memory of its own that the others' kernels do not reach, and why. Of this process's members,
     /// the first of which is `first`.
     Apart { first: usize, parts: Vec<KernelMem>, reason: String },
+    /// Behind the pages of a card's window.
+    Card(CardParts),
 }
 
 impl Parts {
@@ -61,6 +66,7 @@ impl Parts {
         match self {
             Parts::Host(_, mapping) => Ok(*mapping),
             Parts::Gpus(..) => Ok(Mapping::Peers),
+            Parts::Card(_) => Ok(Mapping::Card),
             Parts::Apart { reason, .. } => Err(reason.clone()),
         }
     }
@@ -70,7 +76,7 @@ impl Parts {
         match self {
             Parts::Host(..) => true,
             Parts::Gpus(_, atomics) => *atomics,
-            Parts::Apart { .. } => false,
+            Parts::Apart { .. } | Parts::Card(_) => false,
         }
     }
 
@@ -79,19 +85,52 @@ impl Parts {
         &parts[rank - first]
     }
 
+    /// Address of part `rank` in the global range, where the parts are mapped.
+    pub(crate) fn global(&self, rank: usize, stride: usize) -> u64 {
+        match self {
+            Parts::Card(card) => card.global(rank),
+            _ => self.local(rank, stride),
+        }
+    }
+
     /// Address of part `rank`: of a member of this process, or of any where the parts are mapped.
     pub(crate) fn local(&self, rank: usize, stride: usize) -> u64 {
         match self {
+            Parts::Card(card) if rank == card.rank => card.local(),
+            Parts::Card(card) => card.global(rank),
             Parts::Host(memory, _) => memory.address() + (rank * stride) as u64,
             Parts::Gpus(window, _) => window.address(rank).unwrap_or_default(),
             Parts::Apart { first, parts, .. } => Parts::apart_of(*first, parts, rank).address(),
         }
     }
 
+    /// The unit's window over parts on `nodes`, of which this one is `rank`; or why there is none.
+    pub(crate) fn smfu(
+        &self,
+        node: &Node,
+        nodes: &[u16],
+        rank: usize,
+        info: &WindowInfo,
+    ) -> Result<Arc<dyn SmfuWindow>, String> {
+        if let Parts::Card(card) = self {
+            return Ok(card.smfu.clone());
+        }
+        info.trapped.clone()?;
+        let map = SmfuMap {
+            nodes: nodes.to_vec(),
+            stride: info.stride as u64,
+            part_bytes: info.bytes as u64,
+            local: Some(self.span(rank, info.stride, info.bytes)),
+            uncached: false,
+        };
+        // SAFETY: members, which keep the unit's window, are dropped before the parts.
+        unsafe { node.device().map_smfu(&map) }.map(Arc::from).map_err(|error| error.to_string())
+    }
+
     /// Part `rank` as the card sees it.
-    pub(crate) fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
+    fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
         let place = match self {
-            Parts::Host(..) => Place::Host,
+            Parts::Host(..) | Parts::Card(_) => Place::Host,
             Parts::Gpus(window, _) => window.gpu(rank).map_or(Place::Host, |gpu| Place::Gpu(gpu.clone())),
             Parts::Apart { first, parts, .. } => match Parts::apart_of(*first, parts, rank).device_buffer() {
                 Some(buffer) => Place::Gpu(buffer.gpu().clone()),
@@ -109,6 +148,7 @@ impl Parts {
             Parts::Apart { first, parts, .. } => {
                 Parts::apart_of(*first, parts, rank).read(at.offset, into)?
             }
+            Parts::Card(card) => card.read(rank, at, into)?,
         }
         Ok(())
     }
@@ -121,6 +161,7 @@ impl Parts {
             Parts::Apart { first, parts, .. } => {
                 Parts::apart_of(*first, parts, rank).write(at.offset, from)?
             }
+            Parts::Card(card) => card.write(rank, at, from)?,
         }
         Ok(())
     }
@@ -147,10 +188,10 @@ impl Parts {
             Parts::Apart { first, parts, .. } => {
                 Ok(Parts::apart_of(*first, parts, rank).load_u64(at.offset)?)
             }
-            Parts::Gpus(..) => {
+            Parts::Gpus(..) | Parts::Card(_) => {
                 let mut word = [0; 8];
                 self.read(rank, at, &mut word)?;
-                Ok(u64::from_le_bytes(word))
+                Ok(u64::from_ne_bytes(word))
             }
         }
     }
@@ -162,7 +203,7 @@ impl Parts {
             Parts::Apart { first, parts, .. } => {
                 Parts::apart_of(*first, parts, rank).store_u64(at.offset, value)?
             }
-            Parts::Gpus(..) => self.write(rank, at, &value.to_le_bytes())?,
+            Parts::Gpus(..) | Parts::Card(_) => self.write(rank, at, &value.to_ne_bytes())?,
         }
         Ok(())
     }
@@ -174,6 +215,7 @@ impl fmt::Debug for Parts {
             Parts::Host(memory, mapping) => f.debug_tuple("Host").field(memory).field(mapping).finish(),
             Parts::Gpus(window, _) => f.debug_tuple("Gpus").field(&window.base()).finish(),
             Parts::Apart { reason, .. } => f.debug_tuple("Apart").field(reason).finish(),
+            Parts::Card(card) => card.fmt(f),
         }
     }
 }

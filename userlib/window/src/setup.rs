@@ -26,7 +26,7 @@ pub struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// Steps that take `timeout` together.
     pub fn new(job: &'a Job, timeout: Duration) -> Setup<'a> {
-        Setup { job, deadline: Clock::REAL.now() + timeout, timeout }
+        Setup { job, deadline: Clock::REAL.deadline(timeout), timeout }
     }
 
     pub(crate) fn job(&self) -> &'a Job {

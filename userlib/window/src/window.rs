@@ -1,10 +1,11 @@
 //! Windows of the global address space.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::layout::ggas_window;
-use ggas_device::{SmfuMap, SmfuWindow};
+use ggas_device::SmfuWindow;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_rma::{Node, ReportCell};
 
@@ -60,7 +61,7 @@ pub struct Window {
 /// What a member of this process has.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) smfu: Result<Box<dyn SmfuWindow>, String>,
+    pub(crate) smfu: Result<Arc<dyn SmfuWindow>, String>,
     pub(crate) node: Node,
     pub(crate) processor: Processor,
     /// `struct ggas_window`.
@@ -260,20 +261,10 @@ impl Part {
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
-        let map = SmfuMap {
-            nodes: nodes.to_vec(),
-            stride: info.stride as u64,
-            part_bytes: info.bytes as u64,
-            local: parts.span(rank, info.stride, info.bytes),
-        };
-        let smfu = match &info.trapped {
-            // SAFETY: members are dropped before the parts.
-            Ok(()) => unsafe { node.device().map_smfu(&map) }.map_err(|error| error.to_string()),
-            Err(reason) => Err(reason.clone()),
-        };
+        let smfu = parts.smfu(node, nodes, rank, info);
         let report = ReportCell::new(processor)?;
         let memory = processor.alloc(size_of::<ggas_window>())?;
-        let base = if info.mapped.is_ok() { parts.local(0, info.stride) } else { 0 };
+        let base = if info.mapped.is_ok() { parts.global(0, info.stride) } else { 0 };
         let window = ggas_window {
             base,
             local: parts.local(rank, info.stride),

@@ -28,6 +28,7 @@ const CONFIG: PortConfig = PortConfig {
     post_timeout: SOON,
     kernel_timeout: SOON,
     kernel_free_batch: 32,
+    watch_page: false,
 };
 
 fn network(job: &Job) -> EngineNetwork {

@@ -148,3 +148,35 @@ fn bad_windows_are_refused() {
     let twice = [nodes[1].clone(), nodes[1].clone()];
     assert!(matches!(window(&twice, 1), Err(WindowError::Twice(1))));
 }
+
+/// What a process does that has one node of a window: here two of them, on the model, whose windows have no addresses.
+#[test]
+fn a_window_on_nodes_is_made_on_each_of_them() {
+    let (_network, nodes) = nodes(3);
+    let cpu = Processor::cpu();
+    let on = |node: &Node, ids: &[u16]| Window::on_nodes(node, ids, &cpu, 5000, SOON);
+    let sides = [0, 2].map(|i: usize| on(&nodes[i], &[2, 0]).unwrap());
+    assert_eq!(sides.each_ref().map(Window::local), [1..2, 0..1]);
+    for window in &sides {
+        let said = window.info().to_string();
+        assert!(said.contains("not mapped (sim has no addresses for other nodes' memory)"), "{said}");
+        assert_eq!((window.len(), window.bytes(), window.info().trapped.clone()), (2, 5000, Ok(())));
+    }
+    let here = sides[0].member(1).unwrap();
+    here.store(0, 100, b"from node 0").unwrap();
+    let mut bytes = [0; 11];
+    here.load(0, 100, &mut bytes, SOON).unwrap();
+    assert_eq!(&bytes, b"from node 0");
+    sides[1].read(0, 100, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"from node 0", "in the part of node 2");
+    assert!(matches!(sides[0].member(0), Err(WindowError::Elsewhere { member: 0, .. })));
+
+    let refused = |ids: &[u16]| on(&nodes[1], ids).unwrap_err();
+    assert!(matches!(refused(&[]), WindowError::NoMembers));
+    assert!(matches!(refused(&[1, 2, 1]), WindowError::Twice(1)));
+    let error = refused(&[0, 2]);
+    assert!(error.to_string().contains("node 1 is none of the window's nodes [0, 2]"), "{error}");
+    // The unit serves one window, and says so.
+    let error = on(&nodes[0], &[0, 1]).unwrap_err().to_string();
+    assert!(error.contains("another window uses it"), "{error}");
+}

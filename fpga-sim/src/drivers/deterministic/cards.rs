@@ -84,7 +84,7 @@ impl Cards {
         }
         let (first, longest) = (naps.0.as_nanos() as u64, naps.1.as_nanos() as u64);
         let nap = if moved { 0 } else { (nap * 2).clamp(first, longest) };
-        let due = (!moved).then_some(now + nap);
+        let due = (!moved).then_some(now.saturating_add(nap));
         self.0.push(Card { nic: Arc::downgrade(&nic), due, nap });
     }
 }

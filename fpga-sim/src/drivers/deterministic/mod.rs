@@ -132,7 +132,7 @@ impl Simulation {
 
     /// Runs cards until `until`, or until one moved anything; for who waits outside of all programs.
     fn run_cards(&self, until: u64, news: bool) {
-        let seen = self.state().news;
+        let (seen, mut stall) = (self.state().news, Stall::default());
         loop {
             let state = self.state();
             if state.now >= until || news && state.news != seen {
@@ -145,6 +145,10 @@ impl Simulation {
             if !self.run_card() {
                 let state = self.state();
                 let next = state.cards.next().map_or(until, |at| at.min(until));
+                if stall.is_for_ever(state.now, state.news, until, next) {
+                    drop(state);
+                    panic!("a wait without a time limit, and no card moves anything: it would never end");
+                }
                 self.skip_to(state, next);
             }
         }
@@ -158,7 +162,35 @@ impl Simulation {
 impl State {
     fn begin_turn(&mut self) {
         self.turns += 1;
-        self.now += self.random.u64(1..=TURN);
+        let turn = self.random.u64(1..=TURN);
+        self.now = self.now.checked_add(turn).expect("virtual time ends after 584 years: sleep less");
+    }
+}
+
+/// Who waits as long as this waits for ever: [`Clock`] makes a century of what has no end.
+const FOR_EVER: u64 = 99 * 365 * 24 * 3600 * 1_000_000_000;
+/// So long cards are looked at that move nothing, while nobody else would ever go on.
+const PATIENCE: u64 = 24 * 3600 * 1_000_000_000;
+
+/// Finds waits that nothing will end: they would be a hang.
+#[derive(Default)]
+struct Stall {
+    /// What was the news, and when they were that first.
+    quiet: Option<(u64, u64)>,
+}
+
+impl Stall {
+    /// Whether nothing will come, where all who wait do so until `soonest`, and until `next` nothing can run.
+    fn is_for_ever(&mut self, now: u64, news: u64, soonest: u64, next: u64) -> bool {
+        if soonest.saturating_sub(now) < FOR_EVER {
+            self.quiet = None;
+            return false;
+        }
+        let (_, since) = match self.quiet {
+            Some(quiet) if quiet.0 == news => quiet,
+            _ => *self.quiet.insert((news, now)),
+        };
+        next.saturating_sub(since) >= PATIENCE
     }
 }
 
@@ -173,14 +205,14 @@ impl Time for Simulation {
 
     fn pass(&self, until: Instant) {
         let until = self.nanoseconds(until);
-        if !tasks::suspend(until, false) {
+        if !self.suspend(until, false) {
             self.run_cards(until, false);
         }
     }
 
     fn pass_or_news(&self, until: Instant) {
         let until = self.nanoseconds(until);
-        if !tasks::suspend(until, true) {
+        if !self.suspend(until, true) {
             self.run_cards(until, true);
         }
     }

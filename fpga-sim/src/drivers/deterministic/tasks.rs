@@ -5,7 +5,7 @@ use std::cell::Cell;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::{Simulation, State};
+use super::{Simulation, Stall, State};
 
 /// Bytes of a program's stack; pages are touched on first use.
 const STACK: usize = 256 << 10;
@@ -26,22 +26,29 @@ struct Task {
     seen: Option<u64>,
 }
 
-thread_local! {
-    /// The program that runs on this thread.
-    static RUNNING: Cell<*const Yielder<(), Wait>> = const { Cell::new(std::ptr::null()) };
+/// A program that runs, and whose it is.
+#[derive(Clone, Copy)]
+struct Running {
+    simulation: *const Simulation,
+    yielder: *const Yielder<(), Wait>,
 }
 
-/// Gives away the turn of the program that calls this; `false` where none does.
-pub(super) fn suspend(until: u64, news: bool) -> bool {
-    let running = RUNNING.get();
-    // SAFETY: null, or the yielder of the program further up on this stack, which lives as long as the program.
-    let Some(yielder) = (unsafe { running.as_ref() }) else { return false };
-    yielder.suspend(Wait { until, news });
-    RUNNING.set(running);
-    true
+thread_local! {
+    /// The program that runs on this thread.
+    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
 }
 
 impl Simulation {
+    /// Gives away the turn of the program of this simulation that calls this; `false` where none does.
+    pub(super) fn suspend(&self, until: u64, news: bool) -> bool {
+        let own = |running: &Running| std::ptr::eq(running.simulation, self);
+        let Some(running) = RUNNING.get().filter(own) else { return false };
+        // SAFETY: the yielder of the program further up on this stack, which lives as long as the program.
+        unsafe { &*running.yielder }.suspend(Wait { until, news });
+        RUNNING.set(Some(running));
+        true
+    }
+
     /// Runs programs, and the cards meanwhile, until all have ended. Each has a name for messages.
     ///
     /// One program a node, as a rule: a program that waits inside a call of the library keeps the node's locks.
@@ -49,7 +56,9 @@ impl Simulation {
     /// # Panics
     /// As the first program does that panics: the others are left where they are. Where all of them wait for ever.
     pub fn run<F: FnOnce()>(&self, programs: impl IntoIterator<Item = (String, F)>) {
-        let mut tasks = Tasks(programs.into_iter().map(|(name, program)| Task::new(name, program)).collect());
+        let task = |(name, program)| Task::new(self, name, program);
+        let mut tasks = Tasks(programs.into_iter().map(task).collect());
+        let mut stall = Stall::default();
         while !tasks.0.is_empty() {
             let mut state = self.state();
             let State { now, random, cards, news, .. } = &mut *state;
@@ -58,8 +67,14 @@ impl Simulation {
             let can_run = |task: &Task| task.until <= now || task.seen.is_some_and(|seen| seen != news);
             let programs = tasks.0.iter().filter(|task| can_run(task)).count();
             if ready + programs == 0 {
-                let next = tasks.0.iter().map(|task| task.until).chain(cards.next()).min();
-                self.skip_to(state, next.unwrap_or(now));
+                let soonest = tasks.0.iter().map(|task| task.until).min().unwrap_or(now);
+                let next = cards.next().map_or(soonest, |at| at.min(soonest));
+                if stall.is_for_ever(now, news, soonest, next) {
+                    drop(state);
+                    let names: Vec<&str> = tasks.0.iter().map(|task| &*task.name).collect();
+                    panic!("all programs wait for ever, and no card moves anything: {}", names.join(", "));
+                }
+                self.skip_to(state, next);
                 continue;
             }
             let drawn = random.usize(..ready + programs);
@@ -79,9 +94,10 @@ impl Simulation {
     fn run_task(&self, tasks: &mut Tasks, at: usize) {
         let mut ended = false;
         let task = &mut tasks.0[at];
-        let named = Named(&task.name);
+        // A program may run a simulation of its own.
+        let named = Named(&task.name, RUNNING.get());
         let result = task.code.resume(());
-        RUNNING.set(std::ptr::null());
+        RUNNING.set(named.1);
         match result {
             CoroutineResult::Yield(Wait { until, news }) => {
                 task.until = until;
@@ -96,13 +112,13 @@ impl Simulation {
     }
 }
 
-/// Says which program panicked.
-struct Named<'a>(&'a str);
+/// Says which program panicked; and the one that ran before it, which goes on.
+struct Named<'a>(&'a str, Option<Running>);
 
 impl Drop for Named<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            RUNNING.set(std::ptr::null());
+            RUNNING.set(self.1);
             eprintln!("in {}", self.0);
         }
     }
@@ -118,10 +134,10 @@ impl Drop for Tasks {
 }
 
 impl Task {
-    fn new<'a>(name: String, program: impl FnOnce() + 'a) -> Task {
+    fn new<'a>(simulation: *const Simulation, name: String, program: impl FnOnce() + 'a) -> Task {
         let stack = DefaultStack::new(STACK).expect("address space for a program's stack");
         let code = move |yielder: &Yielder<(), Wait>, ()| {
-            RUNNING.set(yielder);
+            RUNNING.set(Some(Running { simulation, yielder }));
             program();
         };
         // SAFETY: the program runs only inside `Simulation::run`, which its borrows outlive; where that ends early, by a

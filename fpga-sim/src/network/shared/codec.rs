@@ -174,14 +174,15 @@ fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::packet::ANYONE;
     use proptest::prelude::*;
 
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: ANYONE };
 
-    fn put(len: u32, total: u32, offset: u32) -> Packet {
+    /// A put of the node and to the node that [`RULES`] name, of unlike fields and without its payload.
+    pub(in super::super) fn put(len: u32, total: u32, offset: u32) -> Packet {
         Packet {
             source: Address::new(3, 7),
             destination: Address::new(4, 9),

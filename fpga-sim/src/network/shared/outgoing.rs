@@ -290,13 +290,12 @@ fn word_of(bytes: &[u8]) -> u64 {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use extoll_abi::{Address, Command, CommandCode, ErrorUnits, Mode, Modifier, Spec};
     use ggas_members::NetworkShape;
     use proptest::prelude::*;
 
+    use super::super::codec::tests::put;
     use super::super::inbox::{Inbox, Outbox};
     use super::*;
-    use crate::packet::Kind;
 
     const RULES: Rules =
         Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: crate::packet::ANYONE };
@@ -304,27 +303,7 @@ mod tests {
 
     fn packet(number: u64, payload: Payload) -> Packet {
         let len = payload.len() as u32;
-        Packet {
-            source: Address::new(3, 7),
-            destination: Address::new(4, 9),
-            kind: Kind::Put,
-            command: CommandCode::from(Command::BtPut),
-            spec: Spec::NONE,
-            modifier: Modifier::NONE,
-            mode: Mode::TE,
-            error: ErrorUnits::NONE,
-            tc: 0,
-            protection: 0,
-            fragment: 496,
-            address: number,
-            aux: 0,
-            len,
-            total: len,
-            offset: 0,
-            tag: 0,
-            process: crate::packet::ANYONE,
-            payload,
-        }
+        Packet { address: number, payload, ..put(len, len, 0) }
     }
 
     fn bytes(number: u64) -> Vec<u8> {

@@ -2,7 +2,7 @@
 /*
  * Writing to the card's requester pages (spec 2.4, 7): descriptors of an RMA port,
  * messages of a VELO port; included by rma_card.h and velo_send.h. A VPID has one WCB in
- * each unit, so writers take turns on the port's lock. The card counts what it
+ * each unit, so writers take turns. The card counts what it
  * accepted; when it is congested it rejects, and software writes the rejected
  * lines again from a ring of 256. `Port` is ggas_port or ggas_velo.
  */
@@ -39,28 +39,77 @@ GGAS_FN void wcb_issue(const ggas_velo *port, const ggas_velo_line &line)
 		ggas_store_mmio(page + i, line.word[i]);
 }
 
-GGAS_FN uint32_t *wcb_turn(ggas_port *port)
+GGAS_FN uint64_t *wcb_turn(ggas_port *port)
 {
-	return &port->post_lock;
+	return &port->post_turn;
 }
-GGAS_FN uint32_t *wcb_turn(ggas_velo *port)
+GGAS_FN uint64_t *wcb_turn(ggas_velo *port)
 {
-	return &port->send_lock;
+	return &port->send_turn;
+}
+GGAS_FN uint32_t &wcb_stalled(ggas_port *port)
+{
+	return port->post_stalled;
+}
+GGAS_FN uint32_t &wcb_stalled(ggas_velo *port)
+{
+	return port->send_stalled;
+}
+
+/* Most lines between what was written and what the card has counted. */
+GGAS_FN uint32_t wcb_lines(const ggas_port *port)
+{
+	return port->lines;
+}
+GGAS_FN uint32_t wcb_lines(const ggas_velo *)
+{
+	return wcb_ring;
+}
+
+/* Writers take turns in the order in which they came: whoever has just written cannot take the next turn from
+ * those that wait. Low half of the word: whose turn it is; high half: the number of who comes next. */
+constexpr uint64_t wcb_next = uint64_t(1) << 32;
+
+/* Another's turn lasts as long as its own wait for room; a turn that lasts twice as long will not end. */
+template <typename Port>
+GGAS_FN int wcb_await_turn(Port *port, uint32_t mine, uint32_t now, uint32_t line)
+{
+	uint64_t bound = port->timeout_ns > ~uint64_t(0) / 2 ? ~uint64_t(0) : 2 * port->timeout_ns;
+	while (now != mine) {
+		ggas_wait wait(port->report, bound, GGAS_WAIT_LOCK, port->node, ~0u, line);
+		uint32_t before = now;
+		while ((now = static_cast<uint32_t>(ggas_load_acquire(wcb_turn(port)))) == before)
+			if (int error = wait.again(wcb_turn(port), mine, now))
+				return error;
+	}
+	return GGAS_OK;
 }
 
 template <typename Port>
 GGAS_FN int wcb_lock(Port *port, uint32_t line)
 {
-	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_LOCK, port->node, ~0u, line);
-	while (ggas_atomic_cas(wcb_turn(port), 0u, 1u, ggas_order::acquire) != 0)
-		if (int error = wait.again(wcb_turn(port), 0, 1))
-			return error;
-	return GGAS_OK;
+	uint64_t turn = ggas_atomic_add(wcb_turn(port), wcb_next, ggas_order::acquire);
+	return wcb_await_turn(port, static_cast<uint32_t>(turn >> 32), static_cast<uint32_t>(turn), line);
 }
+
+/* If it is nobody's turn. */
+template <typename Port>
+GGAS_FN bool wcb_try_lock(Port *port)
+{
+	uint64_t turn = ggas_load_relaxed(wcb_turn(port));
+	return static_cast<uint32_t>(turn) == turn >> 32 &&
+	       ggas_atomic_cas(wcb_turn(port), turn, turn + wcb_next, ggas_order::acquire) == turn;
+}
+
 template <typename Port>
 GGAS_FN void wcb_unlock(Port *port)
 {
-	ggas_store_release(wcb_turn(port), 0u);
+	uint64_t turn = ggas_load_relaxed(wcb_turn(port));
+	uint32_t mine = static_cast<uint32_t>(turn);
+	if (static_cast<uint32_t>(turn >> 32) == mine + 1)
+		wcb_stalled(port) = 0;
+	/* The low half alone, also where it begins again at 0. */
+	ggas_atomic_add(wcb_turn(port), mine == ~0u ? 1 - wcb_next : uint64_t(1), ggas_order::release);
 }
 
 template <typename Port>
@@ -75,7 +124,7 @@ GGAS_FN uint64_t wcb_state(const Port *port)
 }
 
 /* Has the card rejected lines? Then wait until it has dealt with all that
- * were written, acknowledge, and write the rejected ones again. Holds the lock. */
+ * were written, acknowledge, and write the rejected ones again. In its turn. */
 template <typename Port>
 GGAS_FN int wcb_replay(Port *port, ggas_wait &wait)
 {
@@ -108,24 +157,41 @@ GGAS_FN int wcb_replay(Port *port, ggas_wait &wait)
 	}
 }
 
-/* Waits until the ring has room for a line: replay[wp]. Holds the lock. */
+/* Lines between two looks at the register, each a load over the bus. What is rejected meanwhile is written again
+ * later: the ring keeps it. */
+constexpr uint32_t wcb_batch = 64;
+
+/* Waits until the ring has room for a line: replay[wp]. In its turn. Those whose turns come behind one that
+ * waited in vain find out at once if nothing has moved since. */
 template <typename Port>
 GGAS_FN int wcb_await_room(Port *port, uint32_t peer, uint32_t line)
 {
+	uint32_t lines = wcb_lines(port), ahead = lines > 2 * wcb_batch ? wcb_batch : 1;
+	if (port->wp & (ahead - 1))
+		return GGAS_OK;
+	lines -= ahead - 1;
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_WCB, port->node, peer, line);
 	for (;;) {
-		if (int error = wcb_replay(port, wait))
-			return error;
 		uint64_t state = wcb_state(port);
-		if (((port->wp + 1) & wcb_ring) != extoll_wcb_committed(state) && !extoll_wcb_retry(state))
-			return GGAS_OK;
-		if (int error = wait.again(wcb_register(port), (port->wp + 2) & wcb_ring,
-					   extoll_wcb_committed(state)))
+		uint32_t committed = extoll_wcb_committed(state);
+		int error = GGAS_OK;
+		if (!extoll_wcb_retry(state)) {
+			if (((port->wp - committed) & wcb_ring) < lines)
+				return GGAS_OK;
+			if (wcb_stalled(port) == (committed | EXTOLL_WCB_ENTRIES))
+				return GGAS_ERR_TIMEOUT;
+			error = wait.again(wcb_register(port), (port->wp + 1 - lines) & wcb_ring, committed);
+		} else {
+			error = wcb_replay(port, wait);
+		}
+		if (error) {
+			wcb_stalled(port) = extoll_wcb_committed(wcb_state(port)) | EXTOLL_WCB_ENTRIES;
 			return error;
+		}
 	}
 }
 
-/* Writes the line that was put into replay[wp]. Holds the lock. */
+/* Writes the line that was put into replay[wp]. In its turn. */
 template <typename Port>
 GGAS_FN void wcb_write(Port *port)
 {
@@ -140,14 +206,14 @@ GGAS_FN void wcb_service(Port *port, uint64_t timeout_ns)
 {
 	if (!extoll_wcb_retry(wcb_state(port)))
 		return;
-	if (ggas_atomic_cas(wcb_turn(port), 0u, 1u, ggas_order::acquire) != 0)
+	if (!wcb_try_lock(port))
 		return;
 	ggas_wait wait(0, timeout_ns, GGAS_WAIT_WCB, port->node);
 	wcb_replay(port, wait);
 	wcb_unlock(port);
 }
 
-/* Waits until the card has taken every line. Holds the lock. */
+/* Waits until the card has taken every line. In its turn. */
 template <typename Port>
 GGAS_FN int wcb_drain(Port *port, uint32_t line)
 {

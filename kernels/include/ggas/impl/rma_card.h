@@ -8,7 +8,7 @@
 namespace ggas_impl
 {
 
-/* Writes one descriptor once the ring has room. Holds post_lock. */
+/* Writes one descriptor once the ring has room. In its turn. */
 GGAS_FN int card_write(ggas_port *port, const extoll_desc &desc, uint32_t line)
 {
 	if (int error = wcb_await_room(port, ~0u, line))

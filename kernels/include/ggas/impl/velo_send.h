@@ -23,7 +23,7 @@ GGAS_FN uint64_t velo_word(const uint8_t *bytes, uint32_t length, uint32_t i)
 }
 
 /* Waits until the model has taken all messages of the ring but `left`. Reads host memory
- * only when the value seen last says that it has not. Holds send_lock. */
+ * only when the value seen last says that it has not. In its turn. */
 GGAS_FN int velo_await_slots(ggas_velo *port, uint32_t left, uint32_t peer, uint32_t line)
 {
 	if (static_cast<uint32_t>(port->send_tail) - port->send_seen <= left)
@@ -41,7 +41,7 @@ GGAS_FN int velo_await_slots(ggas_velo *port, uint32_t left, uint32_t peer, uint
 }
 
 /* Writes one message to the ring of the model; what the network does not take yet stays
- * there. The last store publishes it. Holds send_lock. */
+ * there. The last store publishes it. In its turn. */
 GGAS_FN int velo_write_slot(ggas_velo *port, uint64_t header, const uint8_t *bytes, uint32_t length, uint32_t peer,
 			    uint32_t line)
 {
@@ -58,7 +58,7 @@ GGAS_FN int velo_write_slot(ggas_velo *port, uint64_t header, const uint8_t *byt
 	return GGAS_OK;
 }
 
-/* Writes one message once the ring has room. Holds send_lock. */
+/* Writes one message once the ring has room. In its turn. */
 GGAS_FN int velo_write(ggas_velo *port, uint64_t header, const uint8_t *bytes, uint32_t length, uint32_t peer,
 		       uint32_t line)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The copy engine of a multiprocessor (sm_90): whole blocks of memory by way of shared memory, by one thread; included
+/* The copy unit of a multiprocessor (sm_90): whole blocks of memory by way of shared memory, by one thread; included
  * by vocab_cuda.h. */
 #ifndef GGAS_IMPL_VOCAB_CUDA_BULK_H
 #define GGAS_IMPL_VOCAB_CUDA_BULK_H

@@ -139,18 +139,16 @@ pub fn flood(node: &Node) -> Outcome {
     Ok(())
 }
 
-/// A closed port gives back its VPID, and fails what is posted to it.
+/// A closed port gives back its VPID, and fails what is posted to it: more ports than there are VPIDs.
 pub fn reopened(node: &Node) -> Outcome {
-    let mut vpids = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..300 {
         let port = node.open_port(patient())?;
         let here = port.connect(port.address());
-        vpids.push(port.address().vpid);
         let kept = region(&port, 8192, 1)?;
         port.close()?;
         let posted = here.notification_put(1, 1, Spec::COMPLETER);
         check(matches!(posted, Err(PostError::Closed)), format!("{posted:?}"))?;
         drop(kept);
     }
-    check(vpids.iter().all(|vpid| *vpid == vpids[0]), format!("VPIDs leak: {vpids:?}"))
+    Ok(())
 }

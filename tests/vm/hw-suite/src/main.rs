@@ -1,5 +1,6 @@
 //! `hw-suite [--more] [PEER]`: the device `hw` on `/dev/extoll0`, with itself, or with the same program on node PEER;
 //! with `--more`, kernels on the CPU executor, windows of GPU memory (gpumap), interrupts and system calls instead;
+//! `hw-suite --nodes N` is one of the nodes 0 to N - 1, whose kernels have a window together;
 //! `hw-suite --traps` counts accesses to a card of which no page is mapped.
 //!
 //! Prints a line for each part that worked and "PASS hw-suite" at the end; a part that fails ends it.
@@ -7,8 +8,10 @@
 mod alone;
 mod calls;
 mod errors;
+mod gpu_memory;
 mod kernels;
 mod meet;
+mod nodes;
 mod pair;
 mod velo;
 mod window;
@@ -41,17 +44,21 @@ fn main() -> ExitCode {
     let watched = arguments.first().is_some_and(|word| word == calls::WATCHED);
     let traps = arguments.first().is_some_and(|word| word == "--traps");
     let more = arguments.first().is_some_and(|word| word == "--more");
-    if more {
+    let together = arguments.first().is_some_and(|word| word == "--nodes");
+    if more || together {
         arguments.remove(0);
     }
     let outcome = match arguments.first().map(|text| text.parse()) {
+        Some(Ok(count)) if together => nodes(count),
         None => alone(more),
         Some(Ok(peer)) => pair(peer, more),
         Some(Err(_)) if watched => one_watched(),
         Some(Err(_)) if traps => {
             part("few accesses to registers", || calls::traps(&Node::new(hw::open()?), false))
         }
-        Some(Err(_)) => Err("usage: hw-suite [--more] [PEER] | --traps, where PEER is a node id".into()),
+        Some(Err(_)) => {
+            Err("usage: hw-suite [--more] [PEER] | --nodes N | --traps, where PEER is a node id".into())
+        }
     };
     match outcome {
         Ok(()) if watched => ExitCode::SUCCESS,
@@ -75,6 +82,7 @@ fn alone(more: bool) -> Outcome {
     if more {
         part("kernels play ping-pong", || kernels::ping_pong(&node))?;
         part("kernels of many threads", || kernels::many_threads(&node))?;
+        part("GPU memory", || gpu_memory::all(&node))?;
         part("loads and stores", || window::alone(&node))?;
         part("interrupts of sleepers", || calls::sleepers_are_interrupted(&node))?;
         part("traps for requester stores only", || calls::traps(&node, true))?;
@@ -95,6 +103,12 @@ fn pair(peer: u16, more: bool) -> Outcome {
     let node = Node::new(hw::open()?);
     println!("node {} with node {peer}", node.id());
     pair::all(&node, peer, more)
+}
+
+fn nodes(count: u16) -> Outcome {
+    let node = Node::new(hw::open()?);
+    check(node.id() < count, format!("this is node {}, and there are nodes 0 to {}", node.id(), count - 1))?;
+    nodes::all(&node, count)
 }
 
 /// Runs a part and says how long it took.

@@ -1,11 +1,9 @@
 //! Windows of the card's SMFU, whose parts are GPU memory that gpumap mapped.
 
 use std::error::Error;
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
 use std::time::Instant;
 
+use ggas_device::hw::GpuMapping;
 use ggas_device::{Place, SmfuMap, SmfuWindow, Span};
 use ggas_rma::{Connection, Node, Port};
 
@@ -15,51 +13,26 @@ use crate::{Outcome, SOON, check, part, pattern};
 /// Bytes of a part.
 const PART: usize = 2 << 16;
 /// "GPU address" of the stand-in's first byte (kmod/uapi/gpumap/stub.h).
-const GPU_BASE: u64 = 0x7000_0000_0000;
-
-/// `struct gpumap_pin` of kmod/uapi/gpumap/ioctl.h.
-#[repr(C)]
-struct Pin {
-    gpu_address: u64,
-    length: u64,
-    offset: u64,
-}
-
-nix::ioctl_readwrite!(gpumap_pin, 0xe8, 0, Pin);
+pub const GPU_BASE: u64 = 0x7000_0000_0000;
 
 /// GPU memory in this process.
-struct GpuMemory {
-    start: NonNull<u8>,
-    _file: File,
-}
+struct GpuMemory(GpuMapping);
 
 impl GpuMemory {
     fn map() -> Result<GpuMemory, Box<dyn Error>> {
-        let file = File::options().read(true).write(true).open("/dev/gpumap")?;
-        let mut pin = Pin { gpu_address: GPU_BASE, length: PART as u64, offset: 0 };
-        // SAFETY: the structure is the one that the call's number names.
-        unsafe { gpumap_pin(file.as_raw_fd(), &mut pin) }?;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let (fd, offset) = (file.as_raw_fd(), pin.offset as libc::off_t);
-        // SAFETY: a new mapping at an address that the system chooses.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), PART, access, libc::MAP_SHARED, fd, offset) };
-        if start == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error().into());
-        }
-        let start = NonNull::new(start.cast()).ok_or("a mapping at 0")?;
-        Ok(GpuMemory { start, _file: file })
+        Ok(GpuMemory(GpuMapping::new(GPU_BASE, PART)?))
     }
 
     fn write(&self, bytes: &[u8]) {
         for (i, byte) in bytes.iter().enumerate().take(PART) {
             // SAFETY: inside the mapping.
-            unsafe { self.start.add(i).write_volatile(*byte) };
+            unsafe { self.0.as_ptr().add(i).write_volatile(*byte) };
         }
     }
 
     fn read(&self) -> Vec<u8> {
         // SAFETY: inside the mapping.
-        (0..PART).map(|i| unsafe { self.start.add(i).read_volatile() }).collect()
+        (0..PART).map(|i| unsafe { self.0.as_ptr().add(i).read_volatile() }).collect()
     }
 
     /// Waits until it holds these bytes, and nothing else.
@@ -78,18 +51,17 @@ impl GpuMemory {
     }
 }
 
-impl Drop for GpuMemory {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping; whoever refers to it is gone before.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), PART) };
-    }
-}
-
 /// A window of `nodes`; this one's part is `memory`.
 fn window(node: &Node, nodes: &[u16], memory: &GpuMemory) -> Result<Box<dyn SmfuWindow>, Box<dyn Error>> {
-    let local = Span { address: memory.start.as_ptr() as u64, len: PART, place: Place::Host };
+    let local = Span { address: memory.0.as_ptr() as u64, len: PART, place: Place::Host };
     let bytes = PART as u64;
-    let map = SmfuMap { nodes: nodes.to_vec(), stride: 2 * bytes, part_bytes: bytes, local };
+    let map = SmfuMap {
+        nodes: nodes.to_vec(),
+        stride: 2 * bytes,
+        part_bytes: bytes,
+        local: Some(local),
+        uncached: false,
+    };
     // SAFETY: callers drop the window before the memory.
     Ok(unsafe { node.device().map_smfu(&map)? })
 }

@@ -91,10 +91,10 @@ pub fn setup(check_only: bool, policy: Policy) -> Result<()> {
 /// One entry of the report; true if it is there.
 fn report(what: &str, state: Result<String>, used: &str) -> bool {
     match &state {
-        Ok(found) => println!("  {what:<10} {found}"),
-        Err(error) => println!("  {what:<10} MISSING: {error:#}"),
+        Ok(found) => say!("  {what:<10} {found}"),
+        Err(error) => say!("  {what:<10} MISSING: {error:#}"),
     }
-    println!("  {:<10} used for {used}", "");
+    say!("  {:<10} used for {used}", "");
     state.is_ok()
 }
 

@@ -8,9 +8,9 @@ mod steps;
 use crate::place;
 use crate::run::{Step, ask};
 use crate::setup::{self, Need, Policy};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use ggas_table::Column;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ impl Select {
     fn run(&self, task: &str, all: &'static [Check], policy: Policy) -> Result<()> {
         if self.list {
             for check in all {
-                println!("  {:<10} {}", check.name, check.about);
+                say!("  {:<10} {}", check.name, check.about);
             }
             return Ok(());
         }
@@ -141,7 +141,7 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
     let results = run_each(chosen, task, &Context { policy, thorough: task == "long" });
     table(&results);
     let failed = results.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed)).count();
-    println!("{} passed, {failed} failed", results.len() - failed);
+    say!("{} passed, {failed} failed", results.len() - failed);
     if failed > 0 {
         bail!("{failed} of {} steps failed; logs are in {}", results.len(), place::shown(&place::logs()));
     }
@@ -173,7 +173,9 @@ fn run_each(chosen: &[&'static Check], task: &str, context: &Context) -> Vec<Fin
 
 fn run_one(check: &'static Check, task: &str, context: &Context) -> Finished {
     let start = Instant::now();
-    let outcome = match (check.run)(context) {
+    // A panic, whose text has been shown, is a failure like others: the rest runs, and the table is printed.
+    let ended = catch_unwind(AssertUnwindSafe(|| (check.run)(context)));
+    let outcome = match ended.unwrap_or_else(|_| Err(anyhow!("{} panicked", check.name))) {
         Ok(note) => Outcome::Passed(note),
         Err(error) => {
             eprintln!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
@@ -197,5 +199,29 @@ fn table(results: &[Finished]) {
         };
         [check.name, word, &seconds(*time), note].map(str::to_owned)
     });
-    println!("\n{}", ggas_table::table(&columns, rows));
+    say!("\n{}", ggas_table::table(&columns, rows));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Check] = &[
+        Check::new("well", "", |_| Ok("done".into())),
+        Check::one_core("beside", "", |_| panic!("a mistake in a check that runs beside others")),
+        Check::new("torn", "", |_| panic!("a mistake in a check")),
+        Check::one_core("ill", "", |_| bail!("it fails")),
+        Check::new("last", "", |_| Ok(String::new())),
+    ];
+
+    #[test]
+    fn a_check_that_panics_has_failed_and_the_others_run() {
+        let chosen: Vec<&'static Check> = ALL.iter().collect();
+        let context = Context { policy: Policy::Leave, thorough: false };
+        let results = run_each(&chosen, "test", &context);
+        let said = results.iter().map(|(check, _, end)| (check.name, matches!(end, Outcome::Passed(_))));
+        let expected = [("well", true), ("beside", false), ("torn", false), ("ill", false), ("last", true)];
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+        assert!(run_all(&chosen, "test", Policy::Leave).unwrap_err().to_string().starts_with("3 of 5"));
+    }
 }

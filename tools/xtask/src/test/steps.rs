@@ -179,6 +179,6 @@ fn run_demo(context: &Context) -> Result<String> {
     let mut demo = Command::new(capi::target().join("debug/ggas"));
     demo.arg("demo");
     context.run("demo", demo)?;
-    println!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
+    say!("{}", std::fs::read_to_string(place::logs().join("demo.log")).unwrap_or_default());
     Ok(String::new())
 }

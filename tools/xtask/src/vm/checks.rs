@@ -48,8 +48,8 @@ fn checkpatch(kernel: &Installed, modules: &[String]) -> Result<()> {
     let mut command = Command::new("perl");
     command.arg(script).args(["--no-tree", "--strict", "--terse", "--no-summary", "--max-line-length=120"]);
     command.arg(format!("--ignore={}", NOT_OURS.join(","))).arg("-f");
-    for module in modules {
-        for file in sources(&place::root().join("kmod").join(module), &["c", "h"])? {
+    for folder in modules.iter().map(String::as_str).chain(["common"]) {
+        for file in sources(&place::root().join("kmod").join(folder), &["c", "h"])? {
             command.arg(file);
         }
     }

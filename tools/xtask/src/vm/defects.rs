@@ -94,7 +94,7 @@ pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()
         let Defect { name, scenario, kernel, .. } = defect;
         [name.to_string(), kernel.name().to_string(), scenario.to_string(), seconds(*time), told.clone()]
     });
-    println!("\n{}", ggas_table::table(&[defect, kernel, scenario, Column::number("time"), told], rows));
+    say!("\n{}", ggas_table::table(&[defect, kernel, scenario, Column::number("time"), told], rows));
     match missed {
         0 => Ok(()),
         missed => bail!("{missed} of {} defects went unnoticed", lines.len()),

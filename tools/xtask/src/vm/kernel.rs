@@ -168,7 +168,9 @@ impl Installed {
     /// The same for another `kmod`, in folder `out`.
     pub fn modules_of(&self, kmod: &Path, out: &Path, source: &str, extra: &[&str]) -> Result<PathBuf> {
         copy_sources(&kmod.join(source), &out.join(source))?;
-        copy_sources(&kmod.join("uapi"), &out.join("uapi"))?;
+        for headers in ["uapi", "common"] {
+            copy_sources(&kmod.join(headers), &out.join(headers))?;
+        }
         let module = out.join(source);
         let mut make = match &self.root {
             None => {

@@ -20,6 +20,8 @@ const DEBUG_FACTOR: u32 = 5;
 /// Limits are times of a machine like ours. Others are slower, busy, or stand still for a while; a guest that hangs is
 /// ended after that.
 const SLOW_FACTOR: u32 = 3;
+/// What faults of links are chosen from.
+const FAULTS: &str = "17";
 /// A guest boots in 4 s on a machine that has nothing else to do, the debug kernel's in 15 s. Busy machines have
 /// taken ten times as long.
 const BOOT: Duration = Duration::from_secs(300);
@@ -90,7 +92,7 @@ impl Lab {
             let mut results = Vec::new();
             while let Some(job) = desk.take() {
                 let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
-                let _room = Room(desk, room(machine));
+                let _room = Room(desk, desk.room_of(machine));
                 eprintln!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
                 let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
                 for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
@@ -199,7 +201,8 @@ fn start(
             std::env::var("VM_WORDS").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)),
         );
         let Scenario { memory, processors, iommu, icount, orphan, .. } = *machine;
-        guests.push(Guest { devices, memory, processors, iommu, icount, orphan, log, words });
+        let together = machine.gpu > 0 && !machine.apart;
+        guests.push(Guest { devices, together, memory, processors, iommu, icount, orphan, log, words });
     }
     if machine.trouble || machine.orphan {
         arguments.push("--trouble".to_owned());
@@ -209,6 +212,9 @@ fn start(
     }
     if machine.trap {
         arguments.push("--trap".to_owned());
+    }
+    if machine.faults {
+        arguments.extend(["--faults", FAULTS].map(str::to_owned));
     }
     let beside = (!machine.host.is_empty()).then(|| Beside::new(&machine.host, dir, stem));
     let network = beside.as_ref().map(|beside| beside.network.as_path());
@@ -277,13 +283,24 @@ impl<'a> Desk<'a> {
     pub fn bring(&self, jobs: impl IntoIterator<Item = Job<'a>>) {
         let slow = |job: &Job| {
             let Boot { machine, .. } = &job.boot;
-            (job.built.kernel.kernel == Kernel::Debug, room(machine) == 0, machine.guests, machine.limit)
+            (
+                job.built.kernel.kernel == Kernel::Debug,
+                self.room_of(machine) == 0,
+                machine.guests,
+                machine.limit,
+            )
         };
         let mut state = self.state();
         state.jobs.extend(jobs);
         state.jobs.sort_by_key(|job| std::cmp::Reverse(slow(job)));
         state.bringers -= 1;
         self.changed.notify_all();
+    }
+
+    /// What a job's guests take of the room: all of it where they are more. One whose server is gone waits for QEMU's
+    /// time limits most of the time.
+    fn room_of(&self, machine: &Scenario) -> u32 {
+        if machine.orphan { 0 } else { machine.guests.min(self.room) }
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -295,20 +312,15 @@ impl<'a> Desk<'a> {
         let mut state = self.state();
         while !state.jobs.is_empty() || state.bringers > 0 {
             let free = state.free;
-            if let Some(at) = state.jobs.iter().position(|job| room(&job.boot.machine) <= free) {
+            if let Some(at) = state.jobs.iter().position(|job| self.room_of(&job.boot.machine) <= free) {
                 let job = state.jobs.remove(at);
-                state.free -= room(&job.boot.machine);
+                state.free -= self.room_of(&job.boot.machine);
                 return Some(job);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         None
     }
-}
-
-/// What a job's guests take of the room. One whose server is gone waits for QEMU's time limits most of the time.
-fn room(machine: &Scenario) -> u32 {
-    if machine.orphan { 0 } else { machine.guests }
 }
 
 /// Room for a job's guests, given back however the job ends.

@@ -49,6 +49,8 @@ impl Emulator {
 pub struct Guest {
     /// Sockets of its devices.
     pub devices: Vec<PathBuf>,
+    /// They are functions behind one bridge, and reach each other there; else each is on the root bus.
+    pub together: bool,
     /// MiB.
     pub memory: u32,
     /// Emulated on as many threads.
@@ -92,10 +94,17 @@ impl Guests {
             }
             // Milliseconds for an answer: one that stands still with its server is not to lose its devices.
             let answer = if guest.orphan { 20_000 } else { 120_000 };
-            for socket in &guest.devices {
+            if guest.together {
+                command.args(["-device", "pcie-root-port,id=bridge0,chassis=1,slot=1,hotplug=off"]);
+            }
+            for (function, socket) in guest.devices.iter().enumerate() {
                 let path = socket.display();
+                let place = match guest.together {
+                    true => format!("\"bus\":\"bridge0\",\"addr\":\"0.{function}\",\"multifunction\":true,"),
+                    false => String::new(),
+                };
                 command.arg("-device").arg(format!(
-                    "{{\"driver\":\"vfio-user-pci\",\"x-no-posted-writes\":true,\"x-msg-timeout\":{answer},\
+                    "{{\"driver\":\"vfio-user-pci\",{place}\"x-no-posted-writes\":true,\"x-msg-timeout\":{answer},\
                      \"socket\":{{\"path\":\"{path}\",\"type\":\"unix\"}}}}"
                 ));
             }

@@ -54,7 +54,7 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     }
     if select.list {
         for Scenario { name, guests, modules, .. } in &scenarios {
-            println!("  {name:<12} {guests} guests  modules: {}", modules.join(" "));
+            say!("  {name:<12} {guests} guests  modules: {}", modules.join(" "));
         }
         return Ok(());
     }
@@ -173,7 +173,7 @@ fn report(results: &[Outcome], whole: Duration) -> Result<()> {
     }
     rows.push(["all of it", "", "", &seconds(whole)].map(str::to_owned));
     let [kernel, step, result] = ["kernel", "step", "result"].map(Column::text);
-    println!("\n{}", ggas_table::table(&[kernel, step, result, Column::number("time")], rows));
+    say!("\n{}", ggas_table::table(&[kernel, step, result, Column::number("time")], rows));
     match results.iter().filter(|outcome| outcome.failed).count() {
         0 => Ok(()),
         failed => bail!("{failed} of {} steps failed; logs are in build/vm/run and build/log", results.len()),

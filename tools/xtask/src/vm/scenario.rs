@@ -20,6 +20,8 @@ pub struct Scenario {
     pub cards: u32,
     /// MiB of a GPU stand-in in each guest; 0: none.
     pub gpu: u32,
+    /// The card and the GPU stand-in have no bridge in common.
+    pub apart: bool,
     /// MiB of memory of each guest.
     pub memory: u32,
     /// Processors of each guest.
@@ -36,6 +38,8 @@ pub struct Scenario {
     pub msix: bool,
     /// No page of the cards' registers is mapped: each access is counted.
     pub trap: bool,
+    /// Links of the guests' network lose, corrupt, repeat, reorder and delay what they carry.
+    pub faults: bool,
     /// Program of this host that is in one network with the guests' cards; empty: they have a network of their own.
     pub host: String,
     /// Modules that it loads, folders of `kmod`.
@@ -66,8 +70,10 @@ impl Scenario {
 
     /// Whether both can have the same guest, one after the other. What one of them has besides is nothing to the other.
     fn shares(&self, other: &Scenario) -> bool {
-        let own =
-            |s: &Scenario| (s.guests, s.cards, s.memory, s.processors, s.iommu, s.icount, s.msix, s.trap);
+        let own = |s: &Scenario| {
+            let card = (s.cards, s.msix, s.trap, s.apart, s.faults);
+            (s.guests, card, s.memory, s.processors, s.iommu, s.icount)
+        };
         own(self) == own(other) && ![self, other].iter().any(|s| s.orphan || !s.host.is_empty())
     }
 }
@@ -129,13 +135,14 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
-    let (processors, host) = (1, String::new());
+    let (processors, host, apart, faults) = (1, String::new(), false, false);
     let mut scenario = Scenario {
         name,
         script,
         guests,
         cards,
         gpu,
+        apart,
         memory,
         processors,
         iommu,
@@ -144,6 +151,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         orphan,
         msix,
         trap,
+        faults,
         host,
         modules,
         programs,
@@ -158,6 +166,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "guests" => scenario.guests = number()?,
             "cards" => scenario.cards = number()?,
             "gpu" => scenario.gpu = number()?,
+            "apart" => scenario.apart = number()? != 0,
             "memory" => scenario.memory = number()?,
             "processors" => scenario.processors = number()?,
             "iommu" => scenario.iommu = number()? != 0,
@@ -166,6 +175,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
             "trap" => scenario.trap = number()? != 0,
+            "faults" => scenario.faults = number()? != 0,
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "host" => scenario.host = value.trim().to_owned(),
             "modules" => scenario.modules = words(),
@@ -180,8 +190,8 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             }
             _ => {
                 bail!(
-                    "`{line}`: there are guests, cards, gpu, memory, processors, iommu, icount, trouble, orphan, \
-                     msix, trap, host, seconds, modules, programs, kernels"
+                    "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
+                     msix, trap, faults, host, seconds, modules, programs, kernels"
                 )
             }
         }

@@ -55,6 +55,7 @@ impl Regions {
         let mapped = match (&self.processor, &span.place) {
             (Processor::Cpu(_), _) => None,
             (_, Place::Gpu(_)) => None,
+            (_, Place::DmaBuf(_)) => return Err(DeviceError::DmaBuf { kind: crate::Kind::Nvlink }),
             (processor, Place::Host) => {
                 let start = first as *mut u8;
                 // SAFETY: who registers promises that the memory stays until it is unregistered.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -30,19 +30,28 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// `len` bytes at an offset of the driver's (`EXTOLL_MAP_*`).
     pub(super) fn new(
-        file: &CardFile,
+        file: &impl AsFd,
         offset: u64,
         len: usize,
         what: &'static str,
     ) -> Result<Mapping, DeviceError> {
         // SAFETY: a new mapping at an address that the system chooses touches no existing memory.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), len, ACCESS, libc::MAP_SHARED, Some((file, offset))) };
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), len, ACCESS, libc::MAP_SHARED, Some((file.as_fd(), offset)))
+        };
         let start = start.map_err(|source| DeviceError::Memory { what, bytes: len, source })?;
         let mapping = Mapping { start, len };
-        // SAFETY: our own mapping.
-        unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
+        mapping.advise(0, len);
         Ok(mapping)
+    }
+
+    /// Keeps the pages from children, and fills them now: the GPU's driver finds no page that was never touched, and
+    /// requester pages must not be touched. Older drivers fill mappings at once.
+    fn advise(&self, offset: usize, len: usize) {
+        for advice in [libc::MADV_DONTFORK, libc::MADV_WILLNEED] {
+            // SAFETY: our own mapping.
+            unsafe { libc::madvise(self.at(offset).as_ptr().cast(), len, advice) };
+        }
     }
 
     /// The pages of a requester of which bit `i` of `pages` says whether the file may map page `i`; a store to another
@@ -58,7 +67,8 @@ impl Mapping {
             let (at, from) = (mapping.at(start * PAGE), offset + (start * PAGE) as u64);
             let (bytes, flags) = ((end - start) * PAGE, libc::MAP_SHARED | libc::MAP_FIXED);
             // SAFETY: replaces pages of our own mapping, to which nothing refers yet.
-            unsafe { mmap(at.as_ptr(), bytes, ACCESS, flags, Some((file, from))) }.map_err(memory)?;
+            unsafe { mmap(at.as_ptr(), bytes, ACCESS, flags, Some((file.as_fd(), from))) }.map_err(memory)?;
+            mapping.advise(start * PAGE, bytes);
         }
         // SAFETY: our own mapping.
         unsafe { libc::madvise(mapping.start.as_ptr().cast(), len, libc::MADV_DONTFORK) };
@@ -124,10 +134,9 @@ unsafe fn mmap(
     len: usize,
     access: libc::c_int,
     flags: libc::c_int,
-    from: Option<(&CardFile, u64)>,
+    from: Option<(BorrowedFd<'_>, u64)>,
 ) -> io::Result<NonNull<u8>> {
-    let (fd, offset) =
-        from.map_or((-1, 0), |(file, offset)| (file.as_fd().as_raw_fd(), offset as libc::off_t));
+    let (fd, offset) = from.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset as libc::off_t));
     // SAFETY: the caller's promise.
     let start = unsafe { libc::mmap(at.cast(), len, access, flags, fd, offset) };
     if start == libc::MAP_FAILED {

@@ -7,6 +7,7 @@
 mod buffer;
 mod device;
 mod file;
+mod gpu;
 mod map;
 mod port;
 mod unit;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use buffer::PhysicalBuffer;
 pub use device::HwDevice;
+pub use gpu::GpuMapping;
 
 use crate::{Device, DeviceError, Kind};
 

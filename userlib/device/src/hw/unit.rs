@@ -1,5 +1,6 @@
 //! What a port of RMA and one of VELO have in common: a file, registers, a queue, and sleeping for it.
 
+use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use nix::errno::Errno;
 
 use super::file::{CardFile, failed};
 use super::map::Mapping;
-use crate::{DeviceError, PAGE, RegisterMap};
+use crate::{DeviceError, PAGE, RegisterMap, UnitDevice};
 
 /// The driver sleeps this long at most before the caller's own condition is looked at again.
 const SLICE: Duration = Duration::from_millis(50);
@@ -20,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(50);
 const NAP: Duration = Duration::from_millis(1);
 
 /// Posts between two looks at the WCB state: each is a load over the bus.
-pub(super) const WCB_BATCH: u8 = 64;
+const WCB_BATCH: u8 = 64;
 
 /// Where the parts of a unit are mapped from, and which words of the queue say that a slot is filled.
 pub(super) struct Layout {
@@ -81,13 +82,13 @@ impl Unit {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn registers(&self) -> RegisterMap {
+    fn registers(&self) -> RegisterMap {
         RegisterMap { read_pointer: self.rp.word(0), wcb_state: self.wcb.word(0) }
     }
 
     /// Told at each free: a peer may count on all the room that there is, and a card that knows of less drops what comes.
     #[inline]
-    pub(super) fn set_read_pointer(&self, index: u32, rearm: bool) {
+    fn set_read_pointer(&self, index: u32, rearm: bool) {
         self.index.store(index, Ordering::Relaxed);
         self.write_pointer(index, rearm);
     }
@@ -115,8 +116,8 @@ impl Unit {
     ///
     /// The driver writes the read pointer that it is given. Another thread may have moved it on meanwhile: then it
     /// stands too low, which keeps slots occupied and nothing else, until this thread writes the right one below.
-    pub(super) fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        let end = Clock::REAL.now() + timeout;
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        let end = Clock::REAL.deadline(timeout);
         while !ready() {
             let left = end.saturating_duration_since(Clock::REAL.now()).min(SLICE);
             let Ok(file) = self.file() else { return };
@@ -162,6 +163,48 @@ impl Unit {
             }
             drop(file);
         }
+    }
+}
+
+/// A port, of either unit: what [`UnitDevice`] asks of it, its unit does.
+pub(super) trait OfUnit: Debug + Send + Sync {
+    fn unit(&self) -> &Unit;
+}
+
+impl<P: OfUnit> UnitDevice for P {
+    fn address(&self) -> Address {
+        self.unit().address
+    }
+
+    #[inline]
+    fn set_read_pointer(&self, index: u32, rearm: bool) {
+        self.unit().set_read_pointer(index, rearm);
+    }
+
+    fn is_hardware(&self) -> bool {
+        true
+    }
+
+    fn registers(&self) -> RegisterMap {
+        self.unit().registers()
+    }
+
+    fn wcb_batch(&self) -> u8 {
+        WCB_BATCH
+    }
+
+    #[inline]
+    fn fence(&self) {
+        flush_stores();
+    }
+
+    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
+        self.unit().sleep_until(ready, timeout);
+    }
+
+    fn close(&self) -> Result<(), DeviceError> {
+        self.unit().close();
+        Ok(())
     }
 }
 

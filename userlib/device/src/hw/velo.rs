@@ -1,8 +1,5 @@
 //! VELO ports of a card (spec 7).
 
-use std::time::Duration;
-
-use extoll_abi::Address;
 use extoll_abi::bindings::{
     EXTOLL_MAP_VELO_MAILBOX, EXTOLL_MAP_VELO_REQUESTER, EXTOLL_MAP_VELO_RP, EXTOLL_MAP_VELO_WCB,
     EXTOLL_UNIT_VELO, extoll_port_open,
@@ -10,8 +7,8 @@ use extoll_abi::bindings::{
 
 use super::file::CardFile;
 use super::port::{open_call, shape};
-use super::unit::{Layout, Unit, WCB_BATCH, flush_stores};
-use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, RegisterMap, UnitDevice, VeloDevice, VeloSetup};
+use super::unit::{Layout, OfUnit, Unit};
+use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, VeloDevice, VeloSetup};
 
 const LAYOUT: Layout = Layout {
     unit: EXTOLL_UNIT_VELO,
@@ -47,36 +44,10 @@ impl HwVelo {
     }
 }
 
-impl UnitDevice for HwVelo {
-    fn address(&self) -> Address {
-        self.unit.address
-    }
-
+impl OfUnit for HwVelo {
     #[inline]
-    fn set_read_pointer(&self, index: u32, rearm: bool) {
-        self.unit.set_read_pointer(index, rearm);
-    }
-
-    fn registers(&self) -> RegisterMap {
-        self.unit.registers()
-    }
-
-    fn wcb_batch(&self) -> u8 {
-        WCB_BATCH
-    }
-
-    #[inline]
-    fn fence(&self) {
-        flush_stores();
-    }
-
-    fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
-        self.unit.sleep_until(ready, timeout);
-    }
-
-    fn close(&self) -> Result<(), DeviceError> {
-        self.unit.close();
-        Ok(())
+    fn unit(&self) -> &Unit {
+        &self.unit
     }
 }
 

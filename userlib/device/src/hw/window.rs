@@ -1,71 +1,120 @@
 //! Windows of a card's SMFU (spec 6).
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use extoll_abi::bindings::{EXTOLL_MAP_WINDOW, EXTOLL_WINDOW_NODES, extoll_window_close, extoll_window_open};
+use extoll_abi::bindings::{
+    EXTOLL_MAP_TARGET, EXTOLL_MAP_WINDOW, EXTOLL_WINDOW_MASK, EXTOLL_WINDOW_NODES, EXTOLL_WINDOW_UNCACHED,
+    extoll_window_close, extoll_window_open,
+};
 use nix::errno::Errno;
 
+use super::GpuMapping;
 use super::file::{CardFile, failed};
 use super::map::Mapping;
 use super::unit::flush_stores;
-use crate::{DeviceError, SmfuMap, SmfuWindow};
+use crate::{DeviceError, Place, SmfuMap, SmfuWindow};
 
 /// An open window: its pages are the card's.
 #[derive(Debug)]
 struct Window {
     /// Given back before the window is closed.
     pages: Option<Mapping>,
+    /// This node's part in the driver's memory.
+    own: Option<Mapping>,
     file: CardFile,
+    /// This node's part in GPU memory.
+    _gpu: Option<GpuMapping>,
     node: u16,
     map: SmfuMap,
     /// One access at a time: words of one must not mix with words of another in a write-combining buffer.
     turn: Mutex<()>,
 }
 
-/// Takes the card's unit for `map`. This node's part must be a mapping of device memory (gpumap): the unit reaches
-/// its target without translation, so the pages must lie in a row.
+/// Takes the card's unit for `map`. The unit reaches its target without translation, so this node's part must lie in a
+/// row as the card sees it: memory of the driver, or device memory (gpumap).
 pub(super) fn open(file: CardFile, node: u16, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError> {
-    let refuse = |problem: String| DeviceError::Smfu { node, problem };
+    let gpu = match &map.local {
+        Some(span) if matches!(span.place, Place::Gpu(_)) => Some(GpuMapping::new(span.address, span.len)?),
+        _ => None,
+    };
+    let local = map.local.as_ref().map_or(0, |span| span.address);
+    let local = gpu.as_ref().map_or(local, |mapping| mapping.as_ptr() as u64);
+    let mut argument = argument(node, map, local)?;
+    file.window_open(&mut argument).map_err(|errno| refused(errno, node, map, &file))?;
+    // From here on dropping it closes the window.
+    let turn = Mutex::default();
+    let mut window = Window { pages: None, own: None, file, _gpu: gpu, node, map: map.clone(), turn };
+    let offset = EXTOLL_MAP_WINDOW + argument.window_offset;
+    window.pages = Some(Mapping::new(&window.file, offset, map.bytes() as usize, "a window")?);
+    if map.local.is_none() {
+        let bytes = map.part_bytes as usize;
+        window.own = Some(Mapping::new(&window.file, EXTOLL_MAP_TARGET, bytes, "a window's part")?);
+    }
+    Ok(Box::new(window))
+}
+
+/// Nodes by intervals as long as there are some for all, then by address bits.
+fn argument(node: u16, map: &SmfuMap, local: u64) -> Result<extoll_window_open, DeviceError> {
     let count = map.nodes.len();
-    if count == 0 || count > EXTOLL_WINDOW_NODES as usize {
-        return Err(refuse(format!("{count} parts; it has intervals for 1 to {EXTOLL_WINDOW_NODES}")));
+    let by_mask = count > EXTOLL_WINDOW_NODES as usize;
+    if count == 0 || by_mask && !map.fits_mask() {
+        let problem = format!(
+            "{count} parts; it has intervals for {EXTOLL_WINDOW_NODES}, and more need consecutive node ids and parts \
+             of a power of two of bytes"
+        );
+        return Err(DeviceError::Smfu { node, problem });
     }
     let mut argument = extoll_window_open {
         count: count as u32,
         stride: map.stride,
         part_bytes: map.part_bytes,
-        target_address: map.local.address,
+        target_address: local,
         ..Default::default()
     };
-    argument.nodes[..count].copy_from_slice(&map.nodes);
-    file.window_open(&mut argument).map_err(|errno| match errno {
-        Errno::EBUSY => refuse("another window uses it; drop that one first".to_owned()),
-        Errno::EINVAL => refuse(format!(
-            "{count} parts of {} bytes at a stride of {}: use multiples of 4096 that fit the window",
-            map.part_bytes, map.stride
-        )),
-        Errno::EPERM | Errno::EFAULT => {
-            refuse("this node's part is not device memory that gpumap mapped, in a row".to_owned())
+    let named = if by_mask { 1 } else { count };
+    argument.nodes[..named].copy_from_slice(&map.nodes[..named]);
+    for (flag, wanted) in [(EXTOLL_WINDOW_UNCACHED, map.uncached), (EXTOLL_WINDOW_MASK, by_mask)] {
+        argument.flags |= if wanted { flag as u32 } else { 0 };
+    }
+    Ok(argument)
+}
+
+fn refused(errno: Errno, node: u16, map: &SmfuMap, file: &CardFile) -> DeviceError {
+    let problem = match errno {
+        Errno::EBUSY => "another window uses it; drop that one first".to_owned(),
+        Errno::EINVAL => {
+            let SmfuMap { nodes, stride, part_bytes, .. } = map;
+            let (room, most) = file.info().map_or((0, 0), |info| (info.window_bytes, info.target_bytes));
+            let parts = nodes.len();
+            format!(
+                "{parts} parts of {part_bytes} bytes at a stride of {stride}: use multiples of 4096, together at most \
+                 {room} bytes, and in host memory at most {most} each"
+            )
         }
-        errno => failed("opening a window", errno),
-    })?;
-    let bytes = (count as u64 - 1) * map.stride + map.part_bytes;
-    let pages = Mapping::new(&file, EXTOLL_MAP_WINDOW + argument.window_offset, bytes as usize, "a window")?;
-    Ok(Box::new(Window { pages: Some(pages), file, node, map: map.clone(), turn: Mutex::default() }))
+        Errno::EOPNOTSUPP => {
+            "the card has no window (BAR 2), or the driver no memory for its target".to_owned()
+        }
+        Errno::EPERM => "longer parts than every node has memory for need CAP_SYS_RAWIO".to_owned(),
+        Errno::EFAULT => "this node's part is not device memory that gpumap mapped".to_owned(),
+        Errno::EREMOTEIO => {
+            "the card has no way to this node's part: put card and GPU behind one switch".to_owned()
+        }
+        errno => return failed("opening a window", errno),
+    };
+    DeviceError::Smfu { node, problem }
 }
 
 impl Window {
     /// The bytes of an access that lies within one part.
     fn inside(&self, offset: u64, len: usize) -> Result<(&Mapping, Range<usize>), DeviceError> {
-        let SmfuMap { nodes, stride, part_bytes, .. } = &self.map;
-        let fits = offset / stride < nodes.len() as u64
-            && (offset % stride).checked_add(len as u64).is_some_and(|end| end <= *part_bytes);
         match &self.pages {
-            Some(pages) if fits => Ok((pages, offset as usize..offset as usize + len)),
+            Some(pages) if self.map.has(offset, len) => Ok((pages, offset as usize..offset as usize + len)),
             _ => {
-                let problem = format!("outside of the window's {} parts of {part_bytes} bytes", nodes.len());
+                let (parts, bytes) = (self.map.nodes.len(), self.map.part_bytes);
+                let problem = format!("outside of the window's {parts} parts of {bytes} bytes");
                 Err(DeviceError::SmfuAccess { node: self.node, offset, len, problem })
             }
         }
@@ -115,11 +164,19 @@ impl SmfuWindow for Window {
         }
         Ok(())
     }
+
+    fn pages(&self) -> Option<NonNull<u8>> {
+        self.pages.as_ref().map(|pages| pages.at(0))
+    }
+
+    fn own(&self) -> Option<NonNull<u8>> {
+        self.own.as_ref().map(|own| own.at(0))
+    }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        drop(self.pages.take());
+        drop((self.pages.take(), self.own.take()));
         if let Err(errno) = self.file.window_close(&mut extoll_window_close::default()) {
             tracing::error!("closing a window: {}", failed("closing a window", errno));
         }

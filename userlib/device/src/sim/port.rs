@@ -99,6 +99,10 @@ impl UnitDevice for SimPort {
         self.node.inline && self.node.nic.progress()
     }
 
+    fn is_driven_by_callers(&self) -> bool {
+        self.node.inline
+    }
+
     fn sleep_until(&self, ready: &dyn Fn() -> bool, timeout: Duration) {
         self.node.nic.wait_notification(timeout, &mut || ready());
     }

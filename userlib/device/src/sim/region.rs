@@ -172,6 +172,7 @@ pub(super) fn declare(memory: &HostMemory, span: &Span) -> Result<(), DeviceErro
     let kind = match &span.place {
         Place::Host => RangeKind::Host,
         Place::Gpu(gpu) => RangeKind::Device(for_model(Copier::of(gpu)?)),
+        Place::DmaBuf(_) => return Err(DeviceError::DmaBuf { kind: crate::Kind::Sim }),
     };
     // SAFETY: who registers promises that the memory stays until it is unregistered.
     unsafe { memory.add_range(kind, span.address, span.len) }

@@ -1,6 +1,7 @@
 //! Setting up the SMFU for one window of a node, and trapped access to it (spec 6, thesis 6.4).
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use extoll_sim::smfu::SmfuError;
 use super::lock;
 use super::node::Node;
 use super::region::declare;
-use crate::{DeviceError, LostPeer, PAGE, SmfuMap, SmfuWindow};
+use crate::{DeviceError, HostBuffer, LostPeer, PAGE, SmfuMap, SmfuWindow, Span};
 
 /// The part of the SMFU's range that is left beside remote register access.
 pub(super) const WINDOW_BYTES: u64 = regs::EXTOLL_SMFU_WINDOW_BYTES - regs::EXTOLL_SMFU_RRA_BYTES;
@@ -44,7 +45,7 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
         return refuse(format!("{parts} parts of {} bytes exceed its {WINDOW_BYTES} bytes", map.stride));
     }
     let most = regs::EXTOLL_SMFU_INTERVALS - FIRST_INTERVAL as u64;
-    if parts > most && !fits_mask(map) {
+    if parts > most && !map.fits_mask() {
         return refuse(format!(
             "{parts} parts; it has intervals for {most}, and more need consecutive node ids and parts of a power of \
              two of bytes"
@@ -57,28 +58,39 @@ pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn Smfu
     if !node.peers.claim_smfu() {
         return refuse("another process of this node has it; let that one open the window".to_owned());
     }
-    if let Err(error) = declare(&node.memory, &map.local) {
-        node.peers.release_smfu();
-        return Err(error);
-    }
-    program(node, map);
+    let target = Target::new(map).and_then(|target| declare(&node.memory, &target.span).map(|()| target));
+    let target = target.inspect_err(|_| node.peers.release_smfu())?;
+    program(node, map, target.span.address);
     unit.taken = true;
-    Ok(Box::new(Window { node: node.clone(), map: map.clone() }))
+    Ok(Box::new(Window { node: node.clone(), map: map.clone(), target }))
 }
 
-/// Whether address bits can name the nodes (mask mode, spec 6.2).
-fn fits_mask(map: &SmfuMap) -> bool {
-    let consecutive = map.nodes.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-    consecutive && map.stride.is_power_of_two() && map.stride <= regs::EXTOLL_SMFU_RRA_BYTES
+/// This node's part.
+struct Target {
+    span: Span,
+    /// Where nobody else gave the memory.
+    own: Option<HostBuffer>,
+}
+
+impl Target {
+    fn new(map: &SmfuMap) -> Result<Target, DeviceError> {
+        match &map.local {
+            Some(span) => Ok(Target { span: span.clone(), own: None }),
+            None => {
+                let own = HostBuffer::zeroed(map.part_bytes as usize)?;
+                Ok(Target { span: Span::host(&own), own: Some(own) })
+            }
+        }
+    }
 }
 
 /// Writes the registers: intervals evenly distributed (thesis 6.4), or address bits that name the nodes where there
 /// are more nodes than intervals; this node's memory is the target.
-fn program(node: &Node, map: &SmfuMap) {
+fn program(node: &Node, map: &SmfuMap, target: u64) {
     let nic = &node.nic;
     clear(node);
     nic.reg_write(regs::EXTOLL_RF_SMFU_O_START_ADDR, BUS_ADDRESS);
-    nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, map.local.address);
+    nic.reg_write(regs::EXTOLL_RF_SMFU_T_START_ADDR, target);
     nic.reg_write(regs::EXTOLL_RF_SMFU_TRAFFIC_CLASS, regs::EXTOLL_SMFU_TC_DEFAULT);
     if map.nodes.len() + FIRST_INTERVAL > regs::EXTOLL_SMFU_INTERVALS as usize {
         // The parts begin behind the range of remote registers, so the first part's bits are not 0.
@@ -118,16 +130,13 @@ fn clear(node: &Node) {
 struct Window {
     node: Arc<Node>,
     map: SmfuMap,
+    target: Target,
 }
 
 impl Window {
     /// The BAR offset of an access that lies within one part of a node that is there.
     fn bar_offset(&self, offset: u64, len: usize) -> Result<u64, DeviceError> {
-        let inside = offset / self.map.stride < self.map.nodes.len() as u64
-            && (offset % self.map.stride)
-                .checked_add(len as u64)
-                .is_some_and(|end| end <= self.map.part_bytes);
-        if !inside {
+        if !self.map.has(offset, len) {
             let parts = self.map.nodes.len();
             let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
             return Err(self.refused(offset, len, problem));
@@ -167,14 +176,18 @@ impl SmfuWindow for Window {
         let failed = |error| self.failed(offset, len, error);
         self.node.nic.smfu_load(at, into, timeout).map_err(failed)
     }
+
+    fn own(&self) -> Option<NonNull<u8>> {
+        self.target.own.as_ref().and_then(|own| NonNull::new(own.as_ptr()))
+    }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
         let mut unit = lock(&self.node.smfu);
         clear(&self.node);
-        let local = &self.map.local;
-        match self.node.memory.remove_range(local.address, local.len) {
+        let Span { address, len, .. } = self.target.span;
+        match self.node.memory.remove_range(address, len) {
             Ok(()) => {
                 unit.taken = false;
                 self.node.peers.release_smfu();

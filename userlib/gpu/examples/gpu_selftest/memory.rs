@@ -1,5 +1,7 @@
 //! Memory of GPUs, host memory, windows.
 
+use std::io::{Seek, SeekFrom};
+
 use ggas_gpu::{Gpu, GpuError, GpuWindow, Launch, Module};
 use ggas_selftest::args::gputest_poke;
 
@@ -11,6 +13,8 @@ pub fn checks(suite: &mut Suite, gpus: &[Module]) {
     suite.check("device memory: zeroed, written, read, bounds", || device_memory(first.gpu()));
     suite.check("host memory: unaligned and shared pages, mapped again", || host_memory(first));
     suite.check("host memory: refusals", || host_refusals(first.gpu()));
+    suite.check("memory of another device: what is none is refused", || no_device_memory(first.gpu()));
+    suite.check("device memory as a dma-buf", || dma_buf(first.gpu()));
     suite.check("window: three nodes on one GPU", || window(first, &vec![first.gpu().clone(); 3]));
     if gpus.len() > 1 {
         let nodes: Vec<_> = gpus.iter().chain(gpus).map(|module| module.gpu().clone()).collect();
@@ -42,6 +46,37 @@ fn device_memory(gpu: &Gpu) -> Outcome {
     match gpu.alloc(1 << 50) {
         Err(GpuError::OutOfMemory { .. }) => Ok("1 PiB refused as out of memory".into()),
         other => Err(format!("1 PiB: {other:?}")),
+    }
+}
+
+/// No test machine has a card: ordinary memory is refused, or mapped like that.
+fn no_device_memory(gpu: &Gpu) -> Outcome {
+    let words = vec![0u64; 1024];
+    // SAFETY: the words outlive the mapping, which no kernel uses.
+    match unsafe { gpu.map_device(words.as_ptr().cast(), 4096) } {
+        Ok(mapping) => Ok(format!("mapped at {:#x}, as memory of the host", mapping.address())),
+        Err(error @ GpuError::NotMappable { .. }) if error.to_string().contains("PeerMappingOverride") => {
+            Ok(error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn dma_buf(gpu: &Gpu) -> Outcome {
+    let buffer = gpu.alloc(4 << 20).map_err(text)?;
+    let address = buffer.address() + 5_003;
+    match gpu.dma_buf(address, 70_000) {
+        Ok((exported, offset)) => {
+            let bytes = std::fs::File::from(exported).seek(SeekFrom::End(0)).map_err(text)?;
+            let wanted = (address % 4096, (address % 4096 + 70_000).next_multiple_of(4096));
+            if (offset, bytes) == wanted {
+                Ok(format!("{bytes} bytes, the first at {offset}"))
+            } else {
+                Err(format!("{bytes} bytes, the first at {offset}, not {wanted:?}"))
+            }
+        }
+        Err(error @ (GpuError::Unsupported { .. } | GpuError::Driver(_))) => Ok(format!("not here: {error}")),
+        Err(error) => Err(error.to_string()),
     }
 }
 

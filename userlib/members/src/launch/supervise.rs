@@ -110,7 +110,7 @@ fn begin(
         .map(|to| quiet::spawn("ggas-input", move || input::pass_on(to, &stop_input)))
         .transpose()
         .map_err(LaunchError::system("start a thread"))?;
-    let timeout = plan.launch.timeout.map(|timeout| Clock::REAL.now() + timeout);
+    let timeout = plan.launch.timeout.map(|timeout| Clock::REAL.deadline(timeout));
     let ending = Ending::new(plan.launch.kill_after);
     let (first_failure, timed_out) = (None, None);
     Ok(Supervised {

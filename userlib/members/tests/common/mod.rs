@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ggas_members::launch::{Launch, Outcome, Output, Stream};
 #[allow(unused_imports, reason = "each test file uses some of it")]
-pub use shell::{Shell, ended, pid_of};
+pub use shell::{Shell, ended, main_thread_ended, pid_of};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
 pub const SOON: Duration = Duration::from_secs(60);

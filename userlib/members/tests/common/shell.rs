@@ -116,8 +116,14 @@ impl Drop for Shell {
     }
 }
 
-/// Whether a process is over, or waits to be reaped.
+/// Whether a process is over, or waits to be reaped: no thread of it holds its files any more.
 pub fn ended(pid: u32) -> bool {
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    main_thread_ended(pid) && threads() <= 1
+}
+
+/// Whether the first thread of a process is over; others may still run.
+pub fn main_thread_ended(pid: u32) -> bool {
     !std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 

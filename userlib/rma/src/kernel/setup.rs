@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use extoll_abi::PageOption;
+use extoll_abi::bindings::{EXTOLL_PAGE_OPTION_SHIFT, EXTOLL_WCB_ENTRIES};
 use extoll_abi::layout::ggas_port;
-use ggas_device::{KernelRings, Path, PortDevice};
+use ggas_device::{KernelRings, PAGE, Path, PortDevice};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{Mapped, Processor};
 
 use super::state::{Posts, State};
-use super::{KernelPort, KernelPortError, bytes_of, empty_port};
+use super::watched::{WatchedPage, Watcher};
+use super::{KernelPort, KernelPortError, Pages, bytes_of, empty_port};
 use crate::PortBase;
 use crate::core::Vpid;
 use crate::pages::OptionPages;
@@ -33,18 +35,34 @@ impl<'a> Setup<'a> {
             vpid: vpid.address.vpid.into(),
             option: vpid.config.slot_option.bits().into(),
             timeout_ns: vpid.config.kernel_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+            lines: EXTOLL_WCB_ENTRIES as u32 - 1,
             ..empty_port()
         };
         Setup { vpid, processor, mappings: Vec::new(), port, posts: Posts::Unseen }
     }
 
-    /// Maps `len` bytes for the processor; the mapping lives as long as the kernel port, the memory as the VPID.
+    /// Maps `len` bytes of memory for the processor; the mapping lives as long as the kernel port, the memory as the VPID.
     fn map<T>(&mut self, start: *mut T, len: usize) -> Result<u64, KernelPortError> {
         // SAFETY: the port's device keeps its resources until it is dropped, after the mappings.
         let mapped = unsafe { self.processor.map_host(start.cast(), len)? };
+        Ok(self.keep(mapped))
+    }
+
+    /// Maps what a driver mapped for this process: registers of a card, in a page of their own, or memory that it gave. As
+    /// memory where the device is a model.
+    fn map_device<T>(&mut self, start: *mut T, len: usize) -> Result<u64, KernelPortError> {
+        if !self.vpid.device.is_hardware() {
+            return self.map(start, len);
+        }
+        // SAFETY: as above; the device's mappings are whole pages.
+        let mapped = unsafe { self.processor.map_device(start.cast(), len)? };
+        Ok(self.keep(mapped))
+    }
+
+    fn keep(&mut self, mapped: Mapped) -> u64 {
         let address = mapped.address();
         self.mappings.push(mapped);
-        Ok(address)
+        address
     }
 
     /// `rings`: where the device put queue and slots for these kernels.
@@ -55,7 +73,7 @@ impl<'a> Setup<'a> {
     ) -> Result<KernelPort, KernelPortError> {
         let report = ReportCell::new(self.processor)?;
         self.port.report = report.address();
-        let mut pages = None;
+        let mut pages = Pages::None;
         match (path, &rings) {
             (Path::Slots, Some(rings)) => self.near(rings),
             (Path::Slots, None) => {
@@ -64,7 +82,7 @@ impl<'a> Setup<'a> {
             }
             (Path::Card, _) => {
                 self.mapped_queue()?;
-                pages = Some(self.card()?);
+                pages = self.card()?;
             }
         }
         // Never so lazy that a small queue looks full to the card.
@@ -79,7 +97,7 @@ impl<'a> Setup<'a> {
             report,
             state: State::new(self.posts),
             _mappings: self.mappings,
-            _pages: pages,
+            pages,
         })
     }
 
@@ -97,9 +115,9 @@ impl<'a> Setup<'a> {
     fn mapped_queue(&mut self) -> Result<(), KernelPortError> {
         let queue = self.vpid.device.queue();
         let read_pointer = self.vpid.device.registers().read_pointer;
-        self.port.queue = self.map(queue.base.as_ptr(), queue.entries as usize * 16)?;
+        self.port.queue = self.map_device(queue.base.as_ptr(), queue.entries as usize * 16)?;
         self.port.queue_entries = queue.entries;
-        self.port.rp_register = self.map(read_pointer.as_ptr(), 8)?;
+        self.port.rp_register = self.map_device(read_pointer.as_ptr(), 8)?;
         Ok(())
     }
 
@@ -114,16 +132,51 @@ impl<'a> Setup<'a> {
         Ok(())
     }
 
-    /// Option pages whose stores the executor turns into calls, and the WCB state register.
-    fn card(&mut self) -> Result<(mmio::Guard, OptionPages), KernelPortError> {
-        let pages = OptionPages::reserve()?;
+    /// The port's option page, and the WCB state register.
+    fn card(&mut self) -> Result<Pages, KernelPortError> {
         let asked = Arc::<Asked>::default();
-        let guard =
-            mmio::register(pages.range(), Arc::new(Requester(self.vpid.device.clone(), asked.clone())))?;
+        let state = self.vpid.device.registers().wcb_state;
+        self.port.wcb_state = self.map_device(state.as_ptr(), 8)?;
+        let on_gpu = !matches!(self.processor, Processor::Cpu(_));
+        let page = self.vpid.device.requester_page(self.vpid.config.slot_option);
+        match page {
+            Some(page) if on_gpu => {
+                let page = self.map_device(page.as_ptr(), PAGE)?;
+                self.set_page(page);
+                Ok(Pages::Mapped)
+            }
+            None if on_gpu || self.vpid.config.watch_page => self.watched(asked),
+            _ => self.trapped(asked),
+        }
+    }
+
+    /// Where the page of the port's option is; kernels store to no other one.
+    fn set_page(&mut self, address: u64) {
+        self.port.req_pages = address.wrapping_sub(u64::from(self.port.option) << EXTOLL_PAGE_OPTION_SHIFT);
+    }
+
+    /// Stores that the executor turns into calls.
+    fn trapped(&mut self, asked: Arc<Asked>) -> Result<Pages, KernelPortError> {
+        let pages = OptionPages::reserve()?;
+        let target = Requester(self.vpid.device.clone(), asked.clone());
+        let guard = mmio::register(pages.range(), Arc::new(target))?;
         self.port.req_pages = pages.range().start;
-        self.port.wcb_state = self.map(self.vpid.device.registers().wcb_state.as_ptr(), 8)?;
         self.posts = Posts::Stored(asked);
-        Ok((guard, pages))
+        Ok(Pages::Trapped(guard, pages))
+    }
+
+    /// Stores to memory.
+    fn watched(&mut self, asked: Arc<Asked>) -> Result<Pages, KernelPortError> {
+        let option = self.vpid.config.slot_option;
+        let page = Arc::new(WatchedPage::new(self.vpid.device.clone(), option, asked.clone())?);
+        let (start, len) = page.memory();
+        let mapped = self.map(start, len)?;
+        self.set_page(mapped + PAGE as u64);
+        self.port.lines = 1;
+        self.posts = Posts::Stored(asked);
+        let on_gpu = !matches!(self.processor, Processor::Cpu(_));
+        let watcher = on_gpu.then(|| Watcher::start(page.clone())).transpose()?;
+        Ok(Pages::Watched(page, watcher))
     }
 }
 

@@ -23,11 +23,12 @@ pub const CONFIG: PortConfig = PortConfig {
     post_timeout: SOON,
     kernel_timeout: SOON,
     kernel_free_batch: 32,
+    watch_page: false,
 };
 
-/// Nodes on the CPU executor.
+/// Nodes on the CPU executor, whose engines may take long to end on a busy machine.
 pub fn engines(nodes: usize) -> EngineNetwork {
-    EngineNetwork::new(&vec![Processor::cpu(); nodes]).unwrap()
+    with_config(nodes, EngineConfig { timeout: Duration::from_secs(600), ..EngineConfig::default() })
 }
 
 /// The same, with settings.

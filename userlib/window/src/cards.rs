@@ -1,0 +1,213 @@
+//! Windows over nodes that only their cards join: one member here, the others wherever the network leads.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
+use ggas_device::{DeviceError, PAGE, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
+use ggas_kernels::{KernelMem, Mapped, Processor};
+use ggas_rma::Node;
+
+use crate::memory::{At, Parts, gpu_of};
+use crate::window::Part;
+use crate::{Window, WindowError, WindowInfo};
+
+/// Bound of the host's own loads from other nodes.
+const ANSWER: Duration = Duration::from_secs(10);
+
+impl Window {
+    /// A window over `nodes`, in the order of its members, of which this process has one: that of `node`. For nodes that no
+    /// [`Job`](ggas_members::Job) joins, such as hosts with cards. It lies behind the SMFU of each node, one window at a
+    /// time, within [`DeviceInfo::smfu_bytes`](ggas_device::DeviceInfo::smfu_bytes).
+    ///
+    /// The call concerns this node only. Make it on every node with the same `nodes` and `bytes`, and let the nodes meet
+    /// before anyone accesses another's part: what comes earlier finds memory that the window does not have yet. The bytes
+    /// are zero at first.
+    ///
+    /// * On a card (`hw`) kernels reach other parts by pointers: their loads and stores are the SMFU's (thesis 6.5). Stores
+    ///   to one node stay in order, and a load from it comes behind them; there are no atomics on other parts, and a load
+    ///   that no node answers gives ones. A kernel of the CPU executor has its part in the driver's memory, at most 4 MiB; one on a
+    ///   GPU has it there as well, unless the module gpumap gives the card a way to GPU memory.
+    /// * On the model other parts are reached by [`Member::store`](crate::Member::store) and
+    ///   [`load`](crate::Member::load) only.
+    ///
+    /// # Errors
+    /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`];
+    /// [`WindowError::NotHere`] unless `node` is one of `nodes`; [`WindowError::Device`] where the SMFU does not take the
+    /// window; [`WindowError::Memory`].
+    pub fn on_nodes(
+        node: &Node,
+        nodes: &[u16],
+        processor: &Processor,
+        bytes: usize,
+        timeout: Duration,
+    ) -> Result<Window, WindowError> {
+        let rank = rank_of(node.id(), nodes)?;
+        if bytes == 0 {
+            return Err(WindowError::Empty);
+        }
+        let too_large = || WindowError::TooLarge { members: nodes.len(), bytes };
+        // More nodes than intervals need parts of a power of two of bytes.
+        let stride = match nodes.len() as u64 <= EXTOLL_WINDOW_NODES {
+            true => bytes.checked_next_multiple_of(PAGE),
+            false => bytes.max(PAGE).checked_next_power_of_two(),
+        };
+        let stride =
+            stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
+        let parts = Parts::behind_a_card(node, nodes, rank, processor, stride, bytes)?;
+        let info =
+            WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
+        let part = Part::new(node, processor, rank, nodes, &parts, &info, timeout)?;
+        if let Err(problem) = &part.smfu {
+            return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
+        }
+        Ok(Window { members: vec![part], first: rank, len: nodes.len(), parts, info, timeout })
+    }
+}
+
+/// The place of a node among those of a window.
+fn rank_of(node: u16, nodes: &[u16]) -> Result<usize, WindowError> {
+    if nodes.is_empty() {
+        return Err(WindowError::NoMembers);
+    }
+    let mut ids = nodes.to_vec();
+    ids.sort_unstable();
+    if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(WindowError::Twice(twice[0]));
+    }
+    nodes.iter().position(|id| *id == node).ok_or(WindowError::NotHere { node, nodes: nodes.to_vec() })
+}
+
+/// The parts of a window whose pages are a card's.
+pub(crate) struct CardParts {
+    /// Where kernels have the window.
+    pages: Mapped,
+    own: Own,
+    pub(crate) smfu: Arc<dyn SmfuWindow>,
+    /// Memory of the own part on a GPU, which the unit lets go of first.
+    _memory: Option<Arc<KernelMem>>,
+    pub(crate) rank: usize,
+    stride: usize,
+}
+
+/// This node's part.
+enum Own {
+    /// In memory of the device: where the host has it, and where kernels do.
+    Device(NonNull<u8>, Mapped),
+    /// In memory of the GPU that its kernels run on.
+    Gpu(Arc<KernelMem>),
+}
+
+// SAFETY: the pointer is to memory of the device that lives as long as the parts; all access to it is atomic.
+unsafe impl Send for CardParts {}
+// SAFETY: as above.
+unsafe impl Sync for CardParts {}
+
+impl Parts {
+    /// Those of the card of `node`; or on a device whose windows have no addresses, memory of its own for this member.
+    fn behind_a_card(
+        node: &Node,
+        nodes: &[u16],
+        rank: usize,
+        processor: &Processor,
+        stride: usize,
+        bytes: usize,
+    ) -> Result<Parts, WindowError> {
+        let map = SmfuMap {
+            nodes: nodes.to_vec(),
+            stride: stride as u64,
+            part_bytes: stride as u64,
+            local: None,
+            uncached: gpu_of(processor).is_none(),
+        };
+        let (smfu, memory) = open(node, map, processor)?;
+        let Some(pages) = smfu.pages() else {
+            drop((smfu, memory));
+            let reason = format!("{} has no addresses for other nodes' memory", node.info().kind);
+            return Ok(Parts::Apart { first: rank, parts: vec![processor.alloc(bytes)?], reason });
+        };
+        // SAFETY: the window's pages stay until `smfu` is dropped, after this.
+        let pages = unsafe { processor.map_device(pages.as_ptr(), stride * nodes.len()) }?;
+        let own = match (&memory, smfu.own()) {
+            (Some(memory), _) => Own::Gpu(memory.clone()),
+            (None, Some(own)) => {
+                // SAFETY: as above.
+                Own::Device(own, unsafe { processor.map_device(own.as_ptr(), stride) }?)
+            }
+            (None, None) => {
+                let problem = "the device has no memory for this node's part".to_owned();
+                return Err(DeviceError::Smfu { node: node.id(), problem }.into());
+            }
+        };
+        Ok(Parts::Card(CardParts { pages, own, smfu, _memory: memory, rank, stride }))
+    }
+}
+
+/// What the unit gives, and this node's part where it is GPU memory.
+type Opened = (Arc<dyn SmfuWindow>, Option<Arc<KernelMem>>);
+
+/// Takes the unit: with memory of the GPU that kernels run on where the card has a way there, else with the device's.
+fn open(node: &Node, mut map: SmfuMap, processor: &Processor) -> Result<Opened, WindowError> {
+    if let Some(gpu) = gpu_of(processor) {
+        let len = map.part_bytes as usize;
+        let memory = Arc::new(processor.alloc(len)?);
+        map.local = Some(Span { address: memory.address(), len, place: Place::Gpu(gpu) });
+        // SAFETY: the memory is kept beside the window, and dropped behind it.
+        match unsafe { node.device().map_smfu(&map) } {
+            Ok(smfu) => return Ok((Arc::from(smfu), Some(memory))),
+            Err(error) => tracing::info!("a window's part is in host memory, not on the GPU: {error}"),
+        }
+        map.local = None;
+    }
+    // SAFETY: there is no memory of ours.
+    let smfu = unsafe { node.device().map_smfu(&map) }?;
+    Ok((Arc::from(smfu), None))
+}
+
+impl CardParts {
+    /// Where kernels reach part `rank` through the unit, their own node's too.
+    pub(crate) fn global(&self, rank: usize) -> u64 {
+        self.pages.address() + (rank * self.stride) as u64
+    }
+
+    /// Where kernels have this node's part.
+    pub(crate) fn local(&self) -> u64 {
+        match &self.own {
+            Own::Device(_, mapped) => mapped.address(),
+            Own::Gpu(memory) => memory.address(),
+        }
+    }
+
+    /// Copies out of any part; the range was checked.
+    pub(crate) fn read(&self, rank: usize, at: At, into: &mut [u8]) -> Result<(), WindowError> {
+        match &self.own {
+            _ if rank != self.rank => self.smfu.load(at.in_window(rank) as u64, into, ANSWER)?,
+            // SAFETY: the range is inside the part, which the unit's window keeps.
+            Own::Device(own, _) => unsafe { copy_out(own.as_ptr().add(at.offset), into) },
+            Own::Gpu(memory) => memory.read(at.offset, into)?,
+        }
+        Ok(())
+    }
+
+    /// Copies into any part; the range was checked.
+    pub(crate) fn write(&self, rank: usize, at: At, from: &[u8]) -> Result<(), WindowError> {
+        match &self.own {
+            _ if rank != self.rank => self.smfu.store(at.in_window(rank) as u64, from)?,
+            // SAFETY: as above.
+            Own::Device(own, _) => unsafe { copy_in(from, own.as_ptr().add(at.offset)) },
+            Own::Gpu(memory) => memory.write(at.offset, from)?,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CardParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CardParts")
+            .field("smfu", &self.smfu)
+            .field("rank", &self.rank)
+            .finish_non_exhaustive()
+    }
+}
