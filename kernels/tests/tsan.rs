@@ -29,7 +29,7 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources = ["main.cpp", "engines.cpp", "nic.cpp", "threads.cpp"]
+    let sources = ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "threads.cpp"]
         .map(|name| crate_dir().join("exec/tsan").join(name));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
@@ -125,13 +125,13 @@ fn racy(name: &str, file: &str) {
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn rma_on_slots_is_clean() {
     clean(&["pingpong-slots", "pingpong-one-slot", "posts-slots", "posts-one-slot"]);
-    clean(&["posts-batch", "posts-batch-few-slots"]);
+    clean(&["posts-batch", "posts-batch-few-slots", "calls-slots", "calls-one-slot"]);
 }
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn rma_on_the_card_path_is_clean() {
-    clean(&["pingpong-card", "posts-card", "posts-batch-card"]);
+    clean(&["pingpong-card", "posts-card", "posts-batch-card", "calls-card"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 #include <barrier>
 #include <string>
 
+#include "calls.h"
 #include "engines.h"
 #include "nic.h"
 #include "threads.h"
@@ -313,6 +314,9 @@ const scenario scenarios[] = {
 	{ "pingpong-slots", [] { return ping_pong({}); } },
 	{ "pingpong-one-slot", [] { return ping_pong({ .slots = 1 }); } },
 	{ "pingpong-card", [] { return ping_pong({ .slots = 0 }); } },
+	{ "calls-slots", [] { return rma_calls_of({}); } },
+	{ "calls-one-slot", [] { return rma_calls_of({ .slots = 1 }); } },
+	{ "calls-card", [] { return rma_calls_of({ .slots = 0 }); } },
 	{ "posts-slots", [] { return posts({}, false); } },
 	{ "posts-one-slot", [] { return posts({ .slots = 1, .queue_entries = 16 }, false); } },
 	{ "posts-batch", [] { return posts({}, true); } },

@@ -149,7 +149,7 @@ bool nic::execute(uint32_t node, const extoll_desc &desc)
 	uint32_t command = static_cast<uint32_t>(EXTOLL_GET(desc.word[0], EXTOLL_DESC_COMMAND));
 	unit &origin = *ports_[node];
 	unit &target = *ports_[EXTOLL_GET(desc.word[0], EXTOLL_DESC_NODE)];
-	if (!room(origin, 2) || !room(target, 2))
+	if (!room(origin, 3) || !room(target, 3))
 		return false;
 	uint64_t size = EXTOLL_GET(desc.word[0], EXTOLL_DESC_SIZE) + 1, word0 = 0;
 	switch (command) {
@@ -158,6 +158,14 @@ bool nic::execute(uint32_t node, const extoll_desc &desc)
 		memcpy(reinterpret_cast<void *>(desc.word[2]), reinterpret_cast<const void *>(desc.word[1]), size);
 		word0 = desc.word[2];
 		break;
+	case EXTOLL_CMD_BT_GET:
+	case EXTOLL_CMD_QW_GET:
+		memcpy(reinterpret_cast<void *>(desc.word[2]), reinterpret_cast<const void *>(desc.word[1]), size);
+		answer(node, desc, command + EXTOLL_CMD_GET_BT_RSP, desc.word[2]);
+		return true;
+	case EXTOLL_CMD_LOCK_REQ:
+		answer(node, desc, EXTOLL_CMD_LOCK_RSP, 0);
+		return true;
 	case EXTOLL_CMD_IMMEDIATE_PUT:
 		memcpy(reinterpret_cast<void *>(desc.word[1]), &desc.word[2],
 		       EXTOLL_GET(desc.word[0], EXTOLL_DESC_COUNT) + 1);
@@ -178,9 +186,27 @@ bool nic::execute(uint32_t node, const extoll_desc &desc)
 	return true;
 }
 
+// Notifications of what is answered. Nobody looks at their addresses here, or at what a lock did.
+void nic::answer(uint32_t node, const extoll_desc &desc, uint32_t command, uint64_t word0)
+{
+	uint32_t spec = static_cast<uint32_t>(EXTOLL_GET(desc.word[0], EXTOLL_DESC_SPEC));
+	unit &origin = *ports_[node];
+	unit &target = *ports_[EXTOLL_GET(desc.word[0], EXTOLL_DESC_NODE)];
+	if (spec & EXTOLL_SPEC_REQUESTER)
+		notify(origin, EXTOLL_NOTI_KIND_REQUESTER, target.kernel.node, desc, word0);
+	if (spec & EXTOLL_SPEC_RESPONDER)
+		notify(target, EXTOLL_NOTI_KIND_RESPONDER, node, desc, word0);
+	if (spec & EXTOLL_SPEC_COMPLETER)
+		notify(origin, EXTOLL_NOTI_KIND_COMPLETER, target.kernel.node, desc, word0, command);
+}
+
 void nic::notify(unit &port, uint32_t kind, uint32_t node, const extoll_desc &desc, uint64_t word0)
 {
-	uint32_t command = static_cast<uint32_t>(EXTOLL_GET(desc.word[0], EXTOLL_DESC_COMMAND));
+	notify(port, kind, node, desc, word0, static_cast<uint32_t>(EXTOLL_GET(desc.word[0], EXTOLL_DESC_COMMAND)));
+}
+
+void nic::notify(unit &port, uint32_t kind, uint32_t node, const extoll_desc &desc, uint64_t word0, uint32_t command)
+{
 	uint32_t field = static_cast<uint32_t>(EXTOLL_GET(desc.word[0], EXTOLL_DESC_SIZE));
 	uint64_t word1 = extoll_noti_word1(kind, command, node, 1, EXTOLL_NOTI_MODE_TE, 0, field);
 	ggas_store_release(&port.queue[port.wp], ggas_u128{ word0, word1 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A loopback NIC for ThreadSanitizer, which does not see the order that Rust's
-// atomics make: puts, immediate puts and notification puts between ports of this
-// process, from slot rings and from requester pages. NLAs are plain addresses.
+// atomics make: all commands between ports of this process, from slot rings and
+// from requester pages. NLAs are plain addresses; locks always give 0.
 #pragma once
 
 #include <atomic>
@@ -50,7 +50,9 @@ private:
 	bool next(unit &from, extoll_desc *desc);
 	bool execute(uint32_t node, const extoll_desc &desc);
 	bool room(const unit &port, uint32_t entries) const;
+	void answer(uint32_t node, const extoll_desc &desc, uint32_t command, uint64_t word0);
 	void notify(unit &port, uint32_t kind, uint32_t node, const extoll_desc &desc, uint64_t word0);
+	void notify(unit &port, uint32_t kind, uint32_t node, const extoll_desc &desc, uint64_t word0, uint32_t command);
 	void page_store(unit &port, uint64_t offset, uint64_t value);
 
 	nic_config config_;

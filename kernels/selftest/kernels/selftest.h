@@ -48,6 +48,26 @@ struct selftest_posts {
 	uint32_t reserved;
 };
 
+#define SELFTEST_RMA_SLOT	256	/* bytes between what the calls of a form read and write */
+#define SELFTEST_RMA_FORM	1024	/* bytes of all calls of a form */
+#define SELFTEST_RMA_HALF	4096	/* of a node's memory: read below, written from here on */
+#define SELFTEST_RMA_VALUE	0x0102030405060708ull	/* of immediate and notification puts */
+#define SELFTEST_RMA_BATCH	1000	/* payload of lane 0 */
+
+/* The first node makes every call of rma.cuh, the second takes what arrives. */
+struct selftest_rma_calls {
+	uint64_t port;		/* struct ggas_port */
+	uint64_t here_nla;	/* of this node's memory, and of the peer's: twice SELFTEST_RMA_HALF */
+	uint64_t there_nla;
+	uint64_t bad_nla;	/* where nothing is registered; 0: is not tried */
+	uint64_t statuses;	/* u64: calls made; then u64 of each: what it gave */
+	uint64_t log;		/* struct extoll_noti of each notification taken */
+	uint32_t peer_node;
+	uint32_t peer_vpid;
+	uint32_t expect;	/* notifications that come; 0: the first node */
+	uint32_t reserved;
+};
+
 #define SELFTEST_ECHO		0	/* every message comes back with the next tag */
 #define SELFTEST_STREAM		1	/* one way only */
 
