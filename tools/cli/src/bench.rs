@@ -188,6 +188,10 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
             format!("--gpus {gpus}: kernels run on the CPU executor; leave it out, or use --device gpu");
         return Err(Failure::Usage(why));
     }
+    if let Some(slots) = args.slots.filter(|_| args.path == Some(Path::Card)) {
+        let why = format!("--slots {slots}: a card's pages have no slots; leave it out, or use --path slots");
+        return Err(Failure::Usage(why));
+    }
     let processes = team.map(Team::size).filter(|size| *size > 1);
     let nodes = args.nodes.or(processes).unwrap_or(default.nodes);
     Ok(Options {

@@ -165,7 +165,8 @@ fn measured(scene: &Scene, report: &Report, row: &Row) -> String {
     let rate = match (row.bandwidth_mbps, row.rate_per_s) {
         (Some(_), None) if bytes.is_some_and(|n| n < 1024) => String::new(), // the latency says it all
         (Some(bandwidth), _) => format!("{} MB/s", digits(bandwidth)),
-        (None, Some(rate)) if rate >= 1e5 => format!("{} M/s", digits(rate / 1e6)),
+        (None, Some(rate)) if rate >= 1e6 => format!("{} M/s", digits(rate / 1e6)),
+        (None, Some(rate)) if rate >= 1e3 => format!("{} k/s", digits(rate / 1e3)),
         (None, Some(rate)) => format!("{} /s", digits(rate)),
         (None, None) => String::new(),
     };

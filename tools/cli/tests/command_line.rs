@@ -161,6 +161,8 @@ fn benchmarks_refuse_what_does_not_fit() {
     is_usage_error(&cpu(&["--memory", "gpu"]), "--memory gpu");
     is_usage_error(&cpu(&["--iterations", "0"]), "--iterations 0");
     is_usage_error(&cpu(&["--gpus", "7"]), "--gpus 7: kernels run on the CPU executor");
+    is_usage_error(&cpu(&["--path", "card", "--slots", "4"]), "--slots 4: a card's pages have no slots");
+    is_usage_error(&["plot", "/dev/zero"], "/dev/zero: these are no results: more than 64 MiB");
 }
 
 #[test]

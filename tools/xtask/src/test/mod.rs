@@ -64,7 +64,7 @@ pub struct Select {
     /// Leave these steps out
     #[arg(long, value_delimiter = ',', value_name = "STEP")]
     skip: Vec<String>,
-    /// List the steps
+    /// List the steps that would run
     #[arg(long)]
     list: bool,
 }
@@ -88,13 +88,13 @@ pub fn long(select: &Select, policy: Policy) -> Result<()> {
 
 impl Select {
     fn run(&self, task: &str, all: &'static [Check], policy: Policy) -> Result<()> {
+        let chosen = self.choose(all)?;
         if self.list {
-            for check in all {
+            for check in chosen {
                 say!("  {:<10} {}", check.name, check.about);
             }
             return Ok(());
         }
-        let chosen = self.choose(all)?;
         warn_of_little_room();
         // All steps build the kernels, so nvcc has to be there before the first.
         let nvcc = chosen.iter().any(|check| check.name == "nvcc");
