@@ -3,6 +3,9 @@
  * Posting and probing allocate nothing: every allocation of the thread is counted. On the model the thread is also the
  * card, which keeps a note of its own for payloads that it does not carry in the packet: commands of up to 64 bytes.
  */
+#include <execinfo.h>
+#include <unistd.h>
+
 #include "common.h"
 
 #ifdef __cplusplus
@@ -19,27 +22,42 @@ static volatile long allocations;
 /* Volatile: compilers know that malloc looks at no variable. */
 static __thread volatile int counting;
 
+#define DEPTH 32
+static void *way[DEPTH];
+static int depth;
+
 #ifdef __cplusplus
 extern "C" {
 #define NO_THROW noexcept
 #else
 #define NO_THROW
 #endif
+/* The first one's way is kept, to be shown. */
+static void count(void)
+{
+	if (!counting)
+		return;
+	counting = 0;
+	if (!allocations++)
+		depth = backtrace(way, DEPTH);
+	counting = 1;
+}
+
 void *malloc(size_t size) NO_THROW
 {
-	allocations += counting;
+	count();
 	return __libc_malloc(size);
 }
 
 void *calloc(size_t number, size_t size) NO_THROW
 {
-	allocations += counting;
+	count();
 	return __libc_calloc(number, size);
 }
 
 void *realloc(void *block, size_t size) NO_THROW
 {
-	allocations += counting;
+	count();
 	return __libc_realloc(block, size);
 }
 #ifdef __cplusplus
@@ -90,6 +108,7 @@ int main(void)
 {
 	uint8_t *here = (uint8_t *)allocate(PAGE), *there = (uint8_t *)allocate(PAGE);
 	RMA2_Descriptor *d = NULL;
+	RMA2_Notification *none = NULL;
 	void *volatile block;
 	long before;
 	int i;
@@ -105,13 +124,18 @@ int main(void)
 	OK(rma2_desc_set_noti_put(d, handle, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT, 3, 4));
 	for (i = 0; i < 10; i++)
 		round_of_all(d);
+	depth = backtrace(way, DEPTH);	/* its own first call allocates */
 	counting = 1;
 	before = allocations;
+	/* Perhaps the first of all calls that fail. */
+	CHECK(rma2_noti_probe(b, &none) == RMA2_NO_NOTI);
 	for (i = 0; i < ROUNDS; i++)
 		round_of_all(d);
 	before = allocations - before;
 	counting = 0;
 	printf("%d rounds of posts and probes: %ld allocations\n", ROUNDS, before);
+	if (before)
+		backtrace_symbols_fd(way, depth, STDOUT_FILENO);
 	CHECK(before == 0);
 	/* The counter counts. */
 	counting = 1;

@@ -1,6 +1,6 @@
 //! Result codes, and the reason of a thread's last failure.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 
@@ -73,6 +73,9 @@ pub(crate) fn code(result: Result<()>) -> Code {
 /// A reason that was not given since the last failure is of another one.
 #[cold]
 fn of_last(code: Code) -> Code {
+    if !GIVEN.get() {
+        return code;
+    }
     let _ = LAST.try_with(|last| {
         let mut last = last.borrow_mut();
         match &mut *last {
@@ -84,6 +87,9 @@ fn of_last(code: Code) -> Code {
 }
 
 thread_local! {
+    /// This thread has given a reason. One that has not is kept away from `LAST`: its first use allocates, and a probe that
+    /// finds nothing allocates nothing.
+    static GIVEN: Cell<bool> = const { Cell::new(false) };
     /// Why this thread's last call that failed did, if it had more to say than its code.
     static LAST: RefCell<Option<Reason>> = const { RefCell::new(None) };
 }
@@ -99,6 +105,7 @@ struct Reason {
 #[cold]
 pub(crate) fn because(code: Code, reason: impl Display) -> Code {
     let text = reason.to_string();
+    GIVEN.set(true);
     // A thread that is ending has no place for it any more.
     let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Reason { code, text, fresh: true }));
     code
@@ -107,7 +114,9 @@ pub(crate) fn because(code: Code, reason: impl Display) -> Code {
 /// A failure with nothing to say but its code; a reason that a call without a result left behind is not its own.
 #[cold]
 pub(crate) fn bare(code: Code) -> Code {
-    let _ = LAST.try_with(|last| *last.borrow_mut() = None);
+    if GIVEN.get() {
+        let _ = LAST.try_with(|last| *last.borrow_mut() = None);
+    }
     code
 }
 
