@@ -9,20 +9,24 @@
 #include <linux/user_namespace.h>
 
 /*
- * The user whose limit what the caller opens counts for; INVALID_UID: nobody's, the caller has CAP_SYS_RESOURCE. Users
- * of a user namespace count as the one outside who made it: they can be as many as that one likes.
+ * The user that the caller is for others. Users of a user namespace count as the one outside who made it: they can be as
+ * many, and have any number, as that one likes.
  */
-static inline kuid_t extoll_quota_user(void)
+static inline kuid_t extoll_outer_user(void)
 {
 	const struct cred *cred = current_cred();
 	const struct user_namespace *ns;
 	kuid_t user = cred->uid;
 
-	if (capable(CAP_SYS_RESOURCE))
-		return INVALID_UID;
 	for (ns = cred->user_ns; ns->parent; ns = ns->parent)
 		user = ns->owner;
 	return user;
+}
+
+/* The user whose limit what the caller opens counts for; INVALID_UID: nobody's, the caller has CAP_SYS_RESOURCE. */
+static inline kuid_t extoll_quota_user(void)
+{
+	return capable(CAP_SYS_RESOURCE) ? INVALID_UID : extoll_outer_user();
 }
 
 #endif /* EXTOLL_QUOTA_H */

@@ -47,6 +47,7 @@ static int extoll_open(struct inode *inode, struct file *filp)
 	file->card = card;
 	file->filp = filp;
 	file->privileged = file_privileged();
+	file->protection = extoll_protection(extoll_outer_user());
 	file->user = extoll_quota_user();
 	kref_init(&file->held);
 	mutex_init(&file->lock);
@@ -247,6 +248,23 @@ static int call_port_rights(struct extoll_file *file, void *data)
 	return err;
 }
 
+/* Not while it holds what it got by its rights. */
+static int call_drop_rights(struct extoll_file *file, void *data)
+{
+	const struct extoll_drop_rights *arg = data;
+	int err = -EBUSY;
+
+	if (arg->flags || arg->reserved)
+		return -EINVAL;
+	mutex_lock(&file->lock);
+	if (!file->port && !file->buffers && !extoll_window_of(file)) {
+		file->privileged = false;
+		err = 0;
+	}
+	mutex_unlock(&file->lock);
+	return err;
+}
+
 static int call_rf_access(struct extoll_file *file, void *data)
 {
 	return file->privileged ? extoll_rf_access(file->card, data) : -EPERM;
@@ -323,6 +341,7 @@ static const struct extoll_call calls[] = {
 	CALL_UNDO(WINDOW_OPEN, 168, call_window_open, undo_window_open),
 	CALL(WINDOW_CLOSE, 8, call_window_close),
 	CALL(BUFFER_ALLOC, 24, call_buffer_alloc),
+	CALL(DROP_RIGHTS, 8, call_drop_rights),
 };
 
 static const struct extoll_call *call_of(unsigned int cmd)

@@ -189,7 +189,8 @@ struct extoll_file {
 	u32 walk;			/* of card->walk, the last that has been here; under card->files_lock */
 	struct file *filp;		/* NULL once it is closed; under `lock` */
 	struct extoll_card *card;
-	bool privileged;		/* decided at open */
+	bool privileged;		/* decided at open, and dropped by a call */
+	int protection;			/* id of its ports, decided at open; -EACCES: it has none */
 	kuid_t user;			/* whose ports it has; INVALID_UID: without limit */
 	struct mutex lock;		/* opening a port; buffers; giving all of it back */
 	struct extoll_port *port;	/* set once, released to readers without the lock */
@@ -355,6 +356,7 @@ bool extoll_queue_news(const struct extoll_queue *queue, u32 index);
 struct extoll_port *extoll_port_open(const struct extoll_file *file, struct extoll_port_open *arg);
 void extoll_port_kill(struct extoll_port *port);
 void extoll_vpids_rest(struct extoll_card *card);
+int extoll_protection(kuid_t user);
 int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg);
 
 /* wait.c */
@@ -391,6 +393,7 @@ void extoll_smfu_start(struct extoll_card *card);
 void extoll_smfu_stop(struct extoll_card *card);
 void extoll_smfu_free(struct extoll_card *card);
 int extoll_window_open(struct extoll_file *file, struct extoll_window_open *arg);
+bool extoll_window_of(struct extoll_file *file);
 int extoll_window_close(struct extoll_file *file, bool force);
 void extoll_window_mapped(struct extoll_file *file, int change);
 int extoll_window_page(struct extoll_file *file, u64 offset, struct extoll_page *page);

@@ -144,8 +144,19 @@ static u64 velo_register(u64 base, u8 vpid)
 	return extoll_rf(base, EXTOLL_RF_VELO_DESC_STRIDE, vpid);
 }
 
+/* What it sends has this id, and what it takes in; the mailbox is there. */
+static void velo_protect(struct extoll_port *port, u32 protection)
+{
+	struct extoll_card *card = port->card;
+	u64 node = EXTOLL_GET(extoll_rf_read(card, EXTOLL_RF_INFO_NODE), EXTOLL_INFO_NODE);
+
+	extoll_rf_write(card, velo_register(EXTOLL_RF_VELO_TX, port->vpid),
+			extoll_velo_tx(node, port->vpid, protection));
+	extoll_rf_write(card, velo_register(EXTOLL_RF_VELO_RX, port->vpid), extoll_velo_rx(protection));
+}
+
 /* The queue first, then the VPID: nothing comes in before there is a place for it. */
-static void port_start(struct extoll_port *port)
+static void port_start(struct extoll_port *port, u32 protection)
 {
 	struct extoll_card *card = port->card;
 	u8 vpid = port->vpid;
@@ -154,18 +165,12 @@ static void port_start(struct extoll_port *port)
 		locks_clear(card, vpid);
 		wcb_reset(card, EXTOLL_RF_RMA_WCB_STATE, vpid);
 		extoll_queue_start(card, &port->rma, vpid);
-		extoll_rf_write(card, vpid_register(vpid), extoll_vpid_entry(0));
+		extoll_rf_write(card, vpid_register(vpid), extoll_vpid_entry(protection));
 	}
 	if (port->units & EXTOLL_UNIT_VELO) {
-		u64 node = EXTOLL_GET(extoll_rf_read(card, EXTOLL_RF_INFO_NODE), EXTOLL_INFO_NODE);
-
 		wcb_reset(card, EXTOLL_RF_VELO_WCB_STATE, vpid);
-		extoll_rf_write(card, velo_register(EXTOLL_RF_VELO_TX, vpid),
-				EXTOLL_PUT(node, EXTOLL_VELO_TX_NODE) |
-				EXTOLL_PUT(vpid, EXTOLL_VELO_TX_VPID));
 		extoll_queue_start(card, &port->velo, vpid);
-		extoll_rf_write(card, velo_register(EXTOLL_RF_VELO_RX, vpid),
-				EXTOLL_PUT(1, EXTOLL_VELO_RX_MAILBOX));
+		velo_protect(port, protection);
 	}
 }
 
@@ -292,6 +297,8 @@ struct extoll_port *extoll_port_open(const struct extoll_file *file, struct exto
 	int err;
 
 	err = port_shape(arg, &shape);
+	if (!err && file->protection < 0)
+		err = file->protection;
 	if (err)
 		return ERR_PTR(err);
 	state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
@@ -303,7 +310,7 @@ struct extoll_port *extoll_port_open(const struct extoll_file *file, struct exto
 	port = port_new(file, arg->units, &shape);
 	if (IS_ERR(port))
 		return port;
-	port_start(port);
+	port_start(port, file->protection);
 	extoll_card_watch(card);
 
 	arg->node = EXTOLL_GET(extoll_rf_read(card, EXTOLL_RF_INFO_NODE), EXTOLL_INFO_NODE);
@@ -315,20 +322,9 @@ struct extoll_port *extoll_port_open(const struct extoll_file *file, struct exto
 	return port;
 }
 
-int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg)
+/* The members of the RMA unit's table that the caller names. */
+static u64 rights_entry(u64 entry, const struct extoll_port_rights *arg)
 {
-	u64 entry;
-	int err;
-
-	if (!(port->units & EXTOLL_UNIT_RMA))
-		return -ENXIO;
-	if (arg->mask & ~(EXTOLL_RIGHT_PROTECTION | EXTOLL_RIGHT_TRAFFIC_CLASSES | EXTOLL_RIGHT_EXCELLERATE) ||
-	    arg->protection > 0xffff || arg->traffic_classes > 0xff || arg->excellerate > 1)
-		return -EINVAL;
-	entry = extoll_rf_read(port->card, vpid_register(port->vpid));
-	err = extoll_card_there(port->card, entry);
-	if (err)
-		return err;
 	if (arg->mask & EXTOLL_RIGHT_PROTECTION) {
 		entry &= ~EXTOLL_PUT(~0ull, EXTOLL_VPID_PROTECTION);
 		entry |= EXTOLL_PUT(arg->protection, EXTOLL_VPID_PROTECTION);
@@ -341,6 +337,26 @@ int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights
 		entry &= ~EXTOLL_PUT(~0ull, EXTOLL_VPID_EXCELL);
 		entry |= EXTOLL_PUT(arg->excellerate, EXTOLL_VPID_EXCELL);
 	}
-	extoll_rf_write(port->card, vpid_register(port->vpid), entry);
+	return entry;
+}
+
+int extoll_port_rights(struct extoll_port *port, const struct extoll_port_rights *arg)
+{
+	u64 entry;
+	int err;
+
+	if (arg->mask & ~(EXTOLL_RIGHT_PROTECTION | EXTOLL_RIGHT_TRAFFIC_CLASSES | EXTOLL_RIGHT_EXCELLERATE) ||
+	    arg->protection > 0xffff || arg->traffic_classes > 0xff || arg->excellerate > 1)
+		return -EINVAL;
+	if (!(port->units & EXTOLL_UNIT_RMA) && arg->mask & ~EXTOLL_RIGHT_PROTECTION)
+		return -ENXIO;
+	entry = extoll_rf_read(port->card, vpid_register(port->vpid));
+	err = extoll_card_there(port->card, entry);
+	if (err)
+		return err;
+	if (port->units & EXTOLL_UNIT_RMA)
+		extoll_rf_write(port->card, vpid_register(port->vpid), rights_entry(entry, arg));
+	if (port->units & EXTOLL_UNIT_VELO && arg->mask & EXTOLL_RIGHT_PROTECTION)
+		velo_protect(port, arg->protection);
 	return 0;
 }

@@ -226,6 +226,16 @@ out:
 	return err;
 }
 
+bool extoll_window_of(struct extoll_file *file)
+{
+	bool own;
+
+	spin_lock(&file->card->window_lock);
+	own = file->card->window.owner == file;
+	spin_unlock(&file->card->window_lock);
+	return own;
+}
+
 /* `force`: the file goes, and with it all mappings went. */
 int extoll_window_close(struct extoll_file *file, bool force)
 {

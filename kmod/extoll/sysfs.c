@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/extoll/extollN/ and its counters/: what the card is and what it counted. One number to a file;
- * kmod/README.md has the table.
+ * Documentation/ABI has the list.
  */
 
 #include <linux/sysfs.h>

@@ -13,7 +13,7 @@ struct call {
 
 static const struct call calls[] = {
 	{ EXTOLL_IOC_INFO, sizeof(struct extoll_info), { 0 } },
-	{ EXTOLL_IOC_PORT_OPEN, sizeof(struct extoll_port_open), { EBUSY, ENOSPC, EDQUOT, EAGAIN, ENOMEM, EINTR } },
+	{ EXTOLL_IOC_PORT_OPEN, sizeof(struct extoll_port_open), { EACCES, EBUSY, ENOSPC, EDQUOT, EAGAIN, ENOMEM, EINTR } },
 	{ EXTOLL_IOC_REGISTER, sizeof(struct extoll_register),
 	  { ENXIO, EPERM, ENOMEM, ENOSPC, EBADF, EACCES, EOPNOTSUPP, EAGAIN, EINTR, ENODEV, EREMOTEIO } },
 	{ EXTOLL_IOC_UNREGISTER, sizeof(struct extoll_unregister), { ENXIO, ENOENT } },
@@ -23,6 +23,7 @@ static const struct call calls[] = {
 	{ EXTOLL_IOC_WINDOW_OPEN, sizeof(struct extoll_window_open), { EBUSY, EPERM, ENOMEM, EAGAIN, EINTR, EREMOTEIO } },
 	{ EXTOLL_IOC_WINDOW_CLOSE, sizeof(struct extoll_window_close), { EBUSY, ENXIO } },
 	{ EXTOLL_IOC_BUFFER_ALLOC, sizeof(struct extoll_buffer_alloc), { EPERM, ENOSPC, ENOMEM } },
+	{ EXTOLL_IOC_DROP_RIGHTS, sizeof(struct extoll_drop_rights), { EBUSY } },
 	{ GPUMAP_IOC_PIN, sizeof(struct gpumap_pin), { ENOMEM, ENOSPC } },
 	{ GPUMAP_IOC_UNPIN, sizeof(struct gpumap_unpin), { ENOENT } },
 };
@@ -74,6 +75,10 @@ static void fill(struct fuzz *f, size_t which, void *arg)
 		break;
 	case EXTOLL_IOC_BUFFER_ALLOC:
 		((struct extoll_buffer_alloc *)arg)->bytes = maybe(f, 1 + below(f, 20000));
+		break;
+	case EXTOLL_IOC_DROP_RIGHTS:
+		*(struct extoll_drop_rights *)arg =
+			(struct extoll_drop_rights){ (uint32_t)maybe(f, 0), (uint32_t)maybe(f, 0) };
 		break;
 	case GPUMAP_IOC_PIN:
 		*(struct gpumap_pin *)arg = (struct gpumap_pin){

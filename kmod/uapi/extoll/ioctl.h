@@ -189,11 +189,13 @@ EXTOLL_ASSERT(sizeof(struct extoll_wait) == 24, "extoll_wait");
 
 /*
  * Rights of a port that only the privileged may change (CAP_SYS_RAWIO, or the module parameter `trusted`): EPERM.
- * `mask` says which members are taken. ENXIO: no RMA port; EINVAL.
+ * `mask` says which members are taken. Without this call a port has the protection id of the user who opened the device,
+ * by the module parameter `protection`, and the id counts for RMA and VELO. ENXIO: no port, or traffic classes or
+ * Excellerate of a port without RMA; EINVAL.
  */
 struct extoll_port_rights {
 	uint32_t mask;			/* EXTOLL_RIGHT_* */
-	uint32_t protection;		/* protection id: packets with another one are dropped; 16 bits (spec 8.3) */
+	uint32_t protection;		/* protection id: packets with another one are dropped; 16 bits (spec 7, 8.3) */
 	uint32_t traffic_classes;	/* tc0 to tc3, two bits each (spec 8.3) */
 	uint32_t excellerate;		/* 0 or 1: modifiers ERA and EWA (spec 2.2) */
 };
@@ -275,6 +277,15 @@ EXTOLL_ASSERT(sizeof(struct extoll_buffer_alloc) == 24, "extoll_buffer_alloc");
 #define EXTOLL_BUFFER_MAX	0x400000u
 #define EXTOLL_BUFFERS		64
 
+/*
+ * From now on the file has the rights of an unprivileged one. Before a port, window or buffer is had: EBUSY; EINVAL.
+ */
+struct extoll_drop_rights {
+	uint32_t flags;			/* 0 */
+	uint32_t reserved;		/* 0 */
+};
+EXTOLL_ASSERT(sizeof(struct extoll_drop_rights) == 8, "extoll_drop_rights");
+
 #define EXTOLL_IOC_INFO		_IOWR(EXTOLL_IOC_MAGIC, 0, struct extoll_info)
 #define EXTOLL_IOC_PORT_OPEN	_IOWR(EXTOLL_IOC_MAGIC, 1, struct extoll_port_open)
 #define EXTOLL_IOC_REGISTER	_IOWR(EXTOLL_IOC_MAGIC, 2, struct extoll_register)
@@ -285,6 +296,7 @@ EXTOLL_ASSERT(sizeof(struct extoll_buffer_alloc) == 24, "extoll_buffer_alloc");
 #define EXTOLL_IOC_WINDOW_OPEN	_IOWR(EXTOLL_IOC_MAGIC, 7, struct extoll_window_open)
 #define EXTOLL_IOC_WINDOW_CLOSE	_IOWR(EXTOLL_IOC_MAGIC, 8, struct extoll_window_close)
 #define EXTOLL_IOC_BUFFER_ALLOC	_IOWR(EXTOLL_IOC_MAGIC, 9, struct extoll_buffer_alloc)
+#define EXTOLL_IOC_DROP_RIGHTS	_IOWR(EXTOLL_IOC_MAGIC, 10, struct extoll_drop_rights)
 
 /* Sizes leave no room for padding only if the last members lie where they should. */
 EXTOLL_ASSERT(offsetof(struct extoll_info, target_bytes) == 40, "offset");

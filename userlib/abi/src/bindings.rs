@@ -1024,6 +1024,27 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct extoll_drop_rights {
+    pub flags: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of extoll_drop_rights",
+    ][::core::mem::size_of::<extoll_drop_rights>() - 8usize];
+    [
+        "Alignment of extoll_drop_rights",
+    ][::core::mem::align_of::<extoll_drop_rights>() - 4usize];
+    [
+        "Offset of field: extoll_drop_rights::flags",
+    ][::core::mem::offset_of!(extoll_drop_rights, flags) - 0usize];
+    [
+        "Offset of field: extoll_drop_rights::reserved",
+    ][::core::mem::offset_of!(extoll_drop_rights, reserved) - 4usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gpumap_pin {
     pub gpu_address: u64,
     pub length: u64,

@@ -61,6 +61,15 @@ pub enum DeviceError {
         /// The node.
         node: u16,
     },
+    /// The administrator's table has no protection id for this user.
+    #[error(
+        "node {node}: this user may open no ports: have the administrator give it a protection id, in `protection` of \
+         /sys/module/extoll/parameters on all nodes"
+    )]
+    NoProtectionId {
+        /// The node.
+        node: u16,
+    },
     /// The node is the card of a virtual machine, which has all its ports.
     #[error(
         "node {node} is the card of a virtual machine, and all its ports are the machine's: join on another node \

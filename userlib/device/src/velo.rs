@@ -130,6 +130,6 @@ pub trait VeloDevice: UnitDevice {
     /// counted at the receiver.
     ///
     /// # Errors
-    /// [`DeviceError::Closed`].
+    /// [`DeviceError::Closed`]. On a card [`DeviceError::Privilege`], and [`DeviceError::NotAvailable`] for two ids.
     fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError>;
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use extoll_abi::bindings::{
     EXTOLL_ABI_VERSION, EXTOLL_IOC_MAGIC, extoll_buffer_alloc, extoll_info, extoll_port_open,
-    extoll_register, extoll_rf_access, extoll_unregister, extoll_wait, extoll_window_close,
-    extoll_window_open,
+    extoll_port_rights, extoll_register, extoll_rf_access, extoll_unregister, extoll_wait,
+    extoll_window_close, extoll_window_open,
 };
 use nix::errno::Errno;
 use nix::fcntl::FcntlArg;
@@ -24,6 +24,7 @@ mod calls {
     nix::ioctl_readwrite!(register, EXTOLL_IOC_MAGIC, 2, extoll_register);
     nix::ioctl_readwrite!(unregister, EXTOLL_IOC_MAGIC, 3, extoll_unregister);
     nix::ioctl_readwrite!(wait, EXTOLL_IOC_MAGIC, 4, extoll_wait);
+    nix::ioctl_readwrite!(port_rights, EXTOLL_IOC_MAGIC, 5, extoll_port_rights);
     nix::ioctl_readwrite!(rf_access, EXTOLL_IOC_MAGIC, 6, extoll_rf_access);
     nix::ioctl_readwrite!(window_open, EXTOLL_IOC_MAGIC, 7, extoll_window_open);
     nix::ioctl_readwrite!(window_close, EXTOLL_IOC_MAGIC, 8, extoll_window_close);
@@ -94,6 +95,7 @@ impl CardFile {
     call!(register, extoll_register);
     call!(unregister, extoll_unregister);
     call!(wait, extoll_wait);
+    call!(port_rights, extoll_port_rights);
     call!(rf_access, extoll_rf_access);
     call!(window_open, extoll_window_open);
     call!(window_close, extoll_window_close);

@@ -80,6 +80,7 @@ pub(super) fn open_call(
         Errno::EAGAIN => DeviceError::NetworkState { node, state: info.network_state.into() },
         Errno::ENOSPC => DeviceError::PortsInUse { node, max: info.ports },
         Errno::EDQUOT => DeviceError::UserLimit { node },
+        Errno::EACCES => DeviceError::NoProtectionId { node },
         Errno::EINVAL => {
             let problem = "the driver takes at most 512 segments of at most 1 MiB";
             DeviceError::QueueShape { bytes, segment, problem }

@@ -2,10 +2,10 @@
 
 use extoll_abi::bindings::{
     EXTOLL_MAP_VELO_MAILBOX, EXTOLL_MAP_VELO_REQUESTER, EXTOLL_MAP_VELO_RP, EXTOLL_MAP_VELO_WCB,
-    EXTOLL_UNIT_VELO, extoll_port_open,
+    EXTOLL_RIGHT_PROTECTION, EXTOLL_UNIT_VELO, extoll_port_open, extoll_port_rights,
 };
 
-use super::file::CardFile;
+use super::file::{CardFile, failed};
 use super::port::{open_call, shape};
 use super::unit::{Layout, OfUnit, Unit};
 use crate::{DeviceError, Kind, MailboxMap, MailboxSlots, VeloDevice, VeloSetup};
@@ -64,12 +64,14 @@ impl VeloDevice for HwVelo {
     }
 
     fn set_protection(&self, send: u16, receive: u16) -> Result<(), DeviceError> {
-        self.unit.file()?;
-        if (send, receive) == (0, 0) {
-            return Ok(());
+        let file = self.unit.file()?;
+        if send != receive {
+            let reason = "its driver gives a port one protection id: ask for the same twice".to_owned();
+            return Err(DeviceError::NotAvailable { kind: Kind::Hw, reason });
         }
-        let reason = "its driver gives VELO ports protection id 0 and no other".to_owned();
-        Err(DeviceError::NotAvailable { kind: Kind::Hw, reason })
+        let mask = EXTOLL_RIGHT_PROTECTION as u32;
+        let mut rights = extoll_port_rights { mask, protection: send.into(), ..Default::default() };
+        file.port_rights(&mut rights).map_err(|errno| failed("a protection id of one's own choice", errno))
     }
 }
 
