@@ -9,8 +9,8 @@
 #include <linux/user_namespace.h>
 
 /*
- * The user that the caller is for others. Users of a user namespace count as the one outside who made it: they can be as
- * many, and have any number, as that one likes.
+ * The user that the caller is for others. Users of a user namespace count as the one outside who made it: they can be
+ * as many, and have any number, as that one likes.
  */
 static inline kuid_t extoll_outer_user(void)
 {

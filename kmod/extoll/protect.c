@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Protection ids (spec 7, 8.3). Ports reach each other only with the same id: who names a foreign VPID and its NLAs finds
- * packets dropped. A user's files have the user's id, which the table in the parameter `protection` gives, the same on all
- * nodes; it is fixed when the device is opened.
+ * Protection ids (spec 7, 8.3). Ports reach each other only with the same id: who names a foreign VPID and its NLAs
+ * finds packets dropped. A user's files have the user's id, which the table in the parameter `protection` gives, the
+ * same on all nodes; it is fixed when the device is opened.
  */
 
 #include <linux/moduleparam.h>

@@ -132,7 +132,8 @@ mod tests {
         let mut built = Vec::new();
         for folder in ["extoll", "gpumap"] {
             let kbuild = fs::read_to_string(kmod.join(folder).join("Kbuild")).unwrap();
-            let objects = kbuild.lines().filter_map(|line| line.strip_prefix("obj-m := "));
+            let objects = kbuild.lines().filter_map(|line| line.strip_prefix("obj-")?.split_once("= "));
+            let objects = objects.map(|(_, names)| names);
             let modules = objects.flat_map(str::split_whitespace).filter_map(|name| name.strip_suffix(".o"));
             built.extend(
                 modules.filter(|name| *name != "gpustub").map(|name| (name.to_owned(), folder.to_owned())),
