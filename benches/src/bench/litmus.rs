@@ -83,9 +83,14 @@ impl Test {
         }
     }
 
-    /// Rounds on GPUs, all pairs together. A line that is overwritten all the time is seen in one round of five.
-    fn rounds(&self) -> u64 {
-        if self.test == args::BENCH_LITMUS_LINE { 6 * ROUNDS } else { ROUNDS }
+    /// Rounds on GPUs, all pairs together. A line that is overwritten all the time is seen in one round of five; a grid's
+    /// blocks that all signal and poll one word of host memory take over a millisecond for each.
+    fn rounds(&self, host: bool) -> u64 {
+        match self.form {
+            _ if self.test == args::BENCH_LITMUS_LINE => 6 * ROUNDS,
+            args::BENCH_PUT_GRID if host => ROUNDS / 16,
+            _ => ROUNDS,
+        }
     }
 
     /// Whether a build that is weak must show it on GPUs; elsewhere hardware may be stronger than its model.
@@ -260,8 +265,10 @@ fn play(task: Task, test: Test, host: bool, build: u32) -> Result<Outcome, Bench
     let blocks = options.blocks.first().copied().unwrap_or(if gpu { 132 } else { 2 });
     let pairs = u64::from(blocks) * u64::from(threads);
     let lanes = if test.is_put() { test.lanes(blocks, threads) } else { pairs };
-    let rounds =
-        options.iterations.unwrap_or(if gpu { test.rounds() / lanes + 1 } else { 320 }).next_multiple_of(32);
+    let rounds = options
+        .iterations
+        .unwrap_or(if gpu { test.rounds(host) / lanes + 1 } else { 320 })
+        .next_multiple_of(32);
     let is_grid = test.form == args::BENCH_PUT_GRID;
     // A put of the grid is as large as those of all its blocks.
     let bytes = if is_grid { bytes * u64::from(blocks) } else { bytes };

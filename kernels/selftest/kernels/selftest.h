@@ -68,6 +68,15 @@ struct selftest_rma_calls {
 	uint32_t reserved;
 };
 
+/* Posts that nobody should make, by one thread. */
+struct selftest_rubbish {
+	uint64_t port;		/* struct ggas_port */
+	uint64_t status;	/* u64: what its last call gave */
+	uint64_t seed;		/* of all words; not 0 */
+	uint32_t count;		/* descriptors of any words */
+	uint32_t part;		/* else: the words of one line that are stored, a bit each; card path */
+};
+
 #define SELFTEST_ECHO		0	/* every message comes back with the next tag */
 #define SELFTEST_STREAM		1	/* one way only */
 

@@ -263,6 +263,37 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_rubbish {
+    pub port: u64,
+    pub status: u64,
+    pub seed: u64,
+    pub count: u32,
+    pub part: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_rubbish"][::core::mem::size_of::<selftest_rubbish>() - 32usize];
+    [
+        "Alignment of selftest_rubbish",
+    ][::core::mem::align_of::<selftest_rubbish>() - 8usize];
+    [
+        "Offset of field: selftest_rubbish::port",
+    ][::core::mem::offset_of!(selftest_rubbish, port) - 0usize];
+    [
+        "Offset of field: selftest_rubbish::status",
+    ][::core::mem::offset_of!(selftest_rubbish, status) - 8usize];
+    [
+        "Offset of field: selftest_rubbish::seed",
+    ][::core::mem::offset_of!(selftest_rubbish, seed) - 16usize];
+    [
+        "Offset of field: selftest_rubbish::count",
+    ][::core::mem::offset_of!(selftest_rubbish, count) - 24usize];
+    [
+        "Offset of field: selftest_rubbish::part",
+    ][::core::mem::offset_of!(selftest_rubbish, part) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_velo {
     pub port: u64,
     pub status: u64,

@@ -30,6 +30,7 @@ ggas_kernels::kernels! {
         ggas_selftest_rma(args::selftest_rma),
         ggas_selftest_posts(args::selftest_posts),
         ggas_selftest_rma_calls(args::selftest_rma_calls),
+        ggas_selftest_rubbish(args::selftest_rubbish),
         ggas_selftest_velo(args::selftest_velo),
         ggas_selftest_coll(args::selftest_coll),
         ggas_selftest_coll_types(args::selftest_coll),
