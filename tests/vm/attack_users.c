@@ -312,24 +312,35 @@ static void in_a_namespace(void)
 	if (!child) {
 		struct port port;
 
-		CHECK(setresuid(OTHER, OTHER, OTHER) == 0 && unshare(CLONE_NEWUSER) == 0);
-		CHECK(write(made[1], "", 1) == 1 && read(mapped[0], &byte, 1) == 1);
+		CHECK(setresuid(OTHER, OTHER, OTHER) == 0);
+		byte = unshare(CLONE_NEWUSER) == 0;
+		CHECK(write(made[1], &byte, 1) == 1 && read(mapped[0], &byte, 1) == 1);
 		CHECK(setresuid(1, 1, 1) == 0);
 		port_open(&port);
 		note(&port, own.open.node, victims.open.vpid, EVIL);
 		note(&port, own.open.node, own.open.vpid, FRIEND);
 		pause();
 	}
+	close(made[1]);
 	CHECK(read(made[0], &byte, 1) == 1);
+	if (!byte) {
+		CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &state, 0) == child);
+		puts("attack_users: no user namespaces here");
+		goto out;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", child);
 	CHECK(put_text(path, "0 1001 1\n1 66536 1\n") == 0);	/* 1000 in its low bits */
 	CHECK(write(mapped[1], "", 1) == 1);
 	CHECK(extoll_noti_class(take(&own, PATIENCE_MS).word1) == FRIEND);
 	CHECK(take(&victims, 0).word1 == 0);
 	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &state, 0) == child);
+	puts("attack_users: in a namespace");
+out:
+	close(made[0]);
+	close(mapped[0]);
+	close(mapped[1]);
 	port_close(&own);
 	port_close(&victims);
-	puts("attack_users: in a namespace");
 }
 
 /* A file that was opened by root and given away. */
