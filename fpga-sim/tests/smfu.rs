@@ -172,6 +172,31 @@ fn targets_that_do_not_answer_end_in_a_timeout() {
 }
 
 #[test]
+fn a_store_that_the_network_does_not_take_is_named_and_not_counted() {
+    let (clock, _time) = Manual::new();
+    let network = Network::with_clock(Torus::new(3, 2, 1).unwrap(), Faults::none(), clock.clone()).unwrap();
+    let cluster = cluster_on(&clock, &network, None);
+    let nic = &cluster[0].0.nic;
+    let sent = || nic.reg_read(EXTOLL_RF_SMFU_SENT_P);
+    network.happen(Event::Stop(5)).unwrap();
+    let mut before = (clock.now(), 0);
+    // What stands on the way has room for some.
+    let refused = loop {
+        match nic.smfu_store(share(5), &[1; 8]) {
+            Ok(()) => before = (clock.now(), before.1 + 1),
+            Err(refused) => break refused,
+        }
+        assert!(before.1 < 1_000_000, "a node that stands still takes everything");
+    };
+    assert!(matches!(refused, SmfuError::NotTaken { .. }), "{refused}");
+    assert!(clock.since(before.0) >= Duration::from_secs(10));
+    assert_eq!(sent(), before.1);
+    network.happen(Event::Resume(5)).unwrap();
+    fence(&cluster, 0, 5);
+    assert_eq!(cluster[5].0.nic.reg_read(EXTOLL_RF_SMFU_RCVD_P), sent());
+}
+
+#[test]
 fn the_network_shows_in_the_registers() {
     let network = network(nasty(8));
     let cluster = cluster(&network, None);

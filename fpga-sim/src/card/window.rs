@@ -33,7 +33,7 @@ impl Nic {
     /// thread to one node arrive in order.
     ///
     /// # Errors
-    /// [`SmfuError`]; [`SmfuError::Timeout`] where the network takes nothing for 10 s.
+    /// [`SmfuError`]; [`SmfuError::NotTaken`] where the network takes nothing for 10 s.
     pub fn smfu_store(&self, offset: u64, bytes: &[u8]) -> Result<(), SmfuError> {
         self.claim_smfu()?;
         for packet in self.board.smfu.store(offset, bytes)? {
@@ -74,16 +74,20 @@ impl Nic {
     fn smfu_send(&self, offset: u64, mut packet: Packet) -> Result<(), SmfuError> {
         // A network that is full or broken may take seconds: naps grow with the wait.
         let mut backoff = Backoff::on(Ladder::DEVICE, &self.board.clock, SEND_TIMEOUT);
+        let (kind, interval) = (packet.kind, packet.aux);
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
             match bell::after(|| self.board.fabric.send(self.board.node, packet)) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.board.smfu.sent(kind, interval);
+                    return Ok(());
+                }
                 Err(refused) => packet = refused,
             }
             if self.progress() && backoff.waited() <= SEND_TIMEOUT {
                 continue;
             }
-            backoff.pause().map_err(|waited| SmfuError::Timeout { offset, waited })?;
+            backoff.pause().map_err(|waited| SmfuError::NotTaken { offset, waited })?;
         }
     }
 }

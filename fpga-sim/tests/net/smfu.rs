@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval, TIMEOUT, TIMEOUT_ERROR};
 use extoll_sim::memory::{HostMemory, RangeKind};
-use extoll_sim::packet::{Class, Packet};
+use extoll_sim::packet::{Class, Kind, Packet};
 use extoll_sim::smfu::{Ingress, RegisterFile, Smfu, SmfuError, SmfuErrors};
 
 const WINDOW: u64 = 0x80_0000_0000;
@@ -89,6 +89,9 @@ fn pair() -> [Card; 2] {
 fn carry(cards: &[Card; 2], packet: Packet) {
     let mut next = Some(packet);
     while let Some(packet) = next.take() {
+        if packet.kind != Kind::SmfuReply {
+            cards[usize::from(packet.source.node)].smfu.sent(packet.kind, packet.aux);
+        }
         let card = &cards[usize::from(packet.destination.node)];
         if let Ingress::Reply(reply) = card.smfu.ingress(packet, &*card.memory, &card.file) {
             assert_eq!(reply.class(), Class::Response);

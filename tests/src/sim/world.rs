@@ -46,8 +46,6 @@ pub struct World<'a> {
     pub commands: Cell<u64>,
     pub messages: Cell<u64>,
     pub accesses: Cell<u64>,
-    /// Stores that the network did not take as a whole.
-    pub refused: Cell<u64>,
 }
 
 impl<'a> World<'a> {
@@ -70,7 +68,6 @@ impl<'a> World<'a> {
             commands: Cell::new(0),
             messages: Cell::new(0),
             accesses: Cell::new(0),
-            refused: Cell::new(0),
         }
     }
 
@@ -213,7 +210,7 @@ impl<'a> World<'a> {
     /// Every byte, once all programs have ended.
     pub fn verify(&self) {
         if !self.plan.deaths {
-            stores::verify_counts(self.cluster.borrow().nodes(), self.refused.get());
+            stores::verify_counts(self.cluster.borrow().nodes());
         }
         for member in self.all.borrow().iter() {
             let (node, start) = (member.node, member.start);

@@ -52,6 +52,17 @@ pub enum SmfuError {
         /// How long it waited.
         waited: Duration,
     },
+    /// The network did not take a packet. A store may be done up to there; a load has done nothing.
+    #[error(
+        "the network took nothing for SMFU offset {offset:#x} within {waited:?}; is a link down, or does the target's \
+         card stand still?"
+    )]
+    NotTaken {
+        /// Offset in the window.
+        offset: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
     /// The target found no memory there that it can load from.
     #[error(
         "the target of SMFU offset {offset:#x} has no loadable memory there; check its target base registers"

@@ -168,7 +168,7 @@ impl Smfu {
     }
 
     /// Posted stores of `bytes` at `offset` in the window: the packets to send, in this order, 64 bytes at most
-    /// each. Each counts when it is taken from the iterator.
+    /// each. Each counts when it is [`sent`](Self::sent).
     pub fn store<'a>(
         &'a self,
         offset: u64,
@@ -191,15 +191,19 @@ impl Smfu {
         Ok(Load { smfu: self, id, offset, len, sent: 0, start: now })
     }
 
-    /// The request for one piece, counted.
+    /// Counts a request: the network has taken it.
+    pub fn sent(&self, kind: Kind, interval: u64) {
+        let posted = kind == Kind::SmfuStore;
+        self.registers.count(if posted { EXTOLL_RF_SMFU_SENT_P } else { EXTOLL_RF_SMFU_SENT_NP });
+        if let Ok(interval) = u32::try_from(interval) {
+            self.registers.count_interval(interval, posted);
+        }
+    }
+
+    /// The request for one piece.
     fn request(&self, kind: Kind, offset: u64, len: usize, tc_shift: u64) -> Packet {
         let window = self.registers.get(EXTOLL_RF_SMFU_O_START_ADDR);
         let Route { node, offset: address, interval } = self.registers.route(window.wrapping_add(offset));
-        let posted = kind == Kind::SmfuStore;
-        self.registers.count(if posted { EXTOLL_RF_SMFU_SENT_P } else { EXTOLL_RF_SMFU_SENT_NP });
-        if let Some(interval) = interval {
-            self.registers.count_interval(interval, posted);
-        }
         let mode = if offset < EXTOLL_SMFU_RRA_BYTES { Mode::RRA } else { Mode::default() };
         let aux = interval.map_or(NO_INTERVAL, u64::from);
         let tag = self.tags.fetch_add(1, Relaxed);
@@ -312,7 +316,7 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// The next request to send, 64 bytes at most; `None` when all are sent. Each counts as sent now.
+    /// The next request to send, 64 bytes at most; `None` when all were asked for. Each counts when it is [`sent`](Smfu::sent).
     pub fn request(&mut self) -> Option<Packet> {
         let (at, len) = pieces(self.offset + self.sent as u64, self.len - self.sent).next()?;
         let at = at + self.sent;
