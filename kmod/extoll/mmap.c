@@ -35,7 +35,10 @@ static int requester_page(struct extoll_port *port, u64 base, u32 option, u32 al
 	return 0;
 }
 
-/* Segments in a row; the card is cache-coherent, so they are ordinary memory. */
+/*
+ * Segments in a row: pages of dma_alloc_pages(), which are ordinary memory, as the card is cache-coherent. What
+ * dma_mmap_pages() would map, but by faults as all that is mapped.
+ */
 static int queue_page(const struct extoll_queue *queue, u64 offset, struct extoll_page *page)
 {
 	if (offset >= extoll_queue_bytes(queue))

@@ -21,6 +21,8 @@
 
 #include "base.h"
 
+#include <linux/types.h>
+
 #ifdef __KERNEL__
 #include <linux/ioctl.h>
 #include <linux/stddef.h>
@@ -64,16 +66,16 @@
 
 /* What the card and the driver are. All members are out. */
 struct extoll_info {
-	uint32_t abi_version;		/* EXTOLL_ABI_VERSION of the driver */
-	uint32_t flags;			/* EXTOLL_INFO_* */
-	uint32_t node;			/* node id; meaningful when network_state is EXTOLL_NETWORK_CONFIGURED */
-	uint32_t network_state;		/* EXTOLL_NETWORK_* (spec 8.2) */
-	uint32_t ports;			/* VPIDs that applications may open */
-	uint32_t fragment_bytes;	/* payload of a network packet (spec 2.3) */
-	uint32_t command_bytes;		/* most bytes of one put or get (spec 2.2) */
-	uint32_t window_intervals;	/* nodes that a window may have, each with an interval */
-	uint64_t window_bytes;		/* size of the SMFU window that applications may use */
-	uint64_t target_bytes;		/* most host memory behind it on one node */
+	__u32 abi_version;		/* EXTOLL_ABI_VERSION of the driver */
+	__u32 flags;			/* EXTOLL_INFO_* */
+	__u32 node;			/* node id; meaningful when network_state is EXTOLL_NETWORK_CONFIGURED */
+	__u32 network_state;		/* EXTOLL_NETWORK_* (spec 8.2) */
+	__u32 ports;			/* VPIDs that applications may open */
+	__u32 fragment_bytes;		/* payload of a network packet (spec 2.3) */
+	__u32 command_bytes;		/* most bytes of one put or get (spec 2.2) */
+	__u32 window_intervals;		/* nodes that a window may have, each with an interval */
+	__u64 window_bytes;		/* size of the SMFU window that applications may use */
+	__u64 target_bytes;		/* most host memory behind it on one node */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_info) == 48, "extoll_info");
 
@@ -92,18 +94,18 @@ EXTOLL_ASSERT(sizeof(struct extoll_info) == 48, "extoll_info");
  * configured (spec 9.2); EINVAL: shape of a queue, no unit; ENOMEM; EINTR.
  */
 struct extoll_port_open {
-	uint32_t units;			/* EXTOLL_UNIT_*: at least one */
-	uint32_t flags;			/* 0 */
-	uint32_t queue_bytes;		/* RMA notification queue; default 256 KiB */
-	uint32_t segment_bytes;		/* default 64 KiB */
-	uint32_t mailbox_bytes;		/* VELO mailbox; default 256 KiB */
-	uint32_t mailbox_segment_bytes;	/* default 64 KiB */
-	uint32_t node;			/* out */
-	uint32_t vpid;			/* out */
-	uint32_t options;		/* out: bit i: option page i may be mapped (spec 2.1) */
-	uint32_t slot_bytes;		/* out: bytes of a VELO mailbox slot */
-	uint32_t queue_bytes_out;	/* out: as opened */
-	uint32_t mailbox_bytes_out;	/* out: as opened */
+	__u32 units;			/* EXTOLL_UNIT_*: at least one */
+	__u32 flags;			/* 0 */
+	__u32 queue_bytes;		/* RMA notification queue; default 256 KiB */
+	__u32 segment_bytes;		/* default 64 KiB */
+	__u32 mailbox_bytes;		/* VELO mailbox; default 256 KiB */
+	__u32 mailbox_segment_bytes;	/* default 64 KiB */
+	__u32 node;			/* out */
+	__u32 vpid;			/* out */
+	__u32 options;			/* out: bit i: option page i may be mapped (spec 2.1) */
+	__u32 slot_bytes;		/* out: bytes of a VELO mailbox slot */
+	__u32 queue_bytes_out;		/* out: as opened */
+	__u32 mailbox_bytes_out;	/* out: as opened */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
 
@@ -131,13 +133,13 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_open) == 48, "extoll_port_open");
  * or the exporter's own (dma-buf); EOPNOTSUPP: a kernel without MMU notifiers.
  */
 struct extoll_register {
-	uint32_t kind;			/* EXTOLL_REGION_* */
-	uint32_t access;		/* EXTOLL_ACCESS_*: what others may do */
-	uint64_t address;
-	uint64_t length;
-	int32_t fd;			/* dma-buf; else 0 */
-	uint32_t flags;			/* 0 */
-	uint64_t nla;			/* out */
+	__u32 kind;			/* EXTOLL_REGION_* */
+	__u32 access;			/* EXTOLL_ACCESS_*: what others may do */
+	__u64 address;
+	__u64 length;
+	__s32 fd;			/* dma-buf; else 0 */
+	__u32 flags;			/* 0 */
+	__u64 nla;			/* out */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_register) == 40, "extoll_register");
 
@@ -153,9 +155,9 @@ EXTOLL_ASSERT(sizeof(struct extoll_register) == 40, "extoll_register");
  * pages. ENOENT: this port has no region that starts there.
  */
 struct extoll_unregister {
-	uint64_t nla;
-	uint32_t flags;			/* 0 */
-	uint32_t state;			/* out: EXTOLL_REGION_WAS_REVOKED or 0 */
+	__u64 nla;
+	__u32 flags;			/* 0 */
+	__u32 state;			/* out: EXTOLL_REGION_WAS_REVOKED or 0 */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_unregister) == 16, "extoll_unregister");
 
@@ -177,11 +179,11 @@ EXTOLL_ASSERT(sizeof(struct extoll_unregister) == 16, "extoll_unregister");
  * meanwhile.
  */
 struct extoll_wait {
-	uint32_t unit;			/* EXTOLL_UNIT_RMA or EXTOLL_UNIT_VELO */
-	uint32_t flags;			/* EXTOLL_WAIT_* */
-	uint32_t index;			/* next unread slot */
-	uint32_t reserved;		/* 0 */
-	uint64_t timeout_ns;
+	__u32 unit;			/* EXTOLL_UNIT_RMA or EXTOLL_UNIT_VELO */
+	__u32 flags;			/* EXTOLL_WAIT_* */
+	__u32 index;			/* next unread slot */
+	__u32 reserved;			/* 0 */
+	__u64 timeout_ns;
 };
 EXTOLL_ASSERT(sizeof(struct extoll_wait) == 24, "extoll_wait");
 
@@ -194,10 +196,10 @@ EXTOLL_ASSERT(sizeof(struct extoll_wait) == 24, "extoll_wait");
  * Excellerate of a port without RMA; EINVAL.
  */
 struct extoll_port_rights {
-	uint32_t mask;			/* EXTOLL_RIGHT_* */
-	uint32_t protection;		/* protection id: packets with another one are dropped; 16 bits (spec 7, 8.3) */
-	uint32_t traffic_classes;	/* tc0 to tc3, two bits each (spec 8.3) */
-	uint32_t excellerate;		/* 0 or 1: modifiers ERA and EWA (spec 2.2) */
+	__u32 mask;			/* EXTOLL_RIGHT_* */
+	__u32 protection;		/* protection id: packets with another one are dropped; 16 bits (spec 7, 8.3) */
+	__u32 traffic_classes;		/* tc0 to tc3, two bits each (spec 8.3) */
+	__u32 excellerate;		/* 0 or 1: modifiers ERA and EWA (spec 2.2) */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_port_rights) == 16, "extoll_port_rights");
 
@@ -211,10 +213,10 @@ EXTOLL_ASSERT(sizeof(struct extoll_port_rights) == 16, "extoll_port_rights");
  * EOPNOTSUPP: the card has no window.
  */
 struct extoll_rf_access {
-	uint64_t offset;		/* byte offset in BAR 0, below 32 MiB */
-	uint64_t value;			/* to write; out when reading */
-	uint32_t flags;			/* EXTOLL_RF_* */
-	uint32_t node;			/* with EXTOLL_RF_REMOTE */
+	__u64 offset;			/* byte offset in BAR 0, below 32 MiB */
+	__u64 value;			/* to write; out when reading */
+	__u32 flags;			/* EXTOLL_RF_* */
+	__u32 node;			/* with EXTOLL_RF_REMOTE */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
 
@@ -242,13 +244,13 @@ EXTOLL_ASSERT(sizeof(struct extoll_rf_access) == 24, "extoll_rf_access");
  * (extoll_info.window_bytes is 0).
  */
 struct extoll_window_open {
-	uint32_t count;			/* nodes: 1 to EXTOLL_WINDOW_NODES; any number with EXTOLL_WINDOW_MASK */
-	uint32_t flags;			/* EXTOLL_WINDOW_* */
-	uint64_t stride;
-	uint64_t part_bytes;
-	uint64_t target_address;	/* user address of device memory, or 0 */
-	uint64_t window_offset;		/* out: add to EXTOLL_MAP_WINDOW */
-	uint16_t nodes[64];
+	__u32 count;			/* nodes: 1 to EXTOLL_WINDOW_NODES; any number with EXTOLL_WINDOW_MASK */
+	__u32 flags;			/* EXTOLL_WINDOW_* */
+	__u64 stride;
+	__u64 part_bytes;
+	__u64 target_address;		/* user address of device memory, or 0 */
+	__u64 window_offset;		/* out: add to EXTOLL_MAP_WINDOW */
+	__u16 nodes[64];
 };
 EXTOLL_ASSERT(sizeof(struct extoll_window_open) == 168, "extoll_window_open");
 
@@ -258,8 +260,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_window_open) == 168, "extoll_window_open");
 
 /* Give the window back. EBUSY: it is still mapped; ENXIO: the file has none. */
 struct extoll_window_close {
-	uint32_t flags;			/* 0 */
-	uint32_t reserved;		/* 0 */
+	__u32 flags;			/* 0 */
+	__u32 reserved;			/* 0 */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_window_close) == 8, "extoll_window_close");
 
@@ -268,9 +270,9 @@ EXTOLL_ASSERT(sizeof(struct extoll_window_close) == 8, "extoll_window_close");
  * EXTOLL_BUFFER_MAX bytes each, EXTOLL_BUFFERS of a file. EPERM, EINVAL, ENOSPC, ENOMEM.
  */
 struct extoll_buffer_alloc {
-	uint64_t bytes;			/* rounded up to whole pages */
-	uint64_t bus_address;		/* out: for descriptors */
-	uint64_t map_offset;		/* out: for mmap, of all of it */
+	__u64 bytes;			/* rounded up to whole pages */
+	__u64 bus_address;		/* out: for descriptors */
+	__u64 map_offset;		/* out: for mmap, of all of it */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_buffer_alloc) == 24, "extoll_buffer_alloc");
 
@@ -281,8 +283,8 @@ EXTOLL_ASSERT(sizeof(struct extoll_buffer_alloc) == 24, "extoll_buffer_alloc");
  * From now on the file has the rights of an unprivileged one. Before a port, window or buffer is had: EBUSY; EINVAL.
  */
 struct extoll_drop_rights {
-	uint32_t flags;			/* 0 */
-	uint32_t reserved;		/* 0 */
+	__u32 flags;			/* 0 */
+	__u32 reserved;			/* 0 */
 };
 EXTOLL_ASSERT(sizeof(struct extoll_drop_rights) == 8, "extoll_drop_rights");
 

@@ -12,6 +12,8 @@
 
 #include "../extoll/base.h"
 
+#include <linux/types.h>
+
 #ifdef __KERNEL__
 #include <linux/ioctl.h>
 #else
@@ -30,15 +32,15 @@
  * are used up; EIO: the GPU driver's answer does not fit the question; or what the GPU driver says.
  */
 struct gpumap_pin {
-	uint64_t gpu_address;
-	uint64_t length;
-	uint64_t offset;		/* out */
+	__u64 gpu_address;
+	__u64 length;
+	__u64 offset;			/* out */
 };
 EXTOLL_ASSERT(sizeof(struct gpumap_pin) == 24, "gpumap_pin");
 
 /* End a pin, and its mappings with it. ENOENT: no pin of this file starts at `offset`. */
 struct gpumap_unpin {
-	uint64_t offset;
+	__u64 offset;
 };
 EXTOLL_ASSERT(sizeof(struct gpumap_unpin) == 8, "gpumap_unpin");
 

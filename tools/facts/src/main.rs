@@ -4,7 +4,7 @@
 mod views;
 
 use anyhow::{Context, Result, bail};
-use bindgen::callbacks::{IntKind, ParseCallbacks};
+use bindgen::callbacks::{DeriveTrait, ImplementsTrait, IntKind, ParseCallbacks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use views::{VIEWS, View};
@@ -90,6 +90,7 @@ fn generate(root: &Path, view: &View) -> Result<String> {
         // Not rustfmt: its version would show in the output.
         .formatter(bindgen::Formatter::Prettyplease)
         .parse_callbacks(Box::new(Widths))
+        .blocklist_type("__[su](8|16|32|64)")
         .clang_args(view.arguments);
     for folder in view.folders {
         builder = builder.allowlist_file(format!("{}/[^/]*", literally(&root.join(folder))));
@@ -104,7 +105,16 @@ fn generate(root: &Path, view: &View) -> Result<String> {
         builder = builder.clang_arg(format!("-I{}", root.join(include).display()));
     }
     let bindings = builder.generate().with_context(|| format!("cannot read {}", view.headers.join(", ")))?;
-    Ok(bindings.to_string())
+    Ok(in_rust(bindings.to_string()))
+}
+
+/// Calls of the kernel have types of the kernel's names.
+fn in_rust(mut text: String) -> String {
+    for bits in ["8", "16", "32", "64"] {
+        text = text.replace(&format!("__u{bits}"), &format!("u{bits}"));
+        text = text.replace(&format!("__s{bits}"), &format!("i{bits}"));
+    }
+    text
 }
 
 /// A regular expression that only this path matches.
@@ -120,6 +130,11 @@ struct Widths;
 impl ParseCallbacks for Widths {
     fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
         name.starts_with("EXTOLL_").then_some(IntKind::U64)
+    }
+
+    /// The kernel's names of integers.
+    fn blocklisted_type_implements_trait(&self, _name: &str, _which: DeriveTrait) -> Option<ImplementsTrait> {
+        Some(ImplementsTrait::Yes)
     }
 }
 
