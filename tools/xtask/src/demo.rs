@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Everything from a bare checkout to the table.
 pub fn demo(args: &[String], policy: Policy) -> Result<ExitCode> {
     setup::prepare(Need::Run, policy)?;
-    eprintln!("xtask: building; the first time this takes a minute or more");
+    report!("xtask: building; the first time this takes a minute or more");
     let build = cargo(&["build", "--release", "--package", "ggas-cli"]);
     Step { name: "build", command: build, limit: Duration::from_secs(3600) }.run()?;
     let mut run = Command::new(capi::target().join("release/ggas"));

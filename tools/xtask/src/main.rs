@@ -9,6 +9,14 @@ macro_rules! say {
     }};
 }
 
+/// As `eprintln!`, without its panic, for the same reasons.
+macro_rules! report {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod capi;
 mod demo;
 mod place;
@@ -141,7 +149,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("xtask: {error:#}");
+            report!("xtask: {error:#}");
             ExitCode::FAILURE
         }
     }

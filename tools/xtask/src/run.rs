@@ -138,7 +138,7 @@ fn log_path(name: &str) -> Result<PathBuf> {
 /// A spinner on a terminal; elsewhere one plain line.
 fn spinner(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() || place::ci() {
-        eprintln!("      {name} ...");
+        report!("      {name} ...");
         return ProgressBar::hidden();
     }
     // A line for each step that runs.

@@ -33,7 +33,7 @@ pub fn install(packages: &[&str], why: &str, policy: Policy) -> Result<()> {
     if !allowed(&command, why, policy) {
         bail!("{why} is missing. To fix it: {command}");
     }
-    eprintln!("xtask: {why} is missing: running {command}");
+    report!("xtask: {why} is missing: running {command}");
     if apt_get(packages).run().is_err() {
         // A fresh container has no package lists, an old one has stale ones.
         let mut update = Command::new("apt-get");

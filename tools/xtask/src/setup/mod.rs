@@ -31,9 +31,9 @@ pub fn prepare(need: Need, policy: Policy) -> Result<()> {
     cxx(policy)?;
     let wanted = need == Need::Nvcc || cuda::driver_present();
     if wanted && std::env::var_os("NVCC").is_none() && cuda::find().is_none() {
-        eprintln!("xtask: no CUDA toolkit here: fetching nvcc into build/cuda (104 MB of Python wheels)");
+        report!("xtask: no CUDA toolkit here: fetching nvcc into build/cuda (104 MB of Python wheels)");
         if let Err(error) = cuda::install(policy) {
-            eprintln!("xtask: kernels will run on the CPU executor only: {error}");
+            report!("xtask: kernels will run on the CPU executor only: {error}");
         }
     }
     Ok(())

@@ -130,7 +130,7 @@ fn warn_of_little_room() {
     let free = ask("df", &["--output=avail", "--block-size=1", &root]);
     let free: Option<u64> = free.and_then(|text| text.lines().nth(1)?.trim().parse().ok());
     if let Some(free) = free.filter(|free| *free < ROOM * 1_000_000_000) {
-        eprintln!(
+        report!(
             "xtask: {:.1} GB are free on the disk of {root}; a first build of everything takes about {ROOM} GB",
             free as f64 / 1e9
         );
@@ -151,7 +151,7 @@ fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> 
 /// One after the other, and beside them those that keep one core busy; in the order of `chosen`.
 fn run_each(chosen: &[&'static Check], task: &str, context: &Context) -> Vec<Finished> {
     let run = |place: usize, check: &'static Check| {
-        eprintln!("[{:>2}/{}] {}: {}", place + 1, chosen.len(), check.name, check.about);
+        report!("[{:>2}/{}] {}: {}", place + 1, chosen.len(), check.name, check.about);
         (place, run_one(check, task, context))
     };
     let mut results = std::thread::scope(|scope| {
@@ -178,7 +178,7 @@ fn run_one(check: &'static Check, task: &str, context: &Context) -> Finished {
     let outcome = match ended.unwrap_or_else(|_| Err(anyhow!("{} panicked", check.name))) {
         Ok(note) => Outcome::Passed(note),
         Err(error) => {
-            eprintln!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
+            report!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
             Outcome::Failed
         }
     };

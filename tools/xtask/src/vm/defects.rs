@@ -103,7 +103,7 @@ pub fn all(policy: Policy, scenarios: &[Scenario], only: &[String]) -> Result<()
 
 /// The line by which a defect was noticed.
 fn caught(lab: &Lab, archive: &Archive, scenarios: &[Scenario], defect: &Defect) -> Result<String> {
-    eprintln!("      defect {}: {}", defect.name, defect.what);
+    report!("      defect {}: {}", defect.name, defect.what);
     let scenario = scenarios.iter().find(|s| s.name == defect.scenario);
     let scenario = scenario.with_context(|| format!("no scenario is called `{}`", defect.scenario))?;
     let kernel = defect.kernel.get(archive)?;

@@ -93,13 +93,13 @@ impl Lab {
             while let Some(job) = desk.take() {
                 let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
                 let _room = Room(desk, desk.room_of(machine));
-                eprintln!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
+                report!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
                 let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
                 for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
                     let outcome = Outcome::of(Some(kernel.kernel), &scenario.name, time, result);
                     if !outcome.failed {
                         let (name, time) = (kernel.kernel.name(), time.as_secs_f64());
-                        eprintln!("      vm {name} {}: passed, {time:.1} s", scenario.name);
+                        report!("      vm {name} {}: passed, {time:.1} s", scenario.name);
                     }
                     results.push(outcome);
                 }

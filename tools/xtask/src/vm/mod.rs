@@ -121,7 +121,7 @@ fn usable() -> Result<Vec<Kernel>> {
         match kernel.missing() {
             None => usable.push(kernel),
             Some(why) if place::ci() => bail!("kernel {}: {why}", kernel.name()),
-            Some(why) => eprintln!("xtask: SKIPPED kernel {}: {why}", kernel.name()),
+            Some(why) => report!("xtask: SKIPPED kernel {}: {why}", kernel.name()),
         }
     }
     Ok(usable)
@@ -140,7 +140,7 @@ impl Outcome {
     /// Notes how a part of the work ended; a failure is told at once.
     fn of(kernel: Option<Kernel>, what: &str, time: Duration, result: Result<()>) -> Outcome {
         if let Err(error) = &result {
-            eprintln!("{} {what} FAILED: {error:#}", kernel.map_or("all", Kernel::name));
+            report!("{} {what} FAILED: {error:#}", kernel.map_or("all", Kernel::name));
         }
         Outcome { kernel, what: what.into(), time, failed: result.is_err() }
     }
