@@ -6,6 +6,7 @@ use crate::args::{bench_clock, bench_timing};
 use ggas::KernelReport;
 use ggas_kernels::{KernelMem, Launch, Processor, Running, start};
 
+use crate::energy::Span;
 use crate::error::Doing;
 use crate::{BenchError, Options, Samples};
 
@@ -125,5 +126,9 @@ pub(crate) fn finish(running: Running, options: &Options) -> Result<(), BenchErr
 
 /// Starts the kernels of this process, if there are any, and waits for them.
 pub(crate) fn run(launches: &[Launch], options: &Options) -> Result<(), BenchError> {
-    if launches.is_empty() { Ok(()) } else { finish(begin(launches)?, options) }
+    if launches.is_empty() {
+        return Ok(());
+    }
+    let _counted = Span::begin();
+    finish(begin(launches)?, options)
 }

@@ -21,6 +21,7 @@ mod capi;
 mod cards;
 mod cores;
 mod ends;
+pub mod energy;
 mod error;
 mod host;
 mod hpcc;

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::energy::EnergyFacts;
 use crate::{BenchError, Check, Device, HostFacts, Latency, Options, Samples, Team, Via};
 
 /// Version of the JSON; `benches/README.md` defines its fields.
@@ -115,6 +116,9 @@ pub struct Report {
     /// What a reader should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Counters of energy, where rows were run with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyFacts>,
     /// One per measurement.
     pub rows: Vec<Row>,
 }
@@ -157,6 +161,7 @@ impl Report {
             host,
             settings,
             notes: Vec::new(),
+            energy: None,
             rows: Vec::new(),
         }
     }

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
 use ggas_benches::{
-    Bench, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team, Via, WholeFile,
+    Bench, BenchError, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team,
+    Via, WholeFile, energy,
 };
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -83,6 +84,10 @@ pub struct BenchArgs {
     /// benches/peers/run.sh; several may be given
     #[arg(long, value_name = "FILE")]
     peer: Vec<PathBuf>,
+    /// Run each row again for at least this many seconds (10), and count its energy
+    #[arg(long, value_name = "S", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = values::seconds)]
+    energy: Option<Duration>,
     /// Draw the result as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -146,14 +151,14 @@ fn one_of_several(args: &BenchArgs, via: Via, bench: &dyn Bench) -> Result<(), F
 fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result<(), Failure> {
     let options = options(args, via, Some(team))?;
     if !team.is_first() {
-        bench.run(team, &options, &mut Progress::silent())?;
+        run_bench(args, bench, team, &options, &mut Progress::silent())?;
         return Ok(());
     }
     let outputs = Outputs::open(args)?;
     if let Some(missing) = args.peer.iter().find(|path| !path.is_file()) {
         return Err(Failure::Usage(format!("--peer {}: there is no such file", missing.display())));
     }
-    let mut report = measure(bench, team, &options)?;
+    let mut report = measure(args, bench, team, &options)?;
     let mut peers = Peers::default();
     for path in &args.peer {
         // What was measured is not lost when a peer fails.
@@ -169,11 +174,25 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
 }
 
 /// Runs a benchmark with a progress bar on standard error.
-fn measure(bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, Failure> {
+fn measure(args: &BenchArgs, bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, Failure> {
     let mut progress = Progress::bar();
-    let report = bench.run(team, options, &mut progress);
+    let report = run_bench(args, bench, team, options, &mut progress);
     progress.finish();
     Ok(report?)
+}
+
+/// Runs it, with counters of energy where they were asked for.
+fn run_bench(
+    args: &BenchArgs,
+    bench: &dyn Bench,
+    team: &Team,
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<Report, BenchError> {
+    match args.energy {
+        Some(time) => energy::measure(bench, team, options, time.as_secs_f64(), progress),
+        None => bench.run(team, options, progress),
+    }
 }
 
 /// The options for `team`; `None`: for processes still to be started.

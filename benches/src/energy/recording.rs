@@ -1,0 +1,162 @@
+//! What counters said while a row ran.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::counter::Component;
+
+/// Time between two looks at a counter: short beside the 100 ms after which one of a GPU changes.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// The moments at which a counter was seen to change, and what it said then: seconds since the recording began, joules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Steps {
+    pub steps: Vec<(f64, f64)>,
+    /// Why nothing came any more.
+    pub failed: Option<String>,
+    last: Option<f64>,
+    /// Joules of the times that it began anew.
+    wrapped: f64,
+}
+
+impl Steps {
+    /// Takes a reading; one that is no change is none.
+    fn take(&mut self, at: f64, reading: Result<f64, String>, wraps_at: Option<f64>) {
+        let joules = match reading {
+            Ok(joules) => joules,
+            Err(reason) => {
+                self.failed = Some(reason);
+                return;
+            }
+        };
+        match self.last.replace(joules) {
+            // Where in its step the counter is now, nobody knows.
+            None => return,
+            Some(last) if last == joules => return,
+            Some(last) if joules < last => match wraps_at {
+                Some(range) => self.wrapped += range,
+                None => {
+                    self.failed = Some(format!("the counter fell from {last} J to {joules} J"));
+                    return;
+                }
+            },
+            Some(_) => {}
+        }
+        self.steps.push((at, self.wrapped + joules));
+    }
+
+    /// What was used from the first change at or after `from` to the last one before or at `to`.
+    pub fn between(&self, from: f64, to: f64) -> Option<Used> {
+        let within: Vec<&(f64, f64)> = self.steps.iter().filter(|(at, _)| (from..=to).contains(at)).collect();
+        let (first, last) = (within.first()?, within.last()?);
+        let step = within.windows(2).map(|pair| pair[1].1 - pair[0].1).fold(0.0, f64::max);
+        let (seconds, joules) = (last.0 - first.0, last.1 - first.1);
+        (seconds > 0.0).then_some(Used { seconds, joules, step })
+    }
+}
+
+/// Energy between two changes of a counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Used {
+    pub seconds: f64,
+    pub joules: f64,
+    /// The largest step of the counter.
+    pub step: f64,
+}
+
+impl Used {
+    pub fn watts(&self) -> f64 {
+        self.joules / self.seconds
+    }
+
+    /// What the figure may be off by: one step of the counter.
+    pub fn error_percent(&self) -> f64 {
+        100.0 * self.step / self.joules.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Looks at counters in a thread of its own, since a look may take milliseconds.
+pub(super) struct Recorder {
+    began: Instant,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<(Vec<Component>, Vec<Steps>)>,
+}
+
+impl Recorder {
+    pub fn start(mut components: Vec<Component>) -> Recorder {
+        let (began, over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let is_over = over.clone();
+        let thread = thread::spawn(move || {
+            let mut all = vec![Steps::default(); components.len()];
+            while !is_over.load(Ordering::Relaxed) {
+                for (component, steps) in components.iter_mut().zip(&mut all) {
+                    if steps.failed.is_none() {
+                        let reading = component.counter.joules();
+                        steps.take(began.elapsed().as_secs_f64(), reading, component.wraps_at);
+                    }
+                }
+                thread::sleep(PERIOD);
+            }
+            (components, all)
+        });
+        Recorder { began, over, thread }
+    }
+
+    /// Seconds of the recording at which `at` was.
+    pub fn seconds(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.began).as_secs_f64()
+    }
+
+    /// Ends it, and gives the counters back.
+    pub fn stop(self) -> (Vec<Component>, Vec<Steps>) {
+        self.over.store(true, Ordering::Relaxed);
+        // A reader that panicked has nothing to say.
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(readings: &[(f64, f64)], wraps_at: Option<f64>) -> Steps {
+        let mut steps = Steps::default();
+        for (at, joules) in readings {
+            steps.take(*at, Ok(*joules), wraps_at);
+        }
+        steps
+    }
+
+    #[test]
+    fn energy_is_what_lies_between_changes() {
+        // A step of 10 J every second, looked at twice a second; the first look is within a step.
+        let readings: Vec<(f64, f64)> =
+            (0..20).map(|i| (f64::from(i) / 2.0, f64::from(i / 2) * 10.0)).collect();
+        let steps = steps(&readings, None);
+        assert_eq!(steps.steps.len(), 9, "the first reading is no change");
+        let used = steps.between(1.5, 7.2).expect("changes at 2 to 7 s");
+        assert_eq!(used, Used { seconds: 5.0, joules: 50.0, step: 10.0 });
+        assert_eq!((used.watts(), used.error_percent()), (10.0, 20.0));
+        assert_eq!(steps.between(3.2, 3.8), None, "no change");
+        assert_eq!(steps.between(2.9, 3.1), None, "one change is no stretch of time");
+    }
+
+    #[test]
+    fn counters_that_begin_anew_go_on() {
+        let steps = steps(&[(0.0, 90.0), (1.0, 95.0), (2.0, 5.0), (3.0, 15.0), (4.0, 1.0)], Some(100.0));
+        assert_eq!(steps.steps, [(1.0, 95.0), (2.0, 105.0), (3.0, 115.0), (4.0, 201.0)]);
+        assert!(steps.failed.is_none());
+    }
+
+    #[test]
+    fn a_counter_that_falls_or_fails_says_so() {
+        let fell = steps(&[(0.0, 1.0), (1.0, 2.0), (2.0, 1.5)], None);
+        assert!(fell.failed.as_deref().is_some_and(|why| why.contains("fell")));
+        assert_eq!(fell.steps, [(1.0, 2.0)], "what was seen before stays");
+        let mut steps = Steps::default();
+        steps.take(0.0, Err("GPU is lost".into()), None);
+        assert_eq!(steps.failed.as_deref(), Some("GPU is lost"));
+    }
+}

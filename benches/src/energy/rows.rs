@@ -1,0 +1,342 @@
+//! Rows of a report, each once more and alone, with counters beside.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::recording::Steps;
+use super::{Class, EnergyFacts, Meter, Power, span};
+use crate::{Bench, BenchError, Options, Progress, Report, Row, Team};
+
+/// Runs of a row until one was long enough.
+const ATTEMPTS: usize = 4;
+/// How much longer than asked for a run is meant to be.
+const MARGIN: f64 = 1.15;
+/// Less than this of a run in its longest kernel: the host does the work.
+const BY_KERNELS: f64 = 0.5;
+
+/// What all processes run next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Plan {
+    method: Option<String>,
+    size: Option<u64>,
+    blocks: Option<u32>,
+    threads: Option<u32>,
+    iterations: u64,
+}
+
+impl Plan {
+    /// Of a row, for `seconds`, as far as its times say.
+    fn of(row: &Row, seconds: f64) -> Plan {
+        let operations = row.samples.saturating_mul(row.batch).max(1);
+        let took = operations as f64 * row.latency_us.median.max(1e-3) / 1e6;
+        let mut plan = Plan {
+            method: row.method.clone(),
+            size: row.bytes.or(row.elements),
+            blocks: row.blocks,
+            threads: row.threads,
+            iterations: operations,
+        };
+        plan.stretch(MARGIN * seconds / took);
+        plan
+    }
+
+    fn stretch(&mut self, factor: f64) {
+        self.iterations = ((self.iterations as f64 * factor).ceil() as u64).clamp(1, 1 << 32);
+    }
+
+    fn options(&self, options: &Options) -> Options {
+        Options {
+            method: self.method.clone().or_else(|| options.method.clone()),
+            sizes: self.size.map_or_else(|| options.sizes.clone(), |size| vec![size]),
+            blocks: self.blocks.map_or_else(|| options.blocks.clone(), |blocks| vec![blocks]),
+            threads: self.threads.map_or_else(|| options.threads.clone(), |threads| vec![threads]),
+            iterations: Some(self.iterations),
+            ..options.clone()
+        }
+    }
+}
+
+/// Runs a benchmark as [`Bench::run`] does, and each row again for at least `seconds`, counting its energy.
+///
+/// The rows have, for each class of components (`gpu`, `cpu`, `dram`; all of a class together): `W`, microjoules of an
+/// operation, and the same above the idle power; the error bound of these, one step of the counter, in percent; and the
+/// processor time of this process for an operation. [`Report::energy`] has the rest. Only the first process of `team` counts.
+///
+/// # Errors
+/// As [`Bench::run`]. Counters that cannot be read are no error: the report says why.
+pub fn measure(
+    bench: &dyn Bench,
+    team: &Team,
+    options: &Options,
+    seconds: f64,
+    progress: &mut Progress,
+) -> Result<Report, BenchError> {
+    measure_with(Meter::open(options), bench, team, options, seconds, progress)
+}
+
+fn measure_with(
+    mut meter: Meter,
+    bench: &dyn Bench,
+    team: &Team,
+    options: &Options,
+    seconds: f64,
+    progress: &mut Progress,
+) -> Result<Report, BenchError> {
+    let mut report = bench.run(team, options, progress)?;
+    if !team.is_first() {
+        while let [Some(plan), ..] = &team.gather(&None::<Plan>)?[..] {
+            bench.run(team, &plan.options(options), &mut Progress::silent())?;
+        }
+        return Ok(report);
+    }
+    progress.now("energy while nothing runs");
+    let mut facts = EnergyFacts {
+        counters: meter.idle(|| std::thread::sleep(Duration::from_secs_f64(MARGIN * seconds))),
+        ..EnergyFacts::default()
+    };
+    let mut again = Again { bench, team, options, seconds, meter: &mut meter };
+    progress.begin("energy", report.rows.len() as u64);
+    for at in 0..report.rows.len() {
+        progress.now(report.rows[at].method.clone().unwrap_or_default());
+        match again.row(&report.rows[at])? {
+            Ok(run) => run.fill(&mut report.rows[at], at, &mut facts),
+            Err(why) => report.notes.push(format!("no energy of row {}: {why}", at + 1)),
+        }
+        progress.step();
+    }
+    team.gather(&None::<Plan>)?;
+    facts.missing = meter.missing;
+    report.notes.extend(facts.missing.iter().map(|m| format!("no energy of {}: {}", m.component, m.reason)));
+    report.energy = Some(facts);
+    Ok(report)
+}
+
+/// Runs rows again.
+struct Again<'a> {
+    bench: &'a dyn Bench,
+    team: &'a Team,
+    options: &'a Options,
+    seconds: f64,
+    meter: &'a mut Meter,
+}
+
+/// A run that was long enough.
+struct Run {
+    row: Row,
+    /// Where in the recording the row's work was, in seconds.
+    from: f64,
+    to: f64,
+    steps: Vec<(Class, String, Steps)>,
+    /// Processor time of this process in that time, in seconds.
+    processor: f64,
+    /// Kernels did the work; else the run as a whole was counted.
+    by_kernels: bool,
+}
+
+impl Again<'_> {
+    /// The row's second run, or why there is none.
+    fn row(&mut self, row: &Row) -> Result<Result<Run, String>, BenchError> {
+        let mut plan = Plan::of(row, self.seconds);
+        for _ in 0..ATTEMPTS {
+            let run = match self.run(&plan, row)? {
+                Ok(run) => run,
+                Err(why) => return Ok(Err(why)),
+            };
+            let took = run.to - run.from;
+            if took >= self.seconds {
+                return Ok(Ok(run));
+            }
+            plan.stretch((MARGIN * self.seconds / took.max(1e-3)).clamp(1.05, 1e4));
+        }
+        Ok(Err(format!("its work does not grow to {} s with the iterations", self.seconds)))
+    }
+
+    fn run(&mut self, plan: &Plan, like: &Row) -> Result<Result<Run, String>, BenchError> {
+        self.team.gather(&Some(plan.clone()))?;
+        let names: Vec<(Class, String)> =
+            self.meter.components.iter().map(|c| (c.class, c.name.clone())).collect();
+        span::take_longest();
+        let recorder = self.meter.start();
+        let (begin, processor) = (Instant::now(), processor_time());
+        let report = self.bench.run(self.team, &plan.options(self.options), &mut Progress::silent());
+        let (whole, processor) = ((begin, Instant::now()), processor_time() - processor);
+        let kernels = span::take_longest().filter(|span| {
+            span::length(span).as_secs_f64() > BY_KERNELS * span::length(&whole).as_secs_f64()
+        });
+        let (from, to) = kernels.unwrap_or(whole);
+        let (from, to) = (recorder.seconds(from), recorder.seconds(to));
+        let steps = self.meter.stop(recorder);
+        let report = report?;
+        report.check()?;
+        let mut rows: Vec<Row> = report.rows.into_iter().filter(|row| is_same(row, like)).collect();
+        let Some(row) = rows.pop().filter(|_| rows.is_empty()) else {
+            return Ok(Err("the benchmark does not run it alone".to_owned()));
+        };
+        let steps = names.into_iter().zip(steps).map(|((class, name), steps)| (class, name, steps)).collect();
+        Ok(Ok(Run { row, from, to, steps, processor, by_kernels: kernels.is_some() }))
+    }
+}
+
+fn is_same(one: &Row, other: &Row) -> bool {
+    (&one.method, one.bytes, one.elements, one.nodes, one.blocks, one.threads)
+        == (&other.method, other.bytes, other.elements, other.nodes, other.blocks, other.threads)
+}
+
+/// Columns of a class: power, energy of an operation, the same above idle power.
+fn columns(class: Class) -> [&'static str; 3] {
+    match class {
+        Class::Gpu => ["gpu_w", "gpu_uj_per_op", "gpu_uj_per_op_above_idle"],
+        Class::Cpu => ["cpu_w", "cpu_uj_per_op", "cpu_uj_per_op_above_idle"],
+        Class::Dram => ["dram_w", "dram_uj_per_op", "dram_uj_per_op_above_idle"],
+    }
+}
+
+impl Run {
+    /// Gives `row` its columns.
+    fn fill(self, row: &mut Row, at: usize, facts: &mut EnergyFacts) {
+        // The rate of this run, which is not that of the row's first, shorter one.
+        let alone = 1e6 / self.row.latency_us.median.max(1e-6);
+        let per_second = self.row.rate_per_s.filter(|rate| *rate > 0.0).unwrap_or(alone);
+        let mut error = 0.0_f64;
+        let mut seconds = f64::INFINITY;
+        for class in [Class::Gpu, Class::Cpu, Class::Dram] {
+            let of_class: Vec<_> = self.steps.iter().filter(|(of, ..)| *of == class).collect();
+            let used: Option<Vec<_>> =
+                of_class.iter().map(|(_, _, steps)| steps.between(self.from, self.to)).collect();
+            let Some(used) = used.filter(|used| !used.is_empty()) else { continue };
+            let idle: f64 = of_class.iter().map(|(_, name, _)| facts.idle_of(name)).sum();
+            let watts: f64 = used.iter().map(|used| used.watts()).sum();
+            error = used.iter().map(|used| used.error_percent()).fold(error, f64::max);
+            seconds = used.iter().map(|used| used.seconds).fold(seconds, f64::min);
+            let micro = |watts: f64| 1e6 * watts / per_second;
+            let values = [watts, micro(watts), micro(watts - idle)];
+            for (column, value) in columns(class).into_iter().zip(values) {
+                row.extra.insert(column, value.into());
+            }
+        }
+        if seconds.is_finite() {
+            row.extra.insert("energy_error_percent", error.into());
+            row.extra.insert("energy_s", seconds.into());
+        }
+        let whole = (self.to - self.from).max(f64::MIN_POSITIVE);
+        row.extra.insert("process_cpu_us_per_op", (1e6 * self.processor / whole / per_second).into());
+        row.extra.insert("energy_of", if self.by_kernels { "kernels" } else { "run" }.into());
+        facts.power.extend(self.steps.into_iter().map(|(_, component, steps)| {
+            let points = power(&steps.steps);
+            Power { row: at, component, points }
+        }));
+    }
+}
+
+impl EnergyFacts {
+    fn idle_of(&self, component: &str) -> f64 {
+        self.counters.iter().find(|counter| counter.component == component).map_or(0.0, |c| c.idle_w)
+    }
+}
+
+/// Power between changes that are at least this far apart, in seconds: those of fast counters are taken together.
+const RESOLUTION: f64 = 0.1;
+
+fn power(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let Some(mut before) = steps.first().copied() else { return points };
+    for now in &steps[1..] {
+        // A little less: steps of 100 ms are seen some milliseconds early or late.
+        if now.0 - before.0 >= 0.8 * RESOLUTION {
+            points.push((now.0, (now.1 - before.1) / (now.0 - before.0)));
+            before = *now;
+        }
+    }
+    points
+}
+
+/// Processor time of this process so far, in seconds.
+fn processor_time() -> f64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let used = getrusage(UsageWho::RUSAGE_SELF);
+    used.map_or(0.0, |used| {
+        (used.user_time().num_microseconds() + used.system_time().num_microseconds()) as f64 / 1e6
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Rising, component};
+    use super::*;
+
+    fn options() -> Options {
+        Options { method: Some("write".into()), sizes: vec![8], iterations: Some(20), ..Options::default() }
+    }
+
+    #[test]
+    fn rows_have_the_energy_of_their_kernels() {
+        let bench = crate::find("ggas-pingpong").expect("there is one");
+        let meter = |components| Meter { components, missing: Vec::new() };
+        let run = |meter, seconds| {
+            measure_with(meter, bench, &Team::alone(), &options(), seconds, &mut Progress::silent())
+        };
+        // Long enough for many looks at the counter, also on a machine that is busy.
+        let rising = component("gpu 0", Box::new(Rising(Default::default())));
+        let report = run(meter(vec![rising]), 0.3).expect("it runs");
+        let row = &report.rows[0];
+        let value = |key: &str| row.extra.get(key).and_then(|value| value.as_f64());
+        assert!(value("gpu_w").is_some_and(|watts| watts > 0.0), "{row:?}");
+        assert!(value("energy_s").is_some_and(|seconds| seconds > 0.0));
+        assert_eq!(row.extra.get("energy_of"), Some(&"kernels".into()));
+        assert!(value("cpu_w").is_none(), "what is not counted has no column");
+        let facts = report.energy.as_ref().expect("facts");
+        assert_eq!((facts.counters.len(), facts.power.len()), (1, 1));
+        let report = run(meter(Vec::new()), 0.01).expect("it runs");
+        assert!(!report.rows[0].extra.contains_key("gpu_w"));
+        assert!(report.rows[0].extra.contains_key("process_cpu_us_per_op"));
+    }
+
+    #[test]
+    fn a_row_s_energy_is_power_over_rate() {
+        let mut steps = Steps::default();
+        steps.steps.extend((0..11).map(|s| (f64::from(s), 100.0 * f64::from(s))));
+        let run = Run {
+            row: Row { rate_per_s: Some(1000.0), ..Row::default() },
+            from: 0.5,
+            to: 10.5,
+            steps: vec![(Class::Gpu, "gpu 0".into(), steps.clone()), (Class::Gpu, "gpu 1".into(), steps)],
+            processor: 5.0,
+            by_kernels: true,
+        };
+        let idle = |component: &str| super::super::CounterFacts {
+            component: component.into(),
+            source: String::new(),
+            step_j: 1.0,
+            idle_w: 40.0,
+            idle_s: 10.0,
+        };
+        let mut facts =
+            EnergyFacts { counters: vec![idle("gpu 0"), idle("gpu 1")], ..EnergyFacts::default() };
+        let mut row = Row::default();
+        run.fill(&mut row, 0, &mut facts);
+        let value = |key: &str| row.extra[key].as_f64().expect("a number");
+        assert_eq!((value("gpu_w"), value("energy_s")), (200.0, 9.0));
+        assert_eq!(value("gpu_uj_per_op"), 200_000.0);
+        assert_eq!(value("gpu_uj_per_op_above_idle"), 120_000.0);
+        assert!((value("energy_error_percent") - 100.0 / 9.0).abs() < 1e-9);
+        assert_eq!(value("process_cpu_us_per_op"), 500.0);
+        let points: Vec<(f64, f64)> = (1..11).map(|s| (f64::from(s), 100.0)).collect();
+        assert_eq!(facts.power[0].points, points);
+    }
+
+    #[test]
+    fn a_second_run_is_as_long_as_asked_for() {
+        let row = Row {
+            samples: 100,
+            batch: 10,
+            latency_us: crate::Latency { median: 2.0, ..Default::default() },
+            ..Row::default()
+        };
+        assert_eq!(Plan::of(&row, 10.0).iterations, 5_750_000, "10 s of 2 us, and a margin");
+        let mut plan = Plan::of(&Row::default(), 10.0);
+        plan.stretch(f64::INFINITY);
+        assert_eq!(plan.iterations, 1 << 32);
+    }
+}
