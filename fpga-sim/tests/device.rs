@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use common::*;
 use extoll_abi::regs::*;
+use extoll_abi::smfu::{ENABLE, Interval};
 use extoll_abi::*;
 use extoll_sim::memory::TicketState;
+use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
 
 /// A device whose copies end when the test says so.
@@ -344,4 +346,72 @@ fn memory_can_go_after_its_card_went() {
     // Nobody will ask for this copy any more; the memory waits for it all the same.
     device.end(TicketState::Done);
     setup.memory.remove_range(db.base, 4096 * db.pages()).unwrap();
+}
+
+/// Nobody drives a card whose device is slow.
+fn drive(node: &Node, until: impl Fn() -> bool) {
+    while !until() {
+        node.nic.progress();
+    }
+}
+
+/// The SMFU of node 1 leads to memory of a device (spec 6): what is stored is loaded again, in order.
+#[test]
+fn loads_and_stores_through_the_smfu_reach_a_device() {
+    const WINDOW: u64 = 0x80_0000_0000;
+    let at = |offset: u64| EXTOLL_SMFU_RRA_BYTES + offset;
+    let setup = Setup::inline();
+    let (a, b) = (setup.node(0), setup.node(1));
+    let device = Arc::new(Device::default());
+    let mut db = DevicePages::new(&b.memory, &device, 8);
+    for node in [&a, &b] {
+        node.nic.reg_write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
+        node.nic.reg_write(EXTOLL_RF_SMFU_T_START_ADDR, db.base);
+        let Interval { control, start, end } = Interval::new(1, WINDOW + at(0), 8 * 4096);
+        node.nic.reg_write(smfu_control(1), control);
+        node.nic.reg_write(smfu_start(1), start);
+        node.nic.reg_write(smfu_end(1), end);
+        node.nic.reg_write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
+    }
+    let mut out = [0; 200];
+    a.nic.smfu_store(at(100), &[7; 200]).unwrap();
+    a.nic.smfu_load(at(100), &mut out, PATIENCE).unwrap();
+    assert!(out == [7; 200] && db.bytes(100, 200) == [7; 200], "the load came behind the store");
+
+    // A load waits for the device, and so does what comes behind it.
+    device.hold(true);
+    std::thread::scope(|threads| {
+        let loading = threads.spawn(|| {
+            let mut out = [0; 8];
+            a.nic.smfu_load(at(100), &mut out, PATIENCE).map(|()| out)
+        });
+        drive(&b, || device.pending() > 0);
+        a.nic.smfu_store(at(100), &[9; 8]).unwrap();
+        for _ in 0..100 {
+            b.nic.progress();
+        }
+        assert_eq!(device.pending(), 1, "the store overtook the load");
+        device.hold(false);
+        device.end(TicketState::Done);
+        drive(&b, || loading.is_finished());
+        assert_eq!(loading.join().unwrap(), Ok([7; 8]));
+    });
+    a.nic.smfu_load(at(100), &mut out[..8], PATIENCE).unwrap();
+    assert_eq!(out[..9], [9, 9, 9, 9, 9, 9, 9, 9, 7]);
+
+    // One that the device fails is answered by an error.
+    device.hold(true);
+    std::thread::scope(|threads| {
+        let loading = threads.spawn(|| a.nic.smfu_load(at(0), &mut [0; 8], PATIENCE));
+        drive(&b, || device.pending() > 0);
+        device.hold(false);
+        device.end(TicketState::Failed);
+        drive(&b, || loading.is_finished());
+        assert!(matches!(loading.join().unwrap(), Err(SmfuError::Target { .. })));
+    });
+    a.nic.smfu_load(at(100), &mut out[..8], PATIENCE).unwrap();
+    let count = |node: &Node, register| node.nic.reg_read(register);
+    // Pieces: 200 bytes from 100 on are 4.
+    assert_eq!(count(&b, EXTOLL_RF_SMFU_RCVD_NP), 4 + 1 + 1 + 1 + 1);
+    assert_eq!(count(&b, EXTOLL_RF_SMFU_SENT_RSP), count(&a, EXTOLL_RF_SMFU_RCVD_RSP));
 }

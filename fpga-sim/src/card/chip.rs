@@ -15,7 +15,7 @@ use super::offsets::array;
 use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::slots::SlotRings;
-use super::smfu::SmfuInbound;
+use super::smfu::{self, SmfuInbound};
 use super::snq::SystemQueue;
 use super::translation::Translation;
 use super::velo::Velo;
@@ -236,23 +236,28 @@ impl Chip {
         let file = File(RefCell::new(self));
         match board.smfu.ingress(packet, &*board.memory, &file) {
             Ingress::Done => {}
-            Ingress::Pending(ticket) => self.smfu.wait_for(ticket),
-            Ingress::Reply(packet) => {
-                let job = Job { packet, source: None, report: None };
-                self.sender.respond(&mut self.translation, &mut self.notifier, job);
-            }
+            Ingress::Pending(ticket) => self.smfu.wait_for_store(ticket),
+            Ingress::Fetch { ticket, request } => self.smfu.wait_for_load(ticket, request),
+            Ingress::Reply(packet) => self.reply_smfu(packet),
         }
     }
 
-    /// Goes on behind a device's store of the SMFU that is done.
+    fn reply_smfu(&mut self, packet: Packet) {
+        let job = Job { packet, source: None, report: None };
+        self.sender.respond(&mut self.translation, &mut self.notifier, job);
+    }
+
+    /// Goes on behind a device's access for the SMFU that is done.
     pub(super) fn continue_smfu(&mut self) -> bool {
-        let over = self.smfu.is_over();
-        if over {
-            while let Some(packet) = self.smfu.next() {
-                self.accept_smfu(packet);
-            }
+        match self.smfu.progress() {
+            smfu::Progress::Pending => return false,
+            smfu::Progress::Stored => {}
+            smfu::Progress::Loaded(reply) => self.reply_smfu(reply),
         }
-        over
+        while let Some(packet) = self.smfu.next() {
+            self.accept_smfu(packet);
+        }
+        true
     }
 
     /// Whether there are interrupts that follow once software arms them: it does so without telling the card.

@@ -7,22 +7,37 @@ use super::board::Board;
 use crate::memory::{Ticket, TicketState};
 use crate::packet::Packet;
 
-/// Packets of the SMFU behind a store that a device carries out.
+/// What a device does for the last packet.
+enum Access {
+    Store(Ticket),
+    /// And the load that it is for.
+    Load(Ticket, Packet),
+}
+
+/// How a device stands with it.
+pub(super) enum Progress {
+    Pending,
+    Stored,
+    /// Send this.
+    Loaded(Packet),
+}
+
+/// Packets of the SMFU behind an access that a device carries out.
 pub(super) struct SmfuInbound {
     board: Arc<Board>,
-    store: Option<Ticket>,
+    access: Option<Access>,
     behind: VecDeque<Packet>,
 }
 
 impl SmfuInbound {
     pub(super) fn new(board: Arc<Board>) -> SmfuInbound {
-        SmfuInbound { board, store: None, behind: VecDeque::new() }
+        SmfuInbound { board, access: None, behind: VecDeque::new() }
     }
 
     /// Whether a device must be waited for.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        self.store.is_some()
+        self.access.is_some()
     }
 
     /// Packets that wait.
@@ -41,18 +56,33 @@ impl SmfuInbound {
     }
 
     /// A device carries out the last packet's store.
-    pub(super) fn wait_for(&mut self, store: Ticket) {
-        self.store = Some(store);
+    pub(super) fn wait_for_store(&mut self, ticket: Ticket) {
+        self.access = Some(Access::Store(ticket));
     }
 
-    /// Whether the device is done, so that the next packets have their turn. A store that failed is lost, as one to
-    /// broken memory is.
-    pub(super) fn is_over(&mut self) -> bool {
-        let over = self.store.is_some_and(|store| self.board.memory.poll(store) != TicketState::Pending);
-        if over {
-            self.store = None;
-        }
-        over
+    /// A device reads what the last packet asks for.
+    pub(super) fn wait_for_load(&mut self, ticket: Ticket, request: Packet) {
+        self.access = Some(Access::Load(ticket, request));
+    }
+
+    /// Looks at the device. Once it is done, the next packets have their turn. A store that failed is lost, as one to
+    /// broken memory is; the reply of such a load says so.
+    pub(super) fn progress(&mut self) -> Progress {
+        let board = &self.board;
+        let progress = match &self.access {
+            None => return Progress::Pending,
+            Some(Access::Store(ticket)) => match board.memory.poll(*ticket) {
+                TicketState::Pending => return Progress::Pending,
+                TicketState::Done | TicketState::Failed => Progress::Stored,
+            },
+            Some(Access::Load(ticket, request)) => match board.memory.fetched(*ticket) {
+                Ok(None) => return Progress::Pending,
+                Ok(Some(bytes)) => Progress::Loaded(board.smfu.reply(request, Ok(&bytes))),
+                Err(error) => Progress::Loaded(board.smfu.reply(request, Err(error))),
+            },
+        };
+        self.access = None;
+        progress
     }
 
     /// The next packet that waited, unless a device must be waited for again.

@@ -7,8 +7,7 @@
 //!
 //! The first 32 MiB of the window lead to the target's register file instead of its memory, at the offset within
 //! the interval, in aligned words of 8 bytes (spec 1.2, 6.4) \[inferred\]. While the unit is disabled it accepts
-//! nothing, from either side. Loads of device memory, which the host cannot read word by word, fail at the
-//! target; stores to it work.
+//! nothing, from either side. Device memory is read and written by its copier; packets behind such an access wait for it.
 
 mod error;
 mod registers;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 use extoll_abi::regs::*;
 use extoll_abi::{Address, ErrorUnits, Mode};
 
-use crate::memory::{Completion, Memory, Ticket};
+use crate::memory::{Completion, Memory, MemoryError, Ticket};
 use crate::packet::{ANYONE, Kind, Packet, Payload};
 pub use error::SmfuError;
 use ggas_members::memory::Part;
@@ -48,6 +47,13 @@ pub enum Ingress {
     Done,
     /// A store is on its way to a device: packets behind it must wait for the ticket.
     Pending(Ticket),
+    /// A device reads what a load asks for: packets behind it must wait, and [`Smfu::reply`] answers it.
+    Fetch {
+        /// Of the read.
+        ticket: Ticket,
+        /// The load.
+        request: Packet,
+    },
     /// Send this.
     Reply(Packet),
 }
@@ -230,7 +236,7 @@ impl Smfu {
         self.registers.count(received);
         match packet.kind {
             Kind::SmfuStore => self.ingress_store(&packet, memory, file),
-            Kind::SmfuLoad => Ingress::Reply(self.ingress_load(&packet, memory, file)),
+            Kind::SmfuLoad => self.ingress_load(packet, memory, file),
             _ => {
                 self.ingress_reply(&packet);
                 Ingress::Done
@@ -262,7 +268,7 @@ impl Smfu {
         }
     }
 
-    fn ingress_load(&self, packet: &Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Packet {
+    fn ingress_load(&self, packet: Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Ingress {
         let mut buffer = [0; PIECE as usize];
         let bytes = &mut buffer[..(packet.len as usize).min(PIECE as usize)];
         let loaded = if packet.mode.contains(Mode::RRA) {
@@ -271,10 +277,22 @@ impl Smfu {
             }
             Ok(())
         } else {
-            memory.read(self.target(packet), bytes)
+            let source = self.target(&packet);
+            match memory.read(source, bytes) {
+                Err(MemoryError::Device { .. }) => match memory.fetch(source, bytes.len()) {
+                    Ok(ticket) => return Ingress::Fetch { ticket, request: packet },
+                    Err(error) => Err(error),
+                },
+                done => done,
+            }
         };
+        Ingress::Reply(self.reply(&packet, loaded.map(|()| &*bytes)))
+    }
+
+    /// The reply to a load, with what was read.
+    pub fn reply(&self, packet: &Packet, loaded: Result<&[u8], MemoryError>) -> Packet {
         let (error, payload) = match loaded {
-            Ok(()) => (ErrorUnits::default(), Payload::copy_of(bytes)),
+            Ok(bytes) => (ErrorUnits::default(), Payload::copy_of(bytes)),
             Err(_) => {
                 self.errors.bad_address.fetch_add(1, Relaxed);
                 (ErrorUnits::RESPONDER, Payload::None)
