@@ -11,6 +11,7 @@ use ggas_gpu::{Behind, GpuError};
 use crate::exec::{self, Args, CpuRun};
 use crate::image;
 use crate::processor::{Gpu, Processor};
+use crate::trap::TrapError;
 
 /// Most threads of a block.
 pub const MAX_BLOCK: u32 = 1024;
@@ -201,6 +202,23 @@ pub enum LaunchError {
         after: Duration,
         /// What the threads did, one line per block.
         waits: String,
+    },
+    /// An access to a trapped address failed: of a window whose accesses pass the SMFU of a model. All kernels of the start
+    /// have ended; memory of others is as it was.
+    #[error("`{kernel}` block {block} thread {thread}: {access} at {place} failed: {source}")]
+    Access {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: u32,
+        /// The thread.
+        thread: u32,
+        /// What it was, and of how many bytes.
+        access: String,
+        /// Where it went: member and offset of a window.
+        place: String,
+        /// What kept it from ending well.
+        source: TrapError,
     },
     /// A GPU refused, or failed.
     #[error(transparent)]

@@ -36,6 +36,7 @@ mod launch;
 pub mod mmio;
 mod processor;
 mod report;
+pub mod trap;
 
 pub use exec::CpuConfig;
 pub use ggas_gpu::Behind;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The global address space of a window (thesis 6.5.2). Pointers are real: a
- * kernel loads and stores through them with plain C++.
+ * kernel loads and stores through them with plain C++. In windows on nodes of
+ * the model (ggas_window::Mapping::Trapped) other parts are reached by the
+ * functions of these headers only, ggas_read() and ggas_write() for one value;
+ * plain C++ faults there.
  *
  *	__device__ void remote_write(const ggas_window *w, const float *in, uint32_t remote)
  *	{
@@ -92,50 +95,7 @@ GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint
 	return GGAS_OK;
 }
 
-namespace ggas_impl
-{
-/* Four units at a time, so that as many loads are under way before the first is stored. */
-template <class Unit>
-GGAS_FN void copy_units(Unit *out, const Unit *in, uint64_t count, uint64_t self, uint64_t all)
-{
-	uint64_t i = self;
-	for (; i + 3 * all < count; i += 4 * all) {
-		Unit a = in[i], b = in[i + all], c = in[i + 2 * all], d = in[i + 3 * all];
-		out[i] = a;
-		out[i + all] = b;
-		out[i + 2 * all] = c;
-		out[i + 3 * all] = d;
-	}
-	for (; i < count; i += all)
-		out[i] = in[i];
-}
-
-/* Thread `self` of `all` copies its share: consecutive threads touch consecutive
- * words, 16 bytes at a time where both ends allow it. */
-GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
-{
-	uint8_t *out = static_cast<uint8_t *>(to);
-	const uint8_t *in = static_cast<const uint8_t *>(from);
-	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from), done = 0;
-	if (ends % 16 == 0 && bytes >= 16) {
-		copy_units(reinterpret_cast<ggas_u128 *>(out), reinterpret_cast<const ggas_u128 *>(in), bytes / 16,
-			   self, all);
-		done = bytes & ~static_cast<uint64_t>(15);
-	}
-	if (ends % 8 == 0 && bytes - done >= 8) {
-		copy_units(reinterpret_cast<uint64_t *>(out + done), reinterpret_cast<const uint64_t *>(in + done),
-			   (bytes - done) / 8, self, all);
-		done = bytes & ~static_cast<uint64_t>(7);
-	}
-	if (ends % 4 == 0 && bytes - done >= 4) {
-		copy_units(reinterpret_cast<uint32_t *>(out + done), reinterpret_cast<const uint32_t *>(in + done),
-			   (bytes - done) / 4, self, all);
-		done = bytes & ~static_cast<uint64_t>(3);
-	}
-	for (uint64_t i = done + self; i < bytes; i += all)
-		out[i] = in[i];
-}
-} /* namespace ggas_impl */
+#include "impl/copy.h"
 
 /* Copies between any two parts, by all threads of a warp or block with the same
  * arguments. Plain accesses: order them by a barrier and a flag. */

@@ -24,6 +24,9 @@
  *   T    ggas_load_relaxed(const T *p)        T ggas_load_acquire(const T *p)
  *   void ggas_store_relaxed(T *p, T v)     void ggas_store_release(T *p, T v)
  *        System scope, single-copy atomic. 16 bytes take ggas_u128.
+ *   T    ggas_read(const T *p)    void ggas_write(T *p, T v)
+ *        Plain accesses of 1 to 16 bytes to memory that may be another node's: what C++ does, but they reach trapped
+ *        windows of the executor (impl/exec.h), too, as all of these functions but atomics do.
  *   ggas_u128 ggas_load_entry(const ggas_u128 *p)
  *        An entry of a queue, whose high word is written last: where that is new, so is the low one. Acquire.
  *   T    ggas_load_watched(const T *p)    void ggas_fence_acquire()

@@ -203,4 +203,21 @@ struct selftest_calls {
 	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */
 };
 
+#define SELFTEST_ACCESS_LOAD	0	/* of a word */
+#define SELFTEST_ACCESS_STORE	1	/* of the round's number */
+#define SELFTEST_ACCESS_ADD	2	/* an atomic */
+#define SELFTEST_ACCESS_PLAIN	3	/* a store by plain C++ */
+#define SELFTEST_ACCESS_SIZES	4	/* 13 stores and 13 loads of all sizes */
+
+/* Accesses of one thread to the part of a node, by its global pointer, `rounds` times. */
+struct selftest_access {
+	uint64_t window;	/* struct ggas_window */
+	uint64_t done;		/* u64: the last round that ended */
+	uint64_t sum;		/* u64: gets the sum of what was loaded; SIZES: of loads that brought something else */
+	uint64_t rounds;
+	uint64_t offset;	/* in the part, a multiple of 16 */
+	uint32_t peer;
+	uint32_t what;		/* SELFTEST_ACCESS_LOAD ... */
+};
+
 #endif /* GGAS_SELFTEST_H */

@@ -23,7 +23,7 @@ GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 	for (uint64_t round = 1; round <= args.rounds; round++) {
 		auto *own = reinterpret_cast<uint64_t *>(args.input + group->node * args.input_stride);
 		if (thread == threads - 1 && plain)
-			*own = round;
+			ggas_write(own, round);
 		if (thread == threads - 1 && !plain) {
 			ggas_store_relaxed(own, round);
 			ggas_fence_system();
@@ -32,7 +32,7 @@ GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 			return error;
 		for (uint32_t node = thread; node < group->nodes; node += threads) {
 			auto *at = reinterpret_cast<const uint64_t *>(args.input + node * args.input_stride);
-			uint64_t seen = plain ? *at : ggas_load_acquire(at);
+			uint64_t seen = plain ? ggas_read(at) : ggas_load_acquire(at);
 			if (seen < round)
 				ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), 1u, ggas_order::relaxed);
 		}

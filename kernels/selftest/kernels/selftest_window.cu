@@ -96,7 +96,7 @@ private:
 			const uint64_t *here = inbox(self_, from), *there = words(from, SELFTEST_WINDOW_OUT);
 			for (uint64_t i = ggas_thread(); i < args_.bytes / 8; i += ggas_threads()) {
 				expect(here[i], value(from, round, i));
-				expect(there[i], value(from, round, i));
+				expect(ggas_read(there + i), value(from, round, i));
 			}
 		}
 	}

@@ -58,6 +58,11 @@ pub const SELFTEST_PUT_GRID: u32 = 3;
 pub const SELFTEST_PUT_LANES: u32 = 128;
 pub const SELFTEST_PUT_READ: u32 = 1024;
 pub const SELFTEST_PUT_DATA: u32 = 4096;
+pub const SELFTEST_ACCESS_LOAD: u32 = 0;
+pub const SELFTEST_ACCESS_STORE: u32 = 1;
+pub const SELFTEST_ACCESS_ADD: u32 = 2;
+pub const SELFTEST_ACCESS_PLAIN: u32 = 3;
+pub const SELFTEST_ACCESS_SIZES: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_threads {
@@ -518,6 +523,45 @@ const _: () = {
     [
         "Offset of field: selftest_calls::failed",
     ][::core::mem::offset_of!(selftest_calls, failed) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_access {
+    pub window: u64,
+    pub done: u64,
+    pub sum: u64,
+    pub rounds: u64,
+    pub offset: u64,
+    pub peer: u32,
+    pub what: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_access"][::core::mem::size_of::<selftest_access>() - 48usize];
+    [
+        "Alignment of selftest_access",
+    ][::core::mem::align_of::<selftest_access>() - 8usize];
+    [
+        "Offset of field: selftest_access::window",
+    ][::core::mem::offset_of!(selftest_access, window) - 0usize];
+    [
+        "Offset of field: selftest_access::done",
+    ][::core::mem::offset_of!(selftest_access, done) - 8usize];
+    [
+        "Offset of field: selftest_access::sum",
+    ][::core::mem::offset_of!(selftest_access, sum) - 16usize];
+    [
+        "Offset of field: selftest_access::rounds",
+    ][::core::mem::offset_of!(selftest_access, rounds) - 24usize];
+    [
+        "Offset of field: selftest_access::offset",
+    ][::core::mem::offset_of!(selftest_access, offset) - 32usize];
+    [
+        "Offset of field: selftest_access::peer",
+    ][::core::mem::offset_of!(selftest_access, peer) - 40usize];
+    [
+        "Offset of field: selftest_access::what",
+    ][::core::mem::offset_of!(selftest_access, what) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

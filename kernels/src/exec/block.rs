@@ -3,17 +3,18 @@
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult};
 use ggas_clock::Clock;
 
 use super::Pulse;
-use super::ffi::{Event, Shared, Site, Thread, WarpOp, ggas_exec_enter};
+use super::ffi::{Access, Event, Shared, Site, Thread, WarpOp, ggas_exec_enter};
 use super::stack::PooledStack;
 use crate::image::HostKernel;
 use crate::launch::LaunchError;
-use crate::mmio;
+use crate::{mmio, trap};
 
 const WARP: usize = 32;
 /// A warp that pauses at least once in so many operations of it is in a loop that waits.
@@ -120,13 +121,17 @@ impl Block {
         self.exited == self.slots.len()
     }
 
-    /// Runs every ready thread once.
-    pub fn pass(&mut self, pulse: &Pulse) -> Result<Pass, LaunchError> {
+    /// Runs every ready thread once, as long as the launch is not `cancelled`.
+    pub fn pass(&mut self, pulse: &Pulse, cancelled: &AtomicBool) -> Result<Pass, LaunchError> {
         let mut pass = Pass::default();
         for _ in 0..self.ready.len() {
+            // Threads may each wait for an answer of a card.
+            if cancelled.load(Ordering::Relaxed) {
+                break;
+            }
             let Some(thread) = self.ready.pop_front() else { break };
             pulse.enter(self.launch, self.number, thread);
-            match self.run(thread as usize)? {
+            match self.run(thread as usize, pulse, cancelled)? {
                 Step::Waited => pass.waited = true,
                 Step::Moved => pass.moved = true,
                 Step::Neither => {}
@@ -139,7 +144,7 @@ impl Block {
         Ok(pass)
     }
 
-    fn run(&mut self, thread: usize) -> Result<Step, LaunchError> {
+    fn run(&mut self, thread: usize, pulse: &Pulse, cancelled: &AtomicBool) -> Result<Step, LaunchError> {
         let slot = &mut self.slots[thread];
         let (State::Ready { mut input }, Some(fiber)) = (slot.state, &mut slot.fiber) else {
             return Ok(Step::Neither);
@@ -161,6 +166,19 @@ impl Block {
                 Event::Mmio { address, value } => {
                     // SAFETY: kernels store to registers that their arguments name (`Launch::new`).
                     unsafe { mmio::store(address, value) };
+                    input = 0;
+                }
+                Event::Access(access) => {
+                    // It is bounded by itself, and may take longer than a thread may run.
+                    pulse.leave();
+                    carry_out(access, self.kernel, self.number, thread as u32)?;
+                    if cancelled.load(Ordering::Relaxed) {
+                        // Nobody waits for the kernel any more; its memory may be gone.
+                        slot.state = State::Ready { input: 0 };
+                        self.ready.push_back(thread as u32);
+                        return Ok(Step::Moved);
+                    }
+                    pulse.enter(self.launch, self.number, thread as u32);
                     input = 0;
                 }
                 Event::Pause { attempt } => {
@@ -318,6 +336,21 @@ impl Block {
             }
         }
     }
+}
+
+/// Carries an access to a trapped address out for a thread that waits for it.
+fn carry_out(mut access: Access, kernel: &HostKernel, block: u32, thread: u32) -> Result<(), LaunchError> {
+    let Access { kind, address, len, .. } = access;
+    // SAFETY: the fiber of this thread asked, and is suspended.
+    let value = unsafe { access.value() };
+    trap::access(kind, address, value).map_err(|failed| LaunchError::Access {
+        kernel: kernel.name().to_owned(),
+        block,
+        thread,
+        access: format!("{kind} of {len} bytes"),
+        place: failed.place,
+        source: failed.source,
+    })
 }
 
 impl Slot {

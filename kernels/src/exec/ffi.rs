@@ -8,6 +8,8 @@ use std::time::Instant;
 use corosensei::Yielder;
 use ggas_clock::Clock;
 
+use crate::trap;
+
 /// One CUDA thread, as kernels see it (`struct ggas_exec_thread`).
 #[repr(C)]
 #[derive(Debug)]
@@ -89,6 +91,28 @@ pub(super) enum Event {
         address: u64,
         value: u64,
     },
+    Access(Access),
+}
+
+/// An access to a trapped address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub kind: trap::Kind,
+    pub address: u64,
+    /// On the fiber's stack, while it is suspended.
+    value: *mut u8,
+    pub len: usize,
+}
+
+impl Access {
+    /// What is stored, or takes what is loaded.
+    ///
+    /// # Safety
+    /// The fiber that asked is suspended and has not been dropped.
+    pub unsafe fn value(&mut self) -> &mut [u8] {
+        // SAFETY: a variable of the fiber, of so many bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.value, self.len) }
+    }
 }
 
 /// What the threads of a block share: memory, made on first use by key, and the clock.
@@ -185,6 +209,28 @@ unsafe extern "C" fn ggas_exec_mmio(this: *mut Thread, address: u64, value: u64)
     // The scheduler carries it out: a device model may want more stack than a fiber has.
     // SAFETY: kernels pass ggas_exec_self.
     unsafe { suspend(this, Event::Mmio { address, value }) };
+}
+
+/// 0: the address is not trapped, or no kernel asks; nothing was done.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_access(
+    this: *mut Thread,
+    op: u32,
+    address: u64,
+    value: *mut u8,
+    bytes: u32,
+) -> u32 {
+    if this.is_null() || !trap::contains(address) {
+        return 0;
+    }
+    let kind = match op {
+        0 => trap::Kind::Load,
+        1 => trap::Kind::Store,
+        _ => trap::Kind::Atomic,
+    };
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Access(Access { kind, address, value, len: bytes as usize })) };
+    1
 }
 
 #[unsafe(no_mangle)]

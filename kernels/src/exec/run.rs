@@ -162,16 +162,16 @@ fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(None);
         }
-        idle.after_pass(pass(blocks, &shared.pulses[number]).map_err(Some)?);
+        idle.after_pass(pass(blocks, &shared.pulses[number], &shared.cancel).map_err(Some)?);
     }
     Ok(())
 }
 
 /// Runs each thread that can run once; blocks that have ended are gone then.
-fn pass(blocks: &mut Vec<Block>, pulse: &Pulse) -> Result<Pass, LaunchError> {
+fn pass(blocks: &mut Vec<Block>, pulse: &Pulse, cancelled: &AtomicBool) -> Result<Pass, LaunchError> {
     let mut all = Pass::default();
     for block in &mut *blocks {
-        let pass = block.pass(pulse)?;
+        let pass = block.pass(pulse, cancelled)?;
         all.waited |= pass.waited;
         all.moved |= pass.moved;
     }
@@ -191,7 +191,8 @@ impl CpuRun {
         let all_done = if self.clock.is_real() { self.watch(deadline)? } else { self.run_here(deadline) };
         if !all_done && self.clock.is_real() {
             self.shared.cancel.store(true, Ordering::Relaxed);
-            // Workers look between passes; the watchdog ends this if one does not come back.
+            // Workers look between threads; the watchdog ends this if one does not come back. One that waits for a card
+            // never runs its thread again.
             self.watch(Clock::REAL.deadline(self.no_pause_limit.saturating_add(Duration::from_secs(5))))?;
         }
         self.finished = true;
@@ -223,7 +224,7 @@ impl CpuRun {
                 blocks.iter_mut().for_each(Block::abandon);
                 return false;
             }
-            match pass(&mut blocks, &pulse) {
+            match pass(&mut blocks, &pulse, &self.shared.cancel) {
                 Ok(all) => idle.after_pass(all),
                 Err(failure) => {
                     self.shared.state().failure.get_or_insert(failure);

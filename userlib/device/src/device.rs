@@ -237,7 +237,7 @@ pub trait SmfuWindow: Debug + Send + Sync {
 
     /// Where this process has the window, if loads and stores there are the unit's: part `i` begins `i * stride` bytes
     /// further. Between parts there is nothing. A load whose answer stays out gives ones. The model has no such
-    /// addresses; calls reach it.
+    /// addresses; calls reach it, which a trapped range (`ggas_kernels::trap`) makes of kernels' accesses.
     fn pages(&self) -> Option<NonNull<u8>> {
         None
     }

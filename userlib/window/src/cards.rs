@@ -1,4 +1,5 @@
-//! Windows over nodes that only their cards join: one member here, the others wherever the network leads.
+//! Windows over nodes that only their cards join: one member here, the others wherever the network leads. Kernels have
+//! pages of a card, or on the model a trapped range.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -7,12 +8,13 @@ use std::time::Duration;
 
 use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
 use ggas_device::{DeviceError, PAGE, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
+use ggas_kernels::trap::{Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 use ggas_rma::Node;
 
 use crate::memory::{At, Parts, gpu_of};
 use crate::window::Part;
-use crate::{Window, WindowError, WindowInfo};
+use crate::{Mapping, Window, WindowError, WindowInfo};
 
 /// Bound of the host's own loads from other nodes.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -30,8 +32,13 @@ impl Window {
     ///   to one node stay in order, and a load from it comes behind them; there are no atomics on other parts, and a load
     ///   that no node answers gives ones. A kernel of the CPU executor has its part in the driver's memory, at most 4 MiB; one on a
     ///   GPU has it there as well, unless the module gpumap gives the card a way to GPU memory.
-    /// * On the model other parts are reached by [`Member::store`](crate::Member::store) and
-    ///   [`load`](crate::Member::load) only.
+    /// * On the model (`sim`) kernels of the CPU executor have a *trapped* range ([`Mapping::Trapped`]): each load and store
+    ///   there by the functions of `vocab.h`, `ggas.cuh`, `put.cuh` and `coll.cuh` is one of the node's SMFU, of 1 to 16 bytes.
+    ///   It passes intervals or address bits, counters and time-outs, and order is as on a card; the own part is memory.
+    ///   Plain C++ accesses, and those of the host, fault. Atomics fail, and signals that are added. A load is answered within
+    ///   `timeout`, or by the card's own time-out if that is shorter, and a store is taken within 10 s; else all kernels of the
+    ///   start end with [`LaunchError::Access`](ggas_kernels::LaunchError::Access), which names kernel, thread, member and
+    ///   offset. Kernels on a GPU have no such addresses; others reach their GPU memory.
     ///
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`];
@@ -56,7 +63,7 @@ impl Window {
         };
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
-        let parts = Parts::behind_a_card(node, nodes, rank, processor, stride, bytes)?;
+        let parts = Parts::behind_a_card(node, nodes, rank, processor, (stride, bytes), timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let part = Part::new(node, processor, rank, nodes, &parts, &info, timeout)?;
@@ -82,14 +89,53 @@ fn rank_of(node: u16, nodes: &[u16]) -> Result<usize, WindowError> {
 
 /// The parts of a window whose pages are a card's.
 pub(crate) struct CardParts {
-    /// Where kernels have the window.
-    pages: Mapped,
+    /// Where kernels have the window. Goes first: a trapped range waits for accesses under way.
+    pages: Pages,
     own: Own,
     pub(crate) smfu: Arc<dyn SmfuWindow>,
     /// Memory of the own part on a GPU, which the unit lets go of first.
     _memory: Option<Arc<KernelMem>>,
     pub(crate) rank: usize,
     stride: usize,
+}
+
+/// Where kernels reach all parts by the unit.
+enum Pages {
+    Card(Mapped),
+    Trapped(Trap),
+}
+
+impl Pages {
+    fn address(&self) -> u64 {
+        match self {
+            Pages::Card(mapped) => mapped.address(),
+            Pages::Trapped(trap) => trap.address(),
+        }
+    }
+}
+
+/// What accesses to a trapped range become.
+struct Trapped {
+    smfu: Arc<dyn SmfuWindow>,
+    nodes: Vec<u16>,
+    stride: u64,
+    timeout: Duration,
+}
+
+impl TrapTarget for Trapped {
+    fn load(&self, offset: u64, into: &mut [u8]) -> Result<(), TrapError> {
+        Ok(self.smfu.load(offset, into, self.timeout)?)
+    }
+
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), TrapError> {
+        Ok(self.smfu.store(offset, from)?)
+    }
+
+    fn place(&self, offset: u64) -> String {
+        let member = offset / self.stride;
+        let node = self.nodes.get(member as usize).map_or("none".to_owned(), u16::to_string);
+        format!("byte {} of member {member}'s part (node {node})", offset % self.stride)
+    }
 }
 
 /// This node's part.
@@ -106,14 +152,14 @@ unsafe impl Send for CardParts {}
 unsafe impl Sync for CardParts {}
 
 impl Parts {
-    /// Those of the card of `node`; or on a device whose windows have no addresses, memory of its own for this member.
+    /// Those of the card of `node`; for kernels that cannot have a way to others, memory of its own for this member.
     fn behind_a_card(
         node: &Node,
         nodes: &[u16],
         rank: usize,
         processor: &Processor,
-        stride: usize,
-        bytes: usize,
+        (stride, bytes): (usize, usize),
+        timeout: Duration,
     ) -> Result<Parts, WindowError> {
         let map = SmfuMap {
             nodes: nodes.to_vec(),
@@ -123,13 +169,21 @@ impl Parts {
             uncached: gpu_of(processor).is_none(),
         };
         let (smfu, memory) = open(node, map, processor)?;
-        let Some(pages) = smfu.pages() else {
-            drop((smfu, memory));
-            let reason = format!("{} has no addresses for other nodes' memory", node.info().kind);
-            return Ok(Parts::Apart { first: rank, parts: vec![processor.alloc(bytes)?], reason });
+        let all = stride * nodes.len();
+        let pages = match (smfu.pages(), processor) {
+            // SAFETY: the window's pages stay until `smfu` is dropped, after this.
+            (Some(pages), _) => Pages::Card(unsafe { processor.map_device(pages.as_ptr(), all) }?),
+            (None, Processor::Cpu(_)) => {
+                let (smfu, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
+                Pages::Trapped(Trap::new(all, Arc::new(Trapped { smfu, nodes, stride, timeout }))?)
+            }
+            (None, _) => {
+                drop((smfu, memory));
+                let kind = node.info().kind;
+                let reason = format!("{kind} has no addresses for other nodes' memory that a GPU could use");
+                return Ok(Parts::Apart { first: rank, parts: vec![processor.alloc(bytes)?], reason });
+            }
         };
-        // SAFETY: the window's pages stay until `smfu` is dropped, after this.
-        let pages = unsafe { processor.map_device(pages.as_ptr(), stride * nodes.len()) }?;
         let own = match (&memory, smfu.own()) {
             (Some(memory), _) => Own::Gpu(memory.clone()),
             (None, Some(own)) => {
@@ -167,6 +221,13 @@ fn open(node: &Node, mut map: SmfuMap, processor: &Processor) -> Result<Opened, 
 }
 
 impl CardParts {
+    pub(crate) fn mapping(&self) -> Mapping {
+        match self.pages {
+            Pages::Card(_) => Mapping::Card,
+            Pages::Trapped(_) => Mapping::Trapped,
+        }
+    }
+
     /// Where kernels reach part `rank` through the unit, their own node's too.
     pub(crate) fn global(&self, rank: usize) -> u64 {
         self.pages.address() + (rank * self.stride) as u64

@@ -28,6 +28,8 @@ pub enum Mapping {
     Peers,
     /// Memory of nodes that their cards join: loads and stores are the SMFU's.
     Card,
+    /// The same of the model's cards, for kernels of the CPU executor: by the functions of the kernels' headers only.
+    Trapped,
 }
 
 impl fmt::Display for WindowInfo {
@@ -37,6 +39,7 @@ impl fmt::Display for WindowInfo {
             Ok(Mapping::Processes) => f.write_str("mapped in all processes")?,
             Ok(Mapping::Peers) => f.write_str("mapped on the GPUs")?,
             Ok(Mapping::Card) => f.write_str("mapped through the card's SMFU")?,
+            Ok(Mapping::Trapped) => f.write_str("trapped by the model's SMFU")?,
             Err(reason) => write!(f, "not mapped ({reason})")?,
         }
         write!(f, "; remote atomics: {}", if self.atomics { "yes" } else { "no" })?;

@@ -3,7 +3,7 @@
 //! A [`Window`] gives each member a part of one address range. Where the parts can be mapped for all members'
 //! kernels, plain pointers reach them; where they cannot, [`WindowInfo`] says why, and the calls that go through
 //! the SMFU remain. The members of a window are nodes of this process, the processes of a job
-//! ([`Window::across`]), or nodes that only their cards join ([`Window::on_nodes`]).
+//! ([`Window::across`]), or nodes that only their cards join ([`Window::on_nodes`]), whose kernels' accesses are the SMFU's.
 //!
 //! Memory that all processes map carries [RMA engines](engines_across), too.
 

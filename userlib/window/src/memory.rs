@@ -20,7 +20,7 @@ pub(crate) enum Parts {
     /// Each member has memory of its own that the others' kernels do not reach, and why. Of this process's members,
     /// the first of which is `first`.
     Apart { first: usize, parts: Vec<KernelMem>, reason: String },
-    /// Behind the pages of a card's window.
+    /// Behind the pages of a card's window, or of a trapped one.
     Card(CardParts),
 }
 
@@ -66,7 +66,7 @@ impl Parts {
         match self {
             Parts::Host(_, mapping) => Ok(*mapping),
             Parts::Gpus(..) => Ok(Mapping::Peers),
-            Parts::Card(_) => Ok(Mapping::Card),
+            Parts::Card(card) => Ok(card.mapping()),
             Parts::Apart { reason, .. } => Err(reason.clone()),
         }
     }

@@ -149,7 +149,7 @@ fn bad_windows_are_refused() {
     assert!(matches!(window(&twice, 1), Err(WindowError::Twice(1))));
 }
 
-/// What a process does that has one node of a window: here two of them, on the model, whose windows have no addresses.
+/// What a process does that has one node of a window: here two of them, on the model.
 #[test]
 fn a_window_on_nodes_is_made_on_each_of_them() {
     let (_network, nodes) = nodes(3);
@@ -158,8 +158,9 @@ fn a_window_on_nodes_is_made_on_each_of_them() {
     let sides = [0, 2].map(|i: usize| on(&nodes[i], &[2, 0]).unwrap());
     assert_eq!(sides.each_ref().map(Window::local), [1..2, 0..1]);
     for window in &sides {
+        assert_eq!((window.info().mapped.clone(), window.info().atomics), (Ok(Mapping::Trapped), false));
         let said = window.info().to_string();
-        assert!(said.contains("not mapped (sim has no addresses for other nodes' memory)"), "{said}");
+        assert!(said.contains("trapped by the model's SMFU; remote atomics: no"), "{said}");
         assert_eq!((window.len(), window.bytes(), window.info().trapped.clone()), (2, 5000, Ok(())));
     }
     let here = sides[0].member(1).unwrap();

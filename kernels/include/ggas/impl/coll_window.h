@@ -14,12 +14,38 @@
 namespace ggas_impl
 {
 
-/* Addresses of the vectors on all nodes. */
+/* Addresses of the vectors on all nodes. On the executor the own one is local: what passed the SMFU to this node itself
+ * would come in no order with what others hear. On GPUs that map each other both are one. */
 struct everywhere {
 	uint64_t base, stride;
+#ifdef GGAS_EXECUTOR
+	uint64_t own;
+	uint32_t self;
+	GGAS_FN everywhere(const ggas_window *window, uint64_t offset)
+		: base(window->base + offset), stride(window->stride), own(window->local + offset), self(window->node)
+	{
+	}
+	GGAS_FN uint64_t address(uint32_t node) const { return node == self ? own : base + node * stride; }
+#else
+	GGAS_FN everywhere(const ggas_window *window, uint64_t offset)
+		: base(window->base + offset), stride(window->stride)
+	{
+	}
+	GGAS_FN uint64_t address(uint32_t node) const { return base + node * stride; }
+#endif
 	GGAS_FN ggas_u128 *at(uint32_t node, uint64_t line) const
 	{
-		return reinterpret_cast<ggas_u128 *>(base + node * stride) + line;
+		return reinterpret_cast<ggas_u128 *>(address(node)) + line;
+	}
+	/* So many bytes further. */
+	GGAS_FN everywhere behind(uint64_t bytes) const
+	{
+		everywhere there = *this;
+		there.base += bytes;
+#ifdef GGAS_EXECUTOR
+		there.own += bytes;
+#endif
+		return there;
 	}
 };
 
@@ -70,7 +96,7 @@ GGAS_UNROLL
 			for (uint32_t node = 0; node < Nodes; node++)
 GGAS_UNROLL
 				for (uint32_t k = 0; k < n; k++)
-					v[node][k] = *in.at(node, at + k * threads);
+					v[node][k] = ggas_read(in.at(node, at + k * threads));
 GGAS_UNROLL
 			for (uint32_t k = 0; k < n; k++) {
 				sums[k].first(v[0][k]);
@@ -80,16 +106,16 @@ GGAS_UNROLL
 			}
 		} else {
 			for (uint32_t k = 0; k < n; k++)
-				sums[k].first(*in.at(0, at + k * threads));
+				sums[k].first(ggas_read(in.at(0, at + k * threads)));
 			for (uint32_t node = 1; node < nodes; node++)
 				for (uint32_t k = 0; k < n; k++)
-					sums[k].add(*in.at(node, at + k * threads), op);
+					sums[k].add(ggas_read(in.at(node, at + k * threads)), op);
 		}
 		for (uint32_t step = 0; step < to.count; step++) {
 			uint32_t node = to[step];
 GGAS_UNROLL
 			for (uint32_t k = 0; k < n; k++)
-				*out.at(node, at + k * threads) = sums[k].data();
+				ggas_write(out.at(node, at + k * threads), sums[k].data());
 		}
 	};
 	for (; i + (Unroll - 1) * threads < lines.end; i += Unroll * threads)
@@ -103,11 +129,11 @@ template <class T, class Op>
 GGAS_FN void reduce_elements(everywhere in, everywhere out, range elements, receivers to, const Op &op)
 {
 	for (uint64_t i = elements.begin + ggas_thread(); i < elements.end; i += ggas_threads()) {
-		auto value = ggas_widen(reinterpret_cast<const T *>(in.at(0, 0))[i]);
+		auto value = ggas_widen(ggas_read(reinterpret_cast<const T *>(in.at(0, 0)) + i));
 		for (uint32_t node = 1; node < to.nodes; node++)
-			value = op(value, ggas_widen(reinterpret_cast<const T *>(in.at(node, 0))[i]));
+			value = op(value, ggas_widen(ggas_read(reinterpret_cast<const T *>(in.at(node, 0)) + i)));
 		for (uint32_t step = 0; step < to.count; step++)
-			reinterpret_cast<T *>(out.at(to[step], 0))[i] = ggas_narrow<T>(value);
+			ggas_write(reinterpret_cast<T *>(out.at(to[step], 0)) + i, ggas_narrow<T>(value));
 	}
 }
 
@@ -120,13 +146,13 @@ GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 		ggas_u128 v[at_once];
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			v[k] = from[i + k * threads];
+			v[k] = ggas_read(from + i + k * threads);
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			to[i + k * threads] = v[k];
+			ggas_write(to + i + k * threads, v[k]);
 	}
 	for (; i < lines; i += threads)
-		to[i] = from[i];
+		ggas_write(to + i, ggas_read(from + i));
 }
 
 /*
@@ -242,8 +268,7 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 	/* The blocks of the same number work on the same elements: whoever meets them has all it needs. */
 	if (int error = meet_nodes(g, ggas_order::release_acquire, line))
 		return error;
-	everywhere in = { window->base + in_offset, window->stride };
-	everywhere out = { window->base + out_offset, window->stride };
+	everywhere in(window, in_offset), out(window, out_offset);
 	uint32_t nodes = g->nodes, self = g->node;
 	receivers all = { self, nodes, nodes };
 	uint64_t part = count * sizeof(T) / sizeof(ggas_u128) / nodes / 8 * 8;

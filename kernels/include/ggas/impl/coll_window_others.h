@@ -20,7 +20,7 @@ constexpr uint64_t window_grain = 512;
 class window_call {
 public:
 	GGAS_FN window_call(ggas_group *g, const ggas_window *window, uint32_t line)
-		: nodes(g->nodes), self(g->node), g_(g), base_(window->base), stride_(window->stride), line_(line),
+		: nodes(g->nodes), self(g->node), g_(g), window_(window, 0), line_(line),
 		  fits_(ggas_blocks() <= GGAS_CHANNELS && window->nodes == g->nodes)
 	{
 	}
@@ -28,13 +28,13 @@ public:
 	{
 		return fits_ ? meet_nodes(g_, ggas_order::release_acquire, line_) : GGAS_ERR_ARGUMENT;
 	}
-	GGAS_FN everywhere at(uint64_t offset) const { return { base_ + offset, stride_ }; }
+	GGAS_FN everywhere at(uint64_t offset) const { return window_.behind(offset); }
 	GGAS_FN uint32_t after(uint32_t step) const { return self + step < nodes ? self + step : self + step - nodes; }
 	/* The calling block copies its share of `bytes`. */
 	GGAS_FN void copy(uint32_t to, uint64_t to_offset, uint32_t from, uint64_t from_offset, uint64_t bytes) const
 	{
 		range mine = part_of(bytes, ggas_blocks(), ggas_block(), window_grain);
-		uint64_t out = base_ + to * stride_ + to_offset, in = base_ + from * stride_ + from_offset;
+		uint64_t out = window_.address(to) + to_offset, in = window_.address(from) + from_offset;
 		if (out != in)
 			ggas_copy_block(reinterpret_cast<void *>(out + mine.begin),
 					reinterpret_cast<const void *>(in + mine.begin), mine.size());
@@ -44,7 +44,7 @@ public:
 
 private:
 	ggas_group *g_;
-	uint64_t base_, stride_;
+	everywhere window_;
 	uint32_t line_;
 	bool fits_;
 };

@@ -29,6 +29,13 @@ struct ggas_exec_thread {
 /* The thread that runs now on this OS thread; null outside of kernels. */
 extern __thread struct ggas_exec_thread *ggas_exec_self;
 
+/* First trapped address, and the first behind all of them (kernels/src/trap.rs): all ones and 0 while there are none. */
+extern uint64_t ggas_exec_traps[2];
+
+#define GGAS_ACCESS_LOAD	0	/* to `value` */
+#define GGAS_ACCESS_STORE	1	/* of `value` */
+#define GGAS_ACCESS_ATOMIC	2	/* there are none */
+
 #define GGAS_WARP_SYNC		0	/* result 0 */
 #define GGAS_WARP_SHUFFLE	1	/* result: value of lane `argument` */
 #define GGAS_WARP_BALLOT	2	/* result: bit i set where value of lane i is not 0 */
@@ -38,6 +45,9 @@ void ggas_exec_pause(struct ggas_exec_thread *self, uint32_t attempt);
 uint32_t ggas_exec_syncthreads(struct ggas_exec_thread *self, uint32_t predicate, const char *file, uint32_t line);
 uint64_t ggas_exec_warp(struct ggas_exec_thread *self, uint32_t op, uint32_t mask, uint64_t value, uint32_t argument);
 void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value);
+/* Access of 1 to 16 bytes. Not 0: the address is trapped, and it is done; one that fails never returns, and ends the launch.
+ * 0: it is memory, and nothing was done. */
+uint32_t ggas_exec_access(struct ggas_exec_thread *self, uint32_t op, uint64_t address, void *value, uint32_t bytes);
 /* The device clock where time is virtual, in nanoseconds. */
 uint64_t ggas_exec_time(struct ggas_exec_thread *self);
 /* Memory of the block named by `key`; the same for every thread of the block. */

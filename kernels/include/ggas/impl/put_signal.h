@@ -38,17 +38,17 @@ public:
 		has_ = fits_ && at_ < bytes;
 		auto *in = static_cast<const uint8_t *>(from) + at_;
 		if (has_ && size_ == 16)
-			unit_ = *reinterpret_cast<const ggas_u128 *>(in);
+			unit_ = ggas_read(reinterpret_cast<const ggas_u128 *>(in));
 		else if (has_)
-			unit_.lo = *reinterpret_cast<const uint64_t *>(in);
+			unit_.lo = ggas_read(reinterpret_cast<const uint64_t *>(in));
 	}
 	GGAS_FN bool fits() const { return fits_; }
 	GGAS_FN void store(uint8_t *to) const
 	{
 		if (has_ && size_ == 16)
-			*reinterpret_cast<ggas_u128 *>(to + at_) = unit_;
+			ggas_write(reinterpret_cast<ggas_u128 *>(to + at_), unit_);
 		else if (has_)
-			*reinterpret_cast<uint64_t *>(to + at_) = unit_.lo;
+			ggas_write(reinterpret_cast<uint64_t *>(to + at_), unit_.lo);
 	}
 
 private:

@@ -166,6 +166,15 @@ template <class T> GGAS_FN void ggas_store_fenced(T *p, typename ggas_same<T>::t
 	ggas_store_relaxed(p, v);
 }
 
+template <class T> GGAS_FN T ggas_read(const T *p) { return *p; }
+template <class T> GGAS_FN void ggas_write(T *p, typename ggas_same<T>::type v) { *p = v; }
+
+namespace ggas_impl
+{
+/* Accesses of a GPU are its own. */
+GGAS_FN constexpr bool may_trap(const void *) { return false; }
+} /* namespace ggas_impl */
+
 #include "vocab_cuda_atomics.h"
 #include "vocab_cuda_bulk.h"
 

@@ -45,6 +45,8 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 	type *const name = static_cast<type *>(                                                                        \
 		ggas_exec_shared(ggas_exec_self, &ggas_key_##name, sizeof(type) * (count), alignof(type)))
 
+#include "vocab_host_trap.h"
+
 namespace ggas_impl
 {
 
@@ -113,43 +115,73 @@ inline void store128(ggas_u128 *p, ggas_u128 v, int order)
 
 template <class T> inline T ggas_load_relaxed(const T *p)
 {
+	if (T trapped; ggas_impl::may_trap(p) && ggas_impl::trapped_load(p, &trapped))
+		return trapped;
 	T v;
 	__atomic_load(const_cast<T *>(p), &v, __ATOMIC_RELAXED);
 	return v;
 }
 template <class T> inline T ggas_load_acquire(const T *p)
 {
+	if (T trapped; ggas_impl::may_trap(p) && ggas_impl::trapped_load(p, &trapped))
+		return trapped;
 	T v;
 	__atomic_load(const_cast<T *>(p), &v, __ATOMIC_ACQUIRE);
 	return v;
 }
 template <class T> inline void ggas_store_relaxed(T *p, std::type_identity_t<T> v)
 {
+	if (ggas_impl::may_trap(p) && ggas_impl::trapped_store(p, v))
+		return;
 	__atomic_store(p, &v, __ATOMIC_RELAXED);
 }
 template <class T> inline void ggas_store_release(T *p, std::type_identity_t<T> v)
 {
+	if (ggas_impl::may_trap(p) && ggas_impl::trapped_store(p, v))
+		return;
 	__atomic_store(p, &v, __ATOMIC_RELEASE);
 }
 template <> inline ggas_u128 ggas_load_relaxed(const ggas_u128 *p)
 {
+	if (ggas_u128 trapped; ggas_impl::may_trap(p) && ggas_impl::trapped_load(p, &trapped))
+		return trapped;
 	return ggas_impl::load128(p, __ATOMIC_RELAXED);
 }
 template <> inline ggas_u128 ggas_load_acquire(const ggas_u128 *p)
 {
+	if (ggas_u128 trapped; ggas_impl::may_trap(p) && ggas_impl::trapped_load(p, &trapped))
+		return trapped;
 	return ggas_impl::load128(p, __ATOMIC_ACQUIRE);
 }
 template <> inline void ggas_store_relaxed(ggas_u128 *p, ggas_u128 v)
 {
+	if (ggas_impl::may_trap(p) && ggas_impl::trapped_store(p, v))
+		return;
 	ggas_impl::store128(p, v, __ATOMIC_RELAXED);
 }
 template <> inline void ggas_store_release(ggas_u128 *p, ggas_u128 v)
 {
+	if (ggas_impl::may_trap(p) && ggas_impl::trapped_store(p, v))
+		return;
 	ggas_impl::store128(p, v, __ATOMIC_RELEASE);
+}
+
+template <class T> inline T ggas_read(const T *p)
+{
+	if (T trapped; ggas_impl::may_trap(p) && ggas_impl::trapped_load(p, &trapped))
+		return trapped;
+	return *p;
+}
+template <class T> inline void ggas_write(T *p, std::type_identity_t<T> v)
+{
+	if (ggas_impl::may_trap(p) && ggas_impl::trapped_store(p, v))
+		return;
+	*p = v;
 }
 
 template <class T> inline T ggas_atomic_add(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	if constexpr (std::is_integral_v<T>) {
 		return __atomic_fetch_add(p, v, ggas_impl::host_order(order));
 	} else {
@@ -163,22 +195,27 @@ template <class T> inline T ggas_atomic_add(T *p, std::type_identity_t<T> v, gga
 }
 template <class T> inline T ggas_atomic_exch(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	return __atomic_exchange_n(p, v, ggas_impl::host_order(order));
 }
 template <class T> inline T ggas_atomic_and(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	return __atomic_fetch_and(p, v, ggas_impl::host_order(order));
 }
 template <class T> inline T ggas_atomic_or(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	return __atomic_fetch_or(p, v, ggas_impl::host_order(order));
 }
 template <class T> inline T ggas_atomic_xor(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	return __atomic_fetch_xor(p, v, ggas_impl::host_order(order));
 }
 template <class T> inline T ggas_atomic_min(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	T old = ggas_load_relaxed(p), least;
 	do
 		least = v < old ? v : old;
@@ -187,6 +224,7 @@ template <class T> inline T ggas_atomic_min(T *p, std::type_identity_t<T> v, gga
 }
 template <class T> inline T ggas_atomic_max(T *p, std::type_identity_t<T> v, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	T old = ggas_load_relaxed(p), most;
 	do
 		most = old < v ? v : old;
@@ -208,6 +246,7 @@ GGAS_DEFINE_RED(max)
 template <class T>
 inline T ggas_atomic_cas(T *p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, ggas_order order)
 {
+	ggas_impl::check_atomic(p);
 	bool acquires = order == ggas_order::acquire || order == ggas_order::release_acquire;
 	__atomic_compare_exchange_n(p, &expected, desired, false, ggas_impl::host_order(order),
 				    acquires ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Trapped addresses of the CPU executor (kernels/src/trap.rs); included by vocab_host.h. */
+#ifndef GGAS_IMPL_VOCAB_HOST_TRAP_H
+#define GGAS_IMPL_VOCAB_HOST_TRAP_H
+
+namespace ggas_impl
+{
+
+/* Whether `p` may be trapped (exec.h): two compares and no call while nothing is. */
+inline bool may_trap(const void *p)
+{
+	uint64_t address = reinterpret_cast<uint64_t>(p);
+	if (__builtin_expect(address < __atomic_load_n(&ggas_exec_traps[0], __ATOMIC_RELAXED), 1))
+		return false;
+	return address < __atomic_load_n(&ggas_exec_traps[1], __ATOMIC_RELAXED);
+}
+/* True if it was trapped, and done. */
+template <class T> GGAS_COLD bool trapped_load(const T *p, T *v)
+{
+	return ggas_exec_access(ggas_exec_self, GGAS_ACCESS_LOAD, reinterpret_cast<uint64_t>(p), v, sizeof(T)) != 0;
+}
+template <class T> GGAS_COLD bool trapped_store(T *p, T v)
+{
+	return ggas_exec_access(ggas_exec_self, GGAS_ACCESS_STORE, reinterpret_cast<uint64_t>(p), &v, sizeof(T)) != 0;
+}
+/* Does not return where `p` is trapped. */
+GGAS_COLD void refuse_trapped(const void *p, uint32_t bytes)
+{
+	uint64_t nothing[2] = {};
+	ggas_exec_access(ggas_exec_self, GGAS_ACCESS_ATOMIC, reinterpret_cast<uint64_t>(p), nothing, bytes);
+}
+template <class T> inline void check_atomic(const T *p)
+{
+	if (may_trap(p))
+		refuse_trapped(p, sizeof(T));
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_VOCAB_HOST_TRAP_H */

@@ -1,0 +1,175 @@
+//! Trapped addresses: each access by kernels on the CPU executor is a call, as an access to a card's BAR is a packet.
+//!
+//! Only the accesses of `vocab.h`, and what is built on them, are calls. There is no memory behind the addresses, so plain
+//! C++ accesses, and those of the host, end the process by a fault: none passes unseen.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+
+use arc_swap::ArcSwap;
+
+use crate::MemoryError;
+
+/// Why an access failed.
+pub type TrapError = Box<dyn Error + Send + Sync>;
+
+/// What accesses to a trapped range become. Offsets are bytes from the start of the range.
+///
+/// Loads and stores are called on the executor's thread, in program order per CUDA thread, which waits for them. They end
+/// within a time of their own, and do not depend on what kernels do meanwhile. An error ends the launch, by
+/// [`LaunchError::Access`](crate::LaunchError::Access).
+pub trait TrapTarget: Send + Sync {
+    /// A load of 1 to 16 bytes.
+    ///
+    /// # Errors
+    /// Whatever kept the bytes from coming.
+    fn load(&self, offset: u64, into: &mut [u8]) -> Result<(), TrapError>;
+
+    /// A store of 1 to 16 bytes.
+    ///
+    /// # Errors
+    /// Whatever kept the bytes from going.
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), TrapError>;
+
+    /// What lies at `offset`, for messages.
+    fn place(&self, offset: u64) -> String;
+}
+
+/// What a kernel asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Load,
+    Store,
+    Atomic,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Load => "a load",
+            Kind::Store => "a store",
+            Kind::Atomic => "an atomic operation",
+        })
+    }
+}
+
+/// Remote atomics, which an SMFU does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("such a window has no atomics; use loads and stores, or locks of RMA")]
+struct NoAtomics;
+
+/// An access after the range was given back.
+#[derive(Debug, thiserror::Error)]
+#[error("the window is gone; keep it while kernels use it")]
+struct Gone;
+
+struct Entry {
+    range: Range<u64>,
+    /// None once the range is given back. Accesses hold it while they go on.
+    target: RwLock<Option<Arc<dyn TrapTarget>>>,
+}
+
+static TABLE: LazyLock<ArcSwap<Vec<Arc<Entry>>>> = LazyLock::new(ArcSwap::default);
+static CHANGE: Mutex<()> = Mutex::new(());
+
+/// First trapped address, and the first behind all of them: kernels look here before they ask. While some range is trapped
+/// they only move apart, so whoever sees one old and one new value still finds each range that is in use.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "its name in C")]
+static ggas_exec_traps: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }, const { AtomicU64::new(0) }];
+
+/// A trapped range of addresses. Dropping it waits until accesses under way are over.
+pub struct Trap {
+    entry: Arc<Entry>,
+}
+
+impl Trap {
+    /// Takes `bytes` of addresses from the system, for accesses to `target`.
+    ///
+    /// # Errors
+    /// [`MemoryError::NoMemory`] where there are not so many.
+    pub fn new(bytes: usize, target: Arc<dyn TrapTarget>) -> Result<Trap, MemoryError> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new inaccessible mapping touches no existing memory.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(MemoryError::NoMemory { bytes });
+        }
+        let range = start as u64..start as u64 + bytes as u64;
+        let entry = Arc::new(Entry { range, target: RwLock::new(Some(target)) });
+        let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = Vec::clone(&TABLE.load());
+        let at = table.partition_point(|other| other.range.end <= entry.range.start);
+        table.insert(at, entry.clone());
+        TABLE.store(Arc::new(table));
+        let [first, end] = &ggas_exec_traps;
+        end.fetch_max(entry.range.end, Ordering::Relaxed);
+        first.fetch_min(entry.range.start, Ordering::Relaxed);
+        Ok(Trap { entry })
+    }
+
+    /// The first address.
+    pub fn address(&self) -> u64 {
+        self.entry.range.start
+    }
+}
+
+impl Drop for Trap {
+    fn drop(&mut self) {
+        *self.entry.target.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+        let table: Vec<_> =
+            TABLE.load().iter().filter(|entry| !Arc::ptr_eq(entry, &self.entry)).cloned().collect();
+        if table.is_empty() {
+            let [first, end] = &ggas_exec_traps;
+            first.store(u64::MAX, Ordering::Relaxed);
+            end.store(0, Ordering::Relaxed);
+        }
+        TABLE.store(Arc::new(table));
+        drop(change);
+        let Range { start, end } = self.entry.range;
+        // SAFETY: our own mapping, which nothing is in.
+        unsafe { libc::munmap(start as *mut libc::c_void, (end - start) as usize) };
+    }
+}
+
+impl fmt::Debug for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Trap").field(&self.entry.range).finish()
+    }
+}
+
+fn find(address: u64) -> Option<Arc<Entry>> {
+    let table = TABLE.load();
+    let at = table.partition_point(|entry| entry.range.end <= address);
+    table.get(at).filter(|entry| entry.range.start <= address).cloned()
+}
+
+/// Whether an address is trapped.
+pub(crate) fn contains(address: u64) -> bool {
+    find(address).is_some()
+}
+
+/// A failed access: where it went, and why it failed.
+pub(crate) struct Failed {
+    pub place: String,
+    pub source: TrapError,
+}
+
+/// Carries an access to a trapped address out; `bytes` are what is stored, or take what is loaded.
+pub(crate) fn access(kind: Kind, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+    let gone = || Failed { place: format!("address {address:#x}"), source: Gone.into() };
+    let entry = find(address).ok_or_else(gone)?;
+    let target = entry.target.read().unwrap_or_else(PoisonError::into_inner);
+    let target = target.as_ref().ok_or_else(gone)?;
+    let offset = address - entry.range.start;
+    let done = match kind {
+        Kind::Load => target.load(offset, bytes),
+        Kind::Store => target.store(offset, bytes),
+        Kind::Atomic => Err(NoAtomics.into()),
+    };
+    done.map_err(|source| Failed { place: target.place(offset), source })
+}
