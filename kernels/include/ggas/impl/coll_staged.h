@@ -53,14 +53,14 @@ public:
 	{
 		copy_share(to, from, count * sizeof(T), team_.thread(), team_.threads());
 	}
-	/* out[i] = op over ranks of source(node)[i]. */
+	/* out[i] = op over ranks of source(node, i). */
 	template <class T, class Op, class Source>
 	GGAS_FN void reduce(T *out, uint64_t count, const Op &op, const Source &source) const
 	{
 		for (uint64_t i = team_.thread(); i < count; i += team_.threads()) {
-			auto value = ggas_widen(ggas_read(source(0) + i));
+			auto value = ggas_widen(source(0, i));
 			for (uint32_t node = 1; node < g_->nodes; node++)
-				value = op(value, ggas_widen(ggas_read(source(node) + i)));
+				value = op(value, ggas_widen(source(node, i)));
 			out[i] = ggas_narrow<T>(value);
 		}
 	}

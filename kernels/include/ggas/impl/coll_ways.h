@@ -33,8 +33,9 @@ template <class T, class Op, class Round> GGAS_FN int by_remote_read(Round &roun
 	if (!r.everywhere && r.self != r.root)
 		return GGAS_OK;
 	GGAS_TRY(round.wait_arrivals());
-	round.reduce(r.out, r.size, r.op,
-		     [&](uint32_t node) -> const T * { return round.template staged<T>(node, node); });
+	round.reduce(r.out, r.size, r.op, [&](uint32_t node, uint64_t i) {
+		return ggas_read(round.template staged<const T>(node, node) + i);
+	});
 	return GGAS_OK;
 }
 
@@ -48,8 +49,8 @@ template <class T, class Op, class Round> GGAS_FN int by_gather(Round &round, co
 	GGAS_TRY(round.arrived());
 	if (r.self == r.root) {
 		GGAS_TRY(round.wait_arrivals());
-		round.reduce(r.out, r.size, r.op, [&](uint32_t node) {
-			return node == r.self ? r.in : round.template staged<const T>(r.self, node);
+		round.reduce(r.out, r.size, r.op, [&](uint32_t node, uint64_t i) {
+			return (node == r.self ? r.in : round.template staged<const T>(r.self, node))[i];
 		});
 	}
 	if (!r.everywhere)
@@ -74,8 +75,8 @@ template <class T, class Op, class Round> GGAS_FN int by_all_gather(Round &round
 		round.copy(round.template staged<T>((r.self + step) % r.nodes, r.self), r.in, r.size);
 	GGAS_TRY(round.arrived());
 	GGAS_TRY(round.wait_arrivals());
-	round.reduce(r.out, r.size, r.op, [&](uint32_t node) {
-		return node == r.self ? r.in : round.template staged<const T>(r.self, node);
+	round.reduce(r.out, r.size, r.op, [&](uint32_t node, uint64_t i) {
+		return (node == r.self ? r.in : round.template staged<const T>(r.self, node))[i];
 	});
 	return GGAS_OK;
 }
@@ -131,8 +132,8 @@ template <class T, class Op, class Round> GGAS_FN int by_all_to_all(Round &round
 	GGAS_TRY(round.wait_arrivals());
 	/* All nodes have arrived here, so their results of the exchange before were read. */
 	T *reduced = round.template results<T>(r.self, r.self);
-	round.reduce(reduced, own.size(), r.op, [&](uint32_t node) {
-		return node == r.self ? r.in + own.begin : round.template staged<const T>(r.self, node);
+	round.reduce(reduced, own.size(), r.op, [&](uint32_t node, uint64_t i) {
+		return (node == r.self ? r.in + own.begin : round.template staged<const T>(r.self, node))[i];
 	});
 	GGAS_TRY(round.meet());
 	for (uint32_t step = 1; step < r.nodes; step++) {

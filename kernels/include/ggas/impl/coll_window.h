@@ -33,6 +33,7 @@ struct everywhere {
 	}
 	GGAS_FN uint64_t address(uint32_t node) const { return base + node * stride; }
 #endif
+	GGAS_FN const void *global() const { return reinterpret_cast<const void *>(base); }
 	GGAS_FN ggas_u128 *at(uint32_t node, uint64_t line) const
 	{
 		return reinterpret_cast<ggas_u128 *>(address(node)) + line;
@@ -79,8 +80,8 @@ struct receivers {
 };
 
 /* Lines [begin, end), `Unroll` of each thread in flight, of `Nodes` nodes; 0: any number. */
-template <class T, uint32_t Nodes, uint32_t Unroll, class Op>
-GGAS_FN void reduce_lines(everywhere in, everywhere out, range lines, receivers to, const Op &op)
+template <class Access, class T, uint32_t Nodes, uint32_t Unroll, class Op>
+GGAS_FN void reduce_lines_by(everywhere in, everywhere out, range lines, receivers to, const Op &op)
 {
 	uint32_t nodes = to.nodes;
 	if (Nodes)
@@ -96,7 +97,7 @@ GGAS_UNROLL
 			for (uint32_t node = 0; node < Nodes; node++)
 GGAS_UNROLL
 				for (uint32_t k = 0; k < n; k++)
-					v[node][k] = ggas_read(in.at(node, at + k * threads));
+					v[node][k] = Access::read(in.at(node, at + k * threads));
 GGAS_UNROLL
 			for (uint32_t k = 0; k < n; k++) {
 				sums[k].first(v[0][k]);
@@ -106,22 +107,30 @@ GGAS_UNROLL
 			}
 		} else {
 			for (uint32_t k = 0; k < n; k++)
-				sums[k].first(ggas_read(in.at(0, at + k * threads)));
+				sums[k].first(Access::read(in.at(0, at + k * threads)));
 			for (uint32_t node = 1; node < nodes; node++)
 				for (uint32_t k = 0; k < n; k++)
-					sums[k].add(ggas_read(in.at(node, at + k * threads)), op);
+					sums[k].add(Access::read(in.at(node, at + k * threads)), op);
 		}
 		for (uint32_t step = 0; step < to.count; step++) {
 			uint32_t node = to[step];
 GGAS_UNROLL
 			for (uint32_t k = 0; k < n; k++)
-				ggas_write(out.at(node, at + k * threads), sums[k].data());
+				Access::write(out.at(node, at + k * threads), sums[k].data());
 		}
 	};
 	for (; i + (Unroll - 1) * threads < lines.end; i += Unroll * threads)
 		reduce(i, constant<Unroll>());
 	for (; i < lines.end; i += threads)
 		reduce(i, constant<1>());
+}
+template <class T, uint32_t Nodes, uint32_t Unroll, class Op>
+GGAS_FN void reduce_lines(everywhere in, everywhere out, range lines, receivers to, const Op &op)
+{
+	if constexpr (can_trap)
+		if (may_trap(in.global()) || may_trap(out.global()))
+			return reduce_lines_by<window_access, T, 0, 1>(in, out, lines, to, op);
+	reduce_lines_by<plain_access, T, Nodes, Unroll>(in, out, lines, to, op);
 }
 
 /* Elements that make no full line, by the threads of a block. */
@@ -138,7 +147,7 @@ GGAS_FN void reduce_elements(everywhere in, everywhere out, range elements, rece
 }
 
 /* Lines that the threads of a block copy, several of each in flight. */
-GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
+template <class Access> GGAS_FN void copy_lines_by(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 {
 	constexpr uint32_t at_once = 4;
 	uint64_t threads = ggas_threads(), i = ggas_thread();
@@ -146,13 +155,20 @@ GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 		ggas_u128 v[at_once];
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			v[k] = ggas_read(from + i + k * threads);
+			v[k] = Access::read(from + i + k * threads);
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			ggas_write(to + i + k * threads, v[k]);
+			Access::write(to + i + k * threads, v[k]);
 	}
 	for (; i < lines; i += threads)
-		ggas_write(to + i, ggas_read(from + i));
+		Access::write(to + i, Access::read(from + i));
+}
+GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
+{
+	if constexpr (can_trap)
+		if (may_trap(to))
+			return copy_lines_by<window_access>(to, from, lines);
+	copy_lines_by<plain_access>(to, from, lines);
 }
 
 /*

@@ -172,6 +172,7 @@ template <class T> GGAS_FN void ggas_write(T *p, typename ggas_same<T>::type v) 
 namespace ggas_impl
 {
 /* Accesses of a GPU are its own. */
+constexpr bool can_trap = false;
 GGAS_FN constexpr bool may_trap(const void *) { return false; }
 } /* namespace ggas_impl */
 

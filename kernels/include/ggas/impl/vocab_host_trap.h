@@ -6,6 +6,8 @@
 namespace ggas_impl
 {
 
+constexpr bool can_trap = true;
+
 /* Whether `p` may be trapped (exec.h): two compares and no call while nothing is. */
 inline bool may_trap(const void *p)
 {

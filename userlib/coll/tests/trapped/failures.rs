@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use extoll_sim::faults::{Event, Faults};
+use extoll_sim::torus::Direction;
 use ggas_kernels::{CpuConfig, KernelMem, LaunchError, Processor};
 use ggas_selftest::args::*;
 
@@ -123,6 +124,33 @@ fn a_store_that_the_network_does_not_take_ends_after_ten_seconds() {
     assert_others_go_on(&sides);
     network.happen(Event::Resume(2)).unwrap();
     assert_eq!(sides.windows[0].load_u64(2, 64).unwrap(), taken);
+}
+
+/// Node 2 without any cable: loads end after their time, and what was sent arrives once the cables are back.
+#[test]
+fn links_that_are_down_are_bounded_and_come_back() {
+    let sides = Sides::new(3, 4096, &Links::Simulated(6, Faults::none().through_links()), LIMIT);
+    let simulation = sides.simulation.as_ref().unwrap();
+    let network = sides.network.torus().expect("a torus");
+    let cables: Vec<_> =
+        Direction::ALL.into_iter().filter(|to| network.torus().neighbour(2, *to).is_some()).collect();
+    let results = sides.cpu.alloc(16).unwrap();
+    cables.iter().for_each(|to| network.happen(Event::LinkDown(2, *to)).unwrap());
+    // A store is posted.
+    let args = access(&sides, 2, SELFTEST_ACCESS_STORE, results.address());
+    sides.run("ggas_selftest_access", 1, &[args]).unwrap();
+    let before = simulation.elapsed();
+    let (went_well, error) = until_failure(&sides, 2, SELFTEST_ACCESS_LOAD);
+    assert_eq!(went_well, 0);
+    assert_says(&error, "a load of 8 bytes", &["node 2", "no answer"]);
+    let took = simulation.elapsed() - before;
+    assert!((LIMIT..LIMIT + NAPS).contains(&took), "{took:?}");
+    assert_others_go_on(&sides);
+    cables.iter().for_each(|to| network.happen(Event::LinkUp(2, *to)).unwrap());
+    results.store_u64(8, 0).unwrap();
+    let args = access(&sides, 2, SELFTEST_ACCESS_LOAD, results.address());
+    sides.run("ggas_selftest_access", 1, &[args]).unwrap();
+    assert_eq!(results.read_u64s(0, 2).unwrap(), [1, 1], "the store of before has come");
 }
 
 /// In real time, past the executor's limit for threads that never pause.
