@@ -3,6 +3,7 @@
 use super::{Check, Context, librma2, steps};
 use crate::demo;
 use crate::run::cargo;
+use crate::vm;
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +18,17 @@ pub const ALL: &[Check] = &[
     Check::new("crowded", "the step unit five times beside two threads that never yield", crowded),
     Check::new("sim", "100,000 networks in virtual time that were never simulated before", sim),
     Check::new("chaos", "10,000 rounds of members and jobs that are killed and stopped", chaos),
+    Check::new(
+        "vm",
+        "the kernel modules: all scenarios on all kernels, 10^6 random calls on the one that watches",
+        vm,
+    ),
 ];
+
+fn vm(context: &Context) -> Result<String> {
+    vm::vm(&vm::Select::everything(), context.policy)?;
+    Ok(String::new())
+}
 
 fn crowded(context: &Context) -> Result<String> {
     let over = AtomicBool::new(false);

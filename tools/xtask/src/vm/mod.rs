@@ -38,12 +38,23 @@ pub struct Select {
     /// Guests that run at the same time [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     guests: Option<NonZeroU32>,
+    /// Also what tells little about the modules after every change (`daily` in the scenarios' heads), and takes long
+    #[arg(long)]
+    long: bool,
     /// List the scenarios
     #[arg(long)]
     list: bool,
     /// Put each defect of tests/vm/defects into the modules and expect its scenario to fail (--only names defects then)
-    #[arg(long, conflicts_with_all = ["kernel", "guests", "list"])]
+    #[arg(long, conflicts_with_all = ["kernel", "guests", "list", "long"])]
     defects: bool,
+}
+
+impl Select {
+    /// All scenarios on all kernels.
+    pub fn everything() -> Select {
+        let (kernel, only, guests) = (Vec::new(), Vec::new(), None);
+        Select { kernel, only, guests, long: true, list: false, defects: false }
+    }
 }
 
 /// Builds the modules for each kernel and runs the scenarios on it; all of them, even if one fails.
@@ -53,8 +64,12 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         return defects::all(policy, &scenarios, &select.only);
     }
     if select.list {
-        for Scenario { name, guests, modules, .. } in &scenarios {
-            say!("  {name:<12} {guests} guests  modules: {}", modules.join(" "));
+        for scenario in &scenarios {
+            let Scenario { name, guests, modules, .. } = scenario;
+            let on = Kernel::ALL.iter().filter(|kernel| scenario.runs_on(**kernel, select.long));
+            let on: Vec<_> = on.map(|kernel| kernel.name()).collect();
+            let (modules, on) = (modules.join(" "), on.join(" "));
+            say!("  {name:<14} {guests} guests  modules: {modules:<14} kernels: {on}");
         }
         return Ok(());
     }
@@ -66,9 +81,10 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
     // Every scenario has at most two guests.
     let room = select.guests.map_or(cores, NonZeroU32::get).max(2);
+    // Who asks for a scenario gets it on all of its kernels.
+    let long = select.long || !select.only.is_empty();
     let chosen = |kernel: Kernel| -> Vec<&Scenario> {
-        let on = |s: &&Scenario| s.kernels.is_empty() || s.kernels.iter().any(|k| k == kernel.name());
-        scenarios.iter().filter(|s| named(s)).filter(on).collect()
+        scenarios.iter().filter(|s| named(s) && s.runs_on(kernel, long)).collect()
     };
     for name in &select.only {
         if !kernels.iter().any(|kernel| chosen(*kernel).iter().any(|s| s.name == *name)) {
@@ -76,12 +92,14 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         }
     }
     let start = Instant::now();
+    let worked = children();
     let mut results = Vec::new();
     let archive = timed(&mut results, None, "archive", || {
         kernels.iter().try_for_each(|kernel| kernel.tools(policy))?;
         Archive::open()
     });
-    let Some(archive) = archive else { return report(&results, start.elapsed()) };
+    let end = |results: &[Outcome]| report(results, start.elapsed(), children().saturating_sub(worked));
+    let Some(archive) = archive else { return end(&results) };
     // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
     let (slow, quick): (Vec<Kernel>, Vec<Kernel>) =
         kernels.iter().copied().partition(|kernel| *kernel == Kernel::Debug);
@@ -111,7 +129,16 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         }
         results.extend(ran);
     });
-    report(&results, start.elapsed())
+    end(&results)
+}
+
+/// Time that processors gave to what this process started and has seen end: where cores waited it is less than the
+/// time that all of it took, times their number.
+fn children() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // "pid (name) state ...": the name may hold spaces. Fields 16 and 17 are hundredths of a second.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(13).take(2);
+    Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 /// The kernels that can be used here; says which cannot, and why. Nothing is left out of continuous integration.
@@ -162,7 +189,7 @@ fn timed<T>(
     result
 }
 
-fn report(results: &[Outcome], whole: Duration) -> Result<()> {
+fn report(results: &[Outcome], whole: Duration, worked: Duration) -> Result<()> {
     let mut rows = Vec::new();
     for kernel in std::iter::once(None).chain(Kernel::ALL.map(Some)) {
         for Outcome { what, time, failed, .. } in results.iter().filter(|outcome| outcome.kernel == kernel) {
@@ -172,6 +199,7 @@ fn report(results: &[Outcome], whole: Duration) -> Result<()> {
         }
     }
     rows.push(["all of it", "", "", &seconds(whole)].map(str::to_owned));
+    rows.push(["processors", "", "", &seconds(worked)].map(str::to_owned));
     let [kernel, step, result] = ["kernel", "step", "result"].map(Column::text);
     say!("\n{}", ggas_table::table(&[kernel, step, result, Column::number("time")], rows));
     match results.iter().filter(|outcome| outcome.failed).count() {

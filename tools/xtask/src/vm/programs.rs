@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Programs of the workspace, and examples.
 const OURS: [&str; 3] = ["hw-suite", "ggas", "own-kernel"];
@@ -88,20 +88,39 @@ pub fn host(name: &str) -> PathBuf {
 /// Those on the module's calls: one for each C file of `tests/vm`.
 fn bare(out: &Path) -> Result<Vec<Program>> {
     let mut built = Vec::new();
-    for entry in std::fs::read_dir(place::root().join("tests/vm"))? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "c") {
-            continue;
-        }
+    let folders = ["tests/vm", "kmod/uapi/extoll", "kmod/uapi/gpumap"];
+    let headers: Vec<PathBuf> =
+        folders.into_iter().map(|folder| with(folder, "h")).collect::<Result<Vec<_>>>()?.concat();
+    for path in with("tests/vm", "c")? {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let program = out.join(&name);
+        let file = || Program {
+            files: vec![(format!("bin/{name}"), program.clone())],
+            name: name.clone(),
+            small: true,
+        };
+        if headers.iter().chain([&path]).all(|source| changed(source) < changed(&program)) {
+            built.push(file());
+            continue;
+        }
         let mut compile = compiler();
         compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]);
         compile.args(["-Ikmod/uapi", "-Itests/vm", "-o"]).arg(&program).arg(&path);
         Step { name: &format!("vm program {name}"), command: compile, limit: COMPILE }.run()?;
-        built.push(Program { files: vec![(format!("bin/{name}"), program)], name, small: true });
+        built.push(file());
     }
     Ok(built)
+}
+
+/// Files of a folder of the checkout with this extension.
+fn with(folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(place::root().join(folder)).with_context(|| format!("no {folder}"))?;
+    let files = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(files.into_iter().filter(|file| file.extension().is_some_and(|end| end == extension)).collect())
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// A program and what the loader takes for it, without the parts for debuggers: guests have their files in memory.
@@ -137,8 +156,7 @@ fn libraries(told: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn stripped(file: &Path, to: &Path) -> Result<PathBuf> {
-    let time = |path: &Path| std::fs::metadata(path).and_then(|m| m.modified()).ok();
-    if time(to) > time(file) {
+    if changed(to) > changed(file) {
         return Ok(to.to_owned());
     }
     let mut strip = Command::new("strip");

@@ -34,6 +34,8 @@ pub struct Scenario {
     pub trouble: bool,
     /// The guest ends its cards' server, by the same means.
     pub orphan: bool,
+    /// A guest says that it has ended well, and switches itself off under the others.
+    pub leaves: bool,
     /// Cards offer MSI-X besides MSI.
     pub msix: bool,
     /// No page of the cards' registers is mapped: each access is counted.
@@ -50,6 +52,8 @@ pub struct Scenario {
     pub limit: Duration,
     /// Kernels that it runs on; empty: all.
     pub kernels: Vec<String>,
+    /// Those of them that it runs on after every change; on the others only where there is time. None: all of them.
+    pub daily: Option<Vec<String>>,
 }
 
 impl Scenario {
@@ -68,13 +72,20 @@ impl Scenario {
         Ok(all)
     }
 
+    /// Whether it runs on a kernel, after every change or where there is time (`long`).
+    pub fn runs_on(&self, kernel: Kernel, long: bool) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == kernel.name());
+        let daily = || self.daily.as_ref().is_none_or(|names| named(names));
+        (self.kernels.is_empty() || named(&self.kernels)) && (long || daily())
+    }
+
     /// Whether both can have the same guest, one after the other. What one of them has besides is nothing to the other.
     fn shares(&self, other: &Scenario) -> bool {
         let own = |s: &Scenario| {
             let card = (s.cards, s.msix, s.trap, s.apart, s.faults);
             (s.guests, card, s.memory, s.processors, s.iommu, s.icount)
         };
-        own(self) == own(other) && ![self, other].iter().any(|s| s.orphan || !s.host.is_empty())
+        own(self) == own(other) && ![self, other].iter().any(|s| s.orphan || s.leaves || !s.host.is_empty())
     }
 }
 
@@ -135,7 +146,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
-    let (processors, host, apart, faults) = (1, String::new(), false, false);
+    let (processors, host, apart, faults, leaves) = (1, String::new(), false, false, false);
     let mut scenario = Scenario {
         name,
         script,
@@ -149,6 +160,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         icount,
         trouble,
         orphan,
+        leaves,
         msix,
         trap,
         faults,
@@ -157,6 +169,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         programs,
         limit,
         kernels,
+        daily: None,
     };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -172,6 +185,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "iommu" => scenario.iommu = number()? != 0,
             "icount" => scenario.icount = number()? != 0,
             "orphan" => scenario.orphan = number()? != 0,
+            "leaves" => scenario.leaves = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
             "trap" => scenario.trap = number()? != 0,
@@ -180,23 +194,26 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "host" => scenario.host = value.trim().to_owned(),
             "modules" => scenario.modules = words(),
             "programs" => scenario.programs = words(),
-            "kernels" => {
-                scenario.kernels = words();
-                // One that no kernel has would keep the scenario from ever being run.
-                let known = |name: &String| Kernel::ALL.iter().any(|kernel| kernel.name() == name);
-                if let Some(name) = scenario.kernels.iter().find(|name| !known(name)) {
-                    bail!("`{line}`: no kernel is called `{name}`");
-                }
-            }
+            "kernels" => scenario.kernels = known(line, words())?,
+            "daily" => scenario.daily = Some(known(line, words())?),
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
-                     msix, trap, faults, host, seconds, modules, programs, kernels"
+                     leaves, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
                 )
             }
         }
     }
     Ok(scenario)
+}
+
+/// Names of kernels: one that no kernel has would keep the scenario from ever being run.
+fn known(line: &str, names: Vec<String>) -> Result<Vec<String>> {
+    let is = |name: &String| Kernel::ALL.iter().any(|kernel| kernel.name() == name);
+    match names.iter().find(|name| !is(name)) {
+        Some(name) => bail!("`{line}`: no kernel is called `{name}`"),
+        None => Ok(names),
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +230,21 @@ mod tests {
         assert!(parse("x.sh".into(), "#: guests two").is_err());
         assert!(parse("x.sh".into(), "#: kernels 6.1 debug").is_ok());
         assert!(parse("x.sh".into(), "#: kernels 6.1, debug").is_err());
+        assert!(parse("x.sh".into(), "#: daily 6.2").is_err());
+    }
+
+    #[test]
+    fn what_tells_nothing_new_runs_where_there_is_time() {
+        let on = |head: &str| {
+            let scenario = parse("x.sh".into(), head).unwrap();
+            [false, true].map(|long| {
+                Kernel::ALL.iter().map(|kernel| u8::from(scenario.runs_on(*kernel, long))).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(on(""), [[1, 1, 1, 1], [1, 1, 1, 1]]);
+        assert_eq!(on("#: kernels 6.1 debug"), [[1, 0, 0, 1], [1, 0, 0, 1]]);
+        assert_eq!(on("#: kernels 6.1 debug\n#: daily debug 6.12"), [[0, 0, 0, 1], [1, 0, 0, 1]]);
+        assert_eq!(on("#: daily"), [[0, 0, 0, 0], [1, 1, 1, 1]], "never after every change");
     }
 
     #[test]
@@ -225,6 +257,7 @@ mod tests {
             scenario("p", "#: guests 2"),
             scenario("q", "#: guests 2"),
             scenario("o", "#: orphan 1"),
+            scenario("l", "#: guests 2\n#: leaves 1"),
             scenario("m", "#: memory 1024"),
             scenario("h", "#: host x"),
         ];
@@ -235,9 +268,9 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(1), ["a-b-c", "h", "m", "o", "p-q"]);
-        assert_eq!(names(2), ["a", "b-c", "h", "m", "o", "p-q"]);
-        assert_eq!(names(9).len(), 8);
+        assert_eq!(names(1), ["a-b-c", "h", "l", "m", "o", "p-q"]);
+        assert_eq!(names(2), ["a", "b-c", "h", "l", "m", "o", "p-q"]);
+        assert_eq!(names(9).len(), 9);
         let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
         assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
     }
