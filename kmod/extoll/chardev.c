@@ -30,7 +30,7 @@ static char *extoll_devnode(EXTOLL_DEVNODE_CONST struct device *dev, umode_t *mo
 struct class extoll_class = { .name = "extoll", .devnode = extoll_devnode };
 
 /* Registers and physical addresses lead to all memory: not where Linux keeps that even from root. */
-static bool file_privileged(void)
+bool extoll_privileged(void)
 {
 	return (extoll_trusted || capable(CAP_SYS_RAWIO)) && !security_locked_down(LOCKDOWN_PCI_ACCESS);
 }
@@ -46,7 +46,7 @@ static int extoll_open(struct inode *inode, struct file *filp)
 		return -ENOMEM;
 	file->card = card;
 	file->filp = filp;
-	file->privileged = file_privileged();
+	file->privileged = extoll_privileged();
 	file->protection = extoll_protection(extoll_outer_user());
 	file->user = extoll_quota_user();
 	kref_init(&file->held);

@@ -5,6 +5,7 @@
  * Locks, outer first:
  *   file->lock > card->smfu_lock > (mmap lock, dma-buf reservation) > card->atu_lock
  *   file->lock > card->gat_lock > card->atu_lock
+ *   card->registers_lock > card->port_lock
  *   card->files_lock, card->regions_lock, card->port_lock, card->window_lock: innermost.
  * Only a file's own lock is held while the card or another process is waited for.
  * Nobody allocates memory under atu_lock: it is taken in MMU notifiers, which may run to free memory.
@@ -250,6 +251,7 @@ struct extoll_card {
 	struct completion idle;		/* the last one left */
 	struct delayed_work look;	/* whether it is still there, while ports are open */
 
+	struct mutex registers_lock;	/* fields of registers that sysfs writes */
 	struct mutex files_lock;	/* files */
 	struct list_head files;
 	u32 walk;			/* over them: resets and the like, one at a time */
@@ -330,6 +332,7 @@ void extoll_snq_free(struct extoll_card *card);
 extern const struct attribute_group *extoll_groups[];
 
 /* chardev.c */
+bool extoll_privileged(void);
 int extoll_chardev_init(void);
 void extoll_chardev_exit(void);
 int extoll_chardev_add(struct extoll_card *card);

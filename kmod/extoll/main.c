@@ -146,6 +146,7 @@ static struct extoll_card *extoll_card_new(struct pci_dev *pdev)
 	card->pdev = pdev;
 	card->state = EXTOLL_FAILED;
 	INIT_LIST_HEAD(&card->files);
+	mutex_init(&card->registers_lock);
 	mutex_init(&card->files_lock);
 	mutex_init(&card->regions_lock);
 	mutex_init(&card->gat_lock);

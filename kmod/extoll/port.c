@@ -260,6 +260,17 @@ static int port_queues(struct extoll_port *port, const struct port_shape *shape)
 	return err;
 }
 
+/* Ports can be opened. */
+static int network_up(struct extoll_card *card)
+{
+	u64 state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
+	int err = extoll_card_there(card, state);
+
+	if (!err && state != EXTOLL_NETWORK_CONFIGURED)
+		err = -EAGAIN;
+	return err;
+}
+
 /* A port with its queues, of which the card does not know yet. The limits of its user come before memory for it. */
 static struct extoll_port *port_new(const struct extoll_file *file, u32 units, const struct port_shape *shape)
 {
@@ -278,6 +289,9 @@ static struct extoll_port *port_new(const struct extoll_file *file, u32 units, c
 		goto err_free;
 	port->vpid = err;
 	err = port_queues(port, shape);
+	/* Not before it counts as a port: the node may have got another id meanwhile, which it cannot any more. */
+	if (!err)
+		err = network_up(card);
 	if (!err)
 		return port;
 	extoll_queue_free(card, &port->rma);
@@ -293,7 +307,6 @@ struct extoll_port *extoll_port_open(const struct extoll_file *file, struct exto
 	struct extoll_card *card = file->card;
 	struct extoll_port *port;
 	struct port_shape shape;
-	u64 state;
 	int err;
 
 	err = port_shape(arg, &shape);
@@ -301,12 +314,9 @@ struct extoll_port *extoll_port_open(const struct extoll_file *file, struct exto
 		err = file->protection;
 	if (err)
 		return ERR_PTR(err);
-	state = extoll_rf_read(card, EXTOLL_RF_INFO_NETWORK_STATE);
-	err = extoll_card_there(card, state);
+	err = network_up(card);
 	if (err)
 		return ERR_PTR(err);
-	if (state != EXTOLL_NETWORK_CONFIGURED)
-		return ERR_PTR(-EAGAIN);
 	port = port_new(file, arg->units, &shape);
 	if (IS_ERR(port))
 		return port;

@@ -102,6 +102,7 @@ static void registers_of_a_mute_card(void)
 	port_close(&port);
 	state_is("failed");
 	CHECK_ERRNO(pread(fd, text, sizeof(text), 0), EIO);
+	CHECK_ERRNO(put_text("/sys/class/extoll/extoll0/network_state", "0"), EIO);
 	close(fd);
 	snprintf(path, sizeof(path), "%s/reset", pci);
 	CHECK(put_text(path, "1") == 0);
