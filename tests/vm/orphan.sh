@@ -3,6 +3,7 @@
 #: kernels 6.12 debug
 #: modules extoll
 #: orphan 1
+#: waits 1
 #: seconds 90
 set -e
 insmod /extoll.ko

@@ -107,8 +107,8 @@ impl Lab {
             results
         };
         let mut results: Vec<Outcome> = std::thread::scope(|scope| {
-            // One more for what takes no room.
-            let threads: Vec<_> = (0..=desk.room).map(|_| scope.spawn(workers)).collect();
+            // Two more for what takes no room.
+            let threads: Vec<_> = (0..desk.room + 2).map(|_| scope.spawn(workers)).collect();
             threads.into_iter().flat_map(joined).collect()
         });
         results.sort_by(|a, b| a.what.cmp(&b.what));
@@ -297,10 +297,9 @@ impl<'a> Desk<'a> {
         self.changed.notify_all();
     }
 
-    /// What a job's guests take of the room: all of it where they are more. One whose server is gone waits for QEMU's
-    /// time limits most of the time.
+    /// What a job's guests take of the room: all of it where they are more, nothing where they wait most of the time.
     fn room_of(&self, machine: &Scenario) -> u32 {
-        if machine.orphan { 0 } else { machine.guests.min(self.room) }
+        if machine.waits { 0 } else { machine.guests.min(self.room) }
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {

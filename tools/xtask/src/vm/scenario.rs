@@ -36,6 +36,8 @@ pub struct Scenario {
     pub orphan: bool,
     /// A guest says that it has ended well, and switches itself off under the others.
     pub leaves: bool,
+    /// Most of its time is waiting for time limits, so it takes no room from others.
+    pub waits: bool,
     /// Cards offer MSI-X besides MSI.
     pub msix: bool,
     /// No page of the cards' registers is mapped: each access is counted.
@@ -85,7 +87,8 @@ impl Scenario {
             let card = (s.cards, s.msix, s.trap, s.apart, s.faults);
             (s.guests, card, s.memory, s.processors, s.iommu, s.icount)
         };
-        own(self) == own(other) && ![self, other].iter().any(|s| s.orphan || s.leaves || !s.host.is_empty())
+        own(self) == own(other)
+            && ![self, other].iter().any(|s| s.orphan || s.leaves || s.waits || !s.host.is_empty())
     }
 }
 
@@ -146,7 +149,8 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (guests, cards, gpu, memory, limit) = (1, 1, 0, MEMORY, Duration::from_secs(90));
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
-    let (processors, host, apart, faults, leaves) = (1, String::new(), false, false, false);
+    let (processors, host) = (1, String::new());
+    let (apart, faults, leaves, waits) = (false, false, false, false);
     let mut scenario = Scenario {
         name,
         script,
@@ -161,6 +165,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         trouble,
         orphan,
         leaves,
+        waits,
         msix,
         trap,
         faults,
@@ -186,6 +191,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "icount" => scenario.icount = number()? != 0,
             "orphan" => scenario.orphan = number()? != 0,
             "leaves" => scenario.leaves = number()? != 0,
+            "waits" => scenario.waits = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
             "trap" => scenario.trap = number()? != 0,
@@ -199,7 +205,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
-                     leaves, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
+                     leaves, waits, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
                 )
             }
         }
@@ -258,6 +264,7 @@ mod tests {
             scenario("q", "#: guests 2"),
             scenario("o", "#: orphan 1"),
             scenario("l", "#: guests 2\n#: leaves 1"),
+            scenario("w", "#: waits 1"),
             scenario("m", "#: memory 1024"),
             scenario("h", "#: host x"),
         ];
@@ -268,9 +275,9 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(1), ["a-b-c", "h", "l", "m", "o", "p-q"]);
-        assert_eq!(names(2), ["a", "b-c", "h", "l", "m", "o", "p-q"]);
-        assert_eq!(names(9).len(), 9);
+        assert_eq!(names(1), ["a-b-c", "h", "l", "m", "o", "p-q", "w"]);
+        assert_eq!(names(2), ["a", "b-c", "h", "l", "m", "o", "p-q", "w"]);
+        assert_eq!(names(9).len(), 10);
         let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
         assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
     }
