@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* GPU memory through gpumap: the card reads and writes it, until the GPU or the process takes it back. */
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -112,6 +113,54 @@ static void as_user(void)
 	exit(0);
 }
 
+static volatile unsigned int puts_done;
+static volatile int freed;
+
+static void *free_in_the_middle(void *arg)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	unsigned int begin = puts_done;
+
+	while (puts_done < begin + 2)
+		CHECK(now_ns() < end);
+	free_on_gpu(GPU_BASE);
+	freed = 1;
+	return arg;
+}
+
+/*
+ * The GPU takes the memory back in the middle of the card's puts to it. When that is over the card writes there no more,
+ * whoever has the memory next.
+ */
+static void freed_under_puts(int fd, uint64_t host_nla)
+{
+	for (int round = 0; round < 10; round++) {
+		struct gpumap_pin pin, next_pin;
+		unsigned char *gpu = pinned(fd, GPU_BASE, &pin), *next;
+		uint64_t nla;
+		pthread_t thread;
+
+		CHECK(mmio(&port, gpu, BYTES, &nla) == 0 && copy(&port, host_nla, nla, BYTES) == 0);
+		freed = 0;
+		CHECK(pthread_create(&thread, NULL, free_in_the_middle, NULL) == 0);
+		for (; !freed; puts_done++)
+			copy(&port, host_nla, nla, BYTES);	/* well, or with an error from some byte on */
+		CHECK(pthread_join(thread, NULL) == 0);
+		next = pinned(fd, GPU_BASE, &next_pin);
+		memset(next, 0xee, BYTES);
+		for (int i = 0; i < 3; i++)
+			CHECK(copy(&port, host_nla, nla, BYTES) == 1);
+		for (size_t i = 0; i < BYTES; i++)
+			CHECK(next[i] == 0xee);
+		CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
+		munmap(gpu, BYTES);
+		munmap(next, BYTES);
+		CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ next_pin.offset }) == 0);
+		CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ pin.offset }) == 0);
+	}
+	puts("gpu: freed under puts");
+}
+
 static void unprivileged(void)
 {
 	pid_t child;
@@ -169,6 +218,8 @@ int main(void)
 	CHECK_ERRNO(mmio(&port, gpu, BYTES, &nla), EFAULT);
 	CHECK(map(fd, pin.offset, BYTES) == MAP_FAILED && errno == ENXIO);
 	munmap(gpu, BYTES);
+
+	freed_under_puts(fd, host_nla);
 
 	/* The pin's owner ends it, with the file or before. */
 	gpu = pinned(fd, GPU_BASE + BYTES, &pin);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The library's device hw: kernels on the CPU executor, windows of GPU memory, interrupts, system calls.
-# What the library asks of the driver, abi, life, gpu, transfer and pair ask on every kernel: on 6.1 this is for when there is time.
+# What the library asks of the driver, abi, life, gpu, transfer and pair ask on every kernel.
 #: kernels 6.1 6.12 7.2
 #: modules extoll gpumap
 #: gpu 64

@@ -1,11 +1,11 @@
 #!/bin/sh
 # The library's device hw, between two machines.
-# What the library asks of the driver, abi, life, gpu, transfer and pair ask on every kernel: on 6.1 and the debug kernel this is for when there is time.
+# What the library asks of the driver, abi, life, gpu, transfer and pair ask on every kernel.
 #: guests 2
 #: modules extoll
 #: programs hw-suite
 #: seconds 180
-#: daily 6.12 7.2
+#: daily 6.12
 set -e
 insmod /extoll.ko
 hw-suite "$vm_peer"

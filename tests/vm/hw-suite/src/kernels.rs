@@ -8,7 +8,7 @@ use extoll_abi::bindings::{
 };
 use extoll_abi::{Address, Spec};
 use ggas_kernels::{KernelMem, Processor, start};
-use ggas_rma::{Connection, KernelPort, Match, Node, Port, Region};
+use ggas_rma::{Connection, KernelPort, Match, Node, Port, PortConfig, Region};
 use ggas_selftest::args::{selftest_posts, selftest_rma};
 
 use crate::{Outcome, SOON, check, patient};
@@ -32,7 +32,7 @@ fn wait_for_the_rest(node: &Node) -> Outcome {
 }
 
 /// A port for kernels, a half of its memory to send and one to receive.
-struct Side {
+pub struct Side {
     port: KernelPort,
     memory: Arc<KernelMem>,
     region: Region,
@@ -42,14 +42,14 @@ struct Side {
 
 /// Where the kernels of the other side are, and where their data arrive.
 #[derive(Clone, Copy)]
-struct There {
+pub struct There {
     address: Address,
     nla: u64,
 }
 
 impl Side {
-    fn new(node: &Node, cpu: &Processor) -> Result<Side, Box<dyn Error>> {
-        let port = node.open_kernel_port(patient(), cpu)?;
+    fn new(node: &Node, cpu: &Processor, config: PortConfig) -> Result<Side, Box<dyn Error>> {
+        let port = node.open_kernel_port(config, cpu)?;
         let memory = Arc::new(cpu.alloc(2 * 1024)?);
         let region = port.register_kernel_memory(memory.clone())?;
         Ok(Side { port, memory, region, result: cpu.alloc(16)? })
@@ -59,7 +59,25 @@ impl Side {
         Ok(There { address: self.port.port_address(), nla: self.region.nla(1024)? })
     }
 
-    fn args(&self, to: There, rounds: u32, first: bool) -> Result<selftest_rma, Box<dyn Error>> {
+    /// Its port does not wait longer than `config` says. Tells the other machine where it is, and where that one is.
+    pub fn meet(
+        node: &Node,
+        port: &Port,
+        there: &Connection,
+        cpu: &Processor,
+        config: PortConfig,
+    ) -> Result<(Side, There), Box<dyn Error>> {
+        wait_for_the_rest(node)?;
+        let side = Side::new(node, cpu, config)?;
+        let There { address, nla } = side.there()?;
+        there.notification_put(PLACE, nla << 8 | u64::from(address.vpid), Spec::COMPLETER)?;
+        let told = port.wait_match(&Match::any().class(PLACE).from(there.remote()), SOON)?.word0;
+        let to = There { address: Address::new(there.remote().node, told as u8), nla: told >> 8 };
+        Ok((side, to))
+    }
+
+    /// Arguments of the kernel that plays `rounds` with the one there.
+    pub fn args(&self, to: There, rounds: u32, first: bool) -> Result<selftest_rma, Box<dyn Error>> {
         Ok(selftest_rma {
             port: self.port.address(),
             send: self.memory.address(),
@@ -77,6 +95,16 @@ impl Side {
         })
     }
 
+    /// Whether something has arrived.
+    pub fn received(&self) -> Result<bool, Box<dyn Error>> {
+        Ok(self.memory.load_u64(1024)? != 0)
+    }
+
+    /// Status of its kernel, and what the port reports.
+    pub fn status(&self) -> Result<(u64, String), Box<dyn Error>> {
+        Ok((self.result.load_u64(0)?, format!("{:?}", self.port.report())))
+    }
+
     fn ended_well(&self) -> Outcome {
         let [status, wrong] = self.result.read_u64s(0, 2)?[..] else { return Err("no result".into()) };
         check((status, wrong) == (0, 0), format!("status {status}, {wrong} wrong: {:?}", self.port.report()))
@@ -87,7 +115,7 @@ impl Side {
 pub fn ping_pong(node: &Node) -> Outcome {
     wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
-    let (a, b) = (Side::new(node, &cpu)?, Side::new(node, &cpu)?);
+    let (a, b) = (Side::new(node, &cpu, patient())?, Side::new(node, &cpu, patient())?);
     let args = [a.args(b.there()?, 40, true)?, b.args(a.there()?, 40, false)?];
     // SAFETY: the arguments are this kernel's; their memory lives beyond the wait.
     let launches =
@@ -132,13 +160,8 @@ pub fn many_threads(node: &Node) -> Outcome {
 
 /// A kernel on each machine.
 pub fn across(node: &Node, port: &Port, there: &Connection, first: bool) -> Outcome {
-    wait_for_the_rest(node)?;
     let cpu = Processor::cpu();
-    let side = Side::new(node, &cpu)?;
-    let There { address, nla } = side.there()?;
-    there.notification_put(PLACE, nla << 8 | u64::from(address.vpid), Spec::COMPLETER)?;
-    let told = port.wait_match(&Match::any().class(PLACE).from(there.remote()), SOON)?.word0;
-    let to = There { address: Address::new(there.remote().node, told as u8), nla: told >> 8 };
+    let (side, to) = Side::meet(node, port, there, &cpu, patient())?;
     let args = side.args(to, 40, first)?;
     // SAFETY: as above.
     let launch = unsafe { ggas_selftest::launch(&cpu, "ggas_selftest_rma", 1, 32, &args) };

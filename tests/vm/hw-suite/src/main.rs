@@ -1,12 +1,14 @@
 //! `hw-suite [--more] [PEER]`: the device `hw` on `/dev/extoll0`, with itself, or with the same program on node PEER;
 //! with `--more`, kernels on the CPU executor, windows of GPU memory (gpumap), interrupts and system calls instead;
 //! `hw-suite --nodes N` is one of the nodes 0 to N - 1, whose kernels have a window together;
-//! `hw-suite --traps` counts accesses to a card of which no page is mapped.
+//! `hw-suite --traps` counts accesses to a card of which no page is mapped; `hw-suite --endless 2` is one of the nodes 0 and
+//! 1, whose kernels compute until a card or the other node is taken from them.
 //!
 //! Prints a line for each part that worked and "PASS hw-suite" at the end; a part that fails ends it.
 
 mod alone;
 mod calls;
+mod endless;
 mod errors;
 mod gpu_memory;
 mod kernels;
@@ -45,20 +47,23 @@ fn main() -> ExitCode {
     let traps = arguments.first().is_some_and(|word| word == "--traps");
     let more = arguments.first().is_some_and(|word| word == "--more");
     let together = arguments.first().is_some_and(|word| word == "--nodes");
-    if more || together {
+    let endless = arguments.first().is_some_and(|word| word == "--endless");
+    if more || together || endless {
         arguments.remove(0);
     }
     let outcome = match arguments.first().map(|text| text.parse()) {
         Some(Ok(count)) if together => nodes(count),
+        Some(Ok(count)) if endless => stopped(count),
         None => alone(more),
         Some(Ok(peer)) => pair(peer, more),
         Some(Err(_)) if watched => one_watched(),
         Some(Err(_)) if traps => {
             part("few accesses to registers", || calls::traps(&Node::new(hw::open()?), false))
         }
-        Some(Err(_)) => {
-            Err("usage: hw-suite [--more] [PEER] | --nodes N | --traps, where PEER is a node id".into())
-        }
+        Some(Err(_)) => Err(
+            "usage: hw-suite [--more] [PEER] | --nodes N | --endless 2 | --traps, where PEER is a node id"
+                .into(),
+        ),
     };
     match outcome {
         Ok(()) if watched => ExitCode::SUCCESS,
@@ -109,6 +114,10 @@ fn nodes(count: u16) -> Outcome {
     let node = Node::new(hw::open()?);
     check(node.id() < count, format!("this is node {}, and there are nodes 0 to {}", node.id(), count - 1))?;
     nodes::all(&node, count)
+}
+
+fn stopped(count: u16) -> Outcome {
+    endless::all(&Node::new(hw::open()?), count)
 }
 
 /// Runs a part and says how long it took.
