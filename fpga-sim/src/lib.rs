@@ -3,7 +3,8 @@
 //! [`Nic`] is one card with the card's own interface: registers, requester pages, queues and translation tables in
 //! memory. It reaches memory through [`Memory`] ([`HostMemory`]: declared ranges of this process, and of devices
 //! through a [`DeviceCopier`]) and other cards through a [`Fabric`] ([`network::Network`]: a torus in this process,
-//! with faults if wanted). A [`Driver`] ([`NicThreads`], or a [`Simulation`]) runs cards that nobody else runs. The units
+//! with faults if wanted). A [`Driver`] ([`NicThreads`], a [`Simulation`], or [`timed::Timed`]) runs cards that nobody else
+//! runs. The units
 //! are state machines in modules of their own, without threads, clocks or sockets. `README.md` lists them, and what was
 //! chosen where the specification of the card is silent.
 
@@ -25,6 +26,7 @@ mod wake;
 pub use card::{Driver, MAPPED_REGISTERS, Nic, NicConfig, NicError, SlotRing, VELO_SLOT_WORDS, VeloSlotRing};
 pub use drivers::deterministic::Simulation;
 pub use drivers::real_time::NicThreads;
+pub use drivers::timed;
 pub use memory::runs;
 pub use memory::{DeviceCopier, HostMemory, Memory, RangeKind};
 pub use network::fabric::{self, Fabric};

@@ -7,6 +7,7 @@ mod access;
 mod flight;
 mod foreign;
 mod host;
+mod lengths;
 mod lent;
 mod move_bytes;
 pub mod runs;
@@ -14,6 +15,7 @@ mod table;
 
 pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
+pub use lengths::Lengths;
 pub use lent::{Lender, Lent};
 pub(crate) use move_bytes::copy_streaming;
 

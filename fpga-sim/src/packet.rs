@@ -285,6 +285,15 @@ impl Hold {
         let state = Arc::new(HoldState { done: AtomicBool::new(false), owner });
         (Hold(state.clone()), state)
     }
+
+    /// A hold that nobody waits for.
+    pub(crate) fn of_nobody() -> Hold {
+        struct Nobody;
+        impl Wake for Nobody {
+            fn wake(&self) {}
+        }
+        Hold::new(std::sync::Weak::<Nobody>::new()).0
+    }
 }
 
 impl HoldState {

@@ -39,6 +39,10 @@ pub trait Time: Send + Sync {
     fn pass_or_news(&self, until: Instant) {
         self.pass(until);
     }
+    /// What [`Clock::spin`] and [`Clock::yield_now`] take: the time between two looks of who polls memory. Above zero.
+    fn look(&self) -> Duration {
+        LOOK
+    }
     /// Whether a call that also does work for other users of the clock (stepping cards, for example) should stop doing
     /// so now. With a real clock the caller decides by the time that the work took.
     fn preempts(&self) -> bool {
@@ -50,7 +54,7 @@ pub trait Time: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<dyn Time>>);
 
-/// Virtual time that each reading of a virtual clock takes, so that a loop that only reads the clock ends.
+/// Virtual time that a look takes unless the source of time says otherwise, so that a loop that only looks ends.
 const LOOK: Duration = Duration::from_micros(1);
 
 impl Clock {
@@ -141,7 +145,7 @@ impl Clock {
     pub fn yield_now(&self) {
         match &self.0 {
             None => std::thread::yield_now(),
-            Some(time) => time.pass(self.deadline(LOOK)),
+            Some(time) => time.pass(self.deadline(time.look())),
         }
     }
 
@@ -150,7 +154,7 @@ impl Clock {
     pub fn spin(&self) {
         match &self.0 {
             None => std::hint::spin_loop(),
-            Some(time) => time.pass(self.deadline(LOOK)),
+            Some(time) => time.pass(self.deadline(time.look())),
         }
     }
 

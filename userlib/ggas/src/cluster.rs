@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ggas_device::LockedMemory;
 #[cfg(doc)]
 use ggas_device::sim::Torus;
+use ggas_device::sim::timed::{Moves, Timed};
 use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, SimBuilder, SimNetwork, Simulation};
 use ggas_rma::Node;
 
@@ -52,6 +53,11 @@ impl ClusterBuilder {
     /// Runs the nodes in the virtual time of a simulation, from its seed; see [`Simulation`].
     pub fn simulation(self, simulation: &Arc<Simulation>) -> ClusterBuilder {
         ClusterBuilder { network: self.network.simulation(simulation) }
+    }
+
+    /// Runs the nodes in virtual time at the costs of a system, joined by its network; see [`SimBuilder::timed`].
+    pub fn timed(self, timed: &Arc<Timed>, moves: Moves) -> ClusterBuilder {
+        ClusterBuilder { network: self.network.timed(timed, moves) }
     }
 
     /// How much memory the regions of each node may lock; by default what the system allows.

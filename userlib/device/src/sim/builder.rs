@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_sim::faults::{FaultError, Faults};
+use extoll_sim::memory::Lengths;
 use extoll_sim::network::{Network, NetworkError};
 use extoll_sim::shared::{JoinError, Nodes, ProcessFabric};
+use extoll_sim::timed::{Moves, Timed};
 use extoll_sim::torus::{Torus, TorusError};
 use extoll_sim::{Driver, Fabric, HostMemory, Memory, Nic, NicConfig, NicError, NicThreads, Simulation};
 use ggas_clock::Clock;
@@ -102,6 +104,7 @@ pub struct SimBuilder {
     locked_memory: LockedMemory,
     release_timeout: Duration,
     simulation: Option<Arc<Simulation>>,
+    timed: Option<(Arc<Timed>, Moves)>,
 }
 
 impl Default for SimBuilder {
@@ -115,6 +118,7 @@ impl Default for SimBuilder {
             locked_memory: LockedMemory::default(),
             release_timeout: Duration::from_secs(10),
             simulation: None,
+            timed: None,
         }
     }
 }
@@ -163,6 +167,13 @@ impl SimBuilder {
         SimBuilder { simulation: Some(simulation.clone()), ..self }
     }
 
+    /// Runs the nodes in virtual time at the costs of a system, joined by its network ([`Timed`]): the first nodes of it are
+    /// these. Torus, faults and [`Progress`] have no meaning then: cards run by themselves. Of payloads above
+    /// what packets hold themselves, `moves` says whether bytes are moved.
+    pub fn timed(self, timed: &Arc<Timed>, moves: Moves) -> SimBuilder {
+        SimBuilder { timed: Some((timed.clone(), moves)), ..self }
+    }
+
     /// Starts the nodes.
     ///
     /// # Errors
@@ -170,6 +181,9 @@ impl SimBuilder {
     pub fn build(self) -> Result<SimNetwork, BuildError> {
         if self.nodes == 0 {
             return Err(BuildError::NoNodes);
+        }
+        if let Some((timed, moves)) = self.timed.clone() {
+            return self.build_timed(&timed, moves);
         }
         match self.fabric {
             FabricKind::InProcess => self.build_torus(),
@@ -204,6 +218,27 @@ impl SimBuilder {
         let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
         let nodes = TorusNodes { network: fabric, memory, driver, builder: self };
         Ok(SimNetwork { devices, joined: Joined::Torus(nodes) })
+    }
+
+    fn build_timed(mut self, timed: &Arc<Timed>, moves: Moves) -> Result<SimNetwork, BuildError> {
+        if self.nodes > timed.nodes() {
+            return Err(BuildError::TorusTooSmall { nodes: self.nodes, places: timed.nodes() });
+        }
+        // Callers that ran cards would do so at no cost.
+        self.progress = Progress::Threads(1);
+        let memory = HostMemory::new();
+        let seen: Arc<dyn Memory> = match moves {
+            Moves::Bytes => memory.clone(),
+            Moves::Lengths => Arc::new(Lengths(memory.clone())),
+        };
+        timed.join(seen.clone(), moves);
+        let driver: Arc<dyn Driver> = timed.clone();
+        let start = |index: usize| {
+            let config = self.config(timed.id(index), &memory, &driver, timed.clone(), None);
+            self.start(NicConfig { memory: seen.clone(), ..config }, &memory, Peers::default())
+        };
+        let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
+        Ok(SimNetwork { devices, joined: Joined::Timed(timed.clone()) })
     }
 
     /// A job with one process for each node, all of them this one.
@@ -288,6 +323,9 @@ impl SimBuilder {
     }
 
     fn clock(&self) -> Clock {
+        if let Some((timed, _)) = &self.timed {
+            return timed.clock();
+        }
         self.simulation.as_ref().map_or_else(Clock::real, |simulation| simulation.clock())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use extoll_sim::faults::Event;
 use extoll_sim::network::Network;
 use extoll_sim::shared::ProcessFabric;
+use extoll_sim::timed::Timed;
 use extoll_sim::{Driver, HostMemory};
 
 use super::builder::{BuildError, SimBuilder};
@@ -16,6 +17,7 @@ use crate::Device;
 pub(super) enum Joined {
     Torus(TorusNodes),
     Processes(Vec<Arc<ProcessFabric>>),
+    Timed(Arc<Timed>),
 }
 
 /// What the nodes of a torus are made with.
@@ -62,11 +64,20 @@ impl SimNetwork {
         self.devices.is_empty()
     }
 
-    /// The torus that joins the nodes: counters of links, and faults that happen at once. `None` between processes.
+    /// The torus that joins the nodes: counters of links, and faults that happen at once. `None` between processes and in
+    /// timed systems.
     pub fn torus(&self) -> Option<&Arc<Network>> {
         match &self.joined {
             Joined::Torus(torus) => Some(&torus.network),
-            Joined::Processes(_) => None,
+            Joined::Processes(_) | Joined::Timed(_) => None,
+        }
+    }
+
+    /// The timed system that the nodes belong to, if they do.
+    pub fn timed(&self) -> Option<&Arc<Timed>> {
+        match &self.joined {
+            Joined::Timed(timed) => Some(timed),
+            Joined::Torus(_) | Joined::Processes(_) => None,
         }
     }
 
@@ -90,7 +101,7 @@ impl SimNetwork {
     /// This process's ends of the fabric between processes, by node; none in a torus.
     pub fn process_fabrics(&self) -> &[Arc<ProcessFabric>] {
         match &self.joined {
-            Joined::Torus(_) => &[],
+            Joined::Torus(_) | Joined::Timed(_) => &[],
             Joined::Processes(fabrics) => fabrics,
         }
     }

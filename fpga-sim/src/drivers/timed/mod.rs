@@ -1,0 +1,544 @@
+//! Whole systems on one thread, in virtual time, at the costs of a parameter file.
+//!
+//! A [`Timed`] is an event queue, and with it a clock, a network and a driver of cards. What is due first goes on, of two
+//! at the same time the one that was asked for first: the same parameters and programs give the same events, bit for
+//! bit. Costs come from a [`System`] and nowhere else.
+//!
+//! Programs are functions ([`Timed::run`]), and blocks of kernels are too ([`Stream::launch`]). There are two kinds of nodes
+//! for them, which may be used side by side:
+//!
+//! * [`Node`]: what a card's units cost, in its order, without the card: lengths for bytes, words that count up
+//!   ([`Flag`]) for queues. For any network card, and for thousands of nodes.
+//! * real cards ([`Nic`](crate::Nic)): they are joined by the same network and charged the same costs
+//!   ([`Timed::join`]), and the library's own calls run on them, with real bytes or with lengths ([`Moves`]).
+//!
+//! ```
+//! use extoll_sim::timed::{Flag, Put, System, Timed};
+//!
+//! let system = System::named("extoll-fpga")?;
+//! let timed = Timed::new(&system, 2, 1)?;
+//! let flags: [Flag; 2] = [timed.flag(), timed.flag()];
+//! let (rounds, t) = (100, &timed);
+//! timed.run((0..2).map(|me: usize| {
+//!     let (mine, theirs) = (flags[me].clone(), flags[1 - me].clone());
+//!     let program = move || {
+//!         for round in 1..=rounds {
+//!             if me == 0 {
+//!                 t.node(me).put(Put::new(1, 8).notified().arrived(&theirs));
+//!             }
+//!             t.node(me).wait(&mine, round);
+//!             if me == 1 {
+//!                 t.node(me).put(Put::new(0, 8).notified().arrived(&theirs));
+//!             }
+//!         }
+//!     };
+//!     (me, format!("host {me}"), program)
+//! }));
+//! let half = timed.now().as_us() / (2 * rounds) as f64;
+//! assert!(half > 0.5 && half < 10.0, "{half} us");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What a put costs
+//!
+//! `host.post_ns` of the thread, `bus.write_ns` to the card, `card.requester_ns` and `translate_ns`, `bus.read_ns` and its
+//! bytes; for each link `network.switch_ns` (of a star between the links), `link_ns` and its bytes with their headers;
+//! `card.completer_ns` and `translate_ns`, the bytes' write and `bus.write_ns`, and `card.notify_ns` if it notifies. Of
+//! long ones the parts overlap, packet behind packet. Units, bus and links serve one after the other, in the order in
+//! which packets reach them; queues between them are as long as they get.
+
+mod cards;
+mod costs;
+mod flag;
+mod flight;
+mod gpu;
+mod node;
+mod parameters;
+mod span;
+mod state;
+mod system;
+mod trigger;
+mod wires;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use ggas_clock::Clock;
+
+use self::cards::Cards;
+pub use self::cards::Moves;
+use self::costs::Costs;
+pub use self::flag::Flag;
+use self::flag::Poll;
+use self::flight::{Errand, Ground, Station};
+pub use self::gpu::{Block, Kernel, Stream};
+use self::gpu::{Body, Gpu};
+pub use self::node::{Node, Put};
+pub use self::parameters::Allowed;
+pub use self::span::Ps;
+pub use self::state::Counts;
+use self::state::{Later, Outside, State, What};
+pub use self::system::{
+    Bus, Card, Gpu as GpuParameters, Host, Network, Switching, System, SystemError, Topology,
+};
+pub use self::trigger::Trigger;
+use self::wires::Wires;
+use super::tasks::{self, Program, Stack, Wait};
+use crate::network::links::torus::{MAX_NODES, Torus, TorusError};
+
+/// Whose memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The host's.
+    Host = 0,
+    /// The GPU's.
+    Gpu = 1,
+}
+
+/// Why there is no such system to run.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum TimedError {
+    /// Parameters make no sense.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// No torus has so many nodes.
+    #[error(transparent)]
+    Torus(#[from] TorusError),
+    /// There must be nodes, and ids for them.
+    #[error("a system of {nodes} nodes: there must be 1 to {MAX_NODES}")]
+    Nodes {
+        /// Nodes asked for.
+        nodes: usize,
+    },
+}
+
+ggas_errors::debug_as_display!(TimedError);
+
+/// See the module's description.
+pub struct Timed {
+    this: Weak<Timed>,
+    began: Instant,
+    seed: u64,
+    system: System,
+    costs: Costs,
+    torus: Option<Torus>,
+    nodes: usize,
+    state: Mutex<State>,
+}
+
+impl Timed {
+    /// `nodes` nodes of a system, joined as it says; a torus is as cubic as it can be.
+    ///
+    /// # Errors
+    /// [`TimedError`].
+    pub fn new(system: &System, nodes: usize, seed: u64) -> Result<Arc<Timed>, TimedError> {
+        if system.network.topology == Topology::Torus {
+            let torus = Torus::with_nodes(u32::try_from(nodes).unwrap_or(u32::MAX))?;
+            return Timed::on_torus(system, torus, seed);
+        }
+        system.check()?;
+        if nodes == 0 || nodes > MAX_NODES as usize {
+            return Err(TimedError::Nodes { nodes });
+        }
+        Ok(Timed::start(system.clone(), None, nodes, seed))
+    }
+
+    /// A node of a system at each place of a torus, whatever the system's own topology is.
+    ///
+    /// # Errors
+    /// [`TimedError::System`].
+    pub fn on_torus(system: &System, torus: Torus, seed: u64) -> Result<Arc<Timed>, TimedError> {
+        system.check()?;
+        let mut system = system.clone();
+        system.network.topology = Topology::Torus;
+        Ok(Timed::start(system, Some(torus), torus.len(), seed))
+    }
+
+    fn start(system: System, torus: Option<Torus>, nodes: usize, seed: u64) -> Arc<Timed> {
+        let costs = Costs::of(&system);
+        let wires = torus.map_or_else(|| Wires::ports(nodes), Wires::torus);
+        let ground = Ground { costs: costs.clone(), wires, stations: vec![Station::default(); nodes] };
+        let gpus = (0..nodes).map(|_| Gpu::default()).collect();
+        let state = Mutex::new(State::new(ground, Cards::new(nodes), gpus));
+        let began = Clock::REAL.now();
+        let this = |this: &Weak<Timed>| Timed {
+            this: this.clone(),
+            began,
+            seed,
+            system,
+            costs,
+            torus,
+            nodes,
+            state,
+        };
+        Arc::new_cyclic(this)
+    }
+
+    /// Its parameters.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The torus that joins them, if one does.
+    pub fn torus(&self) -> Option<&Torus> {
+        self.torus.as_ref()
+    }
+
+    /// Random numbers from the seed, for programs; `stream` tells those of one from another's.
+    pub fn random(&self, stream: u64) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Its time, to be handed to the cards that it drives.
+    pub fn clock(&self) -> Clock {
+        match self.this.upgrade() {
+            Some(this) => Clock::of(this),
+            None => Clock::real(), // unreachable: `self` is in the Arc
+        }
+    }
+
+    /// Virtual time since the beginning, for the program that asks.
+    pub fn now(&self) -> Ps {
+        let own = self.is_running_here();
+        let state = self.state();
+        if own { state.here() } else { state.now }
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.state().counts()
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// Where there is none of this number.
+    pub fn node(&self, index: usize) -> Node<'_> {
+        assert!(index < self.nodes, "no node {index}: there are nodes 0 to {}", self.nodes - 1);
+        Node { timed: self, index: index as u32 }
+    }
+
+    /// A word, 0 at first.
+    pub fn flag(&self) -> Flag {
+        Flag::new(self.this.clone())
+    }
+
+    /// Id of a node for cards: nodes of a torus above 1,024 have ids that are not their numbers.
+    pub fn id(&self, index: usize) -> u16 {
+        self.torus.map_or(index as u16, |torus| torus.id_of_index(index))
+    }
+
+    /// Number of the node with this id.
+    fn index(&self, id: u16) -> Option<u32> {
+        let index = self.torus.map_or(Some(usize::from(id)), |torus| torus.index(id));
+        index.filter(|index| *index < self.nodes).map(|index| index as u32)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owner(&self) -> *const () {
+        (&raw const *self).cast()
+    }
+
+    /// Whether a program of this driver runs here.
+    fn is_running_here(&self) -> bool {
+        tasks::runs(self.owner())
+    }
+
+    /// Runs programs of hosts, each on its node and with a name for messages, and all that they launch, until all have
+    /// ended. What is still on its way goes on in the next call.
+    ///
+    /// # Panics
+    /// As the first program does that panics: the others are left where they are. Where all of them wait for ever. Where
+    /// there is no such node.
+    pub fn run<F: FnOnce()>(&self, programs: impl IntoIterator<Item = (usize, String, F)>) {
+        let mut hosts = Programs::default();
+        for (node, name, program) in programs {
+            let node = self.node(node).index;
+            let mut state = self.state();
+            let now = state.now;
+            let id = state.begin_task(now, node, None);
+            // SAFETY: the program runs only inside this call, which its borrows outlive.
+            let program = unsafe { Program::new(self.owner(), name, Stack::new(), program) };
+            hosts.insert(id, program, None);
+        }
+        let mut quiet = Quiet::default();
+        loop {
+            let mut state = self.state();
+            if state.live == 0 {
+                break;
+            }
+            if state.next().is_none() || quiet.is_over(&state) {
+                drop(state);
+                panic!("all programs wait for ever, and nothing is on its way: {}", hosts.names());
+            }
+            let outside = state.advance();
+            drop(state);
+            match outside {
+                Outside::Resume(id, body) => self.resume(&mut hosts, id, body),
+                outside => self.finish(outside),
+            }
+        }
+        let mut state = self.state();
+        state.now = state.now.max(hosts.finished);
+    }
+
+    fn resume(&self, hosts: &mut Programs, id: u32, body: Option<Box<Body>>) {
+        if let Some(body) = body {
+            hosts.begin(self, id, *body);
+        }
+        let Some(begun) = hosts.get(id) else { return };
+        if begun.program.resume().is_some() {
+            return;
+        }
+        let place = begun.place;
+        hosts.end(id);
+        let mut state = self.state();
+        hosts.finished = hosts.finished.max(state.here());
+        state.end_task(id);
+        if let Some((node, stream)) = place {
+            state.end_block(node, stream);
+        }
+        (state.running, state.debt) = (None, Ps::ZERO);
+    }
+
+    /// What an event needs besides the state.
+    fn finish(&self, outside: Outside) {
+        match outside {
+            Outside::Nothing | Outside::Resume(..) => {}
+            Outside::Card(card) => self.run_card(card),
+            Outside::Wake(card) => self.wake(card),
+            Outside::Then(then) => then(),
+            Outside::Free(hold) => drop(hold),
+            Outside::Gone(packet) => drop(packet),
+        }
+    }
+
+    /// Does all that is due until then, or until something happened; for who waits outside of all programs.
+    fn run_events(&self, until: Ps, news: bool) {
+        let seen = self.state().cards.news;
+        loop {
+            let mut state = self.state();
+            if state.now >= until || news && state.cards.news != seen {
+                return;
+            }
+            let due = if state.cards.running { None } else { state.next().filter(|at| *at <= until) };
+            if due.is_none() || state.is_program_next() {
+                assert!(
+                    until < Ps::NEVER,
+                    "a wait without a time limit, and nothing is on its way: it would never end"
+                );
+                state.now = until;
+                return;
+            }
+            let outside = state.advance();
+            drop(state);
+            self.finish(outside);
+        }
+    }
+
+    fn pass_until(&self, until: Instant, news: bool) {
+        let until = Ps::of(until.saturating_duration_since(self.began));
+        if self.is_running_here() {
+            self.suspend(until, news);
+        } else {
+            self.run_events(until, news);
+        }
+    }
+
+    /// Gives away the turn of the program that runs here, until then, but not before it has paid.
+    fn suspend(&self, until: Ps, news: bool) {
+        let mut state = self.state();
+        let Some(id) = state.running.take() else { return };
+        let (turn, at) = (state.tasks[id as usize].turn, until.max(state.here()));
+        state.debt = Ps::ZERO;
+        if at < Ps::NEVER {
+            state.schedule(at, What::Task(id, turn));
+        }
+        if news {
+            let node = state.tasks[id as usize].node;
+            state.cards.sleep(node, (id, turn));
+        }
+        drop(state);
+        tasks::suspend(self.owner(), Wait { until: at.0, news });
+    }
+
+    /// The program is busy for so long.
+    fn sleep(&self, time: Ps) {
+        let until = self.now() + time;
+        if self.is_running_here() {
+            self.suspend(until, false);
+        } else {
+            self.run_events(until, false);
+        }
+    }
+
+    /// The program is busy for so long, from its next wait on; what it does before happens at its own time.
+    fn charge(&self, time: Ps) {
+        if self.is_running_here() {
+            self.state().debt += time;
+        } else {
+            self.sleep(time);
+        }
+    }
+
+    /// The program pays now for what it did.
+    fn settle(&self) {
+        if self.is_running_here() && self.state().debt > Ps::ZERO {
+            self.suspend(Ps::ZERO, false);
+        }
+    }
+
+    fn raise(&self, flag: &Flag, by: u64) {
+        self.settle();
+        let mut state = self.state();
+        let here = state.here();
+        flag.raise(by, here, |task, turn, at| state.schedule(at, What::Task(task, turn)));
+    }
+
+    fn wait(&self, flag: &Flag, least: u64, poll: Poll) {
+        if !self.is_running_here() {
+            while !flag.is_at_least(least) {
+                let at = self.state().next();
+                self.run_events(at.unwrap_or(Ps::NEVER), true);
+            }
+            return;
+        }
+        let state = self.state();
+        let (since, Some(id)) = (state.here(), state.running) else { return };
+        let turn = state.tasks[id as usize].turn;
+        drop(state);
+        match flag.await_at_least(least, (id, turn), since, poll) {
+            None => self.suspend(since + poll.look, false),
+            Some(()) => self.suspend(Ps::NEVER, false),
+        }
+    }
+
+    fn later(&self, delay: Ps, later: Later) {
+        let mut state = self.state();
+        let at = state.here() + delay;
+        state.schedule_later(at, later);
+    }
+
+    fn check(&self, put: &Put) {
+        assert!(put.to < self.nodes, "no node {}: there are nodes 0 to {}", put.to, self.nodes - 1);
+    }
+
+    /// Hands a command to a card, which costs the program so much.
+    fn post(&self, cost: Ps, node: u32, errand: Errand, put: Put) {
+        self.check(&put);
+        self.charge(cost);
+        let mut state = self.state();
+        let at = state.here() + Ps(self.costs.bus_write);
+        state.post(at, at, node, errand, put);
+    }
+
+    /// Stores of a block to a window: train behind train, as the block gives them away.
+    fn store(&self, node: u32, put: Put) {
+        self.check(&put);
+        let gpu = &self.costs.gpu;
+        let mut state = self.state();
+        let first = state.here() + gpu.store + Ps(self.costs.bus_write);
+        let (mut at, mut left) = (0, put.bytes);
+        while left > self.costs.train {
+            let part = Put { from: put.from, into: put.into, ..Put::new(put.to, self.costs.train) };
+            let (head, tail) = (first + gpu.stores(at), first + gpu.stores(at + self.costs.train));
+            state.post(head, tail, node, Errand::Store, part);
+            (at, left) = (at + self.costs.train, left - self.costs.train);
+        }
+        let all = gpu.stores(put.bytes);
+        state.post(first + gpu.stores(at), first + all, node, Errand::Store, Put { bytes: left, ..put });
+        drop(state);
+        self.charge(gpu.store + all);
+    }
+}
+
+/// Finds waits that nothing will end though cards look about for ever: they would be a hang.
+#[derive(Default)]
+struct Quiet {
+    news: u64,
+    since: Ps,
+}
+
+/// So long cards are looked at that move nothing, while nobody else goes on: a day.
+const PATIENCE: Ps = Ps(24 * 3600 * 1_000_000_000_000);
+
+impl Quiet {
+    fn is_over(&mut self, state: &State) -> bool {
+        let news = state.activity();
+        if news != self.news {
+            (self.news, self.since) = (news, state.now);
+        }
+        state.now.saturating_sub(self.since) > PATIENCE
+    }
+}
+
+/// A program that has begun.
+struct Begun {
+    program: Program,
+    /// Node and stream of a block.
+    place: Option<(u32, u32)>,
+}
+
+/// Programs that have not ended. On the way of a panic they are left where they are.
+#[derive(Default)]
+struct Programs {
+    /// By number.
+    programs: Vec<Option<Begun>>,
+    stacks: Vec<Stack>,
+    /// When the last one that has ended did so.
+    finished: Ps,
+}
+
+impl Programs {
+    fn insert(&mut self, id: u32, program: Program, place: Option<(u32, u32)>) {
+        let at = id as usize;
+        if self.programs.len() <= at {
+            self.programs.resize_with(at + 1, || None);
+        }
+        self.programs[at] = Some(Begun { program, place });
+    }
+
+    fn begin(&mut self, timed: &Timed, id: u32, body: Body) {
+        let Some(this) = timed.this.upgrade() else { return };
+        let Body { code, name, node, stream, index, blocks } = body;
+        let stack = self.stacks.pop().unwrap_or_else(Stack::new);
+        let program = move || code(Block { timed: &this, node, index, blocks });
+        let name = format!("block {index} of {name} on node {node}");
+        // SAFETY: it borrows nothing.
+        let program = unsafe { Program::new(timed.owner(), name, stack, program) };
+        self.insert(id, program, Some((node, stream)));
+    }
+
+    fn get(&mut self, id: u32) -> Option<&mut Begun> {
+        self.programs.get_mut(id as usize)?.as_mut()
+    }
+
+    fn end(&mut self, id: u32) {
+        if let Some(begun) = self.programs[id as usize].take() {
+            self.stacks.push(begun.program.end());
+        }
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.programs.iter().flatten().map(|begun| begun.program.name()).collect();
+        names.join(", ")
+    }
+}
+
+impl std::fmt::Debug for Timed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timed")
+            .field("system", &self.system.name)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
