@@ -18,7 +18,7 @@ fn system(topology: Topology) -> System {
     (bus.write_bytes_per_ns, bus.read_bytes_per_ns) = (2.0, 4.0);
     let card = &mut system.card;
     (card.requester_ns, card.translate_ns, card.completer_ns, card.notify_ns) = (1e7, 2e7, 4e7, 8e8);
-    (card.requester_busy_ns, card.completer_busy_ns) = (0.0, 0.0);
+    (card.requester_busy_ns, card.completer_busy_ns) = (100.0, 100.0);
     (system.host.post_ns, system.host.poll_ns, system.host.look_ns) = (1e9, 1.0, 1e10);
     system
 }
@@ -139,8 +139,8 @@ fn puts_over_one_link_wait_for_each_other() {
     assert_eq!(takes(&[(1, 3, now), (2, 3, hop)]), far + packet);
     // It comes in the middle of the other one.
     assert_eq!(takes(&[(1, 3, now), (2, 3, hop + Ps::ns(300.0))]), far + packet);
-    // Other links to the same node.
-    assert_eq!(takes(&[(2, 3, now), (4, 3, now)]), near);
+    // Other links to the same node: its completer takes one after the other.
+    assert_eq!(takes(&[(2, 3, now), (4, 3, now)]), near + Ps::ns(100.0));
 }
 
 #[test]

@@ -79,6 +79,17 @@ impl Bell {
     /// Has the card run by the thread that drives cards here, else by the driver, else by whoever comes next.
     #[inline]
     pub(super) fn summon(&self) {
+        self.ask(|driver, nic| driver.submit(nic));
+    }
+
+    /// As [`Bell::summon`], behind a command or a message.
+    #[inline]
+    pub(super) fn summon_for_command(&self) {
+        self.ask(|driver, nic| driver.posted(nic));
+    }
+
+    #[inline]
+    fn ask(&self, ask: impl FnOnce(&dyn Driver, &Arc<Nic>)) {
         let list = DRIVING.get();
         // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
         if let Some(cards) = unsafe { list.as_ref() } {
@@ -91,7 +102,7 @@ impl Bell {
             return;
         }
         if let (Some(driver), Some(nic)) = (&self.driver, self.nic.upgrade()) {
-            driver.submit(&nic);
+            ask(&**driver, &nic);
         }
     }
 }

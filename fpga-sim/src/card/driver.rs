@@ -10,4 +10,8 @@ pub trait Driver: Send + Sync {
     /// Has a card run soon, and then for as long as it needs. Never runs it inside the call, and may be called under
     /// locks of the network.
     fn submit(&self, nic: &Arc<Nic>);
+    /// As [`Driver::submit`], by who just committed a command or a message to the card's queues.
+    fn posted(&self, nic: &Arc<Nic>) {
+        self.submit(nic);
+    }
 }

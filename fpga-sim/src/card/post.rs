@@ -101,7 +101,7 @@ impl Nic {
             && let Some(line) = line
         {
             commit(fronts.push(front, vpid, line).is_ok());
-            self.bell.summon();
+            self.bell.summon_for_command();
         }
     }
 }

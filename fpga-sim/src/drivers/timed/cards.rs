@@ -48,6 +48,10 @@ struct Slot {
     turn: u32,
     nap: u64,
     inbox: [VecDeque<Packet>; 2],
+    /// When the commands that the card has not taken were posted: it may run before the programs' time.
+    posted: VecDeque<Ps>,
+    /// When the last one was.
+    left: Ps,
     /// Programs that wait for news of it, with their turns.
     sleepers: Vec<(u32, u32)>,
 }
@@ -178,6 +182,14 @@ impl Timed {
 }
 
 impl Slot {
+    /// When the requester gets what a packet comes from: not before it was posted, nor before what comes first.
+    fn leaves(&mut self, now: Ps, packet: &Packet) -> Ps {
+        let is_posted = packet.offset == 0 && !matches!(packet.kind, Kind::SmfuStore | Kind::SmfuLoad);
+        let posted = if is_posted { self.posted.pop_front() } else { None };
+        self.left = self.left.max(now).max(posted.unwrap_or(now));
+        self.left
+    }
+
     /// It is to run at `at`; gives the count.
     fn due(&mut self, at: Ps) -> u32 {
         self.due = Some(at);
@@ -186,8 +198,9 @@ impl Slot {
     }
 }
 
-impl Driver for Timed {
-    fn submit(&self, nic: &Arc<Nic>) {
+impl Timed {
+    /// Has a card run at the time of who asks; a program pays for what it told the card.
+    fn have_run(&self, nic: &Arc<Nic>, command: bool) {
         let Some(card) = self.index(nic.node()) else { return };
         nic.submitted().store(true, Ordering::Release);
         let by_program = self.is_running_here();
@@ -197,6 +210,9 @@ impl Driver for Timed {
         }
         let at = state.here();
         let slot = &mut state.cards.slots[card as usize];
+        if command {
+            slot.posted.push_back(at);
+        }
         if slot.nic.as_ref().is_none_or(|known| !std::ptr::eq(known.as_ptr(), &raw const **nic)) {
             slot.nic = Some(Arc::downgrade(nic));
         }
@@ -205,6 +221,16 @@ impl Driver for Timed {
             let turn = slot.due(at);
             state.schedule(at, What::Card(card, turn));
         }
+    }
+}
+
+impl Driver for Timed {
+    fn submit(&self, nic: &Arc<Nic>) {
+        self.have_run(nic, false);
+    }
+
+    fn posted(&self, nic: &Arc<Nic>) {
+        self.have_run(nic, true);
     }
 }
 
@@ -247,7 +273,11 @@ impl Fabric for Timed {
             station.refused = true;
             return Err(packet);
         }
-        let at = state.here() + Ps(delay);
+        let mut at = state.here();
+        if delay > 0 {
+            at = state.cards.slots[from as usize].leaves(at, &packet);
+        }
+        at += Ps(delay);
         state.send(at, (from, to), errand, packet);
         Ok(())
     }

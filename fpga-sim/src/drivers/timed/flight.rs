@@ -241,7 +241,10 @@ impl Station {
 /// Through a unit that takes packet after packet.
 #[inline]
 fn through(costs: &Costs, free: &mut u64, unit: Unit, came: Passed, bytes: u64) -> Passed {
-    pass(free, came, unit.busy * costs.packets(bytes), 0, unit.latency)
+    let start = came.head.max(*free);
+    *free = start + unit.busy * costs.packets(bytes);
+    let last = *free - unit.busy;
+    Passed { head: start + unit.latency, tail: came.tail.max(last) + unit.latency }
 }
 
 impl Flight {
