@@ -1,6 +1,5 @@
 //! What changes while virtual time passes: the event queue, flights, programs, cards, GPUs.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::cards::Cards;
@@ -8,6 +7,7 @@ use super::flag::Flag;
 use super::flight::{Cargo, Errand, Flight, Ground, Stage, Step, Told, sent_at};
 use super::gpu::{Body, Gpu};
 use super::node::Put;
+use super::queue::{Event, Slab};
 use super::trigger::Trigger;
 use super::{Place, Ps};
 use crate::packet::{Hold, Packet};
@@ -49,72 +49,6 @@ pub(super) enum Outside {
     Free(Hold),
     /// A packet for nobody.
     Gone(Box<Packet>),
-}
-
-#[derive(Clone, Copy)]
-struct Event {
-    at: u64,
-    /// Of two at the same time the first that was asked for is first.
-    sequence: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    /// The earliest is the greatest: the heap gives that first.
-    fn cmp(&self, other: &Event) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-/// Things by number; numbers are used again, the last one given back first.
-pub(super) struct Slab<T> {
-    places: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slab<T> {
-    fn new() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new() }
-    }
-
-    fn insert(&mut self, thing: T) -> u32 {
-        match self.free.pop() {
-            Some(at) => {
-                self.places[at as usize] = Some(thing);
-                at
-            }
-            None => {
-                self.places.push(Some(thing));
-                (self.places.len() - 1) as u32
-            }
-        }
-    }
-
-    fn take(&mut self, at: u32) -> Option<T> {
-        let thing = self.places.get_mut(at as usize)?.take();
-        if thing.is_some() {
-            self.free.push(at);
-        }
-        thing
-    }
-
-    fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        self.places.get_mut(at as usize)?.as_mut()
-    }
 }
 
 /// A program.
