@@ -35,7 +35,7 @@ pub struct Select {
     /// These scenarios only
     #[arg(long, value_delimiter = ',', value_name = "SCENARIO")]
     only: Vec<String>,
-    /// Guests that run at the same time [default: as many as there are cores]
+    /// Guests that run at the same time [default: one more than there are cores, as guests wait now and then]
     #[arg(long, value_name = "N")]
     guests: Option<NonZeroU32>,
     /// Also what tells little about the modules after every change (`daily` in the scenarios' heads), and takes long
@@ -79,8 +79,8 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
-    // Every scenario has at most two guests.
-    let room = select.guests.map_or(cores, NonZeroU32::get).max(2);
+    // Most scenarios have at most two guests.
+    let room = select.guests.map_or(cores + 1, NonZeroU32::get).max(2);
     // Who asks for a scenario gets it on all of its kernels.
     let long = select.long || !select.only.is_empty();
     let chosen = |kernel: Kernel| -> Vec<&Scenario> {
@@ -110,7 +110,8 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
             let chosen = chosen(*kernel);
             if let Some(built) = Built::prepare(*kernel, &archive, &chosen, &mut results) {
                 let built = Arc::new(built);
-                let boots = Boot::all(&chosen, room);
+                // More parts than cores would only boot more often.
+                let boots = Boot::all(&chosen, room.min(cores.max(2)));
                 jobs.extend(boots.into_iter().map(|boot| Job { built: built.clone(), boot }));
             }
         }
