@@ -217,7 +217,7 @@ impl SimBuilder {
         let start = |node: usize| self.torus_node(node, &memory, &driver, &fabric);
         let devices = (0..self.nodes).map(start).collect::<Result<_, _>>()?;
         let nodes = TorusNodes { network: fabric, memory, driver, builder: self };
-        Ok(SimNetwork { devices, joined: Joined::Torus(nodes) })
+        Ok(SimNetwork { devices, joined: Joined::Torus(Box::new(nodes)) })
     }
 
     fn build_timed(mut self, timed: &Arc<Timed>, moves: Moves) -> Result<SimNetwork, BuildError> {

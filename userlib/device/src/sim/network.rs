@@ -15,7 +15,7 @@ use crate::Device;
 
 /// What joins the nodes.
 pub(super) enum Joined {
-    Torus(TorusNodes),
+    Torus(Box<TorusNodes>),
     Processes(Vec<Arc<ProcessFabric>>),
     Timed(Arc<Timed>),
 }
