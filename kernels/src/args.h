@@ -6,5 +6,6 @@
 #include "coll.h"
 #include "copier.h"
 #include "engine.h"
+#include "tn.h"
 
 #endif /* GGAS_ARGS_H */

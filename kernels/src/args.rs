@@ -51,6 +51,14 @@ pub const ENGINE_ERR_RESPONDER: u32 = 6;
 pub const ENGINE_ERR_DROPPED: u32 = 7;
 pub const ENGINE_ERR_GONE: u32 = 8;
 pub const ENGINE_ERRORS: u32 = 9;
+pub const TN_REGISTER: u32 = 1;
+pub const TN_CANCEL: u32 = 2;
+pub const TN_REARM: u32 = 3;
+pub const TN_LOOK: u32 = 4;
+pub const TN_DONE: u32 = 1;
+pub const TN_TAKEN: u32 = 2;
+pub const TN_UNKNOWN: u32 = 3;
+pub const TN_WAITS: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct coll_started {
@@ -295,4 +303,90 @@ const _: () = {
     [
         "Offset of field: engine_args::helpers",
     ][::core::mem::offset_of!(engine_args, helpers) - 164usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct tn_command {
+    pub tag: u64,
+    pub local: u64,
+    pub offset: u64,
+    pub signal: u64,
+    pub value: u64,
+    pub counted: u64,
+    pub bytes: u32,
+    pub node: u32,
+    pub what: u32,
+    pub word: u32,
+    pub threshold: u32,
+    pub command: u32,
+    pub result: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tn_command"][::core::mem::size_of::<tn_command>() - 80usize];
+    ["Alignment of tn_command"][::core::mem::align_of::<tn_command>() - 8usize];
+    [
+        "Offset of field: tn_command::tag",
+    ][::core::mem::offset_of!(tn_command, tag) - 0usize];
+    [
+        "Offset of field: tn_command::local",
+    ][::core::mem::offset_of!(tn_command, local) - 8usize];
+    [
+        "Offset of field: tn_command::offset",
+    ][::core::mem::offset_of!(tn_command, offset) - 16usize];
+    [
+        "Offset of field: tn_command::signal",
+    ][::core::mem::offset_of!(tn_command, signal) - 24usize];
+    [
+        "Offset of field: tn_command::value",
+    ][::core::mem::offset_of!(tn_command, value) - 32usize];
+    [
+        "Offset of field: tn_command::counted",
+    ][::core::mem::offset_of!(tn_command, counted) - 40usize];
+    [
+        "Offset of field: tn_command::bytes",
+    ][::core::mem::offset_of!(tn_command, bytes) - 48usize];
+    [
+        "Offset of field: tn_command::node",
+    ][::core::mem::offset_of!(tn_command, node) - 52usize];
+    [
+        "Offset of field: tn_command::what",
+    ][::core::mem::offset_of!(tn_command, what) - 56usize];
+    [
+        "Offset of field: tn_command::word",
+    ][::core::mem::offset_of!(tn_command, word) - 60usize];
+    [
+        "Offset of field: tn_command::threshold",
+    ][::core::mem::offset_of!(tn_command, threshold) - 64usize];
+    [
+        "Offset of field: tn_command::command",
+    ][::core::mem::offset_of!(tn_command, command) - 68usize];
+    [
+        "Offset of field: tn_command::result",
+    ][::core::mem::offset_of!(tn_command, result) - 72usize];
+    [
+        "Offset of field: tn_command::reserved",
+    ][::core::mem::offset_of!(tn_command, reserved) - 76usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct tn_commands {
+    pub tn: u64,
+    pub commands: u64,
+    pub count: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tn_commands"][::core::mem::size_of::<tn_commands>() - 24usize];
+    ["Alignment of tn_commands"][::core::mem::align_of::<tn_commands>() - 8usize];
+    [
+        "Offset of field: tn_commands::tn",
+    ][::core::mem::offset_of!(tn_commands, tn) - 0usize];
+    [
+        "Offset of field: tn_commands::commands",
+    ][::core::mem::offset_of!(tn_commands, commands) - 8usize];
+    [
+        "Offset of field: tn_commands::count",
+    ][::core::mem::offset_of!(tn_commands, count) - 16usize];
 };

@@ -29,7 +29,7 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources = ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "threads.cpp"]
+    let sources = ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "threads.cpp", "triggers.cpp"]
         .map(|name| crate_dir().join("exec/tsan").join(name));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
@@ -139,6 +139,22 @@ fn rma_on_the_card_path_is_clean() {
 fn puts_are_clean() {
     clean(&["put-thread", "put-warp", "put-block", "put-grid"]);
     clean(&["packed-thread", "packed-warp", "packed-block"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn triggers_are_clean() {
+    clean(&["triggers-page", "triggers-page-items", "triggers-page-kernel", "triggers-page-fields"]);
+    clean(&["triggers-slots", "triggers-slots-kernel", "triggers-slots-fields"]);
+    clean(&["triggers-poster-items", "triggers-poster-warps", "triggers-poster-groups"]);
+    clean(&["triggers-poster-kernel", "triggers-poster-all", "triggers-poster-fields"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn a_trigger_without_a_release_is_found() {
+    clean(&["good-trigger"]);
+    racy("missing-trigger-release", "triggers.cpp");
 }
 
 #[test]

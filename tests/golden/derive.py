@@ -177,6 +177,12 @@ OPS = [
      lambda a: [1 | at(1, (3, 1)) | at(2, (6, 4)) | at(1 | 1 << 2 | 3 << 4 | 3 << 6, (15, 8)) | at(a["protection"], (31, 16))]),
     ("lock_config", [{"locks": (0, (1 << 25) - 1, 16), "vpids": (0, 1023, 256)}],
      lambda a: [at(a["locks"], (24, 0)) | at(a["vpids"], (40, 31))]),
+    # Model only: ours, not the specification's (kmod/uapi/extoll/trigger.h).
+    ("trigger_where", [{"local": (0, 0xFFFFFFFF, 0x12345678), "remote": (0, 0xFFFFFFFF, 0x9ABCDEF0)}],
+     lambda a: [at(a["local"], (31, 0)) | at(a["remote"], (63, 32))]),
+    ("trigger_what", [{"size": (0, 1 << 23, 0x1234), "target": (0, 1, 1), "node": (0, 0xFFFF, 0x1234), "vpid": (0, 0xFF, 0x56)}],
+     lambda a: [at(a["size"], (23, 0)) | at(a["node"] * a["target"], (39, 24)) | at(a["vpid"] * a["target"], (47, 40))
+                | at(a["target"], (61, 61)) | at(1, (63, 63))]),
     ("smfu_control", [{"node": (0, 0xFFFF, 7)}], lambda a: [0x301 | at(a["node"], (31, 16))]),
     ("smfu_interval", [
         {"control": (0x50301, 0x50301, 0x50300), "start": (0x10000000,) * 3, "end": (0x11FFFFFF,) * 3,

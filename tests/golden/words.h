@@ -9,6 +9,7 @@
 #include "extoll/noti.h"
 #include "extoll/regs.h"
 #include "extoll/smfu.h"
+#include "extoll/trigger.h"
 #include "extoll/velo.h"
 #include "extoll/wcb.h"
 
@@ -22,7 +23,7 @@
 	X(noti_unknown, 8, 2) X(nla, 3, 1) X(gat, 1, 1) X(gate, 4, 1) X(atu_flush_pages, 2, 1) \
 	X(atu_flush_vpid, 1, 1) X(atu_fence, 0, 1) X(atu_notify, 1, 1) X(bq_segment, 4, 1) \
 	X(bq_table, 2, 1) X(bq_rp, 2, 1) X(wcb, 1, 5) X(vpid_entry, 1, 1) X(lock_config, 2, 1) \
-	X(smfu_control, 1, 1) X(smfu_interval, 4, 3) X(smfu_masked, 4, 2) \
+	X(trigger_where, 2, 1) X(trigger_what, 4, 1) X(smfu_control, 1, 1) X(smfu_interval, 4, 3) X(smfu_masked, 4, 2) \
 	X(velo_page, 2, 1) X(velo_header, 7, 1) X(velo_status, 7, 1) X(velo_size, 2, 2) \
 	X(velo_tx, 3, 1) X(velo_rx, 1, 1) \
 	X(rf_wcb_state, 1, 1) X(rf_bq_ub, 1, 1) X(rf_bq_table, 1, 1) X(rf_bq_current, 1, 1) \
@@ -267,6 +268,12 @@ EXTOLL_FN void golden_words(int op, const uint64_t *a, uint64_t *w)
 		break;
 	case GOLDEN_lock_config:
 		w[0] = extoll_lock_config((uint32_t)a[0], (uint32_t)a[1]);
+		break;
+	case GOLDEN_trigger_where:
+		w[0] = extoll_trigger_where((uint32_t)a[0], (uint32_t)a[1]);
+		break;
+	case GOLDEN_trigger_what:
+		w[0] = extoll_trigger_what((uint32_t)a[0], (uint32_t)a[1], (uint32_t)a[2], (uint32_t)a[3]);
 		break;
 	case GOLDEN_smfu_control:
 		w[0] = extoll_smfu_control((uint32_t)a[0]);

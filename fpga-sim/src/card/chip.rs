@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use extoll_abi::{Descriptor, PageOption, regs};
+use extoll_abi::{Descriptor, ErrorUnits, PageOption, regs};
 
 use super::BURST;
 use super::access::{read_registers, write_registers};
@@ -18,10 +18,12 @@ use super::slots::SlotRings;
 use super::smfu::{self, SmfuInbound};
 use super::snq::SystemQueue;
 use super::translation::Translation;
+use super::triggers::TriggerUnit;
 use super::velo::Velo;
 use crate::packet::{Kind, Packet};
 use crate::units::bits::VpidSet;
 use crate::units::lock::Locks;
+use crate::units::report::Done;
 use crate::units::requester::Job;
 use crate::units::responder::{self, Answer};
 use crate::units::smfu::{Ingress, RegisterFile};
@@ -42,6 +44,7 @@ pub(super) struct Chip {
     pub(super) receiver: Receiver,
     pub(super) notifier: Notifier,
     pub(super) velo: Velo,
+    pub(super) triggers: TriggerUnit,
     pub(super) smfu: SmfuInbound,
     pub(super) system: SystemQueue,
     /// Register lock_base: in memory of this process.
@@ -62,6 +65,7 @@ impl Chip {
             receiver: Receiver::new(board.clone()),
             notifier: Notifier::new(board.clone()),
             velo: Velo::new(board.clone(), front.clone()),
+            triggers: TriggerUnit::new(board.clone(), front.clone()),
             smfu: SmfuInbound::new(board.clone()),
             system: SystemQueue::new(board.clone()),
             lock_base: 0,
@@ -98,7 +102,10 @@ impl Chip {
     #[inline]
     pub(super) fn has_commands(&self) -> bool {
         let slots = self.slots.attached().len() | self.velo.slots.attached().len();
-        slots | self.ready.len() != 0 || self.front.rma.any_ready() || self.velo.is_ready()
+        slots | self.ready.len() != 0
+            || self.front.rma.any_ready()
+            || self.velo.is_ready()
+            || self.has_triggers()
     }
 
     /// Takes commands from the card path, a burst from each VPID in turn.
@@ -144,6 +151,45 @@ impl Chip {
             }
         }
         moved
+    }
+
+    /// Whether triggers wait to be counted, operations to be started, or their completion words to be written.
+    #[inline]
+    pub(super) fn has_triggers(&self) -> bool {
+        self.notifier.has_done() || self.triggers.has_work()
+    }
+
+    /// Counts triggers and starts the operations that they complete, a burst of each VPID in turn; writes the
+    /// completion words that are due.
+    pub(super) fn run_triggers(&mut self, turn: u8) -> bool {
+        let mut moved = self.triggers.take(&mut self.freed);
+        for vpid in self.triggers.due().iter_from(turn) {
+            for _ in 0..BURST {
+                if !self.can_execute(vpid) {
+                    break;
+                }
+                let Some((command, done)) = self.triggers.next(&mut self.notifier, vpid) else { break };
+                self.start_triggered(vpid, &command, done);
+                moved = true;
+            }
+        }
+        if self.notifier.has_done() {
+            let done = self.notifier.take_done();
+            self.triggers.write_words(&mut self.translation, done);
+            moved = true;
+        }
+        // Behind the words: who waits for one looks at the status, too.
+        moved | self.triggers.write_status(&mut self.translation)
+    }
+
+    fn start_triggered(&mut self, vpid: u8, command: &Command, done: Option<Done>) {
+        let (translation, notifier) = (&mut self.translation, &mut self.notifier);
+        let answered = self.sender.execute_triggered(translation, notifier, vpid, command, done);
+        if let (Some(tag), Some(done)) = (answered, done)
+            && !self.receiver.await_answer(vpid, tag, done)
+        {
+            self.notifier.complete(vpid, done, ErrorUnits::COMPLETER);
+        }
     }
 
     /// Whether the unit that takes this request can: a full queue or a busy device holds the network back, as on
@@ -297,6 +343,7 @@ impl Chip {
             .or_else(|| self.notifier.reg_read(offset))
             .or_else(|| (offset == regs::EXTOLL_RF_RMA_LOCK_BASE).then_some(self.lock_base))
             .or_else(|| self.velo.reg_read(offset))
+            .or_else(|| self.triggers.reg_read(offset))
             .or_else(|| board.fabric.reg_read(board.node, offset))
             .unwrap_or(0)
     }
@@ -317,6 +364,7 @@ impl Chip {
         let _ = self.front.reg_write(offset, value)
             || self.notifier.reg_write(offset, value)
             || self.velo.reg_write(offset, value)
+            || self.triggers.reg_write(offset, value)
             || self.translation.reg_write(offset, value)
             || self.system.reg_write(offset, value)
             || board.smfu.reg_write(offset, value)
@@ -328,7 +376,9 @@ impl Chip {
         let was_open = self.board.state.set_entry(vpid, entry).is_open();
         if was_open && !entry.is_open() {
             self.front.rma.reset(vpid, true);
+            self.triggers.close(vpid);
             self.sender.close(vpid);
+            self.receiver.close(vpid);
             self.notifier.close(vpid);
         }
     }

@@ -178,6 +178,9 @@ impl Core {
         if !chip.velo.slots.attached().is_empty() {
             moved |= chip.velo.poll_slots(turn);
         }
+        if chip.has_triggers() {
+            moved |= chip.run_triggers(turn);
+        }
         moved
     }
 

@@ -9,6 +9,7 @@ use extoll_abi::{VELO_LINE_WORDS, VeloHeader, WcbState, regs};
 
 use super::board::Board;
 use super::offsets::page;
+use super::trigger_stores::TriggerStores;
 use crate::packet::ANYONE;
 use crate::units::bits::{AtomicVpidSet, VpidSet};
 use crate::units::counters::WcbError;
@@ -84,11 +85,17 @@ pub(super) struct FrontEnd {
     board: Arc<Board>,
     pub(super) rma: Fronts<Command, 3>,
     pub(super) velo: Fronts<Message, VELO_LINE_WORDS>,
+    pub(super) triggers: TriggerStores,
 }
 
 impl FrontEnd {
     pub(super) fn new(board: Arc<Board>) -> FrontEnd {
-        FrontEnd { board, rma: Fronts::default(), velo: Fronts::default() }
+        FrontEnd {
+            board,
+            rma: Fronts::default(),
+            velo: Fronts::default(),
+            triggers: TriggerStores::default(),
+        }
     }
 
     /// Whether some line may be partial.

@@ -29,6 +29,8 @@ mod slots;
 mod smfu;
 mod snq;
 mod translation;
+mod trigger_stores;
+mod triggers;
 mod velo;
 mod window;
 mod writing;
@@ -315,6 +317,36 @@ impl Nic {
     /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
     pub fn detach_velo_slots(&self, vpid: u8) {
         self.with_core(|core| core.chip.velo.slots.detach(vpid));
+    }
+
+    /// Stores to the trigger page of a VPID (model only, `kmod/uapi/extoll/trigger.h`): `offset` in the page is that of
+    /// FIRE, REARM, or the fields. From any thread; those that store fields take turns.
+    #[inline]
+    pub fn trigger_store(&self, vpid: u8, offset: u64, value: u64) {
+        let stores = &self.front.triggers;
+        let Some(stored) = stores.assemble(vpid, offset, value) else { return };
+        if let Err(stored) = stores.push(vpid, stored) {
+            // As posted stores to a card that is busy, it waits until the unit has taken what came before.
+            self.with_core(|core| core.chip.triggers.take_behind(vpid, stored));
+        }
+        self.kick();
+    }
+
+    /// Gives the trigger unit of a VPID a slot ring (model only): entries are a tag and the words WHERE and WHAT.
+    ///
+    /// # Errors
+    /// [`NicError::SlotRing`].
+    ///
+    /// # Safety
+    /// As of [`Nic::attach_slots`], until [`Nic::detach_trigger_slots`] returned.
+    pub unsafe fn attach_trigger_slots(&self, vpid: u8, ring: SlotRing) -> Result<(), NicError> {
+        let ring = Ring::of_triggers(ring).map_err(|reason| NicError::SlotRing { vpid, reason })?;
+        self.with_core(|core| core.chip.triggers.slots.attach(vpid, ring))
+    }
+
+    /// Takes the slot ring back. When it returns, the card does not touch the ring any more.
+    pub fn detach_trigger_slots(&self, vpid: u8) {
+        self.with_core(|core| core.chip.triggers.slots.detach(vpid));
     }
 
     /// Sets what an interrupt of the card does: it is called once for each, under the card's lock, and must neither

@@ -16,7 +16,7 @@ use crate::packet::HoldState;
 use crate::units::bits::VpidSet;
 use crate::units::counters;
 use crate::units::notify::{BQ_TIMEOUT_TICK, Fate, Notice, Queue};
-use crate::units::report::Report;
+use crate::units::report::{Done, Report};
 use crate::units::snq::Trigger;
 
 /// Reports of one VPID that may wait for their sources before its next command does.
@@ -47,6 +47,8 @@ pub(super) struct Notifier {
     interrupts: VpidSet,
     /// VPIDs with an interrupt that follows once software arms it.
     retrigger: Unarmed,
+    /// Completion words of triggered operations that are due.
+    done: Vec<(u8, Done, ErrorUnits)>,
     /// A notification was written since someone asked.
     written: bool,
     /// Scratch space of [`Notifier::drain`].
@@ -62,6 +64,7 @@ impl Notifier {
             backlog: VpidSet::default(),
             interrupts: VpidSet::default(),
             retrigger: Unarmed::default(),
+            done: Vec::new(),
             written: false,
             gone: Vec::new(),
         }
@@ -147,7 +150,27 @@ impl Notifier {
     pub(super) fn report(&mut self, report: &Report) {
         if self.board.state.entry(report.vpid).is_open() {
             report.notices(|notice| self.notify(notice));
+            if let Some(done) = report.done {
+                self.done.push((report.vpid, done, report.header.error));
+            }
         }
+    }
+
+    /// A completion word is due.
+    pub(super) fn complete(&mut self, vpid: u8, done: Done, error: ErrorUnits) {
+        self.done.push((vpid, done, error));
+    }
+
+    /// Whether completion words are due.
+    #[inline]
+    pub(super) fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Completion words that are due, in order; whoever takes them writes them, which sleepers are told of.
+    pub(super) fn take_done(&mut self) -> Vec<(u8, Done, ErrorUnits)> {
+        self.written |= !self.done.is_empty();
+        std::mem::take(&mut self.done)
     }
 
     #[inline]
@@ -289,6 +312,7 @@ impl Notifier {
         self.awaiting.set(vpid, false);
         self.backlog.set(vpid, false);
         self.retrigger.forget(vpid);
+        self.done.retain(|(of, ..)| *of != vpid);
     }
 
     /// Reads a register of the queues; `None` for offsets of others.

@@ -1,6 +1,6 @@
 //! The completer's way in: from packets to bytes in memory, then to what is owed for them.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use extoll_abi::{ErrorUnits, regs};
@@ -12,10 +12,10 @@ use super::translation::Translation;
 use super::writing::{Step, Writing};
 use crate::memory::Completion;
 use crate::memory::runs::Runs;
-use crate::packet::{ByReference, Packet, Payload};
+use crate::packet::{ByReference, Kind, Packet, Payload};
 use crate::units::bits::VpidSet;
 use crate::units::completer::{Completer, Delivery};
-use crate::units::report::Report;
+use crate::units::report::{Done, Report};
 
 /// A packet of a VPID whose completer waits for a device.
 enum Waiting {
@@ -47,9 +47,15 @@ pub(super) enum Progress {
     Registers(Packet),
 }
 
+/// Answers to triggered operations that are waited for at once. Those that never come (their targets are gone) stay
+/// until the VPID is closed.
+const ANSWERS_MAX: usize = 1 << 16;
+
 pub(super) struct Receiver {
     board: Arc<Board>,
     completer: Completer,
+    /// Completion words of triggered gets and locks, by VPID and the requester's number.
+    answers: HashMap<(u8, u32), Done>,
     /// Packets that wait for a device's copy, in order.
     waiting: PerVpid<VecDeque<Waiting>>,
     /// VPIDs with such packets.
@@ -61,8 +67,36 @@ impl Receiver {
         Receiver {
             board,
             completer: Completer::default(),
+            answers: HashMap::new(),
             waiting: PerVpid::default(),
             inbound: VpidSet::default(),
+        }
+    }
+
+    /// Has the answer to command `tag` of a VPID write a completion word. False: too many are waited for.
+    pub(super) fn await_answer(&mut self, vpid: u8, tag: u32, done: Done) -> bool {
+        let room = self.answers.len() < ANSWERS_MAX;
+        if room {
+            self.answers.insert((vpid, tag), done);
+        }
+        room
+    }
+
+    /// Forgets answers that a VPID which was closed waits for.
+    pub(super) fn close(&mut self, vpid: u8) {
+        self.answers.retain(|(of, _), _| *of != vpid);
+    }
+
+    /// The bytes of an answer are there: is it one to a triggered operation?
+    #[inline]
+    fn answered(&mut self, notifier: &mut Notifier, packet: &Packet) {
+        let answer = matches!(packet.kind, Kind::GetResponse | Kind::LockResponse);
+        if self.answers.is_empty() || !answer || !packet.is_last() {
+            return;
+        }
+        let vpid = packet.destination.vpid;
+        if let Some(done) = self.answers.remove(&(vpid, packet.tag)) {
+            notifier.complete(vpid, done, self.completer.errors(packet));
         }
     }
 
@@ -221,7 +255,10 @@ impl Receiver {
         let failed = if failed { self.count_failure() } else { ErrorUnits::NONE };
         let (packet, reserved) = writing.end(failed);
         match reserved {
-            Some(reserved) => notifier.settle(reserved, packet.error),
+            Some(reserved) => {
+                self.answered(notifier, &packet);
+                notifier.settle(reserved, packet.error);
+            }
             None => self.report(translation, notifier, &packet),
         }
     }
@@ -241,6 +278,7 @@ impl Receiver {
     /// Reports a packet whose bytes are where they belong.
     #[inline]
     pub(super) fn report(&mut self, translation: &mut Translation, notifier: &mut Notifier, packet: &Packet) {
+        self.answered(notifier, packet);
         let cx = translation.context(packet.destination.vpid);
         let report: Option<Report> = self.completer.report(&cx, packet);
         if let Some(report) = report {

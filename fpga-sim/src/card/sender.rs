@@ -10,8 +10,9 @@ use super::notifier::Notifier;
 use super::per_vpid::PerVpid;
 use super::sending::{Sending, Sent, start};
 use super::translation::Translation;
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 use crate::units::bits::VpidSet;
+use crate::units::report::{Done, Report};
 use crate::units::requester::{Job, Requester};
 use crate::units::wcb::Command;
 
@@ -74,6 +75,37 @@ impl Sender {
         span!("requester", node = self.board.node, vpid, command = %command.descriptor.header().command);
         let mut cx = translation.context(vpid);
         let Some(job) = self.requester.execute(&mut cx, vpid, command) else { return };
+        self.send(translation, notifier, vpid, job);
+    }
+
+    /// As [`Sender::execute`], of an operation that triggers started; its completion word is written once it is over.
+    /// Returns the number of a command whose answer says that.
+    pub(super) fn execute_triggered(
+        &mut self,
+        translation: &mut Translation,
+        notifier: &mut Notifier,
+        vpid: u8,
+        command: &Command,
+        done: Option<Done>,
+    ) -> Option<u32> {
+        span!("trigger", node = self.board.node, vpid, command = %command.descriptor.header().command);
+        let mut cx = translation.context(vpid);
+        let mut job = self.requester.execute(&mut cx, vpid, command)?;
+        let packet = &job.packet;
+        let answered = matches!(packet.kind, Kind::Get | Kind::Lock).then_some(packet.tag);
+        if done.is_some() && answered.is_none() {
+            let (remote, code) = (packet.destination, packet.command);
+            let silent =
+                || Report { silent: true, ..Report::new(Unit::Requester, packet, vpid, remote, code, 0) };
+            let report = job.report.unwrap_or_else(silent);
+            job.report = Some(Report { done, ..report });
+        }
+        self.send(translation, notifier, vpid, job);
+        answered
+    }
+
+    #[inline]
+    fn send(&mut self, translation: &mut Translation, notifier: &mut Notifier, vpid: u8, job: Job) {
         match start(&self.board, translation, Unit::Requester, job) {
             Ok(sent) => report(notifier, sent),
             Err(sending) => {

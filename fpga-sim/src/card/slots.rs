@@ -61,6 +61,13 @@ impl Ring<4, PageOption> {
     }
 }
 
+impl Ring<4, ()> {
+    /// Of triggers: a tag, and the words WHERE and WHAT; the option means nothing.
+    pub(super) fn of_triggers(ring: SlotRing) -> Result<Self, &'static str> {
+        Ring::new(ring.base, ring.count, ring.consumed, ())
+    }
+}
+
 impl Ring<VELO_SLOT_WORDS, u8> {
     pub(super) fn of_messages(ring: VeloSlotRing) -> Result<Self, &'static str> {
         let VeloSlotRing { base, count, consumed, class } = ring;

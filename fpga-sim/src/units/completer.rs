@@ -73,6 +73,11 @@ impl Completer {
         }
     }
 
+    /// Errors that a command has met up to this packet of it.
+    pub fn errors(&self, packet: &Packet) -> ErrorUnits {
+        packet.error | self.failed.get(&flow(packet)).copied().unwrap_or_default()
+    }
+
     /// The notifications owed after a packet: with NTR for each fragment, else with the last one.
     pub fn report(&mut self, cx: &Context<'_>, packet: &Packet) -> Option<Report> {
         let last = packet.is_last() || packet.kind == Kind::Notification;

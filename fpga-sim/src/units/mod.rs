@@ -14,6 +14,7 @@ pub mod responder;
 pub mod smfu;
 pub mod snq;
 pub(crate) mod timer;
+pub mod trigger;
 pub mod velo;
 pub mod vpid;
 pub mod wcb;

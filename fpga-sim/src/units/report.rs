@@ -8,6 +8,15 @@ use crate::packet::Packet;
 use crate::units::fragment;
 use crate::units::notify::Notice;
 
+/// The completion word of a triggered operation (model only, see [`trigger`](crate::units::trigger)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Its address for the VPID (NLA).
+    pub word: u64,
+    /// How often the operation has been started: what the word says once that is over.
+    pub times: u32,
+}
+
 /// Notifications that one unit owes about one command (or about one fragment of it).
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
@@ -23,6 +32,10 @@ pub struct Report {
     pub fragment: u16,
     /// Number of the lock, else 0.
     pub lock: u32,
+    /// No notification was asked for: there is only a word to write.
+    pub silent: bool,
+    /// Word that is written with the notifications.
+    pub done: Option<Done>,
 }
 
 /// Notification mode bits of a command (spec 3.1): page option and modifiers.
@@ -48,8 +61,16 @@ impl Report {
     ) -> Report {
         let header =
             NotificationHeader { kind: unit, command, remote, mode: packet.mode, error: packet.error };
-        let mut report =
-            Report { vpid, header, local, len: packet.total, fragment: packet.fragment, lock: 0 };
+        let mut report = Report {
+            vpid,
+            header,
+            local,
+            len: packet.total,
+            fragment: packet.fragment,
+            lock: 0,
+            silent: false,
+            done: None,
+        };
         match command.command() {
             Some(Command::NotificationPut) => {
                 report.len = packet.len;
@@ -74,6 +95,9 @@ impl Report {
     /// The notifications in order: one for each fragment with NTR, else one with the last fragment's address and
     /// size.
     pub fn notices(&self, mut push: impl FnMut(Notice)) {
+        if self.silent {
+            return;
+        }
         let total = self.len.max(1);
         match self.header.command.command() {
             Some(Command::NotificationPut) => {

@@ -13,6 +13,7 @@
 #include "engines.h"
 #include "nic.h"
 #include "threads.h"
+#include "triggers.h"
 
 #include "coll.cu"
 #include "planted_races.cu"
@@ -330,6 +331,21 @@ const scenario scenarios[] = {
 	{ "packed-thread", [] { return puts(SELFTEST_PUT_THREAD, 1, 3, 3, true); } },
 	{ "packed-warp", [] { return puts(SELFTEST_PUT_WARP, 1, 40, 2, true); } },
 	{ "packed-block", [] { return puts(SELFTEST_PUT_BLOCK, 2, 16, 2, true); } },
+	{ "triggers-page", [] { return triggers_of_unit(SELFTEST_TN_GROUPS, false); } },
+	{ "triggers-page-items", [] { return triggers_of_unit(SELFTEST_TN_PAIRS, false); } },
+	{ "triggers-page-kernel", [] { return triggers_of_unit(SELFTEST_TN_BY_GROUPS, false); } },
+	{ "triggers-page-fields", [] { return triggers_of_unit(SELFTEST_TN_FIELDS, false); } },
+	{ "triggers-slots", [] { return triggers_of_unit(SELFTEST_TN_WARPS, true); } },
+	{ "triggers-slots-kernel", [] { return triggers_of_unit(SELFTEST_TN_BY_ITEMS, true); } },
+	{ "triggers-slots-fields", [] { return triggers_of_unit(SELFTEST_TN_FIELDS, true); } },
+	{ "triggers-poster-items", [] { return triggers_of_poster(SELFTEST_TN_PAIRS); } },
+	{ "triggers-poster-warps", [] { return triggers_of_poster(SELFTEST_TN_WARPS); } },
+	{ "triggers-poster-groups", [] { return triggers_of_poster(SELFTEST_TN_GROUPS); } },
+	{ "triggers-poster-kernel", [] { return triggers_of_poster(SELFTEST_TN_BY_GROUPS); } },
+	{ "triggers-poster-all", [] { return triggers_of_poster(SELFTEST_TN_BY_ITEMS); } },
+	{ "triggers-poster-fields", [] { return triggers_of_poster(SELFTEST_TN_FIELDS); } },
+	{ "good-trigger", [] { return trigger_race(false); } },
+	{ "missing-trigger-release", [] { return trigger_race(true); } },
 	{ "engine-bystander", engine_bystander },
 	{ "engine-pair", engine_pair },
 	{ "engine-changes", engine_changes },

@@ -49,6 +49,7 @@ struct ggas_report {
 #define GGAS_ERR_ARGUMENT	4
 #define GGAS_ERR_WOULD_BLOCK	5
 #define GGAS_ERR_NO_MATCH	6	/* the head of the queue is another notification */
+#define GGAS_ERR_TRIGGER	7	/* a trigger was not counted: the table is full, or it brought what its operation does not take */
 
 #define GGAS_WAIT_NOTIFICATION	1
 #define GGAS_WAIT_SLOT		2
@@ -59,6 +60,7 @@ struct ggas_report {
 #define GGAS_WAIT_GRID		7
 #define GGAS_WAIT_LOCK		8
 #define GGAS_WAIT_MESSAGE	9
+#define GGAS_WAIT_COMPLETION	10
 
 #define GGAS_REPLAY_ENTRIES	256	/* spec 2.4 */
 
@@ -158,6 +160,51 @@ struct ggas_window {
 	uint32_t nodes;
 	uint64_t report;	/* struct ggas_report in host memory */
 	uint64_t timeout_ns;
+};
+
+#define GGAS_TN_PUT		1
+#define GGAS_TN_GET		2
+#define GGAS_TN_ADD		4	/* a put's signal is added to its word, else stored there */
+#define GGAS_TN_SIGNAL		8	/* a put signals */
+#define GGAS_TN_FIELDS		16	/* triggers may bring fields */
+
+/* A triggered operation that whoever reaches its threshold carries out itself, through a window. In memory of the
+ * processor whose kernels trigger it. */
+struct ggas_tn_entry {
+	uint64_t count;		/* [31:0] triggers since it was last re-armed, [63:32] threshold; 0: not registered yet */
+	uint64_t local;		/* address of this node's side */
+	uint64_t offset;	/* of the other side in its node's part */
+	uint64_t signal;	/* offset of the signalled word there */
+	uint64_t value;		/* what it is set to, or what is added */
+	uint64_t reserved;
+	uint32_t bytes;
+	uint32_t node;
+	uint32_t what;		/* GGAS_TN_* */
+	uint32_t word;		/* number of its completion word */
+};
+
+/* Triggered operations as kernels see them (tn.cuh), in kernel memory. What stores tags there: kernels of one processor.
+ * The first part is constant after set-up. */
+struct ggas_tn {
+	uint64_t page;		/* trigger page (extoll/trigger.h), or 0 */
+	uint64_t slots;		/* ring of struct ggas_slot with a tag, WHERE and WHAT, or 0 */
+	uint64_t slot_consumed;	/* u64 that the reader advances: slots consumed so far */
+	uint64_t entries;	/* struct ggas_tn_entry[tags], or 0: a unit, or a thread of the host, has the table */
+	uint64_t words;		/* uint64_t[operations]: completion words */
+	uint64_t status;	/* uint64_t[EXTOLL_TRIGGER_STATUS_WORDS]: triggers that nothing counted, and the like */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
+	uint64_t timeout_ns;	/* bound of every wait */
+	struct ggas_window window;	/* that entries name */
+	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
+	uint32_t slots_near;	/* 0 */
+	uint32_t node;
+	uint32_t operations;	/* completion words there are */
+	uint32_t tags;		/* entries: tags are below this */
+
+	uint32_t poisoned;	/* a claimed slot was never written: set up again */
+	uint64_t slot_tail;	/* next slot to claim */
+	uint64_t slot_seen;	/* last value read from slot_consumed */
+	uint64_t turn;		/* fields are stored to the page by one at a time: whose turn, above it the next one */
 };
 
 /* What a flag of a group holds once the group is poisoned. */

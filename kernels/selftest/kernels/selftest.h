@@ -220,4 +220,28 @@ struct selftest_access {
 	uint32_t what;		/* SELFTEST_ACCESS_LOAD ... */
 };
 
+#define SELFTEST_TN_ITEMS	0	/* forms: a tag for each thread */
+#define SELFTEST_TN_WARPS	1	/* for each warp */
+#define SELFTEST_TN_GROUPS	2	/* for each block */
+#define SELFTEST_TN_PAIRS	3	/* for two threads */
+#define SELFTEST_TN_BY_GROUPS	4	/* one tag, triggered by each block */
+#define SELFTEST_TN_BY_ITEMS	5	/* one tag, triggered by each thread */
+#define SELFTEST_TN_FIELDS	6	/* a tag for each thread, which says what is moved */
+#define SELFTEST_TN_GETS	7	/* as BY_GROUPS, of a get: `data` is what came */
+
+/* Each thread writes one word, triggers what sends it, waits until that is complete, and overwrites the word. */
+struct selftest_tn {
+	uint64_t tn;		/* struct ggas_tn */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: words of gets that were not as expected */
+	uint64_t data;		/* u64 of each thread */
+	uint64_t tag;		/* first one */
+	uint32_t word;		/* first completion word */
+	uint32_t times;		/* completions that are waited for; 0: none */
+	uint32_t form;		/* SELFTEST_TN_ITEMS ... */
+	uint32_t round;		/* part of what is written */
+	uint32_t rearm;		/* 1: before the triggers, 2: behind them */
+	uint32_t reserved;
+};
+
 #endif /* GGAS_SELFTEST_H */

@@ -63,6 +63,14 @@ pub const SELFTEST_ACCESS_STORE: u32 = 1;
 pub const SELFTEST_ACCESS_ADD: u32 = 2;
 pub const SELFTEST_ACCESS_PLAIN: u32 = 3;
 pub const SELFTEST_ACCESS_SIZES: u32 = 4;
+pub const SELFTEST_TN_ITEMS: u32 = 0;
+pub const SELFTEST_TN_WARPS: u32 = 1;
+pub const SELFTEST_TN_GROUPS: u32 = 2;
+pub const SELFTEST_TN_PAIRS: u32 = 3;
+pub const SELFTEST_TN_BY_GROUPS: u32 = 4;
+pub const SELFTEST_TN_BY_ITEMS: u32 = 5;
+pub const SELFTEST_TN_FIELDS: u32 = 6;
+pub const SELFTEST_TN_GETS: u32 = 7;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_threads {
@@ -562,6 +570,59 @@ const _: () = {
     [
         "Offset of field: selftest_access::what",
     ][::core::mem::offset_of!(selftest_access, what) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_tn {
+    pub tn: u64,
+    pub status: u64,
+    pub wrong: u64,
+    pub data: u64,
+    pub tag: u64,
+    pub word: u32,
+    pub times: u32,
+    pub form: u32,
+    pub round: u32,
+    pub rearm: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_tn"][::core::mem::size_of::<selftest_tn>() - 64usize];
+    ["Alignment of selftest_tn"][::core::mem::align_of::<selftest_tn>() - 8usize];
+    [
+        "Offset of field: selftest_tn::tn",
+    ][::core::mem::offset_of!(selftest_tn, tn) - 0usize];
+    [
+        "Offset of field: selftest_tn::status",
+    ][::core::mem::offset_of!(selftest_tn, status) - 8usize];
+    [
+        "Offset of field: selftest_tn::wrong",
+    ][::core::mem::offset_of!(selftest_tn, wrong) - 16usize];
+    [
+        "Offset of field: selftest_tn::data",
+    ][::core::mem::offset_of!(selftest_tn, data) - 24usize];
+    [
+        "Offset of field: selftest_tn::tag",
+    ][::core::mem::offset_of!(selftest_tn, tag) - 32usize];
+    [
+        "Offset of field: selftest_tn::word",
+    ][::core::mem::offset_of!(selftest_tn, word) - 40usize];
+    [
+        "Offset of field: selftest_tn::times",
+    ][::core::mem::offset_of!(selftest_tn, times) - 44usize];
+    [
+        "Offset of field: selftest_tn::form",
+    ][::core::mem::offset_of!(selftest_tn, form) - 48usize];
+    [
+        "Offset of field: selftest_tn::round",
+    ][::core::mem::offset_of!(selftest_tn, round) - 52usize];
+    [
+        "Offset of field: selftest_tn::rearm",
+    ][::core::mem::offset_of!(selftest_tn, rearm) - 56usize];
+    [
+        "Offset of field: selftest_tn::reserved",
+    ][::core::mem::offset_of!(selftest_tn, reserved) - 60usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

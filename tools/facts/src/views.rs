@@ -28,6 +28,7 @@ pub const VIEWS: &[View] = &[
             "kmod/uapi/extoll/wcb.h",
             "kmod/uapi/extoll/smfu.h",
             "kmod/uapi/extoll/velo.h",
+            "kmod/uapi/extoll/trigger.h",
             "kmod/uapi/extoll/regs.h",
             "kmod/uapi/extoll/ioctl.h",
             "kmod/uapi/gpumap/ioctl.h",

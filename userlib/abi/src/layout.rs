@@ -8,6 +8,7 @@ pub const GGAS_ERR_NOTIFICATION: u32 = 3;
 pub const GGAS_ERR_ARGUMENT: u32 = 4;
 pub const GGAS_ERR_WOULD_BLOCK: u32 = 5;
 pub const GGAS_ERR_NO_MATCH: u32 = 6;
+pub const GGAS_ERR_TRIGGER: u32 = 7;
 pub const GGAS_WAIT_NOTIFICATION: u32 = 1;
 pub const GGAS_WAIT_SLOT: u32 = 2;
 pub const GGAS_WAIT_WCB: u32 = 3;
@@ -17,8 +18,14 @@ pub const GGAS_WAIT_COLLECTIVE: u32 = 6;
 pub const GGAS_WAIT_GRID: u32 = 7;
 pub const GGAS_WAIT_LOCK: u32 = 8;
 pub const GGAS_WAIT_MESSAGE: u32 = 9;
+pub const GGAS_WAIT_COMPLETION: u32 = 10;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
 pub const GGAS_VELO_WORDS: u32 = 16;
+pub const GGAS_TN_PUT: u32 = 1;
+pub const GGAS_TN_GET: u32 = 2;
+pub const GGAS_TN_ADD: u32 = 4;
+pub const GGAS_TN_SIGNAL: u32 = 8;
+pub const GGAS_TN_FIELDS: u32 = 16;
 pub const GGAS_FLAG_POISON: i32 = -1;
 pub const GGAS_CHANNELS: u32 = 256;
 pub const GGAS_GRID_BLOCKS: u32 = 1024;
@@ -436,6 +443,134 @@ const _: () = {
     [
         "Offset of field: ggas_window::timeout_ns",
     ][::core::mem::offset_of!(ggas_window, timeout_ns) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_tn_entry {
+    pub count: u64,
+    pub local: u64,
+    pub offset: u64,
+    pub signal: u64,
+    pub value: u64,
+    pub reserved: u64,
+    pub bytes: u32,
+    pub node: u32,
+    pub what: u32,
+    pub word: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_tn_entry"][::core::mem::size_of::<ggas_tn_entry>() - 64usize];
+    ["Alignment of ggas_tn_entry"][::core::mem::align_of::<ggas_tn_entry>() - 8usize];
+    [
+        "Offset of field: ggas_tn_entry::count",
+    ][::core::mem::offset_of!(ggas_tn_entry, count) - 0usize];
+    [
+        "Offset of field: ggas_tn_entry::local",
+    ][::core::mem::offset_of!(ggas_tn_entry, local) - 8usize];
+    [
+        "Offset of field: ggas_tn_entry::offset",
+    ][::core::mem::offset_of!(ggas_tn_entry, offset) - 16usize];
+    [
+        "Offset of field: ggas_tn_entry::signal",
+    ][::core::mem::offset_of!(ggas_tn_entry, signal) - 24usize];
+    [
+        "Offset of field: ggas_tn_entry::value",
+    ][::core::mem::offset_of!(ggas_tn_entry, value) - 32usize];
+    [
+        "Offset of field: ggas_tn_entry::reserved",
+    ][::core::mem::offset_of!(ggas_tn_entry, reserved) - 40usize];
+    [
+        "Offset of field: ggas_tn_entry::bytes",
+    ][::core::mem::offset_of!(ggas_tn_entry, bytes) - 48usize];
+    [
+        "Offset of field: ggas_tn_entry::node",
+    ][::core::mem::offset_of!(ggas_tn_entry, node) - 52usize];
+    [
+        "Offset of field: ggas_tn_entry::what",
+    ][::core::mem::offset_of!(ggas_tn_entry, what) - 56usize];
+    [
+        "Offset of field: ggas_tn_entry::word",
+    ][::core::mem::offset_of!(ggas_tn_entry, word) - 60usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_tn {
+    pub page: u64,
+    pub slots: u64,
+    pub slot_consumed: u64,
+    pub entries: u64,
+    pub words: u64,
+    pub status: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub window: ggas_window,
+    pub slot_mask: u32,
+    pub slots_near: u32,
+    pub node: u32,
+    pub operations: u32,
+    pub tags: u32,
+    pub poisoned: u32,
+    pub slot_tail: u64,
+    pub slot_seen: u64,
+    pub turn: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 168usize];
+    ["Alignment of ggas_tn"][::core::mem::align_of::<ggas_tn>() - 8usize];
+    ["Offset of field: ggas_tn::page"][::core::mem::offset_of!(ggas_tn, page) - 0usize];
+    [
+        "Offset of field: ggas_tn::slots",
+    ][::core::mem::offset_of!(ggas_tn, slots) - 8usize];
+    [
+        "Offset of field: ggas_tn::slot_consumed",
+    ][::core::mem::offset_of!(ggas_tn, slot_consumed) - 16usize];
+    [
+        "Offset of field: ggas_tn::entries",
+    ][::core::mem::offset_of!(ggas_tn, entries) - 24usize];
+    [
+        "Offset of field: ggas_tn::words",
+    ][::core::mem::offset_of!(ggas_tn, words) - 32usize];
+    [
+        "Offset of field: ggas_tn::status",
+    ][::core::mem::offset_of!(ggas_tn, status) - 40usize];
+    [
+        "Offset of field: ggas_tn::report",
+    ][::core::mem::offset_of!(ggas_tn, report) - 48usize];
+    [
+        "Offset of field: ggas_tn::timeout_ns",
+    ][::core::mem::offset_of!(ggas_tn, timeout_ns) - 56usize];
+    [
+        "Offset of field: ggas_tn::window",
+    ][::core::mem::offset_of!(ggas_tn, window) - 64usize];
+    [
+        "Offset of field: ggas_tn::slot_mask",
+    ][::core::mem::offset_of!(ggas_tn, slot_mask) - 120usize];
+    [
+        "Offset of field: ggas_tn::slots_near",
+    ][::core::mem::offset_of!(ggas_tn, slots_near) - 124usize];
+    [
+        "Offset of field: ggas_tn::node",
+    ][::core::mem::offset_of!(ggas_tn, node) - 128usize];
+    [
+        "Offset of field: ggas_tn::operations",
+    ][::core::mem::offset_of!(ggas_tn, operations) - 132usize];
+    [
+        "Offset of field: ggas_tn::tags",
+    ][::core::mem::offset_of!(ggas_tn, tags) - 136usize];
+    [
+        "Offset of field: ggas_tn::poisoned",
+    ][::core::mem::offset_of!(ggas_tn, poisoned) - 140usize];
+    [
+        "Offset of field: ggas_tn::slot_tail",
+    ][::core::mem::offset_of!(ggas_tn, slot_tail) - 144usize];
+    [
+        "Offset of field: ggas_tn::slot_seen",
+    ][::core::mem::offset_of!(ggas_tn, slot_seen) - 152usize];
+    [
+        "Offset of field: ggas_tn::turn",
+    ][::core::mem::offset_of!(ggas_tn, turn) - 160usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

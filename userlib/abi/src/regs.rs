@@ -145,6 +145,11 @@ pub const fn smfu_target_base(i: u32) -> u64 {
     element(EXTOLL_RF_SMFU_VPID_T_START_ADDR, EXTOLL_RF_SMFU_VPID_T_START_ADDR_STRIDE, i as u64)
 }
 
+/// Register at `offset` of a VPID's trigger page (model only, `kmod/uapi/extoll/trigger.h`).
+pub const fn trigger(vpid: u8, offset: u64) -> u64 {
+    element(EXTOLL_RF_TRIGGER, EXTOLL_RF_TRIGGER_STRIDE, vpid as u64) + offset
+}
+
 macro_rules! fields {
     ($($(#[$meta:meta])* $name:ident = $shift:ident, $bits:ident;)*) => {
         $($(#[$meta])* pub const $name: Field = Field::new($shift, $bits);)*
@@ -224,6 +229,38 @@ fields! {
     ERROR_CLEAR_HISTORY = EXTOLL_ERROR_CLEAR_HISTORY_SHIFT, EXTOLL_ERROR_CLEAR_HISTORY_BITS;
     /// Clear the counters, in the error controls.
     ERROR_CLEAR_COUNTS = EXTOLL_ERROR_CLEAR_COUNTS_SHIFT, EXTOLL_ERROR_CLEAR_COUNTS_BITS;
+    /// Tags of the table, in `EXTOLL_TRIGGER_CONTROL` (model only).
+    TRIGGER_ENTRIES = EXTOLL_TRIGGER_ENTRIES_SHIFT, EXTOLL_TRIGGER_ENTRIES_BITS;
+    /// How they are looked up, in `EXTOLL_TRIGGER_CONTROL`.
+    TRIGGER_LOOKUP = EXTOLL_TRIGGER_LOOKUP_SHIFT, EXTOLL_TRIGGER_LOOKUP_BITS;
+    /// Bytes added to the local address, in a trigger's WHERE (model only).
+    TRIGGER_LOCAL = EXTOLL_TRIGGER_LOCAL_SHIFT, EXTOLL_TRIGGER_LOCAL_BITS;
+    /// Bytes added to the remote address, in a trigger's WHERE.
+    TRIGGER_REMOTE = EXTOLL_TRIGGER_REMOTE_SHIFT, EXTOLL_TRIGGER_REMOTE_BITS;
+    /// Bytes, in a trigger's WHAT (model only).
+    TRIGGER_SIZE = EXTOLL_TRIGGER_SIZE_SHIFT, EXTOLL_TRIGGER_SIZE_BITS;
+    /// Target node, in a trigger's WHAT.
+    TRIGGER_NODE = EXTOLL_TRIGGER_NODE_SHIFT, EXTOLL_TRIGGER_NODE_BITS;
+    /// Target VPID, in a trigger's WHAT.
+    TRIGGER_VPID = EXTOLL_TRIGGER_VPID_SHIFT, EXTOLL_TRIGGER_VPID_BITS;
+    /// Node and VPID count, in a trigger's WHAT.
+    TRIGGER_HAS_TARGET = EXTOLL_TRIGGER_HAS_TARGET_SHIFT, EXTOLL_TRIGGER_HAS_TARGET_BITS;
+    /// The slot re-arms, in a trigger's WHAT.
+    TRIGGER_IS_REARM = EXTOLL_TRIGGER_IS_REARM_SHIFT, EXTOLL_TRIGGER_IS_REARM_BITS;
+    /// The slot has fields, in a trigger's WHAT.
+    TRIGGER_HAS_FIELDS = EXTOLL_TRIGGER_HAS_FIELDS_SHIFT, EXTOLL_TRIGGER_HAS_FIELDS_BITS;
+    /// Triggers that start the operation, in `EXTOLL_TRIGGER_HOW` (model only).
+    TRIGGER_THRESHOLD = EXTOLL_TRIGGER_THRESHOLD_SHIFT, EXTOLL_TRIGGER_THRESHOLD_BITS;
+    /// Page option, in `EXTOLL_TRIGGER_HOW`.
+    TRIGGER_OPTION = EXTOLL_TRIGGER_OPTION_SHIFT, EXTOLL_TRIGGER_OPTION_BITS;
+    /// Triggers may bring fields, in `EXTOLL_TRIGGER_HOW`.
+    TRIGGER_FIELDS = EXTOLL_TRIGGER_FIELDS_SHIFT, EXTOLL_TRIGGER_FIELDS_BITS;
+    /// There is such a word, in `EXTOLL_TRIGGER_DONE` and `EXTOLL_TRIGGER_STATUS` (model only).
+    TRIGGER_VALID = EXTOLL_TRIGGER_VALID_SHIFT, EXTOLL_TRIGGER_VALID_BITS;
+    /// How often the operation is complete, in its completion word (model only).
+    TRIGGER_WORD_TIMES = EXTOLL_TRIGGER_WORD_TIMES_SHIFT, EXTOLL_TRIGGER_WORD_TIMES_BITS;
+    /// Units with errors, in a completion word.
+    TRIGGER_WORD_ERROR = EXTOLL_TRIGGER_WORD_ERROR_SHIFT, EXTOLL_TRIGGER_WORD_ERROR_BITS;
 }
 
 /// The driver's vpid_table value of an open port with this protection id (spec 8.3).
@@ -248,6 +285,23 @@ pub const fn velo_rx_value(protection: u16) -> u64 {
 /// Lock configuration: locks of each VPID, number of VPIDs (spec 5).
 pub const fn lock_config(locks: u32, vpids: u32) -> u64 {
     LOCK_COUNT.put(locks as u64) | LOCK_VPIDS.put(vpids as u64)
+}
+
+/// A trigger's WHERE: bytes added to the local and the remote address (model only).
+pub const fn trigger_where(local: u32, remote: u32) -> u64 {
+    TRIGGER_LOCAL.put(local as u64) | TRIGGER_REMOTE.put(remote as u64)
+}
+
+/// A trigger's WHAT: bytes, 0 for as many as registered, and another target (model only).
+pub const fn trigger_what(size: u32, target: Option<(u16, u8)>) -> u64 {
+    let fields = TRIGGER_SIZE.put(size as u64) | TRIGGER_HAS_FIELDS.put(1);
+    match target {
+        None => fields,
+        Some((node, vpid)) => {
+            let target = TRIGGER_NODE.put(node as u64) | TRIGGER_VPID.put(vpid as u64);
+            fields | target | TRIGGER_HAS_TARGET.put(1)
+        }
+    }
 }
 
 /// An error counter: 15 bits at `shift` of its register, an overflow bit above them (spec 8.3).

@@ -104,6 +104,11 @@ fn words(op: &str, a: &Arguments, expected: &[u64]) -> Vec<u64> {
         "wcb" => wcb(WcbState(a.get("state"))),
         "vpid_entry" => vec![regs::vpid_entry(a.u16("protection"))],
         "lock_config" => vec![regs::lock_config(a.u32("locks"), a.u32("vpids"))],
+        "trigger_where" => vec![regs::trigger_where(a.u32("local"), a.u32("remote"))],
+        "trigger_what" => {
+            let target = (a.get("target") != 0).then(|| (a.u16("node"), a.u8("vpid")));
+            vec![regs::trigger_what(a.u32("size"), target)]
+        }
         "smfu_control" => vec![Interval::new(a.u16("node"), 0, 4096).control],
         "smfu_interval" => {
             let interval = Interval { control: a.get("control"), start: a.get("start"), end: a.get("end") };

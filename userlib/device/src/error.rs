@@ -97,6 +97,17 @@ pub enum DeviceError {
         /// Largest number allowed.
         max: u32,
     },
+    /// A table of triggered operations of this shape cannot be made.
+    #[error("a table for {tags} tags: the number must be from 1 to {max} with this lookup")]
+    TriggerTags {
+        /// Asked number.
+        tags: u32,
+        /// Largest number allowed.
+        max: u32,
+    },
+    /// The port already has a table of triggered operations.
+    #[error("the port already has a table of triggered operations: drop that first")]
+    TriggersInUse,
     /// The port already has a slot ring.
     #[error("the port already has a slot ring: detach it before attaching another one")]
     SlotsAttached,

@@ -22,6 +22,7 @@ mod ranges;
 mod read_side;
 pub mod sim;
 pub mod tree;
+mod trigger;
 mod unit;
 mod velo;
 mod watch;
@@ -37,6 +38,9 @@ pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
 pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use read_side::ReadSide;
+pub use trigger::{
+    TriggerCounts, TriggerDevice, TriggerError, TriggerLookup, TriggerRegistration, TriggerSetup,
+};
 pub use unit::UnitDevice;
 pub use velo::{MailboxMap, MailboxSlots, VeloDevice, VeloSetup, VeloSlotMap};
 pub use watch::Watch;

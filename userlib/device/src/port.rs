@@ -7,7 +7,7 @@ use extoll_abi::{Access, PageOption};
 
 #[cfg(doc)]
 use crate::Device;
-use crate::{DeviceError, Span, UnitDevice};
+use crate::{DeviceError, Span, TriggerDevice, TriggerSetup, UnitDevice};
 
 /// Shape of a port, fixed when it is opened.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +151,14 @@ pub trait PortDevice: UnitDevice {
     /// # Errors
     /// [`DeviceError::NoSlotPath`], [`DeviceError::SlotCount`], [`DeviceError::SlotsAttached`].
     fn attach_slots(&self, slots: u32, option: PageOption) -> Result<SlotMap, DeviceError>;
+
+    /// Makes the port's table of triggered operations. `None`: the device has no unit for them, as the card has none.
+    ///
+    /// # Errors
+    /// [`DeviceError::TriggerTags`], [`DeviceError::TriggersInUse`], [`DeviceError::Closed`].
+    fn open_triggers(&self, _setup: &TriggerSetup) -> Result<Option<Box<dyn TriggerDevice>>, DeviceError> {
+        Ok(None)
+    }
 
     /// Tells the device of new entries in the slot ring. A model with inline progress works here.
     fn kick(&self) {}

@@ -47,6 +47,7 @@ pub use ggas_device::{self as device, ChoiceError, Device, Kind as DeviceKind, L
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_members as members;
 pub use ggas_rma::*;
+pub use ggas_tn::{self as tn, Triggers, WindowTriggers};
 pub use ggas_velo::{self as velo, VeloConfig, VeloConnection, VeloHandle, VeloPort};
 pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};
 pub use job::{ExchangeError, Job, JobBuilder, JobError};

@@ -57,6 +57,14 @@ impl fmt::Display for KernelReport {
                     self.seen, self.address, self.line, self.expected
                 );
             }
+            layout::GGAS_ERR_TRIGGER => {
+                return write!(
+                    f,
+                    "a trigger was not counted (line {}): its tag {:#x} found a full table, or it brought fields that \
+                     the operation does not take; Triggers::status tells which",
+                    self.line, self.seen
+                );
+            }
             status => write!(f, "error {status} at a wait for {what}")?,
         }
         if let Some(peer) = self.peer {

@@ -9,9 +9,12 @@
 namespace ggas_impl
 {
 
+/* `Port` is ggas_port, or ggas_tn, whose entries are triggers. */
+
 /* True once slot `index` may be written: its entry of the last round was
  * consumed. Reads host memory only when the value seen last says "full". */
-GGAS_FN bool slot_free(ggas_port *port, uint64_t index, uint64_t *seen)
+template <typename Port>
+GGAS_FN bool slot_free(Port *port, uint64_t index, uint64_t *seen)
 {
 	uint64_t slots = static_cast<uint64_t>(port->slot_mask) + 1;
 	*seen = ggas_load_relaxed(&port->slot_seen);
@@ -42,7 +45,8 @@ GGAS_FN void slot_write(uint64_t slots, uint64_t mask, uint64_t index, const ext
 }
 
 /* A slot that was claimed and will not be written stops the ring for good. */
-GGAS_FN int slot_poison(ggas_port *port)
+template <typename Port>
+GGAS_FN int slot_poison(Port *port)
 {
 	ggas_store_relaxed(&port->poisoned, 1u);
 	return GGAS_ERR_TIMEOUT;
@@ -55,7 +59,8 @@ struct slot_ring {
 	uint32_t poisoned, near;
 	uint64_t index;		/* taken last: the hardware waits for it before what follows */
 
-	GGAS_FN explicit slot_ring(ggas_port *port)
+	template <typename Port>
+	GGAS_FN explicit slot_ring(Port *port)
 		: slots(port->slots), mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
 		  poisoned(ggas_load_relaxed(&port->poisoned)), near(port->slots_near),
 		  index(ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed))
@@ -63,7 +68,8 @@ struct slot_ring {
 	}
 };
 
-GGAS_FN int slot_post(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
+template <typename Port>
+GGAS_FN int slot_post(Port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
 {
 	if (ring.poisoned)
 		return GGAS_ERR_POISONED;

@@ -246,6 +246,15 @@ GGAS_FN void ggas_red_add_release_gpu(uint64_t *p, uint64_t v)
 {
 	asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
 }
+GGAS_FN uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)
+{
+	uint64_t old;
+	asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(__cvta_generic_to_global(p)), "l"(v)
+		     : "memory");
+	return old;
+}
 GGAS_FN void ggas_fence_acquire_gpu()
 {
 	asm volatile("fence.acquire.gpu;" ::: "memory");

@@ -375,6 +375,10 @@ template <class T> inline T ggas_shfl_xor(uint32_t mask, T v, uint32_t lanes)
 inline void ggas_fence_gpu() { ggas_fence_system(); }
 inline uint64_t ggas_load_watched_gpu(const uint64_t *p) { return ggas_load_acquire(p); }
 inline void ggas_red_add_release_gpu(uint64_t *p, uint64_t v) { ggas_red_add(p, v, ggas_order::release); }
+inline uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)
+{
+	return ggas_atomic_add(p, v, ggas_order::release_acquire);
+}
 inline void ggas_fence_acquire_gpu() {}
 template <class T> inline T ggas_load_block(const T *p) { return ggas_load_relaxed(p); }
 inline uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)

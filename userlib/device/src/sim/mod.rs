@@ -15,6 +15,7 @@ mod queue;
 mod region;
 mod smfu;
 mod tables;
+mod trigger;
 mod velo;
 mod wait;
 

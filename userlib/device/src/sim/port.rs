@@ -14,14 +14,15 @@ use ggas_clock::Clock;
 use super::lock;
 use super::node::Node;
 use super::queue::{QueueMemory, RMA_QUEUE};
+use super::trigger::SimTriggers;
 use super::wait::wait_until;
 use crate::{
     Departures, DeviceError, HostBuffer, LostPeer, PAGE, PortDevice, PortSetup, QueueMap, RegisterMap,
-    SlotMap, Span, UnitDevice,
+    SlotMap, Span, TriggerDevice, TriggerSetup, UnitDevice,
 };
 
 /// Most slots of a ring: 2 MiB of memory.
-const MAX_SLOTS: u32 = 1 << 16;
+pub(super) const MAX_SLOTS: u32 = 1 << 16;
 
 /// How long commands that were committed may take to leave the card when a port closes.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -193,15 +194,11 @@ impl PortDevice for SimPort {
         if state.attached {
             return Err(DeviceError::SlotsAttached);
         }
-        // The counter has a page of its own: it and the slots are mapped to kernels separately.
-        let ring = HostBuffer::private(PAGE + slots as usize * 32, PAGE, "a slot ring")?;
-        let consumed = NonNull::from(ring.word(0));
-        // SAFETY: the ring has its slots behind the first page.
-        let base = unsafe { NonNull::new_unchecked(ring.as_ptr().add(PAGE)) };
+        let (ring, map) = ring_memory(slots)?;
         let config = SlotRing {
-            base: base.as_ptr().cast(),
+            base: map.base.as_ptr().cast(),
             count: slots,
-            consumed: consumed.as_ptr(),
+            consumed: map.consumed.as_ptr(),
             option: option.bits().into(),
         };
         // SAFETY: the ring is kept until the port is dropped, which detaches first; all access is atomic.
@@ -209,7 +206,14 @@ impl PortDevice for SimPort {
         attached.map_err(|_| DeviceError::SlotsAttached)?;
         state.attached = true;
         state.rings.push(ring);
-        Ok(SlotMap { base: base.cast(), slots, consumed })
+        Ok(map)
+    }
+
+    fn open_triggers(&self, setup: &TriggerSetup) -> Result<Option<Box<dyn TriggerDevice>>, DeviceError> {
+        if lock(&self.state).closed {
+            return Err(DeviceError::Closed);
+        }
+        Ok(Some(Box::new(SimTriggers::open(self.node.clone(), self.vpid, setup)?)))
     }
 
     #[inline]
@@ -251,6 +255,14 @@ impl Drop for SimPort {
             unsafe { ManuallyDrop::drop(&mut self.queues) };
         }
     }
+}
+
+/// Memory of a ring of `slots` slots. The counter has a page of its own: it and the slots are mapped to kernels
+/// separately.
+pub(super) fn ring_memory(slots: u32) -> Result<(HostBuffer, SlotMap), DeviceError> {
+    let ring = HostBuffer::private(PAGE + slots as usize * 32, PAGE, "a slot ring")?;
+    let (base, consumed) = (NonNull::from(ring.word(PAGE)).cast(), NonNull::from(ring.word(0)));
+    Ok((ring, SlotMap { base, slots, consumed }))
 }
 
 impl fmt::Debug for SimPort {

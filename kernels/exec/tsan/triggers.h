@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+
+#include "selftest.h"
+
+// Kernels that trigger puts of a loopback unit, which carries them out on a thread of its own; by stores to its page, or
+// through a ring of slots.
+bool triggers_of_unit(uint32_t form, bool slots);
+// The same carried out by whoever reaches the threshold.
+bool triggers_of_poster(uint32_t form);
+// A trigger of a block's data, without its release if `planted`.
+bool trigger_race(bool planted);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checks tn.cuh at all granularities: what is sent is what was written before the trigger, whatever is written after the
+// completion.
+#include "ggas/tn.cuh"
+
+#include "selftest.h"
+
+namespace tn_checks
+{
+
+GGAS_FN uint64_t value(uint64_t thread, uint64_t round)
+{
+	return (thread + 1) * 0x9e3779b97f4a7c15 ^ round * 0x2545f4914f6cdd1d;
+}
+
+class part {
+public:
+	GGAS_FN explicit part(const selftest_tn &args)
+		: args_(args), tn_(reinterpret_cast<ggas_tn *>(args.tn)),
+		  thread_(static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread())
+	{
+	}
+
+	GGAS_FN int run()
+	{
+		uint64_t *mine = reinterpret_cast<uint64_t *>(args_.data) + thread_;
+		if (args_.form != SELFTEST_TN_GETS)
+			*mine = value(thread_, args_.round);
+		int error = args_.rearm == 1 ? rearm() : GGAS_OK;
+		if (!error)
+			error = trigger();
+		if (!error && args_.rearm == 2)
+			error = rearm();
+		if (!error && args_.times)
+			error = wait();
+		if (error)
+			return error;
+		if (args_.form == SELFTEST_TN_GETS && *mine != value(thread_, args_.round))
+			ggas_red_add(reinterpret_cast<uint64_t *>(args_.wrong), 1u, ggas_order::relaxed);
+		if (args_.times && args_.form != SELFTEST_TN_GETS)
+			*mine = ~*mine;
+		return GGAS_OK;
+	}
+
+private:
+	GGAS_FN uint64_t warp() const
+	{
+		return static_cast<uint64_t>(ggas_block()) * ggas_warps() + ggas_warp();
+	}
+
+	/* Number of this thread's operation among those of the form. */
+	GGAS_FN uint64_t number() const
+	{
+		switch (args_.form) {
+		case SELFTEST_TN_ITEMS:
+		case SELFTEST_TN_FIELDS:
+			return thread_;
+		case SELFTEST_TN_WARPS:
+			return warp();
+		case SELFTEST_TN_GROUPS:
+			return ggas_block();
+		case SELFTEST_TN_PAIRS:
+			return thread_ / 2;
+		default:
+			return 0;
+		}
+	}
+
+	GGAS_FN int trigger()
+	{
+		uint64_t tag = args_.tag + number();
+		uint32_t at = static_cast<uint32_t>(thread_ * sizeof(uint64_t));
+		switch (args_.form) {
+		case SELFTEST_TN_ITEMS:
+		case SELFTEST_TN_PAIRS:
+		case SELFTEST_TN_BY_ITEMS:
+			return ggas_tn_trigger_thread(tn_, tag);
+		case SELFTEST_TN_FIELDS:
+			return ggas_tn_trigger_fields_thread(tn_, tag,
+							     { at, at, sizeof(uint64_t), false, 0, 0 });
+		case SELFTEST_TN_WARPS:
+			return ggas_tn_trigger_warp(tn_, tag);
+		default:
+			return ggas_tn_trigger_block(tn_, tag);
+		}
+	}
+
+	/* One thread for each operation. */
+	GGAS_FN int rearm()
+	{
+		bool first = args_.form == SELFTEST_TN_ITEMS || args_.form == SELFTEST_TN_FIELDS ? true :
+			     args_.form == SELFTEST_TN_PAIRS				    ? thread_ % 2 == 0 :
+			     args_.form == SELFTEST_TN_WARPS				    ? ggas_lane() == 0 :
+			     args_.form == SELFTEST_TN_GROUPS			    ? ggas_thread() == 0 :
+											     thread_ == 0;
+		return first ? ggas_tn_rearm_thread(tn_, args_.tag + number()) : GGAS_OK;
+	}
+
+	GGAS_FN int wait()
+	{
+		uint32_t word = args_.word + static_cast<uint32_t>(number());
+		switch (args_.form) {
+		case SELFTEST_TN_ITEMS:
+		case SELFTEST_TN_FIELDS:
+		case SELFTEST_TN_PAIRS:
+			return ggas_tn_wait_thread(tn_, word, args_.times);
+		case SELFTEST_TN_WARPS:
+			return ggas_tn_wait_warp(tn_, word, args_.times);
+		default:
+			return ggas_tn_wait_block(tn_, word, args_.times);
+		}
+	}
+
+	const selftest_tn &args_;
+	ggas_tn *tn_;
+	uint64_t thread_;
+};
+
+} /* namespace tn_checks */
+
+GGAS_KERNEL(ggas_selftest_tn, selftest_tn)
+{
+	int error = tn_checks::part(args).run();
+	if (error)
+		ggas_atomic_cas(reinterpret_cast<uint64_t *>(args.status), uint64_t(0), static_cast<uint64_t>(error),
+				ggas_order::relaxed);
+}

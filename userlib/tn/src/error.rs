@@ -1,0 +1,133 @@
+//! What can go wrong when operations are registered and waited for.
+
+use std::time::Duration;
+
+use extoll_abi::{EncodeError, ErrorUnits};
+use ggas_device::{DeviceError, LostPeer, TriggerError};
+use ggas_kernels::{LaunchError, MemoryError, mmio};
+use ggas_rma::{PortError, RegionError, ReportError};
+use ggas_window::WindowError;
+
+use crate::Status;
+
+/// Errors of triggered operations.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum TnError {
+    /// The unit, or the thread in its place, refused.
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
+    /// The device refused a port, memory or a ring.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The port could not be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The local side is not inside a region of this port.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// No card can carry the operation out.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// Memory for kernels.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The executor refused the trigger page.
+    #[error(transparent)]
+    Pages(#[from] mmio::Overlap),
+    /// The window's memory cannot be reached.
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    /// The kernel that registers could not run.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The device has no unit for triggers.
+    #[error(
+        "this device has no unit for triggered operations: leave Config::way out, and a thread of the host counts"
+    )]
+    NoUnit,
+    /// The window is not mapped for kernels of this processor, which could not carry anything out.
+    #[error("the window is not mapped for kernels here: use Triggers on a node, or a window that is mapped")]
+    NotMapped,
+    /// A tag that the table has no entry for.
+    #[error("tag {tag:#x} is beyond the table: tags of a window are below {tags}")]
+    Tag {
+        /// The tag.
+        tag: u64,
+        /// Tags that it has entries for.
+        tags: u32,
+    },
+    /// A target that the window does not have.
+    #[error(
+        "{bytes} bytes at offset {offset:#x} of node {node} are not in the window, or a word there is not aligned to 8"
+    )]
+    NoSuchPlace {
+        /// Node.
+        node: usize,
+        /// First byte.
+        offset: usize,
+        /// Bytes.
+        bytes: usize,
+    },
+    /// The process that serves the target is gone.
+    #[error("{0}")]
+    PeerLost(LostPeer),
+    /// The ring of tags stayed full.
+    #[error("no room for a trigger in {waited:?}: whoever counts does not run")]
+    NoRoom {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The operation is not complete.
+    #[error("the operation of tag {tag:#x} was not completed {times} times in {waited:?}: {counted}{lost}")]
+    Timeout {
+        /// Its tag.
+        tag: u64,
+        /// Completions that were waited for.
+        times: u32,
+        /// How long was waited.
+        waited: Duration,
+        /// What its tag has counted, in words.
+        counted: String,
+        /// Triggers that were not counted.
+        lost: Box<TriggersLost>,
+    },
+    /// The operation completed with an error.
+    #[error(
+        "the operation of tag {tag:#x} failed ({units:?}): look at the regions that it names, and at the target"
+    )]
+    Failed {
+        /// Its tag.
+        tag: u64,
+        /// Units of the card that met the error.
+        units: ErrorUnits,
+    },
+}
+
+ggas_errors::debug_as_display!(TnError);
+
+impl From<ReportError> for TnError {
+    fn from(error: ReportError) -> TnError {
+        match error {
+            ReportError::Host(error) => error.into(),
+            ReportError::Processor(error) => error.into(),
+        }
+    }
+}
+
+/// Triggers that were not counted, as the end of a sentence; nothing if there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TriggersLost(pub Status);
+
+impl std::fmt::Display for TriggersLost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Status { refused, refused_tag, failed, failed_tag, .. } = self.0;
+        if refused > 0 {
+            write!(f, "; {refused} triggers found the table full, the last with tag {refused_tag:#x}")?;
+        }
+        if failed > 0 {
+            write!(f, "; {failed} triggers could not be carried out, the last with tag {failed_tag:#x}")?;
+        }
+        Ok(())
+    }
+}
