@@ -140,6 +140,44 @@ struct bench_put {
 	uint32_t batch;		/* get: those of a round */
 };
 
+#define BENCH_TN_SIGNAL		0	/* puts with signals, one after the other */
+#define BENCH_TN_TRIGGER	1	/* the same, registered and triggered */
+#define BENCH_TN_SEND		2	/* one of them, by a kernel of its own */
+#define BENCH_TN_WAIT		3	/* waits for one, and ends */
+
+/* tn: ping-pong of puts with signals that are added, as in put-signal. */
+struct bench_tn {
+	struct bench_timing timing;
+	uint64_t window;	/* struct ggas_window */
+	uint64_t tn;		/* struct ggas_tn: tags 0 and 1 send what is sent in even and odd rounds */
+	uint64_t source[2];
+	uint64_t arrival[2];	/* offsets in the window */
+	uint64_t bytes;
+	uint64_t signal;	/* offset of a uint64_t in the window */
+	uint64_t counts;	/* SEND, WAIT: uint64_t[2], sent and seen by the kernels before */
+	uint64_t status;	/* SEND, WAIT: uint64_t, the first error */
+	uint32_t form;		/* BENCH_TN_SIGNAL ... */
+	uint32_t scope;		/* BENCH_PUT_THREAD, BENCH_PUT_WARP, BENCH_PUT_BLOCK */
+	uint32_t peer;
+	uint32_t first;		/* 1: begins each round, and measures */
+};
+
+#define BENCH_LITMUS_TRIGGER_SIGNAL	0	/* offsets in the window: how many puts came, and what they brought */
+#define BENCH_LITMUS_TRIGGER_DATA	256
+
+/* litmus-trigger: each thread of a grid writes a word, all blocks trigger one put of all words; one block at the other
+ * node looks at them. */
+struct bench_litmus_trigger {
+	struct bench_timing timing;
+	uint64_t window;	/* struct ggas_window */
+	uint64_t tn;		/* the sender: struct ggas_tn, whose tag 0 puts the words once all blocks have triggered */
+	uint64_t data;		/* the sender: uint64_t[words] */
+	uint64_t words;
+	uint64_t forbidden;	/* the receiver: uint64_t, words that were older than the signal behind them */
+	uint32_t build;		/* BENCH_LITMUS_RIGHT, or BENCH_LITMUS_WEAK: triggers order nothing */
+	uint32_t first;		/* 1: sends */
+};
+
 /* put-bandwidth: one put by the whole grid per round. */
 struct bench_put_bandwidth {
 	struct bench_timing timing;

@@ -8,6 +8,12 @@ pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
 pub const BENCH_PUT_BULK: u32 = 4;
 pub const BENCH_PUT_HANDOVER: u32 = 5;
+pub const BENCH_TN_SIGNAL: u32 = 0;
+pub const BENCH_TN_TRIGGER: u32 = 1;
+pub const BENCH_TN_SEND: u32 = 2;
+pub const BENCH_TN_WAIT: u32 = 3;
+pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
+pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
 pub const BENCH_RATE_NEIGHBOURS: u32 = 0;
 pub const BENCH_RATE_APART: u32 = 1;
 pub const BENCH_RATE_SIGNAL: u32 = 2;
@@ -448,6 +454,110 @@ const _: () = {
     [
         "Offset of field: bench_put::batch",
     ][::core::mem::offset_of!(bench_put, batch) - 116usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub tn: u64,
+    pub source: [u64; 2usize],
+    pub arrival: [u64; 2usize],
+    pub bytes: u64,
+    pub signal: u64,
+    pub counts: u64,
+    pub status: u64,
+    pub form: u32,
+    pub scope: u32,
+    pub peer: u32,
+    pub first: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn"][::core::mem::size_of::<bench_tn>() - 128usize];
+    ["Alignment of bench_tn"][::core::mem::align_of::<bench_tn>() - 8usize];
+    [
+        "Offset of field: bench_tn::timing",
+    ][::core::mem::offset_of!(bench_tn, timing) - 0usize];
+    [
+        "Offset of field: bench_tn::window",
+    ][::core::mem::offset_of!(bench_tn, window) - 32usize];
+    ["Offset of field: bench_tn::tn"][::core::mem::offset_of!(bench_tn, tn) - 40usize];
+    [
+        "Offset of field: bench_tn::source",
+    ][::core::mem::offset_of!(bench_tn, source) - 48usize];
+    [
+        "Offset of field: bench_tn::arrival",
+    ][::core::mem::offset_of!(bench_tn, arrival) - 64usize];
+    [
+        "Offset of field: bench_tn::bytes",
+    ][::core::mem::offset_of!(bench_tn, bytes) - 80usize];
+    [
+        "Offset of field: bench_tn::signal",
+    ][::core::mem::offset_of!(bench_tn, signal) - 88usize];
+    [
+        "Offset of field: bench_tn::counts",
+    ][::core::mem::offset_of!(bench_tn, counts) - 96usize];
+    [
+        "Offset of field: bench_tn::status",
+    ][::core::mem::offset_of!(bench_tn, status) - 104usize];
+    [
+        "Offset of field: bench_tn::form",
+    ][::core::mem::offset_of!(bench_tn, form) - 112usize];
+    [
+        "Offset of field: bench_tn::scope",
+    ][::core::mem::offset_of!(bench_tn, scope) - 116usize];
+    [
+        "Offset of field: bench_tn::peer",
+    ][::core::mem::offset_of!(bench_tn, peer) - 120usize];
+    [
+        "Offset of field: bench_tn::first",
+    ][::core::mem::offset_of!(bench_tn, first) - 124usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_trigger {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub tn: u64,
+    pub data: u64,
+    pub words: u64,
+    pub forbidden: u64,
+    pub build: u32,
+    pub first: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_litmus_trigger",
+    ][::core::mem::size_of::<bench_litmus_trigger>() - 80usize];
+    [
+        "Alignment of bench_litmus_trigger",
+    ][::core::mem::align_of::<bench_litmus_trigger>() - 8usize];
+    [
+        "Offset of field: bench_litmus_trigger::timing",
+    ][::core::mem::offset_of!(bench_litmus_trigger, timing) - 0usize];
+    [
+        "Offset of field: bench_litmus_trigger::window",
+    ][::core::mem::offset_of!(bench_litmus_trigger, window) - 32usize];
+    [
+        "Offset of field: bench_litmus_trigger::tn",
+    ][::core::mem::offset_of!(bench_litmus_trigger, tn) - 40usize];
+    [
+        "Offset of field: bench_litmus_trigger::data",
+    ][::core::mem::offset_of!(bench_litmus_trigger, data) - 48usize];
+    [
+        "Offset of field: bench_litmus_trigger::words",
+    ][::core::mem::offset_of!(bench_litmus_trigger, words) - 56usize];
+    [
+        "Offset of field: bench_litmus_trigger::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_trigger, forbidden) - 64usize];
+    [
+        "Offset of field: bench_litmus_trigger::build",
+    ][::core::mem::offset_of!(bench_litmus_trigger, build) - 72usize];
+    [
+        "Offset of field: bench_litmus_trigger::first",
+    ][::core::mem::offset_of!(bench_litmus_trigger, first) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

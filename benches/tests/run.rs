@@ -119,6 +119,9 @@ fn puts_by_all_forms() {
     let report = run("get", small(&[8, 100, 20_000]));
     assert_eq!(methods(&report), ["thread", "warp", "block"]);
     assert_eq!(report.rows.len(), 9);
+    let report = run("tn", small(&[8, 100, 20_000]));
+    assert_eq!(methods(&report), ["put-signal", "trigger", "graph"]);
+    assert_eq!(report.rows.len(), 9);
     let report = run("put-bandwidth", small(&[100, 65_536]));
     assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
     let report = run_at_a_rate("put-rate", small(&[1, 8, 100]));
@@ -149,6 +152,7 @@ fn litmus_tests_find_nothing_in_the_right_build() {
     // and grids that meet share the window only.
     assert_eq!((methods(&report).len(), report.rows.len()), (11, 9 * 2 * 2 + 2 + 2 * 2));
     assert!(report.rows.iter().all(|row| row.extra["observed"].as_u64() > Some(0)));
+    assert_eq!(methods(&run("litmus-trigger", small(&[]))), ["right", "weak"]);
 }
 
 #[test]

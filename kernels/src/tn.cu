@@ -29,7 +29,7 @@ GGAS_FN uint32_t add(ggas_tn *tn, ggas_tn_entry *entry, const tn_command &comman
 		uint64_t seen = ggas_atomic_cas(&entry->count, old, now, ggas_order::release_acquire);
 		if (seen == old) {
 			if (count >= command.threshold)
-				ggas_impl::tn_start<ggas_scope::thread>(tn, entry, 0, 0, __LINE__);
+				ggas_impl::tn_start<ggas_scope::thread>(tn, tn->window, entry, 0, 0, __LINE__);
 			return TN_DONE;
 		}
 		old = seen;
@@ -64,7 +64,7 @@ GGAS_FN uint32_t carry_out(ggas_tn *tn, tn_command &command)
 
 } /* namespace tn_table */
 
-GGAS_KERNEL(ggas_tn_table, tn_commands)
+GGAS_KERNEL_BOUND(ggas_tn_table, tn_commands, 32)
 {
 	ggas_tn *tn = reinterpret_cast<ggas_tn *>(args.tn);
 	tn_command *commands = reinterpret_cast<tn_command *>(args.commands);

@@ -14,6 +14,7 @@ mod ggas_pingpong;
 mod global_reduction;
 mod litmus;
 mod litmus_post;
+mod litmus_trigger;
 mod overlap;
 mod progress;
 mod put;
@@ -28,6 +29,7 @@ mod rma_pingpong;
 mod rma_rate;
 mod rma_roundtrip;
 mod stream;
+mod tn;
 mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
@@ -54,12 +56,14 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &put::PutSignal,
     &put::PutPacked,
     &put::Get,
+    &tn::Triggered,
     &put_bandwidth::PutBandwidth,
     &put_rate::PutRate,
     &overlap::PutOverlap,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,
     &litmus_post::LitmusPost,
+    &litmus_trigger::LitmusTrigger,
     &barrier::Barrier,
     &reduce::Reduce,
     &reduce::Allreduce,

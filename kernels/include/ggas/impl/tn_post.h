@@ -84,12 +84,12 @@ GGAS_COLD int tn_note(ggas_tn *tn, uint32_t which, uint64_t tag, uint32_t line)
 	return GGAS_ERR_TRIGGER;
 }
 
-/* The team carries out the operation of an entry. */
+/* The team carries out the operation of an entry. `window` is the table's: read before whatever must be waited for. */
 template <ggas_scope Scope>
-GGAS_FN int tn_start(ggas_tn *tn, const ggas_tn_entry *entry, uint64_t where, uint64_t what, uint32_t line)
+GGAS_FN int tn_start(ggas_tn *tn, const ggas_window &window, const ggas_tn_entry *entry, uint64_t where, uint64_t what,
+		     uint32_t line)
 {
 	using team = put_team<Scope>;
-	ggas_window window = tn->window;
 	uint64_t local = ggas_load_relaxed(&entry->local) + EXTOLL_GET(where, EXTOLL_TRIGGER_LOCAL);
 	uint64_t offset = ggas_load_relaxed(&entry->offset) + EXTOLL_GET(where, EXTOLL_TRIGGER_REMOTE);
 	uint64_t signal = ggas_load_relaxed(&entry->signal), value = ggas_load_relaxed(&entry->value);
@@ -132,6 +132,7 @@ template <ggas_scope Scope>
 GGAS_FN int tn_count(ggas_tn *tn, uint64_t tag, uint64_t where, uint64_t what, uint32_t line)
 {
 	using team = put_team<Scope>;
+	ggas_window window = tn->window;
 	team::meet();
 	ggas_tn_entry *entry = reinterpret_cast<ggas_tn_entry *>(tn->entries) + tag;
 	uint64_t old = ~uint64_t(0);
@@ -145,7 +146,7 @@ GGAS_FN int tn_count(ggas_tn *tn, uint64_t tag, uint64_t where, uint64_t what, u
 	old = tn_share<Scope>(old);
 	uint32_t count = static_cast<uint32_t>(old) + 1, threshold = static_cast<uint32_t>(old >> 32);
 	if (count == threshold)
-		return tn_start<Scope>(tn, entry, where, what, line);
+		return tn_start<Scope>(tn, window, entry, where, what, line);
 	if (count != 0 && (threshold == 0 || count < threshold))
 		return GGAS_OK;
 	int error = GGAS_OK;
@@ -161,6 +162,7 @@ template <ggas_scope Scope>
 GGAS_FN int tn_rearm_entry(ggas_tn *tn, uint64_t tag, uint32_t line)
 {
 	using team = put_team<Scope>;
+	ggas_window window = tn->window;
 	team::meet();
 	ggas_tn_entry *entry = reinterpret_cast<ggas_tn_entry *>(tn->entries) + tag;
 	uint64_t left = ~uint64_t(0);
@@ -182,7 +184,7 @@ GGAS_FN int tn_rearm_entry(ggas_tn *tn, uint64_t tag, uint32_t line)
 	if (left == ~uint64_t(0))
 		return team::agree(team::thread() == 0 ? tn_note(tn, EXTOLL_TRIGGER_STATUS_FAILED, tag, line) : GGAS_OK);
 	if (static_cast<uint32_t>(left) >= left >> 32)
-		return tn_start<Scope>(tn, entry, 0, 0, line);
+		return tn_start<Scope>(tn, window, entry, 0, 0, line);
 	return GGAS_OK;
 }
 

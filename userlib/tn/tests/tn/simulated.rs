@@ -7,7 +7,7 @@ use ggas_kernels::CpuConfig;
 use ggas_tn::TriggerLookup;
 
 const TAGS: usize = 12;
-const SEEDS: u64 = 48;
+const SEEDS: u64 = 300;
 
 /// What happens to a tag, all programs together.
 struct Story {

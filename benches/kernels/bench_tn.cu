@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// tn: triggered puts, the same puts without triggers, and by kernels that begin when others have ended.
+#include "bench.cuh"
+#include "ggas/tn.cuh"
+
+#include "bench.h"
+
+namespace bench_tns
+{
+
+template <class T> GGAS_FN T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
+
+template <ggas_scope Scope> GGAS_FN int put(const bench_tn &args, const ggas_window &window, uint64_t round)
+{
+	return ggas_impl::put_signal<Scope>(&window, args.peer, args.arrival[round & 1],
+					    pointer<const void>(args.source[round & 1]), args.bytes, args.signal, 1,
+					    ggas_signal::add, __LINE__);
+}
+
+template <ggas_scope Scope> GGAS_FN int wait(const bench_tn &args, const ggas_window &window, uint64_t value)
+{
+	return ggas_impl::wait_word<Scope>(&window, args.signal, ggas_cmp::ge, value, args.peer, __LINE__);
+}
+
+template <ggas_scope Scope> GGAS_FN int send(const bench_tn &args, const ggas_window &window, uint64_t round)
+{
+	using team = ggas_impl::put_team<Scope>;
+	if (args.form == BENCH_TN_SIGNAL)
+		return put<Scope>(args, window, round);
+	ggas_tn *tn = pointer<ggas_tn>(args.tn);
+	int error = ggas_impl::tn_trigger<Scope>(tn, round & 1, 0, 0, __LINE__);
+	/* For the round after the next; the data are on their way. */
+	if (!error && team::thread() == 0)
+		ggas_tn_rearm_thread(tn, round & 1);
+	return error;
+}
+
+template <ggas_scope Scope> GGAS_FN int rounds(const bench_tn &args, bench_stopwatch &watch)
+{
+	ggas_window window = *pointer<const ggas_window>(args.window);
+	for (uint64_t i = 0; i < watch.rounds(); i++) {
+		int error = GGAS_OK;
+		if (ggas_thread() == 0)
+			watch.begin(i);
+		if (args.first)
+			error = send<Scope>(args, window, i);
+		int late = wait<Scope>(args, window, i + 1);
+		error = error ? error : late;
+		if (!args.first && !error)
+			error = send<Scope>(args, window, i);
+		if (error)
+			return error;
+		if (ggas_thread() == 0)
+			watch.end(i);
+	}
+	return GGAS_OK;
+}
+
+/* A kernel's only round; kernels of a node run one after the other. */
+GGAS_FN int step(const bench_tn &args)
+{
+	ggas_window window = *pointer<const ggas_window>(args.window);
+	uint64_t *count = pointer<uint64_t>(args.counts) + (args.form == BENCH_TN_WAIT), round = *count;
+	ggas_syncthreads();
+	int error = args.form == BENCH_TN_WAIT ? wait<ggas_scope::block>(args, window, round + 1) :
+						 put<ggas_scope::block>(args, window, round);
+	if (ggas_thread() == 0)
+		*count = round + 1;
+	return error;
+}
+
+} /* namespace bench_tns */
+
+GGAS_KERNEL_BOUND(bench_tn_rounds, bench_tn, 512)
+{
+	bench_stopwatch watch(args.timing);
+	int status;
+	if (args.scope == BENCH_PUT_THREAD)
+		status = bench_tns::rounds<ggas_scope::thread>(args, watch);
+	else if (args.scope == BENCH_PUT_WARP)
+		status = bench_tns::rounds<ggas_scope::warp>(args, watch);
+	else
+		status = bench_tns::rounds<ggas_scope::block>(args, watch);
+	if (ggas_thread() == 0)
+		watch.stop(status);
+}
+
+GGAS_KERNEL_BOUND(bench_tn_step, bench_tn, 512)
+{
+	int error = bench_tns::step(args);
+	if (error && ggas_thread() == 0)
+		ggas_atomic_cas(reinterpret_cast<uint64_t *>(args.status), uint64_t(0), static_cast<uint64_t>(error),
+				ggas_order::relaxed);
+}
+
+namespace bench_tns
+{
+
+/* Offset in the window of the round that the receiver has looked at. */
+constexpr uint64_t litmus_seen = 128;
+
+/* A trigger as it would be without its release and without the acquire of who sends. */
+GGAS_FN int weak_trigger(ggas_tn *tn)
+{
+	ggas_tn_entry *entry = pointer<ggas_tn_entry>(tn->entries);
+	uint64_t old = 0;
+	ggas_syncthreads();
+	if (ggas_thread() == 0)
+		old = ggas_atomic_add(&entry->count, 1u, ggas_order::relaxed);
+	old = ggas_impl::tn_share<ggas_scope::block>(old);
+	if (static_cast<uint32_t>(old) + 1 != old >> 32)
+		return GGAS_OK;
+	return ggas_impl::tn_start<ggas_scope::block>(tn, tn->window, entry, 0, 0, __LINE__);
+}
+
+/* All blocks of the sender. */
+GGAS_FN int written(const bench_litmus_trigger &args, const ggas_window &window, uint64_t round)
+{
+	ggas_tn *tn = pointer<ggas_tn>(args.tn);
+	uint64_t thread = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+	pointer<uint64_t>(args.data)[thread] = round;
+	int error = args.build == BENCH_LITMUS_WEAK ? weak_trigger(tn) : ggas_tn_trigger_block(tn, 0);
+	if (!error)
+		error = ggas_wait_block(&window, litmus_seen, ggas_cmp::ge, round);
+	/* Others may trigger the next one before: then that is sent here. */
+	if (!error && ggas_block() == 0 && ggas_thread() == 0)
+		error = ggas_tn_rearm_thread(tn, 0);
+	return ggas_block_status(error);
+}
+
+/* One block of the receiver. */
+GGAS_FN int looked(const bench_litmus_trigger &args, const ggas_window &window, uint64_t round, uint64_t *forbidden)
+{
+	int error = ggas_wait_block(&window, BENCH_LITMUS_TRIGGER_SIGNAL, ggas_cmp::ge, round);
+	const uint64_t *data = pointer<const uint64_t>(window.local + BENCH_LITMUS_TRIGGER_DATA);
+	for (uint64_t i = ggas_thread(); i < args.words; i += ggas_threads())
+		*forbidden += ggas_load_relaxed(data + i) != round;
+	ggas_syncthreads();
+	if (!error && ggas_thread() == 0)
+		error = ggas_store<uint64_t>(&window, 1 - window.node, litmus_seen, round,
+					     ggas_order::release);
+	return ggas_block_status(error);
+}
+
+} /* namespace bench_tns */
+
+GGAS_KERNEL_BOUND(bench_litmus_trigger_rounds, bench_litmus_trigger, 512)
+{
+	bench_stopwatch watch(args.timing);
+	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+	bool measures = ggas_block() == 0 && ggas_thread() == 0;
+	uint64_t forbidden = 0;
+	int status = GGAS_OK;
+	for (uint64_t i = 0; i < watch.rounds() && !status; i++) {
+		if (measures)
+			watch.begin(i);
+		status = args.first ? bench_tns::written(args, window, i + 1) :
+				      bench_tns::looked(args, window, i + 1, &forbidden);
+		if (measures && !status)
+			watch.end(i);
+	}
+	if (forbidden)
+		ggas_red_add(reinterpret_cast<uint64_t *>(args.forbidden), forbidden, ggas_order::relaxed);
+	if (measures)
+		watch.stop(status);
+}
