@@ -72,12 +72,6 @@ pub enum TnError {
     /// The process that serves the target is gone.
     #[error("{0}")]
     PeerLost(LostPeer),
-    /// The ring of tags stayed full.
-    #[error("no room for a trigger in {waited:?}: whoever counts does not run")]
-    NoRoom {
-        /// How long was waited.
-        waited: Duration,
-    },
     /// The operation is not complete.
     #[error("the operation of tag {tag:#x} was not completed {times} times in {waited:?}: {counted}{lost}")]
     Timeout {

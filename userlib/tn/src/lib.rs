@@ -22,9 +22,9 @@
 //! // Two triggers of tag 7 send five bytes. Kernels trigger; so may the host.
 //! let when = When::tag(7).after(2);
 //! let sent = triggers.put(when, &source, 0..5, target.address(), destination.nla(0)?, Spec::COMPLETER)?;
-//! triggers.trigger(7)?;
+//! triggers.trigger(7);
 //! assert_eq!(triggers.completed(sent).times, 0);
-//! triggers.trigger(7)?;
+//! triggers.trigger(7);
 //!
 //! target.wait(Duration::from_secs(10))?;
 //! triggers.wait(sent, 1, Duration::from_secs(10))?;

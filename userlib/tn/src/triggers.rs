@@ -223,13 +223,10 @@ impl Triggers {
         Ok(counted)
     }
 
-    /// Triggers a tag, as a kernel does. What the host wrote to regions before is what is sent.
-    ///
-    /// # Errors
-    /// None at present; whether it was counted, [`status`](Self::status) tells.
-    pub fn trigger(&self, tag: u64) -> Result<(), TnError> {
+    /// Triggers a tag, as a kernel does. What the host wrote to regions before is what is sent. Whether it was counted,
+    /// [`status`](Self::status) tells.
+    pub fn trigger(&self, tag: u64) {
         self.unit.store(EXTOLL_TRIGGER_FIRE, tag);
-        Ok(())
     }
 
     /// What a tag has counted since it was last re-armed; `None` if nothing is known of it.

@@ -11,15 +11,15 @@ fn a_threshold_that_is_never_reached_ends_kernels_with_a_report() {
         let simulation = Simulation::new(5);
         let network = builder().simulation(&simulation).build().unwrap();
         let cpu = Processor::cpu_with(CpuConfig::on_clock(simulation.clock()));
-        let port = PortConfig { kernel_timeout: Duration::from_secs(3600), ..PortConfig::default() };
+        let port = PortConfig { kernel_timeout: Duration::from_secs(60), ..PortConfig::default() };
         let pair = Pair::on(&network, Config { port, ..config }, &cpu);
         let never = pair.put(TAG, Piece { first: 0, words: 1, threshold: BLOCKS + 1 }, false).unwrap();
         let _armed = pair.triggers.arm();
         let args = pair.args(SELFTEST_TN_BY_GROUPS, 1, never.word());
-        pair.start(&args).wait(Duration::from_secs(3 * 3600)).unwrap();
+        pair.start(&args).wait(Duration::from_secs(600)).unwrap();
         assert_eq!(pair.failed(), u64::from(extoll_abi::layout::GGAS_ERR_TIMEOUT));
         let report = pair.triggers.report().unwrap();
-        assert!(report.waited >= Duration::from_secs(3600), "{report}");
+        assert!(report.waited >= Duration::from_secs(60), "{report}");
         assert!(report.to_string().contains("the completion of a triggered operation"), "{report}");
         assert_eq!((pair.triggers.counted(TAG), pair.triggers.counts().waiting), (Some(BLOCKS), 1));
         let error = pair.triggers.wait(never, 1, Duration::from_secs(60)).unwrap_err().to_string();
@@ -59,9 +59,9 @@ fn a_million_operations_are_registered_and_started() {
     assert!(put(MANY).is_err());
     let counts = pair.triggers.counts();
     assert_eq!((counts.used, counts.waiting, counts.started), (MANY, MANY, 0));
-    pair.triggers.trigger(MANY).unwrap();
+    pair.triggers.trigger(MANY);
     for tag in 0..MANY {
-        pair.triggers.trigger(tag).unwrap();
+        pair.triggers.trigger(tag);
     }
     pair.triggers.wait(last.unwrap(), 1, SOON).unwrap();
     let counts = pair.triggers.counts();

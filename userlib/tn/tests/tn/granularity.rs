@@ -14,10 +14,12 @@ const FORMS: [u32; 7] = [
 
 #[test]
 fn kernels_send_at_every_granularity_and_may_write_again_once_it_is_complete() {
-    for progress in [Progress::Inline, Progress::Threads(1)] {
+    let inline = network(Progress::Inline);
+    let networks = [inline, network(Progress::Threads(1)), between_processes()];
+    for network in &networks {
         for config in configs() {
             for form in FORMS {
-                let pair = Pair::new(&network(progress), config);
+                let pair = Pair::new(network, config);
                 let words = pair.register(form);
                 assert!(words.iter().enumerate().all(|(i, word)| word.word() == i as u32));
                 pair.run(&pair.args(form, 1, 0)).unwrap();

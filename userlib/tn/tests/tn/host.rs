@@ -30,7 +30,7 @@ fn registering_says_what_is_wrong() {
         let error = put(&pair.destination, 0..8).unwrap_err();
         assert!(matches!(error, TnError::Region(RegionError::OtherPort { .. })), "{error}");
         assert_eq!(triggers.counts().used, 1);
-        triggers.trigger(5).unwrap();
+        triggers.trigger(5);
         assert_eq!((triggers.counted(5), triggers.counted(6)), (Some(1), None));
         assert_eq!(triggers.cancel(5).unwrap(), 1);
         assert_eq!(triggers.counts().used, 0);
@@ -84,7 +84,7 @@ fn tags_fired_too_often_are_counted_and_start_nothing() {
         let pair = Pair::new(&network(Progress::Inline), config);
         let sent = pair.put(3, Piece { threshold: 2, ..PIECE }, false).unwrap();
         for _ in 0..5 {
-            pair.triggers.trigger(3).unwrap();
+            pair.triggers.trigger(3);
         }
         pair.triggers.wait(sent, 1, SOON).unwrap();
         pair.target.wait(SOON).unwrap();
@@ -110,11 +110,11 @@ fn a_command_that_fails_says_so_in_its_completion() {
         let nowhere = pair.destination.nla(0).unwrap() + (1 << 30);
         let (target, source) = (pair.target.address(), &pair.source);
         let put = pair.triggers.put(When::tag(1), source, 0..64, target, nowhere, Spec::empty()).unwrap();
-        pair.triggers.trigger(1).unwrap();
+        pair.triggers.trigger(1);
         pair.triggers.wait(put, 1, SOON).unwrap();
         // A get hears of it.
         let get = pair.triggers.get(When::tag(2), source, 0..64, target, nowhere).unwrap();
-        pair.triggers.trigger(2).unwrap();
+        pair.triggers.trigger(2);
         let error = pair.triggers.wait(get, 1, SOON).unwrap_err();
         assert!(matches!(error, TnError::Failed { tag: 2, units } if units != ErrorUnits::NONE), "{error}");
         // So does whoever asks for what cannot be read here.
@@ -123,7 +123,7 @@ fn a_command_that_fails_says_so_in_its_completion() {
         let remote = pair.destination.nla(0).unwrap();
         let put = pair.triggers.put(When::tag(3), &gone, 0..64, target, remote, Spec::empty()).unwrap();
         gone.unregister().unwrap();
-        pair.triggers.trigger(3).unwrap();
+        pair.triggers.trigger(3);
         let error = pair.triggers.wait(put, 1, SOON).unwrap_err();
         assert!(matches!(error, TnError::Failed { tag: 3, .. }), "{error}");
     }
@@ -137,7 +137,7 @@ fn a_port_that_is_gone_takes_nothing_and_the_sender_goes_on() {
         let Pair { triggers, target, destination, .. } = pair;
         drop(destination);
         target.close().unwrap();
-        triggers.trigger(1).unwrap();
+        triggers.trigger(1);
         triggers.wait(sent, 1, SOON).unwrap();
         assert_eq!(triggers.counts().started, 1);
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::Spec;
 use ggas_device::LockedMemory;
-use ggas_device::sim::{Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{FabricKind, Progress, SimBuilder, SimNetwork};
 use ggas_kernels::{KernelMem, LaunchError, Processor, Running, start};
 use ggas_rma::{HostBuffer, Node, Port, PortConfig, Region};
 use ggas_selftest::args::*;
@@ -32,6 +32,11 @@ fn builder() -> SimBuilder {
 
 fn network(progress: Progress) -> SimNetwork {
     builder().progress(progress).build().unwrap()
+}
+
+/// With the cards of two processes, both here.
+fn between_processes() -> SimNetwork {
+    builder().fabric(FabricKind::Process).progress(Progress::Threads(1)).build().unwrap()
 }
 
 /// Who counts, and how kernels' tags come there.
