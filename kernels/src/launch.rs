@@ -25,6 +25,7 @@ pub struct Launch<'a> {
     pub(crate) block: u32,
     pub(crate) args: Arc<Args>,
     pub(crate) args_size: usize,
+    pub(crate) resident: Option<u32>,
 }
 
 impl<'a> Launch<'a> {
@@ -42,7 +43,19 @@ impl<'a> Launch<'a> {
         block: u32,
         args: &T,
     ) -> Self {
-        Self { processor, kernel, grid, block, args: Arc::new(Args::new(args)), args_size: size_of::<T>() }
+        let (args, args_size) = (Arc::new(Args::new(args)), size_of::<T>());
+        Self { processor, kernel, grid, block, args, args_size, resident: None }
+    }
+
+    /// The grid may have more blocks than live at once: none of them waits for one that comes later. Unless this is
+    /// said, a grid whose blocks do not all fit is refused.
+    ///
+    /// On the CPU executor at most `blocks` (at least one) live at a time, in the order of their numbers; the next one
+    /// starts when one has ended. A block that waits for one which cannot start waits in vain: its report, or
+    /// [`LaunchError::Timeout`], says how many have not started. On a GPU the hardware decides how many live, and places
+    /// for that many are asked for.
+    pub fn resident(self, blocks: u32) -> Self {
+        Self { resident: Some(blocks.max(1)), ..self }
     }
 
     /// Puts the kernel into a stream of the caller's, a `cudaStream_t` or `CUstream` of its GPU, behind what is there
@@ -73,9 +86,10 @@ impl<'a> Launch<'a> {
             processor: self.processor.name(),
         })?;
         // SAFETY: the contract of `Launch::new`.
-        Ok(unsafe {
+        let launch = unsafe {
             ggas_gpu::Launch::with_bytes(module, kernel, grid, block, self.args.bytes(self.args_size))
-        })
+        };
+        Ok(self.resident.map_or(launch, |blocks| launch.resident(blocks)))
     }
 
     fn check(&self) -> Result<(), LaunchError> {
@@ -145,7 +159,10 @@ pub enum LaunchError {
         kernel: String,
     },
     /// All blocks must live at once, and these do not fit.
-    #[error("{threads} threads at once, this machine allows {limit}; use fewer or raise vm.max_map_count")]
+    #[error(
+        "{threads} threads at once, this machine allows {limit}; use fewer, raise vm.max_map_count, or, if no block waits \
+         for a later one, have few blocks live at a time (Launch::resident)"
+    )]
     TooManyThreads {
         /// Threads of all launches together.
         threads: usize,

@@ -15,6 +15,7 @@ pub fn wait_name(kind: u32) -> &'static str {
         layout::GGAS_WAIT_LOCK => "a lock",
         layout::GGAS_WAIT_MESSAGE => "a message",
         layout::GGAS_WAIT_COMPLETION => "the completion of a triggered operation",
+        layout::GGAS_WAIT_QUEUE => "operations of a queue",
         _ => "something",
     }
 }

@@ -40,6 +40,8 @@ struct ggas_report {
 	uint64_t seen;
 	uint64_t address;
 	uint64_t waited_ns;
+	uint32_t unstarted;	/* blocks of the grid that had not started then; only the CPU executor knows */
+	uint32_t reserved;
 };
 
 #define GGAS_OK			0
@@ -50,6 +52,7 @@ struct ggas_report {
 #define GGAS_ERR_WOULD_BLOCK	5
 #define GGAS_ERR_NO_MATCH	6	/* the head of the queue is another notification */
 #define GGAS_ERR_TRIGGER	7	/* a trigger was not counted: the table is full, or it brought what its operation does not take */
+#define GGAS_ERR_LOST		8	/* the process that served the other end is gone */
 
 #define GGAS_WAIT_NOTIFICATION	1
 #define GGAS_WAIT_SLOT		2
@@ -61,6 +64,7 @@ struct ggas_report {
 #define GGAS_WAIT_LOCK		8
 #define GGAS_WAIT_MESSAGE	9
 #define GGAS_WAIT_COMPLETION	10
+#define GGAS_WAIT_QUEUE		11
 
 #define GGAS_REPLAY_ENTRIES	256	/* spec 2.4 */
 
@@ -243,6 +247,83 @@ struct ggas_group {
 	uint64_t data_epoch;	/* data exchanges through staging completed */
 	uint64_t meetings;	/* of this node's blocks: those completed, times 2^32; less than that while one lasts */
 	struct ggas_channel channel[GGAS_CHANNELS];	/* by block */
+};
+
+#define GGAS_QUEUES		32	/* most queues of a GPU (thesis 5.7.4) */
+
+/* How a member's memory is reached. */
+#define GGAS_WAY_NONE		0	/* not at all */
+#define GGAS_WAY_STORES		1	/* loads and stores */
+#define GGAS_WAY_DEVICE		2	/* the network device, by the queue's port */
+
+/* What a queue refused (ggas_report.address), where the report's `wait` is GGAS_WAIT_QUEUE. */
+#define GGAS_QUEUE_REFUSED_RANGE	0
+#define GGAS_QUEUE_REFUSED_QUEUE	1
+#define GGAS_QUEUE_REFUSED_MEMBER	2
+#define GGAS_QUEUE_REFUSED_FLAG		3
+#define GGAS_QUEUE_REFUSED_WAY		4
+#define GGAS_QUEUE_REFUSED_OWN		5
+
+/* Operations of queues whose end a notification tells. */
+#define GGAS_QUEUE_PUTS		0
+#define GGAS_QUEUE_GETS		1
+#define GGAS_QUEUE_KINDS	2
+
+/* What the queues of one port have under way with one member. Commands of a kind end in the order in which they were
+ * posted, so counts suffice. The first two words are constant after set-up. */
+struct ggas_queue_peer {
+	uint32_t node;		/* where commands of this port go to: node and VPID */
+	uint32_t vpid;
+	uint32_t reserved;
+	uint32_t lost;		/* the host says that its process is gone */
+	uint64_t posted[GGAS_QUEUE_KINDS];	/* counted before each post */
+	uint64_t done[GGAS_QUEUE_KINDS];	/* those that notifications told of */
+	uint64_t flags;		/* flags posted: they have no notification */
+	uint64_t padding;
+};
+
+/* A port as the queues that share it see it. */
+struct ggas_queue_state {
+	uint64_t posted;	/* operations that a notification ends */
+	uint64_t reserved[15];	/* a cache line for posts, another for who consumes */
+	uint64_t done;
+	uint32_t failed;	/* GGAS_ERR_*: the first failure, which all waits return from then on */
+	uint32_t padding;
+	uint64_t reserved2[14];
+};
+
+/* One queue; constant after set-up. */
+struct ggas_queue_entry {
+	uint64_t port;		/* struct ggas_port; 0: none, all memory is reached by loads and stores */
+	uint64_t state;		/* struct ggas_queue_state of that port */
+	uint64_t peers;		/* struct ggas_queue_peer by member, of that port */
+	uint32_t port_number;	/* which of this member's ports */
+	uint32_t limit;		/* operations of the port that may be under way when a post returns */
+};
+
+/* Memory that all members of queues have, as the kernels of one of them see the part of one member. */
+struct ggas_memory {
+	uint64_t address;	/* where these kernels load and store it; 0: nowhere */
+	uint64_t bytes;
+	uint64_t nlas;		/* uint64_t by port number: NLA of the first byte for commands of that port; 0: none */
+	uint32_t member;	/* whose it is */
+	uint32_t way;		/* GGAS_WAY_*: how writes and reads get there */
+};
+
+/* The queues of one member (a GPU), in its kernel memory. The flags of a member are words of a memory that all share:
+ * first those that programs name, then two for each member (notify_gpu, by odd and even rounds), then a count of
+ * notifications for each queue, and a word for each queue that quiet writes. */
+struct ggas_queues {
+	uint64_t flags;		/* struct ggas_memory by member */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
+	uint64_t timeout_ns;	/* bound of every wait */
+	uint32_t queues;
+	uint32_t ports;		/* of these queues; they share them where there are fewer */
+	uint32_t member;
+	uint32_t members;
+	uint32_t flag_count;	/* flags that programs name */
+	uint32_t on_card;	/* some port uses the card path: waits for flags serve it */
+	struct ggas_queue_entry queue[GGAS_QUEUES];
 };
 
 #endif /* GGAS_LAYOUT_H */

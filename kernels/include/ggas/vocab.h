@@ -60,6 +60,7 @@
  *        nothing for others, so a release stays a release. One instruction, which waits for this thread's accesses;
  *        nothing on the CPU executor and before sm_90, which have no such copies.
  *   void ggas_pause(attempt)    one round of a wait loop
+ *   uint32_t ggas_unstarted()   blocks of the grid that have not started, where that is known
  *   uint64_t ggas_time_ns()     ggas_ticks()
  *   ggas_thread() ggas_threads() ggas_block() ggas_blocks() ggas_lane() ggas_warp() ggas_warps()
  *   ggas_syncthreads() ggas_syncthreads_or(predicate) ggas_syncwarp(mask)

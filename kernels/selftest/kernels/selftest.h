@@ -244,4 +244,34 @@ struct selftest_tn {
 	uint32_t reserved;
 };
 
+#define SELFTEST_QUEUE_EXCHANGE	0	/* forms: writes with flags, each lane with the same lane of the neighbours */
+#define SELFTEST_QUEUE_LAST	1	/* blocks write, the last one waits for all of them and sends the notification */
+#define SELFTEST_QUEUE_READ	2	/* blocks read, the last one waits for all of them */
+#define SELFTEST_QUEUE_NOTIFY	3	/* blocks write and notify, the last one waits for notifications */
+#define SELFTEST_QUEUE_QUIET	4	/* flags that go another way than the data, behind a quiet */
+#define SELFTEST_QUEUE_MEET	5	/* blocks of the grid wait for each other, as they must not */
+
+#define SELFTEST_QUEUE_REFUSE	6	/* a call that must be refused; `first` says which */
+
+#define SELFTEST_QUEUE_COUNTERS	4	/* u64 of blocks that came, 0 at the start */
+
+/* Every member of queues sends to the next one and receives from the one before, `rounds` times, and checks what came. A
+ * lane is a thread, warp or block of the grid; but for exchanges it is a block. */
+struct selftest_queue {
+	uint64_t queues;	/* struct ggas_queues */
+	uint64_t memory;	/* struct ggas_memory by member: `each` bytes of each lane to send, then as many to receive */
+	uint64_t other;		/* quiet: struct ggas_memory by member, which is reached by stores */
+	uint64_t counters;	/* u64[SELFTEST_QUEUE_COUNTERS] */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: bytes that were not as expected */
+	uint64_t bytes;		/* of one write */
+	uint64_t each;
+	uint32_t form;		/* SELFTEST_QUEUE_* */
+	uint32_t scope;		/* SELFTEST_PUT_THREAD ... SELFTEST_PUT_BLOCK */
+	uint32_t rounds;
+	uint32_t first;		/* round; rounds go on from launch to launch */
+	uint32_t lane;		/* number of this grid's first lane */
+	uint32_t lanes;		/* of all grids that run at the same time */
+};
+
 #endif /* GGAS_SELFTEST_H */

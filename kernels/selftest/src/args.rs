@@ -71,6 +71,14 @@ pub const SELFTEST_TN_BY_GROUPS: u32 = 4;
 pub const SELFTEST_TN_BY_ITEMS: u32 = 5;
 pub const SELFTEST_TN_FIELDS: u32 = 6;
 pub const SELFTEST_TN_GETS: u32 = 7;
+pub const SELFTEST_QUEUE_EXCHANGE: u32 = 0;
+pub const SELFTEST_QUEUE_LAST: u32 = 1;
+pub const SELFTEST_QUEUE_READ: u32 = 2;
+pub const SELFTEST_QUEUE_NOTIFY: u32 = 3;
+pub const SELFTEST_QUEUE_QUIET: u32 = 4;
+pub const SELFTEST_QUEUE_MEET: u32 = 5;
+pub const SELFTEST_QUEUE_REFUSE: u32 = 6;
+pub const SELFTEST_QUEUE_COUNTERS: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_threads {
@@ -623,6 +631,71 @@ const _: () = {
     [
         "Offset of field: selftest_tn::reserved",
     ][::core::mem::offset_of!(selftest_tn, reserved) - 60usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_queue {
+    pub queues: u64,
+    pub memory: u64,
+    pub other: u64,
+    pub counters: u64,
+    pub status: u64,
+    pub wrong: u64,
+    pub bytes: u64,
+    pub each: u64,
+    pub form: u32,
+    pub scope: u32,
+    pub rounds: u32,
+    pub first: u32,
+    pub lane: u32,
+    pub lanes: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_queue"][::core::mem::size_of::<selftest_queue>() - 88usize];
+    ["Alignment of selftest_queue"][::core::mem::align_of::<selftest_queue>() - 8usize];
+    [
+        "Offset of field: selftest_queue::queues",
+    ][::core::mem::offset_of!(selftest_queue, queues) - 0usize];
+    [
+        "Offset of field: selftest_queue::memory",
+    ][::core::mem::offset_of!(selftest_queue, memory) - 8usize];
+    [
+        "Offset of field: selftest_queue::other",
+    ][::core::mem::offset_of!(selftest_queue, other) - 16usize];
+    [
+        "Offset of field: selftest_queue::counters",
+    ][::core::mem::offset_of!(selftest_queue, counters) - 24usize];
+    [
+        "Offset of field: selftest_queue::status",
+    ][::core::mem::offset_of!(selftest_queue, status) - 32usize];
+    [
+        "Offset of field: selftest_queue::wrong",
+    ][::core::mem::offset_of!(selftest_queue, wrong) - 40usize];
+    [
+        "Offset of field: selftest_queue::bytes",
+    ][::core::mem::offset_of!(selftest_queue, bytes) - 48usize];
+    [
+        "Offset of field: selftest_queue::each",
+    ][::core::mem::offset_of!(selftest_queue, each) - 56usize];
+    [
+        "Offset of field: selftest_queue::form",
+    ][::core::mem::offset_of!(selftest_queue, form) - 64usize];
+    [
+        "Offset of field: selftest_queue::scope",
+    ][::core::mem::offset_of!(selftest_queue, scope) - 68usize];
+    [
+        "Offset of field: selftest_queue::rounds",
+    ][::core::mem::offset_of!(selftest_queue, rounds) - 72usize];
+    [
+        "Offset of field: selftest_queue::first",
+    ][::core::mem::offset_of!(selftest_queue, first) - 76usize];
+    [
+        "Offset of field: selftest_queue::lane",
+    ][::core::mem::offset_of!(selftest_queue, lane) - 80usize];
+    [
+        "Offset of field: selftest_queue::lanes",
+    ][::core::mem::offset_of!(selftest_queue, lanes) - 84usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -39,6 +39,7 @@ ggas_kernels::kernels! {
         ggas_selftest_calls(args::selftest_calls),
         ggas_selftest_access(args::selftest_access),
         ggas_selftest_tn(args::selftest_tn),
+        ggas_selftest_queue(args::selftest_queue),
         ggas_gputest_ping(args::gputest_ping),
         ggas_gputest_hold(args::gputest_hold),
         ggas_gputest_poke(args::gputest_poke),

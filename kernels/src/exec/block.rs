@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult};
@@ -43,11 +44,15 @@ pub(super) struct Plan {
     pub launch: usize,
     pub block: u32,
     pub blocks: u32,
-    pub args: std::sync::Arc<super::Args>,
+    pub args: Arc<super::Args>,
+    pub threads: u32,
+    /// One for each thread; none yet in a plan that waits for its turn.
     pub stacks: Vec<PooledStack>,
     pub clock: Clock,
     /// What the device clock counts from.
     pub origin: Instant,
+    /// Blocks of the grid that have not started.
+    pub unstarted: Arc<AtomicU32>,
 }
 
 /// What a thread did until it gave up its OS thread.
@@ -80,13 +85,13 @@ pub(super) struct Block {
     exited: usize,
     // Last: the fibers use them.
     _shared: Box<Shared>,
-    _args: std::sync::Arc<super::Args>,
+    _args: Arc<super::Args>,
 }
 
 impl Block {
     pub fn new(plan: Plan) -> Self {
         let threads = plan.stacks.len();
-        let mut shared = Box::new(Shared::new(plan.clock, plan.origin));
+        let mut shared = Box::new(Shared::new(plan.clock, plan.origin, plan.unstarted));
         let slots = (0..).zip(plan.stacks).map(|(number, stack)| {
             let mut thread =
                 Box::new(Thread::new(number, threads as u32, plan.block, plan.blocks, &raw mut *shared));
@@ -115,6 +120,11 @@ impl Block {
             _shared: shared,
             _args: plan.args,
         }
+    }
+
+    /// Which launch it is of.
+    pub fn launch(&self) -> usize {
+        self.launch
     }
 
     pub fn finished(&self) -> bool {

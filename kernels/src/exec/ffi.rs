@@ -3,6 +3,8 @@
 use std::alloc::Layout;
 use std::ffi::{c_char, c_void};
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use corosensei::Yielder;
@@ -115,20 +117,22 @@ impl Access {
     }
 }
 
-/// What the threads of a block share: memory, made on first use by key, and the clock.
+/// What the threads of a block share: memory, made on first use by key, the clock, and what the grid has left.
 pub(super) struct Shared {
     variables: Vec<(*const c_void, *mut u8, Layout)>,
     clock: Clock,
     /// What the device clock counts from.
     origin: Instant,
+    /// Blocks of the grid that have not started.
+    unstarted: Arc<AtomicU32>,
 }
 
 impl Shared {
     /// Fresh shared memory is not zero on a GPU either; this pattern is a NaN and no small number.
     const PATTERN: u8 = 0xff;
 
-    pub fn new(clock: Clock, origin: Instant) -> Shared {
-        Shared { variables: Vec::new(), clock, origin }
+    pub fn new(clock: Clock, origin: Instant, unstarted: Arc<AtomicU32>) -> Shared {
+        Shared { variables: Vec::new(), clock, origin, unstarted }
     }
 
     /// One nanosecond at least: kernels take 0 for no time.
@@ -237,6 +241,12 @@ unsafe extern "C" fn ggas_exec_access(
 unsafe extern "C" fn ggas_exec_time(this: *mut Thread) -> u64 {
     // SAFETY: kernels pass ggas_exec_self, whose block lives as long as they run.
     unsafe { (*(*this).shared.cast::<Shared>()).nanoseconds() }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_unstarted(this: *mut Thread) -> u32 {
+    // SAFETY: kernels pass ggas_exec_self, whose block lives as long as they run.
+    unsafe { (*(*this).shared.cast::<Shared>()).unstarted.load(Ordering::Relaxed) }
 }
 
 #[unsafe(no_mangle)]

@@ -1,13 +1,15 @@
 //! The CPU executor: kernels compiled as host C++, one fiber per CUDA thread.
 //!
 //! All blocks of all launches of one [`start`](crate::start) live at once, so
-//! blocks and nodes may wait for each other. A block's fibers stay on one OS
+//! blocks and nodes may wait for each other; of a launch that says so
+//! ([`Launch::resident`](crate::Launch::resident)) only some do. A block's fibers stay on one OS
 //! thread; blocks are dealt out over the workers. Fibers run until they wait:
 //! at a barrier, in a warp operation, or in a loop that calls `ggas_pause()`.
 //!
 //! What never ends is an error that names kernel, block and wait, not a hang:
 //! see [`LaunchError`].
 
+mod backlog;
 mod block;
 mod ffi;
 mod idle;

@@ -1,13 +1,15 @@
 //! Workers of one `start`, and whoever waits for them.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
 
+use super::backlog::Backlog;
 use super::block::{Block, Pass, Plan};
 use super::idle::Idle;
 use super::stack::PooledStack;
@@ -27,6 +29,7 @@ struct Shared {
     cancel: AtomicBool,
     kernels: Vec<&'static str>,
     pulses: Vec<Pulse>,
+    backlog: Backlog,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -55,9 +58,9 @@ pub(crate) struct CpuRun {
     finished: bool,
 }
 
-/// Starts all launches; their blocks live at once.
+/// Starts all launches; their blocks live at once, but for those that [`Launch::resident`] lets wait.
 pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuRun, LaunchError> {
-    let plans = plan(launches, &config.clock)?;
+    let (plans, backlog) = plan(launches, &config.clock)?;
     let (plans, waiting) = if config.clock.is_real() { (plans, Vec::new()) } else { (Vec::new(), plans) };
     let workers = config.workers.clamp(1, plans.len().max(1)).min(plans.len());
     let shares = deal(plans, workers);
@@ -65,6 +68,7 @@ pub(crate) fn start(config: &CpuConfig, launches: &[&Launch<'_>]) -> Result<CpuR
         cancel: AtomicBool::new(false),
         kernels: launches.iter().filter_map(|l| image::host_kernel(l.kernel)).map(|k| k.name()).collect(),
         pulses: (0..workers).map(|_| Pulse::default()).collect(),
+        backlog,
         state: Mutex::default(),
         changed: Condvar::new(),
     });
@@ -106,31 +110,41 @@ fn deal(plans: Vec<Plan>, workers: usize) -> Vec<Vec<Plan>> {
     shares
 }
 
-fn plan(launches: &[&Launch<'_>], clock: &Clock) -> Result<Vec<Plan>, LaunchError> {
+/// Blocks that start at once, and those that wait for their turn.
+fn plan(launches: &[&Launch<'_>], clock: &Clock) -> Result<(Vec<Plan>, Backlog), LaunchError> {
     let origin = clock.origin();
-    let threads: usize = launches.iter().map(|l| l.grid as usize * l.block.min(MAX_BLOCK) as usize).sum();
+    let first = |launch: &Launch<'_>| launch.resident.map_or(launch.grid, |most| most.min(launch.grid));
+    let threads: usize = launches.iter().map(|l| first(l) as usize * l.block.min(MAX_BLOCK) as usize).sum();
     let limit = PooledStack::limit();
     if threads > limit {
         return Err(LaunchError::TooManyThreads { threads, limit });
     }
-    let mut plans = Vec::new();
+    let (mut plans, mut lines) = (Vec::new(), Vec::new());
     for (number, launch) in launches.iter().enumerate() {
         let kernel = image::host_kernel(launch.kernel)
             .ok_or_else(|| LaunchError::UnknownKernel { kernel: launch.kernel.to_owned() })?;
-        for block in 0..launch.grid {
-            plans.push(Plan {
-                kernel,
-                launch: number,
-                block,
-                blocks: launch.grid,
-                args: launch.args.clone(),
-                stacks: PooledStack::take(launch.block as usize).map_err(LaunchError::Resources)?,
-                clock: clock.clone(),
-                origin,
-            });
+        let unstarted = Arc::<AtomicU32>::default();
+        let block = |block, stacks| Plan {
+            kernel,
+            launch: number,
+            block,
+            blocks: launch.grid,
+            args: launch.args.clone(),
+            threads: launch.block,
+            stacks,
+            clock: clock.clone(),
+            origin,
+            unstarted: unstarted.clone(),
+        };
+        for now in 0..first(launch) {
+            let stacks = PooledStack::take(launch.block as usize).map_err(LaunchError::Resources)?;
+            plans.push(block(now, stacks));
         }
+        let later: VecDeque<Plan> =
+            (first(launch)..launch.grid).map(|later| block(later, Vec::new())).collect();
+        lines.push((kernel.name(), later, unstarted.clone()));
     }
-    Ok(plans)
+    Ok((plans, Backlog::new(lines)))
 }
 
 fn work(shared: &Shared, number: usize, share: Vec<Plan>) {
@@ -162,20 +176,25 @@ fn run_blocks(shared: &Shared, number: usize, blocks: &mut Vec<Block>) -> Result
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(None);
         }
-        idle.after_pass(pass(blocks, &shared.pulses[number], &shared.cancel).map_err(Some)?);
+        idle.after_pass(pass(blocks, &shared.pulses[number], &shared.backlog, &shared.cancel).map_err(Some)?);
     }
     Ok(())
 }
 
-/// Runs each thread that can run once; blocks that have ended are gone then.
-fn pass(blocks: &mut Vec<Block>, pulse: &Pulse, cancelled: &AtomicBool) -> Result<Pass, LaunchError> {
+/// Runs each thread that can run once; blocks that have ended are gone then, and others in their places.
+fn pass(
+    blocks: &mut Vec<Block>,
+    pulse: &Pulse,
+    backlog: &Backlog,
+    cancelled: &AtomicBool,
+) -> Result<Pass, LaunchError> {
     let mut all = Pass::default();
     for block in &mut *blocks {
         let pass = block.pass(pulse, cancelled)?;
         all.waited |= pass.waited;
         all.moved |= pass.moved;
     }
-    blocks.retain(|block| !block.finished());
+    backlog.refill(blocks)?;
     Ok(all)
 }
 
@@ -210,6 +229,7 @@ impl CpuRun {
         if more > 0 {
             waits += &format!("\n  and {more} more blocks");
         }
+        waits += &self.shared.backlog.describe();
         Err(LaunchError::Timeout { after: self.clock.since(begun), waits })
     }
 
@@ -224,7 +244,7 @@ impl CpuRun {
                 blocks.iter_mut().for_each(Block::abandon);
                 return false;
             }
-            match pass(&mut blocks, &pulse, &self.shared.cancel) {
+            match pass(&mut blocks, &pulse, &self.shared.backlog, &self.shared.cancel) {
                 Ok(all) => idle.after_pass(all),
                 Err(failure) => {
                     self.shared.state().failure.get_or_insert(failure);

@@ -9,6 +9,7 @@ pub const GGAS_ERR_ARGUMENT: u32 = 4;
 pub const GGAS_ERR_WOULD_BLOCK: u32 = 5;
 pub const GGAS_ERR_NO_MATCH: u32 = 6;
 pub const GGAS_ERR_TRIGGER: u32 = 7;
+pub const GGAS_ERR_LOST: u32 = 8;
 pub const GGAS_WAIT_NOTIFICATION: u32 = 1;
 pub const GGAS_WAIT_SLOT: u32 = 2;
 pub const GGAS_WAIT_WCB: u32 = 3;
@@ -19,6 +20,7 @@ pub const GGAS_WAIT_GRID: u32 = 7;
 pub const GGAS_WAIT_LOCK: u32 = 8;
 pub const GGAS_WAIT_MESSAGE: u32 = 9;
 pub const GGAS_WAIT_COMPLETION: u32 = 10;
+pub const GGAS_WAIT_QUEUE: u32 = 11;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
 pub const GGAS_VELO_WORDS: u32 = 16;
 pub const GGAS_TN_PUT: u32 = 1;
@@ -29,6 +31,19 @@ pub const GGAS_TN_FIELDS: u32 = 16;
 pub const GGAS_FLAG_POISON: i32 = -1;
 pub const GGAS_CHANNELS: u32 = 256;
 pub const GGAS_GRID_BLOCKS: u32 = 1024;
+pub const GGAS_QUEUES: u32 = 32;
+pub const GGAS_WAY_NONE: u32 = 0;
+pub const GGAS_WAY_STORES: u32 = 1;
+pub const GGAS_WAY_DEVICE: u32 = 2;
+pub const GGAS_QUEUE_REFUSED_RANGE: u32 = 0;
+pub const GGAS_QUEUE_REFUSED_QUEUE: u32 = 1;
+pub const GGAS_QUEUE_REFUSED_MEMBER: u32 = 2;
+pub const GGAS_QUEUE_REFUSED_FLAG: u32 = 3;
+pub const GGAS_QUEUE_REFUSED_WAY: u32 = 4;
+pub const GGAS_QUEUE_REFUSED_OWN: u32 = 5;
+pub const GGAS_QUEUE_PUTS: u32 = 0;
+pub const GGAS_QUEUE_GETS: u32 = 1;
+pub const GGAS_QUEUE_KINDS: u32 = 2;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_slot {
@@ -74,10 +89,12 @@ pub struct ggas_report {
     pub seen: u64,
     pub address: u64,
     pub waited_ns: u64,
+    pub unstarted: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_report"][::core::mem::size_of::<ggas_report>() - 64usize];
+    ["Size of ggas_report"][::core::mem::size_of::<ggas_report>() - 72usize];
     ["Alignment of ggas_report"][::core::mem::align_of::<ggas_report>() - 8usize];
     [
         "Offset of field: ggas_report::claimed",
@@ -115,6 +132,12 @@ const _: () = {
     [
         "Offset of field: ggas_report::waited_ns",
     ][::core::mem::offset_of!(ggas_report, waited_ns) - 56usize];
+    [
+        "Offset of field: ggas_report::unstarted",
+    ][::core::mem::offset_of!(ggas_report, unstarted) - 64usize];
+    [
+        "Offset of field: ggas_report::reserved",
+    ][::core::mem::offset_of!(ggas_report, reserved) - 68usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -679,3 +702,190 @@ impl Default for ggas_group {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_queue_peer {
+    pub node: u32,
+    pub vpid: u32,
+    pub reserved: u32,
+    pub lost: u32,
+    pub posted: [u64; 2usize],
+    pub done: [u64; 2usize],
+    pub flags: u64,
+    pub padding: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_queue_peer"][::core::mem::size_of::<ggas_queue_peer>() - 64usize];
+    [
+        "Alignment of ggas_queue_peer",
+    ][::core::mem::align_of::<ggas_queue_peer>() - 8usize];
+    [
+        "Offset of field: ggas_queue_peer::node",
+    ][::core::mem::offset_of!(ggas_queue_peer, node) - 0usize];
+    [
+        "Offset of field: ggas_queue_peer::vpid",
+    ][::core::mem::offset_of!(ggas_queue_peer, vpid) - 4usize];
+    [
+        "Offset of field: ggas_queue_peer::reserved",
+    ][::core::mem::offset_of!(ggas_queue_peer, reserved) - 8usize];
+    [
+        "Offset of field: ggas_queue_peer::lost",
+    ][::core::mem::offset_of!(ggas_queue_peer, lost) - 12usize];
+    [
+        "Offset of field: ggas_queue_peer::posted",
+    ][::core::mem::offset_of!(ggas_queue_peer, posted) - 16usize];
+    [
+        "Offset of field: ggas_queue_peer::done",
+    ][::core::mem::offset_of!(ggas_queue_peer, done) - 32usize];
+    [
+        "Offset of field: ggas_queue_peer::flags",
+    ][::core::mem::offset_of!(ggas_queue_peer, flags) - 48usize];
+    [
+        "Offset of field: ggas_queue_peer::padding",
+    ][::core::mem::offset_of!(ggas_queue_peer, padding) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_queue_state {
+    pub posted: u64,
+    pub reserved: [u64; 15usize],
+    pub done: u64,
+    pub failed: u32,
+    pub padding: u32,
+    pub reserved2: [u64; 14usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_queue_state"][::core::mem::size_of::<ggas_queue_state>() - 256usize];
+    [
+        "Alignment of ggas_queue_state",
+    ][::core::mem::align_of::<ggas_queue_state>() - 8usize];
+    [
+        "Offset of field: ggas_queue_state::posted",
+    ][::core::mem::offset_of!(ggas_queue_state, posted) - 0usize];
+    [
+        "Offset of field: ggas_queue_state::reserved",
+    ][::core::mem::offset_of!(ggas_queue_state, reserved) - 8usize];
+    [
+        "Offset of field: ggas_queue_state::done",
+    ][::core::mem::offset_of!(ggas_queue_state, done) - 128usize];
+    [
+        "Offset of field: ggas_queue_state::failed",
+    ][::core::mem::offset_of!(ggas_queue_state, failed) - 136usize];
+    [
+        "Offset of field: ggas_queue_state::padding",
+    ][::core::mem::offset_of!(ggas_queue_state, padding) - 140usize];
+    [
+        "Offset of field: ggas_queue_state::reserved2",
+    ][::core::mem::offset_of!(ggas_queue_state, reserved2) - 144usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_queue_entry {
+    pub port: u64,
+    pub state: u64,
+    pub peers: u64,
+    pub port_number: u32,
+    pub limit: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_queue_entry"][::core::mem::size_of::<ggas_queue_entry>() - 32usize];
+    [
+        "Alignment of ggas_queue_entry",
+    ][::core::mem::align_of::<ggas_queue_entry>() - 8usize];
+    [
+        "Offset of field: ggas_queue_entry::port",
+    ][::core::mem::offset_of!(ggas_queue_entry, port) - 0usize];
+    [
+        "Offset of field: ggas_queue_entry::state",
+    ][::core::mem::offset_of!(ggas_queue_entry, state) - 8usize];
+    [
+        "Offset of field: ggas_queue_entry::peers",
+    ][::core::mem::offset_of!(ggas_queue_entry, peers) - 16usize];
+    [
+        "Offset of field: ggas_queue_entry::port_number",
+    ][::core::mem::offset_of!(ggas_queue_entry, port_number) - 24usize];
+    [
+        "Offset of field: ggas_queue_entry::limit",
+    ][::core::mem::offset_of!(ggas_queue_entry, limit) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_memory {
+    pub address: u64,
+    pub bytes: u64,
+    pub nlas: u64,
+    pub member: u32,
+    pub way: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_memory"][::core::mem::size_of::<ggas_memory>() - 32usize];
+    ["Alignment of ggas_memory"][::core::mem::align_of::<ggas_memory>() - 8usize];
+    [
+        "Offset of field: ggas_memory::address",
+    ][::core::mem::offset_of!(ggas_memory, address) - 0usize];
+    [
+        "Offset of field: ggas_memory::bytes",
+    ][::core::mem::offset_of!(ggas_memory, bytes) - 8usize];
+    [
+        "Offset of field: ggas_memory::nlas",
+    ][::core::mem::offset_of!(ggas_memory, nlas) - 16usize];
+    [
+        "Offset of field: ggas_memory::member",
+    ][::core::mem::offset_of!(ggas_memory, member) - 24usize];
+    [
+        "Offset of field: ggas_memory::way",
+    ][::core::mem::offset_of!(ggas_memory, way) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_queues {
+    pub flags: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub queues: u32,
+    pub ports: u32,
+    pub member: u32,
+    pub members: u32,
+    pub flag_count: u32,
+    pub on_card: u32,
+    pub queue: [ggas_queue_entry; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_queues"][::core::mem::size_of::<ggas_queues>() - 1072usize];
+    ["Alignment of ggas_queues"][::core::mem::align_of::<ggas_queues>() - 8usize];
+    [
+        "Offset of field: ggas_queues::flags",
+    ][::core::mem::offset_of!(ggas_queues, flags) - 0usize];
+    [
+        "Offset of field: ggas_queues::report",
+    ][::core::mem::offset_of!(ggas_queues, report) - 8usize];
+    [
+        "Offset of field: ggas_queues::timeout_ns",
+    ][::core::mem::offset_of!(ggas_queues, timeout_ns) - 16usize];
+    [
+        "Offset of field: ggas_queues::queues",
+    ][::core::mem::offset_of!(ggas_queues, queues) - 24usize];
+    [
+        "Offset of field: ggas_queues::ports",
+    ][::core::mem::offset_of!(ggas_queues, ports) - 28usize];
+    [
+        "Offset of field: ggas_queues::member",
+    ][::core::mem::offset_of!(ggas_queues, member) - 32usize];
+    [
+        "Offset of field: ggas_queues::members",
+    ][::core::mem::offset_of!(ggas_queues, members) - 36usize];
+    [
+        "Offset of field: ggas_queues::flag_count",
+    ][::core::mem::offset_of!(ggas_queues, flag_count) - 40usize];
+    [
+        "Offset of field: ggas_queues::on_card",
+    ][::core::mem::offset_of!(ggas_queues, on_card) - 44usize];
+    [
+        "Offset of field: ggas_queues::queue",
+    ][::core::mem::offset_of!(ggas_queues, queue) - 48usize];
+};

@@ -46,6 +46,7 @@ pub use ggas_device::sim::{BuildError, FabricKind, Faults, Progress, Simulation,
 pub use ggas_device::{self as device, ChoiceError, Device, Kind as DeviceKind, LockedMemory, PAGE};
 pub use ggas_kernels::{self as kernels, Launch, LaunchError, Processor, Running};
 pub use ggas_members as members;
+pub use ggas_queues::{self as queues, Memory, Queues, QueuesConfig, QueuesError, Shared, Way};
 pub use ggas_rma::*;
 pub use ggas_tn::{self as tn, Triggers, WindowTriggers};
 pub use ggas_velo::{self as velo, VeloConfig, VeloConnection, VeloHandle, VeloPort};

@@ -24,6 +24,7 @@ pub struct Launch<'a> {
     args: &'a [MaybeUninit<u8>],
     shared: u32,
     cooperative: bool,
+    resident: u32,
 }
 
 impl<'a> Launch<'a> {
@@ -57,7 +58,7 @@ impl<'a> Launch<'a> {
         block: u32,
         args: &'a [MaybeUninit<u8>],
     ) -> Launch<'a> {
-        Launch { module, kernel, grid, block, args, shared: 0, cooperative: false }
+        Launch { module, kernel, grid, block, args, shared: 0, cooperative: false, resident: u32::MAX }
     }
 
     /// Adds `bytes` of dynamic shared memory to each block (at most 48 KiB with the static part).
@@ -68,6 +69,11 @@ impl<'a> Launch<'a> {
     /// Launches so that the driver, too, guarantees that all blocks are resident at once.
     pub fn cooperative(self) -> Launch<'a> {
         Launch { cooperative: true, ..self }
+    }
+
+    /// It suffices that so many blocks are resident at once: no block waits for one that comes later.
+    pub fn resident(self, blocks: u32) -> Launch<'a> {
+        Launch { resident: blocks.max(1), ..self }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -94,7 +100,7 @@ impl<'a> Launch<'a> {
             return Err(GpuError::ArgumentSize { kernel: self.kernel.to_owned(), needed, got });
         }
         let per_sm = self.module.occupancy(function, self.block, self.shared as usize)?;
-        Ok((function, Load { blocks: u64::from(self.grid), per_sm }))
+        Ok((function, Load { blocks: u64::from(self.grid.min(self.resident)), per_sm }))
     }
 
     /// Puts the kernel into `stream`, a stream of its module's GPU.

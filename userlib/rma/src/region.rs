@@ -1,5 +1,7 @@
 //! Regions: memory that a port's peers may reach (spec 4).
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +20,19 @@ enum Backing {
     Host(HostBuffer),
     Shared(Arc<HostBuffer>),
     Kernel(Arc<KernelMem>),
+    /// Of another owner.
+    Kept(Kept),
     /// The caller promised to keep it.
     Raw,
+}
+
+/// Whatever owns the memory.
+struct Kept(#[allow(dead_code, reason = "held, never looked at")] Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 /// Registered memory: the port's own commands read and write it, and whoever knows its network logical addresses
@@ -109,6 +122,22 @@ impl PortBase {
         };
         let span = Span { address: memory.address(), len: memory.len(), place };
         self.register_span(span, Access::ALL, Backing::Kernel(memory))
+    }
+
+    /// Registers memory that `owner` owns, such as a part of a window; the region keeps the owner. In GPU memory
+    /// [`Region::read`] and what is like it do not reach it: that is the owner's to offer.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    ///
+    /// # Safety
+    /// The memory stays valid as long as `owner` lives, and is accessed atomically meanwhile.
+    pub unsafe fn register_kept(
+        &self,
+        span: Span,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Region, RegionError> {
+        self.register_span(span, Access::ALL, Backing::Kept(Kept(owner)))
     }
 
     fn register_span(&self, span: Span, access: Access, backing: Backing) -> Result<Region, RegionError> {

@@ -35,6 +35,8 @@ pub struct KernelReport {
     pub address: u64,
     /// How long.
     pub waited: Duration,
+    /// Blocks of the grid that had not started by then, as far as that is known (on the CPU executor).
+    pub unstarted: u32,
     /// What of the port may explain it; `None` for a wait at something else.
     pub port: Option<KernelPortState>,
 }
@@ -47,6 +49,10 @@ impl fmt::Display for KernelReport {
             layout::GGAS_ERR_TIMEOUT => write!(f, "waited {:?} for {what}", self.waited)?,
             layout::GGAS_ERR_POISONED => write!(f, "the group is poisoned, at a wait for {what}")?,
             layout::GGAS_ERR_NOTIFICATION => write!(f, "error notification at a wait for {what}")?,
+            layout::GGAS_ERR_LOST => write!(f, "the process at the other end is gone, at a wait for {what}")?,
+            layout::GGAS_ERR_ARGUMENT if self.wait == layout::GGAS_WAIT_QUEUE => {
+                return self.refused_by_queue(f);
+            }
             // Of a window: nothing was waited for.
             layout::GGAS_ERR_ARGUMENT => {
                 let node = self.peer.unwrap_or(u32::MAX);
@@ -72,9 +78,57 @@ impl fmt::Display for KernelReport {
         }
         let Self { address, expected, seen, line, .. } = self;
         write!(f, " (line {line}): expected {expected:#x} at {address:#x}, saw {seen:#x}")?;
+        if self.unstarted > 0 {
+            let some = self.unstarted;
+            write!(
+                f,
+                "; {some} blocks of the grid had not started: no block may wait for a later one of a grid "
+            )?;
+            f.write_str(
+                "that does not fit at once; launch fewer blocks, or end the kernel and go on in the next",
+            )?;
+        }
         match self.port.filter(|_| self.status == layout::GGAS_ERR_TIMEOUT) {
             Some(port) => port.advise(f, self.wait == layout::GGAS_WAIT_NOTIFICATION),
             None => Ok(()),
+        }
+    }
+}
+
+impl KernelReport {
+    /// What a queue cannot do: [`address`](Self::address) says which argument is meant.
+    fn refused_by_queue(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, expected, seen, line, .. } = self;
+        match (*address as u32, self.peer) {
+            (layout::GGAS_QUEUE_REFUSED_QUEUE, _) => {
+                write!(f, "there is no queue {seen} (line {line}): there are {expected}, numbered from 0")
+            }
+            (layout::GGAS_QUEUE_REFUSED_MEMBER, _) => {
+                write!(f, "there is no member {seen} (line {line}): there are {expected}, numbered from 0")
+            }
+            (layout::GGAS_QUEUE_REFUSED_FLAG, _) => {
+                write!(
+                    f,
+                    "there is no flag {seen} (line {line}): there are {expected}; ask for more (QueuesConfig::flags)"
+                )
+            }
+            (layout::GGAS_QUEUE_REFUSED_WAY, peer) => {
+                let peer = peer.unwrap_or(u32::MAX);
+                write!(
+                    f,
+                    "no way leads to the memory of member {peer} (line {line}): open the queues with ports"
+                )
+            }
+            (layout::GGAS_QUEUE_REFUSED_OWN, _) => write!(
+                f,
+                "the memory of member {seen} was given (line {line}) where that of member {expected}, whose kernel this is, \
+                 is read or written: exchange the two"
+            ),
+            (_, peer) => write!(
+                f,
+                "refused a range up to byte {seen} (line {line}): the memory of member {} has {expected}",
+                peer.unwrap_or(u32::MAX)
+            ),
         }
     }
 }
@@ -126,6 +180,7 @@ impl ReportCell {
             seen: raw.seen,
             address: raw.address,
             waited: Duration::from_nanos(raw.waited_ns),
+            unstarted: raw.unstarted,
             port: None,
         })
     }

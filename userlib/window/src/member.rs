@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ggas_device::SmfuWindow;
+use ggas_device::{SmfuWindow, Span};
 use ggas_kernels::Processor;
 use ggas_rma::{KernelReport, Node};
 
@@ -36,6 +36,11 @@ impl<'a> Member<'a> {
     /// Address of its `struct ggas_window`, for kernel arguments.
     pub fn address(&self) -> u64 {
         self.part.memory.address()
+    }
+
+    /// Its own part as a network device sees it, to be registered with a port while the window lives.
+    pub fn span(&self) -> Span {
+        self.window.parts.span(self.rank, self.window.info.stride, self.window.info.bytes)
     }
 
     /// Pointer for this member's kernels to the part of `member`: the local one for its own, which exists in every

@@ -128,7 +128,7 @@ impl Parts {
     }
 
     /// Part `rank` as the card sees it.
-    fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
+    pub(crate) fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
         let place = match self {
             Parts::Host(..) | Parts::Card(_) => Place::Host,
             Parts::Gpus(window, _) => window.gpu(rank).map_or(Place::Host, |gpu| Place::Gpu(gpu.clone())),

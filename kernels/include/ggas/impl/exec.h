@@ -50,6 +50,8 @@ void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t va
 uint32_t ggas_exec_access(struct ggas_exec_thread *self, uint32_t op, uint64_t address, void *value, uint32_t bytes);
 /* The device clock where time is virtual, in nanoseconds. */
 uint64_t ggas_exec_time(struct ggas_exec_thread *self);
+/* Blocks of the grid that have not started. */
+uint32_t ggas_exec_unstarted(struct ggas_exec_thread *self);
 /* Memory of the block named by `key`; the same for every thread of the block. */
 void *ggas_exec_shared(struct ggas_exec_thread *self, const void *key, size_t size, size_t align);
 

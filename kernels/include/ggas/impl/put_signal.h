@@ -57,6 +57,25 @@ private:
 	bool fits_, has_;
 };
 
+/* The data, then the signal. `few`: the same data where they are few. */
+template <ggas_scope Scope>
+GGAS_FN void store_and_signal(uint8_t *to, const void *from, uint64_t bytes, const short_put &few, uint64_t *word,
+			      uint64_t value, ggas_signal what)
+{
+	using team = put_team<Scope>;
+	if (few.fits())
+		few.store(to);
+	else
+		copy_share(to, from, bytes, team::thread(), team::threads());
+	team::meet();
+	if (team::thread() != 0)
+		return;
+	if (what == ggas_signal::set)
+		ggas_store_release(word, value);
+	else
+		ggas_red_add(word, value, ggas_order::release);
+}
+
 template <ggas_scope Scope>
 GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
 		       uint64_t signal, uint64_t value, ggas_signal what, uint32_t line)
@@ -68,18 +87,7 @@ GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset
 		return error;
 	if (int error = check_signal(window, node, signal, line))
 		return error;
-	uint64_t *word = ggas_pointer_of_node<uint64_t>(window, node, signal);
-	if (few.fits())
-		few.store(to);
-	else
-		copy_share(to, from, bytes, team::thread(), team::threads());
-	team::meet();
-	if (team::thread() != 0)
-		return GGAS_OK;
-	if (what == ggas_signal::set)
-		ggas_store_release(word, value);
-	else
-		ggas_red_add(word, value, ggas_order::release);
+	store_and_signal<Scope>(to, from, bytes, few, ggas_pointer_of_node<uint64_t>(window, node, signal), value, what);
 	return GGAS_OK;
 }
 

@@ -188,6 +188,9 @@ GGAS_FN void ggas_pause(uint32_t attempt = 1)
 		__nanosleep(32);
 }
 
+/* Only the executor knows which blocks have not started. */
+GGAS_FN uint32_t ggas_unstarted() { return 0; }
+
 /* Only the executor can show what a running thread waits for. */
 GGAS_FN void ggas_show_wait(uint32_t, uint32_t, uint32_t, uint64_t, uint64_t, uint64_t)
 {

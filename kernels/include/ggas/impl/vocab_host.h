@@ -296,6 +296,8 @@ inline void ggas_show_wait(uint32_t kind, uint32_t line, uint32_t peer, uint64_t
 	self->seen = seen;
 }
 
+inline uint32_t ggas_unstarted() { return ggas_exec_unstarted(ggas_exec_self); }
+
 inline uint64_t ggas_time_ns()
 {
 	ggas_exec_thread *self = ggas_exec_self;

@@ -29,6 +29,7 @@ GGAS_COLD void write_report(ggas_report *report, uint32_t status, uint32_t kind,
 	ggas_store_relaxed(&report->seen, seen);
 	ggas_store_relaxed(&report->address, address);
 	ggas_store_relaxed(&report->waited_ns, waited);
+	ggas_store_relaxed(&report->unstarted, ggas_unstarted());
 	ggas_store_release(&report->status, status);
 }
 } /* namespace ggas_impl */

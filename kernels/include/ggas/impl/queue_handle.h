@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What kernels hold of queues and of memory, and what is refused; included by queue.cuh. */
+#ifndef GGAS_IMPL_QUEUE_HANDLE_H
+#define GGAS_IMPL_QUEUE_HANDLE_H
+
+/* A queue. Make it once and keep it: a post then reads nothing but its port. */
+struct ggas_queue {
+	const ggas_queues *all;
+	ggas_port *port;
+	ggas_queue_state *state;	/* null: there is no port, and nothing to wait for */
+	ggas_queue_peer *peers;
+	uint32_t number, port_number, limit;
+
+	/* A number that is none makes a queue that refuses all. */
+	GGAS_FN ggas_queue(const ggas_queues *queues, uint32_t queue)
+		: all(queues), port(nullptr), state(nullptr), peers(nullptr), number(queue), port_number(0), limit(0)
+	{
+		if (queue >= queues->queues)
+			return;
+		const ggas_queue_entry &entry = queues->queue[queue];
+		port = reinterpret_cast<ggas_port *>(entry.port);
+		state = reinterpret_cast<ggas_queue_state *>(entry.state);
+		peers = reinterpret_cast<ggas_queue_peer *>(entry.peers);
+		port_number = entry.port_number;
+		limit = entry.limit;
+	}
+
+	GGAS_FN bool good() const { return peers != nullptr; }
+};
+
+/* Memory of one member, this one too, as a queue reaches it. */
+struct ggas_remote {
+	uint64_t address, bytes;
+	uint64_t nla, flags;	/* flags: address or NLA of the member's flags, as `way` says */
+	ggas_queue_peer *peer;
+	uint32_t member, node, vpid;
+	uint32_t way;	/* GGAS_WAY_* */
+
+	/* Of `of`, one of the members that share `memory`, an array by member. One that is none is refused when it is used. */
+	GGAS_FN ggas_remote(const ggas_queue &queue, const ggas_memory *memory, uint32_t of)
+		: address(0), bytes(0), nla(0), flags(0), peer(nullptr), member(of), node(0), vpid(0),
+		  way(GGAS_WAY_NONE)
+	{
+		if (!queue.good() || of >= queue.all->members)
+			return;
+		const ggas_memory &part = memory[of];
+		const ggas_memory &words = reinterpret_cast<const ggas_memory *>(queue.all->flags)[of];
+		address = part.address;
+		bytes = part.bytes;
+		way = part.way;
+		peer = queue.peers + of;
+		node = peer->node;
+		vpid = peer->vpid;
+		if (part.nlas)
+			nla = reinterpret_cast<const uint64_t *>(part.nlas)[queue.port_number];
+		flags = words.address;
+		if (way == GGAS_WAY_DEVICE && words.nlas)
+			flags = reinterpret_cast<const uint64_t *>(words.nlas)[queue.port_number];
+	}
+};
+
+namespace ggas_impl
+{
+
+/* Takes values: pointers would keep the caller's in memory. */
+GGAS_COLD int refuse_queue(uint64_t report, uint32_t self, uint32_t peer, uint32_t what, uint64_t expected, uint64_t seen,
+			   uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_QUEUE, self, peer, line, what,
+		     expected, seen, 0);
+	return GGAS_ERR_ARGUMENT;
+}
+GGAS_FN int refuse_number(const ggas_queue &queue, uint32_t line)
+{
+	return refuse_queue(queue.all->report, queue.all->member, ~0u, GGAS_QUEUE_REFUSED_QUEUE, queue.all->queues,
+			    queue.number, line);
+}
+GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint32_t member, uint32_t way, uint64_t bytes,
+			   uint64_t end, uint32_t line)
+{
+	uint32_t what = GGAS_QUEUE_REFUSED_RANGE;
+	uint64_t expected = bytes, seen = end;
+	if (queue >= all->queues) {
+		what = GGAS_QUEUE_REFUSED_QUEUE;
+		expected = all->queues;
+		seen = queue;
+	} else if (member >= all->members) {
+		what = GGAS_QUEUE_REFUSED_MEMBER;
+		expected = all->members;
+		seen = member;
+	} else if (way == GGAS_WAY_NONE) {
+		what = GGAS_QUEUE_REFUSED_WAY;
+	}
+	return refuse_queue(all->report, all->member, member, what, expected, seen, line);
+}
+
+/* The queue reaches that range. */
+GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	if (at.way != GGAS_WAY_NONE && offset <= at.bytes && bytes <= at.bytes - offset)
+		return GGAS_OK;
+	uint64_t end = offset + bytes < offset ? ~uint64_t(0) : offset + bytes;
+	return refuse_range(queue.all, queue.number, at.member, at.way, at.bytes, end, line);
+}
+
+/* The same of this member's own memory. */
+GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes, uint32_t line)
+{
+	if (own.member != queue.all->member)
+		return refuse_queue(queue.all->report, queue.all->member, own.member, GGAS_QUEUE_REFUSED_OWN,
+				    queue.all->member, own.member, line);
+	return check_range(queue, own, offset, bytes, line);
+}
+
+GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)
+{
+	if (member < all->members)
+		return GGAS_OK;
+	return refuse_queue(all->report, all->member, member, GGAS_QUEUE_REFUSED_MEMBER, all->members, member, line);
+}
+
+/* Programs name a flag of this number. */
+GGAS_FN int check_flag(const ggas_queues *all, uint32_t number, uint32_t line)
+{
+	if (number < all->flag_count)
+		return GGAS_OK;
+	return refuse_queue(all->report, all->member, ~0u, GGAS_QUEUE_REFUSED_FLAG, all->flag_count, number, line);
+}
+
+/* Numbers of the other words beside the flags. */
+GGAS_FN uint32_t round_flag(const ggas_queues *all, uint32_t from, uint32_t round)
+{
+	return all->flag_count + 2 * from + (round & 1);
+}
+GGAS_FN uint32_t notified_word(const ggas_queues *all, uint32_t queue)
+{
+	return all->flag_count + 2 * all->members + queue;
+}
+GGAS_FN uint32_t quiet_word(const ggas_queues *all, uint32_t queue)
+{
+	return notified_word(all, GGAS_QUEUES) + queue;
+}
+
+GGAS_FN uint64_t *own_flag(const ggas_queues *all, uint32_t number)
+{
+	return reinterpret_cast<uint64_t *>(reinterpret_cast<const ggas_memory *>(all->flags)[all->member].address) +
+	       number;
+}
+
+/* What one thread of a team found, as the status that the team agrees on: an error, or this and a number. */
+constexpr int found = 1 << 8;
+GGAS_FN int found_by_one(int status, uint32_t *which)
+{
+	if (status < found)
+		return status;
+	*which = static_cast<uint32_t>(status - found);
+	return GGAS_OK;
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_QUEUE_HANDLE_H */

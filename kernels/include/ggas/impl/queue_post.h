@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Writes, reads and quiet; included by queue.cuh. */
+#ifndef GGAS_IMPL_QUEUE_POST_H
+#define GGAS_IMPL_QUEUE_POST_H
+
+namespace ggas_impl
+{
+
+/* Posts a command whose end a notification tells. Both counts are under way while the post claims its slot; their
+ * answers are looked at behind it. */
+GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
+		       uint32_t line)
+{
+	ggas_queue_state *state = queue.state;
+	if (ggas_load_near(&to.peer->lost))
+		return report_lost(queue.all, to.member, line);
+	uint64_t before = ggas_atomic_add(&state->posted, 1u, ggas_order::relaxed);
+	uint64_t done = ggas_load_relaxed(&state->done);
+	uint32_t failed = ggas_load_relaxed(&state->failed);
+	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
+	if (int error = gpu_rma2_post(queue.port, desc, line))
+		return note_failure(queue, error);
+	if (failed)
+		return static_cast<int>(failed);
+	if (static_cast<int64_t>(before - done) < static_cast<int64_t>(queue.limit))
+		return GGAS_OK;
+	return make_room(queue, before, line);
+}
+
+/* In commands of the longest size there is. */
+GGAS_FN int queue_move(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
+		       uint64_t bytes, uint32_t line)
+{
+	bool put = kind == GGAS_QUEUE_PUTS;
+	for (uint64_t done = 0; done < bytes; done += EXTOLL_MAX_TRANSFER) {
+		uint64_t left = bytes - done;
+		uint32_t piece = static_cast<uint32_t>(left < EXTOLL_MAX_TRANSFER ? left : EXTOLL_MAX_TRANSFER);
+		extoll_desc desc = extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
+						     put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER,
+						     EXTOLL_MOD_NONE, read + done, write + done, piece);
+		if (int error = queue_post(queue, at, kind, desc, line))
+			return error;
+	}
+	return GGAS_OK;
+}
+
+template <ggas_scope Scope>
+GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
+			uint64_t from_offset, uint64_t bytes, uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_range(queue, to, to_offset, bytes, line))
+		return error;
+	if (int error = check_own(queue, from, from_offset, bytes, line))
+		return error;
+	/* Any of the callers may have written the source. */
+	team::meet();
+	if (to.way == GGAS_WAY_STORES) {
+		copy_share(reinterpret_cast<void *>(to.address + to_offset),
+			   reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
+			   team::threads());
+		return GGAS_OK;
+	}
+	int error = GGAS_OK;
+	if (team::thread() == 0)
+		error = queue_move(queue, to, GGAS_QUEUE_PUTS, from.nla + from_offset, to.nla + to_offset, bytes, line);
+	return team::agree(error);
+}
+
+template <ggas_scope Scope>
+GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_t from_offset, const ggas_remote &to,
+		       uint64_t to_offset, uint64_t bytes, uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (int error = check_range(queue, from, from_offset, bytes, line))
+		return error;
+	if (int error = check_own(queue, to, to_offset, bytes, line))
+		return error;
+	team::meet();
+	if (from.way == GGAS_WAY_STORES) {
+		fetch_share(reinterpret_cast<void *>(to.address + to_offset),
+			    reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
+			    team::threads());
+		return GGAS_OK;
+	}
+	int error = GGAS_OK;
+	if (team::thread() == 0)
+		error = queue_move(queue, from, GGAS_QUEUE_GETS, from.nla + from_offset, to.nla + to_offset, bytes, line);
+	return team::agree(error);
+}
+
+/* By one thread. A member to which nothing was written need not answer. */
+GGAS_COLD int queue_quiet_one(ggas_queue queue, uint32_t line)
+{
+	const ggas_queues *all = queue.all;
+	auto *words = reinterpret_cast<const ggas_memory *>(all->flags);
+	ggas_remote own(queue, words, all->member);
+	uint64_t offset = quiet_word(all, queue.number) * sizeof(uint64_t);
+	int error = GGAS_OK;
+	for (uint32_t i = 0; i < all->members && !error; i++) {
+		ggas_queue_peer *peer = queue.peers + i;
+		if (ggas_load_relaxed(&peer->posted[GGAS_QUEUE_PUTS]) == 0 && ggas_load_relaxed(&peer->flags) == 0)
+			continue;
+		ggas_remote at(queue, words, i);
+		error = queue_move(queue, at, GGAS_QUEUE_GETS, at.nla + offset, own.nla + offset, sizeof(uint64_t), line);
+	}
+	return error ? error : queue_wait_one(queue, line);
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_QUEUE_POST_H */

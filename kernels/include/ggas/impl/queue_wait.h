@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Waits for what was posted; included by queue.cuh. */
+#ifndef GGAS_IMPL_QUEUE_WAIT_H
+#define GGAS_IMPL_QUEUE_WAIT_H
+
+namespace ggas_impl
+{
+
+/*
+ * Whether all is done that was posted to a port before the watch began. Commands of one kind to one member end in the order in
+ * which they were posted, those to different members in any: so it goes from member to member, and waits at each for
+ * what was counted there when it came. What others post meanwhile does not keep it.
+ */
+class queue_watch {
+public:
+	GGAS_FN bool over(const ggas_queue &queue)
+	{
+		ggas_queue_state *state = queue.state;
+		/* Most often nothing is under way: then all that was posted is done, if the counts are read in this order. */
+		uint64_t done = ggas_load_watched_gpu(&state->done);
+		if (done == ggas_load_relaxed(&state->posted)) {
+			ggas_fence_acquire_gpu();
+			if (done == ggas_load_relaxed(&state->posted))
+				return true;
+		}
+		for (; member_ < queue.all->members; member_++, came_ = false)
+			if (!past(queue.peers + member_))
+				return false;
+		ggas_fence_acquire_gpu();
+		return true;
+	}
+
+	/* It waits for a member whose process is gone. */
+	GGAS_FN bool lost() const { return lost_; }
+	GGAS_FN uint32_t member() const { return member_; }
+	/* For the report. */
+	GGAS_FN uint64_t expected() const { return until_[0] + until_[1]; }
+	GGAS_FN uint64_t seen() const { return seen_[0] + seen_[1]; }
+
+private:
+	GGAS_FN bool past(ggas_queue_peer *peer)
+	{
+		bool all = true;
+		GGAS_UNROLL
+		for (uint32_t kind = 0; kind < GGAS_QUEUE_KINDS; kind++) {
+			if (!came_)
+				until_[kind] = ggas_load_relaxed(&peer->posted[kind]);
+			seen_[kind] = ggas_load_watched_gpu(&peer->done[kind]);
+			all &= seen_[kind] >= until_[kind];
+		}
+		came_ = true;
+		lost_ = !all && ggas_load_relaxed(&peer->lost) != 0;
+		return all;
+	}
+
+	uint64_t until_[GGAS_QUEUE_KINDS] = {}, seen_[GGAS_QUEUE_KINDS] = {};
+	uint32_t member_ = 0;
+	bool came_ = false, lost_ = false;
+};
+
+GGAS_COLD int report_lost(const ggas_queues *all, uint32_t member, uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(all->report), GGAS_ERR_LOST, GGAS_WAIT_QUEUE, all->member, member, line, 0,
+		     0, 0, 0);
+	return GGAS_ERR_LOST;
+}
+
+/* By one thread. */
+GGAS_COLD int queue_wait_one(ggas_queue queue, uint32_t line)
+{
+	const ggas_queues *all = queue.all;
+	queue_watch watch;
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE, all->member, ~0u, line);
+	while (!watch.over(queue)) {
+		if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+			return static_cast<int>(failed);
+		if (watch.lost())
+			return report_lost(all, watch.member(), line);
+		consume(queue);
+		if (watch.over(queue))
+			break;
+		if (int error = wait.again(queue.state, watch.expected(), watch.seen()))
+			return error;
+	}
+	if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+		return static_cast<int>(failed);
+	/* Flags have no notification: a congested card may have rejected some. */
+	return gpu_rma2_drain(queue.port, line);
+}
+
+/* `found` and the number of a queue, or an error. */
+GGAS_COLD int queue_wait_any(const ggas_queues *all, uint32_t mask, uint32_t line)
+{
+	queue_watch watch[GGAS_QUEUES];
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE, all->member, ~0u, line);
+	for (;;) {
+		for (uint32_t left = mask; left; left &= left - 1) {
+			uint32_t number = ggas_first(left);
+			ggas_queue queue(all, number);
+			if (!queue.state || watch[number].over(queue)) {
+				if (queue.state)
+					if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+						return static_cast<int>(failed);
+				return found + static_cast<int>(number);
+			}
+			if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+				return static_cast<int>(failed);
+			if (watch[number].lost())
+				return report_lost(all, watch[number].member(), line);
+			consume(queue);
+		}
+		uint32_t first = ggas_first(mask);
+		if (int error = wait.again(&all->queue[first], watch[first].expected(), watch[first].seen()))
+			return error;
+	}
+}
+
+/* A post left more under way than the port's notification queue should hold. */
+GGAS_COLD int make_room(ggas_queue queue, uint64_t before, uint32_t line)
+{
+	const ggas_queues *all = queue.all;
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE, all->member, ~0u, line);
+	for (;;) {
+		consume(queue);
+		uint64_t done = ggas_load_relaxed(&queue.state->done);
+		if (static_cast<int64_t>(before - done) < static_cast<int64_t>(queue.limit))
+			return GGAS_OK;
+		if (int error = wait.again(queue.state, before + 1 - queue.limit, done))
+			return error;
+	}
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_QUEUE_WAIT_H */
