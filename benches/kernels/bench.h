@@ -393,4 +393,23 @@ struct bench_random {
 	uint32_t reserved;
 };
 
+#define BENCH_QUEUES_BARE_PUT		0	/* one post, with a requester notification */
+#define BENCH_QUEUES_PUT		1	/* the same by a queue */
+#define BENCH_QUEUES_BARE_SIGNAL	2	/* one put with signal over a window */
+#define BENCH_QUEUES_SIGNAL		3	/* the same by a queue */
+#define BENCH_QUEUES_RATE		4	/* writes of all blocks by all queues, and waits for them */
+
+/* queues. Node 0 writes to node 1. */
+struct bench_queues {
+	struct bench_timing timing;	/* a sample: one post; rate: a round of all blocks */
+	uint64_t queues;	/* struct ggas_queues */
+	uint64_t memory;	/* struct ggas_memory by member: bytes to send in even and odd rounds, then to receive */
+	uint64_t window;	/* bare signal: struct ggas_window of the same memory; node 1's signal lies at its end */
+	uint64_t met;		/* rate: u64, blocks that met; 0 at the start */
+	uint64_t bytes;		/* of a write */
+	uint64_t length;	/* bytes to send in a round */
+	uint32_t batch;		/* rate: writes of a block in a round */
+	uint32_t form;		/* BENCH_QUEUES_* */
+};
+
 #endif /* GGAS_BENCH_H */

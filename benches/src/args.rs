@@ -51,6 +51,11 @@ pub const BENCH_MOVE_ALL_GATHER: u32 = 1;
 pub const BENCH_MOVE_ALL_TO_ALL: u32 = 2;
 pub const BENCH_MOVE_REDUCE_SCATTER: u32 = 3;
 pub const BENCH_RANDOM_NODES: u32 = 64;
+pub const BENCH_QUEUES_BARE_PUT: u32 = 0;
+pub const BENCH_QUEUES_PUT: u32 = 1;
+pub const BENCH_QUEUES_BARE_SIGNAL: u32 = 2;
+pub const BENCH_QUEUES_SIGNAL: u32 = 3;
+pub const BENCH_QUEUES_RATE: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -1164,4 +1169,49 @@ const _: () = {
     [
         "Offset of field: bench_random::reserved",
     ][::core::mem::offset_of!(bench_random, reserved) - 132usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_queues {
+    pub timing: bench_timing,
+    pub queues: u64,
+    pub memory: u64,
+    pub window: u64,
+    pub met: u64,
+    pub bytes: u64,
+    pub length: u64,
+    pub batch: u32,
+    pub form: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_queues"][::core::mem::size_of::<bench_queues>() - 88usize];
+    ["Alignment of bench_queues"][::core::mem::align_of::<bench_queues>() - 8usize];
+    [
+        "Offset of field: bench_queues::timing",
+    ][::core::mem::offset_of!(bench_queues, timing) - 0usize];
+    [
+        "Offset of field: bench_queues::queues",
+    ][::core::mem::offset_of!(bench_queues, queues) - 32usize];
+    [
+        "Offset of field: bench_queues::memory",
+    ][::core::mem::offset_of!(bench_queues, memory) - 40usize];
+    [
+        "Offset of field: bench_queues::window",
+    ][::core::mem::offset_of!(bench_queues, window) - 48usize];
+    [
+        "Offset of field: bench_queues::met",
+    ][::core::mem::offset_of!(bench_queues, met) - 56usize];
+    [
+        "Offset of field: bench_queues::bytes",
+    ][::core::mem::offset_of!(bench_queues, bytes) - 64usize];
+    [
+        "Offset of field: bench_queues::length",
+    ][::core::mem::offset_of!(bench_queues, length) - 72usize];
+    [
+        "Offset of field: bench_queues::batch",
+    ][::core::mem::offset_of!(bench_queues, batch) - 80usize];
+    [
+        "Offset of field: bench_queues::form",
+    ][::core::mem::offset_of!(bench_queues, form) - 84usize];
 };

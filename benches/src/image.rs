@@ -25,6 +25,8 @@ ggas_kernels::kernels! {
         bench_litmus_trigger_rounds(args::bench_litmus_trigger),
         bench_put_stream(args::bench_put_bandwidth),
         bench_put_messages(args::bench_put_rate),
+        bench_queues_post(args::bench_queues),
+        bench_queues_rate(args::bench_queues),
         bench_overlap_rounds(args::bench_overlap),
         bench_atomics_random(args::bench_atomics),
         bench_litmus_rounds(args::bench_litmus),

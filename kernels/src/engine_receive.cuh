@@ -105,12 +105,13 @@ GGAS_FN void store_word(const pages &to, uint32_t i, uint64_t value)
 }
 
 /* Writes the payload. Where no notification says that it is there, the last word of a command becomes visible last
- * (spec 2.3). False if the engine ends before. */
+ * (spec 2.3), and an immediate put, which is what flags are, behind the commands before it. False if the engine ends
+ * before. */
 GGAS_FN bool write_payload(warp &w, const packet &p, const pages &to)
 {
 	uint32_t words = p.place().words();
 	bool hold = p.is_last() && !(p.spec() & EXTOLL_SPEC_COMPLETER) &&
-		    (words > 1 || p.bytes() < total_of(p.h.word0));
+		    (words > 1 || p.command() == EXTOLL_CMD_IMMEDIATE_PUT || p.bytes() < total_of(p.h.word0));
 	uint32_t last = hold ? words - 1 : ~0u;
 	uint64_t held = 0;
 	if (!take_words(w, p, [&](uint32_t i, uint64_t value) {

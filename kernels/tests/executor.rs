@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use extoll_abi::layout::ggas_port;
-use ggas_clock::Clock;
+use ggas_clock::{Clock, Manual};
 use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{CpuConfig, Launch, LaunchError, Processor, kernel_names, start};
 use ggas_selftest::args::{planted_args, selftest_posts, selftest_threads, selftest_vocab};
@@ -277,4 +277,30 @@ fn a_device_model_that_panics_ends_the_launch() {
         Err(LaunchError::Device { what }) => assert_eq!(what, "store 2 at offset 0x10"),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn blocks_start_when_others_have_ended() {
+    let cpu = Processor::cpu();
+    let flag = cpu.alloc(8).unwrap();
+    flag.store_u64(0, 42).unwrap();
+    // More than could live at once.
+    let args = planted_args { flag: flag.address() };
+    for (grid, resident) in [(5, 1), (5, 4), (5, 9), (200_000, 16)] {
+        let launch = launch(&cpu, "planted_unbounded_wait", grid, 1, &args).resident(resident);
+        start(&[launch]).unwrap().wait(Duration::from_secs(100)).unwrap();
+    }
+}
+
+#[test]
+fn a_wait_for_blocks_that_cannot_start_says_so() {
+    let (clock, _) = Manual::new();
+    let cpu = Processor::cpu_with(CpuConfig::on_clock(clock));
+    let flag = cpu.alloc(8).unwrap();
+    let args = planted_args { flag: flag.address() };
+    let launch = launch(&cpu, "planted_unbounded_wait", 7, 2, &args).resident(3);
+    let error = start(&[launch]).unwrap().wait(Duration::from_secs(5)).unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, LaunchError::Timeout { .. }), "{said}");
+    assert!(said.contains("planted_unbounded_wait: 4 blocks have not started"), "{said}");
 }

@@ -159,6 +159,14 @@ fn a_trigger_without_a_release_is_found() {
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn queues_are_clean() {
+    clean(&["queue-exchange-stores", "queue-last-stores", "queue-read-stores", "queue-notify-stores"]);
+    clean(&["queue-exchange-slots", "queue-last-slots", "queue-read-slots", "queue-notify-slots"]);
+    clean(&["queue-exchange-card", "queue-last-card", "queue-read-card", "queue-notify-card"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn engines_are_clean() {
     clean(&["engine-bystander", "engine-pair", "engine-changes"]);
 }

@@ -20,6 +20,7 @@ mod progress;
 mod put;
 mod put_bandwidth;
 mod put_rate;
+mod queues;
 mod random_nodes;
 mod randomaccess;
 pub(crate) mod reduce;
@@ -59,6 +60,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &tn::Triggered,
     &put_bandwidth::PutBandwidth,
     &put_rate::PutRate,
+    &queues::Queues,
     &overlap::PutOverlap,
     &atomics_random::AtomicsRandom,
     &litmus::Litmus,

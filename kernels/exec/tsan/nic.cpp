@@ -167,8 +167,12 @@ bool nic::execute(uint32_t node, const extoll_desc &desc)
 		answer(node, desc, EXTOLL_CMD_LOCK_RSP, 0);
 		return true;
 	case EXTOLL_CMD_IMMEDIATE_PUT:
-		memcpy(reinterpret_cast<void *>(desc.word[1]), &desc.word[2],
-		       EXTOLL_GET(desc.word[0], EXTOLL_DESC_COUNT) + 1);
+		// Whole words are flags, behind what came before.
+		size = EXTOLL_GET(desc.word[0], EXTOLL_DESC_COUNT) + 1;
+		if (size == sizeof(uint64_t) && desc.word[1] % size == 0)
+			ggas_store_release(reinterpret_cast<uint64_t *>(desc.word[1]), desc.word[2]);
+		else
+			memcpy(reinterpret_cast<void *>(desc.word[1]), &desc.word[2], size);
 		word0 = desc.word[1];
 		break;
 	case EXTOLL_CMD_NOTIFICATION_PUT:

@@ -29,6 +29,7 @@
  *        windows of the executor (impl/exec.h), too, as all of these functions but atomics do.
  *   ggas_u128 ggas_load_entry(const ggas_u128 *p)
  *        An entry of a queue, whose high word is written last: where that is new, so is the low one. Acquire.
+ *   uint64_t ggas_watch_entry(const ggas_u128 *p)   its high word, as a look of a poll:
  *   T    ggas_load_watched(const T *p)    void ggas_fence_acquire()
  *        Looks of a poll, and the fence behind the last one, which makes acquires of them: 4 or 8 bytes.
  *   void ggas_fence_release()    void ggas_store_fenced(T *p, T v)
@@ -115,6 +116,16 @@ GGAS_FN ggas_u128 ggas_load_entry(const ggas_u128 *p)
 	/* An emulated processor may make two accesses of one of 16 bytes. */
 	uint64_t hi = ggas_load_acquire(&p->hi);
 	return { ggas_load_relaxed(&p->lo), hi };
+#endif
+}
+
+/* The high word of such an entry, for ggas_fence_acquire behind the last look. */
+GGAS_FN uint64_t ggas_watch_entry(const ggas_u128 *p)
+{
+#if defined(__SANITIZE_THREAD__)
+	return ggas_load_acquire(p).hi;
+#else
+	return ggas_load_watched(&p->hi);
 #endif
 }
 

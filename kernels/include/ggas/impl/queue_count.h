@@ -80,7 +80,7 @@ GGAS_FN uint32_t consume_few(const ggas_queue &queue)
 	};
 	GGAS_UNROLL
 	for (uint32_t i = 0; i < few; i++) {
-		word1[i] = ggas_load_watched(&entry(i)->word1);
+		word1[i] = ggas_watch_entry(reinterpret_cast<const ggas_u128 *>(entry(i)));
 		there &= word1[i] != 0;
 		count += there;
 	}
