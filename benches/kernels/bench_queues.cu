@@ -17,7 +17,8 @@ struct ends {
 
 	GGAS_FN ends(const bench_queues &args, uint32_t number)
 		: queue(pointer<const ggas_queues>(args.queues), number),
-		  to(queue, pointer<const ggas_memory>(args.memory), 1), from(queue, pointer<const ggas_memory>(args.memory), 0)
+		  to(queue, pointer<const ggas_memory>(args.memory), 1),
+		  from(queue, pointer<const ggas_memory>(args.memory), 0)
 	{
 	}
 };
@@ -57,9 +58,9 @@ GGAS_FN int one_post(const bench_queues &args, bench_stopwatch &watch)
 		case BENCH_QUEUES_BARE_PUT:
 			error = posts(
 				[&](uint64_t source, uint64_t) {
-					return gpu_rma2_put(by.queue.port, { by.to.node, by.to.vpid }, by.from.nla + source,
-							    by.to.nla + arrival, static_cast<uint32_t>(args.bytes),
-							    EXTOLL_SPEC_REQUESTER);
+					gpu_rma2_peer peer = { by.to.node, by.to.vpid };
+					return gpu_rma2_put(by.queue.port, peer, by.from.nla + source, by.to.nla + arrival,
+							    static_cast<uint32_t>(args.bytes), EXTOLL_SPEC_REQUESTER);
 				},
 				[&] {
 					extoll_noti noti;
@@ -69,16 +70,16 @@ GGAS_FN int one_post(const bench_queues &args, bench_stopwatch &watch)
 		case BENCH_QUEUES_PUT:
 			error = posts(
 				[&](uint64_t source, uint64_t) {
-					return ggas_queue_write<ggas_scope::thread>(by.queue, by.to, arrival, by.from,
-										    source, args.bytes);
+					return ggas_queue_write<ggas_scope::thread>(by.queue, by.to, arrival, by.from, source,
+										    args.bytes);
 				},
 				[&] { return ggas_queue_wait<ggas_scope::thread>(by.queue); });
 			break;
 		case BENCH_QUEUES_BARE_SIGNAL:
 			error = posts(
 				[&](uint64_t source, uint64_t i) {
-					return ggas_put_signal_thread(&window, 1, arrival,
-								      pointer<const void>(window.local + source), args.bytes,
+					auto *from = pointer<const void>(window.local + source);
+					return ggas_put_signal_thread(&window, 1, arrival, from, args.bytes,
 								      3 * args.length, i + 1);
 				},
 				nothing);
@@ -86,8 +87,8 @@ GGAS_FN int one_post(const bench_queues &args, bench_stopwatch &watch)
 		default:
 			error = posts(
 				[&](uint64_t source, uint64_t i) {
-					return ggas_queue_write_notify<ggas_scope::thread>(by.queue, by.to, arrival, by.from,
-											   source, args.bytes, 0, i + 1);
+					return ggas_queue_write_notify<ggas_scope::thread>(
+						by.queue, by.to, arrival, by.from, source, args.bytes, 0, i + 1);
 				},
 				nothing);
 		}

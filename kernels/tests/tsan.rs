@@ -29,7 +29,8 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources = ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "threads.cpp", "triggers.cpp"]
+    let sources =
+        ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "queues.cpp", "threads.cpp", "triggers.cpp"]
         .map(|name| crate_dir().join("exec/tsan").join(name));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.

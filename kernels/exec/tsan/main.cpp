@@ -12,6 +12,7 @@
 #include "calls.h"
 #include "engines.h"
 #include "nic.h"
+#include "queues.h"
 #include "threads.h"
 #include "triggers.h"
 
@@ -19,7 +20,6 @@
 #include "planted_races.cu"
 #include "selftest_coll.cu"
 #include "selftest_put.cu"
-#include "selftest_queue.cu"
 #include "selftest_rma.cu"
 
 namespace
@@ -295,93 +295,6 @@ bool puts(uint32_t form, uint32_t grid, uint32_t block, uint32_t lanes, bool pac
 	for (uint32_t node = 0; node < nodes; node++)
 		good &= expect(status[node] == 0, "status", status[node]) &&
 			expect(wrong[node] == 0, "bytes that differ", wrong[node]);
-	return good;
-}
-
-// Two nodes with queues that share a port, or have none and reach all memory by stores.
-struct queue_nodes {
-	static constexpr uint32_t nodes = 2, queues = 2, lanes = 4, bytes = 48, flags = 2 * lanes;
-	static constexpr uint64_t words = flags + 2 * nodes + 2 * GGAS_QUEUES;
-	struct node {
-		ggas_queues queues = {};
-		ggas_queue_state state = {};
-		std::array<ggas_queue_peer, nodes> peers = {};
-		std::array<ggas_memory, nodes> data = {}, flags = {};
-		std::array<uint64_t, nodes> data_nla = {}, flags_nla = {};
-		std::vector<ggas_u128> memory = std::vector<ggas_u128>(2 * lanes * bytes / sizeof(ggas_u128));
-		std::vector<uint64_t> words = std::vector<uint64_t>(queue_nodes::words);
-	};
-	std::array<node, nodes> all;
-
-	queue_nodes(nic &nics, uint32_t way)
-	{
-		for (uint32_t self = 0; self < nodes; self++)
-			set_up(self, nics, way);
-	}
-
-private:
-	void set_up(uint32_t self, nic &nics, uint32_t way)
-	{
-		node &own = all[self];
-		for (uint32_t i = 0; i < nodes; i++) {
-			uint64_t data = reinterpret_cast<uint64_t>(all[i].memory.data());
-			uint64_t words_there = reinterpret_cast<uint64_t>(all[i].words.data());
-			own.peers[i].node = i;
-			own.peers[i].vpid = 1;	/* as its notifications say */
-			own.data_nla[i] = data;
-			own.flags_nla[i] = words_there;
-			own.data[i] = { data, 2 * lanes * bytes, address(own.data_nla[i]), i, way };
-			own.flags[i] = { words_there, words * sizeof(uint64_t), address(own.flags_nla[i]), i, way };
-		}
-		ggas_queues &q = own.queues;
-		q.flags = address(own.flags);
-		q.timeout_ns = 60'000'000'000;
-		q.queues = queues;
-		q.ports = way == GGAS_WAY_DEVICE;
-		q.member = self;
-		q.members = nodes;
-		q.flag_count = flags;
-		q.on_card = nics.port(self)->slots == 0;
-		for (uint32_t i = 0; i < queues; i++) {
-			q.queue[i].peers = address(own.peers);
-			q.queue[i].limit = 3;
-			if (q.ports) {
-				q.queue[i].port = address(*nics.port(self));
-				q.queue[i].state = address(own.state);
-			}
-		}
-	}
-};
-
-bool by_queues(const nic_config &config, uint32_t way, uint32_t form)
-{
-	constexpr uint32_t nodes = queue_nodes::nodes, grid = queue_nodes::lanes, block = 4;
-	nic nics(config);
-	queue_nodes queues(nics, way);
-	std::array<uint64_t, nodes> status = {}, wrong = {};
-	std::array<std::array<uint64_t, SELFTEST_QUEUE_COUNTERS>, nodes> counters = {};
-	bool good = true;
-	for (uint32_t first = 0; first < 2; first++) {
-		std::array<selftest_queue, nodes> args;
-		std::vector<launch> launches;
-		for (uint32_t node = 0; node < nodes; node++) {
-			queue_nodes::node &own = queues.all[node];
-			args[node] = { address(own.queues), address(own.data), 0, address(counters[node]), address(status[node]),
-				       address(wrong[node]), queue_nodes::bytes, queue_nodes::bytes, form, SELFTEST_PUT_BLOCK,
-				       form == SELFTEST_QUEUE_EXCHANGE ? 3u : 1u, 3 * first, 0, grid };
-			if (form != SELFTEST_QUEUE_EXCHANGE)
-				args[node].first = first;
-			auto *bytes = reinterpret_cast<uint8_t *>(own.memory.data());
-			for (uint32_t i = 0; i < grid * queue_nodes::bytes; i++)
-				bytes[i] = queue_checks::value(node, args[node].first, i / queue_nodes::bytes,
-							       i % queue_nodes::bytes);
-			launches.push_back({ ggas_host_ggas_selftest_queue, &args[node], grid, block });
-		}
-		run(launches);
-		for (uint32_t node = 0; node < nodes; node++)
-			good &= expect(status[node] == 0, "status", status[node]) &&
-				expect(wrong[node] == 0, "bytes that differ", wrong[node]);
-	}
 	return good;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * One-sided communication over a window: a node puts, and another waits in its
- * own memory.
+ * own memory. The window is mapped; queue.cuh has the calls for windows that need not be.
  *
  *	__device__ int exchange(const ggas_window *at, uint32_t peer, const float *in, uint64_t round)
  *	{

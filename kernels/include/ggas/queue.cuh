@@ -16,18 +16,19 @@
  *		return ggas_queues_wait_flag(queues, FLAG, ggas_cmp::ge, round, peer);
  *	}
  *
- * Ways. A ggas_remote says how its memory is reached (`way`): by loads and stores where these kernels have it mapped, else
- * by commands of the queue's port. The host chose (QueuesConfig::way); the calls are the same. A write by stores is done
- * when it returns, one by the network device is asynchronous: its source is the caller's again, and a read's data is there,
- * after a wait.
+ * Ways. A ggas_remote says how its memory is reached (`way`): by loads and stores where these kernels have it mapped,
+ * else by commands of the queue's port. The host chose (QueuesConfig::way); the calls are the same. A write by stores
+ * is done when it returns. One by the network device is asynchronous: after a wait its source is the caller's again,
+ * and a read's data is there.
  *
- * Who calls. Each function takes a scope, a block unless said: ggas_queue_write<ggas_scope::thread>(...). All threads of a
- * warp or block call with the same arguments, and get the same result.
+ * Who calls. Each function takes a scope, a block unless said: ggas_queue_write<ggas_scope::thread>(...). All threads
+ * of a warp or block call with the same arguments, and get the same result.
  *
- * Order. A flag or notification comes behind what its callers did, or saw done, before: behind their writes to memory that is
- * reached the same way on the same queue, and those of other blocks that they met (a counter, a barrier). A flag by the
- * network device comes behind stores, too; one by stores does not come behind the network device. Queues, even those of one
- * port, are not in order with each other, and reads with nothing but a wait.
+ * Order. A write, a flag or a notification comes behind what its callers did, or saw done, before. A flag or a
+ * notification comes behind their writes to memory that is reached the same way on the same queue, and behind those of
+ * other blocks that they met (a counter, a barrier). A flag by the network device comes behind stores, too; one by
+ * stores does not come behind the network device. Queues, even those of one port, are not in order with each other, and
+ * reads with nothing but a wait.
  *
  * Scheduling. Nothing waits for a block: posts to a queue take a place in its port's ring by one atomic, no lock (on
  * the card path turns, as all posts there do); who waits consumes the notifications that are there and credits each to
@@ -38,8 +39,8 @@
  * there is room. Queues that share a port (VPIDs are short) wait for each other's operations and fail together.
  *
  * Errors. GGAS_OK; GGAS_ERR_ARGUMENT (no such queue, member, flag or range; nothing was moved); GGAS_ERR_TIMEOUT;
- * GGAS_ERR_LOST (the other end's process is gone); GGAS_ERR_NOTIFICATION (an operation met an error, which all later waits of
- * the port's queues return); those of rma.cuh. The first failure fills the report.
+ * GGAS_ERR_LOST (the other end's process is gone); GGAS_ERR_NOTIFICATION (an operation met an error, which all later
+ * waits of the port's queues return); those of rma.cuh. The first failure fills the report.
  */
 #ifndef GGAS_QUEUE_CUH
 #define GGAS_QUEUE_CUH
@@ -55,8 +56,9 @@
 
 /* Copies `bytes` at `from_offset` of this member's memory to `to_offset` of another's. */
 template <ggas_scope Scope = ggas_scope::block>
-GGAS_FN int ggas_queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
-			     uint64_t from_offset, uint64_t bytes, uint32_t line = __builtin_LINE())
+GGAS_FN int ggas_queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset,
+			     const ggas_remote &from, uint64_t from_offset, uint64_t bytes,
+			     uint32_t line = __builtin_LINE())
 {
 	return ggas_impl::queue_write<Scope>(queue, to, to_offset, from, from_offset, bytes, line);
 }
@@ -64,8 +66,9 @@ GGAS_FN int ggas_queue_write(const ggas_queue &queue, const ggas_remote &to, uin
 /* Copies `bytes` at `from_offset` of another member's memory to `to_offset` of this member's. The data is there for all
  * callers after a wait, and for other blocks that wait behind it. */
 template <ggas_scope Scope = ggas_scope::block>
-GGAS_FN int ggas_queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_t from_offset, const ggas_remote &to,
-			    uint64_t to_offset, uint64_t bytes, uint32_t line = __builtin_LINE())
+GGAS_FN int ggas_queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_t from_offset,
+			    const ggas_remote &to, uint64_t to_offset, uint64_t bytes,
+			    uint32_t line = __builtin_LINE())
 {
 	return ggas_impl::queue_read<Scope>(queue, from, from_offset, to, to_offset, bytes, line);
 }
@@ -91,8 +94,8 @@ GGAS_FN int ggas_queue_write_notify(const ggas_queue &queue, const ggas_remote &
 	return ggas_impl::queue_write_flag<Scope>(queue, to, to_offset, from, from_offset, bytes, number, value, line);
 }
 
-/* Waits until all that was posted to the queue before is done here, whoever posted it: sources may be written again (put:
- * requester notification), data of reads is there (get: completer notification). */
+/* Waits until all that was posted to the queue before is done here, whoever posted it: sources may be written again
+ * (put: requester notification), data of reads is there (get: completer notification). */
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int ggas_queue_wait(const ggas_queue &queue, uint32_t line = __builtin_LINE())
 {
@@ -107,13 +110,16 @@ GGAS_FN int ggas_queue_wait(const ggas_queue &queue, uint32_t line = __builtin_L
 
 /* Waits until that holds of one of the queues in `mask` (bit i: queue i); *which: of which. */
 template <ggas_scope Scope = ggas_scope::block>
-GGAS_FN int ggas_queues_wait_any(const ggas_queues *queues, uint32_t mask, uint32_t *which, uint32_t line = __builtin_LINE())
+GGAS_FN int ggas_queues_wait_any(const ggas_queues *queues, uint32_t mask, uint32_t *which,
+				 uint32_t line = __builtin_LINE())
 {
 	using team = ggas_impl::put_team<Scope>;
 	if (mask == 0 || (queues->queues < GGAS_QUEUES && mask >> queues->queues))
 		return ggas_impl::refuse_queue(queues->report, queues->member, ~0u, GGAS_QUEUE_REFUSED_QUEUE,
 					       queues->queues,
-					       mask ? queues->queues + ggas_first(mask >> queues->queues) : queues->queues, line);
+					       mask ? queues->queues + ggas_first(mask >> queues->queues) :
+						      queues->queues,
+					       line);
 	int found = 0;
 	if (team::thread() == 0)
 		found = ggas_impl::queue_wait_any(queues, mask, line);
@@ -166,8 +172,8 @@ GGAS_FN uint64_t ggas_queues_flag(const ggas_queues *queues, uint32_t number)
 	return number < queues->flag_count ? ggas_load_acquire(ggas_impl::own_flag(queues, number)) : 0;
 }
 
-/* Makes a flag of this member 0 and gives what it was, with acquire; each thread for itself. Of threads that reset a flag at the
- * same time one gets its value. */
+/* Makes a flag of this member 0 and gives what it was, with acquire; each thread for itself. Of threads that reset a
+ * flag at the same time one gets its value. */
 GGAS_FN uint64_t ggas_queues_reset_flag(const ggas_queues *queues, uint32_t number)
 {
 	if (number >= queues->flag_count)
@@ -175,8 +181,9 @@ GGAS_FN uint64_t ggas_queues_reset_flag(const ggas_queues *queues, uint32_t numb
 	return ggas_atomic_exch(ggas_impl::own_flag(queues, number), uint64_t(0), ggas_order::acquire);
 }
 
-/* The slower alternative to flags (thesis 5.7.5): a notification put to the member, which counts it for the queue of this
- * number there. By stores an atomic on the count, where the window has atomics. They have to be consumed, by any wait there. */
+/* The slower alternative to flags (thesis 5.7.5): a notification put to the member, which counts it for the queue of
+ * this number there. By stores an atomic on the count, where the window has atomics. They have to be consumed, by any
+ * wait there. */
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int ggas_queue_notify(const ggas_queue &queue, const ggas_remote &to, uint32_t line = __builtin_LINE())
 {
@@ -199,8 +206,8 @@ GGAS_FN int ggas_queues_wait_notified(const ggas_queues *queues, uint32_t number
 }
 
 /*
- * The names of thesis Listing 5.6. A member has two notification flags for each other member, one for odd and one for even
- * rounds: who has seen one resets it before it lets the sender go on.
+ * The names of thesis Listing 5.6. A member has two notification flags for each other member, one for odd and one for
+ * even rounds: who has seen one resets it before it lets the sender go on.
  */
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int gpu_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
@@ -211,7 +218,8 @@ GGAS_FN int gpu_write(const ggas_queue &queue, const ggas_remote &to, uint64_t t
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int notify_gpu(const ggas_queue &queue, const ggas_remote &to, uint32_t round, uint32_t line = __builtin_LINE())
 {
-	return ggas_impl::queue_flag<Scope>(queue, to, ggas_impl::round_flag(queue.all, queue.all->member, round), 1, line);
+	uint32_t number = ggas_impl::round_flag(queue.all, queue.all->member, round);
+	return ggas_impl::queue_flag<Scope>(queue, to, number, 1, line);
 }
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int wait_for_notification(const ggas_queues *queues, uint32_t from, uint32_t round,
@@ -219,7 +227,8 @@ GGAS_FN int wait_for_notification(const ggas_queues *queues, uint32_t from, uint
 {
 	if (int error = ggas_impl::check_member(queues, from, line))
 		return error;
-	return ggas_impl::wait_flag<Scope>(queues, ggas_impl::round_flag(queues, from, round), ggas_cmp::ne, 0, from, line);
+	uint32_t number = ggas_impl::round_flag(queues, from, round);
+	return ggas_impl::wait_flag<Scope>(queues, number, ggas_cmp::ne, 0, from, line);
 }
 template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int notify_reset(const ggas_queues *queues, uint32_t from, uint32_t round, uint32_t line = __builtin_LINE())
@@ -228,7 +237,8 @@ GGAS_FN int notify_reset(const ggas_queues *queues, uint32_t from, uint32_t roun
 	if (int error = ggas_impl::check_member(queues, from, line))
 		return error;
 	if (team::thread() == 0)
-		ggas_store_relaxed(ggas_impl::own_flag(queues, ggas_impl::round_flag(queues, from, round)), uint64_t(0));
+		ggas_store_relaxed(ggas_impl::own_flag(queues, ggas_impl::round_flag(queues, from, round)),
+				   uint64_t(0));
 	return GGAS_OK;
 }
 

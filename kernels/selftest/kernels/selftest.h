@@ -271,7 +271,7 @@ struct selftest_queue {
 	uint32_t rounds;
 	uint32_t first;		/* round; rounds go on from launch to launch */
 	uint32_t lane;		/* number of this grid's first lane */
-	uint32_t lanes;		/* of all grids that run at the same time */
+	uint32_t lanes;		/* of all grids that run at the same time; blocks beyond them only wait */
 };
 
 #endif /* GGAS_SELFTEST_H */

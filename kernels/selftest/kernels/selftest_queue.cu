@@ -54,6 +54,8 @@ public:
 	GGAS_FN int last_of_all()
 	{
 		uint32_t round = args_.first;
+		if (number_ >= args_.lanes)
+			return stand_by();
 		/* What others read was there before the kernels began. */
 		if (args_.form != SELFTEST_QUEUE_READ)
 			fill(round);
@@ -67,6 +69,15 @@ public:
 	}
 
 private:
+	/* Consumes what others posted, and has nothing to do with them. */
+	GGAS_FN int stand_by()
+	{
+		int error = GGAS_OK;
+		for (uint32_t i = 0; i < 20 && !error; i++)
+			error = ggas_queue_wait<Scope>(queue_);
+		return error;
+	}
+
 	GGAS_FN const ggas_memory *memory() const { return pointer<const ggas_memory>(args_.memory); }
 	GGAS_FN uint64_t source(uint32_t lane) const { return lane * args_.each; }
 	GGAS_FN uint64_t arrival(uint32_t lane) const { return (args_.lanes + lane) * args_.each; }
@@ -83,7 +94,8 @@ private:
 		return ggas_queues_wait_flag<Scope>(queues_, number, ggas_cmp::ge, at_least, peer);
 	}
 
-	GGAS_FN void check(uint64_t offset, uint32_t member, uint32_t round, uint32_t of, uint32_t thread, uint32_t threads)
+	GGAS_FN void check(uint64_t offset, uint32_t member, uint32_t round, uint32_t of, uint32_t thread,
+			   uint32_t threads)
 	{
 		const uint8_t *seen = own(offset);
 		uint64_t wrong = 0;
@@ -96,7 +108,8 @@ private:
 	GGAS_FN int post(uint32_t round)
 	{
 		if (args_.form == SELFTEST_QUEUE_READ)
-			return ggas_queue_read<Scope>(queue_, from_, source(number_), own_, arrival(number_), args_.bytes);
+			return ggas_queue_read<Scope>(queue_, from_, source(number_), own_, arrival(number_),
+						      args_.bytes);
 		int error = ggas_queue_write<Scope>(queue_, to_, arrival(number_), own_, source(number_), args_.bytes);
 		if (!error && args_.form == SELFTEST_QUEUE_NOTIFY)
 			error = ggas_queue_notify<Scope>(queue_, to_);
@@ -265,7 +278,8 @@ GGAS_FN int run(const selftest_queue &args)
 		return lane<ggas_scope::block>(args, args.lane + ggas_block()).last_of_all();
 	switch (args.scope) {
 	case SELFTEST_PUT_THREAD:
-		return lane<ggas_scope::thread>(args, args.lane + ggas_block() * ggas_threads() + ggas_thread()).exchange();
+		return lane<ggas_scope::thread>(args, args.lane + ggas_block() * ggas_threads() + ggas_thread())
+			.exchange();
 	case SELFTEST_PUT_WARP:
 		return lane<ggas_scope::warp>(args, args.lane + ggas_block() * ggas_warps() + ggas_warp()).exchange();
 	default:

@@ -169,7 +169,8 @@ pub enum GpuError {
     },
     /// Kernels that wait for each other do not fit on the GPU together.
     #[error(
-        "{kernels} do not fit on GPU {gpu} at once ({sms} multiprocessors): use fewer or smaller blocks, or spread the nodes over more GPUs"
+        "{kernels} do not fit on GPU {gpu} at once ({sms} multiprocessors): use fewer or smaller blocks, spread the nodes over \
+         more GPUs, or, if no block waits for a later one of its grid, say so (Launch::resident)"
     )]
     DoesNotFit {
         /// Ordinal of the GPU.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who waits consumes: notifications of a port are taken by whoever finds its queue free, and counted for the member that
- * each tells of. A waiter that finds another at it looks at the counts again, and then at the queue again: nobody is
- * woken, so no wake-up can be lost, and nobody waits for who consumes. Included by queue.cuh.
+ * Who waits consumes: notifications of a port are taken by whoever finds its queue free, and counted for the
+ * member that each tells of. A waiter that finds another at it looks at the counts again, and then at the queue
+ * again: nobody is woken, so no wake-up can be lost, and nobody waits for who consumes. Included by queue.cuh.
  */
 #ifndef GGAS_IMPL_QUEUE_COUNT_H
 #define GGAS_IMPL_QUEUE_COUNT_H

@@ -40,8 +40,9 @@ GGAS_FN int queue_flag(const ggas_queue &queue, const ggas_remote &to, uint32_t 
 }
 
 template <ggas_scope Scope>
-GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
-			     uint64_t from_offset, uint64_t bytes, uint32_t number, uint64_t value, uint32_t line)
+GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset,
+			     const ggas_remote &from, uint64_t from_offset, uint64_t bytes, uint32_t number,
+			     uint64_t value, uint32_t line)
 {
 	using team = put_team<Scope>;
 	if (int error = check_range(queue, to, to_offset, bytes, line))
@@ -117,7 +118,8 @@ GGAS_COLD int wait_flag_long(const ggas_queues *all, const uint64_t *word, ggas_
 }
 
 template <ggas_scope Scope>
-GGAS_FN int wait_flag(const ggas_queues *all, uint32_t number, ggas_cmp cmp, uint64_t value, uint32_t peer, uint32_t line)
+GGAS_FN int wait_flag(const ggas_queues *all, uint32_t number, ggas_cmp cmp, uint64_t value, uint32_t peer,
+		      uint32_t line)
 {
 	using team = put_team<Scope>;
 	int error = GGAS_OK;

@@ -36,7 +36,8 @@ struct ggas_remote {
 	uint32_t member, node, vpid;
 	uint32_t way;	/* GGAS_WAY_* */
 
-	/* Of `of`, one of the members that share `memory`, an array by member. One that is none is refused when it is used. */
+	/* Of `of`, one of the members that share `memory`, an array by member. One that is none is refused when it
+	 * is used. */
 	GGAS_FN ggas_remote(const ggas_queue &queue, const ggas_memory *memory, uint32_t of)
 		: address(0), bytes(0), nla(0), flags(0), peer(nullptr), member(of), node(0), vpid(0),
 		  way(GGAS_WAY_NONE)
@@ -63,11 +64,11 @@ namespace ggas_impl
 {
 
 /* Takes values: pointers would keep the caller's in memory. */
-GGAS_COLD int refuse_queue(uint64_t report, uint32_t self, uint32_t peer, uint32_t what, uint64_t expected, uint64_t seen,
-			   uint32_t line)
+GGAS_COLD int refuse_queue(uint64_t report, uint32_t self, uint32_t peer, uint32_t what, uint64_t expected,
+			   uint64_t seen, uint32_t line)
 {
-	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_QUEUE, self, peer, line, what,
-		     expected, seen, 0);
+	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_QUEUE, self, peer, line,
+		     what, expected, seen, 0);
 	return GGAS_ERR_ARGUMENT;
 }
 GGAS_FN int refuse_number(const ggas_queue &queue, uint32_t line)

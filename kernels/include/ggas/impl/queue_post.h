@@ -85,7 +85,8 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 	}
 	int error = GGAS_OK;
 	if (team::thread() == 0)
-		error = queue_move(queue, from, GGAS_QUEUE_GETS, from.nla + from_offset, to.nla + to_offset, bytes, line);
+		error = queue_move(queue, from, GGAS_QUEUE_GETS, from.nla + from_offset, to.nla + to_offset, bytes,
+				   line);
 	return team::agree(error);
 }
 
@@ -102,7 +103,8 @@ GGAS_COLD int queue_quiet_one(ggas_queue queue, uint32_t line)
 		if (ggas_load_relaxed(&peer->posted[GGAS_QUEUE_PUTS]) == 0 && ggas_load_relaxed(&peer->flags) == 0)
 			continue;
 		ggas_remote at(queue, words, i);
-		error = queue_move(queue, at, GGAS_QUEUE_GETS, at.nla + offset, own.nla + offset, sizeof(uint64_t), line);
+		error = queue_move(queue, at, GGAS_QUEUE_GETS, at.nla + offset, own.nla + offset, sizeof(uint64_t),
+				   line);
 	}
 	return error ? error : queue_wait_one(queue, line);
 }

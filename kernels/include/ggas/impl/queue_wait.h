@@ -7,16 +7,17 @@ namespace ggas_impl
 {
 
 /*
- * Whether all is done that was posted to a port before the watch began. Commands of one kind to one member end in the order in
- * which they were posted, those to different members in any: so it goes from member to member, and waits at each for
- * what was counted there when it came. What others post meanwhile does not keep it.
+ * Whether all is done that was posted to a port before the watch began. Commands of one kind to one member end in the
+ * order in which they were posted, those to different members in any: so it goes from member to member, and waits at
+ * each for what was counted there when it came. What others post meanwhile does not keep it.
  */
 class queue_watch {
 public:
 	GGAS_FN bool over(const ggas_queue &queue)
 	{
 		ggas_queue_state *state = queue.state;
-		/* Most often nothing is under way: then all that was posted is done, if the counts are read in this order. */
+		/* Most often nothing is under way: then all that was posted is done, if the counts are read in this
+		 * order. */
 		uint64_t done = ggas_load_watched_gpu(&state->done);
 		if (done == ggas_load_relaxed(&state->posted)) {
 			ggas_fence_acquire_gpu();
@@ -60,8 +61,8 @@ private:
 
 GGAS_COLD int report_lost(const ggas_queues *all, uint32_t member, uint32_t line)
 {
-	write_report(reinterpret_cast<ggas_report *>(all->report), GGAS_ERR_LOST, GGAS_WAIT_QUEUE, all->member, member, line, 0,
-		     0, 0, 0);
+	write_report(reinterpret_cast<ggas_report *>(all->report), GGAS_ERR_LOST, GGAS_WAIT_QUEUE, all->member, member,
+		     line, 0, 0, 0, 0);
 	return GGAS_ERR_LOST;
 }
 
@@ -97,14 +98,11 @@ GGAS_COLD int queue_wait_any(const ggas_queues *all, uint32_t mask, uint32_t lin
 		for (uint32_t left = mask; left; left &= left - 1) {
 			uint32_t number = ggas_first(left);
 			ggas_queue queue(all, number);
-			if (!queue.state || watch[number].over(queue)) {
-				if (queue.state)
-					if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
-						return static_cast<int>(failed);
-				return found + static_cast<int>(number);
-			}
-			if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+			bool over = !queue.state || watch[number].over(queue);
+			if (uint32_t failed = queue.state ? ggas_load_relaxed(&queue.state->failed) : 0)
 				return static_cast<int>(failed);
+			if (over)
+				return found + static_cast<int>(number);
 			if (watch[number].lost())
 				return report_lost(all, watch[number].member(), line);
 			consume(queue);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a window does not have is refused and reported; included by ggas.cuh. */
+/* What a window does not have is refused and reported; included by ggas.cuh. Puts to a window that is not mapped go by
+ * queues (queue.cuh), which reach it through the network device. */
 #ifndef GGAS_IMPL_WINDOW_CHECK_H
 #define GGAS_IMPL_WINDOW_CHECK_H
 
