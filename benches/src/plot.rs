@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::BenchError;
-use crate::picture::{Axis, Line, Picture, Scale};
+use ggas_plot::{Axis, Line, Picture, Scale};
 
 /// Draws a report's JSON, of this run or an earlier one: latency over size, both axes logarithmic, one line per method
 /// and one for each peer.
@@ -15,7 +15,9 @@ pub(crate) fn svg(report: &Value) -> Result<String, BenchError> {
         false => Axis::new("row", Scale::Linear),
     };
     let y = Axis::new("median latency, us", Scale::Logarithmic);
-    Picture { title, x, y, lines: lines_of(rows) }.svg()
+    Picture { title, x, y, lines: lines_of(rows) }
+        .svg()
+        .map_err(|error| BenchError::NoReport(error.to_string()))
 }
 
 fn lines_of(rows: &[Value]) -> Vec<Line> {

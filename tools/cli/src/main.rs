@@ -11,6 +11,7 @@ mod failure;
 mod info;
 mod net;
 mod out;
+mod paper;
 mod plot;
 mod registers;
 mod run;
@@ -47,6 +48,8 @@ enum Command {
     Tune(tune::TuneArgs),
     /// Draw results that were kept as SVG
     Plot(plot::PlotArgs),
+    /// Ask a figure of a paper again, on the timed model: `ggas paper list` lists them
+    Paper(paper::PaperArgs),
     /// Start the processes of a job: `ggas run -n 4 -- ./program`
     Run(run::RunArgs),
     /// Networks of the model on this host: make one that stays, list them, take one down
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plot(args) => plot::run(&args),
+        Command::Paper(args) => paper::run(&args),
         Command::Run(args) => match run::run(args) {
             Ok(code) => return code,
             Err(failure) => Err(failure),

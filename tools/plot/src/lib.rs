@@ -1,10 +1,10 @@
+//! Pictures of results (SVG): lines over an axis, drawn alike by benchmarks and figures of papers.
+
 use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
-
-use crate::BenchError;
 
 /// Of a panel, and what of its width is for the names of the lines.
 const SIZE: (u32, u32) = (1080, 540);
@@ -21,6 +21,11 @@ const COLOURS: [(u8, u8, u8); 8] = [
     (0, 0, 0),
     (140, 140, 140),
 ];
+
+/// Why a picture could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot be drawn: {0}")]
+pub struct PictureError(String);
 
 /// How values lie on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +91,10 @@ impl Picture {
     /// The picture as SVG.
     ///
     /// # Errors
-    /// [`BenchError::NoReport`] if it cannot be drawn.
-    pub fn svg(&self) -> Result<String, BenchError> {
+    /// [`PictureError`], for values that no axis has, for example.
+    pub fn svg(&self) -> Result<String, PictureError> {
         let mut svg = String::new();
-        self.draw(&mut svg).map_err(|error| BenchError::NoReport(error.to_string()))?;
+        self.draw(&mut svg).map_err(|error| PictureError(error.to_string()))?;
         Ok(svg)
     }
 

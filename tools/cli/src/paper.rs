@@ -1,0 +1,140 @@
+//! `ggas paper`: figures of papers, asked again on the timed model.
+
+use crate::failure::{Failure, chain};
+use crate::out;
+use ggas_benches::WholeFile;
+use ggas_paper::{Figure, PaperError, Report, Settings};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub struct PaperArgs {
+    /// Name of a paper, or `list`
+    name: String,
+    /// Number of a figure; all that are built otherwise
+    figure: Option<String>,
+    /// Seed of all data
+    #[arg(long, value_name = "N", default_value_t = Settings::default().seed)]
+    seed: u64,
+    /// Parameters in place of those of the paper's system: a file like those in fpga-sim/systems
+    #[arg(long, value_name = "FILE")]
+    system: Option<PathBuf>,
+    /// Write the result as JSON; `-`: to standard output, and everything else to standard error. Several figures need a
+    /// folder that is there: each gets a file of its own
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the figure as SVG; several figures need a folder
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+pub fn run(args: &PaperArgs) -> Result<(), Failure> {
+    if args.name == "list" {
+        return list(args);
+    }
+    let paper = ggas_paper::find(&args.name)?;
+    let figures: Vec<&Figure> = match &args.figure {
+        Some(number) => vec![paper.figure(number)?],
+        None => paper.built()?.iter().collect(),
+    };
+    let system = args.system.as_deref().map(|path| ggas_paper::system(path)).transpose()?;
+    let settings = Settings { seed: args.seed, system };
+    let outputs = figures
+        .iter()
+        .map(|figure| {
+            Outputs::open(args, &format!("{}-{}", paper.name(), figure.number()), figures.len() > 1)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    for (figure, outputs) in figures.iter().zip(outputs) {
+        let report = figure.run(&settings)?;
+        outputs.give(&report)?;
+        if !report.is_verified() {
+            let wrong = report.checked.wrong;
+            return Err(Failure::Failed(format!("figure {}: {wrong} values are wrong", figure.number())));
+        }
+    }
+    Ok(())
+}
+
+/// Papers and figures.
+fn list(args: &PaperArgs) -> Result<(), Failure> {
+    if let Some(figure) = &args.figure {
+        return Err(Failure::Usage(format!("list {figure}: `list` takes no figure")));
+    }
+    let mut text = String::new();
+    for paper in ggas_paper::papers() {
+        let _ = writeln!(text, "{:<9} {}", paper.name(), paper.title());
+        if paper.figures().is_empty() {
+            let _ = writeln!(text, "  no figure is built yet");
+        }
+        for figure in paper.figures() {
+            let _ = writeln!(text, "  {:<6} {}", figure.number(), figure.about());
+        }
+    }
+    out::print(&text)
+}
+
+/// Where a figure's result goes. That it can go there is known before the run.
+struct Outputs {
+    json_to_stdout: bool,
+    json: Option<WholeFile>,
+    plot: Option<WholeFile>,
+}
+
+impl Outputs {
+    /// `stem` names the files in folders.
+    fn open(args: &PaperArgs, stem: &str, is_one_of_several: bool) -> Result<Outputs, Failure> {
+        let create = |path: &PathBuf, extension: &str| {
+            let file = place(path, stem, extension, is_one_of_several)?;
+            WholeFile::create(&file).map_err(|error| Failure::Usage(error.to_string()))
+        };
+        let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        if json_to_stdout && is_one_of_several {
+            return Err(Failure::Usage("--json -: name one figure, or a folder".to_owned()));
+        }
+        let json = args.json.as_ref().filter(|_| !json_to_stdout);
+        Ok(Outputs {
+            json_to_stdout,
+            json: json.map(|path| create(path, "json")).transpose()?,
+            plot: args.plot.as_ref().map(|path| create(path, "svg")).transpose()?,
+        })
+    }
+
+    fn give(self, report: &Report) -> Result<(), Failure> {
+        if let Some(file) = self.json {
+            file.write(report.json().as_bytes())?;
+        }
+        if let Some(file) = self.plot {
+            let svg = report.svg().map_err(|error| Failure::Failed(error.to_string()))?;
+            file.write(svg.as_bytes())?;
+        }
+        if self.json_to_stdout {
+            out::note(&report.table());
+            return out::print(&report.json());
+        }
+        out::print(&(report.table() + "\n"))
+    }
+}
+
+/// The file: in a folder it has the figure's name.
+fn place(path: &Path, stem: &str, extension: &str, is_one_of_several: bool) -> Result<PathBuf, Failure> {
+    match (path.is_dir(), is_one_of_several) {
+        (true, _) => Ok(path.join(format!("{stem}.{extension}"))),
+        (false, false) => Ok(path.to_owned()),
+        (false, true) => {
+            Err(Failure::Usage(format!("{}: several figures need a folder that is there", path.display())))
+        }
+    }
+}
+
+impl From<PaperError> for Failure {
+    fn from(error: PaperError) -> Self {
+        let text = chain(&error);
+        match error {
+            PaperError::UnknownPaper { .. } | PaperError::UnknownFigure { .. } | PaperError::System(_) => {
+                Failure::Usage(text)
+            }
+            PaperError::NoFigures { .. } | PaperError::Timed(_) => Failure::Failed(text),
+        }
+    }
+}

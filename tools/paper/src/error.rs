@@ -1,0 +1,39 @@
+use extoll_sim::timed::{SystemError, TimedError};
+
+/// Why a figure was not run.
+#[derive(thiserror::Error)]
+pub enum PaperError {
+    /// No paper of that name.
+    #[error("no paper is called `{name}`; there are: {known}")]
+    UnknownPaper {
+        /// The name asked for.
+        name: String,
+        /// All names, separated by commas.
+        known: String,
+    },
+    /// No figure of that number.
+    #[error("{paper} has no figure `{number}` that is built; there are: {known}")]
+    UnknownFigure {
+        /// The paper.
+        paper: &'static str,
+        /// The number asked for.
+        number: String,
+        /// All numbers, separated by commas.
+        known: String,
+    },
+    /// A paper whose figures are still to come.
+    #[error("no figure of {paper} ({title}) is built yet: `ggas paper list` shows those that are")]
+    NoFigures {
+        /// The paper.
+        paper: &'static str,
+        /// Its title.
+        title: &'static str,
+    },
+    /// Parameters of a system that are missing or make no sense.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// The driver refused what the figure asked of it.
+    #[error("the timed model: {0}")]
+    Timed(#[from] TimedError),
+}
+ggas_errors::debug_as_display!(PaperError);

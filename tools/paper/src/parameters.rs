@@ -1,0 +1,55 @@
+use crate::Settings;
+use crate::report::Parameter;
+
+/// The files that the systems' parameters come from, whose comments name the sources.
+const FILES: [(&str, &str); 2] = [
+    ("gpu-tn", include_str!("../../../fpga-sim/systems/gpu-tn.toml")),
+    ("extoll-fpga", include_str!("../../../fpga-sim/systems/extoll-fpga.toml")),
+];
+
+/// All parameters of a built-in system with their sources; none where others were asked for, which have no known ones.
+pub(crate) fn parameters(settings: &Settings, system: &str) -> Vec<Parameter> {
+    let text = FILES.iter().find(|(name, _)| *name == system && settings.system.is_none());
+    text.map_or_else(Vec::new, |(_, text)| of_text(text))
+}
+
+/// Entries `name = value # source` below their `[table]`.
+fn of_text(text: &str) -> Vec<Parameter> {
+    let mut table = "";
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            table = name;
+        }
+        let Some((name, rest)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) else { continue };
+        let (value, source) = rest.split_once('#').unwrap_or((rest, ""));
+        let name = if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
+        let value = value.trim().trim_matches('"').to_owned();
+        found.push(Parameter { name, value, source: source.trim().to_owned() });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_have_their_table_and_source() {
+        let found =
+            of_text("# a = comment\nname = \"x\"\n\n[gpu]\nsms = 24     # Table 2: 24 compute units\n");
+        let shown: Vec<_> =
+            found.iter().map(|p| (p.name.as_str(), p.value.as_str(), p.source.as_str())).collect();
+        assert_eq!(shown, [("name", "x", ""), ("gpu.sms", "24", "Table 2: 24 compute units")]);
+    }
+
+    #[test]
+    fn every_parameter_of_the_built_in_files_names_its_source() {
+        for (system, _) in FILES {
+            let found = parameters(&Settings::default(), system);
+            assert!(found.len() > 40, "{system}: {}", found.len());
+            let bare: Vec<_> = found.iter().filter(|p| p.source.is_empty() && p.name != "name").collect();
+            assert!(bare.is_empty(), "{system}: {bare:?}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Section 6.6: threads of one GPU store to and load from the memory of another.
+
+use extoll_sim::timed::{Kernel, Place, Ps, Put, System, Timed};
+use ggas_plot::{Axis, Line, Scale};
+use serde_json::json;
+
+use super::{SYSTEM, on_all, report, span::Span};
+use crate::{Claim, Figure, PaperError, Report, Settings, today};
+
+/// Bytes that a thread moves.
+const WORD: u64 = 8;
+/// Payloads of Fig. 6.7.
+const SIZES: [u64; 8] = [8, 64, 256, 1024, 2048, 4096, 8192, 64 << 10];
+const ROUNDS: u64 = 20;
+/// Blocks of 64 threads in the bandwidth's kernel: 8,192 threads.
+const BLOCKS: usize = 128;
+/// Bytes that each block moves in Fig. 6.8 for the whole to be 1 MiB.
+const SHARE: u64 = (1 << 20) / BLOCKS as u64;
+
+/// Half a round trip of stores by one block, each side polling its own memory.
+fn write(system: &System, bytes: u64, seed: u64) -> Result<Ps, PaperError> {
+    let timed = Timed::new(system, 2, seed)?;
+    let flags = [timed.flag(), timed.flag()];
+    let span = Span::default();
+    on_all(&timed, 2, |node| {
+        let me = node.index();
+        let (mine, theirs, span) = (flags[me].clone(), flags[1 - me].clone(), span.clone());
+        node.stream(0).launch(Kernel::new("write", 1), move |block| {
+            let store =
+                || block.store(Put::new(1 - me, bytes).from(Place::Gpu).into(Place::Gpu).arrived(&theirs));
+            let rounds = || {
+                for round in 1..=ROUNDS {
+                    if me == 0 {
+                        store();
+                    }
+                    block.wait(&mine, round, Place::Gpu);
+                    if me == 1 {
+                        store();
+                    }
+                }
+            };
+            span.over(me, || block.now(), rounds);
+        });
+        node.stream(0).synchronize();
+    });
+    Ok(Ps(span.length().0 / (2 * ROUNDS)))
+}
+
+/// A load of so many bytes by one block, one after another.
+fn read(system: &System, bytes: u64, seed: u64) -> Result<Ps, PaperError> {
+    let timed = Timed::new(system, 2, seed)?;
+    let span = Span::default();
+    on_all(&timed, 1, |node| {
+        let span = span.clone();
+        node.stream(0).launch(Kernel::new("read", 1), move |block| {
+            span.over(0, || block.now(), || (0..ROUNDS).for_each(|_| block.load(1, bytes)));
+        });
+        node.stream(0).synchronize();
+    });
+    Ok(Ps(span.length().0 / ROUNDS))
+}
+
+pub(super) fn latency(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
+    let system = settings.system(SYSTEM)?;
+    let mut report =
+        report("thesis-6", figure, settings, &system, &["bytes", "threads", "write us", "read us"]);
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    for bytes in SIZES {
+        let written = write(&system, bytes, settings.seed)?.as_us();
+        let read = read(&system, bytes, settings.seed)?.as_us();
+        report.row([json!(bytes), json!(bytes / WORD), json!(written), json!(read)]);
+        writes.push((bytes as f64, written));
+        reads.push((bytes as f64, read));
+    }
+    let at = |points: &[(f64, f64)], bytes: f64| points.iter().find(|p| p.0 == bytes).map(|p| p.1);
+    let crossing = writes.iter().zip(&reads).find(|(write, read)| read.1 < write.1).map(|(write, _)| write.0);
+    report.claims = vec![
+        Claim::near("remote store, 8 B", "6.6.1", 3.0, 0.75, "us")
+            .judge(at(&writes, 8.0))
+            .today(today::store()),
+        Claim::near("remote store, 4 KiB (512 threads)", "6.6.1", 3.0, 0.75, "us")
+            .judge(at(&writes, 4096.0))
+            .because(|| wire(&system, 4096)),
+        Claim::near("remote load, 8 B", "6.6.1", 5.6, 1.4, "us").judge(at(&reads, 8.0)).today(today::load()),
+        Claim::near("remote load, 4 KiB (512 threads)", "6.6.1", 5.6, 1.4, "us")
+            .judge(at(&reads, 4096.0))
+            .because(|| wire(&system, 4096)),
+        Claim::between("loads are quicker than stores from this size on", "6.6.1", 1025.0, 65536.0, "B")
+            .judge(crossing)
+            .because(|| "both go over the same link, the load's answer behind its request".to_owned()),
+    ];
+    report.picture.y = Axis::new("us", Scale::Logarithmic);
+    report.picture.lines = vec![Line::new("write", writes), Line::new("read", reads)];
+    Ok(report)
+}
+
+/// What the wire alone takes.
+fn wire(system: &System, bytes: u64) -> String {
+    let us = bytes as f64 / system.network.link_bytes_per_ns / 1e3;
+    format!("{bytes} B alone take {us:.1} us on a link of {:.2} GB/s", system.network.link_bytes_per_ns)
+}
+
+/// MB/s of a grid's stores, and of its loads.
+fn rates(system: &System, seed: u64) -> Result<(f64, f64), PaperError> {
+    let timed = Timed::new(system, 2, seed)?;
+    let arrived = timed.flag();
+    on_all(&timed, 1, |node| {
+        let arrived = arrived.clone();
+        node.stream(0).launch(Kernel::new("stores", BLOCKS), move |block| {
+            block.store(Put::new(1, SHARE).from(Place::Gpu).into(Place::Gpu).arrived(&arrived));
+            block.wait(&arrived, BLOCKS as u64, Place::Gpu);
+        });
+        node.stream(0).synchronize();
+    });
+    let stores = timed.now().as_us();
+    let timed = Timed::new(system, 2, seed)?;
+    on_all(&timed, 1, |node| {
+        let kernel = Kernel::new("loads", BLOCKS);
+        node.stream(0).launch(kernel, |block| block.load(1, SHARE));
+        node.stream(0).synchronize();
+    });
+    let bytes = (SHARE * BLOCKS as u64) as f64;
+    Ok((bytes / stores, bytes / timed.now().as_us()))
+}
+
+pub(super) fn bandwidth(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
+    let system = settings.system(SYSTEM)?;
+    let (stores, loads) = rates(&system, settings.seed)?;
+    let mut report = report("thesis-6", figure, settings, &system, &["what", "bytes", "MB/s"]);
+    let bytes = SHARE * BLOCKS as u64;
+    report.row([json!("stores"), json!(bytes), json!(stores)]);
+    report.row([json!("loads"), json!(bytes), json!(loads)]);
+    report.claims = vec![
+        Claim::near("remote stores, 1 MiB", "6.6.2, Fig. 6.8", 800.0, 200.0, "MB/s").judge(stores),
+        Claim::near("remote loads, 1 MiB", "6.6.2, Fig. 6.8", 600.0, 150.0, "MB/s").judge(loads),
+        Claim::order("bandwidth in MB/s", "6.6.2", &[("loads", loads), ("stores", stores)]),
+    ];
+    report.picture.y = Axis::new("MB/s", Scale::Linear);
+    report.picture.lines = vec![
+        Line::new("stores", vec![(bytes as f64, stores)]),
+        Line::new("loads", vec![(bytes as f64, loads)]),
+    ];
+    Ok(report)
+}

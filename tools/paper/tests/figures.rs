@@ -1,0 +1,112 @@
+//! Every figure that is built: whole, right, repeatable, and as the results page says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ggas_paper::{Figure, PaperError, Report, Settings};
+
+fn results() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results")
+}
+
+fn run(figure: &Figure) -> Report {
+    figure.run(&Settings::default()).unwrap_or_else(|error| panic!("figure {}: {error}", figure.number()))
+}
+
+/// One run of each: whole, right, and what the results say. `UPDATE_RESULTS=1` writes them anew.
+#[test]
+fn figures_are_whole_and_the_results_are_theirs() {
+    let update = std::env::var_os("UPDATE_RESULTS").is_some();
+    let path = results().join("papers.md");
+    let old = fs::read_to_string(&path).expect("papers.md");
+    let mut page = old.split("\n## ").next().unwrap_or_default().trim_end().to_owned() + "\n";
+    let mut stale = Vec::new();
+    for paper in ggas_paper::papers().iter().filter(|paper| !paper.figures().is_empty()) {
+        page += &format!("\n## {}\n", paper.title());
+        for figure in paper.figures() {
+            let report = run(figure);
+            let name = format!("{}-{}", paper.name(), figure.number());
+            check(&report, &name);
+            page += &section(&report, &name);
+            let kept = results().join("papers").join(&name);
+            if update {
+                fs::write(kept.with_file_name(format!("{name}.json")), report.json()).expect("written");
+                fs::write(kept.with_file_name(format!("{name}.svg")), report.svg().expect("drawn"))
+                    .expect("written");
+            } else if fs::read_to_string(kept.with_file_name(format!("{name}.json"))).ok()
+                != Some(report.json())
+            {
+                stale.push(format!("{name}.json\n{}", report.table()));
+            }
+        }
+    }
+    if update {
+        fs::write(&path, &page).expect("written");
+    } else if page != old {
+        stale.push(format!("papers.md\n{page}"));
+    }
+    let again =
+        "results differ from what the model says now; UPDATE_RESULTS=1 cargo test -p ggas-paper writes them";
+    assert!(stale.is_empty(), "{again}:\n{}", stale.join("\n"));
+}
+
+fn check(report: &Report, name: &str) {
+    assert_eq!(name, format!("{}-{}", report.paper, report.figure));
+    assert!(report.is_verified(), "{name}: {}", report.table());
+    assert!(
+        !report.rows.is_empty() && report.rows.iter().all(|row| row.len() == report.columns.len()),
+        "{name}"
+    );
+    assert!(
+        !report.claims.is_empty() && report.claims.iter().all(|claim| !claim.source.is_empty()),
+        "{name}"
+    );
+    for claim in &report.claims {
+        let said = claim.why.as_ref().is_some_and(|why| !why.is_empty());
+        assert_eq!(said, !claim.holds, "{name}: {}", claim.claim);
+    }
+}
+
+/// A figure's part of the page.
+fn section(report: &Report, name: &str) -> String {
+    format!(
+        "\n### Figure {}: {}\n\n[Rows and parameters](papers/{name}.json)\n\n{}\n![Figure {}](papers/{name}.svg)\n",
+        report.figure,
+        report.about,
+        report.markdown(),
+        report.figure
+    )
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_and_another_seed_the_same_times() {
+    let figure = ggas_paper::find("gpu-tn").and_then(|paper| paper.figure("8")).expect("it is built");
+    assert_eq!(run(figure).json(), run(figure).json());
+    let other = figure.run(&Settings { seed: 2, system: None }).expect("it runs");
+    assert!(other.is_verified());
+    assert_eq!(other.rows, run(figure).rows, "times do not depend on data");
+}
+
+#[test]
+fn parameters_change_the_answer_and_wrong_ones_are_refused() {
+    let figure = ggas_paper::find("gpu-tn").and_then(|paper| paper.figure("8")).expect("it is built");
+    let mut system = extoll_sim::timed::System::named("gpu-tn").expect("it is built in");
+    system.gpu.end_ns = 100_000.0;
+    let slow = figure.run(&Settings { seed: 1, system: Some(system.clone()) }).expect("it runs");
+    assert!(slow.claims.iter().any(|claim| !claim.holds), "{}", slow.table());
+    assert!(slow.table().contains("does not hold"));
+    system.gpu.end_ns = -1.0;
+    let error = figure.run(&Settings { seed: 1, system: Some(system) }).err().expect("refused");
+    assert!(error.to_string().contains("end_ns"), "{error}");
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    let error = ggas_paper::find("gputn").err().expect("unknown");
+    assert!(error.to_string().contains("thesis-3, thesis-4"), "{error}");
+    let paper = ggas_paper::find("gpu-tn").expect("known");
+    assert!(matches!(paper.figure("7"), Err(PaperError::UnknownFigure { .. })));
+    let none = ggas_paper::find("hpe").expect("known");
+    assert!(matches!(none.figure("7"), Err(PaperError::NoFigures { .. })));
+    assert!(matches!(none.built(), Err(PaperError::NoFigures { .. })));
+}
