@@ -168,6 +168,7 @@ fn a_source_is_free_once_it_was_read() {
                 source.write(0, &[9; 4096]).expect("its own");
             } else {
                 assert_eq!(ports[1].wait(LIMIT).expect("a notification").kind(), Some(Kind::Completer));
+                assert!(free.get() > Ps::ZERO, "told after the target");
                 assert!(timed.now() > free.get() + Ps::us(300.0), "4 KiB at 10 MB/s");
                 let mut found = [0; 4096];
                 target.read(0, &mut found).expect("its own");
