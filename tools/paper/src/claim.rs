@@ -51,7 +51,7 @@ impl Claim {
         let unit = |text: String| format!("{text}{}{}", if self.unit == "%" { "" } else { " " }, self.unit);
         let why = match miss {
             Some(miss) if miss <= 0.0 => None,
-            Some(miss) => Some(format!("off by {} more than the tolerance", unit(short(miss)))),
+            Some(miss) => Some(format!("off by {} more than the tolerance", unit(short(miss)).trim_end())),
             None => Some("it does not happen at any point of the sweep".to_owned()),
         };
         Verdict {

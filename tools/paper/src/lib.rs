@@ -154,11 +154,19 @@ const PAPERS: &[Paper] = &[
         title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 3: data transfer",
         figures: &[],
     },
-    Paper { name: "thesis-4", title: "the same, chapter 4: GASPI with GPU segments", figures: &[] },
-    Paper { name: "thesis-5", title: "the same, chapter 5: put and get by GPUs", figures: thesis::CHAPTER_5 },
+    Paper {
+        name: "thesis-4",
+        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 4: GASPI",
+        figures: &[],
+    },
+    Paper {
+        name: "thesis-5",
+        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 5: put and get by GPUs",
+        figures: thesis::CHAPTER_5,
+    },
     Paper {
         name: "thesis-6",
-        title: "the same, chapter 6: a global GPU address space",
+        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 6: global address space",
         figures: thesis::CHAPTER_6,
     },
     Paper { name: "gmpi", title: "Kuwahara et al., GMPI: GPU self MPI", figures: &[] },

@@ -244,3 +244,21 @@ fn triggered(t: &Timed, node: Node<'_>, me: &Member, all: &[Member]) {
     }
     node.wait(&ended, 1);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_those_of_a_serial_run_whatever_the_way() {
+        let system = System::named("gpu-tn").unwrap();
+        for way in Way::ALL {
+            for (across, side, iterations) in [(2, 1, 3), (2, 5, 4), (3, 16, 7), (4, 9, 6)] {
+                let relaxation = Relaxation { across, side, iterations, values: true };
+                let (_, checked) = measure(&system, way, relaxation, 3).unwrap();
+                assert_eq!(checked.values, (across * side * across * side) as u64);
+                assert_eq!(checked.wrong, 0, "{way:?}, {relaxation:?}");
+            }
+        }
+    }
+}

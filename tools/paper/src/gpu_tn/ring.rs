@@ -252,3 +252,24 @@ fn work_group(block: &Block<'_>, me: &Member, registered: &Registered, groups: u
     }
     block.wait(&me.arrived[slice], me.ring.steps() as u64, Place::Gpu);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_right_whatever_the_way_the_nodes_and_the_length() {
+        let system = System::named("gpu-tn").unwrap();
+        for way in Way::ALL {
+            for (nodes, elements) in [(2, 64), (3, 1000), (5, 17), (7, 4099)] {
+                let ring = Ring { nodes, elements, cores: 1, values: true };
+                let (time, checked) = measure(&system, way, ring, 7).unwrap();
+                assert_eq!(checked.values, (nodes * elements) as u64);
+                assert_eq!(checked.wrong, 0, "{way:?}, {nodes} nodes, {elements} elements");
+                assert_eq!(measure(&system, way, ring, 7).unwrap().0, time, "the same again");
+                let lengths = Ring { values: false, ..ring };
+                assert_eq!(measure(&system, way, lengths, 7).unwrap().0, time, "values cost no time");
+            }
+        }
+    }
+}
