@@ -37,7 +37,7 @@ pub fn run(args: &PaperArgs) -> Result<(), Failure> {
         Some(number) => vec![paper.figure(number)?],
         None => paper.built()?.iter().collect(),
     };
-    let system = args.system.as_deref().map(|path| ggas_paper::system(path)).transpose()?;
+    let system = args.system.as_deref().map(ggas_paper::system).transpose()?;
     let settings = Settings { seed: args.seed, system };
     let outputs = figures
         .iter()

@@ -73,7 +73,8 @@ impl Claim {
         ours.sort_by(|a, b| a.1.total_cmp(&b.1));
         let shown: Vec<String> =
             ours.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
-        let wrong = values.windows(2).find(|pair| !(pair[0].1 < pair[1].1));
+        let is_below = |a: f64, b: f64| a.partial_cmp(&b) == Some(std::cmp::Ordering::Less);
+        let wrong = values.windows(2).find(|pair| !is_below(pair[0].1, pair[1].1));
         Verdict {
             claim: text.to_owned(),
             source,

@@ -96,7 +96,7 @@ fn parameters_change_the_answer_and_wrong_ones_are_refused() {
     assert!(slow.claims.iter().any(|claim| !claim.holds), "{}", slow.table());
     assert!(slow.table().contains("does not hold"));
     system.gpu.end_ns = -1.0;
-    let error = figure.run(&Settings { seed: 1, system: Some(system) }).err().expect("refused");
+    let error = figure.run(&Settings { seed: 1, system: Some(system) }).expect_err("refused");
     assert!(error.to_string().contains("end_ns"), "{error}");
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
 use super::field::{Field, Side};
-use super::way::{Memory, Way, between_gpus, compute_on_all_cores, places, send};
+use super::way::{Memory, Program, Way, between_gpus, compute_on_all_cores, places, send};
 use crate::{Checked, PaperError};
 
 /// Bytes of a point, and how many a point's computation reads from and writes to memory: each field once.
@@ -123,7 +123,7 @@ pub(super) fn measure(
         })
         .collect();
     let (t, all) = (&timed, &members);
-    let mut programs: Vec<(usize, String, Box<dyn FnOnce() + '_>)> = Vec::new();
+    let mut programs: Vec<Program<'_>> = Vec::new();
     for member in &members {
         let node = t.node(member.me);
         let program = move || host(t, node, way, member, all);

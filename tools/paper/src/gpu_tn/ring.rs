@@ -5,7 +5,7 @@
 
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
-use super::way::{Memory, Way, between_gpus, places, receive, send};
+use super::way::{Memory, Program, Way, between_gpus, places, receive, send};
 use crate::{Checked, PaperError};
 
 /// Bytes of an element.
@@ -128,7 +128,7 @@ pub(super) fn measure(system: &System, way: Way, ring: Ring, seed: u64) -> Resul
         })
         .collect();
     let t = &timed;
-    let mut programs: Vec<(usize, String, Box<dyn FnOnce() + '_>)> = Vec::new();
+    let mut programs: Vec<Program<'_>> = Vec::new();
     for member in &members {
         let right = members[member.right()].clone();
         let (node, me) = (t.node(member.me), member.clone());

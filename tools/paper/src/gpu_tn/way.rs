@@ -31,6 +31,9 @@ impl Way {
     }
 }
 
+/// A host's program: its node, a name for messages, what it does.
+pub(super) type Program<'a> = (usize, String, Box<dyn FnOnce() + 'a>);
+
 /// Cores of a host (Table 2); the CPU's programs use all of them (section 5.3: OpenMP).
 pub(super) const CORES: u64 = 8;
 
