@@ -20,6 +20,9 @@ const BARRIER: Kept = kept!("two-gpus/barrier.json");
 const BARRIER_ONE_GPU: Kept = kept!("one-gpu/barrier.json");
 const PINGPONG: Kept = kept!("one-gpu/rma-pingpong-host-memory.json");
 const GGAS: Kept = kept!("two-gpus/ggas-pingpong.json");
+const PUT_SIGNAL: Kept = kept!("two-gpus/put-signal.json");
+const IN_KERNEL: Kept = kept!("two-gpus/allreduce.json");
+const BY_HOST: Kept = kept!("two-gpus/allreduce-stream.json");
 const ALLREDUCE: Kept = kept!("one-gpu/allreduce-4-nodes.json");
 
 impl Kept {
@@ -48,6 +51,21 @@ pub(crate) fn relaunch_by_host_us() -> Option<f64> {
 pub(crate) fn relaunch() -> String {
     let graph = shown(&BARRIER, BARRIER.median("graph", &[("blocks", 1)]));
     format!("begun by a graph {graph}, by the host {}", shown(&BARRIER, relaunch_by_host_us()))
+}
+
+/// A message from within a kernel against one that leaves at a kernel's end, on two H200.
+pub(crate) fn message() -> String {
+    let inside = shown(&PUT_SIGNAL, PUT_SIGNAL.median("thread", &[("bytes", 8)]));
+    let graph = shown(&BARRIER, BARRIER.median("graph", &[("blocks", 1)]));
+    format!("8 B from within a kernel {inside}; kernels end and a graph begins the next {graph}")
+}
+
+/// An allreduce of 1 MiB within a kernel against one that the host starts, on two H200.
+pub(crate) fn allreduce_by_kernel() -> String {
+    let floats = [("elements", 262_144)];
+    let inside = shown(&IN_KERNEL, IN_KERNEL.median("shared", &floats));
+    let by_host = shown(&BY_HOST, BY_HOST.median("out-of-place", &floats));
+    format!("1 MiB on 2 GPUs within a kernel {inside}, started by the host {by_host}")
 }
 
 /// A put ping-pong of 8 bytes on an H200 through the model in software.
@@ -91,7 +109,16 @@ mod tests {
     #[test]
     fn every_figure_is_there() {
         assert!((3.0..20.0).contains(&relaunch_by_host_us().unwrap()));
-        let texts = [relaunch(), store(), load(), barrier(2), barrier(8), allreduce()];
+        let texts = [
+            relaunch(),
+            message(),
+            store(),
+            load(),
+            barrier(2),
+            barrier(8),
+            allreduce(),
+            allreduce_by_kernel(),
+        ];
         let puts = ["notification", "poll", "host-assisted", "host-driven"].map(put);
         for text in texts.iter().chain(&puts) {
             assert!(text.contains(" us") && text.contains(".json"), "{text:?}");

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::SYSTEM;
 use super::way::{Memory, Way, below, between_gpus, send};
 use crate::parameters::parameters;
-use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
+use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Floats of a cache line of 64 bytes (Table 2).
 const FLOATS: usize = 16;
@@ -160,6 +160,7 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         checked,
         notes: vec![
             "posting ahead (GDS, GPU-TN) is not in the time; the target's host polls its memory in all of them".to_owned(),
+            "section 4.2.2 speaks of a counter that is decremented, 3.1 of one that counts up to the threshold: as 3.1".to_owned(),
             "GPU-TN's message begins while its kernel still runs: its total is launch, kernel and message".to_owned(),
         ],
         picture: picture(&times),
@@ -191,7 +192,7 @@ fn claims([hdn, gds, tn]: &[Times; 3]) -> Vec<Verdict> {
     };
     let order = [("GPU-TN", us(tn)), ("GDS", us(gds)), ("HDN", us(hdn))];
     vec![
-        Claim::order("latency in us", "5.2, Fig. 8", &order),
+        Claim::order("latency in us", "5.2, Fig. 8", &order).today(today::message()),
         Claim::near("GPU-TN below GDS", "5.2, Fig. 8", 25.0, 10.0, "%")
             .judge(below(us(tn), us(gds)))
             .because(|| parts(tn, gds)),
