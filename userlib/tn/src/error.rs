@@ -22,10 +22,10 @@ pub enum TnError {
     Device(#[from] DeviceError),
     /// The port could not be opened.
     #[error(transparent)]
-    Port(#[from] PortError),
+    Port(Box<PortError>),
     /// The local side is not inside a region of this port.
     #[error(transparent)]
-    Region(#[from] RegionError),
+    Region(Box<RegionError>),
     /// No card can carry the operation out.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -37,10 +37,10 @@ pub enum TnError {
     Pages(#[from] mmio::Overlap),
     /// The window's memory cannot be reached.
     #[error(transparent)]
-    Window(#[from] WindowError),
+    Window(Box<WindowError>),
     /// The kernel that registers could not run.
     #[error(transparent)]
-    Launch(#[from] LaunchError),
+    Launch(Box<LaunchError>),
     /// The device has no unit for triggers.
     #[error(
         "this device has no unit for triggered operations: leave Config::way out, and a thread of the host counts"
@@ -99,6 +99,30 @@ pub enum TnError {
 }
 
 ggas_errors::debug_as_display!(TnError);
+
+impl From<PortError> for TnError {
+    fn from(error: PortError) -> TnError {
+        TnError::Port(error.into())
+    }
+}
+
+impl From<RegionError> for TnError {
+    fn from(error: RegionError) -> TnError {
+        TnError::Region(error.into())
+    }
+}
+
+impl From<WindowError> for TnError {
+    fn from(error: WindowError) -> TnError {
+        TnError::Window(error.into())
+    }
+}
+
+impl From<LaunchError> for TnError {
+    fn from(error: LaunchError) -> TnError {
+        TnError::Launch(error.into())
+    }
+}
 
 impl From<ReportError> for TnError {
     fn from(error: ReportError) -> TnError {
