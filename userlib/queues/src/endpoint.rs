@@ -162,7 +162,7 @@ fn open_ports(
         match node.open_kernel_port(setup, processor).map_err(in_use) {
             Ok(port) => ports.push(port),
             Err(Refusal::InUse(source)) if ports.is_empty() => {
-                return Err(QueuesError::PortsInUse { member, source });
+                return Err(QueuesError::PortsInUse { member, source: Box::new(source) });
             }
             Err(Refusal::InUse(why)) => {
                 tracing::info!(

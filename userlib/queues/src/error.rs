@@ -47,11 +47,11 @@ pub enum QueuesError {
         member: usize,
         /// What the device says.
         #[source]
-        source: DeviceError,
+        source: Box<DeviceError>,
     },
     /// A port could not be opened for another reason.
     #[error(transparent)]
-    Port(#[from] KernelPortError),
+    Port(Box<KernelPortError>),
     /// The network device was asked for where there is no port.
     #[error(
         "the network device needs ports, and these queues have none: open them with QueuesConfig::ports and not Way::Stores"
@@ -111,7 +111,7 @@ pub enum QueuesError {
     Exchange(String),
     /// The job's did.
     #[error(transparent)]
-    Job(#[from] JobError),
+    Job(Box<JobError>),
     /// A process of the job died.
     #[error(
         "the process of member {member} is gone: writes to it fail, and so do waits that name it; open new queues without it"
@@ -126,23 +126,43 @@ pub enum QueuesError {
         /// The member.
         member: usize,
         /// What the kernel left.
-        report: KernelReport,
+        report: Box<KernelReport>,
     },
     /// A window.
     #[error(transparent)]
-    Window(#[from] WindowError),
+    Window(Box<WindowError>),
     /// Registering memory.
     #[error(transparent)]
-    Region(#[from] RegionError),
+    Region(Box<RegionError>),
     /// Memory of kernels.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Memory(Box<MemoryError>),
     /// Memory for reports.
     #[error(transparent)]
-    Report(#[from] ReportError),
+    Report(Box<ReportError>),
 }
 
 ggas_errors::debug_as_display!(QueuesError);
+
+/// Errors of layers below are large, and rare.
+macro_rules! boxed {
+    ($($variant:ident($error:ty)),*) => {$(
+        impl From<$error> for QueuesError {
+            fn from(error: $error) -> QueuesError {
+                QueuesError::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+boxed!(
+    Port(KernelPortError),
+    Job(JobError),
+    Window(WindowError),
+    Region(RegionError),
+    Memory(MemoryError),
+    Report(ReportError)
+);
 
 fn advice(way: Way) -> &'static str {
     match way {

@@ -283,7 +283,7 @@ impl Queues {
         self.loss.as_ref().map_or(Ok(()), Loss::check)?;
         for (member, endpoint) in self.local().zip(&self.members.endpoints) {
             if let Some(report) = endpoint.report() {
-                return Err(QueuesError::Failed { member, report });
+                return Err(QueuesError::Failed { member, report: Box::new(report) });
             }
         }
         Ok(())
