@@ -31,7 +31,7 @@ fn build() -> Result<PathBuf, String> {
     }
     let sources =
         ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "queues.cpp", "threads.cpp", "triggers.cpp"]
-        .map(|name| crate_dir().join("exec/tsan").join(name));
+            .map(|name| crate_dir().join("exec/tsan").join(name));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
     let fresh = folder.join(format!("kernels-{}", std::process::id()));
