@@ -232,11 +232,6 @@ impl<Op: Copy> Triggers<Op> {
         Ok(self.start(at))
     }
 
-    /// Whether the operation of a tag was started, so that a further trigger is late.
-    pub fn is_over(&mut self, tag: u64) -> bool {
-        self.find(tag).is_some_and(|at| self.entries[at].operation.is_some() && !self.entries[at].armed)
-    }
-
     /// Takes the threshold off what the tag of a started operation has counted, and waits for it again; starts the
     /// operation at once if what is left suffices.
     pub fn rearm(&mut self, tag: u64) -> Result<Option<Started<Op>>, Refusal> {
