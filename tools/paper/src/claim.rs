@@ -23,8 +23,8 @@ impl Claim {
         Claim { text: text.to_owned(), source, unit, expect }
     }
 
-    /// A value within `tolerance` (of the same unit) around the paper's; `source` is the section, table or figure that
-    /// says it.
+    /// A value within `tolerance` (of the same unit) around the paper's; `source` is the section, table or figure
+    /// that says it.
     pub fn near(text: &str, source: &'static str, value: f64, tolerance: f64, unit: &'static str) -> Claim {
         Claim::new(text, source, unit, Expect::Near { value, tolerance })
     }

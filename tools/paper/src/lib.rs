@@ -1,9 +1,9 @@
 //! Figures of papers, asked again on the timed model.
 //!
-//! A figure runs the paper's programs on the [timed driver](extoll_sim::timed) with the parameters of the paper's system,
-//! and holds what comes out against what the paper's text says of it: [`Claim`], [`Verdict`]. A claim that does not hold
-//! is an answer, too, and says why. Parameters come from the papers and from measurements, never from the figure that they
-//! reproduce. The same parameters and seed give the same result, bit for bit.
+//! A figure runs the paper's programs on the [timed driver](extoll_sim::timed) with the parameters of the paper's
+//! system, and holds what comes out against what the paper's text says of it: [`Claim`], [`Verdict`]. A claim that
+//! does not hold is an answer, too, and says why. Parameters come from the papers and from measurements, never from
+//! the figure that they reproduce. The same parameters and seed give the same result, bit for bit.
 //!
 //! ```
 //! let paper = ggas_paper::find("gpu-tn")?;
@@ -161,12 +161,14 @@ const PAPERS: &[Paper] = &[
     },
     Paper {
         name: "thesis-5",
-        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 5: put and get by GPUs",
+        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 5: put and get \
+        by GPUs",
         figures: thesis::CHAPTER_5,
     },
     Paper {
         name: "thesis-6",
-        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 6: global address space",
+        title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 6: global \
+        address space",
         figures: thesis::CHAPTER_6,
     },
     Paper { name: "gmpi", title: "Kuwahara et al., GMPI: GPU self MPI", figures: &[] },
@@ -177,8 +179,8 @@ const PAPERS: &[Paper] = &[
     },
     Paper {
         name: "hpe",
-        title: "Cabezas et al., Runtime and Architecture Support for Efficient Data Exchange in Multi-Accelerator \
-                Applications",
+        title: "Cabezas et al., Runtime and Architecture Support for Efficient Data Exchange in \
+        Multi-Accelerator Applications",
         figures: &[],
     },
     Paper {

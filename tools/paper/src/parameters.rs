@@ -7,7 +7,8 @@ const FILES: [(&str, &str); 2] = [
     ("extoll-fpga", include_str!("../../../fpga-sim/systems/extoll-fpga.toml")),
 ];
 
-/// All parameters of a built-in system with their sources; none where others were asked for, which have no known ones.
+/// All parameters of a built-in system with their sources; none where others were asked for, which have no known
+/// ones.
 pub(crate) fn parameters(settings: &Settings, system: &str) -> Vec<Parameter> {
     let text = FILES.iter().find(|(name, _)| *name == system && settings.system.is_none());
     text.map_or_else(Vec::new, |(_, text)| of_text(text))

@@ -129,10 +129,11 @@ fn shares(system: &System, points: &[Point]) -> String {
     // whole vector but a part is added, with two the half.
     let longer = 0.4 * few.us[hdn] * 2.0 * (many.nodes as f64 - 1.0) / many.nodes as f64;
     format!(
-        "CPU and GPU add from one memory ({:.0} GB/s, Table 2; sums are no work beside that), so that with all {CORES} cores \
-         the host is as quick as a kernel without its launch. With one core ({rate:.1} GB/s) HDN's speed-up is {:.2} on {} nodes \
-         and {:.2} on {}. Nor do 1.4 with few nodes and 1 at 24 go together: for 1.4 the host's additions must take \
-         {longer:.0} us longer than the GPU's, and on 24 nodes HDN loses {launches:.0} us by launches and ends of 3 us (Table 2)",
+        "CPU and GPU add from one memory ({:.0} GB/s, Table 2; sums are no work beside that), so that \
+         with all {CORES} cores the host is as quick as a kernel without its launch. With one core \
+         ({rate:.1} GB/s) HDN's speed-up is {:.2} on {} nodes and {:.2} on {}. Nor do 1.4 with few nodes \
+         and 1 at 24 go together: for 1.4 the host's additions must take {longer:.0} us longer than the \
+         GPU's, and on 24 nodes HDN loses {launches:.0} us by launches and ends of 3 us (Table 2)",
         rate * CORES as f64,
         few.one_core / few.us[hdn],
         few.nodes,

@@ -1,4 +1,5 @@
-//! Figure 9 (section 5.3): one iteration of a two-dimensional Jacobi relaxation, NxN points a node, without overlap.
+//! Figure 9 (section 5.3): one iteration of a two-dimensional Jacobi relaxation, NxN points a node, without
+//! overlap.
 
 use ggas_plot::{Axis, Line, Picture, Scale};
 use serde_json::json;
@@ -92,8 +93,8 @@ fn sweep(system: &System, seed: u64) -> Result<Vec<Point>, PaperError> {
 
 fn claims(system: &System, points: &[Point]) -> Vec<Verdict> {
     let gain = |point: &Point, way: Way| faster(point.of(Way::Tn), point.of(way));
-    // "Medium" is the size at which GPU-TN's gain on GDS is the nearest to the paper's; what it gains on HDN there, and
-    // whether the host is slower there, is the test.
+    // "Medium" is the size at which GPU-TN's gain on GDS is the nearest to the paper's; what it gains on HDN there,
+    // and whether the host is slower there, is the test.
     let distance = |point: &&Point| (gain(point, Way::Gds) - 10.0).abs();
     let medium = points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let Some(medium) = medium else { return Vec::new() };
@@ -101,14 +102,16 @@ fn claims(system: &System, points: &[Point]) -> Vec<Verdict> {
     let overhead = (system.gpu.launch_ns + system.gpu.end_ns) / 1e3;
     let why = || {
         format!(
-            "GPU-TN's only kernel saves {overhead:.1} us of launch and end in every iteration (Table 2), {:.0} % of GDS's {:.1} us",
+            "GPU-TN's only kernel saves {overhead:.1} us of launch and end in every iteration (Table 2), \
+             {:.0} % of GDS's {:.1} us",
             100.0 * overhead / medium.of(Way::Gds),
             medium.of(Way::Gds)
         )
     };
     let host = || {
         format!(
-            "both compute from one memory, {:.0} GB/s with all {CORES} cores (Table 2), {} B a point; the host needs no launch",
+            "both compute from one memory, {:.0} GB/s with all {CORES} cores (Table 2), {} B a point; the \
+             host needs no launch",
             system.host.memory_bytes_per_ns * CORES as f64,
             relax::TOUCHED
         )

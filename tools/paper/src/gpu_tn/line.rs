@@ -159,9 +159,14 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         claims: claims(&times),
         checked,
         notes: vec![
-            "posting ahead (GDS, GPU-TN) is not in the time; the target's host polls its memory in all of them".to_owned(),
-            "section 4.2.2 speaks of a counter that is decremented, 3.1 of one that counts up to the threshold: as 3.1".to_owned(),
-            "GPU-TN's message begins while its kernel still runs: its total is launch, kernel and message".to_owned(),
+            "posting ahead (GDS, GPU-TN) is not in the time; the target's host polls its memory in all of \
+             them"
+                .to_owned(),
+            "section 4.2.2 speaks of a counter that is decremented, 3.1 of one that counts up to the \
+             threshold: as 3.1"
+                .to_owned(),
+            "GPU-TN's message begins while its kernel still runs: its total is launch, kernel and message"
+                .to_owned(),
         ],
         picture: picture(&times),
     };

@@ -34,8 +34,8 @@ struct Member {
     fields: Option<[Memory<Field>; 2]>,
     /// Edges that came from each side, in the order of [`Side::ALL`].
     came: Memory<[u64; 4]>,
-    /// Iterations of which all edges came. A neighbour may be one ahead, so that their sum says nothing. Who waits looks at
-    /// all sides' words at once.
+    /// Iterations of which all edges came. A neighbour may be one ahead, so that their sum says nothing. Who waits
+    /// looks at all sides' words at once.
     complete: Flag,
 }
 

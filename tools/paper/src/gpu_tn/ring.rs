@@ -30,7 +30,8 @@ pub(super) struct Ring {
     pub values: bool,
 }
 
-/// A node's vector, and where parts land that are to be added: each at its place, as the left neighbour may be steps ahead.
+/// A node's vector, and where parts land that are to be added: each at its place, as the left neighbour may be
+/// steps ahead.
 struct Data {
     vector: Vec<f32>,
     landing: Vec<f32>,

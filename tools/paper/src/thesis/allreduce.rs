@@ -1,6 +1,6 @@
-//! Section 6.8: sums of floats on eight GPUs by stores. All-gather: everyone sends everything to everyone and adds all.
-//! All-to-all: everyone sends each its part, adds its own part, and sends the sums to everyone. Gather and broadcast: one
-//! GPU adds everything.
+//! Section 6.8: sums of floats on eight GPUs by stores. All-gather: everyone sends everything to everyone and adds
+//! all. All-to-all: everyone sends each its part, adds its own part, and sends the sums to everyone. Gather and
+//! broadcast: one GPU adds everything.
 
 use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};

@@ -1,4 +1,5 @@
-//! Section 6.7: the master's barrier. Each GPU stores its check-in flag to the master, which stores check-out flags back.
+//! Section 6.7: the master's barrier. Each GPU stores its check-in flag to the master, which stores check-out flags
+//! back.
 
 use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
@@ -83,13 +84,20 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             .judge(eight)
             .because(parts)
             .today(today::barrier(8)),
-        Claim::between("8 GPUs take as many times as long as 2", "6.7.2", 1.0, 1.35, "").judge(eight / two).because(|| {
-            "the master stores one check-out flag behind the other; in the thesis each is a thread's, and their stores overlap"
-                .to_owned()
-        }),
+        Claim::between("8 GPUs take as many times as long as 2", "6.7.2", 1.0, 1.35, "")
+            .judge(eight / two)
+            .because(|| {
+                "the master stores one check-out flag behind the other; in the thesis each is a thread's, \
+                 and their stores overlap"
+                    .to_owned()
+            }),
         Claim::order("barrier in us", "6.7.2", &[("2 GPUs", two), ("8 GPUs", eight)]),
     ];
-    report.notes.push("barriers as kernels of their own (Listing 6.5) need launches by kernels, which are gone since CUDA 12".to_owned());
+    report.notes.push(
+        "barriers as kernels of their own (Listing 6.5) need launches by kernels, which are gone since \
+         CUDA 12"
+            .to_owned(),
+    );
     report.picture.x = Axis::new("nodes", Scale::Linear);
     report.picture.y = Axis::new("us", Scale::Linear);
     report.picture.lines = vec![Line::new("barrier in a kernel", points)];

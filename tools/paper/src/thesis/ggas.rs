@@ -108,8 +108,8 @@ fn wire(system: &System, bytes: u64) -> String {
 fn parts(system: &System) -> String {
     let System { network, bus, card, gpu, .. } = system;
     format!(
-        "the thesis tells no costs of bus, FPGA and GPU; those assumed in extoll-fpga.toml are one way {:.2} us of GPU, {:.2} of bus, \
-         {:.2} of card and {:.2} of link",
+        "the thesis tells no costs of bus, FPGA and GPU; those assumed in extoll-fpga.toml are one way \
+         {:.2} us of GPU, {:.2} of bus, {:.2} of card and {:.2} of link",
         (gpu.store_ns + gpu.poll_ns) / 1e3,
         2.0 * bus.write_ns / 1e3,
         2.0 * card.window_ns / 1e3,

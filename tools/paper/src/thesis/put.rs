@@ -176,8 +176,8 @@ impl Side {
         }
     }
 
-    /// A notification that was seen is read to its end, the read pointer is read and moved, and its two words are cleared, all
-    /// in host memory (section 5.6.4).
+    /// A notification that was seen is read to its end, the read pointer is read and moved, and its two words are
+    /// cleared, all in host memory (section 5.6.4).
     fn free(&self, block: &Block<'_>) {
         block.work(self.load * 2 + self.store * 3);
     }
@@ -258,8 +258,9 @@ fn parts(system: &System) -> String {
     let of_link = (network.link_ns + network.switch_ns) / 1e3;
     let of_host = (host.post_ns + host.look_ns) / 1e3;
     format!(
-        "the thesis tells no costs of bus, FPGA and GPU; those assumed in extoll-fpga.toml are for a put of the host {of_host:.2} us \
-         of software, {of_bus:.2} of bus, {of_card:.2} of card and {of_link:.2} of link, and none was fitted to this figure"
+        "the thesis tells no costs of bus, FPGA and GPU; those assumed in extoll-fpga.toml are for a put \
+         of the host {of_host:.2} us of software, {of_bus:.2} of bus, {of_card:.2} of card and \
+         {of_link:.2} of link, and none was fitted to this figure"
     )
 }
 
@@ -305,13 +306,15 @@ pub(super) fn bandwidth(figure: &Figure, settings: &Settings) -> Result<Report, 
     let last = SIZES.len();
     let small = [("GPU, notifications", rate(0, 4)), ("host", rate(2, 4))];
     report.claims = vec![
-        Claim::near("host, large messages between GPUs", "Table 3.1 (b)", 767.0, 77.0, "MB/s").judge(rate(2, last)),
+        Claim::near("host, large messages between GPUs", "Table 3.1 (b)", 767.0, 77.0, "MB/s")
+            .judge(rate(2, last)),
         Claim::order("bandwidth at 1 KiB in MB/s", "5.6.3", &small),
         Claim::at_most("the GPU's share of the host's bandwidth at 1 MiB stays low", "5.6.3", 90.0, "%")
             .judge(100.0 * rate(0, last) / rate(2, last))
             .because(|| {
-                "the model waits for one notification a put, which is little beside the time of 1 MiB; the thesis supposes \
-                 that polling over the bus takes bandwidth from the data, and the model's bus has no such contention"
+                "the model waits for one notification a put, which is little beside the time of 1 MiB; \
+                 the thesis supposes that polling over the bus takes bandwidth from the data, and the \
+                 model's bus has no such contention"
                     .to_owned()
             }),
     ];
