@@ -15,6 +15,7 @@
 mod claim;
 mod error;
 mod gpu_tn;
+mod memory;
 mod parameters;
 mod report;
 mod thesis;

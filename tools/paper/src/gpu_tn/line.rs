@@ -7,7 +7,8 @@ use ggas_plot::{Axis, Line as Drawn, Picture, Scale};
 use serde_json::json;
 
 use super::SYSTEM;
-use super::way::{Memory, Way, below, between_gpus, send};
+use super::way::{Way, below, between_gpus, send};
+use crate::memory::Memory;
 use crate::parameters::parameters;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict, today};
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
 use super::field::{Field, Side};
-use super::way::{Memory, Program, Way, between_gpus, compute_on_all_cores, places, send};
+use super::way::{Program, Way, between_gpus, compute_on_all_cores, places, send};
+use crate::memory::Memory;
 use crate::{Checked, PaperError};
 
 /// Bytes of a point, and how many a point's computation reads from and writes to memory: each field once.

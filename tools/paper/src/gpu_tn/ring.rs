@@ -5,7 +5,8 @@
 
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
-use super::way::{Memory, Program, Way, between_gpus, places, receive, send};
+use super::way::{Program, Way, between_gpus, places, receive, send};
+use crate::memory::Memory;
 use crate::{Checked, PaperError};
 
 /// Bytes of an element.

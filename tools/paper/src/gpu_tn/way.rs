@@ -1,5 +1,3 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use extoll_sim::timed::{Flag, Node, Place, Ps, Put, Timed};
 
 /// Who computes, and who starts messages (section 5.1).
@@ -62,26 +60,6 @@ pub(super) fn between_gpus(to: usize, bytes: u64) -> Put {
 /// Blocks that a GPU holds at once.
 pub(super) fn places(t: &Timed) -> usize {
     (t.system().gpu.sms * t.system().gpu.blocks_per_sm) as usize
-}
-
-/// Memory that the programs of one run share; they run one at a time.
-#[derive(Debug, Default)]
-pub(super) struct Memory<T>(Arc<Mutex<T>>);
-
-impl<T> Memory<T> {
-    pub(super) fn new(value: T) -> Memory<T> {
-        Memory(Arc::new(Mutex::new(value)))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> Clone for Memory<T> {
-    fn clone(&self) -> Self {
-        Memory(self.0.clone())
-    }
 }
 
 /// Percent that `ours` is below `theirs`.

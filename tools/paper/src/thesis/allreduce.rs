@@ -2,11 +2,14 @@
 //! all. All-to-all: everyone sends each its part, adds its own part, and sends the sums to everyone. Gather and
 //! broadcast: one GPU adds everything.
 
+use std::ops::Range;
+
 use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, on_all, report};
+use crate::memory::Memory;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, today};
 
 const NODES: usize = 8;
@@ -35,85 +38,156 @@ impl Method {
     }
 }
 
-/// What arrives at each node, a count for each block and phase.
+/// A node's vectors: its own, those of the others as they land, and the sums.
+struct Data {
+    input: Vec<f32>,
+    landed: Vec<Vec<f32>>,
+    sums: Vec<f32>,
+}
+
+impl Data {
+    /// Whole numbers: any order of adding gives the same.
+    fn new(seed: u64, node: usize, floats: u64) -> Data {
+        let mut random = fastrand::Rng::with_seed(seed ^ (node as u64) << 32);
+        let input: Vec<f32> = (0..floats).map(|_| f32::from(random.i16(-1000..1000))).collect();
+        let empty = vec![0.0; input.len()];
+        Data { landed: vec![empty.clone(); NODES], sums: empty, input }
+    }
+}
+
+/// An allreduce, as all its blocks know it.
 #[derive(Clone)]
-struct Flags(Vec<[Vec<Flag>; 2]>);
+struct Allreduce {
+    method: Method,
+    floats: u64,
+    /// What arrives at each node, a count for each phase and block.
+    flags: Vec<[Vec<Flag>; 2]>,
+    /// Of each node, where real values move; then the vector has an even share for each block of each node.
+    data: Option<Vec<Memory<Data>>>,
+}
 
-impl Flags {
-    fn new(timed: &Timed) -> Flags {
+impl Allreduce {
+    fn new(timed: &Timed, method: Method, floats: u64, values: Option<u64>) -> Allreduce {
         let of_blocks = || (0..BLOCKS).map(|_| timed.flag()).collect();
-        Flags((0..NODES).map(|_| [of_blocks(), of_blocks()]).collect())
+        let flags = (0..NODES).map(|_| [of_blocks(), of_blocks()]).collect();
+        let of_node = |seed: u64| (0..NODES).map(|node| Memory::new(Data::new(seed, node, floats))).collect();
+        Allreduce { method, floats, flags, data: values.map(of_node) }
     }
 
-    /// Stores a block's share of `floats` to another node.
-    fn store(&self, block: &Block<'_>, to: usize, floats: u64, phase: usize) {
-        let put = Put::new(to, share(floats, block.index()) * FLOAT).from(Place::Gpu).into(Place::Gpu);
-        block.store(put.arrived(&self.0[to][phase][block.index()]));
+    /// A block's share of some floats from `from` on, at least one: the flag travels with the last.
+    fn share(&self, block: &Block<'_>, from: u64, floats: u64) -> Range<usize> {
+        let (index, blocks) = (block.index() as u64, BLOCKS as u64);
+        let (start, end) = (from + floats * index / blocks, from + floats * (index + 1) / blocks);
+        start as usize..end.max(start + 1) as usize
     }
 
-    /// Stores to all others.
-    fn store_to_all(&self, block: &Block<'_>, floats: u64, phase: usize) {
+    /// What a node adds in the all-to-all.
+    fn part(&self, block: &Block<'_>, node: usize) -> Range<usize> {
+        let floats = (self.floats / NODES as u64).max(1);
+        self.share(block, floats * node as u64, floats)
+    }
+
+    fn whole(&self, block: &Block<'_>) -> Range<usize> {
+        self.share(block, 0, self.floats)
+    }
+
+    /// Stores a range of this node's input (phase 0) or sums (phase 1) to another node.
+    fn store(&self, block: &Block<'_>, to: usize, range: Range<usize>, phase: usize) {
+        let put = Put::new(to, range.len() as u64 * FLOAT).from(Place::Gpu).into(Place::Gpu);
+        let put = put.arrived(&self.flags[to][phase][block.index()]);
         let me = block.node();
+        let Some(data) = &self.data else { return block.store(put) };
+        let (from, into) = (data[me].clone(), data[to].clone());
+        block.store(put.then(move || {
+            let (from, mut into) = (from.lock(), into.lock());
+            match phase {
+                0 => into.landed[me][range.clone()].copy_from_slice(&from.input[range]),
+                _ => into.sums[range.clone()].copy_from_slice(&from.sums[range]),
+            }
+        }));
+    }
+
+    /// Stores to all others what each is to have.
+    fn store_to_all(&self, block: &Block<'_>, range: impl Fn(usize) -> Range<usize>, phase: usize) {
         // Each begins with its neighbour, so that not all go to the same one at once.
-        (1..NODES).for_each(|step| self.store(block, (me + step) % NODES, floats, phase));
+        for to in (1..NODES).map(|step| (block.node() + step) % NODES) {
+            self.store(block, to, range(to), phase);
+        }
     }
 
     fn wait(&self, block: &Block<'_>, count: u64, phase: usize) {
-        block.wait(&self.0[block.node()][phase][block.index()], count, Place::Gpu);
+        block.wait(&self.flags[block.node()][phase][block.index()], count, Place::Gpu);
+    }
+
+    /// The sum of a range of all nodes' vectors.
+    fn add(&self, block: &Block<'_>, range: Range<usize>) {
+        let floats = range.len() as u64;
+        block.compute(floats * (NODES as u64 - 1), floats * (NODES as u64 + 1) * FLOAT);
+        let Some(data) = &self.data else { return };
+        let Data { input, landed, sums } = &mut *data[block.node()].lock();
+        for at in range {
+            // What lands of the node itself is 0.
+            sums[at] = input[at] + landed.iter().map(|of| of[at]).sum::<f32>();
+        }
+    }
+
+    /// A block's work.
+    fn run(&self, block: &Block<'_>) {
+        let (others, me) = (NODES as u64 - 1, block.node());
+        match self.method {
+            Method::AllGather => {
+                self.store_to_all(block, |_| self.whole(block), 0);
+                self.wait(block, others, 0);
+                self.add(block, self.whole(block));
+            }
+            Method::AllToAll => {
+                self.store_to_all(block, |to| self.part(block, to), 0);
+                self.wait(block, others, 0);
+                self.add(block, self.part(block, me));
+                self.store_to_all(block, |_| self.part(block, me), 1);
+                self.wait(block, others, 1);
+            }
+            Method::Gather if me == 0 => {
+                self.wait(block, others, 0);
+                self.add(block, self.whole(block));
+                self.store_to_all(block, |_| self.whole(block), 1);
+            }
+            Method::Gather => {
+                self.store(block, 0, self.whole(block), 0);
+                self.wait(block, 1, 1);
+            }
+        }
+    }
+
+    /// Compares all nodes' sums with those of a serial run.
+    fn check(&self) -> Checked {
+        let mut checked = Checked::default();
+        let Some(data) = &self.data else { return checked };
+        let mut sums = vec![0.0; self.floats as usize];
+        for node in data {
+            sums.iter_mut().zip(&node.lock().input).for_each(|(sum, value)| *sum += value);
+        }
+        data.iter().for_each(|node| checked.compare(&node.lock().sums, &sums));
+        checked
     }
 }
 
-/// A block's share of some floats, at least one: the flag travels with the last.
-fn share(floats: u64, block: usize) -> u64 {
-    let (block, blocks) = (block as u64, BLOCKS as u64);
-    (floats * (block + 1) / blocks - floats * block / blocks).max(1)
-}
-
-/// The sum of `NODES` vectors of which the block has a share.
-fn add(block: &Block<'_>, floats: u64) {
-    let share = share(floats, block.index());
-    block.compute(share * (NODES as u64 - 1), share * (NODES as u64 + 1) * FLOAT);
-}
-
-fn block(block: &Block<'_>, method: Method, floats: u64, flags: &Flags) {
-    let others = NODES as u64 - 1;
-    match method {
-        Method::AllGather => {
-            flags.store_to_all(block, floats, 0);
-            flags.wait(block, others, 0);
-            add(block, floats);
-        }
-        Method::AllToAll => {
-            let part = (floats / NODES as u64).max(1);
-            flags.store_to_all(block, part, 0);
-            flags.wait(block, others, 0);
-            add(block, part);
-            flags.store_to_all(block, part, 1);
-            flags.wait(block, others, 1);
-        }
-        Method::Gather if block.node() == 0 => {
-            flags.wait(block, others, 0);
-            add(block, floats);
-            flags.store_to_all(block, floats, 1);
-        }
-        Method::Gather => {
-            flags.store(block, 0, floats, 0);
-            flags.wait(block, 1, 1);
-        }
-    }
-}
-
-/// An allreduce from the kernels' begin on; their launch is in it for all methods alike.
-fn measure(system: &System, method: Method, floats: u64, seed: u64) -> Result<Ps, PaperError> {
-    let timed = Timed::new(system, NODES, seed)?;
-    let flags = Flags::new(&timed);
+/// An allreduce with its kernels' launch, which is the same for all methods; with real values if there is a seed for
+/// them.
+fn measure(
+    system: &System,
+    method: Method,
+    floats: u64,
+    values: Option<u64>,
+) -> Result<(Ps, Checked), PaperError> {
+    let timed = Timed::new(system, NODES, values.unwrap_or_default())?;
+    let allreduce = Allreduce::new(&timed, method, floats, values);
     on_all(&timed, NODES, |node| {
-        let flags = flags.clone();
-        let kernel = Kernel::new("allreduce", BLOCKS);
-        node.stream(0).launch(kernel, move |of_grid| block(&of_grid, method, floats, &flags));
+        let allreduce = allreduce.clone();
+        node.stream(0).launch(Kernel::new("allreduce", BLOCKS), move |block| allreduce.run(&block));
         node.stream(0).synchronize();
     });
-    Ok(timed.now())
+    Ok((timed.now(), allreduce.check()))
 }
 
 pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
@@ -124,7 +198,11 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
     for floats in SIZES {
         let mut us = [0.0; 3];
         for method in Method::ALL {
-            us[method as usize] = measure(&system, method, floats, settings.seed)?.as_us();
+            // Values where all blocks of all nodes have a share, and it costs little.
+            let values = (floats >= (NODES * BLOCKS) as u64 && floats <= 4096).then_some(settings.seed);
+            let (time, checked) = measure(&system, method, floats, values)?;
+            us[method as usize] = time.as_us();
+            report.checked.add(checked);
         }
         let [gather, to_all, cast] = us.map(|us| json!(us));
         report.row([json!(floats), gather, to_all, cast]);
@@ -153,7 +231,6 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             .judge(crossing)
             .today(today::allreduce()),
     ];
-    report.checked = Checked::default();
     report.picture.x = Axis::new("floats", Scale::Sizes);
     report.picture.y = Axis::new("us", Scale::Logarithmic);
     report.picture.lines = Method::ALL
