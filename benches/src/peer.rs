@@ -1,7 +1,9 @@
 //! Figures of other libraries beside ours: lines of JSON that `benches/peers` defines.
 
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -11,6 +13,10 @@ use crate::{BenchError, Report, Row};
 
 /// How long a program may take that gives figures.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Bytes of figures that are read: thousands of times those of our peers.
+const MOST: u64 = 64 << 20;
+/// How long its output may stay open once it has ended.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// What a peer needed for the work of a row, or reached in it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -92,15 +98,15 @@ impl Peers {
     /// prints; lines that are no JSON objects are not looked at then.
     ///
     /// # Errors
-    /// [`BenchError::Peer`]: nothing to read there, a line that is no figure, a program that failed or took longer
-    /// than 300 s.
+    /// [`BenchError::Peer`]: nothing to read there, a line that is no figure, a program that failed, took longer
+    /// than 300 s, or printed more than 64 MiB.
     pub fn add(&mut self, path: &Path, bench: &str, nodes: u32) -> Result<(), BenchError> {
         let failed = |reason: String| BenchError::Peer { path: path.display().to_string(), reason };
         let text = if is_program(path).map_err(|error| failed(error.to_string()))? {
             let output = run(path, bench, nodes).map_err(failed)?;
             output.lines().filter(|line| line.starts_with('{')).map(|line| line.to_owned() + "\n").collect()
         } else {
-            fs::read_to_string(path).map_err(|error| failed(error.to_string()))?
+            ggas_files::read_to_string(path, MOST).map_err(|error| failed(error.to_string()))?
         };
         self.parse(&text, bench, nodes).map_err(failed)
     }
@@ -166,16 +172,30 @@ fn run(path: &Path, bench: &str, nodes: u32) -> Result<String, String> {
         .spawn()
         .map_err(|error| error.to_string())?;
     let output = child.stdout.take();
-    let reader = thread::spawn(move || output.map_or(Ok(String::new()), io::read_to_string));
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(output.map_or(Ok(String::new()), text_of)));
     let status = wait(&mut child).map_err(|error| error.to_string())?;
-    match status {
-        None => Err(format!("it was stopped after {} s", LIMIT.as_secs())),
-        Some(status) if !status.success() => Err(format!("it failed: {status}")),
-        Some(_) => match reader.join() {
-            Ok(text) => text.map_err(|error| error.to_string()),
-            Err(_) => Err("its output could not be read".to_owned()),
-        },
+    let Some(status) = status else { return Err(format!("it was stopped after {} s", LIMIT.as_secs())) };
+    match receiver.recv_timeout(LINGER) {
+        // One that printed too much is ended by its closed output: that says less.
+        Ok(Err(error)) => Err(error.to_string()),
+        _ if !status.success() => Err(format!("it failed: {status}")),
+        Ok(Ok(text)) => Ok(text),
+        Err(_) => Err(format!(
+            "it has ended, and what it started held its output open for {} s: it should wait for that, or redirect it",
+            LINGER.as_secs()
+        )),
     }
+}
+
+/// What is printed, and no more than a bound of it.
+fn text_of(output: ChildStdout) -> io::Result<String> {
+    let mut text = String::new();
+    output.take(MOST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST {
+        return Err(io::Error::other(format!("it prints more than {} MiB", MOST >> 20)));
+    }
+    Ok(text)
 }
 
 /// `None`: it took too long, and was killed.
@@ -279,6 +299,16 @@ mod tests {
             Peers::default().add(&program, "barrier", 3).unwrap_err().to_string().contains("exit status: 3")
         );
         assert!(peers.add(&folder.join("none"), "barrier", 3).is_err());
+        fs::write(&program, "#!/bin/sh\nexec yes\n").unwrap();
+        let error = peers.add(&program, "barrier", 3).unwrap_err().to_string();
+        assert!(error.contains("it prints more than 64 MiB"), "{error}");
+        // It ends, and what it started does not.
+        let pid = folder.join("pid");
+        fs::write(&program, format!("#!/bin/sh\nsleep 200 &\necho $! > {}\n", pid.display())).unwrap();
+        let error = peers.add(&program, "barrier", 3).unwrap_err().to_string();
+        let sleeper = fs::read_to_string(pid).unwrap();
+        assert!(Command::new("kill").arg(sleeper.trim()).status().unwrap().success());
+        assert!(error.contains("held its output open"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,10 +1,9 @@
 //! `ggas plot`: results that were kept, as pictures.
 
 use crate::failure::Failure;
+use crate::out;
 use ggas_benches::WholeFile;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct PlotArgs {
@@ -16,21 +15,14 @@ pub struct PlotArgs {
 /// Bytes of the largest results that are drawn: a thousand times those of our benchmarks.
 const MOST: u64 = 64 << 20;
 
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST {
-        return Err(io::Error::other("these are no results: more than 64 MiB"));
-    }
-    Ok(text)
-}
-
 pub fn run(args: &PlotArgs) -> Result<(), Failure> {
     for path in &args.results {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", path.display()));
-        let json = read(path).map_err(|error| usage(&error))?;
+        let json = ggas_files::read_to_string(path, MOST).map_err(|error| usage(&error))?;
         let svg = ggas_benches::plot(&json).map_err(|error| usage(&error))?;
-        WholeFile::create(&path.with_extension("svg"))?.write(svg.as_bytes())?;
+        let picture = path.with_extension("svg");
+        WholeFile::create(&picture)?.write(svg.as_bytes())?;
+        out::note(&format!("written to {}\n", picture.display()));
     }
     Ok(())
 }

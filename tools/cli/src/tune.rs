@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct TuneArgs {
     /// Nodes, in one process
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
     /// Where kernels run: cpu or gpu; a GPU if there is one
     #[arg(long, value_name = "WHERE")]
@@ -33,15 +33,15 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
             "no place for the table: name one with --output, or set GGAS_TUNING or HOME".to_owned(),
         )
     })?;
-    // First: what cannot be written, or read for what else is in it, must not cost a measurement.
-    Tuning::can_write(&path).map_err(failed)?;
-    let mut table = so_far(&path)?;
     let (device, why) = info::choose(args.device)?;
     if let Some(why) = why {
         out::note(&format!("{}\n", info::fallback(&why)));
     }
     let usual = if device == Device::Gpu { Via::Nvlink } else { Via::Sim };
     let via = info::via(args.via, args.device, Some(usual))?;
+    // What cannot be written, or read for what else is in it, must not cost a measurement.
+    Tuning::can_write(&path).map_err(failed)?;
+    let mut table = so_far(&path)?;
     let gpus = if device == Device::Gpu { args.nodes } else { 1 };
     let options = Options { nodes: args.nodes, device, via, gpus, ..Options::default() };
     let mut progress = Progress::bar();

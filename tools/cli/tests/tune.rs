@@ -57,6 +57,28 @@ fn a_damaged_table_of_the_host_is_said_and_benchmarks_go_on() {
 }
 
 #[test]
+fn tune_refuses_nodes_before_it_makes_a_folder() {
+    let home = std::env::temp_dir().join(format!("ggas-tune-home-{}", std::process::id()));
+    std::fs::create_dir_all(&home).expect("a folder");
+    let variables = [("GGAS_TUNING", ""), ("XDG_CONFIG_HOME", ""), ("HOME", home.to_str().expect("a name"))];
+    let output = ggas(&variables, &["tune", "--device", "cpu", "--nodes", "0"]);
+    let left = std::fs::read_dir(&home).expect("a folder").count();
+    std::fs::remove_dir_all(&home).expect("removed");
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_pipe_is_no_table() {
+    let path = std::env::temp_dir().join(format!("ggas-pipe-{}.json", std::process::id()));
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let output = ggas(&[], &["tune", "--device", "cpu", "--output", path.to_str().expect("a name")]);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("it is no regular file"), "{}", err(&output));
+}
+
+#[test]
 fn tune_names_the_folder_that_cannot_be_written_before_it_measures() {
     let home = std::env::temp_dir().join(format!("ggas-no-home-{}", std::process::id()));
     std::fs::write(&home, "").expect("written");

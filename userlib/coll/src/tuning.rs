@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupError;
 
+/// Bytes of the longest table that is read: thousands of times those of a host.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// Version of the file.
 const SCHEMA: u32 = 1;
 
@@ -88,10 +91,11 @@ impl Tuning {
     /// The table in a file.
     ///
     /// # Errors
-    /// [`GroupError::TuningUnread`]: the file cannot be read; [`GroupError::Tuning`]: the file is no valid table.
+    /// [`GroupError::TuningUnread`]: the file cannot be read, is no regular file, or has more than 1 MiB;
+    /// [`GroupError::Tuning`]: the file is no valid table.
     pub fn read(path: &Path) -> Result<Self, GroupError> {
         let unread = |source| GroupError::TuningUnread { path: path.to_owned(), source };
-        let bytes = fs::read(path).map_err(unread)?;
+        let bytes = ggas_files::read(path, BYTES_MAX).map_err(unread)?;
         let text = String::from_utf8(bytes).map_err(|error| error.to_string());
         let table = text.and_then(|text| Self::parse(&text));
         table.map_err(|reason| GroupError::Tuning { path: path.to_owned(), reason })
@@ -151,8 +155,14 @@ fn fresh(path: &Path, text: String) -> io::Result<PathBuf> {
         fs::create_dir_all(folder)?;
     }
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&fresh, text)?;
-    Ok(fresh)
+    match fs::write(&fresh, text) {
+        Ok(()) => Ok(fresh),
+        Err(error) => {
+            // On a full disk the file is there, and empty.
+            let _ = fs::remove_file(&fresh);
+            Err(error)
+        }
+    }
 }
 
 /// With what is in the way: the path itself, or the nearest of its folders that is there.
@@ -308,6 +318,28 @@ mod tests {
             assert!(!error.contains("ggas tune"), "{error}");
         }
         fs::remove_file(&file).expect("removed");
+    }
+
+    #[test]
+    fn a_table_that_could_not_be_written_leaves_nothing() {
+        let folder = env::temp_dir().join(format!("ggas-full-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("tuning.json");
+        // Where the text would go, there is no room.
+        let fresh = path.with_extension(format!("{}.new", std::process::id()));
+        std::os::unix::fs::symlink("/dev/full", &fresh).expect("a link");
+        let error = Tuning::default().write(&path).expect_err("no room").to_string();
+        let left = fs::read_dir(&folder).expect("a folder").count();
+        fs::remove_dir_all(&folder).expect("removed");
+        assert!(error.contains("No space left"), "{error}");
+        assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn a_path_without_an_end_is_no_table() {
+        assert_eq!(of_host(Path::new("/dev/zero")), Tuning::default());
+        let error = TunedBy::File("/dev/zero".into()).table().expect_err("no table").to_string();
+        assert!(error.contains("no regular file"), "{error}");
     }
 
     #[test]

@@ -17,6 +17,9 @@ use ggas_device::Device;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// Bytes of the largest network file: hundreds for each of the most nodes.
+const FILE_MAX: u64 = 4 << 20;
+
 /// Differences that are printed.
 const SHOWN: usize = 8;
 
@@ -86,7 +89,7 @@ pub fn run(args: &CardArgs) -> Result<(), Failure> {
 }
 
 fn load(path: &Path) -> Result<Network, Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = ggas_files::read_to_string(path, FILE_MAX)
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
     let network =
         Network::parse(&text).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
