@@ -1,4 +1,5 @@
 use std::error::Error;
+use std::time::Duration;
 
 /// Why a benchmark did not run, or its result does not count.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,17 @@ pub enum BenchError {
         doing: String,
         /// The library's own error.
         source: Box<dyn Error + Send + Sync>,
+    },
+    /// Other processes of the run did not come to where all of them meet.
+    #[error(
+        "ranks {ranks:?} did not come in {waited:?}: they are stopped, or still busy with a row; if busy, give a longer \
+         --timeout"
+    )]
+    Absent {
+        /// Who is missing.
+        ranks: Vec<u32>,
+        /// How long was waited.
+        waited: Duration,
     },
     /// The network answered a command of the benchmark with an error notification.
     #[error("a command was refused: {0}")]

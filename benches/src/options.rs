@@ -110,6 +110,9 @@ named! {
     }
 }
 
+/// The most timed operations of a row: samples take 8 bytes of memory each, and times are sums in 64 bits.
+pub const ITERATIONS_MAX: u64 = 1 << 32;
+
 /// What to run and how. The default suits a quick look on two cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -123,7 +126,7 @@ pub struct Options {
     pub memory: Memory,
     /// Payload sizes in bytes (collectives: elements); empty: the benchmark's own list.
     pub sizes: Vec<u64>,
-    /// Timed operations per row; `None`: the benchmark's own number.
+    /// Timed operations per row, 1 to [`ITERATIONS_MAX`]; `None`: the benchmark's own number.
     pub iterations: Option<u64>,
     /// One of [`crate::Bench::methods`]; `None`: all of them.
     pub method: Option<String>,
@@ -145,7 +148,7 @@ pub struct Options {
     pub progress: Option<NicProgress>,
     /// GPUs that the nodes are spread over in turn; between processes, each has its own node's.
     pub gpus: u32,
-    /// Bound of every wait, on the host and in kernels.
+    /// Bound of every wait, on the host and in kernels. Processes wait for each other [longer](Self::patience).
     pub timeout: Duration,
 }
 
@@ -186,8 +189,8 @@ impl Options {
         if !self.slots.is_power_of_two() || self.slots > 1 << 16 {
             return Err(BenchError::option("slots", self.slots, "use a power of two up to 65536"));
         }
-        if self.iterations == Some(0) {
-            return Err(BenchError::option("iterations", 0, "use at least 1"));
+        if let Some(bad) = self.iterations.filter(|count| !(1..=ITERATIONS_MAX).contains(count)) {
+            return Err(BenchError::option("iterations", bad, format!("use 1 to {ITERATIONS_MAX}")));
         }
         if self.gpus == 0 {
             return Err(BenchError::option("gpus", 0, "use at least 1"));
@@ -220,6 +223,12 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+
+    /// How long processes wait for each other between timed parts: one may run a whole row, with many waits, while
+    /// the others have no part in it.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout.saturating_mul(12).max(Duration::from_secs(20))
     }
 
     /// What carries the traffic: the software EXTOLL anything, peer memory what needs windows only.

@@ -131,7 +131,7 @@ impl<'a> Setup<'a> {
     where
         T: Serialize + DeserializeOwned + Clone,
     {
-        Ok(self.task.team.gather(&own)?.into_iter().flatten().collect())
+        Ok(self.task.team.gather(&own, self.options)?.into_iter().flatten().collect())
     }
 
     /// Samples of node 0, if it is here, out of the probes of all nodes here.
@@ -147,7 +147,7 @@ impl<'a> Setup<'a> {
     pub fn collect(&self, own: Option<Samples>, check: Check) -> Result<(Samples, Check), BenchError> {
         let mut samples = None;
         let mut all = Check::default();
-        for (taken, check) in self.task.team.gather(&(own, check))? {
+        for (taken, check) in self.task.team.gather(&(own, check), self.options)? {
             samples = samples.or(taken);
             all.merge(check);
         }

@@ -137,12 +137,17 @@ pub(crate) fn time_calls<E>(
     let quicker = timed(warm_up)?.min(timed(warm_up)?);
     let batch = batch(iterations, quicker.as_nanos() as f64 / warm_up as f64, clock_cost_ns());
     let samples = iterations / batch;
-    let mut ns = Vec::with_capacity(samples as usize);
+    let mut ns = room_for(samples);
     for _ in 0..samples {
         ns.push(timed(batch)?.as_nanos() as f64 / batch as f64);
     }
     timed(iterations % batch)?;
     Ok(Samples::new(ns, batch))
+}
+
+/// Room for samples: of as many as a user likes, for the first ones.
+pub(crate) fn room_for(samples: u64) -> Vec<f64> {
+    Vec::with_capacity(samples.min(1 << 20) as usize)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The processes that run a benchmark together.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ggas_device::sim::ProcessFabric;
 use ggas_members::launch::{Exit, Launch, Signals};
-use ggas_members::{EXCHANGE_MAX, Job};
+use ggas_members::{EXCHANGE_MAX, Job, JobError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,9 +16,8 @@ use crate::{Bench, BenchError, Options, Report, Via, cores};
 const PART: usize = (16 << 10) - 1;
 const _: () = assert!(PART < EXCHANGE_MAX);
 
-/// How much longer than a wait within a benchmark the processes wait for each other: one may run a whole row while
-/// the others have no part in it.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// What fails when processes do not hear each other.
+const DOING: &str = "exchanging with the other processes";
 
 /// Who runs a benchmark: this process with all its nodes, the processes of a job with a node each, or this process
 /// and another machine's, joined by their cards.
@@ -134,23 +132,34 @@ impl Team {
     }
 
     /// What every process has, in the order of their ranks. All must call it, and none goes on before all did.
-    pub(crate) fn gather<T>(&self, own: &T) -> Result<Vec<T>, BenchError>
+    ///
+    /// # Errors
+    /// [`BenchError::Absent`]: some did not call it within [`Options::patience`]; or one is gone.
+    pub(crate) fn gather<T>(&self, own: &T, options: &Options) -> Result<Vec<T>, BenchError>
     where
         T: Serialize + DeserializeOwned + Clone,
     {
-        const DOING: &str = "exchanging with the other processes";
         let bytes = postcard::to_allocvec(own).doing(DOING)?;
         let size = self.size() as usize;
+        let patience = options.patience();
         let all = match &self.others {
             Others::None => return Ok(vec![own.clone()]),
             Others::Job(job, _) => {
-                gather_bytes(&bytes, size, |part| job.exchange(part, PATIENCE)).doing(DOING)?
+                gather_bytes(&bytes, size, |part| job.exchange(part, patience)).map_err(absent)?
             }
             Others::Machine(machine) => {
-                gather_bytes(&bytes, size, |part| machine.exchange(part, PATIENCE)).doing(DOING)?
+                gather_bytes(&bytes, size, |part| machine.exchange(part, patience)).doing(DOING)?
             }
         };
         all.iter().map(|bytes| postcard::from_bytes(bytes).doing(DOING)).collect()
+    }
+}
+
+/// What failed between the processes, as the user of a command line needs it.
+fn absent(error: JobError) -> BenchError {
+    match error {
+        JobError::Timeout { waiting_for, waited } => BenchError::Absent { ranks: waiting_for, waited },
+        error => BenchError::Library { doing: DOING.to_owned(), source: Box::new(error) },
     }
 }
 
@@ -247,7 +256,17 @@ impl<'a> Task<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn processes_wait_for_each_other_as_long_as_the_time_out_says() {
+        let patience = |secs| Options { timeout: Duration::from_secs(secs), ..Options::default() }.patience();
+        assert_eq!([1, 2, 10, 100].map(patience), [20, 24, 120, 1200].map(Duration::from_secs));
+        let error = absent(JobError::Timeout { waiting_for: vec![1], waited: patience(2) }).to_string();
+        assert!(error.contains("ranks [1] did not come in 24s") && error.contains("--timeout"), "{error}");
+    }
 
     #[test]
     fn messages_of_any_length_come_whole() {

@@ -9,6 +9,7 @@ use crate::error::Doing;
 use crate::host::require_memory;
 use crate::payload::{Payload, RoundData};
 use crate::setup::{Setup, Worker};
+use crate::stats::room_for;
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, Team};
 
@@ -76,7 +77,7 @@ fn measure(task: Task, bytes: u64) -> Result<(Row, Check), BenchError> {
     }
     setup.share::<()>(Vec::new())?;
     let count = options.iterations.unwrap_or((400_000 / (nodes * nodes)).clamp(50, 2000));
-    let mut samples = Vec::with_capacity(count as usize);
+    let mut samples = room_for(count);
     let begun = Instant::now();
     for _ in 0..count {
         let begun = Instant::now();

@@ -48,7 +48,7 @@ impl Bench for VersusUcx {
 
 fn measure(task: Task, bytes: u64, report: &mut Report, progress: &mut Progress) -> Result<(), BenchError> {
     let options = task.options;
-    let cores = cores(task.team)?;
+    let cores = cores(task)?;
     let iterations = options.iterations.unwrap_or(100_000);
     let version = task.team.is_first().then(ucx::version).flatten();
     let (mut ours, mut theirs, mut averages) = (Vec::new(), Vec::new(), Vec::new());
@@ -96,8 +96,8 @@ fn measure(task: Task, bytes: u64, report: &mut Report, progress: &mut Progress)
 }
 
 /// The core of each of the two processes, or two that this machine has.
-fn cores(team: &Team) -> Result<[usize; 2], BenchError> {
-    let first = team.gather(&team.cores().first().copied().unwrap_or(0))?;
+fn cores(task: Task) -> Result<[usize; 2], BenchError> {
+    let first = task.team.gather(&task.team.cores().first().copied().unwrap_or(0), task.options)?;
     match first[..] {
         [a, b, ..] if a != b => Ok([a, b]),
         _ => Ok([0, 1.min(std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1))]),

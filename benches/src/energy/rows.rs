@@ -85,7 +85,7 @@ fn measure_with(
 ) -> Result<Report, BenchError> {
     let mut report = bench.run(team, options, progress)?;
     if !team.is_first() {
-        while let [Some(plan), ..] = &team.gather(&None::<Plan>)?[..] {
+        while let [Some(plan), ..] = &team.gather(&None::<Plan>, options)?[..] {
             bench.run(team, &plan.options(options), &mut Progress::silent())?;
         }
         return Ok(report);
@@ -105,7 +105,7 @@ fn measure_with(
         }
         progress.step();
     }
-    team.gather(&None::<Plan>)?;
+    team.gather(&None::<Plan>, options)?;
     facts.missing = meter.missing;
     report.notes.extend(facts.missing.iter().map(|m| format!("no energy of {}: {}", m.component, m.reason)));
     report.energy = Some(facts);
@@ -153,7 +153,7 @@ impl Again<'_> {
     }
 
     fn run(&mut self, plan: &Plan, like: &Row) -> Result<Result<Run, String>, BenchError> {
-        self.team.gather(&Some(plan.clone()))?;
+        self.team.gather(&Some(plan.clone()), self.options)?;
         let names: Vec<(Class, String)> =
             self.meter.components.iter().map(|c| (c.class, c.name.clone())).collect();
         span::take_longest();

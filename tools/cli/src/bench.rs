@@ -11,6 +11,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Nodes in one process from which on a row takes long before there is anything to show.
+const MANY: u32 = 128;
+
 #[derive(clap::Args)]
 pub struct BenchArgs {
     /// Name of a benchmark, or `list`
@@ -47,7 +50,7 @@ pub struct BenchArgs {
     /// Blocks per node, a list
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     blocks: Vec<u32>,
-    /// Timed operations per row
+    /// Timed operations per row, at most 4294967296
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
     /// One of the benchmark's methods; all of them otherwise
@@ -74,7 +77,8 @@ pub struct BenchArgs {
     /// GPUs that the nodes are spread over
     #[arg(long, value_name = "N")]
     gpus: Option<u32>,
-    /// Bound of every wait, in seconds
+    /// Bound of every wait, in seconds; processes wait 12 times as long for each other, at least 20 s: one may run a
+    /// whole row while the others have no part in it
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     timeout: Option<Duration>,
     /// Write the result as JSON; `-`: to standard output, and everything else to standard error
@@ -175,6 +179,12 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
 
 /// Runs a benchmark with a progress bar on standard error.
 fn measure(args: &BenchArgs, bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, Failure> {
+    if options.nodes >= MANY && team.size() == 1 {
+        let nodes = options.nodes;
+        out::note(&format!(
+            "ggas: {nodes} nodes share the cores of this machine: each row can take minutes\n"
+        ));
+    }
     let mut progress = Progress::bar();
     let report = run_bench(args, bench, team, options, &mut progress);
     progress.finish();
@@ -260,6 +270,10 @@ impl Outputs {
     fn open(args: &BenchArgs) -> Result<Self, Failure> {
         let create =
             |path: &PathBuf| WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()));
+        if args.plot.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+            let why = "--plot -: standard output is for the table or the JSON; name a file (./- for one of this name)";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
         let json = args.json.as_ref().filter(|_| !json_to_stdout).map(create).transpose()?;
         Ok(Outputs { json_to_stdout, json, plot: args.plot.as_ref().map(create).transpose()? })
@@ -272,10 +286,10 @@ impl Outputs {
 
     fn give(self, text: &str, json: &str, svg: Option<&str>) -> Result<(), Failure> {
         if let Some(file) = self.json {
-            file.write(json.as_bytes())?;
+            written(file, json)?;
         }
         if let (Some(file), Some(svg)) = (self.plot, svg) {
-            file.write(svg.as_bytes())?;
+            written(file, svg)?;
         }
         if self.json_to_stdout {
             out::note(text);
@@ -283,4 +297,12 @@ impl Outputs {
         }
         out::print(text)
     }
+}
+
+/// Writes a result, and says where it is.
+fn written(file: WholeFile, text: &str) -> Result<(), Failure> {
+    let path = file.path().display().to_string();
+    file.write(text.as_bytes())?;
+    out::note(&format!("written to {path}\n"));
+    Ok(())
 }

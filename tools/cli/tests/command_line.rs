@@ -160,9 +160,12 @@ fn benchmarks_refuse_what_does_not_fit() {
     is_usage_error(&cpu(&["--sizes", "16G"]), "--sizes 17179869184");
     is_usage_error(&cpu(&["--memory", "gpu"]), "--memory gpu");
     is_usage_error(&cpu(&["--iterations", "0"]), "--iterations 0");
+    is_usage_error(&cpu(&["--iterations", "1000000000000000"]), "use 1 to 4294967296");
+    is_usage_error(&cpu(&["--plot", "-"]), "--plot -: standard output is for the table or the JSON");
     is_usage_error(&cpu(&["--gpus", "7"]), "--gpus 7: kernels run on the CPU executor");
     is_usage_error(&cpu(&["--path", "card", "--slots", "4"]), "--slots 4: a card's pages have no slots");
-    is_usage_error(&["plot", "/dev/zero"], "/dev/zero: these are no results: more than 64 MiB");
+    is_usage_error(&["plot", "/dev/zero"], "/dev/zero: it is no regular file");
+    is_usage_error(&["card", "plan", "/dev/zero"], "cannot read /dev/zero: it is no regular file");
 }
 
 #[test]
@@ -184,6 +187,7 @@ fn results_that_were_kept_become_pictures() {
     std::fs::write(&json, report).expect("written");
     let output = ggas(&["plot", &json]);
     assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(err(&output), format!("written to {}\n", folder.join("kept.svg").display()));
     let svg = std::fs::read_to_string(folder.join("kept.svg")).expect("a picture");
     assert!(svg.contains("rma-pingpong (2 nodes, gpu)"), "{svg}");
     std::fs::write(&json, "{}").expect("written");
@@ -356,6 +360,39 @@ fn nodes_that_only_stand_by_are_named() {
     let args = ["bench", "rma-pingpong", "--device", "cpu", "--method", "host-driven", "--nodes", "3"];
     let output = ggas(&[&args[..], &["--sizes", "8", "--iterations", "10"]].concat());
     assert!(out(&output).contains("nodes 0 and 1 of 3 do all of it"), "{}", out(&output));
+}
+
+#[test]
+fn every_benchmark_refuses_more_iterations_than_fit_in_memory() {
+    for bench in ["litmus", "alltoall", "rma-roundtrip", "velo-pingpong", "c-interface", "atomics-random"] {
+        let args = ["bench", bench, "--device", "cpu", "--iterations", "18446744073709551615"];
+        is_usage_error(&args, "--iterations 18446744073709551615: use 1 to 4294967296");
+    }
+}
+
+#[test]
+fn a_run_that_a_signal_ends_leaves_no_file() {
+    let folder = std::env::temp_dir().join(format!("ggas-ended-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+    command.env("GGAS_DEVICE", "sim").args(["bench", "rma-pingpong", "--device", "cpu", "--method"]);
+    command.args(["host-driven", "--iterations", "1000000000", "--json"]).arg(folder.join("x.json"));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ggas starts");
+    // The result is open before anything is measured.
+    let files = format!("/proc/{}/fd", child.id());
+    let has_opened = || {
+        let links = std::fs::read_dir(&files).into_iter().flatten().flatten();
+        links.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|file| file.starts_with(&folder))
+    };
+    while !has_opened() {
+        assert!(child.try_wait().expect("it is ours").is_none(), "it ended");
+        std::thread::yield_now();
+    }
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    let left = std::fs::read_dir(&folder).expect("a folder").count();
+    std::fs::remove_dir_all(&folder).expect("removed");
+    assert_eq!(left, 0);
 }
 
 #[test]
