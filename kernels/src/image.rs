@@ -10,6 +10,9 @@ pub static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fat
 /// Release of the CUDA compiler that made it, such as `13.0`.
 pub const NVCC_RELEASE: Option<&str> = option_env!("GGAS_NVCC_RELEASE");
 
+/// Whether the build was told to make no code for GPUs, by `NVCC=none`.
+pub const NVCC_NONE: bool = option_env!("GGAS_NVCC_NONE").is_some();
+
 /// A kernel compiled for the host; the C++ side is `kernels/exec/table.cpp`. For [`kernels!`](crate::kernels!).
 #[derive(Debug)]
 #[repr(C)]

@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 
 use crate::{FATBIN, Failed, package, suite, wrapper};
 
+/// The value of `NVCC` that wants no code for GPUs.
+const NONE: &str = "none";
+
 /// Compiles, and returns what cargo is to know.
 pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) -> Result<Vec<String>, Failed> {
     let variables = ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"];
@@ -15,6 +18,13 @@ pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) -> Result<
     // One that is not there would count as changed each time; `cargo xtask setup` touches this file when it comes.
     if wheels.exists() {
         lines.push(format!("cargo::rerun-if-changed={}", wheels.display()));
+    }
+    if env::var_os("NVCC").is_some_and(|named| named == NONE) {
+        let why =
+            "NVCC=none: kernels are built for the CPU only; build again without it to have them for GPUs";
+        lines.push(format!("cargo::warning={why}"));
+        lines.push("cargo::rustc-env=GGAS_NVCC_NONE=1".to_owned());
+        return Ok(lines);
     }
     let Some(nvcc) = find(&wheels) else {
         let why = "no nvcc: kernels are built for the CPU only; `cargo xtask setup` installs nvcc";
@@ -66,7 +76,7 @@ fn failed(nvcc: &Path, done: &Output) -> Failed {
 /// then PATH, CUDA_HOME and /usr/local/cuda.
 fn find(wheels: &Path) -> Option<PathBuf> {
     if let Some(named) = env::var_os("NVCC") {
-        return (named != "none").then(|| PathBuf::from(named));
+        return Some(PathBuf::from(named));
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let homes = env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin/nvcc"));

@@ -72,6 +72,8 @@ fn what_compiles_is_linked_and_warnings_are_cargos() {
         "cargo:rustc-link-lib=static=my_sums_on_host",
         "cargo:rerun-if-env-changed=CXX",
         "cargo::rerun-if-env-changed=NVCC",
+        "cargo::rustc-env=GGAS_NVCC_NONE=1",
+        "cargo::warning=NVCC=none: kernels are built for the CPU only; build again without it to have them for GPUs",
     ] {
         assert!(stdout.lines().any(|said| said == line), "no {line}: {stdout}");
     }

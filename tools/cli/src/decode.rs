@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::out;
 use extoll_abi::{Address, Body, Descriptor, Header, Modifier, Notification, NotificationHeader, Request};
 use std::fmt::{Display, Write};
-use std::io::BufRead;
+use std::io::{BufRead, IsTerminal};
 
 #[derive(clap::Args)]
 pub struct DecodeArgs {
@@ -16,6 +16,9 @@ pub struct DecodeArgs {
 pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
     if !args.words.is_empty() {
         return show(&args.words.join(" "));
+    }
+    if std::io::stdin().is_terminal() {
+        out::note("ggas: reading words from standard input, a descriptor or a notification a line\n");
     }
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let at = |text| format!("line {}: {text}", number + 1);

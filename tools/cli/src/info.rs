@@ -91,6 +91,7 @@ fn machine(text: &mut String) {
     let build = if cfg!(debug_assertions) { "debug: not for timing" } else { "release" };
     row(text, "build", format_args!("{} {build}", env!("CARGO_PKG_VERSION")));
     let code = match ggas_kernels::FATBIN.len() >> 10 {
+        0 if ggas_kernels::NVCC_NONE => "none: NVCC=none at the build; build again without it".into(),
         0 => "none: there was no nvcc at the build; run `cargo xtask setup` and build again".into(),
         kib => format!("{kib} KiB, embedded"),
     };

@@ -210,7 +210,7 @@ fn part(text: &str) -> Result<f64, String> {
 
 fn failure(error: JobError) -> Failure {
     match error {
-        JobError::Setting { .. } => Failure::Usage(error.to_string()),
+        JobError::Setting { .. } | JobError::NetworkName { .. } => Failure::Usage(error.to_string()),
         error => Failure::Failed(error.to_string()),
     }
 }

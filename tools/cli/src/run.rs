@@ -4,8 +4,10 @@ use crate::failure::Failure;
 use crate::out::note;
 use crate::values;
 use clap::{Args, ValueEnum};
+use ggas_members::JobError;
 use ggas_members::launch::{Bind, Input, Launch, LaunchError, Output, Signals};
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -134,10 +136,29 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 fn failure(error: LaunchError) -> Failure {
     match error {
-        LaunchError::Job(error) => Failure::Usage(error.to_string()),
+        LaunchError::Job(
+            error @ (JobError::Setting { .. }
+            | JobError::Incomplete { .. }
+            | JobError::Shape(_)
+            | JobError::Crowded { .. }),
+        ) => Failure::Usage(error.to_string()),
+        // The error's own advice is for a name that is searched for.
+        LaunchError::Program { program, .. } if is_missing_path(&program) => {
+            let program = program.display();
+            note(&format!(
+                "ggas run: {program} cannot be started (no such file): build it, or check the path\n"
+            ));
+            Failure::Said(127)
+        }
         error => {
             note(&format!("ggas run: {error}\n"));
             Failure::Said(error.code())
         }
     }
+}
+
+/// Whether this is a path, not a name to search for, and nothing is there.
+fn is_missing_path(program: &Path) -> bool {
+    let is_path = program.parent().is_some_and(|folder| !folder.as_os_str().is_empty());
+    is_path && !program.exists()
 }

@@ -63,6 +63,7 @@ fn err(output: &Output) -> String {
 fn links_go_down_and_up_and_all_nodes_show_it() {
     let networks = Networks::new("links");
     networks.refuses(1, &["net", "link", "0", "x+", "down"], "there is no network default");
+    networks.refuses(2, &["net", "up", "a/b"], "no network can be called `a/b`");
     networks.says(&[], &["net", "up", "lab", "--torus", "3x1x1"]);
     assert_eq!([networks.link("0", 0), networks.link("1", 1)], [[true; 2]; 2]);
     let said = networks.says(&[], &["net", "link", "1", "x-", "down", "lab"]);

@@ -142,7 +142,7 @@ fn bad_arguments_are_usage_errors() {
 #[test]
 fn what_cannot_be_started_ends_as_in_a_shell() {
     let wrong = [
-        ("/no/such/program", 127, "give its path"),
+        ("/no/such/program", 127, "build it, or check the path"),
         ("no-such-program", 127, "a name in PATH"),
         ("/etc/passwd", 126, "chmod +x"),
         ("/", 126, "it is a directory"),
@@ -153,6 +153,14 @@ fn what_cannot_be_started_ends_as_in_a_shell() {
         let said = format!("ggas run: {program} cannot be started (");
         assert!(err.starts_with(&said) && err.contains(advice), "{err}");
     }
+}
+
+#[test]
+fn a_job_that_the_system_refuses_is_no_bad_argument() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 4; exec \"$0\" run -n 2 -- true", env!("CARGO_BIN_EXE_ggas")]);
+    let output = shell.output().expect("sh starts");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -11,19 +11,25 @@ use std::time::Duration;
 /// Everything from a bare checkout to the table.
 pub fn demo(args: &[String], policy: Policy) -> Result<ExitCode> {
     setup::prepare(Need::Run, policy)?;
-    report!("xtask: building; the first time this takes a minute or more");
-    let build = cargo(&["build", "--release", "--package", "ggas-cli"]);
-    Step { name: "build", command: build, limit: Duration::from_secs(3600) }.run()?;
-    let mut run = Command::new(capi::target().join("release/ggas"));
-    run.arg("demo").args(args);
-    through(run)
+    through(built("demo", args)?)
 }
 
 /// `ggas` with these arguments, built for speed.
 pub fn ggas(subcommand: &str, args: &[String]) -> Result<ExitCode> {
-    let mut command = cargo(&["run", "--quiet", "--release", "--package", "ggas-cli", "--", subcommand]);
-    command.args(args);
-    through(command)
+    through(built(subcommand, args)?)
+}
+
+/// The command `ggas` with these arguments, after it was built.
+fn built(subcommand: &str, args: &[String]) -> Result<Command> {
+    report!(
+        "xtask: building ggas; the first time this takes about four minutes of processor time \
+         (build/log/build.log shows the progress)"
+    );
+    let build = cargo(&["build", "--release", "--package", "ggas-cli"]);
+    Step { name: "build", command: build, limit: Duration::from_secs(3600) }.run()?;
+    let mut run = Command::new(capi::target().join("release/ggas"));
+    run.arg(subcommand).args(args);
+    Ok(run)
 }
 
 /// Networks in virtual time, built for speed.
