@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::MmapRaw;
-use nix::fcntl::FallocateFlags;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// A file without a name, mapped here and by a virtual machine. Pages that nobody touched take no memory.
@@ -22,8 +22,11 @@ impl SharedFile {
     /// # Errors
     /// The system's, where it has no room.
     pub fn new(name: &str, bytes: u64) -> io::Result<SharedFile> {
-        let file = File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?);
+        let file = File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
         file.set_len(bytes)?;
+        // Clients get the file: one that could truncate it would end this process by SIGBUS.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         let map = MmapRaw::map_raw(&file)?;
         Ok(SharedFile { file, map })
     }

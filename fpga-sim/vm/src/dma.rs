@@ -12,6 +12,7 @@ use memmap2::MmapOptions;
 use thiserror::Error;
 
 use crate::PeerBar;
+use crate::cut::Watched;
 use crate::parts::{Part, Piece, Place, place};
 
 /// Why a part of the guest's memory was not taken.
@@ -86,7 +87,8 @@ impl GuestMemory {
         self.master.store(master, Ordering::Release);
     }
 
-    /// Adds `size` bytes at `offset` of a file, at bus address `bus`, for reading and writing.
+    /// Adds `size` bytes at `offset` of a file, at bus address `bus`, for reading and writing. Should the file be cut
+    /// short later, zeroed memory of nobody takes the part's place.
     ///
     /// # Errors
     /// [`DmaError`].
@@ -104,7 +106,8 @@ impl GuestMemory {
             return Err(range);
         }
         let map = MmapOptions::new().offset(offset).len(size as usize).map_raw(file).map_err(failed)?;
-        self.add(Arc::new(Part { bus, size, map })).map_err(|_| range)
+        let watched = Watched::new(map.as_mut_ptr() as usize, map.len()).map_err(failed)?;
+        self.add(Arc::new(Part { bus, size, watched, map })).map_err(|_| range)
     }
 
     fn add(&self, part: Arc<Part>) -> Result<(), MemoryError> {
@@ -150,14 +153,22 @@ impl GuestMemory {
         let (mut gone, rest): (Vec<_>, Vec<_>) =
             self.parts.load().iter().cloned().partition(|part| which(part));
         self.parts.store(Arc::new(rest));
+        let ranges: Vec<_> = gone.iter().map(|part| (part.host(), part.size as usize)).collect();
+        let mut removed = self.host.remove_ranges(&ranges).into_iter();
         gone.retain(|part| {
-            let removed = self.host.remove_range(part.host(), part.size as usize);
+            let removed = removed.next().unwrap_or(Ok(()));
             if let Err(error) = &removed {
                 tracing::error!("memory at {:#x} stays mapped: {error}", part.bus);
                 std::mem::forget(part.clone());
             }
             removed.is_ok()
         });
+        if let Some(part) = gone.iter().find(|part| part.watched.is_cut()) {
+            tracing::error!(
+                "the file behind {:#x} was cut short: the card went on with other memory",
+                part.bus
+            );
+        }
         gone
     }
 
@@ -340,6 +351,25 @@ mod tests {
         let mut page = vec![9; PAGE as usize];
         memory.read(BUS + 4 * PAGE, &mut page).unwrap();
         assert!(page.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn memory_whose_file_is_cut_short_is_replaced() {
+        let (memory, file) = paged();
+        memory.write(BUS, &[1; 16]).unwrap();
+        file.set_len(PAGE).unwrap();
+        memory.write(BUS + PAGE - 8, &[2; 16]).unwrap();
+        let mut back = [9; 24];
+        memory.read(BUS + PAGE - 16, &mut back).unwrap();
+        assert_eq!(back, *[[0; 8], [2; 8], [2; 8]].concat(), "zeroed, and written");
+        memory.unmap_all();
+        // A range whose file is good, at an address that may be the same.
+        file.set_len(8 * PAGE).unwrap();
+        memory.map(BUS, PAGE, &file, 0).unwrap();
+        memory.store(BUS, 3).unwrap();
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, 0).unwrap();
+        assert_eq!(word, 3u64.to_le_bytes());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod bar;
 mod card;
 mod config;
+mod cut;
 mod dma;
 mod gpu;
 mod interrupts;

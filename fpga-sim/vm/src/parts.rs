@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use memmap2::MmapRaw;
 
+use crate::cut::Watched;
+
 /// A part of the guest's memory, mapped while the value lives.
 pub(crate) struct Part {
     pub bus: u64,
     pub size: u64,
+    /// Before `map`: dropped first.
+    pub watched: Watched,
     pub map: MmapRaw,
 }
 

@@ -129,7 +129,7 @@ impl<D: Device + ?Sized> ServerBackend for Backend<'_, D> {
             return Ok(());
         }
         match flags & VFIO_IRQ_SET_DATA_EVENTFD != 0 {
-            true => lines.set(start, count, fds),
+            true => lines.set(start, count, fds)?,
             false if count == 0 => lines.clear(),
             // The machine's own test of the lines.
             false => (start..start.saturating_add(count.min(64))).for_each(|vector| {

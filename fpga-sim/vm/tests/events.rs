@@ -4,12 +4,15 @@ mod common;
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
 use extoll_vm::*;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use vfio_user::ServerBackend;
 
@@ -176,9 +179,31 @@ fn an_interrupt_line_that_nobody_reads_does_not_block() {
     event.write(u64::MAX - 1).unwrap();
     let file = File::from(std::os::fd::AsFd::as_fd(&event).try_clone_to_owned().unwrap());
     let mut reader = file.try_clone().unwrap();
-    lines.set(0, 1, vec![file]);
+    lines.set(0, 1, vec![file]).unwrap();
     assert!(!lines.raise(0), "full");
     reader.read_exact(&mut [0; 8]).unwrap();
     assert!(lines.raise(0));
     assert!(!lines.raise(7), "no such vector");
+}
+
+#[test]
+fn a_client_cannot_make_an_interrupt_block() {
+    let lines = Arc::new(Interrupts::new(1));
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let refused = lines.set(0, 1, vec![File::from(std::os::fd::OwnedFd::from(writer))]).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("no eventfd"), "{refused}");
+
+    let event = EventFd::from_value_and_flags(0, EfdFlags::empty()).unwrap();
+    let file = File::from(std::os::fd::AsFd::as_fd(&event).try_clone_to_owned().unwrap());
+    lines.set(0, 1, vec![file]).unwrap();
+    let flags = fcntl(&event, FcntlArg::F_GETFL).unwrap();
+    assert!(flags & OFlag::O_NONBLOCK.bits() != 0);
+    // The client turns that off again, and reads nothing.
+    fcntl(&event, FcntlArg::F_SETFL(OFlag::from_bits_retain(flags & !OFlag::O_NONBLOCK.bits()))).unwrap();
+    event.write(u64::MAX - 1).unwrap();
+    let (tell, told) = channel();
+    let raised = lines.clone();
+    std::thread::spawn(move || tell.send(raised.raise(0)));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(false), "full");
 }
