@@ -26,7 +26,7 @@
  * post them again. A kernel that waits for anything but notifications, or ends,
  * calls gpu_rma2_drain first.
  *
- * Errors. GGAS_OK, GGAS_ERR_ARGUMENT (a size that the hardware does not know),
+ * Errors. GGAS_OK, GGAS_ERR_ARGUMENT (a size, node or VPID that the hardware does not know),
  * GGAS_ERR_TIMEOUT (reported in ggas_port.report), GGAS_ERR_POISONED (a slot was
  * claimed and the wait for it timed out; the host sets up the port again).
  */
@@ -83,11 +83,17 @@ GGAS_FN int gpu_rma2_post_batch(ggas_port *port, const extoll_desc &desc, bool v
 
 namespace ggas_impl
 {
+/* A descriptor has room for it: the rest would be cut off, and name another. */
+GGAS_FN bool is_peer(gpu_rma2_peer to)
+{
+	return (to.node >> EXTOLL_DESC_NODE_BITS | to.vpid >> EXTOLL_DESC_VPID_BITS) == 0;
+}
+
 template <ggas_scope Scope>
 GGAS_FN int post_sized(ggas_port *port, uint32_t command, gpu_rma2_peer to, uint64_t read, uint64_t write,
 		       uint32_t bytes, uint32_t spec, uint32_t modifier, uint32_t line)
 {
-	if (bytes - 1 >= EXTOLL_MAX_TRANSFER)
+	if (bytes - 1 >= EXTOLL_MAX_TRANSFER || !is_peer(to))
 		return GGAS_ERR_ARGUMENT;
 	return gpu_rma2_post<Scope>(port, extoll_desc_sized(command, to.node, to.vpid, spec, modifier, read, write, bytes),
 				    line);
@@ -131,7 +137,7 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_rma2_immediate_put(ggas_port *port, gpu_rma2_peer to, uint64_t value, uint32_t count, uint64_t remote,
 				   uint32_t spec, uint32_t modifier = EXTOLL_MOD_NONE, uint32_t line = __builtin_LINE())
 {
-	if (count - 1 >= EXTOLL_MAX_IMMEDIATE)
+	if (count - 1 >= EXTOLL_MAX_IMMEDIATE || !ggas_impl::is_peer(to))
 		return GGAS_ERR_ARGUMENT;
 	return gpu_rma2_post<Scope>(port, extoll_desc_immediate_put(to.node, to.vpid, spec, modifier, count, remote, value),
 				    line);
@@ -143,7 +149,7 @@ GGAS_FN int gpu_rma2_notification_put(ggas_port *port, gpu_rma2_peer to, uint32_
 				      uint32_t spec = EXTOLL_SPEC_COMPLETER, uint32_t modifier = EXTOLL_MOD_NONE,
 				      uint32_t line = __builtin_LINE())
 {
-	if (noti_class > 0xff)
+	if (noti_class > 0xff || !ggas_impl::is_peer(to))
 		return GGAS_ERR_ARGUMENT;
 	return gpu_rma2_post<Scope>(
 		port, extoll_desc_notification_put(to.node, to.vpid, spec, modifier, noti_class, payload), line);
@@ -156,7 +162,7 @@ GGAS_FN int gpu_rma2_lock(ggas_port *port, gpu_rma2_peer to, uint32_t number, in
 			  uint32_t spec = EXTOLL_SPEC_COMPLETER, bool to_responder = false,
 			  uint32_t line = __builtin_LINE())
 {
-	if (number >> EXTOLL_DESC_LOCK_NUMBER_BITS)
+	if (number >> EXTOLL_DESC_LOCK_NUMBER_BITS || !ggas_impl::is_peer(to))
 		return GGAS_ERR_ARGUMENT;
 	return gpu_rma2_post<Scope>(
 		port,

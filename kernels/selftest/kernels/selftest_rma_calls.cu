@@ -204,10 +204,10 @@ template <ggas_scope Scope> GGAS_FN void posts(caller &c, uint32_t form)
 					 to + 3 * next, 9 + form)), 1);
 }
 
-/* Sizes and numbers that no descriptor has: nothing is posted. */
+/* Sizes, numbers and peers that no descriptor has: nothing is posted. */
 template <ggas_scope Scope> GGAS_FN void refusals(caller &c)
 {
-	const in_form<Scope> call(c);
+	in_form<Scope> call(c);
 	uint64_t here = c.args.here_nla, there = c.args.there_nla;
 	const uint32_t sizes[] = { 0, EXTOLL_MAX_TRANSFER + 8 };
 	for (uint32_t bytes : sizes) {
@@ -219,6 +219,17 @@ template <ggas_scope Scope> GGAS_FN void refusals(caller &c)
 	}
 	c.did(call.notification_put(256, 1, 7));
 	c.did(call.lock(1 << 24, 1, 1, 7, false));
+	const gpu_rma2_peer strangers[] = { { c.peer.node | 1 << 16, c.peer.vpid }, { c.peer.node, c.peer.vpid | 1 << 8 } };
+	for (gpu_rma2_peer peer : strangers) {
+		call.peer = peer;
+		c.did(call.put(here, there, 8, 7));
+		c.did(call.put_qw(here, there, 8, 7));
+		c.did(call.get(there, here, 8, 7));
+		c.did(call.get_qw(there, here, 8, 7));
+		c.did(call.immediate_put(1, 8, there, 7));
+		c.did(call.notification_put(1, 1, 7));
+		c.did(call.lock(1, 1, 1, 7, false));
+	}
 }
 
 /* Two lanes of three post; then none does. */

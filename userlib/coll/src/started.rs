@@ -325,6 +325,66 @@ mod tests {
         assert!(refused.to_string().contains("no streams"), "{refused}");
     }
 
+    /// The kernel checks what a caller of the headers may get wrong, as [`Group::collective`] does before.
+    #[test]
+    fn vectors_that_leave_the_window_are_refused_by_the_kernel() {
+        let network = SimNetwork::builder().nodes(2).build().expect("a network");
+        let nodes = [0, 1].map(|n| Node::new(network.device(n).expect("a device")));
+        let cpu = Processor::cpu();
+        let config = GroupConfig { offset: USER, ..GroupConfig::default() };
+        let pairs: Vec<_> = nodes.iter().map(|node| (node, &cpu)).collect();
+        let bytes = config.end(2).expect("it fits") + 4096;
+        let window = Arc::new(Window::new(&pairs, bytes).expect("a window"));
+        let group = Group::new(window.clone(), &config).expect("a group");
+        let end = window.bytes();
+        let run = |kind, in_: usize, out: usize, count| {
+            for rank in 0..2 {
+                window.write(rank, 0, &[1; 64]).expect("written");
+                window.write(rank, end - 32, &[0; 32]).expect("written");
+            }
+            let launches: Vec<_> = (0..2)
+                .map(|rank| {
+                    let args = coll_started {
+                        group: group.member(rank).expect("a member").address(),
+                        window: window.member(rank).expect("a member").address(),
+                        in_: in_ as u64,
+                        out: out as u64,
+                        count,
+                        kind,
+                        element: Element::Int32.code(),
+                        op: Op::Sum.code(),
+                        ..coll_started::default()
+                    };
+                    // SAFETY: the structure is this kernel's, and its memory outlives the wait.
+                    unsafe { Launch::new(&cpu, "ggas_collective", 1, 32, &args) }
+                })
+                .collect();
+            start(&launches).expect("started").wait(Duration::from_secs(60)).expect("ended");
+            group.check().expect("no failure");
+            let mut seen = [[0; 32]; 2];
+            seen.iter_mut()
+                .enumerate()
+                .for_each(|(rank, seen)| window.read(rank, end - 32, seen).expect("read"));
+            seen
+        };
+        let root_has = |kind| kind == COLL_BROADCAST;
+        for kind in [
+            COLL_ALL_GATHER,
+            COLL_ALL_TO_ALL,
+            COLL_REDUCE,
+            COLL_REDUCE_SCATTER,
+            COLL_ALLREDUCE,
+            COLL_BROADCAST,
+        ] {
+            // A broadcast's data lie at its result.
+            let from = if root_has(kind) { end - 16 } else { 0 };
+            assert_eq!(run(kind, from, end - 16, 5), [[0; 32]; 2], "kind {kind}: too long by one");
+            assert_eq!(run(kind, 0, end - 24, 1), [[0; 32]; 2], "kind {kind}: no multiple of 16");
+            assert_eq!(run(kind, 0, end - 32, u64::MAX), [[0; 32]; 2], "kind {kind}: no such vector");
+        }
+        assert_ne!(run(COLL_ALL_GATHER, 0, end - 32, 4), [[0; 32]; 2], "to the end");
+    }
+
     #[test]
     fn a_table_chooses_and_a_call_forces() {
         assert_eq!(meetings(TunedBy::Table(Tuning::default()), None), 2);

@@ -191,7 +191,7 @@ impl Plan<'_> {
     fn of(sides: [&Side; 2]) -> Expected {
         let mut plan = Plan { sides, expected: Expected::default() };
         (0..3).for_each(|form| plan.form(form));
-        plan.expected.statuses.extend([GGAS_ERR_ARGUMENT as u64; 3 * (2 * 5 + 2)]);
+        plan.expected.statuses.extend([GGAS_ERR_ARGUMENT as u64; 3 * (2 * 5 + 2 + 2 * 7)]);
         for lane in (0..32).filter(|lane| lane % 3 != 0) {
             let payload = u64::from(SELFTEST_RMA_BATCH) + lane;
             plan.tell(1, EXTOLL_NOTI_KIND_COMPLETER, EXTOLL_CMD_NOTIFICATION_PUT, 99, Some(payload));

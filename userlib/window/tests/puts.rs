@@ -209,6 +209,16 @@ fn what_the_window_does_not_have_is_refused() {
     let report = outcome.report[0].expect("the refusal is reported");
     assert_eq!((report.node, report.peer), (0, Some(1)));
 
+    // Rings of no size that there is, and too many of them.
+    for (lanes, lines_log2) in [(1, 64 + 3), (1, 2), (1, 31), (u32::MAX, 30)] {
+        let packed = |_, args: &mut args::selftest_put| {
+            (args.rings, args.lanes, args.lines_log2) = (64, lanes, lines_log2);
+        };
+        let outcome = run(&window, 1, 32, args, packed);
+        let refused = u64::from(extoll_abi::layout::GGAS_ERR_ARGUMENT);
+        assert_eq!(outcome.status, [refused; 2], "{lanes} lanes, 2^{lines_log2} lines");
+    }
+
     let rings = |offset, lanes, lines| Rings { offset, lanes, lines }.check(&window.window);
     assert!(matches!(rings(0, 1, 8), Ok(())));
     for (offset, lanes, lines) in [(0, 1, 4), (0, 1, 12), (0, 0, 8), (8, 1, 8)] {

@@ -20,13 +20,18 @@ constexpr uint64_t window_grain = 512;
 class window_call {
 public:
 	GGAS_FN window_call(ggas_group *g, const ggas_window *window, uint32_t line)
-		: nodes(g->nodes), self(g->node), g_(g), window_(window, 0), line_(line),
+		: nodes(g->nodes), self(g->node), g_(g), window_(window, 0), size_(window->size), line_(line),
 		  fits_(ggas_blocks() <= GGAS_CHANNELS && window->nodes == g->nodes)
 	{
 	}
 	GGAS_FN int meet() const
 	{
 		return fits_ ? meet_nodes(g_, ggas_order::release_acquire, line_) : GGAS_ERR_ARGUMENT;
+	}
+	/* Each part has `count` times `each` bytes at an offset where lines begin. */
+	GGAS_FN bool has(uint64_t offset, uint64_t count, uint64_t each) const
+	{
+		return offset % sizeof(ggas_u128) == 0 && offset <= size_ && count <= (size_ - offset) / each;
 	}
 	GGAS_FN everywhere at(uint64_t offset) const { return window_.behind(offset); }
 	GGAS_FN uint32_t after(uint32_t step) const { return self + step < nodes ? self + step : self + step - nodes; }
@@ -45,6 +50,7 @@ public:
 private:
 	ggas_group *g_;
 	everywhere window_;
+	uint64_t size_;
 	uint32_t line_;
 	bool fits_;
 };
@@ -55,7 +61,7 @@ private:
  */
 GGAS_FN int broadcast_window(const window_call &call, uint32_t root, uint64_t offset, uint64_t bytes)
 {
-	if (root >= call.nodes)
+	if (root >= call.nodes || !call.has(offset, bytes, 1))
 		return GGAS_ERR_ARGUMENT;
 	if (int error = call.meet())
 		return error;
@@ -82,6 +88,10 @@ GGAS_FN int broadcast_window(const window_call &call, uint32_t root, uint64_t of
 
 GGAS_FN int all_gather_window(const window_call &call, uint64_t in, uint64_t out, uint64_t bytes)
 {
+	/* `in` may be this node's part of `out`, of any size. */
+	if (!call.has(in / sizeof(ggas_u128) * sizeof(ggas_u128), bytes + in % sizeof(ggas_u128), 1) ||
+	    !call.has(out, bytes, call.nodes))
+		return GGAS_ERR_ARGUMENT;
 	if (int error = call.meet())
 		return error;
 	for (uint32_t step = 0; step < call.nodes; step++)
@@ -91,6 +101,8 @@ GGAS_FN int all_gather_window(const window_call &call, uint64_t in, uint64_t out
 
 GGAS_FN int all_to_all_window(const window_call &call, uint64_t in, uint64_t out, uint64_t bytes)
 {
+	if (!call.has(in, bytes, call.nodes) || !call.has(out, bytes, call.nodes))
+		return GGAS_ERR_ARGUMENT;
 	if (int error = call.meet())
 		return error;
 	for (uint32_t step = 0; step < call.nodes; step++) {
@@ -121,7 +133,7 @@ template <class T, class Op>
 GGAS_FN int reduce_window(const window_call &call, receivers to, uint64_t in, uint64_t out, uint64_t count,
 			  const Op &op)
 {
-	if (to.first >= call.nodes)
+	if (to.first >= call.nodes || !call.has(in, count, sizeof(T)) || !call.has(out, count, sizeof(T)))
 		return GGAS_ERR_ARGUMENT;
 	if (int error = call.meet())
 		return error;
@@ -134,6 +146,8 @@ GGAS_FN int reduce_window(const window_call &call, receivers to, uint64_t in, ui
 template <class T, class Op>
 GGAS_FN int reduce_scatter_window(const window_call &call, uint64_t in, uint64_t out, uint64_t count, const Op &op)
 {
+	if (!call.has(in, count, sizeof(T) * call.nodes) || !call.has(out, count, sizeof(T)))
+		return GGAS_ERR_ARGUMENT;
 	if (int error = call.meet())
 		return error;
 	reduce_share<T>(call.at(in + call.self * count * sizeof(T)), call.at(out), count, { call.self, 1, call.nodes },

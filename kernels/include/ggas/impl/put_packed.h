@@ -53,8 +53,14 @@ public:
 		: report_(window->report), timeout_(window->timeout_ns), node_(window->node), peer_(peer), line_(line),
 		  status_(GGAS_OK)
 	{
+		if (rings.lines_log2 < 3 || rings.lines_log2 > 30) {
+			status_ = ggas_impl::refuse_put(window, peer, rings.offset, rings.lines_log2, line);
+			return;
+		}
 		uint64_t lines = 1ull << rings.lines_log2, each = sizeof(state) + lines * sizeof(ggas_u128);
-		uint64_t bytes = each * rings.lanes * window->nodes;
+		/* A product that wraps would seem to fit. */
+		uint64_t all = static_cast<uint64_t>(rings.lanes) * window->nodes;
+		uint64_t bytes = all > window->size / each ? ~0ull : all * each;
 		status_ = ggas_impl::check_put(window, peer, rings.offset, bytes, line);
 		if (!status_ && lane >= rings.lanes)
 			status_ = ggas_impl::refuse_put(window, peer, lane, rings.lanes, line);

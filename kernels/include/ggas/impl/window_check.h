@@ -25,6 +25,12 @@ GGAS_FN bool inside(const ggas_window *window, uint64_t offset, uint64_t bytes)
 	return offset <= window->size && bytes <= window->size - offset;
 }
 
+/* The same of `count` times `each` bytes, whatever their product. */
+GGAS_FN bool inside(const ggas_window *window, uint64_t offset, uint64_t count, uint64_t each)
+{
+	return offset <= window->size && count <= (window->size - offset) / each;
+}
+
 /* The window is mapped and has the node and the range. */
 GGAS_FN int check_put(const ggas_window *window, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t line)
 {
