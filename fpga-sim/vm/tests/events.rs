@@ -55,6 +55,20 @@ fn the_timer_fires_each_period_or_once() {
     assert_eq!(a.read(EXTOLL_RF_SNQ_WP), written + 1);
 }
 
+/// The thread that runs the cards writes there: it must neither die nor take the process with it.
+#[test]
+fn a_card_goes_on_when_its_guest_truncates_its_memory() {
+    let mut a = Guest::new(&network(1), 0, vec![]);
+    a.ram.set_len(0).unwrap();
+    listen(&mut a, &[7]);
+    a.write(EXTOLL_RF_INFO_TIMER, 1 << 48 | 1000);
+    let deadline = Instant::now() + PATIENCE;
+    while a.read(EXTOLL_RF_SNQ_WP) < 2 {
+        assert!(Instant::now() < deadline, "the card has stopped");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn malformed_stores_fire_the_trigger_of_the_wcb() {
     let mut a = Guest::new(&network(1), 0, vec![]);

@@ -82,8 +82,8 @@ pub enum JobError {
     },
     /// Another version of the library made the network.
     #[error(
-        "network {name} was made by another version of ggas (version {theirs} of its members, {ours} here): end its \
-         programs, or remove {}, or choose another GGAS_NETWORK", path.display(), ours = crate::table::VERSION
+        "network {name} was made by another version of ggas (version {theirs} of its members, {ours} here), or is \
+         damaged: end its programs, or remove {}, or choose another GGAS_NETWORK", path.display(), ours = crate::table::VERSION
     )]
     Version {
         /// The network.

@@ -78,7 +78,7 @@ impl Network {
                 }
                 return Err(JobError::Busy { path: directory.path() });
             };
-            let refuse = |error: TableError| refused(name, &directory, error);
+            let refuse = |error: TableError| refused(name, &directory, TABLE, error);
             let (table, made) = match Table::open(directory.as_fd()) {
                 Ok(table) => (table, false),
                 // Whoever made the directory was ended before it made the table, or is about to lock it.
@@ -175,7 +175,8 @@ fn bury(directory: &Directory, table: &Table, rank: Option<u32>) {
     }
 }
 
-fn refused(name: &str, directory: &Directory, error: TableError) -> JobError {
+/// What an error says of a file of the network.
+fn refused(name: &str, directory: &Directory, file: &str, error: TableError) -> JobError {
     let path = directory.path();
     match error {
         TableError::Version { theirs } => JobError::Version { name: name.into(), path, theirs },
@@ -188,8 +189,8 @@ fn refused(name: &str, directory: &Directory, error: TableError) -> JobError {
             JobError::system("open the table of the network's members")(errno.into())
         }
         TableError::File(FileError::System(errno)) => JobError::Directory {
-            path: path.join(TABLE),
-            why: format!("it is no table of a network's members that can be opened ({})", errno.desc()),
+            path: path.join(file),
+            why: format!("it is no file of a network that can be opened ({})", errno.desc()),
             advice: "end the network's programs and remove its directory, or choose another GGAS_NETWORK",
         },
     }
@@ -245,7 +246,7 @@ fn info(base: &Arc<Base>, name: String) -> Result<Option<NetworkInfo>, JobError>
         Err(TableError::Version { .. }) => {
             Ok(Some(NetworkInfo { name, path, shape: None, standing: true, members: Vec::new() }))
         }
-        Err(error @ TableError::File(_)) => match refused(&name, &directory, error) {
+        Err(error @ TableError::File(_)) => match refused(&name, &directory, TABLE, error) {
             error @ (JobError::Files { .. } | JobError::Memory { .. }) => Err(error),
             // No table that can be opened.
             _ => Ok(Some(NetworkInfo { name, path, shape: None, standing: true, members: Vec::new() })),
@@ -289,19 +290,29 @@ pub(crate) fn check_shape(name: &str, table: &Table, asked: &NetworkShape) -> Re
 /// Lets a network be removed with its last member, at once if it has no member. Returns its members.
 ///
 /// # Errors
-/// [`JobError::NoNetwork`].
+/// [`JobError::NoNetwork`]; [`JobError::Directory`] where its directory stays, for what others keep there.
 pub fn take_down(name: &str) -> Result<Vec<MemberInfo>, JobError> {
     let name = place::checked_network(name)?;
     let base = Arc::new(Base::open(&place::runtime_dir())?);
     let work = |_: &Directory, table: &Table, _| {
         table.keep(false, false);
-        Ok(table.joined().filter_map(|id| member_info(table, id)).collect())
+        Ok(table.joined().filter_map(|id| member_info(table, id)).collect::<Vec<_>>())
     };
     let entered = Network::enter(&base, name, None, None, work)?;
     let Some((network, members)) = entered else {
         return Err(JobError::NoNetwork { name: name.into(), path: base.path().into() });
     };
     network.leave(None);
+    if members.is_empty()
+        && let Ok(Some(left)) = Directory::open(&base, name, false)
+        && let Err(TableError::File(FileError::System(Errno::ENOENT))) = Table::open(left.as_fd())
+    {
+        return Err(JobError::Directory {
+            path: left.path(),
+            why: "the network is gone, but something that is not the network's lies there".into(),
+            advice: "remove it",
+        });
+    }
     Ok(members)
 }
 
@@ -334,7 +345,7 @@ pub fn memory_of_network(name: &str, bytes: usize) -> Result<(NetworkShape, Node
     let base = Arc::new(Base::open(&place::runtime_dir())?);
     let work = |directory: &Directory, table: &Table, _| {
         let memory = NodeMemory::of_network(directory, bytes);
-        Ok((table.shape.clone(), memory.map_err(|error| refused(name, directory, error.into()))?))
+        Ok((table.shape.clone(), memory.map_err(|error| refused(name, directory, WHOLE, error.into()))?))
     };
     let entered = Network::enter(&base, name, None, None, work)?;
     let found = entered.map(|(_, found)| found);

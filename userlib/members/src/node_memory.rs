@@ -56,7 +56,7 @@ pub(crate) fn io_error(error: FileError) -> std::io::Error {
         }
         FileError::Size => Error::new(
             ErrorKind::InvalidData,
-            "another version of ggas made it: end the network's programs, or choose another GGAS_NETWORK",
+            "another version of ggas made a file of the network, or it is damaged: end the network's programs, or choose another GGAS_NETWORK",
         ),
         FileError::Limit(error) => error,
         FileError::System(errno) => errno.into(),

@@ -146,6 +146,7 @@ fn tables_of_another_version() {
         let words = [
             "network lab was made by another version of ggas",
             said,
+            "or is damaged",
             "remove",
             &path,
             "another GGAS_NETWORK",
@@ -195,6 +196,30 @@ fn tables_of_another_version() {
         one.is_refused(&command, &[&name, "another GGAS_NETWORK"]);
         assert!(network.join("members").symlink_metadata().is_ok(), "{kind} is gone");
     }
+}
+
+#[test]
+fn what_others_keep_in_a_network_is_told_of_when_it_goes() {
+    let dir = Dir::new("kept");
+    let mut one = dir.shell("");
+    one.ask("up=lab");
+    let lab = dir.path().join("lab");
+    create_dir(lab.join("socket.0")).expect("a directory");
+    one.is_refused("down=lab", &["the network is gone", "remove it", &lab.display().to_string()]);
+    assert!(lab.join("socket.0").is_dir() && !lab.join("members").exists());
+    std::fs::remove_dir_all(&lab).expect("by hand");
+    one.ask("up=lab");
+    one.ask("down=lab");
+    assert!(!lab.exists());
+}
+
+#[test]
+fn errors_name_the_file_at_fault() {
+    let dir = Dir::new("whole");
+    let mut one = dir.shell("NETWORK=lab");
+    one.ask("enter");
+    create_dir(dir.path().join("lab/whole")).expect("a directory");
+    one.is_refused("whole=lab", &["lab/whole"]);
 }
 
 /// Random bytes anywhere in a table: whoever joins, looks or leaves does not crash, and does so in bounded time.

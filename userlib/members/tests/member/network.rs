@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ggas_members::{GoneGuard, Member, MemberId, Members, NetworkShape, networks, put_up, take_down};
+use ggas_members::{
+    GoneGuard, Member, MemberId, Members, NetworkShape, memory_of_network, networks, put_up, take_down,
+};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 
@@ -168,6 +170,10 @@ pub fn run(state: &mut State, command: &str, value: &str) -> Result<bool, Failur
         "up" => {
             let (name, torus) = value.split_once(',').unwrap_or((value, "2x2x2"));
             say(&format!("{} stands: {}", name, put_up(name, &shape(torus)?)?.standing));
+        }
+        "whole" => {
+            memory_of_network(value, 64)?;
+            say("mapped");
         }
         "down" => say(&format!("{} members", take_down(value)?.len())),
         "nets" => {
