@@ -49,10 +49,8 @@ pub enum NicError {
         /// The member's node.
         member: u16,
     },
-    /// No address space for the register pages.
-    #[error(
-        "the card's register pages cannot be mapped: {0}; allow more memory mappings or start fewer cards"
-    )]
+    /// No address space for the register pages, or no memory that the processes of the node share.
+    #[error("the card's registers cannot be mapped: {0}{advice}", advice = advice(.0))]
     Pages(#[from] std::io::Error),
     /// A slot ring must have a power of two of slots, be aligned to 8 bytes, and the VPID must have none yet.
     #[error("slot ring of VPID {vpid}: {reason}")]
@@ -65,3 +63,25 @@ pub enum NicError {
 }
 
 ggas_errors::debug_as_display!(NicError);
+
+/// What to do where the system says that it has no memory: it has no mappings.
+fn advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::OutOfMemory => "; allow more memory mappings or start fewer cards",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::NicError;
+
+    #[test]
+    fn mappings_are_spoken_of_where_they_are_missing() {
+        let text = |kind: ErrorKind| NicError::from(Error::from(kind)).to_string();
+        assert!(text(ErrorKind::OutOfMemory).ends_with("allow more memory mappings or start fewer cards"));
+        assert!(!text(ErrorKind::StorageFull).contains("mappings"));
+    }
+}

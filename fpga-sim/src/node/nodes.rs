@@ -57,21 +57,21 @@ impl Nodes {
     #[inline]
     fn memory(&self, node: u16) -> Option<&Arc<NodeMemory>> {
         let memory = self.memories.get(usize::from(node))?;
-        memory.get().or_else(|| self.find(node, memory))
-    }
-
-    #[cold]
-    fn find<'a>(&self, node: u16, memory: &'a OnceLock<Arc<NodeMemory>>) -> Option<&'a Arc<NodeMemory>> {
-        let sizes = (block::BYTES, block::process_at(1));
-        // SAFETY: a block is made of atomics.
-        let made = self.member.node_memory(node, sizes, |map| unsafe { map.at::<NodeBlock>(0) }.reset());
-        match made {
-            Ok(made) => Some(memory.get_or_init(|| Arc::new(made))),
+        memory.get().or_else(|| match self.find(node, memory) {
+            Ok(memory) => Some(memory),
             Err(error) => {
                 tracing::warn!("node {node} is not reached: {error}");
                 None
             }
-        }
+        })
+    }
+
+    #[cold]
+    fn find<'a>(&self, node: u16, memory: &'a OnceLock<Arc<NodeMemory>>) -> io::Result<&'a Arc<NodeMemory>> {
+        let sizes = (block::BYTES, block::process_at(1));
+        // SAFETY: a block is made of atomics.
+        let made = self.member.node_memory(node, sizes, |map| unsafe { map.at::<NodeBlock>(0) }.reset())?;
+        Ok(memory.get_or_init(|| Arc::new(made)))
     }
 
     #[inline]
@@ -129,7 +129,8 @@ impl Nodes {
     /// A block for this process on its node.
     pub(crate) fn seat(&self) -> io::Result<Seat> {
         let (me, node) = (Owner::of(self.member.me()), self.member.node());
-        let memory = self.memory(node).ok_or(io::ErrorKind::NotFound)?;
+        let memory = self.memories.get(usize::from(node)).ok_or(io::ErrorKind::NotFound)?;
+        let memory = memory.get().map_or_else(|| self.find(node, memory), Ok)?;
         let part = Part::of(memory, |memory| {
             // SAFETY: a block is made of atomics.
             unsafe { memory.map().at::<NodeBlock>(0) }
