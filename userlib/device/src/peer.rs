@@ -11,12 +11,14 @@ pub enum PeerEnd {
     Left,
     /// It died, or was killed.
     Lost,
+    /// Another process has its place in the network by now: how it ended is no longer known.
+    Replaced,
 }
 
-/// A process of the job that is gone, and the ports with it.
+/// A process of the network that is gone, and the ports with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LostPeer {
-    /// Its rank in the job.
+    /// Its rank in the job, or its number among the members of the network: no process id.
     pub rank: u32,
     /// Its node.
     pub node: u16,
@@ -35,14 +37,17 @@ impl fmt::Display for LostPeer {
         }
         match end {
             PeerEnd::Left => {
-                write!(f, " is gone: process {rank} has left the job; wait for its last message before")
+                write!(f, " is gone: member {rank} has left the network; wait for its last message before")
             }
-            PeerEnd::Lost => write!(f, " is lost: process {rank} died; go on without it"),
+            PeerEnd::Lost => write!(f, " is lost: member {rank} died; go on without it"),
+            PeerEnd::Replaced => {
+                write!(f, " is gone: another process is member {rank} by now; go on without it")
+            }
         }
     }
 }
 
-/// Counts the processes that have left the job or were lost, so that whoever posts or waits need not ask about
+/// Counts the processes that have left the network or were lost, so that whoever posts or waits need not ask about
 /// its peer while all are there. Counts nothing where all ports are served by this process.
 #[derive(Clone, Debug, Default)]
 pub struct Departures(Option<Arc<AtomicU32>>);

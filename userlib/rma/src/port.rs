@@ -368,7 +368,7 @@ mod tests {
         fake.lose(GONE);
         let error = lost.notification_put(1, 0, Spec::COMPLETER).unwrap_err();
         assert!(matches!(error, PostError::PeerLost(peer) if peer == GONE), "{error}");
-        assert!(error.to_string().contains("node 1 vpid 0 is lost: process 3 died"), "{error}");
+        assert!(error.to_string().contains("node 1 vpid 0 is lost: member 3 died"), "{error}");
         alive.notification_put(1, 0, Spec::COMPLETER).unwrap();
         assert_eq!(fake.written().len(), 2);
     }
@@ -397,7 +397,7 @@ mod tests {
             fake.until_asleep();
             fake.lose(LostPeer { vpid: None, end: PeerEnd::Left, ..GONE });
             let error = wait.join().unwrap().unwrap_err();
-            assert!(error.to_string().contains("process 3 has left the job"), "{error}");
+            assert!(error.to_string().contains("member 3 has left the network"), "{error}");
         });
     }
 }

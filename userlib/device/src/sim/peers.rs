@@ -91,6 +91,8 @@ impl Peers {
 /// What became of a member, if it is gone.
 fn ended(member: &Member, node: u16, vpid: Option<u8>, id: MemberId) -> Option<LostPeer> {
     let end = match member.state(id) {
+        // Of one whose slot another has, nothing else is known.
+        PeerState::Left if member.at(id.slot).is_some_and(|now| now.id != id) => PeerEnd::Replaced,
         PeerState::Left => PeerEnd::Left,
         PeerState::Lost => PeerEnd::Lost,
         PeerState::Absent | PeerState::Joined => return None,

@@ -166,7 +166,7 @@ fn a_process_that_left_is_said_to_have_left() {
             let (error, took) = timed(|| port.wait_match(&of_other, SOON).unwrap_err());
             assert_lost(&error, 1, PeerEnd::Left);
             assert!(took < NOTICED, "{took:?}");
-            assert!(error.to_string().contains("has left the job"), "{error}");
+            assert!(error.to_string().contains("has left the network"), "{error}");
             let error = port.connect(all[1]).notification_put(1, 0, Spec::COMPLETER).unwrap_err();
             assert!(matches!(error, PostError::PeerLost(LostPeer { end: PeerEnd::Left, .. })), "{error}");
             assert!(job.lost().is_empty(), "nobody was lost");
