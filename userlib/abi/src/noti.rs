@@ -305,6 +305,12 @@ impl Notification {
         LOCK_RESULT.get(self.word0) as u8
     }
 
+    /// Payload of a notification put.
+    #[inline]
+    pub const fn payload(&self) -> u64 {
+        self.word0
+    }
+
     /// Value of a lock.
     #[inline]
     pub const fn lock_value(&self) -> i32 {

@@ -301,7 +301,8 @@ impl Job {
         self.carrier.network()
     }
 
-    /// The membership itself: name of the job, file descriptors between its processes.
+    /// The membership itself: name of the job, file descriptors between its processes; what
+    /// [`Window::across`](ggas_window::Window::across) asks for.
     pub fn membership(&self) -> &ggas_members::Job {
         &self.boot
     }

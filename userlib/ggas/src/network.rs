@@ -23,6 +23,12 @@ const NODES: u32 = extoll_abi::regs::EXTOLL_NODES as u32;
 /// the card's, in the network that the card is in. There is no such network on `nvlink`, whose engines join the processes
 /// of jobs.
 ///
+/// Members find a service by its address, as they agree on it: a node of its own (`GGAS_NODE`), where the first port that
+/// is opened has VPID 0. A notification to a port that is not open is lost without an error, so a client repeats its first
+/// request until an answer comes, which brings the client's address the other way. To learn whether a client is still
+/// there, a service posts a notification put to it with [`Spec::NONE`](crate::Spec::NONE), which nobody is notified of:
+/// [`PostError::PeerLost`](crate::PostError::PeerLost) says that its process is gone.
+///
 /// ```
 /// use std::time::Duration;
 /// use ggas::{Network, PortConfig, Spec};
@@ -108,7 +114,8 @@ impl Network {
         Network::builder().join()
     }
 
-    /// Describes how to take part.
+    /// Describes how to take part. Name and node are the environment's; a program that chooses them joins with
+    /// [`Member::join_network`] and hands the member to [`NetworkBuilder::join_as`].
     pub fn builder() -> NetworkBuilder {
         NetworkBuilder::default()
     }

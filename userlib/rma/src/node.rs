@@ -61,7 +61,7 @@ impl Node {
     ///
     /// A port may get the VPID of one that was closed before. What was under way to that one, data and notifications,
     /// then comes to this port, as on the card: packets name a VPID, not its owner. So ports that others still send to
-    /// close last.
+    /// close last. On the model a VPID rests for 250 ms before another port gets it, unless no other is free.
     ///
     /// # Errors
     /// [`PortError::NoPath`]; [`PortError::Device`] when no VPID is free, the network is not configured, or the

@@ -18,7 +18,8 @@ impl Window {
     /// A window over all processes of a job: the member of rank `i` is process `i`, which gives `bytes` of memory
     /// for kernels of its `processor`. Collective: all processes call it, in the same order as other collective
     /// calls of the job and with the same `bytes`. The bytes are zero at first. The call returns within `timeout`, after a
-    /// time-out within twice that. `timeout` also bounds the waits of kernels on the window.
+    /// time-out within twice that. `timeout` also bounds the waits of kernels on the window. The job is that of
+    /// `ggas_members`: a program that has a `ggas::Job` passes its `membership()`.
     ///
     /// * If all processors are the CPU executor: memory that all processes map.
     /// * If each process has a GPU of its own, and every GPU can access every other one: GPU memory that all processes map.
