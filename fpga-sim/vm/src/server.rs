@@ -199,10 +199,11 @@ pub fn serve(server: &Server, device: &mut (impl Device + ?Sized)) -> ! {
             // Such as too many open files: others may close theirs.
             Clock::REAL.sleep(Duration::from_millis(100));
         }
-        device.reset_device();
+        // Before the reset, which would move each part to the next card, and needs mappings that these may have used up.
         if let Some(memory) = device.guest_memory() {
             memory.unmap_all();
         }
+        device.reset_device();
         if let Some(lines) = device.lines() {
             lines.clear();
         }
