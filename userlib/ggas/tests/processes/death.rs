@@ -33,7 +33,7 @@ fn waits_that_name_a_killed_process_end_at_once_and_others_go_on() {
         let (error, took) = timed(|| port.wait_match(&of_lost, SOON).unwrap_err());
         assert_lost(&error, 2, PeerEnd::Lost);
         assert!(took < NOTICED, "{took:?}");
-        assert!(error.to_string().contains("process 2 died"), "{error}");
+        assert!(error.to_string().contains("member 2 died"), "{error}");
         let (error, took) = timed(|| port.wait_match(&Match::any().from_node(2), SOON).unwrap_err());
         assert_lost(&error, 2, PeerEnd::Lost);
         assert!(took < NOTICED, "{took:?}");
