@@ -45,7 +45,7 @@ mod whole;
 pub use bench::SharedTable;
 pub use error::BenchError;
 pub use host::HostFacts;
-pub use options::{Device, Fabric, Memory, NicProgress, Options, Path, Via};
+pub use options::{Device, Fabric, ITERATIONS_MAX, Memory, NicProgress, Options, Path, Via};
 pub use peer::Peers;
 pub use progress::Progress;
 pub use report::{Report, Row, SCHEMA};

@@ -148,7 +148,8 @@ pub struct Options {
     pub progress: Option<NicProgress>,
     /// GPUs that the nodes are spread over in turn; between processes, each has its own node's.
     pub gpus: u32,
-    /// Bound of every wait, on the host and in kernels. Processes wait for each other [longer](Self::patience).
+    /// Bound of every wait, on the host and in kernels. Processes wait for each other 12 times as long, at least
+    /// 20 s.
     pub timeout: Duration,
 }
 

@@ -279,7 +279,7 @@ mod tests {
         };
         // Long enough for many looks at the counter, also on a machine that is busy.
         let rising = component("gpu 0", Box::new(Rising(Default::default())));
-        let report = run(meter(vec![rising]), 0.3).expect("it runs");
+        let report = run(meter(vec![rising]), 0.1).expect("it runs");
         let row = &report.rows[0];
         let value = |key: &str| row.extra.get(key).and_then(|value| value.as_f64());
         assert!(value("gpu_w").is_some_and(|watts| watts > 0.0), "{row:?}");

@@ -37,7 +37,7 @@ pub struct QueuesConfig {
     /// them (thesis 5.7.4: 2 to 32).
     pub queues: u32,
     /// Most ports of each member that they use; as many as queues unless set. Where a node has fewer free VPIDs (251 in all,
-    /// spec 9.2; 32 on engines), queues share the ports there are: they then wait for each other's operations.
+    /// spec 9.2, and 32 on engines), queues share the ports there are: they then wait for each other's operations.
     pub ports: u32,
     /// Flags of each member that programs name; 256 unless set. Two more for each member, for `notify_gpu`, come of themselves.
     pub flags: u32,

@@ -335,7 +335,7 @@ fn what_a_killed_process_had_sent_arrives_and_half_a_put_delays_nobody() {
         assert_eq!(port.wait(SOON).expect("it was sent").word0, 42);
         let error = port.wait_match(&Match::any().from(all[0].0), SOON).expect_err("the put was not whole");
         assert!(
-            matches!(error, WaitError::PeerLost { .. }) && error.to_string().contains("process 0"),
+            matches!(error, WaitError::PeerLost { .. }) && error.to_string().contains("member 0 died"),
             "{error}"
         );
         let half_sent = || {

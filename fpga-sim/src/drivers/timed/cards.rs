@@ -129,7 +129,7 @@ fn read(memory: &dyn Memory, source: &ByReference) -> Option<Box<[u8]>> {
 
 impl Timed {
     /// Joins real cards by this network: their payloads lie in `memory`. What the memory of cards copies for a payload is
-    /// its own business: see [`Lengths`](super::Lengths).
+    /// its own business: see [`Lengths`](crate::memory::Lengths).
     pub fn join(&self, memory: Arc<dyn Memory>, moves: Moves) {
         self.state().cards.joined = Some((memory, moves));
     }
