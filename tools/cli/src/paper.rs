@@ -68,7 +68,7 @@ fn list(args: &PaperArgs) -> Result<(), Failure> {
             let _ = writeln!(text, "  no figure is built yet");
         }
         for figure in paper.figures() {
-            let _ = writeln!(text, "  {:<6} {}", figure.number(), figure.about());
+            let _ = writeln!(text, "  {:<10} {}", figure.number(), figure.about());
         }
     }
     out::print(&text)

@@ -15,8 +15,10 @@
 mod claim;
 mod error;
 mod gpu_tn;
+mod h200;
 mod memory;
 mod parameters;
+mod programs;
 mod report;
 mod thesis;
 mod today;
@@ -133,7 +135,7 @@ impl Paper {
     }
 }
 
-/// All papers, those without figures, too.
+/// All papers, those without figures, too, and `h200`, our own measurements.
 pub fn papers() -> &'static [Paper] {
     PAPERS
 }
@@ -188,5 +190,10 @@ const PAPERS: &[Paper] = &[
         name: "gpu-tn",
         title: "LeBeane et al., GPU Triggered Networking for Intra-Kernel Communications, SC 2017",
         figures: gpu_tn::FIGURES,
+    },
+    Paper {
+        name: "h200",
+        title: "No paper: the timed model against our own measurements of two H200",
+        figures: h200::FIGURES,
     },
 ];

@@ -2,9 +2,10 @@ use crate::Settings;
 use crate::report::Parameter;
 
 /// The files that the systems' parameters come from, whose comments name the sources.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
     ("gpu-tn", include_str!("../../../fpga-sim/systems/gpu-tn.toml")),
     ("extoll-fpga", include_str!("../../../fpga-sim/systems/extoll-fpga.toml")),
+    ("h200-nvlink", include_str!("../../../fpga-sim/systems/h200-nvlink.toml")),
 ];
 
 /// All parameters of a built-in system with their sources; none where others were asked for, which have no known

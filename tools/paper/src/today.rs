@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::claim::short;
 
 /// A file of `benches/results`.
-struct Kept {
+pub(crate) struct Kept {
     name: &'static str,
     json: &'static str,
 }
@@ -19,15 +19,21 @@ macro_rules! kept {
 const BARRIER: Kept = kept!("two-gpus/barrier.json");
 const BARRIER_ONE_GPU: Kept = kept!("one-gpu/barrier.json");
 const PINGPONG: Kept = kept!("one-gpu/rma-pingpong-host-memory.json");
-const GGAS: Kept = kept!("two-gpus/ggas-pingpong.json");
-const PUT_SIGNAL: Kept = kept!("two-gpus/put-signal.json");
+pub(crate) const GGAS: Kept = kept!("two-gpus/ggas-pingpong.json");
+pub(crate) const PUT_SIGNAL: Kept = kept!("two-gpus/put-signal.json");
+pub(crate) const GGAS_BANDWIDTH: Kept = kept!("two-gpus/ggas-bandwidth.json");
 const IN_KERNEL: Kept = kept!("two-gpus/allreduce.json");
 const BY_HOST: Kept = kept!("two-gpus/allreduce-stream.json");
 const ALLREDUCE: Kept = kept!("one-gpu/allreduce-4-nodes.json");
 
 impl Kept {
+    /// Its name in `benches/results`.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The median of the first row of this method (and number of nodes, blocks, or elements), in us.
-    fn median(&self, method: &str, also: &[(&str, u64)]) -> Option<f64> {
+    pub(crate) fn median(&self, method: &str, also: &[(&str, u64)]) -> Option<f64> {
         let report: Value = serde_json::from_str(self.json).ok()?;
         let rows = report["rows"].as_array()?;
         let is_it = |row: &&Value| {

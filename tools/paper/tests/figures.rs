@@ -100,6 +100,34 @@ fn parameters_change_the_answer_and_wrong_ones_are_refused() {
     assert!(error.to_string().contains("end_ns"), "{error}");
 }
 
+/// One size each gives what a kernel adds, so a constant that is wrong hides there; rates do not.
+#[test]
+fn h200_is_predicted_and_wrong_rates_are_found() {
+    let paper = ggas_paper::find("h200").expect("it is there");
+    for figure in paper.figures() {
+        let report = run(figure);
+        let claims: Vec<_> = report.claims.iter().filter(|claim| !claim.holds).collect();
+        assert!(claims.is_empty(), "{}", report.table());
+        let taken = report.rows.iter().filter(|row| row[7] == "a parameter was taken from it").count();
+        assert!(taken > 0 && taken <= 4 && report.rows.len() >= 2 * taken, "{}", report.table());
+    }
+    let holds = |number: &str, system: &extoll_sim::timed::System| {
+        let settings = Settings { seed: 1, system: Some(system.clone()) };
+        let report = paper.figure(number).expect("known").run(&settings).expect("it runs");
+        report.claims.iter().all(|claim| claim.holds)
+    };
+    let built_in = extoll_sim::timed::System::named("h200-nvlink").expect("it is built in");
+    let mut system = built_in.clone();
+    system.network.link_bytes_per_ns /= 1.4;
+    assert!(!holds("bandwidth", &system));
+    let mut system = built_in.clone();
+    system.gpu.block_store_bytes_per_ns /= 2.0;
+    assert!(!holds("put-signal", &system));
+    let mut system = built_in;
+    system.gpu.block_store_bytes_per_ns /= 4.0;
+    assert!(!holds("store", &system));
+}
+
 #[test]
 fn unknown_names_list_the_known_ones() {
     let error = ggas_paper::find("gputn").err().expect("unknown");

@@ -8,8 +8,9 @@ use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
-use super::{SYSTEM, on_all, report};
+use super::{SYSTEM, report};
 use crate::memory::Memory;
+use crate::programs::on_all;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, today};
 
 const NODES: usize = 8;

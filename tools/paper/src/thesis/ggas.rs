@@ -4,7 +4,8 @@ use extoll_sim::timed::{Kernel, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
-use super::{SYSTEM, on_all, report, span::Span};
+use super::{SYSTEM, report};
+use crate::programs::{Span, on_all};
 use crate::{Claim, Figure, PaperError, Report, Settings, today};
 
 /// Bytes that a thread moves.

@@ -4,9 +4,8 @@ mod allreduce;
 mod barrier;
 mod ggas;
 mod put;
-mod span;
 
-use extoll_sim::timed::{Node, System, Timed};
+use extoll_sim::timed::System;
 use ggas_plot::{Axis, Picture, Scale};
 
 use crate::{Checked, Figure, Report, Settings};
@@ -39,16 +38,6 @@ pub(crate) const CHAPTER_6: &[Figure] = &[
         run: allreduce::run,
     },
 ];
-
-/// Runs a program on each node's host.
-fn on_all<'t>(timed: &'t Timed, nodes: usize, program: impl Fn(Node<'t>) + 't) {
-    let program = &program;
-    let programs = (0..nodes).map(|me| {
-        let node = timed.node(me);
-        (me, format!("host {me}"), move || program(node))
-    });
-    timed.run(programs);
-}
 
 /// A report without rows; its picture is over bytes.
 fn report(

@@ -4,7 +4,8 @@ use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
-use super::{SYSTEM, on_all, report, span::Span};
+use super::{SYSTEM, report};
+use crate::programs::{Span, on_all};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Who starts a put, and how its end is seen.
