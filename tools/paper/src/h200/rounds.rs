@@ -59,8 +59,8 @@ fn release(block: &Block<'_>, fence: Ps) {
     block.work(fence.saturating_sub(block.now() - begin));
 }
 
-/// Both nodes send and wait in turn; half a round trip in us. Waits begin anywhere within a poll's period, since on GPUs
-/// no round is quite like the first.
+/// Both nodes send and wait in turn; half a round trip in us. Waits begin anywhere within a poll's period, since no
+/// round of GPUs is quite like the one before.
 fn pingpong(
     system: &System,
     blocks: usize,
