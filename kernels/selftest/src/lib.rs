@@ -52,6 +52,36 @@ ggas_kernels::kernels! {
     ];
 }
 
+/// Names and numbers of methods.
+macro_rules! methods {
+    ($($method:ident),* $(,)?) => { [$((stringify!($method), args::$method)),*] };
+}
+
+/// All collectives of `ggas_selftest_coll`, each with its name.
+pub const COLLECTIVES: [(&str, u32); 21] = methods![
+    SELFTEST_SYNC,
+    SELFTEST_BARRIER,
+    SELFTEST_BARRIER_MASTER,
+    SELFTEST_ALLREDUCE,
+    SELFTEST_ALLREDUCE_ONE_SHOT,
+    SELFTEST_ALLREDUCE_TWO_SHOT,
+    SELFTEST_ALLREDUCE_READ,
+    SELFTEST_ALLREDUCE_GATHER,
+    SELFTEST_ALLREDUCE_ALL_GATHER,
+    SELFTEST_ALLREDUCE_TREE,
+    SELFTEST_ALLREDUCE_ALL_TO_ALL,
+    SELFTEST_ALLREDUCE_WINDOW,
+    SELFTEST_REDUCE,
+    SELFTEST_REDUCE_READ,
+    SELFTEST_REDUCE_GATHER,
+    SELFTEST_REDUCE_TREE,
+    SELFTEST_REDUCE_ALL_TO_ALL,
+    SELFTEST_REDUCE_SCATTER,
+    SELFTEST_BROADCAST,
+    SELFTEST_ALL_GATHER,
+    SELFTEST_ALL_TO_ALL,
+];
+
 /// Makes them known. [`launch`] does so, too; tests on GPUs call this first, as a GPU loads all kernels when it is
 /// opened. Again does nothing.
 ///

@@ -49,8 +49,9 @@ pub fn all(node: &Node, count: u16) -> Outcome {
             }
         }
     }
-    for collective in &COLLECTIVES {
-        side.part(collective.name, |side| side.collective(collective))?;
+    for (name, method) in ggas_selftest::COLLECTIVES {
+        let collective = Collective { method };
+        side.part(name, |side| side.collective(&collective))?;
     }
     side.part("RandomAccess", Side::random_access)?;
     let Side { port, group, others, .. } = side;
@@ -312,38 +313,8 @@ fn input(node: usize, count: usize) -> Vec<u64> {
 }
 
 struct Collective {
-    name: &'static str,
     method: u32,
 }
-
-/// Name and method of each.
-macro_rules! collectives {
-    ($($method:ident),* $(,)?) => { [$(Collective { name: stringify!($method), method: $method }),*] };
-}
-
-const COLLECTIVES: [Collective; 21] = collectives![
-    SELFTEST_SYNC,
-    SELFTEST_BARRIER,
-    SELFTEST_BARRIER_MASTER,
-    SELFTEST_ALLREDUCE,
-    SELFTEST_ALLREDUCE_ONE_SHOT,
-    SELFTEST_ALLREDUCE_TWO_SHOT,
-    SELFTEST_ALLREDUCE_READ,
-    SELFTEST_ALLREDUCE_GATHER,
-    SELFTEST_ALLREDUCE_ALL_GATHER,
-    SELFTEST_ALLREDUCE_TREE,
-    SELFTEST_ALLREDUCE_ALL_TO_ALL,
-    SELFTEST_ALLREDUCE_WINDOW,
-    SELFTEST_REDUCE,
-    SELFTEST_REDUCE_READ,
-    SELFTEST_REDUCE_GATHER,
-    SELFTEST_REDUCE_TREE,
-    SELFTEST_REDUCE_ALL_TO_ALL,
-    SELFTEST_REDUCE_SCATTER,
-    SELFTEST_BROADCAST,
-    SELFTEST_ALL_GATHER,
-    SELFTEST_ALL_TO_ALL,
-];
 
 impl Collective {
     /// Elements that each node gives.

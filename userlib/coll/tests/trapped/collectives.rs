@@ -15,30 +15,6 @@ const COUNT: usize = 40;
 /// Of collectives with a root.
 const ROOT: usize = 1;
 
-const METHODS: [u32; 21] = [
-    SELFTEST_SYNC,
-    SELFTEST_BARRIER,
-    SELFTEST_BARRIER_MASTER,
-    SELFTEST_ALLREDUCE,
-    SELFTEST_ALLREDUCE_ONE_SHOT,
-    SELFTEST_ALLREDUCE_TWO_SHOT,
-    SELFTEST_ALLREDUCE_READ,
-    SELFTEST_ALLREDUCE_GATHER,
-    SELFTEST_ALLREDUCE_ALL_GATHER,
-    SELFTEST_ALLREDUCE_TREE,
-    SELFTEST_ALLREDUCE_ALL_TO_ALL,
-    SELFTEST_ALLREDUCE_WINDOW,
-    SELFTEST_REDUCE,
-    SELFTEST_REDUCE_READ,
-    SELFTEST_REDUCE_GATHER,
-    SELFTEST_REDUCE_TREE,
-    SELFTEST_REDUCE_ALL_TO_ALL,
-    SELFTEST_REDUCE_SCATTER,
-    SELFTEST_BROADCAST,
-    SELFTEST_ALL_GATHER,
-    SELFTEST_ALL_TO_ALL,
-];
-
 #[test]
 fn all_collectives_pass_the_unit() {
     for (nodes, links) in (2..=4).flat_map(|nodes| Links::all().map(|links| (nodes, links))) {
@@ -54,7 +30,7 @@ fn all_collectives_pass_the_unit() {
         let sides = Sides::new(nodes, config.end(nodes).unwrap(), &links, SOON);
         let group = |window: &_| Group::on_nodes(std::sync::Arc::clone(window), &config).expect("a group");
         let groups: Vec<Group> = sides.windows.iter().map(group).collect();
-        for method in METHODS {
+        for (_, method) in ggas_selftest::COLLECTIVES {
             let before: Vec<_> = (0..nodes).map(|rank| sides.counts(rank)).collect();
             collective(&sides, &groups, method, &links);
             for (rank, before) in before.iter().enumerate() {

@@ -2,16 +2,6 @@
 
 use super::*;
 
-const FORMS: [u32; 7] = [
-    SELFTEST_TN_ITEMS,
-    SELFTEST_TN_WARPS,
-    SELFTEST_TN_GROUPS,
-    SELFTEST_TN_PAIRS,
-    SELFTEST_TN_BY_GROUPS,
-    SELFTEST_TN_BY_ITEMS,
-    SELFTEST_TN_FIELDS,
-];
-
 #[test]
 fn kernels_send_at_every_granularity_and_may_write_again_once_it_is_complete() {
     let inline = network(Progress::Inline);

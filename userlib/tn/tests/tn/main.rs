@@ -50,6 +50,17 @@ fn value(thread: u64, round: u64) -> u64 {
     (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
+/// Ways in which kernels send.
+const FORMS: [u32; 7] = [
+    SELFTEST_TN_ITEMS,
+    SELFTEST_TN_WARPS,
+    SELFTEST_TN_GROUPS,
+    SELFTEST_TN_PAIRS,
+    SELFTEST_TN_BY_GROUPS,
+    SELFTEST_TN_BY_ITEMS,
+    SELFTEST_TN_FIELDS,
+];
+
 /// Waits until `done`, and says what did not come otherwise.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();

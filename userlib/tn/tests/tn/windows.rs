@@ -80,16 +80,6 @@ impl Ends {
     }
 }
 
-const FORMS: [u32; 7] = [
-    SELFTEST_TN_ITEMS,
-    SELFTEST_TN_WARPS,
-    SELFTEST_TN_GROUPS,
-    SELFTEST_TN_PAIRS,
-    SELFTEST_TN_BY_GROUPS,
-    SELFTEST_TN_BY_ITEMS,
-    SELFTEST_TN_FIELDS,
-];
-
 #[test]
 fn kernels_send_at_every_granularity_and_again() {
     for form in FORMS {
