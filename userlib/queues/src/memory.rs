@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::filled;
 use crate::exchange::Peers;
-use crate::queues::Members;
+use crate::queues::{Members, place};
 use crate::{QueuesError, Way};
 
 /// Memory of which each member has a part: a window, mapped or not, or memory of kernels that only the network device
@@ -161,12 +161,8 @@ impl Shared {
     }
 
     fn view(&self, member: usize) -> Result<&View, QueuesError> {
-        if member >= self.len {
-            return Err(QueuesError::NoSuchMember { member, last: self.len - 1 });
-        }
         let own = self.first..self.first + self.views.len();
-        let view = member.checked_sub(self.first).and_then(|own| self.views.get(own));
-        view.ok_or(QueuesError::Elsewhere { member, own })
+        Ok(&self.views[place(member, own, self.len)?])
     }
 
     /// Address of the array of `struct ggas_memory`, by member, for arguments of kernels of a member of this process.

@@ -49,12 +49,16 @@ impl Members {
     }
 
     fn endpoint(&self, member: usize) -> Result<&Endpoint, QueuesError> {
-        if member >= self.len {
-            return Err(QueuesError::NoSuchMember { member, last: self.len - 1 });
-        }
-        let endpoint = member.checked_sub(self.first).and_then(|own| self.endpoints.get(own));
-        endpoint.ok_or_else(|| QueuesError::Elsewhere { member, own: self.local() })
+        Ok(&self.endpoints[place(member, self.local(), self.len)?])
     }
+}
+
+/// Which of the members `own` of this process a member of `len` is.
+pub(crate) fn place(member: usize, own: Range<usize>, len: usize) -> Result<usize, QueuesError> {
+    if member >= len {
+        return Err(QueuesError::NoSuchMember { member, last: len - 1 });
+    }
+    if own.contains(&member) { Ok(member - own.start) } else { Err(QueuesError::Elsewhere { member, own }) }
 }
 
 /// What a member says of itself.

@@ -54,7 +54,7 @@ impl KernelSide {
             node: ground.node.into(),
             operations: ground.tags,
             tags: ground.tags,
-            ..empty()
+            ..ggas_tn::default()
         };
         let mut page = None;
         match ground.slots {
@@ -97,11 +97,6 @@ impl MmioTarget for Page {
             self.0.store(offset, value);
         }
     }
-}
-
-pub(crate) fn empty() -> ggas_tn {
-    // SAFETY: plain numbers; all zero is a structure without anything.
-    unsafe { std::mem::zeroed() }
 }
 
 pub(crate) fn bytes_of<T: Copy>(value: &T) -> &[u8] {

@@ -1,4 +1,4 @@
-//! Putting triggers of the host, and reading those of kernels, in a ring of slots.
+//! Reading triggers of kernels from a ring of slots.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -17,7 +17,7 @@ use ggas_kernels::{KernelMem, Launch, MemoryError, Processor};
 use ggas_rma::{KernelReport, ReportCell};
 use ggas_window::Window;
 
-use crate::kernel::{bytes_of, empty};
+use crate::kernel::bytes_of;
 use crate::words::Words;
 use crate::{Completed, Completion, Status, TnError, TriggerError, When};
 
@@ -107,7 +107,7 @@ impl WindowTriggers {
             node: rank as u32,
             operations: tags,
             tags,
-            ..empty()
+            ..ggas_tn::default()
         };
         let memory = processor.alloc(size_of::<ggas_tn>())?;
         memory.write(0, bytes_of(&tn))?;
@@ -199,7 +199,7 @@ impl WindowTriggers {
             word,
             threshold,
             command: TN_REGISTER,
-            ..nothing()
+            ..tn_command::default()
         })
     }
 
@@ -268,7 +268,7 @@ impl WindowTriggers {
     fn ask(&self, tag: u64, command: u32) -> Result<u32, TnError> {
         self.check_tag(tag)?;
         let mut commands = self.lock();
-        let mut asked = tn_command { tag, command, ..nothing() };
+        let mut asked = tn_command { tag, command, ..tn_command::default() };
         self.run(&commands, std::slice::from_mut(&mut asked))?;
         match asked.result {
             TN_DONE => {
@@ -336,11 +336,6 @@ impl WindowTriggers {
 
 fn fields_of(when: When) -> u32 {
     if when.fields { GGAS_TN_FIELDS } else { 0 }
-}
-
-fn nothing() -> tn_command {
-    // SAFETY: plain numbers.
-    unsafe { std::mem::zeroed() }
 }
 
 impl fmt::Debug for WindowTriggers {

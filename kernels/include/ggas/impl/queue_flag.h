@@ -45,9 +45,7 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 			     uint64_t value, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_range(queue, to, to_offset, bytes, line))
-		return error;
-	if (int error = check_own(queue, from, from_offset, bytes, line))
+	if (int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line))
 		return error;
 	team::meet();
 	if (to.way == GGAS_WAY_STORES) {

@@ -113,6 +113,15 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 	return check_range(queue, own, offset, bytes, line);
 }
 
+/* Both ends of a transfer: another member's, and this one's. */
+GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
+		       uint64_t own_offset, uint64_t bytes, uint32_t line)
+{
+	if (int error = check_range(queue, there, there_offset, bytes, line))
+		return error;
+	return check_own(queue, own, own_offset, bytes, line);
+}
+
 GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)
 {
 	if (member < all->members)

@@ -49,9 +49,7 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			uint64_t from_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_range(queue, to, to_offset, bytes, line))
-		return error;
-	if (int error = check_own(queue, from, from_offset, bytes, line))
+	if (int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line))
 		return error;
 	/* Any of the callers may have written the source. */
 	team::meet();
@@ -72,9 +70,7 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 		       uint64_t to_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_range(queue, from, from_offset, bytes, line))
-		return error;
-	if (int error = check_own(queue, to, to_offset, bytes, line))
+	if (int error = check_ends(queue, from, from_offset, to, to_offset, bytes, line))
 		return error;
 	team::meet();
 	if (from.way == GGAS_WAY_STORES) {
