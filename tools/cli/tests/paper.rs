@@ -40,6 +40,7 @@ fn what_is_not_there_is_said() {
     fails(&["gpu-tn", "--json", "/dev/null"], 2, "several figures need a folder");
     fails(&["gpu-tn", "8", "--json", "/nonexistent/x.json"], 2, "/nonexistent/x.json");
     fails(&["gpu-tn", "8", "--system", "/nonexistent.toml"], 2, "/nonexistent.toml");
+    fails(&["gpu-tn", "8", "--system", "/dev/zero"], 2, "no regular file");
 }
 
 #[test]

@@ -1,18 +1,13 @@
+use extoll_sim::timed::System;
+
 use crate::Settings;
 use crate::report::Parameter;
-
-/// The files that the systems' parameters come from, whose comments name the sources.
-const FILES: [(&str, &str); 3] = [
-    ("gpu-tn", include_str!("../../../fpga-sim/systems/gpu-tn.toml")),
-    ("extoll-fpga", include_str!("../../../fpga-sim/systems/extoll-fpga.toml")),
-    ("h200-nvlink", include_str!("../../../fpga-sim/systems/h200-nvlink.toml")),
-];
 
 /// All parameters of a built-in system with their sources; none where others were asked for, which have no known
 /// ones.
 pub(crate) fn parameters(settings: &Settings, system: &str) -> Vec<Parameter> {
-    let text = FILES.iter().find(|(name, _)| *name == system && settings.system.is_none());
-    text.map_or_else(Vec::new, |(_, text)| of_text(text))
+    let text = System::text(system).ok().filter(|_| settings.system.is_none());
+    text.map_or_else(Vec::new, of_text)
 }
 
 /// Entries `name = value # source` below their `[table]`.
@@ -47,7 +42,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_the_built_in_files_names_its_source() {
-        for (system, _) in FILES {
+        for system in System::NAMES {
             let found = parameters(&Settings::default(), system);
             assert!(found.len() > 40, "{system}: {}", found.len());
             let bare: Vec<_> = found.iter().filter(|p| p.source.is_empty() && p.name != "name").collect();

@@ -63,7 +63,6 @@ pub(super) struct HostCosts {
 #[derive(Clone, Debug)]
 pub(super) struct GpuCosts {
     pub places: usize,
-    pub sms: usize,
     pub launch_call: Ps,
     pub launch: Ps,
     pub end: Ps,
@@ -168,7 +167,6 @@ impl GpuCosts {
     fn of(gpu: &Gpu) -> GpuCosts {
         GpuCosts {
             places: usize::try_from(gpu.sms.saturating_mul(gpu.blocks_per_sm)).unwrap_or(usize::MAX),
-            sms: usize::try_from(gpu.sms).unwrap_or(usize::MAX),
             launch_call: Ps::ns(gpu.launch_call_ns),
             launch: Ps::ns(gpu.launch_ns),
             end: Ps::ns(gpu.end_ns),

@@ -33,14 +33,12 @@ pub struct Kernel {
     pub name: &'static str,
     /// Its blocks.
     pub blocks: usize,
-    /// Blocks of it that a multiprocessor holds at once; `None`: as many as the system says.
-    pub blocks_per_sm: Option<usize>,
 }
 
 impl Kernel {
     /// A kernel of so many blocks.
     pub fn new(name: &'static str, blocks: usize) -> Kernel {
-        Kernel { name, blocks, blocks_per_sm: None }
+        Kernel { name, blocks }
     }
 }
 
@@ -170,8 +168,7 @@ impl Stream<'_> {
     pub fn launch(&self, kernel: Kernel, block: impl Fn(Block<'_>) + Send + Sync + 'static) -> Flag {
         let gpu = &self.timed.costs.gpu;
         self.timed.sleep(gpu.launch_call);
-        let places = kernel.blocks_per_sm.map_or(gpu.places, |each| each.saturating_mul(gpu.sms)).max(1);
-        self.submit(kernel, places, (gpu.launch, gpu.block_start, gpu.end), block)
+        self.submit(kernel, gpu.places.max(1), (gpu.launch, gpu.block_start, gpu.end), block)
     }
 
     /// Has the front end trigger a put, `gpu.ring_ns` after all that is in the stream before: posted ahead, rung at a

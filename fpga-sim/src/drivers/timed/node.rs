@@ -121,8 +121,8 @@ impl<'t> Node<'t> {
         self.timed.post(self.timed.costs.host.post, self.index, errand, put);
     }
 
-    /// Hands the card a put that it holds until it was triggered `threshold` times; `host.post_ns`. One triggered before
-    /// its descriptor is with the card fires once that is there.
+    /// Hands the card a put that it holds until it was triggered `threshold` times; `host.post_ns`. A trigger counts
+    /// from this call on: the descriptor's way to the card is not waited for.
     ///
     /// # Panics
     /// As [`Node::put`].

@@ -221,6 +221,9 @@ pub enum SystemError {
 
 ggas_errors::debug_as_display!(SystemError);
 
+/// Bytes of the largest file that is read: hundreds of times those of our systems.
+const FILE_MAX: u64 = 1 << 20;
+
 /// The files in `fpga-sim/systems`.
 const BUILT_IN: [(&str, &str); 3] = [
     ("extoll-fpga", include_str!("../../../systems/extoll-fpga.toml")),
@@ -245,9 +248,16 @@ impl System {
     /// # Errors
     /// [`SystemError::NoSuchSystem`].
     pub fn named(name: &str) -> Result<System, SystemError> {
+        System::parse(System::text(name)?, name)
+    }
+
+    /// The file of one of [`System::NAMES`], whose comments name the sources of its entries.
+    ///
+    /// # Errors
+    /// [`SystemError::NoSuchSystem`].
+    pub fn text(name: &str) -> Result<&'static str, SystemError> {
         let found = BUILT_IN.iter().find(|(known, _)| *known == name);
-        let (name, text) = found.ok_or_else(|| SystemError::NoSuchSystem { name: name.to_owned() })?;
-        System::parse(text, name)
+        found.map(|(_, text)| *text).ok_or_else(|| SystemError::NoSuchSystem { name: name.to_owned() })
     }
 
     /// Reads a file.
@@ -255,7 +265,7 @@ impl System {
     /// # Errors
     /// [`SystemError`].
     pub fn load(path: &Path) -> Result<System, SystemError> {
-        let text = std::fs::read_to_string(path)
+        let text = ggas_files::read_to_string(path, FILE_MAX)
             .map_err(|source| SystemError::File { path: path.to_owned(), source })?;
         System::parse(&text, &path.display().to_string())
     }

@@ -95,8 +95,8 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         Claim::order("barrier in us", "6.7.2", &[("2 GPUs", two), ("8 GPUs", eight)]),
     ];
     report.notes.push(
-        "barriers as kernels of their own (Listing 6.5) need launches by kernels, which are gone since \
-         CUDA 12"
+        "barriers as kernels of their own (Listing 6.5) need kernels that wait for what they launched, \
+         which they cannot since CUDA 12"
             .to_owned(),
     );
     report.picture.x = Axis::new("nodes", Scale::Linear);
