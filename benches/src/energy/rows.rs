@@ -72,11 +72,14 @@ pub fn measure(
     seconds: f64,
     progress: &mut Progress,
 ) -> Result<Report, BenchError> {
-    measure_with(Meter::open(options), bench, team, options, seconds, progress)
+    let idle = || std::thread::sleep(Duration::from_secs_f64(MARGIN * seconds));
+    measure_with(Meter::open(options), idle, bench, team, options, seconds, progress)
 }
 
+/// With these counters; nothing runs until `idle` returns.
 fn measure_with(
     mut meter: Meter,
+    idle: impl FnOnce(),
     bench: &dyn Bench,
     team: &Team,
     options: &Options,
@@ -91,10 +94,7 @@ fn measure_with(
         return Ok(report);
     }
     progress.now("energy while nothing runs");
-    let mut facts = EnergyFacts {
-        counters: meter.idle(|| std::thread::sleep(Duration::from_secs_f64(MARGIN * seconds))),
-        ..EnergyFacts::default()
-    };
+    let mut facts = EnergyFacts { counters: meter.idle(idle), ..EnergyFacts::default() };
     let mut again = Again { bench, team, options, seconds, meter: &mut meter };
     progress.begin("energy", report.rows.len() as u64);
     for at in 0..report.rows.len() {
@@ -263,8 +263,46 @@ fn processor_time() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::super::Span;
     use super::super::tests::{Rising, component};
     use super::*;
+    use crate::{Check, Samples};
+
+    /// A benchmark whose kernels, as it says, run until a counter was looked at often enough.
+    struct Looked(Arc<AtomicU64>);
+
+    impl Looked {
+        fn wait(&self) {
+            let enough = self.0.load(Ordering::Relaxed) + 20;
+            while self.0.load(Ordering::Relaxed) < enough {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    impl Bench for Looked {
+        fn name(&self) -> &'static str {
+            "looked"
+        }
+
+        fn about(&self) -> &'static str {
+            "waits for looks at a counter"
+        }
+
+        fn run(&self, team: &Team, options: &Options, _: &mut Progress) -> Result<Report, BenchError> {
+            let _counted = Span::begin();
+            // Nobody looks before counters are recorded.
+            if self.0.load(Ordering::Relaxed) > 0 {
+                self.wait();
+            }
+            let mut report = Report::new(self.name(), team, options);
+            report.push(Row::new(&Samples::new(vec![1000.0], 1)).method("write").bytes(8), Check::default());
+            Ok(report)
+        }
+    }
 
     fn options() -> Options {
         Options { method: Some("write".into()), sizes: vec![8], iterations: Some(20), ..Options::default() }
@@ -272,14 +310,14 @@ mod tests {
 
     #[test]
     fn rows_have_the_energy_of_their_kernels() {
-        let bench = crate::find("ggas-pingpong").expect("there is one");
-        let meter = |components| Meter { components, missing: Vec::new() };
-        let run = |meter, seconds| {
-            measure_with(meter, bench, &Team::alone(), &options(), seconds, &mut Progress::silent())
+        let looks = Arc::<AtomicU64>::default();
+        let rising = component("gpu 0", Box::new(Rising(looks.clone())));
+        let bench = Looked(looks);
+        let run = |meter, bench: &dyn Bench, idle: &dyn Fn(), seconds| {
+            measure_with(meter, idle, bench, &Team::alone(), &options(), seconds, &mut Progress::silent())
         };
-        // Long enough for many looks at the counter, also on a machine that is busy.
-        let rising = component("gpu 0", Box::new(Rising(Default::default())));
-        let report = run(meter(vec![rising]), 0.1).expect("it runs");
+        let meter = |components| Meter { components, missing: Vec::new() };
+        let report = run(meter(vec![rising]), &bench, &|| bench.wait(), 1e-6).expect("it runs");
         let row = &report.rows[0];
         let value = |key: &str| row.extra.get(key).and_then(|value| value.as_f64());
         assert!(value("gpu_w").is_some_and(|watts| watts > 0.0), "{row:?}");
@@ -288,7 +326,8 @@ mod tests {
         assert!(value("cpu_w").is_none(), "what is not counted has no column");
         let facts = report.energy.as_ref().expect("facts");
         assert_eq!((facts.counters.len(), facts.power.len()), (1, 1));
-        let report = run(meter(Vec::new()), 0.01).expect("it runs");
+        let bench = crate::find("ggas-pingpong").expect("there is one");
+        let report = run(meter(Vec::new()), bench, &|| {}, 0.01).expect("it runs");
         assert!(!report.rows[0].extra.contains_key("gpu_w"));
         assert!(report.rows[0].extra.contains_key("process_cpu_us_per_op"));
     }
