@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 
+use extoll_sim::timed::System;
 use ggas_plot::{Picture, PictureError};
 use ggas_table::Column;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -7,6 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::claim::{Verdict, short};
+use crate::{Figure, Settings};
 
 /// Version of the JSON; `tools/README.md` defines its fields.
 pub const SCHEMA: u32 = 1;
@@ -76,6 +78,31 @@ pub struct Report {
 }
 
 impl Report {
+    /// One of this figure, with nothing in it yet but the picture.
+    pub(crate) fn of(
+        paper: &'static str,
+        figure: &Figure,
+        settings: &Settings,
+        system: &System,
+        columns: &'static [&'static str],
+        picture: Picture,
+    ) -> Report {
+        Report {
+            paper,
+            figure: figure.number(),
+            about: figure.about(),
+            systems: vec![system.name.clone()],
+            seed: settings.seed,
+            parameters: Vec::new(),
+            columns,
+            rows: Vec::new(),
+            claims: Vec::new(),
+            checked: Checked::default(),
+            notes: Vec::new(),
+            picture,
+        }
+    }
+
     /// Adds a row; as many cells as columns.
     pub fn row<const N: usize>(&mut self, cells: [Value; N]) {
         debug_assert_eq!(N, self.columns.len());

@@ -46,31 +46,31 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         points.push(Point { nodes, us, one_core: time(&system, Way::Cpu, nodes, 1, settings.seed)? });
     }
     let mut report = Report {
-        paper: "gpu-tn",
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![system.name.clone()],
-        seed: settings.seed,
         parameters: parameters(settings, SYSTEM),
-        columns: &[
-            "nodes",
-            "CPU, 1 core us",
-            "CPU us",
-            "HDN us",
-            "GDS us",
-            "GPU-TN us",
-            "HDN speed-up",
-            "GDS speed-up",
-            "GPU-TN speed-up",
-        ],
-        rows: Vec::new(),
         claims: claims(&system, &points),
         checked,
         notes: vec![
             "the figure's points are lengths only; the comparison is of the same programs on 6 nodes"
                 .to_owned(),
         ],
-        picture: picture(&points),
+        ..Report::of(
+            "gpu-tn",
+            figure,
+            settings,
+            &system,
+            &[
+                "nodes",
+                "CPU, 1 core us",
+                "CPU us",
+                "HDN us",
+                "GDS us",
+                "GPU-TN us",
+                "HDN speed-up",
+                "GDS speed-up",
+                "GPU-TN speed-up",
+            ],
+            picture(&points),
+        )
     };
     for point in &points {
         let [cpu, hdn, gds, tn] = point.us.map(|us| json!(us));

@@ -40,23 +40,7 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
     }
     let points = sweep(&system, settings.seed)?;
     let mut report = Report {
-        paper: "gpu-tn",
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![system.name.clone()],
-        seed: settings.seed,
         parameters: parameters(settings, SYSTEM),
-        columns: &[
-            "N",
-            "CPU us",
-            "HDN us",
-            "GDS us",
-            "GPU-TN us",
-            "CPU over HDN",
-            "GDS over HDN",
-            "GPU-TN over HDN",
-        ],
-        rows: Vec::new(),
         claims: claims(&system, &points),
         checked,
         notes: vec![
@@ -68,7 +52,23 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
                 "the figure's points are lengths only; the comparison is of the same programs with N = {SMALL}"
             ),
         ],
-        picture: picture(&points),
+        ..Report::of(
+            "gpu-tn",
+            figure,
+            settings,
+            &system,
+            &[
+                "N",
+                "CPU us",
+                "HDN us",
+                "GDS us",
+                "GPU-TN us",
+                "CPU over HDN",
+                "GDS over HDN",
+                "GPU-TN over HDN",
+            ],
+            picture(&points),
+        )
     };
     for point in &points {
         let [cpu, hdn, gds, tn] = point.us.map(|us| json!(us));

@@ -29,18 +29,18 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         points.push(Point { cost, us: times.map(|times| times.seen.as_us()) });
     }
     let mut report = Report {
-        paper: "gpu-tn",
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![base.name.clone()],
-        seed: settings.seed,
         parameters: parameters(settings, SYSTEM),
-        columns: &["launch and end us", "HDN us", "GDS us", "GPU-TN us", "below GDS %", "below HDN %"],
-        rows: Vec::new(),
         claims: claims(&points),
         checked,
         notes: Vec::new(),
-        picture: picture(&points),
+        ..Report::of(
+            "gpu-tn",
+            figure,
+            settings,
+            &base,
+            &["launch and end us", "HDN us", "GDS us", "GPU-TN us", "below GDS %", "below HDN %"],
+            picture(&points),
+        )
     };
     for Point { cost, us: [hdn, gds, tn] } in &points {
         let (of_gds, of_hdn) = (json!(below(*tn, *gds)), json!(below(*tn, *hdn)));

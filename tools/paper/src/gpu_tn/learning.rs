@@ -47,22 +47,7 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
     let system = settings.system(SYSTEM)?;
     let (points, checked) = sweep(&system, settings.seed)?;
     let mut report = Report {
-        paper: "gpu-tn",
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![system.name.clone()],
-        seed: settings.seed,
         parameters: parameters(settings, SYSTEM),
-        columns: &[
-            "workload",
-            "blocked %",
-            "reductions",
-            "bytes",
-            "GDS over HDN",
-            "GPU-TN over HDN",
-            "GPU-TN over GDS",
-        ],
-        rows: Vec::new(),
         claims: claims(&points),
         checked,
         notes: vec![
@@ -72,7 +57,22 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             "the paper does not tell the sizes of the workloads' allreduces: all sizes are projected"
                 .to_owned(),
         ],
-        picture: picture(&points),
+        ..Report::of(
+            "gpu-tn",
+            figure,
+            settings,
+            &system,
+            &[
+                "workload",
+                "blocked %",
+                "reductions",
+                "bytes",
+                "GDS over HDN",
+                "GPU-TN over HDN",
+                "GPU-TN over GDS",
+            ],
+            picture(&points),
+        )
     };
     for (name, blocked, reductions) in WORKLOADS {
         for point in &points {

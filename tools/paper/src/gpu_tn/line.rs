@@ -149,14 +149,7 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
     let system = settings.system(SYSTEM)?;
     let (times, checked) = all(&system, settings.seed)?;
     let mut report = Report {
-        paper: "gpu-tn",
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![system.name.clone()],
-        seed: settings.seed,
         parameters: parameters(settings, SYSTEM),
-        columns: &["way", "launch us", "kernel us", "end us", "message us", "total us"],
-        rows: Vec::new(),
         claims: claims(&times),
         checked,
         notes: vec![
@@ -169,7 +162,14 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             "GPU-TN's message begins while its kernel still runs: its total is launch, kernel and message"
                 .to_owned(),
         ],
-        picture: picture(&times),
+        ..Report::of(
+            "gpu-tn",
+            figure,
+            settings,
+            &system,
+            &["way", "launch us", "kernel us", "end us", "message us", "total us"],
+            picture(&times),
+        )
     };
     for (way, times) in Way::GPU.into_iter().zip(times) {
         let leaves = if way == Way::Tn { times.copied } else { times.ended };

@@ -16,7 +16,7 @@ use crate::claim::short;
 use crate::parameters::parameters;
 use crate::report::Parameter;
 use crate::today::{GGAS, GGAS_BANDWIDTH, Kept, PUT_SIGNAL};
-use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
+use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const SYSTEM: &str = "h200-nvlink";
 /// How far a prediction may be off, in percent of what was measured.
@@ -165,23 +165,22 @@ impl<'c> Comparison<'c> {
         all.extend(self.parameters());
         let unit = if self.as_rate { "GB/s" } else { "us" };
         let mut report = Report {
-            paper: "h200",
-            figure: figure.number(),
-            about: figure.about(),
-            systems: vec![system.name.clone()],
-            seed: settings.seed,
             parameters: all,
-            columns: if self.as_rate { &COLUMNS_OF_RATES } else { &COLUMNS },
-            rows: Vec::new(),
             claims: self.forms().into_iter().map(|form| self.verdict(form)).collect(),
-            checked: Checked::default(),
             notes: vec![format!("the model lacks: {}", self.lacks)],
-            picture: Picture {
-                title: format!("Two H200, {}", figure.number()),
-                x: Axis::new("bytes", Scale::Sizes),
-                y: Axis::new(unit, Scale::Logarithmic),
-                lines: Vec::new(),
-            },
+            ..Report::of(
+                "h200",
+                figure,
+                settings,
+                system,
+                if self.as_rate { &COLUMNS_OF_RATES } else { &COLUMNS },
+                Picture {
+                    title: format!("Two H200, {}", figure.number()),
+                    x: Axis::new("bytes", Scale::Sizes),
+                    y: Axis::new(unit, Scale::Logarithmic),
+                    lines: Vec::new(),
+                },
+            )
         };
         for point in &self.points {
             let Case { form, bytes, blocks, threads, .. } = *point.case;

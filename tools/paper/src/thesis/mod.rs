@@ -8,7 +8,7 @@ mod put;
 use extoll_sim::timed::System;
 use ggas_plot::{Axis, Picture, Scale};
 
-use crate::{Checked, Figure, Report, Settings};
+use crate::{Figure, Report, Settings};
 
 /// Two nodes and more with a K20 and an FPGA EXTOLL each, as the model's file has them.
 const SYSTEM: &str = "extoll-fpga";
@@ -47,23 +47,11 @@ fn report(
     system: &System,
     columns: &'static [&'static str],
 ) -> Report {
-    Report {
-        paper,
-        figure: figure.number(),
-        about: figure.about(),
-        systems: vec![system.name.clone()],
-        seed: settings.seed,
-        parameters: Vec::new(),
-        columns,
-        rows: Vec::new(),
-        claims: Vec::new(),
-        checked: Checked::default(),
-        notes: Vec::new(),
-        picture: Picture {
-            title: format!("Thesis, Fig. {}", figure.number()),
-            x: Axis::new("bytes", Scale::Sizes),
-            y: Axis::new("", Scale::Logarithmic),
-            lines: Vec::new(),
-        },
-    }
+    let picture = Picture {
+        title: format!("Thesis, Fig. {}", figure.number()),
+        x: Axis::new("bytes", Scale::Sizes),
+        y: Axis::new("", Scale::Logarithmic),
+        lines: Vec::new(),
+    };
+    Report::of(paper, figure, settings, system, columns, picture)
 }
