@@ -22,32 +22,33 @@ template <ggas_scope Scope> GGAS_FN int wait(const bench_tn &args, const ggas_wi
 	return ggas_impl::wait_word<Scope>(&window, args.signal, ggas_cmp::ge, value, args.peer, __LINE__);
 }
 
-template <ggas_scope Scope> GGAS_FN int send(const bench_tn &args, const ggas_window &window, uint64_t round)
+template <ggas_scope Scope>
+GGAS_FN int send(const bench_tn &args, const ggas_window &window, const ggas_triggers &triggers, uint64_t round)
 {
 	using team = ggas_impl::put_team<Scope>;
 	if (args.form == BENCH_TN_SIGNAL)
 		return put<Scope>(args, window, round);
-	ggas_tn *tn = pointer<ggas_tn>(args.tn);
-	int error = ggas_impl::tn_trigger<Scope>(tn, round & 1, 0, 0, __LINE__);
+	int error = ggas_impl::tn_trigger<Scope>(triggers, round & 1, 0, 0, __LINE__);
 	/* For the round after the next; the data are on their way. */
 	if (!error && team::thread() == 0)
-		ggas_tn_rearm_thread(tn, round & 1);
+		ggas_tn_rearm_thread(triggers, round & 1);
 	return error;
 }
 
 template <ggas_scope Scope> GGAS_FN int rounds(const bench_tn &args, bench_stopwatch &watch)
 {
 	ggas_window window = *pointer<const ggas_window>(args.window);
+	ggas_triggers triggers(pointer<ggas_tn>(args.tn));
 	for (uint64_t i = 0; i < watch.rounds(); i++) {
 		int error = GGAS_OK;
 		if (ggas_thread() == 0)
 			watch.begin(i);
 		if (args.first)
-			error = send<Scope>(args, window, i);
+			error = send<Scope>(args, window, triggers, i);
 		int late = wait<Scope>(args, window, i + 1);
 		error = error ? error : late;
 		if (!args.first && !error)
-			error = send<Scope>(args, window, i);
+			error = send<Scope>(args, window, triggers, i);
 		if (error)
 			return error;
 		if (ggas_thread() == 0)
@@ -102,15 +103,16 @@ constexpr uint64_t litmus_seen = 128;
 /* A trigger as it would be without its release and without the acquire of who sends. */
 GGAS_FN int weak_trigger(ggas_tn *tn)
 {
-	ggas_tn_entry *entry = pointer<ggas_tn_entry>(tn->entries);
+	ggas_triggers triggers(tn);
+	ggas_tn_entry *entry = triggers.entry(0);
 	uint64_t old = 0;
 	ggas_syncthreads();
 	if (ggas_thread() == 0)
 		old = ggas_atomic_add(&entry->count, 1u, ggas_order::relaxed);
 	old = ggas_impl::tn_share<ggas_scope::block>(old);
-	if (static_cast<uint32_t>(old) + 1 != old >> 32)
+	if (ggas_impl::tn_counted(old) + 1 != ggas_impl::tn_threshold(old))
 		return GGAS_OK;
-	return ggas_impl::tn_start<ggas_scope::block>(tn, tn->window, entry, 0, 0, __LINE__);
+	return ggas_impl::tn_start<ggas_scope::block>(triggers, ggas_impl::tn_operation(entry), __LINE__);
 }
 
 /* All blocks of the sender. */

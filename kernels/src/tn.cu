@@ -11,9 +11,9 @@ namespace tn_table
 GGAS_FN uint32_t add(ggas_tn *tn, ggas_tn_entry *entry, const tn_command &command)
 {
 	uint64_t old = ggas_load_acquire(&entry->count);
-	if (old >> 32 && static_cast<uint32_t>(old) < old >> 32)
+	if (ggas_impl::tn_threshold(old) && !ggas_impl::tn_started(old))
 		return TN_TAKEN;
-	/* Nobody reads the operation until the threshold is there. */
+	/* Nobody carries out what is read here before the count says that it is registered. */
 	ggas_store_relaxed(&entry->local, command.local);
 	ggas_store_relaxed(&entry->offset, command.offset);
 	ggas_store_relaxed(&entry->signal, command.signal);
@@ -24,14 +24,26 @@ GGAS_FN uint32_t add(ggas_tn *tn, ggas_tn_entry *entry, const tn_command &comman
 	ggas_store_relaxed(&entry->what, command.what);
 	for (;;) {
 		/* What was counted beyond an operation that was started counts for this one. */
-		uint64_t count = static_cast<uint32_t>(old) - (old >> 32);
-		uint64_t now = count | static_cast<uint64_t>(command.threshold) << 32;
+		uint32_t count = ggas_impl::tn_counted(old) - ggas_impl::tn_threshold(old);
+		uint64_t now = ggas_impl::tn_registration(old, count, command.threshold);
 		uint64_t seen = ggas_atomic_cas(&entry->count, old, now, ggas_order::release_acquire);
 		if (seen == old) {
-			if (count >= command.threshold)
-				ggas_impl::tn_start<ggas_scope::thread>(tn, tn->window, entry, 0, 0, __LINE__);
+			if (ggas_impl::tn_started(now))
+				ggas_impl::tn_start<ggas_scope::thread>(tn, ggas_impl::tn_operation(entry), __LINE__);
 			return TN_DONE;
 		}
+		old = seen;
+	}
+}
+
+/* What the tag had counted. */
+GGAS_FN uint32_t forget(ggas_tn_entry *entry, uint64_t old)
+{
+	for (;;) {
+		uint64_t now = ggas_impl::tn_registration(old, 0, 0);
+		uint64_t seen = ggas_atomic_cas(&entry->count, old, now, ggas_order::release_acquire);
+		if (seen == old)
+			return ggas_impl::tn_counted(old);
 		old = seen;
 	}
 }
@@ -40,25 +52,25 @@ GGAS_FN uint32_t carry_out(ggas_tn *tn, tn_command &command)
 {
 	ggas_tn_entry *entry = reinterpret_cast<ggas_tn_entry *>(tn->entries) + command.tag;
 	uint64_t now = ggas_load_acquire(&entry->count);
-	command.counted = static_cast<uint32_t>(now);
+	bool known = ggas_impl::tn_threshold(now) || ggas_impl::tn_counted(now);
+	command.counted = ggas_impl::tn_counted(now);
 	switch (command.command) {
 	case TN_REGISTER:
 		return add(tn, entry, command);
 	case TN_CANCEL:
-		if (now == 0)
+		if (!known)
 			return TN_UNKNOWN;
-		command.counted = static_cast<uint32_t>(
-			ggas_atomic_exch(&entry->count, 0u, ggas_order::release_acquire));
+		command.counted = forget(entry, now);
 		return TN_DONE;
 	case TN_REARM:
-		if (now >> 32 == 0)
+		if (!ggas_impl::tn_threshold(now))
 			return TN_UNKNOWN;
-		if (static_cast<uint32_t>(now) < now >> 32)
+		if (!ggas_impl::tn_started(now))
 			return TN_WAITS;
 		return ggas_impl::tn_rearm_entry<ggas_scope::thread>(tn, command.tag, __LINE__) == GGAS_ERR_TRIGGER ?
 			       TN_WAITS : TN_DONE;
 	default:
-		return now ? TN_DONE : TN_UNKNOWN;
+		return known ? TN_DONE : TN_UNKNOWN;
 	}
 }
 

@@ -172,10 +172,20 @@ struct ggas_window {
 #define GGAS_TN_SIGNAL		8	/* a put signals */
 #define GGAS_TN_FIELDS		16	/* triggers may bring fields */
 
+/* The count of an entry: triggers since it was last re-armed; the threshold, 0: nothing is registered; a number that
+ * every registration and cancellation of the tag changes. */
+#define GGAS_TN_COUNTED_SHIFT		0
+#define GGAS_TN_COUNTED_BITS		28
+#define GGAS_TN_THRESHOLD_SHIFT		28
+#define GGAS_TN_THRESHOLD_BITS		28
+#define GGAS_TN_REGISTRATION_SHIFT	56
+#define GGAS_TN_REGISTRATION_BITS	8
+#define GGAS_TN_COUNTED_MAX		(1 << 27)	/* triggers beyond it are refused: they might reach the threshold's bits */
+
 /* A triggered operation that whoever reaches its threshold carries out itself, through a window. In memory of the
  * processor whose kernels trigger it. */
 struct ggas_tn_entry {
-	uint64_t count;		/* [31:0] triggers since it was last re-armed, [63:32] threshold; 0: not registered yet */
+	uint64_t count;		/* GGAS_TN_COUNTED, GGAS_TN_THRESHOLD, GGAS_TN_REGISTRATION */
 	uint64_t local;		/* address of this node's side */
 	uint64_t offset;	/* of the other side in its node's part */
 	uint64_t signal;	/* offset of the signalled word there */

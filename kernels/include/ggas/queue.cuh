@@ -78,7 +78,7 @@ template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int ggas_queue_flag(const ggas_queue &queue, const ggas_remote &to, uint32_t number, uint64_t value,
 			    uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_flag(queue.all, number, line))
+	if (int error = ggas_impl::check_flag(queue.all, queue.flag_count, number, line))
 		return error;
 	return ggas_impl::queue_flag<Scope>(queue, to, number, value, line);
 }
@@ -89,7 +89,7 @@ GGAS_FN int ggas_queue_write_notify(const ggas_queue &queue, const ggas_remote &
 				    const ggas_remote &from, uint64_t from_offset, uint64_t bytes, uint32_t number,
 				    uint64_t value, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_flag(queue.all, number, line))
+	if (int error = ggas_impl::check_flag(queue.all, queue.flag_count, number, line))
 		return error;
 	return ggas_impl::queue_write_flag<Scope>(queue, to, to_offset, from, from_offset, bytes, number, value, line);
 }
@@ -147,7 +147,7 @@ template <ggas_scope Scope = ggas_scope::block>
 GGAS_FN int ggas_queues_wait_flag(const ggas_queues *queues, uint32_t number, ggas_cmp cmp, uint64_t value,
 				  uint32_t peer = ~0u, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_flag(queues, number, line))
+	if (int error = ggas_impl::check_flag(queues, queues->flag_count, number, line))
 		return error;
 	return ggas_impl::wait_flag<Scope>(queues, number, cmp, value, peer, line);
 }
@@ -158,7 +158,7 @@ GGAS_FN int ggas_queues_wait_any_flag(const ggas_queues *queues, uint32_t first,
 				      uint32_t line = __builtin_LINE())
 {
 	using team = ggas_impl::put_team<Scope>;
-	if (int error = ggas_impl::check_flag(queues, count ? first + count - 1 : ~0u, line))
+	if (int error = ggas_impl::check_flag(queues, queues->flag_count, count ? first + count - 1 : ~0u, line))
 		return error;
 	int found = 0;
 	if (team::thread() == 0)

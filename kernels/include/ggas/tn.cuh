@@ -3,10 +3,11 @@
  * Triggered operations (GPU-TN): the host registered puts and gets in advance,
  * each with a tag and a threshold; kernels start them by one store of the tag.
  *
- *	__device__ int send_rows(ggas_tn *at, float *rows, uint64_t tag)
+ *	__device__ int send_rows(ggas_tn *tn, float *rows, uint64_t tag)
  *	{
+ *		ggas_triggers triggers(tn);
  *		fill(rows, ggas_block());
- *		return ggas_tn_trigger_block(at, tag);	// threshold: blocks of the grid
+ *		return ggas_tn_trigger_block(triggers, tag);	// threshold: blocks of the grid
  *	}
  *
  * Granularities. A tag for each thread, threshold 1: ggas_tn_trigger_thread. A
@@ -45,7 +46,24 @@
 #include "extoll/trigger.h"
 #include "put.cuh"
 
+/* Triggered operations as a kernel holds them. Made once and kept, a trigger over a mapped window reads nothing but its
+ * entry; made from the address at each call, it reads the table's words first. */
+struct ggas_triggers {
+	ggas_tn *tn;
+	uint64_t entries, words;
+	uint32_t tags;
+	ggas_window window;
+
+	GGAS_FN ggas_triggers(ggas_tn *tn)
+		: tn(tn), entries(tn->entries), words(tn->words), tags(tn->tags), window(tn->window)
+	{
+	}
+
+	GGAS_FN ggas_tn_entry *entry(uint64_t tag) const { return reinterpret_cast<ggas_tn_entry *>(entries) + tag; }
+};
+
 #include "impl/rma_slots.h"
+#include "impl/tn_entry.h"
 #include "impl/tn_post.h"
 #include "impl/tn_wait.h"
 
@@ -60,22 +78,22 @@ struct ggas_tn_fields {
 
 #define GGAS_DEFINE_TRIGGERS(scope)                                                                                    \
 	/* Counts one for `tag`. */                                                                                    \
-	GGAS_FN int ggas_tn_trigger_##scope(ggas_tn *tn, uint64_t tag, uint32_t line = __builtin_LINE())               \
+	GGAS_FN int ggas_tn_trigger_##scope(const ggas_triggers &at, uint64_t tag, uint32_t line = __builtin_LINE())               \
 	{                                                                                                              \
-		return ggas_impl::tn_trigger<ggas_scope::scope>(tn, tag, 0, 0, line);                                  \
+		return ggas_impl::tn_trigger<ggas_scope::scope>(at, tag, 0, 0, line);                                  \
 	}                                                                                                              \
 	/* The same, and says what the operation is to move. */                                                        \
-	GGAS_FN int ggas_tn_trigger_fields_##scope(ggas_tn *tn, uint64_t tag, const ggas_tn_fields &fields,            \
+	GGAS_FN int ggas_tn_trigger_fields_##scope(const ggas_triggers &at, uint64_t tag, const ggas_tn_fields &fields,            \
 						   uint32_t line = __builtin_LINE())                                   \
 	{                                                                                                              \
 		return ggas_impl::tn_trigger<ggas_scope::scope>(                                                       \
-			tn, tag, extoll_trigger_where(fields.local, fields.remote),                                    \
+			at, tag, extoll_trigger_where(fields.local, fields.remote),                                    \
 			extoll_trigger_what(fields.bytes, fields.has_target, fields.node, fields.vpid), line);         \
 	}                                                                                                              \
 	/* Arms a started operation again. */                                                                          \
-	GGAS_FN int ggas_tn_rearm_##scope(ggas_tn *tn, uint64_t tag, uint32_t line = __builtin_LINE())                 \
+	GGAS_FN int ggas_tn_rearm_##scope(const ggas_triggers &at, uint64_t tag, uint32_t line = __builtin_LINE())                 \
 	{                                                                                                              \
-		return ggas_impl::tn_rearm<ggas_scope::scope>(tn, tag, line);                                          \
+		return ggas_impl::tn_rearm<ggas_scope::scope>(at, tag, line);                                          \
 	}                                                                                                              \
 	/* Waits until the operation with completion word `word` is complete for the `times`th time. */                \
 	GGAS_FN int ggas_tn_wait_##scope(ggas_tn *tn, uint32_t word, uint32_t times = 1,                               \

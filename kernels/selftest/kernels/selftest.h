@@ -228,6 +228,8 @@ struct selftest_access {
 #define SELFTEST_TN_BY_ITEMS	5	/* one tag, triggered by each thread */
 #define SELFTEST_TN_FIELDS	6	/* a tag for each thread, which says what is moved */
 #define SELFTEST_TN_GETS	7	/* as BY_GROUPS, of a get: `data` is what came */
+#define SELFTEST_TN_SEEN	8	/* the first half of a trigger by one thread: the count that it sees, to `data` */
+#define SELFTEST_TN_STALE	9	/* the second half, with that count: the count that it met, behind it */
 
 /* Each thread writes one word, triggers what sends it, waits until that is complete, and overwrites the word. */
 struct selftest_tn {

@@ -57,6 +57,18 @@ pub enum TnError {
         /// Tags that it has entries for.
         tags: u32,
     },
+    /// A threshold beyond what the table of a window counts.
+    #[error(
+        "a threshold of {threshold} for tag {tag:#x}: tags of a window count to {most}; trigger by warps or blocks"
+    )]
+    HighThreshold {
+        /// The tag.
+        tag: u64,
+        /// What was asked for.
+        threshold: u32,
+        /// The highest that there is.
+        most: u32,
+    },
     /// A target that the window does not have.
     #[error(
         "{bytes} bytes at offset {offset:#x} of node {node} are not in the window, or a word there is not aligned to 8"

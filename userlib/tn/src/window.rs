@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use extoll_abi::layout::{
-    self, GGAS_TN_ADD, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL, ggas_tn, ggas_tn_entry,
+    self, GGAS_TN_ADD, GGAS_TN_COUNTED_MAX, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL, ggas_tn, ggas_tn_entry,
 };
 use ggas_kernels::args::{
     TN_CANCEL, TN_DONE, TN_LOOK, TN_REARM, TN_REGISTER, TN_TAKEN, TN_WAITS, tn_command, tn_commands,
@@ -127,8 +127,8 @@ impl WindowTriggers {
     /// been already.
     ///
     /// # Errors
-    /// [`TnError::Tag`]; [`TnError::NoSuchPlace`]; [`TriggerError::Taken`], [`TriggerError::Threshold`];
-    /// [`TnError::Memory`] for bytes outside the memory; those of launches.
+    /// [`TnError::Tag`]; [`TnError::NoSuchPlace`]; [`TriggerError::Taken`], [`TriggerError::Threshold`],
+    /// [`TnError::HighThreshold`]; [`TnError::Memory`] for bytes outside the memory; those of launches.
     pub fn put(
         &self,
         when: When,
@@ -180,6 +180,9 @@ impl WindowTriggers {
     ) -> Result<tn_command, TnError> {
         if threshold == 0 {
             return Err(TriggerError::Threshold { tag }.into());
+        }
+        if threshold > GGAS_TN_COUNTED_MAX {
+            return Err(TnError::HighThreshold { tag, threshold, most: GGAS_TN_COUNTED_MAX });
         }
         let bytes = local.end.saturating_sub(local.start);
         if local.end > memory.len() {

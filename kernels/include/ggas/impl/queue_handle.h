@@ -10,10 +10,12 @@ struct ggas_queue {
 	ggas_queue_state *state;	/* null: there is no port, and nothing to wait for */
 	ggas_queue_peer *peers;
 	uint32_t number, port_number, limit;
+	uint32_t member, flag_count;
 
 	/* A number that is none makes a queue that refuses all. */
 	GGAS_FN ggas_queue(const ggas_queues *queues, uint32_t queue)
-		: all(queues), port(nullptr), state(nullptr), peers(nullptr), number(queue), port_number(0), limit(0)
+		: all(queues), port(nullptr), state(nullptr), peers(nullptr), number(queue), port_number(0), limit(0),
+		  member(queues->member), flag_count(queues->flag_count)
 	{
 		if (queue >= queues->queues)
 			return;
@@ -107,9 +109,9 @@ GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t
 /* The same of this member's own memory. */
 GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes, uint32_t line)
 {
-	if (own.member != queue.all->member)
-		return refuse_queue(queue.all->report, queue.all->member, own.member, GGAS_QUEUE_REFUSED_OWN,
-				    queue.all->member, own.member, line);
+	if (own.member != queue.member)
+		return refuse_queue(queue.all->report, queue.member, own.member, GGAS_QUEUE_REFUSED_OWN, queue.member,
+				    own.member, line);
 	return check_range(queue, own, offset, bytes, line);
 }
 
@@ -130,11 +132,11 @@ GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)
 }
 
 /* Programs name a flag of this number. */
-GGAS_FN int check_flag(const ggas_queues *all, uint32_t number, uint32_t line)
+GGAS_FN int check_flag(const ggas_queues *all, uint32_t flags, uint32_t number, uint32_t line)
 {
-	if (number < all->flag_count)
+	if (number < flags)
 		return GGAS_OK;
-	return refuse_queue(all->report, all->member, ~0u, GGAS_QUEUE_REFUSED_FLAG, all->flag_count, number, line);
+	return refuse_queue(all->report, all->member, ~0u, GGAS_QUEUE_REFUSED_FLAG, flags, number, line);
 }
 
 /* Numbers of the other words beside the flags. */

@@ -1,6 +1,7 @@
 //! Over a mapped window: whoever reaches the threshold carries the operation out.
 
 use super::*;
+use extoll_abi::layout::{GGAS_TN_COUNTED_MAX, GGAS_TN_REGISTRATION_SHIFT};
 use ggas_device::TriggerError;
 use ggas_tn::{Signal, WindowConfig, WindowTriggers};
 use ggas_window::Window;
@@ -110,6 +111,22 @@ fn registering_joins_what_was_counted_before_and_meanwhile() {
     }
 }
 
+/// What a trigger reads before it counts is of the registration that it then counts for, or is read again.
+#[test]
+fn a_trigger_notices_that_its_tag_was_registered_anew() {
+    let ends = Ends::new(4);
+    let piece = Piece { first: 0, words: 1, threshold: 1 };
+    ends.put(0, piece, false).unwrap();
+    ends.start(&ends.args(SELFTEST_TN_SEEN, 1)).wait(SOON).unwrap();
+    ends.triggers.cancel(0).unwrap();
+    ends.put(0, Piece { first: 1, ..piece }, false).unwrap();
+    ends.start(&ends.args(SELFTEST_TN_STALE, 1)).wait(SOON).unwrap();
+    let seen = ends.data.read_u64s(0, 2).unwrap();
+    let registration = |count: u64| count >> GGAS_TN_REGISTRATION_SHIFT;
+    assert_ne!(registration(seen[0]), registration(seen[1]), "{seen:x?}");
+    assert_eq!(ends.triggers.counted(0).unwrap(), 1);
+}
+
 #[test]
 fn tags_beyond_the_table_and_late_ones_are_seen_by_both_sides() {
     let ends = Ends::new(16);
@@ -119,6 +136,8 @@ fn tags_beyond_the_table_and_late_ones_are_seen_by_both_sides() {
     assert!(matches!(ends.put(3, piece, false), Err(TnError::Trigger(TriggerError::Taken { tag: 3 }))));
     let error = ends.put(4, Piece { threshold: 0, ..piece }, false).unwrap_err();
     assert!(matches!(error, TnError::Trigger(TriggerError::Threshold { tag: 4 })), "{error}");
+    let error = ends.put(4, Piece { threshold: GGAS_TN_COUNTED_MAX + 1, ..piece }, false).unwrap_err();
+    assert!(matches!(error, TnError::HighThreshold { tag: 4, most: GGAS_TN_COUNTED_MAX, .. }), "{error}");
     assert!(matches!(ends.triggers.rearm(3), Err(TnError::Trigger(TriggerError::Waits { tag: 3 }))));
     assert!(matches!(ends.triggers.cancel(9), Err(TnError::Trigger(TriggerError::Unknown { tag: 9 }))));
     let far = ends.triggers.put(When::tag(5), &ends.data, 0..64, (1, AT + BYTES - 8), None).unwrap_err();
