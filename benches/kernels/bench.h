@@ -144,6 +144,7 @@ struct bench_put {
 #define BENCH_TN_TRIGGER	1	/* the same, registered and triggered */
 #define BENCH_TN_SEND		2	/* one of them, by a kernel of its own */
 #define BENCH_TN_WAIT		3	/* waits for one, and ends */
+#define BENCH_TN_PREPARED	4	/* as BENCH_TN_TRIGGER, read ahead while the last one is under way */
 
 /* tn: ping-pong of puts with signals that are added, as in put-signal. */
 struct bench_tn {

@@ -23,15 +23,20 @@ template <ggas_scope Scope> GGAS_FN int wait(const bench_tn &args, const ggas_wi
 }
 
 template <ggas_scope Scope>
-GGAS_FN int send(const bench_tn &args, const ggas_window &window, const ggas_triggers &triggers, uint64_t round)
+GGAS_FN int send(const bench_tn &args, const ggas_window &window, const ggas_triggers &triggers,
+		 ggas_tn_prepared &prepared, uint64_t round)
 {
 	using team = ggas_impl::put_team<Scope>;
 	if (args.form == BENCH_TN_SIGNAL)
 		return put<Scope>(args, window, round);
-	int error = ggas_impl::tn_trigger<Scope>(triggers, round & 1, 0, 0, __LINE__);
+	bool ahead = args.form == BENCH_TN_PREPARED;
+	int error = ahead ? ggas_impl::tn_trigger_prepared<Scope>(triggers, prepared, __LINE__) :
+			    ggas_impl::tn_trigger<Scope>(triggers, round & 1, 0, 0, __LINE__);
 	/* For the round after the next; the data are on their way. */
 	if (!error && team::thread() == 0)
 		ggas_tn_rearm_thread(triggers, round & 1);
+	if (!error && ahead)
+		prepared = ggas_impl::tn_prepare<Scope>(triggers, (round + 1) & 1);
 	return error;
 }
 
@@ -39,16 +44,17 @@ template <ggas_scope Scope> GGAS_FN int rounds(const bench_tn &args, bench_stopw
 {
 	ggas_window window = *pointer<const ggas_window>(args.window);
 	ggas_triggers triggers(pointer<ggas_tn>(args.tn));
+	ggas_tn_prepared prepared = ggas_impl::tn_prepare<Scope>(triggers, 0);
 	for (uint64_t i = 0; i < watch.rounds(); i++) {
 		int error = GGAS_OK;
 		if (ggas_thread() == 0)
 			watch.begin(i);
 		if (args.first)
-			error = send<Scope>(args, window, triggers, i);
+			error = send<Scope>(args, window, triggers, prepared, i);
 		int late = wait<Scope>(args, window, i + 1);
 		error = error ? error : late;
 		if (!args.first && !error)
-			error = send<Scope>(args, window, triggers, i);
+			error = send<Scope>(args, window, triggers, prepared, i);
 		if (error)
 			return error;
 		if (ggas_thread() == 0)
@@ -112,7 +118,7 @@ GGAS_FN int weak_trigger(ggas_tn *tn)
 	old = ggas_impl::tn_share<ggas_scope::block>(old);
 	if (ggas_impl::tn_counted(old) + 1 != ggas_impl::tn_threshold(old))
 		return GGAS_OK;
-	return ggas_impl::tn_start<ggas_scope::block>(triggers, ggas_impl::tn_operation(entry), __LINE__);
+	return ggas_impl::tn_start<ggas_scope::block>(triggers, ggas_impl::tn_operation(entry), GGAS_OK);
 }
 
 /* All blocks of the sender. */

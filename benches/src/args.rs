@@ -12,6 +12,7 @@ pub const BENCH_TN_SIGNAL: u32 = 0;
 pub const BENCH_TN_TRIGGER: u32 = 1;
 pub const BENCH_TN_SEND: u32 = 2;
 pub const BENCH_TN_WAIT: u32 = 3;
+pub const BENCH_TN_PREPARED: u32 = 4;
 pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
 pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
 pub const BENCH_RATE_NEIGHBOURS: u32 = 0;

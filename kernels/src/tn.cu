@@ -29,7 +29,7 @@ GGAS_FN uint32_t add(ggas_tn *tn, ggas_tn_entry *entry, const tn_command &comman
 		uint64_t seen = ggas_atomic_cas(&entry->count, old, now, ggas_order::release_acquire);
 		if (seen == old) {
 			if (ggas_impl::tn_started(now))
-				ggas_impl::tn_start<ggas_scope::thread>(tn, ggas_impl::tn_operation(entry), __LINE__);
+				ggas_impl::tn_start<ggas_scope::thread>(tn, ggas_impl::tn_operation(entry), GGAS_OK);
 			return TN_DONE;
 		}
 		old = seen;

@@ -28,6 +28,7 @@ const BATCH: u64 = 100;
 const ARRIVAL: usize = 4096;
 
 const SIGNAL: &str = "put-signal";
+const PREPARED: &str = "trigger-prepared";
 const GRAPH: &str = "graph";
 
 pub(crate) struct Triggered;
@@ -46,7 +47,7 @@ impl Bench for Triggered {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &[SIGNAL, "trigger", GRAPH]
+        &[SIGNAL, "trigger", PREPARED, GRAPH]
     }
 
     fn by_windows(&self) -> bool {
@@ -192,7 +193,11 @@ impl<'a> Run<'a> {
     /// One kernel at each end for all rounds.
     fn resident(&self) -> Result<Samples, BenchError> {
         const KERNEL: &str = "bench_tn_rounds";
-        let form = if self.shape.method == SIGNAL { args::BENCH_TN_SIGNAL } else { args::BENCH_TN_TRIGGER };
+        let form = match self.shape.method {
+            SIGNAL => args::BENCH_TN_SIGNAL,
+            PREPARED => args::BENCH_TN_PREPARED,
+            _ => args::BENCH_TN_TRIGGER,
+        };
         let launches = self.ends.iter().map(|end| self.launch(end, KERNEL, form));
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
         kernel::run(&launches, self.setup.options)?;

@@ -46,23 +46,8 @@
 #include "extoll/trigger.h"
 #include "put.cuh"
 
-/* Triggered operations as a kernel holds them. Made once and kept, a trigger over a mapped window reads nothing but its
- * entry; made from the address at each call, it reads the table's words first. */
-struct ggas_triggers {
-	ggas_tn *tn;
-	uint64_t entries, words;
-	uint32_t tags;
-	ggas_window window;
-
-	GGAS_FN ggas_triggers(ggas_tn *tn)
-		: tn(tn), entries(tn->entries), words(tn->words), tags(tn->tags), window(tn->window)
-	{
-	}
-
-	GGAS_FN ggas_tn_entry *entry(uint64_t tag) const { return reinterpret_cast<ggas_tn_entry *>(entries) + tag; }
-};
-
 #include "impl/rma_slots.h"
+#include "impl/tn_handle.h"
 #include "impl/tn_entry.h"
 #include "impl/tn_post.h"
 #include "impl/tn_wait.h"
@@ -89,6 +74,18 @@ struct ggas_tn_fields {
 		return ggas_impl::tn_trigger<ggas_scope::scope>(                                                       \
 			at, tag, extoll_trigger_where(fields.local, fields.remote),                                    \
 			extoll_trigger_what(fields.bytes, fields.has_target, fields.node, fields.vpid), line);         \
+	}                                                                                                              \
+	/* Reads ahead what a trigger of `tag` reads, while there is time: a trigger of a window whose operation waits for it   \
+	 * alone is quicker so. Good for one trigger; one that comes when the tag was counted or registered anew since is as   \
+	 * any other. Nothing is read where a unit or a thread of the host has the table. */                                    \
+	GGAS_FN ggas_tn_prepared ggas_tn_prepare_##scope(const ggas_triggers &at, uint64_t tag)                        \
+	{                                                                                                              \
+		return ggas_impl::tn_prepare<ggas_scope::scope>(at, tag);                                              \
+	}                                                                                                              \
+	GGAS_FN int ggas_tn_trigger_##scope(const ggas_triggers &at, const ggas_tn_prepared &prepared,                 \
+					    uint32_t line = __builtin_LINE())                                          \
+	{                                                                                                              \
+		return ggas_impl::tn_trigger_prepared<ggas_scope::scope>(at, prepared, line);                          \
 	}                                                                                                              \
 	/* Arms a started operation again. */                                                                          \
 	GGAS_FN int ggas_tn_rearm_##scope(const ggas_triggers &at, uint64_t tag, uint32_t line = __builtin_LINE())                 \

@@ -228,8 +228,8 @@ struct selftest_access {
 #define SELFTEST_TN_BY_ITEMS	5	/* one tag, triggered by each thread */
 #define SELFTEST_TN_FIELDS	6	/* a tag for each thread, which says what is moved */
 #define SELFTEST_TN_GETS	7	/* as BY_GROUPS, of a get: `data` is what came */
-#define SELFTEST_TN_SEEN	8	/* the first half of a trigger by one thread: the count that it sees, to `data` */
-#define SELFTEST_TN_STALE	9	/* the second half, with that count: the count that it met, behind it */
+#define SELFTEST_TN_SEEN	8	/* one thread prepares a trigger; the count that it sees goes to `data` */
+#define SELFTEST_TN_STALE	9	/* it triggers with that count, and with places 8 bytes lower than those registered */
 
 /* Each thread writes one word, triggers what sends it, waits until that is complete, and overwrites the word. */
 struct selftest_tn {
@@ -243,7 +243,7 @@ struct selftest_tn {
 	uint32_t form;		/* SELFTEST_TN_ITEMS ... */
 	uint32_t round;		/* part of what is written */
 	uint32_t rearm;		/* 1: before the triggers, 2: behind them */
-	uint32_t reserved;
+	uint32_t ahead;		/* 1: triggers without fields are prepared */
 };
 
 #define SELFTEST_QUEUE_EXCHANGE	0	/* forms: writes with flags, each lane with the same lane of the neighbours */

@@ -74,14 +74,17 @@ private:
 		case SELFTEST_TN_ITEMS:
 		case SELFTEST_TN_PAIRS:
 		case SELFTEST_TN_BY_ITEMS:
-			return ggas_tn_trigger_thread(tn_, tag);
+			return args_.ahead ? ggas_tn_trigger_thread(tn_, ggas_tn_prepare_thread(tn_, tag)) :
+					     ggas_tn_trigger_thread(tn_, tag);
 		case SELFTEST_TN_FIELDS:
 			return ggas_tn_trigger_fields_thread(tn_, tag,
 							     { at, at, sizeof(uint64_t), false, 0, 0 });
 		case SELFTEST_TN_WARPS:
-			return ggas_tn_trigger_warp(tn_, tag);
+			return args_.ahead ? ggas_tn_trigger_warp(tn_, ggas_tn_prepare_warp(tn_, tag)) :
+					     ggas_tn_trigger_warp(tn_, tag);
 		default:
-			return ggas_tn_trigger_block(tn_, tag);
+			return args_.ahead ? ggas_tn_trigger_block(tn_, ggas_tn_prepare_block(tn_, tag)) :
+					     ggas_tn_trigger_block(tn_, tag);
 		}
 	}
 
@@ -119,16 +122,19 @@ private:
 /* The host registers anew between the halves of a trigger. */
 GGAS_FN int half(const selftest_tn &args)
 {
-	ggas_triggers triggers(reinterpret_cast<ggas_tn *>(args.tn));
-	uint64_t *data = reinterpret_cast<uint64_t *>(args.data);
-	ggas_tn_entry *entry = triggers.entry(args.tag);
 	if (ggas_block() || ggas_thread())
 		return GGAS_OK;
-	if (args.form == SELFTEST_TN_SEEN)
-		data[0] = ggas_load_acquire(&entry->count);
-	else
-		data[1] = ggas_impl::tn_count_one(entry, data[0], true);
-	return GGAS_OK;
+	ggas_triggers triggers(reinterpret_cast<ggas_tn *>(args.tn));
+	uint64_t *seen = reinterpret_cast<uint64_t *>(args.data) + 8;
+	ggas_tn_prepared prepared = ggas_tn_prepare_thread(triggers, args.tag);
+	if (args.form == SELFTEST_TN_SEEN) {
+		*seen = prepared.seen;
+		return GGAS_OK;
+	}
+	prepared.seen = *seen;
+	prepared.does.local -= sizeof(uint64_t);
+	prepared.does.offset -= sizeof(uint64_t);
+	return ggas_tn_trigger_thread(triggers, prepared);
 }
 
 } /* namespace tn_checks */

@@ -594,7 +594,7 @@ pub struct selftest_tn {
     pub form: u32,
     pub round: u32,
     pub rearm: u32,
-    pub reserved: u32,
+    pub ahead: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -631,8 +631,8 @@ const _: () = {
         "Offset of field: selftest_tn::rearm",
     ][::core::mem::offset_of!(selftest_tn, rearm) - 56usize];
     [
-        "Offset of field: selftest_tn::reserved",
-    ][::core::mem::offset_of!(selftest_tn, reserved) - 60usize];
+        "Offset of field: selftest_tn::ahead",
+    ][::core::mem::offset_of!(selftest_tn, ahead) - 60usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

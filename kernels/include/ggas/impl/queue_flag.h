@@ -45,13 +45,15 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 			     uint64_t value, uint32_t line)
 {
 	using team = put_team<Scope>;
+	auto *there = reinterpret_cast<uint8_t *>(to.address + to_offset);
+	auto *here = reinterpret_cast<const void *>(from.address + from_offset);
+	bool loads = to.way == GGAS_WAY_STORES && reaches_own(queue, from, from_offset, bytes);
+	team::meet();
+	/* Under way while the rest is checked. */
+	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());
 	if (int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line))
 		return error;
-	team::meet();
 	if (to.way == GGAS_WAY_STORES) {
-		auto *there = reinterpret_cast<uint8_t *>(to.address + to_offset);
-		auto *here = reinterpret_cast<const void *>(from.address + from_offset);
-		short_put few(there, here, bytes, team::thread(), team::threads());
 		store_and_signal<Scope>(there, here, bytes, few, reinterpret_cast<uint64_t *>(to.flags) + number, value,
 					ggas_signal::set);
 		return GGAS_OK;

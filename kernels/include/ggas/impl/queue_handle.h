@@ -98,15 +98,23 @@ GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint32_t memb
 }
 
 /* The queue reaches that range. */
+GGAS_FN bool reaches(const ggas_remote &at, uint64_t offset, uint64_t bytes)
+{
+	return (at.way != GGAS_WAY_NONE) & (offset <= at.bytes) & (bytes <= at.bytes - offset);
+}
 GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes, uint32_t line)
 {
-	if (at.way != GGAS_WAY_NONE && offset <= at.bytes && bytes <= at.bytes - offset)
+	if (reaches(at, offset, bytes))
 		return GGAS_OK;
 	uint64_t end = offset + bytes < offset ? ~uint64_t(0) : offset + bytes;
 	return refuse_range(queue.all, queue.number, at.member, at.way, at.bytes, end, line);
 }
 
 /* The same of this member's own memory. */
+GGAS_FN bool reaches_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes)
+{
+	return (own.member == queue.member) & reaches(own, offset, bytes);
+}
 GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes, uint32_t line)
 {
 	if (own.member != queue.member)
@@ -115,10 +123,12 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 	return check_range(queue, own, offset, bytes, line);
 }
 
-/* Both ends of a transfer: another member's, and this one's. */
+/* Both ends of a transfer: another member's, and this one's. All that is asked is one branch of a post. */
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
 		       uint64_t own_offset, uint64_t bytes, uint32_t line)
 {
+	if (reaches(there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes))
+		return GGAS_OK;
 	if (int error = check_range(queue, there, there_offset, bytes, line))
 		return error;
 	return check_own(queue, own, own_offset, bytes, line);

@@ -12,6 +12,9 @@
 namespace ggas_impl
 {
 
+template <ggas_scope Scope>
+GGAS_FN int tn_trigger(const ggas_triggers &at, uint64_t tag, uint64_t where, uint64_t what, uint32_t line);
+
 GGAS_FN uint32_t tn_counted(uint64_t word)
 {
 	return static_cast<uint32_t>(EXTOLL_GET(word, GGAS_TN_COUNTED));
@@ -33,14 +36,14 @@ GGAS_FN uint64_t tn_registration(uint64_t word, uint32_t counted, uint32_t thres
 }
 
 /* What the leader has, for all of its team. */
-template <ggas_scope Scope> GGAS_FN uint64_t tn_share(uint64_t value)
+template <ggas_scope Scope, class T> GGAS_FN T tn_share(T value)
 {
 	using team = put_team<Scope>;
 	if constexpr (Scope == ggas_scope::warp) {
 		value = ggas_shfl(team::lanes(), value, 0);
 		team::meet();
 	} else if constexpr (Scope == ggas_scope::block) {
-		GGAS_SHARED(uint64_t, shared);
+		GGAS_SHARED(T, shared);
 		if (team::thread() == 0)
 			ggas_store_relaxed(&shared, value);
 		team::meet();
@@ -63,47 +66,40 @@ GGAS_COLD int tn_note(const ggas_tn *tn, uint32_t which, uint64_t tag, uint32_t 
 	return GGAS_ERR_TRIGGER;
 }
 
-/* What an entry says: read behind a count with a threshold. */
-struct tn_operation {
-	uint64_t local, offset, signal, value;
-	uint32_t bytes, node, what, word;
+/* Bytes, place and signal are inside the window: those that were registered are, those that a trigger gives may not be. */
+GGAS_FN int tn_check(const ggas_triggers &at, const tn_operation &does, uint32_t line)
+{
+	if (int error = check_put(&at.window, does.node, does.offset, does.bytes, line))
+		return error;
+	return does.what & GGAS_TN_SIGNAL ? check_signal(&at.window, does.node, does.signal, line) : GGAS_OK;
+}
 
-	GGAS_FN explicit tn_operation(const ggas_tn_entry *entry)
-		: local(ggas_load_relaxed(&entry->local)), offset(ggas_load_relaxed(&entry->offset)),
-		  signal(ggas_load_relaxed(&entry->signal)), value(ggas_load_relaxed(&entry->value)),
-		  bytes(ggas_load_relaxed(&entry->bytes)), node(ggas_load_relaxed(&entry->node)),
-		  what(ggas_load_relaxed(&entry->what)), word(ggas_load_relaxed(&entry->word))
-	{
-	}
-
-	GGAS_FN void change(uint64_t where, uint64_t what_else)
-	{
-		local += EXTOLL_GET(where, EXTOLL_TRIGGER_LOCAL);
-		offset += EXTOLL_GET(where, EXTOLL_TRIGGER_REMOTE);
-		if (uint64_t given = EXTOLL_GET(what_else, EXTOLL_TRIGGER_SIZE))
-			bytes = static_cast<uint32_t>(given);
-		if (EXTOLL_GET(what_else, EXTOLL_TRIGGER_HAS_TARGET))
-			node = static_cast<uint32_t>(EXTOLL_GET(what_else, EXTOLL_TRIGGER_NODE));
-	}
-};
-
-/* The team carries it out. */
-template <ggas_scope Scope>
-GGAS_FN int tn_start(const ggas_triggers &at, const tn_operation &does, uint32_t line)
+/* The team carries out an operation that is inside the window, to its end here. */
+template <ggas_scope Scope> GGAS_FN void tn_move(const ggas_triggers &at, const tn_operation &does)
 {
 	using team = put_team<Scope>;
 	void *local = reinterpret_cast<void *>(does.local);
-	int error;
-	if (does.what & GGAS_TN_GET)
-		error = get<Scope>(&at.window, does.node, does.offset, local, does.bytes, line);
-	else if (does.what & GGAS_TN_SIGNAL)
-		error = put_signal<Scope>(&at.window, does.node, does.offset, local, does.bytes, does.signal,
-					  does.value, does.what & GGAS_TN_ADD ? ggas_signal::add : ggas_signal::set,
-					  line);
-	else
-		error = put<Scope>(&at.window, does.node, does.offset, local, does.bytes, line);
+	uint8_t *there = ggas_pointer_of_node<uint8_t>(&at.window, does.node, does.offset);
+	if (does.what & GGAS_TN_GET) {
+		fetch_share(local, there, does.bytes, team::thread(), team::threads());
+	} else if (does.what & GGAS_TN_SIGNAL) {
+		short_put few(there, local, does.bytes, team::thread(), team::threads());
+		auto *word = ggas_pointer_of_node<uint64_t>(&at.window, does.node, does.signal);
+		store_and_signal<Scope>(there, local, does.bytes, few, word, does.value,
+					does.what & GGAS_TN_ADD ? ggas_signal::add : ggas_signal::set);
+	} else {
+		copy_share(there, local, does.bytes, team::thread(), team::threads());
+	}
 	team::meet();
-	if (team::thread() == 0) {
+}
+
+/* The team carries it out. */
+template <ggas_scope Scope>
+GGAS_FN int tn_start(const ggas_triggers &at, const tn_operation &does, int error)
+{
+	if (!error)
+		tn_move<Scope>(at, does);
+	if (put_team<Scope>::thread() == 0) {
 		uint64_t done = EXTOLL_PUT(1, EXTOLL_TRIGGER_WORD_TIMES);
 		if (error)
 			done |= EXTOLL_PUT(static_cast<uint64_t>(error), EXTOLL_TRIGGER_WORD_ERROR);
@@ -129,39 +125,93 @@ GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t seen, bool takes)
 	return ggas_atomic_add_gpu(&entry->count, 1);
 }
 
+/* What comes of a trigger. */
+enum tn_next : uint32_t {
+	TN_START,	/* the operation as it was read */
+	TN_START_ANEW,	/* it was registered since */
+	TN_COUNTED,
+	TN_LATE,
+	TN_FAILED,
+};
+
+GGAS_FN tn_next tn_what_next(uint64_t seen, uint64_t old)
+{
+	if (old == tn_not_counted)
+		return TN_FAILED;
+	uint32_t count = tn_counted(old) + 1, threshold = tn_threshold(old);
+	if (count == threshold)
+		return tn_threshold(seen) && tn_registration(seen, 0, 0) == tn_registration(old, 0, 0) ?
+			       TN_START : TN_START_ANEW;
+	return threshold == 0 || count < threshold ? TN_COUNTED : TN_LATE;
+}
+
 /* Counts in an entry; who reaches the threshold carries the operation out. The operation is read while it is counted:
  * it is that of the count if the registration is still the one seen before. */
 template <ggas_scope Scope>
 GGAS_FN int tn_count(const ggas_triggers &at, uint64_t tag, uint64_t where, uint64_t what, uint32_t line)
 {
 	using team = put_team<Scope>;
-	bool known = tag < at.tags;
-	ggas_tn_entry *entry = at.entry(known ? tag : 0);
+	if (tag >= at.tags)
+		return team::agree(team::thread() == 0 ? tn_note(at.tn, EXTOLL_TRIGGER_STATUS_REFUSED, tag, line) :
+							 GGAS_OK);
+	ggas_tn_entry *entry = at.entry(tag);
+	uint64_t seen = 0;
 	team::meet();
-	uint64_t seen = tn_share<Scope>(team::thread() == 0 ? ggas_load_acquire(&entry->count) : 0);
-	tn_operation does(entry);
-	uint64_t old = tn_not_counted;
-	if (team::thread() == 0 && known)
-		old = tn_count_one(entry, seen, what == 0 || (does.what & GGAS_TN_FIELDS));
-	old = tn_share<Scope>(old);
-	bool counted = old != tn_not_counted;
-	uint32_t count = tn_counted(old) + 1, threshold = tn_threshold(old);
-	if (counted && count == threshold) {
-		if (!tn_threshold(seen) || tn_registration(seen, 0, 0) != tn_registration(old, 0, 0))
-			does = tn_operation(entry);
-		does.change(where, what);
-		return tn_start<Scope>(at, does, line);
-	}
-	if (counted && (threshold == 0 || count < threshold))
-		return GGAS_OK;
-	int error = GGAS_OK;
 	if (team::thread() == 0)
-		error = tn_note(at.tn,
-				counted ? EXTOLL_TRIGGER_STATUS_LATE :
-				known	? EXTOLL_TRIGGER_STATUS_FAILED :
-					  EXTOLL_TRIGGER_STATUS_REFUSED,
-				tag, line);
-	return team::agree(error);
+		seen = ggas_load_acquire(&entry->count);
+	team::meet();
+	tn_operation does(entry);
+	tn_next next = TN_FAILED;
+	if (team::thread() == 0)
+		next = tn_what_next(seen, tn_count_one(entry, seen, what == 0 || (does.what & GGAS_TN_FIELDS)));
+	next = static_cast<tn_next>(tn_share<Scope>(static_cast<uint32_t>(next)));
+	if (next == TN_COUNTED)
+		return GGAS_OK;
+	if (next > TN_COUNTED)
+		return team::agree(team::thread() == 0 ?
+					   tn_note(at.tn,
+						   next == TN_LATE ? EXTOLL_TRIGGER_STATUS_LATE :
+								     EXTOLL_TRIGGER_STATUS_FAILED,
+						   tag, line) :
+					   GGAS_OK);
+	if (next == TN_START_ANEW)
+		does = tn_operation(entry);
+	int error = GGAS_OK;
+	if (where | what) {
+		does.change(where, what);
+		error = tn_check(at, does, line);
+	}
+	return tn_start<Scope>(at, does, error);
+}
+
+/* What a trigger reads, read ahead. */
+template <ggas_scope Scope> GGAS_FN ggas_tn_prepared tn_prepare(const ggas_triggers &at, uint64_t tag)
+{
+	using team = put_team<Scope>;
+	ggas_tn_prepared prepared;
+	prepared.tag = tag;
+	if (!at.entries || tag >= at.tags)
+		return prepared;
+	if (team::thread() == 0)
+		prepared.seen = ggas_load_acquire(&at.entry(tag)->count);
+	team::meet();
+	prepared.does = tn_operation(at.entry(tag));
+	return prepared;
+}
+
+/* Starts the operation that was read ahead if its count is still the one that was read, and waits for this trigger
+ * alone; counts otherwise. */
+template <ggas_scope Scope>
+GGAS_FN int tn_trigger_prepared(const ggas_triggers &at, const ggas_tn_prepared &prepared, uint32_t line)
+{
+	using team = put_team<Scope>;
+	uint64_t seen = prepared.seen;
+	team::meet();
+	bool starts = team::thread() == 0 && tn_threshold(seen) == 1 && tn_counted(seen) == 0 &&
+		      ggas_atomic_cas(&at.entry(prepared.tag)->count, seen, seen + 1, ggas_order::relaxed) == seen;
+	if (tn_share<Scope>(static_cast<uint32_t>(starts)))
+		return tn_start<Scope>(at, prepared.does, GGAS_OK);
+	return tn_trigger<Scope>(at, prepared.tag, 0, 0, line);
 }
 
 /* One thread takes the threshold off; the count after, or tn_not_counted where nothing was started. */
@@ -188,7 +238,7 @@ template <ggas_scope Scope> GGAS_FN int tn_rearm_entry(const ggas_triggers &at, 
 	if (left == tn_not_counted)
 		return team::agree(team::thread() == 0 ? tn_note(at.tn, EXTOLL_TRIGGER_STATUS_FAILED, tag, line) :
 							 GGAS_OK);
-	return tn_started(left) ? tn_start<Scope>(at, tn_operation(entry), line) : GGAS_OK;
+	return tn_started(left) ? tn_start<Scope>(at, tn_operation(entry), GGAS_OK) : GGAS_OK;
 }
 
 } /* namespace ggas_impl */

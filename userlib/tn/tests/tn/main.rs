@@ -148,7 +148,7 @@ impl Pair {
             form,
             round,
             rearm: 0,
-            reserved: 0,
+            ahead: 0,
         }
     }
 
