@@ -41,6 +41,7 @@
  *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
  *   uint64_t ggas_load_watched_gpu(const uint64_t *p)   void ggas_red_add_release_gpu(uint64_t *p, uint64_t v)
  *   uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)    returns the old value; a release and an acquire
+ *   uint64_t ggas_atomic_cas_gpu(uint64_t *p, expected, desired)    the same
  *   void ggas_fence_acquire_gpu()   void ggas_fence_gpu()
  *        Between blocks of one GPU only.
  *   T    ggas_load_block(const T *p)    uint64_t ggas_atomic_cas_block(uint64_t *p, expected, desired)

@@ -103,7 +103,8 @@ GGAS_FN int tn_start(const ggas_triggers &at, const tn_operation &does, int erro
 		uint64_t done = EXTOLL_PUT(1, EXTOLL_TRIGGER_WORD_TIMES);
 		if (error)
 			done |= EXTOLL_PUT(static_cast<uint64_t>(error), EXTOLL_TRIGGER_WORD_ERROR);
-		ggas_atomic_add(reinterpret_cast<uint64_t *>(at.words) + does.word, done, ggas_order::release);
+		/* Nobody waits for an answer: on NVLink that would keep the next operation, by 0.3 us. */
+		ggas_red_add(reinterpret_cast<uint64_t *>(at.words) + does.word, done, ggas_order::release);
 	}
 	return error;
 }
@@ -220,7 +221,7 @@ GGAS_FN uint64_t tn_rearm_one(ggas_tn_entry *entry)
 	uint64_t old = ggas_load_relaxed(&entry->count);
 	while (tn_started(old)) {
 		uint64_t left = old - tn_threshold(old);
-		uint64_t seen = ggas_atomic_cas(&entry->count, old, left, ggas_order::release_acquire);
+		uint64_t seen = ggas_atomic_cas_gpu(&entry->count, old, left);
 		if (seen == old)
 			return left;
 		old = seen;

@@ -258,6 +258,15 @@ GGAS_FN uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)
 		     : "memory");
 	return old;
 }
+GGAS_FN uint64_t ggas_atomic_cas_gpu(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	uint64_t old;
+	asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(__cvta_generic_to_global(p)), "l"(expected), "l"(desired)
+		     : "memory");
+	return old;
+}
 GGAS_FN void ggas_fence_acquire_gpu()
 {
 	asm volatile("fence.acquire.gpu;" ::: "memory");

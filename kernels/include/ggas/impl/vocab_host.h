@@ -381,6 +381,10 @@ inline uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)
 {
 	return ggas_atomic_add(p, v, ggas_order::release_acquire);
 }
+inline uint64_t ggas_atomic_cas_gpu(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	return ggas_atomic_cas(p, expected, desired, ggas_order::release_acquire);
+}
 inline void ggas_fence_acquire_gpu() {}
 template <class T> inline T ggas_load_block(const T *p) { return ggas_load_relaxed(p); }
 inline uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)
