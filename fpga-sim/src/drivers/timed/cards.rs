@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use extoll_abi::Address;
 use ggas_clock::Time;
 
+use super::credits::Held;
 use super::flight::Errand;
 use super::state::What;
 use super::{Ps, Timed};
@@ -47,7 +48,8 @@ struct Slot {
     due: Option<Ps>,
     turn: u32,
     nap: u64,
-    inbox: [VecDeque<Packet>; 2],
+    /// Packets with the room that they have at the end of their link.
+    inbox: [VecDeque<(Packet, Held)>; 2],
     /// When the commands that the card has not taken were posted: it may run before the programs' time.
     posted: VecDeque<Ps>,
     /// When the last one was.
@@ -83,12 +85,12 @@ impl Cards {
     }
 
     /// Puts a packet into its target's inbox; gives it back where there is no card.
-    pub fn deliver(&mut self, to: u32, packet: Box<Packet>) -> Result<(), Box<Packet>> {
+    pub fn deliver(&mut self, to: u32, packet: Box<Packet>, held: Held) -> Result<(), Box<Packet>> {
         let slot = &mut self.slots[to as usize];
         if slot.wake.is_none() {
             return Err(packet);
         }
-        slot.inbox[packet.class() as usize].push_back(*packet);
+        slot.inbox[packet.class() as usize].push_back((*packet, held));
         Ok(())
     }
 
@@ -206,7 +208,7 @@ impl Timed {
         let by_program = self.is_running_here();
         let mut state = self.state();
         if by_program && !state.cards.running {
-            state.debt += self.costs.host.post;
+            state.charge(self.costs.host.post);
         }
         let at = state.here();
         let slot = &mut state.cards.slots[card as usize];
@@ -269,7 +271,7 @@ impl Fabric for Timed {
         };
         let mut state = self.state();
         let station = &mut state.ground.stations[from as usize];
-        if station.queued >= costs.queue {
+        if station.queued[errand.class() as usize] >= costs.queue {
             station.refused = true;
             return Err(packet);
         }
@@ -284,7 +286,11 @@ impl Fabric for Timed {
 
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {
         let node = self.index(node)?;
-        self.state().cards.slots[node as usize].inbox[class as usize].pop_front()
+        let mut state = self.state();
+        let (packet, held) = state.cards.slots[node as usize].inbox[class as usize].pop_front()?;
+        let at = state.here();
+        state.give_back(held, at);
+        Some(packet)
     }
 
     fn carriage(&self, _to: Address, runs: &Runs) -> Carriage {
@@ -314,6 +320,8 @@ impl Fabric for Timed {
         let slot = &mut state.cards.slots[index as usize];
         // Taken out of the lock: dropping packets wakes their senders.
         let gone = (slot.wake.take(), slot.nic.take(), std::mem::take(&mut slot.inbox));
+        let at = state.here();
+        gone.2.iter().flatten().for_each(|(_, held)| state.give_back(*held, at));
         drop(state);
         drop(gone);
     }

@@ -36,6 +36,7 @@ pub(super) struct Costs {
     pub header: u64,
     pub packet: u64,
     pub train: u64,
+    pub credits: u64,
     pub bus_write: u64,
     pub bus_read: u64,
     write: [Rate; 2],
@@ -53,6 +54,8 @@ pub(super) struct Costs {
 
 #[derive(Clone, Debug)]
 pub(super) struct HostCosts {
+    pub cores: u64,
+    pub slice: Ps,
     pub post: Ps,
     pub poll: Ps,
     pub look: Ps,
@@ -99,6 +102,7 @@ impl Costs {
             header: network.header_bytes,
             packet: network.packet_bytes,
             train: network.train_bytes,
+            credits: network.credits,
             bus_write: ps(write_ns),
             bus_read: ps(read_ns),
             write: [bus.write_bytes_per_ns, bus.gpu_write_bytes_per_ns].map(Rate::per_ns),
@@ -149,6 +153,8 @@ impl Costs {
 impl HostCosts {
     fn of(host: &Host) -> HostCosts {
         HostCosts {
+            cores: host.cores,
+            slice: Ps::ns(host.slice_ns),
             post: Ps::ns(host.post_ns),
             poll: Ps::ns(host.poll_ns),
             look: Ps::ns(host.look_ns),

@@ -22,13 +22,13 @@ struct Word {
 }
 
 /// A program that waits until the word is `least` or more.
-struct Waiting {
+pub(super) struct Waiting {
     least: u64,
-    task: u32,
-    turn: u32,
+    pub task: u32,
+    pub turn: u32,
     /// The first look.
-    since: Ps,
-    poll: Poll,
+    pub since: Ps,
+    pub poll: Poll,
 }
 
 /// How a program looks at a word.
@@ -42,7 +42,7 @@ pub(super) struct Poll {
 
 impl Poll {
     /// When a program that looks from `since` on goes on, where the word changes at `at`.
-    fn sees(&self, since: Ps, at: Ps) -> Ps {
+    pub(super) fn sees(&self, since: Ps, at: Ps) -> Ps {
         let looks = at.saturating_sub(since).0.div_ceil(self.period.0.max(1));
         since + self.period * looks + self.look
     }
@@ -72,18 +72,17 @@ impl Flag {
         }
     }
 
-    /// Counts it up at `now`; `resume` is called with the programs that go on, and when.
-    pub(super) fn raise(&self, by: u64, now: Ps, mut resume: impl FnMut(u32, u32, Ps)) {
+    /// Counts it up at `now`; `resume` is called with each program that goes on, and how it polled.
+    pub(super) fn raise(&self, by: u64, mut resume: impl FnMut(&Waiting)) {
         let mut word = self.word();
         word.value = word.value.saturating_add(by);
         let value = word.value;
         // In the order in which they began to wait.
         word.waiting.retain(|waiting| {
-            let Waiting { least, task, turn, since, poll } = *waiting;
-            if value >= least {
-                resume(task, turn, poll.sees(since, now));
+            if value >= waiting.least {
+                resume(waiting);
             }
-            value < least
+            value < waiting.least
         });
     }
 
@@ -91,14 +90,9 @@ impl Flag {
         self.word().value >= least
     }
 
-    /// Notes that a program waits; `None`: what it waits for is there already.
-    pub(super) fn await_at_least(&self, least: u64, task: (u32, u32), since: Ps, poll: Poll) -> Option<()> {
-        let mut word = self.word();
-        if word.value >= least {
-            return None;
-        }
-        word.waiting.push(Waiting { least, task: task.0, turn: task.1, since, poll });
-        Some(())
+    /// Notes that a program, of this turn, waits for what is not there yet.
+    pub(super) fn await_at_least(&self, least: u64, (task, turn): (u32, u32), since: Ps, poll: Poll) {
+        self.word().waiting.push(Waiting { least, task, turn, since, poll });
     }
 }
 

@@ -3,10 +3,12 @@
 //! Everything passed is a thing that serves one after the other ([`pass`]). Of the card these are its requester, its
 //! responder, its completer, its window unit (SMFU), and its reads and writes over the bus; each node has one of each.
 
+use std::collections::VecDeque;
+
 use super::costs::{Costs, Unit};
 use super::flag::Flag;
 use super::trigger::Trigger;
-use super::wires::{Next, Passed, Wires, pass};
+use super::wires::{Next, Passed, Ride, Trip, Wires, pass};
 use super::{Place, Ps};
 use crate::packet::{Class, Packet};
 
@@ -30,7 +32,7 @@ pub(super) enum Errand {
 }
 
 impl Errand {
-    fn class(self) -> Class {
+    pub fn class(self) -> Class {
         match self {
             Errand::Answer | Errand::Loaded => Class::Response,
             _ => Class::Request,
@@ -71,8 +73,9 @@ pub(super) struct Flight {
     pub stage: Stage,
     pub from: u32,
     pub to: u32,
-    /// Where it is in the network.
-    pub at: u32,
+    pub ride: Ride,
+    /// It has a place in its card's queue.
+    pub queued: bool,
     pub bytes: u64,
     /// When the last of it is there.
     pub tail: u64,
@@ -95,8 +98,10 @@ pub(super) struct Station {
     /// When what was sent and what arrived last did so, of requests and responses: none overtakes it.
     sent: [Order; 2],
     arrived: [u64; 2],
-    /// Flights that have not begun their way in the network, of real cards.
-    pub queued: u64,
+    /// Commands and packets that have not begun their way in the network, of requests and responses.
+    pub queued: [u64; 2],
+    /// Programs that wait for a place among these requests, with their turns.
+    pub waiting: VecDeque<(u32, u32)>,
     /// The network refused a packet of the card.
     pub refused: bool,
 }
@@ -113,6 +118,10 @@ pub(super) enum Step {
     On(u64),
     /// The same; its source was read at the second time.
     Left(u64, u64),
+    /// The same; its place in the card's queue is free.
+    Entered(u64),
+    /// It is told when there is room for it.
+    Wait,
     /// It is there.
     There,
 }
@@ -127,12 +136,12 @@ pub(super) struct Ground {
 impl Ground {
     /// One step of a flight whose head is where it is `now`.
     #[inline]
-    pub fn step(&mut self, now: u64, flight: &mut Flight) -> Step {
+    pub fn step(&mut self, now: u64, id: u32, flight: &mut Flight) -> Step {
         let came = Passed { head: now, tail: flight.tail.max(now) };
         match flight.stage {
             Stage::Unit => self.leave(came, flight),
             Stage::Read => self.read(came, flight),
-            Stage::Wire => self.cross(came, flight),
+            Stage::Wire => self.cross(came, id, flight),
             Stage::Target => self.enter(came, flight),
             Stage::Write => self.write(came, flight),
             Stage::Arrive => Step::There,
@@ -174,24 +183,24 @@ impl Ground {
         passed.tail = passed.tail.max(last.tail).max(passed.head);
         *last = Order { head: passed.head, tail: passed.tail };
         flight.stage = Stage::Wire;
-        flight.at = flight.from;
         flight.tail = passed.tail;
         Step::Left(passed.head, passed.tail)
     }
 
-    fn cross(&mut self, came: Passed, flight: &mut Flight) -> Step {
-        match self.wires.step(&self.costs, flight.at, flight.to, came, flight.carried()) {
-            Next::Hop(at, passed) => {
-                flight.at = at;
-                flight.tail = passed.tail;
-                Step::On(passed.head)
-            }
+    fn cross(&mut self, came: Passed, id: u32, flight: &mut Flight) -> Step {
+        let (class, bytes) = (flight.errand.class(), flight.carried());
+        let trip = Trip { flight: id, to: flight.to, class, bytes };
+        let passed = match self.wires.step(&self.costs, trip, came, &mut flight.ride) {
+            Next::Wait => return Step::Wait,
+            Next::Hop(passed) => passed,
             Next::There(passed) => {
                 flight.stage = Stage::Target;
-                flight.tail = passed.tail;
-                Step::On(passed.head)
+                passed
             }
-        }
+        };
+        flight.tail = passed.tail;
+        let entered = std::mem::take(&mut flight.queued);
+        if entered { Step::Entered(passed.head) } else { Step::On(passed.head) }
     }
 
     fn enter(&mut self, came: Passed, flight: &mut Flight) -> Step {
@@ -225,7 +234,13 @@ impl Ground {
             pass(&mut station.write, came, rate.time(bytes), rate.time(costs.first(bytes)), costs.bus_write);
         let notified = if flight.notify { costs.notify } else { 0 };
         flight.stage = Stage::Arrive;
-        Step::On(station.arrive(flight.errand.class(), passed.tail + notified))
+        let there = station.arrive(flight.errand.class(), passed.tail + notified);
+        // A real card has its packets' room until it takes them.
+        if !matches!(flight.cargo, Cargo::Packet(_)) {
+            let gone = passed.tail - costs.bus_write + costs.link_latency;
+            self.wires.buffers.give(std::mem::take(&mut flight.ride.held), gone);
+        }
+        Step::On(there)
     }
 }
 
@@ -258,7 +273,8 @@ impl Flight {
     fn answer(&mut self) {
         self.errand = if self.errand == Errand::Get { Errand::Answer } else { Errand::Loaded };
         std::mem::swap(&mut self.from, &mut self.to);
-        self.at = self.from;
+        // It holds the request's room until it leaves: so the responder stops who asks.
+        self.ride = Ride::from(self.from, self.ride.held);
         self.stage = Stage::Unit;
     }
 }

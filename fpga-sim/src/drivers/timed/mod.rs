@@ -45,10 +45,13 @@
 //! bytes; for each link `network.switch_ns` (of a star between the links), `link_ns` and its bytes with their headers;
 //! `card.completer_ns` and `translate_ns`, the bytes' write and `bus.write_ns`, and `card.notify_ns` if it notifies. Of
 //! long ones the parts overlap, packet behind packet. Units, bus and links serve one after the other, in the order in
-//! which packets reach them; queues between them are as long as they get.
+//! which packets reach them. The end of a link holds `network.credits` packets of each virtual channel, and a card's queue
+//! `card.queue` commands: where the network is full, programs wait before they post.
 
 mod cards;
+mod cores;
 mod costs;
+mod credits;
 mod flag;
 mod flight;
 mod gpu;
@@ -59,6 +62,7 @@ mod queue;
 mod span;
 mod state;
 mod system;
+mod traffic;
 mod trigger;
 mod wires;
 
@@ -86,6 +90,7 @@ pub use self::trigger::Trigger;
 use self::wires::Wires;
 use super::tasks;
 use crate::network::links::torus::{MAX_NODES, Torus, TorusError};
+use crate::packet::Class;
 
 /// Whose memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +163,8 @@ impl Timed {
 
     fn start(system: System, torus: Option<Torus>, nodes: usize, seed: u64) -> Arc<Timed> {
         let costs = Costs::of(&system);
-        let wires = torus.map_or_else(|| Wires::ports(nodes), Wires::torus);
+        let credits = costs.credits;
+        let wires = torus.map_or_else(|| Wires::ports(nodes, credits), |torus| Wires::torus(torus, credits));
         let ground = Ground { costs: costs.clone(), wires, stations: vec![Station::default(); nodes] };
         let gpus = (0..nodes).map(|_| Gpu::default()).collect();
         let state = Mutex::new(State::new(ground, Cards::new(nodes), gpus));
@@ -312,28 +318,69 @@ impl Timed {
     fn post(&self, cost: Ps, node: u32, errand: Errand, put: Put) {
         self.check(&put);
         self.charge(cost);
+        self.await_place(node);
         let mut state = self.state();
         let at = state.here() + Ps(self.costs.bus_write);
-        state.post(at, at, node, errand, put);
+        state.post(at, at, node, errand, put, true);
+    }
+
+    /// Takes a place in a card's queue; waits while it is full.
+    fn await_place(&self, node: u32) {
+        loop {
+            let mut state = self.state();
+            let station = &mut state.ground.stations[node as usize];
+            if station.queued[Class::Request as usize] < self.costs.queue {
+                station.queued[Class::Request as usize] += 1;
+                return;
+            }
+            // A program may be ahead of what frees places.
+            if state.debt > Ps::ZERO {
+                drop(state);
+                self.settle();
+                continue;
+            }
+            let own = self.is_running_here();
+            let Some(id) = state.running.filter(|_| own) else {
+                let next = state.next().unwrap_or(Ps::NEVER);
+                drop(state);
+                self.run_events(next, true);
+                continue;
+            };
+            let turn = state.tasks[id as usize].turn;
+            state.ground.stations[node as usize].waiting.push_back((id, turn));
+            drop(state);
+            // Whoever leaves the queue hands its place on.
+            return self.suspend(Ps::NEVER, false);
+        }
     }
 
     /// Stores of a block to a window: train behind train, as the block gives them away.
     fn store(&self, node: u32, put: Put) {
         self.check(&put);
         let gpu = &self.costs.gpu;
-        let mut state = self.state();
-        let first = state.here() + gpu.store + Ps(self.costs.bus_write);
-        let (mut at, mut left) = (0, put.bytes);
-        while left > self.costs.train {
-            let part = Put { from: put.from, into: put.into, ..Put::new(put.to, self.costs.train) };
-            let (head, tail) = (first + gpu.stores(at), first + gpu.stores(at + self.costs.train));
-            state.post(head, tail, node, Errand::Store, part);
-            (at, left) = (at + self.costs.train, left - self.costs.train);
+        let mut began = self.now() + gpu.store;
+        let (mut at, all) = (0, put.bytes);
+        let mut put = Some(put);
+        while let Some(whole) = put.take() {
+            let end = all.min(at + self.costs.train);
+            self.await_place(node);
+            let mut state = self.state();
+            // It may have waited.
+            began = began.max(state.here().saturating_sub(gpu.stores(at)));
+            let part = if end < all {
+                let (to, from, into) = (whole.to, whole.from, whole.into);
+                put = Some(whole);
+                Put { from, into, ..Put::new(to, end - at) }
+            } else {
+                Put { bytes: end - at, ..whole }
+            };
+            let [head, tail] = [at, end].map(|bytes| began + gpu.stores(bytes) + Ps(self.costs.bus_write));
+            state.post(head, tail, node, Errand::Store, part, true);
+            at = end;
         }
-        let all = gpu.stores(put.bytes);
-        state.post(first + gpu.stores(at), first + all, node, Errand::Store, Put { bytes: left, ..put });
-        drop(state);
-        self.charge(gpu.store + all);
+        let mut state = self.state();
+        let busy = (began + gpu.stores(all)).saturating_sub(state.here());
+        state.charge(busy);
     }
 }
 

@@ -101,7 +101,8 @@ impl<'t> Node<'t> {
         self.work(self.timed.costs.host.compute(elements, bytes));
     }
 
-    /// Posts a put: `host.post_ns` of the thread, then the descriptor's way to the card (`bus.write_ns`).
+    /// Posts a put: `host.post_ns` of the thread, then the descriptor's way to the card (`bus.write_ns`). It waits while the
+    /// card's queue is full.
     ///
     /// # Panics
     /// Where there is no node [`to`](Put::new).
@@ -121,8 +122,9 @@ impl<'t> Node<'t> {
         self.timed.post(self.timed.costs.host.post, self.index, errand, put);
     }
 
-    /// Hands the card a put that it holds until it was triggered `threshold` times; `host.post_ns`. A trigger counts
-    /// from this call on: the descriptor's way to the card is not waited for.
+    /// Hands the card a put that it holds until it was triggered `threshold` times; `host.post_ns`, then the descriptor's
+    /// way to the card (`bus.write_ns`). Triggers that are there before count too (section 3.2 of GPU-TN), and the put
+    /// begins once the card has both.
     ///
     /// # Panics
     /// As [`Node::put`].
@@ -130,9 +132,7 @@ impl<'t> Node<'t> {
         self.timed.check(&put);
         let trigger = Trigger::new(self.index, put, threshold);
         self.timed.charge(self.timed.costs.host.post);
-        if let Some(put) = trigger.ready() {
-            self.timed.post(Ps::ZERO, self.index, Errand::Put, put);
-        }
+        self.timed.later(Ps(self.timed.costs.bus_write), Later::Hold(trigger.clone()));
         trigger
     }
 

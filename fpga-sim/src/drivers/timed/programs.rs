@@ -83,18 +83,18 @@ impl Timed {
 
     /// The program is busy for so long.
     pub(super) fn sleep(&self, time: Ps) {
-        let until = self.now() + time;
         if self.is_running_here() {
+            let until = self.state().busy(time);
             self.suspend(until, false);
         } else {
-            self.run_events(until, false);
+            self.run_events(self.now() + time, false);
         }
     }
 
     /// The program is busy for so long, from its next wait on; what it does before happens at its own time.
     pub(super) fn charge(&self, time: Ps) {
         if self.is_running_here() {
-            self.state().debt += time;
+            self.state().charge(time);
         } else {
             self.sleep(time);
         }
@@ -111,7 +111,7 @@ impl Timed {
         self.settle();
         let mut state = self.state();
         let here = state.here();
-        flag.raise(by, here, |task, turn, at| state.schedule(at, What::Task(task, turn)));
+        flag.raise(by, |waiting| state.see(waiting, here));
     }
 
     pub(super) fn wait(&self, flag: &Flag, least: u64, poll: Poll) {
@@ -122,14 +122,19 @@ impl Timed {
             }
             return;
         }
-        let state = self.state();
-        let (since, Some(id)) = (state.here(), state.running) else { return };
+        let mut state = self.state();
+        let Some(id) = state.running else { return };
         let turn = state.tasks[id as usize].turn;
+        let until = match flag.is_at_least(least) {
+            true => state.busy(poll.look),
+            false => {
+                let since = state.poll();
+                flag.await_at_least(least, (id, turn), since, poll);
+                Ps::NEVER
+            }
+        };
         drop(state);
-        match flag.await_at_least(least, (id, turn), since, poll) {
-            None => self.suspend(since + poll.look, false),
-            Some(()) => self.suspend(Ps::NEVER, false),
-        }
+        self.suspend(until, false);
     }
 }
 

@@ -65,6 +65,11 @@ impl<T> Slab<T> {
         thing
     }
 
+    /// How many were there at once at most.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.places.get_mut(at as usize)?.as_mut()
     }

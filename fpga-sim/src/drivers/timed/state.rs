@@ -2,14 +2,14 @@
 
 use std::collections::BinaryHeap;
 
+use super::Ps;
 use super::cards::Cards;
-use super::flag::Flag;
-use super::flight::{Cargo, Errand, Flight, Ground, Stage, Step, Told, sent_at};
+use super::cores::Cores;
+use super::flag::{Flag, Waiting};
+use super::flight::{Flight, Ground};
 use super::gpu::{Body, Gpu};
-use super::node::Put;
 use super::queue::{Event, Slab};
 use super::trigger::Trigger;
-use super::{Place, Ps};
 use crate::packet::{Hold, Packet};
 
 /// What is due.
@@ -20,6 +20,8 @@ pub(super) enum What {
     /// A card runs, if nothing had it run since.
     Card(u32, u32),
     Flight(u32),
+    /// There may be room at the end of a link for a flight that waits.
+    Room(u32),
     Later(u32),
 }
 
@@ -29,6 +31,8 @@ pub(super) enum Later {
     Raise(Flag),
     /// Nobody reads a source any more.
     Free(Hold),
+    /// A put that is to be held reaches its card.
+    Hold(Trigger),
     /// A trigger reaches its card.
     Fire(Trigger),
     /// What is first in a stream begins.
@@ -56,6 +60,8 @@ pub(super) struct Task {
     /// Counts its turns: waits of earlier ones are no more.
     pub turn: u32,
     pub node: u32,
+    /// A thread of a host; else a block.
+    pub host: bool,
     /// What it does, until it has begun; those of hosts come with their call.
     pub body: Option<Box<Body>>,
 }
@@ -75,6 +81,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Programs and blocks that began.
     pub tasks: u64,
+    /// Most trains that were on their way at once.
+    pub most_flights: u64,
     /// Of all events and their times: two runs that have the same did the same.
     pub digest: u64,
 }
@@ -84,7 +92,7 @@ pub(super) struct State {
     sequence: u64,
     queue: BinaryHeap<Event>,
     pub ground: Ground,
-    flights: Slab<Flight>,
+    pub flights: Slab<Flight>,
     later: Slab<Later>,
     pub tasks: Vec<Task>,
     idle_tasks: Vec<u32>,
@@ -95,7 +103,9 @@ pub(super) struct State {
     pub debt: Ps,
     pub cards: Cards,
     pub gpus: Vec<Gpu>,
-    counts: Counts,
+    /// Of each node.
+    pub cores: Vec<Cores>,
+    pub counts: Counts,
 }
 
 impl State {
@@ -113,13 +123,14 @@ impl State {
             running: None,
             debt: Ps::ZERO,
             cards,
+            cores: gpus.iter().map(|_| Cores::default()).collect(),
             gpus,
             counts: Counts::default(),
         }
     }
 
     pub fn counts(&self) -> Counts {
-        Counts { hops: self.ground.wires.hops, ..self.counts }
+        Counts { hops: self.ground.wires.hops, most_flights: self.flights.places() as u64, ..self.counts }
     }
 
     /// The time of the program that runs, or of the event.
@@ -165,7 +176,7 @@ impl State {
         match what {
             What::Task(task, turn) => self.tasks[task as usize].turn == turn,
             What::Card(card, turn) => self.cards.is_due(card, turn),
-            What::Flight(_) | What::Later(_) => true,
+            What::Flight(_) | What::Room(_) | What::Later(_) => true,
         }
     }
 
@@ -180,6 +191,7 @@ impl State {
             What::Card(card, _) => (2, card),
             What::Flight(flight) => (3, flight),
             What::Later(later) => (4, later),
+            What::Room(buffer) => (5, buffer),
         };
         let word = event.at ^ kind << 60 ^ u64::from(id) << 28;
         self.counts.digest = (self.counts.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -187,6 +199,7 @@ impl State {
             What::Task(task, _) => self.begin_turn(task),
             What::Card(card, _) => Outside::Card(card),
             What::Flight(flight) => self.step(flight),
+            What::Room(buffer) => self.admit(buffer, event.at),
             What::Later(later) => self.do_later(later),
         }
     }
@@ -203,14 +216,18 @@ impl State {
     pub fn begin_task(&mut self, at: Ps, node: u32, body: Option<Box<Body>>) -> u32 {
         self.live += 1;
         self.counts.tasks += 1;
+        let host = body.is_none();
+        if host {
+            self.cores[node as usize].begin(self.ground.costs.host.cores);
+        }
         let id = match self.idle_tasks.pop() {
             Some(id) => {
                 let task = &mut self.tasks[id as usize];
-                (task.node, task.body) = (node, body);
+                (task.node, task.host, task.body) = (node, host, body);
                 id
             }
             None => {
-                self.tasks.push(Task { turn: 0, node, body });
+                self.tasks.push(Task { turn: 0, node, host, body });
                 (self.tasks.len() - 1) as u32
             }
         };
@@ -223,125 +240,53 @@ impl State {
         self.live -= 1;
         let task = &mut self.tasks[id as usize];
         task.turn = task.turn.wrapping_add(1);
+        if task.host {
+            self.cores[task.node as usize].end();
+        }
         self.idle_tasks.push(id);
     }
 
-    /// Sends a flight on its way at `at`.
-    pub fn launch(&mut self, at: Ps, flight: Flight) {
-        self.counts.flights += 1;
-        self.counts.packets += self.ground.costs.packets(flight.bytes);
-        self.counts.bytes += flight.bytes;
-        let flight = self.flights.insert(flight);
-        self.schedule(at, What::Flight(flight));
-    }
-
-    /// Hands a put to a unit of its node's card at `at`, train by train; its bytes are there at `tail`.
-    pub fn post(&mut self, at: Ps, tail: Ps, node: u32, errand: Errand, put: Put) {
-        let Put { to, bytes, from, into, notify, told } = put;
-        let train = self.ground.costs.train;
-        let whole = matches!(errand, Errand::Get | Errand::Load);
-        let mut left = bytes;
-        let mut told = Some(told);
-        loop {
-            let now = if whole { left } else { left.min(train) };
-            left -= now;
-            let last = left == 0;
-            let cargo = told.take_if(|_| last).map_or(Cargo::Nothing, Cargo::Told);
-            self.launch(
-                at,
-                Flight {
-                    errand,
-                    stage: Stage::Unit,
-                    from: node,
-                    to: to as u32,
-                    at: node,
-                    bytes: now,
-                    tail: tail.0,
-                    source: from,
-                    target: into,
-                    notify: notify && last,
-                    cargo,
-                },
-            );
-            if last {
-                return;
-            }
-        }
-    }
-
-    fn step(&mut self, id: u32) -> Outside {
-        let Some(flight) = self.flights.get_mut(id) else { return Outside::Nothing };
-        match self.ground.step(self.now.0, flight) {
-            Step::On(at) => self.schedule(Ps(at), What::Flight(id)),
-            Step::Left(at, read) => {
-                self.schedule(Ps(at), What::Flight(id));
-                return self.left(id, read);
-            }
-            Step::There => return self.arrive(id),
-        }
-        Outside::Nothing
-    }
-
-    /// A flight begins its way in the network; its source is read until `read`.
-    fn left(&mut self, id: u32, read: u64) -> Outside {
-        let Some(flight) = self.flights.get_mut(id) else { return Outside::Nothing };
-        let sent = sent_at(&self.ground.costs, read);
-        match &mut flight.cargo {
-            Cargo::Told(told) if !matches!(flight.errand, Errand::Get | Errand::Load) => {
-                if let Some(flag) = told.sent.take() {
-                    self.schedule_later(sent, Later::Raise(flag));
-                }
-                Outside::Nothing
-            }
-            Cargo::Packet(packet) => {
-                let from = flight.from;
-                if let Some(hold) = self.cards.take_source(packet) {
-                    self.schedule_later(sent, Later::Free(hold));
-                }
-                let station = &mut self.ground.stations[from as usize];
-                station.queued = station.queued.saturating_sub(1);
-                let wake = std::mem::take(&mut station.refused);
-                if wake { Outside::Wake(from) } else { Outside::Nothing }
-            }
-            _ => Outside::Nothing,
-        }
-    }
-
-    fn arrive(&mut self, id: u32) -> Outside {
-        let Some(flight) = self.flights.take(id) else { return Outside::Nothing };
-        let to = flight.to;
-        match flight.cargo {
-            Cargo::Nothing => Outside::Nothing,
-            Cargo::Packet(packet) => match self.cards.deliver(to, packet) {
-                Ok(()) => Outside::Wake(to),
-                Err(packet) => Outside::Gone(packet),
-            },
-            Cargo::Told(told) => self.tell(*told),
-        }
-    }
-
-    /// Tells of an arrival: first who moves values, then who waits for them.
-    fn tell(&mut self, told: Told) -> Outside {
-        let Told { arrived, trigger, then, .. } = told;
-        if let Some(flag) = arrived {
-            self.raise(&flag);
-        }
-        if let Some(trigger) = trigger {
-            self.fire(&trigger);
-        }
-        then.map_or(Outside::Nothing, Outside::Then)
-    }
-
-    fn raise(&mut self, flag: &Flag) {
+    pub fn raise(&mut self, flag: &Flag) {
         let now = self.now;
-        flag.raise(1, now, |task, turn, at| self.schedule(at, What::Task(task, turn)));
+        flag.raise(1, |waiting| self.see(waiting, now));
     }
 
-    /// A trigger has reached its card.
-    fn fire(&mut self, trigger: &Trigger) {
-        if let Some(put) = trigger.count_up() {
-            self.post(self.now, self.now, trigger.node(), Errand::Put, put);
-        }
+    /// The word that a program polls has changed at `now`.
+    pub fn see(&mut self, waiting: &Waiting, now: Ps) {
+        let Waiting { task, turn, since, poll, .. } = *waiting;
+        let Task { node, host, .. } = self.tasks[task as usize];
+        let slice = self.ground.costs.host.slice;
+        let at = match host {
+            true => self.cores[node as usize].sees(task, since, poll, now, slice),
+            false => poll.sees(since, now),
+        };
+        self.schedule(at, What::Task(task, turn));
+    }
+
+    /// The cores that the program which runs has to share, if it is a host's.
+    fn shared_cores(&mut self) -> Option<&mut Cores> {
+        let Task { node, host, .. } = self.tasks[self.running? as usize];
+        host.then(|| &mut self.cores[node as usize])
+    }
+
+    /// When the program that runs is done, if it is busy for so long.
+    pub fn busy(&mut self, time: Ps) -> Ps {
+        let (here, slice) = (self.here(), self.ground.costs.host.slice);
+        let done =
+            self.shared_cores().filter(|_| time > Ps::ZERO).map(|cores| cores.compute(here, time, slice));
+        done.unwrap_or(here + time)
+    }
+
+    /// The program that runs is busy for so long, from its next wait on.
+    pub fn charge(&mut self, time: Ps) {
+        self.debt = self.busy(time) - self.now;
+    }
+
+    /// When the program that runs first looks, if it polls from now on.
+    pub fn poll(&mut self) -> Ps {
+        let (here, slice, task) = (self.here(), self.ground.costs.host.slice, self.running);
+        let since = task.and_then(|task| Some(self.shared_cores()?.poll(task, here, slice)));
+        since.unwrap_or(here)
     }
 
     fn do_later(&mut self, id: u32) -> Outside {
@@ -349,7 +294,8 @@ impl State {
             None => {}
             Some(Later::Raise(flag)) => self.raise(&flag),
             Some(Later::Free(hold)) => return Outside::Free(hold),
-            Some(Later::Fire(trigger)) => self.fire(&trigger),
+            Some(Later::Hold(trigger)) => self.fire(&trigger, trigger.hold()),
+            Some(Later::Fire(trigger)) => self.fire(&trigger, trigger.count_up()),
             Some(Later::Begin { node, stream }) => self.begin_stream(node, stream),
             Some(Later::End { node, stream }) => {
                 if let Some(flag) = self.end_stream(node, stream) {
@@ -358,18 +304,5 @@ impl State {
             }
         }
         Outside::Nothing
-    }
-
-    /// Has a real card's packet on its way at `at`.
-    pub fn send(&mut self, at: Ps, (from, to): (u32, u32), errand: Errand, packet: Packet) {
-        let bytes = packet.payload.len() as u64;
-        self.ground.stations[from as usize].queued += 1;
-        let cargo = Cargo::Packet(Box::new(packet));
-        let (stage, tail, notify) = (Stage::Unit, 0, false);
-        let (source, target) = (Place::Host, Place::Host);
-        self.launch(
-            at,
-            Flight { errand, stage, from, to, at: from, bytes, tail, source, target, notify, cargo },
-        );
     }
 }

@@ -49,6 +49,8 @@ parameters! {
         count packet_bytes,
         /// Most payload that holds a link at a stretch: packets of longer commands mix with others there.
         count train_bytes,
+        /// Packets of each virtual channel that the end of a link holds.
+        count credits,
     }
 }
 
@@ -95,7 +97,7 @@ parameters! {
         time window_ns,
         /// The same, for each packet.
         time window_busy_ns,
-        /// Packets that may wait between the requester and the network.
+        /// Commands and packets that may wait for the network; who has more waits for room.
         count queue,
     }
 }
@@ -103,6 +105,10 @@ parameters! {
 parameters! {
     /// Threads of the host.
     Host = "host" {
+        /// Threads that compute or poll at the same time.
+        count cores,
+        /// How long a thread that polls keeps its core from one that wants it.
+        time slice_ns,
         /// Making a descriptor and storing it.
         time post_ns,
         /// Period of polls.

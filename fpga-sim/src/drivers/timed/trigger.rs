@@ -14,13 +14,24 @@ pub struct Trigger {
 
 struct Held {
     put: Option<Put>,
+    /// The card has it.
+    held: bool,
     count: u64,
     threshold: u64,
 }
 
+impl Held {
+    fn ready(&mut self) -> Option<Put> {
+        if self.held && self.count >= self.threshold { self.put.take() } else { None }
+    }
+}
+
 impl Trigger {
     pub(super) fn new(node: u32, put: Put, threshold: u64) -> Trigger {
-        Trigger { held: Arc::new(Mutex::new(Held { put: Some(put), count: 0, threshold })), node }
+        Trigger {
+            held: Arc::new(Mutex::new(Held { put: Some(put), held: false, count: 0, threshold })),
+            node,
+        }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -45,13 +56,14 @@ impl Trigger {
     pub(super) fn count_up(&self) -> Option<Put> {
         let mut held = self.held();
         held.count += 1;
-        if held.count >= held.threshold { held.put.take() } else { None }
+        held.ready()
     }
 
-    /// What was not triggered often enough is posted: only a threshold of 0 is so from the beginning.
-    pub(super) fn ready(&self) -> Option<Put> {
+    /// It has come to its card; gives the put where it was triggered often enough before.
+    pub(super) fn hold(&self) -> Option<Put> {
         let mut held = self.held();
-        if held.count >= held.threshold { held.put.take() } else { None }
+        held.held = true;
+        held.ready()
     }
 }
 

@@ -266,6 +266,12 @@ impl Torus {
         Some(Direction::new(axis, if self.boxes[axis] > 1 { to > from } else { ahead <= side - ahead }))
     }
 
+    /// Whether the way between them stays in one of several groups.
+    #[inline]
+    pub(crate) fn is_within_group(&self, from: Position, to: Position) -> bool {
+        !self.one_group() && (0..3).all(|axis| from[axis] / self.block[axis] == to[axis] / self.block[axis])
+    }
+
     fn step_to_box(&self, from: Position, to: Position) -> Option<Direction> {
         let to_box = (0..3).find(|&axis| from[axis] / self.block[axis] != to[axis] / self.block[axis]);
         let axis = to_box?;
