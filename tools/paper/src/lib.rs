@@ -160,7 +160,7 @@ const PAPERS: &[Paper] = &[
     Paper {
         name: "thesis-4",
         title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 4: GASPI",
-        figures: &[],
+        figures: thesis::CHAPTER_4,
     },
     Paper {
         name: "thesis-5",

@@ -128,6 +128,17 @@ fn h200_is_predicted_and_wrong_rates_are_found() {
     assert!(!holds("store", &system));
 }
 
+/// Who wins a scaling depends on what the system's parts cost.
+#[test]
+fn himeno_on_a_card_that_reads_slowly_is_not_won_by_it() {
+    let figure = ggas_paper::find("thesis-6").and_then(|paper| paper.figure("6.20")).expect("it is built");
+    let mut system = extoll_sim::timed::System::named("extoll-fpga").expect("it is built in");
+    system.bus.gpu_read_bytes_per_ns /= 8.0;
+    let slow = figure.run(&Settings { seed: 1, system: Some(system) }).expect("it runs");
+    let of_rma = |claim: &&ggas_paper::Verdict| claim.claim.starts_with("RMA performs best");
+    assert!(slow.claims.iter().filter(of_rma).all(|claim| !claim.holds), "{}", slow.table());
+}
+
 #[test]
 fn unknown_names_list_the_known_ones() {
     let error = ggas_paper::find("gputn").err().expect("unknown");

@@ -1,9 +1,13 @@
-//! The thesis: put and get by GPUs (chapter 5), the global address space (chapter 6), on EXTOLL cards in FPGAs.
+//! The thesis: communication by the host (chapter 4), put and get by GPUs (chapter 5), the global address space (chapter 6),
+//! on InfiniBand and on EXTOLL cards in FPGAs.
 
 mod allreduce;
 mod barrier;
+mod energy;
 mod ggas;
+mod himeno;
 mod put;
+mod reduction;
 
 use extoll_sim::timed::System;
 use ggas_plot::{Axis, Picture, Scale};
@@ -12,6 +16,15 @@ use crate::{Figure, Report, Settings};
 
 /// Two nodes and more with a K20 and an FPGA EXTOLL each, as the model's file has them.
 const SYSTEM: &str = "extoll-fpga";
+/// Nodes with a K20 and an InfiniBand card each: chapter 4, and Himeno in chapter 5.
+const INFINIBAND: &str = "infiniband";
+
+/// Chapter 4.
+pub(crate) const CHAPTER_4: &[Figure] = &[Figure {
+    number: "4.17",
+    about: "Himeno on 2 to 16 GPUs that hosts control: strong scaling",
+    run: himeno::gaspi,
+}];
 
 /// Chapter 5.
 pub(crate) const CHAPTER_5: &[Figure] = &[
@@ -25,6 +38,17 @@ pub(crate) const CHAPTER_5: &[Figure] = &[
         about: "bandwidth between two GPUs by the RMA unit, started by host or GPU",
         run: put::bandwidth,
     },
+    Figure {
+        number: "5.27",
+        about: "Himeno on two GPUs: performance of the forms of communication",
+        run: himeno::performance,
+    },
+    Figure {
+        number: "5.28",
+        about: "Himeno on two GPUs: what communication adds to an iteration",
+        run: himeno::overhead,
+    },
+    Figure { number: "5.29", about: "Himeno on two GPUs: energy", run: himeno::energy_of_forms },
 ];
 
 /// Chapter 6.
@@ -36,6 +60,22 @@ pub(crate) const CHAPTER_6: &[Figure] = &[
         number: "6.17",
         about: "allreduce on eight GPUs: which method at which size",
         run: allreduce::run,
+    },
+    Figure {
+        number: "6.20",
+        about: "Himeno on 2 to 12 GPUs, a grid that grows with them",
+        run: himeno::weak,
+    },
+    Figure { number: "6.21", about: "Himeno on 2 to 12 GPUs, one grid", run: himeno::strong },
+    Figure {
+        number: "6.24",
+        about: "Himeno on 2 to 12 GPUs, a grid that grows with them: energy",
+        run: himeno::energy_of_scaling,
+    },
+    Figure {
+        number: "6.25",
+        about: "sum over eight GPUs: energy, and the times of Fig. 6.22",
+        run: reduction::energy,
     },
 ];
 
