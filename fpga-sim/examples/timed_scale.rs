@@ -5,7 +5,11 @@
 use extoll_sim::timed::{Flag, Node, Put, System, Timed};
 use extoll_sim::torus::{Direction, Torus};
 use ggas_clock::Clock;
-use nix::time::{ClockId, clock_gettime};
+
+use self::used::{cpu_seconds, peak_mebibytes};
+
+#[path = "common/used.rs"]
+mod used;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let system = System::named("extoll-fpga")?;
@@ -94,18 +98,4 @@ fn exchange_and_reduce(timed: &Timed) {
         (me, format!("node {me}"), program)
     }));
     assert_eq!(timed.counts().flights, nodes as u64 * ROUNDS * (6 + steps as u64));
-}
-
-/// Processor time of this process: others may use the machine.
-fn cpu_seconds() -> nix::Result<f64> {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
-    Ok(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
-}
-
-/// Most memory that this process had at once.
-fn peak_mebibytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.unwrap_or(0) / 1024
 }

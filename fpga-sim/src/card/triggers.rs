@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use extoll_abi::regs::{self, *};
-use extoll_abi::{Access, Descriptor, ErrorUnits, Mode, PageOption, Request};
+use extoll_abi::{Access, Descriptor, ErrorUnits, Mode, PageOption};
 
 use super::board::Board;
 use super::front::FrontEnd;
@@ -17,7 +17,7 @@ use super::translation::Translation;
 use super::trigger_stores::Stored;
 use crate::units::bits::VpidSet;
 use crate::units::report::Done;
-use crate::units::trigger::{Fields, Lookup, Refusal, Registration, Started, Triggers};
+use crate::units::trigger::{Lookup, Refusal, Registration, Started, Triggers};
 use crate::units::wcb::Command;
 
 /// Operations of a VPID that were started and wait for the requester; until there are fewer, none is started again.
@@ -168,7 +168,9 @@ impl TriggerUnit {
             let done = operation.done.map(|word| Done { word, times });
             let descriptor = match fields {
                 None => Some(operation.descriptor),
-                Some(fields) => with_fields(&operation.descriptor, fields),
+                Some(fields) => fields.applied(&operation.descriptor).and_then(|(header, request)| {
+                    Descriptor::encode(header.dst, header.spec, header.modifier, &request).ok()
+                }),
             };
             if let Some(descriptor) = descriptor {
                 let process = self.board.fabric.process_at(descriptor.header().dst);
@@ -362,31 +364,4 @@ fn nla(register: u64) -> Option<u64> {
 fn page(offset: u64) -> Option<(u8, u64)> {
     let (vpid, at) = element(offset, EXTOLL_RF_TRIGGER, EXTOLL_RF_TRIGGER_STRIDE, EXTOLL_VPIDS)?;
     Some((vpid as u8, at))
-}
-
-/// A put or get with what a trigger brought; `None` where that is no command.
-fn with_fields(descriptor: &Descriptor, Fields { at, what }: Fields) -> Option<Descriptor> {
-    let (header, request) = descriptor.decode().ok()?;
-    let (local, remote) = (TRIGGER_LOCAL.get(at), TRIGGER_REMOTE.get(at));
-    let sized = |size| match TRIGGER_SIZE.get(what) {
-        0 => size,
-        given => given as u32,
-    };
-    let request = match request {
-        Request::Put { qw, read, write, size } => {
-            let (read, write) = (read.wrapping_add(local), write.wrapping_add(remote));
-            Request::Put { qw, read, write, size: sized(size) }
-        }
-        Request::Get { qw, read, write, size } => {
-            let (read, write) = (read.wrapping_add(remote), write.wrapping_add(local));
-            Request::Get { qw, read, write, size: sized(size) }
-        }
-        _ => return None,
-    };
-    let mut target = header.dst;
-    if TRIGGER_HAS_TARGET.is_set(what) {
-        target.node = TRIGGER_NODE.get(what) as u16;
-        target.vpid = TRIGGER_VPID.get(what) as u8;
-    }
-    Descriptor::encode(target, header.spec, header.modifier, &request).ok()
 }

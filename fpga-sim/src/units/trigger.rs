@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use extoll_abi::regs::*;
+use extoll_abi::{Descriptor, Header, Request};
 
 /// How tags are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -59,6 +60,30 @@ pub struct Fields {
     pub at: u64,
     /// Size and target.
     pub what: u64,
+}
+
+impl Fields {
+    /// A put or get with what the trigger brought; `None` where the descriptor is neither.
+    pub fn applied(self, descriptor: &Descriptor) -> Option<(Header, Request)> {
+        let Fields { at, what } = self;
+        let (mut header, mut request) = descriptor.decode().ok()?;
+        let (local, remote, size) = match &mut request {
+            Request::Put { read, write, size, .. } => (read, write, size),
+            Request::Get { read, write, size, .. } => (write, read, size),
+            _ => return None,
+        };
+        *local = local.wrapping_add(TRIGGER_LOCAL.get(at));
+        *remote = remote.wrapping_add(TRIGGER_REMOTE.get(at));
+        let given = TRIGGER_SIZE.get(what);
+        if given != 0 {
+            *size = given as u32;
+        }
+        if TRIGGER_HAS_TARGET.is_set(what) {
+            header.dst.node = TRIGGER_NODE.get(what) as u16;
+            header.dst.vpid = TRIGGER_VPID.get(what) as u8;
+        }
+        Some((header, request))
+    }
 }
 
 /// An operation to register.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use extoll_sim::timed::{Node, Ps, Timed};
+use extoll_sim::timed::{Node, Place, Ps, Put, System, Timed};
 
 /// The time that node 0's rounds take.
 #[derive(Clone, Default)]
@@ -24,6 +24,29 @@ impl Span {
     pub(crate) fn length(&self) -> Ps {
         Ps(self.0.load(Ordering::Relaxed))
     }
+}
+
+/// Rounds of a side of a ping-pong, from 1: node 0 sends first, node 1 waits first.
+pub(crate) fn pingpong(me: usize, rounds: u64, send: impl Fn(u64), wait: impl Fn(u64)) {
+    for round in 1..=rounds {
+        if me == 0 {
+            send(round);
+        }
+        wait(round);
+        if me == 1 {
+            send(round);
+        }
+    }
+}
+
+/// A put between the memories of two nodes' GPUs.
+pub(crate) fn between_gpus(to: usize, bytes: u64) -> Put {
+    Put::new(to, bytes).from(Place::Gpu).into(Place::Gpu)
+}
+
+/// Blocks that a GPU holds at once.
+pub(crate) fn places(system: &System) -> usize {
+    (system.gpu.sms * system.gpu.blocks_per_sm) as usize
 }
 
 /// Runs a program on each node's host.

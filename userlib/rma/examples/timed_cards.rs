@@ -9,7 +9,11 @@ use ggas_device::sim::timed::{Moves, System, Timed};
 use ggas_device::sim::{Direction, SimNetwork, Torus};
 use ggas_device::{HostBuffer, LockedMemory};
 use ggas_rma::{Node, Port, PortConfig, Region, Spec};
-use nix::time::{ClockId, clock_gettime};
+
+use self::used::{cpu_seconds, peak_mebibytes};
+
+#[path = "../../../fpga-sim/examples/common/used.rs"]
+mod used;
 
 /// Bytes of each put.
 const BYTES: usize = 1024;
@@ -117,18 +121,4 @@ fn next(port: &Port) -> Option<usize> {
     assert!(said.error().is_empty(), "{said:?}");
     let Ok((_, extoll_abi::Body::Class { payload, .. })) = said.decode() else { return None };
     Some(payload as usize)
-}
-
-/// Processor time of this process: others may use the machine.
-fn cpu_seconds() -> nix::Result<f64> {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
-    Ok(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
-}
-
-/// Most memory that this process had at once.
-fn peak_mebibytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.unwrap_or(0) / 1024
 }

@@ -272,30 +272,14 @@ fn local_address(notification: &Notification) -> Option<u64> {
 
 /// A put or get with what a trigger brought, and with the notification that tells of its completion; which that is.
 fn with_fields(descriptor: &Descriptor, fields: Option<Fields>) -> Option<(Descriptor, Told)> {
-    let (header, mut request) = descriptor.decode().ok()?;
-    let Fields { at, what } = fields.unwrap_or(Fields { at: 0, what: 0 });
-    let (more_local, more_remote) = (TRIGGER_LOCAL.get(at), TRIGGER_REMOTE.get(at));
-    let (put, local, remote, bytes) = match &mut request {
-        Request::Put { read, write, size, .. } => (true, read, write, size),
-        Request::Get { read, write, size, .. } => (false, write, read, size),
+    let (header, request) = fields.unwrap_or(Fields { at: 0, what: 0 }).applied(descriptor)?;
+    let (kind, spec, start, bytes) = match request {
+        Request::Put { read, size, .. } => (Kind::Requester, Spec::REQUESTER, read, size),
+        Request::Get { write, size, .. } => (Kind::Completer, Spec::COMPLETER, write, size),
         _ => return None,
     };
-    *local = local.wrapping_add(more_local);
-    *remote = remote.wrapping_add(more_remote);
-    let given = TRIGGER_SIZE.get(what);
-    if given != 0 {
-        *bytes = given as u32;
-    }
-    let (start, len) = (*local, u64::from(*bytes));
-    let mut target = header.dst;
-    if TRIGGER_HAS_TARGET.is_set(what) {
-        target.node = TRIGGER_NODE.get(what) as u16;
-        target.vpid = TRIGGER_VPID.get(what) as u8;
-    }
-    let (kind, spec) =
-        if put { (Kind::Requester, Spec::REQUESTER) } else { (Kind::Completer, Spec::COMPLETER) };
-    let descriptor = Descriptor::encode(target, header.spec | spec, header.modifier, &request).ok()?;
-    Some((descriptor, Told { kind, start, len }))
+    let descriptor = Descriptor::encode(header.dst, header.spec | spec, header.modifier, &request).ok()?;
+    Some((descriptor, Told { kind, start, len: bytes.into() }))
 }
 
 fn refused(refusal: Refusal, tag: u64, tags: u32) -> TriggerError {

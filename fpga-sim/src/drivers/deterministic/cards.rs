@@ -2,14 +2,9 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use crate::card::{Need, Nic};
-
-/// When a card that moved nothing is looked at again: the first time, and the longest after doubling. One that waits for
-/// a device or to be polled is looked at more often.
-const NAP: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(20));
-const POLL: (Duration, Duration) = (Duration::from_nanos(500), Duration::from_micros(50));
+use crate::drivers::naps;
 
 struct Card {
     nic: Weak<Nic>,
@@ -74,16 +69,10 @@ impl Cards {
     /// After its turn.
     pub fn put_back(&mut self, card: Taken, now: u64, moved: bool, need: Need) {
         let Taken { nic, nap } = card;
-        let naps = match need {
-            Need::Nothing => return,
-            Need::Nap => NAP,
-            Need::Poll => POLL,
-        };
+        let Some(nap) = naps::next(nap, moved, need) else { return };
         if nic.submitted().swap(true, Ordering::AcqRel) {
             return;
         }
-        let (first, longest) = (naps.0.as_nanos() as u64, naps.1.as_nanos() as u64);
-        let nap = if moved { 0 } else { (nap * 2).clamp(first, longest) };
         let due = (!moved).then_some(now.saturating_add(nap));
         self.0.push(Card { nic: Arc::downgrade(&nic), due, nap });
     }

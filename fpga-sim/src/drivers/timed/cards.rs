@@ -17,16 +17,13 @@ use super::credits::Held;
 use super::flight::Errand;
 use super::state::What;
 use super::{Ps, Timed};
-use crate::card::{Driver, Need, Nic};
+use crate::card::{Driver, Nic};
+use crate::drivers::naps;
 use crate::memory::Memory;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError};
 use crate::packet::{ByReference, Class, Hold, Kind, Packet, Payload};
 use crate::wake::Wake;
-
-/// When a card that moved nothing is looked at again: the first time, and the longest after doubling.
-const NAP: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(20));
-const POLL: (Duration, Duration) = (Duration::from_nanos(500), Duration::from_micros(50));
 
 /// What real cards move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,18 +163,14 @@ impl Timed {
                 state.schedule(now, What::Task(task, turn));
             }
         }
-        let naps = match need {
-            Need::Nothing => return,
-            Need::Nap => NAP,
-            Need::Poll => POLL,
-        };
+        let before = state.cards.slots[card as usize].nap;
+        let Some(nap) = naps::next(before, moved, need) else { return };
         if nic.submitted().swap(true, Ordering::AcqRel) {
             return;
         }
         let slot = &mut state.cards.slots[card as usize];
-        let (first, longest) = (naps.0.as_nanos() as u64, naps.1.as_nanos() as u64);
-        slot.nap = if moved { 0 } else { (slot.nap * 2).clamp(first, longest) };
-        let due = now + Ps::ns(1.0) * slot.nap;
+        slot.nap = nap;
+        let due = now + Ps::ns(1.0) * nap;
         let turn = slot.due(due);
         state.schedule(due, What::Card(card, turn));
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::SYSTEM;
 use super::ring::{self, Ring};
-use super::way::{CORES, Way};
+use super::way::Way;
 use crate::parameters::parameters;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict, today};
 use extoll_sim::timed::System;
@@ -14,8 +14,8 @@ use extoll_sim::timed::System;
 const ELEMENTS: usize = 8 * 1024 * 1024 / 4;
 /// The figure's axis ends at 32; the text names 24.
 const NODES: [usize; 10] = [2, 4, 6, 8, 12, 16, 20, 24, 28, 32];
-/// For the comparison with a serial sum: lengths alone cannot show a wrong schedule.
-const SMALL: Ring = Ring { nodes: 6, elements: 5000, cores: CORES, values: true };
+/// Nodes and elements for the comparison with a serial sum: lengths alone cannot show a wrong schedule.
+const SMALL: (usize, usize) = (6, 5000);
 
 /// Times of all ways on one number of nodes, in us, in the order of [`Way::ALL`].
 struct Point {
@@ -35,13 +35,15 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
     let system = settings.system(SYSTEM)?;
     let mut checked = Checked::default();
     for way in Way::ALL {
-        checked.add(ring::measure(&system, way, SMALL, settings.seed)?.1);
+        let (nodes, elements) = SMALL;
+        let small = Ring { nodes, elements, cores: system.host.cores, values: true };
+        checked.add(ring::measure(&system, way, small, settings.seed)?.1);
     }
     let mut points = Vec::new();
     for nodes in NODES {
         let mut us = [0.0; 4];
         for way in Way::ALL {
-            us[way as usize] = time(&system, way, nodes, CORES, settings.seed)?;
+            us[way as usize] = time(&system, way, nodes, system.host.cores, settings.seed)?;
         }
         points.push(Point { nodes, us, one_core: time(&system, Way::Cpu, nodes, 1, settings.seed)? });
     }
@@ -122,7 +124,7 @@ fn shares(system: &System, points: &[Point]) -> String {
     let (Some(few), Some(many)) = (points.first(), points.iter().find(|point| point.nodes == 24)) else {
         return String::new();
     };
-    let rate = system.host.memory_bytes_per_ns;
+    let (rate, cores) = (system.host.memory_bytes_per_ns, system.host.cores);
     let launches = (many.nodes as f64 - 1.0) * (system.gpu.launch_ns + system.gpu.end_ns) / 1e3;
     let hdn = Way::Hdn as usize;
     // A speed-up of 1.4 with few nodes, as the time that the host's additions must take longer; with many nodes the
@@ -130,11 +132,11 @@ fn shares(system: &System, points: &[Point]) -> String {
     let longer = 0.4 * few.us[hdn] * 2.0 * (many.nodes as f64 - 1.0) / many.nodes as f64;
     format!(
         "CPU and GPU add from one memory ({:.0} GB/s, Table 2; sums are no work beside that), so that \
-         with all {CORES} cores the host is as quick as a kernel without its launch. With one core \
+         with all {cores} cores the host is as quick as a kernel without its launch. With one core \
          ({rate:.1} GB/s) HDN's speed-up is {:.2} on {} nodes and {:.2} on {}. Nor do 1.4 with few nodes \
          and 1 at 24 go together: for 1.4 the host's additions must take {longer:.0} us longer than the \
          GPU's, and on 24 nodes HDN loses {launches:.0} us by launches and ends of 3 us (Table 2)",
-        rate * CORES as f64,
+        rate * cores as f64,
         few.one_core / few.us[hdn],
         few.nodes,
         many.one_core / many.us[hdn],

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::SYSTEM;
 use super::relax::{self, Relaxation};
-use super::way::{CORES, Way, faster};
+use super::way::{Way, faster};
 use crate::parameters::parameters;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
 use extoll_sim::timed::System;
@@ -109,10 +109,11 @@ fn claims(system: &System, points: &[Point]) -> Vec<Verdict> {
         )
     };
     let host = || {
+        let cores = system.host.cores;
         format!(
-            "both compute from one memory, {:.0} GB/s with all {CORES} cores (Table 2), {} B a point; the \
+            "both compute from one memory, {:.0} GB/s with all {cores} cores (Table 2), {} B a point; the \
              host needs no launch",
-            system.host.memory_bytes_per_ns * CORES as f64,
+            system.host.memory_bytes_per_ns * cores as f64,
             relax::TOUCHED
         )
     };

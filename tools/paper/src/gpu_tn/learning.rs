@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::SYSTEM;
 use super::ring::{self, Ring};
-use super::way::{CORES, Way};
+use super::way::Way;
 use crate::parameters::parameters;
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
 use extoll_sim::timed::System;
@@ -98,7 +98,8 @@ fn sweep(system: &System, seed: u64) -> Result<(Vec<Point>, Checked), PaperError
         let mut us = [0.0; 3];
         for (us, way) in us.iter_mut().zip(Way::GPU) {
             // Values where they cost little.
-            let ring = Ring { nodes: NODES, elements: bytes / 4, cores: CORES, values: bytes <= 64 << 10 };
+            let cores = system.host.cores;
+            let ring = Ring { nodes: NODES, elements: bytes / 4, cores, values: bytes <= 64 << 10 };
             let (time, compared) = ring::measure(system, way, ring, seed)?;
             *us = time.as_us();
             checked.add(compared);

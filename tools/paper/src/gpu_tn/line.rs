@@ -1,15 +1,14 @@
 //! Figure 8 (section 5.2): a kernel copies one cache line, which is sent to another node, whose host polls for it.
 
-use std::sync::Arc;
-
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 use ggas_plot::{Axis, Line as Drawn, Picture, Scale};
 use serde_json::json;
 
 use super::SYSTEM;
-use super::way::{Way, below, between_gpus, send};
+use super::way::{Way, below, send};
 use crate::memory::Memory;
 use crate::parameters::parameters;
+use crate::programs::{between_gpus, on_all};
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Floats of a cache line of 64 bytes (Table 2).
@@ -70,18 +69,15 @@ pub(super) fn measure(system: &System, way: Way, seed: u64) -> Result<(Times, Ch
     let end = Ps::ns(system.gpu.end_ns);
     let initiator = Initiator { times: Memory::new(Times::default()), source, buffer, end };
     let arrived = timed.flag();
-    let put = message(&initiator, &target, &arrived);
     let (start, seen) = (Memory::new(Ps::ZERO), Memory::new(Ps::ZERO));
-    let (of_first, t) = (Arc::clone(&timed), &timed);
-    let (begin, me) = (start.clone(), initiator.clone());
-    let first: Box<dyn FnOnce() + '_> = Box::new(move || initiate(&of_first, way, put, &me, &begin));
-    let when = seen.clone();
-    let flag = arrived.clone();
-    let second: Box<dyn FnOnce() + '_> = Box::new(move || {
-        t.node(1).wait(&flag, 1);
-        *when.lock() = t.now();
+    on_all(&timed, 2, |node| {
+        if node.index() == 0 {
+            initiate(&timed, way, message(&initiator, &target, &arrived), &initiator, &start);
+        } else {
+            node.wait(&arrived, 1);
+            *seen.lock() = node.now();
+        }
     });
-    timed.run([(0, "initiator".to_owned(), first), (1, "target".to_owned(), second)]);
     let mut checked = Checked::default();
     checked.compare(&target.lock(), &sent);
     let (start, times) = (*start.lock(), *initiator.times.lock());

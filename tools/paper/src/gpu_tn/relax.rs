@@ -5,8 +5,9 @@ use std::ops::Range;
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
 use super::field::{Field, Side};
-use super::way::{Program, Way, between_gpus, compute_on_all_cores, places, send};
+use super::way::{Way, compute_on, send};
 use crate::memory::Memory;
+use crate::programs::{between_gpus, on_all, places};
 use crate::{Checked, PaperError};
 
 /// Bytes of a point, and how many a point's computation reads from and writes to memory: each field once.
@@ -101,7 +102,7 @@ impl Member {
     }
 
     fn blocks(&self, t: &Timed) -> usize {
-        places(t).min(self.relaxation.side)
+        places(t.system()).min(self.relaxation.side)
     }
 }
 
@@ -124,13 +125,7 @@ pub(super) fn measure(
         })
         .collect();
     let (t, all) = (&timed, &members);
-    let mut programs: Vec<Program<'_>> = Vec::new();
-    for member in &members {
-        let node = t.node(member.me);
-        let program = move || host(t, node, way, member, all);
-        programs.push((member.me, format!("host {}", member.me), Box::new(program)));
-    }
-    timed.run(programs);
+    on_all(t, all.len(), |node| host(t, node, way, &all[node.index()], all));
     let mut checked = Checked::default();
     if let Some(whole) = whole {
         let mut fields = [whole.clone(), whole];
@@ -155,7 +150,7 @@ fn host(t: &Timed, node: Node<'_>, way: Way, me: &Member, all: &[Member]) {
         match way {
             Way::Cpu => {
                 let points = (side * side) as u64;
-                compute_on_all_cores(node, points, points * TOUCHED);
+                compute_on(t.system().host.cores, node, points, points * TOUCHED);
                 me.relax(0..side, iteration);
             }
             Way::Hdn => {

@@ -5,8 +5,9 @@
 
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Ps, Put, System, Timed, Trigger};
 
-use super::way::{Program, Way, between_gpus, places, receive, send};
+use super::way::{Way, compute_on, receive, send};
 use crate::memory::Memory;
+use crate::programs::{between_gpus, on_all, places};
 use crate::{Checked, PaperError};
 
 /// Bytes of an element.
@@ -129,15 +130,10 @@ pub(super) fn measure(system: &System, way: Way, ring: Ring, seed: u64) -> Resul
             Member { ring, me, data, arrived: (0..slices).map(|_| timed.flag()).collect() }
         })
         .collect();
-    let t = &timed;
-    let mut programs: Vec<Program<'_>> = Vec::new();
-    for member in &members {
-        let right = members[member.right()].clone();
-        let (node, me) = (t.node(member.me), member.clone());
-        let name = format!("host {}", member.me);
-        programs.push((member.me, name, Box::new(move || host(t, node, way, &me, &right))));
-    }
-    timed.run(programs);
+    on_all(&timed, ring.nodes, |node| {
+        let me = &members[node.index()];
+        host(&timed, node, way, me, &members[me.right()]);
+    });
     let mut checked = Checked::default();
     if ring.values {
         let inputs: Vec<Vec<f32>> = (0..ring.nodes).map(|node| ring.input(seed, node)).collect();
@@ -158,10 +154,7 @@ fn host(t: &Timed, node: Node<'_>, way: Way, me: &Member, right: &Member) {
                 receive(t, node, &me.arrived[0], step as u64 + 1);
                 if me.ring.adds(step) {
                     let elements = me.len(step, 0, 1);
-                    node.compute(
-                        elements.div_ceil(me.ring.cores),
-                        (elements * TOUCHED).div_ceil(me.ring.cores),
-                    );
+                    compute_on(me.ring.cores, node, elements, elements * TOUCHED);
                     me.add(step, 0, 1);
                 }
             }
@@ -193,7 +186,7 @@ fn host(t: &Timed, node: Node<'_>, way: Way, me: &Member, right: &Member) {
 
 /// A kernel that adds what came in this step.
 fn launch_add(t: &Timed, node: Node<'_>, me: &Member, step: usize) {
-    let blocks = places(t);
+    let blocks = places(t.system());
     let me = me.clone();
     let kernel = Kernel::new("add", blocks);
     node.stream(0).launch(kernel, move |block| {
@@ -214,7 +207,7 @@ struct Registered {
 fn triggered(t: &Timed, node: Node<'_>, me: &Member, right: &Member) {
     let registered = Registered { triggers: Memory::new(Vec::new()), count: t.flag() };
     // A work-group on each place, as many for each slice: the operation's threshold.
-    let groups = (places(t) / SLICES).max(1);
+    let groups = (places(t.system()) / SLICES).max(1);
     let kernel = Kernel::new("ring", groups * SLICES);
     let (member, ours) = (me.clone(), registered.clone());
     let ended = node.stream(0).launch(kernel, move |block| work_group(&block, &member, &ours, groups));

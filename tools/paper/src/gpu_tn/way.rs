@@ -1,4 +1,4 @@
-use extoll_sim::timed::{Flag, Node, Place, Ps, Put, Timed};
+use extoll_sim::timed::{Flag, Node, Ps, Put, Timed};
 
 /// Who computes, and who starts messages (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,9 @@ impl Way {
     }
 }
 
-/// A host's program: its node, a name for messages, what it does.
-pub(super) type Program<'a> = (usize, String, Box<dyn FnOnce() + 'a>);
-
-/// Cores of a host (Table 2); the CPU's programs use all of them (section 5.3: OpenMP).
-pub(super) const CORES: u64 = 8;
-
-/// The host computes with all cores: `elements`, and `bytes` of memory.
-pub(super) fn compute_on_all_cores(node: Node<'_>, elements: u64, bytes: u64) {
-    node.compute(elements.div_ceil(CORES), bytes.div_ceil(CORES));
+/// The host computes with some of its cores: `elements`, and `bytes` of memory (section 5.3: OpenMP).
+pub(super) fn compute_on(cores: u64, node: Node<'_>, elements: u64, bytes: u64) {
+    node.compute(elements.div_ceil(cores), bytes.div_ceil(cores));
 }
 
 /// The host sends two-sided: its library's work, then what every put costs.
@@ -50,16 +44,6 @@ pub(super) fn send(t: &Timed, node: Node<'_>, put: Put) {
 pub(super) fn receive(t: &Timed, node: Node<'_>, arrived: &Flag, count: u64) {
     node.wait(arrived, count);
     node.work(Ps::ns(t.system().host.receive_ns));
-}
-
-/// A put between the memories of two nodes' GPUs.
-pub(super) fn between_gpus(to: usize, bytes: u64) -> Put {
-    Put::new(to, bytes).from(Place::Gpu).into(Place::Gpu)
-}
-
-/// Blocks that a GPU holds at once.
-pub(super) fn places(t: &Timed) -> usize {
-    (t.system().gpu.sms * t.system().gpu.blocks_per_sm) as usize
 }
 
 /// Percent that `ours` is below `theirs`.

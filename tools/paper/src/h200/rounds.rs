@@ -5,7 +5,7 @@ use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
 use super::Case;
 use crate::PaperError;
 use crate::memory::Memory;
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, between_gpus, on_all};
 
 const ROUNDS: u64 = 100;
 /// Bytes that a thread moves at a time.
@@ -43,7 +43,7 @@ impl Share {
 }
 
 fn to_peer(block: &Block<'_>, bytes: u64) -> Put {
-    Put::new(1 - block.node(), bytes).from(Place::Gpu).into(Place::Gpu)
+    between_gpus(1 - block.node(), bytes)
 }
 
 /// A load past the L1 takes as long as a look at a word.
@@ -75,19 +75,12 @@ fn pingpong(
         let (mine, theirs, span, send) =
             (flags[me].clone(), flags[1 - me].clone(), span.clone(), send.clone());
         node.stream(0).launch(Kernel::new("pingpong", blocks), move |block| {
-            let rounds = || {
-                for round in 1..=ROUNDS {
-                    if me == 0 {
-                        send(&block, &theirs);
-                    }
-                    let phase = round * [37, 61][me] % ROUNDS;
-                    block.work(Ps(period * phase / ROUNDS));
-                    block.wait(&mine, round * blocks as u64, Place::Gpu);
-                    if me == 1 {
-                        send(&block, &theirs);
-                    }
-                }
+            let wait = |round: u64| {
+                let phase = round * [37, 61][me] % ROUNDS;
+                block.work(Ps(period * phase / ROUNDS));
+                block.wait(&mine, round * blocks as u64, Place::Gpu);
             };
+            let rounds = || crate::programs::pingpong(me, ROUNDS, |_| send(&block, &theirs), wait);
             span.over(me + block.index(), || block.now(), rounds);
         });
         node.stream(0).synchronize();

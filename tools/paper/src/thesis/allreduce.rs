@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
+use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, report};
 use crate::memory::Memory;
-use crate::programs::on_all;
+use crate::programs::{between_gpus, on_all};
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, today};
 
 const NODES: usize = 8;
@@ -94,7 +94,7 @@ impl Allreduce {
 
     /// Stores a range of this node's input (phase 0) or sums (phase 1) to another node.
     fn store(&self, block: &Block<'_>, to: usize, range: Range<usize>, phase: usize) {
-        let put = Put::new(to, range.len() as u64 * FLOAT).from(Place::Gpu).into(Place::Gpu);
+        let put = between_gpus(to, range.len() as u64 * FLOAT);
         let put = put.arrived(&self.flags[to][phase][block.index()]);
         let me = block.node();
         let Some(data) = &self.data else { return block.store(put) };

@@ -1,12 +1,12 @@
 //! Section 6.7: the master's barrier. Each GPU stores its check-in flag to the master, which stores check-out flags
 //! back.
 
-use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, Put, System, Timed};
+use extoll_sim::timed::{Block, Flag, Kernel, Place, Ps, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, report};
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, between_gpus, on_all};
 use crate::{Claim, Figure, PaperError, Report, Settings, today};
 
 const ROUNDS: u64 = 20;
@@ -32,7 +32,7 @@ impl Barrier {
     pub(super) fn meet(&self, block: &Block<'_>, round: u64) {
         let others = self.left.len() as u64 - 1;
         let flag = |to: usize, flag: &Flag| {
-            block.store(Put::new(to, FLAG).from(Place::Gpu).into(Place::Gpu).arrived(flag));
+            block.store(between_gpus(to, FLAG).arrived(flag));
         };
         block.fence();
         match block.node() {

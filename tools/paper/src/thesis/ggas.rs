@@ -1,11 +1,11 @@
 //! Section 6.6: threads of one GPU store to and load from the memory of another.
 
-use extoll_sim::timed::{Kernel, Place, Ps, Put, System, Timed};
+use extoll_sim::timed::{Kernel, Place, Ps, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, report};
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, between_gpus, on_all, pingpong};
 use crate::{Claim, Figure, PaperError, Report, Settings, today};
 
 /// Bytes that a thread moves.
@@ -27,19 +27,8 @@ fn write(system: &System, bytes: u64, seed: u64) -> Result<Ps, PaperError> {
         let me = node.index();
         let (mine, theirs, span) = (flags[me].clone(), flags[1 - me].clone(), span.clone());
         node.stream(0).launch(Kernel::new("write", 1), move |block| {
-            let store =
-                || block.store(Put::new(1 - me, bytes).from(Place::Gpu).into(Place::Gpu).arrived(&theirs));
-            let rounds = || {
-                for round in 1..=ROUNDS {
-                    if me == 0 {
-                        store();
-                    }
-                    block.wait(&mine, round, Place::Gpu);
-                    if me == 1 {
-                        store();
-                    }
-                }
-            };
+            let store = |_| block.store(between_gpus(1 - me, bytes).arrived(&theirs));
+            let rounds = || pingpong(me, ROUNDS, store, |round| block.wait(&mine, round, Place::Gpu));
             span.over(me, || block.now(), rounds);
         });
         node.stream(0).synchronize();
@@ -125,7 +114,7 @@ fn rates(system: &System, seed: u64) -> Result<(f64, f64), PaperError> {
     on_all(&timed, 1, |node| {
         let arrived = arrived.clone();
         node.stream(0).launch(Kernel::new("stores", BLOCKS), move |block| {
-            block.store(Put::new(1, SHARE).from(Place::Gpu).into(Place::Gpu).arrived(&arrived));
+            block.store(between_gpus(1, SHARE).arrived(&arrived));
             block.wait(&arrived, BLOCKS as u64, Place::Gpu);
         });
         node.stream(0).synchronize();

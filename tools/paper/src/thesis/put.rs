@@ -5,7 +5,7 @@ use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, report};
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, between_gpus, on_all, pingpong};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Who starts a put, and how its end is seen.
@@ -69,11 +69,11 @@ impl End {
 }
 
 fn put(to: usize, bytes: u64, mine: &End, theirs: &End) -> Put {
-    Put::new(to, bytes).from(Place::Gpu).into(Place::Gpu).sent(&mine.left).arrived(&theirs.arrived)
+    between_gpus(to, bytes).sent(&mine.left).arrived(&theirs.arrived)
 }
 
 /// Half a round trip: node 0 pings. Kernels' launches are not in it.
-fn pingpong(system: &System, way: Way, bytes: u64, seed: u64) -> Result<Ps, PaperError> {
+fn latency_of(system: &System, way: Way, bytes: u64, seed: u64) -> Result<Ps, PaperError> {
     let timed = Timed::new(system, 2, seed)?;
     let ends = [End::new(&timed), End::new(&timed)];
     let span = Span::default();
@@ -85,7 +85,7 @@ fn pingpong(system: &System, way: Way, bytes: u64, seed: u64) -> Result<Ps, Pape
             span.over(
                 me,
                 || node.now(),
-                || side.rounds(|_| side.host_puts(node), |round| side.host_waits(node, round)),
+                || pingpong(me, ROUNDS, |_| side.host_puts(node), |round| side.host_waits(node, round)),
             );
             return;
         }
@@ -96,7 +96,9 @@ fn pingpong(system: &System, way: Way, bytes: u64, seed: u64) -> Result<Ps, Pape
                 me,
                 || block.now(),
                 || {
-                    side.rounds(
+                    pingpong(
+                        me,
+                        ROUNDS,
                         |round| side.kernel_puts(&block, round),
                         |round| side.kernel_waits(&block, round),
                     );
@@ -130,19 +132,6 @@ impl Side {
     fn put(&self) -> Put {
         let put = put(1 - self.me, self.bytes, &self.mine, &self.theirs);
         if self.way == Way::Polled || self.way == Way::Assisted { put } else { put.notified() }
-    }
-
-    /// Node 0 puts first, node 1 waits first.
-    fn rounds(&self, puts: impl Fn(u64), waits: impl Fn(u64)) {
-        for round in 1..=ROUNDS {
-            if self.me == 0 {
-                puts(round);
-            }
-            waits(round);
-            if self.me == 1 {
-                puts(round);
-            }
-        }
     }
 
     fn host_puts(&self, node: Node<'_>) {
@@ -238,7 +227,7 @@ pub(super) fn latency(figure: &Figure, settings: &Settings) -> Result<Report, Pa
     for way in Way::ALL {
         let mut points = Vec::new();
         for bytes in SIZES {
-            let us = pingpong(&system, way, bytes, settings.seed)?.as_us();
+            let us = latency_of(&system, way, bytes, settings.seed)?.as_us();
             report.row([json!(way.name()), json!(bytes), json!(us)]);
             points.push((bytes as f64, us));
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::energy::Power;
 use super::{SYSTEM, report};
 use crate::parameters::parameters;
-use crate::programs::on_all;
+use crate::programs::{between_gpus, on_all, places};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const NODES: usize = 8;
@@ -63,8 +63,7 @@ impl Member {
             }
             block.fence();
             for to in (1..NODES).map(|step| (member.me + step) % NODES) {
-                let part = Put::new(to, FLOAT).from(Place::Gpu).into(Place::Gpu);
-                block.store(part.arrived(&member.parts[to]));
+                block.store(between_gpus(to, FLOAT).arrived(&member.parts[to]));
             }
             block.wait(&member.parts[member.me], round * (NODES as u64 - 1), Place::Gpu);
         });
@@ -76,7 +75,7 @@ fn measure(system: &System, values: u64, ggas: bool, seed: u64) -> Result<Ps, Pa
     let timed = Timed::new(system, NODES, seed)?;
     let flags = || (0..NODES).map(|_| timed.flag()).collect::<Vec<_>>();
     let (steps, parts): (Vec<_>, _) = ((0..NODES.ilog2()).map(|_| flags()).collect(), flags());
-    let blocks = (system.gpu.sms * system.gpu.blocks_per_sm) as usize;
+    let blocks = places(system);
     on_all(&timed, NODES, |node| {
         let (steps, parts, added) = (steps.clone(), parts.clone(), timed.flag());
         let member = Member { values, blocks, me: node.index(), steps, parts, added };

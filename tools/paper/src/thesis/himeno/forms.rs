@@ -3,6 +3,7 @@
 use extoll_sim::timed::{Block, Flag, Kernel, Node, Place, Put, Stream};
 
 use super::{Form, Member, Side};
+use crate::programs::between_gpus;
 
 /// Up to so many bytes a one-sided write of the host goes directly (section 4.3.8, K20: 4 to 8 kB); longer ones are
 /// copied to the host in chunks of this size.
@@ -142,7 +143,7 @@ fn store(block: &Block<'_>, member: &Member) {
     let share = member.himeno.boundary().div_ceil(member.blocks as u64);
     let store = |side: Side| {
         if let Some(to) = member.partner(side) {
-            block.store(Put::new(to, share).from(Place::Gpu).into(Place::Gpu));
+            block.store(between_gpus(to, share));
         }
     };
     store(Side::Bottom);

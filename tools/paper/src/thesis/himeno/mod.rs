@@ -17,7 +17,7 @@ use extoll_sim::timed::{Block, Flag, Node, Place, Ps, Put, System, Timed};
 
 use super::barrier::Barrier;
 use crate::PaperError;
-use crate::programs::on_all;
+use crate::programs::{between_gpus, on_all, places};
 
 /// Operations of a point: gives the 137.1 and 1,118.7 million an iteration of Table 4.2.
 const OPERATIONS: u64 = 34;
@@ -122,7 +122,7 @@ impl Member {
 
     /// A put of a boundary, or of a part of it, that counts at the partner.
     fn put(&self, side: Side, to: usize, bytes: u64) -> Put {
-        Put::new(to, bytes).from(Place::Gpu).into(Place::Gpu).arrived(&self.arrived[side as usize][to])
+        between_gpus(to, bytes).arrived(&self.arrived[side as usize][to])
     }
 
     fn came(&self, side: Side) -> &Flag {
@@ -139,7 +139,7 @@ impl Member {
     fn send(&self, block: &Block<'_>, side: Side) {
         let Some(to) = self.partner(side) else { return };
         let boundary = self.himeno.boundary();
-        block.put(Put::new(to, boundary).from(Place::Gpu).into(Place::Gpu));
+        block.put(between_gpus(to, boundary));
         block.put(self.put(side, to, FLOAT));
     }
 
@@ -163,7 +163,7 @@ fn run(system: &System, himeno: Himeno, iterations: u64, seed: u64) -> Result<Ps
     let timed = Timed::new(system, himeno.nodes, seed)?;
     let flags = || (0..himeno.nodes).map(|_| timed.flag()).collect::<Vec<_>>();
     // As many blocks as the GPU has at once, with even shares: so a kernel has all of the memory's rate.
-    let blocks = (system.gpu.sms * system.gpu.blocks_per_sm) as usize;
+    let blocks = places(system);
     let (arrived, barrier) = ([flags(), flags()], Barrier::new(&timed, himeno.nodes));
     on_all(&timed, himeno.nodes, |node: Node<'_>| {
         let (arrived, barrier) = (arrived.clone(), barrier.clone());
