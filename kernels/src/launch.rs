@@ -79,7 +79,7 @@ impl<'a> Launch<'a> {
     }
 
     /// The same for a GPU's driver.
-    fn on(&self, processor: &'a Gpu) -> Result<ggas_gpu::Launch<'_>, LaunchError> {
+    pub(crate) fn on(&self, processor: &'a Gpu) -> Result<ggas_gpu::Launch<'_>, LaunchError> {
         let Self { kernel, grid, block, .. } = *self;
         let module = processor.module_of(kernel).ok_or_else(|| LaunchError::NotLoaded {
             kernel: kernel.to_owned(),
@@ -92,7 +92,7 @@ impl<'a> Launch<'a> {
         Ok(self.resident.map_or(launch, |blocks| launch.resident(blocks)))
     }
 
-    fn check(&self) -> Result<(), LaunchError> {
+    pub(crate) fn check(&self) -> Result<(), LaunchError> {
         let kernel = || self.kernel.to_owned();
         let expected =
             image::args_size(self.kernel).ok_or_else(|| LaunchError::UnknownKernel { kernel: kernel() })?;

@@ -36,6 +36,7 @@ mod launch;
 pub mod mmio;
 mod processor;
 mod report;
+mod stream;
 pub mod trap;
 
 pub use exec::CpuConfig;
@@ -47,3 +48,4 @@ pub use image::{FATBIN, Image, ImageError, NVCC_NONE, NVCC_RELEASE, add, args_si
 pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, run_rounds, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};
 pub use report::wait_name;
+pub use stream::Stream;

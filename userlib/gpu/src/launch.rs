@@ -81,7 +81,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Checks shape and arguments; finds the kernel.
-    fn prepare(&self) -> Result<(Function, Load), GpuError> {
+    pub(crate) fn prepare(&self) -> Result<(Function, Load), GpuError> {
         let function = self.module.function(self.kernel)?;
         let shape = |why: String| GpuError::Shape {
             kernel: self.kernel.to_owned(),
@@ -100,7 +100,7 @@ impl<'a> Launch<'a> {
             return Err(GpuError::ArgumentSize { kernel: self.kernel.to_owned(), needed, got });
         }
         let per_sm = self.module.occupancy(function, self.block, self.shared as usize)?;
-        Ok((function, Load { blocks: u64::from(self.grid.min(self.resident)), per_sm }))
+        Ok((function, Load { blocks: u64::from(self.at_once()), per_sm }))
     }
 
     /// Puts the kernel into `stream`, a stream of its module's GPU.
@@ -169,6 +169,11 @@ impl<'a> Launch<'a> {
         Ok(added)
     }
 
+    /// Blocks that are to be resident at once.
+    pub(crate) fn at_once(&self) -> u32 {
+        self.grid.min(self.resident)
+    }
+
     /// The GPU that it runs on.
     pub(crate) fn gpu(&self) -> &'a Gpu {
         self.module.gpu()
@@ -178,6 +183,19 @@ impl<'a> Launch<'a> {
     /// `stream` is a stream of the GPU's context.
     unsafe fn submit(&self, stream: CUstream) -> Result<(), GpuError> {
         let (function, _) = self.prepare()?;
+        // SAFETY: passed on; the function is this launch's.
+        unsafe { self.submit_prepared(function, stream) }
+    }
+
+    /// Puts the kernel into a stream, with what [`prepare`](Self::prepare) gave for this launch.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the GPU's context, and `function` came from this launch.
+    pub(crate) unsafe fn submit_prepared(
+        &self,
+        function: Function,
+        stream: CUstream,
+    ) -> Result<(), GpuError> {
         let gpu = self.module.gpu();
         gpu.enter()?;
         let mut copy = self.parameter();
@@ -316,6 +334,11 @@ struct Kernel {
 }
 
 impl Running {
+    /// The stream of [`in_stream`](Self::in_stream), whose work may go on.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.kernels[0].stream
+    }
+
     /// What `submit` puts into `stream`, under one name.
     pub(crate) fn in_stream(
         place: Reservation,

@@ -116,6 +116,35 @@ impl Stream {
         let result = unsafe { cuStreamWriteValue32_v2(self.raw.0, address, value, 0) };
         self.gpu.check("cuStreamWriteValue32", result)
     }
+
+    /// The same with a word of 8 bytes, which may be another GPU's.
+    ///
+    /// # Safety
+    /// As for [`store_u32`](Self::store_u32), of 8 bytes.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub unsafe fn store_u64(&self, address: u64, value: u64) -> Result<(), GpuError> {
+        self.gpu.enter()?;
+        // SAFETY: the caller vouches for the address; flags 0 put a fence before the store.
+        let result = unsafe { cuStreamWriteValue64_v2(self.raw.0, address, value, 0) };
+        self.gpu.check("cuStreamWriteValue64", result)
+    }
+
+    /// Has later work of this stream begin once the word at `address` has reached `value`; what was written before
+    /// that word was is visible to it. Without a bound: see [`Queue`](crate::Queue).
+    ///
+    /// # Safety
+    /// As for [`store_u64`](Self::store_u64).
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub unsafe fn wait_u64(&self, address: u64, value: u64) -> Result<(), GpuError> {
+        self.gpu.enter()?;
+        // SAFETY: the caller vouches for the address; flags 0 compare by "at least".
+        let result = unsafe { cuStreamWaitValue64_v2(self.raw.0, address, value, 0) };
+        self.gpu.check("cuStreamWaitValue64", result)
+    }
 }
 
 impl Drop for Stream {

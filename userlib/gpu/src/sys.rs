@@ -44,7 +44,8 @@ driver_calls! {
     cuMemcpyAsync, cuMemsetD8Async,
     cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleLoadData,
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
-    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamWriteValue32_v2,
+    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamWaitValue64_v2,
+    cuStreamWriteValue32_v2, cuStreamWriteValue64_v2,
 }
 
 /// The oldest driver that loads what nvcc 13.0 makes, as `cuDriverGetVersion` counts (1000 × major + 10 × minor).
