@@ -13,6 +13,14 @@ pub const BENCH_TN_TRIGGER: u32 = 1;
 pub const BENCH_TN_SEND: u32 = 2;
 pub const BENCH_TN_WAIT: u32 = 3;
 pub const BENCH_TN_PREPARED: u32 = 4;
+pub const BENCH_JACOBI_NORTH: u32 = 0;
+pub const BENCH_JACOBI_SOUTH: u32 = 1;
+pub const BENCH_JACOBI_WEST: u32 = 2;
+pub const BENCH_JACOBI_EAST: u32 = 3;
+pub const BENCH_JACOBI_SIDES: u32 = 4;
+pub const BENCH_JACOBI_COUNTER: u32 = 64;
+pub const BENCH_JACOBI_EDGES: u32 = 256;
+pub const BENCH_RING_COUNTER: u32 = 64;
 pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
 pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
 pub const BENCH_RATE_NEIGHBOURS: u32 = 0;
@@ -519,6 +527,174 @@ const _: () = {
     [
         "Offset of field: bench_tn::first",
     ][::core::mem::offset_of!(bench_tn, first) - 124usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_program {
+    pub window: u64,
+    pub tn: u64,
+    pub words: u64,
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_program"][::core::mem::size_of::<bench_tn_program>() - 32usize];
+    [
+        "Alignment of bench_tn_program",
+    ][::core::mem::align_of::<bench_tn_program>() - 8usize];
+    [
+        "Offset of field: bench_tn_program::window",
+    ][::core::mem::offset_of!(bench_tn_program, window) - 0usize];
+    [
+        "Offset of field: bench_tn_program::tn",
+    ][::core::mem::offset_of!(bench_tn_program, tn) - 8usize];
+    [
+        "Offset of field: bench_tn_program::words",
+    ][::core::mem::offset_of!(bench_tn_program, words) - 16usize];
+    [
+        "Offset of field: bench_tn_program::status",
+    ][::core::mem::offset_of!(bench_tn_program, status) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_line {
+    pub program: bench_tn_program,
+    pub source: u64,
+    pub buffer: u64,
+    pub bytes: u64,
+    pub value: u64,
+    pub round: u64,
+    pub counter: u64,
+    pub seen: u64,
+    pub rounds: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_line"][::core::mem::size_of::<bench_tn_line>() - 96usize];
+    ["Alignment of bench_tn_line"][::core::mem::align_of::<bench_tn_line>() - 8usize];
+    [
+        "Offset of field: bench_tn_line::program",
+    ][::core::mem::offset_of!(bench_tn_line, program) - 0usize];
+    [
+        "Offset of field: bench_tn_line::source",
+    ][::core::mem::offset_of!(bench_tn_line, source) - 32usize];
+    [
+        "Offset of field: bench_tn_line::buffer",
+    ][::core::mem::offset_of!(bench_tn_line, buffer) - 40usize];
+    [
+        "Offset of field: bench_tn_line::bytes",
+    ][::core::mem::offset_of!(bench_tn_line, bytes) - 48usize];
+    [
+        "Offset of field: bench_tn_line::value",
+    ][::core::mem::offset_of!(bench_tn_line, value) - 56usize];
+    [
+        "Offset of field: bench_tn_line::round",
+    ][::core::mem::offset_of!(bench_tn_line, round) - 64usize];
+    [
+        "Offset of field: bench_tn_line::counter",
+    ][::core::mem::offset_of!(bench_tn_line, counter) - 72usize];
+    [
+        "Offset of field: bench_tn_line::seen",
+    ][::core::mem::offset_of!(bench_tn_line, seen) - 80usize];
+    [
+        "Offset of field: bench_tn_line::rounds",
+    ][::core::mem::offset_of!(bench_tn_line, rounds) - 88usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_jacobi {
+    pub program: bench_tn_program,
+    pub fields: [u64; 2usize],
+    pub edges: u64,
+    pub stride: u64,
+    pub met: u64,
+    pub first: u64,
+    pub iterations: u64,
+    pub side: u32,
+    pub neighbours: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_jacobi"][::core::mem::size_of::<bench_tn_jacobi>() - 96usize];
+    [
+        "Alignment of bench_tn_jacobi",
+    ][::core::mem::align_of::<bench_tn_jacobi>() - 8usize];
+    [
+        "Offset of field: bench_tn_jacobi::program",
+    ][::core::mem::offset_of!(bench_tn_jacobi, program) - 0usize];
+    [
+        "Offset of field: bench_tn_jacobi::fields",
+    ][::core::mem::offset_of!(bench_tn_jacobi, fields) - 32usize];
+    [
+        "Offset of field: bench_tn_jacobi::edges",
+    ][::core::mem::offset_of!(bench_tn_jacobi, edges) - 48usize];
+    [
+        "Offset of field: bench_tn_jacobi::stride",
+    ][::core::mem::offset_of!(bench_tn_jacobi, stride) - 56usize];
+    [
+        "Offset of field: bench_tn_jacobi::met",
+    ][::core::mem::offset_of!(bench_tn_jacobi, met) - 64usize];
+    [
+        "Offset of field: bench_tn_jacobi::first",
+    ][::core::mem::offset_of!(bench_tn_jacobi, first) - 72usize];
+    [
+        "Offset of field: bench_tn_jacobi::iterations",
+    ][::core::mem::offset_of!(bench_tn_jacobi, iterations) - 80usize];
+    [
+        "Offset of field: bench_tn_jacobi::side",
+    ][::core::mem::offset_of!(bench_tn_jacobi, side) - 88usize];
+    [
+        "Offset of field: bench_tn_jacobi::neighbours",
+    ][::core::mem::offset_of!(bench_tn_jacobi, neighbours) - 92usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_allreduce {
+    pub program: bench_tn_program,
+    pub data: u64,
+    pub landing: u64,
+    pub result: u64,
+    pub elements: u64,
+    pub nodes: u32,
+    pub node: u32,
+    pub slices: u32,
+    pub step: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_tn_allreduce",
+    ][::core::mem::size_of::<bench_tn_allreduce>() - 80usize];
+    [
+        "Alignment of bench_tn_allreduce",
+    ][::core::mem::align_of::<bench_tn_allreduce>() - 8usize];
+    [
+        "Offset of field: bench_tn_allreduce::program",
+    ][::core::mem::offset_of!(bench_tn_allreduce, program) - 0usize];
+    [
+        "Offset of field: bench_tn_allreduce::data",
+    ][::core::mem::offset_of!(bench_tn_allreduce, data) - 32usize];
+    [
+        "Offset of field: bench_tn_allreduce::landing",
+    ][::core::mem::offset_of!(bench_tn_allreduce, landing) - 40usize];
+    [
+        "Offset of field: bench_tn_allreduce::result",
+    ][::core::mem::offset_of!(bench_tn_allreduce, result) - 48usize];
+    [
+        "Offset of field: bench_tn_allreduce::elements",
+    ][::core::mem::offset_of!(bench_tn_allreduce, elements) - 56usize];
+    [
+        "Offset of field: bench_tn_allreduce::nodes",
+    ][::core::mem::offset_of!(bench_tn_allreduce, nodes) - 64usize];
+    [
+        "Offset of field: bench_tn_allreduce::node",
+    ][::core::mem::offset_of!(bench_tn_allreduce, node) - 68usize];
+    [
+        "Offset of field: bench_tn_allreduce::slices",
+    ][::core::mem::offset_of!(bench_tn_allreduce, slices) - 72usize];
+    [
+        "Offset of field: bench_tn_allreduce::step",
+    ][::core::mem::offset_of!(bench_tn_allreduce, step) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -119,9 +119,15 @@ pub(crate) fn begin(launches: &[Launch]) -> Result<Running, BenchError> {
     start(launches).doing("starting kernels")
 }
 
-/// Waits for them. Their own waits are bounded and end them first; this bound is for kernels that are slow.
+/// Bound of waits for kernels whose own waits are bounded by `timeout`. These end them first; this is for kernels that are
+/// slow.
+pub(crate) fn limit(timeout: Duration) -> Duration {
+    timeout * 2 + Duration::from_secs(20)
+}
+
+/// Waits for them.
 pub(crate) fn finish(running: Running, options: &Options) -> Result<(), BenchError> {
-    running.wait(options.timeout * 2 + Duration::from_secs(20)).doing("waiting for kernels")
+    running.wait(limit(options.timeout)).doing("waiting for kernels")
 }
 
 /// Starts the kernels of this process, if there are any, and waits for them.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ggas_benches::{Bench, Options, Path, Progress, Report, Team, Via, find};
+use ggas_benches::{Bench, Device, Options, Path, Progress, Report, Team, Via, find};
 
 /// One at a time: each starts nodes and kernels of its own, and two cores are few.
 static ONE: Mutex<()> = Mutex::new(());
@@ -128,6 +128,57 @@ fn puts_by_all_forms() {
     assert_eq!(methods(&report), ["put", "put-apart", "put-signal"]);
     let report = run_at_a_rate("atomics-random", Options { nodes: 3, ..small(&[1 << 16]) });
     assert_eq!(methods(&report), ["no-result", "result"]);
+}
+
+/// Four ways, and by the model's unit.
+const PROGRAMS: [&str; 5] = ["cpu", "hdn", "gds", "gpu-tn", "gpu-tn-unit"];
+
+#[test]
+fn lines_by_all_ways() {
+    let report = run("tn-line", small(&[64, 4096]));
+    assert_eq!((methods(&report), report.rows.len()), (PROGRAMS.to_vec(), 10));
+}
+
+#[test]
+fn relaxations_are_those_of_a_serial_run_whatever_the_way() {
+    // Two nodes exchange columns; four in a square rows as well; six have a node with three neighbours.
+    for (nodes, sides) in [(2, &[1, 24, 100][..]), (4, &[17]), (6, &[8])] {
+        let report = run("tn-jacobi", Options { nodes, ..small(sides) });
+        assert_eq!(report.rows.len(), PROGRAMS.len() * sides.len());
+        assert_eq!(methods(&report)[..5], PROGRAMS);
+    }
+    // More blocks: all have a part in what leaves to the sides, one in what leaves above and below.
+    let many = Options { nodes: 4, blocks: vec![5], threads: vec![64], ..small(&[40]) };
+    run("tn-jacobi", many);
+}
+
+#[test]
+fn sums_of_a_ring_are_right_whatever_the_way() {
+    for (nodes, sizes) in [(2, &[32, 65_536][..]), (3, &[20_012]), (8, &[8192, 1004, 128])] {
+        let options = Options { nodes, iterations: Some(3), ..small(sizes) };
+        let report = run("tn-allreduce", options);
+        assert_eq!(report.rows.len(), PROGRAMS.len() * sizes.len());
+        assert_eq!(methods(&report)[..5], PROGRAMS);
+    }
+    let empty = find("tn-allreduce").unwrap().run(&Team::alone(), &small(&[16]), &mut Progress::silent());
+    assert!(empty.unwrap_err().to_string().contains("use 32 to"));
+    let slices = Options { nodes: 4, blocks: vec![6], iterations: Some(2), ..small(&[4096]) };
+    run("tn-allreduce", slices);
+}
+
+#[test]
+fn only_the_model_has_a_unit() {
+    for name in ["tn-line", "tn-jacobi", "tn-allreduce"] {
+        let options = Options {
+            via: Via::Nvlink,
+            device: Device::Gpu,
+            gpus: 2,
+            method: Some("gpu-tn-unit".into()),
+            ..small(&[])
+        };
+        let error = find(name).unwrap().run(&Team::alone(), &options, &mut Progress::silent()).unwrap_err();
+        assert!(error.to_string().contains("only the model has the unit"), "{error}");
+    }
 }
 
 #[test]

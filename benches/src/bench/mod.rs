@@ -31,6 +31,11 @@ mod rma_rate;
 mod rma_roundtrip;
 mod stream;
 mod tn;
+mod tn_allreduce;
+mod tn_allreduce_host;
+mod tn_jacobi;
+mod tn_jacobi_host;
+mod tn_line;
 mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
@@ -58,6 +63,9 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &put::PutPacked,
     &put::Get,
     &tn::Triggered,
+    &tn_line::TnLine,
+    &tn_jacobi::TnJacobi,
+    &tn_allreduce::TnAllreduce,
     &put_bandwidth::PutBandwidth,
     &put_rate::PutRate,
     &queues::Queues,
