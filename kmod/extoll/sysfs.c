@@ -281,13 +281,12 @@ static ssize_t clear_store(struct device *dev, struct device_attribute *attr, co
 		.bits = EXTOLL_ERROR_CLEAR_COUNTS_BITS,
 	};
 	struct extoll_card *card = container_of(dev, struct extoll_card, dev);
-	bool clear;
+	u64 value;
 	int err;
 
 	if (!extoll_privileged())
 		return -EPERM;
-	err = kstrtobool(buf, &clear);
-	if (err || !clear)
+	if (kstrtou64(buf, 0, &value) || value != 1)
 		return -EINVAL;
 	err = extoll_enter(card);
 	if (err)

@@ -43,6 +43,9 @@ static const char *const clears[] = {
 	"registers/clear_requester_errors", "registers/clear_responder_errors", "registers/clear_completer_errors",
 };
 
+/* What does not clear: the Linux kernel takes some of it for "yes" where it reads a truth value. */
+static const char *const no_ones[] = { "0", "2", "x", "y", "Y", "on", "true", "-1", "1 1", "0x10000000000000001" };
+
 static int file(const char *name, int flags)
 {
 	char path[128];
@@ -140,8 +143,8 @@ static void cleared(struct port *port)
 	CHECK(extoll_noti_error(take(port, PATIENCE_MS).word1) != 0);
 	while (!number("counters/completer_vpid") || !number("counters/requester_translation"))
 		CHECK(now_ns() < end);
-	CHECK_ERRNO(put("registers/clear_completer_errors", "0"), EINVAL);
-	CHECK_ERRNO(put("registers/clear_completer_errors", "x"), EINVAL);
+	for (size_t i = 0; i < sizeof(no_ones) / sizeof(no_ones[0]); i++)
+		CHECK_ERRNO(put("registers/clear_completer_errors", no_ones[i]), EINVAL);
 	CHECK(number("counters/completer_vpid") > 0);
 	CHECK(put("registers/clear_completer_errors", "1") == 0);
 	CHECK(number("counters/completer_vpid") == 0 && number("counters/requester_translation") > 0);
