@@ -176,12 +176,14 @@ struct selftest_window {
 #define SELFTEST_PUT_WARP	1
 #define SELFTEST_PUT_BLOCK	2
 #define SELFTEST_PUT_GRID	3
+#define SELFTEST_PUT_BULK_BLOCK	4	/* bulk: by blocks for themselves */
+#define SELFTEST_PUT_BULK_GRID	5	/* bulk: each block its share of one put, with a signal of its own */
 #define SELFTEST_PUT_LANES	128	/* at most */
 #define SELFTEST_PUT_READ	1024	/* after the signals of all lanes: the signals that say "read" */
 #define SELFTEST_PUT_DATA	4096	/* for each lane `each` bytes to send, to receive, and for gets */
 
 /* Two nodes of a window put to each other and check what came, `rounds` times. Each thread, warp or block is a lane
- * with bytes of its own; the grid together is one. */
+ * with bytes of its own; the grid together is one. Signals of bulk puts are only set, so a window needs no atomics for them. */
 struct selftest_put {
 	uint64_t window;	/* struct ggas_window; its parts are zero at first */
 	uint64_t status;	/* u64: GGAS_OK or the first error */

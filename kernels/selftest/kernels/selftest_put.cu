@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Checks put.cuh between two nodes: puts with signals, gets and packed puts, by threads, warps, blocks and grids.
+// Checks put.cuh between two nodes: puts with signals, gets, packed and bulk puts, by threads, warps, blocks and grids.
 #include "ggas/put.cuh"
 
 #include "selftest.h"
@@ -43,6 +43,27 @@ public:
 			}
 			error = team::agree(GGAS_OK);
 			if ((error = put(grid, round, read, 0)) || (error = wait(read, round * signallers)))
+				return error;
+		}
+		return GGAS_OK;
+	}
+
+	/* Each block has a signal of its own, which is set: the grid's blocks, too, whose shares are put together. */
+	GGAS_FN int bulk(bool grid, ggas_impl::put_share share)
+	{
+		uint64_t arrived = ggas_block() * sizeof(uint64_t), read = SELFTEST_PUT_READ + arrived;
+		for (uint64_t round = 1; round <= args_.rounds; round++) {
+			for (uint64_t i = ggas_thread(); i < share.bytes; i += ggas_threads())
+				own(at(0))[share.offset + i] = value(self_, round, who_.lane, share.offset + i);
+			ggas_syncthreads();
+			const uint8_t *from = own(at(0));
+			int error = grid ? ggas_put_bulk_grid(window_, peer_, at(1), from, args_.bytes) :
+					   ggas_put_bulk_block(window_, peer_, at(1), from, args_.bytes);
+			if (error || (error = set(arrived, round)) || (error = wait(arrived, round)))
+				return error;
+			check(at(1), peer_, round, share);
+			ggas_syncthreads();
+			if ((error = set(read, round)) || (error = wait(read, round)))
 				return error;
 		}
 		return GGAS_OK;
@@ -103,6 +124,10 @@ private:
 		uint64_t value = round % 2 ? round : 1;
 		return ggas_impl::put_signal<Scope>(window_, peer_, at(1), from, bytes, signal, value, what, __LINE__);
 	}
+	GGAS_FN int set(uint64_t signal, uint64_t value) const
+	{
+		return ggas_put_signal_block(window_, peer_, at(1), nullptr, 0, signal, value);
+	}
 	GGAS_FN int wait(uint64_t signal, uint64_t value) const
 	{
 		return ggas_impl::wait_word<Scope>(window_, signal, ggas_cmp::ge, value, peer_, __LINE__);
@@ -113,9 +138,13 @@ private:
 	}
 	GGAS_FN void check(uint64_t offset, uint32_t node, uint64_t round) const
 	{
+		check(offset, node, round, { 0, args_.bytes });
+	}
+	GGAS_FN void check(uint64_t offset, uint32_t node, uint64_t round, ggas_impl::put_share share) const
+	{
 		const uint8_t *seen = own(offset);
-		uint64_t wrong = 0;
-		for (uint64_t i = who_.thread; i < args_.bytes; i += who_.threads)
+		uint64_t wrong = 0, end = share.offset + share.bytes;
+		for (uint64_t i = share.offset + who_.thread; i < end; i += who_.threads)
 			wrong += seen[i] != value(node, round, who_.lane, i);
 		if (wrong)
 			ggas_red_add(reinterpret_cast<uint64_t *>(args_.wrong), wrong, ggas_order::relaxed);
@@ -134,6 +163,15 @@ template <ggas_scope Scope> GGAS_FN int run(const selftest_put &args, lane_of wh
 	return args.rings ? both.packed() : both.signalled(grid, grid ? ggas_blocks() : 1);
 }
 
+GGAS_FN int run_bulk(const selftest_put &args)
+{
+	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+	bool grid = args.form == SELFTEST_PUT_BULK_GRID;
+	exchange<ggas_scope::block> both(args, &window, { grid ? 0 : ggas_block(), ggas_thread(), ggas_threads() });
+	ggas_impl::put_share all = { 0, args.bytes };
+	return both.bulk(grid, grid ? ggas_impl::share_of_block(args.bytes, 128) : all);
+}
+
 GGAS_FN int run(const selftest_put &args)
 {
 	uint32_t thread = ggas_block() * ggas_threads() + ggas_thread(), all = ggas_blocks() * ggas_threads();
@@ -146,6 +184,9 @@ GGAS_FN int run(const selftest_put &args)
 			args, { ggas_block() * ggas_warps() + ggas_warp(), warp::thread(), warp::threads() }, false);
 	case SELFTEST_PUT_BLOCK:
 		return run<ggas_scope::block>(args, { ggas_block(), ggas_thread(), ggas_threads() }, false);
+	case SELFTEST_PUT_BULK_BLOCK:
+	case SELFTEST_PUT_BULK_GRID:
+		return run_bulk(args);
 	default:
 		return run<ggas_scope::block>(args, { 0, thread, all }, true);
 	}

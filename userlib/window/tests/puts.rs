@@ -1,4 +1,4 @@
-//! Puts, gets and packed puts between kernels (`kernels/include/ggas/put.cuh`): on the CPU executor, or on the first
+//! Puts, gets, packed puts and bulk puts between kernels (`kernels/include/ggas/put.cuh`): on the CPU executor, or on the first
 //! two GPUs with `GGAS_TEST_GPUS=2`.
 
 use std::time::Duration;
@@ -124,6 +124,22 @@ fn a_signal_comes_after_its_put() {
             args.skew = if is_grid { 0 } else { skew };
             let bed = bed(data_end(lanes, args.each), WAIT);
             well(&run(&bed, grid, block, args, |_, _| {}), &format!("form {form}, {bytes} bytes"));
+        }
+    }
+}
+
+/// The bytes of a grid are shared out by blocks of 128.
+#[test]
+fn a_signal_comes_after_its_bulk_put() {
+    for form in [args::SELFTEST_PUT_BULK_BLOCK, args::SELFTEST_PUT_BULK_GRID] {
+        for (grid, block) in [(1, 96), (3, 64)] {
+            for (bytes, skew) in [(16, 0), (1000, 3), (5000, 8), (40_000, 0)] {
+                let mut args = base(form, bytes);
+                args.skew = skew;
+                let bed = bed(data_end(grid, args.each), WAIT);
+                let what = format!("form {form}, {grid} blocks, {bytes} bytes");
+                well(&run(&bed, grid, block, args, |_, _| {}), &what);
+            }
         }
     }
 }

@@ -36,10 +36,15 @@ fn assert_says(error: &LaunchError, what: &str, parts: &[&str]) {
 
 /// Accesses of node 0 to node 1 go on as ever.
 fn assert_others_go_on(sides: &Sides) {
+    assert_reaches(sides, 1);
+}
+
+/// Accesses of node 0 to node `peer` go on as ever.
+pub fn assert_reaches(sides: &Sides, peer: usize) {
     let results: KernelMem = sides.cpu.alloc(16).unwrap();
     for what in [SELFTEST_ACCESS_STORE, SELFTEST_ACCESS_SIZES, SELFTEST_ACCESS_LOAD] {
         results.store_u64(0, 0).unwrap();
-        let args = selftest_access { rounds: 10, ..access(sides, 1, what, results.address()) };
+        let args = selftest_access { rounds: 10, ..access(sides, peer, what, results.address()) };
         sides.run("ggas_selftest_access", 1, &[args]).unwrap();
         assert_eq!(results.load_u64(0).unwrap(), 10);
     }

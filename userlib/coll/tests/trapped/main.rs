@@ -4,4 +4,5 @@
 mod collectives;
 mod counts;
 mod failures;
+mod puts;
 mod sides;

@@ -73,9 +73,19 @@ impl Sides {
 
     /// One block of so many threads for each of `args`.
     pub fn run<T: Copy>(&self, kernel: &str, threads: u32, args: &[T]) -> Result<(), LaunchError> {
+        self.run_grids(kernel, (1, threads), args)
+    }
+
+    /// So many blocks of so many threads for each of `args`.
+    pub fn run_grids<T: Copy>(
+        &self,
+        kernel: &str,
+        (blocks, threads): (u32, u32),
+        args: &[T],
+    ) -> Result<(), LaunchError> {
         let launch = |args| {
             // SAFETY: callers give the structure of the kernel, and keep its memory.
-            unsafe { ggas_selftest::launch(&self.cpu, kernel, 1, threads, args) }
+            unsafe { ggas_selftest::launch(&self.cpu, kernel, blocks, threads, args) }
         };
         let launches: Vec<_> = args.iter().map(launch).collect();
         start(&launches).and_then(|running| running.wait(100 * SOON))
