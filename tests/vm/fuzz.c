@@ -77,7 +77,8 @@ static void one_ioctl(struct fuzz *f)
 	if (one_in(f, 64))
 		cmd = (uint32_t)bad;
 	at = placed(f, words, told);
-	fd = which >= 10 ? GPUMAP_FD + fd % GPUMAP_FDS : EXTOLL_FD + fd % EXTOLL_FDS;
+	fd = _IOC_TYPE(calls[which].cmd) == GPUMAP_IOC_MAGIC ? GPUMAP_FD + fd % GPUMAP_FDS :
+							       EXTOLL_FD + fd % EXTOLL_FDS;
 	if (one_in(f, 128))
 		fd = DMABUF_FD;
 	if (at != words && one_in(f, 2)) {

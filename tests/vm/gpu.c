@@ -9,6 +9,7 @@
 #include "gpu.h"
 
 #define TARGET (4ul << 20)	/* extoll_info.target_bytes */
+#define ROUNDS 10		/* of puts to memory that goes */
 
 static struct port port;
 
@@ -116,46 +117,57 @@ static void as_user(void)
 static volatile unsigned int puts_done;
 static volatile int freed;
 
+/* Who has the memory next, and what becomes of it under the puts to its last owner. */
+struct next {
+	int fd;
+	struct gpumap_pin pin;
+	unsigned char *at;
+};
+
 static void *free_in_the_middle(void *arg)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
 	unsigned int begin = puts_done;
+	struct next *next = arg;
 
 	while (puts_done < begin + 2)
 		CHECK(now_ns() < end);
 	free_on_gpu(GPU_BASE);
+	next->at = pinned(next->fd, GPU_BASE, &next->pin);
+	memset(next->at, 0xee, BYTES);
 	freed = 1;
-	return arg;
+	return NULL;
 }
 
 /*
  * The GPU takes the memory back in the middle of the card's puts to it. When that is over the card writes there no more,
- * whoever has the memory next.
+ * whoever has the memory next: nothing of the put that was under way, nor of those that follow.
  */
 static void freed_under_puts(int fd, uint64_t host_nla)
 {
-	for (int round = 0; round < 10; round++) {
-		struct gpumap_pin pin, next_pin;
-		unsigned char *gpu = pinned(fd, GPU_BASE, &pin), *next;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		struct next next = { .fd = fd };
+		struct gpumap_pin pin;
+		unsigned char *gpu = pinned(fd, GPU_BASE, &pin);
 		uint64_t nla;
 		pthread_t thread;
 
 		CHECK(mmio(&port, gpu, BYTES, &nla) == 0 && copy(&port, host_nla, nla, BYTES) == 0);
 		freed = 0;
-		CHECK(pthread_create(&thread, NULL, free_in_the_middle, NULL) == 0);
+		CHECK(pthread_create(&thread, NULL, free_in_the_middle, &next) == 0);
 		for (; !freed; puts_done++)
 			copy(&port, host_nla, nla, BYTES);	/* well, or with an error from some byte on */
 		CHECK(pthread_join(thread, NULL) == 0);
-		next = pinned(fd, GPU_BASE, &next_pin);
-		memset(next, 0xee, BYTES);
-		for (int i = 0; i < 3; i++)
-			CHECK(copy(&port, host_nla, nla, BYTES) == 1);
+		CHECK(copy(&port, host_nla, nla, BYTES) == 1);
+		/* A put ends with its first page that is not there: all pages by themselves, in the course of the rounds. */
+		for (size_t at = round * PAGE; at < BYTES; at += ROUNDS * PAGE)
+			CHECK(copy(&port, host_nla, nla + at, PAGE) == 1);
 		for (size_t i = 0; i < BYTES; i++)
-			CHECK(next[i] == 0xee);
+			CHECK(next.at[i] == 0xee);
 		CHECK(end(&port, nla) == EXTOLL_REGION_WAS_REVOKED);
 		munmap(gpu, BYTES);
-		munmap(next, BYTES);
-		CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ next_pin.offset }) == 0);
+		munmap(next.at, BYTES);
+		CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ next.pin.offset }) == 0);
 		CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ pin.offset }) == 0);
 	}
 	puts("gpu: freed under puts");

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub orphan: bool,
     /// A guest says that it has ended well, and switches itself off under the others.
     pub leaves: bool,
+    /// It leaves its guest in a state that others have no use for.
+    pub alone: bool,
     /// Most of its time is waiting for time limits, so it takes no room from others.
     pub waits: bool,
     /// Cards offer MSI-X besides MSI.
@@ -88,7 +90,7 @@ impl Scenario {
             (s.guests, card, s.memory, s.processors, s.iommu, s.icount)
         };
         own(self) == own(other)
-            && ![self, other].iter().any(|s| s.orphan || s.leaves || s.waits || !s.host.is_empty())
+            && ![self, other].iter().any(|s| s.orphan || s.leaves || s.alone || s.waits || !s.host.is_empty())
     }
 }
 
@@ -150,7 +152,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
     let (processors, host) = (1, String::new());
-    let (apart, faults, leaves, waits) = (false, false, false, false);
+    let (apart, faults, leaves, alone, waits) = (false, false, false, false, false);
     let mut scenario = Scenario {
         name,
         script,
@@ -165,6 +167,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         trouble,
         orphan,
         leaves,
+        alone,
         waits,
         msix,
         trap,
@@ -191,6 +194,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "icount" => scenario.icount = number()? != 0,
             "orphan" => scenario.orphan = number()? != 0,
             "leaves" => scenario.leaves = number()? != 0,
+            "alone" => scenario.alone = number()? != 0,
             "waits" => scenario.waits = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
@@ -205,7 +209,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
-                     leaves, waits, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
+                     leaves, alone, waits, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
                 )
             }
         }
@@ -265,6 +269,7 @@ mod tests {
             scenario("o", "#: orphan 1"),
             scenario("l", "#: guests 2\n#: leaves 1"),
             scenario("w", "#: waits 1"),
+            scenario("x", "#: alone 1"),
             scenario("m", "#: memory 1024"),
             scenario("h", "#: host x"),
         ];
@@ -275,9 +280,9 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(1), ["a-b-c", "h", "l", "m", "o", "p-q", "w"]);
-        assert_eq!(names(2), ["a", "b-c", "h", "l", "m", "o", "p-q", "w"]);
-        assert_eq!(names(9).len(), 10);
+        assert_eq!(names(1), ["a-b-c", "h", "l", "m", "o", "p-q", "w", "x"]);
+        assert_eq!(names(2), ["a", "b-c", "h", "l", "m", "o", "p-q", "w", "x"]);
+        assert_eq!(names(9).len(), 11);
         let shared = Boot::of(all[..3].to_vec()).unwrap().machine;
         assert_eq!((shared.gpu, shared.modules.join(","), shared.limit.as_secs()), (16, "x,y".into(), 120));
     }
