@@ -51,6 +51,7 @@ pub use error::BenchError;
 pub use host::HostFacts;
 pub use options::{Device, Fabric, ITERATIONS_MAX, Memory, NicProgress, Options, Path, Via};
 pub use peer::Peers;
+pub use plot::Pictures;
 pub use progress::Progress;
 pub use report::{Report, Row, SCHEMA};
 pub use stats::{Latency, Samples};
@@ -102,13 +103,14 @@ pub trait Bench: Sync {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError>;
 }
 
-/// The picture (SVG) of a report that was kept ([`Report::json`]), as [`Report::svg`] draws it.
+/// The pictures of a report that was kept ([`Report::json`], [`energy::CommandReport::json`]): of its rows, as [`Report::svg`]
+/// draws it, and of power over time where energy was counted.
 ///
 /// # Errors
 /// [`BenchError::NoReport`].
-pub fn plot(json: &str) -> Result<String, BenchError> {
+pub fn plot(json: &str) -> Result<Pictures, BenchError> {
     let report = serde_json::from_str(json).map_err(|error| BenchError::NoReport(error.to_string()))?;
-    plot::svg(&report)
+    plot::pictures(&report)
 }
 
 /// All benchmarks, in the order in which a suite runs them.

@@ -1,7 +1,31 @@
 use serde_json::Value;
 
 use crate::BenchError;
-use ggas_plot::{Axis, Line, Picture, Scale};
+use ggas_plot::{Axis, Line, Picture, PictureError, Scale};
+
+mod power;
+
+/// Pictures (SVG) of a result that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pictures {
+    /// Latency over size; `None` for `ggas energy`, whose stretches of time have none.
+    pub rows: Option<String>,
+    /// Power over time; `None` without counters of energy.
+    pub power: Option<String>,
+}
+
+/// Draws all that a result's JSON has.
+pub(crate) fn pictures(report: &Value) -> Result<Pictures, BenchError> {
+    let rows = match report["bench"] == "energy" {
+        true => None,
+        false => Some(svg(report)?),
+    };
+    Ok(Pictures { rows, power: power::svg(report)? })
+}
+
+fn no_picture(error: PictureError) -> BenchError {
+    BenchError::NoReport(error.to_string())
+}
 
 /// Draws a report's JSON, of this run or an earlier one: latency over size, both axes logarithmic, one line per method
 /// and one for each peer.
@@ -15,9 +39,7 @@ pub(crate) fn svg(report: &Value) -> Result<String, BenchError> {
         false => Axis::new("row", Scale::Linear),
     };
     let y = Axis::new("median latency, us", Scale::Logarithmic);
-    Picture { title, x, y, lines: lines_of(rows) }
-        .svg()
-        .map_err(|error| BenchError::NoReport(error.to_string()))
+    Picture { title, x, y, lines: lines_of(rows) }.svg().map_err(no_picture)
 }
 
 fn lines_of(rows: &[Value]) -> Vec<Line> {

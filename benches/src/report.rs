@@ -289,7 +289,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("errors", |row| Some(row.errors.to_string())),
 ];
 
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) if number.is_f64() => significant(number.as_f64().unwrap_or(0.0)),
@@ -299,7 +299,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// Three digits or more that mean something.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 => grouped(value.round() as u64),
         v if v >= 100.0 => format!("{value:.0}"),

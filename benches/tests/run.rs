@@ -41,7 +41,7 @@ fn check_json(report: &Report) {
         assert!(row["samples"].as_u64().unwrap() > 0);
         assert_eq!(row["errors"], 0);
         let sized = row["bytes"].is_u64() || row["elements"].is_u64();
-        let without = ["barrier", "litmus"].contains(&report.bench)
+        let without = ["barrier", "litmus", "engine-idle"].contains(&report.bench)
             || row["method"] == "barrier"
             || row["method"] == "lock";
         assert!(sized || without, "{row}");
@@ -240,6 +240,14 @@ fn engines_carry_what_kernels_post() {
         let options = Options { via, method: method.map(str::to_owned), path, ..Options::default() };
         assert!(options.validate(find("rma-pingpong").unwrap()).is_err());
     }
+}
+
+#[test]
+fn engines_pass_time_without_work() {
+    let via = ggas_benches::Via::Nvlink;
+    assert_eq!(methods(&run("engine-idle", Options { via, ..small(&[]) })), ["idle"]);
+    let none = find("engine-idle").unwrap().run(&Team::alone(), &small(&[]), &mut Progress::silent());
+    assert!(none.unwrap_err().to_string().contains("--via nvlink"));
 }
 
 #[test]

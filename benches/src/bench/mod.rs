@@ -9,6 +9,7 @@ mod c_interface;
 mod card_stores;
 mod collectives;
 mod collectives_stream;
+mod engine_idle;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
@@ -50,6 +51,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &rma_bandwidth::RmaBandwidth,
     &rma_rate::RmaRate,
     &overlap::RmaOverlap,
+    &engine_idle::EngineIdle,
     &card_stores::CardStores,
     &rma_roundtrip::RmaRoundtrip,
     &velo_pingpong::VeloPingpong,

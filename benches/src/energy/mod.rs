@@ -4,6 +4,8 @@
 //! of the energy. The energy is what was used between two changes of the counter while the row's kernels ran; where the host
 //! does the work, while the row ran. What cannot be read is named with the reason. It is never 0.
 
+mod columns;
+mod command;
 mod counter;
 mod nvml;
 mod perf;
@@ -17,9 +19,10 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
+pub use self::command::{CommandReport, Stretch, of_command};
 pub use self::counter::Missing;
 use self::counter::{Component, Found};
-use self::recording::{Recorder, Steps};
+use self::recording::{Recorder, Recording};
 pub use self::rows::measure;
 pub(crate) use self::span::Span;
 use crate::Options;
@@ -45,9 +48,12 @@ pub struct EnergyFacts {
     pub counters: Vec<CounterFacts>,
     /// Components without a counter that can be read.
     pub missing: Vec<Missing>,
-    /// Power over time, while rows ran.
+    /// Power over time: first while nothing ran, then while rows ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<Power>,
+    /// Where in that time the energy of rows was counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
 }
 
 /// A counter and its power while nothing ran.
@@ -65,16 +71,30 @@ pub struct CounterFacts {
     pub idle_s: f64,
 }
 
-/// Power of a component while a row ran.
+/// Power of a component while a row ran, or nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Power {
-    /// Number of the row, from 0.
-    pub row: usize,
+    /// Number of the row, from 0; `None`: of several, or nothing ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row: Option<usize>,
     /// Such as `gpu 0`.
     pub component: String,
-    /// Seconds since the row began, and watts until then from the point before.
+    /// Seconds from the first recording's begin to that of this one.
+    pub begin_s: f64,
+    /// Seconds since this recording began, and watts until then from the point before.
     #[serde(serialize_with = "rounded")]
     pub points: Vec<(f64, f64)>,
+}
+
+/// The time over which the energy of a row was counted, in seconds since the first recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// Number of the row, from 0.
+    pub row: usize,
+    /// Its begin.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
 }
 
 fn rounded<S: serde::Serializer>(points: &[(f64, f64)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -89,6 +109,8 @@ fn rounded<S: serde::Serializer>(points: &[(f64, f64)], serializer: S) -> Result
 struct Meter {
     components: Vec<Component>,
     missing: Vec<Missing>,
+    /// When the first recording began.
+    began: Option<Instant>,
 }
 
 impl Meter {
@@ -118,36 +140,45 @@ impl Meter {
             );
         }
         found.extend(rapl);
-        Meter { components: found.components, missing: found.missing }
+        Meter::of(found)
+    }
+
+    fn of(found: Found) -> Meter {
+        Meter { components: found.components, missing: found.missing, began: None }
     }
 
     fn start(&mut self) -> Recorder {
         Recorder::start(std::mem::take(&mut self.components))
     }
 
-    fn stop(&mut self, recorder: Recorder) -> Vec<Steps> {
+    fn stop(&mut self, recorder: Recorder) -> Recording {
+        let first = *self.began.get_or_insert(recorder.began);
+        let begin_s = recorder.began.saturating_duration_since(first).as_secs_f64();
         let (components, steps) = recorder.stop();
+        let parts = components.iter().zip(steps).map(|(c, steps)| (c.class, c.name.clone(), steps)).collect();
         self.components = components;
-        steps
+        Recording { begin_s, parts }
     }
 
     /// What the counters say while nothing runs, until `wait` returns; those that fail are missing from then on.
-    fn idle(&mut self, wait: impl FnOnce()) -> Vec<CounterFacts> {
+    fn idle(&mut self, wait: impl FnOnce()) -> EnergyFacts {
+        let mut facts = EnergyFacts::default();
         if self.components.is_empty() {
-            return Vec::new();
+            return facts;
         }
         let recorder = self.start();
         let begin = Instant::now();
         wait();
         let span = (recorder.seconds(begin), recorder.seconds(Instant::now()));
-        let steps = self.stop(recorder);
-        let mut facts = Vec::new();
+        let recording = self.stop(recorder);
         let mut components = Vec::new();
-        for (component, steps) in std::mem::take(&mut self.components).into_iter().zip(steps) {
+        for (component, (_, _, steps)) in
+            std::mem::take(&mut self.components).into_iter().zip(&recording.parts)
+        {
             let used = steps.between(span.0, span.1);
-            match (used, steps.failed) {
+            match (used, steps.failed.clone()) {
                 (Some(used), None) => {
-                    facts.push(CounterFacts {
+                    facts.counters.push(CounterFacts {
                         component: component.name.clone(),
                         source: component.source.clone(),
                         step_j: used.step,
@@ -165,6 +196,7 @@ impl Meter {
             }
         }
         self.components = components;
+        facts.power = recording.power(None);
         facts
     }
 }
@@ -201,15 +233,16 @@ mod tests {
         let looks = Arc::<AtomicU64>::default();
         let rising = component("gpu 0", Box::new(Rising(looks.clone())));
         let standing = component("gpu 1", Box::new(Standing));
-        let mut meter = Meter { components: vec![rising, standing], missing: Vec::new() };
+        let mut meter = Meter::of(Found { components: vec![rising, standing], ..Found::default() });
         let facts = meter.idle(|| {
             while looks.load(Ordering::Relaxed) < 5 {
                 std::thread::yield_now();
             }
         });
-        assert_eq!(facts.len(), 1);
-        assert_eq!((&*facts[0].component, facts[0].step_j), ("gpu 0", 1.0));
-        assert!(facts[0].idle_w > 0.0);
+        let [counter] = &facts.counters[..] else { panic!("{facts:?}") };
+        assert_eq!((&*counter.component, counter.step_j), ("gpu 0", 1.0));
+        assert!(counter.idle_w > 0.0);
+        assert_eq!((facts.power[0].row, facts.power[0].begin_s), (None, 0.0));
         assert_eq!(meter.missing[0].component, "gpu 1");
         assert!(meter.missing[0].reason.contains("did not change"), "{:?}", meter.missing);
         assert_eq!(meter.components.len(), 1);

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::counter::Component;
+use super::{Class, Power};
 
 /// Time between two looks at a counter: short beside the 100 ms after which one of a GPU changes.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -77,9 +78,46 @@ impl Used {
     }
 }
 
+/// What all counters said in a stretch of time.
+pub(super) struct Recording {
+    /// Seconds from the first recording's begin to this one's.
+    pub begin_s: f64,
+    /// Of each component.
+    pub parts: Vec<(Class, String, Steps)>,
+}
+
+impl Recording {
+    /// Power over time.
+    pub fn power(&self, row: Option<usize>) -> Vec<Power> {
+        let of = |(_, component, steps): &(Class, String, Steps)| Power {
+            row,
+            component: component.clone(),
+            begin_s: self.begin_s,
+            points: power(&steps.steps),
+        };
+        self.parts.iter().map(of).collect()
+    }
+}
+
+/// Power between changes that are at least this far apart, in seconds: those of fast counters are taken together.
+const RESOLUTION: f64 = 0.1;
+
+fn power(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let Some(mut before) = steps.first().copied() else { return points };
+    for now in &steps[1..] {
+        // A little less: steps of 100 ms are seen some milliseconds early or late.
+        if now.0 - before.0 >= 0.8 * RESOLUTION {
+            points.push((now.0, (now.1 - before.1) / (now.0 - before.0)));
+            before = *now;
+        }
+    }
+    points
+}
+
 /// Looks at counters in a thread of its own, since a look may take milliseconds.
 pub(super) struct Recorder {
-    began: Instant,
+    pub began: Instant,
     over: Arc<AtomicBool>,
     thread: JoinHandle<(Vec<Component>, Vec<Steps>)>,
 }

@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::recording::Steps;
-use super::{Class, EnergyFacts, Meter, Power, span};
+use super::columns::Work;
+use super::recording::Recording;
+use super::{EnergyFacts, Meter, span};
 use crate::{Bench, BenchError, Options, Progress, Report, Row, Team};
 
 /// Runs of a row until one was long enough.
 const ATTEMPTS: usize = 4;
 /// How much longer than asked for a run is meant to be.
-const MARGIN: f64 = 1.15;
+pub(super) const MARGIN: f64 = 1.15;
 /// Less than this of a run in its longest kernel: the host does the work.
 const BY_KERNELS: f64 = 0.5;
 
@@ -94,7 +95,7 @@ fn measure_with(
         return Ok(report);
     }
     progress.now("energy while nothing runs");
-    let mut facts = EnergyFacts { counters: meter.idle(idle), ..EnergyFacts::default() };
+    let mut facts = meter.idle(idle);
     let mut again = Again { bench, team, options, seconds, meter: &mut meter };
     progress.begin("energy", report.rows.len() as u64);
     for at in 0..report.rows.len() {
@@ -127,7 +128,7 @@ struct Run {
     /// Where in the recording the row's work was, in seconds.
     from: f64,
     to: f64,
-    steps: Vec<(Class, String, Steps)>,
+    recording: Recording,
     /// Processor time of this process in that time, in seconds.
     processor: f64,
     /// Kernels did the work; else the run as a whole was counted.
@@ -154,8 +155,6 @@ impl Again<'_> {
 
     fn run(&mut self, plan: &Plan, like: &Row) -> Result<Result<Run, String>, BenchError> {
         self.team.gather(&Some(plan.clone()), self.options)?;
-        let names: Vec<(Class, String)> =
-            self.meter.components.iter().map(|c| (c.class, c.name.clone())).collect();
         span::take_longest();
         let recorder = self.meter.start();
         let (begin, processor) = (Instant::now(), processor_time());
@@ -166,15 +165,14 @@ impl Again<'_> {
         });
         let (from, to) = kernels.unwrap_or(whole);
         let (from, to) = (recorder.seconds(from), recorder.seconds(to));
-        let steps = self.meter.stop(recorder);
+        let recording = self.meter.stop(recorder);
         let report = report?;
         report.check()?;
         let mut rows: Vec<Row> = report.rows.into_iter().filter(|row| is_same(row, like)).collect();
         let Some(row) = rows.pop().filter(|_| rows.is_empty()) else {
             return Ok(Err("the benchmark does not run it alone".to_owned()));
         };
-        let steps = names.into_iter().zip(steps).map(|((class, name), steps)| (class, name, steps)).collect();
-        Ok(Ok(Run { row, from, to, steps, processor, by_kernels: kernels.is_some() }))
+        Ok(Ok(Run { row, from, to, recording, processor, by_kernels: kernels.is_some() }))
     }
 }
 
@@ -183,72 +181,20 @@ fn is_same(one: &Row, other: &Row) -> bool {
         == (&other.method, other.bytes, other.elements, other.nodes, other.blocks, other.threads)
 }
 
-/// Columns of a class: power, energy of an operation, the same above idle power.
-fn columns(class: Class) -> [&'static str; 3] {
-    match class {
-        Class::Gpu => ["gpu_w", "gpu_uj_per_op", "gpu_uj_per_op_above_idle"],
-        Class::Cpu => ["cpu_w", "cpu_uj_per_op", "cpu_uj_per_op_above_idle"],
-        Class::Dram => ["dram_w", "dram_uj_per_op", "dram_uj_per_op_above_idle"],
-    }
-}
-
 impl Run {
     /// Gives `row` its columns.
     fn fill(self, row: &mut Row, at: usize, facts: &mut EnergyFacts) {
         // The rate of this run, which is not that of the row's first, shorter one.
         let alone = 1e6 / self.row.latency_us.median.max(1e-6);
         let per_second = self.row.rate_per_s.filter(|rate| *rate > 0.0).unwrap_or(alone);
-        let mut error = 0.0_f64;
-        let mut seconds = f64::INFINITY;
-        for class in [Class::Gpu, Class::Cpu, Class::Dram] {
-            let of_class: Vec<_> = self.steps.iter().filter(|(of, ..)| *of == class).collect();
-            let used: Option<Vec<_>> =
-                of_class.iter().map(|(_, _, steps)| steps.between(self.from, self.to)).collect();
-            let Some(used) = used.filter(|used| !used.is_empty()) else { continue };
-            let idle: f64 = of_class.iter().map(|(_, name, _)| facts.idle_of(name)).sum();
-            let watts: f64 = used.iter().map(|used| used.watts()).sum();
-            error = used.iter().map(|used| used.error_percent()).fold(error, f64::max);
-            seconds = used.iter().map(|used| used.seconds).fold(seconds, f64::min);
-            let micro = |watts: f64| 1e6 * watts / per_second;
-            let values = [watts, micro(watts), micro(watts - idle)];
-            for (column, value) in columns(class).into_iter().zip(values) {
-                row.extra.insert(column, value.into());
-            }
-        }
-        if seconds.is_finite() {
-            row.extra.insert("energy_error_percent", error.into());
-            row.extra.insert("energy_s", seconds.into());
-        }
+        let work = Work { from: self.from, to: self.to, per_second };
+        row.extra.extend(work.columns(&self.recording, facts));
         let whole = (self.to - self.from).max(f64::MIN_POSITIVE);
         row.extra.insert("process_cpu_us_per_op", (1e6 * self.processor / whole / per_second).into());
         row.extra.insert("energy_of", if self.by_kernels { "kernels" } else { "run" }.into());
-        facts.power.extend(self.steps.into_iter().map(|(_, component, steps)| {
-            let points = power(&steps.steps);
-            Power { row: at, component, points }
-        }));
+        facts.power.extend(self.recording.power(Some(at)));
+        facts.windows.push(work.window(&self.recording, at));
     }
-}
-
-impl EnergyFacts {
-    fn idle_of(&self, component: &str) -> f64 {
-        self.counters.iter().find(|counter| counter.component == component).map_or(0.0, |c| c.idle_w)
-    }
-}
-
-/// Power between changes that are at least this far apart, in seconds: those of fast counters are taken together.
-const RESOLUTION: f64 = 0.1;
-
-fn power(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut points = Vec::new();
-    let Some(mut before) = steps.first().copied() else { return points };
-    for now in &steps[1..] {
-        // A little less: steps of 100 ms are seen some milliseconds early or late.
-        if now.0 - before.0 >= 0.8 * RESOLUTION {
-            points.push((now.0, (now.1 - before.1) / (now.0 - before.0)));
-            before = *now;
-        }
-    }
-    points
 }
 
 /// Processor time of this process so far, in seconds.
@@ -266,8 +212,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::super::Span;
+    use super::super::counter::Found;
+    use super::super::recording::Steps;
     use super::super::tests::{Rising, component};
+    use super::super::{Class, Span, Window};
     use super::*;
     use crate::{Check, Samples};
 
@@ -316,7 +264,7 @@ mod tests {
         let run = |meter, bench: &dyn Bench, idle: &dyn Fn(), seconds| {
             measure_with(meter, idle, bench, &Team::alone(), &options(), seconds, &mut Progress::silent())
         };
-        let meter = |components| Meter { components, missing: Vec::new() };
+        let meter = |components| Meter::of(Found { components, ..Found::default() });
         let report = run(meter(vec![rising]), &bench, &|| bench.wait(), 1e-6).expect("it runs");
         let row = &report.rows[0];
         let value = |key: &str| row.extra.get(key).and_then(|value| value.as_f64());
@@ -325,7 +273,11 @@ mod tests {
         assert_eq!(row.extra.get("energy_of"), Some(&"kernels".into()));
         assert!(value("cpu_w").is_none(), "what is not counted has no column");
         let facts = report.energy.as_ref().expect("facts");
-        assert_eq!((facts.counters.len(), facts.power.len()), (1, 1));
+        let rows: Vec<_> = facts.power.iter().map(|power| power.row).collect();
+        assert_eq!((facts.counters.len(), &rows[..]), (1, &[None, Some(0)][..]));
+        let window = facts.windows[0];
+        assert!(facts.power[1].begin_s > 0.0, "it began behind the idle time: {facts:?}");
+        assert!(window.from_s >= facts.power[1].begin_s && window.to_s > window.from_s, "{facts:?}");
         let bench = crate::find("ggas-pingpong").expect("there is one");
         let report = run(meter(Vec::new()), bench, &|| {}, 0.01).expect("it runs");
         assert!(!report.rows[0].extra.contains_key("gpu_w"));
@@ -340,7 +292,10 @@ mod tests {
             row: Row { rate_per_s: Some(1000.0), ..Row::default() },
             from: 0.5,
             to: 10.5,
-            steps: vec![(Class::Gpu, "gpu 0".into(), steps.clone()), (Class::Gpu, "gpu 1".into(), steps)],
+            recording: Recording {
+                begin_s: 20.0,
+                parts: vec![(Class::Gpu, "gpu 0".into(), steps.clone()), (Class::Gpu, "gpu 1".into(), steps)],
+            },
             processor: 5.0,
             by_kernels: true,
         };
@@ -363,6 +318,7 @@ mod tests {
         assert_eq!(value("process_cpu_us_per_op"), 500.0);
         let points: Vec<(f64, f64)> = (1..11).map(|s| (f64::from(s), 100.0)).collect();
         assert_eq!(facts.power[0].points, points);
+        assert_eq!(facts.windows, [Window { row: 0, from_s: 20.5, to_s: 30.5 }]);
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Outputs {
 }
 
 /// Writes a result, and says where it is.
-fn written(file: WholeFile, text: &str) -> Result<(), Failure> {
+pub fn written(file: WholeFile, text: &str) -> Result<(), Failure> {
     let path = file.path().display().to_string();
     file.write(text.as_bytes())?;
     out::note(&format!("written to {path}\n"));

@@ -7,6 +7,7 @@ mod bench;
 mod card;
 mod decode;
 mod demo;
+mod energy;
 mod failure;
 mod info;
 mod net;
@@ -44,6 +45,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run a benchmark: `ggas bench list` lists them
     Bench(Box<bench::BenchArgs>),
+    /// Count the energy that a program takes: `ggas energy ./program`
+    Energy(energy::EnergyArgs),
     /// Measure which algorithm is quickest at which size on this host, and keep it for groups of nodes
     Tune(tune::TuneArgs),
     /// Draw results that were kept as SVG
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Energy(args) => energy::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plot(args) => plot::run(&args),
         Command::Paper(args) => paper::run(&args),

@@ -1,13 +1,14 @@
 //! `ggas plot`: results that were kept, as pictures.
 
+use crate::bench::written;
 use crate::failure::Failure;
-use crate::out;
 use ggas_benches::WholeFile;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct PlotArgs {
-    /// Results that `ggas bench --json` wrote; the picture of `x.json` is `x.svg` beside it
+    /// Results that `ggas bench --json` or `ggas energy --json` wrote; the picture of `x.json` is `x.svg` beside it, that of
+    /// power over time, where energy was counted, `x-power.svg`
     #[arg(required = true, value_name = "JSON")]
     results: Vec<PathBuf>,
 }
@@ -19,10 +20,14 @@ pub fn run(args: &PlotArgs) -> Result<(), Failure> {
     for path in &args.results {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", path.display()));
         let json = ggas_files::read_to_string(path, MOST).map_err(|error| usage(&error))?;
-        let svg = ggas_benches::plot(&json).map_err(|error| usage(&error))?;
-        let picture = path.with_extension("svg");
-        WholeFile::create(&picture)?.write(svg.as_bytes())?;
-        out::note(&format!("written to {}\n", picture.display()));
+        let pictures = ggas_benches::plot(&json).map_err(|error| usage(&error))?;
+        if let Some(svg) = pictures.rows {
+            written(WholeFile::create(&path.with_extension("svg"))?, &svg)?;
+        }
+        if let Some(svg) = pictures.power {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            written(WholeFile::create(&path.with_file_name(format!("{stem}-power.svg")))?, &svg)?;
+        }
     }
     Ok(())
 }

@@ -10,6 +10,9 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (1080, 540);
 const LEGEND: u32 = 230;
 
+/// Heights at which the names of bands stand.
+const ROWS_OF_NAMES: usize = 6;
+
 /// Colours that people who see fewer of them tell apart, too (Okabe and Ito), and grey.
 const COLOURS: [(u8, u8, u8); 8] = [
     (0, 114, 178),
@@ -74,6 +77,43 @@ impl Line {
     }
 }
 
+/// A stretch of the horizontal axis that is marked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// What it is, at its upper end.
+    pub label: String,
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+}
+
+/// Values over time: lines without dots, as there are many points, before the stretches of time that are marked. The axes
+/// of the picture are linear.
+#[derive(Clone, Debug)]
+pub struct OverTime {
+    /// The lines and their axes.
+    pub picture: Picture,
+    /// What is marked.
+    pub bands: Vec<Band>,
+}
+
+impl OverTime {
+    /// The picture as SVG.
+    ///
+    /// # Errors
+    /// As [`Picture::svg`].
+    pub fn svg(&self) -> Result<String, PictureError> {
+        self.picture.svg_with(&Style { bands: &self.bands, dots: false })
+    }
+}
+
+/// How lines are drawn, and on what.
+struct Style<'a> {
+    bands: &'a [Band],
+    dots: bool,
+}
+
 /// Lines in a plane: at most eight in a panel, panels below each other.
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -93,14 +133,19 @@ impl Picture {
     /// # Errors
     /// [`PictureError`], for values that no axis has, for example.
     pub fn svg(&self) -> Result<String, PictureError> {
+        self.svg_with(&Style { bands: &[], dots: true })
+    }
+
+    fn svg_with(&self, style: &Style) -> Result<String, PictureError> {
         let mut svg = String::new();
-        self.draw(&mut svg).map_err(|error| PictureError(error.to_string()))?;
+        self.draw(&mut svg, style).map_err(|error| PictureError(error.to_string()))?;
         Ok(svg)
     }
 
-    fn draw(&self, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    fn draw(&self, svg: &mut String, style: &Style) -> Result<(), Box<dyn std::error::Error>> {
         let points = || self.lines.iter().flat_map(Line::points);
-        let x = span(self.x.scale, points().map(|p| p.0));
+        let marked = style.bands.iter().flat_map(|band| [band.from, band.to]);
+        let x = span(self.x.scale, points().map(|p| p.0).chain(marked));
         let y = span(self.y.scale, points().map(|p| p.1));
         // What a picture shows at once, and colours tell apart, is no more than that.
         let panels: Vec<&[Line]> =
@@ -110,10 +155,10 @@ impl Picture {
         for (area, lines) in root.split_evenly((panels.len(), 1)).iter().zip(panels) {
             let (chart, legend) = area.split_horizontally(SIZE.0 - LEGEND);
             match (self.x.scale, self.y.scale) {
-                (Scale::Linear, Scale::Linear) => self.panel(&chart, lines, x.clone(), y.clone())?,
-                (Scale::Linear, _) => self.panel(&chart, lines, x.clone(), y.clone().log_scale())?,
-                (_, Scale::Linear) => self.panel(&chart, lines, x.clone().log_scale(), y.clone())?,
-                (_, _) => self.panel(&chart, lines, x.clone().log_scale(), y.clone().log_scale())?,
+                (Scale::Linear, Scale::Linear) => self.panel(&chart, lines, x.clone(), y.clone(), style)?,
+                (Scale::Linear, _) => self.panel(&chart, lines, x.clone(), y.clone().log_scale(), style)?,
+                (_, Scale::Linear) => self.panel(&chart, lines, x.clone().log_scale(), y.clone(), style)?,
+                (_, _) => self.panel(&chart, lines, x.clone().log_scale(), y.clone().log_scale(), style)?,
             }
             for (index, line) in lines.iter().enumerate() {
                 let (at, colour) = (60 + 22 * index as i32, colour(index));
@@ -131,6 +176,7 @@ impl Picture {
         lines: &[Line],
         x: X,
         y: Y,
+        style: &Style,
     ) -> Result<(), Box<dyn std::error::Error>>
     where
         X: AsRangedCoord<Value = f64>,
@@ -151,12 +197,22 @@ impl Picture {
             .x_label_formatter(&|x| label(self.x.scale, *x))
             .y_label_formatter(&|y| label(self.y.scale, *y))
             .draw()?;
+        let range = chart.y_range();
+        for (index, band) in style.bands.iter().enumerate() {
+            let corners = [(band.from, range.start), (band.to, range.end)];
+            chart.draw_series([Rectangle::new(corners, BLACK.mix(0.08).filled())])?;
+            // Names of short neighbours stand below each other.
+            let below = (range.end - range.start) * 0.04 * (index % ROWS_OF_NAMES) as f64;
+            let name = Text::new(band.label.clone(), (band.from, range.end - below), ("sans-serif", 12));
+            chart.draw_series([name])?;
+        }
         for (index, line) in lines.iter().enumerate() {
             let colour = colour(index);
             for stroke in &line.strokes {
                 chart.draw_series(LineSeries::new(stroke.iter().copied(), colour.stroke_width(2)))?;
             }
-            chart.draw_series(line.points().map(|point| Circle::new(*point, 3, colour.filled())))?;
+            let dotted = line.points().filter(|_| style.dots);
+            chart.draw_series(dotted.map(|point| Circle::new(*point, 3, colour.filled())))?;
         }
         Ok(())
     }
@@ -212,6 +268,17 @@ mod tests {
         let (x, y) = (Axis::new("nodes", Scale::Linear), Axis::new("times as fast", Scale::Linear));
         let svg = Picture { title: "A figure".to_owned(), x, y, lines }.svg().unwrap();
         assert!(["</svg>", "A figure", "speed-up", "launch", "nodes"].iter().all(|part| svg.contains(part)));
+    }
+
+    #[test]
+    fn stretches_of_time_are_marked_and_points_are_not() {
+        let lines = vec![Line::new("gpu 0", vec![(0.0, 100.0), (1.0, 100.0), (1.0, 400.0)])];
+        let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("W", Scale::Linear));
+        let picture = Picture { title: "Power".to_owned(), x, y, lines };
+        let band = Band { label: "put, 8 B".to_owned(), from: 0.5, to: 2.0 };
+        let svg = OverTime { picture: picture.clone(), bands: vec![band] }.svg().unwrap();
+        assert!(svg.contains("put, 8 B") && svg.contains(r#"opacity="0.08""#), "{svg}");
+        assert!(!svg.contains("<circle") && picture.svg().unwrap().contains("<circle"));
     }
 
     #[test]
