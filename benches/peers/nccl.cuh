@@ -3,12 +3,11 @@
 #ifndef PEERS_NCCL_CUH
 #define PEERS_NCCL_CUH
 
-#include <cuda_runtime.h>
 #include <dlfcn.h>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
+
+#include "peers.cuh"
 
 namespace
 {
@@ -23,25 +22,25 @@ int (*send)(const void *, size_t, int, int, comm, cudaStream_t);
 int (*receive)(void *, size_t, int, int, comm, cudaStream_t);
 int (*group_start)();
 int (*group_end)();
+// Memory that the library can map for all GPUs, since 2.19, and windows of it, since 2.27. Null where they are not there.
+int (*memory_allocate)(void **, size_t);
+int (*memory_free)(void *);
+int (*window_register)(comm, void *, size_t, void **, int);
+int (*window_deregister)(comm, void *);
+constexpr int symmetric_window = 1;
 
-void fail(const char *what, const char *why)
-{
-	fprintf(stderr, "%s: %s\n", what, why);
-	exit(1);
-}
-void cuda(cudaError_t error, const char *what)
-{
-	if (error != cudaSuccess)
-		fail(what, cudaGetErrorString(error));
-}
 void nccl(int error, const char *what)
 {
 	if (error != 0)
 		fail(what, "NCCL refused; NCCL_DEBUG=INFO says why");
 }
-template <class F> void load(void *library, F &function, const char *name)
+template <class F> void try_load(void *library, F &function, const char *name)
 {
 	function = reinterpret_cast<F>(dlsym(library, name));
+}
+template <class F> void load(void *library, F &function, const char *name)
+{
+	try_load(library, function, name);
 	if (!function)
 		fail(name, "not in libnccl.so.2");
 }
@@ -59,6 +58,10 @@ int load_nccl()
 	load(library, receive, "ncclRecv");
 	load(library, group_start, "ncclGroupStart");
 	load(library, group_end, "ncclGroupEnd");
+	try_load(library, memory_allocate, "ncclMemAlloc");
+	try_load(library, memory_free, "ncclMemFree");
+	try_load(library, window_register, "ncclCommWindowRegister");
+	try_load(library, window_deregister, "ncclCommWindowDeregister");
 	int version = 0;
 	nccl(get_version(&version), "ncclGetVersion");
 	return version;

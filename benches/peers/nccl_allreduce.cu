@@ -31,7 +31,7 @@ struct gpu {
 template <class F> void each(std::vector<gpu> &gpus, F f)
 {
 	for (size_t i = 0; i < gpus.size(); i++) {
-		cuda(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
+		check(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
 		f(gpus[i]);
 	}
 }
@@ -63,7 +63,7 @@ using before = std::function<void(gpu &)>;
 void capture(std::vector<gpu> &gpus, size_t count, int times, int type, const before &prepare)
 {
 	each(gpus, [](gpu &g) {
-		cuda(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal), "capture");
+		check(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal), "capture");
 	});
 	for (int i = 0; i < times; i++) {
 		if (prepare)
@@ -75,10 +75,10 @@ void capture(std::vector<gpu> &gpus, size_t count, int times, int type, const be
 		nccl(group_end(), "ncclGroupEnd");
 	}
 	// No graph may be instantiated while a stream of this thread still captures.
-	each(gpus, [](gpu &g) { cuda(cudaStreamEndCapture(g.stream, &g.captured), "capture"); });
+	each(gpus, [](gpu &g) { check(cudaStreamEndCapture(g.stream, &g.captured), "capture"); });
 	each(gpus, [](gpu &g) {
-		cuda(cudaGraphInstantiate(&g.graph, g.captured, 0), "cudaGraphInstantiate");
-		cuda(cudaGraphDestroy(g.captured), "cudaGraphDestroy");
+		check(cudaGraphInstantiate(&g.graph, g.captured, 0), "cudaGraphInstantiate");
+		check(cudaGraphDestroy(g.captured), "cudaGraphDestroy");
 	});
 }
 
@@ -87,10 +87,10 @@ double measure(std::vector<gpu> &gpus, int times)
 {
 	std::vector<double> samples;
 	for (int i = 0; i < 8; i++) {
-		each(gpus, [](gpu &) { cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
+		each(gpus, [](gpu &) { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
 		auto begin = std::chrono::steady_clock::now();
-		each(gpus, [](gpu &g) { cuda(cudaGraphLaunch(g.graph, g.stream), "cudaGraphLaunch"); });
-		each(gpus, [](gpu &g) { cuda(cudaStreamSynchronize(g.stream), "cudaStreamSynchronize"); });
+		each(gpus, [](gpu &g) { check(cudaGraphLaunch(g.graph, g.stream), "cudaGraphLaunch"); });
+		each(gpus, [](gpu &g) { check(cudaStreamSynchronize(g.stream), "cudaStreamSynchronize"); });
 		std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
 		if (i > 0)
 			samples.push_back(took.count() / times);
@@ -105,7 +105,7 @@ int main(int words, char **word)
 {
 	auto wanted = [&](const char *bench) { return words < 2 || strcmp(word[1], bench) == 0; };
 	int count = 0, version = load_nccl();
-	cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+	check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
 	std::vector<gpu> gpus(static_cast<size_t>(count));
 	std::vector<comm> comms(gpus.size());
 	nccl(init_all(comms.data(), count, nullptr), "ncclCommInitAll");
@@ -113,11 +113,11 @@ int main(int words, char **word)
 	std::vector<float> ones(most, 1.0f);
 	each(gpus, [&](gpu &g) {
 		g.nccl = comms[static_cast<size_t>(&g - gpus.data())];
-		cuda(cudaMalloc(&g.in, most * sizeof(float)), "cudaMalloc");
-		cuda(cudaMalloc(&g.out, most * sizeof(float)), "cudaMalloc");
-		cuda(cudaMalloc(&g.partial, 132 * sizeof(double)), "cudaMalloc");
-		cuda(cudaMemcpy(g.in, ones.data(), most * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
-		cuda(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+		check(cudaMalloc(&g.in, most * sizeof(float)), "cudaMalloc");
+		check(cudaMalloc(&g.out, most * sizeof(float)), "cudaMalloc");
+		check(cudaMalloc(&g.partial, 132 * sizeof(double)), "cudaMalloc");
+		check(cudaMemcpy(g.in, ones.data(), most * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+		check(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
 	});
 	auto say = [&](const char *bench, size_t elements, const char *what, double us) {
 		printf("{\"peer\": \"NCCL %d.%d.%d %s\", \"bench\": \"%s\", \"nodes\": %d, \"elements\": %zu, "
@@ -128,7 +128,7 @@ int main(int words, char **word)
 	auto run = [&](size_t elements, int times, int type, const before &prepare) {
 		capture(gpus, elements, times, type, prepare);
 		double us = measure(gpus, times);
-		each(gpus, [](gpu &g) { cuda(cudaGraphExecDestroy(g.graph), "cudaGraphExecDestroy"); });
+		each(gpus, [](gpu &g) { check(cudaGraphExecDestroy(g.graph), "cudaGraphExecDestroy"); });
 		return us;
 	};
 	for (size_t elements : { 1ul, 64ul, 256ul, 1024ul, 16384ul, 262144ul, 4194304ul, 67108864ul }) {
@@ -136,14 +136,14 @@ int main(int words, char **word)
 			break;
 		double us = run(elements, elements > 1000000 ? 10 : 50, float_type, nullptr);
 		float last = 0;
-		cuda(cudaMemcpy(&last, gpus.back().out + elements - 1, sizeof(last), cudaMemcpyDeviceToHost), "cudaMemcpy");
+		check(cudaMemcpy(&last, gpus.back().out + elements - 1, sizeof(last), cudaMemcpyDeviceToHost), "cudaMemcpy");
 		if (last != static_cast<float>(count))
 			fail("ncclAllReduce", "the sums are wrong");
 		for (const char *bench : { "allreduce", "allreduce-stream" })
 			if (wanted(bench))
 				say(bench, elements, "in a graph", us);
 	}
-	each(gpus, [](gpu &g) { cuda(cudaMemset(g.in, 0, most * sizeof(float)), "cudaMemset"); });
+	each(gpus, [](gpu &g) { check(cudaMemset(g.in, 0, most * sizeof(float)), "cudaMemset"); });
 	for (size_t elements : { 1024ul, 65536ul, 1048576ul, 16777216ul }) {
 		if (!wanted("global-reduction"))
 			break;

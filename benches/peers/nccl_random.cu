@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(look_ahead) step(node n, bool applies, bool ma
 template <class F> void each(std::vector<gpu> &gpus, F f)
 {
 	for (size_t i = 0; i < gpus.size(); i++) {
-		cuda(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
+		check(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
 		f(gpus[i]);
 	}
 }
@@ -89,7 +89,7 @@ void exchange(std::vector<gpu> &gpus)
 void capture(std::vector<gpu> &gpus)
 {
 	each(gpus, [](gpu &g) {
-		cuda(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal), "capture");
+		check(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal), "capture");
 	});
 	for (uint32_t round = 0; round < rounds; round++) {
 		each(gpus, [&](gpu &g) { step<<<1, look_ahead, 0, g.stream>>>(g.at, round > 0, true); });
@@ -97,20 +97,20 @@ void capture(std::vector<gpu> &gpus)
 	}
 	each(gpus, [](gpu &g) { step<<<1, look_ahead, 0, g.stream>>>(g.at, true, false); });
 	// No graph may be instantiated while a stream of this thread still captures.
-	each(gpus, [](gpu &g) { cuda(cudaStreamEndCapture(g.stream, &g.captured), "capture"); });
-	each(gpus, [](gpu &g) { cuda(cudaGraphInstantiate(&g.graph, g.captured, 0), "cudaGraphInstantiate"); });
+	each(gpus, [](gpu &g) { check(cudaStreamEndCapture(g.stream, &g.captured), "capture"); });
+	each(gpus, [](gpu &g) { check(cudaGraphInstantiate(&g.graph, g.captured, 0), "cudaGraphInstantiate"); });
 }
 
 /* Seconds of a pass over all rounds, from the same starts each time. */
 double pass(std::vector<gpu> &gpus)
 {
 	each(gpus, [](gpu &g) {
-		cuda(cudaMemcpy(g.at.states, g.starts.data(), look_ahead * 8, cudaMemcpyHostToDevice), "cudaMemcpy");
-		cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+		check(cudaMemcpy(g.at.states, g.starts.data(), look_ahead * 8, cudaMemcpyHostToDevice), "cudaMemcpy");
+		check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 	});
 	auto begin = std::chrono::steady_clock::now();
-	each(gpus, [](gpu &g) { cuda(cudaGraphLaunch(g.graph, g.stream), "cudaGraphLaunch"); });
-	each(gpus, [](gpu &g) { cuda(cudaStreamSynchronize(g.stream), "cudaStreamSynchronize"); });
+	each(gpus, [](gpu &g) { check(cudaGraphLaunch(g.graph, g.stream), "cudaGraphLaunch"); });
+	each(gpus, [](gpu &g) { check(cudaStreamSynchronize(g.stream), "cudaStreamSynchronize"); });
 	return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -118,7 +118,7 @@ double pass(std::vector<gpu> &gpus)
 void check(gpu &g)
 {
 	std::vector<uint64_t> table(g.at.per_node);
-	cuda(cudaMemcpy(table.data(), g.at.table, table.size() * 8, cudaMemcpyDeviceToHost), "cudaMemcpy");
+	check(cudaMemcpy(table.data(), g.at.table, table.size() * 8, cudaMemcpyDeviceToHost), "cudaMemcpy");
 	for (uint64_t i = 0; i < table.size(); i++)
 		if (table[i] != g.at.self * g.at.per_node + i)
 			fail("randomaccess", "the table is wrong");
@@ -129,7 +129,7 @@ void check(gpu &g)
 int main()
 {
 	int version = load_nccl(), count = 0;
-	cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+	check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
 	if (count < 2 || count > static_cast<int>(most_gpus))
 		fail("randomaccess", "2 to 8 GPUs are needed");
 	std::vector<gpu> gpus(static_cast<size_t>(count));
@@ -148,12 +148,12 @@ int main()
 		std::vector<uint64_t> table(per_node);
 		for (uint64_t i = 0; i < per_node; i++)
 			table[i] = g.at.self * per_node + i;
-		cuda(cudaMalloc(&g.at.table, per_node * 8), "cudaMalloc");
-		cuda(cudaMemcpy(g.at.table, table.data(), per_node * 8, cudaMemcpyHostToDevice), "cudaMemcpy");
-		cuda(cudaMalloc(&g.at.states, look_ahead * 8), "cudaMalloc");
-		cuda(cudaMalloc(&g.at.out, count * box_words * 8), "cudaMalloc");
-		cuda(cudaMalloc(&g.at.in, count * box_words * 8), "cudaMalloc");
-		cuda(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+		check(cudaMalloc(&g.at.table, per_node * 8), "cudaMalloc");
+		check(cudaMemcpy(g.at.table, table.data(), per_node * 8, cudaMemcpyHostToDevice), "cudaMemcpy");
+		check(cudaMalloc(&g.at.states, look_ahead * 8), "cudaMalloc");
+		check(cudaMalloc(&g.at.out, count * box_words * 8), "cudaMalloc");
+		check(cudaMalloc(&g.at.in, count * box_words * 8), "cudaMalloc");
+		check(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
 	});
 	capture(gpus);
 	std::vector<double> seconds;

@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "nvshmem_kernels.cuh"
+#include "nvshmem_meet.cuh"
 
 #define CHECK(call)                                                                                                    \
 	do {                                                                                                           \
@@ -102,6 +102,26 @@ void pingpongs(const world &w, char *data, char *source, uint64_t *signal)
 		});
 		say(w, "get", "bytes", bytes, "getmem_block", 1, ms * 1e3 / rounds, "us");
 	}
+}
+
+/* The shortest put and signal, for as long as its energy is counted. */
+void energy_of_ping(const world &w, char *data, char *source, uint64_t *signal)
+{
+	constexpr int rounds = 40000;
+	uint64_t base = 0;
+	auto *word = reinterpret_cast<double *>(signal + 1);
+	auto some = [&] {
+		ping_signal<<<1, 32, 0, w.stream>>>(data, source, signal, 8, w.self, rounds, base);
+		CHECK(cudaGetLastError());
+		CHECK(cudaStreamSynchronize(w.stream));
+		base += rounds;
+		return 2 * rounds;
+	};
+	CHECK(cudaMemset(signal, 0, sizeof(*signal)));
+	CHECK(cudaDeviceSynchronize());
+	nvshmem_barrier_all();
+	auto agree = [&](bool more) { return told(word, more, 0) != 0; };
+	work_for_energy(w.self == 0, (library_version() + " put_signal_block, 8 B").c_str(), some, agree);
 }
 
 void streams(const world &w, char *data, char *source)
@@ -270,41 +290,13 @@ void collectives(const world &w, const char *bench, char *data, char *source)
 	}
 }
 
-void meet(int self, int nodes)
-{
-	std::string file = getenv("NVSHMEM_ID"), fresh = file + ".new";
-	nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-	if (self == 0) {
-		nvshmemx_get_uniqueid(&id);
-		FILE *out = fopen(fresh.c_str(), "wb");
-		fwrite(&id, sizeof(id), 1, out);
-		fclose(out);
-		rename(fresh.c_str(), file.c_str());
-	} else {
-		FILE *in;
-		while (!(in = fopen(file.c_str(), "rb")))
-			usleep(1000);
-		if (fread(&id, sizeof(id), 1, in) != 1)
-			exit(1);
-		fclose(in);
-	}
-	nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-	nvshmemx_set_attr_uniqueid_args(self, nodes, &id, &attributes);
-	if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes))
-		exit(1);
-}
-
 } // namespace
 
 int main(int count, char **words)
 {
-	if (!getenv("RANK") || !getenv("SIZE") || !getenv("NVSHMEM_ID")) {
-		fprintf(stderr, "set RANK, SIZE and NVSHMEM_ID (a file that is not there yet)\n");
-		return 2;
-	}
 	world w = {};
-	w.self = atoi(getenv("RANK"));
-	w.nodes = atoi(getenv("SIZE"));
+	w.self = rank_here();
+	w.nodes = ranks_here();
 	w.only = count > 1 ? words[1] : nullptr;
 	CHECK(cudaSetDevice(w.self));
 	meet(w.self, w.nodes);
@@ -319,6 +311,8 @@ int main(int count, char **words)
 	nvshmem_barrier_all();
 	if (w.nodes == 2) {
 		pingpongs(w, data, source, signal);
+		if (wanted(w, "put-signal") && energy_seconds() > 0)
+			energy_of_ping(w, data, source, signal);
 		if (wanted(w, "put-bandwidth"))
 			streams(w, data, source);
 		if (wanted(w, "put-rate"))
