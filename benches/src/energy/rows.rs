@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::columns::Work;
 use super::recording::Recording;
 use super::{EnergyFacts, Meter, span};
-use crate::{Bench, BenchError, Options, Progress, Report, Row, Team};
+use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Team};
 
 /// Runs of a row until one was long enough.
 const ATTEMPTS: usize = 4;
@@ -98,19 +98,35 @@ fn measure_with(
     let mut facts = meter.idle(idle);
     let mut again = Again { bench, team, options, seconds, meter: &mut meter };
     progress.begin("energy", report.rows.len() as u64);
+    let mut all_came = true;
     for at in 0..report.rows.len() {
         progress.now(report.rows[at].method.clone().unwrap_or_default());
-        match again.row(&report.rows[at])? {
-            Ok(run) => run.fill(&mut report.rows[at], at, &mut facts),
-            Err(why) => report.notes.push(format!("no energy of row {}: {why}", at + 1)),
+        match again.row(&report.rows[at]) {
+            Ok(Ok(run)) => run.fill(&mut report.rows[at], at, &mut facts),
+            Ok(Err(why)) => report.notes.push(format!("no energy of row {}: {why}", at + 1)),
+            Err(error) => {
+                incomplete(&mut report, at, &error);
+                all_came = false;
+                break;
+            }
         }
         progress.step();
     }
-    team.gather(&None::<Plan>, options)?;
+    if all_came {
+        team.gather(&None::<Plan>, options)?;
+    }
     facts.missing = meter.missing;
     report.notes.extend(facts.missing.iter().map(|m| format!("no energy of {}: {}", m.component, m.reason)));
     report.energy = Some(facts);
     Ok(report)
+}
+
+/// What was measured is not lost where a run of a row fails. Nodes that waited in vain do not come to the next one.
+fn incomplete(report: &mut Report, at: usize, error: &BenchError) {
+    report.notes.push(format!("incomplete: row {} and those behind it have no energy", at + 1));
+    let mut check = Check::default();
+    check.wrong(1, || error.to_string());
+    report.reject(check);
 }
 
 /// Runs rows again.
@@ -217,7 +233,7 @@ mod tests {
     use super::super::tests::{Rising, component};
     use super::super::{Class, Span, Window};
     use super::*;
-    use crate::{Check, Samples};
+    use crate::Samples;
 
     /// A benchmark whose kernels, as it says, run until a counter was looked at often enough.
     struct Looked(Arc<AtomicU64>);
@@ -282,6 +298,40 @@ mod tests {
         let report = run(meter(Vec::new()), bench, &|| {}, 0.01).expect("it runs");
         assert!(!report.rows[0].extra.contains_key("gpu_w"));
         assert!(report.rows[0].extra.contains_key("process_cpu_us_per_op"));
+    }
+
+    /// Runs once.
+    struct Once(AtomicU64);
+
+    impl Bench for Once {
+        fn name(&self) -> &'static str {
+            "once"
+        }
+
+        fn about(&self) -> &'static str {
+            "fails when it runs again"
+        }
+
+        fn run(&self, team: &Team, options: &Options, _: &mut Progress) -> Result<Report, BenchError> {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                return Err(BenchError::Unsupported("it broke".into()));
+            }
+            let mut report = Report::new(self.name(), team, options);
+            report.push(Row::new(&Samples::new(vec![1000.0], 1)).bytes(8), Check::default());
+            Ok(report)
+        }
+    }
+
+    #[test]
+    fn a_row_that_fails_again_keeps_what_was_measured() {
+        let meter = Meter::of(Found::default());
+        let bench = Once(AtomicU64::new(0));
+        let report =
+            measure_with(meter, || {}, &bench, &Team::alone(), &options(), 0.01, &mut Progress::silent());
+        let report = report.expect("what was measured");
+        assert_eq!((report.rows.len(), report.verified), (1, false));
+        assert!(report.first_error.as_deref().is_some_and(|error| error.contains("it broke")));
+        assert!(report.notes.iter().any(|note| note.contains("incomplete")), "{:?}", report.notes);
     }
 
     #[test]
