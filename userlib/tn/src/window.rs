@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use extoll_abi::layout::{
-    self, GGAS_TN_ADD, GGAS_TN_COUNTED_MAX, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL, ggas_tn, ggas_tn_entry,
+    self, GGAS_TN_ADD, GGAS_TN_COUNTED_MAX, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL,
+    ggas_tn, ggas_tn_entry,
 };
 use ggas_kernels::args::{
     TN_CANCEL, TN_DONE, TN_LOOK, TN_REARM, TN_REGISTER, TN_TAKEN, TN_WAITS, tn_command, tn_commands,
