@@ -120,7 +120,7 @@ fn puts_by_all_forms() {
     assert_eq!(methods(&report), ["thread", "warp", "block"]);
     assert_eq!(report.rows.len(), 9);
     let report = run("tn", small(&[8, 100, 20_000]));
-    assert_eq!(methods(&report), ["put-signal", "trigger", "graph"]);
+    assert_eq!(methods(&report), ["put-signal", "trigger", "trigger-prepared", "graph"]);
     assert_eq!(report.rows.len(), 9);
     let report = run("put-bandwidth", small(&[100, 65_536]));
     assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
