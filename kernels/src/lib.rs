@@ -45,7 +45,7 @@ pub use idle::{IdleGuard, on_idle};
 #[doc(hidden)]
 pub use image::HostKernel;
 pub use image::{FATBIN, Image, ImageError, NVCC_NONE, NVCC_RELEASE, add, args_size, kernel_names};
-pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, run_rounds, start};
+pub use launch::{Launch, LaunchError, Loop, MAX_BLOCK, Running, run_loops, run_repeated, run_rounds, start};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};
 pub use report::wait_name;
 pub use stream::Stream;

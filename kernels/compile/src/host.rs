@@ -95,7 +95,9 @@ pub fn compile<'a>(
         .flag("-fno-exceptions")
         .flag("-fno-rtti")
         .flag("-fno-threadsafe-statics")
-        .flag("-fno-strict-aliasing");
+        .flag("-fno-strict-aliasing")
+        // Floats are rounded as the source says, on every processor.
+        .flag("-ffp-contract=off");
     for source in sources {
         if source.extension().is_some_and(|extension| extension == "cu") {
             let stem = source.file_stem().unwrap_or_default().to_string_lossy();

@@ -12,6 +12,17 @@ struct selftest_threads {
 	uint64_t timeout_ns;
 };
 
+/* Blocks that meet by a counter (blocks.cuh), once a launch. */
+struct selftest_blocks {
+	uint64_t words;		/* u64 per thread of the grid */
+	uint64_t counter;	/* of ggas_last_block */
+	uint64_t seen;		/* u64: sum of the words that the last block saw */
+	uint64_t last;		/* u64: how often a block was the last one */
+	uint64_t loop;		/* the two words of a loop, or 0 */
+	uint64_t value;		/* of a word */
+	uint64_t end;		/* the round that a kernel makes the last one; 0: none */
+};
+
 struct selftest_vocab {
 	uint64_t scratch;	/* 4 KiB, zero at the start, 16-byte aligned */
 	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */

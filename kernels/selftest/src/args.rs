@@ -112,6 +112,45 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_blocks {
+    pub words: u64,
+    pub counter: u64,
+    pub seen: u64,
+    pub last: u64,
+    pub loop_: u64,
+    pub value: u64,
+    pub end: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_blocks"][::core::mem::size_of::<selftest_blocks>() - 56usize];
+    [
+        "Alignment of selftest_blocks",
+    ][::core::mem::align_of::<selftest_blocks>() - 8usize];
+    [
+        "Offset of field: selftest_blocks::words",
+    ][::core::mem::offset_of!(selftest_blocks, words) - 0usize];
+    [
+        "Offset of field: selftest_blocks::counter",
+    ][::core::mem::offset_of!(selftest_blocks, counter) - 8usize];
+    [
+        "Offset of field: selftest_blocks::seen",
+    ][::core::mem::offset_of!(selftest_blocks, seen) - 16usize];
+    [
+        "Offset of field: selftest_blocks::last",
+    ][::core::mem::offset_of!(selftest_blocks, last) - 24usize];
+    [
+        "Offset of field: selftest_blocks::loop_",
+    ][::core::mem::offset_of!(selftest_blocks, loop_) - 32usize];
+    [
+        "Offset of field: selftest_blocks::value",
+    ][::core::mem::offset_of!(selftest_blocks, value) - 40usize];
+    [
+        "Offset of field: selftest_blocks::end",
+    ][::core::mem::offset_of!(selftest_blocks, end) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_vocab {
     pub scratch: u64,
     pub failed: u64,

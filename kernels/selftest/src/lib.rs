@@ -26,6 +26,7 @@ ggas_kernels::kernels! {
     /// All of them, each with the structure of its arguments.
     pub static KERNELS = [
         ggas_selftest_threads(args::selftest_threads),
+        ggas_selftest_blocks(args::selftest_blocks),
         ggas_selftest_vocab(args::selftest_vocab),
         ggas_selftest_rma(args::selftest_rma),
         ggas_selftest_posts(args::selftest_posts),

@@ -138,6 +138,11 @@ impl Gpu {
         }
     }
 
+    /// Its context, which lives as long as the process.
+    pub(crate) fn context(&self) -> CUcontext {
+        self.0.context.0
+    }
+
     /// Takes an idle stream back.
     pub(crate) fn recycle(&self, stream: Handle<CUstream>) {
         self.0.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Handle};
 use crate::launch::{Launch, Reservation, Running};
-use crate::stream::Event;
+use crate::stream::{Event, Stream};
 use crate::sys::*;
 
 /// What a kernel of a round waits for.
@@ -42,8 +42,7 @@ pub fn run_rounds(
         let name = format!("{} rounds of {}", rounds.len(), first.describe());
         let mut running = Running::in_stream(Reservation::new(kernels)?, name, gpu.stream()?, |stream| {
             begin.record(stream)?;
-            // SAFETY: graph and stream are alive, and both are of this GPU's context.
-            gpu.check("cuGraphLaunch", unsafe { cuGraphLaunch(graph.exec.0, stream.raw()) })?;
+            graph.launch(stream)?;
             end.record(stream)
         })?;
         if let Err(error) = running.wait(timeout) {
@@ -56,17 +55,15 @@ pub fn run_rounds(
     Ok(took)
 }
 
-struct Graph {
+/// A graph, and what can be launched of it.
+pub(crate) struct Graph {
     raw: Handle<CUgraph>,
     exec: Handle<CUgraphExec>,
 }
 
 impl Graph {
     fn new(gpu: &Gpu, rounds: &[Vec<Launch<'_>>], behind: Behind) -> Result<Graph, GpuError> {
-        let mut graph = Graph { raw: Handle(std::ptr::null_mut()), exec: Handle(std::ptr::null_mut()) };
-        gpu.enter()?;
-        // SAFETY: written on success; 0 is the only flag word that exists.
-        gpu.check("cuGraphCreate", unsafe { cuGraphCreate(&mut graph.raw.0, 0) })?;
+        let mut graph = Graph::empty(gpu)?;
         let mut before: Vec<CUgraphNode> = Vec::new();
         for round in rounds {
             let add = |(place, launch): (usize, &Launch<'_>)| {
@@ -75,17 +72,68 @@ impl Graph {
             };
             before = round.iter().enumerate().map(add).collect::<Result<Vec<_>, _>>()?;
         }
+        graph.instantiate(gpu)?;
+        Ok(graph)
+    }
+
+    /// Without nodes, not to be launched yet.
+    pub fn empty(gpu: &Gpu) -> Result<Graph, GpuError> {
+        let mut graph = Graph { raw: Handle(std::ptr::null_mut()), exec: Handle(std::ptr::null_mut()) };
+        gpu.enter()?;
+        // SAFETY: written on success; 0 is the only flag word that exists.
+        gpu.check("cuGraphCreate", unsafe { cuGraphCreate(&mut graph.raw.0, 0) })?;
+        Ok(graph)
+    }
+
+    /// Adds a loop that is made once and then again while its condition is not 0: the condition's handle and the graph of a
+    /// round, which belongs to this one.
+    pub fn add_while(&mut self, gpu: &Gpu) -> Result<(CUgraphConditionalHandle, CUgraph), GpuError> {
+        gpu.enter()?;
+        let mut handle = 0;
+        let (context, flags) = (gpu.context(), CU_GRAPH_COND_ASSIGN_DEFAULT);
+        // SAFETY: graph and context are alive; the handle is written on success.
+        let result = unsafe { cuGraphConditionalHandleCreate(&mut handle, self.raw.0, context, 1, flags) };
+        gpu.check("cuGraphConditionalHandleCreate", result)?;
+        // SAFETY: numbers, and pointers that may be null.
+        let mut node: CUgraphNodeParams = unsafe { std::mem::zeroed() };
+        node.type_ = NodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
+        node.__bindgen_anon_1.conditional = CUDA_CONDITIONAL_NODE_PARAMS {
+            handle,
+            type_: ConditionalType::CU_GRAPH_COND_TYPE_WHILE,
+            size: 1,
+            phGraph_out: std::ptr::null_mut(),
+            ctx: context,
+        };
+        let (mut added, none) = (std::ptr::null_mut(), std::ptr::null());
+        // SAFETY: the graph is alive and the node depends on nothing; `added` is written on success.
+        let result =
+            unsafe { cuGraphAddNode_v2(&mut added, self.raw.0, none, std::ptr::null(), 0, &mut node) };
+        gpu.check("cuGraphAddNode", result)?;
+        // SAFETY: for a conditional node that was added, the driver points to its graphs, `size` of them.
+        let body = unsafe { *node.__bindgen_anon_1.conditional.phGraph_out };
+        Ok((handle, body))
+    }
+
+    /// Makes it ready to launch, once.
+    pub fn instantiate(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
         gpu.enter()?;
         // SAFETY: the graph is alive, `exec` is written on success.
-        let result = unsafe { cuGraphInstantiateWithFlags(&mut graph.exec.0, graph.raw.0, 0) };
-        gpu.check("cuGraphInstantiateWithFlags", result)?;
-        Ok(graph)
+        let result = unsafe { cuGraphInstantiateWithFlags(&mut self.exec.0, self.raw.0, 0) };
+        gpu.check("cuGraphInstantiateWithFlags", result)
+    }
+
+    /// Puts it into a stream of its GPU.
+    pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
+        let gpu = stream.gpu();
+        gpu.enter()?;
+        // SAFETY: graph and stream are alive, and both are of this GPU's context.
+        gpu.check("cuGraphLaunch", unsafe { cuGraphLaunch(self.exec.0, stream.raw()) })
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: nothing runs or uses them any more (`run_rounds` keeps a graph that does); null is passed over.
+        // SAFETY: nothing runs or uses them any more (who runs one keeps a graph that does); null is passed over.
         unsafe {
             if !self.exec.0.is_null() {
                 let _ = cuGraphExecDestroy(self.exec.0);

@@ -178,6 +178,11 @@ impl Event {
         Ok(Event { gpu: gpu.clone(), raw: Handle(raw) })
     }
 
+    /// The GPU of this event.
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
     /// Marks the present end of `stream`.
     ///
     /// # Errors

@@ -11,13 +11,15 @@ use cudarc::driver::sys as cu;
 use crate::error::{DriverError, NoGpu};
 
 pub(crate) use cu::{
-    CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_P2PAttribute_enum as P2p,
-    CUdevice_attribute_enum as Attr, CUevent, CUfunction, CUfunction_attribute_enum as FuncAttr, CUgraph,
-    CUgraphExec, CUgraphNode, CUlimit_enum as Limit, CUmemAccess_flags_enum as Access, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags_enum as Granularity, CUmemAllocationHandleType_enum as HandleType,
-    CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1, CUmemAllocationType_enum as AllocationType,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType_enum as LocationType,
-    CUmemRangeHandleType_enum, CUmodule, CUresult, CUstream, CUuuid,
+    CU_GRAPH_COND_ASSIGN_DEFAULT, CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice,
+    CUdevice_P2PAttribute_enum as P2p, CUdevice_attribute_enum as Attr, CUevent, CUfunction,
+    CUfunction_attribute_enum as FuncAttr, CUgraph, CUgraphConditionalHandle,
+    CUgraphConditionalNodeType_enum as ConditionalType, CUgraphExec, CUgraphNode, CUgraphNodeParams,
+    CUgraphNodeType_enum as NodeType, CUlimit_enum as Limit, CUmemAccess_flags_enum as Access,
+    CUmemAccessDesc, CUmemAllocationGranularity_flags_enum as Granularity,
+    CUmemAllocationHandleType_enum as HandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
+    CUmemAllocationType_enum as AllocationType, CUmemGenericAllocationHandle, CUmemLocation,
+    CUmemLocationType_enum as LocationType, CUmemRangeHandleType_enum, CUmodule, CUresult, CUstream, CUuuid,
 };
 
 /// Lists each driver function once: as an import and as a symbol that [`load`] looks up.
@@ -35,8 +37,8 @@ driver_calls! {
     cuDeviceTotalMem_v2, cuDriverGetVersion,
     cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime_v2, cuEventQuery, cuEventRecord,
     cuFuncGetAttribute, cuFuncGetName, cuFuncGetParamInfo, cuFuncLoad, cuFuncSetAttribute,
-    cuGetErrorName, cuGetErrorString, cuGraphAddKernelNode_v2, cuGraphCreate, cuGraphDestroy,
-    cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
+    cuGetErrorName, cuGetErrorString, cuGraphAddKernelNode_v2, cuGraphAddNode_v2,
+    cuGraphConditionalHandleCreate, cuGraphCreate, cuGraphDestroy, cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
     cuMemAddressFree, cuMemAddressReserve, cuMemAlloc_v2, cuMemCreate, cuMemFree_v2, cuMemGetHandleForAddressRange,
     cuMemExportToShareableHandle, cuMemGetAllocationGranularity, cuMemHostAlloc, cuMemHostGetDevicePointer_v2,
     cuMemHostRegister_v2, cuMemHostUnregister, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,

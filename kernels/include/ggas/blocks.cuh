@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Meeting of blocks for who communicates in kernels (thesis 5.8). Blocks of a grid are scheduled in any order and cannot
+ * wait for each other unless all live at once; four ways out:
+ *
+ *   in-kernel	the block that finds itself the last one (ggas_last_block) sends for all. Nothing waits for a block.
+ *   stream	the end of a kernel is the meeting: kernels that send (ggas_edge_send_grid) and wait (ggas_edge_wait) stand
+ *		between those that compute, in the order of a stream or of a graph (ggas_kernels::run_rounds)
+ *   device	the same round again and again without the host: a graph with a loop (ggas_kernels::run_loops)
+ *   persistent	a grid that lives for all rounds: each block does its part of the boundary before its part of the
+ *		interior, the last one of those (ggas_blocks_of_boundary) tells the neighbours, and blocks meet at the end
+ *		(ggas_sync_grid of coll.cuh)
+ *
+ *	GGAS_KERNEL(step, step_args)	// in-kernel: a kernel a round
+ *	{
+ *		ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+ *		ggas_edge edge = { args.peer, args.to, args.from, args.bytes, args.signal };
+ *		ggas_edge_wait<ggas_scope::block>(window, edge, args.round);	// what the peer sent in the round before
+ *		... // stores the boundary
+ *		if (ggas_last_block(reinterpret_cast<uint64_t *>(args.counter)))
+ *			ggas_edge_send<ggas_scope::block>(window, edge, args.round + 1);
+ *	}
+ *
+ * benches/kernels/bench_himeno.cu uses all of them. Results are those of put.cuh.
+ */
+#ifndef GGAS_BLOCKS_CUH
+#define GGAS_BLOCKS_CUH
+
+#include "put.cuh"
+
+/*
+ * Whether the calling block is the last of `blocks` that came here; the same in all its threads. Called once by all
+ * threads of each of these blocks with the same counter, a word of this GPU's memory that is 0 at first and again once
+ * the last one has come: it may be used again behind whatever parts two uses, such as the end of a kernel.
+ *
+ * Order: each block's stores are released before it is counted, and the last one acquires, so it sees and may send on
+ * what all of them stored. Nobody waits.
+ */
+GGAS_FN bool ggas_last_block(uint64_t *counter, uint32_t blocks)
+{
+	bool last = false;
+	ggas_syncthreads();
+	if (ggas_thread() == 0) {
+		last = ggas_atomic_add_gpu(counter, 1) + 1 == blocks;
+		if (last)
+			ggas_store_relaxed(counter, uint64_t(0));
+	}
+	return ggas_syncthreads_or(last);
+}
+GGAS_FN bool ggas_last_block(uint64_t *counter)
+{
+	return ggas_last_block(counter, ggas_blocks());
+}
+
+/* One side of an exchange of boundaries: where this node's data go, and what tells of the other's. */
+struct ggas_edge {
+	uint32_t node;	 /* the neighbour */
+	uint64_t to;	 /* offset in its part of the window */
+	uint64_t from;	 /* address of the data here */
+	uint64_t bytes;
+	uint64_t signal; /* offset of a word in its part that this node sets to the number of a round */
+	uint64_t seen;	 /* offset of the word in this node's part that the neighbour sets */
+};
+
+/* The boundary, then the number of the round: who waits for it sees the data. Data of round r may overwrite those of
+ * round r - 2 only if a round ends with a wait for the neighbour: keep two buffers, for odd and even rounds (thesis
+ * 5.8.1). By all threads of the scope. */
+template <ggas_scope Scope>
+GGAS_FN int ggas_edge_send(const ggas_window &window, const ggas_edge &edge, uint64_t round,
+			   uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::put_signal<Scope>(&window, edge.node, edge.to, reinterpret_cast<const void *>(edge.from),
+					    edge.bytes, edge.signal, round, ggas_signal::set, line);
+}
+
+/* The same by all blocks of a grid, each its share; the last one signals. `counter`: as of ggas_last_block. */
+GGAS_FN int ggas_edge_send_grid(const ggas_window &window, const ggas_edge &edge, uint64_t round, uint64_t *counter,
+				uint32_t line = __builtin_LINE())
+{
+	if (int error = ggas_impl::check_signal(&window, edge.node, edge.signal, line))
+		return error;
+	int error = ggas_put_grid(&window, edge.node, edge.to, reinterpret_cast<const void *>(edge.from), edge.bytes, line);
+	if (ggas_last_block(counter) && ggas_thread() == 0)
+		ggas_store_release(ggas_pointer_of_node<uint64_t>(&window, edge.node, edge.signal), round);
+	return error;
+}
+
+/* Waits until the neighbour's boundary of a round is here, with acquire; bounded by the window's time-out. */
+template <ggas_scope Scope>
+GGAS_FN int ggas_edge_wait(const ggas_window &window, const ggas_edge &edge, uint64_t round,
+			   uint32_t line = __builtin_LINE())
+{
+	return ggas_impl::wait_word<Scope>(&window, edge.seen, ggas_cmp::ge, round, edge.node, line);
+}
+
+/* Blocks that have a part of the boundary where blocks take items in turn, those of the boundary first, in the order of their
+ * numbers: what they work on at the same time then lies together in memory. */
+GGAS_FN uint32_t ggas_blocks_of_boundary(uint64_t boundary)
+{
+	return boundary < ggas_blocks() ? static_cast<uint32_t>(boundary) : ggas_blocks();
+}
+
+#endif /* GGAS_BLOCKS_CUH */
