@@ -26,6 +26,7 @@ pub struct Launch<'a> {
     pub(crate) args: Arc<Args>,
     pub(crate) args_size: usize,
     pub(crate) resident: Option<u32>,
+    cached: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -44,7 +45,7 @@ impl<'a> Launch<'a> {
         args: &T,
     ) -> Self {
         let (args, args_size) = (Arc::new(Args::new(args)), size_of::<T>());
-        Self { processor, kernel, grid, block, args, args_size, resident: None }
+        Self { processor, kernel, grid, block, args, args_size, resident: None, cached: false }
     }
 
     /// The grid may have more blocks than live at once: none of them waits for one that comes later. Unless this is
@@ -56,6 +57,12 @@ impl<'a> Launch<'a> {
     /// for that many are asked for.
     pub fn resident(self, blocks: u32) -> Self {
         Self { resident: Some(blocks.max(1)), ..self }
+    }
+
+    /// On a GPU the kernel prefers a large L1 cache to shared memory: for one whose loads fill a multiprocessor's cache, and
+    /// whose multiprocessors it need not share with kernels that did not ask for that.
+    pub fn cached(self) -> Self {
+        Self { cached: true, ..self }
     }
 
     /// Puts the kernel into a stream of the caller's, a `cudaStream_t` or `CUstream` of its GPU, behind what is there
@@ -89,6 +96,7 @@ impl<'a> Launch<'a> {
         let launch = unsafe {
             ggas_gpu::Launch::with_bytes(module, kernel, grid, block, self.args.bytes(self.args_size))
         };
+        let launch = if self.cached { launch.cached() } else { launch };
         Ok(self.resident.map_or(launch, |blocks| launch.resident(blocks)))
     }
 

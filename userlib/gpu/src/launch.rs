@@ -25,6 +25,7 @@ pub struct Launch<'a> {
     shared: u32,
     cooperative: bool,
     resident: u32,
+    cached: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -58,7 +59,17 @@ impl<'a> Launch<'a> {
         block: u32,
         args: &'a [MaybeUninit<u8>],
     ) -> Launch<'a> {
-        Launch { module, kernel, grid, block, args, shared: 0, cooperative: false, resident: u32::MAX }
+        Launch {
+            module,
+            kernel,
+            grid,
+            block,
+            args,
+            shared: 0,
+            cooperative: false,
+            resident: u32::MAX,
+            cached: false,
+        }
     }
 
     /// Adds `bytes` of dynamic shared memory to each block (at most 48 KiB with the static part).
@@ -74,6 +85,12 @@ impl<'a> Launch<'a> {
     /// It suffices that so many blocks are resident at once: no block waits for one that comes later.
     pub fn resident(self, blocks: u32) -> Launch<'a> {
         Launch { resident: blocks.max(1), ..self }
+    }
+
+    /// Prefers a large L1 cache to shared memory, for this and later launches of the kernel: for one whose loads fill a
+    /// multiprocessor's cache. Others keep their split, and cannot share a multiprocessor with it.
+    pub fn cached(self) -> Launch<'a> {
+        Launch { cached: true, ..self }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -98,6 +115,9 @@ impl<'a> Launch<'a> {
         if self.args.len() != function.argument_bytes {
             let (needed, got) = (function.argument_bytes, self.args.len());
             return Err(GpuError::ArgumentSize { kernel: self.kernel.to_owned(), needed, got });
+        }
+        if self.cached {
+            self.module.prefer_cache(self.kernel, function)?;
         }
         let per_sm = self.module.occupancy(function, self.block, self.shared as usize)?;
         Ok((function, Load { blocks: u64::from(self.at_once()), per_sm }))

@@ -1,6 +1,6 @@
 //! GPU code: a fatbin, all of whose kernels are loaded at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::gpu::{Gpu, Handle};
 use crate::resident::gate;
 use crate::sys::*;
 
-/// The share of the L1 that all kernels prefer as shared memory, in percent. One value for all: a multiprocessor
+/// The share of the L1 that kernels prefer as shared memory, in percent. One value for all but `Launch::cached`: a multiprocessor
 /// changes its split only when it is empty, so kernels with different splits could not share one.
 const SHARED_SHARE: i32 = 100;
 
@@ -22,6 +22,8 @@ pub struct Module(Arc<Loaded>);
 struct Loaded {
     gpu: Gpu,
     kernels: BTreeMap<String, Function>,
+    /// Kernels that were given a large cache: saying it again would make each launch wait for the driver.
+    cached: Mutex<BTreeSet<String>>,
 }
 
 /// One kernel of a module.
@@ -75,7 +77,7 @@ impl Gpu {
         let kernels = self.functions(raw)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
         self.reserve_stack(local)?;
-        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels })))
+        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels, cached: Mutex::default() })))
     }
 
     fn not_loadable(&self, error: GpuError) -> GpuError {
@@ -175,6 +177,21 @@ impl Module {
             name: name.to_owned(),
             known: self.kernels().collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Gives a kernel as much of the L1 as cache as there is.
+    pub(crate) fn prefer_cache(&self, name: &str, function: Function) -> Result<(), GpuError> {
+        let mut cached = self.0.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.contains(name) {
+            return Ok(());
+        }
+        self.0.gpu.enter()?;
+        let carveout = FuncAttr::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: the function is loaded; the attribute may be set.
+        let result = unsafe { cuFuncSetAttribute(function.raw.0, carveout, 0) };
+        self.0.gpu.check("cuFuncSetAttribute", result)?;
+        cached.insert(name.to_owned());
+        Ok(())
     }
 
     /// How many blocks of a kernel run on one multiprocessor at once.
