@@ -479,4 +479,57 @@ struct bench_queues {
 	uint32_t form;		/* BENCH_QUEUES_* */
 };
 
+/* himeno: what a kernel does in an iteration. */
+#define BENCH_HIMENO_BOUNDARY	1	/* computes the planes that neighbours need */
+#define BENCH_HIMENO_INTERIOR	2	/* computes the others */
+#define BENCH_HIMENO_WAIT	4	/* blocks that have a part of the boundary wait for the neighbours' planes first */
+#define BENCH_HIMENO_SEND	8	/* the last block to finish the boundary sends it */
+#define BENCH_HIMENO_ADVANCE	16	/* the last block to finish ends the iteration */
+#define BENCH_HIMENO_STORE	32	/* blocks store their part of the boundary at the neighbours, too; the last one tells them */
+#define BENCH_HIMENO_MEET	64	/* nodes meet at the end of an iteration, not only the blocks of this one */
+
+/* Offset in the window of the word that counts the meetings of a node's own blocks with the neighbours'. */
+#define BENCH_HIMENO_MET	64
+
+/* How far a node came, in its own memory. */
+struct bench_himeno_state {
+	uint64_t iteration;	/* iterations that have ended */
+	uint64_t left;		/* device: those that the loop of the graph still makes */
+	uint64_t boundary;	/* blocks that finished the boundary (ggas_last_block) */
+	uint64_t finished;	/* blocks that finished the iteration */
+	uint64_t sent[2];	/* blocks that sent their share, by neighbour */
+	uint64_t status;	/* GGAS_OK, or what failed */
+};
+
+/* One of a node's two neighbours in the direction of planes. */
+struct bench_himeno_edge {
+	uint64_t to[2];		/* offset of its boundary plane in its part of the window, of even and odd fields */
+	uint64_t signal;	/* offset there of the word that counts iterations of this node */
+	uint64_t seen;		/* offset of the word here that counts those of the neighbour */
+	uint64_t plane;		/* number of this node's plane that it needs */
+	uint32_t node;		/* ~0: there is none */
+	uint32_t reserved;
+};
+
+/* himeno: a node has planes 1 to `z`; planes 0 and `z` + 1 are its neighbours'. */
+struct bench_himeno {
+	struct bench_timing timing;	/* persistent kernels; a sample: an iteration */
+	uint64_t window;	/* struct ggas_window */
+	uint64_t group;		/* struct ggas_group */
+	uint64_t state;		/* struct bench_himeno_state */
+	uint64_t coefficients;	/* float[12][z + 2][y][pitch] */
+	uint64_t sums;		/* double[z + 2][y][tiles of a row] */
+	uint64_t field[2];	/* offsets in the window: float[z + 2][y][pitch] each; iteration i reads field[i % 2] */
+	struct bench_himeno_edge edge[2];	/* below and above */
+	uint64_t seed;		/* of the data; 0: those of the benchmark */
+	uint32_t x;		/* points of a row */
+	uint32_t y;		/* rows of a plane */
+	uint32_t z;		/* planes of this node */
+	uint32_t pitch;		/* floats of a row */
+	uint32_t first_z;	/* number of plane 1 in the whole grid */
+	uint32_t whole_z;	/* planes of the whole grid */
+	uint32_t what;		/* BENCH_HIMENO_* */
+	uint32_t offset;	/* iterations of kernels queued before this one that are not in the state yet */
+};
+
 #endif /* GGAS_BENCH_H */

@@ -65,6 +65,14 @@ pub const BENCH_QUEUES_PUT: u32 = 1;
 pub const BENCH_QUEUES_BARE_SIGNAL: u32 = 2;
 pub const BENCH_QUEUES_SIGNAL: u32 = 3;
 pub const BENCH_QUEUES_RATE: u32 = 4;
+pub const BENCH_HIMENO_BOUNDARY: u32 = 1;
+pub const BENCH_HIMENO_INTERIOR: u32 = 2;
+pub const BENCH_HIMENO_WAIT: u32 = 4;
+pub const BENCH_HIMENO_SEND: u32 = 8;
+pub const BENCH_HIMENO_ADVANCE: u32 = 16;
+pub const BENCH_HIMENO_STORE: u32 = 32;
+pub const BENCH_HIMENO_MEET: u32 = 64;
+pub const BENCH_HIMENO_MET: u32 = 64;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -1391,4 +1399,153 @@ const _: () = {
     [
         "Offset of field: bench_queues::form",
     ][::core::mem::offset_of!(bench_queues, form) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_himeno_state {
+    pub iteration: u64,
+    pub left: u64,
+    pub boundary: u64,
+    pub finished: u64,
+    pub sent: [u64; 2usize],
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_himeno_state",
+    ][::core::mem::size_of::<bench_himeno_state>() - 56usize];
+    [
+        "Alignment of bench_himeno_state",
+    ][::core::mem::align_of::<bench_himeno_state>() - 8usize];
+    [
+        "Offset of field: bench_himeno_state::iteration",
+    ][::core::mem::offset_of!(bench_himeno_state, iteration) - 0usize];
+    [
+        "Offset of field: bench_himeno_state::left",
+    ][::core::mem::offset_of!(bench_himeno_state, left) - 8usize];
+    [
+        "Offset of field: bench_himeno_state::boundary",
+    ][::core::mem::offset_of!(bench_himeno_state, boundary) - 16usize];
+    [
+        "Offset of field: bench_himeno_state::finished",
+    ][::core::mem::offset_of!(bench_himeno_state, finished) - 24usize];
+    [
+        "Offset of field: bench_himeno_state::sent",
+    ][::core::mem::offset_of!(bench_himeno_state, sent) - 32usize];
+    [
+        "Offset of field: bench_himeno_state::status",
+    ][::core::mem::offset_of!(bench_himeno_state, status) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_himeno_edge {
+    pub to: [u64; 2usize],
+    pub signal: u64,
+    pub seen: u64,
+    pub plane: u64,
+    pub node: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_himeno_edge"][::core::mem::size_of::<bench_himeno_edge>() - 48usize];
+    [
+        "Alignment of bench_himeno_edge",
+    ][::core::mem::align_of::<bench_himeno_edge>() - 8usize];
+    [
+        "Offset of field: bench_himeno_edge::to",
+    ][::core::mem::offset_of!(bench_himeno_edge, to) - 0usize];
+    [
+        "Offset of field: bench_himeno_edge::signal",
+    ][::core::mem::offset_of!(bench_himeno_edge, signal) - 16usize];
+    [
+        "Offset of field: bench_himeno_edge::seen",
+    ][::core::mem::offset_of!(bench_himeno_edge, seen) - 24usize];
+    [
+        "Offset of field: bench_himeno_edge::plane",
+    ][::core::mem::offset_of!(bench_himeno_edge, plane) - 32usize];
+    [
+        "Offset of field: bench_himeno_edge::node",
+    ][::core::mem::offset_of!(bench_himeno_edge, node) - 40usize];
+    [
+        "Offset of field: bench_himeno_edge::reserved",
+    ][::core::mem::offset_of!(bench_himeno_edge, reserved) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_himeno {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub group: u64,
+    pub state: u64,
+    pub coefficients: u64,
+    pub sums: u64,
+    pub field: [u64; 2usize],
+    pub edge: [bench_himeno_edge; 2usize],
+    pub seed: u64,
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+    pub pitch: u32,
+    pub first_z: u32,
+    pub whole_z: u32,
+    pub what: u32,
+    pub offset: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_himeno"][::core::mem::size_of::<bench_himeno>() - 224usize];
+    ["Alignment of bench_himeno"][::core::mem::align_of::<bench_himeno>() - 8usize];
+    [
+        "Offset of field: bench_himeno::timing",
+    ][::core::mem::offset_of!(bench_himeno, timing) - 0usize];
+    [
+        "Offset of field: bench_himeno::window",
+    ][::core::mem::offset_of!(bench_himeno, window) - 32usize];
+    [
+        "Offset of field: bench_himeno::group",
+    ][::core::mem::offset_of!(bench_himeno, group) - 40usize];
+    [
+        "Offset of field: bench_himeno::state",
+    ][::core::mem::offset_of!(bench_himeno, state) - 48usize];
+    [
+        "Offset of field: bench_himeno::coefficients",
+    ][::core::mem::offset_of!(bench_himeno, coefficients) - 56usize];
+    [
+        "Offset of field: bench_himeno::sums",
+    ][::core::mem::offset_of!(bench_himeno, sums) - 64usize];
+    [
+        "Offset of field: bench_himeno::field",
+    ][::core::mem::offset_of!(bench_himeno, field) - 72usize];
+    [
+        "Offset of field: bench_himeno::edge",
+    ][::core::mem::offset_of!(bench_himeno, edge) - 88usize];
+    [
+        "Offset of field: bench_himeno::seed",
+    ][::core::mem::offset_of!(bench_himeno, seed) - 184usize];
+    [
+        "Offset of field: bench_himeno::x",
+    ][::core::mem::offset_of!(bench_himeno, x) - 192usize];
+    [
+        "Offset of field: bench_himeno::y",
+    ][::core::mem::offset_of!(bench_himeno, y) - 196usize];
+    [
+        "Offset of field: bench_himeno::z",
+    ][::core::mem::offset_of!(bench_himeno, z) - 200usize];
+    [
+        "Offset of field: bench_himeno::pitch",
+    ][::core::mem::offset_of!(bench_himeno, pitch) - 204usize];
+    [
+        "Offset of field: bench_himeno::first_z",
+    ][::core::mem::offset_of!(bench_himeno, first_z) - 208usize];
+    [
+        "Offset of field: bench_himeno::whole_z",
+    ][::core::mem::offset_of!(bench_himeno, whole_z) - 212usize];
+    [
+        "Offset of field: bench_himeno::what",
+    ][::core::mem::offset_of!(bench_himeno, what) - 216usize];
+    [
+        "Offset of field: bench_himeno::offset",
+    ][::core::mem::offset_of!(bench_himeno, offset) - 220usize];
 };

@@ -24,6 +24,7 @@ mod ends;
 pub mod energy;
 mod error;
 mod grid;
+mod himeno;
 mod host;
 mod hosts;
 mod hpcc;
@@ -48,8 +49,9 @@ mod whole;
 
 pub use bench::SharedTable;
 pub use error::BenchError;
+pub use himeno::Grid;
 pub use host::HostFacts;
-pub use options::{Device, Fabric, ITERATIONS_MAX, Memory, NicProgress, Options, Path, Via};
+pub use options::{Device, Fabric, ITERATIONS_MAX, Memory, NicProgress, Options, Path, Scaling, Via};
 pub use peer::Peers;
 pub use plot::Pictures;
 pub use progress::Progress;
@@ -75,6 +77,11 @@ pub trait Bench: Sync {
 
     /// Whether kernels reach the other nodes by plain pointers alone, so that `--via nvlink` can carry it.
     fn by_windows(&self) -> bool {
+        false
+    }
+
+    /// Whether its rows are of [grids](Options::grids), which one node can have, too.
+    fn has_grids(&self) -> bool {
         false
     }
 

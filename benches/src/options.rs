@@ -5,6 +5,7 @@ use std::time::Duration;
 use ggas_device::ProcessorKind;
 
 use crate::BenchError;
+use crate::himeno::Grid;
 
 /// Declares an enum whose values have names on the command line and in the JSON.
 macro_rules! named {
@@ -110,13 +111,23 @@ named! {
     }
 }
 
+named! {
+    /// What a grid's size is the size of.
+    Scaling("scaling") {
+        /// Each node's part: more nodes have more together.
+        Weak = "weak",
+        /// The whole: more nodes have less each.
+        Strong = "strong",
+    }
+}
+
 /// The most timed operations of a row: samples take 8 bytes of memory each, and times are sums in 64 bits.
 pub const ITERATIONS_MAX: u64 = 1 << 32;
 
 /// What to run and how. The default suits a quick look on two cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Nodes that take part, at least 2.
+    /// Nodes that take part: at least 2, but where a benchmark is one of computation, too.
     pub nodes: u32,
     /// Where kernels run.
     pub device: Device,
@@ -126,6 +137,10 @@ pub struct Options {
     pub memory: Memory,
     /// Payload sizes in bytes (collectives: elements); empty: the benchmark's own list.
     pub sizes: Vec<u64>,
+    /// Grids, of benchmarks that have such; empty: the benchmark's own list.
+    pub grids: Vec<Grid>,
+    /// Whether a grid is a node's or that of all.
+    pub scaling: Scaling,
     /// Timed operations per row, 1 to [`ITERATIONS_MAX`]; `None`: the benchmark's own number.
     pub iterations: Option<u64>,
     /// One of [`crate::Bench::methods`]; `None`: all of them.
@@ -161,6 +176,8 @@ impl Default for Options {
             via: Via::Sim,
             memory: Memory::Host,
             sizes: Vec::new(),
+            grids: Vec::new(),
+            scaling: Scaling::Weak,
             iterations: None,
             method: None,
             threads: Vec::new(),
@@ -184,8 +201,16 @@ impl Options {
     /// [`BenchError::Option`] names the option and what would fit.
     pub fn validate(&self, bench: &dyn crate::Bench) -> Result<(), BenchError> {
         self.validate_via(bench)?;
-        if !(2..=1024).contains(&self.nodes) {
-            return Err(BenchError::option("nodes", self.nodes, "use 2 to 1024 nodes"));
+        let least = if bench.has_grids() { 1 } else { 2 };
+        if !(least..=1024).contains(&self.nodes) {
+            return Err(BenchError::option("nodes", self.nodes, format!("use {least} to 1024 nodes")));
+        }
+        if let Some(grid) = self.grids.first().filter(|_| !bench.has_grids()) {
+            return Err(BenchError::option(
+                "grid",
+                grid,
+                format!("{} has no grids; use --sizes", bench.name()),
+            ));
         }
         if !self.slots.is_power_of_two() || self.slots > 1 << 16 {
             return Err(BenchError::option("slots", self.slots, "use a power of two up to 65536"));

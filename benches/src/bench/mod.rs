@@ -13,6 +13,7 @@ mod engine_idle;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
+mod himeno;
 mod litmus;
 mod litmus_post;
 mod litmus_trigger;
@@ -83,6 +84,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &collectives_stream::CollectivesStream,
     &collectives::Collectives,
     &global_reduction::GlobalReduction,
+    &himeno::Himeno,
     &randomaccess::RandomAccess,
 ];
 

@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::values::{self, Sizes};
 use crate::{info, out};
 use ggas_benches::{
-    Bench, BenchError, Device, Fabric, Memory, NicProgress, Options, Path, Peers, Progress, Report, Team,
-    Via, WholeFile, energy,
+    Bench, BenchError, Device, Fabric, Grid, Memory, NicProgress, Options, Path, Peers, Progress, Report,
+    Scaling, Team, Via, WholeFile, energy,
 };
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,6 +44,12 @@ pub struct BenchArgs {
     /// Payload bytes (collectives: elements): 8,64,4K or a range of doublings 8..1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::sizes)]
     sizes: Vec<Sizes>,
+    /// himeno: grids by name (XS, S, M, L, XL) or as XxYxZ, a list
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    grid: Vec<Grid>,
+    /// himeno: a grid is each node's (weak), or what all have together (strong)
+    #[arg(long, value_name = "KIND")]
+    scaling: Option<Scaling>,
     /// Threads per block, a list
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<u32>,
@@ -54,7 +60,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
     /// One of the benchmark's methods; all of them otherwise
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "form", value_name = "NAME")]
     method: Option<String>,
     /// Seed of all data
     #[arg(long, value_name = "N")]
@@ -217,6 +223,10 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
             format!("--gpus {gpus}: kernels run on the CPU executor; leave it out, or use --device gpu");
         return Err(Failure::Usage(why));
     }
+    if let Some(scaling) = args.scaling.filter(|_| args.name != "himeno") {
+        let why = format!("--scaling {scaling}: only himeno has grids that nodes share; leave it out");
+        return Err(Failure::Usage(why));
+    }
     if let Some(slots) = args.slots.filter(|_| args.path == Some(Path::Card)) {
         let why = format!("--slots {slots}: a card's pages have no slots; leave it out, or use --path slots");
         return Err(Failure::Usage(why));
@@ -229,6 +239,8 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
         via,
         memory: args.memory.unwrap_or(default.memory),
         sizes: args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect(),
+        grids: args.grid.clone(),
+        scaling: args.scaling.unwrap_or(default.scaling),
         iterations: args.iterations,
         method: args.method.clone(),
         threads: args.threads.clone(),

@@ -94,7 +94,10 @@ impl<'a> Made<'a> {
         // SAFETY: the kernel takes this structure; the handle is the graph's, and the caller vouches for the words.
         unsafe { Launch::new(&module, NEXT, 1, 1, &next) }.add_to(body, &before)?;
         graph.instantiate(gpu)?;
-        let widest = of.steps.iter().max_by_key(|step| step.iter().map(|launch| u64::from(launch.at_once())).sum::<u64>());
+        let widest = of
+            .steps
+            .iter()
+            .max_by_key(|step| step.iter().map(|launch| u64::from(launch.at_once())).sum::<u64>());
         let rounds = format!("a loop of {}", first.describe());
         let widest = widest.map_or(&[][..], Vec::as_slice);
         Ok(Made { graph, widest, rounds, begin: Event::new(gpu)?, end: Event::new(gpu)? })

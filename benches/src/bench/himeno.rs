@@ -1,0 +1,234 @@
+//! `himeno` (thesis 4.5, 5.8, 6.9.1): a stencil whose boundaries travel in every iteration, by who communicates.
+
+use crate::himeno::{Data, Form, Grid, Reference, Run, Slices, sum_of_planes};
+use crate::host::require_memory;
+use crate::setup::{Setup, Worker};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Scaling, Team};
+
+/// Iterations of the test that a form computes right, on data of which all points differ: both fields are read and written.
+const TESTED: u64 = 3;
+
+/// Updates of points by each core for which the field of the timed iterations is computed by the host, too.
+const AFFORDABLE: u64 = 400_000_000;
+
+pub(crate) struct Himeno;
+
+impl Bench for Himeno {
+    fn name(&self) -> &'static str {
+        "himeno"
+    }
+
+    fn about(&self) -> &'static str {
+        "an iteration of a 19-point stencil whose boundaries travel, by who communicates (thesis 4.5, 5.8, 6.9.1)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &Form::NAMES
+    }
+
+    fn by_windows(&self) -> bool {
+        true
+    }
+
+    fn has_grids(&self) -> bool {
+        true
+    }
+
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
+        let forms = forms(team, options)?;
+        let grids = grids(options)?;
+        for slices in &grids {
+            let arrays = 14 * slices.array_bytes() * u64::from(options.nodes);
+            let others = if options.device == Device::Cpu { arrays } else { 0 };
+            require_memory(slices.whole.points(), others + 8 * slices.whole.points())?;
+        }
+        let mut report = task.report();
+        report.settings.insert("scaling", options.scaling.name().into());
+        if forms.contains(&Form::Device) && options.device == Device::Cpu {
+            report.notes.push("device: on the CPU executor the host makes the loop of the graph".to_owned());
+        }
+        if forms.iter().any(|form| !form.computes()) {
+            report.notes.push(
+                "exchange, exchange-flags: stores of the boundary and a meeting, nothing else".to_owned(),
+            );
+        }
+        progress.begin(self.name(), (forms.len() * grids.len()) as u64);
+        let setup = Setup::new(task, Worker::Kernels)?;
+        for slices in grids {
+            let grid = OneGrid::new(&setup, slices)?;
+            let mut compute = None;
+            for &form in &forms {
+                progress.now(format!("{}, {}", form.name(), slices.whole));
+                match grid.measure(form) {
+                    Ok((row, check)) => {
+                        report.push(beside(row, form, &mut compute), check);
+                        progress.step();
+                    }
+                    Err(error) => {
+                        mark(&mut report, form, slices.whole, &error);
+                        // Nodes that waited in vain do not come to the next form either.
+                        if matches!(error, BenchError::Kernel { .. } | BenchError::Absent { .. }) {
+                            return Ok(report);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// Says which row is missing and why: those before it stay, and the report does not count.
+fn mark(report: &mut Report, form: Form, grid: Grid, error: &BenchError) {
+    report.notes.push(format!("incomplete: {} of {grid} has no row: {error}", form.name()));
+    let mut check = Check::default();
+    check.wrong(1, || error.to_string());
+    report.reject(check);
+}
+
+/// The time over that of the computation alone, where it was measured.
+fn beside(row: Row, form: Form, compute: &mut Option<f64>) -> Row {
+    let median = row.latency_us.median;
+    if form == Form::Compute {
+        *compute = Some(median);
+    }
+    match *compute {
+        Some(alone) if alone > 0.0 && form.computes() => {
+            row.with("over_compute_percent", 100.0 * (median - alone) / alone)
+        }
+        _ => row,
+    }
+}
+
+/// The forms that are wanted and can be.
+fn forms(team: &Team, options: &Options) -> Result<Vec<Form>, BenchError> {
+    let mut forms: Vec<_> = Form::ALL.into_iter().filter(|form| options.wants(form.name())).collect();
+    forms.retain(|form| team.size() == 1 || !form.is_of_one_process());
+    forms.retain(|form| options.nodes > 1 || form.computes());
+    match (forms.is_empty(), &options.method) {
+        (true, Some(method)) => {
+            let advice =
+                "here the host knows the kernels of its own process only; leave --fabric process out";
+            Err(BenchError::option("form", method, advice))
+        }
+        _ => Ok(forms),
+    }
+}
+
+/// The grids asked for, or some that suit the processors; rows are asked for again by their points.
+fn grids(options: &Options) -> Result<Vec<Slices>, BenchError> {
+    let named: &[&str] = match (options.device, options.scaling) {
+        (Device::Cpu, Scaling::Weak) => &["32x16x12"],
+        (Device::Cpu, Scaling::Strong) => &["32x16x48"],
+        (Device::Gpu, Scaling::Weak) => &["128x192x64", "L"],
+        (Device::Gpu, Scaling::Strong) => &["128x128x192", "M"],
+    };
+    let usual = named.iter().map(|name| name.parse()).collect::<Result<Vec<Grid>, _>>()?;
+    let grids = if options.grids.is_empty() { usual } else { options.grids.clone() };
+    let slices = |grid| Slices::new(grid, options.scaling, options.nodes);
+    let mut all = grids.into_iter().map(slices).collect::<Result<Vec<_>, _>>()?;
+    if !options.sizes.is_empty() {
+        all.retain(|slices| options.sizes.contains(&slices.whole.points()));
+    }
+    if all.is_empty() {
+        return Err(BenchError::option(
+            "sizes",
+            options.sizes[0],
+            "grids have sizes of their own; use --grid",
+        ));
+    }
+    Ok(all)
+}
+
+/// A grid on all nodes, and what has to come out.
+struct OneGrid<'a> {
+    run: Run<'a>,
+    setup: &'a Setup<'a>,
+    slices: Slices,
+    iterations: u64,
+    tested: Data,
+    after_test: Reference,
+    timed: Data,
+    /// Where the host can afford it.
+    after_timed: Option<Reference>,
+}
+
+impl<'a> OneGrid<'a> {
+    fn new(setup: &'a Setup<'a>, slices: Slices) -> Result<Self, BenchError> {
+        let options = setup.options;
+        let usual = if options.device == Device::Gpu { 1000 } else { 10 };
+        let iterations = options.iterations.unwrap_or(usual);
+        let whole = slices.whole;
+        let tested = Data { whole, seed: options.seed.max(1) };
+        let timed = Data { whole, seed: 0 };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let affordable = whole.points().saturating_mul(iterations) <= AFFORDABLE * cores;
+        Ok(Self {
+            run: Run::new(setup, slices)?,
+            setup,
+            slices,
+            iterations,
+            tested,
+            after_test: Reference::after(&tested, TESTED),
+            timed,
+            after_timed: affordable.then(|| Reference::after(&timed, iterations)),
+        })
+    }
+
+    fn measure(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
+        let Self { run, setup, slices, .. } = self;
+        if !form.computes() {
+            return self.boundaries(form);
+        }
+        let exchanges = form != Form::Compute || slices.nodes == 1;
+        let mut check = Check::default();
+        run.fill(&self.tested)?;
+        run.iterate(form, TESTED)?;
+        if exchanges {
+            check.merge(run.compare(TESTED, &self.after_test)?);
+        }
+        run.fill(&self.timed)?;
+        let samples = run.iterate(form, self.iterations)?;
+        let sums = setup.share(run.sums()?)?;
+        match &self.after_timed {
+            Some(reference) if exchanges => check.merge(run.compare(self.iterations, reference)?),
+            _ => {}
+        }
+        let (samples, check) = setup.collect(Some(samples).filter(|s| !s.is_empty()), check)?;
+        Ok((self.row(form, &samples, exchanges.then(|| sum_of_planes(&sums))), check))
+    }
+
+    /// Boundaries and a barrier without a computation. Both fields are sent.
+    fn boundaries(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
+        let Self { run, setup, slices, .. } = self;
+        run.fill(&self.tested)?;
+        run.poison()?;
+        let samples = run.iterate(form, self.iterations.max(2))?;
+        setup.share::<()>(Vec::new())?;
+        let check = run.compare_boundaries()?;
+        let (samples, check) = setup.collect(Some(samples).filter(|s| !s.is_empty()), check)?;
+        let mut row = Row::new(&samples).method(form.name()).bytes(slices.plane_bytes());
+        row.nodes = Some(slices.nodes);
+        (row.blocks, row.threads) = (run.blocks_of(form), Some(run.threads));
+        Ok((row.with("grid", slices.whole.to_string()), check))
+    }
+
+    fn row(&self, form: Form, samples: &Samples, residual: Option<f64>) -> Row {
+        let whole = self.slices.whole;
+        let mut row = Row::new(samples).method(form.name());
+        row.elements = Some(whole.points());
+        row.nodes = Some(self.slices.nodes);
+        (row.blocks, row.threads) = (self.run.blocks_of(form), Some(self.run.threads));
+        let gflops = whole.flop() as f64 / (row.latency_us.median * 1e3).max(1e-9);
+        row = row.with("grid", whole.to_string()).with("gflops", gflops).with("iterations", self.iterations);
+        match residual {
+            Some(residual) => row.with("residual", residual),
+            None => row,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
