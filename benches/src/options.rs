@@ -124,6 +124,9 @@ named! {
 /// The most timed operations of a row: samples take 8 bytes of memory each, and times are sums in 64 bits.
 pub const ITERATIONS_MAX: u64 = 1 << 32;
 
+/// The most blocks per node, and threads per block, that can be asked for.
+pub(crate) const GRID_MAX: u32 = 1024;
+
 /// What to run and how. The default suits a quick look on two cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -234,9 +237,9 @@ impl Options {
                 return Err(BenchError::option(option, warps, advice));
             }
         }
-        for (option, list, limit) in [("threads", &self.threads, 1024), ("blocks", &self.blocks, 1024)] {
-            if let Some(bad) = list.iter().find(|n| !(1..=limit).contains(*n)) {
-                return Err(BenchError::option(option, bad, format!("use 1 to {limit}")));
+        for (option, list) in [("threads", &self.threads), ("blocks", &self.blocks)] {
+            if let Some(bad) = list.iter().find(|n| !(1..=GRID_MAX).contains(*n)) {
+                return Err(BenchError::option(option, bad, format!("use 1 to {GRID_MAX}")));
             }
         }
         match &self.method {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::columns::Work;
 use super::recording::Recording;
 use super::{EnergyFacts, Meter, span};
+use crate::options::GRID_MAX;
 use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Team};
 
 /// Runs of a row until one was long enough.
@@ -34,7 +35,8 @@ impl Plan {
         let mut plan = Plan {
             method: row.method.clone(),
             size: row.bytes.or(row.elements),
-            blocks: row.blocks,
+            // More than can be asked for are the benchmark's own choice.
+            blocks: row.blocks.filter(|blocks| *blocks <= GRID_MAX),
             threads: row.threads,
             iterations: operations,
         };
@@ -380,6 +382,8 @@ mod tests {
             ..Row::default()
         };
         assert_eq!(Plan::of(&row, 10.0).iterations, 5_750_000, "10 s of 2 us, and a margin");
+        let blocks = |blocks| Plan::of(&Row { blocks: Some(blocks), ..Row::default() }, 10.0).blocks;
+        assert_eq!((blocks(1024), blocks(2032)), (Some(1024), None), "what cannot be asked for is not");
         let mut plan = Plan::of(&Row::default(), 10.0);
         plan.stretch(f64::INFINITY);
         assert_eq!(plan.iterations, 1 << 32);
