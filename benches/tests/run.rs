@@ -121,7 +121,7 @@ fn puts_by_all_forms() {
     assert_eq!(report.rows.len(), 9);
     let report = run("tn", small(&[8, 100, 20_000]));
     assert_eq!(methods(&report), ["put-signal", "trigger", "trigger-prepared", "graph"]);
-    assert_eq!(report.rows.len(), 9);
+    assert_eq!(report.rows.len(), 12);
     let report = run("put-bandwidth", small(&[100, 65_536]));
     assert_eq!(methods(&report), ["store", "bulk", "store-both", "bulk-both"]);
     let report = run_at_a_rate("put-rate", small(&[1, 8, 100]));
