@@ -205,7 +205,7 @@ bool triggers_of_poster(uint32_t form)
 	std::vector<ggas_tn_entry> entries;
 	puts_of(form, [&](uint32_t first, uint32_t words, uint32_t threshold) {
 		ggas_tn_entry entry = {};
-		entry.count = static_cast<uint64_t>(threshold) << 32;
+		entry.count = EXTOLL_PUT(threshold, GGAS_TN_THRESHOLD);
 		entry.local = address(&data[first]);
 		entry.offset = 8 * first;
 		entry.bytes = 8 * words;
