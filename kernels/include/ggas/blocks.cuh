@@ -73,14 +73,15 @@ GGAS_FN int ggas_edge_send(const ggas_window &window, const ggas_edge &edge, uin
 					    edge.bytes, edge.signal, round, ggas_signal::set, line);
 }
 
-/* The same by all blocks of a grid, each its share; the last one signals. `counter`: as of ggas_last_block. */
+/* The same by all blocks of a grid, each its share; the last one signals, unless the put was refused, as it then is to all
+ * blocks. `counter`: as of ggas_last_block. */
 GGAS_FN int ggas_edge_send_grid(const ggas_window &window, const ggas_edge &edge, uint64_t round, uint64_t *counter,
 				uint32_t line = __builtin_LINE())
 {
 	if (int error = ggas_impl::check_signal(&window, edge.node, edge.signal, line))
 		return error;
 	int error = ggas_put_grid(&window, edge.node, edge.to, reinterpret_cast<const void *>(edge.from), edge.bytes, line);
-	if (ggas_last_block(counter) && ggas_thread() == 0)
+	if (ggas_last_block(counter) && !error && ggas_thread() == 0)
 		ggas_store_release(ggas_pointer_of_node<uint64_t>(&window, edge.node, edge.signal), round);
 	return error;
 }
