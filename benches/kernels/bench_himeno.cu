@@ -91,7 +91,7 @@ GGAS_FN void compute(const bench_himeno &args, const ggas_window &window, const 
 	}
 	uint32_t tile = place * ggas_warps() + ggas_warp();
 	if (tile < (f.y - 2) * f.tiles)
-		himeno::march<true>(f, tile % f.tiles, 1 + tile / f.tiles, z, z + 1, remote);
+		himeno::march(f, tile % f.tiles, 1 + tile / f.tiles, z, z + 1, remote);
 }
 
 GGAS_FN ggas_edge edge_of(const bench_himeno &args, const ggas_window &window, uint32_t side, uint64_t iteration)

@@ -126,34 +126,32 @@ GGAS_FN double sum_of_warp(double v)
 }
 
 /*
- * A warp's tile of row `y`, not the first or last one, in planes [begin, end): from the first plane up, or from the last
- * one down. Called by all lanes. `remote`: 0, or where a neighbour has this plane (of one plane only).
+ * A warp's tile of row `y`, not the first or last one, in planes [begin, end). Called by all lanes. `remote`: 0, or where a
+ * neighbour has this plane (of one plane only).
  */
-template <bool Up>
 GGAS_FN void march(const himeno_field &f, uint32_t tile, uint32_t y, uint32_t begin, uint32_t end, float *remote)
 {
 	constexpr float omega = 0.8f;
-	uint32_t x = tile * HIMENO_TILE + ggas_lane() * HIMENO_POINTS, z = Up ? begin : end - 1;
+	uint32_t x = tile * HIMENO_TILE + ggas_lane() * HIMENO_POINTS;
 	bool has = x < f.pitch;
-	uint64_t in_plane = static_cast<uint64_t>(y) * f.pitch + x, at = z * f.plane + in_plane;
-	int64_t step = Up ? static_cast<int64_t>(f.plane) : -static_cast<int64_t>(f.plane);
-	rows behind, mid, ahead;
+	uint64_t in_plane = static_cast<uint64_t>(y) * f.pitch + x, at = begin * f.plane + in_plane;
+	rows down, mid, up;
 	if (has) {
-		behind = load_rows(f.in + at - step, f.pitch);
+		down = load_rows(f.in + at - f.plane, f.pitch);
 		mid = load_rows(f.in + at, f.pitch);
 	}
 	GGAS_NO_UNROLL
-	for (uint32_t left = end - begin; left; left--) {
+	for (uint32_t z = begin; z < end; z++) {
 		double sum = 0.0;
 		if (has) {
 			quad coefficients[12], out;
 			GGAS_UNROLL
 			for (uint32_t i = 0; i < 12; i++)
 				coefficients[i] = load_constant(f.coefficients + i * f.array + at);
-			ahead = load_rows(f.in + at + step, f.pitch);
+			up = load_rows(f.in + at + f.plane, f.pitch);
 			GGAS_UNROLL
 			for (uint32_t k = 0; k < HIMENO_POINTS; k++) {
-				float ss = residual(Up ? ahead : behind, mid, Up ? behind : ahead, coefficients, k);
+				float ss = residual(up, mid, down, coefficients, k);
 				bool inner = x + k > 0 && x + k + 1 < f.x;
 				float now = mid.same.at(k);
 				out.at[k] = inner ? add(now, multiply(omega, ss)) : now;
@@ -163,14 +161,13 @@ GGAS_FN void march(const himeno_field &f, uint32_t tile, uint32_t y, uint32_t be
 			store(f.out + at, out);
 			if (remote)
 				store_remote(remote + in_plane, out);
-			behind = mid;
-			mid = ahead;
+			down = mid;
+			mid = up;
 		}
 		sum = sum_of_warp(sum);
 		if (ggas_lane() == 0)
 			f.sums[(static_cast<uint64_t>(z) * f.y + y) * f.tiles + tile] = sum;
-		at += step;
-		z += Up ? 1 : ~0u;
+		at += f.plane;
 	}
 }
 

@@ -48,7 +48,7 @@ template <form Form> __device__ void edge_block(const himeno_field &f, const hal
 	place at = place_of(f, group);
 	if (at.y + 1 < f.y) {
 		auto *there = static_cast<float *>(Form == stores ? nvshmem_ptr(side.there, side.pe) : nullptr);
-		himeno::march<true>(f, at.tile, at.y, side.plane, side.plane + 1, there);
+		himeno::march(f, at.tile, at.y, side.plane, side.plane + 1, there);
 	}
 	__syncthreads();
 	if (Form == stores) {

@@ -113,7 +113,7 @@ __device__ void sweep_block(const himeno_field &f, unsigned block, unsigned grou
 	unsigned slab = block / groups, last = (end - begin - 1) / each;
 	unsigned z = begin + (back ? last - slab : slab) * each;
 	if (at.y + 1 < f.y)
-		himeno::march<true>(f, at.tile, at.y, z, min(z + each, end), nullptr);
+		himeno::march(f, at.tile, at.y, z, min(z + each, end), nullptr);
 }
 __global__ void __launch_bounds__(most_threads, 2)
 	sweep(himeno_field f, unsigned groups, unsigned begin, unsigned end, unsigned each, bool back)
