@@ -33,6 +33,7 @@ mod exec;
 mod idle;
 mod image;
 mod launch;
+mod loops;
 pub mod mmio;
 mod processor;
 mod report;
@@ -45,7 +46,8 @@ pub use idle::{IdleGuard, on_idle};
 #[doc(hidden)]
 pub use image::HostKernel;
 pub use image::{FATBIN, Image, ImageError, NVCC_NONE, NVCC_RELEASE, add, args_size, kernel_names};
-pub use launch::{Launch, LaunchError, Loop, MAX_BLOCK, Running, run_loops, run_repeated, run_rounds, start};
+pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, run_rounds, start};
+pub use loops::{Loop, run_loops};
 pub use processor::{Cpu, Gpu, KernelMem, Mapped, MemoryError, Processor};
 pub use report::wait_name;
 pub use stream::Stream;
