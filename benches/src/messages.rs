@@ -1,5 +1,6 @@
 //! Messages that nodes send each other again and again: their memory, and the ways in which they go (GPU-TN, section 5.1).
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,6 +58,12 @@ impl How {
         }
         let wanted = |how: &How| options.wants(how.name()) && (has_unit || *how != How::Unit);
         Ok(Self::ALL.into_iter().filter(wanted).collect())
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

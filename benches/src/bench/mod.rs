@@ -42,8 +42,10 @@ mod velo_kernels;
 mod velo_pingpong;
 mod versus_ucx;
 
+use std::fmt::Display;
+
 use crate::team::Task;
-use crate::{Bench, BenchError, Device, Options, Progress, Report};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row};
 pub use random_nodes::SharedTable;
 
 /// All benchmarks, in the order in which a suite runs them.
@@ -89,19 +91,42 @@ pub(crate) const ALL: &[&dyn Bench] = &[
 ];
 
 /// The report of a benchmark whose rows are methods at sizes in bytes. `measure` adds the rows of one pair.
-fn methods_by_sizes(
+fn methods_by_sizes<M: Copy + Display>(
     task: Task,
-    methods: &[&'static str],
+    methods: &[M],
     sizes: &[u64],
     progress: &mut Progress,
-    mut measure: impl FnMut(&mut Report, &'static str, u64) -> Result<(), BenchError>,
+    mut measure: impl FnMut(&mut Report, M, u64) -> Result<(), BenchError>,
 ) -> Result<Report, BenchError> {
     let mut report = task.report();
     progress.begin(task.bench.name(), (methods.len() * sizes.len()) as u64);
-    for method in methods {
+    for &method in methods {
         for &bytes in sizes {
             progress.now(format!("{method}, {bytes} bytes"));
             measure(&mut report, method, bytes)?;
+            progress.step();
+        }
+    }
+    Ok(report)
+}
+
+/// The same, size by size: what `prepare` makes of a size serves all methods. `measure` gives the row of one pair.
+fn sizes_by_methods<M: Copy + Display, W>(
+    task: Task,
+    methods: &[M],
+    (sizes, unit): (&[u64], &str),
+    progress: &mut Progress,
+    prepare: impl Fn(u64) -> Result<W, BenchError>,
+    measure: impl Fn(&W, M, u64) -> Result<(Row, Check), BenchError>,
+) -> Result<Report, BenchError> {
+    let mut report = task.report();
+    progress.begin(task.bench.name(), (methods.len() * sizes.len()) as u64);
+    for &size in sizes {
+        let prepared = prepare(size)?;
+        for &method in methods {
+            progress.now(format!("{method}, {size} {unit}"));
+            let (row, check) = measure(&prepared, method, size)?;
+            report.push(row, check);
             progress.step();
         }
     }

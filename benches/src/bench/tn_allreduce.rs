@@ -56,19 +56,15 @@ impl Bench for TnAllreduce {
         let least = 4 * UNIT as u64 * u64::from(options.nodes);
         let sizes = options.sizes_or(sizes, least..=256 << 20, 4)?;
         let hows = How::wanted(&task)?;
-        let mut report = task.report();
-        progress.begin(self.name(), (hows.len() * sizes.len()) as u64);
-        for &size in &sizes {
+        let work = |size: u64| {
             require_memory(size, size.saturating_mul(6 * u64::from(options.nodes)))?;
-            let work = Work::new(options, size as usize / 4);
-            for &how in &hows {
-                progress.now(format!("{}, {size} bytes", how.name()));
-                let (row, check) = work.row(task, how)?;
-                report.push(row.method(how.name()).bytes(size), check);
-                progress.step();
-            }
-        }
-        Ok(report)
+            Ok(Work::new(options, size as usize / 4))
+        };
+        let row = |work: &Work, how: How, size| {
+            let (row, check) = work.row(task, how)?;
+            Ok((row.method(how.name()).bytes(size), check))
+        };
+        super::sizes_by_methods(task, &hows, (&sizes, "bytes"), progress, work, row)
     }
 }
 

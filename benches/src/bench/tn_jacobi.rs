@@ -51,19 +51,17 @@ impl Bench for TnJacobi {
         };
         let sides = options.sizes_or(sides, 1..=16_384, 1)?;
         let hows = How::wanted(&task)?;
-        let mut report = task.report();
-        progress.begin(self.name(), (hows.len() * sides.len()) as u64);
-        for &side in &sides {
+        let work = |side: u64| {
             let points = side * side * u64::from(options.nodes);
             require_memory(side, points.saturating_mul(4 * 8))?;
-            let work = Work::new(options, side as usize);
-            for &how in &hows {
-                progress.now(format!("{}, {side} x {side} points", how.name()));
-                let (row, check) = work.row(task, how)?;
-                report.push(row.method(how.name()), check);
-                progress.step();
-            }
-        }
+            Ok(Work::new(options, side as usize))
+        };
+        let row = |work: &Work, how: How, _| {
+            let (row, check) = work.row(task, how)?;
+            Ok((row.method(how.name()), check))
+        };
+        let sides = (&sides[..], "points a side");
+        let mut report = super::sizes_by_methods(task, &hows, sides, progress, work, row)?;
         let Grid { rows, columns, .. } = Grid::new(1, options.nodes);
         report.notes.push(format!(
             "nodes in {rows} x {columns}; every run is compared with a serial one, bit by bit"

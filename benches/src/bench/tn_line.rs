@@ -54,23 +54,17 @@ impl Bench for TnLine {
         in_one_process(team)?;
         let sizes = options.sizes_or(&[64], 64..=1 << 20, 64)?;
         let hows = How::wanted(&task)?;
-        let mut report = task.report();
-        progress.begin(self.name(), (hows.len() * sizes.len()) as u64);
-        for how in hows {
-            for &bytes in &sizes {
-                progress.now(format!("{}, {bytes} bytes", how.name()));
-                let setup = Setup::new(task, Worker::Kernels)?;
-                let (times, check) = Run::new(&setup, how, bytes as usize)?.measure()?;
-                let row = Row::new(&times.whole).method(how.name()).bytes(bytes);
-                let row = match how {
-                    How::Hdn => row.with("kernel_us", times.kernel.latency().median),
-                    _ => row,
-                };
-                report.push(row, check);
-                progress.step();
-            }
-        }
-        Ok(report)
+        super::methods_by_sizes(task, &hows, &sizes, progress, |report, how, bytes| {
+            let setup = Setup::new(task, Worker::Kernels)?;
+            let (times, check) = Run::new(&setup, how, bytes as usize)?.measure()?;
+            let row = Row::new(&times.whole).method(how.name()).bytes(bytes);
+            let row = match how {
+                How::Hdn => row.with("kernel_us", times.kernel.latency().median),
+                _ => row,
+            };
+            report.push(row, check);
+            Ok(())
+        })
     }
 }
 
