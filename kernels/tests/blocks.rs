@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Launch, Loop, Processor, run_loops, start};
-use ggas_selftest::{args::selftest_blocks, launch};
+use ggas_selftest::args::{selftest_blocks, selftest_edge};
+use ggas_selftest::launch;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -71,4 +72,36 @@ fn a_loop_makes_as_many_rounds_as_are_left_or_until_a_kernel_ends_it() {
         let per_thread: u64 = (0..rounds).map(|round| 5 + round).sum();
         assert_eq!(bed.word(SEEN), u64::from(3 * THREADS) * per_thread);
     }
+}
+
+/// An edge that the window refuses is not signalled, and can be sent again with other bytes.
+#[test]
+fn an_edge_is_signalled_behind_its_data_only() {
+    /// Bytes of a part; then node 1's part, the window, the counter and the status follow.
+    const PART: usize = 256;
+    const WINDOW: usize = 2 * PART;
+    const COUNTER: usize = WINDOW + 64;
+    const STATUS: usize = COUNTER + 8;
+    let cpu = Processor::cpu();
+    let memory = cpu.alloc(STATUS + 8).unwrap();
+    let at = |offset: usize| memory.address() + offset as u64;
+    let size = PART as u64;
+    // As `struct ggas_window` of layout.h: node 0 of 2, without a report.
+    let window = [at(0), at(0), size, size, 2 << 32, 0, TIMEOUT.as_nanos() as u64];
+    memory.write_u64s(WINDOW, &window).unwrap();
+    memory.write(0, &[7; 128]).unwrap();
+    for (bytes, round, seen, error) in [(PART as u64, 1, 0, true), (128, 2, 2, false)] {
+        memory.store_u64(STATUS, 0).unwrap();
+        let (window, counter, status) = (at(WINDOW), at(COUNTER), at(STATUS));
+        let args = selftest_edge { window, from: at(0), bytes, to: 64, signal: 0, counter, round, status };
+        // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
+        let sent = unsafe { launch(&cpu, "ggas_selftest_edge", 3, THREADS, &args) };
+        start(&[sent]).unwrap().wait(TIMEOUT).unwrap();
+        assert_eq!(memory.load_u64(PART).unwrap(), seen, "round {round}");
+        assert_eq!(memory.load_u64(STATUS).unwrap() != 0, error, "round {round}");
+        assert_eq!(memory.load_u64(COUNTER).unwrap(), 0);
+    }
+    let mut arrived = [0; 128];
+    memory.read(PART + 64, &mut arrived).unwrap();
+    assert_eq!(arrived, [7; 128]);
 }

@@ -23,6 +23,18 @@ struct selftest_blocks {
 	uint64_t end;		/* the round that a kernel makes the last one; 0: none */
 };
 
+/* A grid that sends one edge (blocks.cuh). */
+struct selftest_edge {
+	uint64_t window;	/* struct ggas_window of two nodes, of which the kernel is 0 */
+	uint64_t from;		/* address of what is sent */
+	uint64_t bytes;
+	uint64_t to;		/* offsets in the part of node 1: of the data, and of the word that is signalled */
+	uint64_t signal;
+	uint64_t counter;	/* of ggas_last_block */
+	uint64_t round;
+	uint64_t status;	/* u64: the first error */
+};
+
 struct selftest_vocab {
 	uint64_t scratch;	/* 4 KiB, zero at the start, 16-byte aligned */
 	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */

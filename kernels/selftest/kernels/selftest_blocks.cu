@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// blocks.cuh: the last block sees what all others stored.
+// blocks.cuh: the last block sees what all others stored; a grid sends an edge.
 #include "ggas/blocks.cuh"
 
 #include "selftest.h"
@@ -21,4 +21,14 @@ GGAS_KERNEL(ggas_selftest_blocks, selftest_blocks)
 	ggas_red_add(reinterpret_cast<uint64_t *>(args.last), uint64_t(1), ggas_order::relaxed);
 	if (loop && round + 1 == args.end)
 		ggas_store_relaxed(loop + 1, uint64_t(1));
+}
+
+GGAS_KERNEL(ggas_selftest_edge, selftest_edge)
+{
+	ggas_window window = *reinterpret_cast<const ggas_window *>(args.window);
+	ggas_edge edge = { 1, args.to, args.from, args.bytes, args.signal, 0 };
+	int error = ggas_edge_send_grid(window, edge, args.round, reinterpret_cast<uint64_t *>(args.counter));
+	if (error && ggas_thread() == 0)
+		ggas_atomic_cas(reinterpret_cast<uint64_t *>(args.status), uint64_t(0), static_cast<uint64_t>(error),
+				ggas_order::relaxed);
 }

@@ -151,6 +151,47 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_edge {
+    pub window: u64,
+    pub from: u64,
+    pub bytes: u64,
+    pub to: u64,
+    pub signal: u64,
+    pub counter: u64,
+    pub round: u64,
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_edge"][::core::mem::size_of::<selftest_edge>() - 64usize];
+    ["Alignment of selftest_edge"][::core::mem::align_of::<selftest_edge>() - 8usize];
+    [
+        "Offset of field: selftest_edge::window",
+    ][::core::mem::offset_of!(selftest_edge, window) - 0usize];
+    [
+        "Offset of field: selftest_edge::from",
+    ][::core::mem::offset_of!(selftest_edge, from) - 8usize];
+    [
+        "Offset of field: selftest_edge::bytes",
+    ][::core::mem::offset_of!(selftest_edge, bytes) - 16usize];
+    [
+        "Offset of field: selftest_edge::to",
+    ][::core::mem::offset_of!(selftest_edge, to) - 24usize];
+    [
+        "Offset of field: selftest_edge::signal",
+    ][::core::mem::offset_of!(selftest_edge, signal) - 32usize];
+    [
+        "Offset of field: selftest_edge::counter",
+    ][::core::mem::offset_of!(selftest_edge, counter) - 40usize];
+    [
+        "Offset of field: selftest_edge::round",
+    ][::core::mem::offset_of!(selftest_edge, round) - 48usize];
+    [
+        "Offset of field: selftest_edge::status",
+    ][::core::mem::offset_of!(selftest_edge, status) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_vocab {
     pub scratch: u64,
     pub failed: u64,
