@@ -24,7 +24,7 @@ pub struct Loop<'a> {
 /// Gives how long all took.
 ///
 /// # Errors
-/// As [`start`] and [`Running::wait`], on the CPU for each step; [`LaunchError::Gpu`] for GPUs with others than GPUs.
+/// As [`start`] and [`Running::wait`](crate::Running::wait), on the CPU for each step; [`LaunchError::Gpu`] for GPUs with others than GPUs.
 pub fn run_loops(loops: &[Loop<'_>], timeout: Duration) -> Result<Duration, LaunchError> {
     let all = || loops.iter().flat_map(|of| of.steps.iter().flatten());
     all().try_for_each(Launch::check)?;
