@@ -128,11 +128,14 @@ template <class T> GGAS_FN int typed(const selftest_coll &args)
 #ifdef GGAS_EXECUTOR
 	return rounds<T>(args);
 #else
-	return args.method == SELFTEST_ALLREDUCE ?
-		       ggas_allreduce(reinterpret_cast<ggas_group *>(args.group), ggas_form::grid, ggas_order::relaxed,
-				      reinterpret_cast<const T *>(args.input), reinterpret_cast<T *>(args.out),
-				      args.count, any_op{ args.op }) :
-		       static_cast<int>(GGAS_ERR_ARGUMENT);
+	if (args.method != SELFTEST_ALLREDUCE)
+		return GGAS_ERR_ARGUMENT;
+	for (uint32_t round = 0; round < args.rounds; round++)
+		if (int error = ggas_allreduce(reinterpret_cast<ggas_group *>(args.group), ggas_form::grid,
+					       ggas_order::relaxed, reinterpret_cast<const T *>(args.input),
+					       reinterpret_cast<T *>(args.out), args.count, any_op{ args.op }))
+			return error;
+	return GGAS_OK;
 #endif
 }
 
