@@ -9,11 +9,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "card.h"
 #include "extoll/velo.h"
-
-#define VICTIM	1000
-#define OTHER	1001
+#include "users.h"
 
 #define MARK	0x5a5a5a5a5a5a5a5aull
 #define EVIL	0xee
@@ -29,20 +26,6 @@ struct box {
 };
 
 static uint32_t peer;
-
-/* Whom the files that are opened next belong to. Only the effective ids change back. */
-static void become(uid_t user)
-{
-	CHECK(setresuid(0, 0, 0) == 0);
-	CHECK(setresuid(user, user, 0) == 0);
-}
-
-static void port_open_as(struct port *port, uid_t user)
-{
-	become(user);
-	port_open(port);
-	become(0);
-}
 
 static void box_open_as(struct box *box, uid_t user)
 {
@@ -76,12 +59,6 @@ static void await(volatile uint64_t *word, uint64_t other_than)
 		CHECK(now_ns() < end);
 		sched_yield();
 	}
-}
-
-static void note(struct port *port, uint32_t node, uint32_t vpid, uint32_t class_)
-{
-	post(port, EXTOLL_OPTION_TE,
-	     extoll_desc_notification_put(node, vpid, EXTOLL_SPEC_COMPLETER, 0, class_, class_));
 }
 
 /* Somebody of the other node who knows where the victim there is: here, as both do the same. */
@@ -244,33 +221,23 @@ static void between_nodes(void)
 	puts("attack_users: between nodes");
 }
 
-static int table(const char *text)
-{
-	return put_text("/sys/module/extoll/parameters/protection", *text ? text : "\n");
-}
-
-/* Whether what one sends reaches the other, seen by what a third sends after it, whom the other listens to. */
 static int reaches(uid_t from, uid_t to)
 {
 	struct port sender, receiver;
-	uint32_t class_;
+	int whether;
 
 	port_open_as(&sender, from);
 	port_open_as(&receiver, to);
-	note(&sender, receiver.open.node, receiver.open.vpid, 1);
-	note(&receiver, receiver.open.node, receiver.open.vpid, 2);
-	class_ = extoll_noti_class(take(&receiver, PATIENCE_MS).word1);
-	CHECK(class_ == 2 || (class_ == 1 && extoll_noti_class(take(&receiver, PATIENCE_MS).word1) == 2));
+	whether = arrives(&sender, &receiver);
 	port_close(&sender);
 	port_close(&receiver);
-	return class_ == 1;
+	return whether;
 }
 
 static void tables(void)
 {
 	static const char *const wrong[] = { "1000", "x:1", "1-0:1", "1:65536", "1:1,", "1:", ":1", "-1:1", "1:1;2:2" };
 	struct extoll_port_open open_ = { .units = EXTOLL_UNIT_RMA };
-	char text[64] = "";
 	int fd;
 
 	CHECK(!reaches(OTHER, VICTIM) && !reaches(0, VICTIM) && reaches(VICTIM, VICTIM));
@@ -280,10 +247,7 @@ static void tables(void)
 	CHECK(reaches(OTHER, VICTIM) && reaches(VICTIM, OTHER) && !reaches(0, VICTIM) && !reaches(VICTIM + 65536, VICTIM));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		CHECK_ERRNO(table(wrong[i]), EINVAL);
-	fd = open("/sys/module/extoll/parameters/protection", O_RDONLY);
-	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && !strcmp(text, "1000-1001:7, 0:8\n"));
-	close(fd);
-	CHECK(reaches(OTHER, VICTIM));
+	CHECK(table_is("1000-1001:7, 0:8") && reaches(OTHER, VICTIM));
 	CHECK(table("1001:none,*:3") == 0 && reaches(0, VICTIM));
 	become(OTHER);
 	fd = device_open();

@@ -1,7 +1,11 @@
 #!/bin/sh
-# Two guests: users who know each other's VPIDs and NLAs reach nothing of each other, on one node and from another.
+# Two guests: users who know each other's VPIDs and NLAs reach nothing of each other, on one node and from another; nor do
+# cgroups on one node.
 #: guests 2
 #: modules extoll
-#: kernels 6.12 debug
+#: daily 6.12 debug
 #: seconds 90
-insmod /extoll.ko && attack_users "$vm_peer"
+set -e
+insmod /extoll.ko
+attack_users "$vm_peer"
+attack_cgroups

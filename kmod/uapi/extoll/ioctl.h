@@ -191,9 +191,9 @@ EXTOLL_ASSERT(sizeof(struct extoll_wait) == 24, "extoll_wait");
 
 /*
  * Rights of a port that only the privileged may change (CAP_SYS_RAWIO, or the module parameter `trusted`): EPERM.
- * `mask` says which members are taken. Without this call a port has the protection id of the user who opened the device,
- * by the module parameter `protection`, and the id counts for RMA and VELO. ENXIO: no port, or traffic classes or
- * Excellerate of a port without RMA; EINVAL.
+ * `mask` says which members are taken. Without this call a port has the protection id that the module parameter
+ * `protection` gives the user who opened the device, or the cgroup that the opener was in, and the id counts for RMA and
+ * VELO. ENXIO: no port, or traffic classes or Excellerate of a port without RMA; EINVAL.
  */
 struct extoll_port_rights {
 	__u32 mask;			/* EXTOLL_RIGHT_* */

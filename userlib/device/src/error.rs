@@ -61,10 +61,10 @@ pub enum DeviceError {
         /// The node.
         node: u16,
     },
-    /// The administrator's table has no protection id for this user.
+    /// The administrator's table has no protection id for this user, or for the cgroup of the process.
     #[error(
-        "node {node}: this user may open no ports: have the administrator give it a protection id, in `protection` of \
-         /sys/module/extoll/parameters on all nodes"
+        "node {node}: this user may open no ports: have the administrator give it, or the cgroup of this process, a \
+         protection id, in `protection` of /sys/module/extoll/parameters on all nodes"
     )]
     NoProtectionId {
         /// The node.
