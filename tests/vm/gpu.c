@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* GPU memory through gpumap: the card reads and writes it, until the GPU or the process takes it back. */
 
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "card.h"
+#include "faults.h"
 #include "gpu.h"
 
 #define TARGET (4ul << 20)	/* extoll_info.target_bytes */
@@ -39,6 +41,15 @@ static void bad_pins(int fd)
 	CHECK_ERRNO(ioctl(fd, GPUMAP_IOC_PIN, NULL), EFAULT);
 	CHECK_ERRNO(ioctl(fd, _IOWR(GPUMAP_IOC_MAGIC, 7, struct gpumap_pin), &bad), ENOTTY);
 	CHECK(map(fd, 0, PAGE) == MAP_FAILED && errno == ENXIO);
+}
+
+static void faulted_once(int fd)
+{
+	struct gpumap_pin pin = { .gpu_address = GPU_BASE, .length = TARGET };
+
+	CHECK(ioctl(fd, GPUMAP_IOC_PIN, &pin) == 0);
+	fault_once(fd, pin.offset, TARGET, 1, 20);
+	CHECK(ioctl(fd, GPUMAP_IOC_UNPIN, &(struct gpumap_unpin){ pin.offset }) == 0);
 }
 
 /* What one file of gpumap ends is none of another's. */
@@ -196,6 +207,7 @@ int main(void)
 	signal(SIGBUS, on_bus_error);
 	CHECK(fd >= 0);
 	bad_pins(fd);
+	faulted_once(fd);
 	two_files(fd);
 	port_open(&port);
 	CHECK(region(&port, host, BYTES, &host_nla) == 0);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Ports and regions outlive nothing and nobody: processes killed, descriptors passed, mappings kept, cards taken away. */
 
+#define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "card.h"
+#include "faults.h"
+
+#define QUEUE	(2ul << 20)
+#define TARGET	(4ul << 20)	/* extoll_info.target_bytes */
 
 static struct extoll_desc note(const struct port *port, uint64_t value)
 {
@@ -56,29 +60,39 @@ static void kept_mapping(void)
 	expect_ports(0);
 }
 
-/* Page faults that a look at a register's page takes. */
-static long faults_of(volatile uint64_t *at)
-{
-	struct rusage before, after;
-
-	CHECK(getrusage(RUSAGE_SELF, &before) == 0 && getrusage(RUSAGE_SELF, &before) == 0);
-	(void)*at;
-	CHECK(getrusage(RUSAGE_SELF, &after) == 0);
-	return after.ru_minflt - before.ru_minflt;
-}
-
 /* Page faults map pages, unless it has been asked for before. Some kernels do not have that call. */
 static void filled_at_once(void)
 {
 	struct port port;
 
 	port_open(&port);
-	CHECK(faults_of(port.wcb) == 1 && faults_of(port.wcb) == 0);
+	CHECK(faults_of(port.wcb, PAGE, 0) == 1 && faults_of(port.wcb, PAGE, 0) == 0);
 	if (madvise((void *)port.rp, PAGE, MADV_WILLNEED) == 0)
-		CHECK(faults_of(port.rp) == 0);
+		CHECK(faults_of(port.rp, PAGE, 0) == 0);
 	else
 		CHECK(errno == ENOSYS);
 	port_close(&port);
+	expect_ports(0);
+}
+
+/* Everything that can be mapped: registers, a long queue, a buffer, a target, and the node's own part of a window. */
+static void faulted_once(void)
+{
+	struct extoll_port_open open_ = { .units = EXTOLL_UNIT_RMA, .queue_bytes = QUEUE };
+	struct extoll_window_open window = { .count = 1, .stride = TARGET, .part_bytes = TARGET };
+	struct extoll_buffer_alloc buffer = { .bytes = 16 * PAGE };
+	int fd = device_open();
+
+	CHECK(ioctl(fd, EXTOLL_IOC_PORT_OPEN, &open_) == 0 && ioctl(fd, EXTOLL_IOC_BUFFER_ALLOC, &buffer) == 0);
+	window.nodes[0] = (uint16_t)open_.node;
+	CHECK(ioctl(fd, EXTOLL_IOC_WINDOW_OPEN, &window) == 0);
+	fault_once(fd, EXTOLL_MAP_WCB, PAGE, 0, 100);
+	fault_once(fd, EXTOLL_MAP_RP, PAGE, 1, 100);
+	fault_once(fd, EXTOLL_MAP_QUEUE, open_.queue_bytes_out, 1, 20);
+	fault_once(fd, EXTOLL_MAP_TARGET, TARGET, 1, 20);
+	fault_once(fd, EXTOLL_MAP_WINDOW + window.window_offset, 8 * PAGE, 0, 4);	/* each load is a packet */
+	fault_once(fd, EXTOLL_MAP_BUFFER, buffer.bytes, 1, 100);
+	close(fd);
 	expect_ports(0);
 }
 
@@ -315,6 +329,7 @@ int main(int argc, char **argv)
 	signal(SIGBUS, on_bus_error);
 	find_card();
 	expect_ports(0);
+	faulted_once();
 	for (int i = 0; i < 20; i++)
 		killed(3000 + i * 1777);
 	expect_ports(0);
