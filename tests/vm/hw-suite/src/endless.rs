@@ -25,9 +25,10 @@ const BYTES: u64 = 512;
 const UNDER_WAY: u64 = 3;
 /// Steps of the meeting, as classes of notifications.
 const MADE: u8 = 224;
+const AT_IT: u8 = 225;
 
-/// One of the nodes 0 and 1. Says "computing" once its kernels are at it. They have to end with an error: nobody else
-/// ends them. What they say is printed.
+/// One of the nodes 0 and 1. Says "computing" once the kernels of both are at it. They have to end with an error: nobody
+/// else ends them. What they say is printed.
 pub fn all(node: &Node, count: u16) -> Outcome {
     check(count == 2, "there are two of them")?;
     let (own, other) = (usize::from(node.id()), 1 - node.id());
@@ -57,6 +58,8 @@ pub fn all(node: &Node, count: u16) -> Outcome {
     };
     let running = start(&launches)?;
     under_way(&window, own, &side)?;
+    // Who is to go does so at once.
+    sync(&port, &there, AT_IT)?;
     println!("computing");
     std::io::stdout().flush()?;
     running.wait(ENDLESS)?;
