@@ -91,6 +91,7 @@ pub struct JobBuilder {
     device: Option<Kind>,
     processor: Option<Processor>,
     model: SimBuilder,
+    join_timeout: Option<Duration>,
 }
 
 /// Errors of exchanging values.
@@ -144,6 +145,11 @@ impl JobBuilder {
         JobBuilder { model: self.model.release_timeout(timeout), ..self }
     }
 
+    /// How long joining waits for the other processes, whatever the environment says.
+    pub fn join_timeout(self, timeout: Duration) -> JobBuilder {
+        JobBuilder { join_timeout: Some(timeout), ..self }
+    }
+
     /// Joins; returns once all processes of the job have.
     ///
     /// # Errors
@@ -151,7 +157,7 @@ impl JobBuilder {
     pub fn join(self) -> Result<Job, JoinError> {
         let choice = choose(self.device, self.processor.as_ref().map(ProcessorKind::of))?;
         let card = Carrier::card(&choice)?;
-        let boot = ggas_members::Job::join()?;
+        let boot = ggas_members::Job::join_within(self.join_timeout)?;
         let nodes = meet(&boot, choice.kind, card.as_ref())?;
         let processor = OnceLock::new();
         if let Some(given) = self.processor {

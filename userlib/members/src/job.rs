@@ -112,7 +112,16 @@ impl Job {
     /// # Errors
     /// [`JobError`] names the variable that is wrong, or the ranks that did not join.
     pub fn join() -> Result<Job, JobError> {
+        Job::join_within(None)
+    }
+
+    /// As [`join`](Job::join), with a time limit of the program's in place of the environment's where there is one.
+    ///
+    /// # Errors
+    /// As there. After [`JobError::Missing`] it may be called again.
+    pub fn join_within(timeout: Option<Duration>) -> Result<Job, JobError> {
         let place = Place::from(&|name| std::env::var_os(name))?;
+        let place = Place { timeout: timeout.unwrap_or(place.timeout), ..place };
         match place.rank {
             Some(Rank { rank, shape }) => {
                 limits::check_descriptors(shape.processes())?;
