@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Extensions to GASPI.
+ */
+#ifndef GASPI_EXT_H
+#define GASPI_EXT_H
+
+#include "GASPI.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+gaspi_return_t gaspi_initialized(gaspi_number_t *initialized);
+gaspi_return_t gaspi_proc_local_rank(gaspi_rank_t *local_rank);
+gaspi_return_t gaspi_proc_local_num(gaspi_rank_t *local_num);
+gaspi_return_t gaspi_proc_ping(gaspi_rank_t rank, gaspi_timeout_t timeout_ms);
+gaspi_return_t gaspi_segment_size(gaspi_segment_id_t segment_id, gaspi_rank_t rank,
+		gaspi_size_t *size);
+gaspi_return_t gaspi_segment_avail_local(gaspi_segment_id_t *segment_id);
+gaspi_return_t gaspi_rw_list_elem_max(gaspi_number_t *elem_max);
+gaspi_return_t gaspi_cpu_frequency(float *cpu_mhz);
+/*
+ * Text of at most 1023 bytes with its prefix "[host:rank:local rank] ": a datagram to port 17825 of the host of rank 0 (of
+ * rank); before gaspi_proc_init on standard output.
+ */
+void gaspi_printf(const char *fmt, ...);
+void gaspi_printf_to(gaspi_rank_t rank, const char *fmt, ...);
+/* A text that stays, for any value. */
+gaspi_string_t gaspi_error_str(gaspi_return_t error_code);
+/* A hint to the processor, for loops that poll. */
+void gaspi_delay(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GASPI_EXT_H */

@@ -1,0 +1,190 @@
+//! Limits, time, texts and statistics.
+
+use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_ulong};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ggas_clock::Clock;
+use ggas_gaspi::{Counter, GaspiError};
+
+use crate::ffi::{check, export, put};
+use crate::process::here;
+
+/// How long the counter is watched to find out its frequency.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// Text of a code.
+fn text(code: c_int) -> &'static CStr {
+    match code {
+        -1 => c"error: a transfer or the process at its other end failed",
+        0 => c"success",
+        1 => c"the time is over: call again to go on",
+        2 => c"too many files are open",
+        3 => c"the environment names no job: start the program with gaspi_run or ggas run",
+        4 => c"the port for control cannot be used",
+        5 => c"the configuration is out of range",
+        6 => c"not initialized: call gaspi_proc_init",
+        7 => c"initialized already",
+        8 => c"a pointer is null, or there was never such a segment",
+        9 => c"the segment has no size, or is not there any more",
+        10 => c"the segment id is out of range or in use",
+        11 => c"there is no such group, or it is not committed, or this rank is not in it",
+        12 => c"there is no such rank, or it is in the group already",
+        13 => c"there is no such queue",
+        14 => c"the local offset is outside of the segment",
+        15 => c"the remote offset is outside of the segment",
+        16 => c"the size is more than the segment or a transfer has",
+        17 => c"the value of a notification is 0",
+        18 => c"the notification id is out of range",
+        19 => c"the number of elements is out of range",
+        20 => c"the size is more than a reduction may have",
+        21 => c"there are too many segments",
+        22 => c"there are too many groups",
+        23 => c"the queue is full: call gaspi_wait",
+        24 => c"the offset is not aligned to 8 bytes",
+        25 => c"another collective is unfinished on this group",
+        26 => c"the device failed",
+        27 => c"the other processes were not reached",
+        28 => c"there is not enough memory",
+        _ => c"unknown code",
+    }
+}
+
+/// The processor's counter.
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a counter.
+    return unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    return Clock::REAL.since(Clock::REAL.origin()).as_nanos() as u64;
+}
+
+fn counter(number: c_uint) -> Result<Counter, GaspiError> {
+    Counter::ALL.get(number as usize).copied().ok_or(GaspiError::Failed)
+}
+
+export! {
+    /// Least bytes of a transfer.
+    fn pgaspi_transfer_size_min / gaspi_transfer_size_min(size: *mut c_ulong) {
+        here()?;
+        put(size, 0)
+    }
+
+    /// Most bytes of a transfer.
+    fn pgaspi_transfer_size_max / gaspi_transfer_size_max(size: *mut c_ulong) {
+        let most = here()?.config().transfer_size_max;
+        put(size, most)
+    }
+
+    /// Notifications of a segment.
+    fn pgaspi_notification_num / gaspi_notification_num(count: *mut c_uint) {
+        let most = here()?.config().notification_num;
+        put(count, most)
+    }
+
+    /// Most elements of a list.
+    fn pgaspi_rw_list_elem_max / gaspi_rw_list_elem_max(count: *mut c_uint) {
+        let most = here()?.config().rw_list_elem_max;
+        put(count, most)
+    }
+
+    /// Least bytes of a passive message.
+    fn pgaspi_passive_transfer_size_min / gaspi_passive_transfer_size_min(size: *mut c_ulong) {
+        here()?;
+        put(size, 1)
+    }
+
+    /// Most bytes of a passive message.
+    fn pgaspi_passive_transfer_size_max / gaspi_passive_transfer_size_max(size: *mut c_ulong) {
+        let most = here()?.config().passive_transfer_size_max;
+        put(size, most)
+    }
+
+    /// Milliseconds since the first call; at any time.
+    fn pgaspi_time_get / gaspi_time_get(time: *mut c_float) {
+        put(time, (Clock::REAL.since(Clock::REAL.origin()).as_secs_f64() * 1e3) as c_float)
+    }
+
+    /// The processor's counter; at any time.
+    fn pgaspi_time_ticks / gaspi_time_ticks(count: *mut c_ulong) {
+        put(count, ticks())
+    }
+
+    /// How often that counts in a microsecond; at any time.
+    fn pgaspi_cpu_frequency / gaspi_cpu_frequency(mhz: *mut c_float) {
+        static MHZ: OnceLock<c_float> = OnceLock::new();
+        check(mhz)?;
+        let frequency = MHZ.get_or_init(|| {
+            let (began, first) = (Clock::REAL.now(), ticks());
+            Clock::REAL.sleep(CALIBRATION);
+            let (last, time) = (ticks(), Clock::REAL.since(began));
+            (last.wrapping_sub(first) as f64 / (time.as_secs_f64() * 1e6)) as c_float
+        });
+        put(mhz, *frequency)
+    }
+
+    /// A copy of a code's text, which the caller frees.
+    fn pgaspi_print_error / gaspi_print_error(code: c_int, message: *mut *mut c_char) {
+        check(message)?;
+        // SAFETY: copies a string that ends with a zero.
+        let copy = unsafe { libc::strdup(text(code).as_ptr()) };
+        if copy.is_null() { Err(GaspiError::Memory) } else { put(message, copy) }
+    }
+
+    /// 0 stops counting.
+    fn pgaspi_statistic_verbosity_level / gaspi_statistic_verbosity_level(level: c_uint) {
+        here()?.statistics().set_verbosity(level);
+        Ok(())
+    }
+
+    /// Counters.
+    fn pgaspi_statistic_counter_max / gaspi_statistic_counter_max(count: *mut c_uint) {
+        put(count, Counter::ALL.len() as c_uint)
+    }
+
+    /// What a counter is.
+    fn pgaspi_statistic_counter_info / gaspi_statistic_counter_info(
+        number: c_uint, argument: *mut c_uint, name: *mut *mut c_char, description: *mut *mut c_char,
+        level: *mut c_uint
+    ) {
+        let (own_name, what) = counter(number)?.texts();
+        put(argument, 0)?;
+        put(name, own_name.as_ptr().cast_mut().cast())?;
+        put(description, what.as_ptr().cast_mut().cast())?;
+        put(level, 1)
+    }
+
+    /// Its value.
+    fn pgaspi_statistic_counter_get / gaspi_statistic_counter_get(
+        number: c_uint, _argument: c_uint, value: *mut c_ulong
+    ) {
+        let counter = counter(number)?;
+        let count = here()?.statistics().get(counter);
+        put(value, count)
+    }
+
+    /// Begins at 0 again.
+    fn pgaspi_statistic_counter_reset / gaspi_statistic_counter_reset(number: c_uint) {
+        let counter = counter(number)?;
+        here()?.statistics().reset(counter);
+        Ok(())
+    }
+}
+
+/// The text of a code, which stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn pgaspi_error_str(code: c_int) -> *mut c_char {
+    text(code).as_ptr().cast_mut()
+}
+
+/// The text of a code, which stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn gaspi_error_str(code: c_int) -> *mut c_char {
+    pgaspi_error_str(code)
+}
+
+/// A hint to the processor.
+#[unsafe(no_mangle)]
+pub extern "C" fn gaspi_delay() {
+    Clock::REAL.spin();
+}

@@ -1,0 +1,137 @@
+//! What can go wrong, each with the code that the C interface gives for it.
+
+/// Errors of all calls; [`code`](GaspiError::code) is the number in the C interface.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GaspiError {
+    /// The time is over. The call has made progress; the same call again goes on where it stopped.
+    #[error("the time is over: call again with the same arguments, which goes on where this call stopped")]
+    Timeout,
+    /// Something failed beyond this process.
+    #[error("a transfer, or the process at its other end, failed: the state vector says whose")]
+    Failed,
+    /// The environment names no job.
+    #[error(
+        "the environment names no job of several processes: start the program with `ggas run -n N -- PROGRAM`"
+    )]
+    Environment,
+    /// A field of a configuration is out of range.
+    #[error(
+        "a field of the configuration is out of range: those before it are set, it and those behind it are not"
+    )]
+    Config,
+    /// Before [`Gaspi::init`](crate::Gaspi::init), or after its end.
+    #[error("this process has not begun, or has ended already: initialize first")]
+    NotInitialized,
+    /// Not possible any more.
+    #[error("this process has begun already: do this before")]
+    Initialized,
+    /// A null pointer, or a segment that was never there.
+    #[error("a pointer is null, or no segment has ever had this id: create or register it first")]
+    Null,
+    /// A segment of no bytes, or one that was deleted.
+    #[error("the segment has no bytes, or was deleted: create it again")]
+    SegmentSize,
+    /// A segment id out of range or in use.
+    #[error("the segment id is out of range or in use: choose a free one below the configured maximum")]
+    Segment,
+    /// No such group, or not one of its members.
+    #[error("there is no such group, or it is not committed, or this process is not in it")]
+    Group,
+    /// No such rank, or it is in the group already.
+    #[error("there is no such rank, or it is in the group already")]
+    Rank,
+    /// No such queue.
+    #[error("there is no such queue: create it first")]
+    Queue,
+    /// Outside of the local segment.
+    #[error("the local offset is outside of the segment")]
+    LocalOffset,
+    /// Outside of the remote segment.
+    #[error("the remote offset is outside of the segment")]
+    RemoteOffset,
+    /// Too many bytes for the segment or for a transfer.
+    #[error("the size leaves the segment, or is more than a transfer may have: split it")]
+    CommSize,
+    /// A notification of value 0.
+    #[error("a notification has the value 0, which stands for none: choose another")]
+    NotificationValue,
+    /// A notification id out of range.
+    #[error("the notification id is not below the number of notifications of a segment")]
+    NotificationId,
+    /// Too many elements, or none.
+    #[error("the number of elements is out of range")]
+    Number,
+    /// Too many bytes for a reduction.
+    #[error("the elements of a reduction have more bytes than its buffer: reduce in parts")]
+    Size,
+    /// All segment ids are in use.
+    #[error("all segments are in use: delete one, or raise segment_max before the start")]
+    ManySegments,
+    /// All group ids are in use.
+    #[error("all groups are in use: delete one, or raise group_max before the start")]
+    ManyGroups,
+    /// The queue has no room.
+    #[error("the queue has no room for this request: wait on it, or post to another")]
+    QueueFull,
+    /// An atomic word that is not aligned.
+    #[error("the offset of an atomic word is no multiple of 8")]
+    Unaligned,
+    /// Another kind of collective is unfinished on the group.
+    #[error("another kind of collective timed out on this group: finish that first")]
+    ActiveCollective,
+    /// The device refused.
+    #[error("the device refused: RUST_LOG=warn says why")]
+    Device,
+    /// The other processes were not reached at the start.
+    #[error("the other processes were not reached: RUST_LOG=warn says why")]
+    Reach,
+    /// No memory.
+    #[error("there is no memory for this, or it cannot be registered: RUST_LOG=warn says why")]
+    Memory,
+}
+
+ggas_errors::debug_as_display!(GaspiError);
+
+impl GaspiError {
+    /// Its `gaspi_return_t`.
+    pub const fn code(self) -> i32 {
+        match self {
+            GaspiError::Failed => -1,
+            GaspiError::Timeout => 1,
+            GaspiError::Environment => 3,
+            GaspiError::Config => 5,
+            GaspiError::NotInitialized => 6,
+            GaspiError::Initialized => 7,
+            GaspiError::Null => 8,
+            GaspiError::SegmentSize => 9,
+            GaspiError::Segment => 10,
+            GaspiError::Group => 11,
+            GaspiError::Rank => 12,
+            GaspiError::Queue => 13,
+            GaspiError::LocalOffset => 14,
+            GaspiError::RemoteOffset => 15,
+            GaspiError::CommSize => 16,
+            GaspiError::NotificationValue => 17,
+            GaspiError::NotificationId => 18,
+            GaspiError::Number => 19,
+            GaspiError::Size => 20,
+            GaspiError::ManySegments => 21,
+            GaspiError::ManyGroups => 22,
+            GaspiError::QueueFull => 23,
+            GaspiError::Unaligned => 24,
+            GaspiError::ActiveCollective => 25,
+            GaspiError::Device => 26,
+            GaspiError::Reach => 27,
+            GaspiError::Memory => 28,
+        }
+    }
+}
+
+/// Logs what happened below, of which the interface has no more than a code.
+pub(crate) fn because<E: std::fmt::Display>(error: GaspiError) -> impl FnOnce(E) -> GaspiError {
+    move |cause| {
+        tracing::warn!("{cause}");
+        error
+    }
+}

@@ -1,0 +1,103 @@
+//! How values are combined.
+
+use crate::GaspiError;
+
+/// Combines two vectors of elements into the first one.
+pub type Reduction<'a> = dyn FnMut(&mut [u8], &[u8]) -> Result<(), GaspiError> + 'a;
+
+/// Predefined operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// The sum; of integers modulo their range.
+    Sum,
+}
+
+/// Types of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datatype {
+    /// `i32`
+    Int,
+    /// `u32`
+    Uint,
+    /// `f32`
+    Float,
+    /// `f64`
+    Double,
+    /// `i64`
+    Long,
+    /// `u64`
+    Ulong,
+}
+
+impl Datatype {
+    /// Bytes of an element.
+    pub const fn size(self) -> usize {
+        match self {
+            Datatype::Int | Datatype::Uint | Datatype::Float => 4,
+            Datatype::Double | Datatype::Long | Datatype::Ulong => 8,
+        }
+    }
+}
+
+macro_rules! fold {
+    ($type:ty, $operation:expr, $one:expr, $two:expr, $sum:expr) => {{
+        const SIZE: usize = size_of::<$type>();
+        for (one, two) in $one.chunks_exact_mut(SIZE).zip($two.chunks_exact(SIZE)) {
+            let (Ok(a), Ok(b)) = (<[u8; SIZE]>::try_from(&*one), <[u8; SIZE]>::try_from(two)) else {
+                continue;
+            };
+            let (a, b) = (<$type>::from_ne_bytes(a), <$type>::from_ne_bytes(b));
+            let result: $type = match $operation {
+                Operation::Min => a.min(b),
+                Operation::Max => a.max(b),
+                Operation::Sum => $sum(a, b),
+            };
+            one.copy_from_slice(&result.to_ne_bytes());
+        }
+    }};
+}
+
+/// Combines two vectors of the same length into the first.
+pub(crate) fn combine(operation: Operation, datatype: Datatype, one: &mut [u8], two: &[u8]) {
+    match datatype {
+        Datatype::Int => fold!(i32, operation, one, two, i32::wrapping_add),
+        Datatype::Uint => fold!(u32, operation, one, two, u32::wrapping_add),
+        Datatype::Long => fold!(i64, operation, one, two, i64::wrapping_add),
+        Datatype::Ulong => fold!(u64, operation, one, two, u64::wrapping_add),
+        Datatype::Float => fold!(f32, operation, one, two, |a: f32, b: f32| a + b),
+        Datatype::Double => fold!(f64, operation, one, two, |a: f64, b: f64| a + b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_types_know_all_operations() {
+        macro_rules! check {
+            ($type:ty, $datatype:expr, $a:expr, $b:expr, $sum:expr) => {
+                for (operation, expected) in
+                    [(Operation::Min, $a), (Operation::Max, $b), (Operation::Sum, $sum)]
+                {
+                    let mut one = [<$type>::to_ne_bytes($b), <$type>::to_ne_bytes($a)].concat();
+                    let two = [<$type>::to_ne_bytes($a), <$type>::to_ne_bytes($b)].concat();
+                    combine(operation, $datatype, &mut one, &two);
+                    let expected = <$type>::to_ne_bytes(expected);
+                    assert_eq!(one, [expected, expected].concat(), "{:?} {operation:?}", $datatype);
+                    assert_eq!($datatype.size(), size_of::<$type>());
+                }
+            };
+        }
+        check!(i32, Datatype::Int, -5, i32::MAX, i32::MAX - 5);
+        check!(u32, Datatype::Uint, 2, u32::MAX, 1);
+        check!(i64, Datatype::Long, -1, i64::MIN + 3 - i64::MIN, 2);
+        check!(u64, Datatype::Ulong, 2, u64::MAX, 1);
+        check!(f32, Datatype::Float, -1.5, 2.0, 0.5);
+        check!(f64, Datatype::Double, -1.5, 1e300, 1e300);
+    }
+}

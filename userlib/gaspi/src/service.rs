@@ -1,0 +1,78 @@
+//! The thread that serves other processes: registrations, atomics, groups and passive messages need no call here.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use crate::segment::check_range;
+use crate::shared::Shared;
+use crate::wire::{Answer, Ask, AtomicOperation, Message};
+use crate::{GaspiError, Timeout};
+
+/// Name of the thread. It alone touches words of atomics, those of this process's own calls as well.
+pub(crate) const NAME: &str = "gaspi-service";
+
+/// What the thread gets.
+pub(crate) enum News {
+    From(usize, Message),
+    /// The rank has ended; nothing of it comes behind this.
+    Gone(usize),
+    Stop,
+}
+
+/// Serves until it is told to stop; sleeps while there is nothing to do.
+pub(crate) fn serve(shared: &Arc<Shared>, news: &Receiver<News>) {
+    loop {
+        match news.recv() {
+            Ok(News::From(rank, message)) => take(shared, rank, message),
+            Ok(News::Gone(rank)) => shared.fell_silent(rank),
+            Ok(News::Stop) | Err(_) => return,
+        }
+    }
+}
+
+fn take(shared: &Shared, rank: usize, message: Message) {
+    match message {
+        Message::Ask { call, ask } => {
+            let answer = answer(shared, rank, ask);
+            // Whoever asked may be gone.
+            let _ = shared.send(rank, Message::Answer { call, answer }, Timeout::Test);
+        }
+        Message::Answer { call, answer } => shared.calls.answered(rank, call, answer),
+        Message::Passive { call, is_last, bytes } => shared.passive.came(rank, call, is_last, bytes),
+        Message::Propose { group, proposal } => shared.groups.proposed(group, rank, Some(proposal)),
+        Message::Withdraw { group } => shared.groups.proposed(group, rank, None),
+        Message::Kill => kill(),
+    }
+}
+
+fn answer(shared: &Shared, rank: usize, ask: Ask) -> Answer {
+    match ask {
+        Ask::Ping => Answer::Done,
+        Ask::Register { segment, place } => {
+            shared.segments.learn(rank, segment, Some(place));
+            Answer::Done
+        }
+        Ask::Atomic { segment, offset, operation } => match atomic(shared, segment, offset, operation) {
+            Ok(old) => Answer::Value(old),
+            Err(_) => Answer::Refused,
+        },
+    }
+}
+
+/// Carries out an atomic on a word of a segment of this process; only this thread does.
+fn atomic(shared: &Shared, segment: u8, offset: u64, operation: AtomicOperation) -> Result<u64, GaspiError> {
+    let segment = shared.segments.get(segment)?;
+    check_range(offset, 8, segment.data.len() as u64, GaspiError::RemoteOffset)?;
+    let mut word = [0; 8];
+    let refused = |error: ggas::RegionError| crate::error::because(GaspiError::Failed)(error);
+    segment.data.read(offset as usize, &mut word).map_err(refused)?;
+    let old = u64::from_ne_bytes(word);
+    segment.data.write(offset as usize, &operation.applied(old).to_ne_bytes()).map_err(refused)?;
+    Ok(old)
+}
+
+/// Ends the process at once, as another one wants it.
+fn kill() {
+    // SAFETY: ends the process, without handlers that could need what other threads hold.
+    unsafe { libc::_exit(255) }
+}

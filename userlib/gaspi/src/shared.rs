@@ -1,0 +1,242 @@
+//! What the threads of a process share: the node's ports, and what is known of the other processes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use extoll_abi::{Address, Command, ErrorUnits, Kind};
+use ggas::members::{Members, PeerState};
+use ggas::{Connection, HostBuffer, Job, Port, Region};
+use ggas_clock::Clock;
+
+use crate::calls::{Calls, Matter};
+use crate::error::because;
+use crate::group::Groups;
+use crate::ledger::{Ledger, Way};
+use crate::passive::Passive;
+use crate::segment::Segments;
+use crate::service::News;
+use crate::statistics::Statistics;
+use crate::wire::{Answer, Ask, KIND, Message};
+use crate::{Config, GaspiError, Timeout};
+
+/// Least time that a message has to be taken in: what it asks for has a time limit of its own.
+const SENDING: Duration = Duration::from_secs(1);
+
+/// The way to another process.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub data: Connection,
+    /// For collectives, whose notifications of errors meet no requests of queues.
+    pub control: Connection,
+    /// Where it has the word 1, which a get fetches behind its data as a notification.
+    pub one: u64,
+}
+
+pub(crate) struct Shared {
+    pub config: Config,
+    pub me: usize,
+    // Registered memory goes before its ports, these before their node.
+    pub segments: Segments,
+    pub groups: Groups,
+    pub passive: Passive,
+    pub calls: Calls,
+    pub statistics: Statistics,
+    ledger: Mutex<Ledger>,
+    corrupt: Vec<AtomicBool>,
+    /// Ranks that have ended, and all of whose messages were looked at.
+    silent: Vec<AtomicBool>,
+    pub links: Vec<Link>,
+    ranks: HashMap<Address, usize>,
+    pub _one: Region,
+    pub data: Port,
+    pub control: Port,
+    pub inbox: Sender<News>,
+    pub job: Job,
+}
+
+/// The parts that are there first.
+pub(crate) struct Ports {
+    pub data: Port,
+    pub control: Port,
+    pub one: Region,
+}
+
+impl Ports {
+    pub(crate) fn open(job: &Job, config: &Config) -> Result<Ports, GaspiError> {
+        let device = because::<ggas::PortError>;
+        // Every request that is not collected has one notification, some of errors come besides.
+        let entries = 2 * crate::config::QUEUES_MAX * config.queue_size_max.max(256);
+        let queue_bytes = (entries as usize * 16).next_multiple_of(64 << 10);
+        let setup = ggas::PortConfig { queue_bytes, ..ggas::PortConfig::default() };
+        let data = job.node().open_port(setup).map_err(device(GaspiError::Device))?;
+        let control =
+            job.node().open_port(ggas::PortConfig::default()).map_err(device(GaspiError::Device))?;
+        let one = HostBuffer::zeroed(8).map_err(because(GaspiError::Memory))?;
+        one.store_u64(0, 1);
+        let one = data.register(one).map_err(because(GaspiError::Memory))?;
+        Ok(Ports { data, control, one })
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        job: Job,
+        config: Config,
+        ports: Ports,
+        links: Vec<Link>,
+        groups: Groups,
+        inbox: Sender<News>,
+    ) -> Shared {
+        let size = links.len();
+        let by_address = links.iter().enumerate().map(|(rank, link)| (link.data.remote(), rank));
+        Shared {
+            me: job.rank() as usize,
+            segments: Segments::new(size, config.segment_max),
+            groups,
+            passive: Passive::default(),
+            calls: Calls::default(),
+            statistics: Statistics::default(),
+            ledger: Mutex::new(Ledger::new(size, config.queue_num, config.queue_size_max)),
+            corrupt: (0..size).map(|_| AtomicBool::new(false)).collect(),
+            silent: (0..size).map(|_| AtomicBool::new(false)).collect(),
+            ranks: by_address.collect(),
+            links,
+            _one: ports.one,
+            data: ports.data,
+            control: ports.control,
+            inbox,
+            job,
+            config,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &'static Clock {
+        Clock::REAL
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(crate) fn check_rank(&self, rank: u16) -> Result<usize, GaspiError> {
+        let rank = usize::from(rank);
+        if rank < self.size() { Ok(rank) } else { Err(GaspiError::Rank) }
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something with this rank failed.
+    pub(crate) fn mark(&self, rank: usize) {
+        self.corrupt[rank].store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_corrupt(&self, rank: usize) -> bool {
+        self.corrupt[rank].load(Ordering::Acquire)
+    }
+
+    /// A rank has ended, and no message of it comes any more.
+    pub(crate) fn fell_silent(&self, rank: usize) {
+        if let Some(silent) = self.silent.get(rank) {
+            silent.store(true, Ordering::Release);
+            if self.job.membership().state(rank as u32) == PeerState::Lost {
+                self.mark(rank);
+            }
+        }
+        self.calls.wake();
+    }
+
+    pub(crate) fn is_silent(&self, rank: usize) -> bool {
+        self.silent[rank].load(Ordering::Acquire)
+    }
+
+    /// Whether a process has ended; messages and packets of it may still come.
+    pub(crate) fn is_gone(&self, rank: usize) -> bool {
+        rank != self.me && self.job.membership().state(rank as u32) != PeerState::Joined
+    }
+
+    /// Enters the notifications that have come; with the lock, since their order tells whose they are.
+    pub(crate) fn take_notifications(&self, ledger: &mut Ledger) {
+        while let Some(notification) = self.data.poll() {
+            let Some(rank) = self.ranks.get(&notification.remote()).copied() else { continue };
+            let is_error = notification.error() != ErrorUnits::empty();
+            let way = match (notification.kind(), notification.command().command()) {
+                (Some(Kind::Requester), Some(Command::ImmediatePut)) => Way::Immediate,
+                (Some(Kind::Requester), Some(Command::BtGet | Command::QwGet)) if is_error => Way::Get,
+                (Some(Kind::Requester), _) => Way::Put,
+                (Some(Kind::Completer), Some(Command::GetBtRsp | Command::GetQwRsp)) => Way::Get,
+                // Of what others sent here.
+                _ => continue,
+            };
+            if is_error {
+                tracing::warn!("a transfer to rank {rank} failed: {notification:?}");
+                self.mark(rank);
+            }
+            ledger.done(rank, way, is_error);
+        }
+    }
+
+    /// What gone processes were to send, and had not sent, does not come.
+    pub(crate) fn look_for_losses(&self, ledger: &mut Ledger) {
+        for rank in (0..self.size()).filter(|rank| self.is_gone(*rank)) {
+            if ledger.fetches(rank) {
+                self.data.device().drain_lost();
+                self.take_notifications(ledger);
+            }
+            if ledger.fetches(rank) {
+                self.mark(rank);
+                ledger.lose(rank);
+            }
+        }
+    }
+
+    pub(crate) fn send(&self, rank: usize, message: Message, timeout: Timeout) -> Result<(), GaspiError> {
+        if rank == self.me {
+            return self.inbox.send(News::From(rank, message)).map_err(because(GaspiError::NotInitialized));
+        }
+        let member = self.job.membership().member();
+        let body = postcard::to_stdvec(&message).map_err(because(GaspiError::Failed))?;
+        let deadline = self.clock().deadline(timeout.duration().max(SENDING));
+        let peer = member.at(rank as u32).filter(|peer| peer.state == PeerState::Joined);
+        let sent = match peer {
+            Some(peer) => member.send(peer.id, KIND, &body, &[], deadline),
+            None => Err(std::io::ErrorKind::NotConnected.into()),
+        };
+        match sent {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(GaspiError::Timeout),
+            Err(error) => {
+                self.mark(rank);
+                Err(because(GaspiError::Failed)(format!("rank {rank} is not reached: {error}")))
+            }
+        }
+    }
+
+    /// Asks a process and waits for its answer.
+    pub(crate) fn ask(&self, rank: usize, ask: Ask, timeout: Timeout) -> Result<Answer, GaspiError> {
+        let call = self.begin(rank, ask, timeout)?;
+        self.answer(rank, call, timeout)
+    }
+
+    /// The first half of it.
+    pub(crate) fn begin(&self, rank: usize, ask: Ask, timeout: Timeout) -> Result<u64, GaspiError> {
+        let (call, is_new) = self.calls.begin(rank, Matter::Ask(ask));
+        if is_new && let Err(error) = self.send(rank, Message::Ask { call, ask }, timeout) {
+            self.calls.forget(call);
+            return Err(error);
+        }
+        Ok(call)
+    }
+
+    pub(crate) fn answer(&self, rank: usize, call: u64, timeout: Timeout) -> Result<Answer, GaspiError> {
+        let answer = self.calls.wait(self.clock(), call, timeout, || self.is_silent(rank));
+        if answer == Err(GaspiError::Failed) && self.is_silent(rank) {
+            self.mark(rank);
+        }
+        answer
+    }
+}

@@ -1,0 +1,98 @@
+//! What processes say to each other beside the data: over the connections of the job's members, in order.
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of our messages among those of the members.
+pub(crate) const KIND: u16 = 0x6a5;
+/// Bytes of a passive message that one of ours carries.
+pub(crate) const PIECE: usize = 7 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// Wants an answer.
+    Ask {
+        call: u64,
+        ask: Ask,
+    },
+    Answer {
+        call: u64,
+        answer: Answer,
+    },
+    /// Part of a passive message; the answer comes once a receiver has it.
+    Passive {
+        call: u64,
+        is_last: bool,
+        bytes: Vec<u8>,
+    },
+    /// The sender wants to commit a group.
+    Propose {
+        group: u8,
+        proposal: Proposal,
+    },
+    /// It does not any more.
+    Withdraw {
+        group: u8,
+    },
+    /// The receiver ends at once.
+    Kill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Whether the library is alive there.
+    Ping,
+    /// The asking process lets the other one at a segment of its own.
+    Register {
+        segment: u8,
+        place: Place,
+    },
+    Atomic {
+        segment: u8,
+        offset: u64,
+        operation: AtomicOperation,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AtomicOperation {
+    FetchAdd(u64),
+    CompareSwap { comparator: u64, new: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Done,
+    Value(u64),
+    Refused,
+}
+
+/// Where another process's segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// Bytes.
+    pub size: u64,
+    /// Network logical address of the first byte.
+    pub data: u64,
+    /// The same of the first notification.
+    pub flags: u64,
+}
+
+/// A group as one of its members sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Proposal {
+    pub size: u32,
+    pub checksum: u64,
+    /// Network logical address of the sender's part of the group's memory.
+    pub area: u64,
+}
+
+impl AtomicOperation {
+    /// What the word is to be.
+    pub(crate) fn applied(self, old: u64) -> u64 {
+        match self {
+            AtomicOperation::FetchAdd(add) => old.wrapping_add(add),
+            AtomicOperation::CompareSwap { comparator, new } if old == comparator => new,
+            AtomicOperation::CompareSwap { .. } => old,
+        }
+    }
+}

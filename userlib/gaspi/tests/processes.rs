@@ -1,0 +1,226 @@
+//! Processes that communicate: each test starts itself as the ranks of a job.
+
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use ggas_gaspi::{Config, Counter, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Part, Timeout};
+
+const BLOCK: Timeout = Timeout::Within(Duration::from_secs(60));
+
+/// Runs `body` in each of `ranks` processes; in the one that starts them, waits for them.
+fn job(name: &str, ranks: u16, body: fn(&Gaspi)) {
+    if std::env::var_os("GGAS_RANK").is_some() {
+        let gaspi = Gaspi::init(Config::default(), BLOCK).expect("joined");
+        body(&gaspi);
+        gaspi.barrier(GROUP_ALL, BLOCK).expect("all are done");
+        return;
+    }
+    let start = |rank: u16| -> Child {
+        let mut command = Command::new(std::env::current_exe().expect("a name"));
+        command.args([name, "--exact", "--nocapture", "--test-threads", "1"]);
+        command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
+        command.env("GGAS_JOB", format!("gaspi-{name}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
+        command.spawn().expect("started")
+    };
+    let children: Vec<Child> = (0..ranks).map(start).collect();
+    for (rank, mut child) in children.into_iter().enumerate() {
+        assert!(child.wait().expect("ended").success(), "rank {rank}");
+    }
+}
+
+fn part(local_offset: u64, remote_offset: u64, bytes: u64) -> Part {
+    Part { local: 0, local_offset, remote: 0, remote_offset, bytes }
+}
+
+fn pattern(rank: u16, round: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|i| (i * 7 + round * 13 + u64::from(rank) * 101) as u8).collect()
+}
+
+/// All that was written before a notification is there, through several queues and sizes.
+fn ring(gaspi: &Gaspi) {
+    let (me, ranks) = (gaspi.rank(), gaspi.ranks());
+    let (next, before) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+    const HALF: u64 = 32 << 20;
+    gaspi.segment_create(0, 2 * HALF, GROUP_ALL, BLOCK).unwrap();
+    for (round, bytes) in [1u64, 7, 8, 4096, 65_537, 9 << 20, HALF].into_iter().enumerate() {
+        let round = round as u64;
+        gaspi.store(0, 0, &pattern(me, round, bytes as usize)).unwrap();
+        let (queue, value) = ((round % 8) as u8, round as u32 + 1);
+        let notice = Notice { segment: 0, id: 65_535, value };
+        gaspi.write_notify(&[part(0, HALF, bytes)], &notice, next, queue).unwrap();
+        assert_eq!(gaspi.queue_size(queue), Ok(1));
+        assert_eq!(gaspi.notify_waitsome(0, 65_530, 6, BLOCK), Ok(Some(65_535)));
+        assert_eq!(gaspi.notify_reset(0, 65_535), Ok(value));
+        assert_eq!(gaspi.notify_reset(0, 65_535), Ok(0));
+        let mut got = vec![0; bytes as usize];
+        gaspi.load(0, HALF, &mut got).unwrap();
+        assert!(got == pattern(before, round, bytes as usize), "{bytes} bytes");
+        gaspi.wait(queue, BLOCK).unwrap();
+        assert_eq!(gaspi.queue_size(queue), Ok(0));
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    }
+    assert_eq!(gaspi.statistics().get(Counter::NumberOfWriteNotifys), 7);
+    assert!(gaspi.state_vector().iter().all(|is_corrupt| !is_corrupt));
+}
+
+#[test]
+fn notified_writes_alone() {
+    job("notified_writes_alone", 1, ring);
+}
+
+#[test]
+fn notified_writes_of_two() {
+    job("notified_writes_of_two", 2, ring);
+}
+
+#[test]
+fn notified_writes_of_eight() {
+    job("notified_writes_of_eight", 8, |gaspi| {
+        let (me, ranks) = (gaspi.rank(), gaspi.ranks());
+        gaspi.segment_create(0, 4096, GROUP_ALL, BLOCK).unwrap();
+        for to in 0..ranks {
+            gaspi.store(0, 8 * u64::from(to), &u64::from(me * 100 + to).to_ne_bytes()).unwrap();
+            let notice = Notice { segment: 0, id: me.into(), value: u32::MAX };
+            let own = part(8 * u64::from(to), 1024 + 8 * u64::from(me), 8);
+            gaspi.write_notify(&[own], &notice, to, 3).unwrap();
+        }
+        let mut left: Vec<u16> = (0..ranks).collect();
+        while !left.is_empty() {
+            let from = gaspi.notify_waitsome(0, 0, ranks.into(), BLOCK).unwrap().unwrap();
+            assert_eq!(gaspi.notify_reset(0, from), Ok(u32::MAX));
+            left.retain(|rank| u32::from(*rank) != from);
+            let mut value = [0; 8];
+            gaspi.load(0, 1024 + 8 * u64::from(from), &mut value).unwrap();
+            assert_eq!(u64::from_ne_bytes(value), u64::from(from) * 100 + u64::from(me));
+        }
+        gaspi.wait(3, BLOCK).unwrap();
+    });
+}
+
+/// Reads, lists, notifications of reads; a queue that is full takes nothing.
+#[test]
+fn reads_lists_and_full_queues() {
+    job("reads_lists_and_full_queues", 2, |gaspi| {
+        let (me, other) = (gaspi.rank(), 1 - gaspi.rank());
+        gaspi.segment_create(0, 1 << 16, GROUP_ALL, BLOCK).unwrap();
+        gaspi.store(0, 0, &pattern(me, 0, 4096)).unwrap();
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+        gaspi.read(&part(8192, 0, 4096), other, 1).unwrap();
+        gaspi.wait(1, BLOCK).unwrap();
+        let expect = |at: u64, bytes: std::ops::Range<usize>| {
+            let mut got = vec![0; bytes.len()];
+            gaspi.load(0, at, &mut got).unwrap();
+            assert!(got == pattern(other, 0, 4096)[bytes], "at {at}");
+        };
+        expect(8192, 0..4096);
+        let parts = [part(16384, 1, 3), part(0, 0, 0), part(16640, 100, 200)];
+        gaspi.read_notify(&parts, 0, 9, other, 2).unwrap();
+        assert_eq!(gaspi.queue_size(2), Ok(3));
+        assert_eq!(gaspi.notify_waitsome(0, 0, 100, BLOCK), Ok(Some(9)));
+        assert_eq!(gaspi.notify_reset(0, 9), Ok(1));
+        expect(16384, 1..4);
+        expect(16640, 100..300);
+        gaspi.wait(2, BLOCK).unwrap();
+        let notice = Notice { segment: 0, id: 200, value: 1 };
+        for _ in 0..1024 {
+            gaspi.notify(&notice, other, 5).unwrap();
+        }
+        assert_eq!(gaspi.notify(&notice, other, 5), Err(GaspiError::QueueFull));
+        assert_eq!(gaspi.queue_size(5), Ok(1024));
+        gaspi.wait(5, BLOCK).unwrap();
+        gaspi.notify(&notice, other, 5).unwrap();
+        gaspi.wait(5, BLOCK).unwrap();
+        assert_eq!(gaspi.queue_create(), Ok(8));
+        gaspi.notify(&notice, other, 8).unwrap();
+        gaspi.queue_delete(8).unwrap();
+        assert_eq!(gaspi.wait(8, BLOCK), Err(GaspiError::Queue));
+    });
+}
+
+/// What ran out of time goes on: a barrier, a commit, a passive message.
+#[test]
+fn calls_go_on_where_they_timed_out() {
+    job("calls_go_on_where_they_timed_out", 2, |gaspi| {
+        let short = Timeout::Within(Duration::from_millis(20));
+        gaspi.segment_create(0, 1 << 17, GROUP_ALL, BLOCK).unwrap();
+        let group = gaspi.group_create().unwrap();
+        if gaspi.rank() == 0 {
+            assert_eq!(gaspi.barrier(GROUP_ALL, short), Err(GaspiError::Timeout));
+            let sum = gaspi.allreduce(GROUP_ALL, &[0; 4], Operation::Sum, Datatype::Int, short);
+            assert_eq!(sum, Err(GaspiError::ActiveCollective));
+            // Rank 1 waits for this one, which it sees without a call of rank 1.
+            gaspi.notify(&Notice { segment: 0, id: 1, value: 1 }, 1, 0).unwrap();
+            gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+            gaspi.store(0, 0, &pattern(0, 0, 65_535)).unwrap();
+            assert_eq!(gaspi.passive_send(0, 0, 1, 65_535, Timeout::Test), Err(GaspiError::Timeout));
+            gaspi.store(0, 0, &pattern(0, 1, 65_535)).unwrap();
+            gaspi.notify(&Notice { segment: 0, id: 2, value: 1 }, 1, 0).unwrap();
+            gaspi.passive_send(0, 0, 1, 65_535, BLOCK).unwrap();
+            gaspi.group_add(group, 1).unwrap();
+            assert_eq!(gaspi.group_commit(group, BLOCK), Err(GaspiError::Group));
+            gaspi.group_add(group, 0).unwrap();
+            assert_eq!(gaspi.group_commit(group, short), Err(GaspiError::Timeout));
+            gaspi.notify(&Notice { segment: 0, id: 3, value: 1 }, 1, 0).unwrap();
+            gaspi.group_commit(group, BLOCK).unwrap();
+        } else {
+            gaspi.notify_waitsome(0, 1, 1, BLOCK).unwrap();
+            gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+            assert_eq!(gaspi.notify_waitsome(0, 50, 5, short), Err(GaspiError::Timeout));
+            gaspi.notify_waitsome(0, 2, 1, BLOCK).unwrap();
+            assert_eq!(gaspi.passive_receive(0, 65_536, 65_535, BLOCK), Ok(0));
+            assert_eq!(gaspi.passive_receive(0, 65_536, 65_535, short), Err(GaspiError::Timeout));
+            let mut got = vec![0; 65_535];
+            gaspi.load(0, 65_536, &mut got).unwrap();
+            assert!(got == pattern(0, 0, 65_535), "the first message, once");
+            gaspi.notify_waitsome(0, 3, 1, BLOCK).unwrap();
+            (0..2).for_each(|rank| gaspi.group_add(group, rank).unwrap());
+            gaspi.group_commit(group, BLOCK).unwrap();
+        }
+        gaspi.barrier(group, BLOCK).unwrap();
+        gaspi.group_delete(group).unwrap();
+        assert_eq!(gaspi.barrier(group, BLOCK), Err(GaspiError::Group));
+        // The same id again, many times.
+        for _ in 0..20 {
+            assert_eq!(gaspi.group_create(), Ok(group));
+            (0..2).for_each(|rank| gaspi.group_add(group, rank).unwrap());
+            gaspi.group_commit(group, BLOCK).unwrap();
+            let own = u64::from(gaspi.rank() + 1).to_ne_bytes();
+            let all = gaspi.allreduce(group, &own, Operation::Sum, Datatype::Ulong, BLOCK).unwrap();
+            assert_eq!(all, 3u64.to_ne_bytes());
+            gaspi.group_delete(group).unwrap();
+        }
+    });
+}
+
+/// Counters that all ranks add to, and a lock by compare and swap; reductions of all sizes.
+#[test]
+fn atomics_and_reductions_of_eight() {
+    job("atomics_and_reductions_of_eight", 8, |gaspi| {
+        let ranks = u64::from(gaspi.ranks());
+        gaspi.segment_create(3, 64 * (1 + u64::from(gaspi.rank())), GROUP_ALL, BLOCK).unwrap();
+        assert_eq!(gaspi.segment_size(3, 7), Ok(512));
+        const ADDS: u64 = 50;
+        for _ in 0..ADDS {
+            gaspi.fetch_add(3, 8, 0, 1).unwrap();
+        }
+        let winners = gaspi.compare_swap(3, 16, 0, 0, u64::from(gaspi.rank()) + 1).unwrap();
+        let won = [i32::from(winners == 0), 1, -1].map(i32::to_ne_bytes).concat();
+        let all = gaspi.allreduce(GROUP_ALL, &won, Operation::Sum, Datatype::Int, BLOCK).unwrap();
+        assert_eq!(all, [1, 8, -8].map(i32::to_ne_bytes).concat());
+        assert_eq!(gaspi.fetch_add(3, 8, 0, 0), Ok(ADDS * ranks));
+        assert_eq!(gaspi.fetch_add(3, 4, 0, 0), Err(GaspiError::Unaligned));
+        assert_eq!(gaspi.fetch_add(3, 64, 0, 0), Err(GaspiError::RemoteOffset));
+        for count in [0usize, 1, 255] {
+            let own: Vec<u8> =
+                (0..count).flat_map(|i| (i as f64 + f64::from(gaspi.rank())).to_ne_bytes()).collect();
+            let all = gaspi.allreduce(GROUP_ALL, &own, Operation::Max, Datatype::Double, BLOCK).unwrap();
+            let expected: Vec<u8> = (0..count).flat_map(|i| (i as f64 + 7.0).to_ne_bytes()).collect();
+            assert!(all == expected, "{count}");
+        }
+        let too_many = gaspi.allreduce(GROUP_ALL, &[0; 2048], Operation::Max, Datatype::Double, BLOCK);
+        assert_eq!(too_many, Err(GaspiError::Number));
+        for rank in 0..8 {
+            gaspi.ping(rank, BLOCK).unwrap();
+        }
+    });
+}
