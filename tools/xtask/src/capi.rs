@@ -1,7 +1,7 @@
 //! The C libraries: `cargo xtask install`, and what the tests link with.
 
-use crate::place;
 use crate::run::{Step, ask, cargo};
+use crate::{gaspi, place};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -41,7 +41,7 @@ const REPLACED: [&str; 2] = ["rma2_register_cached", "rma2_unregister_cached"];
 const UNFIT: [char; 5] = ['"', '\\', '$', '#', '\n'];
 
 /// Longest that linking takes.
-const LINK: Duration = Duration::from_secs(300);
+pub(crate) const LINK: Duration = Duration::from_secs(300);
 
 /// How fast the libraries are to be, against how fast they are to be built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Profile::Release => "release",
             Profile::Debug => "debug",
@@ -63,7 +63,8 @@ impl Profile {
 pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     let prefix = std::path::absolute(prefix).context("no such prefix")?;
     build_into(&prefix, profile)?;
-    say!("installed librma2 and libvelo2 below {}", prefix.display());
+    gaspi::build_into(&prefix, profile)?;
+    say!("installed librma2, libvelo2 and libGPI2 below {}", prefix.display());
     say!(
         "  build:  eval cc program.c $(PKG_CONFIG_PATH='{0}/lib/pkgconfig' pkg-config --cflags --libs librma2)   (or libvelo2)",
         prefix.display()
@@ -77,7 +78,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     if prefix.to_str().is_none_or(|text| text.contains(UNFIT)) {
         bail!("{}: choose a prefix of letters, digits and spaces, for pkg-config", prefix.display());
     }
-    let archive = archive(profile)?;
+    let archive = archive("ggas-capi", "librma2.a", profile)?;
     let (lib, include) = (prefix.join("lib"), prefix.join("include"));
     for folder in [&lib, &include, &lib.join("pkgconfig")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -97,16 +98,16 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     Ok(())
 }
 
-/// All of the library as an archive, from cargo.
-fn archive(profile: Profile) -> Result<PathBuf> {
+/// All of a library as an archive, from cargo.
+pub(crate) fn archive(package: &str, name: &str, profile: Profile) -> Result<PathBuf> {
     let mut command = cargo(&["build", "--lib"]);
     match profile {
-        Profile::Release => command.args(["--package", "ggas-capi", "--release"]),
+        Profile::Release => command.args(["--package", package, "--release"]),
         // With the features that tests have, so as to build nothing twice.
         Profile::Debug => command.arg("--workspace"),
     };
-    Step { name: "librma2 build", command, limit: Duration::from_secs(3600) }.run()?;
-    let archive = target().join(profile.folder()).join("librma2.a");
+    Step { name: &format!("{package} build"), command, limit: Duration::from_secs(3600) }.run()?;
+    let archive = target().join(profile.folder()).join(name);
     if !archive.exists() {
         bail!("cargo made no {}", archive.display());
     }
@@ -212,20 +213,20 @@ fn folder() -> PathBuf {
 }
 
 /// Where pieces are made that are not installed.
-fn work() -> Result<PathBuf> {
+pub(crate) fn work() -> Result<PathBuf> {
     let work = target().join("capi");
     fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
     Ok(work)
 }
 
-fn objcopy(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
+pub(crate) fn objcopy(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
     let mut command = Command::new("objcopy");
     command.args(options).arg(from).arg(to);
     Step { name: "librma2 objcopy (binutils)", command, limit: LINK }.run().map(|_| ())
 }
 
 /// An archive of one object.
-fn pack(object: &Path, archive: &Path) -> Result<()> {
+pub(crate) fn pack(object: &Path, archive: &Path) -> Result<()> {
     if archive.symlink_metadata().is_ok() {
         fs::remove_file(archive)?;
     }
@@ -244,6 +245,6 @@ fn point(lib: &Path, name: &str) -> Result<()> {
 }
 
 /// The C compiler: `CC`, or `cc`.
-fn compiler() -> Command {
+pub(crate) fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }

@@ -19,6 +19,7 @@ macro_rules! report {
 
 mod capi;
 mod demo;
+mod gaspi;
 mod place;
 mod run;
 mod setup;

@@ -1,5 +1,6 @@
 //! `cargo xtask test` and `cargo xtask long`: the checks of the suite, one table at the end.
 
+mod gaspi;
 mod headers;
 mod librma2;
 mod long;

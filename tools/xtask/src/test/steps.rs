@@ -1,6 +1,6 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
-use super::{Check, Context, headers, librma2};
+use super::{Check, Context, gaspi, headers, librma2};
 use crate::capi;
 use crate::place;
 use crate::run::{ask, cargo};
@@ -20,6 +20,11 @@ pub const ALL: &[Check] = &[
     Check::new("unit", "unit, property and scenario tests", unit),
     Check::new("doc", "examples in the documentation run, its links hold", doc),
     Check::new("librma2", "the C interface: its ABI, and programs in C and C++ on the model", librma2::check),
+    Check::new(
+        "gaspi",
+        "the C interface of GASPI: its names, and programs in C and C++ as jobs",
+        gaspi::check,
+    ),
     Check::new("tsan", "kernels on threads under ThreadSanitizer", tsan),
     Check::new("demo", "the demo, built as the tests are", run_demo),
 ];

@@ -1,0 +1,90 @@
+//! The C library of GASPI: part of `cargo xtask install`, and what its tests link with.
+
+use crate::capi::{self, LINK, Profile, compiler, objcopy, pack, work};
+use crate::place;
+use crate::run::Step;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "userlib/gaspi/c";
+/// Where programs for GASPI look for the library.
+const LIB: &str = "lib64";
+
+/// Builds the library and installs it, its headers and its pkg-config file below `prefix`.
+pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
+    let archive = capi::archive("ggas-gaspi-c", "libgaspi_c.a", profile)?;
+    let (lib, include) = (prefix.join(LIB), prefix.join("include"));
+    for folder in [&include, &lib.join("pkgconfig")] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    for path in headers()? {
+        fs::copy(&path, include.join(path.file_name().context("a header without a name")?))?;
+    }
+    let object = object(&archive, &include)?;
+    pack(&object, &lib.join("libGPI2.a"))?;
+    shared(&object, &lib.join("libGPI2.so"))?;
+    let template = folder().join("link/GPI2.pc.in");
+    let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
+    fs::write(lib.join("pkgconfig/GPI2.pc"), text.replace("@PREFIX@", &prefix.display().to_string()))?;
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    place::root().join(FOLDER)
+}
+
+fn headers() -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder().join("include"))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Names of the functions that the headers declare.
+pub fn declared() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for path in headers()? {
+        for line in fs::read_to_string(&path)?.lines() {
+            let before = line.split_once('(').map_or("", |(before, _)| before);
+            let name = before.rsplit([' ', '*']).next().unwrap_or_default();
+            let is_ours = name.starts_with("gaspi_") || name.starts_with("pgaspi_");
+            if is_ours && !line.starts_with("typedef") && before.contains(' ') {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// One object of all that the functions need. Their first names are weak, so that tools may have functions of these names;
+/// no other name is anybody's but its own.
+fn object(archive: &Path, include: &Path) -> Result<PathBuf> {
+    let (print, whole) = (work()?.join("gaspi-print.o"), work()?.join("gaspi-whole.o"));
+    let mut command = compiler();
+    command.args(["-c", "-fPIC", "-O2", "-Wall", "-Wextra", "-pedantic", "-std=c11", "-I"]).arg(include);
+    command.arg(folder().join("link/print.c")).arg("-o").arg(&print);
+    Step { name: "gaspi print", command, limit: LINK }.run()?;
+
+    let mut command = compiler();
+    command.args(["-r", "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation"]);
+    command.args(declared()?.iter().map(|name| format!("-Wl,-u,{name}")));
+    command.arg("-o").arg(&whole).arg(&print).arg(archive);
+    Step { name: "gaspi object", command, limit: LINK }.run()?;
+
+    let object = work()?.join("GPI2.o");
+    let keep = ["--keep-global-symbol=gaspi_*", "--keep-global-symbol=pgaspi_*", "--weaken-symbol=gaspi_*"];
+    // The compiler's own notes, which tools of another release cannot read.
+    let notes = ["--remove-section=.llvmbc", "--remove-section=.llvmcmd"];
+    objcopy(&whole, &object, &[&["--strip-unneeded", "--wildcard"][..], &keep, &notes].concat())?;
+    Ok(object)
+}
+
+fn shared(object: &Path, library: &Path) -> Result<()> {
+    let mut command = compiler();
+    command.args(["-shared", "-Wl,-soname,libGPI2.so", "-Wl,--as-needed", "-Wl,-z,relro,-z,now", "-o"]);
+    command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/GPI2.map").display()));
+    command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
+    Step { name: "gaspi link", command, limit: LINK }.run().map(|_| ())
+}

@@ -1,0 +1,87 @@
+//! Step `gaspi`: the names that the library exports are those of its headers, and the C programs of `tests/gaspi` run as jobs.
+
+use super::Context;
+use crate::capi::{self, Profile};
+use crate::run::{ask, cargo};
+use crate::{gaspi, place};
+use anyhow::{Context as _, Result, ensure};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+const TESTS: &str = "tests/gaspi";
+/// Programs, and with how many processes they run.
+const PROGRAMS: [(&str, &[&str]); 5] = [
+    ("abi", &["1"]),
+    ("codes", &["1", "2", "8"]),
+    ("transfer", &["1", "2", "8"]),
+    ("meet", &["1", "2", "8"]),
+    ("profile", &["2"]),
+];
+/// Compilers, languages, and what is linked.
+const BUILDS: [(&str, [&str; 3], &str); 2] =
+    [("gcc", ["-x", "c", "-std=c11"], "libGPI2.so"), ("g++", ["-x", "c++", "-std=c++17"], "libGPI2.a")];
+/// Seconds that a job may take; a few on an idle machine.
+const LIMIT: &str = "300";
+
+pub fn check(context: &Context) -> Result<String> {
+    let prefix = place::build().join("gaspi for tests");
+    gaspi::build_into(&prefix, Profile::Debug)?;
+    context.run("gaspi ggas", cargo(&["build", "--workspace", "--bin", "ggas"]))?;
+    let count = names(&prefix)?;
+    for (compiler, language, library) in BUILDS {
+        if place::which(compiler).is_none() {
+            continue;
+        }
+        for (name, sizes) in PROGRAMS {
+            let program = prefix.join(format!("{name}-{compiler}"));
+            build(context, &prefix, (compiler, language, library), name, &program)?;
+            for size in sizes {
+                let mut command = Command::new("timeout");
+                command.arg(LIMIT).arg(capi::target().join("debug/ggas"));
+                command.args(["run", "-n", size, "--"]).arg(&program);
+                command.env("GGAS_DEVICE", "sim").env("LD_LIBRARY_PATH", prefix.join("lib64"));
+                context.run(&format!("gaspi {compiler} {name} {size}"), command)?;
+            }
+        }
+    }
+    Ok(format!("{count} functions"))
+}
+
+fn build(
+    context: &Context,
+    prefix: &Path,
+    (compiler, language, library): (&str, [&str; 3], &str),
+    name: &str,
+    program: &Path,
+) -> Result<()> {
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-D_GNU_SOURCE", "-I"]);
+    command.arg(prefix.join("include")).args(language).arg(format!("{TESTS}/{name}.c"));
+    command.args(["-x", "none"]).arg(prefix.join("lib64").join(library));
+    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(program);
+    context.run(&format!("gaspi {compiler} {name} build"), command)
+}
+
+/// What the libraries export is what the headers declare.
+fn names(prefix: &Path) -> Result<usize> {
+    let declared = gaspi::declared()?;
+    for (library, what) in [("libGPI2.so", "-D"), ("libGPI2.a", "-g")] {
+        let path = prefix.join("lib64").join(library);
+        let listed = ask("nm", &[what, "--defined-only", &path.to_string_lossy()]);
+        let listed = listed.context("nm does not run (binutils)")?;
+        // Of C++, a variable that is one in all of a program (`u`) keeps its name in the archive.
+        let names = listed.lines().filter(|line| !line.contains(" u _Z"));
+        let names = names.filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned));
+        let found: BTreeSet<String> = names.collect();
+        let missing: Vec<_> = declared.difference(&found).collect();
+        let besides: Vec<_> = found.difference(&declared).collect();
+        ensure!(
+            missing.is_empty() && besides.is_empty(),
+            "{library} lacks {missing:?}, and has {besides:?} besides"
+        );
+        let weak = |name: &str| listed.lines().any(|line| line.ends_with(&format!(" W {name}")));
+        ensure!(weak("gaspi_write") && !weak("pgaspi_write"), "{library}: only the names gaspi_X are weak");
+    }
+    Ok(declared.len())
+}
