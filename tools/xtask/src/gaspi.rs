@@ -2,11 +2,12 @@
 
 use crate::capi::{self, LINK, Profile, compiler, objcopy, pack, work};
 use crate::place;
-use crate::run::Step;
+use crate::run::{Step, cargo};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const FOLDER: &str = "userlib/gaspi/c";
 /// Where programs for GASPI look for the library.
@@ -15,8 +16,8 @@ const LIB: &str = "lib64";
 /// Builds the library and installs it, its headers and its pkg-config file below `prefix`.
 pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     let archive = capi::archive("ggas-gaspi-c", "libgaspi_c.a", profile)?;
-    let (lib, include) = (prefix.join(LIB), prefix.join("include"));
-    for folder in [&include, &lib.join("pkgconfig")] {
+    let (lib, include, bin) = (prefix.join(LIB), prefix.join("include"), prefix.join("bin"));
+    for folder in [&include, &bin, &lib.join("pkgconfig")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     for path in headers()? {
@@ -28,6 +29,13 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     let template = folder().join("link/GPI2.pc.in");
     let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
     fs::write(lib.join("pkgconfig/GPI2.pc"), text.replace("@PREFIX@", &prefix.display().to_string()))?;
+    let mut command = cargo(&["build", "--bin", "gaspi_run"]);
+    match profile {
+        Profile::Release => command.args(["--package", "ggas-gaspi-c", "--release"]),
+        Profile::Debug => command.arg("--workspace"),
+    };
+    Step { name: "gaspi_run build", command, limit: Duration::from_secs(3600) }.run()?;
+    fs::copy(capi::target().join(profile.folder()).join("gaspi_run"), bin.join("gaspi_run"))?;
     Ok(())
 }
 

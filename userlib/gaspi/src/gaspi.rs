@@ -149,6 +149,11 @@ impl Gaspi {
         &self.shared.config
     }
 
+    /// The job: a program may use ports of its node beside.
+    pub fn job(&self) -> &Job {
+        &self.shared.job
+    }
+
     /// This process's number, from 0.
     pub fn rank(&self) -> u16 {
         self.shared.me as u16

@@ -1,19 +1,28 @@
 //! Processes that communicate: each test starts itself as the ranks of a job.
 
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use ggas_gaspi::{Config, Counter, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Part, Timeout};
 
 const BLOCK: Timeout = Timeout::Within(Duration::from_secs(60));
 
-/// Runs `body` in each of `ranks` processes; in the one that starts them, waits for them.
+/// Runs `body` in each of `ranks` processes, which meet at the end; in the one that starts them, waits for them.
 fn job(name: &str, ranks: u16, body: fn(&Gaspi)) {
-    if std::env::var_os("GGAS_RANK").is_some() {
-        let gaspi = Gaspi::init(Config::default(), BLOCK).expect("joined");
-        body(&gaspi);
+    let ends = ends(name, ranks, |gaspi| {
+        body(gaspi);
         gaspi.barrier(GROUP_ALL, BLOCK).expect("all are done");
-        return;
+    });
+    for (rank, status) in ends.into_iter().enumerate() {
+        assert!(status.success(), "rank {rank}: {status}");
+    }
+}
+
+/// How each of `ranks` processes ended; none in those.
+fn ends(name: &str, ranks: u16, body: impl FnOnce(&Gaspi)) -> Vec<ExitStatus> {
+    if std::env::var_os("GGAS_RANK").is_some() {
+        body(&Gaspi::init(Config::default(), BLOCK).expect("joined"));
+        return Vec::new();
     }
     let start = |rank: u16| -> Child {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
@@ -23,9 +32,7 @@ fn job(name: &str, ranks: u16, body: fn(&Gaspi)) {
         command.spawn().expect("started")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();
-    for (rank, mut child) in children.into_iter().enumerate() {
-        assert!(child.wait().expect("ended").success(), "rank {rank}");
-    }
+    children.into_iter().map(|mut child| child.wait().expect("ended")).collect()
 }
 
 fn part(local_offset: u64, remote_offset: u64, bytes: u64) -> Part {
@@ -223,4 +230,34 @@ fn atomics_and_reductions_of_eight() {
             gaspi.ping(rank, BLOCK).unwrap();
         }
     });
+}
+
+/// A rank that another one kills dies in its barrier; the other one's requests to it fail, and its queues go on.
+#[test]
+fn a_killed_rank_is_reported() {
+    let ends = ends("a_killed_rank_is_reported", 2, |gaspi| {
+        gaspi.segment_create(0, 4096, GROUP_ALL, BLOCK).unwrap();
+        if gaspi.rank() == 1 {
+            gaspi.notify(&Notice { segment: 0, id: 0, value: 1 }, 0, 0).unwrap();
+            unreachable!("killed before {:?}", gaspi.barrier(GROUP_ALL, BLOCK));
+        }
+        gaspi.notify_waitsome(0, 0, 1, BLOCK).unwrap();
+        assert_eq!(gaspi.kill(0, BLOCK), Err(GaspiError::Rank));
+        gaspi.kill(1, BLOCK).unwrap();
+        while gaspi.ping(1, BLOCK).is_ok() {}
+        assert_eq!(gaspi.state_vector(), [false, true]);
+        gaspi.write(&part(0, 0, 8), 1, 3).unwrap();
+        assert_eq!(gaspi.wait(3, BLOCK), Err(GaspiError::Failed));
+        assert_eq!(gaspi.wait(3, BLOCK), Ok(()));
+        assert_eq!(gaspi.barrier(GROUP_ALL, BLOCK), Err(GaspiError::Device));
+        let alone = gaspi.group_create().unwrap();
+        gaspi.group_add(alone, 0).unwrap();
+        gaspi.group_commit(alone, BLOCK).unwrap();
+        gaspi.barrier(alone, BLOCK).unwrap();
+        gaspi.write(&part(0, 8, 8), 0, 3).unwrap();
+        gaspi.wait(3, BLOCK).unwrap();
+    });
+    if let [survivor, killed] = ends[..] {
+        assert!(survivor.success() && killed.code() == Some(255), "{survivor}, {killed}");
+    }
 }

@@ -1,8 +1,8 @@
 //! Step `gaspi`: the names that the library exports are those of its headers, and the C programs of `tests/gaspi` run as jobs.
 
 use super::Context;
-use crate::capi::{self, Profile};
-use crate::run::{ask, cargo};
+use crate::capi::Profile;
+use crate::run::ask;
 use crate::{gaspi, place};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeSet;
@@ -27,7 +27,6 @@ const LIMIT: &str = "300";
 pub fn check(context: &Context) -> Result<String> {
     let prefix = place::build().join("gaspi for tests");
     gaspi::build_into(&prefix, Profile::Debug)?;
-    context.run("gaspi ggas", cargo(&["build", "--workspace", "--bin", "ggas"]))?;
     let count = names(&prefix)?;
     for (compiler, language, library) in BUILDS {
         if place::which(compiler).is_none() {
@@ -38,8 +37,7 @@ pub fn check(context: &Context) -> Result<String> {
             build(context, &prefix, (compiler, language, library), name, &program)?;
             for size in sizes {
                 let mut command = Command::new("timeout");
-                command.arg(LIMIT).arg(capi::target().join("debug/ggas"));
-                command.args(["run", "-n", size, "--"]).arg(&program);
+                command.arg(LIMIT).arg(prefix.join("bin/gaspi_run")).args(["-n", size]).arg(&program);
                 command.env("GGAS_DEVICE", "sim").env("LD_LIBRARY_PATH", prefix.join("lib64"));
                 context.run(&format!("gaspi {compiler} {name} {size}"), command)?;
             }
