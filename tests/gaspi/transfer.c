@@ -215,6 +215,7 @@ static void atomics(struct job job)
 	OK(gaspi_barrier(GASPI_GROUP_ALL, MINUTE));
 	OK(gaspi_atomic_compare_swap(2, 8, job.me, 1, 2, &old, MINUTE));
 	CHECK(old == (job.me ? 0 : 120u * job.ranks));
+	CHECK(((uint64_t *)(void *)memory_of(2))[1] == old);
 	OK(gaspi_atomic_compare_swap(2, 8, job.me, old, 2, &old, MINUTE));
 	OK(gaspi_atomic_fetch_add(2, 8, job.me, (gaspi_atomic_value_t)-1, &old, MINUTE));
 	CHECK(old == 2 && ((uint64_t *)(void *)memory_of(2))[1] == 1);

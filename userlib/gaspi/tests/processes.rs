@@ -211,9 +211,11 @@ fn atomics_and_reductions_of_eight() {
             gaspi.fetch_add(3, 8, 0, 1).unwrap();
         }
         let winners = gaspi.compare_swap(3, 16, 0, 0, u64::from(gaspi.rank()) + 1).unwrap();
-        let won = [i32::from(winners == 0), 1, -1].map(i32::to_ne_bytes).concat();
+        let own = if winners == 0 { i32::from(gaspi.rank()) + 1 } else { 0 };
+        let won = [i32::from(winners == 0), own, -1].map(i32::to_ne_bytes).concat();
         let all = gaspi.allreduce(GROUP_ALL, &won, Operation::Sum, Datatype::Int, BLOCK).unwrap();
-        assert_eq!(all, [1, 8, -8].map(i32::to_ne_bytes).concat());
+        let winner = gaspi.fetch_add(3, 16, 0, 0).unwrap();
+        assert_eq!(all, [1, winner as i32, -8].map(i32::to_ne_bytes).concat(), "the first one stays");
         assert_eq!(gaspi.fetch_add(3, 8, 0, 0), Ok(ADDS * ranks));
         assert_eq!(gaspi.fetch_add(3, 4, 0, 0), Err(GaspiError::Unaligned));
         assert_eq!(gaspi.fetch_add(3, 64, 0, 0), Err(GaspiError::RemoteOffset));
