@@ -231,9 +231,14 @@ struct bench_tn_allreduce {
 
 #define BENCH_LITMUS_TRIGGER_SIGNAL	0	/* offsets in the window: how many puts came, and what they brought */
 #define BENCH_LITMUS_TRIGGER_DATA	256
+#define BENCH_LITMUS_TRIGGER_BESIDE	64	/* what a put brings beside words that were stored to the other node */
 
-/* litmus-trigger: each thread of a grid writes a word, all blocks trigger one put of all words; one block at the other
- * node looks at them. */
+#define BENCH_LITMUS_TRIGGER_LAST	0	/* the put is carried out by whichever block is the last to trigger */
+#define BENCH_LITMUS_TRIGGER_READER	1	/* by block 0, which read the words before others write them */
+#define BENCH_LITMUS_TRIGGER_STORES	2	/* words are stored to the other node, and the put brings others */
+
+/* litmus-trigger: threads of a grid write words, all blocks trigger one put of all words; one block at the other node looks
+ * at them. */
 struct bench_litmus_trigger {
 	struct bench_timing timing;
 	uint64_t window;	/* struct ggas_window */
@@ -243,6 +248,8 @@ struct bench_litmus_trigger {
 	uint64_t forbidden;	/* the receiver: uint64_t, words that were older than the signal behind them */
 	uint32_t build;		/* BENCH_LITMUS_RIGHT, or BENCH_LITMUS_WEAK: triggers order nothing */
 	uint32_t first;		/* 1: sends */
+	uint32_t form;		/* BENCH_LITMUS_TRIGGER_LAST ... */
+	uint32_t reserved;
 };
 
 /* put-bandwidth: one put by the whole grid per round. */

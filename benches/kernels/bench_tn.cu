@@ -103,8 +103,8 @@ GGAS_KERNEL_BOUND(bench_tn_step, bench_tn, 512)
 namespace bench_tns
 {
 
-/* Offset in the window of the round that the receiver has looked at. */
-constexpr uint64_t litmus_seen = 128;
+/* Offsets in the sender's part: the round that the receiver has looked at, and the last one whose words may be written. */
+constexpr uint64_t litmus_seen = 128, litmus_go = 192;
 
 /* A trigger as it would be without its release and without the acquire of who sends. */
 GGAS_FN int weak_trigger(ggas_tn *tn)
@@ -118,16 +118,60 @@ GGAS_FN int weak_trigger(ggas_tn *tn)
 	old = ggas_impl::tn_share<ggas_scope::block>(old);
 	if (ggas_impl::tn_counted(old) + 1 != ggas_impl::tn_threshold(old))
 		return GGAS_OK;
-	return ggas_impl::tn_start<ggas_scope::block>(triggers, ggas_impl::tn_operation(entry), GGAS_OK);
+	return ggas_impl::tn_start<ggas_scope::block>(
+		triggers, ggas_impl::tn_operation(ggas_impl::tn_words(entry)), GGAS_OK);
+}
+
+/* Block 0 reads the old words, so that the cache of its multiprocessor has them, lets the others write, and waits until it
+ * is the last to trigger. No wait of it is an acquire: that would empty the cache. */
+GGAS_FN int read_before(const bench_litmus_trigger &args, const ggas_window &window, uint64_t round)
+{
+	const uint64_t *data = pointer<const uint64_t>(args.data);
+	bool differs = false;
+	for (uint64_t i = ggas_thread(); i < args.words; i += ggas_threads())
+		differs |= ggas_load_near(data + i) != round - 1;
+	/* They are loaded where somebody needs their values. */
+	ggas_syncthreads_or(differs);
+	int error = GGAS_OK;
+	if (ggas_thread() == 0) {
+		ggas_red_add(pointer<uint64_t>(window.local + litmus_go), 1u,
+			     args.build == BENCH_LITMUS_WEAK ? ggas_order::relaxed : ggas_order::release);
+		const uint64_t *count = &ggas_triggers(pointer<ggas_tn>(args.tn)).entry(0)->count;
+		ggas_wait others(window.report, window.timeout_ns, GGAS_WAIT_FLAG, window.node);
+		uint64_t seen;
+		while (ggas_impl::tn_counted(seen = ggas_load_watched_gpu(count)) + 1 < ggas_blocks() && !error)
+			error = others.again(count, ggas_blocks() - 1, seen);
+	}
+	return ggas_block_status(error);
+}
+
+/* Blocks that have words write them. */
+GGAS_FN int write(const bench_litmus_trigger &args, const ggas_window &window, uint64_t round)
+{
+	uint64_t writers = ggas_blocks(), writer = ggas_block();
+	if (args.form == BENCH_LITMUS_TRIGGER_READER) {
+		if (writer == 0)
+			return read_before(args, window, round);
+		if (int error = ggas_wait_block(&window, litmus_go, ggas_cmp::ge, round))
+			return error;
+		writers--;
+		writer--;
+	}
+	uint64_t *data = pointer<uint64_t>(args.data);
+	if (args.form == BENCH_LITMUS_TRIGGER_STORES)
+		data = ggas_pointer_of_node<uint64_t>(&window, 1 - window.node, BENCH_LITMUS_TRIGGER_DATA);
+	for (uint64_t i = writer * ggas_threads() + ggas_thread(); i < args.words; i += writers * ggas_threads())
+		data[i] = round;
+	return GGAS_OK;
 }
 
 /* All blocks of the sender. */
 GGAS_FN int written(const bench_litmus_trigger &args, const ggas_window &window, uint64_t round)
 {
 	ggas_tn *tn = pointer<ggas_tn>(args.tn);
-	uint64_t thread = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
-	pointer<uint64_t>(args.data)[thread] = round;
-	int error = args.build == BENCH_LITMUS_WEAK ? weak_trigger(tn) : ggas_tn_trigger_block(tn, 0);
+	int error = write(args, window, round);
+	if (!error)
+		error = args.build == BENCH_LITMUS_WEAK ? weak_trigger(tn) : ggas_tn_trigger_block(tn, 0);
 	if (!error)
 		error = ggas_wait_block(&window, litmus_seen, ggas_cmp::ge, round);
 	/* Others may trigger the next one before: then that is sent here. */

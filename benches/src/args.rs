@@ -23,6 +23,10 @@ pub const BENCH_JACOBI_EDGES: u32 = 256;
 pub const BENCH_RING_COUNTER: u32 = 64;
 pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
 pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
+pub const BENCH_LITMUS_TRIGGER_BESIDE: u32 = 64;
+pub const BENCH_LITMUS_TRIGGER_LAST: u32 = 0;
+pub const BENCH_LITMUS_TRIGGER_READER: u32 = 1;
+pub const BENCH_LITMUS_TRIGGER_STORES: u32 = 2;
 pub const BENCH_RATE_NEIGHBOURS: u32 = 0;
 pub const BENCH_RATE_APART: u32 = 1;
 pub const BENCH_RATE_SIGNAL: u32 = 2;
@@ -715,12 +719,14 @@ pub struct bench_litmus_trigger {
     pub forbidden: u64,
     pub build: u32,
     pub first: u32,
+    pub form: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of bench_litmus_trigger",
-    ][::core::mem::size_of::<bench_litmus_trigger>() - 80usize];
+    ][::core::mem::size_of::<bench_litmus_trigger>() - 88usize];
     [
         "Alignment of bench_litmus_trigger",
     ][::core::mem::align_of::<bench_litmus_trigger>() - 8usize];
@@ -748,6 +754,12 @@ const _: () = {
     [
         "Offset of field: bench_litmus_trigger::first",
     ][::core::mem::offset_of!(bench_litmus_trigger, first) - 76usize];
+    [
+        "Offset of field: bench_litmus_trigger::form",
+    ][::core::mem::offset_of!(bench_litmus_trigger, form) - 80usize];
+    [
+        "Offset of field: bench_litmus_trigger::reserved",
+    ][::core::mem::offset_of!(bench_litmus_trigger, reserved) - 84usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -8,28 +8,42 @@
 namespace tn_table
 {
 
+/* Kernels that count try first what all entries hold that wait. */
+GGAS_FN void note_likely(ggas_tn *tn, uint64_t registered)
+{
+	uint64_t waits = registered - ggas_impl::tn_counted(registered);
+	if (ggas_impl::tn_threshold(registered) != 1)
+		waits = GGAS_TN_UNALIKE;
+	uint64_t seen = ggas_atomic_cas(&tn->likely, uint64_t(0), waits, ggas_order::relaxed);
+	if (seen && seen != waits)
+		ggas_store_relaxed(&tn->likely, uint64_t(GGAS_TN_UNALIKE));
+}
+
 GGAS_FN uint32_t add(ggas_tn *tn, ggas_tn_entry *entry, const tn_command &command)
 {
 	uint64_t old = ggas_load_acquire(&entry->count);
 	if (ggas_impl::tn_threshold(old) && !ggas_impl::tn_started(old))
 		return TN_TAKEN;
 	/* Nobody carries out what is read here before the count says that it is registered. */
-	ggas_store_relaxed(&entry->local, command.local);
-	ggas_store_relaxed(&entry->offset, command.offset);
-	ggas_store_relaxed(&entry->signal, command.signal);
-	ggas_store_relaxed(&entry->value, command.value);
-	ggas_store_relaxed(&entry->bytes, command.bytes);
-	ggas_store_relaxed(&entry->node, command.node);
-	ggas_store_relaxed(&entry->word, command.word);
-	ggas_store_relaxed(&entry->what, command.what);
+	ggas_impl::tn_operation does;
+	does.local = command.local;
+	does.offset = command.offset;
+	does.signal = command.signal;
+	does.value = command.value;
+	does.bytes = command.bytes;
+	does.node = command.node;
+	does.what = command.what;
+	does.word = command.word;
+	does.write(entry, ggas_impl::tn_registration(old, 0, 0));
 	for (;;) {
 		/* What was counted beyond an operation that was started counts for this one. */
 		uint32_t count = ggas_impl::tn_counted(old) - ggas_impl::tn_threshold(old);
 		uint64_t now = ggas_impl::tn_registration(old, count, command.threshold);
 		uint64_t seen = ggas_atomic_cas(&entry->count, old, now, ggas_order::release_acquire);
 		if (seen == old) {
+			note_likely(tn, now);
 			if (ggas_impl::tn_started(now))
-				ggas_impl::tn_start<ggas_scope::thread>(tn, ggas_impl::tn_operation(entry), GGAS_OK);
+				ggas_impl::tn_start<ggas_scope::thread>(tn, does, GGAS_OK);
 			return TN_DONE;
 		}
 		old = seen;

@@ -148,6 +148,7 @@ fn triggers_are_clean() {
     clean(&["triggers-page", "triggers-page-items", "triggers-page-kernel", "triggers-page-fields"]);
     clean(&["triggers-slots", "triggers-slots-kernel", "triggers-slots-fields"]);
     clean(&["triggers-poster-items", "triggers-poster-warps", "triggers-poster-groups"]);
+    clean(&["triggers-poster-alike", "triggers-poster-alike-groups"]);
     clean(&["triggers-poster-kernel", "triggers-poster-all", "triggers-poster-fields"]);
 }
 

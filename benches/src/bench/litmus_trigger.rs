@@ -1,5 +1,8 @@
 //! `litmus-trigger`: what all blocks of a kernel wrote before they triggered one put is what it sends; and a build whose
 //! triggers order nothing.
+//!
+//! The release and the acquire of triggers matter where the words are not in the cache that all multiprocessors share: where
+//! the one that sends has older ones in a cache of its own, and where they are on their way to the other node.
 
 use std::sync::Arc;
 
@@ -16,6 +19,29 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Te
 
 const KERNEL: &str = "bench_litmus_trigger_rounds";
 const DATA: usize = args::BENCH_LITMUS_TRIGGER_DATA as usize;
+const BESIDE: usize = args::BENCH_LITMUS_TRIGGER_BESIDE as usize;
+
+/// Who sends, and where words are.
+#[derive(Clone, Copy)]
+struct Form {
+    name: &'static str,
+    form: u32,
+    /// Words that a thread of a GPU writes.
+    words: u64,
+}
+
+const FORMS: [Form; 3] = [
+    Form { name: "last", form: args::BENCH_LITMUS_TRIGGER_LAST, words: 1 },
+    Form { name: "reader", form: args::BENCH_LITMUS_TRIGGER_READER, words: 1 },
+    Form { name: "stores", form: args::BENCH_LITMUS_TRIGGER_STORES, words: 8 },
+];
+
+impl Form {
+    /// Whether the weak build must show it on GPUs: the words that the sender has cached are those that it sends.
+    fn must_fail_when_weak(&self) -> bool {
+        self.form == args::BENCH_LITMUS_TRIGGER_READER
+    }
+}
 
 pub(crate) struct LitmusTrigger;
 
@@ -46,33 +72,45 @@ impl Bench for LitmusTrigger {
         let mut report = task.report();
         let builds = [("right", args::BENCH_LITMUS_RIGHT), ("weak", args::BENCH_LITMUS_WEAK)];
         let builds: Vec<_> = builds.into_iter().filter(|(name, _)| options.wants(name)).collect();
-        progress.begin(self.name(), builds.len() as u64);
+        progress.begin(self.name(), (builds.len() * FORMS.len()) as u64);
         for (name, build) in builds {
-            progress.now(name);
-            let (row, forbidden) = play(task, build)?;
-            let mut check = Check::default();
-            if build == args::BENCH_LITMUS_RIGHT && forbidden > 0 {
-                check
-                    .wrong(forbidden, || format!("{forbidden} words were older than the signal behind them"));
+            for form in FORMS {
+                progress.now(format!("{}, {name}", form.name));
+                let (row, forbidden) = play(task, form, build)?;
+                let row = row.method(name).with("form", form.name).with("forbidden", forbidden);
+                report.push(row, verdict(form, build, forbidden, options.device));
+                progress.step();
             }
-            report.push(row.method(name).with("forbidden", forbidden), check);
-            progress.step();
         }
-        let note =
-            "forbidden: words that were older than the signal behind them; the weak build may show some";
+        let note = "forbidden: words that were older than the signal behind them; the weak build may show some, and must where \
+             the sender read them before";
         report.notes.push(note.to_owned());
         Ok(report)
     }
 }
 
-fn play(task: Task, build: u32) -> Result<(Row, u64), BenchError> {
+fn verdict(form: Form, build: u32, forbidden: u64, device: Device) -> Check {
+    let mut check = Check::default();
+    if build == args::BENCH_LITMUS_RIGHT && forbidden > 0 {
+        check.wrong(forbidden, || format!("{forbidden} words were older than the signal behind them"));
+    }
+    let must_fail = build == args::BENCH_LITMUS_WEAK && form.must_fail_when_weak() && device == Device::Gpu;
+    if must_fail && forbidden == 0 {
+        check.wrong(1, || format!("{}: the weak build did not fail, so the test shows nothing", form.name));
+    }
+    check
+}
+
+fn play(task: Task, form: Form, build: u32) -> Result<(Row, u64), BenchError> {
     let options = task.options;
     let setup = Setup::new(task, Worker::Kernels)?;
     let gpu = options.device == Device::Gpu;
-    let blocks = options.blocks_or(&[if gpu { 32 } else { 2 }])[0];
+    // Who reads writes nothing.
+    let blocks = options.blocks_or(&[if gpu { 32 } else { 3 }])[0].max(2);
+    let writers = if form.must_fail_when_weak() { blocks - 1 } else { blocks };
     let threads = options.threads_or(&[if gpu { 256 } else { 32 }])[0].min(512);
     let rounds = options.iterations.unwrap_or(if gpu { 50_000 } else { 300 });
-    let words = u64::from(blocks) * u64::from(threads);
+    let words = u64::from(writers) * u64::from(threads) * if gpu { form.words } else { 1 };
     let bytes = 8 * words as usize;
     let window = window(&setup, DATA + bytes)?;
     let memory = |node, bytes| setup.processor(node).alloc(bytes).doing("allocating kernel memory");
@@ -81,7 +119,11 @@ fn play(task: Task, build: u32) -> Result<(Row, u64), BenchError> {
     let triggers = WindowTriggers::open(&window, 0, config).doing("making a table of triggers")?;
     let signal = Signal::Add(args::BENCH_LITMUS_TRIGGER_SIGNAL as usize, 1);
     let when = When::tag(0).after(blocks);
-    triggers.put(when, &data, 0..bytes, (1, DATA), Some(signal)).doing("registering a put")?;
+    let (sent, at) = match form.form {
+        args::BENCH_LITMUS_TRIGGER_STORES => (8, BESIDE),
+        _ => (bytes, DATA),
+    };
+    triggers.put(when, &data, 0..sent, (1, at), Some(signal)).doing("registering a put")?;
     let probes = [0, 1].map(|node| Probe::with_warm_up(setup.processor(node), rounds));
     let [sender, receiver] = probes;
     let (sender, receiver) = (sender?, receiver?);
@@ -95,6 +137,8 @@ fn play(task: Task, build: u32) -> Result<(Row, u64), BenchError> {
             forbidden: forbidden.address(),
             build,
             first: u32::from(node == 0),
+            form: form.form,
+            reserved: 0,
         })
     };
     let launches = [

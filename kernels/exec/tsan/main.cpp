@@ -342,6 +342,8 @@ const scenario scenarios[] = {
 	{ "triggers-poster-items", [] { return triggers_of_poster(SELFTEST_TN_PAIRS); } },
 	{ "triggers-poster-warps", [] { return triggers_of_poster(SELFTEST_TN_WARPS); } },
 	{ "triggers-poster-groups", [] { return triggers_of_poster(SELFTEST_TN_GROUPS); } },
+	{ "triggers-poster-alike", [] { return triggers_of_poster(SELFTEST_TN_ITEMS, true); } },
+	{ "triggers-poster-alike-groups", [] { return triggers_of_poster(SELFTEST_TN_GROUPS, true); } },
 	{ "triggers-poster-kernel", [] { return triggers_of_poster(SELFTEST_TN_BY_GROUPS); } },
 	{ "triggers-poster-all", [] { return triggers_of_poster(SELFTEST_TN_BY_ITEMS); } },
 	{ "triggers-poster-fields", [] { return triggers_of_poster(SELFTEST_TN_FIELDS); } },

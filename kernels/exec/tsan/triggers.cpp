@@ -199,18 +199,20 @@ bool triggers_of_unit(uint32_t form, bool slots)
 	return run_form(&loopback.tn, form, data, arrived.data());
 }
 
-bool triggers_of_poster(uint32_t form)
+bool triggers_of_poster(uint32_t form, bool alike)
 {
 	std::vector<uint64_t> data(all), part(all), status(EXTOLL_TRIGGER_STATUS_WORDS);
 	std::vector<ggas_tn_entry> entries;
 	puts_of(form, [&](uint32_t first, uint32_t words, uint32_t threshold) {
 		ggas_tn_entry entry = {};
-		entry.count = EXTOLL_PUT(threshold, GGAS_TN_THRESHOLD);
-		entry.local = address(&data[first]);
-		entry.offset = 8 * first;
-		entry.bytes = 8 * words;
-		entry.what = GGAS_TN_PUT | GGAS_TN_FIELDS;
-		entry.word = static_cast<uint32_t>(entries.size());
+		ggas_impl::tn_operation put;
+		entry.count = ggas_impl::tn_registration(0, 0, threshold);
+		put.local = address(&data[first]);
+		put.offset = 8 * first;
+		put.bytes = 8 * words;
+		put.what = GGAS_TN_PUT | GGAS_TN_FIELDS;
+		put.word = static_cast<uint32_t>(entries.size());
+		put.write(&entry, entry.count);
 		entries.push_back(entry);
 	});
 	std::vector<uint64_t> words(entries.size());
@@ -219,6 +221,7 @@ bool triggers_of_poster(uint32_t form)
 	tn.words = address(words.data());
 	tn.status = address(status.data());
 	tn.operations = tn.tags = static_cast<uint32_t>(entries.size());
+	tn.likely = alike ? ggas_impl::tn_registration(0, 0, 1) : GGAS_TN_UNALIKE;
 	tn.timeout_ns = 60'000'000'000;
 	tn.window = { address(part.data()), address(part.data()), 0, 8 * all, 0, 1, 0, tn.timeout_ns };
 	return run_form(&tn, form, data, part.data());

@@ -182,19 +182,29 @@ struct ggas_window {
 #define GGAS_TN_REGISTRATION_BITS	8
 #define GGAS_TN_COUNTED_MAX		(1 << 27)	/* triggers beyond it are refused: they might reach the threshold's bits */
 
+/* Parts of an entry's words beside GGAS_TN_REGISTRATION. */
+#define GGAS_TN_PLACE_SHIFT	0
+#define GGAS_TN_PLACE_BITS	56
+#define GGAS_TN_WORD_SHIFT	0	/* number of its completion word */
+#define GGAS_TN_WORD_BITS	32
+#define GGAS_TN_WHAT_SHIFT	32	/* GGAS_TN_PUT ... */
+#define GGAS_TN_WHAT_BITS	24
+
+#define GGAS_TN_UNALIKE		0xffffffffffffffff	/* in place of a count that is likely */
+
 /* A triggered operation that whoever reaches its threshold carries out itself, through a window. In memory of the
- * processor whose kernels trigger it. */
+ * processor whose kernels trigger it, at a multiple of 16. Behind the count it is read and written 16 bytes at a time, and
+ * each 16 bytes say which registration they are of: so it may be read before it is counted. */
 struct ggas_tn_entry {
 	uint64_t count;		/* GGAS_TN_COUNTED, GGAS_TN_THRESHOLD, GGAS_TN_REGISTRATION */
-	uint64_t local;		/* address of this node's side */
-	uint64_t offset;	/* of the other side in its node's part */
-	uint64_t signal;	/* offset of the signalled word there */
-	uint64_t value;		/* what it is set to, or what is added */
 	uint64_t reserved;
+	uint64_t local;		/* GGAS_TN_PLACE: address of this node's side; GGAS_TN_REGISTRATION */
 	uint32_t bytes;
 	uint32_t node;
-	uint32_t what;		/* GGAS_TN_* */
-	uint32_t word;		/* number of its completion word */
+	uint64_t offset;	/* GGAS_TN_PLACE: of the other side in its node's part; GGAS_TN_REGISTRATION */
+	uint64_t signal;	/* offset of the signalled word there */
+	uint64_t word;		/* GGAS_TN_WORD, GGAS_TN_WHAT, GGAS_TN_REGISTRATION */
+	uint64_t value;		/* what the signalled word is set to, or what is added */
 };
 
 /* Triggered operations as kernels see them (tn.cuh), in kernel memory. What stores tags there: kernels of one processor.
@@ -219,6 +229,8 @@ struct ggas_tn {
 	uint64_t slot_tail;	/* next slot to claim */
 	uint64_t slot_seen;	/* last value read from slot_consumed */
 	uint64_t turn;		/* fields are stored to the page by one at a time: whose turn, above it the next one */
+	uint64_t likely;	/* count of an entry that waits for one trigger, if all registered so far are alike; else 0, or
+				 * GGAS_TN_UNALIKE */
 };
 
 /* What a flag of a group holds once the group is poisoned. */

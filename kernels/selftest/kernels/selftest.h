@@ -255,6 +255,7 @@ struct selftest_access {
 #define SELFTEST_TN_GETS	7	/* as BY_GROUPS, of a get: `data` is what came */
 #define SELFTEST_TN_SEEN	8	/* one thread prepares a trigger; the count that it sees goes to `data` */
 #define SELFTEST_TN_STALE	9	/* it triggers with that count, and with places 8 bytes lower than those registered */
+#define SELFTEST_TN_RENEWED	10	/* one thread reads an operation again that it has of no registration, and of the present one */
 
 /* Each thread writes one word, triggers what sends it, waits until that is complete, and overwrites the word. */
 struct selftest_tn {

@@ -119,6 +119,25 @@ private:
 	uint64_t thread_;
 };
 
+/* Words of the count's registration stay as they are; any that is not has all of them read again. */
+GGAS_FN bool renewed(const ggas_tn_entry *entry)
+{
+	uint64_t count = ggas_load_acquire(&entry->count), other = ggas_impl::tn_registration(count, 0, 0);
+	ggas_impl::tn_words right(entry), changed = right;
+	changed.target.hi++;
+	changed.renew(entry, count);
+	bool good = right.is_of(count) && !right.is_of(other) && changed.target.hi == right.target.hi + 1;
+	ggas_u128 ggas_impl::tn_words::*parts[] = { &ggas_impl::tn_words::source, &ggas_impl::tn_words::target,
+						    &ggas_impl::tn_words::rest };
+	for (auto part : parts) {
+		changed = right;
+		(changed.*part).lo ^= EXTOLL_PUT(1, GGAS_TN_REGISTRATION);
+		changed.renew(entry, count);
+		good = good && (changed.*part).lo == (right.*part).lo;
+	}
+	return good;
+}
+
 /* The host registers anew between the halves of a trigger. */
 GGAS_FN int half(const selftest_tn &args)
 {
@@ -131,9 +150,11 @@ GGAS_FN int half(const selftest_tn &args)
 		*seen = prepared.seen;
 		return GGAS_OK;
 	}
+	if (args.form == SELFTEST_TN_RENEWED)
+		return renewed(triggers.entry(args.tag)) ? GGAS_OK : GGAS_ERR_TRIGGER;
 	prepared.seen = *seen;
-	prepared.does.local -= sizeof(uint64_t);
-	prepared.does.offset -= sizeof(uint64_t);
+	prepared.words.source.lo -= sizeof(uint64_t);
+	prepared.words.target.lo -= sizeof(uint64_t);
 	return ggas_tn_trigger_thread(triggers, prepared);
 }
 

@@ -75,6 +75,7 @@ pub const SELFTEST_TN_FIELDS: u32 = 6;
 pub const SELFTEST_TN_GETS: u32 = 7;
 pub const SELFTEST_TN_SEEN: u32 = 8;
 pub const SELFTEST_TN_STALE: u32 = 9;
+pub const SELFTEST_TN_RENEWED: u32 = 10;
 pub const SELFTEST_QUEUE_EXCHANGE: u32 = 0;
 pub const SELFTEST_QUEUE_LAST: u32 = 1;
 pub const SELFTEST_QUEUE_READ: u32 = 2;

@@ -35,6 +35,13 @@ pub const GGAS_TN_THRESHOLD_BITS: u32 = 28;
 pub const GGAS_TN_REGISTRATION_SHIFT: u32 = 56;
 pub const GGAS_TN_REGISTRATION_BITS: u32 = 8;
 pub const GGAS_TN_COUNTED_MAX: u32 = 134217728;
+pub const GGAS_TN_PLACE_SHIFT: u32 = 0;
+pub const GGAS_TN_PLACE_BITS: u32 = 56;
+pub const GGAS_TN_WORD_SHIFT: u32 = 0;
+pub const GGAS_TN_WORD_BITS: u32 = 32;
+pub const GGAS_TN_WHAT_SHIFT: u32 = 32;
+pub const GGAS_TN_WHAT_BITS: u32 = 24;
+pub const GGAS_TN_UNALIKE: i32 = -1;
 pub const GGAS_FLAG_POISON: i32 = -1;
 pub const GGAS_CHANNELS: u32 = 256;
 pub const GGAS_GRID_BLOCKS: u32 = 1024;
@@ -478,15 +485,14 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_tn_entry {
     pub count: u64,
-    pub local: u64,
-    pub offset: u64,
-    pub signal: u64,
-    pub value: u64,
     pub reserved: u64,
+    pub local: u64,
     pub bytes: u32,
     pub node: u32,
-    pub what: u32,
-    pub word: u32,
+    pub offset: u64,
+    pub signal: u64,
+    pub word: u64,
+    pub value: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -496,32 +502,29 @@ const _: () = {
         "Offset of field: ggas_tn_entry::count",
     ][::core::mem::offset_of!(ggas_tn_entry, count) - 0usize];
     [
-        "Offset of field: ggas_tn_entry::local",
-    ][::core::mem::offset_of!(ggas_tn_entry, local) - 8usize];
-    [
-        "Offset of field: ggas_tn_entry::offset",
-    ][::core::mem::offset_of!(ggas_tn_entry, offset) - 16usize];
-    [
-        "Offset of field: ggas_tn_entry::signal",
-    ][::core::mem::offset_of!(ggas_tn_entry, signal) - 24usize];
-    [
-        "Offset of field: ggas_tn_entry::value",
-    ][::core::mem::offset_of!(ggas_tn_entry, value) - 32usize];
-    [
         "Offset of field: ggas_tn_entry::reserved",
-    ][::core::mem::offset_of!(ggas_tn_entry, reserved) - 40usize];
+    ][::core::mem::offset_of!(ggas_tn_entry, reserved) - 8usize];
+    [
+        "Offset of field: ggas_tn_entry::local",
+    ][::core::mem::offset_of!(ggas_tn_entry, local) - 16usize];
     [
         "Offset of field: ggas_tn_entry::bytes",
-    ][::core::mem::offset_of!(ggas_tn_entry, bytes) - 48usize];
+    ][::core::mem::offset_of!(ggas_tn_entry, bytes) - 24usize];
     [
         "Offset of field: ggas_tn_entry::node",
-    ][::core::mem::offset_of!(ggas_tn_entry, node) - 52usize];
+    ][::core::mem::offset_of!(ggas_tn_entry, node) - 28usize];
     [
-        "Offset of field: ggas_tn_entry::what",
-    ][::core::mem::offset_of!(ggas_tn_entry, what) - 56usize];
+        "Offset of field: ggas_tn_entry::offset",
+    ][::core::mem::offset_of!(ggas_tn_entry, offset) - 32usize];
+    [
+        "Offset of field: ggas_tn_entry::signal",
+    ][::core::mem::offset_of!(ggas_tn_entry, signal) - 40usize];
     [
         "Offset of field: ggas_tn_entry::word",
-    ][::core::mem::offset_of!(ggas_tn_entry, word) - 60usize];
+    ][::core::mem::offset_of!(ggas_tn_entry, word) - 48usize];
+    [
+        "Offset of field: ggas_tn_entry::value",
+    ][::core::mem::offset_of!(ggas_tn_entry, value) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -544,10 +547,11 @@ pub struct ggas_tn {
     pub slot_tail: u64,
     pub slot_seen: u64,
     pub turn: u64,
+    pub likely: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 168usize];
+    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 176usize];
     ["Alignment of ggas_tn"][::core::mem::align_of::<ggas_tn>() - 8usize];
     ["Offset of field: ggas_tn::page"][::core::mem::offset_of!(ggas_tn, page) - 0usize];
     [
@@ -601,6 +605,9 @@ const _: () = {
     [
         "Offset of field: ggas_tn::turn",
     ][::core::mem::offset_of!(ggas_tn, turn) - 160usize];
+    [
+        "Offset of field: ggas_tn::likely",
+    ][::core::mem::offset_of!(ggas_tn, likely) - 168usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -5,6 +5,8 @@
  * Count and threshold are one word, changed by atomics only, so that one of those who trigger, and of those who
  * register or re-arm, finds that the threshold is reached, and no other does. The counts of one word lead from what
  * each team wrote to the one that sends it; its signal is a release at system scope.
+ *
+ * A trigger reads the operation and counts at the same time: what it read is of the count's registration, or is read again.
  */
 #ifndef GGAS_IMPL_TN_ENTRY_H
 #define GGAS_IMPL_TN_ENTRY_H
@@ -112,13 +114,27 @@ GGAS_FN int tn_start(const ggas_triggers &at, const tn_operation &does, int erro
 constexpr uint64_t tn_not_counted = ~uint64_t(0);
 
 /*
- * One thread counts; the count before, or tn_not_counted. `seen` is a count that it read. Where the operation waits for
- * this trigger alone, nobody else's data are sent with it, so there is nothing to order here: the operation's own
- * signal is the release of the caller's.
+ * One thread counts; the count before, or tn_not_counted. Where the operation waits for this trigger alone, nobody
+ * else's data are sent with it, so there is nothing to order here: the operation's own signal is the release of the
+ * caller's. Where all operations do, the count is not read before. `words` are read again where the trigger brings
+ * fields and they are too old to tell whether it may.
  */
-GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t seen, bool takes)
+GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t likely, tn_words &words, bool fields)
 {
-	if (tn_counted(seen) >= GGAS_TN_COUNTED_MAX || (tn_threshold(seen) && !takes))
+	uint64_t seen;
+	if (fields) {
+		seen = ggas_load_acquire(&entry->count);
+		words.renew(entry, seen);
+		if (tn_threshold(seen) && !(words.what() & GGAS_TN_FIELDS))
+			return tn_not_counted;
+	} else if (likely) {
+		seen = ggas_atomic_cas(&entry->count, likely, likely + 1, ggas_order::relaxed);
+		if (seen == likely)
+			return seen;
+	} else {
+		seen = ggas_load_relaxed(&entry->count);
+	}
+	if (tn_counted(seen) >= GGAS_TN_COUNTED_MAX)
 		return tn_not_counted;
 	if (tn_threshold(seen) == 1 && tn_counted(seen) == 0 &&
 	    ggas_atomic_cas(&entry->count, seen, seen + 1, ggas_order::relaxed) == seen)
@@ -128,55 +144,55 @@ GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t seen, bool takes)
 
 /* What comes of a trigger. */
 enum tn_next : uint32_t {
-	TN_START,	/* the operation as it was read */
-	TN_START_ANEW,	/* it was registered since */
+	TN_START,
 	TN_COUNTED,
 	TN_LATE,
 	TN_FAILED,
 };
 
-GGAS_FN tn_next tn_what_next(uint64_t seen, uint64_t old)
+GGAS_FN tn_next tn_what_next(uint64_t old)
 {
 	if (old == tn_not_counted)
 		return TN_FAILED;
 	uint32_t count = tn_counted(old) + 1, threshold = tn_threshold(old);
 	if (count == threshold)
-		return tn_threshold(seen) && tn_registration(seen, 0, 0) == tn_registration(old, 0, 0) ?
-			       TN_START : TN_START_ANEW;
+		return TN_START;
 	return threshold == 0 || count < threshold ? TN_COUNTED : TN_LATE;
 }
 
-/* Counts in an entry; who reaches the threshold carries the operation out. The operation is read while it is counted:
- * it is that of the count if the registration is still the one seen before. */
+/* All of a team learn that a trigger did not count as it should. */
+template <ggas_scope Scope> GGAS_FN int tn_tell(const ggas_triggers &at, uint32_t which, uint64_t tag, uint32_t line)
+{
+	using team = put_team<Scope>;
+	return team::agree(team::thread() == 0 ? tn_note(at.tn, which, tag, line) : GGAS_OK);
+}
+
+/* Counts in an entry; who reaches the threshold carries the operation out. */
 template <ggas_scope Scope>
 GGAS_FN int tn_count(const ggas_triggers &at, uint64_t tag, uint64_t where, uint64_t what, uint32_t line)
 {
 	using team = put_team<Scope>;
 	if (tag >= at.tags)
-		return team::agree(team::thread() == 0 ? tn_note(at.tn, EXTOLL_TRIGGER_STATUS_REFUSED, tag, line) :
-							 GGAS_OK);
+		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_REFUSED, tag, line);
 	ggas_tn_entry *entry = at.entry(tag);
-	uint64_t seen = 0;
 	team::meet();
+	tn_words words(entry);
+	uint64_t old = tn_not_counted;
 	if (team::thread() == 0)
-		seen = ggas_load_acquire(&entry->count);
-	team::meet();
-	tn_operation does(entry);
-	tn_next next = TN_FAILED;
-	if (team::thread() == 0)
-		next = tn_what_next(seen, tn_count_one(entry, seen, what == 0 || (does.what & GGAS_TN_FIELDS)));
-	next = static_cast<tn_next>(tn_share<Scope>(static_cast<uint32_t>(next)));
-	if (next == TN_COUNTED)
+		old = tn_count_one(entry, at.likely, words, what != 0);
+	old = tn_share<Scope>(old);
+	switch (tn_what_next(old)) {
+	case TN_START:
+		break;
+	case TN_COUNTED:
 		return GGAS_OK;
-	if (next > TN_COUNTED)
-		return team::agree(team::thread() == 0 ?
-					   tn_note(at.tn,
-						   next == TN_LATE ? EXTOLL_TRIGGER_STATUS_LATE :
-								     EXTOLL_TRIGGER_STATUS_FAILED,
-						   tag, line) :
-					   GGAS_OK);
-	if (next == TN_START_ANEW)
-		does = tn_operation(entry);
+	case TN_LATE:
+		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_LATE, tag, line);
+	case TN_FAILED:
+		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_FAILED, tag, line);
+	}
+	words.renew(entry, old);
+	tn_operation does(words);
 	int error = GGAS_OK;
 	if (where | what) {
 		does.change(where, what);
@@ -196,7 +212,7 @@ template <ggas_scope Scope> GGAS_FN ggas_tn_prepared tn_prepare(const ggas_trigg
 	if (team::thread() == 0)
 		prepared.seen = ggas_load_acquire(&at.entry(tag)->count);
 	team::meet();
-	prepared.does = tn_operation(at.entry(tag));
+	prepared.words = tn_words(at.entry(tag));
 	return prepared;
 }
 
@@ -211,7 +227,7 @@ GGAS_FN int tn_trigger_prepared(const ggas_triggers &at, const ggas_tn_prepared 
 	bool starts = team::thread() == 0 && tn_threshold(seen) == 1 && tn_counted(seen) == 0 &&
 		      ggas_atomic_cas(&at.entry(prepared.tag)->count, seen, seen + 1, ggas_order::relaxed) == seen;
 	if (tn_share<Scope>(static_cast<uint32_t>(starts)))
-		return tn_start<Scope>(at, prepared.does, GGAS_OK);
+		return tn_start<Scope>(at, tn_operation(prepared.words), GGAS_OK);
 	return tn_trigger<Scope>(at, prepared.tag, 0, 0, line);
 }
 
@@ -237,9 +253,8 @@ template <ggas_scope Scope> GGAS_FN int tn_rearm_entry(const ggas_triggers &at, 
 	team::meet();
 	uint64_t left = tn_share<Scope>(team::thread() == 0 && known ? tn_rearm_one(entry) : tn_not_counted);
 	if (left == tn_not_counted)
-		return team::agree(team::thread() == 0 ? tn_note(at.tn, EXTOLL_TRIGGER_STATUS_FAILED, tag, line) :
-							 GGAS_OK);
-	return tn_started(left) ? tn_start<Scope>(at, tn_operation(entry), GGAS_OK) : GGAS_OK;
+		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_FAILED, tag, line);
+	return tn_started(left) ? tn_start<Scope>(at, tn_operation(tn_words(entry)), GGAS_OK) : GGAS_OK;
 }
 
 } /* namespace ggas_impl */

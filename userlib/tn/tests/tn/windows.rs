@@ -123,6 +123,8 @@ fn a_trigger_notices_that_its_tag_was_registered_anew() {
     ends.start(&ends.args(SELFTEST_TN_SEEN, 1)).wait(SOON).unwrap();
     ends.triggers.cancel(0).unwrap();
     ends.put(0, Piece { first: 1, ..piece }, false).unwrap();
+    ends.start(&ends.args(SELFTEST_TN_RENEWED, 1)).wait(SOON).unwrap();
+    assert_eq!(ends.status.load_u64(0).unwrap(), 0, "an operation was not read again");
     ends.start(&ends.args(SELFTEST_TN_STALE, 1)).wait(SOON).unwrap();
     let arrived = [0, 8].map(|at| ends.window.load_u64(1, AT + at).unwrap());
     assert_eq!((arrived, ends.triggers.counted(0).unwrap()), ([0, 22], 1));
