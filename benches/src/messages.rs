@@ -305,10 +305,15 @@ impl Table {
             By::Poster(triggers) => triggers.status().doing("reading the status of triggers")?,
             By::Unit(triggers, _) => triggers.status(),
         };
-        let lost = status.refused + status.failed + status.late;
-        if lost > 0 {
-            check.wrong(lost, || format!("triggers of node {node} did not count: {status:?}"));
-        }
+        counted(node, status, check);
         Ok(())
+    }
+}
+
+/// Triggers of a node that did not count as they should.
+pub(crate) fn counted(node: u32, status: tn::Status, check: &mut Check) {
+    let lost = status.refused + status.failed + status.late;
+    if lost > 0 {
+        check.wrong(lost, || format!("triggers of node {node} did not count: {status:?}"));
     }
 }

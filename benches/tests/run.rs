@@ -167,6 +167,33 @@ fn sums_of_a_ring_are_right_whatever_the_way() {
 }
 
 #[test]
+fn workloads_are_projected_from_allreduces_by_their_shares() {
+    // Of Table 3, in the order of the columns.
+    let shares = [("AN4 LSTM", 0.5), ("AlexNet", 0.14), ("CIFAR", 0.04), ("Large Synth", 0.28)];
+    let shares = shares.into_iter().chain([("MNIST Conv", 0.12), ("MNIST Hidden", 0.29)]);
+    let options = Options { nodes: 3, iterations: Some(3), ..small(&[4096, 1212]) };
+    let report = run("tn-learning", options);
+    assert_eq!(report.rows.len(), 2 * PROGRAMS.len());
+    for rows in report.rows.chunks(PROGRAMS.len()) {
+        let hdn = rows[1].latency_us.median;
+        for (row, method) in rows.iter().zip(PROGRAMS) {
+            assert_eq!((row.method.as_deref(), row.bytes), (Some(method), rows[0].bytes));
+            let relative = row.latency_us.median / hdn;
+            let wanted = shares.clone().map(|(name, share)| (name, 1.0 / (1.0 + share * (relative - 1.0))));
+            let ours = row.extra.iter().map(|(name, speedup)| (*name, speedup.as_f64().unwrap()));
+            for (ours, wanted) in ours.zip(wanted.clone()) {
+                assert!(ours.0 == wanted.0 && (ours.1 - wanted.1).abs() < 1e-9, "{ours:?}, not {wanted:?}");
+            }
+            assert_eq!(row.extra.len(), wanted.count());
+        }
+    }
+    assert!(
+        report.notes[1].contains("AN4 LSTM, 50 % blocked on 131,192")
+            && report.notes[1].contains("(paper: 20")
+    );
+}
+
+#[test]
 fn only_the_model_has_a_unit() {
     for name in ["tn-line", "tn-jacobi", "tn-allreduce"] {
         let options = Options {
@@ -203,7 +230,8 @@ fn litmus_tests_find_nothing_in_the_right_build() {
     // and grids that meet share the window only.
     assert_eq!((methods(&report).len(), report.rows.len()), (11, 9 * 2 * 2 + 2 + 2 * 2));
     assert!(report.rows.iter().all(|row| row.extra["observed"].as_u64() > Some(0)));
-    assert_eq!(methods(&run("litmus-trigger", small(&[]))), ["right", "weak"]);
+    let triggers = run("litmus-trigger", small(&[]));
+    assert_eq!((methods(&triggers), triggers.rows.len()), (vec!["right", "weak"], 6));
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod tn_allreduce;
 mod tn_allreduce_host;
 mod tn_jacobi;
 mod tn_jacobi_host;
+mod tn_learning;
 mod tn_line;
 mod velo_kernels;
 mod velo_pingpong;
@@ -71,6 +72,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &tn_line::TnLine,
     &tn_jacobi::TnJacobi,
     &tn_allreduce::TnAllreduce,
+    &tn_learning::TnLearning,
     &put_bandwidth::PutBandwidth,
     &put_rate::PutRate,
     &queues::Queues,

@@ -13,6 +13,7 @@ use super::iterations_for;
 use super::litmus::in_one_process;
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
+use crate::messages::counted;
 use crate::payload::RoundData;
 use crate::setup::{Setup, Worker};
 use crate::space::{window, window_of};
@@ -182,10 +183,7 @@ impl<'a> Run<'a> {
                 check.bytes(&format!("what arrived at node {}", end.node), &sent.of(round), &seen);
             }
             let status = end.triggers.status().doing("reading the status of triggers")?;
-            let lost = status.refused + status.failed + status.late;
-            if lost > 0 {
-                check.wrong(lost, || format!("triggers of node {} did not count: {status:?}", end.node));
-            }
+            counted(end.node, status, &mut check);
         }
         self.setup.collect(Some(samples), check)
     }

@@ -47,25 +47,31 @@ impl Bench for TnAllreduce {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        in_one_process(team)?;
         let sizes: &[u64] = match options.device {
             Device::Gpu => &[64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20],
             Device::Cpu => &[64 << 10],
         };
-        // No part is empty.
-        let least = 4 * UNIT as u64 * u64::from(options.nodes);
-        let sizes = options.sizes_or(sizes, least..=256 << 20, 4)?;
-        let hows = How::wanted(&task)?;
-        let work = |size: u64| {
-            require_memory(size, size.saturating_mul(6 * u64::from(options.nodes)))?;
-            Ok(Work::new(options, size as usize / 4))
-        };
-        let row = |work: &Work, how: How, size| {
-            let (row, check) = work.row(task, how)?;
-            Ok((row.method(how.name()).bytes(size), check))
-        };
-        super::sizes_by_methods(task, &hows, (&sizes, "bytes"), progress, work, row)
+        allreduces(task, sizes, progress)
     }
+}
+
+/// The report of allreduces of the sizes that the options ask for, or of these, by all ways.
+pub(super) fn allreduces(task: Task, sizes: &[u64], progress: &mut Progress) -> Result<Report, BenchError> {
+    let options = task.options;
+    in_one_process(task.team)?;
+    // No part is empty.
+    let least = 4 * UNIT as u64 * u64::from(options.nodes);
+    let sizes = options.sizes_or(sizes, least..=256 << 20, 4)?;
+    let hows = How::wanted(&task)?;
+    let work = |size: u64| {
+        require_memory(size, size.saturating_mul(6 * u64::from(options.nodes)))?;
+        Ok(Work::new(options, size as usize / 4))
+    };
+    let row = |work: &Work, how: How, size| {
+        let (row, check) = work.row(task, how)?;
+        Ok((row.method(how.name()).bytes(size), check))
+    };
+    super::sizes_by_methods(task, &hows, (&sizes, "bytes"), progress, work, row)
 }
 
 /// What is added, and the sums.

@@ -25,6 +25,7 @@ mod today;
 
 pub use claim::{Claim, Verdict};
 pub use error::PaperError;
+pub use gpu_tn::learning;
 pub use report::{Checked, Parameter, Report, SCHEMA};
 
 use extoll_sim::timed::System;

@@ -4,7 +4,7 @@ mod allreduce;
 mod field;
 mod jacobi;
 mod launch;
-mod learning;
+pub mod learning;
 mod line;
 mod relax;
 mod ring;
