@@ -2,12 +2,17 @@
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{self, DefaultStack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 /// Bytes of a program's stack; pages are touched on first use.
 const STACK: usize = 256 << 10;
+/// Stacks begin at places of a page that differ by this, so that those of hundreds of programs do not have the few sets of
+/// the processor's caches that go with the ends of pages.
+const STEP: usize = 320;
+const PAGE: usize = 4096;
 
 /// Until when a program waits, in the units of who runs it; for the moment when anything moves, if `news`.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +21,7 @@ pub(super) struct Wait {
     pub news: bool,
 }
 
-type Stackful = Coroutine<(), Wait, (), DefaultStack>;
+type Stackful = Coroutine<(), Wait, (), Stack>;
 
 /// A program that runs, and whose it is.
 #[derive(Clone, Copy)]
@@ -52,14 +57,37 @@ pub(super) struct Program {
     code: ManuallyDrop<Stackful>,
 }
 
-/// The stack of a program that has ended, for another one.
-pub(super) struct Stack(DefaultStack);
+/// A program's stack. That of one that has ended serves another one.
+pub(super) struct Stack {
+    memory: DefaultStack,
+    base: StackPointer,
+}
 
 impl Stack {
     pub fn new() -> Stack {
-        Stack(DefaultStack::new(STACK).expect("address space for a program's stack"))
+        static STACKS: AtomicUsize = AtomicUsize::new(0);
+        let memory = DefaultStack::new(STACK).expect("address space for a program's stack");
+        let skipped = STACKS.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP) % PAGE;
+        let base = stack::Stack::base(&memory);
+        let base = StackPointer::new(base.get() - skipped).unwrap_or(base);
+        Stack { memory, base }
     }
 }
+
+// SAFETY: a part of a stack with a guard page, less than a page smaller than that; STEP and PAGE are multiples of the
+// alignment, which is 16.
+unsafe impl stack::Stack for Stack {
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    fn limit(&self) -> StackPointer {
+        stack::Stack::limit(&self.memory)
+    }
+}
+
+const _: () =
+    assert!(STEP.is_multiple_of(stack::STACK_ALIGNMENT) && PAGE.is_multiple_of(stack::STACK_ALIGNMENT));
 
 impl Program {
     /// A program of `owner`.
@@ -77,7 +105,7 @@ impl Program {
             program();
         };
         // SAFETY: the caller's promise; one that has not ended is never dropped.
-        let code = unsafe { Coroutine::with_stack_unchecked(stack.0, code) };
+        let code = unsafe { Coroutine::with_stack_unchecked(stack, code) };
         Program { name, code: ManuallyDrop::new(code) }
     }
 
@@ -100,7 +128,7 @@ impl Program {
 
     /// Takes the stack of a program that has ended.
     pub fn end(self) -> Stack {
-        Stack(ManuallyDrop::into_inner(self.code).into_stack())
+        ManuallyDrop::into_inner(self.code).into_stack()
     }
 }
 

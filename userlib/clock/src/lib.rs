@@ -43,6 +43,10 @@ pub trait Time: Send + Sync {
     fn look(&self) -> Duration {
         LOOK
     }
+    /// As [`pass`](Self::pass), for a [look](Self::look): what most who wait call most of the time.
+    fn pass_look(&self) {
+        self.pass(self.began() + self.elapsed() + self.look());
+    }
     /// Whether a call that also does work for other users of the clock (stepping cards, for example) should stop doing
     /// so now. With a real clock the caller decides by the time that the work took.
     fn preempts(&self) -> bool {
@@ -145,7 +149,7 @@ impl Clock {
     pub fn yield_now(&self) {
         match &self.0 {
             None => std::thread::yield_now(),
-            Some(time) => time.pass(self.deadline(time.look())),
+            Some(time) => time.pass_look(),
         }
     }
 
@@ -154,7 +158,7 @@ impl Clock {
     pub fn spin(&self) {
         match &self.0 {
             None => std::hint::spin_loop(),
-            Some(time) => time.pass(self.deadline(time.look())),
+            Some(time) => time.pass_look(),
         }
     }
 

@@ -249,6 +249,13 @@ impl Time for Timed {
     fn look(&self) -> Duration {
         self.costs.host.poll.duration().max(Duration::from_nanos(1))
     }
+
+    fn pass_look(&self) {
+        match self.is_running_here() {
+            true => self.suspend_for(self.look()),
+            false => self.pass(self.began + self.elapsed() + self.look()),
+        }
+    }
 }
 
 impl Fabric for Timed {

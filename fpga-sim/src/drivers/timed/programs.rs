@@ -1,5 +1,8 @@
 //! Programs: how they begin, wait, pay for their calls, and end.
 
+use std::sync::MutexGuard;
+use std::time::Duration;
+
 use super::flag::{Flag, Poll};
 use super::gpu::{Block, Body};
 use super::state::{Outside, State, What};
@@ -66,7 +69,18 @@ impl Timed {
 
     /// Gives away the turn of the program that runs here, until then, but not before it has paid.
     pub(super) fn suspend(&self, until: Ps, news: bool) {
-        let mut state = self.state();
+        self.suspend_in(self.state(), until, news);
+    }
+
+    /// The same for a time from now on, in whole nanoseconds as clocks show them.
+    pub(super) fn suspend_for(&self, time: Duration) {
+        let state = self.state();
+        let until = Ps::of(state.here().duration() + time);
+        self.suspend_in(state, until, false);
+    }
+
+    #[inline]
+    fn suspend_in(&self, mut state: MutexGuard<'_, State>, until: Ps, news: bool) {
         let Some(id) = state.running.take() else { return };
         let (turn, at) = (state.tasks[id as usize].turn, until.max(state.here()));
         state.debt = Ps::ZERO;

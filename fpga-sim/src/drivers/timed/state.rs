@@ -1,14 +1,12 @@
 //! What changes while virtual time passes: the event queue, flights, programs, cards, GPUs.
 
-use std::collections::BinaryHeap;
-
 use super::Ps;
 use super::cards::Cards;
 use super::cores::Cores;
 use super::flag::{Flag, Waiting};
 use super::flight::{Flight, Ground};
 use super::gpu::{Body, Gpu};
-use super::queue::{Event, Slab};
+use super::queue::{Agenda, Event, Slab};
 use super::trigger::Trigger;
 use crate::packet::{Hold, Packet};
 
@@ -89,8 +87,7 @@ pub struct Counts {
 
 pub(super) struct State {
     pub now: Ps,
-    sequence: u64,
-    queue: BinaryHeap<Event>,
+    queue: Agenda,
     pub ground: Ground,
     pub flights: Slab<Flight>,
     later: Slab<Later>,
@@ -112,8 +109,7 @@ impl State {
     pub fn new(ground: Ground, cards: Cards, gpus: Vec<Gpu>) -> State {
         State {
             now: Ps::ZERO,
-            sequence: 0,
-            queue: BinaryHeap::new(),
+            queue: Agenda::new(),
             ground,
             flights: Slab::new(),
             later: Slab::new(),
@@ -141,8 +137,7 @@ impl State {
 
     #[inline]
     pub fn schedule(&mut self, at: Ps, what: What) {
-        self.sequence += 1;
-        self.queue.push(Event { at: at.0, sequence: self.sequence, what });
+        self.queue.push(at.0, what);
     }
 
     pub fn schedule_later(&mut self, at: Ps, later: Later) {
@@ -153,8 +148,9 @@ impl State {
     /// When something is due next; `None`: nothing ever is.
     pub fn next(&mut self) -> Option<Ps> {
         while let Some(event) = self.queue.peek() {
-            if self.is_due(event.what) {
-                return Some(Ps(event.at));
+            let Event { at, what, .. } = *event;
+            if self.is_due(what) {
+                return Some(Ps(at));
             }
             self.queue.pop();
         }
@@ -162,7 +158,7 @@ impl State {
     }
 
     /// Whether that is a program's turn.
-    pub fn is_program_next(&self) -> bool {
+    pub fn is_program_next(&mut self) -> bool {
         self.queue.peek().is_some_and(|event| matches!(event.what, What::Task(..)))
     }
 
