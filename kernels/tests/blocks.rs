@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Launch, Loop, Processor, run_loops, start};
-use ggas_selftest::args::{selftest_blocks, selftest_edge};
+use ggas_selftest::args::{
+    SELFTEST_PARTS_MEET, SELFTEST_PARTS_WAIT, selftest_blocks, selftest_edge, selftest_parts,
+};
 use ggas_selftest::launch;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -104,4 +106,41 @@ fn an_edge_is_signalled_behind_its_data_only() {
     let mut arrived = [0; 128];
     memory.read(PART + 64, &mut arrived).unwrap();
     assert_eq!(arrived, [7; 128]);
+}
+
+/// Blocks of two nodes that wait for the parts beside their own, or meet, see what those stored in the round before, and
+/// nothing of the next one.
+#[test]
+fn parts_see_each_other_of_the_round_before() {
+    const NODES: u64 = 2;
+    const ROUNDS: u32 = 50;
+    let cpu = Processor::cpu();
+    for (grid, what) in [(1, SELFTEST_PARTS_WAIT), (7, SELFTEST_PARTS_WAIT), (7, SELFTEST_PARTS_MEET)] {
+        let part = 8 * NODES * u64::from(grid) * (1 + 2 * u64::from(THREADS));
+        let windows = (NODES * part) as usize;
+        // A window of 7 words for each node, then what was wrong, and the status.
+        let (wrong, status) = (windows + 14 * 8, windows + 15 * 8);
+        let memory = cpu.alloc(status + 8).unwrap();
+        let at = |offset: usize| memory.address() + offset as u64;
+        let mut launches = Vec::new();
+        for node in 0..NODES {
+            // As `struct ggas_window` of layout.h, without a report.
+            let timeout = TIMEOUT.as_nanos() as u64;
+            let window = [at(0), at((node * part) as usize), part, part, NODES << 32 | node, 0, timeout];
+            let place = windows + node as usize * 56;
+            memory.write_u64s(place, &window).unwrap();
+            let (window, wrong, status) = (at(place), at(wrong), at(status));
+            let args = selftest_parts { window, wrong, status, rounds: ROUNDS, what };
+            // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
+            launches.push(unsafe { launch(&cpu, "ggas_selftest_parts", grid, THREADS, &args) });
+        }
+        start(&launches).unwrap().wait(TIMEOUT).unwrap();
+        assert_eq!(
+            (memory.load_u64(wrong).unwrap(), memory.load_u64(status).unwrap()),
+            (0, 0),
+            "{grid} {what}"
+        );
+        let last = memory.load_u64(0).unwrap();
+        assert_eq!(last, u64::from(ROUNDS), "{grid} {what}");
+    }
 }

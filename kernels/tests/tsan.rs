@@ -169,6 +169,14 @@ fn queues_are_clean() {
 
 #[test]
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn parts_that_wait_for_those_beside_them_are_clean() {
+    clean(&["parts-wait", "parts-meet"]);
+    racy("missing-parts-release", "selftest_blocks.cu");
+    racy("missing-parts-wait", "selftest_blocks.cu");
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn engines_are_clean() {
     clean(&["engine-bystander", "engine-pair", "engine-changes"]);
 }

@@ -18,6 +18,7 @@
 
 #include "coll.cu"
 #include "planted_races.cu"
+#include "selftest_blocks.cu"
 #include "selftest_coll.cu"
 #include "selftest_put.cu"
 #include "selftest_rma.cu"
@@ -275,6 +276,29 @@ bool meeting(bool planted)
 	return planted || expect(sums[0] == 6 && sums[1] == 6 && sums[2] == 6, "sums", sums[0]);
 }
 
+// Blocks of two nodes that have the same part in every round.
+bool parts(uint32_t what)
+{
+	constexpr uint32_t nodes = 2, grid = 3, block = 6;
+	constexpr uint64_t stride = sizeof(uint64_t) * nodes * grid * (1 + 2 * block);
+	std::vector<ggas_u128> memory(nodes * stride / sizeof(ggas_u128));
+	std::array<ggas_window, nodes> windows = {};
+	std::array<selftest_parts, nodes> args = {};
+	std::array<uint64_t, nodes> status = {}, wrong = {};
+	std::vector<launch> launches;
+	for (uint32_t node = 0; node < nodes; node++) {
+		windows[node] = window_of(memory, stride, node, nodes);
+		args[node] = { address(windows[node]), address(wrong[node]), address(status[node]), 20, what };
+		launches.push_back({ ggas_host_ggas_selftest_parts, &args[node], grid, block });
+	}
+	run(launches);
+	bool good = true;
+	for (uint32_t node = 0; node < nodes && what <= SELFTEST_PARTS_MEET; node++)
+		good &= expect(status[node] == 0, "status", status[node]) &&
+			expect(wrong[node] == 0, "values of another round", wrong[node]);
+	return good;
+}
+
 bool puts(uint32_t form, uint32_t grid, uint32_t block, uint32_t lanes, bool packed)
 {
 	constexpr uint32_t nodes = 2, bytes = 304, each = 304, lines_log2 = 6;
@@ -392,6 +416,10 @@ const scenario scenarios[] = {
 	{ "started-allreduce", [] { return started(COLL_ALLREDUCE); } },
 	{ "started-allreduce-by-writes", [] { return started(COLL_ALLREDUCE, 2); } },
 	{ "started-allreduce-by-writes-in-place", [] { return started(COLL_ALLREDUCE, 3, true); } },
+	{ "parts-wait", [] { return parts(SELFTEST_PARTS_WAIT); } },
+	{ "parts-meet", [] { return parts(SELFTEST_PARTS_MEET); } },
+	{ "missing-parts-release", [] { return parts(SELFTEST_PARTS_RELAXED); } },
+	{ "missing-parts-wait", [] { return parts(SELFTEST_PARTS_FEW); } },
 	{ "good-meeting", [] { return meeting(false); } },
 	{ "missing-meeting-order", [] { return meeting(true); } },
 	{ "good-barrier", [] { return race(ggas_host_race_barrier, 1, 16, false); } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Meeting of blocks for who communicates in kernels (thesis 5.8). Blocks of a grid are scheduled in any order and cannot
- * wait for each other unless all live at once; four ways out:
+ * wait for each other unless all live at once; five ways out:
  *
  *   in-kernel	the block that finds itself the last one (ggas_last_block) sends for all. Nothing waits for a block.
  *   stream	the end of a kernel is the meeting: kernels that send (ggas_edge_send_grid) and wait (ggas_edge_wait) stand
@@ -10,6 +10,8 @@
  *   persistent	a grid that lives for all rounds: each block does its part of the boundary before its part of the
  *		interior, the last one of those (ggas_blocks_of_boundary) tells the neighbours, and blocks meet at the end
  *		(ggas_sync_grid of coll.cuh)
+ *	parts	the same without a meeting: each block waits for those alone whose data it reads, here and at the neighbours
+ *		(ggas_parts_wait, ggas_part_tell)
  *
  *	GGAS_KERNEL(step, step_args)	// in-kernel: a kernel a round
  *	{
@@ -99,6 +101,78 @@ GGAS_FN int ggas_edge_wait(const ggas_window &window, const ggas_edge &edge, uin
 GGAS_FN uint32_t ggas_blocks_of_boundary(uint64_t boundary)
 {
 	return boundary < ggas_blocks() ? static_cast<uint32_t>(boundary) : ggas_blocks();
+}
+
+/*
+ * Parts of data that blocks which all live at once have in every round, by two buffers: round r reads buffer r % 2 and stores
+ * into the other one, here or at another node. Each part has a flag wherever its end of a round is waited for: a word in
+ * that node's part of the window, 0 at first, which this block alone sets.
+ *
+ *	for (uint64_t round = 0; round < rounds; round++) {
+ *		// a flag for each thread, or 0: those of the parts that this one reads, here and at neighbours
+ *		if (int error = ggas_parts_wait(window, flag, round, peer))
+ *			return error;
+ *		... // reads these parts, stores its own
+ *		ggas_part_tell(flag_of_mine, round + 1);
+ *	}
+ *
+ * Two buffers suffice where parts read each other's. Who comes from the wait of round r knows that the parts beside its own have
+ * ended round r - 1: so all that round r reads is there; and what round r overwrites, the buffer of round r - 1, has been read
+ * by all who read it, the same parts. Nobody is two rounds ahead of a part beside its own. From the stores of a block to the
+ * block that waits for them it is one step, over whatever lies between; blocks do not meet, nor do nodes.
+ */
+
+/* This block's part has ended round `round` - 1: what its threads stored, and read, is before whatever comes behind a wait for this
+ * flag. By all threads of the block. */
+GGAS_FN void ggas_part_tell(uint64_t *flag, uint64_t round)
+{
+	ggas_syncthreads();
+	if (ggas_thread() == 0)
+		ggas_flag_set(flag, round);
+}
+
+/* The same for blocks of this GPU alone, and quicker: one round more. */
+GGAS_FN void ggas_part_tell_near(uint64_t *flag)
+{
+	ggas_syncthreads();
+	if (ggas_thread() == 0)
+		ggas_red_add_release_gpu(flag, 1);
+}
+
+/* Each thread waits for a flag in this node's part, if it has one: until all have reached `round`, with acquire, bounded by the
+ * window's time-out. `peer`: the node that sets it; of this node's own blocks ggas_part_tell_near is enough. The same result in all
+ * threads of the block. */
+GGAS_FN int ggas_parts_wait(const ggas_window &window, const uint64_t *flag, uint64_t round, uint32_t peer,
+			    uint32_t line = __builtin_LINE())
+{
+	int error = flag ? ggas_impl::watch_flag(&window, flag, round, peer, line) : GGAS_OK;
+	if (flag && peer == window.node)
+		ggas_fence_acquire_gpu();
+	else if (flag)
+		ggas_fence_acquire();
+	return ggas_block_status(error);
+}
+
+/*
+ * All blocks of all nodes meet, in one step: each tells every node, and waits for all. `flags`: offset of uint64_t[nodes][blocks]
+ * in each node's part, 0 at first; `round`: 1 in the first meeting, one more in each. By all threads of grids of the same
+ * size whose blocks all live at once. A release of everything before and an acquire for everything after it.
+ *
+ * ggas_barrier_grid (coll.cuh) needs fewer flags and three steps: blocks, nodes, blocks.
+ */
+GGAS_FN int ggas_meet_all(const ggas_window &window, uint64_t flags, uint64_t round, uint32_t line = __builtin_LINE())
+{
+	uint32_t blocks = ggas_blocks(), nodes = window.nodes;
+	uint64_t own = flags + (static_cast<uint64_t>(window.node) * blocks + ggas_block()) * sizeof(uint64_t);
+	ggas_syncthreads();
+	for (uint32_t node = ggas_thread(); node < nodes; node += ggas_threads())
+		ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, node, own), round);
+	auto *all = reinterpret_cast<const uint64_t *>(window.local + flags);
+	int error = GGAS_OK;
+	for (uint32_t i = ggas_thread(); i < nodes * blocks && !error; i += ggas_threads())
+		error = ggas_impl::watch_flag(&window, all + i, round, i / blocks, line);
+	ggas_fence_acquire();
+	return ggas_block_status(error);
 }
 
 #endif /* GGAS_BLOCKS_CUH */

@@ -80,19 +80,30 @@ GGAS_FN void ggas_fence() { ggas_fence_system(); }
 /* Stores `value` with release. Flags grow: a flag is written by one node. */
 GGAS_FN void ggas_flag_set(uint64_t *flag, uint64_t value) { ggas_store_release(flag, value); }
 
-/* Waits until a flag in this node's part reaches `value`, with acquire. `peer`
- * is the node that sets it, for the report. Polls local memory: put flags where
- * they are waited for. */
-GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint64_t value, uint32_t peer = ~0u,
-			   uint32_t line = __builtin_LINE())
+namespace ggas_impl
+{
+/* Without order: a fence behind the last one of several makes acquires of them. */
+GGAS_FN int watch_flag(const ggas_window *window, const uint64_t *flag, uint64_t value, uint32_t peer, uint32_t line)
 {
 	ggas_wait wait(window->report, window->timeout_ns, GGAS_WAIT_FLAG, window->node, peer, line);
 	uint64_t seen;
 	while ((seen = ggas_load_watched(flag)) < value)
 		if (int error = wait.again(flag, value, seen))
 			return error;
-	ggas_fence_acquire();
 	return GGAS_OK;
+}
+} /* namespace ggas_impl */
+
+/* Waits until a flag in this node's part reaches `value`, with acquire. `peer`
+ * is the node that sets it, for the report. Polls local memory: put flags where
+ * they are waited for. */
+GGAS_FN int ggas_flag_wait(const ggas_window *window, const uint64_t *flag, uint64_t value, uint32_t peer = ~0u,
+			   uint32_t line = __builtin_LINE())
+{
+	int error = ggas_impl::watch_flag(window, flag, value, peer, line);
+	if (!error)
+		ggas_fence_acquire();
+	return error;
 }
 
 #include "impl/copy.h"

@@ -35,6 +35,22 @@ struct selftest_edge {
 	uint64_t status;	/* u64: the first error */
 };
 
+/* Blocks that have the same part in every round (blocks.cuh): each stores its part's values of the next round at all nodes, and
+ * reads those of the parts beside it, of all nodes, of this one. */
+struct selftest_parts {
+	uint64_t window;	/* struct ggas_window; parts of nodes: u64 flags[nodes][blocks], values[2][nodes][blocks][threads] */
+	uint64_t wrong;		/* u64: values that were not of the round before */
+	uint64_t status;	/* u64: the first error */
+	uint32_t rounds;
+	uint32_t what;		/* SELFTEST_PARTS_* */
+};
+
+#define SELFTEST_PARTS_WAIT	0	/* for the parts beside a block's own */
+#define SELFTEST_PARTS_MEET	1	/* all blocks of all nodes meet */
+/* Planted, for ThreadSanitizer: */
+#define SELFTEST_PARTS_RELAXED	2	/* flags without a release */
+#define SELFTEST_PARTS_FEW	3	/* waits for the parts of its own number only */
+
 struct selftest_vocab {
 	uint64_t scratch;	/* 4 KiB, zero at the start, 16-byte aligned */
 	uint64_t failed;	/* u64, 0 at the start: bit i set when check i failed */

@@ -28,6 +28,7 @@ ggas_kernels::kernels! {
         ggas_selftest_threads(args::selftest_threads),
         ggas_selftest_blocks(args::selftest_blocks),
         ggas_selftest_edge(args::selftest_edge),
+        ggas_selftest_parts(args::selftest_parts),
         ggas_selftest_vocab(args::selftest_vocab),
         ggas_selftest_rma(args::selftest_rma),
         ggas_selftest_posts(args::selftest_posts),
