@@ -493,10 +493,13 @@ struct bench_queues {
 #define BENCH_HIMENO_SEND	8	/* the last block to finish the boundary sends it */
 #define BENCH_HIMENO_ADVANCE	16	/* the last block to finish ends the iteration */
 #define BENCH_HIMENO_STORE	32	/* blocks store their part of the boundary at the neighbours, too; the last one tells them */
-#define BENCH_HIMENO_MEET	64	/* nodes meet at the end of an iteration, not only the blocks of this one */
+#define BENCH_HIMENO_MEET	64	/* all blocks of all nodes meet at the end of an iteration */
+#define BENCH_HIMENO_EVEN	128	/* the kernels queued with this one begin with an even iteration: `offset` says which field is read */
 
-/* Offset in the window of the word that counts the meetings of a node's own blocks with the neighbours'. */
-#define BENCH_HIMENO_MET	64
+/* bench_himeno_persistent: threads of all its blocks on a multiprocessor, since each wants more registers than there are for more; bytes
+ * of shared memory in which a block keeps coefficients, what a block may have without being asked for more. */
+#define BENCH_HIMENO_LASTING	384
+#define BENCH_HIMENO_KEPT	47104
 
 /* How far a node came, in its own memory. */
 struct bench_himeno_state {
@@ -522,12 +525,13 @@ struct bench_himeno_edge {
 struct bench_himeno {
 	struct bench_timing timing;	/* persistent kernels; a sample: an iteration */
 	uint64_t window;	/* struct ggas_window */
-	uint64_t group;		/* struct ggas_group */
+	uint64_t local;		/* address of this node's part of it */
 	uint64_t state;		/* struct bench_himeno_state */
 	uint64_t coefficients;	/* float[12][z + 2][y][pitch] */
 	uint64_t sums;		/* double[z + 2][y][tiles of a row] */
 	uint64_t field[2];	/* offsets in the window: float[z + 2][y][pitch] each; iteration i reads field[i % 2] */
 	struct bench_himeno_edge edge[2];	/* below and above */
+	uint64_t flags;		/* offset in the window: of the blocks of persistent kernels, uint64_t[3 * places + nodes * blocks] */
 	uint64_t seed;		/* of the data; 0: those of the benchmark */
 	uint32_t x;		/* points of a row */
 	uint32_t y;		/* rows of a plane */
@@ -537,6 +541,8 @@ struct bench_himeno {
 	uint32_t whole_z;	/* planes of the whole grid */
 	uint32_t what;		/* BENCH_HIMENO_* */
 	uint32_t offset;	/* iterations of kernels queued before this one that are not in the state yet */
+	uint32_t places;	/* flags for the parts of a neighbour, and for those of this node */
+	uint32_t reserved;
 };
 
 #endif /* GGAS_BENCH_H */

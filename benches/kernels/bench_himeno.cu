@@ -1,45 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// himeno (thesis 4.5, 5.8, 6.9.1): the kernels of all forms. himeno.cuh computes.
-#include "bench.cuh"
-#include "ggas/blocks.cuh"
-#include "ggas/coll.cuh"
-
-#include "bench.h"
-#include "himeno.cuh"
+// himeno (thesis 4.5, 5.8, 6.9.1): the kernels of forms whose kernels end with an iteration. himeno.cuh computes.
+#include "bench_himeno.cuh"
 
 namespace bench_himenos
 {
-
-/* Most threads of a block; a bound of 512 keeps two blocks of 256 on a multiprocessor. */
-constexpr uint32_t most_threads = 512;
-
-template <class T> GGAS_FN T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
-
-GGAS_FN uint64_t plane_floats(const bench_himeno &args)
-{
-	return static_cast<uint64_t>(args.y) * args.pitch;
-}
-
-GGAS_FN float *field(const bench_himeno &args, const ggas_window &window, uint64_t iteration)
-{
-	return pointer<float>(window.local + (iteration & 1 ? args.field[1] : args.field[0]));
-}
-
-GGAS_FN himeno_field fields(const bench_himeno &args, const ggas_window &window, uint64_t iteration)
-{
-	himeno_field f;
-	f.in = field(args, window, iteration);
-	f.out = field(args, window, iteration + 1);
-	f.coefficients = pointer<const float>(args.coefficients);
-	f.sums = pointer<double>(args.sums);
-	f.plane = plane_floats(args);
-	f.array = (args.z + 2) * f.plane;
-	f.x = args.x;
-	f.y = args.y;
-	f.pitch = args.pitch;
-	f.tiles = (args.x + HIMENO_TILE - 1) / HIMENO_TILE;
-	return f;
-}
 
 /* Items of a plane: the warps of a block take tiles of rows as they lie in memory. */
 GGAS_FN uint32_t items_of_plane(const himeno_field &f)
@@ -47,21 +11,10 @@ GGAS_FN uint32_t items_of_plane(const himeno_field &f)
 	return ((f.y - 2) * f.tiles + ggas_warps() - 1) / ggas_warps();
 }
 
-GGAS_FN bool has(const bench_himeno_edge &edge)
-{
-	return edge.node != ~0u;
-}
-
 /* Planes that neighbours need. A node with neighbours has two planes or more. */
 GGAS_FN uint32_t boundary_planes(const bench_himeno &args)
 {
 	return (has(args.edge[0]) ? 1u : 0u) + (has(args.edge[1]) ? 1u : 0u);
-}
-
-/* Where a neighbour has this node's boundary. */
-GGAS_FN float *place_at(const bench_himeno_edge &edge, const ggas_window &window, uint64_t iteration)
-{
-	return ggas_pointer_of_node<float>(&window, edge.node, iteration & 1 ? edge.to[1] : edge.to[0]);
 }
 
 /* Items of an iteration: those of the boundary come first. */
@@ -94,21 +47,13 @@ GGAS_FN void compute(const bench_himeno &args, const ggas_window &window, const 
 		himeno::march(f, tile % f.tiles, 1 + tile / f.tiles, z, z + 1, remote);
 }
 
-GGAS_FN ggas_edge edge_of(const bench_himeno &args, const ggas_window &window, uint32_t side, uint64_t iteration)
-{
-	const bench_himeno_edge &edge = args.edge[side];
-	uint64_t bytes = plane_floats(args) * sizeof(float);
-	uint64_t from = reinterpret_cast<uint64_t>(field(args, window, iteration)) + edge.plane * bytes;
-	return { edge.node, iteration & 1 ? edge.to[1] : edge.to[0], from, bytes, edge.signal, edge.seen };
-}
-
 /* Waits for the planes of both neighbours that iteration `iteration` reads; those of the first are there from the start. */
 GGAS_FN int wait_for_neighbours(const bench_himeno &args, const ggas_window &window, uint64_t iteration)
 {
 	int error = GGAS_OK;
 	for (uint32_t side = 0; side < 2; side++)
 		if (iteration && has(args.edge[side]) && !error)
-			error = ggas_edge_wait<ggas_scope::block>(window, edge_of(args, window, side, iteration), iteration);
+			error = ggas_edge_wait<ggas_scope::block>(window, edge_of(args, side, iteration), iteration);
 	return error;
 }
 
@@ -118,7 +63,7 @@ GGAS_FN int send(const bench_himeno &args, const ggas_window &window, uint64_t i
 	int error = GGAS_OK;
 	for (uint32_t side = 0; side < 2; side++)
 		if (has(args.edge[side]) && !error)
-			error = ggas_edge_send<ggas_scope::block>(window, edge_of(args, window, side, iteration), iteration);
+			error = ggas_edge_send<ggas_scope::block>(window, edge_of(args, side, iteration), iteration);
 	return error;
 }
 
@@ -129,17 +74,6 @@ GGAS_FN void tell(const bench_himeno &args, const ggas_window &window, uint64_t 
 		if (has(args.edge[side]))
 			ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, args.edge[side].node, args.edge[side].signal),
 				      iteration);
-}
-
-/* The first failure of a node stays, and in which iteration it was. */
-GGAS_FN void note(bench_himeno_state *state, int error, uint64_t iteration)
-{
-	if (!error || ggas_thread() != 0)
-		return;
-	if (ggas_atomic_cas(&state->status, uint64_t(0), static_cast<uint64_t>(error), ggas_order::relaxed) == 0)
-		ggas_store_relaxed(&state->iteration, iteration);
-	/* A graph's loop makes no further round. */
-	ggas_store_relaxed(&state->left, uint64_t(1));
 }
 
 /* A block has done its part of the boundary: the last one sends it, or tells the neighbours that it is there. */
@@ -155,16 +89,21 @@ GGAS_FN int boundary_done(const bench_himeno &args, const ggas_window &window, b
 	return GGAS_OK;
 }
 
-/* This block's part of an iteration, and what the form does around it. After a failure neighbours wait in vain, and say so. */
-GGAS_FN int iterate(const bench_himeno &args, const ggas_window &window, bench_himeno_state *state, uint64_t iteration)
+GGAS_FN items items_of(const bench_himeno &args)
 {
-	himeno_field f = fields(args, window, iteration);
-	uint32_t each = items_of_plane(f);
-	items all = { args.what & BENCH_HIMENO_BOUNDARY ? boundary_planes(args) * each : 0,
-		      args.what & BENCH_HIMENO_INTERIOR && args.z > 2 ? (args.z - 2) * each : 0 };
+	uint32_t each = items_of_plane(fields(args, 0));
+	return { args.what & BENCH_HIMENO_BOUNDARY ? boundary_planes(args) * each : 0,
+		 args.what & BENCH_HIMENO_INTERIOR && args.z > 2 ? (args.z - 2) * each : 0 };
+}
+
+/* This block's part of an iteration, and what the form does around it. After a failure neighbours wait in vain, and say so. */
+GGAS_FN int iterate(const bench_himeno &args, const ggas_window &window, bench_himeno_state *state, const items &all,
+		    uint64_t iteration)
+{
+	himeno_field f = fields(args, iteration);
 	uint32_t item = ggas_block();
 	bool has_part = item < all.boundary;
-	bool says = has_part && args.what & (BENCH_HIMENO_SEND | BENCH_HIMENO_STORE) && !(args.what & BENCH_HIMENO_MEET);
+	bool says = has_part && args.what & (BENCH_HIMENO_SEND | BENCH_HIMENO_STORE);
 	if (has_part && args.what & BENCH_HIMENO_WAIT)
 		if (int error = wait_for_neighbours(args, window, iteration))
 			return error;
@@ -181,41 +120,11 @@ GGAS_FN int iterate(const bench_himeno &args, const ggas_window &window, bench_h
 	}
 }
 
-/* The iteration has ended: the next kernel begins the next one. */
-GGAS_FN void advance(bench_himeno_state *state, uint64_t iteration)
+/* So many iterations have ended: the next kernel begins the one behind them. */
+GGAS_FN void advance(bench_himeno_state *state, uint64_t ended)
 {
 	if (ggas_thread() == 0 && !ggas_load_relaxed(&state->status))
-		ggas_store_relaxed(&state->iteration, iteration + 1);
-}
-
-GGAS_FN int rounds(const bench_himeno &args, bench_stopwatch &watch)
-{
-	ggas_window window = *pointer<const ggas_window>(args.window);
-	auto *group = pointer<ggas_group>(args.group);
-	auto *state = pointer<bench_himeno_state>(args.state);
-	bool measures = ggas_block() == 0 && ggas_thread() == 0;
-	for (uint64_t i = 0; i < watch.rounds(); i++) {
-		if (measures)
-			watch.begin(i);
-		int error = iterate(args, window, state, i);
-		note(state, error, i);
-		/* Who failed does not come to the meeting, but poisons it. */
-		ggas_impl::grid_team team(group);
-		if (args.what & BENCH_HIMENO_MEET)
-			error = error ? team.meet(error, __LINE__) :
-					ggas_barrier_grid(group, ggas_order::release_acquire);
-		else
-			error = team.meet(error ? error : ggas_impl::poisoned_before(group), __LINE__);
-		if (error) {
-			note(state, error, i);
-			return error;
-		}
-		if (measures) {
-			watch.end(i);
-			ggas_store_relaxed(&state->iteration, i + 1);
-		}
-	}
-	return GGAS_OK;
+		ggas_store_relaxed(&state->iteration, ggas_load_relaxed(&state->iteration) + ended);
 }
 
 GGAS_FN float unit(uint64_t seed, uint64_t index)
@@ -250,7 +159,6 @@ GGAS_FN float value(const bench_himeno &args, uint32_t which, uint32_t x, uint32
 GGAS_KERNEL(bench_himeno_fill, bench_himeno)
 {
 	using namespace bench_himenos;
-	ggas_window window = *pointer<const ggas_window>(args.window);
 	uint64_t array = (args.z + 2) * plane_floats(args), all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
 	for (uint64_t i = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(); i < array; i += all) {
 		uint32_t x = static_cast<uint32_t>(i % args.pitch), y = static_cast<uint32_t>(i / args.pitch % args.y);
@@ -259,8 +167,8 @@ GGAS_KERNEL(bench_himeno_fill, bench_himeno)
 		for (uint32_t which = 0; which < 12; which++)
 			pointer<float>(args.coefficients)[which * array + i] = point ? value(args, which, x, y, z) : 0.0f;
 		float p = point ? value(args, 12, x, y, z) : 0.0f;
-		field(args, window, 0)[i] = p;
-		field(args, window, 1)[i] = p;
+		field(args, 0)[i] = p;
+		field(args, 1)[i] = p;
 	}
 }
 
@@ -270,13 +178,20 @@ GGAS_KERNEL_BOUND(bench_himeno_step, bench_himeno, bench_himenos::most_threads)
 	using namespace bench_himenos;
 	ggas_window window = *pointer<const ggas_window>(args.window);
 	auto *state = pointer<bench_himeno_state>(args.state);
-	uint64_t iteration = ggas_load_relaxed(&state->iteration) + args.offset;
-	/* Behind a failure nothing happens any more, so that the rest of a graph ends at once. */
-	if (ggas_load_relaxed(&state->status))
-		return;
-	note(state, iterate(args, window, state, iteration), iteration);
+	items all = items_of(args);
+	bool talks = ggas_block() < all.boundary &&
+		     args.what & (BENCH_HIMENO_WAIT | BENCH_HIMENO_SEND | BENCH_HIMENO_STORE);
+	uint64_t iteration = args.offset;
+	/* A block that loads this first takes 2 us longer. */
+	if (talks || !(args.what & BENCH_HIMENO_EVEN)) {
+		iteration += ggas_load_relaxed(&state->iteration);
+		/* Behind a failure nobody waits or sends any more, so that the rest of a graph ends soon. */
+		if (ggas_load_relaxed(&state->status))
+			return;
+	}
+	note(state, iterate(args, window, state, all, iteration), iteration);
 	if (args.what & BENCH_HIMENO_ADVANCE && ggas_last_block(&state->finished))
-		advance(state, iteration);
+		advance(state, args.offset + 1);
 }
 
 /* Sends the boundary; with WAIT it waits for the neighbours' and, with ADVANCE, ends the iteration. Only its last block waits:
@@ -292,7 +207,7 @@ GGAS_KERNEL_BOUND(bench_himeno_exchange, bench_himeno, bench_himenos::most_threa
 	int error = GGAS_OK;
 	for (uint32_t side = 0; side < 2; side++)
 		if (args.what & BENCH_HIMENO_SEND && has(args.edge[side]) && !error)
-			error = ggas_edge_send_grid(window, edge_of(args, window, side, next), next, state->sent + side);
+			error = ggas_edge_send_grid(window, edge_of(args, side, next), next, state->sent + side);
 	note(state, error, next - 1);
 	if (!(args.what & BENCH_HIMENO_WAIT) || !ggas_last_block(&state->finished))
 		return;
@@ -300,72 +215,5 @@ GGAS_KERNEL_BOUND(bench_himeno_exchange, bench_himeno, bench_himenos::most_threa
 		error = wait_for_neighbours(args, window, next);
 	note(state, error, next - 1);
 	if (args.what & BENCH_HIMENO_ADVANCE)
-		advance(state, next - 1);
-}
-
-/* All iterations, by blocks that live for all of them. */
-GGAS_KERNEL_BOUND(bench_himeno_persistent, bench_himeno, bench_himenos::most_threads)
-{
-	bench_stopwatch watch(args.timing);
-	int status = bench_himenos::rounds(args, watch);
-	if (ggas_block() == 0 && ggas_thread() == 0)
-		watch.stop(status);
-}
-
-namespace bench_himenos
-{
-
-/* Blocks of this node and of its neighbours meet: the last block here tells the neighbours and its own. */
-GGAS_FN int meet_neighbours(const bench_himeno &args, const ggas_window &window, bench_himeno_state *state, uint64_t round)
-{
-	auto *met = pointer<uint64_t>(window.local + BENCH_HIMENO_MET);
-	int error = GGAS_OK;
-	if (ggas_last_block(&state->boundary) && ggas_thread() == 0) {
-		tell(args, window, round);
-		ggas_flag_set(met, round);
-	}
-	if (ggas_thread() < 3) {
-		uint32_t side = ggas_thread();
-		if (side == 2)
-			error = ggas_flag_wait(&window, met, round);
-		else if (has(args.edge[side]))
-			error = ggas_flag_wait(&window, pointer<uint64_t>(window.local + args.edge[side].seen), round,
-					       args.edge[side].node);
-	}
-	return ggas_block_status(error);
-}
-
-} // namespace bench_himenos
-
-/* Boundaries and a meeting, without a computation: every block stores its share at the neighbours, then all nodes meet, or
- * each with its neighbours. */
-GGAS_KERNEL_BOUND(bench_himeno_boundary, bench_himeno, bench_himenos::most_threads)
-{
-	using namespace bench_himenos;
-	bench_stopwatch watch(args.timing);
-	ggas_window window = *pointer<const ggas_window>(args.window);
-	auto *state = pointer<bench_himeno_state>(args.state);
-	bool measures = ggas_block() == 0 && ggas_thread() == 0;
-	int error = GGAS_OK;
-	for (uint64_t i = 0; i < watch.rounds() && !error; i++) {
-		if (measures)
-			watch.begin(i);
-		for (uint32_t side = 0; side < 2; side++)
-			if (has(args.edge[side]) && !error) {
-				ggas_edge edge = edge_of(args, window, side, i + 1);
-				error = ggas_put_grid(&window, edge.node, edge.to,
-						      reinterpret_cast<const void *>(edge.from), edge.bytes);
-			}
-		if (!error && args.what & BENCH_HIMENO_MEET)
-			error = ggas_barrier_grid(pointer<ggas_group>(args.group), ggas_order::release_acquire);
-		else if (!error)
-			error = meet_neighbours(args, window, state, i + 1);
-		note(state, error, i);
-		if (measures && !error) {
-			watch.end(i);
-			ggas_store_relaxed(&state->iteration, i + 1);
-		}
-	}
-	if (measures)
-		watch.stop(error);
+		advance(state, 1);
 }

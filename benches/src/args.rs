@@ -76,7 +76,9 @@ pub const BENCH_HIMENO_SEND: u32 = 8;
 pub const BENCH_HIMENO_ADVANCE: u32 = 16;
 pub const BENCH_HIMENO_STORE: u32 = 32;
 pub const BENCH_HIMENO_MEET: u32 = 64;
-pub const BENCH_HIMENO_MET: u32 = 64;
+pub const BENCH_HIMENO_EVEN: u32 = 128;
+pub const BENCH_HIMENO_LASTING: u32 = 384;
+pub const BENCH_HIMENO_KEPT: u32 = 47104;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -1489,12 +1491,13 @@ const _: () = {
 pub struct bench_himeno {
     pub timing: bench_timing,
     pub window: u64,
-    pub group: u64,
+    pub local: u64,
     pub state: u64,
     pub coefficients: u64,
     pub sums: u64,
     pub field: [u64; 2usize],
     pub edge: [bench_himeno_edge; 2usize],
+    pub flags: u64,
     pub seed: u64,
     pub x: u32,
     pub y: u32,
@@ -1504,10 +1507,12 @@ pub struct bench_himeno {
     pub whole_z: u32,
     pub what: u32,
     pub offset: u32,
+    pub places: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_himeno"][::core::mem::size_of::<bench_himeno>() - 224usize];
+    ["Size of bench_himeno"][::core::mem::size_of::<bench_himeno>() - 240usize];
     ["Alignment of bench_himeno"][::core::mem::align_of::<bench_himeno>() - 8usize];
     [
         "Offset of field: bench_himeno::timing",
@@ -1516,8 +1521,8 @@ const _: () = {
         "Offset of field: bench_himeno::window",
     ][::core::mem::offset_of!(bench_himeno, window) - 32usize];
     [
-        "Offset of field: bench_himeno::group",
-    ][::core::mem::offset_of!(bench_himeno, group) - 40usize];
+        "Offset of field: bench_himeno::local",
+    ][::core::mem::offset_of!(bench_himeno, local) - 40usize];
     [
         "Offset of field: bench_himeno::state",
     ][::core::mem::offset_of!(bench_himeno, state) - 48usize];
@@ -1534,30 +1539,39 @@ const _: () = {
         "Offset of field: bench_himeno::edge",
     ][::core::mem::offset_of!(bench_himeno, edge) - 88usize];
     [
+        "Offset of field: bench_himeno::flags",
+    ][::core::mem::offset_of!(bench_himeno, flags) - 184usize];
+    [
         "Offset of field: bench_himeno::seed",
-    ][::core::mem::offset_of!(bench_himeno, seed) - 184usize];
+    ][::core::mem::offset_of!(bench_himeno, seed) - 192usize];
     [
         "Offset of field: bench_himeno::x",
-    ][::core::mem::offset_of!(bench_himeno, x) - 192usize];
+    ][::core::mem::offset_of!(bench_himeno, x) - 200usize];
     [
         "Offset of field: bench_himeno::y",
-    ][::core::mem::offset_of!(bench_himeno, y) - 196usize];
+    ][::core::mem::offset_of!(bench_himeno, y) - 204usize];
     [
         "Offset of field: bench_himeno::z",
-    ][::core::mem::offset_of!(bench_himeno, z) - 200usize];
+    ][::core::mem::offset_of!(bench_himeno, z) - 208usize];
     [
         "Offset of field: bench_himeno::pitch",
-    ][::core::mem::offset_of!(bench_himeno, pitch) - 204usize];
+    ][::core::mem::offset_of!(bench_himeno, pitch) - 212usize];
     [
         "Offset of field: bench_himeno::first_z",
-    ][::core::mem::offset_of!(bench_himeno, first_z) - 208usize];
+    ][::core::mem::offset_of!(bench_himeno, first_z) - 216usize];
     [
         "Offset of field: bench_himeno::whole_z",
-    ][::core::mem::offset_of!(bench_himeno, whole_z) - 212usize];
+    ][::core::mem::offset_of!(bench_himeno, whole_z) - 220usize];
     [
         "Offset of field: bench_himeno::what",
-    ][::core::mem::offset_of!(bench_himeno, what) - 216usize];
+    ][::core::mem::offset_of!(bench_himeno, what) - 224usize];
     [
         "Offset of field: bench_himeno::offset",
-    ][::core::mem::offset_of!(bench_himeno, offset) - 220usize];
+    ][::core::mem::offset_of!(bench_himeno, offset) - 228usize];
+    [
+        "Offset of field: bench_himeno::places",
+    ][::core::mem::offset_of!(bench_himeno, places) - 232usize];
+    [
+        "Offset of field: bench_himeno::reserved",
+    ][::core::mem::offset_of!(bench_himeno, reserved) - 236usize];
 };

@@ -117,7 +117,7 @@ fn forms(team: &Team, options: &Options) -> Result<Vec<Form>, BenchError> {
     }
 }
 
-/// The grids asked for, or some that suit the processors; rows are asked for again by their points.
+/// The grids asked for, or some that suit the processors; rows are asked for again by their points, or by the bytes of a boundary.
 fn grids(options: &Options) -> Result<Vec<Slices>, BenchError> {
     let named: &[&str] = match (options.device, options.scaling) {
         (Device::Cpu, Scaling::Weak) => &["32x16x12"],
@@ -130,7 +130,8 @@ fn grids(options: &Options) -> Result<Vec<Slices>, BenchError> {
     let slices = |grid| Slices::new(grid, options.scaling, options.nodes);
     let mut all = grids.into_iter().map(slices).collect::<Result<Vec<_>, _>>()?;
     if !options.sizes.is_empty() {
-        all.retain(|slices| options.sizes.contains(&slices.whole.points()));
+        let wanted = |size: u64| options.sizes.contains(&size);
+        all.retain(|slices| wanted(slices.whole.points()) || wanted(slices.plane_bytes()));
     }
     if all.is_empty() {
         return Err(BenchError::option(
@@ -211,7 +212,7 @@ impl<'a> OneGrid<'a> {
         let (samples, check) = setup.collect(Some(samples).filter(|s| !s.is_empty()), check)?;
         let mut row = Row::new(&samples).method(form.name()).bytes(slices.plane_bytes());
         row.nodes = Some(slices.nodes);
-        (row.blocks, row.threads) = (run.blocks_of(form), Some(run.threads));
+        (row.blocks, row.threads) = (run.blocks_of(form), Some(run.shape_of(form).threads));
         Ok((row.with("grid", slices.whole.to_string()), check))
     }
 
@@ -220,7 +221,7 @@ impl<'a> OneGrid<'a> {
         let mut row = Row::new(samples).method(form.name());
         row.elements = Some(whole.points());
         row.nodes = Some(self.slices.nodes);
-        (row.blocks, row.threads) = (self.run.blocks_of(form), Some(self.run.threads));
+        (row.blocks, row.threads) = (self.run.blocks_of(form), Some(self.run.shape_of(form).threads));
         let gflops = whole.flop() as f64 / (row.latency_us.median * 1e3).max(1e-9);
         row = row.with("grid", whole.to_string()).with("gflops", gflops).with("iterations", self.iterations);
         match residual {

@@ -5,14 +5,14 @@ use std::time::Instant;
 use ggas_gpu::Stream;
 use ggas_kernels::{Behind, Launch, Loop, Processor, run_loops, run_rounds, start};
 
-use super::run::{Node, Run};
+use super::run::{Node, Run, Shape};
 use crate::args::*;
 use crate::energy::Span;
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
 use crate::{BenchError, Device, Samples};
 
-/// Iterations of a graph.
+/// Iterations of a graph, an even number.
 const BATCH: u64 = 100;
 
 /// Blocks of a kernel that only communicates.
@@ -43,13 +43,13 @@ pub(crate) enum Form {
     Stream,
     /// The same in a loop of a graph.
     Device,
-    /// All blocks, by stores, and a barrier of the nodes.
+    /// All blocks, by stores, and a meeting of all blocks of all nodes.
     Ggas,
-    /// The same, but who has stored the boundary tells the neighbours, and only blocks of a node meet.
+    /// The same, but blocks wait for those alone whose points they read.
     Persistent,
-    /// Boundaries and a barrier alone, as `Ggas` has them.
+    /// Boundaries and a meeting alone, as `Ggas` has them.
     Exchange,
-    /// Boundaries, and a meeting of neighbours by flags.
+    /// Boundaries, and waits for those beside a block's own, as `Persistent` has them.
     ExchangeFlags,
 }
 
@@ -97,9 +97,6 @@ impl Form {
     }
 }
 
-/// A kernel: its name, its blocks, and what it does.
-type Kernel = (&'static str, u32, u32);
-
 const ALL_PLANES: u32 = BENCH_HIMENO_BOUNDARY | BENCH_HIMENO_INTERIOR;
 
 impl<'a> Run<'a> {
@@ -120,35 +117,37 @@ impl<'a> Run<'a> {
             Form::Device => self.device(iterations),
             Form::Ggas => {
                 let what = ALL_PLANES | BENCH_HIMENO_STORE | BENCH_HIMENO_MEET;
-                self.persistent((PERSISTENT, self.blocks, what), iterations)
+                self.lasting(PERSISTENT, form, what, iterations)
             }
             Form::Persistent => {
                 let what = ALL_PLANES | BENCH_HIMENO_STORE | BENCH_HIMENO_WAIT;
-                self.persistent((PERSISTENT, self.blocks, what), iterations)
+                self.lasting(PERSISTENT, form, what, iterations)
             }
-            Form::Exchange => self.persistent((BOUNDARY, self.storers(), BENCH_HIMENO_MEET), iterations),
-            Form::ExchangeFlags => self.persistent((BOUNDARY, self.storers(), 0), iterations),
+            Form::Exchange => self.lasting(BOUNDARY, form, BENCH_HIMENO_MEET, iterations),
+            Form::ExchangeFlags => self.lasting(BOUNDARY, form, 0, iterations),
             Form::Hybrid => self.by_host(iterations, Self::hybrid),
             Form::MpiLike => self.by_host(iterations, Self::mpi_like),
         };
         // What a kernel says of itself tells more than that it did not end.
         self.finished(form.name(), iterations)?;
-        self.space.check()?;
         samples
+    }
+
+    /// Of the grid of a node.
+    pub fn shape_of(&self, form: Form) -> Shape {
+        match form {
+            Form::Ggas | Form::Persistent => self.lasting,
+            Form::Exchange | Form::ExchangeFlags => {
+                Shape { blocks: self.step.blocks.min(self.lasting.blocks).min(STORERS), ..self.step }
+            }
+            _ => self.step,
+        }
     }
 
     /// Blocks of a node; `None` where each kernel has as many as it has items.
     pub fn blocks_of(&self, form: Form) -> Option<u32> {
-        match form {
-            Form::Ggas | Form::Persistent => Some(self.blocks),
-            Form::Exchange | Form::ExchangeFlags => Some(self.storers()),
-            _ => (!self.has_block_per_item()).then_some(self.blocks),
-        }
-    }
-
-    /// Blocks of a kernel that stores boundaries.
-    fn storers(&self) -> u32 {
-        self.blocks.min(STORERS)
+        let own = matches!(form, Form::Ggas | Form::Persistent) || !form.computes();
+        (own || !self.has_block_per_item()).then(|| self.shape_of(form).blocks)
     }
 
     /// The same kernel of all nodes. None of its blocks waits for another one of its grid.
@@ -161,7 +160,8 @@ impl<'a> Run<'a> {
     ) -> Result<Vec<Launch<'a>>, BenchError> {
         let launch = |node| {
             let args = bench_himeno { offset: offset as u32, ..self.args(node, what)? };
-            Ok(self.launch(node, kernel, blocks(node), &args).resident(2))
+            let shape = Shape { blocks: blocks(node), ..self.step };
+            Ok(self.launch(node, kernel, shape, &args).cached().resident(2))
         };
         self.nodes.iter().map(launch).collect()
     }
@@ -176,40 +176,50 @@ impl<'a> Run<'a> {
         self.each(EXCHANGE, |_| blocks, what, 0)
     }
 
-    /// Iterations that are queued at once.
-    fn batch(&self, iterations: u64) -> u64 {
-        if self.setup.options.device == Device::Gpu { largest_divisor(iterations, BATCH) } else { 1 }
-    }
-
     /// A kernel an iteration; the last one of a graph says how far they came.
     fn kernel_each(&'a self, what: u32, iterations: u64) -> Result<Samples, BenchError> {
-        let batch = self.batch(iterations);
-        let ends = |i| if i + 1 == batch { BENCH_HIMENO_ADVANCE } else { 0 };
-        let rounds = (0..batch).map(|i| self.step(what | ends(i), i)).collect::<Result<Vec<_>, _>>()?;
-        self.chain(&rounds, batch, iterations)
+        self.queued(iterations, |i, last| {
+            let ends = if last { BENCH_HIMENO_ADVANCE } else { 0 };
+            Ok(vec![self.step(what | ends | BENCH_HIMENO_EVEN, i)?])
+        })
     }
 
     /// Compute the boundary, send it, compute the rest, wait for the neighbours'.
     fn stream(&'a self, iterations: u64) -> Result<Samples, BenchError> {
-        let once = [
-            self.step(BENCH_HIMENO_BOUNDARY, 0)?,
-            self.exchange(SENDERS, BENCH_HIMENO_SEND)?,
-            self.step(BENCH_HIMENO_INTERIOR, 0)?,
-            self.exchange(1, BENCH_HIMENO_WAIT | BENCH_HIMENO_ADVANCE)?,
-        ];
-        let batch = self.batch(iterations);
-        let rounds: Vec<_> = (0..batch).flat_map(|_| once.iter().cloned()).collect();
-        self.chain(&rounds, batch, iterations)
+        self.queued(iterations, |i, _| {
+            Ok(vec![
+                self.step(BENCH_HIMENO_BOUNDARY | BENCH_HIMENO_EVEN, i)?,
+                self.exchange(SENDERS, BENCH_HIMENO_SEND)?,
+                self.step(BENCH_HIMENO_INTERIOR | BENCH_HIMENO_EVEN, i)?,
+                self.exchange(1, BENCH_HIMENO_WAIT | BENCH_HIMENO_ADVANCE)?,
+            ])
+        })
     }
 
-    /// Kernels one after the other on each node, queued ahead by a graph of `batch` iterations.
-    fn chain(&self, rounds: &[Vec<Launch<'a>>], batch: u64, iterations: u64) -> Result<Samples, BenchError> {
+    /// Kernels one after the other on each node, queued ahead by graphs of an even number of iterations, and one of those that are
+    /// left. `kernels` of iteration `i` of a graph, which may be its last one. Times are those of the whole graphs, if there are any.
+    fn queued(
+        &'a self,
+        iterations: u64,
+        kernels: impl Fn(u64, bool) -> Result<Vec<Vec<Launch<'a>>>, BenchError>,
+    ) -> Result<Samples, BenchError> {
         let options = self.setup.options;
+        let batch = if options.device == Device::Gpu { BATCH } else { 2 };
         // Nodes of one GPU take turns: a kernel that waits might keep out the one that it waits for.
         let behind = if options.nodes > options.gpus { Behind::All } else { Behind::Own };
-        let times = (iterations / batch) as u32;
-        let took = run_rounds(rounds, behind, times, self.limit()).doing("running kernels")?;
-        Ok(Samples::new(took.iter().map(|all| all.as_nanos() as f64 / batch as f64).collect(), batch))
+        let mut samples = None;
+        for (batch, times) in [(batch, iterations / batch), (iterations % batch, 1)] {
+            if batch * times == 0 {
+                continue;
+            }
+            let rounds = (0..batch).map(|i| kernels(i, i + 1 == batch)).collect::<Result<Vec<_>, _>>()?;
+            let took = run_rounds(&rounds.concat(), behind, times as u32, self.limit());
+            let took = took.doing("running kernels")?;
+            samples.get_or_insert_with(|| {
+                Samples::new(took.iter().map(|all| all.as_nanos() as f64 / batch as f64).collect(), batch)
+            });
+        }
+        Ok(samples.unwrap_or_else(|| Samples::new(Vec::new(), 1)))
     }
 
     /// The GPU repeats the kernels by itself; it sends while it computes.
@@ -231,13 +241,19 @@ impl<'a> Run<'a> {
     }
 
     /// Blocks that live for all iterations.
-    fn persistent(&'a self, (kernel, blocks, what): Kernel, iterations: u64) -> Result<Samples, BenchError> {
+    fn lasting(
+        &'a self,
+        kernel: &'static str,
+        form: Form,
+        what: u32,
+        iterations: u64,
+    ) -> Result<Samples, BenchError> {
         let mut probes = Vec::new();
         let mut launches = Vec::new();
         for node in &self.nodes {
             let probe = Probe::new(self.setup.processor(node.id), iterations, 0)?;
             let args = bench_himeno { timing: probe.args(), ..self.args(node, what)? };
-            launches.push(self.launch(node, kernel, blocks, &args));
+            launches.push(self.launch(node, kernel, self.shape_of(form), &args));
             probes.push(probe);
         }
         kernel::run(&launches, self.setup.options)?;
@@ -307,8 +323,8 @@ impl<'a> Host<'a> {
             let Some(stream) = stream else {
                 for (from, to, plane) in planes(run, node, field) {
                     let mut bytes = vec![0; run.slices.plane_bytes() as usize];
-                    let read = run.window().read(node.id as usize, from, &mut bytes);
-                    read.and_then(|()| run.window().write(to, plane, &bytes)).doing("copying a boundary")?;
+                    let read = run.window.read(node.id as usize, from, &mut bytes);
+                    read.and_then(|()| run.window.write(to, plane, &bytes)).doing("copying a boundary")?;
                 }
                 continue;
             };
@@ -330,12 +346,12 @@ impl<'a> Host<'a> {
         for node in &run.nodes {
             for (from, to, plane) in planes(run, node, field) {
                 let mut bytes = vec![0; run.slices.plane_bytes() as usize];
-                run.window().read(node.id as usize, from, &mut bytes).doing("sending a boundary")?;
+                run.window.read(node.id as usize, from, &mut bytes).doing("sending a boundary")?;
                 messages.push((to, plane, bytes));
             }
         }
         for (to, plane, bytes) in messages {
-            run.window().write(to, plane, &bytes).doing("receiving a boundary")?;
+            run.window.write(to, plane, &bytes).doing("receiving a boundary")?;
         }
         Ok(())
     }
@@ -349,9 +365,4 @@ fn planes(run: &Run<'_>, node: &Node, field: usize) -> Vec<(usize, usize, usize)
         (from as usize, edge.node as usize, edge.to[field] as usize)
     };
     edges.map(place).collect()
-}
-
-/// The largest number up to `most` that divides `n`.
-fn largest_divisor(n: u64, most: u64) -> u64 {
-    (1..=most.min(n)).rev().find(|divisor| n.is_multiple_of(*divisor)).unwrap_or(1)
 }

@@ -1,5 +1,6 @@
 //! A grid that nodes hold: their memory, its data, and what came out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Launch, Processor};
@@ -7,14 +8,17 @@ use ggas_window::Window;
 
 use super::{Data, Reference, Slices};
 use crate::args::{
-    BENCH_HIMENO_BOUNDARY, BENCH_HIMENO_INTERIOR, BENCH_HIMENO_MET, bench_himeno, bench_himeno_edge,
-    bench_himeno_state,
+    BENCH_HIMENO_BOUNDARY, BENCH_HIMENO_INTERIOR, BENCH_HIMENO_KEPT, BENCH_HIMENO_LASTING, bench_himeno,
+    bench_himeno_edge, bench_himeno_state,
 };
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::Setup;
-use crate::space::Space;
+use crate::space::window;
 use crate::{BenchError, Check, Device};
+
+// Blocks have no more without being asked for it, and the barriers need some bytes.
+const _: () = assert!(BENCH_HIMENO_KEPT < 48 << 10);
 
 /// Places in the state of a node (`struct bench_himeno_state`).
 const ITERATION: usize = 0;
@@ -33,16 +37,27 @@ pub(super) struct Node {
 pub(crate) struct Run<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) slices: Slices,
-    pub(super) space: Space,
+    pub(super) window: Arc<Window>,
     pub(super) nodes: Vec<Node>,
-    /// Blocks of kernels that live for all iterations.
+    /// Of kernels that end with an iteration; blocks, where they do not have one for each item.
+    pub step: Shape,
+    /// Of kernels whose blocks live for all iterations.
+    pub lasting: Shape,
+}
+
+/// Of a grid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
     pub blocks: u32,
     pub threads: u32,
 }
 
 impl<'a> Run<'a> {
     pub fn new(setup: &'a Setup<'a>, slices: Slices) -> Result<Self, BenchError> {
-        let space = Space::new(setup, slices.window_bytes() as usize, 0)?;
+        let step = shape(setup, 256, 512)?;
+        let lasting = shape(setup, 128, BENCH_HIMENO_LASTING)?;
+        let bytes = slices.window_bytes() + flags_bytes(&slices, lasting);
+        let window = window(setup, bytes as usize)?;
         let node = |id| {
             let alloc = |bytes: u64| {
                 setup.processor(id).alloc(bytes as usize).doing("allocating the arrays of a node")
@@ -55,23 +70,13 @@ impl<'a> Run<'a> {
             })
         };
         let nodes = setup.local().map(node).collect::<Result<Vec<_>, BenchError>>()?;
-        let options = setup.options;
-        let threads = options.threads_or(&[if options.device == Device::Gpu { 256 } else { 64 }])[0];
-        if threads > 512 || !threads.is_multiple_of(32) {
-            return Err(BenchError::option("threads", threads, "use a multiple of 32, at most 512"));
-        }
-        let blocks = options.blocks_or(&[blocks(setup, threads)])[0];
-        Ok(Self { setup, slices, space, nodes, blocks, threads })
+        Ok(Self { setup, slices, window, nodes, step, lasting })
     }
 
     /// Without the kernels of a node, as if its process had died.
     #[cfg(test)]
     pub fn lose(&mut self, node: u32) {
         self.nodes.retain(|kept| kept.id != node);
-    }
-
-    pub(super) fn window(&self) -> &Window {
-        &self.space.window
     }
 
     /// Bound of everything that kernels do in one go.
@@ -85,11 +90,14 @@ impl<'a> Run<'a> {
         let mut launches = Vec::new();
         for node in &self.nodes {
             node.state.write(0, &clear).doing("writing kernel memory")?;
-            for word in [super::slices::FROM_BELOW, super::slices::FROM_ABOVE, BENCH_HIMENO_MET.into()] {
-                self.window().store_u64(node.id as usize, word as usize, 0).doing("writing the window")?;
+            for word in [super::slices::FROM_BELOW, super::slices::FROM_ABOVE] {
+                self.window.store_u64(node.id as usize, word as usize, 0).doing("writing the window")?;
             }
+            let flags = self.slices.window_bytes() as usize;
+            let none = vec![0; flags_bytes(&self.slices, self.lasting) as usize];
+            self.window.write(node.id as usize, flags, &none).doing("writing the window")?;
             let args = bench_himeno { seed: data.seed, ..self.args(node, 0)? };
-            launches.push(self.launch(node, "bench_himeno_fill", self.blocks, &args));
+            launches.push(self.launch(node, "bench_himeno_fill", self.step, &args));
         }
         kernel::run(&launches, self.setup.options)?;
         // No node sends before all have their data.
@@ -110,16 +118,18 @@ impl<'a> Run<'a> {
                 reserved: 0,
             })
         };
+        let member = self.window.member(node.id as usize).doing("choosing a member")?;
         let timing = crate::args::bench_timing { clock: 0, samples: 0, count: 0, warm_up: 0 };
         Ok(bench_himeno {
             timing,
-            window: self.space.window_of(node.id)?,
-            group: self.space.group_of(node.id)?,
+            window: member.address(),
+            local: member.pointer_of(node.id as usize).doing("choosing a member")?,
             state: node.state.address(),
             coefficients: node.coefficients.address(),
             sums: node.sums.address(),
             field: slices.fields(),
             edge: slices.edges(node.id).map(edge),
+            flags: slices.window_bytes(),
             seed: 0,
             x: slices.whole.x,
             y: slices.whole.y,
@@ -129,6 +139,8 @@ impl<'a> Run<'a> {
             whole_z: slices.whole.z,
             what,
             offset: 0,
+            places: places(slices, self.lasting) as u32,
+            reserved: 0,
         })
     }
 
@@ -136,10 +148,10 @@ impl<'a> Run<'a> {
         &'a self,
         node: &Node,
         kernel: &'static str,
-        blocks: u32,
+        shape: Shape,
         args: &bench_himeno,
     ) -> Launch<'a> {
-        kernel::launch(self.setup.processor(node.id), kernel, blocks, self.threads, args).cached()
+        kernel::launch(self.setup.processor(node.id), kernel, shape.blocks, shape.threads, args)
     }
 
     /// Has nodes stop after `iterations` more.
@@ -156,7 +168,7 @@ impl<'a> Run<'a> {
             if status == 0 && done == wanted {
                 continue;
             }
-            let member = self.window().member(node.id as usize).doing("choosing a member")?;
+            let member = self.window.member(node.id as usize).doing("choosing a member")?;
             let why = match member.report() {
                 Some(report) => report.to_string(),
                 None => format!("status {status} (GGAS_ERR_* of kernels/include/ggas/layout.h)"),
@@ -193,7 +205,7 @@ impl<'a> Run<'a> {
         let mut bytes = vec![0; planes as usize * self.slices.plane_bytes() as usize];
         for node in &self.nodes {
             let at = self.slices.plane_at((iterations % 2) as usize, 1) as usize;
-            self.window().read(node.id as usize, at, &mut bytes).doing("reading the window")?;
+            self.window.read(node.id as usize, at, &mut bytes).doing("reading the window")?;
             for line in bytes.chunks_exact(self.slices.pitch() as usize * 4) {
                 let floats = line[..row].chunks_exact(4);
                 field.extend(floats.map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default())));
@@ -235,7 +247,7 @@ impl<'a> Run<'a> {
         for node in &self.nodes {
             for (field, plane) in [(0, 0), (0, self.slices.planes + 1), (1, 0), (1, self.slices.planes + 1)] {
                 let at = self.slices.plane_at(field, plane) as usize;
-                self.window().write(node.id as usize, at, &poison).doing("writing the window")?;
+                self.window.write(node.id as usize, at, &poison).doing("writing the window")?;
             }
         }
         self.setup.share::<()>(Vec::new()).map(drop)
@@ -250,8 +262,8 @@ impl<'a> Run<'a> {
                 self.slices.edges(node.id).into_iter().flatten().map(move |edge| (field, edge))
             }) {
                 let at = self.slices.plane_at(field, edge.plane as u32) as usize;
-                let read = self.window().read(node.id as usize, at, &mut own);
-                let other = self.window().read(edge.node as usize, edge.to[field] as usize, &mut there);
+                let read = self.window.read(node.id as usize, at, &mut own);
+                let other = self.window.read(edge.node as usize, edge.to[field] as usize, &mut there);
                 read.and(other).doing("reading the window")?;
                 check.bytes(&format!("boundary of node {} at node {}", node.id, edge.node), &own, &there);
             }
@@ -261,7 +273,7 @@ impl<'a> Run<'a> {
 
     /// A node's planes that others need: address, the neighbour's address, bytes.
     pub(super) fn addresses(&self, node: &Node, field: usize) -> Result<Vec<(u64, u64, usize)>, BenchError> {
-        let member = self.window().member(node.id as usize).doing("choosing a member")?;
+        let member = self.window.member(node.id as usize).doing("choosing a member")?;
         let own = member.pointer_of(node.id as usize).doing("choosing a member")?;
         let mut copies = Vec::new();
         for edge in self.slices.edges(node.id).into_iter().flatten() {
@@ -283,10 +295,9 @@ impl Run<'_> {
     /// Blocks of a kernel that ends with an iteration: on a GPU one for each item, as it starts them in the order of memory.
     pub(super) fn blocks_of_step(&self, node: &Node, what: u32) -> u32 {
         if !self.has_block_per_item() {
-            return self.blocks;
+            return self.step.blocks;
         }
-        let tiles = (self.slices.whole.y - 2) * self.slices.tiles();
-        let each = tiles.div_ceil(self.threads / 32);
+        let each = groups(&self.slices, self.step.threads);
         let edges = self.slices.edges(node.id).iter().flatten().count() as u32;
         let part = |bit: u32, planes: u32| if what & bit == 0 { 0 } else { planes * each };
         let interior = part(BENCH_HIMENO_INTERIOR, self.slices.planes.saturating_sub(2));
@@ -294,14 +305,37 @@ impl Run<'_> {
     }
 }
 
-/// Blocks of a node: on a GPU all that live at once, shared by the nodes that it has.
-fn blocks(setup: &Setup, threads: u32) -> u32 {
+/// Blocks that have the tiles of a plane, a tile for each warp.
+fn groups(slices: &Slices, threads: u32) -> u32 {
+    ((slices.whole.y - 2) * slices.tiles()).div_ceil(threads / 32)
+}
+
+/// Flags for the parts that blocks which live for all iterations have of a node.
+fn places(slices: &Slices, lasting: Shape) -> u64 {
+    groups(slices, lasting.threads).max(lasting.blocks).into()
+}
+
+/// Bytes of all flags of a node (`flags` of `struct bench_himeno`).
+fn flags_bytes(slices: &Slices, lasting: Shape) -> u64 {
+    let meeting = u64::from(slices.nodes) * u64::from(lasting.blocks);
+    8 * (3 * places(slices, lasting) + meeting)
+}
+
+/// Threads of a block as asked for, or as many as given here on a GPU; blocks of a node: on a GPU all that live at once, with
+/// `most` threads of a multiprocessor together, shared by the nodes that it has.
+fn shape(setup: &Setup, threads: u32, most: u32) -> Result<Shape, BenchError> {
     let options = setup.options;
-    match setup.processor(setup.local().start) {
+    let threads = options.threads_or(&[if options.device == Device::Gpu { threads } else { 64 }])[0];
+    if threads > BENCH_HIMENO_LASTING || !threads.is_multiple_of(32) {
+        let advice = format!("use a multiple of 32, at most {BENCH_HIMENO_LASTING}");
+        return Err(BenchError::option("threads", threads, advice));
+    }
+    let blocks = match setup.processor(setup.local().start) {
         Processor::Gpu(gpu) => {
-            let places = gpu.device().info().multiprocessors * (512 / threads);
+            let places = gpu.device().info().multiprocessors * (most / threads);
             (places / options.nodes.div_ceil(options.gpus).max(1)).max(1)
         }
         _ => 3,
-    }
+    };
+    Ok(Shape { blocks: options.blocks_or(&[blocks])[0], threads })
 }

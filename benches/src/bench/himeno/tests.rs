@@ -36,6 +36,17 @@ fn every_form_gives_the_same_bits_on_any_number_of_nodes() {
     assert!(all.iter().all(|bits| *bits == all[0]));
 }
 
+/// Blocks for two units above each other, and rows of two tiles, so that groups of tiles begin in the midst of a row.
+#[test]
+fn blocks_wait_for_all_parts_around_their_own() {
+    for (grid, blocks) in [(GRID, 11), (Grid { x: 130, y: 9, z: 12 }, 15)] {
+        for form in ["ggas", "persistent"] {
+            let (grids, blocks, method) = (vec![grid], vec![blocks], Some(form.into()));
+            run(&Options { grids, blocks, method, ..options(3) }).unwrap().check().unwrap();
+        }
+    }
+}
+
 #[test]
 fn nodes_of_two_planes_have_boundaries_only() {
     let grids = vec![Grid { z: 8, ..GRID }];
