@@ -146,7 +146,8 @@ GGAS_FN int rounds(const bench_himeno &args, bench_stopwatch &watch)
 	return GGAS_OK;
 }
 
-/* Every block puts its share of the boundary to the neighbours; then all blocks meet, or each waits for the shares beside its own. */
+/* Every block puts its share of the boundary to the neighbours; then all blocks meet, or each waits for the shares beside
+ * its own. */
 GGAS_FN int exchange(const bench_himeno &args, const ggas_window &window, uint64_t round)
 {
 	bool meets = args.what & BENCH_HIMENO_MEET;

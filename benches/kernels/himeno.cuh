@@ -180,8 +180,8 @@ struct coefficients {
 };
 
 /*
- * Coefficient i. Most arrays are gone from the L2 cache when the next iteration reads them, so they make room first, and the field
- * stays; the last few stay, too, as many as there is room for (measured on H100, 128x128x128 and 256x256x512 points).
+ * Coefficient i. Most arrays are gone from the L2 cache when the next iteration reads them, so they make room first, and
+ * the field stays; the last few stay, too, as many as there is room for (measured on H100, 128x128x128 and 256x256x512 points).
  */
 template <uint32_t Staying>
 GGAS_FN quad load_coefficient(const himeno_field &f, const strip &s, uint64_t plane, uint32_t i)

@@ -23,7 +23,7 @@
  *			ggas_edge_send<ggas_scope::block>(window, edge, args.round + 1);
  *	}
  *
- * benches/kernels/bench_himeno.cu uses all of them. Results are those of put.cuh.
+ * benches/kernels/bench_himeno*.cu use all but the meeting of persistent ones. Results are those of put.cuh.
  */
 #ifndef GGAS_BLOCKS_CUH
 #define GGAS_BLOCKS_CUH
@@ -122,8 +122,8 @@ GGAS_FN uint32_t ggas_blocks_of_boundary(uint64_t boundary)
  * block that waits for them it is one step, over whatever lies between; blocks do not meet, nor do nodes.
  */
 
-/* This block's part has ended round `round` - 1: what its threads stored, and read, is before whatever comes behind a wait for this
- * flag. By all threads of the block. */
+/* This block's part has ended round `round` - 1: what its threads stored, and read, is before whatever comes behind a wait
+ * for this flag. By all threads of the block. */
 GGAS_FN void ggas_part_tell(uint64_t *flag, uint64_t round)
 {
 	ggas_syncthreads();
@@ -139,9 +139,9 @@ GGAS_FN void ggas_part_tell_near(uint64_t *flag)
 		ggas_red_add_release_gpu(flag, 1);
 }
 
-/* Each thread waits for a flag in this node's part, if it has one: until all have reached `round`, with acquire, bounded by the
- * window's time-out. `peer`: the node that sets it; of this node's own blocks ggas_part_tell_near is enough. The same result in all
- * threads of the block. */
+/* Each thread waits for a flag in this node's part, if it has one: until all have reached `round`, with acquire, bounded by
+ * the window's time-out. `peer`: the node that sets it; of this node's own blocks ggas_part_tell_near is enough. The same
+ * result in all threads of the block. */
 GGAS_FN int ggas_parts_wait(const ggas_window &window, const uint64_t *flag, uint64_t round, uint32_t peer,
 			    uint32_t line = __builtin_LINE())
 {
