@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use extoll_sim::timed::{Node, Place, Ps, Put, System, Timed};
+use extoll_sim::timed::{Block, Node, Place, Ps, Put, System, Timed};
 
 /// The time that node 0's rounds take.
 #[derive(Clone, Default)]
@@ -42,6 +42,13 @@ pub(crate) fn pingpong(me: usize, rounds: u64, send: impl Fn(u64), wait: impl Fn
 /// A put between the memories of two nodes' GPUs.
 pub(crate) fn between_gpus(to: usize, bytes: u64) -> Put {
     Put::new(to, bytes).from(Place::Gpu).into(Place::Gpu)
+}
+
+/// What a kernel does behind the look that sees a notification: that is read to its end, the read pointer is read and moved,
+/// and its two words are cleared, all in host memory (section 5.6.4).
+pub(crate) fn free_notification(block: &Block<'_>) {
+    let gpu = &block.timed().system().gpu;
+    block.work(Ps::ns(gpu.poll_host_ns) * 2 + Ps::ns(gpu.store_ns) * 3);
 }
 
 /// Blocks that a GPU holds at once.

@@ -139,6 +139,26 @@ fn himeno_on_a_card_that_reads_slowly_is_not_won_by_it() {
     assert!(slow.claims.iter().filter(of_rma).all(|claim| !claim.holds), "{}", slow.table());
 }
 
+/// GGAS wins by stores that cost little; mailboxes that cost a work request and its notification for each store do not.
+#[test]
+fn random_access_by_stores_as_dear_as_puts_is_not_won_by_them() {
+    let paper = ggas_paper::find("thesis-6").expect("known");
+    let mut system = extoll_sim::timed::System::named("extoll-fpga").expect("it is built in");
+    system.gpu.store_ns = system.gpu.post_ns + 3.0 * system.gpu.poll_host_ns;
+    for (number, text) in [("6.23", "GUPS, "), ("6.26", "updates for a joule, ")] {
+        let figure = paper.figure(number).expect("it is built");
+        let won = |report: &Report| {
+            let of_mpi = |claim: &&ggas_paper::Verdict| {
+                claim.claim.starts_with(text) && claim.paper == "MPI < GGAS" && claim.holds
+            };
+            report.claims.iter().filter(of_mpi).count()
+        };
+        assert_eq!(won(&run(figure)), 3, "{}", run(figure).table());
+        let dear = figure.run(&Settings { seed: 1, system: Some(system.clone()) }).expect("it runs");
+        assert_eq!(won(&dear), 0, "{}", dear.table());
+    }
+}
+
 #[test]
 fn unknown_names_list_the_known_ones() {
     let error = ggas_paper::find("gputn").err().expect("unknown");

@@ -7,6 +7,7 @@ mod energy;
 mod ggas;
 mod himeno;
 mod put;
+mod random;
 mod reduction;
 
 use extoll_sim::timed::System;
@@ -67,6 +68,7 @@ pub(crate) const CHAPTER_6: &[Figure] = &[
         run: himeno::weak,
     },
     Figure { number: "6.21", about: "Himeno on 2 to 12 GPUs, one grid", run: himeno::strong },
+    Figure { number: "6.23", about: "RandomAccess on 2 to 12 GPUs", run: random::performance },
     Figure {
         number: "6.24",
         about: "Himeno on 2 to 12 GPUs, a grid that grows with them: energy",
@@ -77,6 +79,7 @@ pub(crate) const CHAPTER_6: &[Figure] = &[
         about: "sum over eight GPUs: energy, and the times of Fig. 6.22",
         run: reduction::energy,
     },
+    Figure { number: "6.26", about: "RandomAccess on 2 to 12 GPUs: energy", run: random::energy },
 ];
 
 /// A report without rows; its picture is over bytes.

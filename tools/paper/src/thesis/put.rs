@@ -5,7 +5,7 @@ use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{SYSTEM, report};
-use crate::programs::{Span, between_gpus, on_all, pingpong};
+use crate::programs::{Span, between_gpus, free_notification, on_all, pingpong};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Who starts a put, and how its end is seen.
@@ -77,10 +77,10 @@ fn latency_of(system: &System, way: Way, bytes: u64, seed: u64) -> Result<Ps, Pa
     let timed = Timed::new(system, 2, seed)?;
     let ends = [End::new(&timed), End::new(&timed)];
     let span = Span::default();
-    let (store, load) = (Ps::ns(system.gpu.store_ns), Ps::ns(system.gpu.poll_host_ns));
+    let store = Ps::ns(system.gpu.store_ns);
     on_all(&timed, 2, |node| {
         let me = node.index();
-        let side = Side { me, way, bytes, store, load, mine: ends[me].clone(), theirs: ends[1 - me].clone() };
+        let side = Side { me, way, bytes, store, mine: ends[me].clone(), theirs: ends[1 - me].clone() };
         if way == Way::Host {
             span.over(
                 me,
@@ -123,7 +123,6 @@ struct Side {
     way: Way,
     bytes: u64,
     store: Ps,
-    load: Ps,
     mine: End,
     theirs: End,
 }
@@ -151,7 +150,7 @@ impl Side {
             Way::Notified => {
                 block.put(self.put());
                 block.wait(&self.mine.left, round, Place::Host);
-                self.free(block);
+                free_notification(block);
             }
             _ => block.put(self.put()),
         }
@@ -160,16 +159,10 @@ impl Side {
     fn kernel_waits(&self, block: &Block<'_>, round: u64) {
         if self.way == Way::Notified {
             block.wait(&self.mine.arrived, round, Place::Host);
-            self.free(block);
+            free_notification(block);
         } else {
             block.wait(&self.mine.arrived, round, Place::Gpu);
         }
-    }
-
-    /// A notification that was seen is read to its end, the read pointer is read and moved, and its two words are
-    /// cleared, all in host memory (section 5.6.4).
-    fn free(&self, block: &Block<'_>) {
-        block.work(self.load * 2 + self.store * 3);
     }
 }
 
@@ -178,9 +171,9 @@ fn stream(system: &System, way: Way, bytes: u64, seed: u64) -> Result<f64, Paper
     let timed = Timed::new(system, 2, seed)?;
     let ends = [End::new(&timed), End::new(&timed)];
     let span = Span::default();
-    let (store, load) = (Ps::ns(system.gpu.store_ns), Ps::ns(system.gpu.poll_host_ns));
+    let store = Ps::ns(system.gpu.store_ns);
     let [mine, theirs] = ends;
-    let side = Side { me: 0, way, bytes, store, load, mine, theirs };
+    let side = Side { me: 0, way, bytes, store, mine, theirs };
     on_all(&timed, 1, |node| {
         let side = side.clone();
         if way == Way::Host {
