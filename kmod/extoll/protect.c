@@ -9,9 +9,9 @@
 #include <linux/kernfs.h>
 #include <linux/limits.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/uidgid.h>
 
@@ -35,7 +35,8 @@ struct table {
 	char *parts;			/* the same, taken apart: paths lie there */
 };
 
-static DEFINE_MUTEX(table_lock);
+/* Spinning: who holds it goes on, whatever scheduling the holder asked for, and nobody's open waits for long. */
+static DEFINE_SPINLOCK(table_lock);
 static struct table *table;		/* NULL: every user's id is the number's low bits */
 
 /* The number of a user, and of the last one of several, before the colon. */
@@ -122,21 +123,24 @@ static void table_end(struct table *old)
 	kfree(old);
 }
 
-/* All of the new table, or the old one. */
+/* All of the new table, or the old one. A text that fills the page may go on in another write, and one has no end there. */
 static int table_set(const char *value, const struct kernel_param *param)
 {
-	struct table *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	struct table *fresh;
 	int err;
 
+	if (strlen(value) >= PAGE_SIZE - 1)
+		return -E2BIG;
+	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
 	if (!fresh)
 		return -ENOMEM;
 	fresh->text = kstrdup(value, GFP_KERNEL);
 	fresh->parts = kstrdup(value, GFP_KERNEL);
 	err = fresh->text && fresh->parts ? table_parse(fresh) : -ENOMEM;
 	if (!err) {
-		mutex_lock(&table_lock);
+		spin_lock(&table_lock);
 		swap(table, fresh);
-		mutex_unlock(&table_lock);
+		spin_unlock(&table_lock);
 	}
 	table_end(fresh);
 	return err;
@@ -146,9 +150,9 @@ static int table_get(char *buffer, const struct kernel_param *param)
 {
 	int length;
 
-	mutex_lock(&table_lock);
+	spin_lock(&table_lock);
 	length = sysfs_emit(buffer, "%s\n", table ? strim(table->text) : "");
-	mutex_unlock(&table_lock);
+	spin_unlock(&table_lock);
 	return length;
 }
 
@@ -195,7 +199,7 @@ int extoll_protection(kuid_t user)
 	u32 number = from_kuid(&init_user_ns, user), i;
 	int id = number & 0xffff;
 
-	mutex_lock(&table_lock);
+	spin_lock(&table_lock);
 	for (i = 0; table && i < table->rules; i++) {
 		const struct rule *rule = &table->rule[i];
 
@@ -204,6 +208,6 @@ int extoll_protection(kuid_t user)
 			break;
 		}
 	}
-	mutex_unlock(&table_lock);
+	spin_unlock(&table_lock);
 	return id;
 }

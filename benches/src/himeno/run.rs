@@ -86,6 +86,8 @@ impl<'a> Run<'a> {
 
     /// First data, and nothing done yet, on all nodes.
     pub fn fill(&self, data: &Data) -> Result<(), BenchError> {
+        // A node that has ended may have neighbours that still tell it so: flags go back once all have ended.
+        self.setup.share::<()>(Vec::new())?;
         let clear = [0; size_of::<bench_himeno_state>()];
         let mut launches = Vec::new();
         for node in &self.nodes {

@@ -119,7 +119,8 @@ GGAS_FN uint32_t ggas_blocks_of_boundary(uint64_t boundary)
  * Two buffers suffice where parts read each other's. Who comes from the wait of round r knows that the parts beside its own have
  * ended round r - 1: so all that round r reads is there; and what round r overwrites, the buffer of round r - 1, has been read
  * by all who read it, the same parts. Nobody is two rounds ahead of a part beside its own. From the stores of a block to the
- * block that waits for them it is one step, over whatever lies between; blocks do not meet, nor do nodes.
+ * block that waits for them it is one step, over whatever lies between; blocks do not meet, nor do nodes. So a node may end while a
+ * neighbour still tells it of the last round: flags go back to 0 once the grids of all nodes have ended.
  */
 
 /* This block's part has ended round `round` - 1: what its threads stored, and read, is before whatever comes behind a wait
