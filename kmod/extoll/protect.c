@@ -123,7 +123,10 @@ static void table_end(struct table *old)
 	kfree(old);
 }
 
-/* All of the new table, or the old one. A text that fills the page may go on in another write, and one has no end there. */
+/*
+ * All of the new table, or the old one. A text that fills the page may go on in another write: nothing tells whether
+ * that is its end.
+ */
 static int table_set(const char *value, const struct kernel_param *param)
 {
 	struct table *fresh;
