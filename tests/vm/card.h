@@ -178,15 +178,21 @@ static inline int trouble(uint8_t how)
 	return 0;
 }
 
-static inline void state_is(const char *want)
+/* Whether the first line of a file of sysfs is this. */
+static inline int text_is(const char *path, const char *want)
 {
-	char text[32] = "";
-	int fd = open("/sys/class/extoll/extoll0/state", O_RDONLY);
+	char text[4096] = "";
+	int fd = open(path, O_RDONLY);
 
 	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
 	close(fd);
 	text[strcspn(text, "\n")] = 0;
-	CHECK(!strcmp(text, want));
+	return !strcmp(text, want);
+}
+
+static inline void state_is(const char *want)
+{
+	CHECK(text_is("/sys/class/extoll/extoll0/state", want));
 }
 
 #endif /* VM_CARD_H */

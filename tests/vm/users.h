@@ -47,13 +47,7 @@ static inline int table(const char *text)
 
 static inline int table_is(const char *want)
 {
-	char text[4096] = "";
-	int fd = open("/sys/module/extoll/parameters/protection", O_RDONLY);
-
-	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	text[strcspn(text, "\n")] = 0;
-	return !strcmp(text, want);
+	return text_is("/sys/module/extoll/parameters/protection", want);
 }
 
 #endif /* VM_USERS_H */
