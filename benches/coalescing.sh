@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What accesses put on NVLink, by the GPU's own counters: consecutive and strided stores and loads (thesis 6.6.3), and long
-# puts by stores and by the copy engines.
+# What accesses put on NVLink, by the GPU's own counters: consecutive and strided stores and loads, also of every second
+# value of 4 bytes (thesis 6.6.3, Table 6.1), and long puts by stores and by the copy engines.
 #
 #   benches/coalescing.sh <ggas> [bytes [folder]]
 #
@@ -22,6 +22,7 @@ links=$(printf 'nvl%s__bytes_data_%s.sum,' tx user tx protocol rx user rx protoc
 sectors=smsp__sass_average_data_bytes_per_sector_mem_global_op_
 failed=0
 for run in ggas-bandwidth:store ggas-bandwidth:store-strided ggas-bandwidth:load ggas-bandwidth:load-strided \
+  ggas-coalescing:store ggas-coalescing:store-second ggas-coalescing:load ggas-coalescing:load-second \
   put-bandwidth:store put-bandwidth:bulk; do
   # Each pass of counters runs the program anew: replaying a kernel alone would not put back the other GPU's memory.
   timeout 120 ncu --clock-control none --replay-mode application --csv --page raw --print-units base \

@@ -93,7 +93,7 @@ struct bench_rate {
 	uint32_t sender;
 };
 
-/* ggas-pingpong. */
+/* ggas-pingpong. Each thread of the grid has a word; block 0 measures. */
 struct bench_ggas_pingpong {
 	struct bench_timing timing;
 	uint64_t window;	/* struct ggas_window */
@@ -113,6 +113,54 @@ struct bench_ggas_bandwidth {
 	uint64_t bytes;		/* a multiple of 16 */
 	uint32_t peer;
 	uint32_t strided;	/* 1: each thread has a stretch of its own */
+};
+
+/* ggas-coalescing: values of 4 bytes between this node's memory and the other's window, one or every second one there. */
+struct bench_ggas_values {
+	struct bench_timing timing;
+	uint64_t window;
+	uint64_t group;		/* struct ggas_group: its blocks meet */
+	uint64_t local[2];	/* uint32_t[count]: store: sources of even and odd rounds; load: local[0] is the destination */
+	uint64_t offset;	/* of the first value in the window */
+	uint64_t count;
+	uint32_t peer;
+	uint32_t step;		/* values from one that is accessed to the next */
+};
+
+/* host-sync, host-wait: each block counts its rounds, and the last one to finish tells the host. */
+struct bench_host_sync {
+	uint64_t rounds;	/* uint64_t per block; 0 at first */
+	uint64_t finished;	/* uint64_t: blocks that finished, all rounds together; 0 at first */
+	uint64_t word;		/* uint64_t in host memory: rounds that all blocks finished; 0: the host is not told */
+	uint64_t ns;		/* that a round lasts; 0: as short as can be */
+};
+
+/* gmpi-calls: a block makes calls that the daemon answers at once. */
+struct bench_gmpi_calls {
+	struct bench_timing timing;
+	uint64_t buf;		/* gmpi_buf_t */
+	uint64_t answered;	/* uint64_t: calls that were answered without an error */
+	uint64_t arguments;	/* of each call, 1 to 31 */
+};
+
+/* gmpi-pingpong: a block of each of two processes sends and receives. */
+struct bench_gmpi_pingpong {
+	struct bench_timing timing;
+	uint64_t buf;		/* gmpi_buf_t */
+	uint64_t from;		/* uint64_t[count], attached */
+	uint64_t to;		/* uint64_t[count], attached */
+	uint64_t requests;	/* uint64_t[2] */
+	uint64_t wrong;		/* uint64_t: words that were wrong */
+	uint64_t count;		/* words of a message */
+	uint64_t seed;		/* of what they hold */
+};
+
+/* device-copy: a kernel has the copy engine copy, by a word that a stream waits for. */
+struct bench_device_copy {
+	struct bench_timing timing;
+	uint64_t window;	/* struct ggas_window: bounds of waits */
+	uint64_t trigger;	/* uint64_t: rounds begun, by the kernel; 0 at first */
+	uint64_t done;		/* uint64_t: rounds done, by the stream; 0 at first */
 };
 
 #define BENCH_PUT_THREAD	0	/* who puts together */
@@ -486,63 +534,40 @@ struct bench_queues {
 	uint32_t form;		/* BENCH_QUEUES_* */
 };
 
-/* himeno: what a kernel does in an iteration. */
-#define BENCH_HIMENO_BOUNDARY	1	/* computes the planes that neighbours need */
-#define BENCH_HIMENO_INTERIOR	2	/* computes the others */
-#define BENCH_HIMENO_WAIT	4	/* blocks that have a part of the boundary wait for the neighbours' planes first */
-#define BENCH_HIMENO_SEND	8	/* the last block to finish the boundary sends it */
-#define BENCH_HIMENO_ADVANCE	16	/* the last block to finish ends the iteration */
-#define BENCH_HIMENO_STORE	32	/* blocks store their part of the boundary at the neighbours, too; the last one tells them */
-#define BENCH_HIMENO_MEET	64	/* all blocks of all nodes meet at the end of an iteration */
-#define BENCH_HIMENO_EVEN	128	/* the kernels queued with this one begin with an even iteration: `offset` says which field is read */
-
-/* bench_himeno_persistent: threads of all its blocks on a multiprocessor, since each wants more registers than there are for more; bytes
- * of shared memory in which a block keeps coefficients, what a block may have without being asked for more. */
-#define BENCH_HIMENO_LASTING	384
-#define BENCH_HIMENO_KEPT	47104
-
-/* How far a node came, in its own memory. */
-struct bench_himeno_state {
-	uint64_t iteration;	/* iterations that have ended */
-	uint64_t left;		/* device: those that the loop of the graph still makes */
-	uint64_t boundary;	/* blocks that finished the boundary (ggas_last_block) */
-	uint64_t finished;	/* blocks that finished the iteration */
-	uint64_t sent[2];	/* blocks that sent their share, by neighbour */
-	uint64_t status;	/* GGAS_OK, or what failed */
+/* One block's part of a verbs benchmark. */
+struct bench_verbs_end {
+	uint64_t qp;		/* struct ggas_ibv_qp */
+	uint64_t cq;		/* struct ggas_ibv_cq of its requests */
+	uint64_t asked;		/* assisted: uint64_t in host memory, requests that the host shall make */
+	uint64_t done;		/* assisted: the same, requests that are complete */
+	uint64_t local;		/* what is sent in even rounds; in odd ones `length` behind it. Of atomics: what comes back */
+	uint64_t remote;	/* where it goes, or the word */
 };
 
-/* One of a node's two neighbours in the direction of planes. */
-struct bench_himeno_edge {
-	uint64_t to[2];		/* offset of its boundary plane in its part of the window, of even and odd fields */
-	uint64_t signal;	/* offset there of the word that counts iterations of this node */
-	uint64_t seen;		/* offset of the word here that counts those of the neighbour */
-	uint64_t plane;		/* number of this node's plane that it needs */
-	uint32_t node;		/* ~0: there is none */
-	uint32_t reserved;
+#define BENCH_VERBS_ROUNDS	0	/* rounds of `batch` requests by all blocks, waited for at their ends */
+#define BENCH_VERBS_PINGPONG	1	/* one block at each end: writes, and looks at the last word that the peer writes */
+
+/* verbs-bandwidth, -rate, -atomics and -latency. */
+struct bench_verbs {
+	struct bench_timing timing;	/* a sample: a round of all blocks */
+	uint64_t ends;		/* struct bench_verbs_end[blocks] */
+	uint64_t met;		/* uint64_t, blocks that met; 0 at the start */
+	uint64_t report;	/* struct ggas_report, or 0 */
+	uint64_t timeout_ns;
+	uint64_t length;	/* bytes from what even rounds send to what odd ones send */
+	uint32_t lkey;		/* as they lie in requests */
+	uint32_t rkey;
+	uint32_t operation;	/* GGAS_IBV_WRITE, _CMP_SWAP or _FETCH_ADD */
+	uint32_t bytes;
+	uint32_t batch;
+	uint32_t depth;		/* most requests under way of a block that has the host make them */
+	uint32_t form;		/* BENCH_VERBS_* */
+	uint32_t assisted;	/* 1: the host makes the requests */
+	uint32_t first;		/* ping-pong: 1: begins each round */
+	uint32_t node;
+	uint64_t looked_at;	/* ping-pong: the word that the peer counts up */
 };
 
-/* himeno: a node has planes 1 to `z`; planes 0 and `z` + 1 are its neighbours'. */
-struct bench_himeno {
-	struct bench_timing timing;	/* persistent kernels; a sample: an iteration */
-	uint64_t window;	/* struct ggas_window */
-	uint64_t local;		/* address of this node's part of it */
-	uint64_t state;		/* struct bench_himeno_state */
-	uint64_t coefficients;	/* float[12][z + 2][y][pitch] */
-	uint64_t sums;		/* double[z + 2][y][tiles of a row] */
-	uint64_t field[2];	/* offsets in the window: float[z + 2][y][pitch] each; iteration i reads field[i % 2] */
-	struct bench_himeno_edge edge[2];	/* below and above */
-	uint64_t flags;		/* offset in the window: of the blocks of persistent kernels, uint64_t[3 * places + nodes * blocks] */
-	uint64_t seed;		/* of the data; 0: those of the benchmark */
-	uint32_t x;		/* points of a row */
-	uint32_t y;		/* rows of a plane */
-	uint32_t z;		/* planes of this node */
-	uint32_t pitch;		/* floats of a row */
-	uint32_t first_z;	/* number of plane 1 in the whole grid */
-	uint32_t whole_z;	/* planes of the whole grid */
-	uint32_t what;		/* BENCH_HIMENO_* */
-	uint32_t offset;	/* iterations of kernels queued before this one that are not in the state yet */
-	uint32_t places;	/* flags for the parts of a neighbour, and for those of this node */
-	uint32_t reserved;
-};
+#include "bench_himeno.h"
 
 #endif /* GGAS_BENCH_H */

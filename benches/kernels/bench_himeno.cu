@@ -143,11 +143,11 @@ GGAS_FN float value(const bench_himeno &args, uint32_t which, uint32_t x, uint32
 		/* About the benchmark's, but all different. */
 		float base = which < 3 ? 0.9f : which == 3 ? 0.15f : which < 7 ? -0.05f : which < 10 ? 0.9f : 0.0f;
 		float span = which < 3 ? 0.2f : which == 3 ? 0.02f : which < 7 ? 0.1f : which < 10 ? 0.2f : 1.0f;
-		uint64_t point = (static_cast<uint64_t>(z) * args.y + y) * args.x + x;
+		uint64_t point = (static_cast<uint64_t>(z) * args.whole[1] + y) * args.whole[0] + x;
 		return himeno::add(base, himeno::multiply(span, unit(args.seed, point * 16 + which)));
 	}
 	if (which == 12) {
-		uint64_t last = args.whole_z - 1;
+		uint64_t last = args.whole[2] - 1;
 		return static_cast<float>(static_cast<uint64_t>(z) * z) / static_cast<float>(last * last);
 	}
 	return which == 3 ? 1.0f / 6.0f : which < 3 || (which >= 7 && which <= 10) ? 1.0f : 0.0f;
@@ -155,15 +155,19 @@ GGAS_FN float value(const bench_himeno &args, uint32_t which, uint32_t x, uint32
 
 } /* namespace bench_himenos */
 
-/* All points, those of the neighbours' planes too. */
+/* All points, those of the neighbours too. */
 GGAS_KERNEL(bench_himeno_fill, bench_himeno)
 {
 	using namespace bench_himenos;
 	uint64_t array = (args.z + 2) * plane_floats(args), all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
 	for (uint64_t i = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(); i < array; i += all) {
-		uint32_t x = static_cast<uint32_t>(i % args.pitch), y = static_cast<uint32_t>(i / args.pitch % args.y);
-		uint32_t z = static_cast<uint32_t>(i / plane_floats(args)) + args.first_z - 1;
-		bool point = x < args.x && z < args.whole_z;
+		/* What is at the end of a row is the point before the next one. */
+		bool before = args.first[0] != 0 && i % args.pitch == args.pitch - 1;
+		uint64_t row = (before ? i + 1 : i) / args.pitch;
+		uint32_t x = args.first[0] + (before ? ~0u : static_cast<uint32_t>(i % args.pitch));
+		uint32_t y = static_cast<uint32_t>(row % args.rows) + args.first[1];
+		uint32_t z = static_cast<uint32_t>(row / args.rows) + args.first[2] - 1;
+		bool point = x < args.whole[0] && y < args.whole[1] && z < args.whole[2];
 		for (uint32_t which = 0; which < 12; which++)
 			pointer<float>(args.coefficients)[which * array + i] = point ? value(args, which, x, y, z) : 0.0f;
 		float p = point ? value(args, 12, x, y, z) : 0.0f;

@@ -19,7 +19,7 @@ template <class T> GGAS_FN T *pointer(uint64_t address) { return reinterpret_cas
 
 GGAS_FN uint64_t plane_floats(const bench_himeno &args)
 {
-	return static_cast<uint64_t>(args.y) * args.pitch;
+	return static_cast<uint64_t>(args.rows) * args.pitch;
 }
 
 GGAS_FN float *field(const bench_himeno &args, uint64_t iteration)
@@ -40,6 +40,9 @@ GGAS_FN himeno_field fields(const bench_himeno &args, uint64_t iteration)
 	f.y = args.y;
 	f.pitch = args.pitch;
 	f.tiles = (args.x + HIMENO_TILE - 1) / HIMENO_TILE;
+	f.begin = args.first[0] == 0 ? 1 : 0;
+	f.end = args.first[0] + args.x == args.whole[0] ? args.x - 1 : args.x;
+	f.lanes = args.lanes;
 	return f;
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // himeno (thesis 5.8, 6.9.1): the kernels whose blocks live for all iterations. himeno_units.cuh computes.
-#include "bench_himeno.cuh"
+#include "bench_himeno_sides.cuh"
 #include "himeno_units.cuh"
 
 namespace bench_himenos
 {
 
-/* Flags in a node's part of the window: of parts of the neighbours below and above, of units here, and of all blocks. */
+/* Flags in a node's part of the window: of parts of the neighbours below and above, of nodes that meet, and of units here. */
 GGAS_FN uint64_t flags_of_side(const bench_himeno &args, uint32_t side)
 {
 	return args.flags + side * args.places * sizeof(uint64_t);
 }
-GGAS_FN uint64_t flags_of_units(const bench_himeno &args)
+GGAS_FN uint64_t flags_of_all(const bench_himeno &args)
 {
 	return flags_of_side(args, 2);
 }
-GGAS_FN uint64_t flags_of_all(const bench_himeno &args)
+GGAS_FN uint64_t flags_of_units(const bench_himeno &args, const ggas_window &window)
 {
-	return flags_of_side(args, 3);
+	return flags_of_all(args) + ggas_meeting_bytes(window.nodes, ggas_blocks());
 }
 
 /* This node's flag at a neighbour. */
@@ -47,7 +47,7 @@ struct unit_place {
 		uint32_t group = unit.group - cut.reach + number % span, slab = unit.slab - 1 + row;
 		if (group >= cut.groups || row >= 5)
 			return nullptr;
-		uint64_t at = flags_of_units(args) + (static_cast<uint64_t>(slab) * cut.groups + group) * sizeof(uint64_t);
+		uint64_t at = flags_of_units(args, window) + (static_cast<uint64_t>(slab) * cut.groups + group) * sizeof(uint64_t);
 		peer = window.node;
 		if (row >= 3) {
 			if (!is_at(side))
@@ -75,11 +75,34 @@ struct unit_place {
 	/* One more iteration has ended, for the blocks of this node. */
 	GGAS_FN void tell_own() const
 	{
-		uint64_t at = flags_of_units(args) +
+		uint64_t at = flags_of_units(args, window) +
 			      (static_cast<uint64_t>(unit.slab) * cut.groups + unit.group) * sizeof(uint64_t);
 		ggas_part_tell_near(reinterpret_cast<uint64_t *>(window.local + at));
 	}
 };
+
+/* The calling thread's points of a unit that neighbours need, to where they read them: what it has just stored here. */
+GGAS_FN void store_at_sides(const unit_place &p, const himeno_field &f, uint64_t iteration)
+{
+	himeno::tile_of_warp t(f, p.unit);
+	for (uint32_t i = 0; t.has && i < p.args.sides; i++) {
+		const bench_himeno_side &side = side_of(p.args, i);
+		/* The first point of a box is in this node's points: never the one before a row. */
+		uint32_t first = static_cast<uint32_t>(side.from % static_cast<int64_t>(f.plane));
+		uint32_t low = static_cast<uint32_t>(side.from / static_cast<int64_t>(f.plane)), high = low + side.extent[2];
+		uint32_t y = first / f.pitch, x = first % f.pitch;
+		if (t.s.y < y || t.s.y >= y + side.extent[1])
+			continue;
+		uint64_t field = iteration & 1 ? p.args.field[1] : p.args.field[0];
+		float *there = ggas_pointer_of_node<float>(&p.window, side.node, field) + (side.to - side.from);
+		for (uint32_t z = low > p.unit.begin ? low : p.unit.begin; z < high && z < p.unit.end; z++)
+			for (uint32_t k = t.s.x; k < t.s.x + HIMENO_POINTS; k++)
+				if (k >= x && k < x + side.extent[0]) {
+					uint64_t at = z * f.plane + t.s.in_plane + (k - t.s.x);
+					ggas_write(there + at, f.out[at]);
+				}
+	}
+}
 
 /* An iteration of a unit. The plane that a neighbour waits for comes first. */
 GGAS_FN void iterate(const unit_place &p, const himeno::kept &kept, uint32_t number, uint64_t iteration)
@@ -88,7 +111,7 @@ GGAS_FN void iterate(const unit_place &p, const himeno::kept &kept, uint32_t num
 	himeno_field f = fields(args, iteration);
 	himeno::neighbours to = {};
 	for (uint32_t side = 0; side < 2; side++)
-		if (p.is_at(side))
+		if (p.is_at(side) && !args.sides)
 			to.at[side] = place_at(args.edge[side], p.window, iteration + 1);
 	auto stored = [&](uint32_t side) {
 		if (args.what & BENCH_HIMENO_WAIT)
@@ -98,6 +121,8 @@ GGAS_FN void iterate(const unit_place &p, const himeno::kept &kept, uint32_t num
 		himeno::walk<true>(f, p.unit, kept, number, to, stored);
 	else
 		himeno::walk<false>(f, p.unit, kept, number, to, stored);
+	if (args.sides)
+		store_at_sides(p, f, iteration + 1);
 }
 
 /* This block's units. With WAIT each waits for those beside it, here and at neighbours; else all blocks of all nodes meet. */
@@ -105,8 +130,11 @@ GGAS_FN int iterate_all(const bench_himeno &args, const ggas_window &window, con
 			const himeno::kept &kept, uint64_t iteration)
 {
 	bool waits = args.what & BENCH_HIMENO_WAIT;
-	uint32_t number = 0;
-	for (uint32_t unit = ggas_block(); unit < cut.units(); unit += ggas_blocks(), number += cut.height()) {
+	uint32_t mine = ggas_block() < cut.units() ? (cut.units() - 1 - ggas_block()) / ggas_blocks() + 1 : 0;
+	for (uint32_t i = 0; i < mine; i++) {
+		/* Odd iterations begin with what is still in the cache. */
+		uint32_t turn = iteration % 2 ? mine - 1 - i : i;
+		uint32_t unit = ggas_block() + turn * ggas_blocks(), number = turn * cut.height();
 		unit_place p = { args, window, cut, cut.at(unit) };
 		if (waits)
 			if (int error = p.wait(iteration))
@@ -125,7 +153,7 @@ GGAS_FN int rounds(const bench_himeno &args, bench_stopwatch &watch)
 	ggas_window window = *pointer<const ggas_window>(args.window);
 	auto *state = pointer<bench_himeno_state>(args.state);
 	himeno_field f = fields(args, 0);
-	himeno::cut cut(f, has(args.edge[0]) ? 1 : 2, has(args.edge[1]) ? args.z + 1 : args.z);
+	himeno::cut cut(f, has(args.edge[0]) ? 1 : 2, has(args.edge[1]) ? args.z + 1 : args.z, args.slabs);
 	himeno::kept kept(room, quads, cut);
 	bool measures = ggas_block() == 0 && ggas_thread() == 0;
 	uint32_t number = 0;

@@ -5,8 +5,9 @@
  * give the same bits.
  *
  * A field has planes of `y` rows of `pitch` floats, of which the first `x` are points; x is the fastest, z the slowest
- * direction. Plane 0 and the plane behind the last one are the neighbours' boundaries. The 12 coefficients a0-a3, b0-b2,
- * c0-c2, bnd and wrk1 follow each other, each with as many planes.
+ * direction. Plane 0 and the plane behind the last one are the neighbours' boundaries; of rows 0 and `y` - 1 nothing is updated. Where
+ * processors share rows, the point before a row is the last float of the row before it in memory, the one behind it float `x`. The 12
+ * coefficients a0-a3, b0-b2, c0-c2, bnd and wrk1 follow each other, each with as many planes.
  */
 #ifndef GGAS_HIMENO_CUH
 #define GGAS_HIMENO_CUH
@@ -21,11 +22,13 @@ struct himeno_field {
 	const float *in;
 	float *out;
 	const float *coefficients;
-	double *sums;		/* of the squared residuals: double[planes][y][tiles of a row] */
+	double *sums;		/* of the squared residuals: double[planes][y][tiles of a row], or [lanes] of each */
 	uint64_t plane;		/* floats of a plane */
 	uint64_t array;		/* floats of all planes */
 	uint32_t x, y, pitch;
 	uint32_t tiles;		/* of a row */
+	uint32_t begin, end;	/* points of a row that are updated; 0: the one before it is another processor's */
+	bool lanes;		/* each lane of a tile has a sum of its own, for a tile that processors share */
 };
 
 namespace himeno
@@ -88,7 +91,8 @@ struct row {
 
 GGAS_FN row load_row(const himeno_field &f, const strip &s, const float *p)
 {
-	bool left = ggas_lane() == 0 && s.x > 0, right = ggas_lane() == GGAS_WARP_SIZE - 1 && s.x + HIMENO_POINTS < f.pitch;
+	bool left = ggas_lane() == 0 && (s.x > 0 || f.begin == 0);
+	bool right = ggas_lane() == GGAS_WARP_SIZE - 1 && s.x + HIMENO_POINTS < f.pitch;
 	row r = {};
 	if (s.has)
 		r.mid = load(p);
@@ -210,18 +214,24 @@ GGAS_FN void relax(const himeno_field &f, const strip &s, uint32_t z, const arou
 	GGAS_UNROLL
 	for (uint32_t k = 0; k < HIMENO_POINTS; k++) {
 		float ss = residual(p, c.at, k), now = p.same.at(k);
-		bool inner = s.x + k > 0 && s.x + k + 1 < f.x;
+		bool inner = s.x + k >= f.begin && s.x + k < f.end;
 		out.at[k] = inner ? add(now, multiply(omega, ss)) : now;
 		if (inner)
 			sum = sum + static_cast<double>(multiply(ss, ss));
 	}
-	if (s.has)
+	/* What fills a row up may be a neighbour's. */
+	if (s.x < f.x)
 		store(f.out + z * f.plane + s.in_plane, out);
-	if (s.has && remote)
+	if (s.x < f.x && remote)
 		store_remote(remote + s.in_plane, out);
+	uint64_t tile = (static_cast<uint64_t>(z) * f.y + s.y) * f.tiles + s.tile;
+	if (f.lanes) {
+		f.sums[tile * GGAS_WARP_SIZE + ggas_lane()] = sum;
+		return;
+	}
 	sum = sum_of_warp(sum);
 	if (ggas_lane() == 0)
-		f.sums[(static_cast<uint64_t>(z) * f.y + s.y) * f.tiles + s.tile] = sum;
+		f.sums[tile] = sum;
 }
 
 /*

@@ -24,14 +24,12 @@ struct cut {
 	uint32_t slabs;		/* units above each other */
 	uint32_t reach;		/* groups on either side whose points a unit reads */
 
-	GGAS_FN cut(const himeno_field &f, uint32_t first, uint32_t end) : first(first), end(end)
+	GGAS_FN cut(const himeno_field &f, uint32_t first, uint32_t end, uint32_t wanted) : first(first), end(end)
 	{
 		uint32_t warps = ggas_warps(), planes = end - first;
 		groups = ((f.y - 2) * f.tiles + warps - 1) / warps;
 		reach = (f.tiles + warps) / warps;
-		slabs = ggas_blocks() / groups < planes ? ggas_blocks() / groups : planes;
-		if (slabs == 0)
-			slabs = 1;
+		slabs = wanted < planes ? wanted : planes;
 	}
 	GGAS_FN uint32_t units() const { return groups * slabs; }
 	/* Most units of a block, and most planes of a unit. */

@@ -77,7 +77,8 @@ struct slice {
 	unsigned slabs(unsigned of_planes) const { return (of_planes + cut.planes - 1) / cut.planes; }
 	himeno_field field(int parity) const
 	{
-		return { p[parity], p[1 - parity], coefficients, sums, plane(), floats(), whole.x, whole.y, whole.x, tiles() };
+		return { p[parity], p[1 - parity], coefficients, sums, plane(), floats(), whole.x, whole.y, whole.x, tiles(),
+			 1, whole.x - 1, false };
 	}
 	/* The fields themselves are the library's. */
 	void allocate()

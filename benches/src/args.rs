@@ -69,6 +69,8 @@ pub const BENCH_QUEUES_PUT: u32 = 1;
 pub const BENCH_QUEUES_BARE_SIGNAL: u32 = 2;
 pub const BENCH_QUEUES_SIGNAL: u32 = 3;
 pub const BENCH_QUEUES_RATE: u32 = 4;
+pub const BENCH_VERBS_ROUNDS: u32 = 0;
+pub const BENCH_VERBS_PINGPONG: u32 = 1;
 pub const BENCH_HIMENO_BOUNDARY: u32 = 1;
 pub const BENCH_HIMENO_INTERIOR: u32 = 2;
 pub const BENCH_HIMENO_WAIT: u32 = 4;
@@ -77,8 +79,10 @@ pub const BENCH_HIMENO_ADVANCE: u32 = 16;
 pub const BENCH_HIMENO_STORE: u32 = 32;
 pub const BENCH_HIMENO_MEET: u32 = 64;
 pub const BENCH_HIMENO_EVEN: u32 = 128;
+pub const BENCH_HIMENO_PACK: u32 = 256;
 pub const BENCH_HIMENO_LASTING: u32 = 384;
 pub const BENCH_HIMENO_KEPT: u32 = 47104;
+pub const BENCH_HIMENO_PIECES: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -421,6 +425,175 @@ const _: () = {
     [
         "Offset of field: bench_ggas_bandwidth::strided",
     ][::core::mem::offset_of!(bench_ggas_bandwidth, strided) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_ggas_values {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub group: u64,
+    pub local: [u64; 2usize],
+    pub offset: u64,
+    pub count: u64,
+    pub peer: u32,
+    pub step: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_ggas_values"][::core::mem::size_of::<bench_ggas_values>() - 88usize];
+    [
+        "Alignment of bench_ggas_values",
+    ][::core::mem::align_of::<bench_ggas_values>() - 8usize];
+    [
+        "Offset of field: bench_ggas_values::timing",
+    ][::core::mem::offset_of!(bench_ggas_values, timing) - 0usize];
+    [
+        "Offset of field: bench_ggas_values::window",
+    ][::core::mem::offset_of!(bench_ggas_values, window) - 32usize];
+    [
+        "Offset of field: bench_ggas_values::group",
+    ][::core::mem::offset_of!(bench_ggas_values, group) - 40usize];
+    [
+        "Offset of field: bench_ggas_values::local",
+    ][::core::mem::offset_of!(bench_ggas_values, local) - 48usize];
+    [
+        "Offset of field: bench_ggas_values::offset",
+    ][::core::mem::offset_of!(bench_ggas_values, offset) - 64usize];
+    [
+        "Offset of field: bench_ggas_values::count",
+    ][::core::mem::offset_of!(bench_ggas_values, count) - 72usize];
+    [
+        "Offset of field: bench_ggas_values::peer",
+    ][::core::mem::offset_of!(bench_ggas_values, peer) - 80usize];
+    [
+        "Offset of field: bench_ggas_values::step",
+    ][::core::mem::offset_of!(bench_ggas_values, step) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_host_sync {
+    pub rounds: u64,
+    pub finished: u64,
+    pub word: u64,
+    pub ns: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_host_sync"][::core::mem::size_of::<bench_host_sync>() - 32usize];
+    [
+        "Alignment of bench_host_sync",
+    ][::core::mem::align_of::<bench_host_sync>() - 8usize];
+    [
+        "Offset of field: bench_host_sync::rounds",
+    ][::core::mem::offset_of!(bench_host_sync, rounds) - 0usize];
+    [
+        "Offset of field: bench_host_sync::finished",
+    ][::core::mem::offset_of!(bench_host_sync, finished) - 8usize];
+    [
+        "Offset of field: bench_host_sync::word",
+    ][::core::mem::offset_of!(bench_host_sync, word) - 16usize];
+    [
+        "Offset of field: bench_host_sync::ns",
+    ][::core::mem::offset_of!(bench_host_sync, ns) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_gmpi_calls {
+    pub timing: bench_timing,
+    pub buf: u64,
+    pub answered: u64,
+    pub arguments: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_gmpi_calls"][::core::mem::size_of::<bench_gmpi_calls>() - 56usize];
+    [
+        "Alignment of bench_gmpi_calls",
+    ][::core::mem::align_of::<bench_gmpi_calls>() - 8usize];
+    [
+        "Offset of field: bench_gmpi_calls::timing",
+    ][::core::mem::offset_of!(bench_gmpi_calls, timing) - 0usize];
+    [
+        "Offset of field: bench_gmpi_calls::buf",
+    ][::core::mem::offset_of!(bench_gmpi_calls, buf) - 32usize];
+    [
+        "Offset of field: bench_gmpi_calls::answered",
+    ][::core::mem::offset_of!(bench_gmpi_calls, answered) - 40usize];
+    [
+        "Offset of field: bench_gmpi_calls::arguments",
+    ][::core::mem::offset_of!(bench_gmpi_calls, arguments) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_gmpi_pingpong {
+    pub timing: bench_timing,
+    pub buf: u64,
+    pub from: u64,
+    pub to: u64,
+    pub requests: u64,
+    pub wrong: u64,
+    pub count: u64,
+    pub seed: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_gmpi_pingpong",
+    ][::core::mem::size_of::<bench_gmpi_pingpong>() - 88usize];
+    [
+        "Alignment of bench_gmpi_pingpong",
+    ][::core::mem::align_of::<bench_gmpi_pingpong>() - 8usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::timing",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, timing) - 0usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::buf",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, buf) - 32usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::from",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, from) - 40usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::to",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, to) - 48usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::requests",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, requests) - 56usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::wrong",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, wrong) - 64usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::count",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, count) - 72usize];
+    [
+        "Offset of field: bench_gmpi_pingpong::seed",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, seed) - 80usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_device_copy {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub trigger: u64,
+    pub done: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_device_copy"][::core::mem::size_of::<bench_device_copy>() - 56usize];
+    [
+        "Alignment of bench_device_copy",
+    ][::core::mem::align_of::<bench_device_copy>() - 8usize];
+    [
+        "Offset of field: bench_device_copy::timing",
+    ][::core::mem::offset_of!(bench_device_copy, timing) - 0usize];
+    [
+        "Offset of field: bench_device_copy::window",
+    ][::core::mem::offset_of!(bench_device_copy, window) - 32usize];
+    [
+        "Offset of field: bench_device_copy::trigger",
+    ][::core::mem::offset_of!(bench_device_copy, trigger) - 40usize];
+    [
+        "Offset of field: bench_device_copy::done",
+    ][::core::mem::offset_of!(bench_device_copy, done) - 48usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1416,6 +1589,118 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_verbs_end {
+    pub qp: u64,
+    pub cq: u64,
+    pub asked: u64,
+    pub done: u64,
+    pub local: u64,
+    pub remote: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_verbs_end"][::core::mem::size_of::<bench_verbs_end>() - 48usize];
+    [
+        "Alignment of bench_verbs_end",
+    ][::core::mem::align_of::<bench_verbs_end>() - 8usize];
+    [
+        "Offset of field: bench_verbs_end::qp",
+    ][::core::mem::offset_of!(bench_verbs_end, qp) - 0usize];
+    [
+        "Offset of field: bench_verbs_end::cq",
+    ][::core::mem::offset_of!(bench_verbs_end, cq) - 8usize];
+    [
+        "Offset of field: bench_verbs_end::asked",
+    ][::core::mem::offset_of!(bench_verbs_end, asked) - 16usize];
+    [
+        "Offset of field: bench_verbs_end::done",
+    ][::core::mem::offset_of!(bench_verbs_end, done) - 24usize];
+    [
+        "Offset of field: bench_verbs_end::local",
+    ][::core::mem::offset_of!(bench_verbs_end, local) - 32usize];
+    [
+        "Offset of field: bench_verbs_end::remote",
+    ][::core::mem::offset_of!(bench_verbs_end, remote) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_verbs {
+    pub timing: bench_timing,
+    pub ends: u64,
+    pub met: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub length: u64,
+    pub lkey: u32,
+    pub rkey: u32,
+    pub operation: u32,
+    pub bytes: u32,
+    pub batch: u32,
+    pub depth: u32,
+    pub form: u32,
+    pub assisted: u32,
+    pub first: u32,
+    pub node: u32,
+    pub looked_at: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_verbs"][::core::mem::size_of::<bench_verbs>() - 120usize];
+    ["Alignment of bench_verbs"][::core::mem::align_of::<bench_verbs>() - 8usize];
+    [
+        "Offset of field: bench_verbs::timing",
+    ][::core::mem::offset_of!(bench_verbs, timing) - 0usize];
+    [
+        "Offset of field: bench_verbs::ends",
+    ][::core::mem::offset_of!(bench_verbs, ends) - 32usize];
+    [
+        "Offset of field: bench_verbs::met",
+    ][::core::mem::offset_of!(bench_verbs, met) - 40usize];
+    [
+        "Offset of field: bench_verbs::report",
+    ][::core::mem::offset_of!(bench_verbs, report) - 48usize];
+    [
+        "Offset of field: bench_verbs::timeout_ns",
+    ][::core::mem::offset_of!(bench_verbs, timeout_ns) - 56usize];
+    [
+        "Offset of field: bench_verbs::length",
+    ][::core::mem::offset_of!(bench_verbs, length) - 64usize];
+    [
+        "Offset of field: bench_verbs::lkey",
+    ][::core::mem::offset_of!(bench_verbs, lkey) - 72usize];
+    [
+        "Offset of field: bench_verbs::rkey",
+    ][::core::mem::offset_of!(bench_verbs, rkey) - 76usize];
+    [
+        "Offset of field: bench_verbs::operation",
+    ][::core::mem::offset_of!(bench_verbs, operation) - 80usize];
+    [
+        "Offset of field: bench_verbs::bytes",
+    ][::core::mem::offset_of!(bench_verbs, bytes) - 84usize];
+    [
+        "Offset of field: bench_verbs::batch",
+    ][::core::mem::offset_of!(bench_verbs, batch) - 88usize];
+    [
+        "Offset of field: bench_verbs::depth",
+    ][::core::mem::offset_of!(bench_verbs, depth) - 92usize];
+    [
+        "Offset of field: bench_verbs::form",
+    ][::core::mem::offset_of!(bench_verbs, form) - 96usize];
+    [
+        "Offset of field: bench_verbs::assisted",
+    ][::core::mem::offset_of!(bench_verbs, assisted) - 100usize];
+    [
+        "Offset of field: bench_verbs::first",
+    ][::core::mem::offset_of!(bench_verbs, first) - 104usize];
+    [
+        "Offset of field: bench_verbs::node",
+    ][::core::mem::offset_of!(bench_verbs, node) - 108usize];
+    [
+        "Offset of field: bench_verbs::looked_at",
+    ][::core::mem::offset_of!(bench_verbs, looked_at) - 112usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_himeno_state {
     pub iteration: u64,
     pub left: u64,
@@ -1488,6 +1773,75 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_himeno_side {
+    pub from: i64,
+    pub to: i64,
+    pub beyond: i64,
+    pub sent: u64,
+    pub arrives: [u64; 2usize],
+    pub arrives_there: [u64; 2usize],
+    pub signal: u64,
+    pub seen: u64,
+    pub extent: [u32; 3usize],
+    pub packed: u32,
+    pub node: u32,
+    pub flag: u32,
+    pub flag_there: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_himeno_side",
+    ][::core::mem::size_of::<bench_himeno_side>() - 112usize];
+    [
+        "Alignment of bench_himeno_side",
+    ][::core::mem::align_of::<bench_himeno_side>() - 8usize];
+    [
+        "Offset of field: bench_himeno_side::from",
+    ][::core::mem::offset_of!(bench_himeno_side, from) - 0usize];
+    [
+        "Offset of field: bench_himeno_side::to",
+    ][::core::mem::offset_of!(bench_himeno_side, to) - 8usize];
+    [
+        "Offset of field: bench_himeno_side::beyond",
+    ][::core::mem::offset_of!(bench_himeno_side, beyond) - 16usize];
+    [
+        "Offset of field: bench_himeno_side::sent",
+    ][::core::mem::offset_of!(bench_himeno_side, sent) - 24usize];
+    [
+        "Offset of field: bench_himeno_side::arrives",
+    ][::core::mem::offset_of!(bench_himeno_side, arrives) - 32usize];
+    [
+        "Offset of field: bench_himeno_side::arrives_there",
+    ][::core::mem::offset_of!(bench_himeno_side, arrives_there) - 48usize];
+    [
+        "Offset of field: bench_himeno_side::signal",
+    ][::core::mem::offset_of!(bench_himeno_side, signal) - 64usize];
+    [
+        "Offset of field: bench_himeno_side::seen",
+    ][::core::mem::offset_of!(bench_himeno_side, seen) - 72usize];
+    [
+        "Offset of field: bench_himeno_side::extent",
+    ][::core::mem::offset_of!(bench_himeno_side, extent) - 80usize];
+    [
+        "Offset of field: bench_himeno_side::packed",
+    ][::core::mem::offset_of!(bench_himeno_side, packed) - 92usize];
+    [
+        "Offset of field: bench_himeno_side::node",
+    ][::core::mem::offset_of!(bench_himeno_side, node) - 96usize];
+    [
+        "Offset of field: bench_himeno_side::flag",
+    ][::core::mem::offset_of!(bench_himeno_side, flag) - 100usize];
+    [
+        "Offset of field: bench_himeno_side::flag_there",
+    ][::core::mem::offset_of!(bench_himeno_side, flag_there) - 104usize];
+    [
+        "Offset of field: bench_himeno_side::reserved",
+    ][::core::mem::offset_of!(bench_himeno_side, reserved) - 108usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_himeno {
     pub timing: bench_timing,
     pub window: u64,
@@ -1499,20 +1853,27 @@ pub struct bench_himeno {
     pub edge: [bench_himeno_edge; 2usize],
     pub flags: u64,
     pub seed: u64,
+    pub side: u64,
+    pub queues: u64,
+    pub memory: u64,
     pub x: u32,
     pub y: u32,
     pub z: u32,
     pub pitch: u32,
-    pub first_z: u32,
-    pub whole_z: u32,
+    pub rows: u32,
+    pub first: [u32; 3usize],
+    pub whole: [u32; 3usize],
+    pub sides: u32,
+    pub lanes: u32,
     pub what: u32,
     pub offset: u32,
     pub places: u32,
+    pub slabs: u32,
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_himeno"][::core::mem::size_of::<bench_himeno>() - 240usize];
+    ["Size of bench_himeno"][::core::mem::size_of::<bench_himeno>() - 296usize];
     ["Alignment of bench_himeno"][::core::mem::align_of::<bench_himeno>() - 8usize];
     [
         "Offset of field: bench_himeno::timing",
@@ -1545,33 +1906,54 @@ const _: () = {
         "Offset of field: bench_himeno::seed",
     ][::core::mem::offset_of!(bench_himeno, seed) - 192usize];
     [
+        "Offset of field: bench_himeno::side",
+    ][::core::mem::offset_of!(bench_himeno, side) - 200usize];
+    [
+        "Offset of field: bench_himeno::queues",
+    ][::core::mem::offset_of!(bench_himeno, queues) - 208usize];
+    [
+        "Offset of field: bench_himeno::memory",
+    ][::core::mem::offset_of!(bench_himeno, memory) - 216usize];
+    [
         "Offset of field: bench_himeno::x",
-    ][::core::mem::offset_of!(bench_himeno, x) - 200usize];
+    ][::core::mem::offset_of!(bench_himeno, x) - 224usize];
     [
         "Offset of field: bench_himeno::y",
-    ][::core::mem::offset_of!(bench_himeno, y) - 204usize];
+    ][::core::mem::offset_of!(bench_himeno, y) - 228usize];
     [
         "Offset of field: bench_himeno::z",
-    ][::core::mem::offset_of!(bench_himeno, z) - 208usize];
+    ][::core::mem::offset_of!(bench_himeno, z) - 232usize];
     [
         "Offset of field: bench_himeno::pitch",
-    ][::core::mem::offset_of!(bench_himeno, pitch) - 212usize];
+    ][::core::mem::offset_of!(bench_himeno, pitch) - 236usize];
     [
-        "Offset of field: bench_himeno::first_z",
-    ][::core::mem::offset_of!(bench_himeno, first_z) - 216usize];
+        "Offset of field: bench_himeno::rows",
+    ][::core::mem::offset_of!(bench_himeno, rows) - 240usize];
     [
-        "Offset of field: bench_himeno::whole_z",
-    ][::core::mem::offset_of!(bench_himeno, whole_z) - 220usize];
+        "Offset of field: bench_himeno::first",
+    ][::core::mem::offset_of!(bench_himeno, first) - 244usize];
+    [
+        "Offset of field: bench_himeno::whole",
+    ][::core::mem::offset_of!(bench_himeno, whole) - 256usize];
+    [
+        "Offset of field: bench_himeno::sides",
+    ][::core::mem::offset_of!(bench_himeno, sides) - 268usize];
+    [
+        "Offset of field: bench_himeno::lanes",
+    ][::core::mem::offset_of!(bench_himeno, lanes) - 272usize];
     [
         "Offset of field: bench_himeno::what",
-    ][::core::mem::offset_of!(bench_himeno, what) - 224usize];
+    ][::core::mem::offset_of!(bench_himeno, what) - 276usize];
     [
         "Offset of field: bench_himeno::offset",
-    ][::core::mem::offset_of!(bench_himeno, offset) - 228usize];
+    ][::core::mem::offset_of!(bench_himeno, offset) - 280usize];
     [
         "Offset of field: bench_himeno::places",
-    ][::core::mem::offset_of!(bench_himeno, places) - 232usize];
+    ][::core::mem::offset_of!(bench_himeno, places) - 284usize];
+    [
+        "Offset of field: bench_himeno::slabs",
+    ][::core::mem::offset_of!(bench_himeno, slabs) - 288usize];
     [
         "Offset of field: bench_himeno::reserved",
-    ][::core::mem::offset_of!(bench_himeno, reserved) - 236usize];
+    ][::core::mem::offset_of!(bench_himeno, reserved) - 292usize];
 };

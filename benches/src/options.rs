@@ -5,7 +5,7 @@ use std::time::Duration;
 use ggas_device::ProcessorKind;
 
 use crate::BenchError;
-use crate::himeno::Grid;
+use crate::himeno::{Grid, Split};
 
 /// Declares an enum whose values have names on the command line and in the JSON.
 macro_rules! named {
@@ -142,8 +142,12 @@ pub struct Options {
     pub sizes: Vec<u64>,
     /// Grids, of benchmarks that have such; empty: the benchmark's own list.
     pub grids: Vec<Grid>,
+    /// Of these only the one that rows call so: a row is run again.
+    pub grid_of_row: Option<String>,
     /// Whether a grid is a node's or that of all.
     pub scaling: Scaling,
+    /// Parts of a grid in three directions, as many as nodes; `None`: slices of planes.
+    pub split: Option<Split>,
     /// Timed operations per row, 1 to [`ITERATIONS_MAX`]; `None`: the benchmark's own number.
     pub iterations: Option<u64>,
     /// One of [`crate::Bench::methods`]; `None`: all of them.
@@ -180,7 +184,9 @@ impl Default for Options {
             memory: Memory::Host,
             sizes: Vec::new(),
             grids: Vec::new(),
+            grid_of_row: None,
             scaling: Scaling::Weak,
+            split: None,
             iterations: None,
             method: None,
             threads: Vec::new(),
@@ -214,6 +220,11 @@ impl Options {
                 grid,
                 format!("{} has no grids; use --sizes", bench.name()),
             ));
+        }
+        if let Some(split) = self.split.filter(|split| split.nodes() != self.nodes) {
+            let advice =
+                format!("these are {} parts; a node has one each, so use --nodes {0}", split.nodes());
+            return Err(BenchError::option("split", split, advice));
         }
         if !self.slots.is_power_of_two() || self.slots > 1 << 16 {
             return Err(BenchError::option("slots", self.slots, "use a power of two up to 65536"));
@@ -252,6 +263,11 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+
+    /// How nodes share a grid.
+    pub(crate) fn split_of_nodes(&self) -> Split {
+        self.split.unwrap_or(Split::slices(self.nodes))
     }
 
     /// How long processes wait for each other between timed parts: one may run a whole row, with many waits, while

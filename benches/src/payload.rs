@@ -25,13 +25,16 @@ impl Payload {
     pub fn new(setup: &Setup, node: u32, port: &PortBase, bytes: usize) -> Result<Self, BenchError> {
         match setup.options.memory {
             Memory::Host => Self::host(port, bytes),
-            Memory::Gpu => {
-                let memory = setup.processor(node).alloc(bytes).doing("allocating GPU memory")?;
-                let region = port.register_kernel_memory(Arc::new(memory));
-                let region = region.doing(format!("registering {bytes} bytes of GPU memory"))?;
-                Ok(Self { mapped: None, region, on_gpu: true })
-            }
+            Memory::Gpu => Self::of_kernels(setup, node, port, bytes),
         }
+    }
+
+    /// Registers `bytes` of zeroed kernel memory of `node` on `port`.
+    pub fn of_kernels(setup: &Setup, node: u32, port: &PortBase, bytes: usize) -> Result<Self, BenchError> {
+        let memory = setup.processor(node).alloc(bytes).doing("allocating kernel memory")?;
+        let region = port.register_kernel_memory(Arc::new(memory));
+        let region = region.doing(format!("registering {bytes} bytes of kernel memory"))?;
+        Ok(Self { mapped: None, region, on_gpu: true })
     }
 
     /// Registers `bytes` of zeroed host memory on `port`.

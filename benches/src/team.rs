@@ -1,6 +1,7 @@
 //! The processes that run a benchmark together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ggas_device::sim::ProcessFabric;
 use ggas_members::launch::{Exit, Launch, Signals};
@@ -15,6 +16,9 @@ use crate::{Bench, BenchError, Options, Report, Via, cores};
 /// Bytes of one exchange, less the byte that says whether more follows. A card's notification queue holds two of them.
 const PART: usize = (16 << 10) - 1;
 const _: () = assert!(PART < EXCHANGE_MAX);
+
+/// Time to write a result, after the last wait has ended.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What fails when processes do not hear each other.
 const DOING: &str = "exchanging with the other processes";
@@ -164,16 +168,18 @@ fn absent(error: JobError) -> BenchError {
 }
 
 /// Runs this program once more for each process of a team, with the arguments that it was given, and gives the exit
-/// status for them all. Each must [join](Team::join), with the same `pin`.
+/// status for them all. Each must [join](Team::join), with the same `pin`. When one has died, kernels of the others may wait for
+/// it until their `timeout`: so long, and some seconds more, the others have to say what they know and to write their results.
 ///
 /// # Errors
 /// Processes cannot be started, or have fewer cores than they shall be kept to.
-pub fn launch(processes: u32, pin: Option<bool>) -> Result<i32, BenchError> {
+pub fn launch(processes: u32, pin: Option<bool>, timeout: Duration) -> Result<i32, BenchError> {
     cores::share_of(0, processes as usize, pin)?;
     let doing = || format!("starting {processes} processes");
     let program = std::env::current_exe().doing_with(doing)?;
     let signals = Signals::catch().doing_with(doing)?;
     let launch = Launch::new(program).args(std::env::args_os().skip(1)).processes(processes);
+    let launch = launch.grace(timeout.saturating_mul(2).saturating_add(GRACE));
     let outcome = launch.signals(signals).spawn().doing_with(doing)?.wait();
     if outcome.exits().iter().any(|exit| matches!(exit, Exit::Signal(_))) {
         eprint!("{}", outcome.summary());

@@ -98,6 +98,9 @@ pub trait Memory: Send + Sync {
     /// On the 32-bit word at `address`: `if value <= compare { value += add }`, signed, atomically. Returns whether
     /// it added, and the resulting value (spec 5).
     fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError>;
+    /// Changes the aligned 64-bit word at `address`, atomically; returns what it was before. `change` may be called
+    /// more than once.
+    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError>;
     /// Reads host memory; [`MemoryError::Device`] where it is a device's.
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError>;
     /// As [`Memory::read`], to memory that another core read last and will read next.

@@ -6,6 +6,7 @@
 #include "coll.h"
 #include "copier.h"
 #include "engine.h"
+#include "gaspi.h"
 #include "tn.h"
 
 #endif /* GGAS_ARGS_H */

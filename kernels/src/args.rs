@@ -59,6 +59,8 @@ pub const TN_DONE: u32 = 1;
 pub const TN_TAKEN: u32 = 2;
 pub const TN_UNKNOWN: u32 = 3;
 pub const TN_WAITS: u32 = 4;
+pub const TN_INCOMPLETE: u32 = 5;
+pub const TN_TAKEN_BACK: u32 = 6;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct coll_started {
@@ -306,87 +308,116 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gaspi_store {
+    pub to: u64,
+    pub from: u64,
+    pub bytes: u64,
+    pub word: u64,
+    pub value: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gaspi_store"][::core::mem::size_of::<gaspi_store>() - 40usize];
+    ["Alignment of gaspi_store"][::core::mem::align_of::<gaspi_store>() - 8usize];
+    [
+        "Offset of field: gaspi_store::to",
+    ][::core::mem::offset_of!(gaspi_store, to) - 0usize];
+    [
+        "Offset of field: gaspi_store::from",
+    ][::core::mem::offset_of!(gaspi_store, from) - 8usize];
+    [
+        "Offset of field: gaspi_store::bytes",
+    ][::core::mem::offset_of!(gaspi_store, bytes) - 16usize];
+    [
+        "Offset of field: gaspi_store::word",
+    ][::core::mem::offset_of!(gaspi_store, word) - 24usize];
+    [
+        "Offset of field: gaspi_store::value",
+    ][::core::mem::offset_of!(gaspi_store, value) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct tn_command {
+    pub taken_back: u64,
+    pub begun: u64,
     pub tag: u64,
     pub local: u64,
     pub offset: u64,
     pub signal: u64,
     pub value: u64,
-    pub counted: u64,
     pub bytes: u32,
     pub node: u32,
     pub what: u32,
     pub word: u32,
     pub threshold: u32,
     pub command: u32,
-    pub result: u32,
-    pub reserved: u32,
+    pub counted: u64,
+    pub result: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tn_command"][::core::mem::size_of::<tn_command>() - 80usize];
+    ["Size of tn_command"][::core::mem::size_of::<tn_command>() - 96usize];
     ["Alignment of tn_command"][::core::mem::align_of::<tn_command>() - 8usize];
     [
+        "Offset of field: tn_command::taken_back",
+    ][::core::mem::offset_of!(tn_command, taken_back) - 0usize];
+    [
+        "Offset of field: tn_command::begun",
+    ][::core::mem::offset_of!(tn_command, begun) - 8usize];
+    [
         "Offset of field: tn_command::tag",
-    ][::core::mem::offset_of!(tn_command, tag) - 0usize];
+    ][::core::mem::offset_of!(tn_command, tag) - 16usize];
     [
         "Offset of field: tn_command::local",
-    ][::core::mem::offset_of!(tn_command, local) - 8usize];
+    ][::core::mem::offset_of!(tn_command, local) - 24usize];
     [
         "Offset of field: tn_command::offset",
-    ][::core::mem::offset_of!(tn_command, offset) - 16usize];
+    ][::core::mem::offset_of!(tn_command, offset) - 32usize];
     [
         "Offset of field: tn_command::signal",
-    ][::core::mem::offset_of!(tn_command, signal) - 24usize];
+    ][::core::mem::offset_of!(tn_command, signal) - 40usize];
     [
         "Offset of field: tn_command::value",
-    ][::core::mem::offset_of!(tn_command, value) - 32usize];
-    [
-        "Offset of field: tn_command::counted",
-    ][::core::mem::offset_of!(tn_command, counted) - 40usize];
+    ][::core::mem::offset_of!(tn_command, value) - 48usize];
     [
         "Offset of field: tn_command::bytes",
-    ][::core::mem::offset_of!(tn_command, bytes) - 48usize];
+    ][::core::mem::offset_of!(tn_command, bytes) - 56usize];
     [
         "Offset of field: tn_command::node",
-    ][::core::mem::offset_of!(tn_command, node) - 52usize];
+    ][::core::mem::offset_of!(tn_command, node) - 60usize];
     [
         "Offset of field: tn_command::what",
-    ][::core::mem::offset_of!(tn_command, what) - 56usize];
+    ][::core::mem::offset_of!(tn_command, what) - 64usize];
     [
         "Offset of field: tn_command::word",
-    ][::core::mem::offset_of!(tn_command, word) - 60usize];
+    ][::core::mem::offset_of!(tn_command, word) - 68usize];
     [
         "Offset of field: tn_command::threshold",
-    ][::core::mem::offset_of!(tn_command, threshold) - 64usize];
+    ][::core::mem::offset_of!(tn_command, threshold) - 72usize];
     [
         "Offset of field: tn_command::command",
-    ][::core::mem::offset_of!(tn_command, command) - 68usize];
+    ][::core::mem::offset_of!(tn_command, command) - 76usize];
+    [
+        "Offset of field: tn_command::counted",
+    ][::core::mem::offset_of!(tn_command, counted) - 80usize];
     [
         "Offset of field: tn_command::result",
-    ][::core::mem::offset_of!(tn_command, result) - 72usize];
-    [
-        "Offset of field: tn_command::reserved",
-    ][::core::mem::offset_of!(tn_command, reserved) - 76usize];
+    ][::core::mem::offset_of!(tn_command, result) - 88usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct tn_commands {
     pub tn: u64,
-    pub commands: u64,
-    pub count: u64,
+    pub command: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tn_commands"][::core::mem::size_of::<tn_commands>() - 24usize];
+    ["Size of tn_commands"][::core::mem::size_of::<tn_commands>() - 16usize];
     ["Alignment of tn_commands"][::core::mem::align_of::<tn_commands>() - 8usize];
     [
         "Offset of field: tn_commands::tn",
     ][::core::mem::offset_of!(tn_commands, tn) - 0usize];
     [
-        "Offset of field: tn_commands::commands",
-    ][::core::mem::offset_of!(tn_commands, commands) - 8usize];
-    [
-        "Offset of field: tn_commands::count",
-    ][::core::mem::offset_of!(tn_commands, count) - 16usize];
+        "Offset of field: tn_commands::command",
+    ][::core::mem::offset_of!(tn_commands, command) - 8usize];
 };

@@ -59,8 +59,8 @@ impl<'a> Launch<'a> {
         Self { resident: Some(blocks.max(1)), ..self }
     }
 
-    /// On a GPU the kernel prefers a large L1 cache to shared memory: for one whose loads fill a multiprocessor's cache, and
-    /// whose multiprocessors it need not share with kernels that did not ask for that.
+    /// On a GPU the kernel prefers a large L1 cache to shared memory that its blocks do not need: for one whose loads fill a
+    /// multiprocessor's cache, and whose multiprocessors it need not share with kernels that did not ask for that.
     pub fn cached(self) -> Self {
         Self { cached: true, ..self }
     }
@@ -261,6 +261,13 @@ pub enum LaunchError {
 }
 
 ggas_errors::debug_as_display!(LaunchError);
+
+impl LaunchError {
+    /// Whether a GPU has no room for the blocks beside those that run: nothing was started.
+    pub fn lacks_room(&self) -> bool {
+        matches!(self, LaunchError::Gpu(GpuError::DoesNotFit { .. }))
+    }
+}
 
 /// Starts all launches at once: their blocks live together, so kernels may wait for each other.
 ///

@@ -5,7 +5,7 @@
 //! store.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,9 @@ pub trait MmioTarget: Send + Sync {
     /// the executor's thread, in program order per CUDA thread; must not block
     /// on a kernel's progress.
     fn store(&self, offset: u64, value: u64);
+
+    /// One 4-byte store, as [`store`](MmioTarget::store). Registers that have none of these ignore it.
+    fn store_half(&self, _offset: u64, _value: u32) {}
 }
 
 struct Entry {
@@ -61,15 +64,20 @@ impl Drop for Guard {
     }
 }
 
-/// A kernel's mmio store.
+/// A kernel's mmio store of 8 or 4 bytes.
 ///
 /// # Safety
-/// `address` lies in a registered range, or is an aligned 8-byte word that may be stored to.
-pub(crate) unsafe fn store(address: u64, value: u64) {
+/// `address` lies in a registered range, or is an aligned word of so many bytes that may be stored to.
+pub(crate) unsafe fn store(address: u64, value: u64, bytes: u32) {
     let table = TABLE.load();
     let at = table.partition_point(|entry| entry.range.end <= address);
     match table.get(at).filter(|entry| entry.range.start <= address) {
+        Some(entry) if bytes == 4 => entry.target.store_half(address - entry.range.start, value as u32),
         Some(entry) => entry.target.store(address - entry.range.start, value),
+        None if bytes == 4 => {
+            // SAFETY: by the contract above it is a valid aligned word.
+            unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(value as u32, Ordering::Release);
+        }
         // SAFETY: by the contract above it is a valid aligned word.
         None => unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release),
     }

@@ -16,6 +16,9 @@ pub fn wait_name(kind: u32) -> &'static str {
         layout::GGAS_WAIT_MESSAGE => "a message",
         layout::GGAS_WAIT_COMPLETION => "the completion of a triggered operation",
         layout::GGAS_WAIT_QUEUE => "operations of a queue",
+        layout::GGAS_WAIT_QUEUE_FLAG => "a flag of queues",
+        layout::GGAS_WAIT_QUEUE_NOTIFIED => "notifications of a queue",
+        layout::GGAS_WAIT_ANSWER => "an answer of GMPI's daemon",
         _ => "something",
     }
 }

@@ -113,6 +113,11 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
+    /// The stream of the GPU, where its processor is one: for what only GPUs have.
+    pub fn on_gpu(&self) -> Option<&ggas_gpu::Stream> {
+        self.queue.as_ref().map(Queue::stream)
+    }
+
     /// Waits until all that was posted is done.
     ///
     /// # Errors

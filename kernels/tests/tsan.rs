@@ -29,9 +29,8 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources =
-        ["main.cpp", "calls.cpp", "engines.cpp", "nic.cpp", "queues.cpp", "threads.cpp", "triggers.cpp"]
-            .map(|name| crate_dir().join("exec/tsan").join(name));
+    let sources = ["main", "calls", "collectives", "engines", "nic", "queues", "threads", "triggers"]
+        .map(|name| crate_dir().join(format!("exec/tsan/{name}.cpp")));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
     let fresh = folder.join(format!("kernels-{}", std::process::id()));
@@ -212,7 +211,7 @@ fn collectives_that_the_host_starts_are_clean() {
 #[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
 fn a_meeting_without_order_is_found() {
     clean(&["good-meeting"]);
-    racy("missing-meeting-order", "planted_races.cu");
+    racy("missing-meeting-order", "planted_meeting.cu");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "common.h"
+#include "GASPI_Threads.h"
 #include "GPI2_VERSION.h"
 #include "PGASPI.h"
 
@@ -305,6 +306,20 @@ static void (*const p_printf[2])(const char *, ...) = { gaspi_printf, pgaspi_pri
 static void (*const p_printf_to[2])(gaspi_rank_t, const char *, ...) = { gaspi_printf_to, pgaspi_printf_to };
 static gaspi_string_t (*const p_error_str[2])(gaspi_return_t) = { gaspi_error_str, pgaspi_error_str };
 static void (*const p_delay[1])(void) = { gaspi_delay };
+static gaspi_return_t (*const p_numa_socket[2])(gaspi_uchar *) = { gaspi_numa_socket, pgaspi_numa_socket };
+static gaspi_return_t (*const p_set_socket_affinity[2])(gaspi_uchar) = { gaspi_set_socket_affinity,
+		pgaspi_set_socket_affinity };
+static void (*const p_print_affinity_mask[1])(void) = { gaspi_print_affinity_mask };
+static gaspi_return_t (*const p_threads_init[1])(gaspi_int *) = { gaspi_threads_init };
+static gaspi_return_t (*const p_threads_init_user[1])(gaspi_uint) = { gaspi_threads_init_user };
+static gaspi_return_t (*const p_threads_term[1])(void) = { gaspi_threads_term };
+static gaspi_return_t (*const p_threads_register[1])(gaspi_int *) = { gaspi_threads_register };
+static gaspi_return_t (*const p_threads_run[1])(void *(*)(void *), void *) = { gaspi_threads_run };
+static gaspi_return_t (*const p_threads_get_tid[1])(gaspi_int *) = { gaspi_threads_get_tid };
+static gaspi_return_t (*const p_threads_get_total[1])(gaspi_int *) = { gaspi_threads_get_total };
+static gaspi_return_t (*const p_threads_get_num_cores[1])(gaspi_int *) = { gaspi_threads_get_num_cores };
+static void (*const p_threads_sync[1])(void) = { gaspi_threads_sync };
+static gaspi_return_t (*const p_threads_sync_all[1])(gaspi_group_t, gaspi_timeout_t) = { gaspi_threads_sync_all };
 
 #define THERE(function) CHECK((function)[0] && (function)[sizeof(function) / sizeof((function)[0]) - 1])
 
@@ -414,5 +429,18 @@ int main(void)
 	THERE(p_printf_to);
 	THERE(p_error_str);
 	THERE(p_delay);
+	THERE(p_numa_socket);
+	THERE(p_set_socket_affinity);
+	THERE(p_print_affinity_mask);
+	THERE(p_threads_init);
+	THERE(p_threads_init_user);
+	THERE(p_threads_term);
+	THERE(p_threads_register);
+	THERE(p_threads_run);
+	THERE(p_threads_get_tid);
+	THERE(p_threads_get_total);
+	THERE(p_threads_get_num_cores);
+	THERE(p_threads_sync);
+	THERE(p_threads_sync_all);
 	return 0;
 }

@@ -238,6 +238,23 @@ static void others(struct job job)
 	if (job.ranks > 1)
 		GIVES(GASPI_ERROR, gaspi_allreduce_user(buffer, buffer, 1, 8, refuse, NULL, GASPI_GROUP_ALL, MINUTE));
 	OK(gaspi_allreduce(buffer, buffer, 1, GASPI_OP_SUM, GASPI_TYPE_INT, GASPI_GROUP_ALL, MINUTE));
+	GIVES(GASPI_ERROR,
+	      gaspi_allreduce(buffer, buffer, 1, (gaspi_operation_t)3, GASPI_TYPE_INT, GASPI_GROUP_ALL, MINUTE));
+	GIVES(GASPI_ERROR,
+	      gaspi_allreduce(buffer, buffer, 1, GASPI_OP_SUM, (gaspi_datatype_t)6, GASPI_GROUP_ALL, MINUTE));
+	if (job.ranks > 1) {
+		/* Not alike on all ranks: all hear of it, and nothing is stored. */
+		long sums[3] = { 1, 2, 3 };
+
+		GIVES(GASPI_ERR_INV_NUM, gaspi_allreduce(sums, sums, job.me ? 1 : 2, GASPI_OP_SUM, GASPI_TYPE_LONG,
+							 GASPI_GROUP_ALL, MINUTE));
+		GIVES(GASPI_ERR_INV_NUM, gaspi_allreduce(sums, sums, 1, job.me ? GASPI_OP_MIN : GASPI_OP_MAX,
+							 GASPI_TYPE_LONG, GASPI_GROUP_ALL, MINUTE));
+		GIVES(GASPI_ERR_INV_NUM,
+		      gaspi_allreduce(sums, sums, 1, GASPI_OP_SUM, job.me ? GASPI_TYPE_LONG : GASPI_TYPE_ULONG,
+				      GASPI_GROUP_ALL, MINUTE));
+		CHECK(sums[0] == 1 && sums[1] == 2 && sums[2] == 3);
+	}
 	GIVES(GASPI_ERR_NULLPTR, gaspi_proc_rank(NULL));
 	GIVES(GASPI_ERR_NULLPTR, gaspi_state_vec_get(NULL));
 }

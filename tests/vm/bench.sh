@@ -3,6 +3,7 @@
 #: modules extoll
 #: programs ggas
 #: kernels 6.12
+#: daily
 #: seconds 120
 set -e
 insmod /extoll.ko

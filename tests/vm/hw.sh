@@ -4,7 +4,7 @@
 #: modules extoll
 #: programs hw-suite
 #: seconds 240
-#: daily 6.12 7.2
+#: daily 6.12
 set -e
 insmod /extoll.ko
 hw-suite

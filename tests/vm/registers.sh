@@ -3,6 +3,7 @@
 #: modules extoll
 #: trouble 1
 #: kernels 6.12 debug
+#: daily 6.12
 #: seconds 60
 set -e
 insmod /extoll.ko

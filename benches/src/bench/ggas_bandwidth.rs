@@ -73,7 +73,8 @@ fn filled(setup: &Setup, bytes: &[u8]) -> Result<KernelMem, BenchError> {
     Ok(memory)
 }
 
-fn copy(
+/// Copies of `bytes` by `store`, `load` or their strided forms.
+pub(super) fn copy(
     task: Task,
     method: &str,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! `ggas-pingpong` (thesis 6.6.1): plain stores and loads of 8 bytes by 1 to 1,024 threads.
+//! `ggas-pingpong` (thesis 6.6.1): plain stores and loads of 8 bytes by 1 to 8,192 threads.
 
 use crate::args::bench_ggas_pingpong;
 use ggas_kernels::{KernelMem, Processor};
@@ -13,6 +13,11 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 
 const WORD: u64 = 8;
 
+/// Threads of a block; more make a grid of blocks of the thesis's size, up to as many threads as it has.
+const BLOCK: u32 = 1024;
+const OF_GRIDS: u32 = 64;
+const MOST: u32 = 8192;
+
 pub(crate) struct GgasPingpong;
 
 impl Bench for GgasPingpong {
@@ -21,7 +26,7 @@ impl Bench for GgasPingpong {
     }
 
     fn about(&self) -> &'static str {
-        "8-byte stores to and loads from another node by the threads of a block (thesis 6.6.1)"
+        "8-byte stores to and loads from another node by 1 to 8,192 threads (thesis 6.6.1)"
     }
 
     fn is_of_two_nodes(&self) -> bool {
@@ -38,19 +43,20 @@ impl Bench for GgasPingpong {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let threads = thread_counts(options)?;
+        let shapes = shapes(options)?;
         let mut report = task.report();
         let methods = task.methods();
-        progress.begin(self.name(), (methods.len() * threads.len()) as u64);
+        progress.begin(self.name(), (methods.len() * shapes.len()) as u64);
         for method in methods {
-            for &threads in &threads {
-                progress.now(format!("{method}, {threads} threads"));
+            for &shape in &shapes {
+                let Shape { blocks, threads } = shape;
+                progress.now(format!("{method}, {blocks} x {threads} threads"));
                 let (samples, check) = match method {
-                    "write" => write(task, threads)?,
-                    _ => read(task, threads)?,
+                    "write" => write(task, shape)?,
+                    _ => read(task, shape)?,
                 };
-                let mut row = Row::new(&samples).method(method).bytes(WORD * u64::from(threads));
-                row.threads = Some(threads);
+                let mut row = Row::new(&samples).method(method).bytes(WORD * u64::from(shape.all()));
+                (row.blocks, row.threads) = (Some(blocks), Some(threads));
                 report.push(row, check);
                 progress.step();
             }
@@ -59,21 +65,54 @@ impl Bench for GgasPingpong {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    blocks: u32,
+    threads: u32,
+}
+
+impl Shape {
+    /// Of so many threads: one block as far as it goes.
+    fn of(threads: u32) -> Shape {
+        match threads {
+            ..=BLOCK => Shape { blocks: 1, threads },
+            _ => Shape { blocks: threads / OF_GRIDS, threads: OF_GRIDS },
+        }
+    }
+
+    fn all(self) -> u32 {
+        self.blocks * self.threads
+    }
+}
+
 /// Each thread has one word, so sizes name thread counts too.
-fn thread_counts(options: &Options) -> Result<Vec<u32>, BenchError> {
-    let sizes = if options.sizes.is_empty() {
+fn shapes(options: &Options) -> Result<Vec<Shape>, BenchError> {
+    let words = if options.sizes.is_empty() {
         Vec::new()
     } else {
-        options.sizes_or(&[], WORD..=1024 * WORD, WORD)?
+        options.sizes_or(&[], WORD..=WORD * u64::from(MOST), WORD)?
     };
-    let mut threads: Vec<u32> =
-        options.threads.iter().copied().chain(sizes.into_iter().map(|size| (size / WORD) as u32)).collect();
-    if threads.is_empty() {
-        threads = vec![1, 8, 32, 128, 512, 1024];
+    let words = words.into_iter().map(|size| (size / WORD) as u32);
+    if let Some(bad) = words.clone().find(|count| *count > BLOCK && count % OF_GRIDS != 0) {
+        let advice =
+            format!("more than {BLOCK} threads are blocks of {OF_GRIDS}: use multiples of 512 bytes");
+        return Err(BenchError::option("sizes", u64::from(bad) * WORD, advice));
     }
-    threads.sort_unstable();
-    threads.dedup();
-    Ok(threads)
+    let mut shapes: Vec<_> = words.map(Shape::of).collect();
+    for &blocks in &options.blocks_or(&[1]) {
+        shapes.extend(options.threads.iter().map(|&threads| Shape { blocks, threads }));
+    }
+    if let Some(bad) = shapes.iter().find(|shape| shape.all() > MOST) {
+        return Err(BenchError::option("blocks", bad.blocks, format!("use up to {MOST} threads in all")));
+    }
+    if shapes.is_empty() {
+        let most = if options.device == Device::Gpu { MOST } else { BLOCK };
+        let usual = [1, 8, 32, 128, 512, 1024, 2048, 4096, MOST];
+        shapes = usual.into_iter().filter(|threads| *threads <= most).map(Shape::of).collect();
+    }
+    shapes.sort_unstable();
+    shapes.dedup();
+    Ok(shapes)
 }
 
 fn iterations(options: &Options, threads: u32) -> u64 {
@@ -101,11 +140,11 @@ fn window_words(window: &Window, node: usize, threads: u32) -> Result<Vec<u64>, 
 }
 
 /// Both nodes store to each other in turn; every word counts up by one per round.
-fn write(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
+fn write(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
     const KERNEL: &str = "bench_ggas_write";
-    let options = task.options;
+    let (options, threads) = (task.options, shape.all());
     let setup = Setup::new(task, Worker::Kernels)?;
-    let window = window(&setup, 1024 * WORD as usize)?;
+    let window = window(&setup, threads as usize * WORD as usize)?;
     let begin = words(options, 0, threads);
     let (mut probes, mut inputs, mut launches) = (Vec::new(), Vec::new(), Vec::new());
     for node in setup.ends() {
@@ -119,7 +158,7 @@ fn write(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
             peer: 1 - node,
             first: u32::from(node == 0),
         };
-        launches.push(kernel::launch(setup.processor(node), KERNEL, 1, threads, &args));
+        launches.push(kernel::launch(setup.processor(node), KERNEL, shape.blocks, shape.threads, &args));
         probes.push(probe);
         inputs.push(input);
     }
@@ -138,11 +177,11 @@ fn write(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
 }
 
 /// Node 0 loads from node 1 and stores to its own memory.
-fn read(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
+fn read(task: Task, shape: Shape) -> Result<(Samples, Check), BenchError> {
     const KERNEL: &str = "bench_ggas_read";
-    let options = task.options;
+    let (options, threads) = (task.options, shape.all());
     let setup = Setup::new(task, Worker::Kernels)?;
-    let window = window(&setup, 1024 * WORD as usize)?;
+    let window = window(&setup, threads as usize * WORD as usize)?;
     let there = words(options, 1, threads);
     let mut check = Check::default();
     if setup.ends().contains(&1) {
@@ -165,7 +204,8 @@ fn read(task: Task, threads: u32) -> Result<(Samples, Check), BenchError> {
         peer: 1,
         first: 1,
     };
-    kernel::run(&[kernel::launch(processor, KERNEL, 1, threads, &args)], options)?;
+    let launch = kernel::launch(processor, KERNEL, shape.blocks, shape.threads, &args);
+    kernel::run(&[launch], options)?;
     probe.finished(KERNEL, None)?;
     let seen = output.read_u64s(0, threads as usize).doing("reading kernel memory")?;
     check.equal("loaded words", &there, &seen);

@@ -1,10 +1,10 @@
 //! `himeno` (thesis 4.5, 5.8, 6.9.1): a stencil whose boundaries travel in every iteration, by who communicates.
 
-use crate::himeno::{Data, Form, Grid, Reference, Run, Slices, sum_of_planes};
+use crate::himeno::{Data, Form, Grid, Parts, Reference, Run, sum_of_planes};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
-use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Scaling, Team};
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Scaling, Team, Via};
 
 /// Iterations of the test that a form computes right, on data of which all points differ: both fields are read and written.
 const TESTED: u64 = 3;
@@ -31,6 +31,10 @@ impl Bench for Himeno {
         true
     }
 
+    fn by_engines(&self) -> &'static [&'static str] {
+        &["queues-device"]
+    }
+
     fn has_grids(&self) -> bool {
         true
     }
@@ -39,13 +43,16 @@ impl Bench for Himeno {
         let task = Task::new(self, team, options)?;
         let forms = forms(team, options)?;
         let grids = grids(options)?;
-        for slices in &grids {
-            let arrays = 14 * slices.array_bytes() * u64::from(options.nodes);
+        for parts in &grids {
+            let arrays = 14 * parts.array_bytes() * u64::from(options.nodes);
             let others = if options.device == Device::Cpu { arrays } else { 0 };
-            require_memory(slices.whole.points(), others + 8 * slices.whole.points())?;
+            require_memory(parts.whole.points(), others + 8 * parts.whole.points())?;
         }
         let mut report = task.report();
         report.settings.insert("scaling", options.scaling.name().into());
+        if let Some(split) = options.split {
+            report.settings.insert("split", split.to_string().into());
+        }
         if forms.contains(&Form::Device) && options.device == Device::Cpu {
             report.notes.push("device: on the CPU executor the host makes the loop of the graph".to_owned());
         }
@@ -56,20 +63,26 @@ impl Bench for Himeno {
         }
         progress.begin(self.name(), (forms.len() * grids.len()) as u64);
         let setup = Setup::new(task, Worker::Kernels)?;
-        for slices in grids {
-            let grid = OneGrid::new(&setup, slices)?;
+        for parts in grids {
+            let grid = match OneGrid::new(&setup, parts) {
+                Err(error) if !report.rows.is_empty() => {
+                    mark(&mut report, "every form", parts.whole, &error);
+                    return Ok(report);
+                }
+                grid => grid?,
+            };
             let mut compute = None;
-            for &form in &forms {
-                progress.now(format!("{}, {}", form.name(), slices.whole));
+            for &form in forms.iter().filter(|form| asked_for(**form, &parts, options)) {
+                progress.now(format!("{}, {}", form.name(), parts.whole));
                 match grid.measure(form) {
                     Ok((row, check)) => {
                         report.push(beside(row, form, &mut compute), check);
                         progress.step();
                     }
                     Err(error) => {
-                        mark(&mut report, form, slices.whole, &error);
-                        // Nodes that waited in vain do not come to the next form either.
-                        if matches!(error, BenchError::Kernel { .. } | BenchError::Absent { .. }) {
+                        mark(&mut report, form.name(), parts.whole, &error);
+                        // What all nodes refuse is of this form; nodes that waited in vain do not come to the next one either.
+                        if !matches!(error, BenchError::Option { .. } | BenchError::Unsupported(_)) {
                             return Ok(report);
                         }
                     }
@@ -81,8 +94,8 @@ impl Bench for Himeno {
 }
 
 /// Says which row is missing and why: those before it stay, and the report does not count.
-fn mark(report: &mut Report, form: Form, grid: Grid, error: &BenchError) {
-    report.notes.push(format!("incomplete: {} of {grid} has no row: {error}", form.name()));
+fn mark(report: &mut Report, form: &str, grid: Grid, error: &BenchError) {
+    report.notes.push(format!("incomplete: {form} of {grid} has no row: {error}"));
     let mut check = Check::default();
     check.wrong(1, || error.to_string());
     report.reject(check);
@@ -104,21 +117,46 @@ fn beside(row: Row, form: Form, compute: &mut Option<f64>) -> Row {
 
 /// The forms that are wanted and can be.
 fn forms(team: &Team, options: &Options) -> Result<Vec<Form>, BenchError> {
-    let mut forms: Vec<_> = Form::ALL.into_iter().filter(|form| options.wants(form.name())).collect();
-    forms.retain(|form| team.size() == 1 || !form.is_of_one_process());
-    forms.retain(|form| options.nodes > 1 || form.computes());
-    match (forms.is_empty(), &options.method) {
-        (true, Some(method)) => {
-            let advice =
-                "here the host knows the kernels of its own process only; leave --fabric process out";
-            Err(BenchError::option("form", method, advice))
+    let split = options.split_of_nodes();
+    let without_device = options.via == Via::Nvlink && !options.engines(&Himeno);
+    let can = |form: Form| match form {
+        _ if form.is_of_one_process() && team.size() > 1 => {
+            Err("here the host knows the kernels of its own process only; leave --fabric process out"
+                .to_owned())
         }
-        _ => Ok(forms),
+        _ if !form.splits() && !split.is_of_slices() => {
+            let names: Vec<_> = Form::ALL.into_iter().filter(|form| form.splits()).map(Form::name).collect();
+            let slices = crate::Split::slices(options.nodes);
+            Err(format!(
+                "it {} whole planes of a boundary, and neighbours in x or y have none; use one of {}, or --split {slices}",
+                if form.computes() { "first computes" } else { "exchanges" },
+                names.join(", ")
+            ))
+        }
+        _ if options.nodes == 1
+            && (!form.computes() || matches!(form, Form::Queues | Form::QueuesDevice)) =>
+        {
+            Err("one node has no boundary; use more --nodes".to_owned())
+        }
+        Form::QueuesDevice if without_device => Err(
+            "only engines take descriptors by peer memory, and they run when this form alone is asked for"
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    };
+    let forms: Vec<_> = Form::ALL.into_iter().filter(|form| options.wants(form.name())).collect();
+    match (&options.method, &forms[..]) {
+        (Some(method), [form]) => {
+            can(*form).map_err(|advice| BenchError::option("form", method, advice))?;
+            Ok(forms)
+        }
+        _ => Ok(forms.into_iter().filter(|form| can(*form).is_ok()).collect()),
     }
 }
 
-/// The grids asked for, or some that suit the processors; rows are asked for again by their points, or by the bytes of a boundary.
-fn grids(options: &Options) -> Result<Vec<Slices>, BenchError> {
+/// The grids asked for, or some that suit the processors; rows are asked for again by their grid, and by its points or the bytes of
+/// a boundary.
+fn grids(options: &Options) -> Result<Vec<Parts>, BenchError> {
     let named: &[&str] = match (options.device, options.scaling) {
         (Device::Cpu, Scaling::Weak) => &["32x16x12"],
         (Device::Cpu, Scaling::Strong) => &["32x16x48"],
@@ -127,27 +165,36 @@ fn grids(options: &Options) -> Result<Vec<Slices>, BenchError> {
     };
     let usual = named.iter().map(|name| name.parse()).collect::<Result<Vec<Grid>, _>>()?;
     let grids = if options.grids.is_empty() { usual } else { options.grids.clone() };
-    let slices = |grid| Slices::new(grid, options.scaling, options.nodes);
-    let mut all = grids.into_iter().map(slices).collect::<Result<Vec<_>, _>>()?;
+    let parts = |grid| Parts::new(grid, options.scaling, options.split_of_nodes());
+    let mut all = grids.into_iter().map(parts).collect::<Result<Vec<_>, _>>()?;
+    if let Some(grid) = &options.grid_of_row {
+        all.retain(|parts| parts.whole.to_string() == *grid);
+    }
     if !options.sizes.is_empty() {
         let wanted = |size: u64| options.sizes.contains(&size);
-        all.retain(|slices| wanted(slices.whole.points()) || wanted(slices.plane_bytes()));
+        all.retain(|parts| wanted(parts.whole.points()) || wanted(parts.plane_bytes()));
     }
     if all.is_empty() {
         return Err(BenchError::option(
             "sizes",
-            options.sizes[0],
+            options.sizes.first().copied().unwrap_or_default(),
             "grids have sizes of their own; use --grid",
         ));
     }
     Ok(all)
 }
 
+/// Whether the row's size is one of those asked for.
+fn asked_for(form: Form, parts: &Parts, options: &Options) -> bool {
+    let size = if form.computes() { parts.whole.points() } else { parts.plane_bytes() };
+    options.sizes.is_empty() || options.sizes.contains(&size)
+}
+
 /// A grid on all nodes, and what has to come out.
 struct OneGrid<'a> {
     run: Run<'a>,
     setup: &'a Setup<'a>,
-    slices: Slices,
+    parts: Parts,
     iterations: u64,
     tested: Data,
     after_test: Reference,
@@ -157,19 +204,19 @@ struct OneGrid<'a> {
 }
 
 impl<'a> OneGrid<'a> {
-    fn new(setup: &'a Setup<'a>, slices: Slices) -> Result<Self, BenchError> {
+    fn new(setup: &'a Setup<'a>, parts: Parts) -> Result<Self, BenchError> {
         let options = setup.options;
         let usual = if options.device == Device::Gpu { 1000 } else { 10 };
         let iterations = options.iterations.unwrap_or(usual);
-        let whole = slices.whole;
+        let whole = parts.whole;
         let tested = Data { whole, seed: options.seed.max(1) };
         let timed = Data { whole, seed: 0 };
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let affordable = whole.points().saturating_mul(iterations) <= AFFORDABLE * cores;
         Ok(Self {
-            run: Run::new(setup, slices)?,
+            run: Run::new(setup, parts)?,
             setup,
-            slices,
+            parts,
             iterations,
             tested,
             after_test: Reference::after(&tested, TESTED),
@@ -179,51 +226,63 @@ impl<'a> OneGrid<'a> {
     }
 
     fn measure(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
-        let Self { run, setup, slices, .. } = self;
+        let Self { run, setup, parts, .. } = self;
         if !form.computes() {
             return self.boundaries(form);
         }
-        let exchanges = form != Form::Compute || slices.nodes == 1;
+        let exchanges = form != Form::Compute || parts.nodes() == 1;
         let mut check = Check::default();
         run.fill(&self.tested)?;
         run.iterate(form, TESTED)?;
+        let sums = run.sums()?;
         if exchanges {
-            check.merge(run.compare(TESTED, &self.after_test)?);
+            check.merge(run.compare(TESTED, &self.after_test, &sums)?);
         }
         run.fill(&self.timed)?;
         let samples = run.iterate(form, self.iterations)?;
-        let sums = setup.share(run.sums()?)?;
+        let sums = run.sums()?;
         match &self.after_timed {
-            Some(reference) if exchanges => check.merge(run.compare(self.iterations, reference)?),
+            Some(reference) if exchanges => {
+                check.merge(run.compare(self.iterations, reference, &sums)?);
+            }
             _ => {}
         }
         let (samples, check) = setup.collect(Some(samples).filter(|s| !s.is_empty()), check)?;
         Ok((self.row(form, &samples, exchanges.then(|| sum_of_planes(&sums))), check))
     }
 
-    /// Boundaries and a barrier without a computation. Both fields are sent.
+    /// Boundaries and a barrier without a computation. Both fields are sent, and compared after the timed rounds, and once more
+    /// after two rounds alone: of the others each overwrites the ones before.
     fn boundaries(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
-        let Self { run, setup, slices, .. } = self;
+        let Self { run, setup, parts, .. } = self;
         run.fill(&self.tested)?;
         run.poison()?;
         let samples = run.iterate(form, self.iterations.max(2))?;
         setup.share::<()>(Vec::new())?;
-        let check = run.compare_boundaries()?;
+        let mut check = run.compare_boundaries()?;
+        run.fill(&self.tested)?;
+        run.poison()?;
+        run.iterate(form, 2)?;
+        setup.share::<()>(Vec::new())?;
+        check.merge(run.compare_boundaries()?);
         let (samples, check) = setup.collect(Some(samples).filter(|s| !s.is_empty()), check)?;
-        let mut row = Row::new(&samples).method(form.name()).bytes(slices.plane_bytes());
-        row.nodes = Some(slices.nodes);
+        let mut row = Row::new(&samples).method(form.name()).bytes(parts.plane_bytes());
+        row.nodes = Some(parts.nodes());
         (row.blocks, row.threads) = (run.blocks_of(form), Some(run.shape_of(form).threads));
-        Ok((row.with("grid", slices.whole.to_string()), check))
+        Ok((row.with("grid", parts.whole.to_string()), check))
     }
 
     fn row(&self, form: Form, samples: &Samples, residual: Option<f64>) -> Row {
-        let whole = self.slices.whole;
+        let whole = self.parts.whole;
         let mut row = Row::new(samples).method(form.name());
         row.elements = Some(whole.points());
-        row.nodes = Some(self.slices.nodes);
+        row.nodes = Some(self.parts.nodes());
         (row.blocks, row.threads) = (self.run.blocks_of(form), Some(self.run.shape_of(form).threads));
         let gflops = whole.flop() as f64 / (row.latency_us.median * 1e3).max(1e-9);
         row = row.with("grid", whole.to_string()).with("gflops", gflops).with("iterations", self.iterations);
+        if !self.parts.split.is_of_slices() {
+            row = row.with("split", self.parts.split.to_string());
+        }
         match residual {
             Some(residual) => row.with("residual", residual),
             None => row,

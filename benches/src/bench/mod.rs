@@ -7,17 +7,25 @@ mod atomics_random;
 mod barrier;
 mod c_interface;
 mod card_stores;
+mod coalescing;
 mod collectives;
 mod collectives_stream;
+mod device_copy;
+mod directions;
 mod engine_idle;
+mod gaspi;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
+mod gmpi_calls;
+mod gmpi_pingpong;
 mod himeno;
+mod host_sync;
 mod litmus;
 mod litmus_post;
 mod litmus_trigger;
 mod overlap;
+mod post_work_wait;
 mod progress;
 mod put;
 mod put_bandwidth;
@@ -31,6 +39,7 @@ mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
 mod rma_roundtrip;
+mod staged;
 mod stream;
 mod tn;
 mod tn_allreduce;
@@ -41,6 +50,8 @@ mod tn_learning;
 mod tn_line;
 mod velo_kernels;
 mod velo_pingpong;
+mod verbs;
+mod verbs_latency;
 mod versus_ucx;
 
 use std::fmt::Display;
@@ -59,12 +70,33 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &card_stores::CardStores,
     &rma_roundtrip::RmaRoundtrip,
     &velo_pingpong::VeloPingpong,
+    &verbs_latency::VerbsLatency,
+    &verbs::BANDWIDTH,
+    &verbs::RATE,
+    &verbs::ATOMICS,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,
     &c_interface::CInterface,
+    &gmpi_pingpong::GmpiPingpong,
+    &gmpi_calls::GmpiCalls,
     &progress::Progress,
+    &gaspi::PINGPONG,
+    &gaspi::BANDWIDTH,
+    &gaspi::RATE,
+    &gaspi::POST,
+    &gaspi::POST_WORK_WAIT,
+    &gaspi::ALLREDUCE,
+    &gaspi::BARRIER,
+    &gaspi::PASSIVE,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
+    &coalescing::GgasCoalescing,
+    &device_copy::DeviceCopy,
+    &directions::Directions,
+    &staged::StagedCopies,
+    &host_sync::HostSync,
+    &host_sync::HostWait,
+    &post_work_wait::PostWorkWait,
     &put::PutSignal,
     &put::PutPacked,
     &put::Get,

@@ -169,11 +169,19 @@ fn measured(
     let computation = median(&timed(BENCH_OVERLAP_NONE, steps)?);
     let both = timed(shape.way(), steps)?;
     let (both, check) = setup.collect(both, check)?;
-    let row = Row::new(&both);
-    let hidden = communication + computation - row.latency_us.median;
+    Ok((columns(&both, communication, computation), check))
+}
+
+/// A row of both at once, with what each took alone, in us: the part that was hidden, and what communication adds to the
+/// computation's time (thesis 4.4.3).
+pub(super) fn columns(both: &Samples, communication: f64, computation: f64) -> Row {
+    let row = Row::new(both);
+    let overhead = row.latency_us.median - computation;
     let most = communication.min(computation).max(1e-3);
-    let row = row.with("communication_us", communication).with("computation_us", computation);
-    Ok((row.with("overlap_percent", 100.0 * hidden / most), check))
+    row.with("communication_us", communication)
+        .with("computation_us", computation)
+        .with("overhead_us", overhead)
+        .with("overlap_percent", 100.0 * (communication - overhead) / most)
 }
 
 /// The words with which the threads of node 0 compute.

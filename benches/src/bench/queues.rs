@@ -49,6 +49,10 @@ impl Bench for Queues {
         &["bare-put", "queue-put", "rate-device"]
     }
 
+    fn by_cards(&self) -> &'static [&'static str] {
+        self.by_engines()
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let sizes = options.sizes_or(&[8], 1..=4096, 1)?;
@@ -156,6 +160,17 @@ impl Ends {
         let config =
             QueuesConfig { queues, way: way(shape.method), port, timeout, ..QueuesConfig::default() };
         let doing = "opening queues";
+        let here = setup.local().map(|node| setup.node(node)).collect::<Result<Vec<_>, _>>()?;
+        let refused = match (setup.job(), &here[..]) {
+            (None, [first, second, ..]) if first.id() == second.id() => Some(
+                "queues join nodes with a card each: name two cards in EXTOLL_CARD, such as /dev/extoll0,/dev/extoll1",
+            ),
+            (None, [_]) => Some("queues join the nodes of one machine: leave --machine out"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            return Err(BenchError::Unsupported(why.to_owned()));
+        }
         let window = window(setup, 3 * shape.length() + 8)?;
         let memory = Memory::from(window.clone());
         let (queues, shared) = match setup.job() {

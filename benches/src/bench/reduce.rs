@@ -14,6 +14,10 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, RandomStream, R
 /// Elements at most: 64 MiB per node.
 const MAX_ELEMENTS: u64 = 16 << 20;
 
+/// Up to so many elements `switched` sends whole vectors, as the thesis's optimised forms do with small messages (6.8.5); where
+/// the two cross on two and four H200, by `results/two-gpus` and `results/four-gpus`, is between 16 Ki and 256 Ki.
+const SWITCH: u64 = 64 << 10;
+
 /// Operations timed together.
 pub(super) const BATCH: u64 = 10;
 
@@ -29,7 +33,7 @@ impl Bench for Reduce {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["packets", "gather", "remote-read", "tree", "all-to-all"]
+        &["packets", "gather", "remote-read", "tree", "all-to-all", "switched"]
     }
 
     fn by_windows(&self) -> bool {
@@ -65,6 +69,7 @@ impl Bench for Allreduce {
             "all-gather",
             "tree",
             "all-to-all",
+            "switched",
         ]
     }
 
@@ -93,7 +98,7 @@ fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
     progress.begin(task.bench.name(), (methods.len() * elements.len()) as u64);
     for method in methods {
         for &elements in &elements {
-            let way = way_of(task.bench.name(), method);
+            let way = way_of(task.bench.name(), method, elements);
             let shape = default_shape(options, &way, elements);
             for blocks in options.blocks_or(&[shape.0]) {
                 let blocks = if way.one_block { 1 } else { blocks };
@@ -114,7 +119,7 @@ fn run(task: Task, progress: &mut Progress) -> Result<Report, BenchError> {
 
 /// One row in the usual shape.
 pub(crate) fn row(task: Task, method: &str, elements: u64) -> Result<(Row, Check), BenchError> {
-    let way = way_of(task.bench.name(), method);
+    let way = way_of(task.bench.name(), method, elements);
     let (blocks, threads) = default_shape(task.options, &way, elements);
     let (samples, check) = sums(task, &way, elements, blocks, threads)?;
     let mut row = Row::new(&samples).method(method);
@@ -133,9 +138,15 @@ struct Way {
     form: u32,
 }
 
-fn way_of(bench: &str, method: &str) -> Way {
+fn way_of(bench: &str, method: &str, elements: u64) -> Way {
     const PACKED: &str = "bench_allreduce_packed";
     let of = |kernel, way, one_block, form| Way { kernel, way, one_block, form };
+    let method = match (method, bench) {
+        ("switched", _) if elements > SWITCH => "all-to-all",
+        ("switched", "reduce") => "gather",
+        ("switched", _) => "all-gather",
+        _ => method,
+    };
     let staged = match method {
         "remote-read" => BENCH_WAY_REMOTE_READ,
         "gather" => BENCH_WAY_GATHER,
@@ -276,4 +287,17 @@ fn check(
         check.bytes(&format!("sums at node {node}"), &expected, &seen);
     }
     Ok(check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_vectors_are_spread_by_all_to_all_and_small_ones_sent_whole() {
+        let way = |bench, elements| way_of(bench, "switched", elements).way;
+        for (bench, small) in [("reduce", BENCH_WAY_GATHER), ("allreduce", BENCH_WAY_ALL_GATHER)] {
+            assert_eq!([1, SWITCH, SWITCH + 1].map(|n| way(bench, n)), [small, small, BENCH_WAY_ALL_TO_ALL]);
+        }
+    }
 }

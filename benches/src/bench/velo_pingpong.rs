@@ -14,7 +14,7 @@ use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, T
 /// Round trips of a row.
 const ITERATIONS: u64 = 50_000;
 /// Times that each kind is measured, in turn, so that both meet the same machine.
-const TURNS: u64 = 10;
+pub(super) const TURNS: u64 = 10;
 
 pub(crate) struct VeloPingpong;
 
@@ -72,7 +72,7 @@ fn both(task: Task, bytes: usize) -> Result<[(Samples, Check); 2], BenchError> {
 }
 
 /// One end of a ping-pong: sends a round, and takes the other end's.
-trait End {
+pub(super) trait End {
     fn node(&self) -> u32;
     fn send(&self, round: u64) -> Result<(), BenchError>;
     /// Takes the next one and compares it with that of `round`.
@@ -81,7 +81,7 @@ trait End {
 }
 
 /// Round trips between the ends here and the others; samples if node 0 is here.
-fn pingpong<E: End>(setup: &Setup, ends: &mut [E]) -> Result<Option<Samples>, BenchError> {
+pub(super) fn pingpong<E: End>(setup: &Setup, ends: &mut [E]) -> Result<Option<Samples>, BenchError> {
     let iterations = (setup.options.iterations.unwrap_or(ITERATIONS) / TURNS).max(1);
     match ends {
         [ping, pong] => time_calls(iterations, |round| {
@@ -107,7 +107,7 @@ fn pingpong<E: End>(setup: &Setup, ends: &mut [E]) -> Result<Option<Samples>, Be
     }
 }
 
-fn wrong<E: End>(ends: &[E]) -> Check {
+pub(super) fn wrong<E: End>(ends: &[E]) -> Check {
     let mut check = Check::default();
     for end in ends.iter().filter(|end| end.wrong() > 0) {
         check.wrong(end.wrong(), || format!("node {}: what came is not what was sent", end.node()));
@@ -167,7 +167,7 @@ fn messages<'a>(setup: &Setup<'a>, bytes: usize) -> Result<Vec<Messages<'a>>, Be
     ports.into_iter().map(end).collect()
 }
 
-struct Notifications<'a> {
+pub(super) struct Notifications<'a> {
     node: u32,
     port: Port,
     to: Connection,
@@ -197,7 +197,7 @@ impl End for Notifications<'_> {
     }
 }
 
-fn notifications<'a>(setup: &Setup<'a>) -> Result<Vec<Notifications<'a>>, BenchError> {
+pub(super) fn notifications<'a>(setup: &Setup<'a>) -> Result<Vec<Notifications<'a>>, BenchError> {
     let options = setup.options;
     let open = |node| Ok((node, setup.open_port(node)?));
     let ports = setup.ends().map(open).collect::<Result<Vec<_>, BenchError>>()?;

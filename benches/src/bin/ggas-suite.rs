@@ -164,7 +164,8 @@ fn run_one(arguments: &Arguments, label: &str) -> Result<ExitCode, String> {
         .find(|run| run.label == label)
         .ok_or_else(|| format!("no run is called {label}"))?;
     if arguments.fabric == Fabric::Process && !Team::is_launched() {
-        let code = ggas_benches::launch(run.options.nodes, None).map_err(|error| error_chain(&error))?;
+        let code = ggas_benches::launch(run.options.nodes, None, run.options.timeout)
+            .map_err(|error| error_chain(&error))?;
         return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
     }
     let measured = || -> Result<(Team, Report), BenchError> {

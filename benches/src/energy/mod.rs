@@ -24,7 +24,7 @@ pub use self::counter::Missing;
 use self::counter::{Component, Found};
 use self::recording::{Recorder, Recording};
 pub use self::rows::measure;
-pub(crate) use self::span::Span;
+pub(crate) use self::span::{Span, used};
 use crate::Options;
 
 /// Shortest time over which energy is counted, unless the caller says: a hundred steps of a GPU's counter.

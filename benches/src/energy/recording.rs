@@ -1,12 +1,14 @@
 //! What counters said while a row ran.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::time::ClockId;
+
 use super::counter::Component;
-use super::{Class, Power};
+use super::{Class, Power, span};
 
 /// Time between two looks at a counter: short beside the 100 ms after which one of a GPU changes.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -49,7 +51,11 @@ impl Steps {
     }
 
     /// What was used from the first change at or after `from` to the last one before or at `to`.
+    /// `None` of a counter that failed: its last change may lie long before `to`.
     pub fn between(&self, from: f64, to: f64) -> Option<Used> {
+        if self.failed.is_some() {
+            return None;
+        }
         let within: Vec<&(f64, f64)> = self.steps.iter().filter(|(at, _)| (from..=to).contains(at)).collect();
         let (first, last) = (within.first()?, within.last()?);
         let step = within.windows(2).map(|pair| pair[1].1 - pair[0].1).fold(0.0, f64::max);
@@ -87,6 +93,13 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// Components whose counters failed, and why.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parts
+            .iter()
+            .filter_map(|(_, component, steps)| Some((component.as_str(), steps.failed.as_deref()?)))
+    }
+
     /// Power over time.
     pub fn power(&self, row: Option<usize>) -> Vec<Power> {
         let of = |(_, component, steps): &(Class, String, Steps)| Power {
@@ -119,13 +132,15 @@ fn power(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
 pub(super) struct Recorder {
     pub began: Instant,
     over: Arc<AtomicBool>,
+    looks: Arc<AtomicU64>,
     thread: JoinHandle<(Vec<Component>, Vec<Steps>)>,
 }
 
 impl Recorder {
     pub fn start(mut components: Vec<Component>) -> Recorder {
         let (began, over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let is_over = over.clone();
+        let looks = Arc::<AtomicU64>::default();
+        let (is_over, used) = (over.clone(), looks.clone());
         let thread = thread::spawn(move || {
             let mut all = vec![Steps::default(); components.len()];
             while !is_over.load(Ordering::Relaxed) {
@@ -135,16 +150,22 @@ impl Recorder {
                         steps.take(began.elapsed().as_secs_f64(), reading, component.wraps_at);
                     }
                 }
+                used.store(span::used(ClockId::CLOCK_THREAD_CPUTIME_ID).as_nanos() as u64, Ordering::Relaxed);
                 thread::sleep(PERIOD);
             }
             (components, all)
         });
-        Recorder { began, over, thread }
+        Recorder { began, over, looks, thread }
     }
 
     /// Seconds of the recording at which `at` was.
     pub fn seconds(&self, at: Instant) -> f64 {
         at.saturating_duration_since(self.began).as_secs_f64()
+    }
+
+    /// Processor time that the looks took so far.
+    pub fn looks(&self) -> Duration {
+        Duration::from_nanos(self.looks.load(Ordering::Relaxed))
     }
 
     /// Ends it, and gives the counters back.
@@ -193,6 +214,9 @@ mod tests {
         let fell = steps(&[(0.0, 1.0), (1.0, 2.0), (2.0, 1.5)], None);
         assert!(fell.failed.as_deref().is_some_and(|why| why.contains("fell")));
         assert_eq!(fell.steps, [(1.0, 2.0)], "what was seen before stays");
+        let long = [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (4.0, 3.5)];
+        assert!(steps(&long[..4], None).between(0.0, 9.0).is_some());
+        assert_eq!(steps(&long, None).between(0.0, 9.0), None, "not the figures of its first part");
         let mut steps = Steps::default();
         steps.take(0.0, Err("GPU is lost".into()), None);
         assert_eq!(steps.failed.as_deref(), Some("GPU is lost"));

@@ -1,12 +1,12 @@
 //! Rows of a report, each once more and alone, with counters beside.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::columns::Work;
 use super::recording::Recording;
-use super::{EnergyFacts, Meter, span};
+use super::{EnergyFacts, Meter, Span, span};
 use crate::options::GRID_MAX;
 use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Team};
 
@@ -22,6 +22,7 @@ const BY_KERNELS: f64 = 0.5;
 struct Plan {
     method: Option<String>,
     size: Option<u64>,
+    grid: Option<String>,
     blocks: Option<u32>,
     threads: Option<u32>,
     iterations: u64,
@@ -35,6 +36,7 @@ impl Plan {
         let mut plan = Plan {
             method: row.method.clone(),
             size: row.bytes.or(row.elements),
+            grid: grid(row).map(str::to_owned),
             // More than can be asked for are the benchmark's own choice.
             blocks: row.blocks.filter(|blocks| *blocks <= GRID_MAX),
             threads: row.threads,
@@ -52,6 +54,7 @@ impl Plan {
         Options {
             method: self.method.clone().or_else(|| options.method.clone()),
             sizes: self.size.map_or_else(|| options.sizes.clone(), |size| vec![size]),
+            grid_of_row: self.grid.clone(),
             blocks: self.blocks.map_or_else(|| options.blocks.clone(), |blocks| vec![blocks]),
             threads: self.threads.map_or_else(|| options.threads.clone(), |threads| vec![threads]),
             iterations: Some(self.iterations),
@@ -64,7 +67,7 @@ impl Plan {
 ///
 /// The rows have, for each class of components (`gpu`, `cpu`, `dram`; all of a class together): `W`, microjoules of an
 /// operation, and the same above the idle power; the error bound of these, one step of the counter, in percent; and the
-/// processor time of this process for an operation. [`Report::energy`] has the rest. Only the first process of `team` counts.
+/// processor time of this process for an operation (without that of looks at counters). [`Report::energy`] has the rest. Only the first process of `team` counts.
 ///
 /// # Errors
 /// As [`Bench::run`]. Counters that cannot be read are no error: the report says why.
@@ -104,7 +107,13 @@ fn measure_with(
     for at in 0..report.rows.len() {
         progress.now(report.rows[at].method.clone().unwrap_or_default());
         match again.row(&report.rows[at]) {
-            Ok(Ok(run)) => run.fill(&mut report.rows[at], at, &mut facts),
+            Ok(Ok(run)) => {
+                let failed = run.recording.failures().map(|(component, why)| {
+                    format!("no energy of {component} in row {}: its counter failed: {why}", at + 1)
+                });
+                report.notes.extend(failed);
+                run.fill(&mut report.rows[at], at, &mut facts);
+            }
             Ok(Err(why)) => report.notes.push(format!("no energy of row {}: {why}", at + 1)),
             Err(error) => {
                 incomplete(&mut report, at, &error);
@@ -147,7 +156,7 @@ struct Run {
     from: f64,
     to: f64,
     recording: Recording,
-    /// Processor time of this process in that time, in seconds.
+    /// Processor time of this process in that time, without that of looks at counters, in seconds.
     processor: f64,
     /// Kernels did the work; else the run as a whole was counted.
     by_kernels: bool,
@@ -175,14 +184,14 @@ impl Again<'_> {
         self.team.gather(&Some(plan.clone()), self.options)?;
         span::take_longest();
         let recorder = self.meter.start();
-        let (begin, processor) = (Instant::now(), processor_time());
+        let whole = Span::begin();
         let report = self.bench.run(self.team, &plan.options(self.options), &mut Progress::silent());
-        let (whole, processor) = ((begin, Instant::now()), processor_time() - processor);
-        let kernels = span::take_longest().filter(|span| {
-            span::length(span).as_secs_f64() > BY_KERNELS * span::length(&whole).as_secs_f64()
-        });
-        let (from, to) = kernels.unwrap_or(whole);
-        let (from, to) = (recorder.seconds(from), recorder.seconds(to));
+        let whole = whole.end();
+        let kernels = span::take_longest().filter(|kernels| kernels.length() > BY_KERNELS * whole.length());
+        let counted = kernels.unwrap_or(whole);
+        let (from, to) = (recorder.seconds(counted.from), recorder.seconds(counted.to));
+        let looks = recorder.looks().as_secs_f64() * counted.length() / whole.length().max(f64::MIN_POSITIVE);
+        let processor = (counted.processor.as_secs_f64() - looks).max(0.0);
         let recording = self.meter.stop(recorder);
         let report = report?;
         report.check()?;
@@ -195,8 +204,13 @@ impl Again<'_> {
 }
 
 fn is_same(one: &Row, other: &Row) -> bool {
-    (&one.method, one.bytes, one.elements, one.nodes, one.blocks, one.threads)
-        == (&other.method, other.bytes, other.elements, other.nodes, other.blocks, other.threads)
+    let what = |row: &Row| (row.bytes, row.elements, row.nodes, row.blocks, row.threads);
+    (&one.method, grid(one), what(one)) == (&other.method, grid(other), what(other))
+}
+
+/// The grid that a row is of, where grids differ.
+fn grid(row: &Row) -> Option<&str> {
+    row.extra.get("grid")?.as_str()
 }
 
 impl Run {
@@ -215,16 +229,6 @@ impl Run {
     }
 }
 
-/// Processor time of this process so far, in seconds.
-fn processor_time() -> f64 {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
-    let used = getrusage(UsageWho::RUSAGE_SELF);
-    used.map_or(0.0, |used| {
-        (used.user_time().num_microseconds() + used.system_time().num_microseconds()) as f64 / 1e6
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -233,7 +237,7 @@ mod tests {
     use super::super::counter::Found;
     use super::super::recording::Steps;
     use super::super::tests::{Rising, component};
-    use super::super::{Class, Span, Window};
+    use super::super::{Class, Window};
     use super::*;
     use crate::Samples;
 
@@ -384,6 +388,14 @@ mod tests {
         assert_eq!(Plan::of(&row, 10.0).iterations, 5_750_000, "10 s of 2 us, and a margin");
         let blocks = |blocks| Plan::of(&Row { blocks: Some(blocks), ..Row::default() }, 10.0).blocks;
         assert_eq!((blocks(1024), blocks(2032)), (Some(1024), None), "what cannot be asked for is not");
+        let himeno = Row::default().with("grid", "8x8x16");
+        let options = Plan::of(&himeno, 10.0).options(&Options::default());
+        assert_eq!(
+            options.grid_of_row.as_deref(),
+            Some("8x8x16"),
+            "grids with as many points are not run with it"
+        );
+        assert!(!is_same(&himeno, &Row::default().with("grid", "8x16x8")));
         let mut plan = Plan::of(&Row::default(), 10.0);
         plan.stretch(f64::INFINITY);
         assert_eq!(plan.iterations, 1 << 32);

@@ -1,11 +1,10 @@
 //! The forms: who sees to it that boundaries travel, and when (thesis 4.5, 5.8, 6.9.1).
 
-use std::time::Instant;
+use ggas::Way;
+use ggas_kernels::{Behind, Launch, Loop, run_loops, run_rounds};
 
-use ggas_gpu::Stream;
-use ggas_kernels::{Behind, Launch, Loop, Processor, run_loops, run_rounds, start};
-
-use super::run::{Node, Run, Shape};
+use super::run::{Node, Run};
+use super::shape::Shape;
 use crate::args::*;
 use crate::energy::Span;
 use crate::error::Doing;
@@ -18,13 +17,15 @@ const BATCH: u64 = 100;
 /// Blocks of a kernel that only communicates.
 const SENDERS: u32 = 4;
 
-/// Blocks of a kernel that stores boundaries and meets.
+/// Most blocks of a kernel that stores boundaries and meets, 8 or more, and bytes of a boundary for each (measured on H100).
 const STORERS: u32 = 32;
+const STORED: u64 = 4096;
 
 const STEP: &str = "bench_himeno_step";
 const EXCHANGE: &str = "bench_himeno_exchange";
 const PERSISTENT: &str = "bench_himeno_persistent";
 const BOUNDARY: &str = "bench_himeno_boundary";
+const SIDES: &str = "bench_himeno_sides";
 
 /// Who communicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub(crate) enum Form {
     Stream,
     /// The same in a loop of a graph.
     Device,
+    /// Kernels between those that compute, by queues that reach the neighbours by stores.
+    Queues,
+    /// The same by queues of the network device.
+    QueuesDevice,
     /// All blocks, by stores, and a meeting of all blocks of all nodes.
     Ggas,
     /// The same, but blocks wait for those alone whose points they read.
@@ -54,7 +59,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub const ALL: [Form; 11] = [
+    pub const ALL: [Form; 13] = [
         Form::Compute,
         Form::Hybrid,
         Form::MpiLike,
@@ -62,12 +67,14 @@ impl Form {
         Form::Parts,
         Form::Stream,
         Form::Device,
+        Form::Queues,
+        Form::QueuesDevice,
         Form::Ggas,
         Form::Persistent,
         Form::Exchange,
         Form::ExchangeFlags,
     ];
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 13] = [
         "compute",
         "hybrid",
         "mpi-like",
@@ -75,6 +82,8 @@ impl Form {
         "parts",
         "stream",
         "device",
+        "queues",
+        "queues-device",
         "ggas",
         "persistent",
         "exchange",
@@ -91,13 +100,20 @@ impl Form {
         !matches!(self, Form::Exchange | Form::ExchangeFlags)
     }
 
+    /// Whether it is one of grids that are cut in more directions than one: no part's boundary is whole planes then, which the
+    /// others compute first, and blocks wait for no part's rows and points.
+    pub fn splits(self) -> bool {
+        use Form::*;
+        matches!(self, Compute | MpiLike | Stream | Device | Queues | QueuesDevice | Ggas)
+    }
+
     /// Whether the host knows all nodes' kernels.
     pub fn is_of_one_process(self) -> bool {
         matches!(self, Form::Hybrid | Form::MpiLike)
     }
 }
 
-const ALL_PLANES: u32 = BENCH_HIMENO_BOUNDARY | BENCH_HIMENO_INTERIOR;
+pub(super) const ALL_PLANES: u32 = BENCH_HIMENO_BOUNDARY | BENCH_HIMENO_INTERIOR;
 
 impl<'a> Run<'a> {
     /// Makes `iterations` from the first data on. Gives the time of an iteration, as this process saw it.
@@ -115,6 +131,8 @@ impl<'a> Run<'a> {
             Form::Parts => self.kernel_each(ALL_PLANES | BENCH_HIMENO_WAIT | BENCH_HIMENO_STORE, iterations),
             Form::Stream => self.stream(iterations),
             Form::Device => self.device(iterations),
+            Form::Queues => self.by_queues(form, Way::Stores, iterations),
+            Form::QueuesDevice => self.by_queues(form, Way::Device, iterations),
             Form::Ggas => {
                 let what = ALL_PLANES | BENCH_HIMENO_STORE | BENCH_HIMENO_MEET;
                 self.lasting(PERSISTENT, form, what, iterations)
@@ -129,7 +147,7 @@ impl<'a> Run<'a> {
             Form::MpiLike => self.by_host(iterations, Self::mpi_like),
         };
         // What a kernel says of itself tells more than that it did not end.
-        self.finished(form.name(), iterations)?;
+        self.finished(form.name(), iterations, |_| None)?;
         samples
     }
 
@@ -138,7 +156,16 @@ impl<'a> Run<'a> {
         match form {
             Form::Ggas | Form::Persistent => self.lasting,
             Form::Exchange | Form::ExchangeFlags => {
-                Shape { blocks: self.step.blocks.min(self.lasting.blocks).min(STORERS), ..self.step }
+                let (bytes, options) = (self.parts.plane_bytes(), self.setup.options);
+                let blocks = (bytes / STORED).clamp(8, STORERS.into()) as u32;
+                // Each thread stores 16 bytes, if so many suffice.
+                let threads = match options.device == Device::Gpu && options.threads.is_empty() {
+                    true => {
+                        (bytes.div_ceil(u64::from(blocks) * 16) as u32).next_multiple_of(32).clamp(256, 512)
+                    }
+                    false => self.step.threads,
+                };
+                Shape { blocks: self.step.blocks.min(self.lasting.blocks).min(blocks), threads }
             }
             _ => self.step,
         }
@@ -166,8 +193,18 @@ impl<'a> Run<'a> {
         self.nodes.iter().map(launch).collect()
     }
 
+    /// Whether neighbours are in more directions than that of planes.
+    pub(super) fn is_split(&self) -> bool {
+        !self.parts.split.is_of_slices()
+    }
+
+    /// A kernel that exchanges messages, where the grid is cut in more directions than one.
+    pub(super) fn sides(&'a self, what: u32) -> Result<Vec<Launch<'a>>, BenchError> {
+        self.each(SIDES, |_| STORERS, what, 0)
+    }
+
     /// A kernel that computes.
-    fn step(&'a self, what: u32, offset: u64) -> Result<Vec<Launch<'a>>, BenchError> {
+    pub(super) fn step(&'a self, what: u32, offset: u64) -> Result<Vec<Launch<'a>>, BenchError> {
         self.each(STEP, |node| self.blocks_of_step(node, what), what, offset)
     }
 
@@ -186,6 +223,15 @@ impl<'a> Run<'a> {
 
     /// Compute the boundary, send it, compute the rest, wait for the neighbours'.
     fn stream(&'a self, iterations: u64) -> Result<Samples, BenchError> {
+        if self.is_split() {
+            return self.queued(iterations, |i, _| {
+                Ok(vec![
+                    self.step(ALL_PLANES | BENCH_HIMENO_EVEN, i)?,
+                    self.sides(BENCH_HIMENO_SEND)?,
+                    self.sides(BENCH_HIMENO_WAIT | BENCH_HIMENO_ADVANCE)?,
+                ])
+            });
+        }
         self.queued(iterations, |i, _| {
             Ok(vec![
                 self.step(BENCH_HIMENO_BOUNDARY | BENCH_HIMENO_EVEN, i)?,
@@ -198,7 +244,7 @@ impl<'a> Run<'a> {
 
     /// Kernels one after the other on each node, queued ahead by graphs of an even number of iterations, and one of those that are
     /// left. `kernels` of iteration `i` of a graph, which may be its last one. Times are those of the whole graphs, if there are any.
-    fn queued(
+    pub(super) fn queued(
         &'a self,
         iterations: u64,
         kernels: impl Fn(u64, bool) -> Result<Vec<Vec<Launch<'a>>>, BenchError>,
@@ -207,36 +253,51 @@ impl<'a> Run<'a> {
         let batch = if options.device == Device::Gpu { BATCH } else { 2 };
         // Nodes of one GPU take turns: a kernel that waits might keep out the one that it waits for.
         let behind = if options.nodes > options.gpus { Behind::All } else { Behind::Own };
-        let mut samples = None;
+        // The executor's kernels take long even if they find that one has failed, so that it is looked for in between.
+        let at_once = if options.device == Device::Gpu { u64::MAX } else { 100 };
+        let (mut samples, mut per_sample) = (Vec::new(), 1);
         for (batch, times) in [(batch, iterations / batch), (iterations % batch, 1)] {
             if batch * times == 0 {
                 continue;
             }
-            let rounds = (0..batch).map(|i| kernels(i, i + 1 == batch)).collect::<Result<Vec<_>, _>>()?;
-            let took = run_rounds(&rounds.concat(), behind, times as u32, self.limit());
-            let took = took.doing("running kernels")?;
-            samples.get_or_insert_with(|| {
-                Samples::new(took.iter().map(|all| all.as_nanos() as f64 / batch as f64).collect(), batch)
-            });
+            let rounds =
+                (0..batch).map(|i| kernels(i, i + 1 == batch)).collect::<Result<Vec<_>, _>>()?.concat();
+            let counts = samples.is_empty();
+            let mut left = times;
+            while left > 0 && !self.has_failed()? {
+                let now = left.min(at_once);
+                let took = run_rounds(&rounds, behind, now as u32, self.limit()).doing("running kernels")?;
+                if counts {
+                    samples.extend(took.iter().map(|all| all.as_nanos() as f64 / batch as f64));
+                    per_sample = batch;
+                }
+                left -= now;
+            }
         }
-        Ok(samples.unwrap_or_else(|| Samples::new(Vec::new(), 1)))
+        Ok(Samples::new(samples, per_sample))
     }
 
-    /// The GPU repeats the kernels by itself; it sends while it computes.
+    /// The GPU repeats the kernels by itself; where neighbours are in the direction of planes only, it sends while it computes.
     fn device(&'a self, iterations: u64) -> Result<Samples, BenchError> {
-        let [boundary, exchange, interior] = [
-            self.step(BENCH_HIMENO_BOUNDARY, 0)?,
-            self.exchange(SENDERS, BENCH_HIMENO_SEND | BENCH_HIMENO_WAIT)?,
-            self.step(BENCH_HIMENO_INTERIOR, 0)?,
-        ];
-        let mut loops = Vec::new();
-        for (place, node) in self.nodes.iter().enumerate() {
-            let [boundary, exchange, interior] =
-                [&boundary, &exchange, &interior].map(|kernels| kernels[place].clone());
-            let steps = vec![vec![boundary], vec![exchange, interior]];
-            loops.push(Loop { steps, words: (&node.state, 0) });
-        }
-        let took = run_loops(&loops, self.limit()).doing("running kernels")?;
+        let steps = match self.is_split() {
+            true => vec![
+                vec![self.step(ALL_PLANES, 0)?],
+                vec![self.sides(BENCH_HIMENO_SEND)?],
+                vec![self.sides(BENCH_HIMENO_WAIT)?],
+            ],
+            false => vec![
+                vec![self.step(BENCH_HIMENO_BOUNDARY, 0)?],
+                vec![
+                    self.exchange(SENDERS, BENCH_HIMENO_SEND | BENCH_HIMENO_WAIT)?,
+                    self.step(BENCH_HIMENO_INTERIOR, 0)?,
+                ],
+            ],
+        };
+        let loops = self.nodes.iter().enumerate().map(|(place, node)| {
+            let of_node = |step: &Vec<Vec<Launch<'a>>>| step.iter().map(|all| all[place].clone()).collect();
+            Loop { steps: steps.iter().map(of_node).collect(), words: (&node.state, 0) }
+        });
+        let took = run_loops(&loops.collect::<Vec<_>>(), self.limit()).doing("running kernels")?;
         Ok(Samples::new(vec![took.as_nanos() as f64 / iterations as f64], iterations))
     }
 
@@ -253,116 +314,12 @@ impl<'a> Run<'a> {
         for node in &self.nodes {
             let probe = Probe::new(self.setup.processor(node.id), iterations, 0)?;
             let args = bench_himeno { timing: probe.args(), ..self.args(node, what)? };
-            launches.push(self.launch(node, kernel, self.shape_of(form), &args));
+            // Nothing else runs beside them.
+            launches.push(self.launch(node, kernel, self.shape_of(form), &args).cached());
             probes.push(probe);
         }
         kernel::run(&launches, self.setup.options)?;
         let first = probes.first().filter(|_| self.setup.local().start == 0);
         first.map_or(Ok(Samples::new(Vec::new(), 1)), Probe::samples)
     }
-
-    /// The host starts and waits.
-    fn by_host(
-        &'a self,
-        iterations: u64,
-        one: fn(&'a Self, &mut Host<'a>, u64) -> Result<(), BenchError>,
-    ) -> Result<Samples, BenchError> {
-        let mut host = Host::new(self)?;
-        let mut ns = Vec::new();
-        for iteration in 0..iterations {
-            let begun = Instant::now();
-            one(self, &mut host, iteration)?;
-            ns.push(begun.elapsed().as_nanos() as f64);
-        }
-        Ok(Samples::new(ns, 1))
-    }
-
-    fn hybrid(&'a self, host: &mut Host<'a>, iteration: u64) -> Result<(), BenchError> {
-        let wait = |launches: &[Launch<'a>]| {
-            start(launches).and_then(|running| running.wait(self.limit())).doing("running kernels")
-        };
-        wait(&host.boundary)?;
-        let interior = start(&host.interior).doing("starting kernels")?;
-        host.put(self, ((iteration + 1) % 2) as usize)?;
-        interior.wait(self.limit()).doing("running kernels")
-    }
-
-    fn mpi_like(&'a self, host: &mut Host<'a>, iteration: u64) -> Result<(), BenchError> {
-        start(&host.whole).and_then(|running| running.wait(self.limit())).doing("running kernels")?;
-        host.send_and_receive(self, ((iteration + 1) % 2) as usize)
-    }
-}
-
-/// What the host starts and copies with.
-struct Host<'a> {
-    boundary: Vec<Launch<'a>>,
-    interior: Vec<Launch<'a>>,
-    whole: Vec<Launch<'a>>,
-    /// A stream for the copies of each node that is on a GPU.
-    streams: Vec<Option<Stream>>,
-}
-
-impl<'a> Host<'a> {
-    fn new(run: &'a Run<'a>) -> Result<Self, BenchError> {
-        let stream = |node: &Node| match run.setup.processor(node.id) {
-            Processor::Gpu(gpu) => gpu.device().stream().doing("making a stream").map(Some),
-            _ => Ok(None),
-        };
-        let of = |what| run.step(what, 0);
-        Ok(Self {
-            boundary: of(BENCH_HIMENO_BOUNDARY)?,
-            interior: of(BENCH_HIMENO_INTERIOR | BENCH_HIMENO_ADVANCE)?,
-            whole: of(ALL_PLANES | BENCH_HIMENO_ADVANCE)?,
-            streams: run.nodes.iter().map(stream).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// One-sided: straight to where the neighbour needs it.
-    fn put(&self, run: &Run<'_>, field: usize) -> Result<(), BenchError> {
-        for (node, stream) in run.nodes.iter().zip(&self.streams) {
-            let Some(stream) = stream else {
-                for (from, to, plane) in planes(run, node, field) {
-                    let mut bytes = vec![0; run.slices.plane_bytes() as usize];
-                    let read = run.window.read(node.id as usize, from, &mut bytes);
-                    read.and_then(|()| run.window.write(to, plane, &bytes)).doing("copying a boundary")?;
-                }
-                continue;
-            };
-            for (from, to, bytes) in run.addresses(node, field)? {
-                // SAFETY: parts of the window, mapped for all GPUs of this process; kernels neither write the source nor
-                // use the other place before the next iteration.
-                unsafe { stream.copy(to, from, bytes) }.doing("copying a boundary")?;
-            }
-        }
-        for stream in self.streams.iter().flatten() {
-            stream.wait("copies of boundaries", run.limit()).doing("copying a boundary")?;
-        }
-        Ok(())
-    }
-
-    /// Two-sided: into a message, and out of it.
-    fn send_and_receive(&self, run: &Run<'_>, field: usize) -> Result<(), BenchError> {
-        let mut messages = Vec::new();
-        for node in &run.nodes {
-            for (from, to, plane) in planes(run, node, field) {
-                let mut bytes = vec![0; run.slices.plane_bytes() as usize];
-                run.window.read(node.id as usize, from, &mut bytes).doing("sending a boundary")?;
-                messages.push((to, plane, bytes));
-            }
-        }
-        for (to, plane, bytes) in messages {
-            run.window.write(to, plane, &bytes).doing("receiving a boundary")?;
-        }
-        Ok(())
-    }
-}
-
-/// A node's planes that others need: offset here, the neighbour, offset there.
-fn planes(run: &Run<'_>, node: &Node, field: usize) -> Vec<(usize, usize, usize)> {
-    let edges = run.slices.edges(node.id).into_iter().flatten();
-    let place = |edge: super::slices::Edge| {
-        let from = run.slices.plane_at(field, edge.plane as u32);
-        (from as usize, edge.node as usize, edge.to[field] as usize)
-    };
-    edges.map(place).collect()
 }

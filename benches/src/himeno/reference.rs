@@ -3,7 +3,8 @@
 use std::num::NonZero;
 use std::thread;
 
-use super::{Data, Grid};
+use super::parts::LANE;
+use super::{Data, Grid, Parts};
 
 /// Points of a tile, lanes of a warp, points of a lane: how kernels cut a row to add up its residuals.
 const TILE: usize = 128;
@@ -22,6 +23,38 @@ pub(crate) struct Reference {
 /// The residual of all planes: in the order of planes, so that it does not depend on who has which.
 pub(crate) fn sum_of_planes(sums: &[f64]) -> f64 {
     sums.iter().sum()
+}
+
+impl Parts {
+    /// Sums of planes of the whole grid from those of all nodes' own rows in their order: of tiles, or of lanes where a cut goes
+    /// through tiles.
+    pub fn sums_of_planes(&self, all: &[f64]) -> Vec<f64> {
+        let Self { whole, own, .. } = *self;
+        let lanes = self.sums_of_tile() > 1;
+        let unit = if lanes { LANE } else { super::parts::TILE };
+        let whole_row = whole.x.div_ceil(unit) as usize;
+        let in_memory = (self.tiles() * self.sums_of_tile()) as usize;
+        let used = own.x.div_ceil(unit) as usize;
+        let mut sums = vec![0.0; whole_row * whole.y as usize * whole.z as usize];
+        for (line, row) in all.chunks_exact(in_memory).enumerate() {
+            let (line, node) = (line as u32 % (own.y * own.z), line as u32 / (own.y * own.z));
+            let [x, y, z] = self.first(node);
+            let (y, z) = (y + line % own.y, z + line / own.y);
+            let at = (z as usize * whole.y as usize + y as usize) * whole_row + (x / unit) as usize;
+            sums[at..at + used].copy_from_slice(&row[..used]);
+        }
+        let tile = |lanes: &[f64]| {
+            let mut all = [0.0; LANES];
+            all[..lanes.len()].copy_from_slice(lanes);
+            sum_of_lanes(all)
+        };
+        let row = |row: &[f64], sum: f64| match lanes {
+            true => row.chunks(LANES).fold(sum, |sum, lanes| sum + tile(lanes)),
+            false => row.iter().fold(sum, |sum, next| sum + next),
+        };
+        let planes = sums.chunks_exact(whole_row * whole.y as usize);
+        planes.map(|plane| plane.chunks_exact(whole_row).fold(0.0, |sum, line| row(line, sum))).collect()
+    }
 }
 
 impl Reference {
@@ -103,6 +136,10 @@ fn sum_of_tile(tile: &[f32]) -> f64 {
     for (lane, points) in lanes.iter_mut().zip(tile.chunks(TILE / LANES)) {
         points.iter().for_each(|square| *lane += f64::from(*square));
     }
+    sum_of_lanes(lanes)
+}
+
+fn sum_of_lanes(mut lanes: [f64; LANES]) -> f64 {
     let mut step = LANES / 2;
     while step > 0 {
         for lane in 0..step {

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_kernels::{KernelMem, Launch, Processor};
+use extoll_abi::layout::GGAS_ERR_LOST;
+use ggas_kernels::{KernelMem, Launch};
 use ggas_window::Window;
 
-use super::{Data, Reference, Slices};
+use super::shape::{STEP_THREADS, Shape, flags_bytes, groups, places, shape, slabs};
+use super::{Data, Parts, Reference};
 use crate::args::{
-    BENCH_HIMENO_BOUNDARY, BENCH_HIMENO_INTERIOR, BENCH_HIMENO_KEPT, BENCH_HIMENO_LASTING, bench_himeno,
-    bench_himeno_edge, bench_himeno_state,
+    BENCH_HIMENO_BOUNDARY, BENCH_HIMENO_INTERIOR, BENCH_HIMENO_LASTING, BENCH_HIMENO_MEET, bench_himeno,
+    bench_himeno_edge, bench_himeno_side, bench_himeno_state,
 };
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::Setup;
 use crate::space::window;
 use crate::{BenchError, Check, Device};
-
-// Blocks have no more without being asked for it, and the barriers need some bytes.
-const _: () = assert!(BENCH_HIMENO_KEPT < 48 << 10);
 
 /// Places in the state of a node (`struct bench_himeno_state`).
 const ITERATION: usize = 0;
@@ -31,12 +30,15 @@ pub(super) struct Node {
     coefficients: KernelMem,
     sums: KernelMem,
     pub state: KernelMem,
+    /// What it exchanges with neighbours by messages, and the same for its kernels.
+    pub sides: Vec<bench_himeno_side>,
+    sides_there: KernelMem,
 }
 
 /// A grid on the nodes of this process.
 pub(crate) struct Run<'a> {
     pub(super) setup: &'a Setup<'a>,
-    pub(super) slices: Slices,
+    pub(super) parts: Parts,
     pub(super) window: Arc<Window>,
     pub(super) nodes: Vec<Node>,
     /// Of kernels that end with an iteration; blocks, where they do not have one for each item.
@@ -45,32 +47,30 @@ pub(crate) struct Run<'a> {
     pub lasting: Shape,
 }
 
-/// Of a grid.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub blocks: u32,
-    pub threads: u32,
-}
-
 impl<'a> Run<'a> {
-    pub fn new(setup: &'a Setup<'a>, slices: Slices) -> Result<Self, BenchError> {
-        let step = shape(setup, 256, 512)?;
+    pub fn new(setup: &'a Setup<'a>, parts: Parts) -> Result<Self, BenchError> {
+        let step = shape(setup, 256, STEP_THREADS)?;
         let lasting = shape(setup, 128, BENCH_HIMENO_LASTING)?;
-        let bytes = slices.window_bytes() + flags_bytes(&slices, lasting);
+        let bytes = parts.window_bytes() + flags_bytes(&parts, lasting);
         let window = window(setup, bytes as usize)?;
         let node = |id| {
             let alloc = |bytes: u64| {
                 setup.processor(id).alloc(bytes as usize).doing("allocating the arrays of a node")
             };
+            let sides = parts.sides(id);
+            let sides_there = alloc(size_of_val(&sides[..]).max(8) as u64)?;
+            sides_there.write(0, bytes_of(&sides)).doing("writing kernel memory")?;
             Ok(Node {
                 id,
-                coefficients: alloc(12 * slices.array_bytes())?,
-                sums: alloc((u64::from(slices.planes) + 2) * slices.sums_of_plane() * 8)?,
+                coefficients: alloc(12 * parts.array_bytes())?,
+                sums: alloc((u64::from(parts.own.z) + 2) * parts.sums_of_plane() * 8)?,
                 state: alloc(size_of::<bench_himeno_state>() as u64)?,
+                sides,
+                sides_there,
             })
         };
         let nodes = setup.local().map(node).collect::<Result<Vec<_>, BenchError>>()?;
-        Ok(Self { setup, slices, window, nodes, step, lasting })
+        Ok(Self { setup, parts, window, nodes, step, lasting })
     }
 
     /// Without the kernels of a node, as if its process had died.
@@ -92,12 +92,17 @@ impl<'a> Run<'a> {
         let mut launches = Vec::new();
         for node in &self.nodes {
             node.state.write(0, &clear).doing("writing kernel memory")?;
-            for word in [super::slices::FROM_BELOW, super::slices::FROM_ABOVE] {
+            for word in [super::parts::FROM_BELOW, super::parts::FROM_ABOVE] {
                 self.window.store_u64(node.id as usize, word as usize, 0).doing("writing the window")?;
             }
-            let flags = self.slices.window_bytes() as usize;
-            let none = vec![0; flags_bytes(&self.slices, self.lasting) as usize];
-            self.window.write(node.id as usize, flags, &none).doing("writing the window")?;
+            let words = self.parts.words()..self.parts.words() + super::sides::WORDS;
+            let flags = self.parts.window_bytes();
+            for words in [words, flags..flags + flags_bytes(&self.parts, self.lasting)] {
+                let none = vec![0; (words.end - words.start) as usize];
+                self.window
+                    .write(node.id as usize, words.start as usize, &none)
+                    .doing("writing the window")?;
+            }
             let args = bench_himeno { seed: data.seed, ..self.args(node, 0)? };
             launches.push(self.launch(node, "bench_himeno_fill", self.step, &args));
         }
@@ -107,8 +112,8 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn args(&self, node: &Node, what: u32) -> Result<bench_himeno, BenchError> {
-        let slices = &self.slices;
-        let edge = |edge: Option<super::slices::Edge>| {
+        let parts = &self.parts;
+        let edge = |edge: Option<super::parts::Edge>| {
             let none =
                 bench_himeno_edge { to: [0; 2], signal: 0, seen: 0, plane: 0, node: u32::MAX, reserved: 0 };
             edge.map_or(none, |edge| bench_himeno_edge {
@@ -121,6 +126,8 @@ impl<'a> Run<'a> {
             })
         };
         let member = self.window.member(node.id as usize).doing("choosing a member")?;
+        let (first_row, rows) = parts.rows_of(node.id);
+        let [x, y, z] = parts.first(node.id);
         let timing = crate::args::bench_timing { clock: 0, samples: 0, count: 0, warm_up: 0 };
         Ok(bench_himeno {
             timing,
@@ -129,19 +136,26 @@ impl<'a> Run<'a> {
             state: node.state.address(),
             coefficients: node.coefficients.address(),
             sums: node.sums.address(),
-            field: slices.fields(),
-            edge: slices.edges(node.id).map(edge),
-            flags: slices.window_bytes(),
+            field: parts.fields(),
+            edge: parts.edges(node.id).map(edge),
+            flags: parts.window_bytes(),
             seed: 0,
-            x: slices.whole.x,
-            y: slices.whole.y,
-            z: slices.planes,
-            pitch: slices.pitch(),
-            first_z: node.id * slices.planes,
-            whole_z: slices.whole.z,
+            side: node.sides_there.address(),
+            queues: 0,
+            memory: 0,
+            x: parts.own.x,
+            y: rows,
+            z: parts.own.z,
+            pitch: parts.pitch(),
+            rows: parts.rows(),
+            first: [x, y - first_row, z],
+            whole: [parts.whole.x, parts.whole.y, parts.whole.z],
+            sides: if parts.split.is_of_slices() { 0 } else { node.sides.len() as u32 },
+            lanes: u32::from(parts.sums_of_tile() > 1),
             what,
             offset: 0,
-            places: places(slices, self.lasting) as u32,
+            places: places(parts, self.lasting) as u32,
+            slabs: slabs(parts, self.lasting, what & BENCH_HIMENO_MEET != 0),
             reserved: 0,
         })
     }
@@ -162,8 +176,20 @@ impl<'a> Run<'a> {
         self.nodes.iter().try_for_each(plan)
     }
 
-    /// Fails if a kernel of a node did, and says in which iteration.
-    pub(super) fn finished(&self, form: &str, wanted: u64) -> Result<(), BenchError> {
+    /// Whether a kernel of a node has failed.
+    pub(super) fn has_failed(&self) -> Result<bool, BenchError> {
+        let failed = |node: &Node| node.state.load_u64(STATUS).doing("reading kernel memory");
+        self.nodes.iter().try_fold(false, |any, node| Ok(any || failed(node)? != 0))
+    }
+
+    /// Fails if a kernel of a node did, and says in which iteration; `known`: what else is known of a
+    /// node's failure beside what its window says.
+    pub(super) fn finished(
+        &self,
+        form: &str,
+        wanted: u64,
+        known: impl Fn(u32) -> Option<String>,
+    ) -> Result<(), BenchError> {
         for node in &self.nodes {
             let read = |at| node.state.load_u64(at).doing("reading kernel memory");
             let (done, status) = (read(ITERATION)?, read(STATUS)?);
@@ -171,44 +197,61 @@ impl<'a> Run<'a> {
                 continue;
             }
             let member = self.window.member(node.id as usize).doing("choosing a member")?;
-            let why = match member.report() {
-                Some(report) => report.to_string(),
-                None => format!("status {status} (GGAS_ERR_* of kernels/include/ggas/layout.h)"),
+            let said = known(node.id).or_else(|| member.report().map(|report| report.to_string()));
+            // A kernel may hear of a death first; who meets the others is told whose it was.
+            let lost =
+                || (status == u64::from(GGAS_ERR_LOST)).then(|| self.setup.share::<()>(Vec::new()).err());
+            let said = said.or_else(|| lost().flatten().map(|error| error.to_string()));
+            let why = said.unwrap_or_else(|| match status {
+                0 => "none of its waits failed, and the host's limit passed".to_owned(),
+                _ => format!("status {status} (GGAS_ERR_* of kernels/include/ggas/layout.h)"),
+            });
+            let advice = match status {
+                0 => "ask for fewer --iterations at a time, or give a longer --timeout",
+                _ => "a neighbour is gone or slow: see that all nodes run, or give a longer --timeout",
             };
-            let reason = format!(
-                "node {} stopped in iteration {done} of {wanted}: {why}; a neighbour is gone or slow: see that all nodes \
-                 run, or give a longer --timeout",
-                node.id
-            );
+            let reason = format!("node {} stopped in iteration {done} of {wanted}: {why}; {advice}", node.id);
             return Err(BenchError::Kernel { kernel: format!("himeno, {form}"), reason });
         }
         Ok(())
     }
 
-    /// Sums of the squared residuals of the last iteration, of this process's planes in their order.
+    /// The squared residuals of the last iteration, added up by planes of the whole grid. All processes call it.
     pub fn sums(&self) -> Result<Vec<f64>, BenchError> {
-        let of_plane = self.slices.sums_of_plane() as usize;
-        let mut sums = Vec::new();
+        let parts = &self.parts;
+        let of_tile = parts.sums_of_tile() as usize;
+        let of_row = parts.tiles() as usize * of_tile;
+        let mut own = Vec::new();
         for node in &self.nodes {
-            let count = self.slices.planes as usize * of_plane;
+            let (first, rows) = parts.rows_of(node.id);
+            let of_plane = rows as usize * of_row;
+            let count = parts.own.z as usize * of_plane;
             let words = node.sums.read_u64s(of_plane * 8, count).doing("reading kernel memory")?;
-            sums.extend(words.chunks(of_plane).map(|plane| {
-                plane.iter().map(|bits| f64::from_bits(*bits)).fold(0.0, |sum, next| sum + next)
-            }));
+            let own_rows = first as usize * of_row..(first + parts.own.y) as usize * of_row;
+            for plane in words.chunks(of_plane) {
+                let sums = plane[own_rows.clone()].iter().map(|bits| f64::from_bits(*bits));
+                match parts.split.is_of_slices() {
+                    true => own.push(sums.fold(0.0, |sum, next| sum + next)),
+                    false => own.extend(sums),
+                }
+            }
         }
-        Ok(sums)
+        let all = self.setup.share(own)?;
+        Ok(if parts.split.is_of_slices() { all } else { parts.sums_of_planes(&all) })
     }
 
-    /// This process's planes of the field after `iterations`, without what fills rows up.
-    pub fn field(&self, iterations: u64) -> Result<Vec<f32>, BenchError> {
-        let Slices { whole, planes, .. } = self.slices;
-        let row = whole.x as usize * 4;
+    /// A node's points of the field after `iterations`: whole rows, without what is around them.
+    fn field(&self, node: &Node, iterations: u64) -> Result<Vec<f32>, BenchError> {
+        let parts = &self.parts;
+        let (first, _) = parts.rows_of(node.id);
+        let row = parts.own.x as usize * 4;
+        let at = parts.plane_at((iterations % 2) as usize, 1) as usize;
+        let mut bytes = vec![0; parts.own.z as usize * parts.plane_bytes() as usize];
+        self.window.read(node.id as usize, at, &mut bytes).doing("reading the window")?;
         let mut field = Vec::new();
-        let mut bytes = vec![0; planes as usize * self.slices.plane_bytes() as usize];
-        for node in &self.nodes {
-            let at = self.slices.plane_at((iterations % 2) as usize, 1) as usize;
-            self.window.read(node.id as usize, at, &mut bytes).doing("reading the window")?;
-            for line in bytes.chunks_exact(self.slices.pitch() as usize * 4) {
+        for plane in bytes.chunks_exact(parts.plane_bytes() as usize) {
+            let lines = plane.chunks_exact(parts.pitch() as usize * 4).skip(first as usize);
+            for line in lines.take(parts.own.y as usize) {
                 let floats = line[..row].chunks_exact(4);
                 field.extend(floats.map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default())));
             }
@@ -216,39 +259,57 @@ impl<'a> Run<'a> {
         Ok(field)
     }
 
-    /// Compares this process's planes, bit by bit.
-    pub fn compare(&self, iterations: u64, reference: &Reference) -> Result<Check, BenchError> {
-        let Slices { whole, planes, .. } = self.slices;
-        let plane = whole.x as usize * whole.y as usize;
-        let first = self.setup.local().start as usize * planes as usize * plane;
-        let seen = self.field(iterations)?;
+    /// Compares the points of this process's nodes, bit by bit, and, in the first process, the `sums` of planes.
+    pub fn compare(&self, iterations: u64, reference: &Reference, sums: &[f64]) -> Result<Check, BenchError> {
+        let Parts { whole, own, .. } = self.parts;
         let mut check = Check::default();
-        let wanted = &reference.field[first..first + seen.len()];
-        let wrong = seen.iter().zip(wanted).enumerate().filter(|(_, (a, b))| a.to_bits() != b.to_bits());
-        let mut wrong = wrong.map(|(at, (seen, wanted))| (first + at, *seen, *wanted));
-        if let Some((at, seen, wanted)) = wrong.next() {
-            let (z, y, x) = (at / plane, at % plane / whole.x as usize, at % whole.x as usize);
-            let text =
-                format!("point ({x}, {y}, {z}) is {seen:e} after {iterations} iterations, not {wanted:e}");
-            check.wrong(1 + wrong.count() as u64, || text);
+        for node in &self.nodes {
+            let first = self.parts.first(node.id);
+            let seen = self.field(node, iterations)?;
+            let row = own.x as usize;
+            let mut wrong = 0;
+            let mut text = None;
+            for (line, seen) in seen.chunks_exact(row).enumerate() {
+                let (y, z) =
+                    (first[1] as usize + line % own.y as usize, first[2] as usize + line / own.y as usize);
+                let at = (z * whole.y as usize + y) * whole.x as usize + first[0] as usize;
+                for (x, (seen, wanted)) in seen.iter().zip(&reference.field[at..at + row]).enumerate() {
+                    if seen.to_bits() != wanted.to_bits() {
+                        wrong += 1;
+                        let x = first[0] as usize + x;
+                        text.get_or_insert_with(|| {
+                            format!(
+                                "point ({x}, {y}, {z}) is {seen:e} after {iterations} iterations, not {wanted:e}"
+                            )
+                        });
+                    }
+                }
+            }
+            if let Some(text) = text {
+                check.wrong(wrong, || text);
+            }
         }
-        let planes = self.setup.local().start as usize * planes as usize;
-        for (at, sum) in self.sums()?.into_iter().enumerate() {
-            let wanted = reference.sums[planes + at];
-            if sum.to_bits() != wanted.to_bits() {
-                check
-                    .wrong(1, || format!("the residual of plane {} is {sum:e}, not {wanted:e}", planes + at));
+        if self.setup.local().start == 0 {
+            for (plane, (sum, wanted)) in sums.iter().zip(&reference.sums).enumerate() {
+                if sum.to_bits() != wanted.to_bits() {
+                    check.wrong(1, || format!("the residual of plane {plane} is {sum:e}, not {wanted:e}"));
+                }
             }
         }
         Ok(check)
     }
 
-    /// Spoils what neighbours have of each other's planes.
+    /// Spoils what neighbours have of each other's planes, and makes their own in the second field unlike those in the first,
+    /// so that a plane of the wrong field is seen.
     pub fn poison(&self) -> Result<(), BenchError> {
-        let poison = vec![0xa5; self.slices.plane_bytes() as usize];
+        let [poison, unlike] = [0xa5, 0x3c].map(|byte| vec![byte; self.parts.plane_bytes() as usize]);
         for node in &self.nodes {
-            for (field, plane) in [(0, 0), (0, self.slices.planes + 1), (1, 0), (1, self.slices.planes + 1)] {
-                let at = self.slices.plane_at(field, plane) as usize;
+            for edge in self.parts.edges(node.id).into_iter().flatten() {
+                let at = self.parts.plane_at(1, edge.plane as u32) as usize;
+                self.window.write(node.id as usize, at, &unlike).doing("writing the window")?;
+            }
+            for (field, plane) in [(0, 0), (0, self.parts.own.z + 1), (1, 0), (1, self.parts.own.z + 1)] {
+                let at = self.parts.plane_at(field, plane) as usize;
                 self.window.write(node.id as usize, at, &poison).doing("writing the window")?;
             }
         }
@@ -258,12 +319,12 @@ impl<'a> Run<'a> {
     /// Compares what neighbours of this process's nodes have of their planes, in both fields.
     pub fn compare_boundaries(&self) -> Result<Check, BenchError> {
         let mut check = Check::default();
-        let [mut own, mut there] = [0, 1].map(|_| vec![0; self.slices.plane_bytes() as usize]);
+        let [mut own, mut there] = [0, 1].map(|_| vec![0; self.parts.plane_bytes() as usize]);
         for node in &self.nodes {
             for (field, edge) in [0, 1].into_iter().flat_map(|field| {
-                self.slices.edges(node.id).into_iter().flatten().map(move |edge| (field, edge))
+                self.parts.edges(node.id).into_iter().flatten().map(move |edge| (field, edge))
             }) {
-                let at = self.slices.plane_at(field, edge.plane as u32) as usize;
+                let at = self.parts.plane_at(field, edge.plane as u32) as usize;
                 let read = self.window.read(node.id as usize, at, &mut own);
                 let other = self.window.read(edge.node as usize, edge.to[field] as usize, &mut there);
                 read.and(other).doing("reading the window")?;
@@ -278,10 +339,10 @@ impl<'a> Run<'a> {
         let member = self.window.member(node.id as usize).doing("choosing a member")?;
         let own = member.pointer_of(node.id as usize).doing("choosing a member")?;
         let mut copies = Vec::new();
-        for edge in self.slices.edges(node.id).into_iter().flatten() {
+        for edge in self.parts.edges(node.id).into_iter().flatten() {
             let to = member.pointer_of(edge.node as usize).doing("choosing a member")? + edge.to[field];
-            let from = own + self.slices.plane_at(field, edge.plane as u32);
-            copies.push((from, to, self.slices.plane_bytes() as usize));
+            let from = own + self.parts.plane_at(field, edge.plane as u32);
+            copies.push((from, to, self.parts.plane_bytes() as usize));
         }
         Ok(copies)
     }
@@ -299,45 +360,16 @@ impl Run<'_> {
         if !self.has_block_per_item() {
             return self.step.blocks;
         }
-        let each = groups(&self.slices, self.step.threads);
-        let edges = self.slices.edges(node.id).iter().flatten().count() as u32;
+        let each = groups(&self.parts, self.parts.rows_of(node.id).1, self.step.threads);
+        let edges = self.parts.edges(node.id).iter().flatten().count() as u32;
         let part = |bit: u32, planes: u32| if what & bit == 0 { 0 } else { planes * each };
-        let interior = part(BENCH_HIMENO_INTERIOR, self.slices.planes.saturating_sub(2));
+        let interior = part(BENCH_HIMENO_INTERIOR, self.parts.own.z.saturating_sub(2));
         (part(BENCH_HIMENO_BOUNDARY, edges) + interior).max(1)
     }
 }
 
-/// Blocks that have the tiles of a plane, a tile for each warp.
-fn groups(slices: &Slices, threads: u32) -> u32 {
-    ((slices.whole.y - 2) * slices.tiles()).div_ceil(threads / 32)
-}
-
-/// Flags for the parts that blocks which live for all iterations have of a node.
-fn places(slices: &Slices, lasting: Shape) -> u64 {
-    groups(slices, lasting.threads).max(lasting.blocks).into()
-}
-
-/// Bytes of all flags of a node (`flags` of `struct bench_himeno`).
-fn flags_bytes(slices: &Slices, lasting: Shape) -> u64 {
-    let meeting = u64::from(slices.nodes) * u64::from(lasting.blocks);
-    8 * (3 * places(slices, lasting) + meeting)
-}
-
-/// Threads of a block as asked for, or as many as given here on a GPU; blocks of a node: on a GPU all that live at once, with
-/// `most` threads of a multiprocessor together, shared by the nodes that it has.
-fn shape(setup: &Setup, threads: u32, most: u32) -> Result<Shape, BenchError> {
-    let options = setup.options;
-    let threads = options.threads_or(&[if options.device == Device::Gpu { threads } else { 64 }])[0];
-    if threads > BENCH_HIMENO_LASTING || !threads.is_multiple_of(32) {
-        let advice = format!("use a multiple of 32, at most {BENCH_HIMENO_LASTING}");
-        return Err(BenchError::option("threads", threads, advice));
-    }
-    let blocks = match setup.processor(setup.local().start) {
-        Processor::Gpu(gpu) => {
-            let places = gpu.device().info().multiprocessors * (most / threads);
-            (places / options.nodes.div_ceil(options.gpus).max(1)).max(1)
-        }
-        _ => 3,
-    };
-    Ok(Shape { blocks: options.blocks_or(&[blocks])[0], threads })
+/// As kernels read them.
+fn bytes_of(sides: &[bench_himeno_side]) -> &[u8] {
+    // SAFETY: the structure has no gaps (its size is that of its fields), and the bytes live as long as the slice.
+    unsafe { std::slice::from_raw_parts(sides.as_ptr().cast(), size_of_val(sides)) }
 }

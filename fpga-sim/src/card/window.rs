@@ -49,6 +49,18 @@ impl Nic {
     /// # Errors
     /// [`SmfuError`].
     pub fn smfu_load(&self, offset: u64, out: &mut [u8], timeout: Duration) -> Result<(), SmfuError> {
+        self.smfu_load_unless(offset, out, timeout, &|| false)
+    }
+
+    /// As [`smfu_load`](Self::smfu_load), for whoever knows when nobody is there to answer any more: then what has come counts,
+    /// and nothing is waited for.
+    pub fn smfu_load_unless(
+        &self,
+        offset: u64,
+        out: &mut [u8],
+        mut timeout: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Result<(), SmfuError> {
         self.claim_smfu()?;
         let mut load = self.board.smfu.load(self.board.clock.now(), offset, out.len())?;
         while let Some(packet) = load.request() {
@@ -67,6 +79,9 @@ impl Nic {
             if !moved {
                 // The load's own time-out ends this.
                 let _ = backoff.pause();
+                if is_gone() {
+                    timeout = Duration::ZERO;
+                }
             }
         }
     }

@@ -78,6 +78,16 @@ impl Memory for HostMemory {
         })
     }
 
+    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
+        self.with_table(|table| {
+            find_host(table, address, 8, 8)?;
+            // SAFETY: aligned host memory, declared while `table` is held.
+            let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
+            let changed = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| Some(change(value)));
+            Ok(changed.unwrap_or_else(|value| value))
+        })
+    }
+
     #[inline]
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         let (to, len) = (out.as_mut_ptr(), out.len());

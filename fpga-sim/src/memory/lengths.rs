@@ -33,6 +33,10 @@ impl Memory for Lengths {
         self.0.fetch_compare_add(address, compare, add)
     }
 
+    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
+        self.0.fetch_modify(address, change)
+    }
+
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         self.0.read(source, out)
     }

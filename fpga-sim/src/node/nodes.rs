@@ -7,6 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use extoll_abi::Address;
 use ggas_members::memory::Part;
 use ggas_members::{Member, MemberId, Members, NodeMemory, PeerState};
 use nix::time::{ClockId, clock_gettime};
@@ -14,6 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::block::{self, NodeBlock, ProcessBlock};
 use super::owner::Owner;
 use crate::keep::Keep;
+use crate::network::hosts::Places;
 use crate::network::links::torus::Direction;
 use crate::units::counters::CounterBlock;
 
@@ -181,7 +183,8 @@ impl Nodes {
     pub fn take_vpid(&self, limit: u32) -> Option<u8> {
         let (me, now) = (Owner::of(self.member.me()), now_ms());
         let block = self.node(self.member.node())?;
-        let vpids = || block.owners.iter().zip(&block.released).take(limit as usize).enumerate();
+        let own = |vpid: usize| vpid < limit as usize && self.may_have(vpid as u8);
+        let vpids = block.owners.iter().zip(&block.released).enumerate().filter(|(vpid, _)| own(*vpid));
         let take = |vpid: usize, before: Owner| {
             let word = &block.owners[vpid];
             let taken = word.compare_exchange(before.0, me.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -193,7 +196,7 @@ impl Nodes {
             taken
         };
         let mut resting = Vec::new();
-        for (vpid, (word, released)) in vpids() {
+        for (vpid, (word, released)) in vpids {
             let owner = Owner(word.load(Ordering::Acquire));
             if owner.member().is_some_and(|id| self.member.state(id) == PeerState::Joined) {
                 continue;
@@ -217,6 +220,14 @@ impl Nodes {
         resting.sort_unstable_by_key(|(since, vpid, _)| (*since, *vpid));
         let longest = resting.into_iter().find(|(_, vpid, owner)| take(*vpid, *owner));
         longest.map(|(_, vpid, _)| vpid as u8)
+    }
+
+    /// Whether a VPID of this member's node can be its own: to other hosts the number says which rank of the node has it.
+    fn may_have(&self, vpid: u8) -> bool {
+        let member = &self.member;
+        let Some(shape) = member.shape().ranks().filter(|_| member.spans_hosts()) else { return true };
+        let at = Address::new(member.node(), vpid);
+        member.me().slot >= shape.processes() || Places::of_job(shape).process(at) == member.me().slot as u16
     }
 
     /// Gives a VPID back; one that is not this member's stays as it is.

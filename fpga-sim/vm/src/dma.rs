@@ -227,6 +227,10 @@ impl Memory for GuestMemory {
         self.host.fetch_compare_add(self.find(address, 4)?, compare, add)
     }
 
+    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
+        self.host.fetch_modify(self.find(address, 8)?, change)
+    }
+
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         match self.place(source, out.len())? {
             Place::One(at) => self.host.read(at, out),

@@ -25,6 +25,7 @@ pub struct Kernels {
     folder: PathBuf,
     includes: Vec<PathBuf>,
     host_only: Vec<PathBuf>,
+    for_users: bool,
 }
 
 impl Kernels {
@@ -33,7 +34,7 @@ impl Kernels {
     pub fn in_folder(folder: impl AsRef<Path>) -> Kernels {
         let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
         let folder = package.join(folder);
-        Kernels { includes: vec![folder.clone()], package, folder, host_only: Vec::new() }
+        Kernels { includes: vec![folder.clone()], package, folder, host_only: Vec::new(), for_users: true }
     }
 
     /// Another folder of the package that is searched for headers.
@@ -45,6 +46,13 @@ impl Kernels {
     /// Another file of the package, a `.cu` or `.cpp`, for the CPU executor only.
     pub fn host_only(mut self, file: impl AsRef<Path>) -> Kernels {
         self.host_only.push(self.package.join(file));
+        self
+    }
+
+    /// Kernels of tests, benchmarks and examples: an unoptimized build has machine code of the newest architecture only, and the
+    /// older ones' by PTX, which the driver compiles. Each architecture takes half a minute.
+    pub fn of_tests(mut self) -> Kernels {
+        self.for_users = false;
         self
     }
 
@@ -72,7 +80,7 @@ impl Kernels {
         if !for_clippy() {
             let includes: Vec<PathBuf> = headers().into_iter().chain(self.includes.clone()).collect();
             let for_cpus = host::compile(&out, &includes, sources.iter().chain(&self.host_only))?;
-            let for_gpus = nvcc::compile(&out, &includes, &sources)?;
+            let for_gpus = nvcc::compile(&out, &includes, &sources, self.for_users || is_optimized())?;
             for_cpus.link()?;
             for_gpus.into_iter().for_each(|line| println!("{line}"));
         }
@@ -107,6 +115,11 @@ fn package() -> String {
 
 /// What a crate embeds; empty where there is no code for GPUs.
 const FATBIN: &str = "kernels.fatbin";
+
+/// `--release` and what is made from it.
+fn is_optimized() -> bool {
+    env::var_os("PROFILE").is_some_and(|profile| profile == "release")
+}
 
 fn for_clippy() -> bool {
     let wrapper = env::var_os("RUSTC_WORKSPACE_WRAPPER").map(PathBuf::from);

@@ -9,8 +9,13 @@ use crate::{FATBIN, Failed, package, suite, wrapper};
 /// The value of `NVCC` that wants no code for GPUs.
 const NONE: &str = "none";
 
-/// Compiles, and returns what cargo is to know.
-pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) -> Result<Vec<String>, Failed> {
+/// Compiles, with machine code for all architectures or the newest, and returns what cargo is to know.
+pub fn compile(
+    out: &Path,
+    includes: &[PathBuf],
+    sources: &[PathBuf],
+    all: bool,
+) -> Result<Vec<String>, Failed> {
     let variables = ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"];
     let mut lines = variables.map(|variable| format!("cargo::rerun-if-env-changed={variable}")).to_vec();
     let fatbin = out.join(FATBIN);
@@ -37,8 +42,12 @@ pub fn compile(out: &Path, includes: &[PathBuf], sources: &[PathBuf]) -> Result<
     command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin", "--threads", "2"]);
     // One architecture, such as 90, builds in a fraction of the time.
     let only = env::var("GGAS_CUDA_ARCH");
-    for arch in only.as_deref().map_or(vec!["80", "90"], |only| vec![only]) {
-        command.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
+    let archs = only.as_deref().map_or(vec!["80", "90"], |only| vec![only]);
+    let newest = archs.last().copied();
+    for arch in archs {
+        if all || Some(arch) == newest {
+            command.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
+        }
         command.arg("-gencode").arg(format!("arch=compute_{arch},code=compute_{arch}"));
     }
     // Programs carry it: packed it has a quarter of the size.

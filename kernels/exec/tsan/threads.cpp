@@ -194,12 +194,15 @@ uint64_t ggas_exec_warp(ggas_exec_thread *self, uint32_t op, uint32_t mask, uint
 	return mine.exchange(op, mask, lane, value, argument);
 }
 
-void ggas_exec_mmio(ggas_exec_thread *, uint64_t address, uint64_t value)
+void ggas_exec_mmio(ggas_exec_thread *, uint64_t address, uint64_t value, uint32_t bytes)
 {
 	for (const mmio_range &range : ranges())
 		if (address - range.start < range.bytes)
 			return range.store(address - range.start, value);
-	__atomic_store_n(reinterpret_cast<uint64_t *>(address), value, __ATOMIC_RELAXED);
+	if (bytes == 4)
+		__atomic_store_n(reinterpret_cast<uint32_t *>(address), static_cast<uint32_t>(value), __ATOMIC_RELAXED);
+	else
+		__atomic_store_n(reinterpret_cast<uint64_t *>(address), value, __ATOMIC_RELAXED);
 }
 
 // Nothing is trapped here: nobody asks.

@@ -154,24 +154,43 @@ GGAS_FN int ggas_parts_wait(const ggas_window &window, const uint64_t *flag, uin
 	return ggas_block_status(error);
 }
 
-/*
- * All blocks of all nodes meet, in one step: each tells every node, and waits for all. `flags`: offset of uint64_t[nodes][blocks]
- * in each node's part, 0 at first; `round`: 1 in the first meeting, one more in each. By all threads of grids of the same
- * size whose blocks all live at once. A release of everything before and an acquire for everything after it.
- *
- * ggas_barrier_grid (coll.cuh) needs fewer flags and three steps: blocks, nodes, blocks.
- */
-GGAS_FN int ggas_meet_all(const ggas_window &window, uint64_t flags, uint64_t round, uint32_t line = __builtin_LINE())
+/* Most blocks of a node of which each tells all nodes that it has come to a meeting: one step. Of more only the last one tells. Each
+ * looks at what all have told, so beyond it takes longer than two steps (measured on two H100: 64 blocks 3.3 and 3.7 us, 396 blocks 8.6
+ * and 4.3 us, with a put of 64 KiB). */
+constexpr uint32_t ggas_meeting_each = 64;
+
+/* Bytes of the words of a meeting in each node's part. */
+GGAS_FN uint64_t ggas_meeting_bytes(uint32_t nodes, uint32_t blocks)
 {
-	uint32_t blocks = ggas_blocks(), nodes = window.nodes;
-	uint64_t own = flags + (static_cast<uint64_t>(window.node) * blocks + ggas_block()) * sizeof(uint64_t);
+	return (static_cast<uint64_t>(nodes) * (blocks <= ggas_meeting_each ? blocks : 1) + 1) * sizeof(uint64_t);
+}
+
+/*
+ * All blocks of all nodes meet: each, or the last one of a node, tells every node, and all wait for what all tell. `words`: offset in each
+ * node's part of ggas_meeting_bytes(), 0 at first: flags by node, and a count of blocks; `round`: 1 in the first meeting, one more in
+ * each. By all threads of grids of the same size whose blocks all live at once. A release of everything before and an acquire for
+ * everything after it.
+ *
+ * ggas_barrier_grid (coll.cuh) orders the same in three steps: blocks, nodes, blocks.
+ */
+GGAS_FN int ggas_meet_all(const ggas_window &window, uint64_t words, uint64_t round, uint32_t line = __builtin_LINE())
+{
+	uint32_t blocks = ggas_blocks(), nodes = window.nodes, thread = ggas_thread();
+	bool each = blocks <= ggas_meeting_each;
+	uint32_t flags = each ? blocks : 1;
+	uint64_t own = words + (static_cast<uint64_t>(window.node) * flags + (each ? ggas_block() : 0)) * sizeof(uint64_t);
+	auto *all = reinterpret_cast<uint64_t *>(window.local + words);
 	ggas_syncthreads();
-	for (uint32_t node = ggas_thread(); node < nodes; node += ggas_threads())
-		ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, node, own), round);
-	auto *all = reinterpret_cast<const uint64_t *>(window.local + flags);
+	if (each) {
+		for (uint32_t node = thread; node < nodes; node += ggas_threads())
+			ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, node, own), round);
+	} else if (thread == 0 && ggas_atomic_add_gpu(all + nodes, 1) + 1 == round * blocks) {
+		for (uint32_t node = 0; node < nodes; node++)
+			ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, node, own), round);
+	}
 	int error = GGAS_OK;
-	for (uint32_t i = ggas_thread(); i < nodes * blocks && !error; i += ggas_threads())
-		error = ggas_impl::watch_flag(&window, all + i, round, i / blocks, line);
+	for (uint32_t i = thread; i < nodes * flags && !error; i += ggas_threads())
+		error = ggas_impl::watch_flag(&window, all + i, round, i / flags, line);
 	ggas_fence_acquire();
 	return ggas_block_status(error);
 }

@@ -64,7 +64,10 @@ struct ggas_report {
 #define GGAS_WAIT_LOCK		8
 #define GGAS_WAIT_MESSAGE	9
 #define GGAS_WAIT_COMPLETION	10
-#define GGAS_WAIT_QUEUE		11
+#define GGAS_WAIT_QUEUE		11	/* `address` of the report: the queue, or ~0: several */
+#define GGAS_WAIT_QUEUE_FLAG	12	/* `address`: number of the flag, from bit 32 on a comparison */
+#define GGAS_WAIT_QUEUE_NOTIFIED	13	/* `address`: the queue */
+#define GGAS_WAIT_ANSWER	14	/* of the daemon of GMPI; `address`: function of the call */
 
 #define GGAS_REPLAY_ENTRIES	256	/* spec 2.4 */
 
@@ -192,12 +195,21 @@ struct ggas_window {
 
 #define GGAS_TN_UNALIKE		0xffffffffffffffff	/* in place of a count that is likely */
 
+/* Why a trigger was not counted, or an operation not re-armed: `expected` of a report with GGAS_ERR_TRIGGER. */
+#define GGAS_TN_FULL		1	/* the table had no room for the tag */
+#define GGAS_TN_NO_TAG		2	/* no entry has this tag */
+#define GGAS_TN_NO_FIELDS	3	/* the trigger brought fields that the operation does not take; of a window: or none waits */
+#define GGAS_TN_TOO_MANY	4	/* the tag has counted GGAS_TN_COUNTED_MAX */
+#define GGAS_TN_TOO_SOON	5	/* re-armed before it was started */
+#define GGAS_TN_FAILED		6	/* one of the last ones, as of a unit: it says no more */
+#define GGAS_TN_TOO_LARGE	7	/* fields cannot say so many bytes */
+
 /* A triggered operation that whoever reaches its threshold carries out itself, through a window. In memory of the
  * processor whose kernels trigger it, at a multiple of 16. Behind the count it is read and written 16 bytes at a time, and
  * each 16 bytes say which registration they are of: so it may be read before it is counted. */
 struct ggas_tn_entry {
 	uint64_t count;		/* GGAS_TN_COUNTED, GGAS_TN_THRESHOLD, GGAS_TN_REGISTRATION */
-	uint64_t reserved;
+	uint64_t armed;		/* how often the tag's operations were armed: complete when its word counts as many */
 	uint64_t local;		/* GGAS_TN_PLACE: address of this node's side; GGAS_TN_REGISTRATION */
 	uint32_t bytes;
 	uint32_t node;
@@ -231,6 +243,8 @@ struct ggas_tn {
 	uint64_t turn;		/* fields are stored to the page by one at a time: whose turn, above it the next one */
 	uint64_t likely;	/* count of an entry that waits for one trigger, if all registered so far are alike; else 0, or
 				 * GGAS_TN_UNALIKE */
+	uint64_t refused_before;	/* of `status`: counts that the host has cleared, which waits do not fail for */
+	uint64_t failed_before;
 };
 
 /* What a flag of a group holds once the group is poisoned. */
@@ -279,12 +293,19 @@ struct ggas_group {
 #define GGAS_WAY_DEVICE		2	/* the network device, by the queue's port */
 
 /* What a queue refused (ggas_report.address), where the report's `wait` is GGAS_WAIT_QUEUE. */
-#define GGAS_QUEUE_REFUSED_RANGE	0
+#define GGAS_QUEUE_REFUSED_RANGE	0	/* `seen` bytes of `expected`, at offset `waited_ns` */
 #define GGAS_QUEUE_REFUSED_QUEUE	1
 #define GGAS_QUEUE_REFUSED_MEMBER	2
 #define GGAS_QUEUE_REFUSED_FLAG		3
 #define GGAS_QUEUE_REFUSED_WAY		4
 #define GGAS_QUEUE_REFUSED_OWN		5
+#define GGAS_QUEUE_REFUSED_REMOTE	6	/* memory made for queue `seen`, or one of other queues */
+#define GGAS_QUEUE_REFUSED_NO_FLAG	7	/* none was named */
+#define GGAS_QUEUE_REFUSED_NO_QUEUE	8
+
+/* Comparisons of GGAS_WAIT_QUEUE_FLAG: those of ggas_cmp, in its order, and these. */
+#define GGAS_QUEUE_FLAG_ANY	6	/* one of `expected` flags from this number on is not 0 */
+#define GGAS_QUEUE_FLAG_ROUND	7	/* of wait_for_notification: 0 or 1 for even or odd rounds */
 
 /* Operations of queues whose end a notification tells. */
 #define GGAS_QUEUE_PUTS		0
@@ -298,7 +319,7 @@ struct ggas_queue_peer {
 	uint32_t vpid;
 	uint32_t reserved;
 	uint32_t lost;		/* the host says that its process is gone */
-	uint64_t posted[GGAS_QUEUE_KINDS];	/* counted before each post */
+	uint64_t posted[GGAS_QUEUE_KINDS];	/* counted before each post, with relaxed order */
 	uint64_t done[GGAS_QUEUE_KINDS];	/* those that notifications told of */
 	uint64_t flags;		/* flags posted: they have no notification */
 	uint64_t padding;
@@ -346,6 +367,24 @@ struct ggas_queues {
 	uint32_t flag_count;	/* flags that programs name */
 	uint32_t on_card;	/* some port uses the card path: waits for flags serve it */
 	struct ggas_queue_entry queue[GGAS_QUEUES];
+};
+
+/* A segment of a process of a GASPI job, as kernels of another one see it (gaspi.cuh). */
+struct ggas_gaspi_part {
+	uint64_t address;	/* where these kernels load and store it; 0: they do not reach it */
+	uint64_t bytes;
+	uint64_t notifications;	/* address of the first of its notifications, of 8 bytes each */
+	uint64_t reserved;
+};
+
+#define GGAS_GASPI_SEGMENTS	256	/* ids of segments */
+
+/* A process of a GASPI job, for its kernels. */
+struct ggas_gaspi {
+	uint64_t queues;	/* struct ggas_queues: member i is rank i */
+	uint64_t parts;		/* struct ggas_gaspi_part by rank and segment */
+	uint32_t notifications;	/* of a segment */
+	uint32_t segments;	/* ids below this */
 };
 
 #endif /* GGAS_LAYOUT_H */

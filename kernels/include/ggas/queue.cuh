@@ -14,15 +14,23 @@
  *	__device__ int receive(const ggas_queues *queues, uint32_t peer, uint64_t round)
  *	{
  *		return ggas_queues_wait_flag(queues, FLAG, ggas_cmp::ge, round, peer);
- *	}
+ *	}	// what came lies at ggas_remote(queue, boundary, queues->member).address
+ *
+ * Handles. `queues` is Queues::address(own), `boundary` Shared::address(own): an array of struct ggas_memory by
+ * member. Each thread makes a ggas_queue and a ggas_remote once, at the start of a kernel. A ggas_remote belongs to the
+ * queue that it is made with: NLAs are those of the queue's port, so other queues refuse it, on stores too. The
+ * caller's own memory needs one as well, and lies at its `address` (on the host Member::pointer_of(own) of a window).
  *
  * Ways. A ggas_remote says how its memory is reached (`way`): by loads and stores where these kernels have it mapped,
  * else by commands of the queue's port. The host chose (QueuesConfig::way); the calls are the same. A write by stores
  * is done when it returns. One by the network device is asynchronous: after a wait its source is the caller's again,
  * and a read's data is there.
  *
- * Who calls. Each function takes a scope, a block unless said: ggas_queue_write<ggas_scope::thread>(...). All threads
- * of a warp or block call with the same arguments, and get the same result.
+ * Who calls. Each function takes a scope, thread, warp or block; a block unless said:
+ * ggas_queue_write<ggas_scope::thread>(...). All threads of a warp or block call with the same arguments, and get the
+ * same result.
+ *
+ * Sizes. Offsets and numbers of bytes need no alignment; 0 bytes and more than one command carries (8 MiB) are fine.
  *
  * Order. A write, a flag or a notification comes behind what its callers did, or saw done, before. A flag or a
  * notification comes behind their writes to memory that is reached the same way on the same queue, and behind those of
@@ -36,11 +44,14 @@
  * that ends while something is under way leaves it to the next one's waits; on the card path it waits first.
  *
  * Room. A post that leaves more under way than the port's notification queue should hold consumes notifications until
- * there is room. Queues that share a port (VPIDs are short) wait for each other's operations and fail together.
+ * there is room; it fails as a wait does (a time-out, GGAS_ERR_LOST), though the post was made. Queues that share a
+ * port (VPIDs are short) wait for each other's operations and fail together.
  *
- * Errors. GGAS_OK; GGAS_ERR_ARGUMENT (no such queue, member, flag or range; nothing was moved); GGAS_ERR_TIMEOUT;
- * GGAS_ERR_LOST (the other end's process is gone); GGAS_ERR_NOTIFICATION (an operation met an error, which all later
- * waits of the port's queues return); those of rma.cuh. The first failure fills the report.
+ * Errors. GGAS_OK; GGAS_ERR_ARGUMENT (no such queue, member, flag or range, or memory made for another queue; nothing
+ * was moved); GGAS_ERR_TIMEOUT; GGAS_ERR_LOST (the other end's process is gone; of posts by the network device, and of
+ * waits that need that process. Stores to it still succeed, and nobody sees them); GGAS_ERR_NOTIFICATION (an operation
+ * met an error, which all later waits of the port's queues return); those of rma.cuh. The first failure fills the
+ * report.
  */
 #ifndef GGAS_QUEUE_CUH
 #define GGAS_QUEUE_CUH
@@ -114,11 +125,12 @@ GGAS_FN int ggas_queues_wait_any(const ggas_queues *queues, uint32_t mask, uint3
 				 uint32_t line = __builtin_LINE())
 {
 	using team = ggas_impl::put_team<Scope>;
-	if (mask == 0 || (queues->queues < GGAS_QUEUES && mask >> queues->queues))
+	if (mask == 0)
+		return ggas_impl::refuse_queue(queues->report, queues->member, ~0u, GGAS_QUEUE_REFUSED_NO_QUEUE, 0, 0,
+					       line);
+	if (queues->queues < GGAS_QUEUES && mask >> queues->queues)
 		return ggas_impl::refuse_queue(queues->report, queues->member, ~0u, GGAS_QUEUE_REFUSED_QUEUE,
-					       queues->queues,
-					       mask ? queues->queues + ggas_first(mask >> queues->queues) :
-						      queues->queues,
+					       queues->queues, queues->queues + ggas_first(mask >> queues->queues),
 					       line);
 	int found = 0;
 	if (team::thread() == 0)
@@ -141,6 +153,12 @@ GGAS_FN int ggas_queue_quiet(const ggas_queue &queue, uint32_t line = __builtin_
 	return team::agree(error);
 }
 
+/*
+ * Flags are 0 when the queues are opened and keep their values between launches. A second launch that counts its
+ * rounds from 1 again passes every wait on flags of the first: go on counting, or reset them (ggas_queues_reset_flag,
+ * on the host Queues::reset_flags).
+ */
+
 /* Waits until flag `number` of this member compares; with acquire. Any block may wait, on any queue's data. `peer`: the
  * member that sets it; if its process is gone, the wait ends with GGAS_ERR_LOST. */
 template <ggas_scope Scope = ggas_scope::block>
@@ -149,6 +167,9 @@ GGAS_FN int ggas_queues_wait_flag(const ggas_queues *queues, uint32_t number, gg
 {
 	if (int error = ggas_impl::check_flag(queues, queues->flag_count, number, line))
 		return error;
+	if (peer != ~0u)
+		if (int error = ggas_impl::check_member(queues, peer, line))
+			return error;
 	return ggas_impl::wait_flag<Scope>(queues, number, cmp, value, peer, line);
 }
 
@@ -158,8 +179,12 @@ GGAS_FN int ggas_queues_wait_any_flag(const ggas_queues *queues, uint32_t first,
 				      uint32_t line = __builtin_LINE())
 {
 	using team = ggas_impl::put_team<Scope>;
-	if (int error = ggas_impl::check_flag(queues, queues->flag_count, count ? first + count - 1 : ~0u, line))
-		return error;
+	if (count == 0)
+		return ggas_impl::refuse_queue(queues->report, queues->member, ~0u, GGAS_QUEUE_REFUSED_NO_FLAG, 0, 0,
+					       line);
+	if (first >= queues->flag_count || count > queues->flag_count - first)
+		return ggas_impl::refuse_queue(queues->report, queues->member, ~0u, GGAS_QUEUE_REFUSED_FLAG,
+					       queues->flag_count, first + uint64_t(count) - 1, line);
 	int found = 0;
 	if (team::thread() == 0)
 		found = ggas_impl::wait_any_flag(queues, first, count, line);

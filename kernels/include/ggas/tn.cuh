@@ -19,12 +19,16 @@
  * before, or saw done, is what the operation sends. A completed wait is an
  * acquire: the source of a put may be written again, the data of a get are
  * there. At the target a put's data are followed by what was registered with
- * it: a notification, or a signal (ggas_wait of put.cuh).
+ * it: a notification, or a signal (ggas_wait of put.cuh). What the host writes to
+ * a put's source as it registers is sent by kernels that are launched later; one
+ * that runs already has to be told by the host first (a flag, with acquire).
  *
  * Exactly once. An operation starts when its tag has counted its threshold, and
  * once for each time that it is armed. Triggers may come before the operation is
  * registered. Triggers beyond the threshold count for the next time:
- * ggas_tn_rearm takes the threshold off the count and arms again.
+ * ggas_tn_rearm takes the threshold off the count and arms again: once the
+ * operation is complete, else a wait may end with the wrong one of two. The host
+ * may register another operation for the tag once this one is complete.
  *
  * Who carries it out. A unit of the card (the model's, which has one; tags are
  * stored to its page, or to a ring where it cannot see a GPU's stores), a thread
@@ -34,11 +38,12 @@
  *
  * Errors. GGAS_OK; GGAS_ERR_TRIGGER: the trigger, or an earlier one, was not
  * counted, since the table is full or fields came that the operation does not
- * take. The unit learns that later than the store: waits and ggas_tn_check tell.
+ * take, or an operation was re-armed before it was started. The unit learns that
+ * later than the store: waits and ggas_tn_check tell, until the host clears errors.
  * GGAS_ERR_TIMEOUT of waits, and of a full ring; GGAS_ERR_POISONED (a slot was
  * claimed and the wait for it timed out: set up again); GGAS_ERR_NOTIFICATION:
- * the operation completed with an error; GGAS_ERR_ARGUMENT: no such completion
- * word. The first failure fills the report.
+ * the operation completed with an error (over a window, since it was registered);
+ * GGAS_ERR_ARGUMENT: no such completion word. The first failure fills the report.
  */
 #ifndef GGAS_TN_CUH
 #define GGAS_TN_CUH
@@ -53,10 +58,11 @@
 #include "impl/tn_wait.h"
 
 /* What a trigger changes of the put or get that was registered to take it. Where several triggers of an operation bring
- * fields, those count that come last (carried out by the caller: those of the one that reaches the threshold). */
+ * fields, those count that come last. Carried out by the caller: those of the one that reaches the threshold, and an
+ * operation has to wait for it; the window's side is checked, this side is the caller's to keep inside its memory. */
 struct ggas_tn_fields {
 	uint32_t local, remote;	/* bytes added to the registered addresses of this and of the other side */
-	uint32_t bytes;		/* 0: as registered */
+	uint32_t bytes;		/* 0: as registered; below 16 MiB */
 	bool has_target;	/* node and VPID (of a window: node) in place of the registered ones */
 	uint32_t node, vpid;
 };
@@ -71,13 +77,13 @@ struct ggas_tn_fields {
 	GGAS_FN int ggas_tn_trigger_fields_##scope(const ggas_triggers &at, uint64_t tag, const ggas_tn_fields &fields,            \
 						   uint32_t line = __builtin_LINE())                                   \
 	{                                                                                                              \
-		return ggas_impl::tn_trigger<ggas_scope::scope>(                                                       \
-			at, tag, extoll_trigger_where(fields.local, fields.remote),                                    \
+		return ggas_impl::tn_trigger_fields<ggas_scope::scope>(                                                \
+			at, tag, extoll_trigger_where(fields.local, fields.remote), fields.bytes,                      \
 			extoll_trigger_what(fields.bytes, fields.has_target, fields.node, fields.vpid), line);         \
 	}                                                                                                              \
 	/* Reads ahead what a trigger of `tag` reads, while there is time: a trigger of a window whose operation waits for it   \
 	 * alone is quicker so. Good for one trigger; one that comes when the tag was counted or registered anew since is as   \
-	 * any other. Nothing is read where a unit or a thread of the host has the table. */                                    \
+	 * any other, up to 255 registrations of the tag later. Nothing is read where a unit or a thread of the host has the table. */                                    \
 	GGAS_FN ggas_tn_prepared ggas_tn_prepare_##scope(const ggas_triggers &at, uint64_t tag)                        \
 	{                                                                                                              \
 		return ggas_impl::tn_prepare<ggas_scope::scope>(at, tag);                                              \
@@ -106,10 +112,10 @@ GGAS_DEFINE_TRIGGERS(block)
 /* Looks once, with acquire. */
 GGAS_FN bool ggas_tn_test(const ggas_tn *tn, uint32_t word, uint32_t times = 1)
 {
-	return ggas_impl::tn_reached(ggas_load_acquire(ggas_impl::tn_word(tn, word)), times);
+	return ggas_impl::tn_reached(ggas_load_acquire(ggas_impl::tn_times(tn->words, word)), times);
 }
 
-/* GGAS_ERR_TRIGGER once a trigger of anyone was not counted; late ones are counted. */
+/* GGAS_ERR_TRIGGER once a trigger of anyone was not counted, until the host clears errors; late ones are counted. */
 GGAS_FN int ggas_tn_check(const ggas_tn *tn)
 {
 	return ggas_impl::tn_refused(tn) ? GGAS_ERR_TRIGGER : GGAS_OK;

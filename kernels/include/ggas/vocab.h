@@ -50,7 +50,7 @@
  *        4 or 8 bytes; may be as old as what the multiprocessor cached.
  *   float ggas_half_to_float(uint16_t bits)   uint16_t ggas_float_to_half(float)
  *   void ggas_store_mmio(uint64_t *p, uint64_t v)
- *        One 8-byte store to a device register: never merged, torn or repeated.
+ *        One store to a device register, of 8 bytes or, for a uint32_t, of 4: never merged, torn or repeated.
  *   uint64_t ggas_load_mmio(const uint64_t *p)
  *   void ggas_fence_system()    a release of everything before and an acquire for everything after; a load
  *        after it may still overtake a store before it

@@ -272,6 +272,9 @@ struct selftest_access {
 #define SELFTEST_TN_SEEN	8	/* one thread prepares a trigger; the count that it sees goes to `data` */
 #define SELFTEST_TN_STALE	9	/* it triggers with that count, and with places 8 bytes lower than those registered */
 #define SELFTEST_TN_RENEWED	10	/* one thread reads an operation again that it has of no registration, and of the present one */
+#define SELFTEST_TN_BEGUN	11	/* one thread counts up to the threshold, and has still to carry the operation out */
+#define SELFTEST_TN_ENDED	12	/* it carries it out */
+#define SELFTEST_TN_AROUND	13	/* the tag's operation is as if it had been armed, and completed, 2^32 - 2 times */
 
 /* Each thread writes one word, triggers what sends it, waits until that is complete, and overwrites the word. */
 struct selftest_tn {
@@ -296,6 +299,8 @@ struct selftest_tn {
 #define SELFTEST_QUEUE_MEET	5	/* blocks of the grid wait for each other, as they must not */
 
 #define SELFTEST_QUEUE_REFUSE	6	/* a call that must be refused; `first` says which */
+#define SELFTEST_QUEUE_NO_ROOM	7	/* a post while as much as may be is under way to a member that is gone */
+#define SELFTEST_QUEUE_AWAIT	8	/* waits until flag 0 is at least `first`; members but 0 for flag `lane` */
 
 #define SELFTEST_QUEUE_COUNTERS	4	/* u64 of blocks that came, 0 at the start */
 
@@ -316,6 +321,67 @@ struct selftest_queue {
 	uint32_t first;		/* round; rounds go on from launch to launch */
 	uint32_t lane;		/* number of this grid's first lane */
 	uint32_t lanes;		/* of all grids that run at the same time; blocks beyond them only wait */
+};
+
+#define SELFTEST_GASPI_RING	0	/* forms: each block writes to the next rank with a notification, and checks what came */
+#define SELFTEST_GASPI_PING	1	/* ranks 0 and 1 send the bytes to and fro; `time` is of `rounds` round trips */
+#define SELFTEST_GASPI_WRITE	2	/* rank 0: all blocks write, `rounds` times; `time` is of the last block */
+#define SELFTEST_GASPI_REFUSE	3	/* a call that must be refused; `first` says which */
+
+/* Segment `segment` of every rank: `each` bytes of each block to send, then as many to receive. */
+struct selftest_gaspi {
+	uint64_t gaspi;		/* struct ggas_gaspi */
+	uint64_t status;	/* u64: GGAS_OK or the first error */
+	uint64_t wrong;		/* u64: bytes that were not as expected */
+	uint64_t time;		/* u64: nanoseconds */
+	uint64_t bytes;		/* of one write */
+	uint64_t each;
+	uint32_t form;		/* SELFTEST_GASPI_* */
+	uint32_t segment;
+	uint32_t rounds;
+	uint32_t first;		/* notification: two of each block */
+};
+
+/* One GMPI call of ggas_selftest_gmpi: function (GMPI_CALL_*, or one of these), its arguments in MPI's order, what it returned. */
+#define SELFTEST_GMPI_SYNCHRONIZE	100
+#define SELFTEST_GMPI_COUNT	101	/* of status `arguments[0]` for type `arguments[1]` */
+#define SELFTEST_GMPI_UNKNOWN	102	/* writes an attribute whose function there is not */
+#define SELFTEST_GMPI_TEST_UNTIL	103	/* tests until the request is over */
+#define SELFTEST_GMPI_FILL	104	/* writes `arguments[1]` times `arguments[2]` at address `arguments[0]` */
+
+/* Requests and statuses are named by their numbers: `request` and `status` from there on. */
+struct selftest_gmpi_call {
+	uint64_t arguments[8];
+	uint32_t function;
+	uint32_t request;
+	uint32_t status;	/* ~0: none */
+	uint32_t scope;	/* SELFTEST_PUT_THREAD ... */
+	uint32_t error;
+	uint32_t value;	/* flag, rank or count */
+};
+
+/* Calls that each block makes, one after the other. */
+struct selftest_gmpi {
+	uint64_t buf;	/* gmpi_buf_t */
+	uint64_t calls;	/* struct selftest_gmpi_call[blocks][count] */
+	uint64_t requests;	/* uint64_t[blocks][count] */
+	uint64_t statuses;	/* struct gmpi_status[blocks][count] */
+	uint32_t count;
+	uint32_t reserved;
+};
+
+/* Fig. 6 of the GMPI paper between ranks 0 and 1, by one block; or, with `echo`, calls of so many elements beside the function. */
+struct selftest_gmpi_ping {
+	uint64_t buf;	/* gmpi_buf_t */
+	uint64_t from;	/* uint64_t[count], attached */
+	uint64_t to;	/* uint64_t[count], attached */
+	uint64_t request;	/* uint64_t */
+	uint64_t time;	/* uint64_t: nanoseconds that all rounds but the first tenth took */
+	uint64_t wrong;	/* uint64_t: rounds whose data were wrong, or the number of the first error from bit 32 on */
+	uint32_t count;
+	uint32_t rounds;
+	uint32_t first;	/* the number of the first round */
+	uint32_t echo;	/* 0: ping-pong; else elements, from 1 on */
 };
 
 #endif /* GGAS_SELFTEST_H */

@@ -244,6 +244,8 @@ GGAS_FN int refuse(const selftest_queue &args)
 	uint32_t self = queues->member, next = (self + 1) % queues->members, which = 0;
 	ggas_queue queue(queues, 0), none(queues, queues->queues);
 	ggas_remote to(queue, memory, next), own(queue, memory, self), nobody(queue, memory, queues->members);
+	ggas_queue another(queues, 1);
+	ggas_remote other_to(another, memory, next), other_own(another, memory, self);
 	switch (args.first) {
 	case 0:
 		return ggas_queue_write(none, ggas_remote(none, memory, next), 0, ggas_remote(none, memory, self), 0, 8);
@@ -263,9 +265,53 @@ GGAS_FN int refuse(const selftest_queue &args)
 		return ggas_queue_wait(none);
 	case 8:
 		return wait_for_notification(queues, queues->members, 0);
-	default:
+	case 9:
 		return ggas_queues_wait_any_flag(queues, 0, 0, &which);
+	case 10:
+		return ggas_queues_wait_any(queues, 0, &which);
+	case 11:
+		return ggas_queues_wait_any_flag(queues, 2, ~0u, &which);
+	case 12:
+		return ggas_queues_wait_flag(queues, 0, ggas_cmp::eq, 0, queues->members);
+	case 13:
+		return ggas_queue_write(queue, other_to, 0, own, 0, 8);
+	case 14:
+		return ggas_queue_write_notify(queue, to, 0, other_own, 0, 8, 0, 1);
+	case 15:
+		return ggas_queue_read(queue, other_to, 0, other_own, 0, 8);
+	case 16:
+		return ggas_queue_flag(queue, other_to, 0, 1);
+	case 17:
+		return ggas_queue_notify(queue, other_to);
+	default:
+		break;
 	}
+	/* As if this member had queues twice. */
+	ggas_queues copy = *queues;
+	return ggas_queue_write(queue, ggas_remote(ggas_queue(&copy, 0), memory, next), 0, own, 0, 8);
+}
+
+/* As after posts to the next member, whose process then is gone: one more than leaves room for a post that ends. */
+GGAS_FN int no_room(const selftest_queue &args)
+{
+	auto *queues = pointer<const ggas_queues>(args.queues);
+	ggas_queue queue(queues, 0);
+	ggas_queue_peer *peer = queue.peers + (queue.member + 1) % queues->members;
+	uint64_t posts = queue.limit + 1;
+	if (ggas_thread() == 0) {
+		ggas_red_add(&queue.state->posted, posts, ggas_order::relaxed);
+		ggas_red_add(&peer->posted[GGAS_QUEUE_PUTS], posts, ggas_order::relaxed);
+		ggas_store_relaxed(&peer->lost, 1u);
+	}
+	ggas_remote own(queue, pointer<const ggas_memory>(args.memory), queue.member);
+	return ggas_queue_write(queue, own, 0, own, 8, 8);
+}
+
+GGAS_FN int await(const selftest_queue &args)
+{
+	auto *queues = pointer<const ggas_queues>(args.queues);
+	return ggas_queues_wait_flag(queues, queues->member == 0 ? 0 : args.lane, ggas_cmp::ge, args.first,
+				     (queues->member + 1) % queues->members);
 }
 
 GGAS_FN int run(const selftest_queue &args)
@@ -274,6 +320,10 @@ GGAS_FN int run(const selftest_queue &args)
 		return refuse(args);
 	if (args.form == SELFTEST_QUEUE_MEET)
 		return meet(args);
+	if (args.form == SELFTEST_QUEUE_NO_ROOM)
+		return no_room(args);
+	if (args.form == SELFTEST_QUEUE_AWAIT)
+		return await(args);
 	if (args.form != SELFTEST_QUEUE_EXCHANGE)
 		return lane<ggas_scope::block>(args, args.lane + ggas_block()).last_of_all();
 	switch (args.scope) {

@@ -138,12 +138,35 @@ GGAS_FN bool renewed(const ggas_tn_entry *entry)
 	return good;
 }
 
+/* Halves of a threshold's trigger; the host has its turn between them. */
+GGAS_FN int started(const ggas_triggers &triggers, const selftest_tn &args)
+{
+	ggas_tn_entry *entry = triggers.entry(args.tag);
+	if (args.form == SELFTEST_TN_BEGUN) {
+		uint64_t before = ggas_atomic_add_gpu(&entry->count, 1);
+		return ggas_impl::tn_what_next(before) == ggas_impl::TN_START ? GGAS_OK : GGAS_ERR_TRIGGER;
+	}
+	return ggas_impl::tn_start<ggas_scope::thread>(triggers, ggas_impl::tn_operation(ggas_impl::tn_words(entry)),
+						       GGAS_OK);
+}
+
+GGAS_FN int around(const ggas_triggers &triggers, uint64_t tag)
+{
+	ggas_store_relaxed(&triggers.entry(tag)->armed, ~uint64_t(0) - 1);
+	ggas_store_relaxed(ggas_impl::tn_times(triggers.words, static_cast<uint32_t>(tag)), ~0u - 1);
+	return GGAS_OK;
+}
+
 /* The host registers anew between the halves of a trigger. */
 GGAS_FN int half(const selftest_tn &args)
 {
 	if (ggas_block() || ggas_thread())
 		return GGAS_OK;
 	ggas_triggers triggers(reinterpret_cast<ggas_tn *>(args.tn));
+	if (args.form == SELFTEST_TN_BEGUN || args.form == SELFTEST_TN_ENDED)
+		return started(triggers, args);
+	if (args.form == SELFTEST_TN_AROUND)
+		return around(triggers, args.tag);
 	uint64_t *seen = reinterpret_cast<uint64_t *>(args.data) + 8;
 	ggas_tn_prepared prepared = ggas_tn_prepare_thread(triggers, args.tag);
 	if (args.form == SELFTEST_TN_SEEN) {

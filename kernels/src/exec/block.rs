@@ -173,9 +173,9 @@ impl Block {
                 }
             };
             match event {
-                Event::Mmio { address, value } => {
+                Event::Mmio { address, value, bytes } => {
                     // SAFETY: kernels store to registers that their arguments name (`Launch::new`).
-                    unsafe { mmio::store(address, value) };
+                    unsafe { mmio::store(address, value, bytes) };
                     input = 0;
                 }
                 Event::Access(access) => {

@@ -92,6 +92,8 @@ pub(super) enum Event {
     Mmio {
         address: u64,
         value: u64,
+        /// 8 or 4.
+        bytes: u32,
     },
     Access(Access),
 }
@@ -209,10 +211,10 @@ unsafe extern "C" fn ggas_exec_warp(this: *mut Thread, op: u32, mask: u32, value
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ggas_exec_mmio(this: *mut Thread, address: u64, value: u64) {
+unsafe extern "C" fn ggas_exec_mmio(this: *mut Thread, address: u64, value: u64, bytes: u32) {
     // The scheduler carries it out: a device model may want more stack than a fiber has.
     // SAFETY: kernels pass ggas_exec_self.
-    unsafe { suspend(this, Event::Mmio { address, value }) };
+    unsafe { suspend(this, Event::Mmio { address, value, bytes }) };
 }
 
 /// 0: the address is not trapped, or no kernel asks; nothing was done.

@@ -1,11 +1,12 @@
 //! `ggas bench`: one benchmark, its table, its JSON.
 
 use crate::failure::Failure;
+use crate::outputs::Outputs;
 use crate::values::{self, Sizes};
 use crate::{info, out};
 use ggas_benches::{
     Bench, BenchError, Device, Fabric, Grid, Memory, NicProgress, Options, Path, Peers, Progress, Report,
-    Scaling, Team, Via, WholeFile, energy,
+    Scaling, Split, Team, Via, energy,
 };
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -50,6 +51,9 @@ pub struct BenchArgs {
     /// himeno: a grid is each node's (weak), or what all have together (strong)
     #[arg(long, value_name = "KIND")]
     scaling: Option<Scaling>,
+    /// himeno: parts of a grid along x, y and z, a node for each; 1x1xN unless set
+    #[arg(long, value_name = "PxQxR")]
+    split: Option<Split>,
     /// Threads per block, a list
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<u32>,
@@ -103,6 +107,18 @@ pub struct BenchArgs {
     plot: Option<PathBuf>,
 }
 
+/// What such a process measures, in the words of the benchmark.
+#[derive(clap::Args)]
+pub struct GaspiPartArgs {
+    words: Vec<String>,
+}
+
+pub fn gaspi_part(args: &GaspiPartArgs) -> Result<(), Failure> {
+    let job = ggas_benches::gaspi::Job::of(&args.words);
+    let job = job.ok_or_else(|| Failure::Usage("`ggas bench gaspi-...` starts this by itself".to_owned()))?;
+    Ok(ggas_benches::gaspi::part(&job)?)
+}
+
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     if args.name == "list" {
         return list(args);
@@ -119,10 +135,11 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         }
         (_, true) => one_of_several(args, via, bench),
         (Some(Fabric::Process), false) => {
-            options(args, via, None)?.validate(bench)?;
+            let options = options(args, via, None)?;
+            options.validate(bench)?;
             // Where the result goes is tried here: afterwards several would complain.
-            Outputs::open(args)?;
-            match ggas_benches::launch(args.nodes.unwrap_or(Options::default().nodes), args.pin)? {
+            outputs(args)?;
+            match ggas_benches::launch(options.nodes, args.pin, options.timeout)? {
                 0 => Ok(()),
                 code => Err(Failure::Said(code)),
             }
@@ -164,7 +181,7 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
         run_bench(args, bench, team, &options, &mut Progress::silent())?;
         return Ok(());
     }
-    let outputs = Outputs::open(args)?;
+    let outputs = outputs(args)?;
     if let Some(missing) = args.peer.iter().find(|path| !path.is_file()) {
         return Err(Failure::Usage(format!("--peer {}: there is no such file", missing.display())));
     }
@@ -179,7 +196,8 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
     if !args.peer.is_empty() {
         peers.join(&mut report);
     }
-    outputs.write(&report)?;
+    let svg = outputs.has_plot().then(|| report.svg()).transpose()?;
+    outputs.give(&report.table(), &report.json(), svg.as_deref())?;
     Ok(report.check()?)
 }
 
@@ -211,6 +229,11 @@ fn run_bench(
     }
 }
 
+/// How many nodes are asked for: as many as parts, if nothing else is said.
+fn nodes(args: &BenchArgs) -> Option<u32> {
+    args.nodes.or(args.split.map(Split::nodes))
+}
+
 /// The options for `team`; `None`: for processes still to be started.
 fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, Failure> {
     let default = Options::default();
@@ -227,12 +250,16 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
         let why = format!("--scaling {scaling}: only himeno has grids that nodes share; leave it out");
         return Err(Failure::Usage(why));
     }
+    if let Some(split) = args.split.filter(|_| args.name != "himeno") {
+        let why = format!("--split {split}: only himeno has grids that nodes share; leave it out");
+        return Err(Failure::Usage(why));
+    }
     if let Some(slots) = args.slots.filter(|_| args.path == Some(Path::Card)) {
         let why = format!("--slots {slots}: a card's pages have no slots; leave it out, or use --path slots");
         return Err(Failure::Usage(why));
     }
     let processes = team.map(Team::size).filter(|size| *size > 1);
-    let nodes = args.nodes.or(processes).unwrap_or(default.nodes);
+    let nodes = nodes(args).or(processes).unwrap_or(default.nodes);
     Ok(Options {
         nodes,
         device,
@@ -240,7 +267,9 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
         memory: args.memory.unwrap_or(default.memory),
         sizes: args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect(),
         grids: args.grid.clone(),
+        grid_of_row: None,
         scaling: args.scaling.unwrap_or(default.scaling),
+        split: args.split,
         iterations: args.iterations,
         method: args.method.clone(),
         threads: args.threads.clone(),
@@ -268,53 +297,10 @@ fn list(args: &BenchArgs) -> Result<(), Failure> {
             let _ = writeln!(text, "  {:<16} methods: {}", "", methods.join(", "));
         }
     }
-    Outputs::open(args)?.give(&text, &format!("{:#}\n", serde_json::Value::from(json)), None)
+    outputs(args)?.give(&text, &format!("{:#}\n", serde_json::Value::from(json)), None)
 }
 
-/// Where the result goes. That it can go there is known before the run.
-struct Outputs {
-    json_to_stdout: bool,
-    json: Option<WholeFile>,
-    plot: Option<WholeFile>,
-}
-
-impl Outputs {
-    fn open(args: &BenchArgs) -> Result<Self, Failure> {
-        let create =
-            |path: &PathBuf| WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()));
-        if args.plot.as_ref().is_some_and(|path| path.as_os_str() == "-") {
-            let why = "--plot -: standard output is for the table or the JSON; name a file (./- for one of this name)";
-            return Err(Failure::Usage(why.to_owned()));
-        }
-        let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-        let json = args.json.as_ref().filter(|_| !json_to_stdout).map(create).transpose()?;
-        Ok(Outputs { json_to_stdout, json, plot: args.plot.as_ref().map(create).transpose()? })
-    }
-
-    fn write(self, report: &Report) -> Result<(), Failure> {
-        let svg = self.plot.is_some().then(|| report.svg()).transpose()?;
-        self.give(&report.table(), &report.json(), svg.as_deref())
-    }
-
-    fn give(self, text: &str, json: &str, svg: Option<&str>) -> Result<(), Failure> {
-        if let Some(file) = self.json {
-            written(file, json)?;
-        }
-        if let (Some(file), Some(svg)) = (self.plot, svg) {
-            written(file, svg)?;
-        }
-        if self.json_to_stdout {
-            out::note(text);
-            return out::print(json);
-        }
-        out::print(text)
-    }
-}
-
-/// Writes a result, and says where it is.
-pub fn written(file: WholeFile, text: &str) -> Result<(), Failure> {
-    let path = file.path().display().to_string();
-    file.write(text.as_bytes())?;
-    out::note(&format!("written to {path}\n"));
-    Ok(())
+/// Where the result goes.
+fn outputs(args: &BenchArgs) -> Result<Outputs, Failure> {
+    Outputs::open(args.json.as_deref(), args.plot.as_deref())
 }

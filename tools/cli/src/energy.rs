@@ -1,9 +1,9 @@
 //! `ggas energy`: what any program takes, by the counters that the machine has.
 
-use crate::bench::written;
 use crate::failure::Failure;
+use crate::outputs::Outputs;
 use crate::{out, values};
-use ggas_benches::{WholeFile, energy};
+use ggas_benches::energy;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,20 +29,10 @@ pub struct EnergyArgs {
 }
 
 pub fn run(args: &EnergyArgs) -> Result<(), Failure> {
-    let to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    let create = |path: &PathBuf| WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()));
-    let file = args.json.as_ref().filter(|_| !to_stdout).map(create).transpose()?;
+    let outputs = Outputs::open(args.json.as_deref(), None)?;
     let tell = &mut |line: &str| out::note(&format!("{line}\n"));
     let report = energy::of_command(&args.command, args.idle.as_secs_f64(), tell)?;
-    if let Some(file) = file {
-        written(file, &report.json())?;
-    }
-    if to_stdout {
-        out::note(&report.table());
-        out::print(&report.json())?;
-    } else {
-        out::print(&report.table())?;
-    }
+    outputs.give(&report.table(), &report.json(), None)?;
     match report.verified {
         true => Ok(()),
         false => Err(Failure::Failed(format!("the program failed: {}", report.status))),

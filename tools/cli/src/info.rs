@@ -7,6 +7,7 @@ use ggas_device::{ChoiceError, DeviceError, ProcessorKind, Reason, available, ch
 use ggas_gpu::{GpuInfo, NoGpu};
 use ggas_kernels::Processor;
 use ggas_members::NetworkInfo;
+use ggas_wire::{Library, WireError};
 use std::fmt::Write;
 
 #[derive(clap::Args)]
@@ -20,6 +21,7 @@ pub fn run(_: &InfoArgs) -> Result<(), Failure> {
     processors(&mut text);
     devices(&mut text);
     network(&mut text);
+    hosts(&mut text);
     out::print(&text)
 }
 
@@ -188,6 +190,27 @@ fn network(text: &mut String) {
         }
         Err(error) => row(text, "joined", format_args!("none: {error}")),
     }
+}
+
+/// What could carry messages to other hosts.
+fn hosts(text: &mut String) {
+    let _ = writeln!(text, "between hosts (GGAS_FABRIC)");
+    let library = Library::Libfabric;
+    match providers(text, library) {
+        Ok(()) => match ggas_wire::choose() {
+            Ok(choice) => row(text, "chosen", choice),
+            Err(error) => row(text, "chosen", format_args!("none: {error}")),
+        },
+        Err(error) => row(text, "none", error),
+    }
+}
+
+fn providers(text: &mut String, library: Library) -> Result<(), WireError> {
+    row(text, &library.to_string(), library.version()?);
+    for offer in library.offers()? {
+        row(text, &offer.provider, &offer);
+    }
+    Ok(())
 }
 
 fn row(text: &mut String, name: &str, value: impl std::fmt::Display) {

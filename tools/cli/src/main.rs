@@ -10,8 +10,11 @@ mod demo;
 mod energy;
 mod failure;
 mod info;
+mod map;
 mod net;
 mod out;
+mod outputs;
+mod over_hosts;
 mod paper;
 mod plot;
 mod registers;
@@ -53,8 +56,16 @@ enum Command {
     Plot(plot::PlotArgs),
     /// Ask a figure of a paper again, on the timed model: `ggas paper list` lists them
     Paper(paper::PaperArgs),
+    /// Choose the GPU of each rank by who sends how much to whom: `ggas map pattern.txt`
+    Map(map::MapArgs),
     /// Start the processes of a job: `ggas run -n 4 -- ./program`
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
+    /// Has an agent start the processes of one host: for `ggas run --host`
+    #[command(hide = true)]
+    RunLink,
+    /// The processes of this host: for `ggas run --host`
+    #[command(hide = true)]
+    RunPart,
     /// Networks of the model on this host: make one that stays, list them, take one down
     Net(net::NetArgs),
     /// GPUs, peers, limits, and what each device kind offers on this machine
@@ -63,6 +74,9 @@ enum Command {
     Decode(decode::DecodeArgs),
     /// Bring a card into its network, from a file that all nodes of a site share
     Card(card::CardArgs),
+    /// A process of the benchmarks gaspi-*, which start it
+    #[command(name = ggas_benches::gaspi::COMMAND, hide = true)]
+    GaspiPart(bench::GaspiPartArgs),
     /// Show a device's registers, or make the tree of files in which old clients look for them
     Registers(registers::RegistersArgs),
 }
@@ -73,14 +87,15 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::GaspiPart(args) => bench::gaspi_part(&args),
         Command::Energy(args) => energy::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plot(args) => plot::run(&args),
         Command::Paper(args) => paper::run(&args),
-        Command::Run(args) => match run::run(args) {
-            Ok(code) => return code,
-            Err(failure) => Err(failure),
-        },
+        Command::Run(args) => return ended(run::run(*args)),
+        Command::RunLink => return ended(over_hosts::link()),
+        Command::RunPart => return ended(over_hosts::part()),
+        Command::Map(args) => map::run(&args),
         Command::Net(args) => net::run(args),
         Command::Info(args) => info::run(&args),
         Command::Decode(args) => decode::run(&args),
@@ -91,6 +106,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+fn ended(result: Result<ExitCode, failure::Failure>) -> ExitCode {
+    result.unwrap_or_else(|failure| failure.report())
 }
 
 fn log_to_stderr(verbose: u8) {

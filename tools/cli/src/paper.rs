@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, chain};
 use crate::out;
-use ggas_benches::WholeFile;
-use ggas_paper::{Figure, PaperError, Report, Settings};
+use crate::outputs::Outputs;
+use ggas_paper::{Figure, PaperError, Settings};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -39,15 +39,15 @@ pub fn run(args: &PaperArgs) -> Result<(), Failure> {
     };
     let system = args.system.as_deref().map(ggas_paper::system).transpose()?;
     let settings = Settings { seed: args.seed, system };
-    let outputs = figures
+    let places = figures
         .iter()
-        .map(|figure| {
-            Outputs::open(args, &format!("{}-{}", paper.name(), figure.number()), figures.len() > 1)
-        })
+        .map(|figure| outputs(args, &format!("{}-{}", paper.name(), figure.number()), figures.len() > 1))
         .collect::<Result<Vec<_>, _>>()?;
-    for (figure, outputs) in figures.iter().zip(outputs) {
+    for (figure, outputs) in figures.iter().zip(places) {
         let report = figure.run(&settings)?;
-        outputs.give(&report)?;
+        let svg = outputs.has_plot().then(|| report.svg()).transpose();
+        let svg = svg.map_err(|error| Failure::Failed(error.to_string()))?;
+        outputs.give(&(report.table() + "\n"), &report.json(), svg.as_deref())?;
         if !report.is_verified() {
             let wrong = report.checked.wrong;
             return Err(Failure::Failed(format!("figure {}: {wrong} values are wrong", figure.number())));
@@ -74,46 +74,15 @@ fn list(args: &PaperArgs) -> Result<(), Failure> {
     out::print(&text)
 }
 
-/// Where a figure's result goes. That it can go there is known before the run.
-struct Outputs {
-    json_to_stdout: bool,
-    json: Option<WholeFile>,
-    plot: Option<WholeFile>,
-}
-
-impl Outputs {
-    /// `stem` names the files in folders.
-    fn open(args: &PaperArgs, stem: &str, is_one_of_several: bool) -> Result<Outputs, Failure> {
-        let create = |path: &PathBuf, extension: &str| {
-            let file = place(path, stem, extension, is_one_of_several)?;
-            WholeFile::create(&file).map_err(|error| Failure::Usage(error.to_string()))
-        };
-        let json_to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-        if json_to_stdout && is_one_of_several {
-            return Err(Failure::Usage("--json -: name one figure, or a folder".to_owned()));
-        }
-        let json = args.json.as_ref().filter(|_| !json_to_stdout);
-        Ok(Outputs {
-            json_to_stdout,
-            json: json.map(|path| create(path, "json")).transpose()?,
-            plot: args.plot.as_ref().map(|path| create(path, "svg")).transpose()?,
-        })
+/// Where a figure's result goes; `stem` names the files in folders.
+fn outputs(args: &PaperArgs, stem: &str, is_one_of_several: bool) -> Result<Outputs, Failure> {
+    if is_one_of_several && args.json.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        return Err(Failure::Usage("--json -: name one figure, or a folder".to_owned()));
     }
-
-    fn give(self, report: &Report) -> Result<(), Failure> {
-        if let Some(file) = self.json {
-            file.write(report.json().as_bytes())?;
-        }
-        if let Some(file) = self.plot {
-            let svg = report.svg().map_err(|error| Failure::Failed(error.to_string()))?;
-            file.write(svg.as_bytes())?;
-        }
-        if self.json_to_stdout {
-            out::note(&report.table());
-            return out::print(&report.json());
-        }
-        out::print(&(report.table() + "\n"))
-    }
+    let file = |path: &Option<PathBuf>, extension: &str| {
+        path.as_ref().map(|path| place(path, stem, extension, is_one_of_several)).transpose()
+    };
+    Outputs::open(file(&args.json, "json")?.as_deref(), file(&args.plot, "svg")?.as_deref())
 }
 
 /// The file: in a folder it has the figure's name.

@@ -1,7 +1,7 @@
 //! `ggas plot`: results that were kept, as pictures.
 
-use crate::bench::written;
 use crate::failure::Failure;
+use crate::outputs::written;
 use ggas_benches::WholeFile;
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::out::note;
+use crate::over_hosts::{self, OverHosts};
 use crate::values;
 use clap::{Args, ValueEnum};
 use ggas_members::JobError;
@@ -10,6 +11,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+
+type Hosts = Vec<over_hosts::Host>;
 
 /// Where the processes may run.
 #[derive(Clone, Copy, ValueEnum)]
@@ -37,9 +40,19 @@ When the job ends, or ggas is killed, all that the processes started is killed, 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct RunArgs {
-    /// Processes to start
-    #[arg(short = 'n', long, value_name = "N", required_unless_present_all = ["nodes", "per_node"])]
+    /// Processes to start; with --host as many as it says
+    #[arg(short = 'n', long, value_name = "N", required_unless_present_any = ["nodes", "per_node", "host"])]
     processes: Option<u32>,
+    /// On these hosts, so many on each: h1:2,h2:2. The first one has rank 0; all have this program and the other at the same
+    /// place
+    #[arg(long, value_name = "HOST:N,...", value_parser = over_hosts::hosts, conflicts_with = "nodes")]
+    host: Option<Hosts>,
+    /// With --host: what starts a command on another host, called as ssh is
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -T", requires = "host")]
+    agent: String,
+    /// With --host: the port at which rank 0 is met, where firewalls let only some through [default: one of 20000 to 31999]
+    #[arg(long, value_name = "PORT", requires = "host")]
+    port: Option<u16>,
     /// Spread them evenly over this many nodes
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
@@ -64,12 +77,41 @@ pub struct RunArgs {
     /// Bind each process to a core
     #[arg(long, value_enum, default_value = "none")]
     bind: Cores,
+    /// The GPU of each rank, as `ggas map` prints them: CUDA_VISIBLE_DEVICES of all processes. Ranks of this library take the GPUs
+    /// that they see in turn
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    gpus: Vec<String>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 impl RunArgs {
+    fn over_hosts(self) -> Result<OverHosts, Failure> {
+        let hosts = self.host.unwrap_or_default();
+        let size = hosts.iter().map(|host| u64::from(host.processes())).sum::<u64>();
+        if let Some(processes) = self.processes.filter(|processes| u64::from(*processes) != size) {
+            return Err(Failure::Usage(format!(
+                "-n {processes}: --host names {size} processes; leave -n out"
+            )));
+        }
+        if matches!(self.bind, Cores::Cores) {
+            return Err(Failure::Usage("--bind cores is not there with --host".to_owned()));
+        }
+        Ok(OverHosts {
+            hosts,
+            agent: self.agent,
+            port: self.port,
+            per_node: self.per_node.unwrap_or(1),
+            timeout: self.timeout,
+            grace: self.grace,
+            kill_after: self.kill_after,
+            keep_going: self.keep_going,
+            prefix: !self.no_prefix,
+            program: self.program,
+        })
+    }
+
     /// Processes, and how many of them on a node.
     fn shape(&self) -> Result<(u32, u32), Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
@@ -102,10 +144,13 @@ impl RunArgs {
 
 /// Starts the job and waits for it: its exit code is ours.
 pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let (processes, per_node) = args.shape()?;
     // Before any thread is started.
     let signals =
         Signals::catch().map_err(|error| Failure::Failed(format!("signals cannot be caught: {error}")))?;
+    if args.host.is_some() {
+        return over_hosts::run(args.over_hosts()?, signals);
+    }
+    let (processes, per_node) = args.shape()?;
     let (program, arguments) =
         args.program.split_first().ok_or_else(|| Failure::Usage("name a program after --".into()))?;
     let mut launch = Launch::new(program)
@@ -124,6 +169,10 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     if args.keep_going {
         launch = launch.keep_going();
     }
+    if !args.gpus.is_empty() {
+        launch =
+            launch.env("CUDA_VISIBLE_DEVICES", visible(&args.gpus)?).env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    }
     if let Some(timeout) = args.timeout {
         launch = launch.timeout(timeout);
     }
@@ -134,7 +183,24 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1)))
 }
 
-fn failure(error: LaunchError) -> Failure {
+/// Devices as CUDA takes them: it sees none behind one that is not there, and says nothing.
+fn visible(gpus: &[String]) -> Result<String, Failure> {
+    for (at, gpu) in gpus.iter().enumerate() {
+        let is_number = gpu.parse::<u16>().is_ok();
+        let is_uuid = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
+        if !is_number && !is_uuid {
+            return Err(Failure::Usage(format!(
+                "--gpus: `{gpu}` is no GPU: use numbers such as 0,2,1,3, or names such as GPU-8f6a (nvidia-smi -L)"
+            )));
+        }
+        if gpus[..at].contains(gpu) {
+            return Err(Failure::Usage(format!("--gpus: GPU {gpu} is there twice")));
+        }
+    }
+    Ok(gpus.join(","))
+}
+
+pub fn failure(error: LaunchError) -> Failure {
     match error {
         LaunchError::Job(
             error @ (JobError::Setting { .. }

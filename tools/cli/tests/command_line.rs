@@ -286,8 +286,31 @@ fn asking_for_a_gpu_where_there_is_none_fails() {
 fn info_always_answers() {
     let output = ggas(&["info"]);
     assert!(output.status.success(), "{}", err(&output));
-    for part in ["cores", "locked memory", "GPU code", "cpu", "sim", "hw", "nvlink"] {
+    for part in ["cores", "locked memory", "GPU code", "cpu", "sim", "hw", "nvlink", "between hosts"] {
         assert!(out(&output).contains(part), "no `{part}` in {}", out(&output));
+    }
+}
+
+#[test]
+fn info_says_what_is_missing_between_hosts() {
+    let between_hosts = |variables: &[(&str, &str)]| {
+        let output = with_device(variables, &["info"]);
+        assert!(output.status.success(), "{}", err(&output));
+        let text = out(&output);
+        text.split_once("between hosts").unwrap_or_else(|| panic!("not in {text}")).1.to_owned()
+    };
+    let usual = between_hosts(&[]);
+    if usual.contains("was built without libfabric") {
+        assert!(usual.contains("`cargo xtask setup` installs"), "{usual}");
+        return;
+    }
+    let missing = between_hosts(&[("GGAS_LIBFABRIC", "/nowhere.so")]);
+    assert!(missing.contains("/nowhere.so") && missing.contains("apt-get install libfabric1"), "{missing}");
+    if !usual.contains("libfabric cannot be used") {
+        let wrong = between_hosts(&[("GGAS_FABRIC", "pigeons")]);
+        assert!(wrong.contains("chosen         none: GGAS_FABRIC=pigeons"), "{wrong}");
+        let named = between_hosts(&[("GGAS_FABRIC", "libfabric:tcp;ofi_rxm")]);
+        assert!(named.contains("chosen         tcp;ofi_rxm of libfabric"), "{named}");
     }
 }
 

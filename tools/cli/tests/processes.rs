@@ -104,6 +104,20 @@ fn a_launcher_starts_them_too() {
 }
 
 #[test]
+fn himeno_in_three_directions() {
+    let sized = ["--grid", "16x8x8", "--scaling", "strong", "--iterations", "4"];
+    let json = bench(&[&["himeno", "--split", "2x1x2"], &sized[..]].concat());
+    assert_eq!(methods(&json), ["compute", "stream", "device", "queues", "queues-device", "ggas"]);
+    let alone = ggas(
+        &[&["bench", "himeno", "--nodes", "1", "--form", "compute", "--json", "-"], &sized[..]].concat(),
+    );
+    let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).expect("one JSON");
+    for row in json["rows"].as_array().expect("rows").iter().skip(1) {
+        assert_eq!(row["residual"], alone["rows"][0]["residual"], "{row}");
+    }
+}
+
+#[test]
 fn options_that_do_not_fit_are_said_once() {
     let refused = |args: &[&str], what: &str| {
         let output = ggas(&[&["bench"], args, &["--fabric", "process", "--device", "cpu"]].concat());
@@ -132,25 +146,22 @@ fn children(launcher: u32) -> Vec<i32> {
         .collect()
 }
 
-#[test]
-fn a_process_that_is_killed_ends_the_run() {
+/// Starts the benchmark with `args` over processes, kills the one of rank `victim` when `ready`, and gives what the rest said.
+fn killed(args: &[&str], processes: usize, victim: usize, ready: impl Fn(i32) -> bool) -> Output {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
-    command.args(["bench", "alltoall", "--fabric", "process", "--nodes", "4", "--device", "cpu"]);
-    command.args(["--sizes", "8", "--iterations", "1000000000"]);
-    let mut launcher = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("ggas starts");
+    command.arg("bench").args(args).args(["--fabric", "process", "--device", "cpu"]);
+    command.env("GGAS_DEVICE", "sim").stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
+    let mut launcher = command.spawn().expect("ggas starts");
     let begun = Instant::now();
     let within = |limit: u64| assert!(begun.elapsed() < Duration::from_secs(limit), "it hangs");
-    while children(launcher.id()).len() < 4 {
+    while !children(launcher.id()).get(victim).is_some_and(|id| ready(*id))
+        || children(launcher.id()).len() < processes
+    {
         within(60);
         std::thread::sleep(Duration::from_millis(5));
     }
-    let victim = children(launcher.id())[2];
+    let victim = children(launcher.id())[victim];
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(victim), nix::sys::signal::Signal::SIGKILL).unwrap();
     while launcher.try_wait().unwrap().is_none() {
         if begun.elapsed() > Duration::from_secs(120) {
@@ -162,4 +173,37 @@ fn a_process_that_is_killed_ends_the_run() {
     let output = launcher.wait_with_output().unwrap();
     assert!(!output.status.success());
     assert!(err(&output).contains("signal 9"), "{}", err(&output));
+    output
+}
+
+#[test]
+fn a_process_that_is_killed_ends_the_run() {
+    let args = ["alltoall", "--nodes", "4", "--sizes", "8", "--iterations", "1000000000"];
+    killed(&args, 4, 2, |_| true);
+}
+
+/// Processor time of a process, in ticks of a hundredth of a second: joining and the first data take a few.
+fn ticks(id: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+/// Who is left says in which iteration it was, and of whom it heard nothing; the result is written and does not count.
+#[test]
+fn himeno_without_one_of_its_nodes_is_marked() {
+    for form in ["persistent", "stream", "queues-device"] {
+        let sized = ["--grid", "16x8x8", "--iterations", "100000000", "--timeout", "6", "--json", "-"];
+        let args = [&["himeno", "--nodes", "2", "--form", form], &sized[..]].concat();
+        // The launcher's child is the guard of a process.
+        let output = killed(&args, 2, 1, |id| children(id as u32).iter().any(|id| ticks(*id) > 200));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a JSON of rank 0");
+        assert_eq!(json["verified"], false, "{form}");
+        let note = json["notes"].to_string();
+        for part in [&format!("incomplete: {form} of 16x8x16"), "node 0 stopped in iteration"] {
+            assert!(note.contains(part), "{form}: {note}");
+        }
+        // As whoever noticed calls it.
+        assert!(["node 1", "rank 1", "member 1"].iter().any(|name| note.contains(name)), "{form}: {note}");
+    }
 }

@@ -156,7 +156,7 @@ const PAPERS: &[Paper] = &[
     Paper {
         name: "thesis-3",
         title: "L. Oden, Direct Communication Methods for Distributed GPUs, 2014, chapter 3: data transfer",
-        figures: &[],
+        figures: thesis::CHAPTER_3,
     },
     Paper {
         name: "thesis-4",

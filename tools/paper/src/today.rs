@@ -26,6 +26,14 @@ const IN_KERNEL: Kept = kept!("two-gpus/allreduce.json");
 const BY_HOST: Kept = kept!("two-gpus/allreduce-stream.json");
 const ALLREDUCE: Kept = kept!("one-gpu/allreduce-4-nodes.json");
 
+const HOST_SYNC: Kept = kept!("two-h100/host-sync.json");
+const DIRECTIONS: Kept = kept!("two-h100/directions-nvlink.json");
+const STAGED: Kept = kept!("two-h100/staged-nvlink.json");
+const POST_WORK_WAIT: Kept = kept!("two-h100/post-work-wait-nvlink.json");
+const COALESCING: Kept = kept!("two-h100/ggas-coalescing.json");
+const DEVICE_COPY: Kept = kept!("two-h100/device-copy.json");
+const WIDE: Kept = kept!("two-h100/ggas-pingpong-8192.json");
+
 impl Kept {
     /// Its name in `benches/results`.
     pub(crate) fn name(&self) -> &'static str {
@@ -34,12 +42,31 @@ impl Kept {
 
     /// The median of the first row of this method (and number of nodes, blocks, or elements), in us.
     pub(crate) fn median(&self, method: &str, also: &[(&str, u64)]) -> Option<f64> {
-        let report: Value = serde_json::from_str(self.json).ok()?;
-        let rows = report["rows"].as_array()?;
-        let is_it = |row: &&Value| {
+        self.row(method, also)?["latency_us"]["median"].as_f64()
+    }
+
+    /// Another column of that row.
+    fn column(&self, column: &str, method: &str, also: &[(&str, u64)]) -> Option<f64> {
+        self.row(method, also)?[column].as_f64()
+    }
+
+    /// The shortest median of all rows of this method, in us.
+    fn quickest(&self, method: &str, also: &[(&str, u64)]) -> Option<f64> {
+        let medians = self.rows(method, also).into_iter().map(|row| row["latency_us"]["median"].as_f64());
+        medians.flatten().min_by(f64::total_cmp)
+    }
+
+    fn row(&self, method: &str, also: &[(&str, u64)]) -> Option<Value> {
+        self.rows(method, also).into_iter().next()
+    }
+
+    fn rows(&self, method: &str, also: &[(&str, u64)]) -> Vec<Value> {
+        let report: Value = serde_json::from_str(self.json).unwrap_or_default();
+        let rows = report["rows"].as_array().cloned().unwrap_or_default();
+        let is_it = |row: &Value| {
             row["method"] == method && also.iter().all(|(key, value)| row[*key].as_u64() == Some(*value))
         };
-        rows.iter().find(is_it)?["latency_us"]["median"].as_f64()
+        rows.into_iter().filter(is_it).collect()
     }
 }
 
@@ -108,6 +135,63 @@ pub(crate) fn allreduce() -> String {
     format!("{few}; {many} ({})", ALLREDUCE.name)
 }
 
+/// What a host pays on an H100 to know of a kernel's end, by the thesis's ways and by a word.
+pub(crate) fn synchronization() -> String {
+    let ways = ["device", "stream", "event", "event-sleeping", "word"];
+    let shown = ways
+        .map(|way| HOST_SYNC.median(way, &[]).map_or_else(String::new, |us| format!("{way} {}", short(us))));
+    format!("{} us ({})", shown.join(", "), HOST_SYNC.name)
+}
+
+/// A copy by an H100's copy engine, in MB/s of 8 MiB.
+pub(crate) fn direction(method: &str) -> String {
+    let rate = DIRECTIONS.column("bandwidth_mbps", method, &[("bytes", 8 << 20)]);
+    rate.map_or_else(String::new, |rate| format!("{} MB/s ({})", short(rate), DIRECTIONS.name))
+}
+
+/// Kernel memory to the other H100's, in one copy and through the host.
+pub(crate) fn staged(bytes: u64) -> String {
+    let us = |method: &str| STAGED.quickest(method, &[("bytes", bytes)]).unwrap_or(f64::INFINITY);
+    let through = us("staged").min(us("pipelined"));
+    format!(
+        "{bytes} B directly {} us, through the host {} us ({})",
+        short(us("direct")),
+        short(through),
+        STAGED.name
+    )
+}
+
+/// What a transfer of 1 MiB takes from its host's work.
+pub(crate) fn overhead(method: &str) -> String {
+    let us = POST_WORK_WAIT.column("overhead_us", method, &[("bytes", 1 << 20)]);
+    us.map_or_else(String::new, |us| format!("{method} {} us ({})", short(us), POST_WORK_WAIT.name))
+}
+
+/// How much quicker neighbouring values are than every second one, of 16 MiB on two H100.
+pub(crate) fn coalescing(method: &str) -> String {
+    let rate = |method: &str| COALESCING.column("bandwidth_mbps", method, &[("bytes", 16 << 20)]);
+    let ratio = rate(method).zip(rate(&format!("{method}-second")));
+    ratio.map_or_else(String::new, |(near, second)| {
+        format!("{} times ({})", short(near / second), COALESCING.name)
+    })
+}
+
+/// Copies of 16 MiB by a kernel's own accesses and by the copy engine for it, on two H100.
+pub(crate) fn device_copy(own: &str, engine: &str) -> String {
+    let us = |method: &str| DEVICE_COPY.quickest(method, &[("bytes", 16 << 20)]).unwrap_or(f64::INFINITY);
+    format!(
+        "16 MiB by itself {} us, by the engine {} us ({})",
+        short(us(own)),
+        short(us(engine)),
+        DEVICE_COPY.name
+    )
+}
+
+/// Stores or loads of 8 B by 512 threads, on two H100.
+pub(crate) fn by_threads(method: &str) -> String {
+    shown(&WIDE, WIDE.median(method, &[("bytes", 4096)]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +210,18 @@ mod tests {
             allreduce_by_kernel(),
         ];
         let puts = ["notification", "poll", "host-assisted", "host-driven"].map(put);
-        for text in texts.iter().chain(&puts) {
+        let transfers = [
+            synchronization(),
+            staged(1024),
+            overhead("copy"),
+            device_copy("store", "engine-write"),
+            by_threads("read"),
+        ];
+        for text in [direction("gpu-gpu"), coalescing("load")] {
+            assert!(text.contains(".json"), "{text:?}");
+        }
+        for text in texts.iter().chain(&puts).chain(&transfers) {
+            assert!(!text.contains("inf"), "{text:?}");
             assert!(text.contains(" us") && text.contains(".json"), "{text:?}");
         }
     }

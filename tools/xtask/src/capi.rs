@@ -70,6 +70,11 @@ pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
         prefix.display()
     );
     say!("  run:    LD_LIBRARY_PATH='{}/lib' ./program", prefix.display());
+    say!(
+        "  GASPI:  eval cc program.c $(PKG_CONFIG_PATH='{0}/lib64/pkgconfig' pkg-config --cflags --libs GPI2)",
+        prefix.display()
+    );
+    say!("          LD_LIBRARY_PATH='{0}/lib64' '{0}/bin/gaspi_run' -n 2 ./program", prefix.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,12 +6,17 @@ use crate::run::{Step, cargo};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const FOLDER: &str = "userlib/gaspi/c";
 /// Where programs for GASPI look for the library.
 const LIB: &str = "lib64";
+/// Other libraries that build files name: this one checks and counts in any case.
+const NAMES: [&str; 2] = ["libGPI2-dbg", "libGPI2-stats"];
+/// Programs beside the library.
+const PROGRAMS: [&str; 2] = ["gaspi_run", "gaspi_logger"];
 
 /// Builds the library and installs it, its headers and its pkg-config file below `prefix`.
 pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
@@ -26,16 +31,27 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     let object = object(&archive, &include)?;
     pack(&object, &lib.join("libGPI2.a"))?;
     shared(&object, &lib.join("libGPI2.so"))?;
+    for (name, ending) in NAMES.into_iter().flat_map(|name| [(name, "so"), (name, "a")]) {
+        let link = lib.join(format!("{name}.{ending}"));
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link)?;
+        }
+        symlink(format!("libGPI2.{ending}"), &link)
+            .with_context(|| format!("cannot make {}", link.display()))?;
+    }
     let template = folder().join("link/GPI2.pc.in");
     let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
     fs::write(lib.join("pkgconfig/GPI2.pc"), text.replace("@PREFIX@", &prefix.display().to_string()))?;
-    let mut command = cargo(&["build", "--bin", "gaspi_run"]);
+    let mut command = cargo(&["build"]);
+    command.args(PROGRAMS.iter().flat_map(|name| ["--bin", name]));
     match profile {
         Profile::Release => command.args(["--package", "ggas-gaspi-c", "--release"]),
         Profile::Debug => command.arg("--workspace"),
     };
     Step { name: "gaspi_run build", command, limit: Duration::from_secs(3600) }.run()?;
-    fs::copy(capi::target().join(profile.folder()).join("gaspi_run"), bin.join("gaspi_run"))?;
+    for name in PROGRAMS {
+        fs::copy(capi::target().join(profile.folder()).join(name), bin.join(name))?;
+    }
     Ok(())
 }
 

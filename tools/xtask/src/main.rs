@@ -20,6 +20,7 @@ macro_rules! report {
 mod capi;
 mod demo;
 mod gaspi;
+mod hosts;
 mod place;
 mod run;
 mod setup;
@@ -66,6 +67,13 @@ enum Task {
     Vm {
         #[command(flatten)]
         select: vm::Select,
+        #[command(flatten)]
+        system: System,
+    },
+    /// Run programs on several hosts, which are namespaces of this machine
+    Hosts {
+        #[command(flatten)]
+        select: hosts::Select,
         #[command(flatten)]
         system: System,
     },
@@ -138,6 +146,7 @@ fn main() -> ExitCode {
         Task::Test { select, system } => test::test(&select, system.policy()).map(done),
         Task::Long { select, system } => test::long(&select, system.policy()).map(done),
         Task::Vm { select, system } => vm::vm(&select, system.policy()).map(done),
+        Task::Hosts { select, system } => hosts::hosts(&select, system.policy()).map(done),
         Task::Facts { check, system } => setup::facts(check, system.policy()).map(done),
         Task::Bench { args } => demo::ggas("bench", &args),
         Task::Sim { args } => demo::simulate(&args),

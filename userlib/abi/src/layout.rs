@@ -21,6 +21,9 @@ pub const GGAS_WAIT_LOCK: u32 = 8;
 pub const GGAS_WAIT_MESSAGE: u32 = 9;
 pub const GGAS_WAIT_COMPLETION: u32 = 10;
 pub const GGAS_WAIT_QUEUE: u32 = 11;
+pub const GGAS_WAIT_QUEUE_FLAG: u32 = 12;
+pub const GGAS_WAIT_QUEUE_NOTIFIED: u32 = 13;
+pub const GGAS_WAIT_ANSWER: u32 = 14;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
 pub const GGAS_VELO_WORDS: u32 = 16;
 pub const GGAS_TN_PUT: u32 = 1;
@@ -42,6 +45,13 @@ pub const GGAS_TN_WORD_BITS: u32 = 32;
 pub const GGAS_TN_WHAT_SHIFT: u32 = 32;
 pub const GGAS_TN_WHAT_BITS: u32 = 24;
 pub const GGAS_TN_UNALIKE: i32 = -1;
+pub const GGAS_TN_FULL: u32 = 1;
+pub const GGAS_TN_NO_TAG: u32 = 2;
+pub const GGAS_TN_NO_FIELDS: u32 = 3;
+pub const GGAS_TN_TOO_MANY: u32 = 4;
+pub const GGAS_TN_TOO_SOON: u32 = 5;
+pub const GGAS_TN_FAILED: u32 = 6;
+pub const GGAS_TN_TOO_LARGE: u32 = 7;
 pub const GGAS_FLAG_POISON: i32 = -1;
 pub const GGAS_CHANNELS: u32 = 256;
 pub const GGAS_GRID_BLOCKS: u32 = 1024;
@@ -55,9 +65,15 @@ pub const GGAS_QUEUE_REFUSED_MEMBER: u32 = 2;
 pub const GGAS_QUEUE_REFUSED_FLAG: u32 = 3;
 pub const GGAS_QUEUE_REFUSED_WAY: u32 = 4;
 pub const GGAS_QUEUE_REFUSED_OWN: u32 = 5;
+pub const GGAS_QUEUE_REFUSED_REMOTE: u32 = 6;
+pub const GGAS_QUEUE_REFUSED_NO_FLAG: u32 = 7;
+pub const GGAS_QUEUE_REFUSED_NO_QUEUE: u32 = 8;
+pub const GGAS_QUEUE_FLAG_ANY: u32 = 6;
+pub const GGAS_QUEUE_FLAG_ROUND: u32 = 7;
 pub const GGAS_QUEUE_PUTS: u32 = 0;
 pub const GGAS_QUEUE_GETS: u32 = 1;
 pub const GGAS_QUEUE_KINDS: u32 = 2;
+pub const GGAS_GASPI_SEGMENTS: u32 = 256;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_slot {
@@ -485,7 +501,7 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_tn_entry {
     pub count: u64,
-    pub reserved: u64,
+    pub armed: u64,
     pub local: u64,
     pub bytes: u32,
     pub node: u32,
@@ -502,8 +518,8 @@ const _: () = {
         "Offset of field: ggas_tn_entry::count",
     ][::core::mem::offset_of!(ggas_tn_entry, count) - 0usize];
     [
-        "Offset of field: ggas_tn_entry::reserved",
-    ][::core::mem::offset_of!(ggas_tn_entry, reserved) - 8usize];
+        "Offset of field: ggas_tn_entry::armed",
+    ][::core::mem::offset_of!(ggas_tn_entry, armed) - 8usize];
     [
         "Offset of field: ggas_tn_entry::local",
     ][::core::mem::offset_of!(ggas_tn_entry, local) - 16usize];
@@ -548,10 +564,12 @@ pub struct ggas_tn {
     pub slot_seen: u64,
     pub turn: u64,
     pub likely: u64,
+    pub refused_before: u64,
+    pub failed_before: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 176usize];
+    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 192usize];
     ["Alignment of ggas_tn"][::core::mem::align_of::<ggas_tn>() - 8usize];
     ["Offset of field: ggas_tn::page"][::core::mem::offset_of!(ggas_tn, page) - 0usize];
     [
@@ -608,6 +626,12 @@ const _: () = {
     [
         "Offset of field: ggas_tn::likely",
     ][::core::mem::offset_of!(ggas_tn, likely) - 168usize];
+    [
+        "Offset of field: ggas_tn::refused_before",
+    ][::core::mem::offset_of!(ggas_tn, refused_before) - 176usize];
+    [
+        "Offset of field: ggas_tn::failed_before",
+    ][::core::mem::offset_of!(ggas_tn, failed_before) - 184usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -902,4 +926,56 @@ const _: () = {
     [
         "Offset of field: ggas_queues::queue",
     ][::core::mem::offset_of!(ggas_queues, queue) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_gaspi_part {
+    pub address: u64,
+    pub bytes: u64,
+    pub notifications: u64,
+    pub reserved: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_gaspi_part"][::core::mem::size_of::<ggas_gaspi_part>() - 32usize];
+    [
+        "Alignment of ggas_gaspi_part",
+    ][::core::mem::align_of::<ggas_gaspi_part>() - 8usize];
+    [
+        "Offset of field: ggas_gaspi_part::address",
+    ][::core::mem::offset_of!(ggas_gaspi_part, address) - 0usize];
+    [
+        "Offset of field: ggas_gaspi_part::bytes",
+    ][::core::mem::offset_of!(ggas_gaspi_part, bytes) - 8usize];
+    [
+        "Offset of field: ggas_gaspi_part::notifications",
+    ][::core::mem::offset_of!(ggas_gaspi_part, notifications) - 16usize];
+    [
+        "Offset of field: ggas_gaspi_part::reserved",
+    ][::core::mem::offset_of!(ggas_gaspi_part, reserved) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_gaspi {
+    pub queues: u64,
+    pub parts: u64,
+    pub notifications: u32,
+    pub segments: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_gaspi"][::core::mem::size_of::<ggas_gaspi>() - 24usize];
+    ["Alignment of ggas_gaspi"][::core::mem::align_of::<ggas_gaspi>() - 8usize];
+    [
+        "Offset of field: ggas_gaspi::queues",
+    ][::core::mem::offset_of!(ggas_gaspi, queues) - 0usize];
+    [
+        "Offset of field: ggas_gaspi::parts",
+    ][::core::mem::offset_of!(ggas_gaspi, parts) - 8usize];
+    [
+        "Offset of field: ggas_gaspi::notifications",
+    ][::core::mem::offset_of!(ggas_gaspi, notifications) - 16usize];
+    [
+        "Offset of field: ggas_gaspi::segments",
+    ][::core::mem::offset_of!(ggas_gaspi, segments) - 20usize];
 };

@@ -50,17 +50,24 @@ impl fmt::Display for LostPeer {
 /// Counts the processes that have left the network or were lost, so that whoever posts or waits need not ask about
 /// its peer while all are there. Counts nothing where all ports are served by this process.
 #[derive(Clone, Debug, Default)]
-pub struct Departures(Option<Arc<AtomicU32>>);
+pub struct Departures([Option<Arc<AtomicU32>>; 2]);
 
 impl Departures {
     /// A count that a fabric keeps.
     pub fn new(count: Arc<AtomicU32>) -> Departures {
-        Departures(Some(count))
+        Departures([Some(count), None])
+    }
+
+    /// The counts of two fabrics that a node is part of.
+    pub fn both(one: Arc<AtomicU32>, other: Arc<AtomicU32>) -> Departures {
+        Departures([Some(one), Some(other)])
     }
 
     /// How many processes are gone. What they sent before is not waited for.
     #[inline]
     pub fn count(&self) -> u32 {
-        self.0.as_ref().map_or(0, |count| count.load(Ordering::Acquire))
+        let count =
+            |count: &Option<Arc<AtomicU32>>| count.as_ref().map_or(0, |count| count.load(Ordering::Acquire));
+        count(&self.0[0]).wrapping_add(count(&self.0[1]))
     }
 }

@@ -46,19 +46,25 @@ pub enum TriggerError {
         tags: u32,
     },
     /// The tag waits for its threshold.
-    #[error("tag {tag:#x} is registered, and was not started yet: cancel it first, or take another tag")]
+    #[error("tag {tag} is registered, and was not started yet: cancel it first, or take another tag")]
     Taken {
         /// The tag.
         tag: u64,
     },
+    /// The operation of the tag is being carried out.
+    #[error("the operation of tag {tag} was started and is not complete: wait for its completion first")]
+    Incomplete {
+        /// The tag.
+        tag: u64,
+    },
     /// Nothing is registered for the tag.
-    #[error("nothing is registered for tag {tag:#x}")]
+    #[error("nothing is registered for tag {tag}")]
     Unknown {
         /// The tag.
         tag: u64,
     },
     /// Re-armed before it was started.
-    #[error("the operation of tag {tag:#x} was not started yet: its triggers have not reached its threshold")]
+    #[error("the operation of tag {tag} was not started yet: its triggers have not reached its threshold")]
     Waits {
         /// The tag.
         tag: u64,
@@ -67,7 +73,7 @@ pub enum TriggerError {
     #[error("too many operations that were started wait for the network: try again when it has taken some")]
     Busy,
     /// A threshold of 0.
-    #[error("a threshold of 0 would start the operation of tag {tag:#x} before any trigger: use 1 or more")]
+    #[error("a threshold of 0 would start the operation of tag {tag} before any trigger: use 1 or more")]
     Threshold {
         /// The tag.
         tag: u64,

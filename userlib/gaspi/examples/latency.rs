@@ -1,5 +1,5 @@
 //! Half a round trip of 8 bytes between two processes: by `write_notify` and `notify_waitsome`, and by a put with the card's
-//! notification on a port, in turns in the same run.
+//! notification on a port, in turns in the same run; and how long a post takes until it returns.
 //!
 //! `cargo build --release -p ggas-gaspi --example latency && ggas run -n 2 -- target/release/examples/latency`
 
@@ -12,6 +12,8 @@ use ggas_gaspi::{Config, GROUP_ALL, Gaspi, Notice, Part, Timeout};
 const SOON: Duration = Duration::from_secs(30);
 const TRIPS: usize = 5_000;
 const ROUNDS: usize = 5;
+const POSTS: usize = 16;
+const POST_ROUNDS: usize = 2_000;
 
 /// A port of each process, with memory that the other puts to.
 struct Own {
@@ -52,8 +54,47 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{name:28} {:9.2} {:10.2} {:8.2}", at(0), at(50), at(99));
         }
     }
+    if gaspi.rank() == 0 {
+        post_times(&gaspi, &own)?;
+    }
     gaspi.barrier(GROUP_ALL, Timeout::Within(SOON))?;
     drop(own);
+    Ok(())
+}
+
+/// Posts that find room: some in a row, then a wait for all.
+fn post_times(gaspi: &Gaspi, own: &Own) -> Result<(), Box<dyn Error>> {
+    let part = Part { local: 0, local_offset: 0, remote: 0, remote_offset: 8, bytes: 8 };
+    let notice = Notice { segment: 0, id: 0, value: 1 };
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..POST_ROUNDS {
+        let began = Instant::now();
+        for _ in 0..POSTS {
+            gaspi.write(&part, 1, 0)?;
+        }
+        times[0].push(began.elapsed());
+        gaspi.wait(0, Timeout::Within(SOON))?;
+        let began = Instant::now();
+        for _ in 0..POSTS {
+            gaspi.write_notify(&[part], &notice, 1, 0)?;
+        }
+        times[1].push(began.elapsed());
+        gaspi.wait(0, Timeout::Within(SOON))?;
+        let began = Instant::now();
+        for _ in 0..POSTS {
+            own.to.put(&own.memory, 0, 8, own.remote, Spec::REQUESTER)?;
+        }
+        times[2].push(began.elapsed());
+        for _ in 0..POSTS {
+            own.port.wait_match(&Match::any().kind(Kind::Requester), SOON)?;
+        }
+    }
+    println!("a post until it returns            min ns  median ns");
+    for (name, times) in ["write", "write_notify", "put with notification"].into_iter().zip(&mut times) {
+        times.sort_unstable();
+        let each = |time: Duration| time.as_secs_f64() * 1e9 / POSTS as f64;
+        println!("{name:28} {:12.0} {:10.0}", each(times[0]), each(times[times.len() / 2]));
+    }
     Ok(())
 }
 

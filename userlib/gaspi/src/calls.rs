@@ -51,6 +51,13 @@ impl Calls {
         (*next, true)
     }
 
+    /// Its caller has run out of time before it waited.
+    pub(crate) fn leave(&self, call: u64) {
+        if let Some(open) = self.lock().1.get_mut(&call) {
+            open.is_left = true;
+        }
+    }
+
     /// What could not be sent is not open.
     pub(crate) fn forget(&self, call: u64) {
         self.lock().1.remove(&call);

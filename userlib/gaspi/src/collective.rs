@@ -11,9 +11,16 @@ const ROUNDS: usize = 16;
 const BARRIER: usize = 0;
 const CHILD: usize = BARRIER + 8 * ROUNDS;
 const RESULT: usize = CHILD + 8 * ROUNDS;
+/// Of barriers and of reductions: the number of one that a member has given up.
+const ABORTED: [usize; 2] = [RESULT + 8, RESULT + 16];
 const BUFFERS: usize = RESULT + 64;
 /// Beside the number of a call in a flag: a value could not be combined, and none came with it.
 const FAILED: u64 = 1 << 63;
+/// The same, since members gave values that are not alike.
+const UNLIKE: u64 = 1 << 62;
+const MARKS: u64 = FAILED | UNLIKE;
+/// Before the value in a buffer: a word for what the members must have in common.
+const HEAD: usize = 8;
 
 /// Where things are in a member's part of the group's memory.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +32,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn new(members: usize, bytes: u64) -> Layout {
-        Layout { members, room: (bytes as usize).next_multiple_of(8) }
+        Layout { members, room: HEAD + (bytes as usize).next_multiple_of(8) }
     }
 
     /// Rounds in which a member may have a child.
@@ -58,6 +65,8 @@ pub(crate) trait Area {
     fn flag(&self, at: usize) -> u64;
     fn read(&self, at: usize, into: &mut [u8]);
     fn write(&self, at: usize, from: &[u8]);
+    /// This member's number, and members.
+    fn members(&self) -> (usize, usize);
     /// Writes a word of another member's part.
     fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError>;
     /// Copies from the own part to another member's.
@@ -75,24 +84,25 @@ pub(crate) enum Kind {
 /// How far a member is.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    active: Option<Kind>,
+    /// The unfinished one, and what the members must have in common.
+    active: Option<(Kind, u64)>,
     barriers: u64,
     reductions: u64,
     round: usize,
     /// Of a barrier: this round's word is out. Of an allreduce: the own value is out, or on its way down.
     told: bool,
-    /// A value of this allreduce could not be combined.
-    failed: bool,
+    /// Why a value of this allreduce could not be combined.
+    marks: u64,
 }
 
 impl Progress {
     /// Begins a collective, or goes on with the unfinished one of the same kind; `true`: it begins.
-    pub(crate) fn enter(&mut self, kind: Kind) -> Result<bool, GaspiError> {
+    pub(crate) fn enter(&mut self, kind: Kind, shape: u64) -> Result<bool, GaspiError> {
         match self.active {
-            Some(active) if active != kind => Err(GaspiError::ActiveCollective),
+            Some(active) if active != (kind, shape) => Err(GaspiError::ActiveCollective),
             Some(_) => Ok(false),
             None => {
-                (self.active, self.round, self.told, self.failed) = (Some(kind), 0, false, false);
+                (self.active, self.round, self.told, self.marks) = (Some((kind, shape)), 0, false, 0);
                 Ok(true)
             }
         }
@@ -101,16 +111,37 @@ impl Progress {
     /// It is over, done or failed.
     pub(crate) fn leave(&mut self) {
         match self.active.take() {
-            Some(Kind::Barrier) => self.barriers += 1,
+            Some((Kind::Barrier, _)) => self.barriers += 1,
             Some(_) => self.reductions += 1,
             None => {}
         }
     }
 
+    /// Where members say that they have given up the unfinished collective, and its number.
+    fn given_up(&self) -> Option<(usize, u64)> {
+        Some(match self.active?.0 {
+            Kind::Barrier => (ABORTED[0], self.barriers + 1),
+            _ => (ABORTED[1], self.reductions + 1),
+        })
+    }
+
+    /// Tells all other members that this one gives up, as far as they can be told.
+    pub(crate) fn abort(&self, area: &dyn Area) {
+        let (Some((at, number)), (me, members)) = (self.given_up(), area.members()) else { return };
+        for member in (0..members).filter(|member| *member != me) {
+            let _ = area.tell(member, at, number);
+        }
+    }
+
+    /// Whether a member has said so.
+    pub(crate) fn is_aborted(&self, area: &dyn Area) -> bool {
+        self.given_up().is_some_and(|(at, number)| area.flag(at) >= number)
+    }
+
     /// Whose word a barrier waits for, or an allreduce.
     pub(crate) fn awaited(&self, me: usize, members: usize) -> Option<usize> {
         let step = 1 << self.round;
-        match self.active? {
+        match self.active?.0 {
             _ if step >= members && !self.told => None,
             Kind::Barrier => Some((me + members - step) % members),
             // Up, from the child of this round; down, from the parent, whose round the last one is.
@@ -139,12 +170,14 @@ impl Progress {
 
     /// What the member gives to an allreduce that begins.
     pub(crate) fn give(&self, layout: &Layout, area: &dyn Area, value: &[u8]) {
-        area.write(layout.up(), value);
+        let shape = self.active.map_or(0, |(_, shape)| shape);
+        area.write(layout.up(), &shape.to_ne_bytes());
+        area.write(layout.up() + HEAD, value);
     }
 
     /// As far as an allreduce of `bytes` goes now: combines what children sent with the own value, sends it to the parent,
-    /// and the result to the children. `true`: the result is in `value`. Where a value cannot be combined, all members get
-    /// through this, and fail.
+    /// and the result to the children. `true`: the result is in `value`. Where a value cannot be combined, or is not like the
+    /// others, all members get through this, and fail.
     pub(crate) fn allreduce(
         &mut self,
         me: usize,
@@ -154,19 +187,24 @@ impl Progress {
         combine: &mut Reduction<'_>,
     ) -> Result<bool, GaspiError> {
         let (number, members, bytes) = (self.reductions + 1, layout.members, value.len());
+        let (up, down) = (layout.up() + HEAD, layout.down() + HEAD);
         while !self.told && 1 << self.round < members && me & (1 << self.round) == 0 {
             if me + (1 << self.round) < members {
                 let flag = area.flag(CHILD + 8 * self.round);
-                if flag & !FAILED < number {
+                if flag & !MARKS < number {
                     return Ok(false);
                 }
-                self.failed |= flag & FAILED != 0;
-                if !self.failed {
+                self.marks |= flag & MARKS;
+                let child = layout.child(self.round);
+                if self.marks == 0 && self.active.is_some_and(|(_, shape)| area.flag(child) != shape) {
+                    self.marks = UNLIKE;
+                }
+                if self.marks == 0 {
                     let mut theirs = vec![0; bytes];
-                    area.read(layout.child(self.round), &mut theirs);
-                    area.read(layout.up(), value);
-                    self.failed = combine(value, &theirs).is_err();
-                    area.write(layout.up(), value);
+                    area.read(child + HEAD, &mut theirs);
+                    area.read(up, value);
+                    self.marks = if combine(value, &theirs).is_err() { FAILED } else { 0 };
+                    area.write(up, value);
                 }
             }
             self.round += 1;
@@ -175,8 +213,8 @@ impl Progress {
         if !self.told {
             if is_root {
                 // The puts below may read it after this call; the next one gives another value to go up.
-                area.read(layout.up(), value);
-                area.write(layout.down(), value);
+                area.read(up, value);
+                area.write(down, value);
             } else {
                 let (parent, at) = (me - (1 << self.round), CHILD + 8 * self.round);
                 self.pass(area, parent, (layout.up(), layout.child(self.round), bytes), (at, number))?;
@@ -185,17 +223,21 @@ impl Progress {
         }
         if !is_root {
             let flag = area.flag(RESULT);
-            if flag & !FAILED < number {
+            if flag & !MARKS < number {
                 return Ok(false);
             }
-            self.failed |= flag & FAILED != 0;
+            self.marks |= flag & MARKS;
         }
-        area.read(layout.down(), value);
+        area.read(down, value);
         for round in (0..self.round).rev().filter(|round| me + (1 << round) < members) {
             let (child, way) = (me + (1 << round), (layout.down(), layout.down(), bytes));
             self.pass(area, child, way, (RESULT, number))?;
         }
-        if self.failed { Err(GaspiError::Failed) } else { Ok(true) }
+        match self.marks {
+            0 => Ok(true),
+            marks if marks & UNLIKE != 0 => Err(GaspiError::Unlike),
+            _ => Err(GaspiError::Failed),
+        }
     }
 
     /// Puts a value to another member, and the flag behind it; where there is none, the flag alone.
@@ -206,10 +248,10 @@ impl Progress {
         (from, to, bytes): (usize, usize, usize),
         (at, number): (usize, u64),
     ) -> Result<(), GaspiError> {
-        if self.failed {
-            return area.tell(member, at, number | FAILED);
+        if self.marks != 0 {
+            return area.tell(member, at, number | self.marks);
         }
-        area.put(member, from, to, bytes)?;
+        area.put(member, from, to, HEAD + bytes)?;
         area.tell(member, at, number)
     }
 }
@@ -275,6 +317,10 @@ mod tests {
             self.0.bytes.borrow_mut()[self.1][at..at + from.len()].copy_from_slice(from);
         }
 
+        fn members(&self) -> (usize, usize) {
+            (self.1, self.0.bytes.borrow().len())
+        }
+
         fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError> {
             self.post(member, Posted::Word { at, value })
         }
@@ -306,15 +352,16 @@ mod tests {
                 // Whoever is behind by more than one call holds all others.
                 assert!(done.iter().all(|other| other.abs_diff(call) <= 1), "{members}: {done:?}");
                 let is_done = if call % 3 == 0 {
-                    progress[me].enter(Kind::Barrier).unwrap();
+                    progress[me].enter(Kind::Barrier, 0).unwrap();
                     progress[me].barrier(me, members, &area).unwrap()
                 } else {
                     let own =
                         |member: usize| [member as u64 + call, 1, u64::MAX].map(u64::to_ne_bytes).concat();
-                    if progress[me].enter(Kind::Allreduce).unwrap() {
+                    if progress[me].enter(Kind::Allreduce, 24).unwrap() {
                         progress[me].give(&layout, &area, &own(me));
                     }
-                    assert_eq!(progress[me].enter(Kind::Barrier), Err(GaspiError::ActiveCollective));
+                    assert_eq!(progress[me].enter(Kind::Barrier, 0), Err(GaspiError::ActiveCollective));
+                    assert_eq!(progress[me].enter(Kind::Allreduce, 8), Err(GaspiError::ActiveCollective));
                     let mut value = vec![0; 24];
                     let mut sum = |one: &mut [u8], two: &[u8]| {
                         reduce::combine(Operation::Sum, Datatype::Ulong, one, two);

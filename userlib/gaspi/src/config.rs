@@ -1,5 +1,7 @@
 //! Limits and sizes, the same in all processes of a job.
 
+use std::time::Duration;
+
 use crate::GaspiError;
 
 /// Most queues of a process.
@@ -14,6 +16,34 @@ pub const PASSIVE_MAX: u64 = 65535;
 const QUEUE_SIZE_MAX: u32 = 4096;
 /// Most elements of a list.
 const LIST_MAX: u32 = 255;
+
+/// Fields that are the same in all processes.
+pub(crate) const COMMON: [&str; 9] = [
+    "queue_size_max",
+    "queue_num",
+    "group_max",
+    "segment_max",
+    "transfer_size_max",
+    "notification_num",
+    "passive_transfer_size_max",
+    "allreduce_elem_max",
+    "rw_list_elem_max",
+];
+
+/// The first process whose configuration is not that of rank 0, and the field.
+///
+/// # Errors
+/// [`GaspiError::Unequal`].
+pub(crate) fn compare(all: impl IntoIterator<Item = [u64; COMMON.len()]>) -> Result<(), GaspiError> {
+    let mut first = None;
+    for (rank, values) in all.into_iter().enumerate() {
+        let first = *first.get_or_insert(values);
+        if let Some(at) = (0..COMMON.len()).find(|at| first[*at] != values[*at]) {
+            return Err(GaspiError::Unequal { rank: rank as u16, field: COMMON[at] });
+        }
+    }
+    Ok(())
+}
 
 /// Limits of a process, fixed when it begins. All processes of a job must have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +66,8 @@ pub struct Config {
     pub allreduce_elem_max: u32,
     /// Elements of a list, 1 to 255.
     pub rw_list_elem_max: u32,
+    /// How long a collective goes on once a member has died that others may have met before. Each process has its own.
+    pub failure_timeout: Duration,
 }
 
 impl Default for Config {
@@ -50,6 +82,7 @@ impl Default for Config {
             passive_transfer_size_max: PASSIVE_MAX,
             allreduce_elem_max: 255,
             rw_list_elem_max: LIST_MAX,
+            failure_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -76,7 +109,23 @@ impl Config {
         self.allreduce_elem_max = new.allreduce_elem_max;
         within((1..=LIST_MAX).contains(&new.rw_list_elem_max))?;
         self.rw_list_elem_max = new.rw_list_elem_max;
+        self.failure_timeout = new.failure_timeout;
         Ok(())
+    }
+
+    /// What all processes of a job must have alike, in the order of [`COMMON`].
+    pub(crate) fn common(&self) -> [u64; COMMON.len()] {
+        [
+            self.queue_size_max.into(),
+            self.queue_num.into(),
+            self.group_max.into(),
+            self.segment_max.into(),
+            self.transfer_size_max,
+            self.notification_num.into(),
+            self.passive_transfer_size_max,
+            self.allreduce_elem_max.into(),
+            self.rw_list_elem_max.into(),
+        ]
     }
 
     /// Bytes of a reduction at most.
@@ -88,6 +137,21 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_and_the_field_that_differ_are_named() {
+        let config = |notification_num| Config { notification_num, ..Config::default() }.common();
+        assert_eq!(compare([config(5); 4]), Ok(()));
+        let unequal = GaspiError::Unequal { rank: 2, field: "notification_num" };
+        assert_eq!(compare([config(5), config(5), config(6), config(7)]), Err(unequal));
+        // Each field counts, in its place.
+        let bits = Config::default().common();
+        for at in 0..COMMON.len() {
+            let mut other = bits;
+            other[at] ^= 1;
+            assert_eq!(compare([bits, other]), Err(GaspiError::Unequal { rank: 1, field: COMMON[at] }));
+        }
+    }
 
     #[test]
     fn fields_before_a_bad_one_are_set_and_those_behind_it_are_not() {

@@ -10,6 +10,9 @@ pub enum GaspiError {
     /// Something failed beyond this process.
     #[error("a transfer, or the process at its other end, failed: the state vector says whose")]
     Failed,
+    /// The process has no room for more files.
+    #[error("this process has too many files open: close some, or raise the limit (ulimit -n)")]
+    Files,
     /// The environment names no job.
     #[error(
         "the environment names no job of several processes: start the program with `ggas run -n N -- PROGRAM`"
@@ -20,12 +23,26 @@ pub enum GaspiError {
         "a field of the configuration is out of range: those before it are set, it and those behind it are not"
     )]
     Config,
+    /// The processes do not have the same configuration.
+    #[error("rank {rank} has another {field} than rank 0: give all processes the same configuration")]
+    Unequal {
+        /// The first process that differs from rank 0.
+        rank: u16,
+        /// The first field in which it does.
+        field: &'static str,
+    },
     /// Before [`Gaspi::init`](crate::Gaspi::init), or after its end.
     #[error("this process has not begun, or has ended already: initialize first")]
     NotInitialized,
     /// Not possible any more.
     #[error("this process has begun already: do this before")]
     Initialized,
+    /// This process was there before, and has ended its part.
+    #[error("this process has ended its part in the job: it cannot begin again, start another process")]
+    Ended,
+    /// An argument that is none of those that the interface names.
+    #[error("an argument is none of those that the interface names: see the headers")]
+    Argument,
     /// A null pointer, or a segment that was never there.
     #[error("a pointer is null, or no segment has ever had this id: create or register it first")]
     Null,
@@ -62,8 +79,13 @@ pub enum GaspiError {
     /// Too many elements, or none.
     #[error("the number of elements is out of range")]
     Number,
-    /// Too many bytes for a reduction.
-    #[error("the elements of a reduction have more bytes than its buffer: reduce in parts")]
+    /// The members of a group gave values of a reduction that are not alike.
+    #[error(
+        "members of the group gave another number of elements, operation or type: call it alike everywhere"
+    )]
+    Unlike,
+    /// Too many bytes for a reduction, or no whole elements.
+    #[error("the bytes of a reduction are no whole elements, or more than its buffer has: reduce in parts")]
     Size,
     /// All segment ids are in use.
     #[error("all segments are in use: delete one, or raise segment_max before the start")]
@@ -80,6 +102,9 @@ pub enum GaspiError {
     /// Another kind of collective is unfinished on the group.
     #[error("another kind of collective timed out on this group: finish that first")]
     ActiveCollective,
+    /// A member of the group has died.
+    #[error("a member of the group is dead, the state vector says which: make a group without it")]
+    Dead,
     /// The device refused.
     #[error("the device refused: RUST_LOG=warn says why")]
     Device,
@@ -97,10 +122,11 @@ impl GaspiError {
     /// Its `gaspi_return_t`.
     pub const fn code(self) -> i32 {
         match self {
-            GaspiError::Failed => -1,
+            GaspiError::Failed | GaspiError::Ended | GaspiError::Argument => -1,
             GaspiError::Timeout => 1,
+            GaspiError::Files => 2,
             GaspiError::Environment => 3,
-            GaspiError::Config => 5,
+            GaspiError::Config | GaspiError::Unequal { .. } => 5,
             GaspiError::NotInitialized => 6,
             GaspiError::Initialized => 7,
             GaspiError::Null => 8,
@@ -114,14 +140,14 @@ impl GaspiError {
             GaspiError::CommSize => 16,
             GaspiError::NotificationValue => 17,
             GaspiError::NotificationId => 18,
-            GaspiError::Number => 19,
+            GaspiError::Number | GaspiError::Unlike => 19,
             GaspiError::Size => 20,
             GaspiError::ManySegments => 21,
             GaspiError::ManyGroups => 22,
             GaspiError::QueueFull => 23,
             GaspiError::Unaligned => 24,
             GaspiError::ActiveCollective => 25,
-            GaspiError::Device => 26,
+            GaspiError::Device | GaspiError::Dead => 26,
             GaspiError::Reach => 27,
             GaspiError::Memory => 28,
         }

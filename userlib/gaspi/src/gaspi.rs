@@ -10,6 +10,7 @@ use ggas::members::{GoneGuard, Members, quiet};
 use ggas::{ExchangeError, Job, JobError, JoinError, LockedMemory};
 use ggas_clock::Clock;
 
+use crate::config::{COMMON, compare};
 use crate::error::because;
 #[cfg(doc)]
 use crate::group::GROUP_ALL;
@@ -31,6 +32,7 @@ struct Said {
     control: (u16, u8),
     one: u64,
     area: u64,
+    config: [u64; COMMON.len()],
 }
 
 /// This process as one of a job that communicate by segments (thesis 4.2). Any thread may make any call.
@@ -65,12 +67,15 @@ impl Gaspi {
     /// all ([`GROUP_ALL`]) is there, and the configured queues; no segment is.
     ///
     /// # Errors
-    /// [`GaspiError::Environment`]: no launcher has started this process. [`GaspiError::Timeout`]: not all processes have
-    /// come; it may be called again. [`GaspiError::Device`], [`GaspiError::Memory`], [`GaspiError::Reach`].
+    /// [`GaspiError::Environment`]: no launcher has started this process. [`GaspiError::Config`]: a field is out of range;
+    /// [`GaspiError::Unequal`], in all processes: one has another configuration. [`GaspiError::Timeout`]: not all processes
+    /// have come; it may be called again. [`GaspiError::Files`], [`GaspiError::Device`], [`GaspiError::Memory`],
+    /// [`GaspiError::Reach`].
     pub fn init(config: Config, timeout: Timeout) -> Result<Gaspi, GaspiError> {
         if !ggas::members::Job::is_launched() {
             return Err(GaspiError::Environment);
         }
+        Config::default().set(&config)?;
         let began = Clock::REAL.now();
         let builder = Job::builder().locked_memory(LockedMemory::Unlimited);
         let job = builder.join_timeout(timeout.duration()).join().map_err(|error| {
@@ -79,6 +84,8 @@ impl Gaspi {
                 JoinError::Job(JobError::Setting { .. } | JobError::Incomplete { .. }) => {
                     GaspiError::Environment
                 }
+                JoinError::Job(JobError::Files { .. } | JobError::Descriptors { .. }) => GaspiError::Files,
+                JoinError::Job(JobError::Memory { .. }) => GaspiError::Memory,
                 JoinError::Job(_) => GaspiError::Reach,
                 _ => GaspiError::Device,
             };
@@ -92,6 +99,7 @@ impl Gaspi {
             control: address(&ports.control),
             one: ports.one.nla(0).map_err(because(GaspiError::Memory))?,
             area: memory.nla()?,
+            config: config.common(),
         };
         let left = timeout
             .duration()
@@ -101,6 +109,7 @@ impl Gaspi {
             ExchangeError::Job(JobError::Timeout { .. }) => because(GaspiError::Timeout)(error),
             _ => because(GaspiError::Reach)(error),
         })?;
+        compare(all.iter().map(|said| said.config))?;
         let to = |(node, vpid)| extoll_abi::Address::new(node, vpid);
         let link = |said: &Said| Link {
             data: ports.data.connect(to(said.data)),
@@ -121,7 +130,7 @@ impl Gaspi {
         groups: Groups,
     ) -> Result<Gaspi, GaspiError> {
         let (inbox, news) = channel();
-        let member = job.membership().member().clone();
+        let (member, size) = (job.membership().member().clone(), links.len());
         let shared = Arc::new(Shared::new(job, config, ports, links, groups, inbox.clone()));
         let serving = shared.clone();
         let service =
@@ -129,9 +138,11 @@ impl Gaspi {
         // Messages that came before wait for this.
         member.handle(
             KIND,
-            Arc::new(move |from, body, _| match postcard::from_bytes::<Message>(&body) {
+            Arc::new(move |from, body, fds| match postcard::from_bytes::<Message>(&body) {
+                _ if from.slot as usize >= size => tracing::warn!("a message of {from:?}, which is no rank"),
                 // A service that has ended takes none.
-                Ok(message) => drop(inbox.send(News::From(from.slot as usize, message))),
+                Ok(message) if fds.is_empty() => drop(inbox.send(News::From(from.slot as usize, message))),
+                Ok(message) => drop(inbox.send(News::Passed(from.slot as usize, message, fds))),
                 Err(error) => tracing::warn!("a message of rank {} dropped: {error}", from.slot),
             }),
         );
@@ -169,9 +180,10 @@ impl Gaspi {
         &self.shared.statistics
     }
 
-    /// Whether anything with a rank has failed since the start, by rank.
+    /// Whether anything with a rank has failed since the start, by rank. That a process has died shows at once, without a call
+    /// that has to do with it: its connections are closed.
     pub fn state_vector(&self) -> Vec<bool> {
-        (0..self.shared.size()).map(|rank| self.shared.is_corrupt(rank)).collect()
+        self.shared.deaths.look(|rank| self.shared.is_corrupt(rank))
     }
 
     /// Asks whether a process is alive; its program need not be calling.
@@ -291,10 +303,12 @@ impl Gaspi {
     }
 
     /// The lowest of `count` notifications of a segment of this process, from `first` on, that is set; it stays set.
-    /// `None` where `count` is 0.
+    /// `None` where `count` is 0. Nobody knows who is to set one: a wait for ever ends, too, when any process dies of which
+    /// the program has not heard, by such an error or from [`state_vector`](Self::state_vector).
     ///
     /// # Errors
-    /// [`GaspiError::Segment`], [`GaspiError::Null`], [`GaspiError::NotificationId`], [`GaspiError::Timeout`].
+    /// [`GaspiError::Segment`], [`GaspiError::Null`], [`GaspiError::NotificationId`], [`GaspiError::Timeout`];
+    /// [`GaspiError::Failed`]: a process has died.
     #[inline]
     pub fn notify_waitsome(
         &self,
@@ -345,7 +359,7 @@ impl Gaspi {
     }
 
     /// Sends bytes of a segment to a rank, whose receiver takes them without saying from whom; returns once it has them.
-    /// There is one message at a time for each rank: after [`GaspiError::Timeout`] the next call goes on with that one.
+    /// There is one message at a time for each rank, and those to other ranks go on beside it: after [`GaspiError::Timeout`] the next call goes on with that one.
     ///
     /// # Errors
     /// [`GaspiError::CommSize`] above the limit; [`GaspiError::Rank`]; those of a local side of [`write`](Self::write);
@@ -361,7 +375,8 @@ impl Gaspi {
         self.shared.passive_send(segment, offset, rank, bytes, timeout)
     }
 
-    /// Receives the oldest message of any rank, of at most `bytes`, and says whose it is. Sleeps until one is there.
+    /// Receives the oldest message of any rank, of at most `bytes`, and says whose it is. Sleeps until one is there; one that
+    /// may take for ever ends as [`notify_waitsome`](Self::notify_waitsome) does when a process dies.
     ///
     /// # Errors
     /// [`GaspiError::CommSize`]: the message is longer, and stays; as of [`passive_send`](Self::passive_send).
@@ -436,6 +451,7 @@ impl Gaspi {
 
 impl Drop for Gaspi {
     fn drop(&mut self) {
+        self.shared.finish_puts();
         let _ = self.shared.inbox.send(News::Stop);
         if let Some(service) = self.service.take() {
             let _ = service.join();

@@ -56,7 +56,8 @@ impl Gaspi {
     ///
     /// # Errors
     /// [`GaspiError::Group`]; [`GaspiError::Timeout`], and the next call goes on with the same barrier;
-    /// [`GaspiError::ActiveCollective`]; [`GaspiError::Device`]: a member is gone.
+    /// [`GaspiError::ActiveCollective`]; [`GaspiError::Dead`]: a member is dead, and it cannot come to an end, or not within
+    /// [`Config::failure_timeout`](crate::Config::failure_timeout); [`GaspiError::Device`].
     pub fn barrier(&self, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
         self.shared.barrier(group, timeout)
     }
@@ -64,7 +65,8 @@ impl Gaspi {
     /// Combines vectors of elements of all members; each gets the result. All give as many elements.
     ///
     /// # Errors
-    /// [`GaspiError::Number`] above the limit; as of [`barrier`](Self::barrier).
+    /// [`GaspiError::Size`]: no whole elements. [`GaspiError::Number`] above the limit. [`GaspiError::Unlike`], of all
+    /// members: one has called it with another number, operation or type. As of [`barrier`](Self::barrier).
     pub fn allreduce(
         &self,
         group: u8,
@@ -74,6 +76,9 @@ impl Gaspi {
         timeout: Timeout,
     ) -> Result<Vec<u8>, GaspiError> {
         self.shared.groups.check(group)?;
+        if !send.len().is_multiple_of(datatype.size()) {
+            return Err(GaspiError::Size);
+        }
         if send.len() / datatype.size() > self.config().allreduce_elem_max as usize {
             return Err(GaspiError::Number);
         }
@@ -84,7 +89,8 @@ impl Gaspi {
     /// commutative, since the order is not said.
     ///
     /// # Errors
-    /// [`GaspiError::Size`] above the limit; what the function fails with; as of [`barrier`](Self::barrier).
+    /// [`GaspiError::Size`] above the limit; [`GaspiError::Unlike`]: members have called it with other sizes;
+    /// [`GaspiError::Failed`] where the function failed; as of [`barrier`](Self::barrier).
     pub fn allreduce_user(
         &self,
         group: u8,
@@ -96,6 +102,6 @@ impl Gaspi {
         if send.len() as u64 > self.config().reduction_bytes() {
             return Err(GaspiError::Size);
         }
-        self.shared.allreduce(group, Kind::AllreduceUser, send, combine, timeout)
+        self.shared.allreduce(group, (Kind::AllreduceUser, 0), send, combine, timeout)
     }
 }

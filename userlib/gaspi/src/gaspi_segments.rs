@@ -3,19 +3,29 @@
 use ggas::HostBuffer;
 
 use crate::error::because;
-use crate::segment::Segment;
+use crate::gpu::Policy;
+use crate::segment::{Backing, Segment};
 use crate::wire::Ask;
 use crate::{Counter, Gaspi, GaspiError, Timeout};
 
 impl Gaspi {
-    fn alloc(&self, id: u8, bytes: u64) -> Result<(), GaspiError> {
+    pub(crate) fn alloc(&self, id: u8, bytes: u64, policy: Policy) -> Result<(), GaspiError> {
         let shared = &*self.shared;
         shared.segments.check_new(id, bytes)?;
+        if let Some(segment) = self.passed(bytes, policy)? {
+            return self.insert(id, segment);
+        }
         let bytes = usize::try_from(bytes).map_err(because(GaspiError::Memory))?;
         let buffer = HostBuffer::zeroed(bytes).map_err(because(GaspiError::Memory))?;
         let data = shared.data.register(buffer).map_err(because(GaspiError::Memory))?;
-        let segment = Segment::new(data, &shared.data, &shared.config)?;
-        shared.segments.insert(shared.me, id, segment)
+        self.insert(id, Segment::new(data, &shared.data, &shared.config, Backing::Region)?)
+    }
+
+    pub(crate) fn insert(&self, id: u8, segment: Segment) -> Result<(), GaspiError> {
+        let shared = &*self.shared;
+        shared.segments.insert(shared.me, id, segment)?;
+        let segment = shared.segments.find(id)?;
+        shared.gpu.own(shared.me, id, Some(&segment))
     }
 
     /// Allocates a segment of zeros that only this process knows. Its memory is aligned to a page.
@@ -24,7 +34,7 @@ impl Gaspi {
     /// [`GaspiError::SegmentSize`] for 0 bytes; [`GaspiError::Segment`] for an id that is out of range or in use;
     /// [`GaspiError::ManySegments`], [`GaspiError::Memory`].
     pub fn segment_alloc(&self, id: u8, bytes: u64) -> Result<(), GaspiError> {
-        self.alloc(id, bytes)?;
+        self.alloc(id, bytes, Policy::Host)?;
         self.statistics().one(Counter::NumberOfSegmentAlloc);
         Ok(())
     }
@@ -38,6 +48,15 @@ impl Gaspi {
     /// # Safety
     /// The memory stays valid until the segment was deleted, and nothing refers to it by reference meanwhile.
     pub unsafe fn segment_bind(&self, id: u8, start: *mut u8, bytes: u64) -> Result<(), GaspiError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.bind(id, start, bytes) }?;
+        self.statistics().one(Counter::NumberOfSegmentBind);
+        Ok(())
+    }
+
+    /// # Safety
+    /// As of [`segment_bind`](Self::segment_bind).
+    pub(crate) unsafe fn bind(&self, id: u8, start: *mut u8, bytes: u64) -> Result<(), GaspiError> {
         let shared = &*self.shared;
         shared.segments.check_new(id, bytes)?;
         if start.is_null() {
@@ -46,10 +65,14 @@ impl Gaspi {
         // SAFETY: the caller's promise.
         let data = unsafe { shared.data.register_raw(start, bytes as usize) };
         let data = data.map_err(because(GaspiError::Memory))?;
-        let segment = Segment::new(data, &shared.data, &shared.config)?;
-        shared.segments.insert(shared.me, id, segment)?;
-        self.statistics().one(Counter::NumberOfSegmentBind);
-        Ok(())
+        // What cannot be pinned is a segment for the card all the same.
+        let pinned = shared.gpu.processor().and_then(|processor| {
+            // SAFETY: the caller's promise; the mapping goes with the segment.
+            let pinned = unsafe { processor.map_host(start, bytes as usize) };
+            pinned.inspect_err(|error| tracing::info!("a segment is not pinned: {error}")).ok()
+        });
+        let backing = pinned.map_or(Backing::Region, Backing::Mapped);
+        self.insert(id, Segment::new(data, &shared.data, &shared.config, backing)?)
     }
 
     /// Lets a rank at a segment of this process; returns once the rank knows it.
@@ -68,7 +91,7 @@ impl Gaspi {
     }
 
     /// Registers with all members of a group, side by side, and meets them in a barrier.
-    fn share(&self, id: u8, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
+    pub(crate) fn share(&self, id: u8, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
         let shared = &*self.shared;
         let place = shared.segments.find(id)?.place()?;
         let ranks = shared.groups.ranks(group)?;
@@ -88,7 +111,7 @@ impl Gaspi {
     /// [`GaspiError::Group`], as [`segment_alloc`](Self::segment_alloc), [`GaspiError::Timeout`], [`GaspiError::Failed`].
     pub fn segment_create(&self, id: u8, bytes: u64, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
         self.shared.groups.check(group)?;
-        self.alloc(id, bytes)?;
+        self.alloc(id, bytes, Policy::Host)?;
         self.share(id, group, timeout)?;
         self.statistics().one(Counter::NumberOfSegmentCreate);
         Ok(())
@@ -123,6 +146,8 @@ impl Gaspi {
     /// # Errors
     /// [`GaspiError::Segment`], [`GaspiError::Null`], [`GaspiError::SegmentSize`].
     pub fn segment_delete(&self, id: u8) -> Result<(), GaspiError> {
+        self.shared.segments.find(id)?;
+        self.shared.gpu.own(self.shared.me, id, None)?;
         self.shared.segments.delete(self.shared.me, id)?;
         self.statistics().one(Counter::NumberOfSegmentDelete);
         Ok(())
@@ -167,7 +192,7 @@ impl Gaspi {
     /// [`GaspiError::Null`], [`GaspiError::Segment`]; [`GaspiError::CommSize`] outside of it.
     pub fn load(&self, id: u8, offset: u64, into: &mut [u8]) -> Result<(), GaspiError> {
         let segment = self.shared.segments.get(id)?;
-        segment.data.read(offset as usize, into).map_err(because(GaspiError::CommSize))
+        segment.read(offset, into)
     }
 
     /// Copies bytes into a segment of this process.
@@ -176,6 +201,6 @@ impl Gaspi {
     /// As of [`load`](Self::load).
     pub fn store(&self, id: u8, offset: u64, from: &[u8]) -> Result<(), GaspiError> {
         let segment = self.shared.segments.get(id)?;
-        segment.data.write(offset as usize, from).map_err(because(GaspiError::CommSize))
+        segment.write(offset, from)
     }
 }

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use ggas::{Connection, HostBuffer, Port, Region, Spec};
+use ggas::{Connection, HostBuffer, Port, PostError, Region, Spec};
 
 use crate::collective::{Area, Kind, Layout, Progress};
+use crate::commit::{Open, Proposals};
 use crate::error::because;
 use crate::passive::turn;
+use crate::puts::Mark;
 use crate::shared::Shared;
-use crate::wire::{Message, Proposal};
 use crate::{Counter, Datatype, GaspiError, Operation, Reduction, Timeout, reduce};
 
 /// Ids of groups.
@@ -41,7 +43,7 @@ impl Memory {
 
 /// A committed group: where the members are, and how far its collectives are.
 #[derive(Debug)]
-struct Meeting {
+pub(crate) struct Meeting {
     memory: Memory,
     me: usize,
     /// Rank and network logical address of the part of each member.
@@ -49,21 +51,29 @@ struct Meeting {
     progress: Mutex<Progress>,
 }
 
+impl Meeting {
+    /// Of members in the order of their ranks, of which this process is number `me`.
+    pub(crate) fn new(memory: Memory, me: usize, members: Vec<(usize, u64)>) -> Arc<Meeting> {
+        Arc::new(Meeting { memory, me, members, progress: Mutex::default() })
+    }
+}
+
 /// A group of this process.
 #[derive(Debug, Default)]
-struct Group {
+pub(crate) struct Group {
     /// Ascending.
-    ranks: Vec<u16>,
-    /// Made for a commit that has begun.
-    proposed: Option<Memory>,
-    meeting: Option<Arc<Meeting>>,
+    pub ranks: Vec<u16>,
+    /// A commit that has begun.
+    pub open: Option<Open>,
+    pub meeting: Option<Arc<Meeting>>,
 }
 
 #[derive(Default)]
-struct State {
-    groups: HashMap<u8, Group>,
-    /// What members want to commit, by group and rank.
-    proposals: HashMap<(u8, usize), Proposal>,
+pub(crate) struct State {
+    pub groups: HashMap<u8, Group>,
+    pub proposals: Proposals,
+    /// Of deleted groups: memory that the card may still read, until these puts are done.
+    pub gone: Vec<(Mark, Arc<Meeting>)>,
 }
 
 /// All groups of a process.
@@ -72,26 +82,18 @@ pub(crate) struct Groups {
     state: Mutex<State>,
 }
 
-fn checksum(ranks: &[u16]) -> u64 {
-    // FNV-1a: groups of the same size that differ have different ones, all but certainly.
-    ranks
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, rank| (sum ^ u64::from(*rank)).wrapping_mul(0x0100_0000_01b3))
-}
-
 impl Groups {
     /// With the group of all, where the parts of all ranks are known.
     pub(crate) fn new(me: usize, memory: Memory, areas: &[u64]) -> Groups {
         let members = areas.iter().copied().enumerate().collect();
-        let meeting = Meeting { memory, me, members, progress: Mutex::default() };
         let ranks = (0..areas.len() as u16).collect();
-        let all = Group { ranks, proposed: None, meeting: Some(Arc::new(meeting)) };
+        let all = Group { ranks, open: None, meeting: Some(Meeting::new(memory, me, members)) };
         let groups = Groups::default();
         groups.state().groups.insert(GROUP_ALL, all);
         groups
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,15 +103,6 @@ impl Groups {
         work: impl FnOnce(&mut Group) -> Result<T, GaspiError>,
     ) -> Result<T, GaspiError> {
         self.state().groups.get_mut(&group).ok_or(GaspiError::Group).and_then(work)
-    }
-
-    /// What a member wants to commit; `None`: nothing any more.
-    pub(crate) fn proposed(&self, group: u8, rank: usize, proposal: Option<Proposal>) {
-        let proposals = &mut self.state().proposals;
-        match proposal {
-            Some(proposal) => proposals.insert((group, rank), proposal),
-            None => proposals.remove(&(group, rank)),
-        };
     }
 
     pub(crate) fn create(&self, max: u32) -> Result<u8, GaspiError> {
@@ -133,7 +126,7 @@ impl Groups {
     pub(crate) fn add(&self, group: u8, rank: u16) -> Result<(), GaspiError> {
         self.with(group, |group| {
             let place = group.ranks.binary_search(&rank).err().ok_or(GaspiError::Rank)?;
-            if group.meeting.is_some() || group.proposed.is_some() {
+            if group.meeting.is_some() || group.open.is_some() {
                 return Err(GaspiError::Group);
             }
             group.ranks.insert(place, rank);
@@ -160,12 +153,17 @@ struct Reach<'a> {
 impl Reach<'_> {
     fn to(&self, member: usize, at: usize) -> (&Connection, u64) {
         let (rank, area) = self.meeting.members[member];
-        (&self.shared.links[rank].control, area + at as u64)
+        // What another process has told; a card refuses an address that is none.
+        (&self.shared.links[rank].control, area.wrapping_add(at as u64))
     }
 
-    fn failed<E: std::fmt::Display>(&self, member: usize) -> impl FnOnce(E) -> GaspiError {
+    /// What a post that failed means to a collective.
+    fn failed(&self, member: usize, error: PostError) -> GaspiError {
         self.shared.mark(self.meeting.members[member].0);
-        because(GaspiError::Device)
+        match error {
+            PostError::PeerLost(_) => because(GaspiError::Dead)(error),
+            _ => because(GaspiError::Device)(error),
+        }
     }
 }
 
@@ -182,9 +180,13 @@ impl Area for Reach<'_> {
         self.meeting.memory.words.write(at, from);
     }
 
+    fn members(&self) -> (usize, usize) {
+        (self.meeting.me, self.meeting.members.len())
+    }
+
     fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError> {
         let (link, nla) = self.to(member, at);
-        link.immediate_put(value, 8, nla, Spec::empty()).map_err(|error| self.failed(member)(error))
+        link.immediate_put(value, 8, nla, Spec::empty()).map_err(|error| self.failed(member, error))
     }
 
     fn put(&self, member: usize, from: usize, to: usize, bytes: usize) -> Result<(), GaspiError> {
@@ -193,136 +195,108 @@ impl Area for Reach<'_> {
         for at in (0..bytes).step_by(most) {
             let piece = most.min(bytes - at);
             let region = &self.meeting.memory.region;
-            link.put(region, from + at, piece, nla + at as u64, Spec::empty())
-                .map_err(|error| self.failed(member)(error))?;
+            link.put(region, from + at, piece, nla.wrapping_add(at as u64), Spec::REQUESTER)
+                .map_err(|error| self.failed(member, error))?;
+            self.shared.puts.posted(self.meeting.members[member].0);
         }
         Ok(())
     }
 }
 
 impl Shared {
-    pub(crate) fn group_delete(&self, group: u8) -> Result<(), GaspiError> {
-        if group == GROUP_ALL {
-            return Err(GaspiError::Group);
-        }
-        let gone = self.groups.state().groups.remove(&group).ok_or(GaspiError::Group)?;
-        if gone.proposed.is_some() {
-            for rank in gone.ranks.iter().map(|rank| usize::from(*rank)).filter(|rank| *rank != self.me) {
-                // One that is gone has forgotten it.
-                let _ = self.send(rank, Message::Withdraw { group }, Timeout::Test);
-            }
-        }
-        Ok(())
+    /// Frees memory of deleted groups as far as no put reads it; `meeting`: of one more.
+    pub(crate) fn free_meetings(&self, meeting: Option<Arc<Meeting>>) {
+        self.puts.take(&self.control);
+        let gone = &mut self.groups.state().gone;
+        gone.extend(meeting.map(|meeting| {
+            let mark = self.puts.mark(meeting.members.iter().map(|(rank, _)| *rank));
+            (mark, meeting)
+        }));
+        gone.retain(|(mark, _)| !self.puts.are_done(mark));
     }
 
-    pub(crate) fn group_commit(&self, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
-        let me = self.me as u16;
-        let bytes = self.config.reduction_bytes();
-        let (ranks, proposal) = self.groups.with(group, |group| {
-            let ranks = group.ranks.clone();
-            if group.meeting.is_some() {
-                return Ok((ranks, None));
-            }
-            if ranks.binary_search(&me).is_err() {
-                return Err(GaspiError::Group);
-            }
-            let is_new = group.proposed.is_none();
-            if is_new {
-                group.proposed = Some(Memory::new(ranks.len(), bytes, &self.control)?);
-            }
-            let area = group.proposed.as_ref().map_or(Ok(0), Memory::nla)?;
-            let proposal = Proposal { size: ranks.len() as u32, checksum: checksum(&ranks), area };
-            Ok((ranks, Some((is_new, proposal))))
-        })?;
-        let Some((is_new, own)) = proposal else { return Ok(()) };
-        let others: Vec<usize> = ranks.iter().map(|rank| usize::from(*rank)).collect();
-        if is_new {
-            self.groups.proposed(group, self.me, Some(own));
-            for rank in others.iter().copied().filter(|rank| *rank != self.me) {
-                self.send(rank, Message::Propose { group, proposal: own }, timeout)?;
-            }
+    /// Waits until no put of a collective reads memory any more, as long as a post may take.
+    pub(crate) fn finish_puts(&self) {
+        let mark = self.puts.mark(0..self.size());
+        let time = Timeout::Within(self.control.config().post_timeout);
+        let done = time.wait(self.clock(), || {
+            self.puts.take(&self.control);
+            Ok(self.puts.are_done(&mark).then_some(()))
+        });
+        if done.is_err() {
+            tracing::warn!("puts of collectives are not done: their targets do not take them");
         }
-        let is_same = |other: &Proposal| (other.size, other.checksum) == (own.size, own.checksum);
-        timeout.wait(self.clock(), || {
-            let mut state = self.groups.state();
-            let all: Option<Vec<(usize, u64)>> = others
-                .iter()
-                .map(|rank| {
-                    let proposal = state.proposals.get(&(group, *rank)).filter(|other| is_same(other))?;
-                    Some((*rank, proposal.area))
-                })
-                .collect();
-            let Some(members) = all else {
-                drop(state);
-                return match others.iter().find(|rank| self.is_silent(**rank)) {
-                    Some(rank) => {
-                        self.mark(*rank);
-                        Err(GaspiError::Failed)
-                    }
-                    None => Ok(None),
-                };
-            };
-            // The next group of this id needs new ones.
-            state.proposals.retain(|(of, rank), _| *of != group || !others.contains(rank));
-            let at = members.iter().position(|(rank, _)| *rank == self.me).ok_or(GaspiError::Group)?;
-            let entry = state.groups.get_mut(&group).ok_or(GaspiError::Group)?;
-            let memory = entry.proposed.take().ok_or(GaspiError::Group)?;
-            entry.meeting = Some(Arc::new(Meeting { memory, me: at, members, progress: Mutex::default() }));
-            Ok(Some(()))
-        })
     }
 
-    /// Goes on with a collective until it is over.
+    /// Goes on with a collective until it is over. `shape`: what the members must have in common.
     fn meet<T>(
         &self,
         group: u8,
-        kind: Kind,
+        (kind, shape): (Kind, u64),
         timeout: Timeout,
         begin: impl FnOnce(&mut Progress, &Reach<'_>),
         mut advance: impl FnMut(&mut Progress, &Reach<'_>) -> Result<Option<T>, GaspiError>,
     ) -> Result<T, GaspiError> {
         let meeting = self.groups.meeting(group)?;
         let reach = Reach { shared: self, meeting: &meeting };
+        let began = self.clock().now();
         let mut progress = turn(self, &meeting.progress, timeout)?;
-        if progress.enter(kind)? {
+        if progress.enter(kind, shape)? {
             begin(&mut progress, &reach);
         }
-        let mut looks = 0u32;
-        let done = timeout.wait(self.clock(), || {
+        let (mut looks, mut noticed) = (0u32, None);
+        let done = timeout.left(self.clock(), began).wait(self.clock(), || {
             // On the model, a caller that waits may do the card's work.
-            while self.control.poll().is_some() {}
+            self.puts.take(&self.control);
             if let Some(result) = advance(&mut progress, &reach)? {
                 return Ok(Some(result));
             }
             looks = looks.wrapping_add(1);
-            let awaited = progress.awaited(meeting.me, meeting.members.len()).map(|at| meeting.members[at].0);
-            let Some(rank) = awaited.filter(|rank| looks.is_multiple_of(256) && self.is_gone(*rank)) else {
+            if !self.is_time_for_losses(looks) || !self.is_hopeless(&progress, &reach, &mut noticed) {
                 return Ok(None);
-            };
-            // It may have left behind its part in this: what it had sent is taken in first.
+            }
+            // A dead member may have left behind its part in this: what it had sent is taken in first.
             self.control.device().drain_lost();
             if let Some(result) = advance(&mut progress, &reach)? {
                 return Ok(Some(result));
             }
-            if progress.awaited(meeting.me, meeting.members.len()).map(|at| meeting.members[at].0)
-                != Some(rank)
-            {
-                return Ok(None);
-            }
-            self.mark(rank);
-            Err(GaspiError::Device)
+            if self.is_hopeless(&progress, &reach, &mut noticed) { Err(GaspiError::Dead) } else { Ok(None) }
         });
-        if done.as_ref().err() != Some(&GaspiError::Timeout) {
-            progress.leave();
+        match done {
+            Err(GaspiError::Timeout) => return done,
+            // Others may wait for a member that waits no more.
+            Err(GaspiError::Dead | GaspiError::Device) => progress.abort(&reach),
+            _ => {}
         }
+        progress.leave();
         done
+    }
+
+    /// Whether a collective cannot come to an end: whom it waits for is gone, another member has found that out, or one
+    /// has died, and the time is over in which those that live get through what it had joined in. `noticed`: when this
+    /// call has found a member dead.
+    fn is_hopeless(&self, progress: &Progress, reach: &Reach<'_>, noticed: &mut Option<Instant>) -> bool {
+        let members = &reach.meeting.members;
+        let awaited = progress.awaited(reach.meeting.me, members.len()).map(|at| members[at].0);
+        if let Some(rank) = awaited.filter(|rank| self.is_gone(*rank)) {
+            self.mark(rank);
+            return true;
+        }
+        if progress.is_aborted(reach) {
+            return true;
+        }
+        if !members.iter().any(|(rank, _)| *rank != self.me && self.is_lost(*rank)) {
+            return false;
+        }
+        let since = *noticed.get_or_insert_with(|| self.clock().now());
+        self.clock().since(since) >= self.config.failure_timeout
     }
 
     pub(crate) fn barrier(&self, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
         let began = self.clock().now();
         let done = self.meet(
             group,
-            Kind::Barrier,
+            (Kind::Barrier, 0),
             timeout,
             |_, _| (),
             |progress, reach| {
@@ -337,18 +311,20 @@ impl Shared {
         done
     }
 
-    /// Combines vectors of the group's members; all get the result. `send` is looked at when the collective begins.
+    /// Combines vectors of the group's members; all get the result. `send` is looked at when the collective begins; `how`
+    /// stands for what is done with it.
     pub(crate) fn allreduce(
         &self,
         group: u8,
-        kind: Kind,
+        (kind, how): (Kind, u8),
         send: &[u8],
         combine: &mut Reduction<'_>,
         timeout: Timeout,
     ) -> Result<Vec<u8>, GaspiError> {
+        let shape = u64::from(how) << 56 | send.len() as u64;
         self.meet(
             group,
-            kind,
+            (kind, shape),
             timeout,
             |progress, reach| progress.give(&reach.meeting.memory.layout, reach, send),
             |progress, reach| {
@@ -371,6 +347,8 @@ impl Shared {
             reduce::combine(operation, datatype, one, two);
             Ok(())
         };
-        self.allreduce(group, Kind::Allreduce, send, &mut combine, timeout)
+        // Never that of a function of the program, which is 0.
+        let how = 1 + operation as u8 * 8 + datatype as u8;
+        self.allreduce(group, (Kind::Allreduce, how), send, &mut combine, timeout)
     }
 }

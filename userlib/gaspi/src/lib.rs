@@ -27,14 +27,19 @@
 
 mod calls;
 mod collective;
+mod commit;
 mod config;
+mod deaths;
 mod error;
 mod gaspi;
 mod gaspi_groups;
 mod gaspi_segments;
+mod gpu;
 mod group;
 mod ledger;
+mod outbox;
 mod passive;
+mod puts;
 mod reduce;
 mod segment;
 mod service;
@@ -47,6 +52,7 @@ mod wire;
 pub use config::{Config, PASSIVE_MAX, QUEUES_MAX, SEGMENTS_MAX, TRANSFER_MAX};
 pub use error::GaspiError;
 pub use gaspi::Gaspi;
+pub use gpu::{GpuConfig, GpuContext, GpuCopies, GpuWay, Policy};
 pub use group::GROUP_ALL;
 pub use reduce::{Datatype, Operation, Reduction};
 pub use statistics::{Counter, Statistics};

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use ggas_clock::Event;
 
 use crate::calls::Matter;
-use crate::error::because;
 use crate::segment::check_range;
 use crate::shared::Shared;
 use crate::wire::{Answer, Message, PIECE};
@@ -16,35 +15,67 @@ use crate::{GaspiError, Timeout};
 struct Inbox {
     /// Messages that are not whole, by sender.
     parts: HashMap<usize, Vec<u8>>,
-    /// Whole ones: sender, its call, bytes.
+    /// Whole ones, one of each sender at most: sender, its call, bytes.
     whole: VecDeque<(usize, u64, Vec<u8>)>,
 }
 
+/// A message that its receiver does not have yet.
+struct Sending {
+    text: Vec<u8>,
+    sent: usize,
+}
+
 /// What has come, and whose turn it is to send and to receive.
-#[derive(Default)]
 pub(crate) struct Passive {
+    /// Bytes of a message.
+    most: u64,
     inbox: Mutex<Inbox>,
     news: Event,
-    sending: Mutex<()>,
+    /// By receiver.
+    sending: Vec<Mutex<Option<Sending>>>,
     receiving: Mutex<()>,
 }
 
 impl Passive {
+    pub(crate) fn new(ranks: usize, most: u64) -> Passive {
+        Passive {
+            most,
+            inbox: Mutex::default(),
+            news: Event::default(),
+            sending: (0..ranks).map(|_| Mutex::default()).collect(),
+            receiving: Mutex::default(),
+        }
+    }
+
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of a message.
-    pub(crate) fn came(&self, rank: usize, call: u64, is_last: bool, bytes: Vec<u8>) {
+    /// Whoever waits looks again.
+    pub(crate) fn wake(&self) {
+        self.news.signal();
+    }
+
+    /// A piece of a message; `false`: it is refused. A sender has one message at a time, of limited length.
+    pub(crate) fn came(&self, rank: usize, call: u64, is_last: bool, bytes: &[u8]) -> bool {
         let mut inbox = self.inbox();
-        let part = inbox.parts.entry(rank).or_default();
-        part.extend_from_slice(&bytes);
+        let Inbox { parts, whole } = &mut *inbox;
+        let part = parts.entry(rank).or_default();
+        if (part.len() + bytes.len()) as u64 > self.most || whole.iter().any(|(from, ..)| *from == rank) {
+            tracing::warn!(
+                "rank {rank} sends more passive messages than one, or a longer one than configured"
+            );
+            parts.remove(&rank);
+            return false;
+        }
+        part.extend_from_slice(bytes);
         if is_last {
-            let whole = std::mem::take(part);
-            inbox.whole.push_back((rank, call, whole));
+            let text = std::mem::take(part);
+            whole.push_back((rank, call, text));
             drop(inbox);
             self.news.signal();
         }
+        true
     }
 }
 
@@ -76,29 +107,50 @@ impl Shared {
             return Err(GaspiError::CommSize);
         }
         let rank = self.check_rank(rank)?;
-        let turn = turn(self, &self.passive.sending, timeout)?;
+        let began = self.clock().now();
+        let left = || timeout.left(self.clock(), began);
+        // To this rank others would take the call over.
+        let mut sending = turn(self, &self.passive.sending[rank], timeout)?;
         let (call, is_new) = self.calls.begin(rank, Matter::Passive);
         if is_new {
             let mut text = vec![0; bytes as usize];
-            local.data.read(offset as usize, &mut text).map_err(because(GaspiError::Failed))?;
-            let pieces = text.chunks(PIECE);
-            let last = pieces.len().max(1) - 1;
-            // A message of no bytes is one piece, too.
-            let pieces = pieces.chain(text.is_empty().then_some(&[][..]));
-            for (number, piece) in pieces.enumerate() {
-                let is_last = number == last;
-                let message = Message::Passive { call, is_last, bytes: piece.to_vec() };
-                // The pieces of a message are sent or its receiver is gone.
-                if let Err(error) = self.send(rank, message, Timeout::Block) {
-                    self.calls.forget(call);
-                    return Err(error);
-                }
+            local.read(offset, &mut text)?;
+            *sending = Some(Sending { text, sent: 0 });
+        }
+        if let Some(message) = &mut *sending
+            && let Err(error) = self.send_pieces(rank, call, message, left)
+        {
+            if error == GaspiError::Timeout {
+                self.calls.leave(call);
+            } else {
+                self.calls.forget(call);
+                *sending = None;
+            }
+            return Err(error);
+        }
+        *sending = None;
+        self.answer(rank, call, left()).map(drop)
+    }
+
+    /// What is left of a message.
+    fn send_pieces(
+        &self,
+        rank: usize,
+        call: u64,
+        message: &mut Sending,
+        left: impl Fn() -> Timeout,
+    ) -> Result<(), GaspiError> {
+        loop {
+            let rest = &message.text[message.sent..];
+            let (piece, is_last) = (&rest[..rest.len().min(PIECE)], rest.len() <= PIECE);
+            let bytes = piece.to_vec();
+            let count = bytes.len();
+            self.send_within(rank, Message::Passive { call, is_last, bytes }, left())?;
+            message.sent += count;
+            if is_last {
+                return Ok(());
             }
         }
-        // Others may send to other ranks meanwhile; to this one they would take the call over.
-        let answer = self.answer(rank, call, timeout).map(drop);
-        drop(turn);
-        answer
     }
 
     /// The sender.
@@ -115,9 +167,13 @@ impl Shared {
             return Err(GaspiError::CommSize);
         }
         let passive = &self.passive;
+        let (began, heard) = (self.clock().now(), self.deaths.heard());
         let _turn = turn(self, &passive.receiving, timeout)?;
-        let mut is_there = || !passive.inbox().whole.is_empty();
-        if !passive.news.wait(self.clock(), timeout.duration(), &mut is_there, || ()) {
+        // Nobody knows who is to send: see `notify_waitsome`.
+        let is_lost = || timeout == Timeout::Block && self.deaths.are_news(heard);
+        let mut is_there = || !passive.inbox().whole.is_empty() || is_lost();
+        let left = timeout.left(self.clock(), began).duration();
+        if !passive.news.wait(self.clock(), left, &mut is_there, || ()) {
             return Err(GaspiError::Timeout);
         }
         let (rank, call) = {
@@ -127,13 +183,30 @@ impl Shared {
             if text.len() as u64 > bytes {
                 return Err(GaspiError::CommSize);
             }
-            local.data.write(offset as usize, text).map_err(because(GaspiError::Failed))?;
+            local.write(offset, text)?;
             let from = (*rank, *call);
             inbox.whole.pop_front();
             from
         };
         // The sender may be gone: its message is here.
-        let _ = self.send(rank, Message::Answer { call, answer: Answer::Done }, Timeout::Test);
+        self.post_message(rank, Message::Answer { call, answer: Answer::Done });
         Ok(rank as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_has_one_message_of_limited_length() {
+        let passive = Passive::new(2, 10);
+        assert!(passive.came(0, 1, false, &[1; 6]));
+        assert!(!passive.came(0, 1, true, &[1; 5]), "11 bytes");
+        assert!(passive.came(0, 2, true, &[2; 10]), "that was forgotten");
+        assert!(!passive.came(0, 3, true, &[3]), "a second one");
+        assert!(passive.came(1, 4, true, &[4]));
+        let whole = |(rank, call, text): &(usize, u64, Vec<u8>)| (*rank, *call, text.len());
+        assert_eq!(passive.inbox().whole.iter().map(whole).collect::<Vec<_>>(), [(0, 2, 10), (1, 4, 1)]);
     }
 }

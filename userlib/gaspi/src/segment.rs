@@ -1,11 +1,15 @@
 //! Segments: memory of this process that others may reach, with notifications beside it.
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use ggas::kernels::Mapped;
 use ggas::{HostBuffer, Port, Region};
 
 use crate::error::because;
+use crate::gpu::{Memory, Told};
 use crate::wire::Place;
 use crate::{Config, GaspiError};
 
@@ -20,23 +24,177 @@ pub(crate) struct Segment {
     pub data: Region,
     /// Notifications; the segment's, and in no user's memory.
     pub flags: Region,
-    pub words: Arc<HostBuffer>,
+    pub words: Words,
+    backing: Backing,
+}
+
+/// Where the notifications are, for calls of this process.
+#[derive(Debug)]
+pub(crate) enum Words {
+    Own(Arc<HostBuffer>),
+    /// In memory that others map, from this offset on.
+    Passed(Arc<Memory>, u64),
+}
+
+/// Whose memory a segment is.
+#[derive(Debug)]
+pub(crate) enum Backing {
+    /// The region's, or a program's.
+    Region,
+    /// Others map it.
+    Passed(Arc<Memory>, Told),
+    /// A program's, which kernels of this process use as well.
+    Mapped(Mapped),
+    /// A program's, on a GPU.
+    Device(ggas_gpu::Gpu),
+}
+
+impl Words {
+    #[inline]
+    pub(crate) fn is_set(&self, id: u32) -> bool {
+        let at = u64::from(id) * FLAG;
+        match self {
+            Words::Own(words) => words.load_u64(at as usize) != 0,
+            Words::Passed(memory, start) => memory.load(start + at).is_ok_and(|word| word != 0),
+        }
+    }
+
+    /// The value of a notification, which is 0 then.
+    #[inline]
+    pub(crate) fn take(&self, id: u32) -> Result<u32, GaspiError> {
+        let at = u64::from(id) * FLAG;
+        match self {
+            Words::Own(words) => Ok(words.word(at as usize).swap(0, Ordering::AcqRel) as u32),
+            Words::Passed(memory, start) => Ok(memory.take(start + at)? as u32),
+        }
+    }
 }
 
 impl Segment {
     /// Over memory that was registered.
-    pub(crate) fn new(data: Region, port: &Port, config: &Config) -> Result<Segment, GaspiError> {
-        let bytes = u64::from(config.notification_num.max(1)) * FLAG;
-        let words = Arc::new(HostBuffer::zeroed(bytes as usize).map_err(because(GaspiError::Memory))?);
+    pub(crate) fn new(
+        data: Region,
+        port: &Port,
+        config: &Config,
+        backing: Backing,
+    ) -> Result<Segment, GaspiError> {
+        let words = HostBuffer::zeroed(flag_bytes(config) as usize).map_err(because(GaspiError::Memory))?;
+        let words = Arc::new(words);
         let flags = port.register_shared(words.clone()).map_err(because(GaspiError::Memory))?;
-        Ok(Segment { data, flags, words })
+        Ok(Segment { data, flags, words: Words::Own(words), backing })
+    }
+
+    /// Over memory that others map, with its notifications from `flags_at` of `words` on.
+    pub(crate) fn passed(
+        port: &Port,
+        config: &Config,
+        bytes: usize,
+        (memory, told): (Arc<Memory>, Told),
+        (words, flags_at): (Arc<Memory>, u64),
+    ) -> Result<Segment, GaspiError> {
+        let register = |memory: &Arc<Memory>, offset, len| {
+            // SAFETY: the region keeps the memory, which all access by copies and atomics.
+            let region = unsafe { port.register_kept(memory.span(offset, len), memory.clone()) };
+            region.map_err(because(GaspiError::Memory))
+        };
+        let data = register(&memory, 0, bytes)?;
+        let flags = register(&words, flags_at as usize, flag_bytes(config) as usize)?;
+        let words = Words::Passed(words, flags_at);
+        Ok(Segment { data, flags, words, backing: Backing::Passed(memory, told) })
     }
 
     /// What other processes have to know of it.
     pub(crate) fn place(&self) -> Result<Place, GaspiError> {
         let nla = |region: &Region| region.nla(0).map_err(because(GaspiError::Memory));
-        Ok(Place { size: self.data.len() as u64, data: nla(&self.data)?, flags: nla(&self.flags)? })
+        let size = self.data.len() as u64;
+        Ok(Place { size, data: nla(&self.data)?, flags: nla(&self.flags)?, told: self.told() })
     }
+
+    /// What they have to know to map it.
+    pub(crate) fn told(&self) -> Option<Told> {
+        match &self.backing {
+            Backing::Passed(_, told) => Some(*told),
+            _ => None,
+        }
+    }
+
+    /// The descriptors that go with that.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let Backing::Passed(memory, told) = &self.backing else { return Vec::new() };
+        let words = match &self.words {
+            Words::Passed(words, _) if told.flags_at.is_none() => words.fd(),
+            _ => None,
+        };
+        memory.fd().into_iter().chain(words).collect()
+    }
+
+    /// Addresses of data and notifications for kernels of this process, where others map both.
+    pub(crate) fn addresses(&self) -> Option<(u64, u64)> {
+        match (&self.backing, &self.words) {
+            (Backing::Passed(memory, _), Words::Passed(words, at)) => {
+                Some((memory.address(), words.address() + at))
+            }
+            _ => None,
+        }
+    }
+
+    /// Address of the data for a GPU of this process.
+    pub(crate) fn near_address(&self) -> Option<u64> {
+        match &self.backing {
+            Backing::Region => None,
+            Backing::Passed(memory, _) => Some(memory.address()),
+            Backing::Mapped(mapped) => Some(mapped.address()),
+            Backing::Device(_) => Some(self.data.address()),
+        }
+    }
+
+    /// A segment in GPU memory, or what stands in for one.
+    pub(crate) fn is_gpu(&self) -> bool {
+        match &self.backing {
+            Backing::Passed(_, told) => told.is_gpu,
+            Backing::Device(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Copies out, wherever it is.
+    ///
+    /// # Errors
+    /// [`GaspiError::CommSize`] outside of it.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), GaspiError> {
+        let size = self.data.len() as u64;
+        let end = offset.checked_add(into.len() as u64).filter(|end| *end <= size);
+        end.ok_or(GaspiError::CommSize)?;
+        match &self.backing {
+            Backing::Passed(memory, _) => memory.read(offset, into),
+            // SAFETY: the program's memory, valid until the segment was deleted; the range was checked.
+            Backing::Device(gpu) => unsafe { gpu.read_at(self.data.address() + offset, into) }
+                .map_err(because(GaspiError::Failed)),
+            _ => self.data.read(offset as usize, into).map_err(because(GaspiError::CommSize)),
+        }
+    }
+
+    /// Copies in, wherever it is.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), GaspiError> {
+        let size = self.data.len() as u64;
+        let end = offset.checked_add(from.len() as u64).filter(|end| *end <= size);
+        end.ok_or(GaspiError::CommSize)?;
+        match &self.backing {
+            Backing::Passed(memory, _) => memory.write(offset, from),
+            // SAFETY: as for reading.
+            Backing::Device(gpu) => unsafe { gpu.write_at(self.data.address() + offset, from) }
+                .map_err(because(GaspiError::Failed)),
+            _ => self.data.write(offset as usize, from).map_err(because(GaspiError::CommSize)),
+        }
+    }
+}
+
+/// Bytes of a segment's notifications.
+pub(crate) fn flag_bytes(config: &Config) -> u64 {
+    u64::from(config.notification_num.max(1)) * FLAG
 }
 
 /// What became of an id.
@@ -185,7 +343,7 @@ mod tests {
     #[test]
     fn what_others_said_stays_when_the_own_segment_goes() {
         let segments = Segments::new(2, 4);
-        let place = Place { size: 8, data: 0x1000, flags: 0x2000 };
+        let place = Place { size: 8, data: 0x1000, flags: 0x2000, told: None };
         segments.learn(1, 3, Some(place));
         assert_eq!((segments.place(1, 3), segments.place(0, 3)), (Some(place), None));
         segments.learn(7, 3, Some(place));

@@ -1,12 +1,13 @@
 //! The thread that serves other processes: registrations, atomics, groups and passive messages need no call here.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use crate::GaspiError;
 use crate::segment::check_range;
 use crate::shared::Shared;
 use crate::wire::{Answer, Ask, AtomicOperation, Message};
-use crate::{GaspiError, Timeout};
 
 /// Name of the thread. It alone touches words of atomics, those of this process's own calls as well.
 pub(crate) const NAME: &str = "gaspi-service";
@@ -14,8 +15,12 @@ pub(crate) const NAME: &str = "gaspi-service";
 /// What the thread gets.
 pub(crate) enum News {
     From(usize, Message),
+    /// The same, with descriptors of memory.
+    Passed(usize, Message, Vec<OwnedFd>),
     /// The rank has ended; nothing of it comes behind this.
     Gone(usize),
+    /// Messages that found no room may find some now.
+    Room,
     Stop,
 }
 
@@ -24,7 +29,12 @@ pub(crate) fn serve(shared: &Arc<Shared>, news: &Receiver<News>) {
     loop {
         match news.recv() {
             Ok(News::From(rank, message)) => take(shared, rank, message),
+            Ok(News::Passed(rank, message, fds)) => {
+                shared.map_passed(rank, &message, fds);
+                take(shared, rank, message);
+            }
             Ok(News::Gone(rank)) => shared.fell_silent(rank),
+            Ok(News::Room) => shared.flush_outbox(),
             Ok(News::Stop) | Err(_) => return,
         }
     }
@@ -34,13 +44,19 @@ fn take(shared: &Shared, rank: usize, message: Message) {
     match message {
         Message::Ask { call, ask } => {
             let answer = answer(shared, rank, ask);
-            // Whoever asked may be gone.
-            let _ = shared.send(rank, Message::Answer { call, answer }, Timeout::Test);
+            shared.post_message(rank, Message::Answer { call, answer });
         }
         Message::Answer { call, answer } => shared.calls.answered(rank, call, answer),
-        Message::Passive { call, is_last, bytes } => shared.passive.came(rank, call, is_last, bytes),
-        Message::Propose { group, proposal } => shared.groups.proposed(group, rank, Some(proposal)),
-        Message::Withdraw { group } => shared.groups.proposed(group, rank, None),
+        Message::Passive { call, is_last, bytes } => {
+            if !shared.passive.came(rank, call, is_last, &bytes) {
+                shared.post_message(rank, Message::Answer { call, answer: Answer::Refused });
+            }
+        }
+        Message::Propose { group, proposal } => {
+            shared.groups.proposed(group, rank, proposal, |rank, message| shared.post_message(rank, message));
+        }
+        Message::Agree { group, mine, yours } => shared.groups.agreed(group, rank, mine, yours),
+        Message::Withdraw { group, number } => shared.groups.withdrawn(group, rank, number),
         Message::Kill => kill(),
     }
 }
@@ -48,7 +64,11 @@ fn take(shared: &Shared, rank: usize, message: Message) {
 fn answer(shared: &Shared, rank: usize, ask: Ask) -> Answer {
     match ask {
         Ask::Ping => Answer::Done,
+        Ask::Register { place, .. } if !place.is_sound(shared.config.notification_num) => Answer::Refused,
         Ask::Register { segment, place } => {
+            if place.told.is_none() {
+                shared.gpu.told(rank, segment, place, Vec::new());
+            }
             shared.segments.learn(rank, segment, Some(place));
             Answer::Done
         }
@@ -64,10 +84,9 @@ fn atomic(shared: &Shared, segment: u8, offset: u64, operation: AtomicOperation)
     let segment = shared.segments.get(segment)?;
     check_range(offset, 8, segment.data.len() as u64, GaspiError::RemoteOffset)?;
     let mut word = [0; 8];
-    let refused = |error: ggas::RegionError| crate::error::because(GaspiError::Failed)(error);
-    segment.data.read(offset as usize, &mut word).map_err(refused)?;
+    segment.read(offset, &mut word)?;
     let old = u64::from_ne_bytes(word);
-    segment.data.write(offset as usize, &operation.applied(old).to_ne_bytes()).map_err(refused)?;
+    segment.write(offset, &operation.applied(old).to_ne_bytes())?;
     Ok(old)
 }
 

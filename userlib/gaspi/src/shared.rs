@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use extoll_abi::{Address, Command, ErrorUnits, Kind};
@@ -12,18 +12,24 @@ use ggas::{Connection, HostBuffer, Job, Port, Region};
 use ggas_clock::Clock;
 
 use crate::calls::{Calls, Matter};
+use crate::deaths::Deaths;
 use crate::error::because;
+use crate::gpu::Gpus;
 use crate::group::Groups;
 use crate::ledger::{Ledger, Way};
+use crate::outbox::Outbox;
 use crate::passive::Passive;
-use crate::segment::Segments;
+use crate::puts::Puts;
+use crate::segment::{Segment, Segments};
 use crate::service::News;
 use crate::statistics::Statistics;
-use crate::wire::{Answer, Ask, KIND, Message};
+use crate::wire::{Answer, Ask, KIND, Message, Place};
 use crate::{Config, GaspiError, Timeout};
 
 /// Least time that a message has to be taken in: what it asks for has a time limit of its own.
 const SENDING: Duration = Duration::from_secs(1);
+/// How long messages that found no room wait until they are tried again.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// The way to another process.
 #[derive(Debug)]
@@ -42,15 +48,21 @@ pub(crate) struct Shared {
     pub segments: Segments,
     pub groups: Groups,
     pub passive: Passive,
+    pub gpu: Gpus,
     pub calls: Calls,
+    pub outbox: Outbox,
+    pub deaths: Deaths,
+    pub puts: Puts,
     pub statistics: Statistics,
     ledger: Mutex<Ledger>,
+    /// Most notifications of the data port's requests that may be on their way.
+    pub notifications: u32,
     corrupt: Vec<AtomicBool>,
     /// Ranks that have ended, and all of whose messages were looked at.
     silent: Vec<AtomicBool>,
     pub links: Vec<Link>,
     ranks: HashMap<Address, usize>,
-    pub _one: Region,
+    pub one: Region,
     pub data: Port,
     pub control: Port,
     pub inbox: Sender<News>,
@@ -62,14 +74,17 @@ pub(crate) struct Ports {
     pub data: Port,
     pub control: Port,
     pub one: Region,
+    /// Notifications of requests for which the data port has room.
+    notifications: u32,
 }
 
 impl Ports {
     pub(crate) fn open(job: &Job, config: &Config) -> Result<Ports, GaspiError> {
         let device = because::<ggas::PortError>;
-        // Every request that is not collected has one notification, some of errors come besides.
-        let entries = 2 * crate::config::QUEUES_MAX * config.queue_size_max.max(256);
-        let queue_bytes = (entries as usize * 16).next_multiple_of(64 << 10);
+        // Every request that is not collected has one, those that get more as long as there is room; those of errors, of
+        // which nobody asked for one, come besides.
+        let notifications = crate::config::QUEUES_MAX * config.queue_size_max.max(256);
+        let queue_bytes = (2 * notifications as usize * 16).next_multiple_of(64 << 10);
         let setup = ggas::PortConfig { queue_bytes, ..ggas::PortConfig::default() };
         let data = job.node().open_port(setup).map_err(device(GaspiError::Device))?;
         let control =
@@ -77,7 +92,7 @@ impl Ports {
         let one = HostBuffer::zeroed(8).map_err(because(GaspiError::Memory))?;
         one.store_u64(0, 1);
         let one = data.register(one).map_err(because(GaspiError::Memory))?;
-        Ok(Ports { data, control, one })
+        Ok(Ports { data, control, one, notifications })
     }
 }
 
@@ -96,15 +111,20 @@ impl Shared {
             me: job.rank() as usize,
             segments: Segments::new(size, config.segment_max),
             groups,
-            passive: Passive::default(),
+            passive: Passive::new(size, config.passive_transfer_size_max),
+            gpu: Gpus::default(),
             calls: Calls::default(),
+            outbox: Outbox::default(),
+            deaths: Deaths::new(size),
+            puts: Puts::new(links.iter().map(|link| link.control.remote())),
             statistics: Statistics::default(),
+            notifications: ports.notifications,
             ledger: Mutex::new(Ledger::new(size, config.queue_num, config.queue_size_max)),
             corrupt: (0..size).map(|_| AtomicBool::new(false)).collect(),
             silent: (0..size).map(|_| AtomicBool::new(false)).collect(),
             ranks: by_address.collect(),
             links,
-            _one: ports.one,
+            one: ports.one,
             data: ports.data,
             control: ports.control,
             inbox,
@@ -132,26 +152,35 @@ impl Shared {
 
     /// Something with this rank failed.
     pub(crate) fn mark(&self, rank: usize) {
-        self.corrupt[rank].store(true, Ordering::Release);
+        if let Some(corrupt) = self.corrupt.get(rank) {
+            corrupt.store(true, Ordering::Release);
+        }
     }
 
     pub(crate) fn is_corrupt(&self, rank: usize) -> bool {
-        self.corrupt[rank].load(Ordering::Acquire)
+        self.corrupt.get(rank).is_some_and(|corrupt| corrupt.load(Ordering::Acquire))
     }
 
     /// A rank has ended, and no message of it comes any more.
     pub(crate) fn fell_silent(&self, rank: usize) {
-        if let Some(silent) = self.silent.get(rank) {
-            silent.store(true, Ordering::Release);
-            if self.job.membership().state(rank as u32) == PeerState::Lost {
-                self.mark(rank);
-            }
+        // It may be noticed twice at the start.
+        if let Some(silent) = self.silent.get(rank)
+            && !silent.swap(true, Ordering::AcqRel)
+        {
+            let is_dead = self.is_lost(rank);
+            self.deaths.departed(rank, is_dead, || self.mark(rank));
         }
         self.calls.wake();
+        self.passive.wake();
     }
 
     pub(crate) fn is_silent(&self, rank: usize) -> bool {
-        self.silent[rank].load(Ordering::Acquire)
+        self.silent.get(rank).is_none_or(|silent| silent.load(Ordering::Acquire))
+    }
+
+    /// Whether a process has died: it is gone, and has not said so.
+    pub(crate) fn is_lost(&self, rank: usize) -> bool {
+        self.job.membership().state(rank as u32) == PeerState::Lost
     }
 
     /// Whether a process has ended; messages and packets of it may still come.
@@ -180,6 +209,12 @@ impl Shared {
         }
     }
 
+    /// Whether the look of this number is one at losses. At first only where something is known: calls that look once each
+    /// find it out, and others do not pay for it.
+    pub(crate) fn is_time_for_losses(&self, looks: u32) -> bool {
+        looks.is_multiple_of(256) || looks == 1 && self.deaths.has_any_departed()
+    }
+
     /// What gone processes were to send, and had not sent, does not come.
     pub(crate) fn look_for_losses(&self, ledger: &mut Ledger) {
         for rank in (0..self.size()).filter(|rank| self.is_gone(*rank)) {
@@ -194,16 +229,64 @@ impl Shared {
         }
     }
 
+    /// Sends a message, and waits until it is taken in.
     pub(crate) fn send(&self, rank: usize, message: Message, timeout: Timeout) -> Result<(), GaspiError> {
         if rank == self.me {
             return self.inbox.send(News::From(rank, message)).map_err(because(GaspiError::NotInitialized));
         }
+        self.deliver(rank, &message, timeout.duration().max(SENDING))
+    }
+
+    /// The same in this time, which may be none.
+    pub(crate) fn send_within(
+        &self,
+        rank: usize,
+        message: Message,
+        timeout: Timeout,
+    ) -> Result<(), GaspiError> {
+        if rank == self.me {
+            return self.send(rank, message, timeout);
+        }
+        self.deliver(rank, &message, timeout.duration())
+    }
+
+    /// Sends a message without waiting, behind all others that were given to this; one to a dead process is dropped.
+    pub(crate) fn post_message(&self, rank: usize, message: Message) {
+        if rank == self.me {
+            // A service that has ended takes none.
+            return drop(self.inbox.send(News::From(rank, message)));
+        }
+        if self.outbox.post(rank, message, |rank, message| self.is_delivered(rank, message)) {
+            self.post_later();
+        }
+    }
+
+    /// What found no room is tried again.
+    pub(crate) fn flush_outbox(&self) {
+        if self.outbox.flush(|rank, message| self.is_delivered(rank, message)) {
+            self.post_later();
+        }
+    }
+
+    fn is_delivered(&self, rank: usize, message: &Message) -> bool {
+        self.deliver(rank, message, Duration::ZERO) != Err(GaspiError::Timeout)
+    }
+
+    fn post_later(&self) {
+        let inbox = self.inbox.clone();
+        self.job.membership().member().soon(RETRY, move || drop(inbox.send(News::Room)));
+    }
+
+    /// Sends a message to another process; [`GaspiError::Timeout`]: there was no room for it.
+    pub(crate) fn deliver(&self, rank: usize, message: &Message, wait: Duration) -> Result<(), GaspiError> {
         let member = self.job.membership().member();
-        let body = postcard::to_stdvec(&message).map_err(because(GaspiError::Failed))?;
-        let deadline = self.clock().deadline(timeout.duration().max(SENDING));
+        let body = postcard::to_stdvec(message).map_err(because(GaspiError::Failed))?;
+        let deadline = self.clock().deadline(wait);
         let peer = member.at(rank as u32).filter(|peer| peer.state == PeerState::Joined);
+        let passed = self.passed(message);
+        let fds = passed.as_ref().map_or_else(Vec::new, |segment| segment.descriptors());
         let sent = match peer {
-            Some(peer) => member.send(peer.id, KIND, &body, &[], deadline),
+            Some(peer) => member.send(peer.id, KIND, &body, &fds, deadline),
             None => Err(std::io::ErrorKind::NotConnected.into()),
         };
         match sent {
@@ -213,6 +296,16 @@ impl Shared {
                 self.mark(rank);
                 Err(because(GaspiError::Failed)(format!("rank {rank} is not reached: {error}")))
             }
+        }
+    }
+
+    /// The segment whose descriptors go with a message.
+    fn passed(&self, message: &Message) -> Option<Arc<Segment>> {
+        match message {
+            Message::Ask { ask: Ask::Register { segment, place: Place { told: Some(_), .. } }, .. } => {
+                self.segments.get(*segment).ok()
+            }
+            _ => None,
         }
     }
 

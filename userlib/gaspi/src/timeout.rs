@@ -1,6 +1,6 @@
 //! How long a call may take.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ggas_clock::{Backoff, Clock};
 
@@ -34,6 +34,14 @@ impl Timeout {
             Timeout::Block => Duration::MAX,
             Timeout::Test => Duration::ZERO,
             Timeout::Within(time) => time,
+        }
+    }
+
+    /// What is left of it for a call that began then.
+    pub(crate) fn left(self, clock: &Clock, began: Instant) -> Timeout {
+        match self {
+            Timeout::Within(time) => Timeout::Within(time.saturating_sub(clock.since(began))),
+            other => other,
         }
     }
 
@@ -80,6 +88,8 @@ mod tests {
         assert_eq!(within, Err(GaspiError::Timeout));
         let waited = clock.since(began);
         assert!((20..22).contains(&waited.as_millis()), "{waited:?}");
+        assert_eq!(Timeout::from_millis(10).left(&clock, began), Timeout::Within(Duration::ZERO));
+        assert_eq!(Timeout::Block.left(&clock, began), Timeout::Block);
         // What comes late ends a wait without a limit.
         let late = clock.deadline(Duration::from_secs(30));
         let found = Timeout::Block.wait(&clock, || Ok((clock.now() >= late).then_some(7)));

@@ -1,14 +1,15 @@
 //! Writes, reads and notifications through queues.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use extoll_abi::MAX_TRANSFER;
 use ggas::{PostError, Spec};
+use ggas_clock::Backoff;
 
-use crate::ledger::Way;
+use crate::gpu::Near;
+use crate::ledger::{Ledger, Way};
 use crate::segment::{FLAG, Segment, check_range};
-use crate::shared::Shared;
+use crate::shared::{Link, Shared};
 use crate::wire::Place;
 use crate::{Counter, GaspiError, Timeout};
 
@@ -39,11 +40,13 @@ pub struct Notice {
 }
 
 /// A part that was checked.
-struct Checked {
-    segment: Arc<Segment>,
-    offset: usize,
-    remote: u64,
-    bytes: u64,
+pub(crate) struct Checked {
+    pub segment: Arc<Segment>,
+    pub offset: usize,
+    pub remote: u64,
+    pub bytes: u64,
+    /// The remote side as this process's GPU reaches it, and the offset there; mapped until the request is posted.
+    pub near: Option<(Arc<Near>, u64)>,
 }
 
 impl Shared {
@@ -54,7 +57,7 @@ impl Shared {
         self.segments.place(rank, id).ok_or(GaspiError::Null)
     }
 
-    fn check(&self, part: &Part, rank: u16) -> Result<Checked, GaspiError> {
+    pub(crate) fn check(&self, part: &Part, rank: u16) -> Result<Checked, GaspiError> {
         let Part { local, local_offset, remote, remote_offset, bytes } = *part;
         let segment = self.segments.get(local)?;
         check_range(local_offset, bytes, segment.data.len() as u64, GaspiError::LocalOffset)?;
@@ -63,7 +66,9 @@ impl Shared {
         if bytes > self.config.transfer_size_max {
             return Err(GaspiError::CommSize);
         }
-        Ok(Checked { segment, offset: local_offset as usize, remote: place.data + remote_offset, bytes })
+        let near = self.gpu.near(rank.into(), remote).map(|near| (near, remote_offset));
+        let (offset, remote) = (local_offset as usize, place.data + remote_offset);
+        Ok(Checked { segment, offset, remote, bytes, near })
     }
 
     fn check_list(&self, parts: &[Part], rank: u16) -> Result<Vec<Checked>, GaspiError> {
@@ -79,7 +84,21 @@ impl Shared {
         Ok(place.flags + u64::from(notice.id) * FLAG)
     }
 
+    /// The notification that a request ends with.
+    fn tell(&self, notice: &Notice, rank: u16) -> Result<End<'_>, GaspiError> {
+        let (flag, at) = (self.flag(notice, rank)?, u64::from(notice.id) * FLAG);
+        let near = self.gpu.near(rank.into(), notice.segment).map(|near| (near, at));
+        Ok(End::Tell { value: notice.value, flag, near })
+    }
+
+    /// Whether a notification is possible.
+    pub(crate) fn check_notice(&self, notice: &Notice, rank: u16) -> Result<(), GaspiError> {
+        self.flag(notice, rank)?;
+        check_value(notice)
+    }
+
     /// Posts what the parts say, then the notification; in the order of posts, and nothing where the queue has no room.
+    /// What ran out of time halfway is waited for, and is posted again as a whole by the next call.
     fn post(
         &self,
         queue: u8,
@@ -97,56 +116,129 @@ impl Shared {
         }
         ledger.check(queue, cost)?;
         let rank = usize::from(rank);
-        let link = &self.links[rank].data;
-        let mut left = count;
-        let mut transfers = || -> Result<Way, PostError> {
-            for part in parts.iter().filter(|part| part.bytes > 0) {
-                left -= 1;
-                for at in (0..part.bytes).step_by(MAX_TRANSFER as usize) {
-                    let piece = (part.bytes - at).min(MAX_TRANSFER.into()) as usize;
-                    let is_last = left == 0 && at + piece as u64 == part.bytes && end.is_none();
-                    let (offset, remote) = (part.offset + at as usize, part.remote + at);
-                    match (is_read, is_last) {
-                        (true, true) => {
-                            link.get(&part.segment.data, offset, piece, remote, Spec::COMPLETER)?
-                        }
-                        (true, false) => {
-                            link.get(&part.segment.data, offset, piece, remote, Spec::empty())?
-                        }
-                        (false, true) => {
-                            link.put(&part.segment.data, offset, piece, remote, Spec::REQUESTER)?
-                        }
-                        (false, false) => {
-                            link.put(&part.segment.data, offset, piece, remote, Spec::empty())?
-                        }
-                    }
-                }
-            }
-            match &end {
-                Some(End::Tell { value, flag }) => {
-                    link.immediate_put(u64::from(*value), 8, *flag, Spec::REQUESTER)?;
-                    Ok(Way::Immediate)
-                }
-                // Behind the data, of the same process: a word that is 1.
-                Some(End::Fetch { segment, id }) => {
-                    let offset = u64::from(*id) * FLAG;
-                    link.get(&segment.flags, offset as usize, 8, self.links[rank].one, Spec::COMPLETER)?;
-                    Ok(Way::Get)
-                }
-                None => Ok(if is_read { Way::Get } else { Way::Put }),
-            }
+        if let Some(direct) = self.direct(parts, end.as_ref(), is_read) {
+            return self.post_direct(&mut ledger, queue, rank, cost, direct);
+        }
+        if end.is_some() {
+            self.settle_direct(rank)?;
+        }
+        self.gpu.card_used(rank);
+        let way = match &end {
+            Some(End::Tell { .. }) => Way::Immediate,
+            _ if is_read => Way::Get,
+            _ => Way::Put,
         };
-        match transfers() {
-            Ok(way) => ledger.posted(queue, rank, cost, way),
-            Err(PostError::Timeout { .. }) => return Err(GaspiError::Timeout),
-            // As of a card: the post is taken, and the wait tells what became of it.
+        let commands =
+            || parts.iter().map(|part| part.bytes.div_ceil(MAX_TRANSFER.into()) as u32).sum::<u32>();
+        let notifications = if is_read { commands() + u32::from(end.is_some()) } else { 1 };
+        ledger.begin(queue, rank, cost, way, notifications);
+        let mut posted = Posted::default();
+        let Err(error) = self.transfer(&mut ledger, rank, parts, end.as_ref(), is_read, &mut posted) else {
+            return Ok(());
+        };
+        let is_timeout = matches!(error, PostError::Timeout { .. });
+        let is_bare = is_timeout && posted.commands > posted.notifications;
+        ledger.cut(rank, cost, way, notifications - posted.notifications, is_bare);
+        if is_timeout {
+            return Err(GaspiError::Timeout);
+        }
+        // As of a card: the post is taken, and the wait tells what became of it.
+        tracing::warn!("a request to rank {rank} was not posted: {error}");
+        self.mark(rank);
+        ledger.refused(queue);
+        Ok(())
+    }
+
+    /// Hands the commands of a request to the card, and counts them.
+    fn transfer(
+        &self,
+        ledger: &mut Ledger,
+        rank: usize,
+        parts: &[Checked],
+        end: Option<&End<'_>>,
+        is_read: bool,
+        posted: &mut Posted,
+    ) -> Result<(), PostError> {
+        let Link { data: link, one, .. } = &self.links[rank];
+        let mut left: u64 = parts.iter().map(|part| part.bytes).sum();
+        for part in parts {
+            for at in (0..part.bytes).step_by(MAX_TRANSFER as usize) {
+                let bytes = (part.bytes - at).min(MAX_TRANSFER.into());
+                left -= bytes;
+                let (data, offset) = (&part.segment.data, part.offset + at as usize);
+                let (bytes, remote) = (bytes as usize, part.remote + at);
+                self.make_room(ledger)?;
+                let is_told = is_read || left == 0 && end.is_none();
+                if is_read {
+                    link.get(data, offset, bytes, remote, Spec::COMPLETER)?;
+                } else {
+                    let spec = if is_told { Spec::REQUESTER } else { Spec::empty() };
+                    link.put(data, offset, bytes, remote, spec)?;
+                }
+                posted.count(ledger, is_told);
+            }
+        }
+        let Some(end) = end else { return Ok(()) };
+        self.make_room(ledger)?;
+        match end {
+            End::Tell { value, flag, .. } => {
+                link.immediate_put((*value).into(), 8, *flag, Spec::REQUESTER)?
+            }
+            // Behind the data, of the same process: a word that is 1.
+            End::Fetch { segment, id } => {
+                let offset = u64::from(*id) * FLAG;
+                link.get(&segment.flags, offset as usize, 8, *one, Spec::COMPLETER)?;
+            }
+        }
+        posted.count(ledger, true);
+        Ok(())
+    }
+
+    /// Waits until the card can write one more notification: one that finds no room stops it.
+    #[inline]
+    pub(crate) fn make_room(&self, ledger: &mut Ledger) -> Result<(), PostError> {
+        if ledger.under_way() < self.notifications { Ok(()) } else { self.wait_for_room(ledger) }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, ledger: &mut Ledger) -> Result<(), PostError> {
+        let port = &self.data;
+        let mut backoff = Backoff::new(self.clock(), port.config().post_timeout);
+        loop {
+            port.progress();
+            self.take_notifications(ledger);
+            self.look_for_losses(ledger);
+            if ledger.under_way() < self.notifications {
+                return Ok(());
+            }
+            backoff.pause().map_err(|waited| PostError::Timeout {
+                port: port.address(),
+                path: port.config().path.unwrap_or_default(),
+                outstanding: ledger.under_way().into(),
+                waited,
+            })?;
+        }
+    }
+
+    /// Posts the notifications that are missing behind puts whose request was cut off: a word of each rank that is 1
+    /// becomes 1 again.
+    fn cover(&self, ledger: &mut Ledger, queue: u8) {
+        let Some(rank) = ledger.bare(queue) else { return };
+        let Link { data, one, .. } = &self.links[rank];
+        match data.try_immediate_put(1, 8, *one, Spec::REQUESTER) {
+            Ok(()) => {
+                ledger.begin(queue, rank, 0, Way::Immediate, 1);
+                ledger.posted();
+                ledger.covered(queue, rank);
+            }
+            Err(PostError::WouldBlock) => {}
             Err(error) => {
-                tracing::warn!("a request to rank {rank} was not posted: {error}");
+                tracing::warn!("rank {rank}: {error}");
                 self.mark(rank);
+                ledger.covered(queue, rank);
                 ledger.refused(queue);
             }
         }
-        Ok(())
     }
 
     pub(crate) fn write(&self, part: &Part, rank: u16, queue: u8) -> Result<(), GaspiError> {
@@ -188,10 +280,10 @@ impl Shared {
     }
 
     pub(crate) fn notify(&self, notice: &Notice, rank: u16, queue: u8) -> Result<(), GaspiError> {
-        let flag = self.flag(notice, rank)?;
+        let end = self.tell(notice, rank)?;
         self.ledger().size(queue)?;
         check_value(notice)?;
-        self.post(queue, rank, &[], Some(End::Tell { value: notice.value, flag }), false)
+        self.post(queue, rank, &[], Some(end), false)
     }
 
     pub(crate) fn write_notify(
@@ -203,9 +295,9 @@ impl Shared {
     ) -> Result<(), GaspiError> {
         self.check_length(parts.len())?;
         let checked = self.check_list(parts, rank)?;
-        let flag = self.flag(notice, rank)?;
+        let end = self.tell(notice, rank)?;
         check_value(notice)?;
-        self.post(queue, rank, &checked, Some(End::Tell { value: notice.value, flag }), false)?;
+        self.post(queue, rank, &checked, Some(end), false)?;
         self.statistics.add(Counter::BytesWritten, parts.iter().map(|part| part.bytes).sum());
         self.statistics.one(Counter::NumberOfWriteNotifys);
         Ok(())
@@ -237,8 +329,10 @@ impl Shared {
         let done = timeout.wait(self.clock(), || {
             let mut ledger = self.ledger();
             self.take_notifications(&mut ledger);
+            self.cover(&mut ledger, queue);
+            self.take_copies(&mut ledger, queue);
             looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(256) {
+            if self.is_time_for_losses(looks) {
                 self.look_for_losses(&mut ledger);
             }
             ledger.collect(queue)
@@ -272,16 +366,19 @@ impl Shared {
         if count == 0 {
             return Ok(None);
         }
-        let words = &*segment.words;
-        let is_set = |id: &u32| words.load_u64((u64::from(*id) * FLAG) as usize) != 0;
+        let is_set = |id: &u32| segment.words.is_set(*id);
         // Mostly it is there.
         if let Some(id) = (first..end).find(is_set) {
             return Ok(Some(id));
         }
-        let began = self.clock().now();
+        let (began, heard) = (self.clock().now(), self.deaths.heard());
         let found = timeout.wait(self.clock(), || {
             self.data.progress();
-            Ok((first..end).find(is_set))
+            let found = (first..end).find(is_set);
+            if found.is_none() && timeout == Timeout::Block && self.deaths.are_news(heard) {
+                return Err(GaspiError::Failed);
+            }
+            Ok(found)
         });
         self.statistics.waited(Counter::TimeInWaitSome, began);
         found.map(Some)
@@ -293,18 +390,43 @@ impl Shared {
         if id >= self.config.notification_num {
             return Err(GaspiError::NotificationId);
         }
-        let word = segment.words.word((u64::from(id) * FLAG) as usize);
-        if word.load(Ordering::Acquire) == 0 {
+        if !segment.words.is_set(id) {
             self.data.progress();
         }
-        Ok(word.swap(0, Ordering::AcqRel) as u32)
+        segment.words.take(id)
+    }
+}
+
+/// What of a request the card has.
+#[derive(Default)]
+struct Posted {
+    commands: u32,
+    notifications: u32,
+}
+
+impl Posted {
+    #[inline]
+    fn count(&mut self, ledger: &mut Ledger, is_told: bool) {
+        self.commands += 1;
+        if is_told {
+            self.notifications += 1;
+            ledger.posted();
+        }
     }
 }
 
 /// What comes behind the data.
-enum End<'a> {
-    Tell { value: u32, flag: u64 },
-    Fetch { segment: &'a Segment, id: u32 },
+pub(crate) enum End<'a> {
+    /// `near`: the segment as this process's GPU reaches it, and the offset of the notification.
+    Tell {
+        value: u32,
+        flag: u64,
+        near: Option<(Arc<Near>, u64)>,
+    },
+    Fetch {
+        segment: &'a Segment,
+        id: u32,
+    },
 }
 
 fn check_value(notice: &Notice) -> Result<(), GaspiError> {

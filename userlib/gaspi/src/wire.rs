@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::Told;
+use crate::segment::FLAG;
+
 /// Kind of our messages among those of the members.
 pub(crate) const KIND: u16 = 0x6a5;
 /// Bytes of a passive message that one of ours carries.
@@ -29,9 +32,16 @@ pub(crate) enum Message {
         group: u8,
         proposal: Proposal,
     },
-    /// It does not any more.
+    /// In its commit `mine`, the sender agrees to the receiver's commit `yours`.
+    Agree {
+        group: u8,
+        mine: u64,
+        yours: u64,
+    },
+    /// It does not want to commit any more.
     Withdraw {
         group: u8,
+        number: u64,
     },
     /// The receiver ends at once.
     Kill,
@@ -75,15 +85,27 @@ pub(crate) struct Place {
     pub data: u64,
     /// The same of the first notification.
     pub flags: u64,
+    /// How others map it, where it is passed on.
+    pub told: Option<Told>,
 }
 
 /// A group as one of its members sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Proposal {
+    /// Of the sender's commits.
+    pub number: u64,
     pub size: u32,
     pub checksum: u64,
     /// Network logical address of the sender's part of the group's memory.
     pub area: u64,
+}
+
+impl Place {
+    /// Whether its addresses and those of its notifications are numbers.
+    pub(crate) fn is_sound(&self, notifications: u32) -> bool {
+        let flags = u64::from(notifications) * FLAG;
+        self.data.checked_add(self.size).is_some() && self.flags.checked_add(flags).is_some()
+    }
 }
 
 impl AtomicOperation {
@@ -94,5 +116,18 @@ impl AtomicOperation {
             AtomicOperation::CompareSwap { comparator, new } if old == comparator => new,
             AtomicOperation::CompareSwap { .. } => old,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_beyond_the_last_address_are_not_sound() {
+        let place = Place { size: 16, data: u64::MAX - 16, flags: u64::MAX - 80, told: None };
+        assert!(place.is_sound(10));
+        assert!(!place.is_sound(11));
+        assert!(!Place { size: 17, ..place }.is_sound(10));
     }
 }

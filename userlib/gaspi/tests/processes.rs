@@ -1,47 +1,11 @@
 //! Processes that communicate: each test starts itself as the ranks of a job.
 
-use std::process::{Child, Command, ExitStatus};
+mod jobs;
+
 use std::time::Duration;
 
-use ggas_gaspi::{Config, Counter, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Part, Timeout};
-
-const BLOCK: Timeout = Timeout::Within(Duration::from_secs(60));
-
-/// Runs `body` in each of `ranks` processes, which meet at the end; in the one that starts them, waits for them.
-fn job(name: &str, ranks: u16, body: fn(&Gaspi)) {
-    let ends = ends(name, ranks, |gaspi| {
-        body(gaspi);
-        gaspi.barrier(GROUP_ALL, BLOCK).expect("all are done");
-    });
-    for (rank, status) in ends.into_iter().enumerate() {
-        assert!(status.success(), "rank {rank}: {status}");
-    }
-}
-
-/// How each of `ranks` processes ended; none in those.
-fn ends(name: &str, ranks: u16, body: impl FnOnce(&Gaspi)) -> Vec<ExitStatus> {
-    if std::env::var_os("GGAS_RANK").is_some() {
-        body(&Gaspi::init(Config::default(), BLOCK).expect("joined"));
-        return Vec::new();
-    }
-    let start = |rank: u16| -> Child {
-        let mut command = Command::new(std::env::current_exe().expect("a name"));
-        command.args([name, "--exact", "--nocapture", "--test-threads", "1"]);
-        command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
-        command.env("GGAS_JOB", format!("gaspi-{name}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
-        command.spawn().expect("started")
-    };
-    let children: Vec<Child> = (0..ranks).map(start).collect();
-    children.into_iter().map(|mut child| child.wait().expect("ended")).collect()
-}
-
-fn part(local_offset: u64, remote_offset: u64, bytes: u64) -> Part {
-    Part { local: 0, local_offset, remote: 0, remote_offset, bytes }
-}
-
-fn pattern(rank: u16, round: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes as u64).map(|i| (i * 7 + round * 13 + u64::from(rank) * 101) as u8).collect()
-}
+use ggas_gaspi::{Counter, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Timeout};
+use jobs::{BLOCK, ends, job, part, pattern};
 
 /// All that was written before a notification is there, through several queues and sizes.
 fn ring(gaspi: &Gaspi) {
@@ -251,7 +215,7 @@ fn a_killed_rank_is_reported() {
         gaspi.write(&part(0, 0, 8), 1, 3).unwrap();
         assert_eq!(gaspi.wait(3, BLOCK), Err(GaspiError::Failed));
         assert_eq!(gaspi.wait(3, BLOCK), Ok(()));
-        assert_eq!(gaspi.barrier(GROUP_ALL, BLOCK), Err(GaspiError::Device));
+        assert_eq!(gaspi.barrier(GROUP_ALL, BLOCK), Err(GaspiError::Dead));
         let alone = gaspi.group_create().unwrap();
         gaspi.group_add(alone, 0).unwrap();
         gaspi.group_commit(alone, BLOCK).unwrap();

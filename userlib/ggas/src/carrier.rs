@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_device::engine::{EngineBuildError, EngineGuard, EngineNetwork};
-use ggas_device::sim::{BuildError, ProcessFabric, SimBuilder, SimNetwork};
+use ggas_device::sim::{BuildError, HostsFabric, HostsFile, SimBuilder, SimNetwork};
 use ggas_device::{Choice, ChoiceError, Device, DeviceError, Kind, hw};
 use ggas_kernels::Processor;
 use ggas_members::{Job, JobError, Member};
@@ -79,7 +79,18 @@ impl Carrier {
 
     /// This member's node of the model.
     pub(crate) fn model(model: SimBuilder, member: Arc<Member>) -> Result<(Node, Carrier), JoinError> {
-        let network = model.join(ProcessFabric::join(member).map_err(BuildError::from)?)?;
+        let network = model.join_as(member)?;
+        let node = Node::new(network.device(0)?);
+        Ok((node, Carrier::Model(network)))
+    }
+
+    /// This process's node of a network of hosts.
+    pub(crate) fn hosts(
+        model: SimBuilder,
+        file: &HostsFile,
+        node: u16,
+    ) -> Result<(Node, Carrier), JoinError> {
+        let network = model.join_hosts(HostsFabric::join(file, node).map_err(BuildError::from)?)?;
         let node = Node::new(network.device(0)?);
         Ok((node, Carrier::Model(network)))
     }

@@ -1,12 +1,14 @@
 //! A network that stands by itself: this process as one of its members, with one node.
 
+use std::env::{self, VarError};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_device::sim::{Progress, SimBuilder, SimNetwork};
+use ggas_device::sim::{BuildError, HostsFile, Progress, SimBuilder, SimNetwork};
 use ggas_device::{DeviceError, Kind, LockedMemory, choose};
-use ggas_members::{Member, Members};
+use ggas_members::{JobError, Member, Members};
 use ggas_rma::Node;
 
 use crate::JoinError;
@@ -15,11 +17,17 @@ use crate::carrier::Carrier;
 /// Node ids of a network of cards.
 const NODES: u32 = extoll_abi::regs::EXTOLL_NODES as u32;
 
+/// Names the file of a network of hosts.
+const HOSTS: &str = "GGAS_HOSTS";
+/// The node of this process.
+const NODE: &str = "GGAS_NODE";
+
 /// This process as a member of a network, as on a node with a card: programs open ports on it one after
 /// the other, leave, and others come. Nothing here waits for another process; a peer is found when it is first
 /// addressed. For processes that begin together and wait for each other there is [`Job`](crate::Job).
 ///
-/// [`ggas_device::choose`] says which device the node is of. `sim`: a network of the model on this host. `hw`: the node is
+/// [`ggas_device::choose`] says which device the node is of. `sim`: a network of the model, on this host or, where
+/// `GGAS_HOSTS` names a file of them ([`HostsFile`]), on several hosts with a process on each. `hw`: the node is
 /// the card's, in the network that the card is in. There is no such network on `nvlink`, whose engines join the processes
 /// of jobs.
 ///
@@ -91,8 +99,22 @@ impl NetworkBuilder {
         }
         match Carrier::card(&choice)? {
             Some(card) => Ok(Network { node: Node::new(card), carrier: Carrier::Card, member: None }),
-            None => self.join_as(Member::join()?),
+            None => match hosts()? {
+                Some((path, node)) => self.join_hosts(&path, node),
+                None => self.join_as(Member::join()?),
+            },
         }
+    }
+
+    /// Takes part as this node of a network of hosts of the model, which a file describes ([`HostsFile::read`]). The other
+    /// processes have the same file.
+    ///
+    /// # Errors
+    /// [`JoinError::Node`].
+    pub fn join_hosts(self, file: &Path, node: u16) -> Result<Network, JoinError> {
+        let file = HostsFile::read(file).map_err(BuildError::from)?;
+        let (node, carrier) = Carrier::hosts(self.model, &file, node)?;
+        Ok(Network { node, carrier, member: None })
     }
 
     /// Takes part as this member of a network of the model.
@@ -132,15 +154,17 @@ impl Network {
 
     /// Nodes of the network; their ids are 0, 1, ... A card does not know how many its network has: any id may be there.
     pub fn nodes(&self) -> u32 {
-        self.member.as_ref().map_or(NODES, |member| member.shape().nodes())
+        let hosts = self.network().and_then(SimNetwork::hosts).map(|hosts| hosts.nodes() as u32);
+        let members = self.member.as_ref().map(|member| member.shape().nodes());
+        members.or(hosts).unwrap_or(NODES)
     }
 
-    /// The name of the model's network; `None` on a card.
+    /// The name of the model's network; `None` on a card and between hosts.
     pub fn name(&self) -> Option<&str> {
         self.member.as_ref().map(|member| member.network())
     }
 
-    /// This process as a member of the model's network: who else is there. `None` on a card.
+    /// This process as a member of the model's network: who else is there. `None` on a card and between hosts.
     pub fn member(&self) -> Option<&Arc<Member>> {
         self.member.as_ref()
     }
@@ -155,4 +179,20 @@ impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network").field("node", &self.node).field("member", &self.member).finish()
     }
+}
+
+/// The file of `GGAS_HOSTS`, and the node of `GGAS_NODE`, 0 unless set.
+fn hosts() -> Result<Option<(PathBuf, u16)>, JobError> {
+    let Some(path) = env::var_os(HOSTS).filter(|path| !path.is_empty()) else { return Ok(None) };
+    let wrong = |value: String| JobError::Setting {
+        name: NODE,
+        value,
+        advice: "write the node's number, 0 for the first".to_owned(),
+    };
+    let node = match env::var(NODE) {
+        Ok(text) => text.parse().map_err(|_| wrong(text))?,
+        Err(VarError::NotPresent) => 0,
+        Err(VarError::NotUnicode(text)) => return Err(wrong(text.to_string_lossy().into_owned())),
+    };
+    Ok(Some((path.into(), node)))
 }

@@ -138,6 +138,54 @@ impl Gpu {
         }
     }
 
+    /// The GPU that is current to this thread, by whatever library; `None` where none is.
+    pub fn current() -> Option<usize> {
+        load().ok()?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the driver is loaded, and the context is written on success.
+        check("cuCtxGetCurrent", unsafe { cuCtxGetCurrent(&mut context) }).ok()?;
+        let mut device = 0;
+        // SAFETY: as above; without a current context the call fails.
+        check("cuCtxGetDevice", unsafe { cuCtxGetDevice(&mut device) }).ok()?;
+        usize::try_from(device).ok().filter(|_| !context.is_null())
+    }
+
+    /// The GPU in whose memory an address is, whoever allocated it; `None` for host memory and for no memory.
+    pub fn holder(address: u64) -> Option<usize> {
+        load().ok()?;
+        let of = |attribute| {
+            let mut value = 0u32;
+            // SAFETY: the driver is loaded; both attributes are words of 4 bytes, and any address may be asked about.
+            let result = unsafe { cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
+            check("cuPointerGetAttribute", result).ok().map(|()| value)
+        };
+        // CU_MEMORYTYPE_DEVICE.
+        of(PointerAttr::CU_POINTER_ATTRIBUTE_MEMORY_TYPE).filter(|kind| *kind == 2)?;
+        of(PointerAttr::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL).map(|ordinal| ordinal as usize)
+    }
+
+    /// Copies out of memory of this GPU that is not of this crate, through pinned memory.
+    ///
+    /// # Safety
+    /// So many bytes are allocated there until the call returns.
+    ///
+    /// # Errors
+    /// [`GpuError::Timeout`], driver errors.
+    pub unsafe fn read_at(&self, address: u64, into: &mut [u8]) -> Result<(), GpuError> {
+        crate::memory::read(self, address, into)
+    }
+
+    /// The same into it.
+    ///
+    /// # Safety
+    /// As [`read_at`](Self::read_at).
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub unsafe fn write_at(&self, address: u64, from: &[u8]) -> Result<(), GpuError> {
+        crate::memory::write(self, address, from)
+    }
+
     /// Its context, which lives as long as the process.
     pub(crate) fn context(&self) -> CUcontext {
         self.0.context.0
@@ -204,6 +252,16 @@ impl Gpu {
     /// The first error that made this GPU unusable for this process, if there was one.
     pub fn lost(&self) -> Option<GpuError> {
         self.0.lost.get().map(|error| GpuError::Lost { gpu: self.ordinal(), error: error.clone() })
+    }
+
+    /// Waits for all work of this process on the GPU as the driver does it, without a bound: for work that waits for nobody.
+    ///
+    /// # Errors
+    /// Errors of the work.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.enter()?;
+        // SAFETY: the context is this thread's now.
+        self.check("cuCtxSynchronize", unsafe { cuCtxSynchronize() })
     }
 
     /// Makes the context current to this thread. Every driver call on a GPU comes after it.

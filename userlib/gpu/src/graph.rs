@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Handle};
-use crate::launch::{Launch, Reservation, Running};
+use crate::launch::Launch;
+use crate::place::Reservation;
+use crate::running::Running;
 use crate::stream::{Event, Stream};
 use crate::sys::*;
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::error::GpuError;
 use crate::graph::Graph;
-use crate::launch::{Launch, Reservation, Running};
+use crate::launch::Launch;
 use crate::module::Module;
+use crate::place::Reservation;
+use crate::running::Running;
 use crate::stream::Event;
 use crate::sys::*;
 

@@ -1,6 +1,6 @@
 //! GPU code: a fatbin, all of whose kernels are loaded at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,8 +22,9 @@ pub struct Module(Arc<Loaded>);
 struct Loaded {
     gpu: Gpu,
     kernels: BTreeMap<String, Function>,
-    /// Kernels that were given a large cache: saying it again would make each launch wait for the driver.
-    cached: Mutex<BTreeSet<String>>,
+    /// Kernels that were given a share of shared memory of their own, in percent: saying it again would make each launch wait
+    /// for the driver.
+    shares: Mutex<BTreeMap<String, i32>>,
 }
 
 /// One kernel of a module.
@@ -34,6 +35,8 @@ pub(crate) struct Function {
     pub argument_bytes: usize,
     pub max_threads: u32,
     pub local_bytes: usize,
+    /// Shared memory of a block, without what a launch adds.
+    shared_bytes: usize,
 }
 
 impl Gpu {
@@ -77,7 +80,7 @@ impl Gpu {
         let kernels = self.functions(raw)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
         self.reserve_stack(local)?;
-        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels, cached: Mutex::default() })))
+        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels, shares: Mutex::default() })))
     }
 
     fn not_loadable(&self, error: GpuError) -> GpuError {
@@ -125,6 +128,7 @@ impl Gpu {
             argument_bytes: self.argument_bytes(raw)?,
             max_threads: attribute(FuncAttr::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
             local_bytes: attribute(FuncAttr::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as usize,
+            shared_bytes: attribute(FuncAttr::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as usize,
         };
         Ok((name, function))
     }
@@ -179,18 +183,31 @@ impl Module {
         })
     }
 
-    /// Gives a kernel as much of the L1 as cache as there is.
-    pub(crate) fn prefer_cache(&self, name: &str, function: Function) -> Result<(), GpuError> {
-        let mut cached = self.0.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.contains(name) {
+    /// Gives a kernel as much of the L1 as cache as there is beside what its blocks need, those of `block` threads and with
+    /// `shared` bytes more of which as many as can run on a multiprocessor.
+    pub(crate) fn prefer_cache(
+        &self,
+        name: &str,
+        function: Function,
+        block: u32,
+        shared: usize,
+    ) -> Result<(), GpuError> {
+        let info = self.0.gpu.info();
+        let each = match function.shared_bytes + shared {
+            0 => 0,
+            bytes => bytes + info.shared_reserved as usize,
+        };
+        let all = each * self.occupancy(function, block, shared)? as usize;
+        let share = (100 * all).div_ceil(info.shared_of_multiprocessor.max(1) as usize).min(100) as i32;
+        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if shares.get(name) == Some(&share) {
             return Ok(());
         }
-        self.0.gpu.enter()?;
         let carveout = FuncAttr::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: the function is loaded; the attribute may be set.
-        let result = unsafe { cuFuncSetAttribute(function.raw.0, carveout, 0) };
+        let result = unsafe { cuFuncSetAttribute(function.raw.0, carveout, share) };
         self.0.gpu.check("cuFuncSetAttribute", result)?;
-        cached.insert(name.to_owned());
+        shares.insert(name.to_owned(), share);
         Ok(())
     }
 

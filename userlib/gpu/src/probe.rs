@@ -21,6 +21,10 @@ pub struct GpuInfo {
     pub sm: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Most bytes of shared memory of a multiprocessor.
+    pub shared_of_multiprocessor: u32,
+    /// Bytes of shared memory that the system keeps of each block.
+    pub shared_reserved: u32,
     /// Bytes of GPU memory.
     pub memory: u64,
     /// CUDA version of the driver (major, minor).
@@ -116,6 +120,8 @@ fn describe(ordinal: usize, count: usize) -> Result<GpuInfo, DriverError> {
             number(Attr::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         ),
         multiprocessors: number(Attr::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        shared_of_multiprocessor: number(Attr::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+        shared_reserved: number(Attr::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
         memory: memory as u64,
         driver: (version.max(0) as u32 / 1000, version.max(0) as u32 % 1000 / 10),
         maps_host_memory: flag(Attr::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY)?

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use crate::error::GpuError;
-use crate::launch::{Launch, Reservation, Running};
+use crate::launch::Launch;
 use crate::module::Function;
+use crate::place::Reservation;
+use crate::running::Running;
 use crate::stream::Stream;
 
 /// A [`Stream`] whose kernels are known in advance: their shapes are checked and their places reserved once, so that

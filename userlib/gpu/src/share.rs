@@ -103,7 +103,29 @@ impl GpuPart {
                 None => parts.extend(self.memory.take()),
             }
         }
-        GpuWindow::of_parts(&self.gpu, rank, parts, self.stride, bytes)
+        GpuWindow::of_parts(&self.gpu, Some(rank), parts, self.stride, bytes)
+    }
+}
+
+impl GpuWindow {
+    /// Maps memory that another process [exported](GpuPart::export) for kernels of `gpu`: a window of one part, of which
+    /// `bytes` are used. What is in it stays. `stride` is that of the [`GpuPart`].
+    ///
+    /// # Errors
+    /// As for [`GpuPart::window`].
+    pub fn received(
+        gpu: &Gpu,
+        fd: BorrowedFd<'_>,
+        stride: usize,
+        bytes: usize,
+    ) -> Result<GpuWindow, GpuError> {
+        let granularity = gpu.part_granularity()?;
+        if bytes == 0 || bytes > stride || !stride.is_multiple_of(granularity) {
+            return Err(GpuError::Invalid(format!(
+                "{bytes} of {stride} bytes of another process: use a multiple of {granularity}"
+            )));
+        }
+        GpuWindow::of_parts(gpu, None, vec![import(gpu, fd)?], stride, bytes)
     }
 }
 

@@ -11,6 +11,9 @@ use crate::sys::*;
 /// `CU_STREAM_NON_BLOCKING`: no order with the default stream.
 const NON_BLOCKING: u32 = 1;
 
+/// `CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING`: who waits sleeps until an interrupt.
+const SLEEPING: u32 = 1 | 2;
+
 /// A queue of work on a GPU; its work runs in order and waits for no other stream.
 ///
 /// Dropping it while work runs leaves the work running.
@@ -43,6 +46,11 @@ impl Stream {
         self.raw.0
     }
 
+    /// The driver's `CUstream`, for kernels that are [enqueued](crate::Launch::enqueue). Not to be destroyed.
+    pub fn as_raw(&self) -> *mut std::ffi::c_void {
+        self.raw.0.cast()
+    }
+
     /// The GPU of this stream.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
@@ -73,6 +81,16 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Waits for all work so far as the driver does it, without a bound: for work that waits for nobody.
+    ///
+    /// # Errors
+    /// Errors of the work.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.gpu.enter()?;
+        // SAFETY: the stream lives as long as `self`.
+        self.gpu.check("cuStreamSynchronize", unsafe { cuStreamSynchronize(self.raw.0) })
     }
 
     /// Queues a copy between any two addresses that the driver knows: memory of any GPU, or host memory (which
@@ -171,11 +189,33 @@ impl Event {
     /// # Errors
     /// Driver errors.
     pub fn new(gpu: &Gpu) -> Result<Event, GpuError> {
+        Event::with_flags(gpu, 0)
+    }
+
+    /// One without a time, whose [`synchronize`](Self::synchronize) sleeps instead of spinning.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn sleeping(gpu: &Gpu) -> Result<Event, GpuError> {
+        Event::with_flags(gpu, SLEEPING)
+    }
+
+    fn with_flags(gpu: &Gpu, flags: u32) -> Result<Event, GpuError> {
         gpu.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is written on success; flags 0 make an event with a time.
-        gpu.check("cuEventCreate", unsafe { cuEventCreate(&mut raw, 0) })?;
+        // SAFETY: `raw` is written on success; the flags are ones that there are.
+        gpu.check("cuEventCreate", unsafe { cuEventCreate(&mut raw, flags) })?;
         Ok(Event { gpu: gpu.clone(), raw: Handle(raw) })
+    }
+
+    /// Waits for the work before the mark as the driver does it, without a bound: for work that waits for nobody.
+    ///
+    /// # Errors
+    /// Errors of that work.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.gpu.enter()?;
+        // SAFETY: the event lives as long as `self`.
+        self.gpu.check("cuEventSynchronize", unsafe { cuEventSynchronize(self.raw.0) })
     }
 
     /// The GPU of this event.

@@ -19,7 +19,8 @@ pub(crate) use cu::{
     CUmemAccessDesc, CUmemAllocationGranularity_flags_enum as Granularity,
     CUmemAllocationHandleType_enum as HandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
     CUmemAllocationType_enum as AllocationType, CUmemGenericAllocationHandle, CUmemLocation,
-    CUmemLocationType_enum as LocationType, CUmemRangeHandleType_enum, CUmodule, CUresult, CUstream, CUuuid,
+    CUmemLocationType_enum as LocationType, CUmemRangeHandleType_enum, CUmodule,
+    CUpointer_attribute_enum as PointerAttr, CUresult, CUstream, CUuuid,
 };
 
 /// Lists each driver function once: as an import and as a symbol that [`load`] looks up.
@@ -31,11 +32,12 @@ macro_rules! driver_calls {
 }
 
 driver_calls! {
-    cuCtxEnablePeerAccess, cuCtxGetLimit, cuCtxGetStreamPriorityRange, cuCtxSetCurrent, cuCtxSetLimit,
+    cuCtxEnablePeerAccess, cuCtxGetCurrent, cuCtxGetDevice, cuCtxGetLimit, cuCtxGetStreamPriorityRange, cuCtxSetCurrent,
+    cuCtxSetLimit, cuCtxSynchronize,
     cuDeviceCanAccessPeer, cuDeviceGet, cuDeviceGetAttribute, cuDeviceGetCount, cuDeviceGetName,
     cuDeviceGetP2PAttribute, cuDeviceGetPCIBusId, cuDeviceGetUuid_v2, cuDevicePrimaryCtxRetain,
     cuDeviceTotalMem_v2, cuDriverGetVersion,
-    cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime_v2, cuEventQuery, cuEventRecord,
+    cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime_v2, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuFuncGetAttribute, cuFuncGetName, cuFuncGetParamInfo, cuFuncLoad, cuFuncSetAttribute,
     cuGetErrorName, cuGetErrorString, cuGraphAddKernelNode_v2, cuGraphAddNode_v2,
     cuGraphConditionalHandleCreate, cuGraphCreate, cuGraphDestroy, cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
@@ -45,8 +47,9 @@ driver_calls! {
     cuMemSetAccess, cuMemUnmap,
     cuMemcpyAsync, cuMemsetD8Async,
     cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleLoadData,
+    cuPointerGetAttribute,
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
-    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamWaitValue64_v2,
+    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamSynchronize, cuStreamWaitValue64_v2,
     cuStreamWriteValue32_v2, cuStreamWriteValue64_v2,
 }
 

@@ -82,10 +82,10 @@ impl GpuWindow {
     }
 
     /// A window whose parts are memory of several processes, mapped in order for kernels of `gpu`, which holds part
-    /// `rank`; the others are not zeroed.
+    /// `rank`, if any; the others are not zeroed.
     pub(crate) fn of_parts(
         gpu: &Gpu,
-        rank: usize,
+        rank: Option<usize>,
         parts: Vec<Physical>,
         stride: usize,
         bytes: usize,
@@ -94,14 +94,16 @@ impl GpuWindow {
             || GpuError::Invalid(format!("a window of {} parts of {bytes} bytes is too much", parts.len()));
         let (stride, reserved) = layout(bytes, parts.len(), stride).ok_or_else(too_much)?;
         let mapping = Mapping::reserve(gpu, stride, reserved, 0)?;
-        let own = mapping.base + (rank * stride) as u64;
+        let own = rank.map(|rank| mapping.base + (rank * stride) as u64);
         let mut window = GpuWindow { mapping: Some(mapping), nodes: vec![gpu.clone(); parts.len()], bytes };
         if let Some(mapping) = &mut window.mapping {
             parts.into_iter().try_for_each(|part| mapping.add_part(part))?;
             mapping.allow(std::slice::from_ref(gpu))?;
         }
-        memory::zero(gpu, own, stride)?;
-        ranges::insert(own, stride, gpu.ordinal());
+        if let Some(own) = own {
+            memory::zero(gpu, own, stride)?;
+            ranges::insert(own, stride, gpu.ordinal());
+        }
         Ok(window)
     }
 

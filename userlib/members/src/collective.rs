@@ -95,11 +95,20 @@ impl Meeting<'_> {
     }
 
     fn wait_for_all(&self, epoch: u64, timeout: Duration) -> Result<(), JobError> {
-        let size = self.network.table.shape.rank_slots().end;
+        let table = &self.network.table;
+        let size = table.shape.rank_slots().end;
         let until = Clock::REAL.deadline(timeout);
-        // Each begins with its neighbour, so that not all sleep on the same word.
-        for step in 1..size {
-            self.wait_for(epoch, (self.rank + step) % size, until, timeout)?;
+        let there = || table.shape.rank_slots().map(|rank| table.last(rank));
+        loop {
+            let before = self.is_start.then(|| there().collect::<Vec<_>>());
+            // Each begins with its neighbour, so that not all sleep on the same word.
+            for step in 1..size {
+                self.wait_for(epoch, (self.rank + step) % size, until, timeout)?;
+            }
+            // At the start, who was there may have given up while others were waited for: all are there at once.
+            if before.is_none_or(|before| there().eq(before)) {
+                break;
+            }
         }
         fence(Ordering::Acquire);
         Ok(())

@@ -192,6 +192,49 @@ pub enum JobError {
         /// What became of it.
         how: String,
     },
+    /// Rank 0 does not let this rank take part, or the ranks of several hosts cannot be one job.
+    #[error("this rank cannot take part in its job: {why}")]
+    Refused {
+        /// What rank 0 said.
+        why: String,
+    },
+    /// PMIx, under which the process was started, fails.
+    #[error(transparent)]
+    Pmix(#[from] ggas_pmix::PmixError),
+    /// Rank 0 is not reached.
+    #[error(
+        "rank 0 is not met at {place} in {waited:?} ({source}): see whether it runs, whether this host reaches that place, and \
+         whether firewalls let TCP through to that port"
+    )]
+    Unmet {
+        /// Where it is met.
+        place: String,
+        /// How long it was tried, at most.
+        waited: Duration,
+        /// What happened last.
+        source: io::Error,
+    },
+    /// Rank 0 cannot listen where others are to meet it.
+    #[error(
+        "rank 0 is to be met at {place}, where it cannot listen: {source}; choose another port (GGAS_MEET)"
+    )]
+    Listen {
+        /// Where.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Between hosts there are no file descriptors, mappings, nor messages of members.
+    #[error(
+        "rank {rank} is on another host ({host}): file descriptors and shared memory do not reach there; use exchange, puts \
+         and gets"
+    )]
+    OtherHost {
+        /// The rank.
+        rank: u32,
+        /// Its host.
+        host: String,
+    },
     /// The limit of open files is too low for so many processes.
     #[error(
         "a job of {size} processes needs {needed} file descriptors in this process, its limit is {limit}: \

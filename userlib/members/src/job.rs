@@ -8,6 +8,7 @@ use std::time::Duration;
 use ggas_clock::Clock;
 
 use crate::channel::WireError;
+use crate::far::pmix;
 use crate::mailbox::{LETTER_FDS_MAX, Letter, Mailbox};
 use crate::member::Member;
 use crate::members::{GoneGuard, Members};
@@ -42,6 +43,8 @@ pub struct Job {
     shape: Shape,
     _gone: GoneGuard,
     member: Arc<Member>,
+    /// With a launcher that speaks PMIx. Goes last.
+    _session: Option<ggas_pmix::Session>,
 }
 
 /// What is known of the ends of ranks, and letters.
@@ -120,29 +123,39 @@ impl Job {
     /// # Errors
     /// As there. After [`JobError::Missing`] it may be called again.
     pub fn join_within(timeout: Option<Duration>) -> Result<Job, JobError> {
+        if std::env::var_os(place::RANK).is_none() && ggas_pmix::is_launched() {
+            let timeout = timeout.map_or_else(|| place::join_timeout(&|name| std::env::var_os(name)), Ok)?;
+            let (place, session) = pmix::place(place::per_node()?, timeout)?;
+            return Ok(Job { _session: Some(session), ..Job::in_place(&place)? });
+        }
         let place = Place::from(&|name| std::env::var_os(name))?;
         let place = Place { timeout: timeout.unwrap_or(place.timeout), ..place };
+        Job::in_place(&place)
+    }
+
+    fn in_place(place: &Place) -> Result<Job, JobError> {
         match place.rank {
             Some(Rank { rank, shape }) => {
                 limits::check_descriptors(shape.processes())?;
-                let member = Member::at(&place, &place.shape())?;
-                Job::start(member, rank, shape, place.timeout)
+                let member = Member::at(place, &place.shape())?;
+                Job::start(member, rank, shape, place)
             }
             None => {
                 let shape = Shape::new(1, 1)?;
                 let (network, rank) = (seat::private_name(), Some(Rank { rank: 0, shape }));
-                let place = Place { network, node: 0, rank, timeout: place.timeout };
-                Job::start(Member::at(&place, &place.shape())?, 0, shape, place.timeout)
+                let place = Place { network, node: 0, rank, timeout: place.timeout, meet: None };
+                Job::start(Member::at(&place, &place.shape())?, 0, shape, &place)
             }
         }
     }
 
     /// Whether the environment names a job of several processes.
     pub fn is_launched() -> bool {
-        std::env::var_os(place::RANK).is_some()
+        std::env::var_os(place::RANK).is_some() || ggas_pmix::is_launched()
     }
 
-    fn start(member: Arc<Member>, rank: u32, shape: Shape, timeout: Duration) -> Result<Job, JobError> {
+    fn start(member: Arc<Member>, rank: u32, shape: Shape, place: &Place) -> Result<Job, JobError> {
+        let timeout = place.timeout;
         let deadline = Clock::REAL.deadline(timeout);
         let watched =
             Watched { process: std::process::id(), mailbox: Mailbox::default(), lost: Mutex::default() };
@@ -156,10 +169,10 @@ impl Job {
         member.handle(LETTER, Arc::new(keeps));
         let full = watched.clone();
         member.hold_back(Box::new(move || !full.mailbox.has_room()));
-        let job = Job { watched, rank, shape, _gone: gone, member };
-        // Each pair has a connection, by whose end it notices a death: whoever joined later makes it.
+        let job = Job { watched, rank, shape, _gone: gone, member, _session: None };
+        // Each pair of a host has a connection, by whose end it notices a death: whoever joined later makes it.
         let is_other = |peer: &MemberInfo| peer.id.slot < shape.processes() && peer.id.slot != rank;
-        for peer in job.member.list().into_iter().filter(is_other) {
+        for peer in job.member.near().into_iter().filter(is_other) {
             match job.member.watch(peer.id, deadline.max(Clock::REAL.now() + SLACK)) {
                 Ok(()) | Err(WireError::Closed) => {}
                 Err(WireError::Timeout) => {
@@ -174,7 +187,7 @@ impl Job {
                 }
             }
         }
-        job.member.start(timeout)?;
+        job.member.start(place.meet.as_ref(), timeout)?;
         // Nobody goes on while others have not begun: who joins then is of this run (see `words::begin`).
         job.member.barrier(deadline.saturating_duration_since(Clock::REAL.now()).max(SLACK))?;
         Ok(job)
@@ -208,6 +221,16 @@ impl Job {
     /// Processes of each node; the last node may have fewer.
     pub fn per_node(&self) -> u32 {
         self.shape.per_node()
+    }
+
+    /// Whether ranks are on several hosts.
+    pub fn spans_hosts(&self) -> bool {
+        self.member.spans_hosts()
+    }
+
+    /// Whether a rank is on another host, where neither file descriptors nor shared memory reach.
+    pub fn is_far(&self, rank: u32) -> bool {
+        self.member.is_far(rank)
     }
 
     /// The name of the job's network.
@@ -253,7 +276,8 @@ impl Job {
     /// receiver may call `recv_fds` later; descriptors from one sender with one tag keep their order.
     ///
     /// # Errors
-    /// [`JobError::PeerLost`], [`JobError::Timeout`], [`JobError::NoSuchRank`], [`JobError::TooManyDescriptors`].
+    /// [`JobError::PeerLost`], [`JobError::Timeout`], [`JobError::NoSuchRank`], [`JobError::TooManyDescriptors`],
+    /// [`JobError::OtherHost`].
     pub fn send_fds(
         &self,
         to_rank: u32,
@@ -266,6 +290,7 @@ impl Job {
         if fds.len() > LETTER_FDS_MAX {
             return Err(JobError::TooManyDescriptors { count: fds.len(), most: LETTER_FDS_MAX });
         }
+        self.member.check_near(to_rank)?;
         if to_rank == self.rank {
             let own = fds.iter().map(BorrowedFd::try_clone_to_owned).collect::<Result<Vec<OwnedFd>, _>>();
             let own = own.map_err(JobError::system("copy a file descriptor"))?;
@@ -296,6 +321,7 @@ impl Job {
     pub fn recv_fds(&self, from_rank: u32, tag: u64, timeout: Duration) -> Result<Vec<OwnedFd>, JobError> {
         self.member.check_member()?;
         self.check_rank(from_rank)?;
+        self.member.check_near(from_rank)?;
         let mailbox = &self.watched.mailbox;
         let was_full = !mailbox.has_room();
         let fds = mailbox.take(from_rank, tag, timeout, || self.is_silent(from_rank));

@@ -1,13 +1,16 @@
 //! [`Member`]: this process as a member of a network of this host.
 
+mod hosts;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::channel::WireError;
 use crate::collective::{Collective, Meeting};
 use crate::directory::Base;
+use crate::far::{Far, Meet};
 use crate::members::{GoneGuard, Members};
 use crate::memory::Mapping;
 use crate::network::{Network, member_info, sweep};
@@ -50,6 +53,8 @@ pub struct Member {
     made: bool,
     /// A transport speaks for this member.
     transport: AtomicBool,
+    /// The ranks on other hosts, once they have been met, where the job is over hosts.
+    far: OnceLock<Far>,
 }
 
 impl Member {
@@ -94,7 +99,7 @@ impl Member {
     /// As [`join`](Self::join).
     pub fn join_network(name: &str, shape: &NetworkShape, node: u16) -> Result<Arc<Member>, JobError> {
         let network = place::checked_network(name)?.to_owned();
-        Member::at(&Place { network, node, rank: None, timeout: Duration::ZERO }, shape)
+        Member::at(&Place { network, node, rank: None, timeout: Duration::ZERO, meet: None }, shape)
     }
 
     /// Creates and joins a network with a unique name.
@@ -117,6 +122,7 @@ impl Member {
                 node: shape.node_of(rank),
                 rank: Some(Rank { rank, shape }),
                 timeout: Duration::ZERO,
+                meet: None,
             };
             Member::at(&place, &NetworkShape::of_job(shape))
         };
@@ -164,6 +170,7 @@ impl Member {
             departures,
             made,
             transport: AtomicBool::new(false),
+            far: OnceLock::new(),
         }))
     }
 
@@ -196,6 +203,9 @@ impl Member {
     /// Leaves the network before the value is dropped: other members see that this member has left, and a network
     /// without other members is removed.
     pub fn leave(&self) {
+        if let Some(far) = self.far.get().filter(|_| self.check_member().is_ok()) {
+            far.leave();
+        }
         if self.check_member().is_ok() && self.network.table.end(self.me, PeerState::Left) {
             self.network.leave(Some(self.me));
         }
@@ -204,7 +214,7 @@ impl Member {
     /// Treats another member as dead, as if its end had been noticed. May be called at any time, any number of times.
     /// In a fork, nothing happens.
     pub fn lose(&self, id: MemberId) {
-        if id != self.me && self.check_member().is_ok() {
+        if id != self.me && !self.is_far(id.slot) && self.check_member().is_ok() {
             self.postman.post.gone(id);
         }
     }
@@ -238,6 +248,7 @@ impl Member {
         deadline: Instant,
     ) -> std::io::Result<bool> {
         self.check_member().map_err(std::io::Error::other)?;
+        self.check_near(to.slot).map_err(std::io::Error::other)?;
         match self.postman.post.send(to, kind, body, fds, deadline) {
             Ok(()) => Ok(true),
             Err(WireError::Timeout) => Ok(false),
@@ -306,12 +317,21 @@ impl Member {
     }
 
     /// Waits for all ranks of the job at its start: those that left may come again as other processes.
-    pub(crate) fn start(&self, timeout: Duration) -> Result<(), JobError> {
+    pub(crate) fn start(&self, meet: Option<&Meet>, timeout: Duration) -> Result<(), JobError> {
+        if let Some((meet, shape)) = meet.zip(self.shape().ranks()) {
+            return self.meet_hosts(meet, shape, timeout);
+        }
         let waited = timeout;
         self.with_calls(true, |meeting, calls| meeting.barrier(calls, timeout)).map_err(|error| match error {
             JobError::Timeout { waiting_for, .. } => JobError::Missing { ranks_missing: waiting_for, waited },
             error => error,
         })
+    }
+
+    /// Members of this host.
+    pub(crate) fn near(&self) -> Vec<MemberInfo> {
+        let table = &self.network.table;
+        table.joined().filter_map(|id| member_info(table, id)).collect()
     }
 
     fn with_calls<T>(
@@ -353,22 +373,31 @@ impl Members for Member {
         &self.network.table.shape
     }
 
-    fn host(&self, _id: MemberId) -> Option<String> {
+    fn host(&self, id: MemberId) -> Option<String> {
+        if let Some(host) = self.far.get().and_then(|far| far.host(id.slot)) {
+            return Some(host.to_owned());
+        }
         nix::unistd::gethostname().ok()?.into_string().ok()
     }
 
     #[inline]
     fn state(&self, id: MemberId) -> PeerState {
-        self.network.table.state(id)
+        match self.far.get().and_then(|far| far.info(id.slot)) {
+            Some(far) if far.id == id => far.state,
+            Some(_) => PeerState::Absent,
+            None => self.network.table.state(id),
+        }
     }
 
     fn at(&self, slot: u32) -> Option<MemberInfo> {
+        if let Some(far) = self.far.get().and_then(|far| far.info(slot)) {
+            return Some(far);
+        }
         member_info(&self.network.table, self.network.table.last(slot)?.0)
     }
 
     fn list(&self) -> Vec<MemberInfo> {
-        let table = &self.network.table;
-        table.joined().filter_map(|id| member_info(table, id)).collect()
+        self.near().into_iter().chain(self.far.get().into_iter().flat_map(Far::infos)).collect()
     }
 
     fn publish(&self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
@@ -384,6 +413,7 @@ impl Members for Member {
 
     fn look_up(&self, id: MemberId, key: &str) -> Result<Option<Vec<u8>>, JobError> {
         checked_key(key)?;
+        self.check_near(id.slot)?;
         let said = published::read(&self.network, id.slot, &format!("key.{key}"), 4 + EXCHANGE_MAX)?;
         let said = said.as_deref().and_then(<[u8]>::split_first_chunk);
         Ok(said.and_then(|(generation, bytes)| {
@@ -392,10 +422,21 @@ impl Members for Member {
     }
 
     fn barrier(&self, timeout: Duration) -> Result<(), JobError> {
+        if let Some(far) = self.far.get() {
+            self.check_member()?;
+            return far.barrier(timeout);
+        }
         self.with_calls(false, |meeting, calls| meeting.barrier(calls, timeout))
     }
 
     fn exchange(&self, bytes: &[u8], timeout: Duration) -> Result<Vec<Vec<u8>>, JobError> {
+        if let Some(far) = self.far.get() {
+            self.check_member()?;
+            if bytes.len() > EXCHANGE_MAX {
+                return Err(JobError::TooLong { len: bytes.len(), most: EXCHANGE_MAX });
+            }
+            return far.exchange(bytes, timeout);
+        }
         self.with_calls(false, |meeting, calls| meeting.exchange(calls, bytes, timeout))
     }
 
@@ -408,7 +449,13 @@ impl Drop for Member {
     fn drop(&mut self) {
         if self.check_member().is_err() {
             // The fork's copy: the member, its threads and its locks are none of our business.
+            if let Some(far) = self.far.get() {
+                far.leave(); // which does nothing there
+            }
             return self.postman.forget();
+        }
+        if let Some(far) = self.far.get() {
+            far.leave();
         }
         // Before its connections are closed, by which the others notice.
         self.network.table.end(self.me, PeerState::Left);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::far::Meet;
 use crate::shape::{NetworkShape, Shape};
 use crate::{JobError, directory};
 
@@ -14,6 +15,8 @@ pub(crate) const JOB: &str = "GGAS_JOB";
 pub(crate) const NETWORK: &str = "GGAS_NETWORK";
 pub(crate) const NODE: &str = "GGAS_NODE";
 pub(crate) const RUNTIME_DIR: &str = "GGAS_RUNTIME_DIR";
+pub(crate) const MEET: &str = "GGAS_MEET";
+pub(crate) const SECRET: &str = "GGAS_SECRET";
 pub(crate) const JOIN_TIMEOUT: &str = "GGAS_JOIN_TIMEOUT";
 pub(crate) const QUIET: &str = "GGAS_QUIET";
 
@@ -44,6 +47,8 @@ pub(crate) struct Place {
     pub(crate) rank: Option<Rank>,
     /// How long to wait for the other ranks.
     pub(crate) timeout: Duration,
+    /// How the ranks meet, where they are on several hosts.
+    pub(crate) meet: Option<Meet>,
 }
 
 /// Where variables come from; tests have their own.
@@ -80,7 +85,8 @@ impl Place {
         };
         let network = format!("{JOB_PREFIX}{name}");
         let rank = Rank { rank, shape };
-        Ok(Place { network, node: shape.node_of(rank.rank), rank: Some(rank), timeout })
+        let meet = meet(lookup)?;
+        Ok(Place { network, node: shape.node_of(rank.rank), rank: Some(rank), timeout, meet })
     }
 
     /// A place of its own choice.
@@ -95,13 +101,52 @@ impl Place {
             value: node.to_string(),
             advice: "write a node id, 0 to 65535".into(),
         })?;
-        Ok(Place { network, node, rank: None, timeout })
+        Ok(Place { network, node, rank: None, timeout, meet: None })
     }
 
     /// Shape that the network gets if this process makes it.
     pub(crate) fn shape(&self) -> NetworkShape {
         self.rank.map_or_else(NetworkShape::default, |rank| NetworkShape::of_job(rank.shape))
     }
+}
+
+/// Ranks on each node, for a job whose launcher says nothing of nodes.
+pub(crate) fn per_node() -> Result<u32, JobError> {
+    Ok(number(&|name| std::env::var_os(name), PER_NODE)?.unwrap_or(1))
+}
+
+/// How the ranks of a job over hosts meet, if it is over hosts.
+fn meet(lookup: Lookup<'_>) -> Result<Option<Meet>, JobError> {
+    let (place, secret) = (text(lookup, MEET)?, text(lookup, SECRET)?);
+    let place = match (place, &secret) {
+        (None, None) => return Ok(None),
+        (Some(place), Some(_)) => place,
+        (place, _) => {
+            let (present, missing) = if place.is_some() { (MEET, SECRET) } else { (SECRET, MEET) };
+            let advice = "ranks on several hosts all have GGAS_MEET (HOST:PORT of rank 0) and GGAS_SECRET; \
+                          `ggas run --host` sets both";
+            return Err(JobError::Incomplete { present, missing, advice });
+        }
+    };
+    let port =
+        place.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+    if port.is_none_or(|port: u16| port == 0) {
+        let advice = "write HOST:PORT, where rank 0 is met".to_owned();
+        return Err(JobError::Setting { name: MEET, value: place, advice });
+    }
+    let wrong = || JobError::Setting {
+        name: SECRET,
+        value: "...".to_owned(),
+        advice: "write 32 hexadecimal digits, not all 0 (head -c16 /dev/urandom | xxd -p)".to_owned(),
+    };
+    let secret = parse_secret(secret.as_deref().unwrap_or_default()).ok_or_else(wrong)?;
+    Ok(Some(Meet { places: vec![place], secret, listener: None }))
+}
+
+fn parse_secret(digits: &str) -> Option<[u8; 16]> {
+    let fits = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = fits.then(|| u128::from_str_radix(digits, 16).ok())??;
+    (number != 0).then(|| number.to_be_bytes())
 }
 
 /// A job of this shape, in which every process can open a port.
@@ -220,6 +265,27 @@ mod tests {
         assert_eq!(four.rank, Some(Rank { rank: 3, shape: Shape::new(4, 2).unwrap() }));
         assert_eq!(four.timeout, Duration::from_millis(500));
         assert_eq!((four.shape().nodes(), four.shape().rank_slots()), (2, 0..4));
+    }
+
+    #[test]
+    fn ranks_on_several_hosts_have_a_place_and_a_secret() {
+        const DIGITS: &str = "00112233445566778899aabbccddeeff";
+        let two = [(RANK, "0"), (SIZE, "2"), (JOB, "a")];
+        let with = |more: &[(&'static str, &'static str)]| place(&[&two[..], more].concat());
+        let meet = with(&[(MEET, "h1:7000"), (SECRET, DIGITS)]).unwrap().meet.unwrap();
+        assert_eq!((meet.places[0].as_str(), meet.secret[15]), ("h1:7000", 0xff));
+        assert!(!format!("{meet:?}").contains("255"), "a secret is not shown");
+        assert!(with(&[]).unwrap().meet.is_none());
+        for (more, part) in [
+            (vec![(MEET, "h1:7000")], "GGAS_SECRET is not"),
+            (vec![(SECRET, DIGITS)], "GGAS_MEET is not"),
+            (vec![(MEET, "h1"), (SECRET, DIGITS)], "HOST:PORT"),
+            (vec![(MEET, "h1:0"), (SECRET, DIGITS)], "HOST:PORT"),
+            (vec![(MEET, "h1:7000"), (SECRET, "12")], "32 hexadecimal"),
+        ] {
+            let said = with(&more).unwrap_err().to_string();
+            assert!(said.contains(part), "{more:?}: {said}");
+        }
     }
 
     #[test]

@@ -301,15 +301,19 @@ impl Post {
         if table.state(self.me) == PeerState::Joined {
             table.end(id, PeerState::Lost);
         }
-        let (peer, handlers) = {
-            let mut state = self.state();
-            let is_news = state.reported.insert(id.slot, id.generation) != Some(id.generation);
-            let handlers: Vec<GoneHandler> =
-                if is_news { state.gone.values().cloned().collect() } else { Vec::new() };
-            (state.peers.remove(&id), handlers)
-        };
+        let peer = self.state().peers.remove(&id);
         peer.iter().for_each(Peer::hang_up);
         let how = if table.state(id) == PeerState::Left { PeerState::Left } else { PeerState::Lost };
+        self.report(id, how);
+    }
+
+    /// Tells whoever wants to know that a member is gone, once.
+    pub(crate) fn report(&self, id: MemberId, how: PeerState) {
+        let handlers: Vec<GoneHandler> = {
+            let mut state = self.state();
+            let is_news = state.reported.insert(id.slot, id.generation) != Some(id.generation);
+            if is_news { state.gone.values().cloned().collect() } else { Vec::new() }
+        };
         handlers.iter().for_each(|handler| handler(id, how));
     }
 

@@ -15,7 +15,7 @@ use crate::shape::{FAULTS_MAX, NetworkShape, PROCESSES_MAX, Shape};
 /// First word of every table.
 const MAGIC: u64 = u64::from_le_bytes(*b"ggas net");
 /// Version of this layout, of the messages of members, and of what transports keep of nodes and networks.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 const HEADER_BYTES: usize = 4096;
 /// Words of a slot for collective calls.
 pub(crate) const WORDS: usize = 4;
@@ -69,6 +69,8 @@ struct Header {
     faults: [AtomicU64; FAULTS_MAX / 8],
     /// The process that keeps it for its job, as in a slot.
     keeper: Who,
+    /// A random number: who sees the same one shares this table.
+    token: AtomicU64,
 }
 
 /// A process of this host.
@@ -251,6 +253,11 @@ impl Table {
         header.standing.store(stays.into(), Ordering::Release);
     }
 
+    /// A random number that no other network has, on whichever host.
+    pub(crate) fn token(&self) -> u64 {
+        self.header().token.load(Ordering::Relaxed)
+    }
+
     /// Process that keeps it for a job, in this process's namespace.
     pub(crate) fn keeper(&self) -> Option<u32> {
         let keeper = &self.header().keeper;
@@ -277,6 +284,8 @@ fn write_header(map: &Mapping, shape: &NetworkShape) {
     // SAFETY: a header is made of atomics.
     let header: &Header = unsafe { map.at(0) };
     header.version.store(VERSION, Ordering::Relaxed);
+    // Where there is none, jobs over hosts, which need it, do not begin either.
+    header.token.store(crate::meeting::random().unwrap_or_default(), Ordering::Relaxed);
     header.members.store(shape.members(), Ordering::Relaxed);
     for (word, value) in header.torus.iter().zip(shape.dimensions()) {
         word.store(value.into(), Ordering::Relaxed);

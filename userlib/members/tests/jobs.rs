@@ -120,6 +120,18 @@ fn who_never_came_is_named() {
     assert!(named, "rank 1 is not named");
 }
 
+/// Nor does a rank count as there that was, gave up, and has not come again.
+#[test]
+fn who_gave_up_is_waited_for_again() {
+    let dir = Dir::new("gave-up");
+    let third = rank(&dir, 2, "");
+    until_joined(&dir, 1);
+    assert!(rank(&dir, 0, "JOIN_TIMEOUT=0.6").answer().starts_with("error: "));
+    let second = rank(&dir, 1, "");
+    until_joined(&dir, 2);
+    joins(&mut [rank(&dir, 0, ""), second, third]);
+}
+
 /// The others need not wait until their time is over.
 #[test]
 fn a_death_before_all_have_joined_is_told_at_once() {

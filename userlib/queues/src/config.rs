@@ -41,14 +41,15 @@ pub struct QueuesConfig {
     pub ports: u32,
     /// Flags of each member that programs name; 256 unless set. Two more for each member, for `notify_gpu`, come of themselves.
     pub flags: u32,
-    /// How memory is reached that says nothing else ([`Memory::by`](crate::Memory::by)). With [`Way::Stores`] no ports are opened.
+    /// How memory is reached that says nothing else ([`Memory::by`](crate::Memory::by)). With [`Way::Stores`] no ports are opened;
+    /// with [`Way::Auto`] they are, even where all memory turns out to be mapped.
     pub way: Way,
-    /// Shape of the ports, and how kernels post to them ([`PortConfig::path`]).
+    /// Shape of the ports, and how kernels post to them ([`PortConfig::path`]). Its `kernel_timeout` is not used: `timeout` is.
     pub port: PortConfig,
     /// Operations that may be under way on a port when a post returns; a quarter of what the notification queue holds
     /// unless set, and never more than that.
     pub under_way: Option<u32>,
-    /// Bound of every wait of kernels, and of each step of the set-up.
+    /// Bound of every wait of kernels, in posts too, and of each step of the set-up.
     pub timeout: Duration,
 }
 
@@ -90,7 +91,12 @@ impl QueuesConfig {
 
     /// Bytes of a member's flags and what is beside them (`struct ggas_queues`).
     pub(crate) fn flag_bytes(&self, members: usize) -> usize {
-        8 * (self.flags as usize + 2 * members + 2 * GGAS_QUEUES as usize)
+        self.flags_proper(members) + 8 * 2 * GGAS_QUEUES as usize
+    }
+
+    /// Of these, the bytes of the flags, `notify_gpu`'s among them.
+    pub(crate) fn flags_proper(&self, members: usize) -> usize {
+        8 * (self.flags as usize + 2 * members)
     }
 
     pub(crate) fn timeout_ns(&self) -> u64 {

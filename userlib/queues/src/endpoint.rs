@@ -1,12 +1,14 @@
 //! What one member of this process has: ports, and the structures that its kernels use.
 
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use extoll_abi::Address;
 use extoll_abi::layout::{ggas_queue_entry, ggas_queue_peer, ggas_queue_state, ggas_queues};
 use ggas_kernels::{KernelMem, MemoryError, Processor};
 use ggas_rma::{
-    Armed, DeviceError, KernelPort, KernelPortError, KernelReport, Node, PortConfig, PortError, ReportCell,
+    Armed, DeviceError, KernelPort, KernelPortError, KernelPortState, KernelReport, Node, PortConfig,
+    PortError, ReportCell,
 };
 
 use crate::{QueuesConfig, QueuesError};
@@ -22,6 +24,8 @@ pub(crate) struct Endpoint {
     /// `struct ggas_queues`.
     memory: KernelMem,
     report: ReportCell,
+    /// The ports have been armed at some time.
+    armed: AtomicBool,
 }
 
 /// The `struct ggas_queue_peer` of the members of this process: of each one by port and member, of one port where there
@@ -87,7 +91,14 @@ impl Endpoint {
         let states = processor.alloc((size_of::<ggas_queue_state>() * ports.len()).max(8))?;
         let memory = processor.alloc(size_of::<ggas_queues>())?;
         let report = ReportCell::new(processor)?;
-        Ok(Endpoint { processor: processor.clone(), ports, states, memory, report })
+        Ok(Endpoint {
+            processor: processor.clone(),
+            ports,
+            states,
+            memory,
+            report,
+            armed: AtomicBool::new(false),
+        })
     }
 
     /// What kernels see, once it is known where the others are; `flags`: `struct ggas_memory` by member.
@@ -135,12 +146,17 @@ impl Endpoint {
     }
 
     pub fn arm(&self) -> Vec<Armed<'_>> {
+        self.armed.store(true, Ordering::Relaxed);
         self.ports.iter().map(KernelPort::arm).collect()
     }
 
     /// The first failure that its kernels left.
     pub fn report(&self) -> Option<KernelReport> {
-        self.report.get().or_else(|| self.ports.iter().find_map(KernelPort::report))
+        let own = self.report.get().map(|report| {
+            let state = KernelPortState { armed: self.armed.load(Ordering::Relaxed), posted: None };
+            KernelReport { port: (!self.ports.is_empty()).then_some(state), ..report }
+        });
+        own.or_else(|| self.ports.iter().find_map(KernelPort::report))
     }
 
     pub fn clear_report(&self) {

@@ -121,7 +121,7 @@ pub enum QueuesError {
         member: usize,
     },
     /// A kernel's wait on a queue failed, or it asked for what there is not.
-    #[error("member {member}: {report}")]
+    #[error("{}{report}", whose(*member, report))]
     Failed {
         /// The member.
         member: usize,
@@ -163,6 +163,11 @@ boxed!(
     Memory(MemoryError),
     Report(ReportError)
 );
+
+/// Reports of queues name their member, those of their ports the node.
+fn whose(member: usize, report: &KernelReport) -> String {
+    if report.is_of_queues() { String::new() } else { format!("member {member}: ") }
+}
 
 fn advice(way: Way) -> &'static str {
     match way {

@@ -119,7 +119,7 @@ pub struct Shared {
     views: Vec<View>,
     // Registered with ports that outlive it by themselves.
     _regions: Vec<Region>,
-    _held: Held,
+    held: Held,
 }
 
 /// As kernels of one member see it.
@@ -157,7 +157,19 @@ impl Shared {
         let agreed = peers.gather(told);
         let views = views?;
         agreed?;
-        Ok(Shared { first: members.first, len: members.len, views, _regions: regions, _held: held })
+        Ok(Shared { first: members.first, len: members.len, views, _regions: regions, held })
+    }
+
+    /// Makes the first `bytes` of the parts of this process 0.
+    pub(crate) fn clear(&self, bytes: usize) -> Result<(), QueuesError> {
+        let zeros = vec![0; bytes];
+        for (place, _) in self.views.iter().enumerate() {
+            match &self.held {
+                Held::Window(window) => window.write(self.first + place, 0, &zeros)?,
+                Held::Own(own) => own[place].write(0, &zeros)?,
+            }
+        }
+        Ok(())
     }
 
     fn view(&self, member: usize) -> Result<&View, QueuesError> {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use extoll_abi::Address;
+use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_TIMEOUT};
 use ggas_kernels::Processor;
 use ggas_members::Job;
 use ggas_rma::{Armed, KernelReport, Node};
@@ -279,18 +280,34 @@ impl Queues {
         self.members.endpoints.iter().for_each(Endpoint::clear_report);
     }
 
-    /// Whether all went well so far.
+    /// Makes all flags of the members of this process 0, so that rounds may be counted from the start again; counts of notifications
+    /// go on. Not while kernels of any member run, nor while flags are under way to these members: all have waited and met before
+    /// (`ggas_queue_quiet`, then a barrier), and meet again before they send.
+    ///
+    /// # Errors
+    /// [`QueuesError::Window`], [`QueuesError::Memory`].
+    pub fn reset_flags(&self) -> Result<(), QueuesError> {
+        self.flags.clear(self.members.config.flags_proper(self.members.len))
+    }
+
+    /// Whether all went well so far. Of several members' reports this is the one most likely to be the cause: what was refused
+    /// before operations that met errors, and these before time-outs, which are often only their consequence.
     ///
     /// # Errors
     /// [`QueuesError::PeerLost`], [`QueuesError::Failed`].
     pub fn check(&self) -> Result<(), QueuesError> {
         self.loss.as_ref().map_or(Ok(()), Loss::check)?;
-        for (member, endpoint) in self.local().zip(&self.members.endpoints) {
-            if let Some(report) = endpoint.report() {
-                return Err(QueuesError::Failed { member, report: Box::new(report) });
-            }
+        let members = self.local().zip(&self.members.endpoints);
+        let reports = members.filter_map(|(member, endpoint)| Some((member, endpoint.report()?)));
+        let rank = |status| match status {
+            GGAS_ERR_ARGUMENT => 0,
+            GGAS_ERR_TIMEOUT => 2,
+            _ => 1,
+        };
+        match reports.min_by_key(|(_, report)| rank(report.status)) {
+            Some((member, report)) => Err(QueuesError::Failed { member, report: Box::new(report) }),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

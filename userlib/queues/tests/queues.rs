@@ -5,15 +5,16 @@ mod common;
 use std::sync::Arc;
 
 use common::{Carrier, Lanes, Ring, carriers, ring, ring_with};
-use extoll_abi::layout::GGAS_ERR_ARGUMENT;
+use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_LOST, GGAS_ERR_TIMEOUT};
 use ggas_device::sim::{Faults, SimNetwork, Simulation};
 use ggas_kernels::{CpuConfig, Processor};
 use ggas_queues::{Queues, QueuesConfig, QueuesError, Way};
 use ggas_rma::{Node, PortConfig};
 use ggas_selftest::args::{
-    SELFTEST_PUT_BLOCK, SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP, SELFTEST_QUEUE_EXCHANGE as EXCHANGE,
-    SELFTEST_QUEUE_LAST as LAST, SELFTEST_QUEUE_MEET as MEET, SELFTEST_QUEUE_NOTIFY as NOTIFY,
-    SELFTEST_QUEUE_QUIET as QUIET, SELFTEST_QUEUE_READ as READ, SELFTEST_QUEUE_REFUSE as REFUSE,
+    SELFTEST_PUT_BLOCK, SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP, SELFTEST_QUEUE_AWAIT as AWAIT,
+    SELFTEST_QUEUE_EXCHANGE as EXCHANGE, SELFTEST_QUEUE_LAST as LAST, SELFTEST_QUEUE_MEET as MEET,
+    SELFTEST_QUEUE_NO_ROOM as NO_ROOM, SELFTEST_QUEUE_NOTIFY as NOTIFY, SELFTEST_QUEUE_QUIET as QUIET,
+    SELFTEST_QUEUE_READ as READ, SELFTEST_QUEUE_REFUSE as REFUSE,
 };
 use ggas_window::Window;
 
@@ -183,24 +184,98 @@ fn what_there_is_not_is_refused_and_said() {
         "there is no queue 3",
         "there is no member 2",
         "there is no flag 256",
-        "refused a range up to byte",
-        "refused a range up to byte",
+        "do not lie in member",
+        "8 bytes at offset 18446744073709551612 do not lie in member 0's 40960",
         "exchange the two",
         "there is no queue 3",
         "there is no queue 3",
         "there is no member 2",
-        "there is no flag",
+        "no flag was named",
+        "no queue was named",
+        "there is no flag 4294967296",
+        "there is no member 2",
+        "made for queue 1 and used with queue 0",
+        "made for queue 1 and used with queue 0",
+        "made for queue 1 and used with queue 0",
+        "made for queue 1 and used with queue 0",
+        "made for queue 1 and used with queue 0",
+        "made for a queue of other queues",
     ];
-    for carrier in [Carrier::Slots, Carrier::Stores] {
+    for carrier in [Carrier::Slots, Carrier::Card, Carrier::Stores] {
         let ring = ring(carrier, 2, queues(3), 1);
         for (which, said) in (0..).zip(said) {
             let statuses = ring.try_run_from(REFUSE, which, &[Lanes::blocks(0, 1)], 8, 1);
             assert_eq!(statuses, [u64::from(GGAS_ERR_ARGUMENT); 2], "{which}");
             let report = ring.queues.report(0).unwrap().expect("reported").to_string();
-            assert!(report.contains(said), "{which}: {report}");
+            assert!(report.contains(said) && report.starts_with("member 0 block 0"), "{which}: {report}");
             ring.queues.clear_reports();
         }
         assert!(ring.is_untouched());
+    }
+}
+
+/// Not after a time-out: a member that is gone makes no room.
+#[test]
+fn a_post_without_room_hears_of_a_member_that_is_gone() {
+    for carrier in [Carrier::Slots, Carrier::Card, Carrier::Engine] {
+        let config = QueuesConfig { under_way: Some(1), ..queues(1) };
+        let ring = ring_with(carrier, carrier.nodes(2), Processor::cpu(), config, 1);
+        let statuses = ring.try_run_from(NO_ROOM, 0, &[Lanes::blocks(0, 1)], 8, 1);
+        assert_eq!(statuses, [u64::from(GGAS_ERR_LOST); 2], "{carrier:?}");
+        let said = ring.queues.check().unwrap_err().to_string();
+        assert!(said.contains("is gone: that of member 1"), "{said}");
+    }
+}
+
+/// A ring in virtual time, whose waits end by themselves.
+fn in_virtual_time() -> Ring {
+    let simulation = Simulation::new(1);
+    let network = SimNetwork::builder().nodes(2).simulation(&simulation).build().unwrap();
+    let cpu = Processor::cpu_with(CpuConfig::on_clock(simulation.clock()));
+    ring_with(Carrier::Slots, common::nodes_of(&network), cpu, queues(2), 6)
+}
+
+#[test]
+fn flags_keep_their_values_until_they_are_reset() {
+    let ring = in_virtual_time();
+    ring.run(EXCHANGE, &[Lanes::blocks(0, 6)], 100, 2);
+    let wait_for = |value| ring.try_run_from(AWAIT, value, &[Lanes::blocks(0, 1)], 8, 1);
+    assert_eq!(wait_for(2), [0, 0], "of the launch before");
+    ring.queues.reset_flags().unwrap();
+    assert_eq!(wait_for(1), [u64::from(GGAS_ERR_TIMEOUT); 2]);
+    let said = ring.queues.check().unwrap_err().to_string();
+    assert!(said.starts_with("member 0 block 0 thread 0: waited 60"), "{said}");
+    assert!(
+        said.contains("for flag 0 (set by member 1) to be >= 1 (line ") && said.ends_with("), saw 0"),
+        "{said}"
+    );
+    ring.queues.clear_reports();
+    ring.run(EXCHANGE, &[Lanes::blocks(0, 6)], 100, 2);
+}
+
+#[test]
+fn what_was_refused_is_said_before_time_outs_that_follow() {
+    let ring = in_virtual_time();
+    let refused = Lanes { first: 256, ..Lanes::blocks(0, 1) };
+    let statuses = ring.try_run_from(AWAIT, 1, &[refused], 8, 1);
+    assert_eq!(statuses, [GGAS_ERR_TIMEOUT, GGAS_ERR_ARGUMENT].map(u64::from));
+    let error = ring.queues.check().unwrap_err();
+    assert!(matches!(error, QueuesError::Failed { member: 1, .. }), "{error}");
+    assert!(error.to_string().contains("there is no flag 256"), "{error}");
+}
+
+#[test]
+fn a_time_out_of_queues_that_were_never_armed_says_so() {
+    for (armed, way) in [(true, Carrier::Slots), (false, Carrier::Slots), (false, Carrier::Stores)] {
+        let simulation = Simulation::new(1);
+        let network = SimNetwork::builder().nodes(2).simulation(&simulation).build().unwrap();
+        let cpu = Processor::cpu_with(CpuConfig::on_clock(simulation.clock()));
+        let mut ring = ring_with(way, common::nodes_of(&network), cpu, queues(2), 6);
+        ring.arms = armed;
+        let statuses = ring.try_run_from(AWAIT, 1, &[Lanes::blocks(0, 1)], 8, 1);
+        assert_eq!(statuses, [u64::from(GGAS_ERR_TIMEOUT); 2]);
+        let said = ring.queues.check().unwrap_err().to_string();
+        assert_eq!(said.contains("Queues::arm"), !armed && way == Carrier::Slots, "{said}");
     }
 }
 

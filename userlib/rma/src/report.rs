@@ -10,6 +10,8 @@ use ggas_kernels::{Mapped, MemoryError, Processor};
 
 use crate::{DeviceError, KernelPortState};
 
+mod queues;
+
 /// A wait of a kernel that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelReport {
@@ -17,13 +19,13 @@ pub struct KernelReport {
     pub status: u32,
     /// What was waited for: one of `GGAS_WAIT_*`.
     pub wait: u32,
-    /// Node of the waiting kernel.
+    /// Node of the waiting kernel; of queues the member.
     pub node: u32,
     /// Block of the thread.
     pub block: u32,
     /// Thread in its block.
     pub thread: u32,
-    /// Node waited for, if one.
+    /// Node waited for, if one; of queues the member.
     pub peer: Option<u32>,
     /// Source line of the wait.
     pub line: u32,
@@ -31,9 +33,9 @@ pub struct KernelReport {
     pub expected: u64,
     /// Value seen last.
     pub seen: u64,
-    /// Where it was looked at.
+    /// Where it was looked at; of queues what `GGAS_WAIT_QUEUE*` say.
     pub address: u64,
-    /// How long.
+    /// How long; of a range that a queue refused its offset, as nanoseconds.
     pub waited: Duration,
     /// Blocks of the grid that had not started by then, as far as that is known (on the CPU executor).
     pub unstarted: u32,
@@ -43,6 +45,9 @@ pub struct KernelReport {
 
 impl fmt::Display for KernelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_queues() {
+            return self.of_queues(f);
+        }
         let what = ggas_kernels::wait_name(self.wait);
         write!(f, "node {} block {} thread {}: ", self.node, self.block, self.thread)?;
         match self.status {
@@ -50,8 +55,12 @@ impl fmt::Display for KernelReport {
             layout::GGAS_ERR_POISONED => write!(f, "the group is poisoned, at a wait for {what}")?,
             layout::GGAS_ERR_NOTIFICATION => write!(f, "error notification at a wait for {what}")?,
             layout::GGAS_ERR_LOST => write!(f, "the process at the other end is gone, at a wait for {what}")?,
-            layout::GGAS_ERR_ARGUMENT if self.wait == layout::GGAS_WAIT_QUEUE => {
-                return self.refused_by_queue(f);
+            layout::GGAS_ERR_ARGUMENT if self.wait == layout::GGAS_WAIT_COMPLETION => {
+                let Self { seen, line, expected, .. } = self;
+                return write!(
+                    f,
+                    "there is no completion word {seen} (line {line}): words are below {expected}"
+                );
             }
             // Of a window: nothing was waited for.
             layout::GGAS_ERR_ARGUMENT => {
@@ -63,14 +72,7 @@ impl fmt::Display for KernelReport {
                     self.seen, self.address, self.line, self.expected
                 );
             }
-            layout::GGAS_ERR_TRIGGER => {
-                return write!(
-                    f,
-                    "a trigger was not counted (line {}): its tag {:#x} found a full table, or it brought fields that \
-                     the operation does not take; Triggers::status tells which",
-                    self.line, self.seen
-                );
-            }
+            layout::GGAS_ERR_TRIGGER => return self.not_counted(f),
             status => write!(f, "error {status} at a wait for {what}")?,
         }
         if let Some(peer) = self.peer {
@@ -78,16 +80,7 @@ impl fmt::Display for KernelReport {
         }
         let Self { address, expected, seen, line, .. } = self;
         write!(f, " (line {line}): expected {expected:#x} at {address:#x}, saw {seen:#x}")?;
-        if self.unstarted > 0 {
-            let some = self.unstarted;
-            write!(
-                f,
-                "; {some} blocks of the grid had not started: no block may wait for a later one of a grid "
-            )?;
-            f.write_str(
-                "that does not fit at once; launch fewer blocks, or end the kernel and go on in the next",
-            )?;
-        }
+        self.not_started(f)?;
         match self.port.filter(|_| self.status == layout::GGAS_ERR_TIMEOUT) {
             Some(port) => port.advise(f, self.wait == layout::GGAS_WAIT_NOTIFICATION),
             None => Ok(()),
@@ -96,38 +89,54 @@ impl fmt::Display for KernelReport {
 }
 
 impl KernelReport {
-    /// What a queue cannot do: [`address`](Self::address) says which argument is meant.
-    fn refused_by_queue(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, expected, seen, line, .. } = self;
-        match (*address as u32, self.peer) {
-            (layout::GGAS_QUEUE_REFUSED_QUEUE, _) => {
-                write!(f, "there is no queue {seen} (line {line}): there are {expected}, numbered from 0")
+    /// Why a wait for other blocks may have been in vain.
+    fn not_started(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.unstarted == 0 {
+            return Ok(());
+        }
+        let some = self.unstarted;
+        write!(
+            f,
+            "; {some} blocks of the grid had not started: no block may wait for a later one of a grid "
+        )?;
+        f.write_str("that does not fit at once; launch fewer blocks, or end the kernel and go on in the next")
+    }
+
+    /// Of triggered operations.
+    fn not_counted(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seen: tag, line, expected, .. } = self;
+        match *expected as u32 {
+            layout::GGAS_TN_FULL => {
+                write!(f, "a trigger of tag {tag} found the table full (line {line}): open it with more tags")
             }
-            (layout::GGAS_QUEUE_REFUSED_MEMBER, _) => {
-                write!(f, "there is no member {seen} (line {line}): there are {expected}, numbered from 0")
-            }
-            (layout::GGAS_QUEUE_REFUSED_FLAG, _) => {
+            layout::GGAS_TN_NO_TAG => {
                 write!(
                     f,
-                    "there is no flag {seen} (line {line}): there are {expected}; ask for more (QueuesConfig::flags)"
+                    "tag {tag} is beyond the table (line {line}): open it with more (WindowConfig::tags)"
                 )
             }
-            (layout::GGAS_QUEUE_REFUSED_WAY, peer) => {
-                let peer = peer.unwrap_or(u32::MAX);
-                write!(
-                    f,
-                    "no way leads to the memory of member {peer} (line {line}): open the queues with ports"
-                )
-            }
-            (layout::GGAS_QUEUE_REFUSED_OWN, _) => write!(
+            layout::GGAS_TN_NO_FIELDS => write!(
                 f,
-                "the memory of member {seen} was given (line {line}) where that of member {expected}, whose kernel this is, \
-                 is read or written: exchange the two"
+                "a trigger of tag {tag} brought fields (line {line}), which its operation was not registered to take \
+                 (When::with_fields), or no operation waits for it"
             ),
-            (_, peer) => write!(
+            layout::GGAS_TN_TOO_LARGE => {
+                write!(
+                    f,
+                    "a trigger of tag {tag} asked for more bytes than fields can say (line {line}): 16 MiB - 1"
+                )
+            }
+            layout::GGAS_TN_TOO_MANY => {
+                write!(f, "tag {tag} has counted all that it can (line {line}): re-arm, or cancel it")
+            }
+            layout::GGAS_TN_TOO_SOON => write!(
                 f,
-                "refused a range up to byte {seen} (line {line}): the memory of member {} has {expected}",
-                peer.unwrap_or(u32::MAX)
+                "tag {tag} was re-armed before its operation was started (line {line}), or nothing is registered for it"
+            ),
+            _ => write!(
+                f,
+                "a trigger of tag {tag} was not counted (line {line}): it brought fields that its operation does not take, \
+                 re-armed it before it was started, or the tag has counted all that it can"
             ),
         }
     }

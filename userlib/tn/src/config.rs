@@ -12,7 +12,8 @@ pub enum Way {
     Unit,
     /// A thread of the host, which posts through an ordinary port: on devices without the unit.
     Host,
-    /// The threads that reach the threshold, through a mapped window.
+    /// The threads that reach the threshold, through a mapped window: always of [`WindowTriggers`](crate::WindowTriggers),
+    /// never of [`Triggers`](crate::Triggers).
     Poster,
 }
 
@@ -29,14 +30,15 @@ impl fmt::Display for Way {
 /// Shape and limits of [`Triggers`](crate::Triggers).
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// How tags are looked up.
+    /// How tags are looked up. By hash if not set.
     pub lookup: TriggerLookup,
     /// Tags at once, with an operation or without; at most what the lookup [can](TriggerLookup::most). A completion word
-    /// each.
+    /// each. 1,024 if not set.
     pub tags: u32,
     /// `None`: the device's unit if it has one, else a thread of the host.
     pub way: Option<Way>,
-    /// Kernels on the CPU executor put tags into a ring, as those on a GPU do where the device cannot see their stores.
+    /// Kernels on the CPU executor put tags into a ring, as those on a GPU do where the device cannot see their stores. Not
+    /// so if not set.
     pub kernel_slots: bool,
     /// The port whose memory is sent and fetched into. [`PortConfig::slots`] is also the size of the ring of tags, and
     /// [`PortConfig::kernel_timeout`] the bound of kernels' waits.

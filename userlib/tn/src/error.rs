@@ -50,7 +50,7 @@ pub enum TnError {
     #[error("the window is not mapped for kernels here: use Triggers on a node, or a window that is mapped")]
     NotMapped,
     /// A tag that the table has no entry for.
-    #[error("tag {tag:#x} is beyond the table: tags of a window are below {tags}")]
+    #[error("tag {tag} is beyond the table: tags of a window are below {tags}")]
     Tag {
         /// The tag.
         tag: u64,
@@ -59,7 +59,7 @@ pub enum TnError {
     },
     /// A threshold beyond what the table of a window counts.
     #[error(
-        "a threshold of {threshold} for tag {tag:#x}: tags of a window count to {most}; trigger by warps or blocks"
+        "a threshold of {threshold} for tag {tag}: tags of a window count to {most}; trigger by warps or blocks"
     )]
     HighThreshold {
         /// The tag.
@@ -69,9 +69,44 @@ pub enum TnError {
         /// The highest that there is.
         most: u32,
     },
-    /// A target that the window does not have.
+    /// What no port is triggered by.
+    #[error("Way::Poster is of windows: open WindowTriggers, or leave Config::way out")]
+    Poster,
+    /// The kernel that registers, re-arms or cancels did not begin: nothing was changed. It has its place on the GPU until it
+    /// can: after some hundred of these, kernels are refused until those that run have ended.
     #[error(
-        "{bytes} bytes at offset {offset:#x} of node {node} are not in the window, or a word there is not aligned to 8"
+        "the kernel that changes tag {tag} did not begin (waited {waited:?}): those that run leave no room for it. Register \
+         before they are launched, or launch fewer blocks"
+    )]
+    NoRoom {
+        /// The tag.
+        tag: u64,
+        /// How long was waited, at most [`WindowConfig::timeout`](crate::WindowConfig::timeout); not at all where the kernels of
+        /// this process alone leave no room.
+        waited: Duration,
+    },
+    /// The kernel that registers began, and did not end: it may be carrying out what was triggered before.
+    #[error(
+        "the kernel that changes tag {tag} did not end within {waited:?}: its operation may be registered, and be carried out. \
+         Open another table; give registering more time (WindowConfig::timeout)"
+    )]
+    CutOff {
+        /// The tag.
+        tag: u64,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A node that the window does not have.
+    #[error("the window has no node {node}: its {nodes} are numbered from 0")]
+    NoSuchNode {
+        /// Node.
+        node: usize,
+        /// Nodes there are.
+        nodes: usize,
+    },
+    /// Bytes that the window does not have.
+    #[error(
+        "{bytes} bytes at offset {offset:#x} of node {node} are not in the window: a node has {size} bytes"
     )]
     NoSuchPlace {
         /// Node.
@@ -80,12 +115,22 @@ pub enum TnError {
         offset: usize,
         /// Bytes.
         bytes: usize,
+        /// Bytes of every node.
+        size: usize,
+    },
+    /// A word to be signalled that is not aligned.
+    #[error("the word to be signalled at offset {offset:#x} of node {node} is not aligned to 8")]
+    Unaligned {
+        /// Node.
+        node: usize,
+        /// Where it is.
+        offset: usize,
     },
     /// The process that serves the target is gone.
     #[error("{0}")]
     PeerLost(LostPeer),
     /// The operation is not complete.
-    #[error("the operation of tag {tag:#x} was not completed {times} times in {waited:?}: {counted}{lost}")]
+    #[error("the operation of tag {tag} was not completed {times} times in {waited:?}: {counted}{lost}")]
     Timeout {
         /// Its tag.
         tag: u64,
@@ -100,7 +145,7 @@ pub enum TnError {
     },
     /// The operation completed with an error.
     #[error(
-        "the operation of tag {tag:#x} failed ({units:?}): look at the regions that it names, and at the target"
+        "the operation of tag {tag} failed ({units:?}): look at the regions that it names, and at the target"
     )]
     Failed {
         /// Its tag.
@@ -153,10 +198,10 @@ impl std::fmt::Display for TriggersLost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Status { refused, refused_tag, failed, failed_tag, .. } = self.0;
         if refused > 0 {
-            write!(f, "; {refused} triggers found the table full, the last with tag {refused_tag:#x}")?;
+            write!(f, "; {refused} triggers found the table full, the last with tag {refused_tag}")?;
         }
         if failed > 0 {
-            write!(f, "; {failed} triggers could not be carried out, the last with tag {failed_tag:#x}")?;
+            write!(f, "; {failed} triggers could not be carried out, the last with tag {failed_tag}")?;
         }
         Ok(())
     }

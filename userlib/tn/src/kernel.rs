@@ -8,8 +8,8 @@ use ggas_kernels::mmio::{self, MmioTarget};
 use ggas_kernels::{IdleGuard, KernelMem, Mapped, Processor};
 use ggas_rma::{OptionPages, ReportCell};
 
-use crate::TnError;
 use crate::words::Words;
+use crate::{Status, TnError};
 
 /// What kernels on one processor have of a table.
 pub(crate) struct KernelSide {
@@ -78,6 +78,11 @@ impl KernelSide {
 
     pub(crate) fn address(&self) -> u64 {
         self.memory.address()
+    }
+
+    pub(crate) fn clear_errors(&self, so_far: Status) -> Result<(), TnError> {
+        self.report.clear();
+        so_far.clear_in(&self.memory)
     }
 }
 

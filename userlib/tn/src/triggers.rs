@@ -42,9 +42,13 @@ impl Triggers {
     /// Opens a port on `node` with an empty table, for kernels on `processor`.
     ///
     /// # Errors
-    /// [`TnError::NoUnit`] where [`Config::way`] asks for a unit that is not there; those of ports, memory, and
+    /// [`TnError::NoUnit`] where [`Config::way`] asks for a unit that is not there, [`TnError::Poster`] where it asks for
+    /// what only windows have; those of ports, memory, and
     /// [`DeviceError::TriggerTags`](ggas_device::DeviceError::TriggerTags).
     pub fn open(node: &Node, processor: &Processor, config: Config) -> Result<Triggers, TnError> {
+        if config.way == Some(Way::Poster) {
+            return Err(TnError::Poster);
+        }
         let port = Arc::new(node.open_port(config.port)?);
         let words = Words::new(config.tags)?;
         let words_region = port.register_shared(words.memory().clone())?;
@@ -109,7 +113,7 @@ impl Triggers {
 
     /// Registers a put of the bytes `local` of a region to NLA `remote` at a port. `spec` may ask for a notification
     /// there ([`Spec::COMPLETER`]). It is started once the tag has been triggered often enough, at once if it has been
-    /// already. A tag whose operation was started may be registered again.
+    /// already. A tag whose operation was started may be registered again; region and bytes are used until it is complete.
     ///
     /// # Errors
     /// [`TriggerError`]; [`RegionError`] for bytes outside the region or a region of another port;
@@ -291,9 +295,13 @@ impl Triggers {
         self.kernel.report.get()
     }
 
-    /// Forgets a report. Not while kernels run.
-    pub fn clear_report(&self) {
-        self.kernel.report.clear();
+    /// Forgets a report, and lets waits of kernels and `ggas_tn_check` fail no longer for triggers that were not counted so
+    /// far; [`status`](Self::status) keeps them. Not while kernels run.
+    ///
+    /// # Errors
+    /// [`TnError::Memory`] where a GPU fails.
+    pub fn clear_errors(&self) -> Result<(), TnError> {
+        self.kernel.clear_errors(self.status())
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use extoll_abi::layout::{
     self, GGAS_TN_ADD, GGAS_TN_COUNTED_MAX, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL,
     ggas_tn, ggas_tn_entry,
 };
+use ggas_clock::{Backoff, Clock};
 use ggas_kernels::args::{
-    TN_CANCEL, TN_DONE, TN_LOOK, TN_REARM, TN_REGISTER, TN_TAKEN, TN_WAITS, tn_command, tn_commands,
+    TN_CANCEL, TN_DONE, TN_INCOMPLETE, TN_LOOK, TN_REARM, TN_REGISTER, TN_TAKEN, TN_TAKEN_BACK, TN_WAITS,
+    tn_command, tn_commands,
 };
-use ggas_kernels::{KernelMem, Launch, MemoryError, Processor};
+use ggas_kernels::{KernelMem, Launch, LaunchError, MemoryError, Processor};
 use ggas_rma::{KernelReport, ReportCell};
 use ggas_window::Window;
 
@@ -22,15 +25,12 @@ use crate::kernel::bytes_of;
 use crate::words::Words;
 use crate::{Completed, Completion, Status, TnError, TriggerError, When};
 
-/// Commands that one launch of the table's kernel carries out.
-const BATCH: usize = 256;
-
 /// Shape of [`WindowTriggers`].
 #[derive(Clone, Copy, Debug)]
 pub struct WindowConfig {
-    /// Tags are numbers below this; an entry of 64 bytes each, in memory of the processor.
+    /// Tags are numbers below this; an entry of 64 bytes each, in memory of the processor. 1,024 if not set.
     pub tags: u32,
-    /// Bound of waits of kernels, and of registering.
+    /// Bound of waits of kernels, and of registering. 10 s if not set.
     pub timeout: Duration,
 }
 
@@ -39,6 +39,9 @@ impl Default for WindowConfig {
         WindowConfig { tags: 1024, timeout: Duration::from_secs(10) }
     }
 }
+
+/// How long a kernel that has begun may take to carry out an operation that was triggered before.
+const LAST_COPY: Duration = Duration::from_secs(10);
 
 /// The word at the target that a put signals once its bytes are there (`ggas_put_signal_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +55,8 @@ pub enum Signal {
 /// Triggered operations of one member of a window, for kernels on its processor.
 ///
 /// Count and threshold lie in memory of that processor and are changed by its atomics only, so that registering joins
-/// what running kernels have counted: it is itself done by a kernel, of one block of one warp, which needs room
-/// beside those that run.
+/// what running kernels have counted: it is itself done by a kernel, of one thread, which needs room beside those that
+/// run ([`TnError::NoRoom`]).
 pub struct WindowTriggers {
     memory: KernelMem,
     entries: KernelMem,
@@ -67,9 +70,14 @@ pub struct WindowTriggers {
 }
 
 struct Commands {
+    /// For one [`tn_command`].
     memory: KernelMem,
     /// What entries refer to, by tag.
     held: HashMap<u64, Arc<KernelMem>>,
+    /// Commands that were taken back, whose kernels have not begun, and those that may still be carried out.
+    left: Vec<KernelMem>,
+    /// What those may have registered.
+    kept: Vec<Arc<KernelMem>>,
 }
 
 impl WindowTriggers {
@@ -112,8 +120,13 @@ impl WindowTriggers {
         };
         let memory = processor.alloc(size_of::<ggas_tn>())?;
         memory.write(0, bytes_of(&tn))?;
-        let commands = processor.alloc(BATCH * size_of::<tn_command>())?;
-        let commands = Mutex::new(Commands { memory: commands, held: HashMap::new() });
+        let command = processor.alloc(size_of::<tn_command>())?;
+        let commands = Mutex::new(Commands {
+            memory: command,
+            held: HashMap::new(),
+            left: Vec::new(),
+            kept: Vec::new(),
+        });
         let window = window.clone();
         Ok(WindowTriggers { memory, entries, words, commands, report, window, rank, processor, config })
     }
@@ -125,11 +138,14 @@ impl WindowTriggers {
 
     /// Registers a put of the bytes `local` of kernel memory to `offset` of member `node`'s part, and a signal behind
     /// it. It is started once the tag has been triggered often enough: at once, by the kernel that registers, if it has
-    /// been already.
+    /// been already. A tag whose operation is complete may be registered again. The memory is kept until then, or until
+    /// the tag is cancelled.
     ///
     /// # Errors
-    /// [`TnError::Tag`]; [`TnError::NoSuchPlace`]; [`TriggerError::Taken`], [`TriggerError::Threshold`],
-    /// [`TnError::HighThreshold`]; [`TnError::Memory`] for bytes outside the memory; those of launches.
+    /// [`TnError::Tag`]; [`TnError::NoSuchNode`], [`TnError::NoSuchPlace`], [`TnError::Unaligned`];
+    /// [`TriggerError::Taken`], [`TriggerError::Incomplete`], [`TriggerError::Threshold`], [`TnError::HighThreshold`];
+    /// [`TnError::Memory`] for bytes outside the memory; [`TnError::NoRoom`]; [`TnError::CutOff`], and others of launches,
+    /// after which the operation may be registered or not.
     pub fn put(
         &self,
         when: When,
@@ -146,7 +162,7 @@ impl WindowTriggers {
         if signal.is_some() {
             self.check_place(node, at, 8)?;
             if !at.is_multiple_of(8) {
-                return Err(TnError::NoSuchPlace { node, offset: at, bytes: 8 });
+                return Err(TnError::Unaligned { node, offset: at });
             }
         }
         let what = what | fields_of(when);
@@ -192,7 +208,8 @@ impl WindowTriggers {
             );
         }
         self.check_place(node, offset, bytes)?;
-        let length = u32::try_from(bytes).map_err(|_| TnError::NoSuchPlace { node, offset, bytes })?;
+        let size = self.window.info().bytes;
+        let length = u32::try_from(bytes).map_err(|_| TnError::NoSuchPlace { node, offset, bytes, size })?;
         let word = self.check_tag(tag)?;
         Ok(tn_command {
             tag,
@@ -213,92 +230,112 @@ impl WindowTriggers {
     }
 
     fn check_place(&self, node: usize, offset: usize, bytes: usize) -> Result<(), TnError> {
-        let size = self.window.info().bytes;
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= size);
-        if node < self.window.len() && inside {
-            Ok(())
-        } else {
-            Err(TnError::NoSuchPlace { node, offset, bytes })
+        let (nodes, size) = (self.window.len(), self.window.info().bytes);
+        if node >= nodes {
+            return Err(TnError::NoSuchNode { node, nodes });
         }
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= size);
+        inside.then_some(()).ok_or(TnError::NoSuchPlace { node, offset, bytes, size })
     }
 
     fn register(&self, mut command: tn_command, memory: &Arc<KernelMem>) -> Result<Completion, TnError> {
         let (tag, word) = (command.tag, command.word);
         let mut commands = self.lock();
-        // Held from before the table refers to it; what was held before may be in use until it is complete.
-        let before = commands.held.insert(tag, memory.clone());
-        let result = self.run(&commands, std::slice::from_mut(&mut command));
-        match result.map(|()| command.result) {
-            Ok(TN_DONE) => Ok(Completion { tag, word }),
-            other => {
-                match before {
-                    Some(before) => commands.held.insert(tag, before),
-                    None => commands.held.remove(&tag),
-                };
-                other?;
-                Err(TriggerError::Taken { tag }.into())
+        match self.run(&mut commands, &mut command) {
+            // In place of what the operation before referred to, which is complete.
+            Ok(()) => drop(commands.held.insert(tag, memory.clone())),
+            Err(refused @ (TnError::Trigger(_) | TnError::NoRoom { .. })) => return Err(refused),
+            Err(unknown) => {
+                commands.kept.push(memory.clone());
+                return Err(unknown);
             }
+        }
+        Ok(Completion { tag, word })
+    }
+
+    /// Has the kernel carry out a command, or takes it back. Other errors than [`TriggerError`] and [`TnError::NoRoom`]
+    /// leave open whether it was carried out.
+    fn run(&self, at: &mut Commands, command: &mut tn_command) -> Result<(), TnError> {
+        at.memory.write(0, bytes_of(command))?;
+        let args = tn_commands { tn: self.memory.address(), command: at.memory.address() };
+        // SAFETY: the structure is this kernel's; this holds table, entries and words, the caller what the command names,
+        // and `left` a command whose kernel has not ended.
+        let launch = unsafe { Launch::new(&self.processor, "ggas_tn_table", 1, 1, &args) };
+        let tag = command.tag;
+        match ggas_kernels::start(&[launch]) {
+            Err(error) if error.lacks_room() => return Err(TnError::NoRoom { tag, waited: Duration::ZERO }),
+            running => match running?.wait(self.config.timeout) {
+                Err(LaunchError::Timeout { .. }) => self.take_back(at, tag)?,
+                ended => ended?,
+            },
+        }
+        command.counted = at.memory.load_u64(offset_of!(tn_command, counted))?;
+        match at.memory.load_u64(offset_of!(tn_command, result))? as u32 {
+            TN_DONE => Ok(()),
+            TN_TAKEN => Err(TriggerError::Taken { tag }.into()),
+            TN_INCOMPLETE => Err(TriggerError::Incomplete { tag }.into()),
+            TN_WAITS => Err(TriggerError::Waits { tag }.into()),
+            TN_TAKEN_BACK => Err(TnError::NoRoom { tag, waited: self.config.timeout }),
+            _ => Err(TriggerError::Unknown { tag }.into()),
         }
     }
 
-    /// Has the kernel carry out commands of different tags.
-    fn run(&self, at: &Commands, commands: &mut [tn_command]) -> Result<(), TnError> {
-        const SIZE: usize = size_of::<tn_command>();
-        for batch in commands.chunks_mut(BATCH) {
-            for (i, command) in batch.iter().enumerate() {
-                at.memory.write(i * SIZE, bytes_of(command))?;
+    /// Of a command whose kernel did not end in time: succeeds where it has begun, and then has ended.
+    fn take_back(&self, at: &mut Commands, tag: u64) -> Result<(), TnError> {
+        let waited = self.config.timeout;
+        let next = self.processor.alloc(size_of::<tn_command>())?;
+        let command = std::mem::replace(&mut at.memory, next);
+        let begun = command.store_u64(offset_of!(tn_command, taken_back), 1).and_then(|()| {
+            // The kernel writes `begun`, then reads `taken_back`: one of both sees what the other wrote.
+            fence(Ordering::SeqCst);
+            Ok(command.load_u64(offset_of!(tn_command, begun))? != 0)
+        });
+        let mut backoff = Backoff::new(Clock::REAL, waited.max(LAST_COPY));
+        let ended = begun.and_then(|begun| {
+            // It may have to carry the operation out. On the CPU it has been stopped.
+            while begun && command.load_u64(offset_of!(tn_command, result))? == 0 {
+                if matches!(self.processor, Processor::Cpu(_)) || backoff.pause().is_err() {
+                    return Ok(None);
+                }
             }
-            let args = tn_commands {
-                tn: self.memory.address(),
-                commands: at.memory.address(),
-                count: batch.len() as u64,
-            };
-            // SAFETY: the structure is this kernel's; table, entries, words and what entries name are held by this.
-            let launch = unsafe { Launch::new(&self.processor, "ggas_tn_table", 1, 32, &args) };
-            ggas_kernels::start(&[launch])?.wait(self.config.timeout)?;
-            for (i, command) in batch.iter_mut().enumerate() {
-                let word = |offset: usize| -> Result<u32, TnError> {
-                    let mut bytes = [0; 4];
-                    at.memory.read(i * SIZE + offset, &mut bytes)?;
-                    Ok(u32::from_le_bytes(bytes))
-                };
-                command.result = word(offset_of!(tn_command, result))?;
-                command.counted = word(offset_of!(tn_command, counted))?.into();
-            }
+            Ok(Some(begun))
+        });
+        if let Ok(Some(true)) = ended {
+            at.memory = command;
+            return Ok(());
         }
-        Ok(())
+        at.left.push(command);
+        Err(match ended {
+            Ok(Some(_)) => TnError::NoRoom { tag, waited },
+            Ok(None) => TnError::CutOff { tag, waited },
+            Err(error) => error.into(),
+        })
     }
 
     fn ask(&self, tag: u64, command: u32) -> Result<u32, TnError> {
-        self.check_tag(tag)?;
+        let word = self.check_tag(tag)?;
         let mut commands = self.lock();
-        let mut asked = tn_command { tag, command, ..tn_command::default() };
-        self.run(&commands, std::slice::from_mut(&mut asked))?;
-        match asked.result {
-            TN_DONE => {
-                if command == TN_CANCEL {
-                    commands.held.remove(&tag);
-                }
-                Ok(asked.counted as u32)
-            }
-            TN_TAKEN => Err(TriggerError::Taken { tag }.into()),
-            TN_WAITS => Err(TriggerError::Waits { tag }.into()),
-            _ => Err(TriggerError::Unknown { tag }.into()),
+        let mut asked = tn_command { tag, word, command, ..tn_command::default() };
+        self.run(&mut commands, &mut asked)?;
+        if command == TN_CANCEL {
+            commands.held.remove(&tag);
         }
+        Ok(asked.counted as u32)
     }
 
     /// Takes the threshold off what the tag of a started operation has counted, and waits for it again.
     ///
     /// # Errors
-    /// [`TriggerError::Unknown`], [`TriggerError::Waits`], [`TnError::Tag`], those of launches.
+    /// [`TriggerError::Unknown`], [`TriggerError::Waits`], [`TnError::Tag`]; [`TnError::NoRoom`], and others of launches.
     pub fn rearm(&self, tag: u64) -> Result<(), TnError> {
         self.ask(tag, TN_REARM).map(drop)
     }
 
-    /// Forgets a tag; returns what it had counted. Not between its start and its completion.
+    /// Forgets a tag; returns what it had counted.
     ///
     /// # Errors
-    /// [`TriggerError::Unknown`], [`TnError::Tag`], those of launches.
+    /// [`TriggerError::Unknown`]; [`TriggerError::Incomplete`] between start and completion; [`TnError::Tag`];
+    /// [`TnError::NoRoom`], and others of launches.
     pub fn cancel(&self, tag: u64) -> Result<u32, TnError> {
         self.ask(tag, TN_CANCEL)
     }
@@ -306,17 +343,18 @@ impl WindowTriggers {
     /// What a tag has counted since it was last re-armed.
     ///
     /// # Errors
-    /// As for [`cancel`](Self::cancel).
+    /// As for [`cancel`](Self::cancel), but for `Incomplete`.
     pub fn counted(&self, tag: u64) -> Result<u32, TnError> {
         self.ask(tag, TN_LOOK)
     }
 
-    /// How often an operation is complete; a failed copy adds what it returned to the error.
+    /// How often an operation is complete. The error is that of the last trigger that brought a place outside the window,
+    /// since the operation was registered.
     ///
     /// # Errors
     /// [`TnError::Memory`] where a GPU fails.
     pub fn completed(&self, of: Completion) -> Result<Completed, TnError> {
-        Ok(Completed::of(self.words.load_u64(Words::at(of.word))?))
+        Ok(Completed::by_kernels(self.words.load_u64(Words::at(of.word))?))
     }
 
     /// Triggers that did not count as they should.
@@ -331,6 +369,17 @@ impl WindowTriggers {
     /// What a kernel's call reported, if one failed.
     pub fn report(&self) -> Option<KernelReport> {
         self.report.get()
+    }
+
+    /// Forgets a report, and lets waits of kernels and `ggas_tn_check` fail no longer for triggers that were not counted so
+    /// far; [`status`](Self::status) keeps them. Not while kernels run.
+    ///
+    /// # Errors
+    /// [`TnError::Memory`] where a GPU fails.
+    pub fn clear_errors(&self) -> Result<(), TnError> {
+        let status = self.status()?;
+        self.report.clear();
+        status.clear_in(&self.memory)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Commands> {

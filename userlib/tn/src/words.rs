@@ -1,11 +1,16 @@
 //! Completion words and status: host memory that the unit writes, and that kernels and the host poll.
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::sync::Arc;
 
+use extoll_abi::layout::ggas_tn;
 use extoll_abi::regs::*;
 use extoll_abi::{ErrorUnits, regs};
 use ggas_device::{DeviceError, HostBuffer};
+use ggas_kernels::KernelMem;
+
+use crate::TnError;
 
 /// Bytes before the first word.
 const WORDS: usize = 64;
@@ -34,7 +39,8 @@ impl Completion {
 pub struct Completed {
     /// How often the operation is complete, modulo 2^32.
     pub times: u32,
-    /// Units that met an error the last time; empty if it went well. Of a window: whatever the copy returned.
+    /// Units that met an error the last time; empty if it went well. Of a window: the requester, if since the operation was
+    /// registered a trigger brought fields that it cannot be carried out with.
     pub error: ErrorUnits,
 }
 
@@ -44,6 +50,13 @@ impl Completed {
             times: TRIGGER_WORD_TIMES.get(word) as u32,
             error: ErrorUnits::from_bits_truncate(TRIGGER_WORD_ERROR.get(word) as u8),
         }
+    }
+
+    /// Of a window: a kernel's error.
+    pub(crate) fn by_kernels(word: u64) -> Completed {
+        let failed = TRIGGER_WORD_ERROR.get(word) != 0;
+        let error = if failed { ErrorUnits::REQUESTER } else { ErrorUnits::empty() };
+        Completed { error, ..Completed::of(word) }
     }
 
     /// Whether that is at least `times`.
@@ -63,7 +76,8 @@ pub struct Status {
     pub late: u64,
     /// Tag of the last one.
     pub late_tag: u64,
-    /// Re-arming too soon, fields that the operation does not take or no command can have.
+    /// Re-arming too soon, fields that the operation does not take or no command can have, and triggers beyond what a tag of
+    /// a window counts.
     pub failed: u64,
     /// Tag of the last one.
     pub failed_tag: u64,
@@ -80,6 +94,12 @@ impl Status {
             failed: word(EXTOLL_TRIGGER_STATUS_FAILED),
             failed_tag: word(EXTOLL_TRIGGER_STATUS_FAILED_TAG),
         }
+    }
+
+    /// Kernels with this `ggas_tn` do not fail for these any more.
+    pub(crate) fn clear_in(&self, tn: &KernelMem) -> Result<(), TnError> {
+        tn.store_u64(offset_of!(ggas_tn, refused_before), self.refused)?;
+        Ok(tn.store_u64(offset_of!(ggas_tn, failed_before), self.failed)?)
     }
 }
 

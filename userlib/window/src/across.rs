@@ -23,6 +23,8 @@ impl Window {
     ///
     /// * If all processors are the CPU executor: memory that all processes map.
     /// * If each process has a GPU of its own, and every GPU can access every other one: GPU memory that all processes map.
+    /// * If the processes are on several hosts: what [`on_nodes`](Self::on_nodes) gives, so a trapped range on the model. A node
+    ///   has one such window at a time.
     /// * Otherwise each process has its own part only, and [`info`](Self::info) says why. Kernels then have no pointers to
     ///   other parts; [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach them through the SMFU.
     ///
@@ -42,8 +44,14 @@ impl Window {
     ) -> Result<Window, WindowError> {
         let setup = Setup::new(job, timeout);
         let wish = Wish::new(setup.next_tag(), node.id(), processor, bytes);
-        let plan = Plan::new(&setup.exchange(&wish)?)?;
-        let parts = setup.parts(&plan, processor, bytes)?;
+        let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
+        let parts = match plan.place {
+            PlanPlace::Devices => {
+                let (rank, sizes) = (setup.rank(), (plan.stride, bytes));
+                setup.agree(Parts::behind_a_card(node, &plan.nodes, rank, processor, sizes, timeout))?
+            }
+            _ => setup.parts(&plan, processor, bytes)?,
+        };
         let mut info = WindowInfo {
             mapped: parts.mapping(),
             atomics: parts.atomics(),
@@ -72,6 +80,10 @@ impl Setup<'_> {
         bytes: usize,
     ) -> Result<Parts, WindowError> {
         match &plan.place {
+            // A window of kernels is not mapped then; only engines ask.
+            PlanPlace::Devices => {
+                Err(WindowError::NoEngines { reason: "the processes are on several hosts".to_owned() })
+            }
             PlanPlace::Host => self.host(plan),
             PlanPlace::Gpus { atomics } => self.gpus(plan, processor, bytes, *atomics),
             PlanPlace::Apart { reason } => {

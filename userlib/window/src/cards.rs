@@ -56,11 +56,7 @@ impl Window {
             return Err(WindowError::Empty);
         }
         let too_large = || WindowError::TooLarge { members: nodes.len(), bytes };
-        // More nodes than intervals need parts of a power of two of bytes.
-        let stride = match nodes.len() as u64 <= EXTOLL_WINDOW_NODES {
-            true => bytes.checked_next_multiple_of(PAGE),
-            false => bytes.max(PAGE).checked_next_power_of_two(),
-        };
+        let stride = stride_of_devices(nodes.len(), bytes);
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
         let parts = Parts::behind_a_card(node, nodes, rank, processor, (stride, bytes), timeout)?;
@@ -71,6 +67,15 @@ impl Window {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
         }
         Ok(Window { members: vec![part], first: rank, len: nodes.len(), parts, info, timeout })
+    }
+}
+
+/// From one part to the next, behind the devices of so many nodes: more of them than intervals need parts of a power of two
+/// of bytes.
+pub(crate) fn stride_of_devices(nodes: usize, bytes: usize) -> Option<usize> {
+    match nodes as u64 <= EXTOLL_WINDOW_NODES {
+        true => bytes.checked_next_multiple_of(PAGE),
+        false => bytes.max(PAGE).checked_next_power_of_two(),
     }
 }
 
@@ -153,7 +158,7 @@ unsafe impl Sync for CardParts {}
 
 impl Parts {
     /// Those of the card of `node`; for kernels that cannot have a way to others, memory of its own for this member.
-    fn behind_a_card(
+    pub(crate) fn behind_a_card(
         node: &Node,
         nodes: &[u16],
         rank: usize,

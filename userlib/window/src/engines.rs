@@ -49,7 +49,7 @@ pub fn engines_across(
     let setup = Setup::new(job, timeout);
     let bytes = engine_part_bytes(nodes);
     let wish = Wish::new(setup.next_tag(), job.rank() as u16, processor, bytes);
-    let plan = Plan::new(&setup.exchange(&wish)?)?;
+    let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
     if let PlanPlace::Apart { reason } = plan.place {
         return Err(WindowError::NoEngines { reason });
     }

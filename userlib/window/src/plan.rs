@@ -7,6 +7,7 @@ use ggas_kernels::Processor;
 use serde::{Deserialize, Serialize};
 
 use crate::WindowError;
+use crate::cards::stride_of_devices;
 use crate::memory::gpu_of;
 
 /// What one process says.
@@ -81,13 +82,17 @@ pub(crate) enum PlanPlace {
     Host,
     /// In GPU memory that all map; and whether all have atomics on it.
     Gpus { atomics: bool },
+    /// Behind the network devices of their nodes: the processes are on several hosts.
+    Devices,
     /// Each part in its own process only, and why.
     Apart { reason: String },
 }
 
 impl Plan {
     /// The same on every rank, errors included.
-    pub(crate) fn new(wishes: &[Wish]) -> Result<Plan, WindowError> {
+    ///
+    /// `hosts`: the processes are on several hosts.
+    pub(crate) fn new(wishes: &[Wish], hosts: bool) -> Result<Plan, WindowError> {
         let first = wishes.first().ok_or(WindowError::NoMembers)?;
         if let Some(rank) = wishes.iter().position(|wish| wish.bytes != first.bytes) {
             return Err(WindowError::Unequal { rank, bytes: wishes[rank].bytes, first: first.bytes });
@@ -99,7 +104,12 @@ impl Plan {
         let gpus: Vec<&GpuWish> = wishes.iter().filter_map(|wish| wish.gpu.as_ref()).collect();
         refuse_sharing(wishes)?;
         let apart = |reason: String| (PAGE, PlanPlace::Apart { reason });
-        let (granularity, place) = if gpus.is_empty() {
+        let (granularity, place) = if hosts {
+            if let Some(node) = shared_node(wishes) {
+                return Err(WindowError::SharedNode { node });
+            }
+            (PAGE, PlanPlace::Devices)
+        } else if gpus.is_empty() {
             (PAGE, PlanPlace::Host)
         } else if gpus.len() < wishes.len() {
             apart("some processes have their kernels on the CPU and some on a GPU".to_owned())
@@ -109,7 +119,10 @@ impl Plan {
                 Err(reason) => apart(reason),
             }
         };
-        let stride = bytes.checked_next_multiple_of(granularity);
+        let stride = match place {
+            PlanPlace::Devices => stride_of_devices(wishes.len(), bytes),
+            _ => bytes.checked_next_multiple_of(granularity),
+        };
         let fits = stride.and_then(|stride| stride.checked_mul(wishes.len()));
         let stride = stride.filter(|_| fits.is_some());
         let stride = stride.ok_or(WindowError::TooLarge { members: wishes.len(), bytes })?;
@@ -118,13 +131,22 @@ impl Plan {
 
     /// Why the SMFU cannot serve the window, if that is known before it is tried: it finds parts by their node.
     pub(crate) fn smfu(&self) -> Result<(), String> {
-        let mut ids = self.nodes.clone();
-        ids.sort_unstable();
-        match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(twice) => Err(format!("node {} has several parts, and the SMFU names nodes", twice[0])),
+        match twice(self.nodes.clone()) {
+            Some(node) => Err(format!("node {node} has several parts, and the SMFU names nodes")),
             None => Ok(()),
         }
     }
+}
+
+/// A node that is there twice.
+fn twice(mut ids: Vec<u16>) -> Option<u16> {
+    ids.sort_unstable();
+    ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// A node that several processes are on.
+fn shared_node(wishes: &[Wish]) -> Option<u16> {
+    twice(wishes.iter().map(|wish| wish.node).collect())
 }
 
 /// Kernels of two processes do not run on a GPU at the same time, and those of a window wait for each other.
@@ -186,7 +208,7 @@ mod tests {
     }
 
     fn reason(wishes: &[Wish]) -> String {
-        match Plan::new(wishes).unwrap().place {
+        match Plan::new(wishes, false).unwrap().place {
             PlanPlace::Apart { reason } => reason,
             other => panic!("{other:?}"),
         }
@@ -194,37 +216,45 @@ mod tests {
 
     #[test]
     fn processes_on_the_cpu_share_pages() {
-        let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)]).unwrap();
+        let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], false).unwrap();
         assert_eq!((plan.tag, plan.stride, &plan.place), (7, 8192, &PlanPlace::Host));
         assert!(plan.smfu().unwrap_err().contains("node 1"));
-        assert_eq!(Plan::new(&[cpu(0, 1), cpu(9, 1)]).unwrap().smfu(), Ok(()));
+        assert_eq!(Plan::new(&[cpu(0, 1), cpu(9, 1)], false).unwrap().smfu(), Ok(()));
+    }
+
+    #[test]
+    fn between_hosts_the_devices_have_the_window() {
+        let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000)], true).unwrap();
+        assert_eq!((plan.stride, plan.place), (8192, PlanPlace::Devices));
+        let crowded = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], true).unwrap_err();
+        assert!(matches!(crowded, WindowError::SharedNode { node: 1 }), "{crowded}");
     }
 
     #[test]
     fn sizes_must_agree() {
-        let wrong = Plan::new(&[cpu(0, 4096), cpu(1, 4096), cpu(2, 8192)]);
+        let wrong = Plan::new(&[cpu(0, 4096), cpu(1, 4096), cpu(2, 8192)], false);
         assert!(
             matches!(wrong, Err(WindowError::Unequal { rank: 2, bytes: 8192, first: 4096 })),
             "{wrong:?}"
         );
-        assert!(matches!(Plan::new(&[cpu(0, 0), cpu(1, 0)]), Err(WindowError::Empty)));
+        assert!(matches!(Plan::new(&[cpu(0, 0), cpu(1, 0)], false), Err(WindowError::Empty)));
         assert!(matches!(
-            Plan::new(&[cpu(0, u64::MAX), cpu(1, u64::MAX)]),
+            Plan::new(&[cpu(0, u64::MAX), cpu(1, u64::MAX)], false),
             Err(WindowError::TooLarge { .. })
         ));
         let half = 1 << 63;
-        assert!(matches!(Plan::new(&[cpu(0, half), cpu(1, half)]), Err(WindowError::TooLarge { .. })));
+        assert!(matches!(Plan::new(&[cpu(0, half), cpu(1, half)], false), Err(WindowError::TooLarge { .. })));
     }
 
     #[test]
     fn every_process_has_a_gpu_of_its_own() {
         let all = [0, 1, 2];
         let fine = [0, 1, 2].map(|i| gpu(i as u16, i, &all, Reach::Atomics));
-        let plan = Plan::new(&fine).unwrap();
+        let plan = Plan::new(&fine, false).unwrap();
         assert_eq!((plan.stride, plan.place), (2 << 20, PlanPlace::Gpus { atomics: true }));
         let shared =
             [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
-        let error = Plan::new(&shared).unwrap_err();
+        let error = Plan::new(&shared, false).unwrap_err();
         assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
         assert!(error.to_string().contains("a GPU of its own"), "{error}");
     }
@@ -233,7 +263,7 @@ mod tests {
     fn what_keeps_gpus_apart_is_said() {
         let both = [0, 1];
         let plain = [gpu(0, 0, &both, Reach::Atomics), gpu(1, 1, &both, Reach::Plain)];
-        assert_eq!(Plan::new(&plain).unwrap().place, PlanPlace::Gpus { atomics: false });
+        assert_eq!(Plan::new(&plain, false).unwrap().place, PlanPlace::Gpus { atomics: false });
         let far = [gpu(0, 0, &both, Reach::Atomics), gpu(1, 1, &both, Reach::No)];
         assert!(reason(&far).contains("the GPU of rank 1 does not reach"), "{}", reason(&far));
         let hidden = [gpu(0, 0, &[0], Reach::Atomics), gpu(1, 1, &both, Reach::Atomics)];

@@ -5,9 +5,9 @@ use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};
 
 /// Words of an entry.
-pub(super) type Words = [u64; 8];
+pub(in crate::network) type Words = [u64; 8];
 /// Bytes that travel in the entry itself.
-pub(super) const IN_ENTRY: usize = 8;
+pub(in crate::network) const IN_ENTRY: usize = 8;
 /// Longest command: the size field has 23 bits.
 const TOTAL_MAX: u32 = 8 << 20;
 /// Smallest fragment that a card makes.
@@ -15,7 +15,7 @@ const FRAGMENT_MIN: u16 = 16;
 
 /// Where an entry's payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::network) enum Form {
     /// There is none.
     None,
     /// In the entry: that many bytes of the word.
@@ -28,11 +28,11 @@ pub(super) enum Form {
 
 /// An entry that breaks the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(in crate::network) struct Malformed;
 
 /// Who may send what through a ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(in crate::network) struct Rules {
     pub class: Class,
     /// Node of the sender, and of the receiver.
     pub from: u16,
@@ -62,7 +62,7 @@ fn pack(parts: [(u64, u32); 6]) -> u64 {
 
 /// The entry of a packet; `lap` goes into the word that is written last.
 #[inline]
-pub(super) fn encode(packet: &Packet, lap: u32, form: Form) -> Words {
+pub(in crate::network) fn encode(packet: &Packet, lap: u32, form: Form) -> Words {
     let (code, extra, word) = match form {
         Form::None => (0, 0, 0),
         Form::Word(len, word) => (1, len, word),
@@ -98,7 +98,7 @@ pub(super) fn encode(packet: &Packet, lap: u32, form: Form) -> Words {
 
 /// The packet of an entry, still without a payload that lies elsewhere.
 #[inline]
-pub(super) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Malformed> {
+pub(in crate::network) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Malformed> {
     let byte = |word: usize, shift: u32| (words[word] >> shift) as u8;
     let half = |word: usize, shift: u32| (words[word] >> shift) as u16;
     let low = |word: usize| words[word] as u32;
@@ -174,7 +174,7 @@ fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::network) mod tests {
     use super::*;
     use crate::packet::ANYONE;
     use proptest::prelude::*;
@@ -182,7 +182,7 @@ pub(super) mod tests {
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: ANYONE };
 
     /// A put of the node and to the node that [`RULES`] name, of unlike fields and without its payload.
-    pub(in super::super) fn put(len: u32, total: u32, offset: u32) -> Packet {
+    pub(in crate::network) fn put(len: u32, total: u32, offset: u32) -> Packet {
         Packet {
             source: Address::new(3, 7),
             destination: Address::new(4, 9),

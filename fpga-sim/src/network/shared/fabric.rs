@@ -298,6 +298,15 @@ impl ProcessFabric {
     }
 }
 
+impl ProcessFabric {
+    /// Whether a node is on another host: all its ranks are.
+    pub fn is_far(&self, node: u16) -> bool {
+        let member = self.nodes().member();
+        let first = member.shape().ranks().map_or(node.into(), |shape| shape.ranks_of(node).start);
+        member.is_far(first)
+    }
+}
+
 impl Fabric for ProcessFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
         self.send_packet(packet)

@@ -7,7 +7,7 @@
 //! breaks the rules is treated as one that died.
 
 mod cables;
-mod codec;
+pub(in crate::network) mod codec;
 mod error;
 mod fabric;
 mod futex;

@@ -17,7 +17,7 @@ struct window_access {
 	template <class Unit> GGAS_FN static void write(Unit *p, Unit v) { ggas_write(p, v); }
 };
 
-/* Four units at a time, so that as many loads are under way before the first is stored. */
+/* Four units at a time, and those that are left, so that as many loads are under way before the first is stored. */
 template <class Access, class Unit>
 GGAS_FN void copy_units(Unit *out, const Unit *in, uint64_t count, uint64_t self, uint64_t all)
 {
@@ -30,8 +30,20 @@ GGAS_FN void copy_units(Unit *out, const Unit *in, uint64_t count, uint64_t self
 		Access::write(out + i + 2 * all, c);
 		Access::write(out + i + 3 * all, d);
 	}
-	for (; i < count; i += all)
-		Access::write(out + i, Access::read(in + i));
+	bool one = i < count, two = i + all < count, three = i + 2 * all < count;
+	Unit a{}, b{}, c{};
+	if (one)
+		a = Access::read(in + i);
+	if (two)
+		b = Access::read(in + i + all);
+	if (three)
+		c = Access::read(in + i + 2 * all);
+	if (one)
+		Access::write(out + i, a);
+	if (two)
+		Access::write(out + i + all, b);
+	if (three)
+		Access::write(out + i + 2 * all, c);
 }
 
 template <class Access>

@@ -44,7 +44,8 @@ void ggas_exec_pause(struct ggas_exec_thread *self, uint32_t attempt);
 /* The block's barrier; 1 if `predicate` of any thread is not 0. */
 uint32_t ggas_exec_syncthreads(struct ggas_exec_thread *self, uint32_t predicate, const char *file, uint32_t line);
 uint64_t ggas_exec_warp(struct ggas_exec_thread *self, uint32_t op, uint32_t mask, uint64_t value, uint32_t argument);
-void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value);
+/* A store of 8 or 4 bytes to a register. */
+void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value, uint32_t bytes);
 /* Access of 1 to 16 bytes. Not 0: the address is trapped, and it is done; one that fails never returns, and ends the launch.
  * 0: it is memory, and nothing was done. */
 uint32_t ggas_exec_access(struct ggas_exec_thread *self, uint32_t op, uint64_t address, void *value, uint32_t bytes);

@@ -14,18 +14,7 @@ GGAS_FN int check_signal(const ggas_window *window, uint32_t node, uint64_t sign
 	return refuse_put(window, node, signal, sizeof(uint64_t), line);
 }
 
-template <ggas_scope Scope>
-GGAS_FN int put(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
-		uint32_t line)
-{
-	using team = put_team<Scope>;
-	if (int error = check_put(window, node, offset, bytes, line))
-		return error;
-	copy_share(ggas_pointer_of_node(window, node, offset), from, bytes, team::thread(), team::threads());
-	return GGAS_OK;
-}
-
-/* What one thread of a team moves where each moves a unit at most, as in most puts with a signal. It is loaded before
+/* What one thread of a team moves where each moves a unit at most, as in most puts. It is loaded before
  * anything is checked: the multiprocessor's cache knows nothing after a wait, so that takes long. */
 class short_put {
 public:
@@ -56,6 +45,22 @@ private:
 	uint32_t size_, at_;
 	bool fits_, has_;
 };
+
+template <ggas_scope Scope>
+GGAS_FN int put(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
+		uint32_t line)
+{
+	using team = put_team<Scope>;
+	uint8_t *to = ggas_pointer_of_node<uint8_t>(window, node, offset);
+	short_put few(to, from, bytes, team::thread(), team::threads());
+	if (int error = check_put(window, node, offset, bytes, line))
+		return error;
+	if (few.fits())
+		few.store(to);
+	else
+		copy_share(to, from, bytes, team::thread(), team::threads());
+	return GGAS_OK;
+}
 
 /* The data, then the signal. `few`: the same data where they are few. */
 template <ggas_scope Scope>

@@ -39,13 +39,13 @@ GGAS_FN uint64_t told_by(uint64_t word1)
 }
 
 /* Counts `count` notifications that say the same. With release: what they tell of is seen by who sees the count. */
-GGAS_COLD void credit(ggas_queue queue, uint64_t told, uint32_t count)
+GGAS_COLD void credit(ggas_queue queue, uint64_t told, uint32_t count, uint32_t line)
 {
 	uint32_t kind = extoll_noti_kind(told), command = extoll_noti_command(told), node = extoll_noti_node(told);
 	if (extoll_noti_error(told)) {
 		note_failure(queue, GGAS_ERR_NOTIFICATION);
 		write_report(reinterpret_cast<ggas_report *>(queue.all->report), GGAS_ERR_NOTIFICATION, GGAS_WAIT_QUEUE,
-			     queue.all->member, node, __builtin_LINE(), queue.number, 0, told, 0);
+			     queue.all->member, node, line, queue.number, 0, told, 0);
 	}
 	bool completer = kind == EXTOLL_NOTI_KIND_COMPLETER;
 	if (completer && command == EXTOLL_CMD_NOTIFICATION_PUT) {
@@ -66,7 +66,7 @@ GGAS_COLD void credit(ggas_queue queue, uint64_t told, uint32_t count)
 }
 
 /* Takes what is there of the next few notifications; how many. The caller is the consumer. */
-GGAS_FN uint32_t consume_few(const ggas_queue &queue)
+GGAS_FN uint32_t consume_few(const ggas_queue &queue, uint32_t line)
 {
 	constexpr uint32_t few = 8;
 	ggas_port *port = queue.port;
@@ -100,34 +100,35 @@ GGAS_FN uint32_t consume_few(const ggas_queue &queue)
 		ggas_store_relaxed(&entry(i)->word1, uint64_t(0));
 		uint64_t next = told_by(word1[i]);
 		if (alike && next != told) {
-			credit(queue, told, alike);
+			credit(queue, told, alike, line);
 			alike = 0;
 		}
 		told = next;
 		alike++;
 	}
-	credit(queue, told, alike);
+	credit(queue, told, alike, line);
 	at.advance(port, count);
 	return count;
 }
 
-/* Takes notifications if nobody else does. A bounded number: the caller may have what it waits for. */
-GGAS_COLD void consume(ggas_queue queue)
+/* Takes notifications if nobody else does. A bounded number: the caller may have what it waits for.
+ * `line`: of the call, for reports of errors that they tell of. */
+GGAS_COLD void consume(ggas_queue queue, uint32_t line)
 {
 	uint32_t *consumer = &queue.port->noti_lock;
 	if (ggas_load_relaxed(consumer) != 0 || ggas_atomic_cas(consumer, 0u, 1u, ggas_order::acquire) != 0)
 		return;
 	for (uint32_t i = 0; i < 4; i++)
-		if (consume_few(queue) == 0)
+		if (consume_few(queue, line) == 0)
 			break;
 	ggas_store_release(consumer, 0u);
 }
 
 /* Of every port. */
-GGAS_FN void consume_all(const ggas_queues *all)
+GGAS_FN void consume_all(const ggas_queues *all, uint32_t line)
 {
 	for (uint32_t i = 0; i < all->ports; i++)
-		consume(ggas_queue(all, i));
+		consume(ggas_queue(all, i), line);
 }
 
 /* On the card path, while something else than notifications is waited for: what a congested card rejected is

@@ -97,17 +97,26 @@ GGAS_FN bool is_lost(const ggas_queues *all, uint32_t member)
 	return ggas_load_relaxed(&peers[member].lost) != 0;
 }
 
+/* What a wait for a flag is, for reports. */
+GGAS_FN const void *named_flag(const ggas_queues *all, uint64_t number, ggas_cmp cmp)
+{
+	if (number >= all->flag_count)
+		return named(((number - all->flag_count) & 1) | uint64_t(GGAS_QUEUE_FLAG_ROUND) << 32);
+	return named(number | static_cast<uint64_t>(cmp) << 32);
+}
+
 /* The slow part of a wait for a flag. What a process sent before it was gone is looked at once more. */
-GGAS_COLD int wait_flag_long(const ggas_queues *all, const uint64_t *word, ggas_cmp cmp, uint64_t value, uint32_t peer,
+GGAS_COLD int wait_flag_long(const ggas_queues *all, uint32_t number, ggas_cmp cmp, uint64_t value, uint32_t peer,
 			     uint32_t line)
 {
-	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_FLAG, all->member, peer, line);
+	const uint64_t *word = own_flag(all, number);
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE_FLAG, all->member, peer, line);
 	bool lost = false;
 	uint64_t seen;
 	while (!compares(seen = ggas_load_watched(word), cmp, value)) {
 		if (lost)
 			return report_lost(all, peer, line);
-		if (int error = wait.again(word, value, seen))
+		if (int error = wait.again(named_flag(all, number, cmp), value, seen))
 			return error;
 		if (!wait.looks_around())
 			continue;
@@ -130,7 +139,7 @@ GGAS_FN int wait_flag(const ggas_queues *all, uint32_t number, ggas_cmp cmp, uin
 		for (uint32_t i = 1; i < quick_polls && !seen; i++)
 			seen = compares(ggas_load_watched(word), cmp, value);
 		if (!seen)
-			error = wait_flag_long(all, word, cmp, value, peer, line);
+			error = wait_flag_long(all, number, cmp, value, peer, line);
 		ggas_fence_acquire();
 	}
 	return team::agree(error);
@@ -140,7 +149,8 @@ GGAS_FN int wait_flag(const ggas_queues *all, uint32_t number, ggas_cmp cmp, uin
 GGAS_COLD int wait_any_flag(const ggas_queues *all, uint32_t first, uint32_t count, uint32_t line)
 {
 	const uint64_t *words = own_flag(all, first);
-	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_FLAG, all->member, ~0u, line);
+	const void *what = named(first | uint64_t(GGAS_QUEUE_FLAG_ANY) << 32);
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE_FLAG, all->member, ~0u, line);
 	for (;;) {
 		GGAS_NO_UNROLL
 		for (uint32_t i = 0; i < count; i++) {
@@ -149,7 +159,7 @@ GGAS_COLD int wait_any_flag(const ggas_queues *all, uint32_t first, uint32_t cou
 			ggas_fence_acquire();
 			return found + static_cast<int>(first + i);
 		}
-		if (int error = wait.again(words, 1, 0))
+		if (int error = wait.again(what, count, 0))
 			return error;
 		if (wait.looks_around())
 			serve_cards(all);
@@ -159,13 +169,13 @@ GGAS_COLD int wait_any_flag(const ggas_queues *all, uint32_t first, uint32_t cou
 GGAS_COLD int wait_notified(const ggas_queues *all, uint32_t number, uint64_t count, uint32_t line)
 {
 	const uint64_t *word = own_flag(all, notified_word(all, number));
-	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_NOTIFICATION, all->member, ~0u, line);
+	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE_NOTIFIED, all->member, ~0u, line);
 	uint64_t seen;
 	while ((seen = ggas_load_watched(word)) < count) {
-		consume_all(all);
+		consume_all(all, line);
 		if (ggas_load_watched(word) >= count)
 			break;
-		if (int error = wait.again(word, count, seen))
+		if (int error = wait.again(named(number), count, seen))
 			return error;
 	}
 	ggas_fence_acquire();

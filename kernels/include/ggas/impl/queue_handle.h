@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_QUEUE_HANDLE_H
 #define GGAS_IMPL_QUEUE_HANDLE_H
 
-/* A queue. Make it once and keep it: a post then reads nothing but its port. */
+/* A queue. Make it once and keep it: a post then reads nothing but its port. Each thread that calls has one. */
 struct ggas_queue {
 	const ggas_queues *all;
 	ggas_port *port;
@@ -28,37 +28,48 @@ struct ggas_queue {
 	}
 
 	GGAS_FN bool good() const { return peers != nullptr; }
+
+	/* Which no other queue has, of other `queues` either: numbers lie within the structure. */
+	GGAS_FN uint64_t name() const { return reinterpret_cast<uint64_t>(all) + number; }
 };
 
-/* Memory of one member, this one too, as a queue reaches it. */
+/* Memory of one member, this one too, as one queue reaches it: with another queue it is refused. Make it once, too. */
 struct ggas_remote {
 	uint64_t address, bytes;
 	uint64_t nla, flags;	/* flags: address or NLA of the member's flags, as `way` says */
+	uint64_t queue;	/* the queue's name(): NLAs are those of its port */
 	ggas_queue_peer *peer;
 	uint32_t member, node, vpid;
 	uint32_t way;	/* GGAS_WAY_* */
 
-	/* Of `of`, one of the members that share `memory`, an array by member. One that is none is refused when it
-	 * is used. */
-	GGAS_FN ggas_remote(const ggas_queue &queue, const ggas_memory *memory, uint32_t of)
-		: address(0), bytes(0), nla(0), flags(0), peer(nullptr), member(of), node(0), vpid(0),
+	/* None, which is refused when it is used. */
+	GGAS_FN ggas_remote()
+		: address(0), bytes(0), nla(0), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
 		  way(GGAS_WAY_NONE)
 	{
-		if (!queue.good() || of >= queue.all->members)
+	}
+
+	/* Of `of`, one of the members that share `memory`, an array by member (Shared::address). One that is none is
+	 * refused when it is used. */
+	GGAS_FN ggas_remote(const ggas_queue &by, const ggas_memory *memory, uint32_t of)
+		: address(0), bytes(0), nla(0), flags(0), queue(by.name()), peer(nullptr), member(of), node(0), vpid(0),
+		  way(GGAS_WAY_NONE)
+	{
+		if (!by.good() || of >= by.all->members)
 			return;
 		const ggas_memory &part = memory[of];
-		const ggas_memory &words = reinterpret_cast<const ggas_memory *>(queue.all->flags)[of];
+		const ggas_memory &words = reinterpret_cast<const ggas_memory *>(by.all->flags)[of];
 		address = part.address;
 		bytes = part.bytes;
 		way = part.way;
-		peer = queue.peers + of;
+		peer = by.peers + of;
 		node = peer->node;
 		vpid = peer->vpid;
 		if (part.nlas)
-			nla = reinterpret_cast<const uint64_t *>(part.nlas)[queue.port_number];
+			nla = reinterpret_cast<const uint64_t *>(part.nlas)[by.port_number];
 		flags = words.address;
 		if (way == GGAS_WAY_DEVICE && words.nlas)
-			flags = reinterpret_cast<const uint64_t *>(words.nlas)[queue.port_number];
+			flags = reinterpret_cast<const uint64_t *>(words.nlas)[by.port_number];
 	}
 };
 
@@ -67,10 +78,10 @@ namespace ggas_impl
 
 /* Takes values: pointers would keep the caller's in memory. */
 GGAS_COLD int refuse_queue(uint64_t report, uint32_t self, uint32_t peer, uint32_t what, uint64_t expected,
-			   uint64_t seen, uint32_t line)
+			   uint64_t seen, uint32_t line, uint64_t offset = 0)
 {
 	write_report(reinterpret_cast<ggas_report *>(report), GGAS_ERR_ARGUMENT, GGAS_WAIT_QUEUE, self, peer, line,
-		     what, expected, seen, 0);
+		     what, expected, seen, offset);
 	return GGAS_ERR_ARGUMENT;
 }
 GGAS_FN int refuse_number(const ggas_queue &queue, uint32_t line)
@@ -78,15 +89,20 @@ GGAS_FN int refuse_number(const ggas_queue &queue, uint32_t line)
 	return refuse_queue(queue.all->report, queue.all->member, ~0u, GGAS_QUEUE_REFUSED_QUEUE, queue.all->queues,
 			    queue.number, line);
 }
-GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint32_t member, uint32_t way, uint64_t bytes,
-			   uint64_t end, uint32_t line)
+/* `of`: the name of the queue that memory of `member`, `has` bytes, was made for. */
+GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint64_t of, uint32_t member, uint32_t way,
+			   uint64_t has, uint64_t offset, uint64_t bytes, uint32_t line)
 {
 	uint32_t what = GGAS_QUEUE_REFUSED_RANGE;
-	uint64_t expected = bytes, seen = end;
+	uint64_t expected = has, seen = bytes, made_for = of - reinterpret_cast<uint64_t>(all);
 	if (queue >= all->queues) {
 		what = GGAS_QUEUE_REFUSED_QUEUE;
 		expected = all->queues;
 		seen = queue;
+	} else if (made_for != queue) {
+		what = GGAS_QUEUE_REFUSED_REMOTE;
+		expected = queue;
+		seen = made_for;
 	} else if (member >= all->members) {
 		what = GGAS_QUEUE_REFUSED_MEMBER;
 		expected = all->members;
@@ -94,26 +110,26 @@ GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint32_t memb
 	} else if (way == GGAS_WAY_NONE) {
 		what = GGAS_QUEUE_REFUSED_WAY;
 	}
-	return refuse_queue(all->report, all->member, member, what, expected, seen, line);
+	return refuse_queue(all->report, all->member, member, what, expected, seen, line, offset);
 }
 
-/* The queue reaches that range. */
-GGAS_FN bool reaches(const ggas_remote &at, uint64_t offset, uint64_t bytes)
+/* The queue reaches that range, and was asked how: NLAs of another port lead to other memory, or to none. */
+GGAS_FN bool reaches(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes)
 {
-	return (at.way != GGAS_WAY_NONE) & (offset <= at.bytes) & (bytes <= at.bytes - offset);
+	return (at.queue == queue.name()) & (at.way != GGAS_WAY_NONE) & (offset <= at.bytes) &
+	       (bytes <= at.bytes - offset);
 }
 GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes, uint32_t line)
 {
-	if (reaches(at, offset, bytes))
+	if (reaches(queue, at, offset, bytes))
 		return GGAS_OK;
-	uint64_t end = offset + bytes < offset ? ~uint64_t(0) : offset + bytes;
-	return refuse_range(queue.all, queue.number, at.member, at.way, at.bytes, end, line);
+	return refuse_range(queue.all, queue.number, at.queue, at.member, at.way, at.bytes, offset, bytes, line);
 }
 
 /* The same of this member's own memory. */
 GGAS_FN bool reaches_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes)
 {
-	return (own.member == queue.member) & reaches(own, offset, bytes);
+	return (own.member == queue.member) & reaches(queue, own, offset, bytes);
 }
 GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes, uint32_t line)
 {
@@ -127,7 +143,7 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
 		       uint64_t own_offset, uint64_t bytes, uint32_t line)
 {
-	if (reaches(there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes))
+	if (reaches(queue, there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes))
 		return GGAS_OK;
 	if (int error = check_range(queue, there, there_offset, bytes, line))
 		return error;

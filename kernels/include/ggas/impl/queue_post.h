@@ -7,7 +7,8 @@ namespace ggas_impl
 {
 
 /* Posts a command whose end a notification tells. Both counts are under way while the post claims its slot; their
- * answers are looked at behind it. */
+ * answers are looked at behind it. By the PTX model nothing orders counts and claim for others (README.md of
+ * ggas-queues). */
 GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
 		       uint32_t line)
 {

@@ -38,7 +38,7 @@ public:
 	GGAS_FN uint64_t expected() const { return until_[0] + until_[1]; }
 	GGAS_FN uint64_t seen() const { return seen_[0] + seen_[1]; }
 
-private:
+	/* Of one member. */
 	GGAS_FN bool past(ggas_queue_peer *peer)
 	{
 		bool all = true;
@@ -54,6 +54,7 @@ private:
 		return all;
 	}
 
+private:
 	uint64_t until_[GGAS_QUEUE_KINDS] = {}, seen_[GGAS_QUEUE_KINDS] = {};
 	uint32_t member_ = 0;
 	bool came_ = false, lost_ = false;
@@ -64,6 +65,12 @@ GGAS_COLD int report_lost(const ggas_queues *all, uint32_t member, uint32_t line
 	write_report(reinterpret_cast<ggas_report *>(all->report), GGAS_ERR_LOST, GGAS_WAIT_QUEUE, all->member, member,
 		     line, 0, 0, 0, 0);
 	return GGAS_ERR_LOST;
+}
+
+/* As reports of GGAS_WAIT_QUEUE* tell what was waited for, in place of an address. */
+GGAS_FN const void *named(uint64_t what)
+{
+	return reinterpret_cast<const void *>(what);
 }
 
 /* By one thread. */
@@ -77,10 +84,10 @@ GGAS_COLD int queue_wait_one(ggas_queue queue, uint32_t line)
 			return static_cast<int>(failed);
 		if (watch.lost())
 			return report_lost(all, watch.member(), line);
-		consume(queue);
+		consume(queue, line);
 		if (watch.over(queue))
 			break;
-		if (int error = wait.again(queue.state, watch.expected(), watch.seen()))
+		if (int error = wait.again(named(queue.number), watch.expected(), watch.seen()))
 			return error;
 	}
 	if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
@@ -105,25 +112,42 @@ GGAS_COLD int queue_wait_any(const ggas_queues *all, uint32_t mask, uint32_t lin
 				return found + static_cast<int>(number);
 			if (watch[number].lost())
 				return report_lost(all, watch[number].member(), line);
-			consume(queue);
+			consume(queue, line);
 		}
 		uint32_t first = ggas_first(mask);
-		if (int error = wait.again(&all->queue[first], watch[first].expected(), watch[first].seen()))
+		if (int error = wait.again(named(~uint64_t(0)), watch[first].expected(), watch[first].seen()))
 			return error;
 	}
 }
 
-/* A post left more under way than the port's notification queue should hold. */
+/* A member whose process is gone, and with it operations that were under way there; ~0: none. */
+GGAS_FN uint32_t lost_member(const ggas_queue &queue)
+{
+	for (uint32_t i = 0; i < queue.all->members; i++) {
+		queue_watch watch;
+		if (ggas_load_relaxed(&queue.peers[i].lost) && !watch.past(queue.peers + i))
+			return i;
+	}
+	return ~0u;
+}
+
+/* A post left more under way than the port's notification queue should hold. It ends as a wait does: operations with a
+ * member that is gone never make room. */
 GGAS_COLD int make_room(ggas_queue queue, uint64_t before, uint32_t line)
 {
 	const ggas_queues *all = queue.all;
 	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE, all->member, ~0u, line);
 	for (;;) {
-		consume(queue);
+		consume(queue, line);
 		uint64_t done = ggas_load_relaxed(&queue.state->done);
+		if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
+			return static_cast<int>(failed);
 		if (static_cast<int64_t>(before - done) < static_cast<int64_t>(queue.limit))
 			return GGAS_OK;
-		if (int error = wait.again(queue.state, before + 1 - queue.limit, done))
+		uint32_t lost = lost_member(queue);
+		if (lost != ~0u)
+			return report_lost(all, lost, line);
+		if (int error = wait.again(named(queue.number), before + 1 - queue.limit, done))
 			return error;
 	}
 }

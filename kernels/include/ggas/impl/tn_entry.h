@@ -7,6 +7,9 @@
  * each team wrote to the one that sends it; its signal is a release at system scope.
  *
  * A trigger reads the operation and counts at the same time: what it read is of the count's registration, or is read again.
+ *
+ * An entry's words change while nothing is registered, or once its operation is complete: `armed` and the completion word
+ * tell. So nobody who carries an operation out sees them change.
  */
 #ifndef GGAS_IMPL_TN_ENTRY_H
 #define GGAS_IMPL_TN_ENTRY_H
@@ -30,11 +33,15 @@ GGAS_FN bool tn_started(uint64_t word)
 {
 	return tn_threshold(word) && tn_counted(word) >= tn_threshold(word);
 }
-/* The same tag, registered anew or no longer. */
-GGAS_FN uint64_t tn_registration(uint64_t word, uint32_t counted, uint32_t threshold)
+/* The same registration with other counts; the next one. */
+GGAS_FN uint64_t tn_with(uint64_t word, uint32_t counted, uint32_t threshold)
 {
 	return EXTOLL_PUT(counted, GGAS_TN_COUNTED) | EXTOLL_PUT(threshold, GGAS_TN_THRESHOLD) |
-	       EXTOLL_PUT(EXTOLL_GET(word, GGAS_TN_REGISTRATION) + 1, GGAS_TN_REGISTRATION);
+	       EXTOLL_PUT(EXTOLL_GET(word, GGAS_TN_REGISTRATION), GGAS_TN_REGISTRATION);
+}
+GGAS_FN uint64_t tn_registration(uint64_t word, uint32_t counted, uint32_t threshold)
+{
+	return tn_with(word, counted, threshold) + EXTOLL_PUT(1, GGAS_TN_REGISTRATION);
 }
 
 /* What the leader has, for all of its team. */
@@ -47,24 +54,32 @@ template <ggas_scope Scope, class T> GGAS_FN T tn_share(T value)
 	} else if constexpr (Scope == ggas_scope::block) {
 		GGAS_SHARED(T, shared);
 		if (team::thread() == 0)
-			ggas_store_relaxed(&shared, value);
+			shared = value;
 		team::meet();
-		value = ggas_load_relaxed(&shared);
+		value = shared;
 		team::meet();
 	}
 	return value;
 }
 
-/* Keeps what nobody else would tell. */
-GGAS_COLD int tn_note(const ggas_tn *tn, uint32_t which, uint64_t tag, uint32_t line)
+GGAS_FN void tn_count_status(const ggas_tn *tn, uint32_t which, uint64_t tag)
 {
 	uint64_t *status = reinterpret_cast<uint64_t *>(tn->status);
 	ggas_store_relaxed(status + which + 1, tag);
 	ggas_atomic_add(status + which, 1u, ggas_order::release);
-	if (which == EXTOLL_TRIGGER_STATUS_LATE)
-		return GGAS_OK;
+}
+
+/* Keeps what nobody else would tell. */
+GGAS_COLD int tn_note_late(const ggas_tn *tn, uint64_t tag)
+{
+	tn_count_status(tn, EXTOLL_TRIGGER_STATUS_LATE, tag);
+	return GGAS_OK;
+}
+GGAS_COLD int tn_note(const ggas_tn *tn, uint32_t why, uint64_t tag, uint32_t line)
+{
+	tn_count_status(tn, why == GGAS_TN_NO_TAG ? EXTOLL_TRIGGER_STATUS_REFUSED : EXTOLL_TRIGGER_STATUS_FAILED, tag);
 	write_report(reinterpret_cast<ggas_report *>(tn->report), GGAS_ERR_TRIGGER, GGAS_WAIT_COMPLETION, tn->node, ~0u,
-		     line, reinterpret_cast<uint64_t>(status), 0, tag, 0);
+		     line, tn->status, why, tag, 0);
 	return GGAS_ERR_TRIGGER;
 }
 
@@ -95,26 +110,41 @@ template <ggas_scope Scope> GGAS_FN void tn_move(const ggas_triggers &at, const 
 	team::meet();
 }
 
-/* The team carries it out. */
+/* Halves of a completion word: a count that goes around leaves the error alone. */
+static_assert(EXTOLL_TRIGGER_WORD_TIMES_SHIFT == 0 && EXTOLL_TRIGGER_WORD_TIMES_BITS == 32 &&
+	      EXTOLL_TRIGGER_WORD_ERROR_SHIFT == 32);
+
+GGAS_FN uint32_t *tn_times(uint64_t words, uint32_t word)
+{
+	return reinterpret_cast<uint32_t *>(words) + 2 * static_cast<uint64_t>(word);
+}
+GGAS_FN uint32_t *tn_error(uint64_t words, uint32_t word)
+{
+	return tn_times(words, word) + 1;
+}
+
+/* The team carries it out. Once it is complete, none of them looks at the entry any more. */
 template <ggas_scope Scope>
 GGAS_FN int tn_start(const ggas_triggers &at, const tn_operation &does, int error)
 {
-	if (!error)
+	if (error)
+		put_team<Scope>::meet();
+	else
 		tn_move<Scope>(at, does);
 	if (put_team<Scope>::thread() == 0) {
-		uint64_t done = EXTOLL_PUT(1, EXTOLL_TRIGGER_WORD_TIMES);
 		if (error)
-			done |= EXTOLL_PUT(static_cast<uint64_t>(error), EXTOLL_TRIGGER_WORD_ERROR);
+			ggas_store_relaxed(tn_error(at.words, does.word), static_cast<uint32_t>(error));
 		/* Nobody waits for an answer: on NVLink that would keep the next operation, by 0.3 us. */
-		ggas_red_add(reinterpret_cast<uint64_t *>(at.words) + does.word, done, ggas_order::release);
+		ggas_red_add(tn_times(at.words, does.word), 1u, ggas_order::release);
 	}
 	return error;
 }
 
-constexpr uint64_t tn_not_counted = ~uint64_t(0);
+/* In place of a count: nothing was counted, since... */
+constexpr uint64_t tn_not_counted = ~uint64_t(0), tn_no_fields = tn_not_counted, tn_too_many = tn_not_counted - 1;
 
 /*
- * One thread counts; the count before, or tn_not_counted. Where the operation waits for this trigger alone, nobody
+ * One thread counts; the count before, or why not. Where the operation waits for this trigger alone, nobody
  * else's data are sent with it, so there is nothing to order here: the operation's own signal is the release of the
  * caller's. Where all operations do, the count is not read before. `words` are read again where the trigger brings
  * fields and they are too old to tell whether it may.
@@ -125,8 +155,9 @@ GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t likely, tn_words &w
 	if (fields) {
 		seen = ggas_load_acquire(&entry->count);
 		words.renew(entry, seen);
-		if (tn_threshold(seen) && !(words.what() & GGAS_TN_FIELDS))
-			return tn_not_counted;
+		/* Only who carries an operation out has its fields. */
+		if (!tn_threshold(seen) || tn_started(seen) || !(words.what() & GGAS_TN_FIELDS))
+			return tn_no_fields;
 	} else if (likely) {
 		seen = ggas_atomic_cas(&entry->count, likely, likely + 1, ggas_order::relaxed);
 		if (seen == likely)
@@ -135,7 +166,7 @@ GGAS_FN uint64_t tn_count_one(ggas_tn_entry *entry, uint64_t likely, tn_words &w
 		seen = ggas_load_relaxed(&entry->count);
 	}
 	if (tn_counted(seen) >= GGAS_TN_COUNTED_MAX)
-		return tn_not_counted;
+		return tn_too_many;
 	if (tn_threshold(seen) == 1 && tn_counted(seen) == 0 &&
 	    ggas_atomic_cas(&entry->count, seen, seen + 1, ggas_order::relaxed) == seen)
 		return seen;
@@ -152,7 +183,7 @@ enum tn_next : uint32_t {
 
 GGAS_FN tn_next tn_what_next(uint64_t old)
 {
-	if (old == tn_not_counted)
+	if (old >= tn_too_many)
 		return TN_FAILED;
 	uint32_t count = tn_counted(old) + 1, threshold = tn_threshold(old);
 	if (count == threshold)
@@ -161,11 +192,56 @@ GGAS_FN tn_next tn_what_next(uint64_t old)
 }
 
 /* All of a team learn that a trigger did not count as it should. */
-template <ggas_scope Scope> GGAS_FN int tn_tell(const ggas_triggers &at, uint32_t which, uint64_t tag, uint32_t line)
+template <ggas_scope Scope> GGAS_FN int tn_tell(const ggas_triggers &at, uint32_t why, uint64_t tag, uint32_t line)
 {
 	using team = put_team<Scope>;
-	return team::agree(team::thread() == 0 ? tn_note(at.tn, which, tag, line) : GGAS_OK);
+	return team::agree(team::thread() == 0 ? tn_note(at.tn, why, tag, line) : GGAS_OK);
 }
+
+/* What a team knows of an entry: a count, and the words of that, in time for the operation that it starts. A block has one
+ * thread read them, as hundreds would wait for each other. */
+template <ggas_scope Scope> struct tn_reader {
+	using team = put_team<Scope>;
+	static constexpr bool by_one = Scope == ggas_scope::block;
+	uint64_t count = tn_not_counted;
+	tn_words words;
+
+	GGAS_FN explicit tn_reader(const ggas_tn_entry *entry)
+	{
+		if (!by_one || team::thread() == 0)
+			words = tn_words(entry);
+	}
+
+	/* The leader's count, for all; and the words, if the operation is to be started. */
+	GGAS_FN tn_next share(const ggas_tn_entry *entry)
+	{
+		tn_next next;
+		if constexpr (by_one) {
+			GGAS_SHARED_ARRAY(ggas_u128, shared, 4);
+			if (team::thread() == 0) {
+				if (tn_what_next(count) == TN_START)
+					words.renew(entry, count);
+				shared[0] = { count, 0 };
+				shared[1] = words.source;
+				shared[2] = words.target;
+				shared[3] = words.rest;
+			}
+			team::meet();
+			count = shared[0].lo;
+			words.source = shared[1];
+			words.target = shared[2];
+			words.rest = shared[3];
+			next = tn_what_next(count);
+			team::meet();
+		} else {
+			count = tn_share<Scope>(count);
+			next = tn_what_next(count);
+			if (next == TN_START)
+				words.renew(entry, count);
+		}
+		return next;
+	}
+};
 
 /* Counts in an entry; who reaches the threshold carries the operation out. */
 template <ggas_scope Scope>
@@ -173,30 +249,28 @@ GGAS_FN int tn_count(const ggas_triggers &at, uint64_t tag, uint64_t where, uint
 {
 	using team = put_team<Scope>;
 	if (tag >= at.tags)
-		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_REFUSED, tag, line);
+		return tn_tell<Scope>(at, GGAS_TN_NO_TAG, tag, line);
 	ggas_tn_entry *entry = at.entry(tag);
 	team::meet();
-	tn_words words(entry);
-	uint64_t old = tn_not_counted;
+	tn_reader<Scope> read(entry);
 	if (team::thread() == 0)
-		old = tn_count_one(entry, at.likely, words, what != 0);
-	old = tn_share<Scope>(old);
-	switch (tn_what_next(old)) {
+		read.count = tn_count_one(entry, at.likely, read.words, what != 0);
+	switch (read.share(entry)) {
 	case TN_START:
 		break;
 	case TN_COUNTED:
 		return GGAS_OK;
 	case TN_LATE:
-		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_LATE, tag, line);
+		return team::agree(team::thread() == 0 ? tn_note_late(at.tn, tag) : GGAS_OK);
 	case TN_FAILED:
-		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_FAILED, tag, line);
+		return tn_tell<Scope>(at, read.count == tn_no_fields ? GGAS_TN_NO_FIELDS : GGAS_TN_TOO_MANY, tag, line);
 	}
-	words.renew(entry, old);
-	tn_operation does(words);
+	tn_operation does(read.words);
 	int error = GGAS_OK;
 	if (where | what) {
+		bool takes = does.what & GGAS_TN_FIELDS;
 		does.change(where, what);
-		error = tn_check(at, does, line);
+		error = takes ? tn_check(at, does, line) : tn_tell<Scope>(at, GGAS_TN_NO_FIELDS, tag, line);
 	}
 	return tn_start<Scope>(at, does, error);
 }
@@ -231,10 +305,14 @@ GGAS_FN int tn_trigger_prepared(const ggas_triggers &at, const ggas_tn_prepared 
 	return tn_trigger<Scope>(at, prepared.tag, 0, 0, line);
 }
 
-/* One thread takes the threshold off; the count after, or tn_not_counted where nothing was started. */
+/* One thread takes the threshold off; the count after, or tn_not_counted where nothing was started. Who finds the operation
+ * started once more finds it armed once more. */
 GGAS_FN uint64_t tn_rearm_one(ggas_tn_entry *entry)
 {
 	uint64_t old = ggas_load_relaxed(&entry->count);
+	if (!tn_started(old))
+		return tn_not_counted;
+	ggas_red_add(&entry->armed, 1u, ggas_order::relaxed);
 	while (tn_started(old)) {
 		uint64_t left = old - tn_threshold(old);
 		uint64_t seen = ggas_atomic_cas_gpu(&entry->count, old, left);
@@ -242,6 +320,7 @@ GGAS_FN uint64_t tn_rearm_one(ggas_tn_entry *entry)
 			return left;
 		old = seen;
 	}
+	ggas_red_add(&entry->armed, ~uint64_t(0), ggas_order::relaxed);
 	return tn_not_counted;
 }
 
@@ -253,7 +332,7 @@ template <ggas_scope Scope> GGAS_FN int tn_rearm_entry(const ggas_triggers &at, 
 	team::meet();
 	uint64_t left = tn_share<Scope>(team::thread() == 0 && known ? tn_rearm_one(entry) : tn_not_counted);
 	if (left == tn_not_counted)
-		return tn_tell<Scope>(at, EXTOLL_TRIGGER_STATUS_FAILED, tag, line);
+		return tn_tell<Scope>(at, known ? GGAS_TN_TOO_SOON : GGAS_TN_NO_TAG, tag, line);
 	return tn_started(left) ? tn_start<Scope>(at, tn_operation(tn_words(entry)), GGAS_OK) : GGAS_OK;
 }
 

@@ -24,7 +24,7 @@ struct ggas_triggers {
 namespace ggas_impl
 {
 
-/* An entry's words behind the count, as they are read: nothing waits for them before they are used. */
+/* An entry's words behind count and `armed`, as they are read: nothing waits for them before they are used. */
 struct tn_words {
 	ggas_u128 source = { 0, 0 }, target = { 0, 0 }, rest = { 0, 0 };
 

@@ -77,6 +77,24 @@ GGAS_FN int tn_trigger(const ggas_triggers &at, uint64_t tag, uint64_t where, ui
 	return tn_post<Scope>(at.tn, tag, where, what, line);
 }
 
+/* Fields have no room for more bytes than a card takes. */
+GGAS_COLD int tn_too_large(const ggas_tn *tn, uint64_t tag, uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(tn->report), GGAS_ERR_TRIGGER, GGAS_WAIT_COMPLETION, tn->node, ~0u,
+		     line, tn->status, GGAS_TN_TOO_LARGE, tag, 0);
+	return GGAS_ERR_TRIGGER;
+}
+
+template <ggas_scope Scope>
+GGAS_FN int tn_trigger_fields(const ggas_triggers &at, uint64_t tag, uint64_t where, uint32_t bytes, uint64_t rest,
+			      uint32_t line)
+{
+	using team = put_team<Scope>;
+	if (bytes >> EXTOLL_TRIGGER_SIZE_BITS)
+		return team::agree(team::thread() == 0 ? tn_too_large(at.tn, tag, line) : GGAS_OK);
+	return tn_trigger<Scope>(at, tag, where, rest, line);
+}
+
 template <ggas_scope Scope>
 GGAS_FN int tn_rearm(const ggas_triggers &at, uint64_t tag, uint32_t line)
 {

@@ -130,6 +130,10 @@ GGAS_FN void ggas_store_mmio(uint64_t *p, uint64_t v)
 	/* .mmio wants the global state space. */
 	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
 }
+GGAS_FN void ggas_store_mmio(uint32_t *p, uint32_t v)
+{
+	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(v) : "memory");
+}
 
 GGAS_FN uint64_t ggas_load_mmio(const uint64_t *p)
 {

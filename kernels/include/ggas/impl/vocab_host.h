@@ -255,7 +255,11 @@ inline T ggas_atomic_cas(T *p, std::type_identity_t<T> expected, std::type_ident
 
 inline void ggas_store_mmio(uint64_t *p, uint64_t v)
 {
-	ggas_exec_mmio(ggas_exec_self, reinterpret_cast<uint64_t>(p), v);
+	ggas_exec_mmio(ggas_exec_self, reinterpret_cast<uint64_t>(p), v, 8);
+}
+inline void ggas_store_mmio(uint32_t *p, uint32_t v)
+{
+	ggas_exec_mmio(ggas_exec_self, reinterpret_cast<uint64_t>(p), v, 4);
 }
 
 inline uint64_t ggas_load_mmio(const uint64_t *p) { return ggas_load_acquire(p); }

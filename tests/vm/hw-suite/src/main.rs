@@ -15,6 +15,7 @@ mod kernels;
 mod meet;
 mod nodes;
 mod pair;
+mod triggers;
 mod velo;
 mod window;
 
@@ -87,6 +88,7 @@ fn alone(more: bool) -> Outcome {
     if more {
         part("kernels play ping-pong", || kernels::ping_pong(&node))?;
         part("kernels of many threads", || kernels::many_threads(&node))?;
+        part("triggered puts", || triggers::alone(&node))?;
         part("GPU memory", || gpu_memory::all(&node))?;
         part("loads and stores", || window::alone(&node))?;
         part("interrupts of sleepers", || calls::sleepers_are_interrupted(&node))?;

@@ -13,15 +13,15 @@ use crate::memory::Memory;
 use crate::programs::{between_gpus, on_all};
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, today};
 
-const NODES: usize = 8;
-const FLOAT: u64 = 4;
+pub(super) const NODES: usize = 8;
+pub(super) const FLOAT: u64 = 4;
 /// Floats of the figure's axis, from which the parts are even.
-const SIZES: [u64; 9] = [8, 64, 256, 1024, 2048, 4096, 16 << 10, 64 << 10, 256 << 10];
+pub(super) const SIZES: [u64; 9] = [8, 64, 256, 1024, 2048, 4096, 16 << 10, 64 << 10, 256 << 10];
 /// Blocks that share the work.
 const BLOCKS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     AllGather,
     AllToAll,
     Gather,
@@ -30,7 +30,7 @@ enum Method {
 impl Method {
     const ALL: [Method; 3] = [Method::AllGather, Method::AllToAll, Method::Gather];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Method::AllGather => "all-gather",
             Method::AllToAll => "all-to-all",
@@ -175,7 +175,7 @@ impl Allreduce {
 
 /// An allreduce with its kernels' launch, which is the same for all methods; with real values if there is a seed for
 /// them.
-fn measure(
+pub(super) fn measure(
     system: &System,
     method: Method,
     floats: u64,

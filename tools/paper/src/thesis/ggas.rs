@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{SYSTEM, report};
 use crate::programs::{Span, between_gpus, on_all, pingpong};
-use crate::{Claim, Figure, PaperError, Report, Settings, today};
+use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Bytes that a thread moves.
 const WORD: u64 = 8;
@@ -71,14 +71,16 @@ pub(super) fn latency(figure: &Figure, settings: &Settings) -> Result<Report, Pa
             .today(today::store()),
         Claim::near("remote store, 4 KiB (512 threads)", "6.6.1", 3.0, 0.75, "us")
             .judge(at(&writes, 4096.0))
-            .because(|| wire(&system, 4096)),
+            .because(|| wire(&system, 4096))
+            .today(today::by_threads("write")),
         Claim::near("remote load, 8 B", "6.6.1", 5.6, 1.4, "us")
             .judge(at(&reads, 8.0))
             .because(|| parts(&system))
             .today(today::load()),
         Claim::near("remote load, 4 KiB (512 threads)", "6.6.1", 5.6, 1.4, "us")
             .judge(at(&reads, 4096.0))
-            .because(|| wire(&system, 4096)),
+            .because(|| wire(&system, 4096))
+            .today(today::by_threads("read")),
         Claim::between("loads are quicker than stores from this size on", "6.6.1", 1025.0, 65536.0, "B")
             .judge(crossing)
             .because(|| "both go over the same link, the load's answer behind its request".to_owned()),
@@ -107,14 +109,14 @@ fn parts(system: &System) -> String {
     )
 }
 
-/// MB/s of a grid's stores, and of its loads.
-fn rates(system: &System, seed: u64) -> Result<(f64, f64), PaperError> {
+/// The time of a grid's stores, and of its loads, so many bytes of each block.
+fn times(system: &System, share: u64, seed: u64) -> Result<[f64; 2], PaperError> {
     let timed = Timed::new(system, 2, seed)?;
     let arrived = timed.flag();
     on_all(&timed, 1, |node| {
         let arrived = arrived.clone();
         node.stream(0).launch(Kernel::new("stores", BLOCKS), move |block| {
-            block.store(between_gpus(1, SHARE).arrived(&arrived));
+            block.store(between_gpus(1, share).arrived(&arrived));
             block.wait(&arrived, BLOCKS as u64, Place::Gpu);
         });
         node.stream(0).synchronize();
@@ -123,11 +125,55 @@ fn rates(system: &System, seed: u64) -> Result<(f64, f64), PaperError> {
     let timed = Timed::new(system, 2, seed)?;
     on_all(&timed, 1, |node| {
         let kernel = Kernel::new("loads", BLOCKS);
-        node.stream(0).launch(kernel, |block| block.load(1, SHARE));
+        node.stream(0).launch(kernel, move |block| block.load(1, share));
         node.stream(0).synchronize();
     });
+    Ok([stores, timed.now().as_us()])
+}
+
+/// MB/s of a grid's stores, and of its loads.
+fn rates(system: &System, seed: u64) -> Result<(f64, f64), PaperError> {
     let bytes = (SHARE * BLOCKS as u64) as f64;
-    Ok((bytes / stores, bytes / timed.now().as_us()))
+    let [stores, loads] = times(system, SHARE, seed)?;
+    Ok((bytes / stores, bytes / loads))
+}
+
+/// From which size on what a copy of a kernel's costs beyond the transfer, a launch by the GPU and its end, is a tenth of it at
+/// most: of stores, and of loads.
+fn negligible(system: &System, seed: u64) -> Result<[Option<f64>; 2], PaperError> {
+    let overhead = (system.gpu.launch_ns + system.gpu.end_ns) / 1e3;
+    let mut from = [None, None];
+    for bytes in (10..=20).map(|log2| 1u64 << log2) {
+        let us = times(system, bytes.div_ceil(BLOCKS as u64), seed)?;
+        for (from, us) in from.iter_mut().zip(us) {
+            if from.is_none() && overhead <= us / 10.0 {
+                *from = Some(bytes as f64);
+            }
+        }
+    }
+    Ok(from)
+}
+
+fn crossings(system: &System, [writes, reads]: [Option<f64>; 2]) -> [Verdict; 2] {
+    let why = || {
+        let gpu = &system.gpu;
+        format!(
+            "the thesis tells no cost of a copy that a kernel begins; the model takes a launch's and its end's, {:.1} us, and calls \
+             a tenth of the transfer's time negligible",
+            (gpu.launch_ns + gpu.end_ns) / 1e3
+        )
+    };
+    let written = today::device_copy("store", "engine-write");
+    let read = today::device_copy("load", "engine-read");
+    [("written", 16384.0, writes, written), ("read", 262_144.0, reads, read)].map(
+        |(what, paper, ours, today)| {
+            let text = format!("what a kernel's copies cost is negligible from this size on, {what}");
+            Claim::between(&text, "6.6.2", paper / 2.0, paper * 2.0, "B")
+                .judge(ours)
+                .because(why)
+                .today(today)
+        },
+    )
 }
 
 /// Why stores are quicker than in the thesis.
@@ -155,6 +201,7 @@ pub(super) fn bandwidth(figure: &Figure, settings: &Settings) -> Result<Report, 
         ),
         Claim::order("bandwidth in MB/s", "6.6.2", &[("loads", loads), ("stores", stores)]),
     ];
+    report.claims.extend(crossings(&system, negligible(&system, settings.seed)?));
     report.picture.y = Axis::new("MB/s", Scale::Linear);
     report.picture.lines = vec![
         Line::new("stores", vec![(bytes as f64, stores)]),

@@ -1,14 +1,18 @@
-//! The thesis: communication by the host (chapter 4), put and get by GPUs (chapter 5), the global address space (chapter 6),
-//! on InfiniBand and on EXTOLL cards in FPGAs.
+//! The thesis: data transfer (chapter 3), communication by the host (chapter 4), put and get by GPUs (chapter 5), the global
+//! address space (chapter 6), on InfiniBand and on EXTOLL cards in FPGAs.
 
 mod allreduce;
 mod barrier;
+mod coalescing;
 mod energy;
 mod ggas;
 mod himeno;
+mod host;
 mod put;
 mod random;
 mod reduction;
+mod switched;
+mod transfer;
 
 use extoll_sim::timed::System;
 use ggas_plot::{Axis, Picture, Scale};
@@ -20,12 +24,43 @@ const SYSTEM: &str = "extoll-fpga";
 /// Nodes with a K20 and an InfiniBand card each: chapter 4, and Himeno in chapter 5.
 const INFINIBAND: &str = "infiniband";
 
+/// Chapter 3.
+pub(crate) const CHAPTER_3: &[Figure] = &[
+    Figure {
+        number: "3.12",
+        about: "between two GPUs directly and through memory of the hosts, by the RMA unit",
+        run: transfer::staging,
+    },
+    Figure {
+        number: "3.13a",
+        about: "host and GPU memory as source and destination, by InfiniBand (Table 3.1a)",
+        run: transfer::by_infiniband,
+    },
+    Figure {
+        number: "3.13b",
+        about: "host and GPU memory as source and destination, by the RMA unit (Table 3.1b)",
+        run: transfer::by_rma,
+    },
+];
+
 /// Chapter 4.
-pub(crate) const CHAPTER_4: &[Figure] = &[Figure {
-    number: "4.17",
-    about: "Himeno on 2 to 16 GPUs that hosts control: strong scaling",
-    run: himeno::gaspi,
-}];
+pub(crate) const CHAPTER_4: &[Figure] = &[
+    Figure {
+        number: "4.10",
+        about: "what a transfer costs the host that works meanwhile: post, work, wait",
+        run: host::post_work_wait,
+    },
+    Figure {
+        number: "4.13",
+        about: "how a host learns of a kernel's end (Table 4.1)",
+        run: host::synchronization,
+    },
+    Figure {
+        number: "4.17",
+        about: "Himeno on 2 to 16 GPUs that hosts control: strong scaling",
+        run: himeno::gaspi,
+    },
+];
 
 /// Chapter 5.
 pub(crate) const CHAPTER_5: &[Figure] = &[
@@ -56,11 +91,21 @@ pub(crate) const CHAPTER_5: &[Figure] = &[
 pub(crate) const CHAPTER_6: &[Figure] = &[
     Figure { number: "6.7", about: "latency of remote stores and loads", run: ggas::latency },
     Figure { number: "6.8", about: "bandwidth of remote stores and loads", run: ggas::bandwidth },
+    Figure {
+        number: "6.9",
+        about: "remote stores and loads of neighbouring values and of every second one",
+        run: coalescing::run,
+    },
     Figure { number: "6.10", about: "barrier of 2 to 8 GPUs", run: barrier::run },
     Figure {
         number: "6.17",
         about: "allreduce on eight GPUs: which method at which size",
         run: allreduce::run,
+    },
+    Figure {
+        number: "6.18",
+        about: "allreduce on eight GPUs, with the method that suits the size, and by MPI",
+        run: switched::run,
     },
     Figure {
         number: "6.20",

@@ -1,15 +1,14 @@
 //! nvcc: one that is there already, or the one of the wheels in `build/cuda`.
 
 use super::apt::Policy;
-use super::pip;
+use super::{pip, touch};
 use crate::place;
 use crate::run::ask;
 use anyhow::{Context, Result, bail};
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 /// Oldest toolkit that assembles the 16-byte accesses of `vocab.h` (PTX 8.3).
 const OLDEST: (u32, u32) = (12, 3);
@@ -84,12 +83,7 @@ pub fn install(policy: Policy) -> Result<Nvcc> {
     let path = from_wheels(&folder);
     let version =
         version(&path).context("the nvcc in build/cuda does not say its version; delete build/cuda")?;
-    // Builds look for it, but cannot watch for what is not there: that would count as changed each time.
-    let looks = place::root().join("kernels/compile/src/nvcc.rs");
-    let touched =
-        File::options().append(true).open(&looks).and_then(|file| file.set_modified(SystemTime::now()));
-    touched
-        .with_context(|| format!("cannot touch {}, so that builds look for nvcc again", looks.display()))?;
+    touch("kernels/compile/src/nvcc.rs")?;
     Ok(Nvcc { path, version })
 }
 

@@ -4,6 +4,7 @@
 pub mod apt;
 pub mod cuda;
 mod libclang;
+mod libfabric;
 mod pip;
 
 pub use apt::Policy;
@@ -12,7 +13,8 @@ pub use libclang::libclang;
 use crate::place;
 use crate::run::{Step, ask, cargo};
 use anyhow::{Context, Result, bail};
-use std::time::Duration;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 
 /// Oldest g++ that compiles the CPU executor's kernels (C++20).
 const OLDEST_GXX: u32 = 11;
@@ -80,12 +82,22 @@ pub fn setup(check_only: bool, policy: Policy) -> Result<()> {
         report("libclang", clang(check_only, policy), "cargo xtask facts"),
     ];
     report("sparse", sparse(policy), "one more look at the C headers in cargo xtask test (optional)");
+    report("libfabric", libfabric::libfabric(policy), "networks between hosts (optional)");
     report("driver", driver(), "running kernels on a GPU (optional)");
     match found.iter().filter(|found| !**found).count() {
         0 => Ok(()),
         n if check_only => bail!("{n} missing; `cargo xtask setup` installs what it can"),
         n => bail!("{n} could not be installed; the lines above say why and what to do"),
     }
+}
+
+/// Has what is built from this file built again: builds look for what is optional, but cannot watch for what is not there:
+/// that would count as changed each time.
+fn touch(file: &str) -> Result<()> {
+    let path = place::root().join(file);
+    let touched =
+        File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+    touched.with_context(|| format!("cannot touch {}, so that builds look again", path.display()))
 }
 
 /// One entry of the report; true if it is there.

@@ -8,15 +8,18 @@ use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const TESTS: &str = "tests/gaspi";
 /// Programs, and with how many processes they run.
-const PROGRAMS: [(&str, &[&str]); 5] = [
+const PROGRAMS: [(&str, &[&str]); 7] = [
     ("abi", &["1"]),
     ("codes", &["1", "2", "8"]),
     ("transfer", &["1", "2", "8"]),
     ("meet", &["1", "2", "8"]),
+    ("gpu", &["1", "2", "8"]),
     ("profile", &["2"]),
+    ("threads", &["1", "3"]),
 ];
 /// Compilers, languages, and what is linked.
 const BUILDS: [(&str, [&str; 3], &str); 2] =
@@ -24,10 +27,19 @@ const BUILDS: [(&str, [&str; 3], &str); 2] =
 /// Seconds that a job may take; a few on an idle machine.
 const LIMIT: &str = "300";
 
+/// Runs of `jacobi` in which a rank dies.
+const DEATHS: u64 = 10;
+
 pub fn check(context: &Context) -> Result<String> {
     let prefix = place::build().join("gaspi for tests");
     gaspi::build_into(&prefix, Profile::Debug)?;
     let count = names(&prefix)?;
+    deaths(context, &prefix, 1, DEATHS)?;
+    let start = prefix.join("start-gcc");
+    build(context, &prefix, BUILDS[0], "start", &start)?;
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT).arg(&start).env("LD_LIBRARY_PATH", prefix.join("lib64"));
+    context.run("gaspi start", command)?;
     for (compiler, language, library) in BUILDS {
         if place::which(compiler).is_none() {
             continue;
@@ -36,14 +48,44 @@ pub fn check(context: &Context) -> Result<String> {
             let program = prefix.join(format!("{name}-{compiler}"));
             build(context, &prefix, (compiler, language, library), name, &program)?;
             for size in sizes {
-                let mut command = Command::new("timeout");
-                command.arg(LIMIT).arg(prefix.join("bin/gaspi_run")).args(["-n", size]).arg(&program);
-                command.env("GGAS_DEVICE", "sim").env("LD_LIBRARY_PATH", prefix.join("lib64"));
+                let mut command = job(&prefix, &["-s", "-n", size]);
+                command.arg(&program);
                 context.run(&format!("gaspi {compiler} {name} {size}"), command)?;
             }
         }
     }
     Ok(format!("{count} functions"))
+}
+
+/// `cargo xtask long`: a rank dies at a moment that was never tried before, a thousand times.
+pub fn long(context: &Context) -> Result<String> {
+    const RUNS: u64 = 1000;
+    let prefix = place::build().join("gaspi for tests");
+    gaspi::build_into(&prefix, Profile::Debug)?;
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs()) << 16;
+    deaths(context, &prefix, first, RUNS)?;
+    Ok(format!("{RUNS} deaths, seeds from {first}"))
+}
+
+/// Runs of `jacobi`, each of which ends with the right field.
+fn deaths(context: &Context, prefix: &Path, first: u64, runs: u64) -> Result<()> {
+    let program = prefix.join("jacobi-gcc");
+    build(context, prefix, BUILDS[0], "jacobi", &program)?;
+    for seed in first..first + runs {
+        let ranks = 2 + seed % 6;
+        let mut command = job(prefix, &["-k", "-n", &ranks.to_string()]);
+        command.arg(&program).arg(seed.to_string());
+        context.run(&format!("gaspi jacobi {seed}"), command)?;
+    }
+    Ok(())
+}
+
+/// A job that `gaspi_run` starts, on the model.
+fn job(prefix: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT).arg(prefix.join("bin/gaspi_run")).args(options);
+    command.env("GGAS_DEVICE", "sim").env("LD_LIBRARY_PATH", prefix.join("lib64"));
+    command
 }
 
 fn build(

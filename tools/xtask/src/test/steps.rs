@@ -121,12 +121,12 @@ pub fn unit(context: &Context) -> Result<String> {
     Ok("cargo test".into())
 }
 
-/// The same networks each time, as many as two minutes allow, and those that ever failed. As the unit tests are built:
+/// The same networks each time, as many as a minute allows, and those that ever failed. As the unit tests are built:
 /// a build for speed takes longer than it saves.
 fn sim(context: &Context) -> Result<String> {
     context.run("sim build", cargo(&["build", "--workspace", "--bin", "simulate"]))?;
     let mut command = Command::new(capi::target().join("debug/simulate"));
-    command.args(["--known", "tests/sim-seeds.txt", "--seeds", "20000", "--time", "120"]);
+    command.args(["--known", "tests/sim-seeds.txt", "--seeds", "20000", "--time", "60"]);
     context.run("sim", command)?;
     let log = std::fs::read_to_string(place::logs().join("sim.log")).context("the log is gone")?;
     let networks = log.lines().last().and_then(|line| line.split_once(" networks")).map(|(count, _)| count);

@@ -1,6 +1,7 @@
 //! A guest's root file system: a cpio archive in memory, as the kernel unpacks it at boot.
 
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -12,16 +13,24 @@ const PROGRAM: u32 = 0o100_755;
 pub struct Initramfs {
     bytes: Vec<u8>,
     files: u32,
+    folders: BTreeSet<String>,
 }
 
 impl Initramfs {
-    /// Adds a folder, whose parent is there.
+    /// Adds a folder, and those above it.
     pub fn folder(&mut self, path: &str) {
-        self.entry(path, DIRECTORY, &[]);
+        for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
+            if self.folders.insert(path[..end].to_owned()) {
+                self.entry(&path[..end], DIRECTORY, &[]);
+            }
+        }
     }
 
-    /// Adds a file that may be executed.
+    /// Adds a file that may be executed, in a folder that is made where it is not there.
     pub fn file(&mut self, path: &str, content: &[u8]) {
+        if let Some((folder, _)) = path.rsplit_once('/') {
+            self.folder(folder);
+        }
         self.entry(path, PROGRAM, content);
     }
 
@@ -65,13 +74,13 @@ mod tests {
     #[test]
     fn an_archive_is_headers_names_and_contents_at_words() {
         let mut files = Initramfs::default();
-        files.folder("bin");
-        files.file("bin/x", b"hello");
+        files.file("a/b/x", b"hello");
+        files.folder("a");
         let bytes = files.finish();
         assert_eq!(bytes.len() % 4, 0);
         let text = String::from_utf8_lossy(&bytes);
-        assert_eq!(text.matches("070701").count(), 3);
-        let at = text.find("bin/x\0").unwrap();
+        assert_eq!(text.matches("070701").count(), 4, "a, a/b, the file, the end");
+        let at = text.find("a/b/x\0").unwrap();
         assert_eq!((at - 110) % 4, 0);
         assert_eq!(&text[at + 6..][..5], "hello");
         assert!(text.contains("TRAILER!!!"));

@@ -40,6 +40,8 @@ pub struct Installed {
     pub image: PathBuf,
     /// What modules are built against.
     headers: PathBuf,
+    /// Folder of the modules that come with it; `None`: none do.
+    stock: Option<PathBuf>,
     /// Root of a system whose compiler builds modules; `None`: this one.
     root: Option<PathBuf>,
 }
@@ -114,7 +116,8 @@ fn from_12(kernel: Kernel, archive: &Archive, headers: &str, kbuild: &str) -> Re
         fs::write(&makefile, text.replace("/usr/src/", &here))?;
     }
     let image = root.join("boot").join(format!("vmlinuz-{release}"));
-    Ok(Installed { kernel, release, image, headers, root: None })
+    let stock = Some(root.join("lib/modules").join(&release));
+    Ok(Installed { kernel, release, image, headers, stock, root: None })
 }
 
 /// A kernel of Debian 13: its tools need that system's compiler and C library.
@@ -138,20 +141,27 @@ fn from_13(kernel: Kernel, archive: &Archive) -> Result<Installed> {
         fs::create_dir_all(root.join(dir))?;
     }
     let release = headers.trim_start_matches("linux-headers-").to_owned();
-    let image = root.join("usr/lib/modules").join(&release).join("vmlinuz");
+    let stock = root.join("usr/lib/modules").join(&release);
+    let image = stock.join("vmlinuz");
     let headers = Path::new("/usr/src").join(headers);
-    Ok(Installed { kernel, release, image, headers, root: Some(root) })
+    Ok(Installed { kernel, release, image, headers, stock: Some(stock), root: Some(root) })
 }
 
 impl Installed {
     /// A kernel that was built here.
     pub fn built(kernel: Kernel, release: String, image: PathBuf, tree: PathBuf) -> Installed {
-        Installed { kernel, release, image, headers: tree, root: None }
+        Installed { kernel, release, image, headers: tree, stock: None, root: None }
     }
 
     /// What its modules are built against, as this system sees it.
     pub fn tree(&self) -> &Path {
         &self.headers
+    }
+
+    /// Folder of the modules that come with it.
+    pub fn stock(&self) -> Result<&Path> {
+        let none = || format!("no modules come with kernel {}", self.kernel.name());
+        self.stock.as_deref().with_context(none)
     }
 
     /// The system whose tools build for it, where that is not this one.

@@ -7,7 +7,8 @@ use super::kernel::{Installed, Kernel};
 use super::machine::{self, Emulator, Guest, Guests, Server};
 use super::programs::{self, Program};
 use super::scenario::{Boot, Scenario};
-use super::{Outcome, checks, timed};
+use super::stock;
+use super::{Outcome, checks, logs, timed};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,8 @@ impl Lab {
         let scenarios: Vec<_> = scenarios.into_iter().collect();
         let large = scenarios.iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
         let hosts = scenarios.iter().map(|s| s.host.as_str()).filter(|name| !name.is_empty()).collect();
-        Ok(Lab { emulator, programs: programs::build(&large, &hosts)? })
+        let wired = scenarios.iter().any(|s| s.wire.is_some());
+        Ok(Lab { emulator, programs: programs::build(archive, &large, &hosts, wired)? })
     }
 
     /// Runs all that the desk has and gets, side by side as far as there is room for their guests.
@@ -132,7 +134,16 @@ impl Lab {
         let dir = machine::run_folder()?;
         let initrd = dir.join(format!("{stem}.cpio"));
         std::fs::write(&initrd, self.files(built, boot)?.finish())?;
-        let outcome = start(&self.emulator, &built.kernel, boot, &dir, stem, &initrd);
+        let run = || start(&self.emulator, &built.kernel, boot, &dir, stem, &initrd);
+        let mut outcome = run();
+        // Kernels have a race of their own where timers are set up (`mask_ioapic_irq`), which says nothing of modules.
+        let failed = outcome.as_ref().is_ok_and(|all| all.iter().any(|(_, result)| result.is_err()));
+        let logs = (0..boot.machine.guests).map(|node| dir.join(format!("{stem}-{node}.log")));
+        if failed && logs.into_iter().any(|log| logs::fell_before_its_first_program(&log)) {
+            let kernel = built.kernel.kernel.name();
+            report!("      vm {kernel} {stem}: the kernel fell before its first program: once more");
+            outcome = run();
+        }
         // Many MB each, and quickly made again.
         let _ = std::fs::remove_file(&initrd);
         outcome
@@ -158,6 +169,12 @@ impl Lab {
         // Programs have libraries in common.
         for (path, here) in chosen.collect::<BTreeSet<_>>() {
             files.copy(path, here)?;
+        }
+        if !machine.stock.is_empty() {
+            let stock = stock::modules(built.kernel.stock()?, &machine.stock)?;
+            for (i, (name, module)) in stock.iter().enumerate() {
+                files.file(&format!("modules/{i:02}-{name}.ko"), module);
+            }
         }
         for name in &machine.modules {
             let folder = built.modules.iter().find(|(module, _)| module == name);
@@ -192,7 +209,9 @@ fn start(
             argument += &format!(",gpu={}:{}", gpu.display(), machine.gpu);
             devices.push(gpu);
         }
-        arguments.extend(["--guest".to_owned(), argument]);
+        if !argument.is_empty() {
+            arguments.extend(["--guest".to_owned(), argument]);
+        }
         let log = dir.join(format!("{stem}-{node}.log"));
         let _ = std::fs::remove_file(&log);
         let mut words = vec![format!("vm_node={node}"), format!("vm_nodes={}", machine.guests)];
@@ -202,7 +221,8 @@ fn start(
         );
         let Scenario { memory, processors, iommu, icount, orphan, .. } = *machine;
         let together = machine.gpu > 0 && !machine.apart;
-        guests.push(Guest { devices, together, memory, processors, iommu, icount, orphan, log, words });
+        let wire = machine.wire.as_ref().map(|_| (dir.join(format!("{stem}-{node}-wire.sock")), node));
+        guests.push(Guest { devices, together, memory, processors, iommu, icount, orphan, wire, log, words });
     }
     if machine.trouble || machine.orphan {
         arguments.push("--trouble".to_owned());
@@ -221,8 +241,12 @@ fn start(
     if network.is_some() {
         arguments.extend(["--network", NETWORK, "--node", "0"].map(str::to_owned));
     }
-    let server =
-        Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")), network)?;
+    // Guests without devices need no server of them.
+    let server = guests.iter().any(|guest| !guest.devices.is_empty()).then(|| {
+        Server::start(&programs::server(), &arguments, &dir.join(format!("{stem}-server.log")), network)
+    });
+    let server = server.transpose()?;
+    let wire = wire(machine, &guests, dir, stem)?;
     let beside =
         beside.map(|beside| beside.start(&programs::host(&machine.host), machine.guests)).transpose()?;
     let factor = if kernel.kernel == Kernel::Debug { DEBUG_FACTOR } else { 1 };
@@ -233,22 +257,38 @@ fn start(
     let limits: Vec<_> = limits.collect();
     let mut outcomes = Guests::start(emulator, kernel, initrd, &guests)?.finish(&limits);
     // A scenario that failed says more than what became of its server.
-    let ended = server.finish(machine.orphan);
+    let ended = server.map_or(Ok(()), |server| server.finish(machine.orphan));
+    let wire = wire.map_or(Ok(()), |(server, log)| server.verdict(&log));
     // Its server has gone with the card, and that is what the program beside it waits for at last.
     let beside =
         beside.map_or(Ok(()), |beside| beside.finish(outcomes.iter().all(|(_, result)| result.is_ok())));
-    if let Err(error) = &beside {
-        // Whoever failed first, both logs tell.
+    for error in [&beside, &wire].into_iter().filter_map(|result| result.as_ref().err()) {
+        // Whoever failed first, all logs tell.
         for (_, outcome) in &mut outcomes {
             if let Err(guest) = outcome {
                 *guest = anyhow!("{guest:#}\n{error:#}");
             }
         }
     }
-    match ended.and(beside) {
+    match ended.and(beside).and(wire) {
         Err(error) if outcomes.iter().all(|(_, result)| result.is_ok()) => Err(error),
         _ => Ok(outcomes),
     }
+}
+
+/// Starts what is at the other end of the guests' Ethernet devices; with its log.
+fn wire(machine: &Scenario, guests: &[Guest], dir: &Path, stem: &str) -> Result<Option<(Server, PathBuf)>> {
+    let Some(words) = &machine.wire else { return Ok(None) };
+    let mut arguments = words.clone();
+    arguments
+        .extend(std::env::var("VM_WIRE").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)));
+    for (socket, _) in guests.iter().filter_map(|guest| guest.wire.as_ref()) {
+        arguments.extend(["--guest".to_owned(), socket.display().to_string()]);
+    }
+    let record = dir.join(format!("{stem}-wire.packets"));
+    arguments.extend(["--record".to_owned(), record.display().to_string()]);
+    let log = dir.join(format!("{stem}-wire.log"));
+    Ok(Some((Server::start(&programs::wire(), &arguments, &log, None)?, log)))
 }
 
 /// What a thread gave. One that panicked must not pass for one that had nothing to say.

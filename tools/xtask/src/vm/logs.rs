@@ -41,6 +41,15 @@ pub fn ended_well(log: &str, name: &str) -> Option<bool> {
     end_of(log, name).map(|(said, _)| said.starts_with(WELL))
 }
 
+/// Whether a kernel came to grief on its own: nothing of ours runs before the guest's first program.
+pub fn fell_before_its_first_program(log: &Path) -> bool {
+    fell_early(&text(log))
+}
+
+fn fell_early(log: &str) -> bool {
+    !log.lines().any(|line| line.starts_with("guest: ")) && REPORTS.iter().any(|report| log.contains(report))
+}
+
 /// Whether the guest has reset its cards for what comes after a scenario.
 pub fn fresh_after(log: &str, name: &str) -> bool {
     log.contains(&format!("\nguest: fresh after {name}\n"))
@@ -124,6 +133,14 @@ fn tail(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_falls_before_the_first_program_is_told_from_who_falls_later() {
+        let fell = "[    0.05] BUG: KASAN: null-ptr-deref in mask_ioapic_irq+0x3b/0x140\n";
+        assert!(fell_early(fell));
+        assert!(!fell_early("[    0.05] ACPI: IRQ 4 override\n"), "it may still come");
+        assert!(!fell_early(&format!("guest: 6.1.176, up after 3.79 s\n{fell}")));
+    }
 
     #[test]
     fn only_a_guest_that_says_so_ended_well() {

@@ -11,7 +11,9 @@ mod lab;
 mod logs;
 mod machine;
 mod programs;
+mod rdma;
 mod scenario;
+mod stock;
 
 use crate::place;
 use crate::setup::Policy;

@@ -1,7 +1,8 @@
 //! Programs for the guests: small ones on the module's calls alone, linked statically, and those on the library, which
 //! come with the shared libraries that they are linked with here.
 
-use super::debs;
+use super::debs::{self, Archive};
+use super::rdma;
 use crate::capi::{self, Profile};
 use crate::place;
 use crate::run::{Step, cargo};
@@ -14,6 +15,8 @@ use std::time::{Duration, SystemTime};
 /// Programs of the workspace, and examples.
 const OURS: [&str; 3] = ["hw-suite", "ggas", "own-kernel"];
 const EXAMPLES: [&str; 1] = ["ring"];
+/// What is at the other end of guests' Ethernet devices.
+const WIRE: &str = "ggas-hca-judge";
 /// In a guest, `tests/librma2/NAME.c` is called so.
 const LIBRMA2: &str = "rma2-";
 /// From nothing, on a machine that does something else too.
@@ -29,17 +32,24 @@ pub struct Program {
 }
 
 /// Builds the server of the guests' devices, the small programs, and those on the library that are named; `hosts`: those
-/// that run beside guests, examples of `fpga-sim/vm`.
-pub fn build(large: &BTreeSet<&str>, hosts: &BTreeSet<&str>) -> Result<Vec<Program>> {
+/// that run beside guests, examples of `fpga-sim/vm`; `wired`: guests have Ethernet devices.
+pub fn build(
+    archive: &Archive,
+    large: &BTreeSet<&str>,
+    hosts: &BTreeSet<&str>,
+    wired: bool,
+) -> Result<Vec<Program>> {
     let out = debs::folder().join("bin");
     std::fs::create_dir_all(&out)?;
     let mut built = bare(&out)?;
+    built.extend(rdma::programs(archive, large, &out)?);
     let wanted = |name: &&str| large.contains(name);
     let ours: Vec<_> = OURS.into_iter().filter(wanted).collect();
     let examples: Vec<_> = EXAMPLES.into_iter().filter(wanted).collect();
     // Of the whole workspace: what the tests built is not built again with other features.
     let mut binaries = vec!["build", "--workspace", "--bin", "extoll-vm-server"];
     binaries.extend(ours.iter().flat_map(|name| ["--bin", name]));
+    binaries.extend(wired.then_some(["--bin", WIRE]).iter().flatten());
     binaries.extend(examples.iter().chain(hosts).flat_map(|name| ["--example", name]));
     Step { name: "vm server", command: cargo(&binaries), limit: BUILD }.run()?;
     let debug = capi::target().join("debug");
@@ -78,6 +88,11 @@ fn on_librma2(name: &str, prefix: &Path, out: &Path) -> Result<Program> {
 /// The server of the guests' devices.
 pub fn server() -> PathBuf {
     capi::target().join("debug/extoll-vm-server")
+}
+
+/// The program at the other end of the guests' Ethernet devices.
+pub fn wire() -> PathBuf {
+    capi::target().join("debug").join(WIRE)
 }
 
 /// A program that runs on this host beside guests.
@@ -146,7 +161,7 @@ fn with_libraries(name: &str, program: &Path, out: &Path, beside: Option<&Path>)
 }
 
 /// The files that ldd names.
-fn libraries(told: &str) -> Result<Vec<PathBuf>> {
+pub fn libraries(told: &str) -> Result<Vec<PathBuf>> {
     if let Some(line) = told.lines().find(|line| line.contains("not found")) {
         bail!("{}", line.trim());
     }
@@ -166,7 +181,7 @@ fn stripped(file: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-fn compiler() -> Command {
+pub fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 

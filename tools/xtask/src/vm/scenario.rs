@@ -50,6 +50,10 @@ pub struct Scenario {
     pub host: String,
     /// Modules that it loads, folders of `kmod`.
     pub modules: Vec<String>,
+    /// Modules that come with the kernel, which it loads in the order in which the guest has them.
+    pub stock: Vec<String>,
+    /// Arguments of the program at the other end of the guests' Ethernet devices; `None`: they have no such device.
+    pub wire: Option<Vec<String>>,
     /// Large programs that it starts; small ones are always there.
     pub programs: Vec<String>,
     /// Time that all guests may take, on a kernel without checks.
@@ -87,7 +91,7 @@ impl Scenario {
     fn shares(&self, other: &Scenario) -> bool {
         let own = |s: &Scenario| {
             let card = (s.cards, s.msix, s.trap, s.apart, s.faults);
-            (s.guests, card, s.memory, s.processors, s.iommu, s.icount)
+            (s.guests, card, s.memory, s.processors, s.iommu, s.icount, s.stock.clone(), s.wire.clone())
         };
         own(self) == own(other)
             && ![self, other].iter().any(|s| s.orphan || s.leaves || s.alone || s.waits || !s.host.is_empty())
@@ -174,6 +178,8 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         faults,
         host,
         modules,
+        stock: Vec::new(),
+        wire: None,
         programs,
         limit,
         kernels,
@@ -203,13 +209,16 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "seconds" => scenario.limit = Duration::from_secs(number()?.into()),
             "host" => scenario.host = value.trim().to_owned(),
             "modules" => scenario.modules = words(),
+            "stock" => scenario.stock = words(),
+            "wire" => scenario.wire = Some(words()),
             "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = known(line, words())?,
             "daily" => scenario.daily = Some(known(line, words())?),
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
-                     leaves, alone, waits, msix, trap, faults, host, seconds, modules, programs, kernels, daily"
+                     leaves, alone, waits, msix, trap, faults, host, seconds, modules, stock, wire, programs, kernels, \
+                     daily"
                 )
             }
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use ggas_coll::GroupError;
 use ggas_members::Job;
 use ggas_selftest::args::{selftest_threads, selftest_window};
+use ggas_window::Mapping;
 
 use crate::setup::{Process, ROUNDS, SOON, TRANSFER};
 use crate::{Options, Outcome};
@@ -44,11 +45,16 @@ fn checks(table: &Table<'_>, process: &Process, options: &Options) -> Outcome<()
     if table.job.rank() == 0 {
         println!("      {}", process.window.info());
     }
-    // Rounds that take about as long: the CPU executor passes cores around.
-    let rounds = if options.cpu { 200 } else { 20_000 };
+    // Rounds that take about as long: the CPU executor passes cores around, and between hosts each access is a packet.
+    let over_hosts = table.job.spans_hosts();
+    let rounds = match (over_hosts, options.cpu) {
+        (true, _) => 20,
+        (_, true) => 200,
+        (_, false) => 20_000,
+    };
     table.row("host reads and writes of all parts", host_access(table.job, process), 1)?;
     table.row(
-        "kernels write, read and add to all parts, 64 KiB, a round",
+        "kernels write, read and add to all parts, 64 KiB or 1, a round",
         kernels(process, rounds / 20),
         rounds / 20,
     )?;
@@ -59,7 +65,8 @@ fn checks(table: &Table<'_>, process: &Process, options: &Options) -> Outcome<()
             2 * rounds,
         )?;
     }
-    for count in [1, 256, 16_384] {
+    let counts = if over_hosts { &[1, 256][..] } else { &[1, 256, 16_384] };
+    for &count in counts {
         let what = format!("allreduce of {count} int64, 4 blocks");
         let rounds = if count > 1000 { rounds / 10 } else { rounds };
         table.row(&what, process.allreduce((4, 256), count, rounds), rounds)?;
@@ -81,7 +88,10 @@ fn host_access(job: &Job, process: &Process) -> Outcome<Duration> {
     const AT: usize = 8192;
     let text = |from: usize| format!("from rank {from} to the next").into_bytes();
     let (size, begun) = (process.size, Instant::now());
-    process.window.write((process.rank + 1) % size, AT, &text(process.rank))?;
+    let next = (process.rank + 1) % size;
+    process.window.write(next, AT, &text(process.rank))?;
+    // Behind a network device the write is done when a read that follows it is; a barrier of the job says nothing of it.
+    process.window.read(next, AT, &mut [0])?;
     job.barrier(SOON)?;
     for part in 0..size {
         let expected = text((part + size - 1) % size);
@@ -101,7 +111,8 @@ fn kernels(process: &Process, rounds: u32) -> Outcome<Duration> {
         window: process.window.member(process.rank)?.address(),
         status: process.status.address(),
         wrong: process.wrong.address(),
-        bytes: TRANSFER as u64,
+        // Between hosts each word is a packet.
+        bytes: if process.window.info().mapped == Ok(Mapping::Trapped) { 1024 } else { TRANSFER as u64 },
         rounds,
         atomics: u32::from(process.window.info().atomics),
     };
@@ -122,11 +133,18 @@ fn death(job: &Job, process: &Process) -> Outcome<()> {
             }
             std::thread::yield_now();
         }
-        (0..victim).try_for_each(|rank| process.window.store_u64(rank, AT, monotonic_ns()))?;
+        for rank in 0..victim {
+            process.window.store_u64(rank, AT, monotonic_ns())?;
+            // Behind a network device it is there when a load that follows it is answered.
+            process.window.load_u64(rank, AT)?;
+        }
         // SAFETY: ends this process.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
-    endless.wait(2 * SOON)?;
+    let end = endless.wait(2 * SOON);
+    if !job.spans_hosts() {
+        end?; // else an access that nobody answers may end it
+    }
     let ended = monotonic_ns();
     let took = Duration::from_nanos(ended.saturating_sub(process.window.load_u64(process.rank, AT)?));
     match process.group.check() {
@@ -136,8 +154,10 @@ fn death(job: &Job, process: &Process) -> Outcome<()> {
     if took > DEATH {
         return Err(format!("the kernel ended {took:?} after the death").into());
     }
-    // The dead one's memory is still there, and the processor does further work.
-    process.window.load_u64(victim, ROUNDS)?;
+    // The dead one's memory is still there, unless it was on another host, and the processor does further work.
+    if !job.spans_hosts() {
+        process.window.load_u64(victim, ROUNDS)?;
+    }
     let counted = (process.processor.alloc(8 * 256)?, process.processor.alloc(8)?);
     let args = selftest_threads {
         out: counted.0.address(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_coll::{Group, GroupConfig};
-use ggas_device::sim::{ProcessFabric, SimNetwork};
+use ggas_device::sim::SimNetwork;
 use ggas_kernels::{KernelMem, Processor, Running, start};
 use ggas_members::Job;
 use ggas_rma::Node;
@@ -38,12 +38,16 @@ impl Process {
         let (rank, size) = (job.rank() as usize, job.size() as usize);
         ggas_selftest::add(); // before a GPU is opened
         let processor = if options.cpu { Processor::cpu() } else { Processor::gpu(rank)? };
-        let network = SimNetwork::join(ProcessFabric::join(job.member().clone())?)?;
+        let network = SimNetwork::builder().join_as(job.member().clone())?;
         let node = Node::new(network.device(0)?);
         let user = SELFTEST_WINDOW_OUT as usize + (size + 1) * TRANSFER;
         let config = GroupConfig { offset: user, timeout: SOON, ..GroupConfig::default() };
         let window = Arc::new(Window::across(job, &node, &processor, config.end(size)?, SOON)?);
-        let expected = if options.cpu { Mapping::Processes } else { Mapping::Peers };
+        let expected = match (job.spans_hosts(), options.cpu) {
+            (true, _) => Mapping::Trapped,
+            (_, true) => Mapping::Processes,
+            (_, false) => Mapping::Peers,
+        };
         if window.info().mapped != Ok(expected) {
             return Err(format!("the window is {}", window.info()).into());
         }

@@ -178,6 +178,8 @@ fn some_gpu() -> GpuInfo {
         sm: (9, 0),
         multiprocessors: 1,
         memory: 1 << 30,
+        shared_of_multiprocessor: 228 << 10,
+        shared_reserved: 1 << 10,
         driver: (13, 0),
         maps_host_memory: true,
         host_pointers_are_device_pointers: true,

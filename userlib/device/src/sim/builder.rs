@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use extoll_sim::across::JobFabric;
 use extoll_sim::faults::{FaultError, Faults};
+use extoll_sim::hosts::{HostsError, HostsFabric, HostsFileError};
 use extoll_sim::memory::Lengths;
 use extoll_sim::network::{Network, NetworkError};
 use extoll_sim::shared::{JoinError, Nodes, ProcessFabric};
@@ -78,6 +80,12 @@ pub enum BuildError {
     /// The cards of the network's processes cannot be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// The file of the network's hosts cannot be used.
+    #[error(transparent)]
+    HostsFile(#[from] HostsFileError),
+    /// The process cannot be a node of its network of hosts.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
     /// The model refused a node.
     #[error(transparent)]
     Nic(#[from] NicError),
@@ -203,6 +211,40 @@ impl SimBuilder {
         Ok(SimNetwork { devices: vec![device], joined: Joined::Processes(vec![fabric]) })
     }
 
+    /// Starts the one node that this process has in a network of hosts. Number of nodes, torus and faults are the network's.
+    ///
+    /// # Errors
+    /// [`BuildError::Nic`] where the process has its node already, [`BuildError::Device`].
+    pub fn join_hosts(self, fabric: Arc<HostsFabric>) -> Result<SimNetwork, BuildError> {
+        let (memory, driver) = (HostMemory::new(), self.driver());
+        let config = self.config(fabric.node(), &memory, &driver, fabric.clone(), None);
+        let device = self.start(config, &memory, Peers::Hosts(fabric.clone()))?;
+        Ok(SimNetwork { devices: vec![device], joined: Joined::Hosts(fabric) })
+    }
+
+    /// As [`join`](Self::join), for a member of a network between processes, whose job may be on several hosts.
+    ///
+    /// # Errors
+    /// As there; [`BuildError::Join`], [`BuildError::Hosts`].
+    pub fn join_as(self, member: Arc<Member>) -> Result<SimNetwork, BuildError> {
+        let (hosts, node) = (member.hosts_of_job(), member.node());
+        let near = ProcessFabric::join(member)?;
+        let Some(hosts) = hosts else { return self.join(near) };
+        let hosts = HostsFabric::of_job(hosts)?;
+        let member = Arc::downgrade(near.member());
+        hosts.on_loss(move |process| {
+            if let Some(member) = member.upgrade() {
+                member.lost_far(process.into());
+            }
+        });
+        buffer::use_arena(near.arena());
+        let (memory, driver) = (HostMemory::new(), self.driver());
+        let both = JobFabric::new(near.clone(), hosts.clone());
+        let config = self.config(node, &memory, &driver, both, Some(near.nodes().clone()));
+        let device = self.start(config, &memory, Peers::Job(near.clone(), hosts.clone()))?;
+        Ok(SimNetwork { devices: vec![device], joined: Joined::Job(vec![near], hosts) })
+    }
+
     fn build_torus(self) -> Result<SimNetwork, BuildError> {
         self.faults.validate()?;
         let torus = match self.torus {
@@ -283,7 +325,7 @@ impl SimBuilder {
     ) -> Result<Arc<SimDevice>, BuildError> {
         let (shared, node) = (fabric.nodes().clone(), fabric.member().node());
         let config = self.config(node, memory, driver, fabric.clone() as Arc<dyn Fabric>, Some(shared));
-        self.start(config, memory, Peers::new(fabric))
+        self.start(config, memory, Peers::Here(fabric))
     }
 
     fn start(

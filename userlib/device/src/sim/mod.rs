@@ -24,6 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
 pub use extoll_sim::Simulation;
 pub use extoll_sim::faults::{Event, FaultError, Faults};
+pub use extoll_sim::hosts::{HostsError, HostsFabric, HostsFile, HostsFileError};
 pub use extoll_sim::shared::{Cables, JoinError, ProcessFabric};
 pub use extoll_sim::timed;
 pub use extoll_sim::torus::{Direction, Torus};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use extoll_sim::faults::Event;
+use extoll_sim::hosts::HostsFabric;
 use extoll_sim::network::Network;
 use extoll_sim::shared::ProcessFabric;
 use extoll_sim::timed::Timed;
@@ -17,6 +18,9 @@ use crate::Device;
 pub(super) enum Joined {
     Torus(Box<TorusNodes>),
     Processes(Vec<Arc<ProcessFabric>>),
+    Hosts(Arc<HostsFabric>),
+    /// Of a job over hosts: the end on this host, and that between hosts.
+    Job(Vec<Arc<ProcessFabric>>, Arc<HostsFabric>),
     Timed(Arc<Timed>),
 }
 
@@ -64,12 +68,12 @@ impl SimNetwork {
         self.devices.is_empty()
     }
 
-    /// The torus that joins the nodes: counters of links, and faults that happen at once. `None` between processes and in
+    /// The torus that joins the nodes: counters of links, and faults that happen at once. `None` between processes and hosts, and in
     /// timed systems.
     pub fn torus(&self) -> Option<&Arc<Network>> {
         match &self.joined {
             Joined::Torus(torus) => Some(&torus.network),
-            Joined::Processes(_) | Joined::Timed(_) => None,
+            Joined::Processes(_) | Joined::Hosts(_) | Joined::Job(..) | Joined::Timed(_) => None,
         }
     }
 
@@ -77,7 +81,15 @@ impl SimNetwork {
     pub fn timed(&self) -> Option<&Arc<Timed>> {
         match &self.joined {
             Joined::Timed(timed) => Some(timed),
-            Joined::Torus(_) | Joined::Processes(_) => None,
+            Joined::Torus(_) | Joined::Processes(_) | Joined::Hosts(_) | Joined::Job(..) => None,
+        }
+    }
+
+    /// This process's end of the network of hosts that the node belongs to, if it does.
+    pub fn hosts(&self) -> Option<&Arc<HostsFabric>> {
+        match &self.joined {
+            Joined::Hosts(fabric) | Joined::Job(_, fabric) => Some(fabric),
+            Joined::Torus(_) | Joined::Processes(_) | Joined::Timed(_) => None,
         }
     }
 
@@ -101,8 +113,8 @@ impl SimNetwork {
     /// This process's ends of the fabric between processes, by node; none in a torus.
     pub fn process_fabrics(&self) -> &[Arc<ProcessFabric>] {
         match &self.joined {
-            Joined::Torus(_) | Joined::Timed(_) => &[],
-            Joined::Processes(fabrics) => fabrics,
+            Joined::Torus(_) | Joined::Hosts(_) | Joined::Timed(_) => &[],
+            Joined::Processes(fabrics) | Joined::Job(fabrics, _) => fabrics,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use extoll_abi::regs;
 use extoll_sim::Nic;
+use extoll_sim::hosts::{End, HostsFabric};
 use extoll_sim::shared::ProcessFabric;
 use ggas_clock::Backoff;
 use ggas_members::{Member, MemberId, Members, PeerState};
@@ -15,45 +16,69 @@ use crate::{Departures, LostPeer, PeerEnd};
 /// How long what lost peers had sent may take to be taken in.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The network between processes that a node is part of, if it is part of one.
+/// The network of processes that a node is part of, if it is part of one.
 #[derive(Clone, Default)]
-pub(super) struct Peers(Option<Arc<ProcessFabric>>);
+pub(super) enum Peers {
+    #[default]
+    Alone,
+    /// Of one host.
+    Here(Arc<ProcessFabric>),
+    /// Of several hosts, with a node for each.
+    Hosts(Arc<HostsFabric>),
+    /// Of a job over hosts: on this one, and on others.
+    Job(Arc<ProcessFabric>, Arc<HostsFabric>),
+}
 
 impl Peers {
-    pub(super) fn new(fabric: Arc<ProcessFabric>) -> Peers {
-        Peers(Some(fabric))
+    /// What joins it to processes of its host.
+    pub(super) fn fabric(&self) -> Option<&Arc<ProcessFabric>> {
+        match self {
+            Peers::Here(fabric) | Peers::Job(fabric, _) => Some(fabric),
+            Peers::Alone | Peers::Hosts(_) => None,
+        }
     }
 
-    pub(super) fn fabric(&self) -> Option<&Arc<ProcessFabric>> {
-        self.0.as_ref()
+    /// What joins it to the process of a node on another host.
+    fn far(&self, node: u16) -> Option<&HostsFabric> {
+        match self {
+            Peers::Hosts(fabric) => Some(fabric),
+            Peers::Job(near, fabric) if near.is_far(node) => Some(fabric),
+            Peers::Alone | Peers::Here(_) | Peers::Job(..) => None,
+        }
     }
 
     /// Makes this process the one that serves the node's SMFU; `false` where another does.
     pub(super) fn claim_smfu(&self) -> bool {
-        self.0.as_ref().is_none_or(|fabric| fabric.nodes().claim_smfu())
+        self.fabric().is_none_or(|fabric| fabric.nodes().claim_smfu())
     }
 
     pub(super) fn release_smfu(&self) {
-        if let Some(fabric) = &self.0 {
+        if let Some(fabric) = self.fabric() {
             fabric.nodes().release_smfu();
         }
     }
 
     /// Other processes that hold references to this one's memory.
     pub(super) fn holders(&self) -> Vec<u32> {
-        self.0.as_ref().map_or_else(Vec::new, |fabric| fabric.holders())
+        self.fabric().map_or_else(Vec::new, |fabric| fabric.holders())
     }
 
     /// See [`UnitDevice::departures`](crate::UnitDevice::departures).
     pub(super) fn departures(&self) -> Departures {
-        self.0
-            .as_ref()
-            .map_or_else(Departures::default, |fabric| Departures::new(fabric.departures().clone()))
+        match self {
+            Peers::Alone => Departures::default(),
+            Peers::Here(fabric) => Departures::new(fabric.departures().clone()),
+            Peers::Hosts(fabric) => Departures::new(fabric.departures().clone()),
+            Peers::Job(near, far) => Departures::both(near.departures().clone(), far.departures().clone()),
+        }
     }
 
     /// See [`UnitDevice::lost_peer`](crate::UnitDevice::lost_peer). A port of a job's node that nobody serves is gone
     /// when nobody is left on its node to open it.
     pub(super) fn lost(&self, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+        if let Some(fabric) = self.far(node) {
+            return ended_there(fabric, node, vpid);
+        }
         let fabric = self.with_departures()?;
         match vpid.and_then(|vpid| fabric.nodes().last_owner(node, vpid)) {
             Some(owner) => ended(fabric.member(), node, vpid, owner),
@@ -63,6 +88,9 @@ impl Peers {
 
     /// The process that served the SMFU of a node, or the last one of the node, if it is gone.
     pub(super) fn lost_smfu(&self, node: u16) -> Option<LostPeer> {
+        if let Some(fabric) = self.far(node) {
+            return ended_there(fabric, node, None);
+        }
         let fabric = self.with_departures()?;
         match fabric.nodes().last_smfu_owner(node) {
             Some(owner) => ended(fabric.member(), node, None, owner),
@@ -71,14 +99,22 @@ impl Peers {
     }
 
     fn with_departures(&self) -> Option<&Arc<ProcessFabric>> {
-        self.0.as_ref().filter(|fabric| fabric.departures().load(Ordering::Acquire) > 0)
+        self.fabric().filter(|fabric| fabric.departures().load(Ordering::Acquire) > 0)
     }
 
     /// See [`UnitDevice::drain_lost`](crate::UnitDevice::drain_lost).
     pub(super) fn drain_lost(&self, nic: &Nic) {
-        let Some(fabric) = &self.0 else { return };
+        let drained = || match self {
+            Peers::Alone => true,
+            Peers::Here(fabric) => fabric.drained(),
+            Peers::Hosts(fabric) => fabric.drained(),
+            Peers::Job(near, far) => near.drained() && far.drained(),
+        };
+        if let Peers::Alone = self {
+            return;
+        }
         let mut backoff = Backoff::new(nic.clock(), DRAIN);
-        while !fabric.drained() && backoff.waited() < DRAIN {
+        while !drained() && backoff.waited() < DRAIN {
             if !nic.progress() {
                 let _ = backoff.pause();
             }
@@ -86,6 +122,16 @@ impl Peers {
         // Whoever runs the card now may hold the last packet: this call waits for its turn.
         nic.reg_read(regs::EXTOLL_RF_INFO_NODE);
     }
+}
+
+/// What became of the process of a host's node, if it is gone.
+fn ended_there(fabric: &HostsFabric, node: u16, vpid: Option<u8>) -> Option<LostPeer> {
+    let (process, end) = fabric.end_of(node, vpid)?;
+    let end = match end {
+        End::Left => PeerEnd::Left,
+        End::Lost => PeerEnd::Lost,
+    };
+    Some(LostPeer { rank: u32::from(process), node, vpid, end })
 }
 
 /// What became of a member, if it is gone.

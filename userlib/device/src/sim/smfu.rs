@@ -174,7 +174,8 @@ impl SmfuWindow for Window {
         let at = self.bar_offset(offset, into.len())?;
         let len = into.len();
         let failed = |error| self.failed(offset, len, error);
-        self.node.nic.smfu_load(at, into, timeout).map_err(failed)
+        let is_gone = || self.lost(offset).is_some();
+        self.node.nic.smfu_load_unless(at, into, timeout, &is_gone).map_err(failed)
     }
 
     fn own(&self) -> Option<NonNull<u8>> {

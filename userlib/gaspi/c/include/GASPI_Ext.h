@@ -30,6 +30,11 @@ void gaspi_printf_to(gaspi_rank_t rank, const char *fmt, ...);
 gaspi_string_t gaspi_error_str(gaspi_return_t error_code);
 /* A hint to the processor, for loops that poll. */
 void gaspi_delay(void);
+/* The local rank where GASPI_SET_NUMA_SOCKET is 1, else GASPI_ERR_ENV; the calling thread on the cores of a node. */
+gaspi_return_t gaspi_numa_socket(gaspi_uchar *socket);
+gaspi_return_t gaspi_set_socket_affinity(gaspi_uchar socket);
+/* The cores that the calling thread may use, by gaspi_printf. */
+void gaspi_print_affinity_mask(void);
 
 #ifdef __cplusplus
 }

@@ -115,6 +115,7 @@ typedef int gaspi_alloc_t;
 enum {
 	GASPI_MEM_UNINITIALIZED = 0,
 	GASPI_MEM_INITIALIZED = 1,
+	GASPI_MEM_GPU = 2,	/* GASPI_GPU.h */
 	GASPI_ALLOC_DEFAULT = 0
 };
 

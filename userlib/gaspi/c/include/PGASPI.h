@@ -153,6 +153,8 @@ gaspi_return_t pgaspi_cpu_frequency(float *cpu_mhz);
 void pgaspi_printf(const char *fmt, ...);
 void pgaspi_printf_to(gaspi_rank_t rank, const char *fmt, ...);
 gaspi_string_t pgaspi_error_str(gaspi_return_t error_code);
+gaspi_return_t pgaspi_numa_socket(gaspi_uchar *socket);
+gaspi_return_t pgaspi_set_socket_affinity(gaspi_uchar socket);
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
-use ggas_gaspi::{Datatype, GaspiError, Operation, Timeout};
+use ggas_gaspi::{Datatype, Gaspi, GaspiError, Operation, Timeout};
 
-use crate::ffi::{bytes, check, export, put, put_bytes};
+use crate::ffi::{check, export, put};
 use crate::process::here;
 
 /// `gaspi_reduce_operation_t`.
@@ -24,6 +24,14 @@ fn aligned(from: &[u8]) -> Vec<u64> {
         u64::from_ne_bytes(word)
     };
     from.chunks(8).map(word).collect()
+}
+
+/// Bytes that a program gives, from wherever they are.
+fn fetch(here: &Gaspi, from: *mut c_void, count: usize) -> Result<Vec<u8>, GaspiError> {
+    let mut into = vec![0; count];
+    // SAFETY: the interface's contract: so many bytes are there.
+    unsafe { here.fetch_raw(from.cast(), &mut into) }?;
+    Ok(into)
 }
 
 export! {
@@ -95,11 +103,12 @@ export! {
         if count > here.config().allreduce_elem_max {
             return Err(GaspiError::Number);
         }
-        let operation = *OPERATIONS.get(operation as usize).ok_or(GaspiError::Failed)?;
-        let datatype = *DATATYPES.get(datatype as usize).ok_or(GaspiError::Failed)?;
-        let own = bytes(send.cast(), count as usize * datatype.size())?;
+        let operation = *OPERATIONS.get(operation as usize).ok_or(GaspiError::Argument)?;
+        let datatype = *DATATYPES.get(datatype as usize).ok_or(GaspiError::Argument)?;
+        let own = fetch(&here, send, count as usize * datatype.size())?;
         let all = here.allreduce(group, &own, operation, datatype, Timeout::from_millis(timeout))?;
-        put_bytes(receive.cast(), &all)
+        // SAFETY: the interface's contract: there is room for as many.
+        unsafe { here.give_raw(receive.cast(), &all) }
     }
 
     /// Combines vectors by a function of the program.
@@ -113,7 +122,7 @@ export! {
         check(receive)?;
         let reduce = reduce.ok_or(GaspiError::Null)?;
         let size = u64::from(count).checked_mul(element_size).filter(|size| *size <= here.config().reduction_bytes());
-        let own = bytes(send.cast(), size.ok_or(GaspiError::Size)? as usize)?;
+        let own = fetch(&here, send, size.ok_or(GaspiError::Size)? as usize)?;
         let mut combine = |one: &mut [u8], two: &[u8]| {
             let (mut first, mut second) = (aligned(one), aligned(two));
             let mut result = vec![0u64; first.len()];
@@ -126,7 +135,8 @@ export! {
             if told == 0 { Ok(()) } else { Err(GaspiError::Failed) }
         };
         let all = here.allreduce_user(group, &own, &mut combine, Timeout::from_millis(timeout))?;
-        put_bytes(receive.cast(), &all)
+        // SAFETY: the interface's contract: there is room for as many.
+        unsafe { here.give_raw(receive.cast(), &all) }
     }
 
     /// Most elements of a reduction.

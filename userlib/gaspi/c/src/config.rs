@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ggas_gaspi::{Config, GaspiError};
+use ggas_gaspi::{Config, GaspiError, Timeout};
 
 use crate::ffi::{export, put};
 use crate::process;
@@ -113,6 +113,7 @@ impl CConfig {
             passive_transfer_size_max: self.passive_transfer_size_max.into(),
             allreduce_elem_max: self.allreduce_elem_max,
             rw_list_elem_max: self.rw_list_elem_max,
+            failure_timeout: Timeout::from_millis(self.sn_timeout).duration(),
         }
     }
 

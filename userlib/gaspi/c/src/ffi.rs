@@ -1,12 +1,19 @@
 //! How functions are exported, and pointers that C programs pass.
 
 use std::ffi::c_int;
+use std::io::Write;
 
 use ggas_gaspi::GaspiError;
 
 /// What C gets.
 pub(crate) fn code(result: Result<(), GaspiError>) -> c_int {
-    result.map_or_else(GaspiError::code, |()| 0)
+    let Err(error) = result else { return 0 };
+    // Mistakes of programs whose code stands for other errors as well.
+    use GaspiError::{Argument, Ended, Unequal, Unlike};
+    if matches!(error, Argument | Ended | Unequal { .. } | Unlike) {
+        let _ = writeln!(std::io::stderr(), "gaspi: {error}");
+    }
+    error.code()
 }
 
 /// Exports a function that returns a code, under both names.
@@ -49,15 +56,6 @@ pub(crate) fn element<T: Copy>(array: *const T, at: usize) -> Result<T, GaspiErr
     check(array)?;
     // SAFETY: the interface's contract: the array has as many elements as the call says.
     Ok(unsafe { array.add(at).read_unaligned() })
-}
-
-/// Bytes that a program gives.
-pub(crate) fn bytes(from: *const u8, count: usize) -> Result<Vec<u8>, GaspiError> {
-    check(from)?;
-    let mut into = vec![0; count];
-    // SAFETY: the interface's contract: so many bytes are there.
-    unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), count) };
-    Ok(into)
 }
 
 /// Stores bytes.

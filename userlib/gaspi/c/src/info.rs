@@ -16,13 +16,13 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// Text of a code.
 fn text(code: c_int) -> &'static CStr {
     match code {
-        -1 => c"error: a transfer or the process at its other end failed",
+        -1 => c"error: a transfer or the process at its other end failed (the state vector says whose), or a call or an argument is none that is possible here (standard error says which)",
         0 => c"success",
         1 => c"the time is over: call again to go on",
         2 => c"too many files are open",
         3 => c"the environment names no job: start the program with gaspi_run or ggas run",
         4 => c"the port for control cannot be used",
-        5 => c"the configuration is out of range",
+        5 => c"the configuration is out of range, or is not the same in all processes (standard error says in which)",
         6 => c"not initialized: call gaspi_proc_init",
         7 => c"initialized already",
         8 => c"a pointer is null, or there was never such a segment",
@@ -36,14 +36,14 @@ fn text(code: c_int) -> &'static CStr {
         16 => c"the size is more than the segment or a transfer has",
         17 => c"the value of a notification is 0",
         18 => c"the notification id is out of range",
-        19 => c"the number of elements is out of range",
+        19 => c"the number of elements is out of range, or the members of the group gave unlike ones, or unlike operations or types",
         20 => c"the size is more than a reduction may have",
         21 => c"there are too many segments",
         22 => c"there are too many groups",
         23 => c"the queue is full: call gaspi_wait",
         24 => c"the offset is not aligned to 8 bytes",
         25 => c"another collective is unfinished on this group",
-        26 => c"the device failed",
+        26 => c"the device failed, or a member of the group is dead: the state vector says which",
         27 => c"the other processes were not reached",
         28 => c"there is not enough memory",
         _ => c"unknown code",
@@ -60,7 +60,7 @@ fn ticks() -> u64 {
 }
 
 fn counter(number: c_uint) -> Result<Counter, GaspiError> {
-    Counter::ALL.get(number as usize).copied().ok_or(GaspiError::Failed)
+    Counter::ALL.get(number as usize).copied().ok_or(GaspiError::Argument)
 }
 
 export! {

@@ -49,7 +49,7 @@ export! {
             return Err(GaspiError::Initialized);
         }
         if HAS_ENDED.load(Ordering::Acquire) {
-            return Err(GaspiError::Failed);
+            return Err(GaspiError::Ended);
         }
         let limits = config::current().limits();
         let gaspi = Gaspi::init(limits, Timeout::from_millis(timeout))?;
@@ -62,6 +62,7 @@ export! {
         let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
         here()?;
         HAS_ENDED.store(true, Ordering::Release);
+        crate::gpu::end();
         drop(PROCESS.swap(None));
         Ok(())
     }

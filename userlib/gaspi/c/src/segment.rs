@@ -5,21 +5,14 @@ use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use ggas_gaspi::{GaspiError, QUEUES_MAX, Timeout};
 
 use crate::ffi::{check, export, put};
+use crate::gpu;
 use crate::process::here;
-
-/// GASPI_MEM_INITIALIZED, the only flag of a policy. Segments are zero in any case.
-const INITIALIZED: c_int = 1;
-
-fn check_policy(policy: c_int) -> Result<(), GaspiError> {
-    if policy & !INITIALIZED == 0 { Ok(()) } else { Err(GaspiError::Failed) }
-}
 
 export! {
     /// Allocates a segment.
     fn pgaspi_segment_alloc / gaspi_segment_alloc(id: u8, size: c_ulong, policy: c_int) {
         let here = here()?;
-        check_policy(policy)?;
-        here.segment_alloc(id, size)
+        here.segment_alloc_on(id, size, gpu::policy(policy)?)
     }
 
     /// Lets a rank at it.
@@ -32,8 +25,8 @@ export! {
         id: u8, size: c_ulong, group: u8, timeout: c_ulong, policy: c_int
     ) {
         let here = here()?;
-        check_policy(policy)?;
-        here.segment_create(id, size, group, Timeout::from_millis(timeout))
+        let policy = gpu::policy(policy)?;
+        here.segment_create_on(id, size, group, Timeout::from_millis(timeout), policy)
     }
 
     /// Makes a segment of the program's memory.
@@ -83,7 +76,7 @@ export! {
         check(ids)?;
         let list = here.segment_list();
         if list.len() != count as usize {
-            return Err(GaspiError::Failed);
+            return Err(GaspiError::Argument);
         }
         crate::ffi::put_bytes(ids, &list)
     }

@@ -59,6 +59,17 @@ pub enum Bind {
     Cores,
 }
 
+/// The part of a job over hosts that is on this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The job's name, the same on all hosts.
+    pub job: String,
+    /// The first rank here; the others follow it.
+    pub first: u32,
+    /// Ranks of the whole job.
+    pub size: u32,
+}
+
 /// A job to be started.
 #[derive(Debug)]
 pub struct Launch {
@@ -76,6 +87,7 @@ pub struct Launch {
     output: Output,
     bind: Bind,
     signals: Option<Signals>,
+    part: Option<Part>,
 }
 
 impl Launch {
@@ -96,6 +108,7 @@ impl Launch {
             output: Output::Inherit,
             bind: Bind::default(),
             signals: None,
+            part: None,
         }
     }
 
@@ -195,12 +208,22 @@ impl Launch {
         self
     }
 
+    /// The processes are part of a job over several hosts, whose ranks find each other by `GGAS_MEET` and `GGAS_SECRET`.
+    pub fn part(mut self, part: Part) -> Launch {
+        self.part = Some(part);
+        self
+    }
+
     /// Starts the processes.
     ///
     /// # Errors
     /// [`LaunchError`]; no process runs then.
     pub fn spawn(self) -> Result<Running, LaunchError> {
-        let shape = crate::place::checked_shape(self.processes, self.per_node)?;
+        let size = self.part.as_ref().map_or(self.processes, |part| {
+            // One that is too large is refused by its size.
+            part.size.max(part.first.saturating_add(self.processes))
+        });
+        let shape = crate::place::checked_shape(size, self.per_node)?;
         running::spawn(self, shape)
     }
 
@@ -218,9 +241,17 @@ impl Launch {
 /// A launch with everything checked.
 struct Plan {
     launch: Launch,
+    /// Of the whole job.
     shape: Shape,
     join_timeout: Duration,
     /// Name of the job, and its network, which stays as long as the launch.
     name: String,
     kept: Kept,
+}
+
+impl Plan {
+    /// The rank of the first process.
+    fn first(&self) -> u32 {
+        self.launch.part.as_ref().map_or(0, |part| part.first)
+    }
 }

@@ -61,6 +61,8 @@ impl fmt::Display for Exit {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) exits: Vec<Exit>,
+    /// Rank of the first of them, in a job over hosts.
+    pub(super) first: u32,
     pub(super) first_failure: Option<u32>,
     /// The launcher itself failed.
     pub(super) broken: bool,
@@ -80,7 +82,7 @@ const READER_GONE: i32 = 128 + libc::SIGPIPE;
 const KILLED: i32 = 128 + libc::SIGKILL;
 
 impl Outcome {
-    /// How each rank ended.
+    /// How each process ended, in the order of ranks.
     pub fn exits(&self) -> &[Exit] {
         &self.exits
     }
@@ -143,6 +145,7 @@ impl Outcome {
     /// output had closed it.
     pub fn summary(&self) -> String {
         let mut text = String::new();
+        let ranks = |list: &[u32]| ranks(&list.iter().map(|rank| self.first + rank).collect::<Vec<_>>());
         // Writing to a string does not fail.
         let mut say = |line: fmt::Arguments<'_>| {
             let _ = writeln!(text, "{line}");
@@ -154,7 +157,7 @@ impl Outcome {
             say(format_args!("the launcher's own thread panicked: see above"));
         }
         if let Some(first) = self.first_failure {
-            say(format_args!("rank {first} {} first", self.exits[first as usize]));
+            say(format_args!("{} {} first", ranks(&[first]), self.exits[first as usize]));
         }
         match self.unwritten {
             Some((_, Errno::EPIPE)) => return text,

@@ -91,11 +91,11 @@ pub(super) type LossFn = Box<dyn FnMut(Stream, Errno) + Send>;
 pub(super) fn collect(
     mut sources: Vec<Source>,
     output: Output,
-    size: u32,
+    (first, size): (u32, u32),
     ended: &OwnedFd,
     lost: LossFn,
 ) -> Vec<[Vec<u8>; 2]> {
-    let mut sink = Sink::new(output, size, lost);
+    let mut sink = Sink::new(output, (first, size), lost);
     let mut all_ended = false;
     while !sources.is_empty() {
         let mut fds: Vec<PollFd<'_>> =
@@ -121,6 +121,8 @@ pub(super) fn collect(
 
 struct Sink {
     output: Output,
+    /// Rank of the first process.
+    first: u32,
     digits: usize,
     colours: [bool; 2],
     captured: Vec<[Vec<u8>; 2]>,
@@ -133,7 +135,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(output: Output, size: u32, lost: LossFn) -> Sink {
+    fn new(output: Output, (first, size): (u32, u32), lost: LossFn) -> Sink {
         let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let colours = [colour && io::stdout().is_terminal(), colour && io::stderr().is_terminal()];
         let captured = match output {
@@ -142,7 +144,7 @@ impl Sink {
         };
         let digits = (size.max(1) - 1).to_string().len();
         let (closed, bytes, lines) = ([false; 2], vec![0; 64 << 10], Vec::new());
-        Sink { output, digits, colours, captured, lost, closed, bytes, lines }
+        Sink { output, first, digits, colours, captured, lost, closed, bytes, lines }
     }
 
     /// Reads once; `false` at the end.
@@ -203,11 +205,11 @@ impl Sink {
             Output::Lines { prefix: true } => {
                 self.lines.clear();
                 let (on, off) = if self.colours[stream as usize] {
-                    (format!("\x1b[{}m", 31 + rank % 6), "\x1b[0m")
+                    (format!("\x1b[{}m", 31 + (self.first + rank) % 6), "\x1b[0m")
                 } else {
                     (String::new(), "")
                 };
-                let prefix = format!("{on}[{rank:>0$}]{off} ", self.digits);
+                let prefix = format!("{on}[{:>1$}]{off} ", self.first + rank, self.digits);
                 for line in lines.split_inclusive(|byte| *byte == b'\n') {
                     self.lines.extend_from_slice(prefix.as_bytes());
                     self.lines.extend_from_slice(line);

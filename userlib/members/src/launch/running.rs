@@ -83,7 +83,7 @@ impl State {
 
 pub(super) fn spawn(launch: Launch, shape: Shape) -> Result<Running, LaunchError> {
     let join_timeout = launch.join_timeout_or_default()?;
-    let name = seat::private_name();
+    let name = launch.part.as_ref().map_or_else(seat::private_name, |part| part.job.clone());
     let network = format!("{}{name}", place::JOB_PREFIX);
     let kept = Kept::make(&network, &NetworkShape::of_job(shape))?;
     let plan = Plan { launch, shape, join_timeout, name, kept };
@@ -116,6 +116,7 @@ impl Running {
     pub fn wait(mut self) -> Outcome {
         self.join().unwrap_or_else(|| Outcome {
             exits: Vec::new(),
+            first: 0,
             first_failure: None,
             broken: true,
             timed_out: None,

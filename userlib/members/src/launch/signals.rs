@@ -2,9 +2,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
+use ggas_clock::Clock;
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use crate::channel::poll_until;
 
 const PASSED_ON: [Signal; 8] = [
     Signal::SIGINT,
@@ -31,6 +36,13 @@ impl Signals {
         let set: SigSet = PASSED_ON.into_iter().collect();
         set.thread_block()?;
         Ok(Signals(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+    }
+
+    /// The next one's number, for whoever passes signals on without a launch; `None`: none comes in this time.
+    pub fn wait(&self, time: Duration) -> Option<i32> {
+        let until = Clock::REAL.deadline(time);
+        let came = poll_until(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(until));
+        came.is_ok_and(|came| came > 0).then(|| self.next()).flatten().map(|signal| signal as i32)
     }
 
     /// The next one that came.

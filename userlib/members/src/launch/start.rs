@@ -103,7 +103,7 @@ pub(super) fn start(plan: &Plan, common: &Common, rank: u32) -> Result<Started, 
 /// The variables that tell a process its place in the job.
 fn variables(plan: &Plan, rank: u32) -> Variables {
     [
-        (place::RANK, rank.to_string()),
+        (place::RANK, (plan.first() + rank).to_string()),
         (place::SIZE, plan.shape.processes().to_string()),
         (place::PER_NODE, plan.shape.per_node().to_string()),
         (place::JOB, plan.name.clone()),

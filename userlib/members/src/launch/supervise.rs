@@ -92,7 +92,7 @@ fn begin(
     kick: OwnedFd,
 ) -> Result<Supervised<'_>, LaunchError> {
     let system = |what| move |errno: nix::errno::Errno| LaunchError::System { what, source: errno.into() };
-    let size = plan.shape.processes();
+    let size = plan.launch.processes;
     let common = Common::new(&plan, make_room(size)?)?;
     let (mut pidfds, mut sources, mut terminal) = (Vec::new(), Vec::new(), None);
     for rank in 0..size {
@@ -138,12 +138,12 @@ fn collector(
         return Ok(None);
     }
     let to = std::mem::take(&mut plan.launch.output);
-    let size = plan.shape.processes();
+    let (first, size) = (plan.first(), plan.shape.processes());
     let (done, until) = pipe2(OFlag::O_CLOEXEC)
         .map_err(|errno| LaunchError::System { what: "make a pipe", source: errno.into() })?;
     let collect = move || {
         let _until = until;
-        output::collect(sources, to, size, &ended, lost)
+        output::collect(sources, to, (first, size), &ended, lost)
     };
     quiet::spawn("ggas-output", collect)
         .map(|thread| Some(Collector { thread, done }))
@@ -221,7 +221,7 @@ impl Supervised<'_> {
         for &rank in over {
             let Some(exit) = self.shared.reap(rank)? else { continue };
             self.pidfds[rank as usize] = None;
-            self.plan.kept.ended(rank, exit.code());
+            self.plan.kept.ended(self.plan.first() + rank, exit.code());
             if !exit.is_success() && !self.ending.ended.contains(&rank) {
                 failed.push((rank, exit));
             }
@@ -277,6 +277,7 @@ impl Supervised<'_> {
         });
         Outcome {
             exits,
+            first: self.plan.first(),
             first_failure: self.first_failure,
             broken: false,
             timed_out: self.plan.launch.timeout.zip(self.timed_out),
@@ -291,7 +292,7 @@ impl Supervised<'_> {
 fn no_outcome() -> Outcome {
     let (exits, ended, captured) = (Vec::new(), Vec::new(), Vec::new());
     let (first_failure, broken, timed_out, killed, unwritten) = (None, false, None, None, None);
-    Outcome { exits, first_failure, broken, timed_out, ended, killed, unwritten, captured }
+    Outcome { exits, first: 0, first_failure, broken, timed_out, ended, killed, unwritten, captured }
 }
 
 /// Raises our own limit of open files where that is needed; gives the limits that the processes shall have then.

@@ -18,7 +18,9 @@ pub const JOB: Duration = Duration::from_secs(150);
 pub const MEMBER: &str = env!("CARGO_BIN_EXE_ggas-test-member");
 
 /// Variables that a test's own surroundings may have.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 10] = [
+    "GGAS_MEET",
+    "GGAS_SECRET",
     "GGAS_RANK",
     "GGAS_SIZE",
     "GGAS_PER_NODE",

@@ -72,6 +72,7 @@ pub fn run(state: &mut State, name: &str, value: &str) -> Result<bool, Failure> 
                 }
             }
         }
+        "find-lost" => state.job()?.member().lost_far(value.parse()?),
         "losses" => wait_for_losses(state.job()?, value.parse()?),
         _ => return Ok(false),
     }

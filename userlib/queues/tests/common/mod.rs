@@ -118,6 +118,8 @@ pub struct Ring {
     round: Cell<u32>,
     lanes: usize,
     carrier: Carrier,
+    /// Whether launches arm the queues.
+    pub arms: bool,
     /// Goes before its network.
     _running: Option<EngineGuard>,
     _engines: Option<EngineNetwork>,
@@ -223,6 +225,7 @@ impl Ring {
             round: Cell::new(0),
             lanes,
             carrier,
+            arms: true,
             _running: running,
             _engines: engines,
         }
@@ -288,7 +291,6 @@ impl Ring {
         let mut args = Vec::new();
         for member in 0..self.results.len() {
             self.results[member].write_u64s(0, &[0, 0]).unwrap();
-            let mut lane = 0;
             for grid in grids {
                 let one = selftest_queue {
                     queues: self.queues.address(member).unwrap(),
@@ -303,14 +305,13 @@ impl Ring {
                     scope: grid.scope,
                     rounds,
                     first,
-                    lane,
+                    lane: grid.first,
                     lanes: grids.iter().map(Lanes::count).sum(),
                 };
-                lane += grid.count();
                 args.push((member, grid, one));
             }
         }
-        let _armed = self.queues.arm();
+        let _armed = self.arms.then(|| self.queues.arm());
         let launches: Vec<_> = args
             .iter()
             .map(|(member, grid, args)| {

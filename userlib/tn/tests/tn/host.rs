@@ -42,6 +42,8 @@ fn registering_says_what_is_wrong() {
     let node = Node::new(network(Progress::Inline).device(0).unwrap());
     let error = Triggers::open(&node, &Processor::cpu(), many).unwrap_err();
     assert!(matches!(error, TnError::Device(DeviceError::TriggerTags { tags: 17, max: 16 })), "{error}");
+    let poster = Config { way: Some(Way::Poster), ..Config::default() };
+    assert!(matches!(Triggers::open(&node, &Processor::cpu(), poster), Err(TnError::Poster)));
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_full_table_is_an_error_here_and_in_kernels() {
             pair.run(&selftest_tn { tag: TAG + 99, ..wait }).unwrap();
             assert_eq!(pair.failed(), ggas_tn_error(), "{:?}", pair.triggers.report());
             let report = pair.triggers.report().unwrap().to_string();
-            assert!(report.contains("a trigger was not counted"), "{report}");
+            assert!(report.contains("found the table full"), "{report}");
             let error = pair.triggers.wait(never, 2, Duration::from_millis(1)).unwrap_err().to_string();
             assert!(error.contains("found the table full"), "{error}");
         }

@@ -1,4 +1,5 @@
-//! Triggered operations of kernels on the CPU executor and of the host, with real bytes between two nodes.
+//! Triggered operations of kernels and of the host, with real bytes between two nodes. Kernels run on the CPU executor, or
+//! on the first two GPUs with `GGAS_TEST_GPUS=2`.
 
 mod bounds;
 mod granularity;
@@ -31,7 +32,23 @@ fn builder() -> SimBuilder {
 }
 
 fn network(progress: Progress) -> SimNetwork {
+    // Nobody else would do what the model needs while a GPU runs.
+    let progress = if on_gpus() { Progress::Threads(1) } else { progress };
     builder().progress(progress).build().unwrap()
+}
+
+fn on_gpus() -> bool {
+    std::env::var_os("GGAS_TEST_GPUS").is_some()
+}
+
+/// Whose kernels run on node 0, and on node 1.
+fn processors() -> [Processor; 2] {
+    ggas_selftest::add(); // before a GPU is opened
+    if on_gpus() {
+        return [0, 1].map(|gpu| Processor::gpu(gpu).unwrap());
+    }
+    let cpu = Processor::cpu();
+    [cpu.clone(), cpu]
 }
 
 /// With the cards of two processes, both here.
@@ -109,7 +126,7 @@ const TAG: u64 = 1 << 40;
 
 impl Pair {
     fn new(network: &SimNetwork, config: Config) -> Pair {
-        Pair::on(network, config, &Processor::cpu())
+        Pair::on(network, config, &processors()[0])
     }
 
     fn on(network: &SimNetwork, config: Config, cpu: &Processor) -> Pair {

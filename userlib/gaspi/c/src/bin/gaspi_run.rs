@@ -3,14 +3,24 @@
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use ggas_members::launch::{Input, Launch, Output, Signals};
+use ggas_clock::Clock;
+use ggas_members::launch::{Exit, Input, Launch, Output, Running, Signals};
+
+/// How often rank 0 is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 const USAGE: &str = "\
-usage: gaspi_run [-m FILE] [-n N] PROGRAM [ARGUMENTS]
+usage: gaspi_run [OPTIONS] PROGRAM [ARGUMENTS]
   -m, --machinefile FILE  a file with the name of this host in a line for each process
   -n, --nodes N           this many processes: of the file the first N, without one all on this host
+  -l, --label             the rank in front of each line that a process writes
+  -k, --keep-going        the others go on when rank 0 fails, too
+  -s, --strict            the others end when any process fails
   -h, --help              this text
+The exit status is rank 0's. The others go on when one of them fails, and end when rank 0 fails. With -k and -s it is that of
+the first process that fails; with -k one that a signal ends counts as none.
 Processes of other hosts, and the options -b, -N, -d and -p, are not there.
 ";
 
@@ -20,7 +30,21 @@ struct Wanted {
     machines: Option<OsString>,
     processes: Option<u32>,
     program: Vec<OsString>,
+    label: bool,
+    ends: Ends,
     help: bool,
+}
+
+/// Which failure ends the job, and which is that of the job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ends {
+    /// That of rank 0.
+    #[default]
+    First,
+    /// None ends it; that of any process that no signal has ended.
+    None,
+    /// That of any process.
+    Any,
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Wanted, String> {
@@ -31,6 +55,9 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Wanted, String
         let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
             "-h" | "--help" => wanted.help = true,
+            "-l" | "--label" => wanted.label = true,
+            "-k" | "--keep-going" => wanted.ends = Ends::None,
+            "-s" | "--strict" => wanted.ends = Ends::Any,
             "-m" | "--machinefile" => wanted.machines = Some(value()?),
             "-n" | "--nodes" => {
                 let count = value()?.to_string_lossy().parse().ok().filter(|count| *count > 0);
@@ -87,10 +114,43 @@ fn run() -> Result<ExitCode, String> {
     // Before any thread is started.
     let signals = Signals::catch().map_err(|error| format!("signals cannot be caught: {error}"))?;
     let job = Launch::new(program).args(arguments).processes(count).input(Input::Inherit);
-    let job = job.output(Output::Inherit).signals(signals).spawn().map_err(|error| error.to_string())?;
+    let job = job.output(if wanted.label { Output::Lines { prefix: true } } else { Output::Inherit });
+    let job = if wanted.ends == Ends::Any { job } else { job.keep_going() };
+    let job = job.signals(signals).spawn().map_err(|error| error.to_string())?;
+    if wanted.ends == Ends::First {
+        end_with_first(&job, count);
+    }
     let outcome = job.wait();
     eprint!("{}", outcome.summary());
-    Ok(if outcome.code() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ExitCode::from(status(wanted.ends, outcome.exits(), outcome.code())))
+}
+
+/// Waits for rank 0; when it fails, ends the others.
+fn end_with_first(job: &Running, count: u32) {
+    let exit = loop {
+        match job.exit(0) {
+            Some(exit) => break exit,
+            None => Clock::REAL.sleep(LOOK),
+        }
+    };
+    if !exit.is_success() {
+        // One that has ended meanwhile needs no signal.
+        (1..count).for_each(|rank| drop(job.kill(rank, libc::SIGKILL)));
+    }
+}
+
+/// The exit status, of all processes' and of the launcher's.
+fn status(ends: Ends, exits: &[Exit], code: i32) -> u8 {
+    let code = match ends {
+        Ends::First => exits.first().map_or(code, |exit| exit.code()),
+        Ends::None => exits
+            .iter()
+            .map(|exit| if let Exit::Code(code) = exit { *code } else { 0 })
+            .find(|c| *c != 0)
+            .unwrap_or(0),
+        Ends::Any => code,
+    };
+    u8::try_from(code).unwrap_or(1)
 }
 
 fn main() -> ExitCode {
@@ -112,6 +172,16 @@ mod tests {
         for bad in [&["-n"][..], &["-n", "0", "p"], &["-b", "x", "p"], &["--what"]] {
             assert!(parse(bad.iter().map(OsString::from)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_status_is_the_programs() {
+        let exits = [Exit::Code(0), Exit::Signal(9), Exit::Code(7)];
+        assert_eq!([Ends::First, Ends::None, Ends::Any].map(|ends| status(ends, &exits, 137)), [0, 7, 137]);
+        assert_eq!(status(Ends::First, &exits[1..], 137), 137);
+        assert_eq!(status(Ends::None, &exits[..2], 137), 0);
+        let wanted = parse(["-k", "--label", "prog", "-s"].map(OsString::from)).unwrap();
+        assert_eq!((wanted.label, wanted.ends, wanted.program.len()), (true, Ends::None, 2));
     }
 
     #[test]

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// gmpi-calls: what a call of a kernel costs by its arguments. gmpi-pingpong: messages between two kernels.
+#include "bench.cuh"
+#include "ggas/gmpi.cuh"
+
+#include "bench.h"
+
+GGAS_KERNEL(bench_gmpi_calls_rounds, bench_gmpi_calls)
+{
+	auto *buf = reinterpret_cast<gmpi_buf_t *>(args.buf);
+	bench_stopwatch watch(args.timing);
+	bool first = ggas_thread() == 0;
+	uint64_t answered = 0;
+	int error = MPI_SUCCESS;
+	for (uint64_t i = 0; i < watch.rounds() && !error; i++) {
+		if (first)
+			watch.begin(i);
+		/* The first argument says how many follow. */
+		error = GMPI_Echo(buf, static_cast<uint32_t>(args.arguments - 1));
+		if (first)
+			watch.end(i);
+		answered += !error;
+	}
+	if (!first)
+		return;
+	*reinterpret_cast<uint64_t *>(args.answered) = answered;
+	watch.stop(error);
+}
+
+namespace bench_of_gmpi
+{
+
+GGAS_FN uint64_t word_of(const bench_gmpi_pingpong &args, int rank, uint64_t round, uint64_t index)
+{
+	return (args.seed + 2 * round + static_cast<uint64_t>(rank)) * 0x9e3779b97f4a7c15 + index;
+}
+
+/* One way there and one back (Fig. 6 of the paper), until this side's send is over, too. */
+GGAS_FN int round_trip(const bench_gmpi_pingpong &args, gmpi_buf_t *buf, int rank)
+{
+	auto *from = reinterpret_cast<const uint64_t *>(args.from);
+	auto *to = reinterpret_cast<uint64_t *>(args.to);
+	auto *requests = reinterpret_cast<MPI_Request *>(args.requests);
+	int count = static_cast<int>(args.count), other = 1 - rank;
+	int error = GMPI_Irecv(buf, to, count, MPI_UNSIGNED_LONG, other, 0, MPI_COMM_WORLD, &requests[0]);
+	if (!error && rank == 1)
+		error = GMPI_Wait(buf, &requests[0], MPI_STATUS_IGNORE);
+	if (!error)
+		error = GMPI_Isend(buf, from, count, MPI_UNSIGNED_LONG, other, 0, MPI_COMM_WORLD, &requests[1]);
+	if (!error)
+		error = GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
+	return error;
+}
+
+} /* namespace bench_of_gmpi */
+
+GGAS_KERNEL(bench_gmpi_pingpong_rounds, bench_gmpi_pingpong)
+{
+	auto *buf = reinterpret_cast<gmpi_buf_t *>(args.buf);
+	bench_stopwatch watch(args.timing);
+	bool first = ggas_thread() == 0;
+	int rank = static_cast<int>(buf->rank), error = MPI_SUCCESS;
+	uint64_t wrong = 0;
+	for (uint64_t i = 0; i < watch.rounds() && !error; i++) {
+		for (uint64_t k = ggas_thread(); k < args.count; k += ggas_threads())
+			reinterpret_cast<uint64_t *>(args.from)[k] = bench_of_gmpi::word_of(args, rank, i, k);
+		ggas_syncthreads();
+		if (first)
+			watch.begin(i);
+		error = bench_of_gmpi::round_trip(args, buf, rank);
+		if (first)
+			watch.end(i);
+		for (uint64_t k = ggas_thread(); k < args.count; k += ggas_threads())
+			wrong += reinterpret_cast<const uint64_t *>(args.to)[k] !=
+				 bench_of_gmpi::word_of(args, 1 - rank, i, k);
+		/* The next round's data must not come before all have looked. */
+		ggas_syncthreads();
+	}
+	if (wrong)
+		ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), wrong, ggas_order::relaxed);
+	if (first)
+		watch.stop(error);
+}

@@ -1,0 +1,391 @@
+//! The adapter: queue pairs, completion queues and regions, and who of them has something to do.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use extoll_sim::memory::Memory;
+
+use crate::cq::CompletionQueue;
+use crate::numbers::ByNumber;
+use crate::regions::{Access, Domain, RegionError, Regions};
+use crate::transport::{Attributes, Connection, Nanos, QpError, QueuePair, Reach, Reliability, State};
+use crate::wire::{Flow, Packet, WireError, decode, psn};
+use crate::work::{Completion, ReceiveWork, SendWork};
+
+/// Names a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CqId(pub u32);
+
+/// What happened that no completion says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A queue pair has entered [`State::Error`] by itself.
+    QueuePairFailed(u32),
+    /// A completion queue was full: it gets nothing any more, and its queue pairs fail.
+    Overrun(CqId),
+}
+
+/// Why the adapter refuses a call.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HcaError {
+    /// No queue pair has the number.
+    #[error("there is no queue pair {0:#x}")]
+    QueuePair(u32),
+    /// No completion queue has the name.
+    #[error("there is no completion queue {0}")]
+    CompletionQueue(u32),
+    /// It is in use.
+    #[error("completion queue {0} is used by queue pairs: destroy them first")]
+    InUse(u32),
+    /// All numbers are taken.
+    #[error("the adapter has no free queue pair: destroy one")]
+    Full,
+    /// The queue pair refuses.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+}
+
+ggas_errors::debug_as_display!(HcaError);
+
+struct Slot {
+    qp: QueuePair,
+    send_cq: CqId,
+    receive_cq: CqId,
+    /// Whether it is in the list of those that may have something to send.
+    listed: bool,
+    /// When the adapter looks at its time next.
+    timer: Option<Nanos>,
+    failed: bool,
+}
+
+struct Place {
+    queue: Box<dyn CompletionQueue>,
+    /// It was full once.
+    broken: bool,
+}
+
+/// The first queue pair's number; those below are management's.
+const FIRST_QP: u32 = 0x11;
+
+/// An adapter. It has no thread and no clock: whoever owns it gives it packets and the time.
+pub struct Hca {
+    memory: Arc<dyn Memory>,
+    regions: Regions,
+    domains: u32,
+    slots: ByNumber<Slot>,
+    next_qp: u32,
+    queues: ByNumber<Place>,
+    next_cq: u32,
+    ready: VecDeque<u32>,
+    timers: BinaryHeap<Reverse<(Nanos, u32)>>,
+    done: Vec<Completion>,
+    events: VecDeque<Event>,
+}
+
+impl Hca {
+    /// An adapter that reaches `memory`.
+    pub fn new(memory: Arc<dyn Memory>) -> Hca {
+        Hca {
+            memory,
+            regions: Regions::default(),
+            domains: 0,
+            slots: ByNumber::default(),
+            next_qp: FIRST_QP,
+            queues: ByNumber::default(),
+            next_cq: 0,
+            ready: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            done: Vec::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The memory it reaches.
+    pub fn memory(&self) -> &Arc<dyn Memory> {
+        &self.memory
+    }
+
+    /// A new protection domain.
+    pub fn domain(&mut self) -> Domain {
+        self.domains += 1;
+        Domain(self.domains)
+    }
+
+    /// Registers `len` bytes at bus address `address`, which requests call `virtual_address`. Returns the key, local and
+    /// remote.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn register(
+        &mut self,
+        domain: Domain,
+        virtual_address: u64,
+        address: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<u32, RegionError> {
+        self.regions.register(&*self.memory, domain, virtual_address, address, len, access)
+    }
+
+    /// Takes a region back: its key allows nothing any more.
+    ///
+    /// # Errors
+    /// [`RegionError::Unknown`].
+    pub fn deregister(&mut self, key: u32) -> Result<(), RegionError> {
+        self.regions.deregister(key)
+    }
+
+    /// A completion queue.
+    pub fn create_cq(&mut self, queue: Box<dyn CompletionQueue>) -> CqId {
+        let id = CqId(self.next_cq);
+        self.next_cq += 1;
+        self.queues.insert(id.0, Place { queue, broken: false });
+        id
+    }
+
+    /// Takes a completion queue back.
+    ///
+    /// # Errors
+    /// [`HcaError::InUse`], [`HcaError::CompletionQueue`].
+    pub fn destroy_cq(&mut self, id: CqId) -> Result<(), HcaError> {
+        if self.slots.values().any(|slot| slot.send_cq == id || slot.receive_cq == id) {
+            return Err(HcaError::InUse(id.0));
+        }
+        self.queues.remove(&id.0).map(|_| ()).ok_or(HcaError::CompletionQueue(id.0))
+    }
+
+    /// A queue pair in [`State::Reset`]; returns its number.
+    ///
+    /// # Errors
+    /// [`HcaError`].
+    pub fn create_qp(
+        &mut self,
+        attributes: Attributes,
+        send_cq: CqId,
+        receive_cq: CqId,
+    ) -> Result<u32, HcaError> {
+        for id in [send_cq, receive_cq] {
+            self.queues.get(&id.0).ok_or(HcaError::CompletionQueue(id.0))?;
+        }
+        if self.slots.len() as u32 >= psn::MASK - FIRST_QP {
+            return Err(HcaError::Full);
+        }
+        // A number is used again once all others were: packets to its last owner are gone by then.
+        while self.slots.contains_key(&self.next_qp) {
+            self.advance();
+        }
+        let number = self.next_qp;
+        self.advance();
+        let qp = QueuePair::new(number, attributes);
+        let slot = Slot { qp, send_cq, receive_cq, listed: false, timer: None, failed: false };
+        self.slots.insert(number, slot);
+        Ok(number)
+    }
+
+    fn advance(&mut self) {
+        self.next_qp = if self.next_qp >= psn::MASK - 1 { FIRST_QP } else { self.next_qp + 1 };
+    }
+
+    /// Takes a queue pair back, with all that is posted.
+    ///
+    /// # Errors
+    /// [`HcaError::QueuePair`].
+    pub fn destroy_qp(&mut self, number: u32) -> Result<(), HcaError> {
+        self.slots.remove(&number).map(|_| ()).ok_or(HcaError::QueuePair(number))
+    }
+
+    /// A queue pair, to look at.
+    ///
+    /// # Errors
+    /// [`HcaError::QueuePair`].
+    pub fn qp(&self, number: u32) -> Result<&QueuePair, HcaError> {
+        self.slots.get(&number).map(|slot| &slot.qp).ok_or(HcaError::QueuePair(number))
+    }
+
+    /// To [`State::Reset`].
+    ///
+    /// # Errors
+    /// [`HcaError::QueuePair`].
+    pub fn reset(&mut self, number: u32) -> Result<(), HcaError> {
+        self.with(number, |qp, _| qp.reset())?;
+        if let Some(slot) = self.slots.get_mut(&number) {
+            slot.failed = false;
+        }
+        Ok(())
+    }
+
+    /// To [`State::Init`].
+    ///
+    /// # Errors
+    /// [`HcaError`].
+    pub fn init(&mut self, number: u32) -> Result<(), HcaError> {
+        Ok(self.with(number, |qp, _| qp.init())??)
+    }
+
+    /// To [`State::ReadyToReceive`].
+    ///
+    /// # Errors
+    /// [`HcaError`].
+    pub fn ready_to_receive(&mut self, number: u32, connection: Connection) -> Result<(), HcaError> {
+        Ok(self.with(number, |qp, _| qp.ready_to_receive(connection))??)
+    }
+
+    /// To [`State::ReadyToSend`].
+    ///
+    /// # Errors
+    /// [`HcaError`].
+    pub fn ready_to_send(&mut self, number: u32, reliability: Reliability) -> Result<(), HcaError> {
+        Ok(self.with(number, |qp, _| qp.ready_to_send(reliability))??)
+    }
+
+    /// To [`State::Error`]: what is posted completes as flushed.
+    ///
+    /// # Errors
+    /// [`HcaError::QueuePair`].
+    pub fn stop(&mut self, number: u32) -> Result<(), HcaError> {
+        self.with(number, |qp, reach| qp.stop(reach))
+    }
+
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// [`HcaError`]; nothing was posted then.
+    pub fn post_send(&mut self, number: u32, work: SendWork) -> Result<(), HcaError> {
+        Ok(self.with(number, |qp, reach| qp.post_send(work, reach))??)
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`HcaError`]; nothing was posted then.
+    pub fn post_receive(&mut self, number: u32, work: ReceiveWork) -> Result<(), HcaError> {
+        Ok(self.with(number, |qp, reach| qp.post_receive(work, reach))??)
+    }
+
+    /// How many receives of a queue pair are not used.
+    pub fn receives(&self, number: u32) -> usize {
+        self.slots.get(&number).map_or(0, |slot| slot.qp.receives())
+    }
+
+    /// Takes a completion out of a queue of the adapter's own.
+    pub fn poll(&mut self, queue: CqId) -> Option<Completion> {
+        self.queues.get_mut(&queue.0)?.queue.pop()
+    }
+
+    /// What happened that no completion says.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// A datagram has come, from its IP header on.
+    ///
+    /// # Errors
+    /// [`WireError`]: it was thrown away.
+    pub fn receive_datagram(&mut self, datagram: &[u8], now: Nanos) -> Result<(), WireError> {
+        let (flow, packet) = decode(datagram)?;
+        self.receive(&flow, &packet, now);
+        Ok(())
+    }
+
+    /// A packet has come. What is for nobody is thrown away.
+    pub fn receive(&mut self, flow: &Flow, packet: &Packet, now: Nanos) {
+        let _ = self.with(packet.bth.destination, |qp, reach| qp.receive(flow, packet, reach, now));
+    }
+
+    /// The next packet to be sent and its way; `None`: nothing may be sent now.
+    pub fn transmit(&mut self, now: Nanos) -> Option<(Flow, Packet)> {
+        while let Some(number) = self.ready.pop_front() {
+            let Some(slot) = self.slots.get_mut(&number) else { continue };
+            slot.listed = false;
+            let flow = slot.qp.connection().map(|connection| connection.flow);
+            let packet = self.with(number, |qp, reach| qp.transmit(reach, now)).ok().flatten();
+            if let (Some(flow), Some(packet)) = (flow, packet) {
+                return Some((flow, packet));
+            }
+            // `with` lists whom it was called for; this one has nothing.
+            if self.ready.back() == Some(&number) {
+                self.ready.pop_back();
+                if let Some(slot) = self.slots.get_mut(&number) {
+                    slot.listed = false;
+                }
+            }
+        }
+        None
+    }
+
+    /// When [`timers`](Hca::timers) has something to do next.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Time has come to `now`.
+    pub fn timers(&mut self, now: Nanos) {
+        while let Some(Reverse((at, number))) = self.timers.peek().copied()
+            && at <= now
+        {
+            self.timers.pop();
+            let Some(slot) = self.slots.get_mut(&number) else { continue };
+            if slot.timer == Some(at) {
+                slot.timer = None;
+                let _ = self.with(number, |qp, reach| qp.timer(reach, now));
+            }
+        }
+    }
+
+    /// Has a queue pair do something, and sees to what follows: completions, times, packets.
+    fn with<R>(
+        &mut self,
+        number: u32,
+        act: impl FnOnce(&mut QueuePair, &mut Reach<'_>) -> R,
+    ) -> Result<R, HcaError> {
+        let Hca { memory, regions, slots, ready, timers, done, events, .. } = self;
+        let slot = slots.get_mut(&number).ok_or(HcaError::QueuePair(number))?;
+        let domain = slot.qp.attributes().domain;
+        let mut reach = Reach { memory: &**memory, regions, domain, done };
+        let result = act(&mut slot.qp, &mut reach);
+        if !slot.listed {
+            slot.listed = true;
+            ready.push_back(number);
+        }
+        if let Some(at) = slot.qp.deadline()
+            && slot.timer.is_none_or(|timer| at < timer)
+        {
+            slot.timer = Some(at);
+            timers.push(Reverse((at, number)));
+        }
+        if slot.qp.state() == State::Error && !slot.failed {
+            slot.failed = true;
+            events.push_back(Event::QueuePairFailed(number));
+        }
+        self.deliver();
+        Ok(result)
+    }
+
+    /// Puts completions into their queues.
+    fn deliver(&mut self) {
+        let mut done = std::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            let Some(slot) = self.slots.get(&completion.qp) else { continue };
+            let id = if completion.kind.is_receive() { slot.receive_cq } else { slot.send_cq };
+            let Some(place) = self.queues.get_mut(&id.0) else { continue };
+            if !place.broken && place.queue.push(&completion).is_err() {
+                place.broken = true;
+                self.overrun(id);
+            }
+        }
+        if self.done.is_empty() {
+            self.done = done;
+        }
+    }
+
+    /// A completion queue is broken, and so are its queue pairs.
+    fn overrun(&mut self, id: CqId) {
+        self.events.push_back(Event::Overrun(id));
+        let users = self.slots.iter().filter(|(_, slot)| slot.send_cq == id || slot.receive_cq == id);
+        let users: Vec<u32> = users.map(|(number, _)| *number).collect();
+        for number in users {
+            let _ = self.with(number, |qp, reach| qp.stop(reach));
+        }
+    }
+}

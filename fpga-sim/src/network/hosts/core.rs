@@ -1,0 +1,271 @@
+//! What a process has of a network of hosts: its wire, its links, its meetings, and packets that wait for its card.
+
+mod people;
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use extoll_abi::Modifier;
+use ggas_clock::Clock;
+use ggas_wire::Taken;
+
+use super::events::{End, Want};
+use super::link::{CREDITS, Link, Unfit, take_in};
+use super::meeting::Meetings;
+use super::message::{self, Head};
+use super::places::Places;
+use super::seen::Seen;
+use super::wire::Wire;
+use crate::packet::{ANYONE, Class, Packet};
+
+/// So many taken packets are told of by themselves, where no packet goes the other way.
+const TELL: u32 = CREDITS / 2;
+/// Packets of a class from this node to itself that wait.
+const OWN: usize = 128;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Packets for nobody; and those that a peer had not said to have taken when it went.
+    pub thrown_away: u64,
+    /// Messages without a ticket of this process, or of one that is gone.
+    pub foreign: u64,
+    pub malformed: u64,
+}
+
+/// What became of a packet.
+#[allow(clippy::large_enum_variant, reason = "the packet itself comes back, without an allocation")]
+pub(super) enum Sent {
+    Gone,
+    /// Into the own queue: the card has work.
+    Here,
+    Wait(Packet),
+}
+
+pub(super) struct Core<W: Wire> {
+    wire: W,
+    me: u16,
+    places: Places,
+    clock: Clock,
+    meetings: Meetings,
+    links: Vec<Link<W::Peer>>,
+    seen: Arc<Seen>,
+    own: [VecDeque<Packet>; 2],
+    /// From others, in order of arrival, with the ticket that they came with.
+    arrived: [VecDeque<(u64, Packet)>; 2],
+    /// Nodes whose peers have to be told of credits.
+    owed: VecDeque<u16>,
+    /// Nodes whose processes say goodbye, and may still send.
+    leave: Vec<u16>,
+    /// The wire had no room for a packet; or the own queue.
+    waits: bool,
+    own_waits: bool,
+    /// The card is to try again what was refused.
+    retry: bool,
+    /// Processes that were found to be gone: who sleeps for something of one has to look.
+    ended: Vec<(u16, End)>,
+    buffer: Vec<u8>,
+    pub counts: Counts,
+}
+
+impl<W: Wire> Core<W> {
+    pub fn new(wire: W, meetings: Meetings, places: Places, clock: Clock, seen: &Arc<Seen>) -> Core<W> {
+        Core {
+            wire,
+            me: meetings.me,
+            places,
+            clock,
+            links: (0..meetings.nodes.len()).map(|_| Link::new(0, ANYONE)).collect(),
+            meetings,
+            seen: seen.clone(),
+            own: Default::default(),
+            arrived: Default::default(),
+            owed: VecDeque::new(),
+            leave: Vec::new(),
+            waits: false,
+            own_waits: false,
+            retry: false,
+            ended: Vec::new(),
+            buffer: Vec::with_capacity(ggas_wire::MESSAGE_MAX),
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn send(&mut self, packet: Packet) -> Sent {
+        let to = self.places.process(packet.destination);
+        if to == self.me && !packet.modifier.contains(Modifier::MC) {
+            return self.send_here(packet);
+        }
+        let Some(link) = self.links.get_mut(usize::from(to)) else { return self.throw_away() };
+        if packet.modifier.contains(Modifier::MC) {
+            return self.throw_away(); // groups have no members
+        }
+        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.send_unmet(to, packet) };
+        if packet.process != ANYONE && packet.process != link.era {
+            return self.throw_away(); // for one who had the place before
+        }
+        let class = packet.class() as usize;
+        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS {
+            link.waits = true;
+            self.seen.asks.need();
+            return Sent::Wait(packet);
+        }
+        let head = Head { ticket, taken: link.taken };
+        if !message::encode(&packet, head, &mut self.buffer) {
+            return self.throw_away(); // `carriage` asks for no such payload
+        }
+        match self.wire.send(peer, &self.buffer) {
+            Ok(Taken::Yes) => {
+                link.sent[class] = link.sent[class].wrapping_add(1);
+                link.told = link.taken;
+                self.seen.asks.spare();
+                Sent::Gone
+            }
+            Ok(Taken::Later) => {
+                self.waits = true;
+                self.seen.asks.need();
+                Sent::Wait(packet)
+            }
+            Err(error) => {
+                tracing::warn!("node {to} is given up: {error}");
+                self.meetings.expel(to);
+                self.hear_news();
+                self.throw_away()
+            }
+        }
+    }
+
+    #[cold]
+    fn send_unmet(&mut self, node: u16, packet: Packet) -> Sent {
+        let want = self.meetings.want(node, self.clock.now());
+        self.hear_news();
+        if want == Want::ThrowAway {
+            return self.throw_away();
+        }
+        self.links[usize::from(node)].waits = true;
+        Sent::Wait(packet)
+    }
+
+    fn send_here(&mut self, packet: Packet) -> Sent {
+        let queue = &mut self.own[packet.class() as usize];
+        if queue.len() >= OWN {
+            self.own_waits = true;
+            return Sent::Wait(packet);
+        }
+        queue.push_back(packet);
+        self.note_arrivals();
+        Sent::Here
+    }
+
+    fn throw_away(&mut self) -> Sent {
+        self.counts.thrown_away += 1;
+        Sent::Gone
+    }
+
+    /// Moves the wire on. Whether there are packets, or the card has to try again what was refused.
+    pub fn pump(&mut self) -> bool {
+        let mut lost = None;
+        let Core { wire, links, arrived, counts, me, places, retry, .. } = self;
+        let polled = wire.poll(|bytes| match take_in(links, arrived, retry, (*me, *places), bytes) {
+            Ok(()) => {}
+            Err(Unfit::Foreign) => counts.foreign += 1,
+            Err(Unfit::Malformed(node)) => {
+                counts.malformed += 1;
+                lost = Some(node);
+            }
+        });
+        if let Err(error) = polled {
+            tracing::warn!("{error}");
+        }
+        if let Some(node) = lost {
+            tracing::warn!("node {node} sent a packet that breaks the rules: it is treated as lost");
+            self.links[usize::from(node)].ticket = 0;
+            self.meetings.expel(node);
+            self.hear_news();
+        }
+        if self.waits {
+            (self.waits, self.retry) = (false, true);
+        }
+        self.tell_owed();
+        self.see_off();
+        let come = self.has_arrivals();
+        self.seen.set_arrivals(come);
+        if come {
+            self.seen.asks.spare();
+        }
+        self.retry || come
+    }
+
+    fn has_arrivals(&self) -> bool {
+        self.arrived.iter().any(|queue| !queue.is_empty()) || self.own.iter().any(|queue| !queue.is_empty())
+    }
+
+    fn note_arrivals(&self) {
+        self.seen.set_arrivals(self.has_arrivals());
+    }
+
+    /// Whether the card has to be told to try again; once.
+    pub fn take_retry(&mut self) -> bool {
+        std::mem::take(&mut self.retry)
+    }
+
+    /// Processes that were found to be gone; once.
+    pub fn take_ended(&mut self) -> Vec<(u16, End)> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// The next packet of a class.
+    pub fn take(&mut self, class: Class) -> Option<Packet> {
+        let class = class as usize;
+        if let Some(packet) = self.own[class].pop_front() {
+            self.retry |= std::mem::take(&mut self.own_waits);
+            self.note_arrivals();
+            return Some(packet);
+        }
+        let (ticket, packet) = self.arrived[class].pop_front()?;
+        self.note_arrivals();
+        let node = ticket as u16; // it names the node
+        // Of a process that is gone meanwhile, nobody wants to know how many were taken.
+        if let Some(link) = self.links.get_mut(usize::from(node)).filter(|link| link.ticket == ticket) {
+            link.taken[class] = link.taken[class].wrapping_add(1);
+            if link.taken[class].wrapping_sub(link.told[class]) == TELL {
+                self.owed.push_back(node);
+            }
+        }
+        Some(packet)
+    }
+
+    /// Tells peers of credits that no packet has told them of.
+    fn tell_owed(&mut self) {
+        while let Some(node) = self.owed.front().copied() {
+            let link = &mut self.links[usize::from(node)];
+            let owes = (0..2).any(|class| link.taken[class].wrapping_sub(link.told[class]) >= TELL);
+            if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, owes) {
+                let head = Head { ticket, taken: link.taken };
+                match self.wire.send(peer, &head.bytes()) {
+                    Ok(Taken::Yes) => link.told = link.taken,
+                    Ok(Taken::Later) => return,
+                    Err(error) => tracing::warn!("node {node} hears of no credits: {error}"),
+                }
+            }
+            self.owed.pop_front();
+        }
+    }
+
+    /// Whether packets may go to the process at a node.
+    #[cfg(test)]
+    pub fn is_open(&self, node: u16) -> bool {
+        self.links[usize::from(node)].theirs.is_some()
+    }
+
+    pub fn clear_own(&mut self) {
+        self.own.iter_mut().for_each(VecDeque::clear);
+        self.note_arrivals();
+    }
+
+    /// A descriptor to sleep on; whether that may begin.
+    pub fn arm(&mut self) -> Option<(RawFd, bool)> {
+        self.wire.arm()
+    }
+}

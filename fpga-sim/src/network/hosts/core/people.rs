@@ -1,0 +1,176 @@
+//! What meetings have to do with packets: the other half of [`Core`].
+
+use std::io;
+use std::time::Instant;
+
+use super::super::events::{Connection, End, News, Out};
+use super::super::link::Link;
+use super::super::proof::Papers;
+use super::super::wire::Wire;
+use super::Core;
+use crate::packet::ANYONE;
+
+impl<W: Wire> Core<W> {
+    /// Looks for a process at a node whose last one is gone, so that who comes there is found.
+    pub fn probe(&mut self, node: u16) {
+        if self.links.get(usize::from(node)).is_some_and(|link| link.theirs.is_none()) && node != self.me {
+            self.meetings.want(node, self.clock.now());
+            self.hear_news();
+        }
+    }
+
+    /// Lets those go whose last packet is here.
+    #[inline]
+    pub(super) fn see_off(&mut self) {
+        if !self.leave.is_empty() {
+            let Core { leave, links, meetings, .. } = self;
+            leave.retain(|node| {
+                let link = &links[usize::from(*node)];
+                let all = link.last == Some(link.received);
+                if all {
+                    meetings.has_all(*node);
+                }
+                !all && link.last.is_some()
+            });
+            self.hear_news();
+        }
+    }
+
+    /// What meetings have to do with packets.
+    pub(super) fn hear_news(&mut self) {
+        while !self.meetings.news.is_empty() {
+            for news in std::mem::take(&mut self.meetings.news) {
+                self.hear(news);
+            }
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Opened { node, ticket, process } => {
+                self.forget_peer(node);
+                let era = process.map_or(ANYONE, |process| self.seen.number(node, process));
+                let link = &mut self.links[usize::from(node)];
+                *link = Link { waits: link.waits, ..Link::new(ticket, era) };
+            }
+            News::Met { node, process, papers } => self.hear_met(node, process, &papers),
+            News::Leaves { node, sent, taken } => {
+                let link = &mut self.links[usize::from(node)];
+                (link.theirs, link.last) = (None, Some(sent));
+                link.hear_taken(taken); // what breaks the rules changes nothing: it goes anyway
+                self.leave.push(node);
+                self.settled(node);
+            }
+            News::Broke { node } => {
+                self.links[usize::from(node)].theirs = None;
+                self.settled(node);
+            }
+            News::Gone { node, end } => self.hear_gone(node, end),
+            News::Settled { node } => self.settled(node),
+        }
+    }
+
+    fn hear_met(&mut self, node: u16, process: u64, papers: &Papers) {
+        let link = &mut self.links[usize::from(node)];
+        match self.wire.insert(&papers.address) {
+            Ok(peer) => {
+                (link.peer, link.theirs) = (Some(peer), (!self.meetings.leaving).then_some(papers.ticket));
+                if link.era == ANYONE {
+                    link.era = self.seen.number(node, process);
+                }
+                self.seen.met(node, process, link.era);
+                // Of packets that came before, it could not be told.
+                self.owed.push_back(node);
+            }
+            Err(error) => {
+                tracing::warn!("node {node} cannot be reached: {error}");
+                self.meetings.expel(node);
+            }
+        }
+        self.settled(node);
+    }
+
+    fn hear_gone(&mut self, node: u16, end: End) {
+        self.forget_peer(node);
+        let link = &mut self.links[usize::from(node)];
+        self.counts.thrown_away += link.untaken();
+        *link = Link { waits: link.waits, ..Link::new(0, ANYONE) };
+        self.seen.gone(node, end);
+        self.ended.push((node, end));
+        self.settled(node);
+    }
+
+    fn settled(&mut self, node: u16) {
+        self.retry |= std::mem::take(&mut self.links[usize::from(node)].waits);
+    }
+
+    fn forget_peer(&mut self, node: u16) {
+        if let Some(peer) = self.links[usize::from(node)].peer.take()
+            && let Err(error) = self.wire.remove(peer)
+        {
+            tracing::debug!("{error}");
+        }
+    }
+
+    /// Somebody called: the connection's name.
+    pub fn accepted(&mut self) -> Connection {
+        self.meetings.accepted(self.clock.now())
+    }
+
+    /// A call of ours is through.
+    pub fn connected(&mut self, on: Connection) {
+        self.meetings.connected(on, self.clock.now());
+        self.hear_news();
+    }
+
+    /// A connection ended, or a call came to nothing.
+    pub fn broke(&mut self, on: Connection) {
+        self.meetings.broke(on, self.clock.now());
+        self.hear_news();
+    }
+
+    /// The other side of a connection said something.
+    ///
+    /// # Errors
+    /// What is wrong with it; the connection is over then.
+    pub fn heard(&mut self, on: Connection, body: &[u8]) -> io::Result<()> {
+        let heard = self.meetings.heard(on, body, self.clock.now());
+        self.hear_news();
+        self.see_off();
+        heard
+    }
+
+    /// What is due; when to look again.
+    pub fn look(&mut self) -> Option<Instant> {
+        let next = self.meetings.look(self.clock.now());
+        self.hear_news();
+        next
+    }
+
+    /// What the lobby has to do.
+    pub fn take_out(&mut self) -> Vec<Out> {
+        std::mem::take(&mut self.meetings.out)
+    }
+
+    pub fn has_out(&self) -> bool {
+        !self.meetings.out.is_empty()
+    }
+
+    /// Says goodbye to all.
+    pub fn leave(&mut self) {
+        let links = &self.links;
+        let counts = |node: u16| {
+            let link = &links[usize::from(node)];
+            (link.sent, link.taken)
+        };
+        self.meetings.leave(counts);
+        // More than that is not sent.
+        self.links.iter_mut().for_each(|link| link.theirs = None);
+        self.hear_news();
+    }
+
+    /// All have what this process sent, or are gone.
+    pub fn has_left(&self) -> bool {
+        self.meetings.has_left()
+    }
+}

@@ -1,0 +1,79 @@
+//! What the protocol of meetings is made of: its bounds, and what it has others do.
+
+use std::time::Duration;
+
+use super::proof::Papers;
+
+/// How long things may take. All processes of a network have the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// A process from which nothing is heard for so long is lost.
+    pub silence: Duration,
+    /// How often a process says that it lives.
+    pub beat: Duration,
+    /// A meeting.
+    pub meeting: Duration,
+    /// How long packets to a node are thrown away after nobody was met there.
+    pub nobody: Duration,
+    /// What a process had sent before its connection broke may come so much later.
+    pub linger: Duration,
+}
+
+impl Bounds {
+    pub fn of(silence: Duration) -> Bounds {
+        Bounds {
+            silence,
+            beat: silence / 10,
+            meeting: silence,
+            nobody: Duration::from_millis(250),
+            linger: Duration::from_millis(20),
+        }
+    }
+}
+
+/// Names a connection of the lobby, for ever.
+pub(super) type Connection = u64;
+
+/// For the lobby.
+#[derive(Debug)]
+pub(super) enum Out {
+    /// Connect to the node; then `Meetings::connected` or `broke`.
+    Call(u16, Connection),
+    Say(Connection, Vec<u8>),
+    /// Once all is said; nothing is told of it.
+    Close(Connection),
+}
+
+/// For packets.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A meeting begins: packets from the node have to have this ticket from now on, and no others. With whom, where that is known:
+    /// then packets may come before [`News::Met`].
+    Opened { node: u16, ticket: u64, process: Option<u64> },
+    /// Packets may go to the process.
+    Met { node: u16, process: u64, papers: Papers },
+    /// The process leaves: nothing may go there. Tell `Meetings::has_all` when as much came.
+    Leaves { node: u16, sent: [u32; 2], taken: [u32; 2] },
+    /// Nothing can go there any more; more may come, for a moment.
+    Broke { node: u16 },
+    /// The process is gone, and nothing that comes from it counts.
+    Gone { node: u16, end: End },
+    /// What waits for the node has to be tried again.
+    Settled { node: u16 },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It left in order.
+    Left = 1,
+    /// It died, or its host, or nothing was heard of it for too long, or it broke the rules.
+    Lost,
+}
+
+/// What becomes of packets to a node where nobody is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Wait,
+    ThrowAway,
+}

@@ -1,0 +1,379 @@
+//! The fabric of a process that is a node of a network of hosts.
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use extoll_abi::Address;
+use ggas_clock::{Backoff, Clock};
+use ggas_members::{HostsOfJob, quiet};
+use ggas_wire::{Endpoint, WireError, choose};
+
+use super::core::{Core, Counts, Sent};
+use super::events::{Bounds, End};
+use super::file::{HostsFile, SILENCE};
+use super::lobby::{self, Lobby};
+use super::meeting::Meetings;
+use super::message::MOST;
+use super::places::Places;
+use super::seen::Seen;
+use super::sleep;
+use crate::memory::runs::Runs;
+use crate::network::fabric::{Carriage, Fabric, FabricError};
+use crate::packet::{Class, Packet};
+use crate::wake::Wake;
+use ggas_members::meeting::random;
+
+/// Why a process cannot be a node of a network of hosts.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum HostsError {
+    /// The file has no such node.
+    #[error("{} has no node {node}: its nodes are 0 to {last}", path.display())]
+    NoSuchNode {
+        /// The file.
+        path: PathBuf,
+        /// The node asked for.
+        node: u16,
+        /// The last one.
+        last: usize,
+    },
+    /// The node's place is not free, or not on this host.
+    #[error("node {node} is at {place}, where this process cannot listen: {source}")]
+    Listen {
+        /// The node.
+        node: u16,
+        /// Where the file says it is.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is nothing to carry packets between hosts.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The system refused a thread, or another thing.
+    #[error("the process cannot join its network: {0}")]
+    System(#[from] io::Error),
+}
+
+ggas_errors::debug_as_display!(HostsError);
+
+/// How long leaving may take where others do not answer.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// What the fabric and its threads share.
+pub(super) struct Shared {
+    /// This process's number; its node's, where that has one process.
+    pub me: u16,
+    pub secret: [u8; 16],
+    pub places: Vec<String>,
+    pub bounds: Bounds,
+    pub lobby: Lobby,
+    pub seen: Arc<Seen>,
+    core: Mutex<Core<Endpoint>>,
+    card: ArcSwapOption<CardWake>,
+    /// Processes whose loss is to be told, and to whom.
+    lost: Mutex<Vec<u16>>,
+    on_loss: OnceLock<OnLoss>,
+    /// Counted up by whoever polls.
+    polls: AtomicU64,
+    stop: AtomicBool,
+}
+
+struct CardWake(Arc<dyn Wake>);
+
+type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
+
+impl Shared {
+    /// Does something with the core, and sees to what follows from it.
+    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Endpoint>) -> T) -> T {
+        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut core);
+        let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out());
+        drop(core);
+        if out {
+            self.lobby.tell();
+        }
+        if retry || !ended.is_empty() {
+            self.wake_card();
+        }
+        if !ended.is_empty() {
+            self.note_ended(&ended);
+        }
+        result
+    }
+
+    /// Whoever called may hold a card: the lobby's thread tells others.
+    #[cold]
+    fn note_ended(&self, ended: &[(u16, End)]) {
+        let lost = ended.iter().filter(|(_, end)| *end == End::Lost).map(|(process, _)| *process);
+        self.lost().extend(lost);
+        self.lobby.tell();
+        if let Some(card) = &*self.card.load() {
+            card.0.rouse();
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Vec<u16>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of losses.
+    pub fn tell_lost(&self) {
+        if let Some(told) = self.on_loss.get() {
+            let lost = std::mem::take(&mut *self.lost());
+            lost.into_iter().for_each(told);
+        }
+    }
+
+    fn wake_card(&self) {
+        if let Some(card) = &*self.card.load() {
+            card.0.wake();
+        }
+    }
+
+    /// Runs the card on this thread.
+    pub fn run_card(&self) -> bool {
+        self.card.load_full().is_some_and(|card| card.0.run())
+    }
+
+    /// Moves the wire on; whether there are packets.
+    pub fn pump(&self) -> bool {
+        self.with_core(Core::pump)
+    }
+
+    pub fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    pub fn stops(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// A process's end of a network of hosts: its one node.
+pub struct HostsFabric {
+    shared: Arc<Shared>,
+    places: Places,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// A fork's copy stops nothing.
+    process: u32,
+}
+
+impl HostsFabric {
+    /// Takes part as `node` of the network that a file describes, over the wire that
+    /// [`choose`] says. Waits for nobody: a node is
+    /// met when a packet first goes there.
+    ///
+    /// # Errors
+    /// [`HostsError`].
+    pub fn join(file: &HostsFile, node: u16) -> Result<Arc<HostsFabric>, HostsError> {
+        let nodes = file.nodes.len();
+        let Some(place) = file.nodes.get(usize::from(node)) else {
+            return Err(HostsError::NoSuchNode { path: file.path.clone(), node, last: nodes - 1 });
+        };
+        let listen = |source| HostsError::Listen { node, place: place.clone(), source };
+        let listener = TcpListener::bind(place.as_str()).map_err(listen)?;
+        // The others reach this host there; of a host with several networks the library might take another.
+        let host = listener.local_addr().ok().map(|at| at.ip()).filter(|host| !host.is_unspecified());
+        let places = Places::alone(nodes);
+        HostsFabric::start((node, places), file.nodes.clone(), file.secret, listener, host, file.silence)
+    }
+
+    /// Takes part in a job over hosts.
+    ///
+    /// # Errors
+    /// [`HostsError`].
+    pub fn of_job(hosts: HostsOfJob) -> Result<Arc<HostsFabric>, HostsError> {
+        let HostsOfJob { rank, shape, listener, places, address, secret } = hosts;
+        let me = (rank as u16, Places::of_job(shape));
+        HostsFabric::start(me, places, secret, listener, Some(address), SILENCE)
+    }
+
+    fn start(
+        (me, places): (u16, Places),
+        met_at: Vec<String>,
+        secret: [u8; 16],
+        listener: TcpListener,
+        host: Option<IpAddr>,
+        silence: Duration,
+    ) -> Result<Arc<HostsFabric>, HostsError> {
+        let (choice, processes) = (choose()?, places.processes());
+        listener.set_nonblocking(true)?;
+        let endpoint = Endpoint::open_at(&choice, host)?;
+        let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
+        let wire = (choice.offer.provider.clone(), endpoint.address()?);
+        let meetings = Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
+        let shared = Arc::new(Shared {
+            me,
+            secret,
+            places: met_at,
+            bounds,
+            lobby: Lobby::new()?,
+            core: Mutex::new(Core::new(endpoint, meetings, places, clock, &seen)),
+            seen,
+            card: ArcSwapOption::empty(),
+            lost: Mutex::default(),
+            on_loss: OnceLock::new(),
+            polls: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let fabric = HostsFabric { shared, places, threads: Mutex::default(), process: std::process::id() };
+        let (attends, sleeps) = (fabric.shared.clone(), fabric.shared.clone());
+        let threads = [
+            quiet::spawn("ggas-lobby", move || lobby::attend(&attends, &listener))?,
+            quiet::spawn("ggas-wire", move || sleep::serve(&sleeps))?,
+        ];
+        fabric.threads.lock().unwrap_or_else(PoisonError::into_inner).extend(threads);
+        Ok(Arc::new(fabric))
+    }
+
+    /// Ends the threads. Once: later there are none.
+    fn leave(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        if threads.is_empty() || self.process != std::process::id() {
+            std::mem::forget(threads);
+            return;
+        }
+        // What was posted last may wait for the wire to move, and others have to say that they have it.
+        self.shared.with_core(Core::leave);
+        let mut backoff = Backoff::new(Clock::REAL, LEAVE);
+        while !self.shared.with_core(|core| core.has_left()) {
+            self.shared.pump();
+            if backoff.pause().is_err() {
+                break;
+            }
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.lobby.tell();
+        // The last handle of a card may go on such a thread.
+        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// This process's node.
+    pub fn node(&self) -> u16 {
+        self.places.node(self.shared.me)
+    }
+
+    /// Nodes of the network.
+    pub fn nodes(&self) -> usize {
+        usize::from(self.places.node(self.places.processes() as u16 - 1)) + 1
+    }
+
+    /// Packets that were thrown away, for nobody was at their node, or that a process had not said to have taken when it went; messages that came from nobody who was met; messages of
+    /// peers that broke the rules.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let Counts { thrown_away, foreign, malformed } = self.shared.with_core(|core| core.counts);
+        (thrown_away, foreign, malformed)
+    }
+}
+
+impl HostsFabric {
+    /// Moves whenever a process that was met is found to have left or to be lost, so that whoever depends on one need not
+    /// look at states while nothing happens.
+    pub fn departures(&self) -> &Arc<AtomicU32> {
+        self.shared.seen.departures()
+    }
+
+    /// How the last process ended that was met where this VPID of a node is served, or anywhere on the node, and its number; `None`
+    /// while it, or one of them, lives, or where none was. Who comes there next is looked for.
+    pub fn end_of(&self, node: u16, vpid: Option<u8>) -> Option<(u16, End)> {
+        let end_of = |process: u16| Some((process, self.shared.seen.end(process)?));
+        let on = self.places.on(node);
+        let (first, end) = match vpid {
+            Some(vpid) => end_of(self.places.process(Address::new(node, vpid)))?,
+            None => {
+                let ends = on.map(end_of).collect::<Option<Vec<_>>>()?;
+                // A death explains more.
+                ends.iter().copied().find(|(_, end)| *end == End::Lost).or_else(|| ends.first().copied())?
+            }
+        };
+        self.shared.with_core(|core| core.probe(first));
+        Some((first, end))
+    }
+
+    /// Has `told` called on a thread of the network, once for each process that was met and is found to be lost. It must not wait.
+    /// The first call counts.
+    pub fn on_loss(&self, told: impl Fn(u16) + Send + Sync + 'static) {
+        let _ = self.shared.on_loss.set(Box::new(told));
+    }
+
+    /// Whether the card has taken all packets that have come.
+    pub fn drained(&self) -> bool {
+        !self.shared.seen.has_arrivals()
+    }
+}
+
+impl Fabric for HostsFabric {
+    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
+        match self.shared.with_core(|core| core.send(packet)) {
+            Sent::Gone => Ok(()),
+            Sent::Here => {
+                self.shared.wake_card();
+                Ok(())
+            }
+            Sent::Wait(packet) => Err(packet),
+        }
+    }
+
+    #[inline]
+    fn process_at(&self, to: Address) -> u32 {
+        self.shared.seen.era(self.places.process(to))
+    }
+
+    fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
+        match self.shared.seen.has_arrivals() {
+            true => self.shared.with_core(|core| core.take(class)),
+            false => None,
+        }
+    }
+
+    fn carriage(&self, to: Address, _runs: &Runs) -> Carriage {
+        match self.places.process(to) == self.shared.me {
+            true => Carriage::Reference,
+            false => Carriage::Bytes { most: MOST as u32 },
+        }
+    }
+
+    fn polled(&self) -> bool {
+        true
+    }
+
+    fn pending(&self, _node: u16) -> bool {
+        let polls = &self.shared.polls;
+        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let seen = &self.shared.seen;
+        seen.has_arrivals() || seen.asks.is_due() && self.shared.pump()
+    }
+
+    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        if node != self.node() {
+            return Err(FabricError::NoSuchNode { node, nodes: self.nodes() });
+        }
+        let card = &self.shared.card;
+        if card.compare_and_swap(&None::<Arc<CardWake>>, Some(Arc::new(CardWake(wake)))).is_some() {
+            return Err(FabricError::Taken { node });
+        }
+        Ok(())
+    }
+
+    /// The process leaves: its place is free when this returns.
+    fn detach(&self, _node: u16) {
+        self.shared.card.store(None);
+        self.leave();
+        self.shared.with_core(Core::clear_own);
+    }
+}
+
+impl Drop for HostsFabric {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

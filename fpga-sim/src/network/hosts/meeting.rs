@@ -1,0 +1,343 @@
+//! Who is met, and who is gone: the protocol of the lobby's connections, without sockets, threads or clocks.
+//!
+//! It is told what happens and what time it is, and says what is to be done ([`Out`]: by the lobby) and what that means for
+//! packets ([`News`]: for the core). The two sides of a meeting speak in turn: `Hello`, `Hello`, `Papers`, `Papers`, and a beat
+//! of the caller, which tells the called side that its papers were read. From then on the process behind a connection is *up*,
+//! and whatever ends the connection without a goodbye is the loss of that process, which is final.
+
+use std::collections::HashMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::events::{Bounds, Connection, End, News, Out, Want};
+use super::proof::{Answer, Hello, Papers, Word};
+use ggas_members::meeting::bad;
+
+pub(super) enum State {
+    /// The next packet begins a meeting.
+    Unmet,
+    /// Nobody was met.
+    Nobody {
+        until: Instant,
+    },
+    Calling {
+        on: Connection,
+        ticket: u64,
+        stage: Calling,
+        until: Instant,
+    },
+    Called {
+        on: Connection,
+        ticket: u64,
+        process: u64,
+        papers: Option<Papers>,
+        until: Instant,
+    },
+    /// They call, too, and their call counts.
+    Awaited {
+        until: Instant,
+    },
+    Up(Up),
+}
+
+pub(super) enum Calling {
+    Connecting,
+    Hello,
+    Papers { process: u64 },
+}
+
+pub(super) struct Up {
+    pub on: Connection,
+    pub process: u64,
+    pub silent: Duration,
+    pub said: Instant,
+    /// It said goodbye.
+    pub leaves: bool,
+    /// The connection broke; until then what was sent before is taken.
+    pub broke: Option<Instant>,
+}
+
+pub(super) struct Node {
+    pub state: State,
+    /// Processes of the node that were lost here, the last ones: they stay lost.
+    pub lost: Vec<u64>,
+}
+
+/// Connections whose other side has not said who it is.
+const UNKNOWN_MAX: usize = 256;
+
+/// Where random numbers come from.
+pub(super) type Random = Box<dyn FnMut() -> io::Result<u64> + Send>;
+
+/// This process's side of all meetings.
+pub(super) struct Meetings {
+    pub me: u16,
+    /// Names this process, for ever.
+    pub process: u64,
+    pub provider: String,
+    pub address: Vec<u8>,
+    pub bounds: Bounds,
+    pub random: Random,
+    pub nodes: Vec<Node>,
+    /// The nodes of connections, once these are known.
+    pub connections: HashMap<Connection, u16>,
+    pub unknown: Vec<(Connection, Instant)>,
+    last: Connection,
+    /// This process says goodbye, and meets nobody any more.
+    pub leaving: bool,
+    pub looked: Instant,
+    pub out: Vec<Out>,
+    pub news: Vec<News>,
+}
+
+impl Meetings {
+    pub fn new(
+        (me, nodes): (u16, usize),
+        process: u64,
+        (provider, address): (String, Vec<u8>),
+        bounds: Bounds,
+        random: Random,
+        now: Instant,
+    ) -> Meetings {
+        Meetings {
+            me,
+            process,
+            provider,
+            address,
+            bounds,
+            random,
+            nodes: (0..nodes).map(|_| Node { state: State::Unmet, lost: Vec::new() }).collect(),
+            connections: HashMap::new(),
+            unknown: Vec::new(),
+            last: 0,
+            leaving: false,
+            looked: now,
+            out: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// A packet is for a node where nobody is met.
+    pub fn want(&mut self, node: u16, now: Instant) -> Want {
+        match &self.nodes[usize::from(node)].state {
+            State::Nobody { until } if now < *until => Want::ThrowAway,
+            State::Unmet | State::Nobody { .. } if !self.leaving => match self.call(node, now) {
+                Ok(()) => Want::Wait,
+                Err(error) => {
+                    tracing::warn!("node {node} cannot be met: {error}");
+                    Want::ThrowAway
+                }
+            },
+            State::Calling { .. } | State::Called { .. } | State::Awaited { .. } => Want::Wait,
+            _ => Want::ThrowAway,
+        }
+    }
+
+    fn call(&mut self, node: u16, now: Instant) -> io::Result<()> {
+        let ticket = self.open(node, None)?;
+        self.last += 1;
+        let (on, until) = (self.last, now + self.bounds.meeting);
+        self.set(node, State::Calling { on, ticket, stage: Calling::Connecting, until });
+        self.connections.insert(on, node);
+        self.out.push(Out::Call(node, on));
+        Ok(())
+    }
+
+    /// A ticket for a node: never 0, and it names the node.
+    fn open(&mut self, node: u16, process: Option<u64>) -> io::Result<u64> {
+        let ticket = (self.random)()? & !0xffff | 1 << 16 | u64::from(node);
+        self.news.push(News::Opened { node, ticket, process });
+        Ok(ticket)
+    }
+
+    /// Somebody called: the connection's name.
+    pub fn accepted(&mut self, now: Instant) -> Connection {
+        if self.unknown.len() >= UNKNOWN_MAX {
+            let (oldest, _) = self.unknown.remove(0);
+            self.out.push(Out::Close(oldest));
+        }
+        self.last += 1;
+        self.unknown.push((self.last, now + self.bounds.meeting));
+        self.last
+    }
+
+    /// A call of ours is through.
+    pub fn connected(&mut self, on: Connection, now: Instant) {
+        let said = match self.calling(on) {
+            Some((node, stage @ Calling::Connecting)) => {
+                *stage = Calling::Hello;
+                self.say_hello(on, node, Answer::Come)
+            }
+            _ => return self.out.push(Out::Close(on)),
+        };
+        if let Err(error) = said {
+            tracing::warn!("a call ends: {error}");
+            self.out.push(Out::Close(on));
+            self.broke(on, now);
+        }
+    }
+
+    /// A connection ended on the other side, or a call of ours came to nothing.
+    pub fn broke(&mut self, on: Connection, now: Instant) {
+        self.unknown.retain(|(other, _)| *other != on);
+        let Some(node) = self.connections.remove(&on) else { return };
+        match &mut self.nodes[usize::from(node)].state {
+            State::Up(up) if up.on == on => {
+                up.broke = Some(now + self.bounds.linger);
+                self.news.push(News::Broke { node });
+            }
+            State::Calling { on: own, .. } if *own == on => {
+                self.settle(node, State::Nobody { until: now + self.bounds.nobody });
+            }
+            State::Called { on: theirs, .. } if *theirs == on => self.settle(node, State::Unmet),
+            _ => {}
+        }
+    }
+
+    /// What the other side of a connection said. What is wrong with it ends the connection.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn heard(&mut self, on: Connection, body: &[u8], now: Instant) -> io::Result<()> {
+        let heard = self.hear(on, body, now);
+        if heard.is_err() {
+            self.out.push(Out::Close(on));
+            self.broke(on, now);
+        }
+        heard
+    }
+
+    fn hear(&mut self, on: Connection, body: &[u8], now: Instant) -> io::Result<()> {
+        if self.unknown.iter().any(|(other, _)| *other == on) {
+            self.unknown.retain(|(other, _)| *other != on);
+            return self.called(on, &Hello::of(body)?, now);
+        }
+        let Some(node) = self.connections.get(&on).copied() else { return Ok(()) };
+        match &mut self.nodes[usize::from(node)].state {
+            State::Up(up) if up.on == on => {
+                up.silent = Duration::ZERO;
+                let word = Word::of(body)?;
+                self.told(node, word)
+            }
+            State::Calling { on: own, ticket, stage, .. } if *own == on => match stage {
+                Calling::Connecting => Err(bad("it speaks before it is spoken to")),
+                Calling::Hello => {
+                    let ticket = *ticket;
+                    self.answered(on, node, ticket, &Hello::of(body)?, now)
+                }
+                Calling::Papers { process } => {
+                    let process = *process;
+                    let papers = self.check(Papers::of(body)?)?;
+                    self.met(on, node, process, papers, now);
+                    self.say(on, Word::Beat);
+                    Ok(())
+                }
+            },
+            State::Called { on: theirs, ticket, process, papers, .. } if *theirs == on => match papers.take()
+            {
+                None => {
+                    let ticket = *ticket;
+                    let checked = self.check(Papers::of(body)?)?;
+                    if let State::Called { papers, .. } = &mut self.nodes[usize::from(node)].state {
+                        *papers = Some(checked);
+                    }
+                    self.say_papers(on, ticket);
+                    Ok(())
+                }
+                Some(papers) => {
+                    let (process, word) = (*process, Word::of(body)?);
+                    self.met(on, node, process, papers, now);
+                    self.told(node, word)
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether packets can go to who has these papers.
+    fn check(&self, papers: Papers) -> io::Result<Papers> {
+        if papers.provider != self.provider {
+            return Err(bad(&format!(
+                "it uses {} and this process {}: set GGAS_FABRIC alike on both",
+                papers.provider, self.provider
+            )));
+        }
+        Ok(papers)
+    }
+
+    /// A process says for the first time who it is. Where two call each other at once the lower node's call counts.
+    fn called(&mut self, on: Connection, hello: &Hello, now: Instant) -> io::Result<()> {
+        let (node, process) = (hello.from, hello.incarnation);
+        if hello.to != self.me {
+            return Err(bad(&format!(
+                "node {node} takes this process for node {}, but it is node {}: their files differ",
+                hello.to, self.me
+            )));
+        }
+        let known = self.nodes.get(usize::from(node)).filter(|_| node != self.me);
+        let known = known.ok_or_else(|| bad("what came is of no node of this network"))?;
+        if known.lost.contains(&process) {
+            return self.refuse(on, node, Answer::Lost);
+        }
+        match &known.state {
+            State::Calling { .. } if self.me < node => return self.refuse(on, node, Answer::Busy),
+            State::Up(up) if up.process == process => return self.refuse(on, node, Answer::Busy),
+            _ if self.leaving => return self.refuse(on, node, Answer::Busy),
+            State::Up(_) => self.gone(node, End::Lost), // its place is another's: it cannot live
+            State::Calling { on: old, .. } | State::Called { on: old, .. } => {
+                let old = *old;
+                self.close(old);
+            }
+            State::Unmet | State::Nobody { .. } | State::Awaited { .. } => {}
+        }
+        let ticket = self.open(node, Some(process))?;
+        let until = now + self.bounds.meeting;
+        self.set(node, State::Called { on, ticket, process, papers: None, until });
+        self.connections.insert(on, node);
+        self.say_hello(on, node, Answer::Come)
+    }
+
+    fn refuse(&mut self, on: Connection, node: u16, answer: Answer) -> io::Result<()> {
+        self.say_hello(on, node, answer)?;
+        self.out.push(Out::Close(on));
+        Ok(())
+    }
+
+    /// The called side's answer.
+    fn answered(
+        &mut self,
+        on: Connection,
+        node: u16,
+        ticket: u64,
+        hello: &Hello,
+        now: Instant,
+    ) -> io::Result<()> {
+        if (hello.from, hello.to) != (node, self.me) {
+            return Err(bad(&format!("it is node {}: the files of the two differ", hello.from)));
+        }
+        let process = hello.incarnation;
+        match hello.answer {
+            Answer::Busy => {
+                self.close(on);
+                self.set(node, State::Awaited { until: now + self.bounds.meeting });
+            }
+            Answer::Lost => {
+                self.close(on);
+                self.remember_lost(node, process);
+                self.gone(node, End::Lost);
+                self.settle(node, State::Nobody { until: now + self.bounds.nobody });
+            }
+            Answer::Come if self.nodes[usize::from(node)].lost.contains(&process) => {
+                self.close(on);
+                self.settle(node, State::Nobody { until: now + self.bounds.nobody });
+            }
+            Answer::Come => {
+                if let Some((_, stage)) = self.calling(on) {
+                    *stage = Calling::Papers { process };
+                }
+                self.say_papers(on, ticket);
+            }
+        }
+        Ok(())
+    }
+}

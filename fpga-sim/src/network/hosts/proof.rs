@@ -1,0 +1,313 @@
+//! What two processes say when they meet, and later on the same connection: frames that only who has the secret can make,
+//! and only for this meeting.
+//!
+//! A frame is a length of two bytes, a body, and a code of 16 bytes: SipHash-2-4 under the secret of who speaks, all that
+//! was said before on this connection, and the body. Each side puts a random number into its first frame, so no frame of
+//! another meeting fits. The two speak in turn until each has said two frames. Then both speak as they like, and a code has
+//! the number of the frame among those of its side in place of what was said since. What is said is not hidden from who
+//! listens.
+
+use std::io;
+
+use ggas_members::meeting::{CODE, bad, code, is_code};
+
+/// Longest body.
+const BODY_MAX: usize = 1024;
+const LEN: usize = 2;
+const MAGIC: &[u8; 8] = b"ggashost";
+/// Of what is said, and of the packets.
+const VERSION: u32 = 2;
+/// Frames that the two say in turn.
+const IN_TURN: u64 = 4;
+
+/// Which side speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Caller = 0,
+    Called = 1,
+}
+
+impl Side {
+    fn other(self) -> Side {
+        if self == Side::Caller { Side::Called } else { Side::Caller }
+    }
+}
+
+/// A conversation: makes frames, and takes them out of what came.
+pub(super) struct Talk {
+    secret: [u8; 16],
+    side: Side,
+    /// Of both sides.
+    in_turn: u64,
+    said: Vec<u8>,
+    /// Frames of each side after those.
+    after: [u64; 2],
+}
+
+impl Talk {
+    pub fn new(secret: [u8; 16], side: Side) -> Talk {
+        Talk { secret, side, in_turn: 0, said: Vec::new(), after: [0; 2] }
+    }
+
+    /// The frame of a body.
+    pub fn say(&mut self, body: &[u8]) -> io::Result<Vec<u8>> {
+        if body.len() > BODY_MAX {
+            return Err(bad("what is to be said is too long"));
+        }
+        let code = self.code(self.side, body);
+        let frame = [&(body.len() as u16).to_le_bytes()[..], body, &code].concat();
+        self.note(self.side, &frame);
+        Ok(frame)
+    }
+
+    /// Takes the first frame out of what came: its body. `None`: it is not whole yet.
+    pub fn hear(&mut self, came: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        let Some((len, rest)) = came.split_first_chunk::<LEN>() else { return Ok(None) };
+        let len = usize::from(u16::from_le_bytes(*len));
+        if len > BODY_MAX {
+            return Err(bad("what came is not from a process of this network"));
+        }
+        let Some(frame) = rest.get(..len + CODE) else { return Ok(None) };
+        let (body, code) = frame.split_at(len);
+        if !is_code(&self.code(self.side.other(), body), code) {
+            return Err(bad("what came is not from a process that has the network's secret"));
+        }
+        let body = body.to_vec();
+        let frame: Vec<u8> = came.drain(..LEN + len + CODE).collect();
+        self.note(self.side.other(), &frame);
+        Ok(Some(body))
+    }
+
+    fn note(&mut self, side: Side, frame: &[u8]) {
+        if self.in_turn < IN_TURN {
+            self.in_turn += 1;
+            self.said.extend_from_slice(frame);
+        } else {
+            self.after[side as usize] += 1;
+        }
+    }
+
+    fn code(&self, side: Side, body: &[u8]) -> [u8; CODE] {
+        code(&self.secret, side as u8, &self.said, &[&self.after[side as usize].to_le_bytes(), body])
+    }
+}
+
+/// The first frame of each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub from: u16,
+    pub to: u16,
+    pub answer: Answer,
+    /// Names the process that speaks, for ever.
+    pub incarnation: u64,
+}
+
+/// What the called side thinks of the call; a caller's says [`Answer::Come`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Come = 0,
+    /// It meets the caller already, on another connection.
+    Busy,
+    /// The caller was found lost here, which is final.
+    Lost,
+}
+
+impl Hello {
+    /// Its bytes, and those of a number that was never used before.
+    pub fn bytes(self, number: u64) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &self.from.to_le_bytes()].concat();
+        bytes.extend_from_slice(&self.to.to_le_bytes());
+        bytes.push(self.answer as u8);
+        bytes.extend_from_slice(&self.incarnation.to_le_bytes());
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
+    pub fn of(bytes: &[u8]) -> io::Result<Hello> {
+        let mut rest = Rest(bytes);
+        if rest.take(MAGIC.len())? != MAGIC {
+            return Err(bad("what came is not of such a network"));
+        }
+        let version = rest.number(4)? as u32;
+        if version != VERSION {
+            return Err(bad(&format!("the other process speaks version {version}, and this one {VERSION}")));
+        }
+        let (from, to) = (rest.number(2)? as u16, rest.number(2)? as u16);
+        let answer = match rest.number(1)? {
+            0 => Answer::Come,
+            1 => Answer::Busy,
+            2 => Answer::Lost,
+            _ => return Err(bad("what came is no answer")),
+        };
+        Ok(Hello { from, to, answer, incarnation: rest.number(8)? })
+    }
+}
+
+/// The second frame of each side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Papers {
+    /// What the other side has to put into its packets.
+    pub ticket: u64,
+    /// What both have to use.
+    pub provider: String,
+    /// Of the wire.
+    pub address: Vec<u8>,
+}
+
+impl Papers {
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.ticket.to_le_bytes().to_vec();
+        for part in [self.provider.as_bytes(), &self.address] {
+            bytes.extend_from_slice(&(part.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+
+    pub fn of(bytes: &[u8]) -> io::Result<Papers> {
+        let mut rest = Rest(bytes);
+        let ticket = rest.number(8)?;
+        let mut part = || {
+            let len = rest.number(2)? as usize;
+            rest.take(len).map(<[u8]>::to_vec)
+        };
+        let (provider, address) = (part()?, part()?);
+        let provider = String::from_utf8(provider).map_err(|_| bad("a provider has no such name"))?;
+        Ok(Papers { ticket, provider, address })
+    }
+}
+
+/// What the two say after the meeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The process lives.
+    Beat,
+    /// It leaves: how many packets of each class it has sent, and taken, over all.
+    Goodbye { sent: [u32; 2], taken: [u32; 2] },
+    /// All that it sent has come.
+    Farewell,
+}
+
+impl Word {
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Word::Beat => vec![0],
+            Word::Goodbye { sent, taken } => {
+                let numbers = [sent, taken].concat().into_iter().flat_map(u32::to_le_bytes);
+                std::iter::once(1).chain(numbers).collect()
+            }
+            Word::Farewell => vec![2],
+        }
+    }
+
+    pub fn of(bytes: &[u8]) -> io::Result<Word> {
+        let mut rest = Rest(bytes);
+        let pair = |rest: &mut Rest<'_>| io::Result::Ok([rest.number(4)? as u32, rest.number(4)? as u32]);
+        match rest.number(1)? {
+            0 => Ok(Word::Beat),
+            1 => Ok(Word::Goodbye { sent: pair(&mut rest)?, taken: pair(&mut rest)? }),
+            2 => Ok(Word::Farewell),
+            _ => Err(bad("what came is no word")),
+        }
+    }
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, len: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("what came is too short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self, len: usize) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        bytes[..len].copy_from_slice(self.take(len)?);
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ggas_members::meeting::random;
+
+    const SECRET: [u8; 16] = [7; 16];
+
+    fn pair() -> (Talk, Talk) {
+        (Talk::new(SECRET, Side::Caller), Talk::new(SECRET, Side::Called))
+    }
+
+    fn heard(talk: &mut Talk, frame: &[u8]) -> Option<Vec<u8>> {
+        talk.hear(&mut frame.to_vec()).ok().flatten()
+    }
+
+    #[test]
+    fn both_hear_what_was_said() {
+        let (mut caller, mut called) = pair();
+        let hello = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 };
+        let frame = caller.say(&hello.bytes(5)).unwrap();
+        assert_eq!(Hello::of(&heard(&mut called, &frame).unwrap()).unwrap(), hello);
+        let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![1, 2, 3] };
+        let frame = called.say(&papers.bytes()).unwrap();
+        assert_eq!(Papers::of(&heard(&mut caller, &frame).unwrap()).unwrap(), papers);
+    }
+
+    /// After their meeting both speak at once, and what they say comes in pieces.
+    #[test]
+    fn after_four_frames_nobody_waits_for_his_turn() {
+        let (mut caller, mut called) = pair();
+        for _ in 0..2 {
+            let frame = caller.say(b"a").unwrap();
+            assert!(heard(&mut called, &frame).is_some());
+            let frame = called.say(b"b").unwrap();
+            assert!(heard(&mut caller, &frame).is_some());
+        }
+        let words =
+            [Word::Beat, Word::Goodbye { sent: [1, u32::MAX], taken: [3, 4] }, Word::Beat, Word::Farewell];
+        let say = |talk: &mut Talk| words.map(|word| talk.say(&word.bytes()).unwrap()).concat();
+        let crossing = [say(&mut caller), say(&mut called)];
+        for (talk, frames) in [&mut called, &mut caller].into_iter().zip(&crossing) {
+            let (mut came, mut all) = (Vec::new(), Vec::new());
+            for byte in frames {
+                came.push(*byte);
+                all.extend(talk.hear(&mut came).unwrap().map(|body| Word::of(&body).unwrap()));
+            }
+            assert_eq!(all, words);
+        }
+        // Said again, or left out, a frame does not fit.
+        let (one, two) = (caller.say(b"1").unwrap(), caller.say(b"2").unwrap());
+        assert!(heard(&mut called, &two).is_none() && heard(&mut called, &one).is_some());
+        assert!(heard(&mut called, &one).is_none());
+    }
+
+    #[test]
+    fn who_has_another_secret_is_not_heard() {
+        let frame = Talk::new([8; 16], Side::Caller).say(b"hello").unwrap();
+        assert!(pair().1.hear(&mut frame.clone()).is_err());
+    }
+
+    /// Frames of another meeting, or of the other side, or in another order, do not fit.
+    #[test]
+    fn what_was_recorded_is_of_no_use() {
+        let mut caller = pair().0;
+        let (first, second) = (caller.say(b"first").unwrap(), caller.say(b"second").unwrap());
+        assert!(heard(&mut pair().1, &second).is_none(), "out of order");
+        assert!(heard(&mut pair().0, &first).is_none(), "of the own side");
+        let mut called = pair().1;
+        assert!(heard(&mut called, &first).is_some());
+        called.say(&random().unwrap().to_le_bytes()).unwrap();
+        assert!(heard(&mut called, &second).is_none(), "of another meeting");
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 100], &[0; 100]] {
+            assert!(pair().1.hear(&mut garbage.to_vec()).is_err());
+        }
+        assert!(Hello::of(b"ggashos").is_err() && Hello::of(b"ggashost\x02\0\0\0").is_err());
+        assert!(Papers::of(&[0; 9]).is_err() && Papers::of(&[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1]).is_err());
+        assert!(Word::of(&[]).is_err() && Word::of(&[1; 16]).is_err() && Word::of(&[3]).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! What threads see of the others without asking the core: who is gone, and whether packets are there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use super::asks::Asks;
+use super::events::End;
+use crate::packet::{ANYONE, NOBODY};
+
+pub(super) struct Seen {
+    nodes: Box<[Node]>,
+    /// Moves whenever a process is found to be gone.
+    departures: Arc<AtomicU32>,
+    arrivals: AtomicBool,
+    pub asks: Asks,
+}
+
+#[derive(Default)]
+struct Node {
+    process: AtomicU64,
+    /// Numbers processes of the node; [`ANYONE`]: none was met.
+    era: AtomicU32,
+    /// The last number that was given.
+    last: AtomicU32,
+    /// 0, or how the last process ended that was met.
+    end: AtomicU8,
+}
+
+impl Seen {
+    pub fn new(nodes: usize) -> Arc<Seen> {
+        let nodes = (0..nodes).map(|_| Node::default()).collect();
+        Arc::new(Seen {
+            nodes,
+            departures: Arc::default(),
+            arrivals: AtomicBool::new(false),
+            asks: Asks::default(),
+        })
+    }
+
+    /// The number that a process has, or gets when it is met.
+    pub fn number(&self, node: u16, process: u64) -> u32 {
+        let node = &self.nodes[usize::from(node)];
+        let era = node.era.load(Ordering::Relaxed);
+        if era != ANYONE && node.process.load(Ordering::Relaxed) == process {
+            return era;
+        }
+        let last = node.last.load(Ordering::Relaxed);
+        let next = if last >= NOBODY - 1 { 1 } else { last + 1 };
+        node.last.store(next, Ordering::Relaxed);
+        next
+    }
+
+    /// A process was met that has this number.
+    pub fn met(&self, node: u16, process: u64, era: u32) {
+        let node = &self.nodes[usize::from(node)];
+        node.process.store(process, Ordering::Relaxed);
+        node.end.store(0, Ordering::Release);
+        node.era.store(era, Ordering::Release);
+    }
+
+    pub fn gone(&self, node: u16, end: End) {
+        self.nodes[usize::from(node)].end.store(end as u8, Ordering::Release);
+        self.departures.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the process at a node, or of the last one.
+    pub fn era(&self, node: u16) -> u32 {
+        self.nodes.get(usize::from(node)).map_or(ANYONE, |node| node.era.load(Ordering::Acquire))
+    }
+
+    /// The process at a node, or the last one.
+    #[cfg(test)]
+    pub fn process(&self, node: u16) -> u64 {
+        self.nodes[usize::from(node)].process.load(Ordering::Acquire)
+    }
+
+    /// How the last process ended that was met at a node.
+    pub fn end(&self, node: u16) -> Option<End> {
+        match self.nodes.get(usize::from(node))?.end.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(End::Left),
+            _ => Some(End::Lost),
+        }
+    }
+
+    pub fn departures(&self) -> &Arc<AtomicU32> {
+        &self.departures
+    }
+
+    /// Packets wait for the card, or no more. Under the core's lock.
+    #[inline]
+    pub fn set_arrivals(&self, are_there: bool) {
+        if self.arrivals.load(Ordering::Relaxed) != are_there {
+            self.arrivals.store(are_there, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub fn has_arrivals(&self) -> bool {
+        self.arrivals.load(Ordering::Acquire)
+    }
+}

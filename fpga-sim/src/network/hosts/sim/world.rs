@@ -1,0 +1,322 @@
+//! Processes of a network of hosts in virtual time: their cores and what is between them; no sockets, no threads.
+
+mod check;
+mod connections;
+mod packets;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ggas_clock::{Clock, Manual};
+
+use super::net::{Cuts, Item, Messages, SimWire, Tcp};
+use crate::network::hosts::core::Core;
+use crate::network::hosts::events::{Bounds, Connection};
+use crate::network::hosts::meeting::Meetings;
+use crate::network::hosts::places::Places;
+use crate::network::hosts::seen::Seen;
+use crate::packet::{Class, Packet};
+
+pub const SILENCE: Duration = Duration::from_secs(5);
+/// After so long, at most, all is there again that a cut had held up.
+const AFTER_CUT: Duration = Duration::from_millis(200);
+pub const EVER: Duration = Duration::from_secs(1 << 30);
+
+#[derive(Debug)]
+pub enum Event {
+    /// The head of a connection's way to an end.
+    Item {
+        tcp: usize,
+        end: usize,
+    },
+    Message {
+        from: usize,
+        to: usize,
+    },
+    Syn {
+        from: usize,
+        on: Connection,
+        node: u16,
+    },
+    Connected {
+        to: usize,
+        on: Connection,
+        through: Option<usize>,
+    },
+    /// The card runs, or something is due.
+    Step(usize),
+    /// By now a process has to know that another is gone, which was so since then.
+    Knows {
+        who: usize,
+        gone: usize,
+        since: Duration,
+    },
+    Plan(super::Act),
+}
+
+pub struct Process {
+    pub node: u16,
+    pub core: Core<SimWire>,
+    pub seen: Arc<Seen>,
+    pub alive: bool,
+    pub leaves: Option<Duration>,
+    pub still_until: Duration,
+    open: HashMap<Connection, (usize, usize)>,
+    waiting: VecDeque<Packet>,
+    departures: u32,
+    looks_at: Duration,
+}
+
+/// Packets of one class from one process to another, and when they went.
+type Ways = BTreeMap<(usize, usize, usize), Vec<(u32, Duration)>>;
+
+pub struct World {
+    pub time: Arc<Manual>,
+    pub clock: Clock,
+    pub random: fastrand::Rng,
+    pub processes: Vec<Process>,
+    /// By node.
+    pub at: Vec<Option<usize>>,
+    pub crashed: HashMap<usize, Duration>,
+    pub cuts: Cuts,
+    /// Who took whom for lost, and when.
+    pub lost: HashMap<(usize, usize), Duration>,
+    pub left: HashSet<(usize, usize)>,
+    pub taken: u64,
+    events: BinaryHeap<Reverse<(Duration, u64)>>,
+    what: HashMap<u64, Event>,
+    number: u64,
+    messages: Rc<RefCell<Messages>>,
+    on_wire: HashMap<(usize, usize), VecDeque<Vec<u8>>>,
+    tcps: Vec<Tcp>,
+    went: Ways,
+    came: BTreeMap<(usize, usize, usize), usize>,
+    /// What a packet was meant for: a process, or whoever comes.
+    meant: HashMap<u32, Option<usize>>,
+    packet: u32,
+    slow: Duration,
+    /// Every event is told.
+    pub told: bool,
+}
+
+impl World {
+    pub fn new(nodes: usize, seed: u64) -> World {
+        let (clock, time) = Manual::new();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let later = if random.bool() { 0 } else { random.u8(2..20) };
+        let messages = Messages { later, random: random.fork(), ..Messages::default() };
+        World {
+            time,
+            clock,
+            slow: Duration::from_micros(random.u64(1..5_000)),
+            random,
+            processes: Vec::new(),
+            at: vec![None; nodes],
+            crashed: HashMap::new(),
+            cuts: Cuts::default(),
+            lost: HashMap::new(),
+            left: HashSet::new(),
+            taken: 0,
+            events: BinaryHeap::new(),
+            what: HashMap::new(),
+            number: 0,
+            messages: Rc::new(RefCell::new(messages)),
+            on_wire: HashMap::new(),
+            tcps: Vec::new(),
+            went: BTreeMap::new(),
+            came: BTreeMap::new(),
+            meant: HashMap::new(),
+            packet: 0,
+            told: false,
+        }
+    }
+
+    pub fn now(&self) -> Duration {
+        self.clock.since(self.clock.origin())
+    }
+
+    pub fn plan(&mut self, at: Duration, event: Event) {
+        self.number += 1;
+        self.what.insert(self.number, event);
+        self.events.push(Reverse((at, self.number)));
+    }
+
+    fn delay(&mut self) -> Duration {
+        self.now() + Duration::from_micros(10) + self.slow.mul_f64(self.random.f64())
+    }
+
+    /// The next event before `end`.
+    pub fn next(&mut self, end: Duration) -> Option<Event> {
+        let Reverse((at, number)) = *self.events.peek().filter(|Reverse((at, _))| *at <= end)?;
+        self.events.pop();
+        self.time.advance(at.saturating_sub(self.now()));
+        let event = self.what.remove(&number);
+        if self.told && !matches!(event, Some(Event::Step(_))) {
+            eprintln!("{at:?}: {event:?}");
+        }
+        event
+    }
+
+    /// A process begins at a node where none is.
+    pub fn start(&mut self, node: u16) {
+        let (me, nodes) = (self.processes.len(), self.at.len());
+        let mut random = self.random.fork();
+        let name = (me as u64 + 1) << 8; // what the simulation knows it by
+        let seen = Seen::new(nodes);
+        let address = ("sim".to_owned(), me.to_le_bytes().to_vec());
+        let random = Box::new(move || Ok(random.u64(..)));
+        let now = self.clock.now();
+        let meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
+        let wire = SimWire { me, messages: self.messages.clone() };
+        let core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
+        self.processes.push(Process {
+            node,
+            core,
+            seen,
+            alive: true,
+            leaves: None,
+            still_until: Duration::ZERO,
+            open: HashMap::new(),
+            waiting: VecDeque::new(),
+            departures: 0,
+            looks_at: EVER,
+        });
+        self.at[usize::from(node)] = Some(me);
+    }
+
+    /// A process is gone; its system says so where its host lives.
+    pub fn end(&mut self, who: usize, host_lives: bool) {
+        self.processes[who].alive = false;
+        let node = self.processes[who].node;
+        self.at[usize::from(node)] = None;
+        self.messages.borrow_mut().come.remove(&who);
+        let mut open: Vec<_> = self.processes[who].open.drain().map(|(_, tcp)| tcp).collect();
+        open.sort_unstable();
+        if host_lives {
+            open.into_iter().for_each(|(tcp, end)| self.put_on(tcp, 1 - end, Item::Fin));
+        } else {
+            self.crashed.insert(who, self.now());
+        }
+    }
+
+    /// Something comes for a process at last: `None`, and again later, where its way is cut or it stands still.
+    fn reach(&mut self, from: usize, to: usize, event: Event) -> Option<Event> {
+        let now = self.now();
+        let (a, b) = (self.processes[from].node, self.processes[to].node);
+        let heals = self.cuts.heals(a, b, now);
+        let jitter = AFTER_CUT.mul_f64(self.random.f64());
+        let still = self.processes[to].still_until;
+        let is_old = self.crashed.get(&from).is_some_and(|since| now > *since + Duration::from_millis(10));
+        match heals {
+            _ if is_old => {} // nobody sends it again
+            // All cuts may heal at once.
+            Some(until) => self.plan(until.min(now + Duration::from_secs(1)) + jitter, event),
+            None if still > now => self.plan(still, event),
+            None => return Some(event),
+        }
+        None
+    }
+
+    pub fn handle(&mut self, event: Event) {
+        match event {
+            Event::Item { tcp, end } => {
+                let ends = self.tcps[tcp].ends;
+                if self.reach(ends[1 - end], ends[end], event).is_some() {
+                    self.item(tcp, end, ends[end]);
+                }
+            }
+            Event::Message { from, to } => {
+                if self.reach(from, to, event).is_some() {
+                    let bytes = self.on_wire.get_mut(&(from, to)).and_then(VecDeque::pop_front);
+                    if self.processes[to].alive {
+                        self.messages.borrow_mut().come.entry(to).or_default().extend(bytes);
+                        self.step(to);
+                    }
+                }
+            }
+            Event::Syn { from, on, node } => self.syn(from, on, node),
+            Event::Connected { to, on, through } => {
+                if self.processes[to].still_until > self.now() {
+                    let still = self.processes[to].still_until;
+                    self.plan(still, Event::Connected { to, on, through });
+                } else if self.processes[to].alive {
+                    match through {
+                        Some(tcp) => {
+                            self.tcps[tcp].names[0] = Some(on);
+                            self.processes[to].open.insert(on, (tcp, 0));
+                            self.processes[to].core.connected(on);
+                        }
+                        None => self.processes[to].core.broke(on),
+                    }
+                    self.step(to);
+                }
+            }
+            Event::Step(who) => {
+                let still = self.processes[who].still_until;
+                if still > self.now() {
+                    self.plan(still, Event::Step(who));
+                } else {
+                    self.step(who);
+                }
+            }
+            Event::Knows { who, gone, since } => self.check_knows(who, gone, since),
+            Event::Plan(act) => self.act(act),
+        }
+    }
+
+    /// Runs a process: its lobby and its card.
+    pub fn step(&mut self, who: usize) {
+        if !self.processes[who].alive {
+            return;
+        }
+        self.processes[who].core.pump();
+        let next = self.processes[who].core.look();
+        for _ in 0..3 {
+            if self.processes[who].core.take_retry() {
+                for packet in std::mem::take(&mut self.processes[who].waiting) {
+                    self.send(who, packet);
+                }
+            }
+            for class in [Class::Response, Class::Request] {
+                while self.random.u8(..8) > 0
+                    && let Some(packet) = self.processes[who].core.take(class)
+                {
+                    self.take(who, &packet);
+                }
+            }
+            let pumped = self.processes[who].core.pump();
+            for out in self.processes[who].core.take_out() {
+                self.obey(who, out);
+            }
+            if !pumped {
+                break;
+            }
+        }
+        self.flush();
+        self.watch(who);
+        let (now, process) = (self.now(), &mut self.processes[who]);
+        let soon = !process.seen.has_arrivals() && !process.core.has_out();
+        let again = !soon || std::mem::take(&mut self.messages.borrow_mut().refused);
+        let next = next.map_or(EVER, |next| next.duration_since(self.clock.origin()));
+        let next =
+            if again { now + Duration::from_micros(100) } else { next.max(now + Duration::from_micros(1)) };
+        if next < process.looks_at || process.looks_at <= now {
+            process.looks_at = next;
+            if next < EVER {
+                self.plan(next, Event::Step(who));
+            }
+        }
+        if let Some(until) = self.processes[who].leaves {
+            if self.processes[who].core.has_left() {
+                self.left.insert((who, who));
+                self.end(who, true);
+            } else if until <= now {
+                self.end(who, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Connections of lobbies: calls, what is said, and ends.
+
+use super::super::net::{Item, Tcp};
+use super::{Event, SILENCE, World};
+use crate::network::hosts::events::{Connection, Out};
+
+impl World {
+    pub(super) fn put_on(&mut self, tcp: usize, end: usize, item: Item) {
+        self.tcps[tcp].on_way[end].push_back(item);
+        let at = self.delay();
+        self.plan(at, Event::Item { tcp, end });
+    }
+
+    pub(super) fn syn(&mut self, from: usize, on: Connection, node: u16) {
+        let (now, here) = (self.now(), self.processes[from].node);
+        let host_is_down = self.crashed.keys().any(|who| self.processes[*who].node == node);
+        if self.cuts.heals(here, node, now).is_some() || host_is_down && self.at[usize::from(node)].is_none()
+        {
+            let at = now + SILENCE;
+            return self.plan(at, Event::Connected { to: from, on, through: None });
+        }
+        let through = self.at[usize::from(node)].map(|to| {
+            let tcp = Tcp { ends: [from, to], names: [None; 2], on_way: Default::default() };
+            self.tcps.push(tcp);
+            self.put_on(self.tcps.len() - 1, 1, Item::Accept);
+            self.tcps.len() - 1
+        });
+        let at = self.delay();
+        self.plan(at, Event::Connected { to: from, on, through });
+    }
+
+    pub(super) fn item(&mut self, tcp: usize, end: usize, to: usize) {
+        let Some(item) = self.tcps[tcp].on_way[end].pop_front() else { return };
+        if self.told {
+            eprintln!("  {item:?}");
+        }
+        if !self.processes[to].alive {
+            if !matches!(item, Item::Fin) && !self.crashed.contains_key(&to) {
+                self.put_on(tcp, 1 - end, Item::Fin); // its system answers for it
+            }
+            return;
+        }
+        if let Item::Accept = item {
+            let on = self.processes[to].core.accepted();
+            self.tcps[tcp].names[1] = Some(on);
+            self.processes[to].open.insert(on, (tcp, 1));
+            return self.step(to);
+        }
+        let Some(on) = self.tcps[tcp].names[end] else {
+            // It does not know yet that its call is through.
+            self.tcps[tcp].on_way[end].push_front(item);
+            let at = self.delay();
+            return self.plan(at, Event::Item { tcp, end });
+        };
+        if !self.processes[to].open.contains_key(&on) {
+            return; // closed
+        }
+        match item {
+            Item::Frame(body) => {
+                self.processes[to].core.heard(on, &body).expect("who speaks keeps to the rules")
+            }
+            _ => {
+                self.processes[to].open.remove(&on);
+                self.processes[to].core.broke(on);
+            }
+        }
+        self.step(to);
+    }
+
+    pub(super) fn obey(&mut self, who: usize, out: Out) {
+        match out {
+            Out::Call(node, on) => {
+                let at = self.delay();
+                self.plan(at, Event::Syn { from: who, on, node });
+            }
+            Out::Say(on, body) => {
+                if let Some((tcp, end)) = self.processes[who].open.get(&on).copied() {
+                    self.put_on(tcp, 1 - end, Item::Frame(body));
+                }
+            }
+            Out::Close(on) => {
+                if let Some((tcp, end)) = self.processes[who].open.remove(&on) {
+                    self.put_on(tcp, 1 - end, Item::Fin);
+                }
+            }
+        }
+    }
+}

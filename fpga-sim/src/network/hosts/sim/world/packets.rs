@@ -1,0 +1,72 @@
+//! Packets: what processes post, what the wire takes, and what cards take, in the order in which it went.
+
+use extoll_abi::Address;
+
+use super::{Event, World};
+use crate::network::hosts::core::Sent;
+use crate::network::hosts::message::{self, HEAD, Head, MOST};
+use crate::network::shared::codec::{Rules, tests::put};
+use crate::packet::{ANYONE, Class, Kind, Packet};
+
+impl World {
+    pub fn post(&mut self, who: usize, to: u16, kind: Kind) {
+        self.packet += 1;
+        let seen = &self.processes[who].seen;
+        let meant = (seen.era(to) != ANYONE).then(|| (seen.process(to) >> 8) as usize - 1);
+        self.meant.insert(self.packet, meant);
+        let packet = Packet {
+            source: Address::new(self.processes[who].node, 0),
+            destination: Address::new(to, 0),
+            kind,
+            address: who as u64,
+            tag: self.packet,
+            process: seen.era(to),
+            ..put(0, 0, 0)
+        };
+        self.send(who, packet);
+        self.step(who);
+    }
+
+    pub(super) fn send(&mut self, who: usize, packet: Packet) {
+        if let Sent::Wait(packet) = self.processes[who].core.send(packet) {
+            self.processes[who].waiting.push_back(packet);
+        }
+        self.flush();
+    }
+
+    /// What the wire took is on its way.
+    pub(super) fn flush(&mut self) {
+        let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
+        for (from, to, bytes) in gone {
+            if bytes.len() > HEAD {
+                let (node, here) = (self.processes[from].node, self.processes[to].node);
+                let rules = |class| Rules { class, from: node, to: here, most: MOST as u32, process: ANYONE };
+                let (_, rest) = Head::of(&bytes).expect("a head");
+                let packet = message::decode(rest, &rules(Class::Request));
+                let packet =
+                    packet.or_else(|_| message::decode(rest, &rules(Class::Response))).expect("a packet");
+                let meant = self.meant[&packet.tag];
+                assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
+                let class = packet.class() as usize;
+                let now = self.now();
+                self.went.entry((from, to, class)).or_default().push((packet.tag, now));
+            }
+            self.on_wire.entry((from, to)).or_default().push_back(bytes);
+            let at = self.delay();
+            self.plan(at, Event::Message { from, to });
+        }
+    }
+
+    /// A card takes a packet: the next one that went.
+    pub(super) fn take(&mut self, who: usize, packet: &Packet) {
+        self.taken += 1;
+        let way = (packet.address as usize, who, packet.class() as usize);
+        let came = self.came.entry(way).or_default();
+        let (tag, went) = self.went[&way][*came];
+        assert_eq!(packet.tag, tag, "from {} to {}: the {came}th packet of class {}", way.0, way.1, way.2);
+        *came += 1;
+        if let Some(since) = self.lost.get(&(who, way.0)) {
+            assert!(went <= *since, "{who} took {} for lost, and takes what it sent later", way.0);
+        }
+    }
+}

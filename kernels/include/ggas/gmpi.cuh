@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * GMPI: MPI calls in kernels (Kuwahara, Hanawa, Boku: A proposal of GMPI). A call travels to a daemon thread of the host,
+ * which makes it with the kernel's pointers, and the answer comes back; the kernel goes on running.
+ *
+ *	__device__ void exchange(gmpi_buf_t *buf, double *out, double *in, int other, MPI_Request *requests)
+ *	{
+ *		GMPI_Irecv(buf, in, 1000, MPI_DOUBLE, other, 7, MPI_COMM_WORLD, &requests[0]);
+ *		GMPI_Isend(buf, out, 1000, MPI_DOUBLE, other, 7, MPI_COMM_WORLD, &requests[1]);
+ *		GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
+ *	}
+ *
+ * Arguments, constants and meaning are MPI's, behind the gmpi_buf_t that the host made (ggas-gmpi). Handles are words of 8
+ * bytes; a program compiled once runs on every carrier: our own messages, Open MPI, MPICH.
+ *
+ * Who calls. All threads of a block together, with the same arguments, and the call happens once. Template arguments say
+ * otherwise: GMPI_Wait<ggas_scope::warp>: one warp of the block; <ggas_scope::thread>: one thread. One scope at a time in a
+ * block. Each block has a port of its own, and is to the others what a thread is in MPI_THREAD_MULTIPLE; a block without
+ * a port gets GMPI_ERR_PORT. With one context for the grid, as in the paper, block 0's calls count and the others' return
+ * at once: let them meet behind it (blocks.cuh).
+ *
+ * Memory. Buffers lie in memory that the host has attached. Requests and statuses lie in memory that all callers see; flags,
+ * ranks and counts may be a variable of each thread.
+ *
+ * Waiting. Isend, Irecv, Start and the ones that make persistent requests return once the call is on its way; all others
+ * wait for their answer. An error of one that did not wait is told by the wait for its request, else by
+ * GMPI_Synchronize, which waits until all that this block asked for was answered. It does not wait for messages.
+ *
+ * Two requests in one place. A request that is started where the handle of an unfinished one lies does not lose that one: waiting for
+ * the later completes both (Fig. 6 of the paper has such code).
+ *
+ * Order. What any of the callers wrote before a call is what is sent; what is received is visible to all of them when
+ * the call that completes it returns.
+ *
+ * Errors: error classes, GMPI_SUCCESS is 0; no call ends the program. GMPI_ERR_TIMEOUT: a call that waits was not over in
+ * the time that the host allows; its requests are open, and may be waited for again. GMPI_ERR_DAEMON: no answer at all; the first
+ * such wait fills the report, and the port takes no more calls. GMPI_ERR_PROC_FAILED: the other process is gone.
+ */
+#ifndef GGAS_GMPI_CUH
+#define GGAS_GMPI_CUH
+
+#include "gmpi_layout.h"
+#include "vocab.h"
+
+#include "impl/gmpi_requests.h"
+#include "impl/gmpi_names.h"
+
+#define GMPI_SCOPED template <ggas_scope Scope = ggas_scope::block> GGAS_FN int
+#define GMPI_LINE uint32_t line = __builtin_LINE()
+
+/* Messages that are waited for later. */
+GMPI_SCOPED GMPI_Isend(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm,
+		       GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_ISEND, at, count, type, dest, tag, comm, request, line);
+}
+GMPI_SCOPED GMPI_Irecv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
+		       GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_IRECV, at, count, type, source, tag, comm, request, line);
+}
+
+/* Requests that are started by GMPI_Start, again and again, until GMPI_Request_free. */
+GMPI_SCOPED GMPI_Send_init(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag,
+			   GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_SEND_INIT, at, count, type, dest, tag, comm, request, line);
+}
+GMPI_SCOPED GMPI_Recv_init(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
+			   GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_RECV_INIT, at, count, type, source, tag, comm, request, line);
+}
+GMPI_SCOPED GMPI_Start(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_call<Scope, false>(buf, line, GMPI_CALL_START, ggas_impl::gmpi_nothing(), *request);
+}
+GMPI_SCOPED GMPI_Startall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GMPI_LINE)
+{
+	return ggas_impl::gmpi_all<Scope>(buf, GMPI_CALL_STARTALL, count, requests, nullptr, line);
+}
+/* A send that is under way goes on; the daemon forgets it when it is over. */
+GMPI_SCOPED GMPI_Request_free(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
+{
+	uint64_t handle = *request;
+	int error = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_REQUEST_FREE, ggas_impl::gmpi_nothing(), handle);
+	if (ggas_impl::gmpi_team<Scope>::all::thread() == 0)
+		*request = GMPI_REQUEST_NULL;
+	ggas_impl::gmpi_team<Scope>::all::meet();
+	return error;
+}
+
+/* A request whose place holds GMPI_REQUEST_NULL is over at once. */
+GMPI_SCOPED GMPI_Wait(gmpi_buf_t *buf, GMPI_Request *request, GMPI_Status *status, GMPI_LINE)
+{
+	return ggas_impl::gmpi_wait_one<Scope>(buf, request, status, line);
+}
+/* GMPI_ERR_IN_STATUS: some failed, and their statuses say how. All have been waited for. */
+GMPI_SCOPED GMPI_Waitall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GMPI_Status *statuses, GMPI_LINE)
+{
+	return ggas_impl::gmpi_all<Scope>(buf, GMPI_CALL_WAITALL, count, requests, statuses, line);
+}
+GMPI_SCOPED GMPI_Test(gmpi_buf_t *buf, GMPI_Request *request, int *flag, GMPI_Status *status, GMPI_LINE)
+{
+	ggas_impl::gmpi_tested<ggas_impl::gmpi_team<Scope>> tested = { request, status };
+	int both = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_TEST, tested, *request);
+	return ggas_impl::gmpi_flagged<Scope>(both, flag);
+}
+
+GMPI_SCOPED GMPI_Synchronize(gmpi_buf_t *buf, GMPI_LINE) { return ggas_impl::gmpi_synchronize<Scope>(buf, line); }
+
+/* Messages that are waited for at once. */
+GMPI_SCOPED GMPI_Send(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm,
+		      GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_SEND, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
+				      gmpi_int(type), gmpi_int(dest), gmpi_int(tag), comm);
+}
+GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
+		      GMPI_Status *status, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	gmpi_one_status<gmpi_team<Scope>> told = { status };
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_RECV, told, gmpi_address(at), gmpi_int(count), gmpi_int(type),
+				      gmpi_int(source), gmpi_int(tag), comm);
+}
+GMPI_SCOPED GMPI_Probe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, GMPI_Status *status, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	gmpi_one_status<gmpi_team<Scope>> told = { status };
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_PROBE, told, gmpi_int(source), gmpi_int(tag), comm);
+}
+GMPI_SCOPED GMPI_Iprobe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, int *flag, GMPI_Status *status, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	gmpi_tested<gmpi_team<Scope>> tested = { nullptr, status };
+	int both = gmpi_call<Scope, true>(buf, line, GMPI_CALL_IPROBE, tested, gmpi_int(source), gmpi_int(tag), comm);
+	return gmpi_flagged<Scope>(both, flag);
+}
+
+/* What a status says, without the daemon. GMPI_ERR_ARG: the bytes are no whole number of them. */
+GGAS_FN int GMPI_Get_count(const GMPI_Status *status, GMPI_Datatype type, int *count)
+{
+	uint64_t size = static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK;
+	*count = size ? static_cast<int>(status->bytes / size) : 0;
+	return !size ? GMPI_ERR_TYPE : status->bytes % size ? GMPI_ERR_ARG : GMPI_SUCCESS;
+}
+
+/* Collectives. In each communicator all members call them in the same order, by one block each. */
+GMPI_SCOPED GMPI_Barrier(gmpi_buf_t *buf, GMPI_Comm comm, GMPI_LINE)
+{
+	return ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_BARRIER, ggas_impl::gmpi_nothing(), comm);
+}
+GMPI_SCOPED GMPI_Bcast(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int root, GMPI_Comm comm, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_BCAST, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
+				      gmpi_int(type), gmpi_int(root), comm);
+}
+GMPI_SCOPED GMPI_Reduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op, int root,
+			GMPI_Comm comm, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_REDUCE, gmpi_nothing(), gmpi_address(from), gmpi_address(to),
+				      gmpi_int(count), gmpi_int(type), gmpi_int(op), gmpi_int(root), comm);
+}
+GMPI_SCOPED GMPI_Allreduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op,
+			   GMPI_Comm comm, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLREDUCE, gmpi_nothing(), gmpi_address(from),
+				      gmpi_address(to), gmpi_int(count), gmpi_int(type), gmpi_int(op), comm);
+}
+GMPI_SCOPED GMPI_Allgather(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
+			   GMPI_Datatype to_type, GMPI_Comm comm, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLGATHER, gmpi_nothing(), gmpi_address(from), gmpi_int(count),
+				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
+}
+GMPI_SCOPED GMPI_Alltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
+			  GMPI_Datatype to_type, GMPI_Comm comm, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLTOALL, gmpi_nothing(), gmpi_address(from), gmpi_int(count),
+				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
+}
+
+/* Windows, which the host made. A put's source and a get's data are free or there after a flush or fence; displacements are bytes. */
+GMPI_SCOPED GMPI_Put(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int rank, GMPI_Aint displacement,
+		     int to_count, GMPI_Datatype to_type, GMPI_Win win, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, false>(buf, line, GMPI_CALL_PUT, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
+				       gmpi_int(type), gmpi_int(rank), displacement, gmpi_int(to_count), gmpi_int(to_type),
+				       win);
+}
+GMPI_SCOPED GMPI_Get(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int rank, GMPI_Aint displacement,
+		     int from_count, GMPI_Datatype from_type, GMPI_Win win, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, false>(buf, line, GMPI_CALL_GET, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
+				       gmpi_int(type), gmpi_int(rank), displacement, gmpi_int(from_count),
+				       gmpi_int(from_type), win);
+}
+GMPI_SCOPED GMPI_Win_flush(gmpi_buf_t *buf, int rank, GMPI_Win win, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WIN_FLUSH, gmpi_nothing(), gmpi_int(rank), win);
+}
+GMPI_SCOPED GMPI_Win_flush_all(gmpi_buf_t *buf, GMPI_Win win, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WIN_FLUSH, gmpi_nothing(), uint64_t(GMPI_ALL_RANKS), win);
+}
+/* A flush of all and a barrier of the window's members. */
+GMPI_SCOPED GMPI_Win_fence(gmpi_buf_t *buf, int assertion, GMPI_Win win, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WIN_FENCE, gmpi_nothing(), gmpi_int(assertion), win);
+}
+
+namespace ggas_impl
+{
+/* What COMM_PLACE answers: rank (`Rank`) or size, plus one. */
+template <ggas_scope Scope, bool Rank> GGAS_FN int gmpi_place(gmpi_buf_t *buf, uint64_t comm, int *out, uint32_t line)
+{
+	using team = gmpi_team<Scope>;
+	if (comm == GMPI_COMM_WORLD) {
+		*out = static_cast<int>(Rank ? buf->rank : buf->size);
+		return GMPI_SUCCESS;
+	}
+	int value = 0;
+	auto place = [&value](const gmpi_port *port, const gmpi_result &result) {
+		if (!result.error && !port->broken)
+			value = 1 + static_cast<int>(gmpi_element(port, result.number, 1) >> (Rank ? 0 : 32) & 0xffffffff);
+	};
+	if (int error = gmpi_call<Scope, true>(buf, line, GMPI_CALL_COMM_PLACE, place, comm))
+		return error;
+	*out = team::all::agree(value) - 1;
+	return GMPI_SUCCESS;
+}
+} /* namespace ggas_impl */
+
+/* Of GMPI_COMM_WORLD without the daemon. */
+GMPI_SCOPED GMPI_Comm_rank(gmpi_buf_t *buf, GMPI_Comm comm, int *rank, GMPI_LINE)
+{
+	return ggas_impl::gmpi_place<Scope, true>(buf, comm, rank, line);
+}
+GMPI_SCOPED GMPI_Comm_size(gmpi_buf_t *buf, GMPI_Comm comm, int *size, GMPI_LINE)
+{
+	return ggas_impl::gmpi_place<Scope, false>(buf, comm, size, line);
+}
+
+/* Sends `count` elements to the daemon, which reads and answers them: what a call costs by its arguments. At most 30. */
+GMPI_SCOPED GMPI_Echo(gmpi_buf_t *buf, uint32_t count, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	using team = gmpi_team<Scope>;
+	gmpi_port *port = gmpi_port_of(buf);
+	if (!port)
+		return gmpi_no_port(buf, GMPI_CALL_ECHO, line);
+	team::all::meet();
+	int error = count <= GMPI_ELEMENTS - 2 ? GMPI_SUCCESS : GMPI_ERR_COUNT;
+	if (team::writes() && !error) {
+		auto element = [=](uint32_t i) { return uint64_t(i == 0 ? uint32_t(GMPI_CALL_ECHO) : i == 1 ? count : i); };
+		gmpi_result result = gmpi_send<team>(buf, port, 2 + count, true, line, element);
+		gmpi_done<team>(port, result);
+		error = result.error;
+	}
+	return team::all::agree(error);
+}
+
+#undef GMPI_SCOPED
+#undef GMPI_LINE
+
+#endif /* GGAS_GMPI_CUH */

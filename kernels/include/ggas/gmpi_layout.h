@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * GMPI: what kernels, the daemon and the shims of MPI libraries share. C, C++ and CUDA compile this file alike; Rust sees
+ * it through bindgen (extoll_abi::layout).
+ *
+ * A kernel writes an *attribute* of up to 32 elements of 8 bytes: which function, then its arguments (GMPI paper, III B).
+ * Each attribute is answered, in order, so two running numbers say how full both rings of a port are.
+ */
+#ifndef GGAS_GMPI_LAYOUT_H
+#define GGAS_GMPI_LAYOUT_H
+
+#include <stdint.h>
+
+#define GMPI_ELEMENTS	32	/* of an attribute, and of an answer */
+
+/* Element 0 of an attribute: the function. Beside it the arguments that follow, in MPI's order. */
+#define GMPI_CALL_ISEND		1	/* buffer, count, type, rank, tag, communicator, place of the request */
+#define GMPI_CALL_IRECV		2
+#define GMPI_CALL_SEND_INIT	3
+#define GMPI_CALL_RECV_INIT	4
+#define GMPI_CALL_SEND		5	/* buffer, count, type, rank, tag, communicator */
+#define GMPI_CALL_RECV		6
+#define GMPI_CALL_WAIT		7	/* request */
+#define GMPI_CALL_TEST		8
+#define GMPI_CALL_START		9
+#define GMPI_CALL_REQUEST_FREE	10
+#define GMPI_CALL_WAITALL	11	/* how many requests, at most GMPI_REQUESTS; they */
+#define GMPI_CALL_STARTALL	12
+#define GMPI_CALL_PROBE		13	/* rank, tag, communicator */
+#define GMPI_CALL_IPROBE	14
+#define GMPI_CALL_BARRIER	15	/* communicator */
+#define GMPI_CALL_BCAST		16	/* buffer, count, type, root, communicator */
+#define GMPI_CALL_REDUCE	17	/* from, to, count, type, operation, root, communicator */
+#define GMPI_CALL_ALLREDUCE	18	/* from, to, count, type, operation, communicator */
+#define GMPI_CALL_ALLGATHER	19	/* from, count, type, to, count, type, communicator */
+#define GMPI_CALL_ALLTOALL	20
+#define GMPI_CALL_PUT		21	/* buffer, count, type, rank, displacement, count, type, window */
+#define GMPI_CALL_GET		22
+#define GMPI_CALL_WIN_FLUSH	23	/* rank, or GMPI_ALL_RANKS; window */
+#define GMPI_CALL_WIN_FENCE	24	/* assertion, window */
+#define GMPI_CALL_COMM_PLACE	25	/* communicator; answered with rank and size in place of a status */
+#define GMPI_CALL_ECHO		26	/* how many elements follow, at most 30; they: read and answered, for measurements */
+#define GMPI_CALLS		27
+
+#define GMPI_REQUESTS		15	/* most requests that one attribute names: their statuses fill the answer */
+#define GMPI_ALL_RANKS		0xffffffff
+
+/* Element 0 of an answer. Behind it two elements for each status: source (32 bits) and tag; bytes, and from bit 56 on the error. */
+#define GMPI_ANSWER_ERROR_BITS		8
+#define GMPI_ANSWER_STATUSES_SHIFT	8
+#define GMPI_ANSWER_STATUSES_BITS	8
+#define GMPI_ANSWER_FLAG_SHIFT		16	/* of TEST and IPROBE */
+#define GMPI_STATUS_BYTES_BITS		56
+
+/* How a ring shows that an entry is there. */
+#define GMPI_FORM_COUNTED	0	/* 32 elements; a counter, stored behind them with release */
+#define GMPI_FORM_TAGGED	1	/* 32 pairs of an element and its entry's running number plus one, each stored as 16 bytes */
+
+/* Handles of kernels. Those of communicators and windows come from the host: a number from bit 0, a generation from bit 32 on. */
+#define GMPI_COMM_WORLD		1
+#define GMPI_COMM_SELF		2
+#define GMPI_HANDLE_GENERATION_SHIFT	32
+
+/* A request: running number of the attribute that made it, plus one; its port; whether it is persistent. 0: no request. */
+#define GMPI_REQUEST_PORT_SHIFT	48
+#define GMPI_REQUEST_PERSISTENT_SHIFT	63
+
+#define GMPI_ANY_SOURCE		-1
+#define GMPI_ANY_TAG		-1
+#define GMPI_PROC_NULL		-2
+#define GMPI_TAG_MAX		0x7fffffff
+#define GMPI_IN_PLACE		1	/* in place of the address of what is sent */
+
+/* Types: the size in bytes, and from bit 8 on a number. */
+#define GMPI_BYTE		0x001
+#define GMPI_CHAR		0x101
+#define GMPI_SIGNED_CHAR	0x201
+#define GMPI_UNSIGNED_CHAR	0x301
+#define GMPI_SHORT		0x402
+#define GMPI_UNSIGNED_SHORT	0x502
+#define GMPI_INT		0x604
+#define GMPI_UNSIGNED		0x704
+#define GMPI_LONG		0x808
+#define GMPI_UNSIGNED_LONG	0x908
+#define GMPI_LONG_LONG		0xa08
+#define GMPI_UNSIGNED_LONG_LONG	0xb08
+#define GMPI_FLOAT		0xc04
+#define GMPI_DOUBLE		0xd08
+#define GMPI_TYPE_SIZE_MASK	0xff
+
+#define GMPI_MAX		1
+#define GMPI_MIN		2
+#define GMPI_SUM		3
+#define GMPI_PROD		4
+#define GMPI_LAND		5
+#define GMPI_BAND		6
+#define GMPI_LOR		7
+#define GMPI_BOR		8
+#define GMPI_LXOR		9
+#define GMPI_BXOR		10
+
+/* Error classes. From GMPI_ERR_TIMEOUT on they are no MPI's. */
+#define GMPI_SUCCESS		0
+#define GMPI_ERR_BUFFER		1	/* bytes that the host has not attached; no pointer */
+#define GMPI_ERR_COUNT		2
+#define GMPI_ERR_TYPE		3
+#define GMPI_ERR_TAG		4
+#define GMPI_ERR_COMM		5	/* none, or one that was freed */
+#define GMPI_ERR_RANK		6
+#define GMPI_ERR_REQUEST	7
+#define GMPI_ERR_ROOT		8
+#define GMPI_ERR_OP		10
+#define GMPI_ERR_ARG		13
+#define GMPI_ERR_UNKNOWN	14
+#define GMPI_ERR_TRUNCATE	15	/* the message is longer than the buffer: its first bytes are there */
+#define GMPI_ERR_OTHER		16
+#define GMPI_ERR_INTERN		17
+#define GMPI_ERR_IN_STATUS	18
+#define GMPI_ERR_PENDING	19
+#define GMPI_ERR_NO_MEM		34	/* too much is under way: receive at the other process, or wait for requests; nothing was sent */
+#define GMPI_ERR_WIN		45
+#define GMPI_ERR_DISP		52
+#define GMPI_ERR_TIMEOUT	100	/* a call that waits was not over in time; its requests are still open */
+#define GMPI_ERR_PORT		101	/* this block has no port: the host opened fewer */
+#define GMPI_ERR_DAEMON		102	/* the daemon did not answer: it is gone, or stopped */
+#define GMPI_ERR_CALL		103	/* no such function, or one that the carrier does not have */
+#define GMPI_ERR_PROC_FAILED	104	/* the other process is gone */
+
+/* One block's way to the daemon, in kernel memory. The first part is constant after set-up; the second belongs to kernels. */
+struct gmpi_port {
+	uint64_t requests;	/* ring of attributes */
+	uint64_t request_tail;	/* uint64_t: attributes written so far (GMPI_FORM_COUNTED) */
+	uint64_t answers;	/* ring of answers */
+	uint64_t answer_tail;	/* uint64_t: answers written so far (GMPI_FORM_COUNTED) */
+	uint32_t mask;		/* entries of either ring - 1; a power of two */
+	uint32_t form;		/* GMPI_FORM_* */
+
+	uint32_t error;		/* first error of a call that did not wait for its answer, until GMPI_Synchronize tells it */
+	uint32_t broken;	/* the daemon did not answer: nothing more is written */
+	uint64_t sent;		/* attributes written */
+	uint64_t taken;		/* answers read */
+	uint64_t reserved;
+};
+
+/* What kernels of one process get (gmpi_buf_t of the paper). Constant after set-up. */
+struct gmpi_buf {
+	uint64_t ports;		/* struct gmpi_port by block */
+	uint64_t report;	/* struct ggas_report in host memory, or 0 */
+	uint64_t timeout_ns;	/* bound of every wait for the daemon */
+	uint32_t port_count;
+	uint32_t single;	/* one context for the grid, as in the paper: block 0 calls, the others return at once */
+	uint32_t rank;		/* in GMPI_COMM_WORLD */
+	uint32_t size;
+};
+
+#endif /* GGAS_GMPI_LAYOUT_H */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* One call: its attribute, and where it waits its answer. */
+#ifndef GGAS_IMPL_GMPI_CALL_H
+#define GGAS_IMPL_GMPI_CALL_H
+
+#include "gmpi_ring.h"
+
+/* What MPI tells of a message, in this order on every carrier. */
+struct gmpi_status {
+	int MPI_SOURCE;
+	int MPI_TAG;
+	int MPI_ERROR;
+	int reserved;
+	uint64_t bytes;
+};
+
+namespace ggas_impl
+{
+
+/* The port of the calling block; null: it has none. */
+GGAS_FN gmpi_port *gmpi_port_of(const gmpi_buf *buf)
+{
+	uint32_t block = buf->single ? 0 : ggas_block();
+	return block < buf->port_count ? reinterpret_cast<gmpi_port *>(buf->ports) + block : nullptr;
+}
+
+/* In the paper's one context only one block calls. */
+GGAS_FN bool gmpi_stands_by(const gmpi_buf *buf) { return buf->single && ggas_block() != 0; }
+
+GGAS_COLD int gmpi_no_port(const gmpi_buf *buf, uint32_t call, uint32_t line)
+{
+	write_report(reinterpret_cast<ggas_report *>(buf->report), GGAS_ERR_ARGUMENT, GGAS_WAIT_ANSWER, buf->rank, ~0u,
+		     line, call, buf->port_count, ggas_block(), 0);
+	return GMPI_ERR_PORT;
+}
+
+GGAS_FN void gmpi_set_status(gmpi_status *status, uint64_t where, uint64_t what)
+{
+	status->MPI_SOURCE = static_cast<int>(where & 0xffffffff);
+	status->MPI_TAG = static_cast<int>(where >> 32);
+	status->MPI_ERROR = static_cast<int>(what >> GMPI_STATUS_BYTES_BITS);
+	status->bytes = what & ((uint64_t(1) << GMPI_STATUS_BYTES_BITS) - 1);
+}
+
+/* What a call came to: of the lane that waited, then of all that write. */
+struct gmpi_result {
+	uint64_t number;	/* of the attribute */
+	uint64_t answer;	/* its element 0 */
+	int error;
+};
+
+/* Writes an attribute; with `waits` reads its answer, too, and leaves it in the ring until gmpi_done. All of a team that write. */
+template <class Team, class Element>
+GGAS_FN gmpi_result gmpi_send(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, bool waits, uint32_t line,
+			      Element element)
+{
+	gmpi_result result = { 0, 0, GMPI_SUCCESS };
+	uint32_t call = static_cast<uint32_t>(element(0));
+	if (Team::lane() == 0) {
+		result.error = gmpi_room(buf, port, call, line);
+		result.number = port->sent;
+	}
+	result.error = Team::from_first(result.error);
+	result.number = Team::from_first(result.number);
+	if (result.error)
+		return result;
+	gmpi_write<Team>(port, result.number, elements, element);
+	if (Team::lane() == 0) {
+		port->sent = result.number + 1;
+		if (waits)
+			result.error = gmpi_take_before(buf, port, result.number, call, line);
+		if (waits && !result.error)
+			result.error = gmpi_answered(buf, port, result.number, call, line);
+		if (waits && !result.error) {
+			result.answer = gmpi_element(port, result.number, 0);
+			result.error = gmpi_error_of(result.answer);
+		}
+	}
+	if (waits) {
+		/* A shuffle orders no accesses. */
+		Team::meet();
+		result.error = Team::from_first(result.error);
+		result.answer = Team::from_first(result.answer);
+	}
+	return result;
+}
+
+/* The answer was read. */
+template <class Team> GGAS_FN void gmpi_done(gmpi_port *port, const gmpi_result &result)
+{
+	Team::meet();
+	if (Team::lane() == 0 && port->taken == result.number && !port->broken)
+		port->taken = result.number + 1;
+}
+
+/* Puts statuses of an answer into memory of the caller, by all lanes. */
+template <class Team>
+GGAS_FN void gmpi_statuses(const gmpi_port *port, const gmpi_result &result, gmpi_status *statuses)
+{
+	uint32_t count = result.answer >> GMPI_ANSWER_STATUSES_SHIFT & ((1u << GMPI_ANSWER_STATUSES_BITS) - 1);
+	if (!statuses || port->broken)
+		return;
+	for (uint32_t i = Team::lane(); i < count; i += Team::lanes())
+		gmpi_set_status(statuses + i, gmpi_element(port, result.number, 1 + 2 * i),
+				gmpi_element(port, result.number, 2 + 2 * i));
+}
+
+/* A call with its arguments. `after(port, result)`, by all that write, takes what else the answer says. */
+template <ggas_scope Scope, bool Waits, class After, class... Arguments>
+GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, Arguments... arguments)
+{
+	using team = gmpi_team<Scope>;
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
+	gmpi_port *port = gmpi_port_of(buf);
+	if (!port)
+		return gmpi_no_port(buf, call, line);
+	/* What any of the callers wrote is sent. */
+	team::all::meet();
+	int error = GMPI_SUCCESS;
+	if (team::writes()) {
+		auto element = [=](uint32_t i) { return gmpi_pick(i, uint64_t(call), static_cast<uint64_t>(arguments)...); };
+		gmpi_result result =
+			gmpi_send<team>(buf, port, 1 + sizeof...(arguments), Waits, line, element);
+		after(port, result);
+		if (Waits)
+			gmpi_done<team>(port, result);
+		error = result.error;
+	}
+	return team::all::agree(error);
+}
+
+struct gmpi_nothing {
+	GGAS_FN void operator()(const gmpi_port *, const gmpi_result &) const {}
+};
+
+/* Where an answer's status goes to. */
+template <class Team> struct gmpi_one_status {
+	gmpi_status *status;
+	GGAS_FN void operator()(const gmpi_port *port, const gmpi_result &result) const
+	{
+		gmpi_statuses<Team>(port, result, status);
+	}
+};
+
+GGAS_FN uint64_t gmpi_int(int value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
+GGAS_FN uint64_t gmpi_address(const void *at) { return reinterpret_cast<uint64_t>(at); }
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_GMPI_CALL_H */

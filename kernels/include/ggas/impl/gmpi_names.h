@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * MPI's names for what gmpi_layout.h numbers, so that code of hosts is pasted into kernels. Not where mpi.h was included
+ * before, whose names stand for one library's values: there write GMPI_INT and so on.
+ */
+#ifndef GGAS_IMPL_GMPI_NAMES_H
+#define GGAS_IMPL_GMPI_NAMES_H
+
+#define GMPI_REQUEST_NULL	0
+#define GMPI_COMM_NULL		0
+#define GMPI_WIN_NULL		0
+#define GMPI_STATUS_IGNORE	nullptr
+#define GMPI_STATUSES_IGNORE	nullptr
+
+typedef gmpi_buf gmpi_buf_t;
+typedef uint64_t GMPI_Request;
+typedef uint64_t GMPI_Comm;
+typedef uint64_t GMPI_Win;
+typedef int GMPI_Datatype;
+typedef int GMPI_Op;
+typedef uint64_t GMPI_Aint;
+typedef gmpi_status GMPI_Status;
+
+#if !defined(MPI_VERSION) && !defined(GMPI_NO_MPI_NAMES)
+typedef GMPI_Request MPI_Request;
+typedef GMPI_Comm MPI_Comm;
+typedef GMPI_Win MPI_Win;
+typedef GMPI_Datatype MPI_Datatype;
+typedef GMPI_Op MPI_Op;
+typedef GMPI_Aint MPI_Aint;
+typedef GMPI_Status MPI_Status;
+
+constexpr MPI_Request MPI_REQUEST_NULL = GMPI_REQUEST_NULL;
+constexpr MPI_Comm MPI_COMM_NULL = GMPI_COMM_NULL, MPI_COMM_WORLD = GMPI_COMM_WORLD, MPI_COMM_SELF = GMPI_COMM_SELF;
+constexpr MPI_Win MPI_WIN_NULL = GMPI_WIN_NULL;
+#define MPI_STATUS_IGNORE	nullptr
+#define MPI_STATUSES_IGNORE	nullptr
+#define MPI_IN_PLACE		(reinterpret_cast<const void *>(GMPI_IN_PLACE))
+constexpr int MPI_ANY_SOURCE = GMPI_ANY_SOURCE, MPI_ANY_TAG = GMPI_ANY_TAG, MPI_PROC_NULL = GMPI_PROC_NULL;
+constexpr MPI_Datatype MPI_BYTE = GMPI_BYTE, MPI_CHAR = GMPI_CHAR, MPI_SIGNED_CHAR = GMPI_SIGNED_CHAR,
+		       MPI_UNSIGNED_CHAR = GMPI_UNSIGNED_CHAR, MPI_SHORT = GMPI_SHORT,
+		       MPI_UNSIGNED_SHORT = GMPI_UNSIGNED_SHORT, MPI_INT = GMPI_INT, MPI_UNSIGNED = GMPI_UNSIGNED,
+		       MPI_LONG = GMPI_LONG, MPI_UNSIGNED_LONG = GMPI_UNSIGNED_LONG, MPI_LONG_LONG = GMPI_LONG_LONG,
+		       MPI_UNSIGNED_LONG_LONG = GMPI_UNSIGNED_LONG_LONG, MPI_FLOAT = GMPI_FLOAT, MPI_DOUBLE = GMPI_DOUBLE;
+constexpr MPI_Op MPI_MAX = GMPI_MAX, MPI_MIN = GMPI_MIN, MPI_SUM = GMPI_SUM, MPI_PROD = GMPI_PROD, MPI_LAND = GMPI_LAND,
+		 MPI_BAND = GMPI_BAND, MPI_LOR = GMPI_LOR, MPI_BOR = GMPI_BOR, MPI_LXOR = GMPI_LXOR, MPI_BXOR = GMPI_BXOR;
+constexpr int MPI_SUCCESS = GMPI_SUCCESS, MPI_ERR_BUFFER = GMPI_ERR_BUFFER, MPI_ERR_COUNT = GMPI_ERR_COUNT,
+	      MPI_ERR_TYPE = GMPI_ERR_TYPE, MPI_ERR_TAG = GMPI_ERR_TAG, MPI_ERR_COMM = GMPI_ERR_COMM,
+	      MPI_ERR_RANK = GMPI_ERR_RANK, MPI_ERR_REQUEST = GMPI_ERR_REQUEST, MPI_ERR_ROOT = GMPI_ERR_ROOT,
+	      MPI_ERR_OP = GMPI_ERR_OP, MPI_ERR_ARG = GMPI_ERR_ARG, MPI_ERR_TRUNCATE = GMPI_ERR_TRUNCATE,
+	      MPI_ERR_OTHER = GMPI_ERR_OTHER, MPI_ERR_INTERN = GMPI_ERR_INTERN, MPI_ERR_IN_STATUS = GMPI_ERR_IN_STATUS,
+	      MPI_ERR_PENDING = GMPI_ERR_PENDING, MPI_ERR_NO_MEM = GMPI_ERR_NO_MEM, MPI_ERR_WIN = GMPI_ERR_WIN,
+	      MPI_ERR_DISP = GMPI_ERR_DISP;
+#endif
+
+#endif /* GGAS_IMPL_GMPI_NAMES_H */

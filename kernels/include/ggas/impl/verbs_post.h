@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Posting to mlx4's queues; included by verbs.cuh. */
+#ifndef GGAS_IMPL_VERBS_POST_H
+#define GGAS_IMPL_VERBS_POST_H
+
+namespace ggas_impl
+{
+
+/* Writes words of a request, first to last but for the first one: that says whose the request is. */
+struct request_writer {
+	uint64_t *words;
+	uint32_t count;
+	GGAS_FN void put(uint64_t word) { ggas_store_relaxed(words + count++, word); }
+};
+
+GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
+{
+	bool atomic = wr.operation == GGAS_IBV_CMP_SWAP || wr.operation == GGAS_IBV_FETCH_ADD;
+	if (wr.operation > GGAS_IBV_FETCH_ADD || wr.sges > qp->send.sges || wr.sges > GGAS_IBV_SGES)
+		return GGAS_ERR_ARGUMENT;
+	if (atomic && (wr.sges != 1 || wr.sge[0].bytes != 8))
+		return GGAS_ERR_ARGUMENT;
+	for (uint32_t i = 0; i < wr.sges; i++)
+		if (wr.sge[i].bytes >> 31)
+			return GGAS_ERR_ARGUMENT;
+	return qp->send.head - qp->send.tail < qp->send.most ? GGAS_OK : GGAS_ERR_WOULD_BLOCK;
+}
+
+GGAS_FN uint32_t mlx4_code(uint32_t operation)
+{
+	switch (operation) {
+	case GGAS_IBV_WRITE:
+		return mlx4_write;
+	case GGAS_IBV_WRITE_IMM:
+		return mlx4_write_imm;
+	case GGAS_IBV_SEND:
+		return mlx4_send;
+	case GGAS_IBV_SEND_IMM:
+		return mlx4_send_imm;
+	case GGAS_IBV_READ:
+		return mlx4_read;
+	case GGAS_IBV_CMP_SWAP:
+		return mlx4_cmp_swap;
+	default:
+		return mlx4_fetch_add;
+	}
+}
+
+template <class Steps> GGAS_FN void put_sges(request_writer &to, const ggas_ibv_sge *sge, uint32_t sges)
+{
+	for (uint32_t i = 0; i < sges; i++) {
+		/* A length of 0 would be 2^31. */
+		if (sge[i].bytes == 0)
+			continue;
+		to.put(pair(big(sge[i].bytes), Steps::fixed ? sge[i].lkey : big(sge[i].lkey)));
+		to.put(big(sge[i].address));
+	}
+}
+
+/* One thread makes a request at `words`, but for the first word, which it returns. `words_used`: its words. */
+template <class Steps>
+GGAS_FN uint64_t make_request(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr, uint64_t *words, uint32_t *words_used)
+{
+	uint32_t operation = wr.operation;
+	uint32_t completion = wr.flags & GGAS_IBV_SIGNALED ? mlx4_completion : 0;
+	uint32_t solicited = wr.flags & GGAS_IBV_SOLICITED ? mlx4_solicited : 0;
+	request_writer to{ words, 1 };
+	to.put(pair(big(completion | solicited), big(wr.immediate)));
+	if (operation != GGAS_IBV_SEND && operation != GGAS_IBV_SEND_IMM) {
+		to.put(big(wr.remote));
+		to.put(pair(Steps::fixed ? wr.rkey : big(wr.rkey), 0));
+	}
+	if (operation == GGAS_IBV_CMP_SWAP || operation == GGAS_IBV_FETCH_ADD) {
+		bool swaps = operation == GGAS_IBV_CMP_SWAP;
+		to.put(big(swaps ? wr.swap : wr.compare_add));
+		to.put(swaps ? big(wr.compare_add) : 0);
+	}
+	put_sges<Steps>(to, wr.sge, wr.sges);
+	*words_used = to.count;
+	uint32_t size = to.count / 2 | (wr.flags & GGAS_IBV_FENCE ? mlx4_fence : 0);
+	uint32_t round = qp->send.head & qp->send.entries ? mlx4_owner : 0;
+	return pair(big(mlx4_code(operation) | round), big(size));
+}
+
+/* Marks an old request, far enough ahead of the head that an adapter which reads ahead meets it first: each of its 64-byte parts
+ * but the first, whose owner bit is that of another round. */
+GGAS_FN void stamp(const ggas_ibv_qp *qp)
+{
+	const ggas_ibv_wq &queue = qp->send;
+	uint64_t entry = queue.buffer + ((queue.head + qp->spare) & (queue.entries - 1)) * queue.stride;
+	uint32_t bytes = (big(ggas_load_relaxed(at<uint32_t>(entry) + 1)) & 0x3f) * 16;
+	for (uint32_t part = 64; part < bytes; part += 64)
+		ggas_store_relaxed(at<uint32_t>(entry + part), mlx4_stamp);
+}
+
+GGAS_FN void ring_doorbell(const ggas_ibv_qp *qp)
+{
+	const ggas_ibv_ctx *ctx = at<const ggas_ibv_ctx>(qp->ctx);
+	ggas_fence_system();
+	ggas_store_mmio(at<uint32_t>(ctx->uar + mlx4_send_doorbell), qp->doorbell);
+}
+
+/* A scope's copy of what it makes or reads in shared memory: words, and how many. */
+template <ggas_scope Scope> struct verbs_room;
+template <> struct verbs_room<ggas_scope::thread> {
+	/* A thread alone copies in nobody's stead: its own memory serves. */
+	uint64_t own[wqe_words + 1];
+	GGAS_FN uint64_t *words() { return own; }
+};
+template <> struct verbs_room<ggas_scope::warp> {
+	GGAS_FN uint64_t *words()
+	{
+		GGAS_SHARED_ARRAY(uint64_t, room, 32 * (wqe_words + 1));
+		return room + ggas_warp() * (wqe_words + 1);
+	}
+};
+template <> struct verbs_room<ggas_scope::block> {
+	GGAS_FN uint64_t *words()
+	{
+		GGAS_SHARED_ARRAY(uint64_t, room, wqe_words + 1);
+		return room;
+	}
+};
+
+template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
+{
+	using team = put_team<Scope>;
+	team::meet();
+	if constexpr (Steps::handles) {
+		if (int error = team::agree(team::thread() == 0 ? ibv_check_send(qp, wr) : GGAS_OK))
+			return error;
+	}
+	const ggas_ibv_wq &queue = qp->send;
+	uint32_t place = queue.head & (queue.entries - 1);
+	uint64_t *entry = at<uint64_t>(queue.buffer + place * queue.stride);
+	verbs_room<Scope> room;
+	uint64_t *made = Steps::shared ? room.words() : entry;
+	uint64_t first = 0;
+	uint32_t used = 0;
+	if (team::thread() == 0) {
+		if constexpr (Steps::handles)
+			ggas_store_relaxed(at<uint64_t>(queue.ids) + place, wr.id);
+		first = make_request<Steps>(qp, wr, made, &used);
+		if constexpr (Steps::shared)
+			made[wqe_words] = used;
+	}
+	if constexpr (Steps::shared) {
+		team::meet();
+		for (uint32_t word = 1 + team::thread(); word < made[wqe_words]; word += team::threads())
+			ggas_store_relaxed(entry + word, ggas_load_relaxed(made + word));
+		team::meet();
+	}
+	if (team::thread() == 0) {
+		/* The adapter takes a request for whole when it sees the first word. */
+		ggas_store_release(entry, first);
+		if constexpr (Steps::stamps)
+			stamp(qp);
+		qp->send.head++;
+		ring_doorbell(qp);
+	}
+	team::meet();
+	return GGAS_OK;
+}
+
+template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *qp, const ggas_ibv_recv_wr &wr)
+{
+	using team = put_team<Scope>;
+	team::meet();
+	int error = GGAS_OK;
+	if (team::thread() == 0) {
+		ggas_ibv_wq &queue = qp->receive;
+		if (Steps::handles && (wr.sges > queue.sges || wr.sges > GGAS_IBV_SGES))
+			error = GGAS_ERR_ARGUMENT;
+		else if (Steps::handles && queue.head - queue.tail >= queue.most)
+			error = GGAS_ERR_WOULD_BLOCK;
+		if (!error) {
+			uint32_t place = queue.head & (queue.entries - 1);
+			request_writer to{ at<uint64_t>(queue.buffer + place * queue.stride), 0 };
+			put_sges<Steps>(to, wr.sge, wr.sges);
+			if (to.count * 8 < queue.stride)
+				to.put(pair(0, big(mlx4_no_key)));
+			if constexpr (Steps::handles)
+				ggas_store_relaxed(at<uint64_t>(queue.ids) + place, wr.id);
+			queue.head++;
+			ggas_store_release(at<uint32_t>(queue.record), big(queue.head & 0xffff));
+		}
+	}
+	return team::agree(error);
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_VERBS_POST_H */

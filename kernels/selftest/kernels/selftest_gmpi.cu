@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// GMPI calls that the host lists, made by threads, warps and blocks.
+#include "ggas/gmpi.cuh"
+
+#include "selftest.h"
+
+namespace selftest_gmpi_calls
+{
+
+struct place {
+	gmpi_buf_t *buf;
+	MPI_Request *requests;
+	MPI_Status *statuses;
+};
+
+GGAS_FN void *pointer(uint64_t at) { return reinterpret_cast<void *>(at); }
+GGAS_FN int number(uint64_t argument) { return static_cast<int>(argument); }
+
+template <ggas_scope Scope> GGAS_FN int messages(const place &at, const selftest_gmpi_call &call, MPI_Status *status, int *value)
+{
+	const uint64_t *a = call.arguments;
+	MPI_Request *request = at.requests + call.request;
+	switch (call.function) {
+	case GMPI_CALL_ISEND:
+		return GMPI_Isend<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], request);
+	case GMPI_CALL_IRECV:
+		return GMPI_Irecv<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], request);
+	case GMPI_CALL_SEND_INIT:
+		return GMPI_Send_init<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5],
+					     request);
+	case GMPI_CALL_RECV_INIT:
+		return GMPI_Recv_init<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5],
+					     request);
+	case GMPI_CALL_SEND:
+		return GMPI_Send<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5]);
+	case GMPI_CALL_RECV:
+		return GMPI_Recv<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], status);
+	case GMPI_CALL_PROBE:
+		return GMPI_Probe<Scope>(at.buf, number(a[0]), number(a[1]), a[2], status);
+	case GMPI_CALL_IPROBE:
+		return GMPI_Iprobe<Scope>(at.buf, number(a[0]), number(a[1]), a[2], value, status);
+	case GMPI_CALL_WAIT:
+		return GMPI_Wait<Scope>(at.buf, request, status);
+	case GMPI_CALL_WAITALL:
+		return GMPI_Waitall<Scope>(at.buf, number(a[0]), request, status);
+	case GMPI_CALL_START:
+		return GMPI_Start<Scope>(at.buf, request);
+	case GMPI_CALL_STARTALL:
+		return GMPI_Startall<Scope>(at.buf, number(a[0]), request);
+	case GMPI_CALL_REQUEST_FREE:
+		return GMPI_Request_free<Scope>(at.buf, request);
+	case GMPI_CALL_TEST:
+		return GMPI_Test<Scope>(at.buf, request, value, status);
+	default:
+		return -1;
+	}
+}
+
+template <ggas_scope Scope> GGAS_FN int others(const place &at, const selftest_gmpi_call &call, int *value)
+{
+	const uint64_t *a = call.arguments;
+	switch (call.function) {
+	case GMPI_CALL_BARRIER:
+		return GMPI_Barrier<Scope>(at.buf, a[0]);
+	case GMPI_CALL_BCAST:
+		return GMPI_Bcast<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4]);
+	case GMPI_CALL_REDUCE:
+		return GMPI_Reduce<Scope>(at.buf, pointer(a[0]), pointer(a[1]), number(a[2]), number(a[3]), number(a[4]), number(a[5]),
+					  a[6]);
+	case GMPI_CALL_ALLREDUCE:
+		return GMPI_Allreduce<Scope>(at.buf, pointer(a[0]), pointer(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5]);
+	case GMPI_CALL_ALLGATHER:
+		return GMPI_Allgather<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
+					     number(a[5]), a[6]);
+	case GMPI_CALL_ALLTOALL:
+		return GMPI_Alltoall<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
+					    number(a[5]), a[6]);
+	case GMPI_CALL_PUT:
+		return GMPI_Put<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4], number(a[5]),
+				       number(a[6]), a[7]);
+	case GMPI_CALL_GET:
+		return GMPI_Get<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4], number(a[5]),
+				       number(a[6]), a[7]);
+	case GMPI_CALL_WIN_FLUSH:
+		return GMPI_Win_flush<Scope>(at.buf, number(a[0]), a[1]);
+	case GMPI_CALL_WIN_FENCE:
+		return GMPI_Win_fence<Scope>(at.buf, number(a[0]), a[1]);
+	case GMPI_CALL_COMM_PLACE: {
+		int rank = -1, size = -1;
+		int error = GMPI_Comm_rank<Scope>(at.buf, a[0], &rank);
+		error = error ? error : GMPI_Comm_size<Scope>(at.buf, a[0], &size);
+		*value = rank | size << 16;
+		return error;
+	}
+	case GMPI_CALL_ECHO:
+		return GMPI_Echo<Scope>(at.buf, static_cast<uint32_t>(a[0]));
+	case SELFTEST_GMPI_SYNCHRONIZE:
+		return GMPI_Synchronize<Scope>(at.buf);
+	case SELFTEST_GMPI_COUNT:
+		return GMPI_Get_count(at.statuses + a[0], number(a[1]), value);
+	case SELFTEST_GMPI_UNKNOWN:
+		return ggas_impl::gmpi_call<Scope, true>(at.buf, __LINE__, static_cast<uint32_t>(a[0]),
+							 ggas_impl::gmpi_nothing(), a[1]);
+	default:
+		return -1;
+	}
+}
+
+template <ggas_scope Scope> GGAS_FN int until_over(const place &at, const selftest_gmpi_call &call, MPI_Status *status)
+{
+	int flag = 0, error = 0;
+	for (uint32_t attempt = 1; !flag && !error; attempt++) {
+		error = GMPI_Test<Scope>(at.buf, at.requests + call.request, &flag, status);
+		ggas_pause(attempt);
+	}
+	return error;
+}
+
+GGAS_FN void fill(const uint64_t *a)
+{
+	auto *words = reinterpret_cast<uint64_t *>(a[0]);
+	for (uint64_t i = ggas_thread(); i < a[1]; i += ggas_threads())
+		words[i] = a[2] + i;
+}
+
+/* `mine` of the callers' scope: those that make the call. */
+template <ggas_scope Scope> GGAS_FN void make(const place &at, selftest_gmpi_call &call, bool mine)
+{
+	if (call.function == SELFTEST_GMPI_FILL)
+		return fill(call.arguments);
+	if (!mine)
+		return;
+	MPI_Status *status = call.status == ~0u ? nullptr : at.statuses + call.status;
+	int value = 0;
+	int error;
+	if (call.function == SELFTEST_GMPI_TEST_UNTIL)
+		error = until_over<Scope>(at, call, status);
+	else if ((error = messages<Scope>(at, call, status, &value)) < 0)
+		error = others<Scope>(at, call, &value);
+	/* All callers get the same. */
+	ggas_atomic_max(&call.error, static_cast<uint32_t>(error), ggas_order::relaxed);
+	if (ggas_impl::gmpi_team<Scope>::all::thread() == 0)
+		call.value = static_cast<uint32_t>(value);
+}
+
+} /* namespace selftest_gmpi_calls */
+
+GGAS_KERNEL(ggas_selftest_gmpi, selftest_gmpi)
+{
+	using namespace selftest_gmpi_calls;
+	uint64_t first = uint64_t(ggas_block()) * args.count;
+	auto *calls = reinterpret_cast<selftest_gmpi_call *>(args.calls) + first;
+	place at = { reinterpret_cast<gmpi_buf_t *>(args.buf), reinterpret_cast<MPI_Request *>(args.requests) + first,
+		     reinterpret_cast<MPI_Status *>(args.statuses) + first };
+	for (uint32_t i = 0; i < args.count; i++) {
+		switch (calls[i].scope) {
+		case SELFTEST_PUT_THREAD:
+			make<ggas_scope::thread>(at, calls[i], ggas_thread() == 0);
+			break;
+		case SELFTEST_PUT_WARP:
+			make<ggas_scope::warp>(at, calls[i], ggas_warp() == 0);
+			break;
+		default:
+			make<ggas_scope::block>(at, calls[i], true);
+			break;
+		}
+		ggas_syncthreads();
+	}
+}
+
+namespace selftest_gmpi_ping_calls
+{
+
+/* What the other rank sends in a round, in its first and last word. */
+GGAS_FN uint64_t word_of(int rank, uint32_t round) { return uint64_t(round + 1) << 8 | static_cast<uint32_t>(rank); }
+
+struct ends {
+	gmpi_buf_t *buf;
+	uint64_t *from, *to;
+	MPI_Request *request;
+	int rank, count;
+};
+
+GGAS_FN void fill(const ends &at, uint32_t round)
+{
+	if (ggas_thread() == 0)
+		at.from[0] = at.from[at.count - 1] = word_of(at.rank, round);
+}
+
+GGAS_FN bool came(const ends &at, uint32_t round)
+{
+	uint64_t expected = word_of(1 - at.rank, round);
+	return at.to[0] == expected && at.to[at.count - 1] == expected;
+}
+
+/* One round of send_kernel, or of recv_kernel. */
+GGAS_FN int ping(const ends &at, uint32_t round)
+{
+	int other = 1 - at.rank, tag = static_cast<int>(round & 0xffff);
+	fill(at, round);
+	int error = MPI_SUCCESS;
+	if (at.rank == 0)
+		error = GMPI_Isend(at.buf, at.from, at.count, MPI_UNSIGNED_LONG, other, tag, MPI_COMM_WORLD, at.request);
+	if (!error)
+		error = GMPI_Irecv(at.buf, at.to, at.count, MPI_UNSIGNED_LONG, other, tag, MPI_COMM_WORLD, at.request);
+	if (!error)
+		error = GMPI_Wait(at.buf, at.request, MPI_STATUS_IGNORE);
+	if (!error && at.rank == 1)
+		error = GMPI_Isend(at.buf, at.from, at.count, MPI_UNSIGNED_LONG, other, tag, MPI_COMM_WORLD, at.request);
+	return error;
+}
+
+} /* namespace selftest_gmpi_ping_calls */
+
+GGAS_KERNEL(ggas_selftest_gmpi_ping, selftest_gmpi_ping)
+{
+	using namespace selftest_gmpi_ping_calls;
+	auto *buf = reinterpret_cast<gmpi_buf_t *>(args.buf);
+	ends at = { buf, reinterpret_cast<uint64_t *>(args.from), reinterpret_cast<uint64_t *>(args.to),
+		    reinterpret_cast<MPI_Request *>(args.request), static_cast<int>(buf->rank),
+		    static_cast<int>(args.count) };
+	uint64_t begin = 0, wrong = 0;
+	int error = MPI_SUCCESS;
+	for (uint32_t i = 0; i < args.rounds && !error; i++) {
+		if (i == args.rounds / 10)
+			begin = ggas_time_ns();
+		error = args.echo ? GMPI_Echo(buf, args.echo - 1) : ping(at, args.first + i);
+		wrong += !args.echo && !error && !came(at, args.first + i);
+		/* The second one's send may still read what the next round fills. */
+		if (!args.echo && !error && at.rank == 1)
+			error = GMPI_Wait(buf, at.request, MPI_STATUS_IGNORE);
+	}
+	if (ggas_thread() == 0) {
+		*reinterpret_cast<uint64_t *>(args.time) = ggas_time_ns() - begin;
+		*reinterpret_cast<uint64_t *>(args.wrong) = wrong | static_cast<uint64_t>(error) << 32;
+	}
+}

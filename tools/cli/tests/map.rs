@@ -1,0 +1,101 @@
+//! `ggas map` from outside, and `ggas run --gpus`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+fn ggas(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ggas")).args(args).output().expect("ggas starts")
+}
+
+/// Its standard output; it must end well.
+fn out(args: &[&str]) -> String {
+    let output = ggas(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Fails with 2 and says `what`; prints nothing.
+fn fails(args: &[&str], what: &str) {
+    let output = ggas(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert!(said.contains(what), "{args:?} says: {said}");
+    assert!(output.stdout.is_empty(), "{args:?} prints");
+}
+
+#[test]
+fn a_mapping_is_shown_in_each_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (json, svg) = (file("map.json"), file("map.svg"));
+    let args = ["map", "3d:2x2x4+weight", "--topology", "helios", "--json", &json, "--plot", &svg];
+    let table = out(&args);
+    for part in ["16 ranks on helios, mapped by bandwidth: by a heuristic", "random 4", "--gpus "] {
+        assert!(table.contains(part), "no `{part}` in {table}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("written")).expect("JSON");
+    let far = |row: usize| report["rows"][row]["congestion"][3].as_f64().expect("a number");
+    assert!((far(0) / far(1) - 6.0).abs() < 1e-9, "{} to {}", far(0), far(1));
+    assert!(fs::read_to_string(&svg).expect("drawn").contains("load of links"));
+    assert_eq!(table, out(&args), "the same each time");
+}
+
+#[test]
+fn bad_input_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let map = |pattern: &str, what: &str| fails(&["map", pattern, "--topology", "pascal"], what);
+    map(&file("ragged", "0 1\n1\n"), "line 2: 1 numbers, but there are 2 lines");
+    map(&file("negative", "0 -1\n1 0\n"), "-1 is negative");
+    map(&file("words", "0 x\n1 0\n"), "`x` is no number");
+    map("2d:4x4", "16 ranks do not fit 4 places of pascal");
+    map("2d:4", "is no pattern");
+    map("/nonexistent", "/nonexistent");
+    let pair = file("pair", "0 1\n1 0\n");
+    fails(&["map", &pair, "--topology", "pascal", "--devices", "0,7"], "no device `7`; it has 0, 1, 2, 3");
+    fails(&["map", &pair, "--topology", "pascal", "--metric", "latency"], "no latency_us");
+    fails(&["map", &pair, "--topology", "hal"], "built in are helios, pascal");
+    fails(&["map", &pair, "--topology", "pascal", "--rankfile", "x"], "needs --hosts");
+    fails(&["map", &pair, "--topology", "pascal", "--hosts", "a b"], "no name of a host");
+    fails(&["map"], "PATTERN");
+}
+
+#[test]
+fn launchers_get_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (rankfile, hostfile, script) = (file("ranks"), file("hosts"), file("gpus.sh"));
+    let args = ["map", "coll:4x4x4", "--topology", "helios", "--hosts", "n0,n1,n2,n3"];
+    let table =
+        out(&[&args[..], &["--rankfile", &rankfile, "--hostfile", &hostfile, "--script", &script]].concat());
+    assert!(table.contains("mapped") && table.contains(" 0.0 MB mapped"), "{table}");
+    let ranks = fs::read_to_string(&rankfile).expect("written");
+    assert_eq!(ranks.lines().count(), 64);
+    assert!(ranks.lines().all(|line| line.contains("=n") && line.contains(" slot=")), "{ranks}");
+    assert_eq!(fs::read_to_string(&hostfile).expect("written").lines().count(), 64);
+    assert!(fs::read_to_string(&script).expect("written").starts_with("#!/bin/sh\n"));
+}
+
+#[test]
+fn a_topology_that_is_shown_can_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.toml");
+    let text = out(&["map", "--show-topology", "--topology", "helios", "--devices", "0,1,8"]);
+    fs::write(&path, &text).expect("written");
+    let again = out(&["map", "--show-topology", "--topology", path.to_str().expect("UTF-8")]);
+    assert_eq!(text, again);
+}
+
+#[test]
+fn processes_see_the_gpus_in_the_order_that_is_asked_for() {
+    let show = ["sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER"];
+    let run = [&["run", "-n", "2", "--per-node", "2", "--no-prefix", "--gpus", "2,0,1", "--"], &show[..]];
+    assert_eq!(out(&run.concat()), "2,0,1 PCI_BUS_ID\n".repeat(2));
+    fails(&["run", "-n", "1", "--gpus", "0,x", "--", "true"], "`x` is no GPU");
+    fails(&["run", "-n", "1", "--gpus", "0,0", "--", "true"], "GPU 0 is there twice");
+}

@@ -1,0 +1,231 @@
+//! What is tried between hosts.
+
+mod jobs;
+
+use super::Built;
+use super::lab::{Lab, Runs, secret};
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Only what is broken takes longer.
+const SOON: Duration = Duration::from_secs(60);
+/// Where nodes listen.
+const PORT: u16 = 7000;
+
+/// See the module's description.
+pub struct Scenario {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub hosts: usize,
+    /// It takes few seconds: a part of `.ci/run`.
+    pub short: bool,
+    /// It runs programs in C.
+    pub in_c: bool,
+    /// What the table says of it.
+    pub run: fn(&Lab, &Built) -> Result<String>,
+}
+
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "service",
+        about: "the example `service` and clients on other hosts",
+        hosts: 3,
+        short: true,
+        in_c: false,
+        run: service,
+    },
+    Scenario {
+        name: "librma2",
+        about: "a C program for librma2: transfers and locks",
+        hosts: 2,
+        short: false,
+        in_c: true,
+        run: librma2,
+    },
+    Scenario {
+        name: "secret",
+        about: "a process with another secret is not heard",
+        hosts: 3,
+        short: false,
+        in_c: false,
+        run: other_secret,
+    },
+    Scenario {
+        name: "job",
+        about: "the example `ring` as a job: 3 + 1 ranks, and others",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::job,
+    },
+    Scenario {
+        name: "windows",
+        about: "kernels use windows and collectives over hosts",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::windows,
+    },
+    Scenario {
+        name: "ends",
+        about: "failures, signals and deaths end a job on all hosts",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::ends,
+    },
+    Scenario {
+        name: "firewall",
+        about: "a host that is not reached is named, with what to check",
+        hosts: 2,
+        short: false,
+        in_c: false,
+        run: jobs::firewall,
+    },
+    Scenario {
+        name: "many",
+        about: "64 ranks: their start, and each to each",
+        hosts: 4,
+        short: false,
+        in_c: false,
+        run: jobs::many,
+    },
+    Scenario {
+        name: "death",
+        about: "a rank dies inside a barrier of kernels",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::death,
+    },
+    Scenario {
+        name: "orphans",
+        about: "when rank 0 is gone, those who talked to each other hear of each other's ends",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::orphans,
+    },
+    Scenario {
+        name: "mpirun",
+        about: "Open MPI's launcher starts jobs, by PMIx",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: jobs::mpirun,
+    },
+    Scenario {
+        name: "bad-input",
+        about: "what is wrong is said with what to do",
+        hosts: 2,
+        short: true,
+        in_c: false,
+        run: bad_input,
+    },
+];
+
+/// The file of a network of hosts, with a node on each of them.
+fn file(lab: &Lab, name: &str, secret: &str, nodes: &[&str]) -> Result<PathBuf> {
+    let path = lab.folder().join(name);
+    let places: String = nodes.iter().map(|host| format!("{host}:{PORT}\n")).collect();
+    fs::write(&path, format!("secret {secret}\n{places}"))?;
+    fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    Ok(path)
+}
+
+/// A program as a node of a network of hosts.
+fn node(lab: &Lab, host: usize, file: &PathBuf, program: PathBuf) -> Command {
+    let mut command = lab.on(host, program);
+    command.env("GGAS_HOSTS", file).env("GGAS_NODE", (host - 1).to_string()).env("GGAS_DEVICE", "sim");
+    command
+}
+
+fn serve(lab: &Lab, built: &Built, host: usize, file: &PathBuf) -> Result<Runs> {
+    let mut command = node(lab, host, file, built.example("service"));
+    command.arg("serve");
+    Runs::start(command, "the service")
+}
+
+fn ask(lab: &Lab, built: &Built, host: usize, file: &PathBuf, words: [&str; 2]) -> Result<Runs> {
+    let mut command = node(lab, host, file, built.example("service"));
+    command.arg("ask").args(words);
+    Runs::start(command, "the client")
+}
+
+fn service(lab: &Lab, built: &Built) -> Result<String> {
+    let file = file(lab, "net", &secret()?, &["h1", "h2", "h3"])?;
+    let _service = serve(lab, built, 1, &file)?;
+    for (host, number, square) in [(2, "12", "144"), (3, "9", "81"), (2, "3", "9")] {
+        let said = ask(lab, built, host, &file, ["0", number])?.succeeds(SOON)?;
+        ensure!(said.trim() == square, "{number} squared is not {said}");
+    }
+    Ok(String::new())
+}
+
+fn librma2(lab: &Lab, built: &Built) -> Result<String> {
+    let file = file(lab, "net", &secret()?, &["h1", "h2"])?;
+    let start = |host| {
+        let mut command = node(lab, host, &file, built.librma2("pair"));
+        command.env("GGAS_SIZE", "2").env("GGAS_PER_NODE", "1").env("EXTOLL_WAIT_TIMEOUT", "60");
+        Runs::start(command, "pair")
+    };
+    let (first, second) = (start(1)?, start(2)?);
+    first.succeeds(2 * SOON)?;
+    second.succeeds(SOON)?;
+    Ok(String::new())
+}
+
+/// A client with another secret hears nothing, however often it says hello, while the service answers who has the right one.
+fn other_secret(lab: &Lab, built: &Built) -> Result<String> {
+    let right = file(lab, "net", &secret()?, &["h1", "h2", "h3"])?;
+    let wrong = file(lab, "other", &secret()?, &["h1", "h2", "h3"])?;
+    let _service = serve(lab, built, 1, &right)?;
+    let mut thief = ask(lab, built, 2, &wrong, ["0", "12"])?;
+    for number in 0..20 {
+        let square = ask(lab, built, 3, &right, ["0", &number.to_string()])?.succeeds(SOON)?;
+        ensure!(
+            square.trim() == (number * number).to_string(),
+            "the service does not answer any more: {square}"
+        );
+    }
+    ensure!(thief.runs()?, "the client with another secret has ended");
+    Ok(String::new())
+}
+
+fn bad_input(lab: &Lab, built: &Built) -> Result<String> {
+    let right = file(lab, "net", &secret()?, &["h1", "h2"])?;
+    let says = |command: Command, what: &str, parts: &[&str]| {
+        let said = Runs::start(command, what)?.fails(SOON)?;
+        let missing = parts.iter().find(|part| !said.contains(**part));
+        ensure!(missing.is_none(), "{what}: no `{}` in: {said}", missing.copied().unwrap_or_default());
+        Ok(())
+    };
+    let client = |file: &PathBuf| {
+        let mut command = node(lab, 2, file, built.example("service"));
+        command.args(["ask", "0", "1"]);
+        command
+    };
+    let mut without = client(&right);
+    without.env("GGAS_LIBFABRIC", "/nonexistent");
+    says(without, "no libfabric", &["/nonexistent", "libfabric"])?;
+    // Who is there first keeps the place.
+    let service = serve(lab, built, 1, &right)?;
+    let square = ask(lab, built, 2, &right, ["0", "3"])?.succeeds(SOON)?;
+    ensure!(square.trim() == "9", "{square}");
+    let mut second = node(lab, 1, &right, built.example("service"));
+    second.arg("serve");
+    says(second, "a place that is taken", &["node 0 is at h1:7000", "cannot listen"])?;
+    drop(service);
+    let twice = file(lab, "twice", &secret()?, &["h1", "h1"])?;
+    says(client(&twice), "two nodes at one place", &["two nodes are at h1:7000"])?;
+    fs::set_permissions(&right, Permissions::from_mode(0o644)).context("chmod")?;
+    says(client(&right), "a file that others may read", &["chmod 600"])?;
+    let mut nowhere = client(&twice);
+    nowhere.env("GGAS_HOSTS", "/nonexistent");
+    says(nowhere, "no file", &["/nonexistent"])?;
+    Ok(String::new())
+}

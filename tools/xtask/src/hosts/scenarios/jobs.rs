@@ -1,0 +1,198 @@
+//! Jobs over hosts.
+
+use super::super::Built;
+use super::super::lab::{Lab, Runs};
+use super::SOON;
+use crate::place;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// `ggas run` on the first host.
+fn launch(lab: &Lab, built: &Built, hosts: &str) -> Command {
+    let mut command = lab.on(1, built.ggas());
+    command.args(["run", "--host", hosts, "--agent"]).arg(lab.agent()).env("GGAS_DEVICE", "sim");
+    command
+}
+
+/// Each rank says so once, with its number in front.
+fn ring_of(said: &str, size: u32, per_node: u32) -> Result<()> {
+    for rank in 0..size {
+        let line = format!(
+            "[{rank}] rank {rank} of {size} on node {}: 65536 bytes from node {}",
+            rank / per_node,
+            (rank + size - 1) % size / per_node
+        );
+        ensure!(said.lines().filter(|said| said.starts_with(&line)).count() == 1, "no `{line}` in\n{said}");
+    }
+    ensure!(said.lines().count() == size as usize, "more was said:\n{said}");
+    Ok(())
+}
+
+pub fn job(lab: &Lab, built: &Built) -> Result<String> {
+    // Hosts, ranks, and ranks on a node.
+    let jobs =
+        [("h1:3,h2:1", 4, 1), ("h2:1,h1:2", 3, 1), ("h2:2", 2, 1), ("h1:2,h2:2", 4, 2), ("h1:3,h2:5", 8, 3)];
+    for (hosts, size, per_node) in jobs {
+        let mut command = launch(lab, built, hosts);
+        command.args(["--per-node", &per_node.to_string(), "--"]).arg(built.example("ring"));
+        let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
+        ring_of(&said, size, per_node).with_context(|| hosts.to_owned())?;
+    }
+    Ok(String::new())
+}
+
+pub fn windows(lab: &Lab, built: &Built) -> Result<String> {
+    let mut command = launch(lab, built, "h1:2,h2:1");
+    command.arg("--").arg(built.example("processes")).args(["--cpu", "checks"]);
+    let said = Runs::start(command, "windows")?.succeeds(2 * SOON)?;
+    ensure!(said.contains("trapped by the model's SMFU"), "the window is another one:\n{said}");
+    ensure!(said.matches("PASS").count() >= 8, "{said}");
+    let barrier = said.lines().find(|line| line.contains("barrier, one block")).unwrap_or_default();
+    let time = barrier.split_whitespace().rev().nth(1).unwrap_or_default();
+    Ok(format!("barrier of 3 kernels {time} us"))
+}
+
+pub fn ends(lab: &Lab, built: &Built) -> Result<String> {
+    // One fails: all others are ended, and its status is that of the job.
+    let script = |text: &str| {
+        let mut command = launch(lab, built, "h1:1,h2:2");
+        command.args(["--grace", "100ms", "--", "sh", "-c", text]);
+        command
+    };
+    let failing = script("[ $GGAS_RANK = 2 ] && exit 7; exec sleep 300");
+    let output = Runs::start(failing, "a rank that fails")?.ends(SOON)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(7), "{}: {said}", output.status);
+    ensure!(said.contains("rank 2 exited with status 7") && said.contains("on h2"), "{said}");
+    nothing_runs(lab, &["sleep 300"])?;
+    // A signal to the launcher comes to the ranks of all hosts.
+    let trapping = script("trap 'echo heard; exit 0' USR1; echo ready; while :; do sleep 0.05; done");
+    let mut running = Runs::start(trapping, "a signal")?;
+    running.says("ready", 3)?;
+    running.signal("USR1")?;
+    let said = running.succeeds(SOON)?;
+    ensure!(said.matches("heard").count() == 3, "{said}");
+    // So does the end of the launcher.
+    let mut running = Runs::start(script("echo ready; exec sleep 301"), "a launcher that dies")?;
+    running.says("ready", 3)?;
+    running.signal("KILL")?;
+    let _ = running.ends(SOON)?;
+    nothing_runs(lab, &["sleep 301"])?;
+    Ok(String::new())
+}
+
+/// The last rank dies inside a barrier of kernels: those of the others end, on all hosts.
+pub fn death(lab: &Lab, built: &Built) -> Result<String> {
+    let mut command = launch(lab, built, "h1:2,h2:1");
+    command.args(["--keep-going", "--"]).arg(built.example("processes")).args(["--cpu", "death"]);
+    let output = Runs::start(command, "a death")?.ends(2 * SOON)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let why = || format!("{}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.code() == Some(128 + 9), "{}", why());
+    let times: Vec<&str> = said.lines().filter(|line| line.contains("from the death of rank 2")).collect();
+    ensure!(times.len() == 2, "{}", why());
+    let longest = times.iter().filter_map(|line| line.split_whitespace().rev().nth(1)?.parse::<f64>().ok());
+    Ok(format!("known and kernels ended after {:.0} ms", longest.fold(0.0, f64::max) / 1e3))
+}
+
+/// Rank 0, by which ranks hear of ends on other hosts, dies, and then one on another host.
+pub fn orphans(lab: &Lab, built: &Built) -> Result<String> {
+    let mut command = launch(lab, built, "h1:2,h2:1");
+    command.args(["--keep-going", "--"]).arg(built.example("everyone")).arg("watch");
+    let mut running = Runs::start(command, "orphans")?;
+    running.says("watches", 3)?;
+    kill_rank(built, 0)?;
+    running.says("rank 0 is lost", 2)?;
+    let begun = Instant::now();
+    kill_rank(built, 2)?;
+    running.says("[1] rank 2 is lost", 1)?;
+    let took = begun.elapsed();
+    kill_rank(built, 1)?;
+    let _ = running.ends(SOON)?;
+    Ok(format!("known after {} ms", took.as_millis()))
+}
+
+/// Kills the process of `everyone` that is this rank.
+fn kill_rank(built: &Built, rank: u32) -> Result<()> {
+    let (variable, program) = (format!("GGAS_RANK={rank}"), built.example("everyone"));
+    let is_it = |folder: &Path| {
+        let read = |file: &str| fs::read(folder.join(file)).unwrap_or_default();
+        read("cmdline").split(|byte| *byte == 0).next() == Some(program.as_os_str().as_bytes())
+            && read("environ").split(|byte| *byte == 0).any(|text| text == variable.as_bytes())
+    };
+    let mut folders = fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
+    let folder = folders.find(|folder| is_it(folder)).with_context(|| format!("rank {rank} does not run"))?;
+    let process = folder.file_name().unwrap_or_default();
+    ensure!(Command::new("kill").arg("-KILL").arg(process).status()?.success(), "rank {rank} is not killed");
+    Ok(())
+}
+
+/// No such process is left, once guards have had their time.
+fn nothing_runs(lab: &Lab, commands: &[&str]) -> Result<()> {
+    for command in commands {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        let line = [words.join(&0), vec![0]].concat();
+        lab.until(&format!("`{command}` ends"), || !processes().any(|other| other == line))?;
+    }
+    Ok(())
+}
+
+/// Command lines of all processes.
+fn processes() -> impl Iterator<Item = Vec<u8>> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+}
+
+pub fn firewall(lab: &Lab, built: &Built) -> Result<String> {
+    lab.block(2, 1, true)?;
+    let mut command = launch(lab, built, "h1:1,h2:1");
+    command.env("GGAS_JOIN_TIMEOUT", "3").arg("--").arg(built.example("ring"));
+    let said = Runs::start(command, "a host behind a firewall")?.fails(SOON)?;
+    for part in ["rank 1 did not join", "rank 0 is not met at h1:", "firewalls"] {
+        ensure!(said.contains(part), "no `{part}` in {said}");
+    }
+    lab.block(2, 1, false)?;
+    job(lab, built)
+}
+
+pub fn many(lab: &Lab, built: &Built) -> Result<String> {
+    let mut command = launch(lab, built, "h1:16,h2:16,h3:16,h4:16");
+    command.env("GGAS_JOIN_TIMEOUT", "120").arg("--").arg(built.example("everyone"));
+    let said = Runs::start(command, "64 ranks")?.succeeds(4 * SOON)?;
+    let line =
+        said.lines().find_map(|line| line.split_once("] ").filter(|(_, rest)| rest.starts_with("64 ranks")));
+    Ok(line.context(said.clone())?.1.to_owned())
+}
+
+/// The ring under `mpirun`: on one host, and 3 + 1 on two.
+pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
+    if place::which("mpirun").is_none() {
+        return Ok("skipped: apt-get install openmpi-bin".to_owned());
+    }
+    for (hosts, size) in [("h1:4", 4), ("h1:3,h2:1", 4), ("h2:1,h1:1", 2)] {
+        let mut command = lab.on(1, "mpirun");
+        command.args([
+            "--allow-run-as-root",
+            "--host",
+            hosts,
+            "-n",
+            &size.to_string(),
+            "--mca",
+            "plm_rsh_agent",
+        ]);
+        command.arg(lab.agent()).args(["-x", "GGAS_DEVICE=sim"]).arg(built.example("ring"));
+        let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
+        for rank in 0..size {
+            let line = format!(
+                "rank {rank} of {size} on node {rank}: 65536 bytes from node {}",
+                (rank + size - 1) % size
+            );
+            ensure!(said.matches(&line).count() == 1, "no `{line}` in\n{said}");
+        }
+    }
+    Ok(String::new())
+}

@@ -1,0 +1,207 @@
+//! GPUs: both spellings of the calls, writes from GPU memory, mapped memory, and what kernels get.
+
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ggas_gaspi::{GaspiError, GpuConfig, GpuContext, GpuCopies, GpuWay, Notice, Part, Policy, Timeout};
+
+use crate::ffi::{check, export, put};
+use crate::process::here;
+
+/// Bits of a policy. Segments are zero in any case.
+const INITIALIZED: c_int = 1;
+const GPU: c_int = 2;
+const GPU_NOTIFIED: c_int = 4;
+
+/// Where a segment goes.
+pub(crate) fn policy(policy: c_int) -> Result<Policy, GaspiError> {
+    match policy & !INITIALIZED {
+        0 => Ok(Policy::Host),
+        GPU => Ok(Policy::Gpu),
+        both if both == GPU | GPU_NOTIFIED => Ok(Policy::GpuNotified),
+        _ => Err(GaspiError::Failed),
+    }
+}
+
+/// `gaspi_gpu_config_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CConfig {
+    way: c_uint,
+    copies: c_uint,
+    engine_max: c_ulong,
+    stores_max: c_ulong,
+    piece: c_ulong,
+    staged_min: c_ulong,
+    staged_piece: c_ulong,
+}
+
+const WAYS: [GpuWay; 3] = [GpuWay::Auto, GpuWay::Card, GpuWay::Direct];
+const COPIES: [GpuCopies; 4] = [GpuCopies::BySize, GpuCopies::Stores, GpuCopies::Engine, GpuCopies::Hybrid];
+
+impl CConfig {
+    fn of(config: &GpuConfig) -> CConfig {
+        CConfig {
+            way: WAYS.iter().position(|way| *way == config.way).unwrap_or_default() as c_uint,
+            copies: COPIES.iter().position(|copies| *copies == config.copies).unwrap_or_default() as c_uint,
+            stores_max: config.stores_max,
+            engine_max: config.engine_max,
+            piece: config.piece,
+            staged_min: config.staged_min,
+            staged_piece: config.staged_piece,
+        }
+    }
+
+    fn config(&self) -> Result<GpuConfig, GaspiError> {
+        Ok(GpuConfig {
+            way: *WAYS.get(self.way as usize).ok_or(GaspiError::Config)?,
+            copies: *COPIES.get(self.copies as usize).ok_or(GaspiError::Config)?,
+            stores_max: self.stores_max,
+            engine_max: self.engine_max,
+            piece: self.piece,
+            staged_min: self.staged_min,
+            staged_piece: self.staged_piece,
+        })
+    }
+}
+
+/// What the next `gaspi_gpu_init` takes, and what kernels have of this process.
+struct State {
+    config: Option<GpuConfig>,
+    context: Option<Arc<GpuContext>>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { config: None, context: None });
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends what kernels have, before the process ends.
+pub(crate) fn end() {
+    let context = state().context.take();
+    drop(context);
+}
+
+fn init() -> Result<(), GaspiError> {
+    let here = here()?;
+    let config = state().config.unwrap_or_default();
+    match here.gpu_init(config) {
+        // Programs may call it again, and once by each name.
+        Err(GaspiError::Initialized) => Ok(()),
+        other => other,
+    }
+}
+
+fn count(place: *mut c_int) -> Result<(), GaspiError> {
+    let here = here()?;
+    check(place)?;
+    put(place, here.gpu_ids()?.len() as c_int)
+}
+
+fn ids(place: *mut c_int) -> Result<(), GaspiError> {
+    let here = here()?;
+    check(place)?;
+    let ids = here.gpu_ids()?;
+    ids.into_iter().enumerate().try_for_each(|(at, id)| put(place.wrapping_add(at), id as c_int))
+}
+
+export! {
+    /// Finds this process's GPU.
+    fn pgaspi_init_GPUs / gaspi_init_GPUs() {
+        init()
+    }
+
+    /// The same.
+    fn pgaspi_gpu_init / gaspi_gpu_init() {
+        init()
+    }
+
+    /// GPUs for segments.
+    fn pgaspi_number_of_GPUs / gaspi_number_of_GPUs(number: *mut c_int) {
+        count(number)
+    }
+
+    /// The same.
+    fn pgaspi_gpu_number / gaspi_gpu_number(number: *mut c_uint) {
+        count(number.cast())
+    }
+
+    /// Their numbers.
+    fn pgaspi_GPU_ids / gaspi_GPU_ids(numbers: *mut c_int) {
+        ids(numbers)
+    }
+
+    /// The same.
+    fn pgaspi_gpu_ids / gaspi_gpu_ids(numbers: *mut c_int) {
+        ids(numbers)
+    }
+
+    /// Posts a write, from GPU memory in pieces where that is quicker.
+    fn pgaspi_gpu_write / gaspi_gpu_write(
+        local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
+        queue: u8, timeout: c_ulong
+    ) {
+        let part = Part { local, local_offset, remote, remote_offset, bytes };
+        here()?.gpu_write(&part, rank, queue, Timeout::from_millis(timeout))
+    }
+
+    /// The same and a notification.
+    fn pgaspi_gpu_write_notify / gaspi_gpu_write_notify(
+        local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
+        id: c_uint, value: c_uint, queue: u8, timeout: c_ulong
+    ) {
+        let part = Part { local, local_offset, remote, remote_offset, bytes };
+        let notice = Notice { segment: remote, id, value };
+        here()?.gpu_write_notify(&part, &notice, rank, queue, Timeout::from_millis(timeout))
+    }
+
+    /// Makes a segment of memory that the program has on its GPU.
+    fn pgaspi_map_seg / gaspi_map_seg(id: u8, pointer: *mut c_void, size: c_ulong) {
+        // SAFETY: the interface's contract: the memory stays until the segment is deleted.
+        unsafe { here()?.map_seg(id, pointer.cast(), size) }
+    }
+
+    /// The same, with all members of a group.
+    fn pgaspi_map_create / gaspi_map_create(
+        id: u8, pointer: *mut c_void, size: c_ulong, group: u8, timeout: c_ulong
+    ) {
+        // SAFETY: as above.
+        unsafe { here()?.map_create(id, pointer.cast(), size, group, Timeout::from_millis(timeout)) }
+    }
+
+    /// What the next start of GPUs takes.
+    fn pgaspi_gpu_config_get / gaspi_gpu_config_get(config: *mut CConfig) {
+        put(config, CConfig::of(&state().config.unwrap_or_default()))
+    }
+
+    /// Sets that.
+    fn pgaspi_gpu_config_set / gaspi_gpu_config_set(config: CConfig) {
+        let config = config.config()?;
+        if here().is_ok_and(|here| here.gpu_ids().is_ok()) {
+            return Err(GaspiError::Initialized);
+        }
+        state().config = Some(config);
+        Ok(())
+    }
+
+    /// What kernels need; collective. It stays until the process ends.
+    fn pgaspi_gpu_context / gaspi_gpu_context(queues: c_uint, context: *mut *mut c_void, timeout: c_ulong) {
+        let here = here()?;
+        check(context)?;
+        let made = here.gpu_context(queues, Timeout::from_millis(timeout))?;
+        put(context, made.address() as *mut c_void)?;
+        state().context = Some(Arc::new(made));
+        Ok(())
+    }
+
+    /// Whether all went well in kernels.
+    fn pgaspi_gpu_context_check / gaspi_gpu_context_check() {
+        here()?;
+        let context = state().context.clone().ok_or(GaspiError::Null)?;
+        context.check().map_err(|error| {
+            tracing::warn!("{error}");
+            GaspiError::Failed
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! How writes between GPUs go; limits that differ from machine to machine.
+
+use crate::GaspiError;
+
+/// By what hosts write between segments in GPU memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuWay {
+    /// By the GPUs where the processes drive GPUs that reach each other, else by the network device.
+    #[default]
+    Auto,
+    /// By the network device, as all other requests.
+    Card,
+    /// Without the network device: by what [`GpuCopies`] says.
+    Direct,
+}
+
+/// How the GPU of the source writes over NVLink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuCopies {
+    /// By size: one copy engine, stores, then the hybrid.
+    #[default]
+    BySize,
+    /// A kernel that stores.
+    Stores,
+    /// A copy engine.
+    Engine,
+    /// Pieces in turns by two streams, behind which they meet.
+    Hybrid,
+}
+
+/// How GPUs are used (thesis 4.4.3). The numbers are of the machine: `cargo run --example gpu_segments` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// By what hosts write between segments in GPU memory.
+    pub way: GpuWay,
+    /// How, without the network device.
+    pub copies: GpuCopies,
+    /// Longest write by one copy engine, bytes; a kernel stores longer ones, by many multiprocessors.
+    pub engine_max: u64,
+    /// Longest write by stores, bytes; above it the hybrid writes.
+    pub stores_max: u64,
+    /// Bytes of a piece of the hybrid; at least 1.
+    pub piece: u64,
+    /// Longest [`gpu_write`](crate::Gaspi::gpu_write) that the network device fetches from GPU memory itself, bytes; above it
+    /// the data go through host memory.
+    pub staged_min: u64,
+    /// Bytes of a piece that goes through host memory, at least 1; two are under way.
+    pub staged_piece: u64,
+}
+
+impl Default for GpuConfig {
+    fn default() -> GpuConfig {
+        GpuConfig {
+            way: GpuWay::Auto,
+            copies: GpuCopies::BySize,
+            // On two H100: a launch costs more than a copy, and stores outdo a copy engine from here on.
+            engine_max: 128 << 10,
+            stores_max: 1 << 30,
+            piece: 2 << 20,
+            staged_min: 32 << 10,
+            staged_piece: 128 << 10,
+        }
+    }
+}
+
+impl GpuConfig {
+    /// # Errors
+    /// [`GaspiError::Config`]: a piece of no bytes, or of more than 2^30.
+    pub(crate) fn check(&self) -> Result<(), GaspiError> {
+        let piece = 1..=1 << 30;
+        if piece.contains(&self.piece) && piece.contains(&self.staged_piece) {
+            Ok(())
+        } else {
+            Err(GaspiError::Config)
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Each process puts to every other one, twice, and rank 0 says how long things took and what a process takes. With the argument
+//! `watch` they then stay for two minutes, and say whom they lose.
+//!
+//! `cargo build --release -p ggas --example everyone && ggas run --host h1:16,h2:16 -- target/release/examples/everyone`
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ggas::{HostBuffer, Job, Kind, Match, PortConfig, RemoteRegion, Spec};
+
+const BYTES: usize = 1024;
+const SOON: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
+    match everyone() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn everyone() -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let job = Job::join()?;
+    let joined = begun.elapsed();
+    let (rank, size) = (job.rank() as usize, job.size() as usize);
+    let port = job.node().open_port(PortConfig {
+        queue_bytes: 1 << 16,
+        post_timeout: SOON,
+        ..PortConfig::default()
+    })?;
+    let outbox = port.register(HostBuffer::zeroed(BYTES)?)?;
+    let inbox = port.register(HostBuffer::zeroed(BYTES * size)?)?;
+    let inboxes = job.exchange_values(&RemoteRegion::of(&inbox), SOON)?;
+    let before = occupied();
+    let mut times = [Duration::ZERO; 2];
+    for (round, time) in times.iter_mut().enumerate() {
+        outbox.write(0, &message(rank, round))?;
+        job.barrier(SOON)?;
+        let begun = Instant::now();
+        for step in 1..size {
+            let to = inboxes[(rank + step) % size];
+            let at = to.nla((BYTES * rank) as u64, BYTES as u64)?;
+            port.connect(to.port()).put(&outbox, 0, BYTES, at, Spec::COMPLETER)?;
+        }
+        for step in 1..size {
+            let from = (rank + size - step) % size;
+            let puts = Match::any().kind(Kind::Completer).puts().from(inboxes[from].port());
+            let arrived = port.wait_match(&puts, SOON)?;
+            if !arrived.error().is_empty() {
+                return Err(
+                    format!("rank {rank}: a put of rank {from} failed there: {:?}", arrived.error()).into()
+                );
+            }
+            let mut came = vec![0; BYTES];
+            inbox.read(BYTES * from, &mut came)?;
+            if let Some(at) = came.iter().zip(message(from, round)).position(|(came, put)| *came != put) {
+                let came = (came[at], message(from, round)[at]);
+                return Err(format!(
+                    "rank {rank}, round {round}: what rank {from} put arrived damaged: byte {at} is {} and not {}",
+                    came.0, came.1
+                )
+                .into());
+            }
+        }
+        job.barrier(SOON)?;
+        *time = begun.elapsed();
+    }
+    let said = (joined, times, before, occupied());
+    let all = job.exchange_values(&said, SOON)?;
+    if rank == 0 {
+        let longest = |of: &dyn Fn(&Said) -> f64| all.iter().map(of).fold(0.0, f64::max);
+        println!(
+            "{size} ranks: joined in {:.2} s, each to each first in {:.2} s, then in {:.3} s; a rank at most {:.0} MiB and {:.0} \
+             descriptors before, {:.0} MiB and {:.0} after",
+            longest(&|said| said.0.as_secs_f64()),
+            longest(&|said| said.1[0].as_secs_f64()),
+            longest(&|said| said.1[1].as_secs_f64()),
+            longest(&|said| said.2.0),
+            longest(&|said| said.2.1),
+            longest(&|said| said.3.0),
+            longest(&|said| said.3.1),
+        );
+    }
+    if std::env::args().nth(1).is_some_and(|word| word == "watch") {
+        let _watches = job.membership().on_loss(Box::new(|rank| println!("rank {rank} is lost")));
+        println!("watches");
+        std::thread::sleep(SOON);
+    }
+    port.close()?;
+    Ok(job.barrier(SOON)?)
+}
+
+/// When it had joined, how long its rounds took, and what it occupied before and after.
+type Said = (Duration, [Duration; 2], Occupied, Occupied);
+
+/// MiB of memory, shared with others or not, and descriptors of this process.
+type Occupied = (f64, f64);
+
+fn occupied() -> Occupied {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    (kib.unwrap_or_default() / 1024.0, descriptors as f64)
+}
+
+fn message(rank: usize, round: usize) -> Vec<u8> {
+    (0..BYTES).map(|i| (i * 31 + rank * 7 + round) as u8).collect()
+}

@@ -1,0 +1,396 @@
+//! An MPI library carries calls: Open MPI, MPICH and what is like them. It is opened at run time, by a shim that the library's
+//! own mpicc compiles when it is first used, since MPI libraries share no binary interface. The daemon's thread makes all calls.
+
+mod compile;
+mod meet;
+mod shim;
+
+use std::collections::HashMap;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ggas::kernels::KernelMem;
+use ggas_clock::Clock;
+
+use self::shim::{Call, Shim, Told};
+use super::{Carrier, Comm, Operation, Place, Token, Type, Win};
+use crate::memory::Span;
+use crate::{Class, GmpiError, Status, layout};
+
+/// When data goes through host memory on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Staging {
+    /// Memory of a GPU, where the library does not take it.
+    #[default]
+    Needed,
+    /// All, for tests.
+    Always,
+}
+
+/// An operation, and copies that the library uses in place of kernels' memory.
+struct Started {
+    receives: bool,
+    /// Where what arrives goes in the end.
+    to: Option<Span>,
+    from_copy: Vec<u8>,
+    to_copy: Vec<u8>,
+    status: Status,
+}
+
+/// A window: its part is host memory where the library does not reach the kernels'.
+struct Window {
+    comm: Comm,
+    parts: Vec<u64>,
+}
+
+/// Calls by an MPI library.
+pub struct Mpi {
+    shim: Shim,
+    staging: Staging,
+    takes_gpu: bool,
+    comms: Vec<Option<Place>>,
+    windows: Vec<Option<Window>>,
+    started: HashMap<Token, Started>,
+    /// Puts and gets that no flush has waited for.
+    one_sided: Vec<(Win, u32, Token)>,
+    flushed: HashMap<Token, Result<(), Class>>,
+    next_flush: Token,
+    /// Meetings of communicators that not all members came to in time.
+    meetings: HashMap<Comm, Token>,
+    timeout: Duration,
+    clock: Clock,
+}
+
+/// Most requests of the library.
+const MOST: usize = 16_384;
+
+/// Flushes are no requests of the library.
+const FLUSH: Token = 1 << 63;
+
+fn class(code: i32) -> Result<(), Class> {
+    match u32::try_from(code) {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(Class(code)),
+        Err(_) => Err(Class::OTHER),
+    }
+}
+
+fn status_of(told: Told) -> Status {
+    Status { source: told.source, tag: told.tag, bytes: told.bytes.max(0) as u64, error: None }
+}
+
+/// Elements of a span.
+fn count(bytes: usize, of: Type) -> Result<i32, Class> {
+    i32::try_from(bytes / of.size().max(1)).map_err(|_| Class::COUNT)
+}
+
+impl Mpi {
+    /// Begins, in the thread that makes all calls: initializes MPI if the program has not.
+    ///
+    /// # Errors
+    /// [`GmpiError::Mpi`] says what is missing: a library, `MPI_THREAD_MULTIPLE` where the program has initialized MPI itself.
+    pub fn open(staging: Staging) -> Result<Mpi, GmpiError> {
+        let shim = Shim::load(&compile::shim()?)?;
+        let mut code = 0;
+        // SAFETY: the text is written within its room.
+        let why = Shim::text(|text, room| code = unsafe { (shim.open)(text, room) });
+        if let Err(class) = class(code) {
+            return Err(GmpiError::Mpi(if why.is_empty() {
+                format!("MPI cannot be used: {class}")
+            } else {
+                why
+            }));
+        }
+        // SAFETY: takes nothing.
+        let takes_gpu = unsafe { (shim.takes_gpu)() } != 0;
+        let mut mpi = Mpi {
+            shim,
+            staging,
+            takes_gpu,
+            comms: Vec::new(),
+            windows: Vec::new(),
+            started: HashMap::new(),
+            one_sided: Vec::new(),
+            flushed: HashMap::new(),
+            next_flush: FLUSH,
+            meetings: HashMap::new(),
+            timeout: Duration::from_secs(30),
+            clock: Clock::real(),
+        };
+        mpi.note_comm(0)
+            .and_then(|()| mpi.note_comm(1))
+            .map_err(|class| mpi.failed("MPI_Comm_dup", class))?;
+        Ok(mpi)
+    }
+
+    fn failed(&self, what: &'static str, class: Class) -> GmpiError {
+        GmpiError::Failed { what, class }
+    }
+
+    /// Whether the library may not have the address of this memory.
+    fn stages(&self, span: &Span) -> bool {
+        self.staging == Staging::Always || (span.memory.device_buffer().is_some() && !self.takes_gpu)
+    }
+
+    fn place_of(&self, comm: Comm) -> Result<Place, Class> {
+        self.comms.get(comm).copied().flatten().ok_or(Class::COMM)
+    }
+
+    /// The call of an operation, without its buffers; what is sent, and what is received into.
+    fn call<'a>(
+        &self,
+        operation: &'a Operation,
+    ) -> Result<(Call, Option<&'a Span>, Option<&'a Span>), Class> {
+        let mut call = Call {
+            from: null(),
+            to: null_mut(),
+            displacement: 0,
+            kind: 0,
+            comm: 0,
+            count: 0,
+            of: layout::GMPI_BYTE as i32,
+            rank: 0,
+            tag: 0,
+            op: 0,
+            reserved: 0,
+        };
+        let typed = |call: &mut Call, kind, comm: Comm, bytes, of: Type| -> Result<(), Class> {
+            self.place_of(comm)?;
+            (call.kind, call.comm, call.count, call.of) = (kind, comm as i32, count(bytes, of)?, of.0 as i32);
+            Ok(())
+        };
+        let rank = |rank: &u32| *rank as i32;
+        Ok(match operation {
+            Operation::Send { at, of, to, tag, comm } => {
+                typed(&mut call, shim::SEND, *comm, at.len, *of)?;
+                (call.rank, call.tag) = (rank(to), *tag);
+                (call, Some(at), None)
+            }
+            Operation::Recv { at, of, from, tag, comm } => {
+                typed(&mut call, shim::RECV, *comm, at.len, *of)?;
+                call.rank = from.as_ref().map_or(layout::GMPI_ANY_SOURCE, rank);
+                call.tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
+                (call, None, Some(at))
+            }
+            Operation::Barrier { comm } => {
+                typed(&mut call, shim::BARRIER, *comm, 0, Type(layout::GMPI_BYTE))?;
+                (call, None, None)
+            }
+            Operation::Bcast { at, of, root, comm } => {
+                typed(&mut call, shim::BCAST, *comm, at.len, *of)?;
+                call.rank = rank(root);
+                (call, None, Some(at))
+            }
+            Operation::Reduce { from, to, of, op, root, comm } => {
+                typed(&mut call, shim::REDUCE, *comm, from.len, *of)?;
+                (call.rank, call.op) = (rank(root), *op as i32);
+                let receives = self.place_of(*comm)?.rank == *root;
+                (call, Some(from), receives.then_some(to))
+            }
+            Operation::Allreduce { from, to, of, op, comm } => {
+                typed(&mut call, shim::ALLREDUCE, *comm, from.len, *of)?;
+                call.op = *op as i32;
+                (call, Some(from), Some(to))
+            }
+            Operation::Allgather { from, to, of, comm } => {
+                typed(&mut call, shim::ALLGATHER, *comm, from.len, *of)?;
+                (call, Some(from), Some(to))
+            }
+            Operation::Alltoall { from, to, of, comm } => {
+                let size = self.place_of(*comm)?.size as usize;
+                typed(&mut call, shim::ALLTOALL, *comm, from.len / size, *of)?;
+                (call, Some(from), Some(to))
+            }
+            Operation::Put { at, rank, displacement, win }
+            | Operation::Get { at, rank, displacement, win } => {
+                let puts = matches!(operation, Operation::Put { .. });
+                self.windows.get(*win).and_then(Option::as_ref).ok_or(Class::WIN)?;
+                (call.kind, call.comm) = (if puts { shim::PUT } else { shim::GET }, *win as i32);
+                call.count = count(at.len, Type(layout::GMPI_BYTE))?;
+                (call.rank, call.displacement) = (*rank as i32, *displacement);
+                if puts { (call, Some(at), None) } else { (call, None, Some(at)) }
+            }
+            Operation::Flush { .. } => return Err(Class::CALL),
+        })
+    }
+}
+
+impl Carrier for Mpi {
+    fn name(&self) -> String {
+        // SAFETY: the text is written within its room.
+        let name = Shim::text(|text, room| unsafe { (self.shim.name)(text, room) });
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        if self.takes_gpu { name } else { format!("{name}, GPU memory through host memory") }
+    }
+
+    fn place(&self, comm: Comm) -> Option<Place> {
+        self.comms.get(comm).copied().flatten()
+    }
+
+    fn window(&self, win: Win, rank: u32) -> Option<u64> {
+        self.windows.get(win)?.as_ref()?.parts.get(rank as usize).copied()
+    }
+
+    fn window_comm(&self, win: Win) -> Option<Comm> {
+        Some(self.windows.get(win)?.as_ref()?.comm)
+    }
+
+    fn attach(&mut self, _: usize, _: Arc<KernelMem>) -> Result<(), GmpiError> {
+        Ok(())
+    }
+
+    fn has_room(&self, _: &Operation) -> bool {
+        self.started.len() < MOST
+    }
+
+    fn start(&mut self, operation: &Operation) -> Result<Token, Class> {
+        if let Operation::Flush { rank, win } = operation {
+            return self.flush(*rank, *win);
+        }
+        let (mut call, from, to) = self.call(operation)?;
+        let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
+        let status = Status { source: call.rank, tag: call.tag, ..Status::EMPTY };
+        let receives = call.kind == shim::RECV;
+        let mut started = Started { receives, to: None, from_copy: Vec::new(), to_copy: Vec::new(), status };
+        // What is sent from where it arrives is sent in place.
+        let in_place = from.zip(to).is_some_and(|(from, to)| {
+            let inside = to.address()..to.address() + to.len.max(1) as u64;
+            inside.contains(&from.address())
+        });
+        if let Some(to) = to {
+            call.to = to.address() as *mut _;
+            if self.stages(to) {
+                started.to_copy = read(to)?;
+                call.to = started.to_copy.as_mut_ptr().cast();
+                started.to = Some(to.clone());
+            }
+        }
+        if let Some(from) = from.filter(|_| !in_place) {
+            call.from = from.address() as *const _;
+            if self.stages(from) {
+                started.from_copy = read(from)?;
+                call.from = started.from_copy.as_ptr().cast();
+            }
+        }
+        let mut token = 0;
+        // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
+        // over: attached memory as long as the daemon, copies as long as the entry below.
+        class(unsafe { (self.shim.start)(&call, &mut token) })?;
+        self.started.insert(token, started);
+        if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
+            self.one_sided.push((*win, *rank, token));
+        }
+        Ok(token)
+    }
+
+    fn test(&mut self, token: Token) -> Option<Result<Status, Class>> {
+        if let Some(ended) = self.flushed.remove(&token) {
+            return Some(ended.map(|()| Status::EMPTY));
+        }
+        let (mut over, mut told) = (0, Told::default());
+        self.started.get(&token)?;
+        // SAFETY: the request is one that was started and not told to be over.
+        let ended = class(unsafe { (self.shim.test)(token, &mut over, &mut told) });
+        if over == 0 {
+            return None;
+        }
+        let started = self.started.remove(&token)?;
+        let written = match &started.to {
+            Some(to) => to.write(0, &started.to_copy).map_err(|_| Class::INTERN),
+            None => Ok(()),
+        };
+        let status = if started.receives { status_of(told) } else { started.status };
+        Some(ended.and(written).map(|()| status))
+    }
+
+    fn forget(&mut self, token: Token) {
+        if self.one_sided.iter().any(|(.., one_sided)| *one_sided == token) {
+            return;
+        }
+        if let Some(started) = self.started.remove(&token) {
+            // SAFETY: as above.
+            unsafe { (self.shim.forget)(token, started.receives.into()) };
+            // The library may go on reading and writing them.
+            std::mem::forget((started.from_copy, started.to_copy));
+        }
+    }
+
+    fn probe(&mut self, comm: Comm, from: Option<u32>, tag: Option<i32>) -> Result<Option<Status>, Class> {
+        self.place_of(comm)?;
+        let from = from.map_or(layout::GMPI_ANY_SOURCE, |rank| rank as i32);
+        let tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
+        let (mut found, mut told) = (0, Told::default());
+        // SAFETY: the communicator is one.
+        class(unsafe { (self.shim.probe)(comm as i32, from, tag, &mut found, &mut told) })?;
+        Ok((found != 0).then(|| status_of(told)))
+    }
+
+    fn progress(&mut self) -> bool {
+        // The library works when it is asked.
+        false
+    }
+
+    fn split(&mut self, of: Comm, color: Option<u32>, key: i32) -> Result<Option<Comm>, GmpiError> {
+        let what = "a split of a communicator";
+        self.place_of(of).map_err(|class| self.failed(what, class))?;
+        self.meet(what, of)?;
+        let colors = color.map(|color| i32::try_from(color).map_err(|_| self.failed(what, Class::ARG)));
+        let color = colors.transpose()?;
+        let mut made = -1;
+        let has = color.is_some().into();
+        // SAFETY: the communicator is one.
+        let ended = unsafe { (self.shim.split)(of as i32, has, color.unwrap_or(0), key, &mut made) };
+        class(ended).map_err(|class| self.failed(what, class))?;
+        let Ok(made) = usize::try_from(made) else { return Ok(None) };
+        self.note_comm(made).map_err(|class| self.failed(what, class))?;
+        Ok(Some(made))
+    }
+
+    fn free(&mut self, comm: Comm) {
+        if let Some(place @ Some(_)) = self.comms.get_mut(comm).filter(|_| comm > 1) {
+            *place = None;
+            // SAFETY: the communicator is one.
+            unsafe { (self.shim.free)(comm as i32) };
+        }
+    }
+
+    fn make_window(&mut self, comm: Comm, span: Span) -> Result<Win, GmpiError> {
+        let what = "making a window";
+        let place = self.place_of(comm).map_err(|class| self.failed(what, class))?;
+        if span.memory.device_buffer().is_some() && !self.takes_gpu {
+            return Err(GmpiError::Mpi(
+                "this MPI library does not take GPU memory, so it has no windows there: use our own messages, or a library \
+                 with CUDA support"
+                    .to_owned(),
+            ));
+        }
+        self.meet(what, comm)?;
+        let mut parts = vec![0; place.size as usize];
+        let mut win = 0;
+        // SAFETY: the memory is attached, so it lives as long as the daemon; there are as many parts as members.
+        let ended = unsafe {
+            class((self.shim.gather)(comm as i32, span.len as u64, parts.as_mut_ptr())).and_then(|()| {
+                class((self.shim.window)(comm as i32, span.address() as *mut _, span.len as u64, &mut win))
+            })
+        };
+        ended.map_err(|class| self.failed(what, class))?;
+        let win = win as usize;
+        self.windows.resize_with(self.windows.len().max(win + 1), || None);
+        self.windows[win] = Some(Window { comm, parts });
+        Ok(win)
+    }
+
+    fn free_window(&mut self, win: Win) {
+        // MPI_Win_free is collective; the library's window goes at the end.
+        if let Some(window) = self.windows.get_mut(win) {
+            *window = None;
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), GmpiError> {
+        self.meet("the end of GMPI", 0)?;
+        // SAFETY: nothing is called behind it: the daemon ends.
+        class(unsafe { (self.shim.close)() }).map_err(|class| self.failed("MPI_Finalize", class))
+    }
+}

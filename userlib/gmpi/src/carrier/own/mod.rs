@@ -1,0 +1,382 @@
+//! Our own messages: no MPI library is needed. Short ones travel in frames (`net`), longer ones by a put into the receiver's
+//! memory once that has said where; collectives are rounds of messages (`schedule`).
+
+mod calls;
+mod flow;
+mod group;
+mod host;
+mod limits;
+mod loss;
+mod matching;
+mod net;
+mod reduce;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ggas::{Job, Node, Region};
+use ggas_clock::Clock;
+
+use self::flow::{Flow, Item, Then};
+use self::group::{Group, Running, Window};
+use self::limits::Limits;
+use self::matching::{Envelope, Matching, Message, Wanted};
+use self::net::{Header, Inbox, Net, PAYLOAD};
+use super::Token;
+use crate::memory::Span;
+use crate::{Class, GmpiError, Status};
+
+pub(crate) use self::reduce::allows;
+
+/// Kinds of frames, with what their words say.
+mod kind {
+    /// A message: context, tag.
+    pub const EAGER: u32 = 1;
+    /// A message whose bytes wait: context, tag, bytes, the send's token.
+    pub const ASK: u32 = 2;
+    /// Where they may go: the send's token, address, bytes, the receive's token.
+    pub const GRANT: u32 = 3;
+    /// They are there: the receive's token.
+    pub const SENT: u32 = 4;
+    /// Asks for bytes of a window: address there, bytes, address here, token, region and offset there.
+    pub const FETCH: u32 = 5;
+    /// What was put or fetched before this is there: token.
+    pub const PING: u32 = 6;
+    pub const PONG: u32 = 7;
+    /// Bytes of a collective that were granted: the receive's token.
+    pub const PIECE: u32 = 8;
+}
+
+/// What a message that was not expected brought.
+#[derive(Clone, Debug)]
+enum Body {
+    Bytes(Vec<u8>),
+    /// They wait at the sender, which may be this process.
+    Asks {
+        len: u64,
+        send: Token,
+    },
+}
+
+/// An operation under way.
+#[derive(Debug)]
+enum Pending {
+    /// A send; its bytes where the receiver has to ask for them.
+    Send {
+        at: Span,
+        status: Status,
+        to: u32,
+    },
+    Receive {
+        at: Span,
+        comm: usize,
+    },
+    /// Bytes are coming: what is told once they are there.
+    Arriving {
+        status: Status,
+        from: u32,
+    },
+    /// Of a collective: whose receive it is.
+    Part {
+        of: Token,
+    },
+    Collective(Box<Running>),
+    /// Of a collective: bytes on offer.
+    Piece {
+        of: Token,
+        to: u32,
+        bytes: Vec<u8>,
+    },
+    /// Who owes a pong.
+    Flush {
+        waits: Vec<u32>,
+    },
+    /// Bytes of a window that were asked for.
+    Fetch {
+        from: u32,
+    },
+}
+
+/// Messages between nodes.
+pub struct Own {
+    // Regions go before the port of `net`.
+    regions: Vec<Region>,
+    net: Net,
+    limits: Limits,
+    flow: Flow,
+    matching: Matching<Body>,
+    rank: u32,
+    groups: Vec<Option<Group>>,
+    windows: Vec<Option<Window>>,
+    next_context: u64,
+    next: Token,
+    pending: HashMap<Token, Pending>,
+    done: HashMap<Token, Result<Status, Class>>,
+    /// Under way, and nobody will ask for them.
+    forgotten: HashSet<Token>,
+    /// Collectives whose round may be over.
+    stirred: Vec<Token>,
+    /// Who is gone: told by others, and what was made of it.
+    gone: Arc<Vec<AtomicBool>>,
+    known: Vec<bool>,
+    watch: Option<ggas::members::LossGuard>,
+    /// What the last collective of the host has gathered.
+    gathered: Option<(Token, Vec<u8>)>,
+    timeout: Duration,
+    clock: Clock,
+    failed: bool,
+}
+
+impl Own {
+    /// One for each of these nodes, which are all in this process: rank i is node i.
+    ///
+    /// # Errors
+    /// A node has no room for a port or its memory.
+    pub fn local(nodes: &[Node]) -> Result<Vec<Own>, GmpiError> {
+        let made = nodes.iter().enumerate().map(|(rank, node)| Net::new(node, rank, nodes.len()));
+        let (nets, inboxes): (Vec<Net>, Vec<Inbox>) =
+            made.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        Ok(nets.into_iter().enumerate().map(|(rank, net)| Own::with(net, rank, &inboxes)).collect())
+    }
+
+    /// For this process of a job. Collective over the job, which `timeout` bounds, as all that waits for other processes later.
+    ///
+    /// # Errors
+    /// As of [`local`](Self::local); processes that do not come.
+    pub fn join(job: &Job, timeout: Duration) -> Result<Own, GmpiError> {
+        let (rank, size) = (job.rank() as usize, job.size() as usize);
+        let (net, inbox) = Net::new(job.node(), rank, size)?;
+        let inboxes = job.exchange_values(&inbox, timeout)?;
+        let own = Own::with(net, rank, &inboxes);
+        let gone = own.gone.clone();
+        let watch = job.on_loss(move |rank| {
+            gone.get(rank as usize).inspect(|gone| gone.store(true, Ordering::Release));
+        });
+        Ok(Own { watch: Some(watch), timeout, ..own })
+    }
+
+    fn with(mut net: Net, rank: usize, inboxes: &[Inbox]) -> Own {
+        net.connect(inboxes);
+        let (size, rank) = (inboxes.len(), rank as u32);
+        let world = Group { context: 0, rank, members: (0..size as u32).collect(), collectives: 0 };
+        let alone = Group { context: 2, rank: 0, members: vec![rank], collectives: 0 };
+        Own {
+            regions: Vec::new(),
+            net,
+            limits: Limits::new(size),
+            flow: Flow::new(size),
+            matching: Matching::default(),
+            rank,
+            groups: vec![Some(world), Some(alone)],
+            windows: Vec::new(),
+            next_context: 4,
+            next: 1,
+            pending: HashMap::new(),
+            done: HashMap::new(),
+            forgotten: HashSet::new(),
+            stirred: Vec::new(),
+            gone: Arc::new((0..size).map(|_| AtomicBool::new(false)).collect()),
+            known: vec![false; size],
+            watch: None,
+            gathered: None,
+            timeout: Duration::from_secs(30),
+            clock: Clock::real(),
+            failed: false,
+        }
+    }
+
+    /// How long calls of the host that wait for other processes may take.
+    pub fn timeout(self, timeout: Duration) -> Own {
+        Own { timeout, ..self }
+    }
+
+    fn token(&mut self) -> Token {
+        self.next += 1;
+        self.next
+    }
+
+    fn group(&self, comm: usize) -> Result<&Group, Class> {
+        self.groups.get(comm).and_then(Option::as_ref).ok_or(Class::COMM)
+    }
+
+    /// Rank of a member of a communicator in the world.
+    fn world(&self, comm: usize, rank: u32) -> Result<u32, Class> {
+        self.group(comm)?.members.get(rank as usize).copied().ok_or(Class::RANK)
+    }
+
+    fn end(&mut self, token: Token, how: Result<Status, Class>) {
+        if !self.forgotten.remove(&token) {
+            self.done.insert(token, how);
+        }
+    }
+
+    fn frame(&mut self, to: u32, kind: u32, words: [u64; 5], payload: Vec<u8>, then: Then) {
+        let header = Header { kind, len: payload.len() as u32, words };
+        self.flow.push(to as usize, Item::Frame { header, payload, then });
+    }
+
+    /// What came: for a receive, a send that waits, or nobody yet.
+    fn handle(&mut self, from: usize, header: Header, payload: Vec<u8>) -> Result<(), GmpiError> {
+        let [a, b, c, d, e] = header.words;
+        match header.kind {
+            kind::EAGER => {
+                let envelope = Envelope { context: a, source: from as u32, tag: b as i32 };
+                self.arrived(Message { envelope, body: Body::Bytes(payload) });
+            }
+            kind::ASK => {
+                let envelope = Envelope { context: a, source: from as u32, tag: b as i32 };
+                self.arrived(Message { envelope, body: Body::Asks { len: c, send: d } });
+            }
+            kind::GRANT => self.granted(from as u32, a, b, c, d),
+            kind::SENT => {
+                if let Some(Pending::Arriving { status, .. }) = self.pending.remove(&a) {
+                    self.end(a, status.error.map_or(Ok(status), Err));
+                }
+                // The sender waits to hear that its bytes were read.
+                self.net.tell_soon(from)?;
+            }
+            kind::FETCH => self.fetched(from, a, b, c, d, e),
+            kind::PING => self.frame(from as u32, kind::PONG, header.words, Vec::new(), Then::Nothing),
+            kind::PONG => self.pong(from as u32, a),
+            kind::PIECE => self.take_piece(a, &payload),
+            other => tracing::error!(from, kind = other, "a frame of another version was thrown away"),
+        }
+        Ok(())
+    }
+
+    fn pong(&mut self, from: u32, token: Token) {
+        if let Some(Pending::Fetch { .. }) = self.pending.get(&token) {
+            self.pending.remove(&token);
+            self.limits.fetched(from);
+            return self.end(token, Ok(Status::EMPTY));
+        }
+        let Some(Pending::Flush { waits }) = self.pending.get_mut(&token) else { return };
+        waits.retain(|rank| *rank != from);
+        if waits.is_empty() {
+            self.pending.remove(&token);
+            self.end(token, Ok(Status::EMPTY));
+        }
+    }
+
+    /// Bytes of a window are wanted: only such as lie in one.
+    fn fetched(&mut self, from: usize, win: u64, displacement: u64, bytes: u64, nla: u64, token: u64) {
+        let window = self.windows.get(win as usize).and_then(Option::as_ref);
+        let inside = window
+            .filter(|window| displacement.checked_add(bytes).is_some_and(|end| end <= window.own.len as u64));
+        if let Some(Window { own, .. }) = inside {
+            let (region, offset) = (own.index, own.offset + displacement as usize);
+            self.flow.push(from, Item::Put { region, offset, len: bytes as usize, nla });
+        }
+        self.frame(from as u32, kind::PONG, [token, 0, 0, 0, 0], Vec::new(), Then::Nothing);
+    }
+
+    fn arrived(&mut self, message: Message<Body>) {
+        if let Some((token, message)) = self.matching.arrive(message) {
+            self.matched(token, message);
+        }
+    }
+
+    /// A receive has its message.
+    fn matched(&mut self, token: Token, message: Message<Body>) {
+        let source = message.envelope.source;
+        if matches!(message.body, Body::Bytes(_)) {
+            self.net.received(source as usize);
+        }
+        match self.pending.remove(&token) {
+            Some(Pending::Part { of }) => match message.body {
+                Body::Bytes(bytes) => {
+                    self.pending.insert(token, Pending::Part { of });
+                    self.take_piece(token, &bytes);
+                }
+                Body::Asks { len, send } => self.accept_piece(of, token, source, len, send),
+            },
+            Some(Pending::Receive { at, comm }) => self.received(token, at, comm, message),
+            _ => {}
+        }
+    }
+
+    fn received(&mut self, token: Token, at: Span, comm: usize, message: Message<Body>) {
+        let Envelope { source, tag, .. } = message.envelope;
+        let rank = self.group(comm).ok().and_then(|group| group.rank_of(source));
+        let len = match &message.body {
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Asks { len, .. } => *len,
+        };
+        let fits = len.min(at.len as u64);
+        let error = (len > fits).then_some(Class::TRUNCATE);
+        let status = Status { source: rank.map_or(-1, |rank| rank as i32), tag, bytes: fits, error };
+        match message.body {
+            Body::Bytes(bytes) => {
+                let written = at.write(0, &bytes);
+                let how = if written.is_err() { Err(Class::INTERN) } else { error.map_or(Ok(status), Err) };
+                self.end(token, how);
+            }
+            Body::Asks { send, .. } if source == self.rank => {
+                let copied = match self.pending.get(&send) {
+                    Some(Pending::Send { at: from, .. }) => from.read().and_then(|bytes| at.write(0, &bytes)),
+                    _ => Ok(()),
+                };
+                let how = if copied.is_err() { Err(Class::INTERN) } else { error.map_or(Ok(status), Err) };
+                self.limits.granted(source);
+                self.sent(send);
+                self.end(token, how);
+            }
+            Body::Asks { send, .. } => {
+                let nla = self.regions.get(at.index).and_then(|region| region.nla(at.offset).ok());
+                let words = [send, nla.unwrap_or_default(), fits, token, 0];
+                self.pending.insert(token, Pending::Arriving { status, from: source });
+                self.frame(source, kind::GRANT, words, Vec::new(), Then::Nothing);
+            }
+        }
+    }
+
+    /// The receiver of a long message has said where it may go.
+    fn granted(&mut self, to: u32, send: Token, nla: u64, len: u64, receive: Token) {
+        self.limits.granted(to);
+        if matches!(self.pending.get(&send), Some(Pending::Piece { .. })) {
+            return self.piece_granted(send, receive);
+        }
+        let Some(Pending::Send { at, .. }) = self.pending.get(&send) else { return };
+        let len = (len as usize).min(at.len);
+        let item = Item::Put { region: at.index, offset: at.offset, len, nla };
+        self.flow.push(to as usize, item);
+        self.frame(to, kind::SENT, [receive, 0, 0, 0, 0], Vec::new(), Then::Taken(send));
+    }
+
+    /// What is sent is over.
+    fn sent(&mut self, token: Token) {
+        match self.pending.remove(&token) {
+            Some(Pending::Send { status, .. }) => self.end(token, Ok(status)),
+            Some(other) => {
+                self.pending.insert(token, other);
+            }
+            None => {}
+        }
+    }
+
+    fn wanted(&self, comm: usize, from: Option<u32>, tag: Option<i32>) -> Result<Wanted, Class> {
+        let source = from.map(|rank| self.world(comm, rank)).transpose()?;
+        Ok(Wanted { context: self.group(comm)?.context, source, tag })
+    }
+
+    /// One step of all that is under way.
+    fn step(&mut self) -> Result<bool, GmpiError> {
+        let mut moved = false;
+        while let Some((from, header, payload)) = self.net.poll()? {
+            self.handle(from, header, payload)?;
+            moved = true;
+        }
+        self.advance();
+        let mut over = Vec::new();
+        moved |= self.flow.send(&mut self.net, &self.regions, &mut over)?;
+        over.into_iter().for_each(|token| self.sent(token));
+        self.net.tell_all()?;
+        self.lose();
+        Ok(moved)
+    }
+}

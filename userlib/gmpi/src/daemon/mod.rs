@@ -1,0 +1,371 @@
+//! The daemon: takes calls from the rings of kernels, makes them, and answers (GMPI paper, III C). It never waits for one call while
+//! others could go on: what MPI would wait for is started, and looked at each round.
+
+mod decode;
+mod handles;
+mod requests;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ggas_clock::Clock;
+
+use self::handles::Handles;
+use self::requests::{Progress, Requests};
+use crate::busy::Busy;
+use crate::carrier::{Carrier, Comm, Operation, Place, Token, Win};
+use crate::layout;
+use crate::memory::Attached;
+use crate::rings::{Attribute, Rings};
+use crate::{Class, Config, GmpiError, Status};
+
+/// One port: a kernel's block makes one call after the other.
+#[derive(Debug)]
+struct Port {
+    rings: Rings,
+    /// The call that is not over.
+    waiting: Option<(Waiting, Instant)>,
+}
+
+/// What a call waits for.
+#[derive(Debug)]
+enum Waiting {
+    /// An operation; whether its status is told.
+    Operation(Token, bool),
+    Requests(Vec<u64>),
+    Message(Comm, Option<u32>, Option<i32>),
+    /// Room for what it starts.
+    Room(Box<Attribute>),
+    /// A fence's flush; its barrier comes behind it.
+    Fence(Token, Comm),
+}
+
+/// What has become of a call so far.
+enum Outcome {
+    Answer(Vec<u64>),
+    Waits(Waiting),
+}
+
+/// What the daemon's thread has. Nothing of it waits.
+pub(crate) struct Daemon {
+    pub carrier: Box<dyn Carrier>,
+    pub attached: Attached,
+    pub comms: Handles<Comm>,
+    pub wins: Handles<Win>,
+    pub busy: Arc<Busy>,
+    ports: Vec<Port>,
+    requests: Requests,
+    config: Config,
+    clock: Clock,
+}
+
+/// An answer: an error, or none; a flag; statuses.
+fn answer(error: Option<Class>, flag: bool, statuses: &[Status]) -> Vec<u64> {
+    let count = statuses.len() as u64;
+    let first = error.map_or(0, |class| u64::from(class.0))
+        | count << layout::GMPI_ANSWER_STATUSES_SHIFT
+        | u64::from(flag) << layout::GMPI_ANSWER_FLAG_SHIFT;
+    std::iter::once(first).chain(statuses.iter().flat_map(|status| status.words())).collect()
+}
+
+impl From<Result<Outcome, Class>> for Outcome {
+    fn from(result: Result<Outcome, Class>) -> Outcome {
+        result.unwrap_or_else(|class| Outcome::Answer(answer(Some(class), false, &[])))
+    }
+}
+
+/// The other process has not taken enough yet: the call is made once it has, or gets `GMPI_ERR_NO_MEM`.
+fn room_for(call: &Attribute) -> Outcome {
+    Outcome::Waits(Waiting::Room(Box::new(*call)))
+}
+
+fn done() -> Outcome {
+    Outcome::Answer(answer(None, false, &[]))
+}
+
+impl Daemon {
+    pub fn new(carrier: Box<dyn Carrier>, rings: Vec<Rings>, config: Config, busy: Arc<Busy>) -> Daemon {
+        let ports = rings.into_iter().map(|rings| Port { rings, waiting: None }).collect();
+        let (comms, wins, clock) = (Handles::of([0, 1]), Handles::of([]), config.clock.clone());
+        let (attached, requests) = (Attached::default(), Requests::default());
+        Daemon { carrier, attached, comms, wins, busy, ports, requests, config, clock }
+    }
+
+    /// Looks at everything once; whether anything moved.
+    pub fn round(&mut self) -> Result<bool, GmpiError> {
+        let mut moved = self.carrier.progress();
+        for port in 0..self.ports.len() {
+            moved |= self.serve(port)?;
+        }
+        Ok(moved)
+    }
+
+    fn serve(&mut self, port: usize) -> Result<bool, GmpiError> {
+        if let Some((waiting, deadline)) = self.ports[port].waiting.take() {
+            match self.go_on(port, waiting, deadline) {
+                Outcome::Answer(words) => self.ports[port].rings.answer(&words)?,
+                Outcome::Waits(waiting) => {
+                    self.ports[port].waiting = Some((waiting, deadline));
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let Some(call) = self.ports[port].rings.poll()? else { return Ok(false) };
+        match self.make(port, &call) {
+            Outcome::Answer(words) => self.ports[port].rings.answer(&words)?,
+            Outcome::Waits(waiting) => {
+                let deadline = self.clock.deadline(self.config.timeout);
+                self.ports[port].waiting = Some((waiting, deadline));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes a call, and says meanwhile which.
+    fn make(&mut self, port: usize, call: &Attribute) -> Outcome {
+        self.busy.begin(port, call.elements[0] as u32);
+        let outcome = self.call(port, call).into();
+        self.busy.end();
+        outcome
+    }
+
+    fn call(&mut self, port: usize, call: &Attribute) -> Result<Outcome, Class> {
+        let handle = requests::handle(port, call.number);
+        let [function, first, second, ..] = call.elements;
+        let function = u32::try_from(function).map_err(|_| Class::CALL)?;
+        match function {
+            layout::GMPI_CALL_ISEND | layout::GMPI_CALL_IRECV => self.begin(call, handle),
+            layout::GMPI_CALL_SEND_INIT | layout::GMPI_CALL_RECV_INIT => self.prepare(call, handle),
+            layout::GMPI_CALL_START => self.requests.start(first, &mut *self.carrier).map(|()| done()),
+            layout::GMPI_CALL_STARTALL => {
+                self.listed(call)?.iter().try_for_each(|of| self.requests.start(*of, &mut *self.carrier))?;
+                Ok(done())
+            }
+            layout::GMPI_CALL_REQUEST_FREE => self.requests.free(first, &mut *self.carrier).map(|()| done()),
+            layout::GMPI_CALL_SEND => match self.message(call, false)? {
+                Some(operation) if !self.carrier.has_room(&operation) => Ok(room_for(call)),
+                operation => self.run(operation, false),
+            },
+            layout::GMPI_CALL_RECV => self.run(self.message(call, true)?, true),
+            layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(vec![first]))),
+            layout::GMPI_CALL_WAITALL => Ok(Outcome::Waits(Waiting::Requests(self.listed(call)?))),
+            layout::GMPI_CALL_TEST => self.test(port, first),
+            layout::GMPI_CALL_PROBE => {
+                let (comm, from, tag) = self.wanted(call)?;
+                Ok(Outcome::Waits(Waiting::Message(comm, from, tag)))
+            }
+            layout::GMPI_CALL_IPROBE => {
+                let (comm, from, tag) = self.wanted(call)?;
+                let found = self.carrier.probe(comm, from, tag)?;
+                Ok(Outcome::Answer(answer(None, found.is_some(), found.as_slice())))
+            }
+            layout::GMPI_CALL_BARRIER => {
+                let (comm, _) = self.comm(first)?;
+                self.run(Some(Operation::Barrier { comm }), false)
+            }
+            layout::GMPI_CALL_BCAST => self.run(Some(self.broadcast(call)?), false),
+            layout::GMPI_CALL_REDUCE => self.run(Some(self.reduction(call, false)?), false),
+            layout::GMPI_CALL_ALLREDUCE => self.run(Some(self.reduction(call, true)?), false),
+            layout::GMPI_CALL_ALLGATHER => self.run(Some(self.gather(call, false)?), false),
+            layout::GMPI_CALL_ALLTOALL => self.run(Some(self.gather(call, true)?), false),
+            layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET => self.start_one_sided(call),
+            layout::GMPI_CALL_WIN_FLUSH => self.run(Some(self.flush(first, second)?), false),
+            layout::GMPI_CALL_WIN_FENCE => self.fence(second),
+            layout::GMPI_CALL_COMM_PLACE => {
+                let (_, Place { rank, size }) = self.comm(first)?;
+                Ok(Outcome::Answer(vec![0, u64::from(rank) | u64::from(size) << 32]))
+            }
+            layout::GMPI_CALL_ECHO => Ok(done()),
+            _ => Err(Class::CALL),
+        }
+    }
+
+    /// Requests that a call names.
+    fn listed(&self, call: &Attribute) -> Result<Vec<u64>, Class> {
+        let count = usize::try_from(call.elements[1]).map_err(|_| Class::COUNT)?;
+        let most = layout::GMPI_REQUESTS as usize;
+        if count > most { Err(Class::COUNT) } else { Ok(call.elements[2..2 + count].to_vec()) }
+    }
+
+    fn begin(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
+        let receives = call.elements[0] == u64::from(layout::GMPI_CALL_IRECV);
+        let (what, place) = (if receives { "receive" } else { "send" }, call.elements[7]);
+        if self.requests.is_full() {
+            self.requests.refuse(handle);
+            return Err(Class::NO_MEM);
+        }
+        let started = match self.message(call, receives) {
+            Ok(None) => {
+                self.requests.add_over(handle, place, what);
+                return Ok(done());
+            }
+            Ok(Some(operation)) if !self.carrier.has_room(&operation) => return Ok(room_for(call)),
+            Ok(Some(operation)) => self.carrier.start(&operation),
+            Err(class) => Err(class),
+        };
+        self.requests.add(handle, place, what, started);
+        started.map(|_| done())
+    }
+
+    fn prepare(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
+        let receives = call.elements[0] == u64::from(layout::GMPI_CALL_RECV_INIT);
+        let what = if receives { "persistent receive" } else { "persistent send" };
+        if self.requests.is_full() {
+            self.requests.refuse(handle);
+            return Err(Class::NO_MEM);
+        }
+        let operation = self.message(call, receives);
+        let error = operation.as_ref().err().copied();
+        let operation = operation.and_then(|operation| operation.ok_or(Class::OTHER));
+        self.requests.add_persistent(handle, what, operation);
+        error.map_or(Ok(done()), Err)
+    }
+
+    /// An operation that the call waits for; with nobody it is over.
+    fn run(&mut self, operation: Option<Operation>, tells: bool) -> Result<Outcome, Class> {
+        match operation {
+            Some(operation) => Ok(Outcome::Waits(Waiting::Operation(self.carrier.start(&operation)?, tells))),
+            None if tells => Ok(Outcome::Answer(answer(None, false, &[Status::NOBODY]))),
+            None => Ok(done()),
+        }
+    }
+
+    /// A put or get: a flush waits for it. One that failed is told now.
+    fn start_one_sided(&mut self, call: &Attribute) -> Result<Outcome, Class> {
+        if let Some(operation) = self.one_sided(call)? {
+            if !self.carrier.has_room(&operation) {
+                return Ok(room_for(call));
+            }
+            let token = self.carrier.start(&operation)?;
+            match self.carrier.test(token) {
+                Some(ended) => ended.map(drop)?,
+                None => self.carrier.forget(token),
+            }
+        }
+        Ok(done())
+    }
+
+    fn fence(&mut self, win: u64) -> Result<Outcome, Class> {
+        let operation = self.flush(layout::GMPI_ALL_RANKS.into(), win)?;
+        let comm = self.wins.get(win).and_then(|win| self.carrier.window_comm(win)).ok_or(Class::WIN)?;
+        Ok(Outcome::Waits(Waiting::Fence(self.carrier.start(&operation)?, comm)))
+    }
+
+    fn test(&mut self, port: usize, handle: u64) -> Result<Outcome, Class> {
+        if handle == 0 {
+            return Ok(Outcome::Answer(answer(None, true, &[Status::EMPTY])));
+        }
+        match self.requests.look(handle, &mut *self.carrier) {
+            Progress::Open => Ok(Outcome::Answer(answer(None, false, &[]))),
+            Progress::Over(status) => {
+                self.requests.close(handle);
+                Ok(Outcome::Answer(answer(status.error, true, &[status])))
+            }
+            Progress::Unknown if self.was(handle) => {
+                Ok(Outcome::Answer(answer(None, true, &[Status::EMPTY])))
+            }
+            Progress::Unknown if self.may_come(port, handle) => Ok(Outcome::Answer(answer(None, false, &[]))),
+            Progress::Unknown => Err(Class::REQUEST),
+        }
+    }
+
+    /// Whether a request of this handle may have been, and is over.
+    fn was(&self, handle: u64) -> bool {
+        let (port, number) = requests::parts(handle);
+        self.ports.get(port).is_some_and(|port| number > 0 && number <= port.rings.taken())
+    }
+
+    /// Whether it may be that its call is still in the ring of another port.
+    fn may_come(&self, port: usize, handle: u64) -> bool {
+        let (of, number) = requests::parts(handle);
+        of != port && of < self.ports.len() && number > 0
+    }
+
+    /// Looks at what a call waits for.
+    fn go_on(&mut self, port: usize, waiting: Waiting, deadline: Instant) -> Outcome {
+        let result = match waiting {
+            Waiting::Operation(token, tells) => match self.carrier.test(token) {
+                Some(Ok(status)) if tells => Ok(Outcome::Answer(answer(None, false, &[status]))),
+                Some(Ok(_)) => Ok(done()),
+                Some(Err(class)) => Err(class),
+                None if self.is_over(deadline) => {
+                    self.carrier.forget(token);
+                    Err(Class::TIMEOUT)
+                }
+                None => Ok(Outcome::Waits(Waiting::Operation(token, tells))),
+            },
+            Waiting::Fence(token, comm) => match self.carrier.test(token) {
+                Some(Ok(_)) => self.run(Some(Operation::Barrier { comm }), false),
+                Some(Err(class)) => Err(class),
+                None if self.is_over(deadline) => {
+                    self.carrier.forget(token);
+                    Err(Class::TIMEOUT)
+                }
+                None => Ok(Outcome::Waits(Waiting::Fence(token, comm))),
+            },
+            Waiting::Message(comm, from, tag) => match self.carrier.probe(comm, from, tag) {
+                Ok(Some(status)) => Ok(Outcome::Answer(answer(None, false, &[status]))),
+                Ok(None) if self.is_over(deadline) => Err(Class::TIMEOUT),
+                Ok(None) => Ok(Outcome::Waits(Waiting::Message(comm, from, tag))),
+                Err(class) => Err(class),
+            },
+            Waiting::Requests(handles) => self.wait_for(port, handles, deadline),
+            Waiting::Room(call) if self.is_over(deadline) => {
+                if matches!(call.elements[0] as u32, layout::GMPI_CALL_ISEND) {
+                    let handle = requests::handle(port, call.number);
+                    self.requests.add(handle, call.elements[7], "send", Err(Class::NO_MEM));
+                }
+                Err(Class::NO_MEM)
+            }
+            Waiting::Room(call) => Ok(self.make(port, &call)),
+        };
+        result.into()
+    }
+
+    fn is_over(&self, deadline: Instant) -> bool {
+        self.clock.until(deadline).is_zero()
+    }
+
+    /// All of them: then they are closed, and their statuses are told. In no other case is one closed.
+    fn wait_for(&mut self, port: usize, handles: Vec<u64>, deadline: Instant) -> Result<Outcome, Class> {
+        let mut statuses = Vec::with_capacity(handles.len());
+        let mut open = false;
+        for handle in &handles {
+            let status = match self.requests.look(*handle, &mut *self.carrier) {
+                Progress::Over(status) => status,
+                Progress::Unknown if *handle == 0 || self.was(*handle) => Status::EMPTY,
+                Progress::Unknown if !self.may_come(port, *handle) => {
+                    Status { error: Some(Class::REQUEST), ..Status::EMPTY }
+                }
+                Progress::Open | Progress::Unknown => {
+                    open = true;
+                    Status { error: Some(Class::PENDING), ..Status::EMPTY }
+                }
+            };
+            statuses.push(status);
+        }
+        if open && self.is_over(deadline) {
+            return Ok(Outcome::Answer(answer(Some(Class::TIMEOUT), false, &statuses)));
+        }
+        if open {
+            return Ok(Outcome::Waits(Waiting::Requests(handles)));
+        }
+        handles.iter().for_each(|handle| self.requests.close(*handle));
+        let error = statuses.iter().find_map(|status| status.error);
+        let error = if handles.len() > 1 { error.map(|_| Class::IN_STATUS) } else { error };
+        Ok(Outcome::Answer(answer(error, false, &statuses)))
+    }
+
+    /// After kernels have ended: what they left open is given up, and told.
+    ///
+    /// # Errors
+    /// [`GmpiError::OpenRequests`].
+    pub fn settle(&mut self) -> Result<(), GmpiError> {
+        let (count, first) = self.requests.give_up(&mut *self.carrier);
+        match first {
+            Some((what, port)) => Err(GmpiError::OpenRequests { count, what, port }),
+            None => Ok(()),
+        }
+    }
+}

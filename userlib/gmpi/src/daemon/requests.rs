@@ -1,0 +1,195 @@
+//! Requests of kernels, by their handles.
+
+use std::collections::HashMap;
+
+use crate::carrier::{Carrier, Operation, Token};
+use crate::layout::{GMPI_REQUEST_PERSISTENT_SHIFT, GMPI_REQUEST_PORT_SHIFT};
+use crate::{Class, Status};
+
+/// One request.
+#[derive(Debug)]
+struct Request {
+    what: &'static str,
+    /// The one that was started in the same place before, and not waited for: whoever waits for this waits for that, too (Fig. 6).
+    prior: Option<u64>,
+    /// Of persistent ones: what is started.
+    persistent: Option<Result<Operation, Class>>,
+    token: Option<Token>,
+    ended: Option<Result<Status, Class>>,
+}
+
+/// All that were made and not waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    all: HashMap<u64, Request>,
+    /// The last one that was started in each place.
+    places: HashMap<u64, u64>,
+    /// First and last number of those of a port that were refused, as there were too many. A handle in between that was waited for
+    /// counts as refused, too.
+    refused: HashMap<usize, (u64, u64)>,
+}
+
+/// How far a request is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is none of this handle now.
+    Unknown,
+    Open,
+    Over(Status),
+}
+
+/// Port and number of a handle.
+pub(crate) fn parts(handle: u64) -> (usize, u64) {
+    let port = handle >> GMPI_REQUEST_PORT_SHIFT & 0x7fff;
+    (port as usize, handle & ((1 << GMPI_REQUEST_PORT_SHIFT) - 1))
+}
+
+pub(crate) fn handle(port: usize, number: u64) -> u64 {
+    (port as u64) << GMPI_REQUEST_PORT_SHIFT | (number + 1)
+}
+
+/// Without the bit that is for kernels alone.
+fn key(handle: u64) -> u64 {
+    handle & !(1 << GMPI_REQUEST_PERSISTENT_SHIFT)
+}
+
+impl Requests {
+    /// Most that are open.
+    const MOST: usize = 65_536;
+
+    pub fn is_full(&self) -> bool {
+        self.all.len() >= Self::MOST
+    }
+
+    /// One that is not begun, as there are too many: whoever waits for it is told.
+    pub fn refuse(&mut self, handle: u64) {
+        let (port, number) = parts(handle);
+        let (_, last) = self.refused.entry(port).or_insert((number, number));
+        *last = number;
+    }
+
+    fn was_refused(&self, handle: u64) -> bool {
+        let (port, number) = parts(handle);
+        self.refused.get(&port).is_some_and(|(first, last)| (*first..=*last).contains(&number))
+    }
+
+    /// A request that was started, or failed to.
+    pub fn add(&mut self, handle: u64, place: u64, what: &'static str, started: Result<Token, Class>) {
+        let prior = self.places.insert(place, handle).filter(|prior| self.all.contains_key(prior));
+        let (token, ended) = match started {
+            Ok(token) => (Some(token), None),
+            Err(class) => (None, Some(Err(class))),
+        };
+        self.all.insert(handle, Request { what, prior, persistent: None, token, ended });
+    }
+
+    /// One that is over as it begins: with nobody.
+    pub fn add_over(&mut self, handle: u64, place: u64, what: &'static str) {
+        self.add(handle, place, what, Err(Class::OTHER));
+        if let Some(request) = self.all.get_mut(&handle) {
+            request.ended = Some(Ok(Status::NOBODY));
+        }
+    }
+
+    /// One that is started later, perhaps several times.
+    pub fn add_persistent(&mut self, handle: u64, what: &'static str, operation: Result<Operation, Class>) {
+        let request = Request { what, prior: None, persistent: Some(operation), token: None, ended: None };
+        self.all.insert(handle, request);
+    }
+
+    /// Starts a persistent one. One that is under way is not started again.
+    pub fn start(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Result<(), Class> {
+        let request = self.all.get_mut(&key(handle)).ok_or(Class::REQUEST)?;
+        if request.token.is_some() || request.ended.is_some() {
+            return Err(Class::REQUEST);
+        }
+        match request.persistent.as_ref().ok_or(Class::REQUEST)? {
+            Ok(operation) if !carrier.has_room(operation) => request.ended = Some(Err(Class::NO_MEM)),
+            Ok(operation) => match carrier.start(operation) {
+                Ok(token) => request.token = Some(token),
+                Err(class) => request.ended = Some(Err(class)),
+            },
+            // PROC_NULL.
+            Err(Class::OTHER) => request.ended = Some(Ok(Status::NOBODY)),
+            Err(class) => return Err(*class),
+        }
+        Ok(())
+    }
+
+    /// How far it is, with those that were started in its place before. Nothing is forgotten by asking.
+    pub fn look(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Progress {
+        let mut next = Some(key(handle));
+        let mut open = false;
+        let mut first: Option<Status> = None;
+        while let Some(request) = next.and_then(|handle| self.all.get_mut(&handle)) {
+            if let Some(ended) = request.token.and_then(|token| carrier.test(token)) {
+                request.token = None;
+                request.ended = Some(ended);
+            }
+            open |= request.token.is_some();
+            let status = match request.ended {
+                Some(Ok(status)) => status,
+                Some(Err(class)) => Status { error: Some(class), ..Status::EMPTY },
+                None => Status::EMPTY,
+            };
+            match &mut first {
+                None => first = Some(status),
+                // The status is that of the one that was asked for; an error of another is not lost.
+                Some(first) => first.error = first.error.or(status.error),
+            }
+            next = request.prior;
+        }
+        match first {
+            None if self.was_refused(handle) => {
+                Progress::Over(Status { error: Some(Class::NO_MEM), ..Status::EMPTY })
+            }
+            None => Progress::Unknown,
+            Some(_) if open => Progress::Open,
+            Some(status) => Progress::Over(status),
+        }
+    }
+
+    /// It was waited for, and so were those before it. Persistent ones are idle again.
+    pub fn close(&mut self, handle: u64) {
+        let mut next = Some(key(handle));
+        while let Some(handle) = next {
+            let Some(request) = self.all.get_mut(&handle) else { return };
+            next = request.prior.take();
+            if request.persistent.is_some() {
+                request.ended = None;
+            } else {
+                self.all.remove(&handle);
+            }
+        }
+    }
+
+    /// Nobody will wait for it.
+    pub fn free(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Result<(), Class> {
+        let request = self.all.remove(&key(handle)).ok_or(Class::REQUEST)?;
+        if let Some(token) = request.token {
+            carrier.forget(token);
+        }
+        Ok(())
+    }
+
+    /// Those that are under way, given up: how many, and the first one by its number. What is over is forgotten, too, but not
+    /// persistent ones that are idle.
+    pub fn give_up(&mut self, carrier: &mut dyn Carrier) -> (usize, Option<(&'static str, u32)>) {
+        let mut handles: Vec<u64> = self.all.keys().copied().collect();
+        handles.sort_unstable();
+        let (mut count, mut first) = (0, None);
+        for handle in handles {
+            if self.look(handle, carrier) == Progress::Open {
+                let Some(request) = self.all.get_mut(&handle) else { continue };
+                let Some(token) = request.token.take() else { continue };
+                carrier.forget(token);
+                first = first.or(Some((request.what, parts(handle).0 as u32)));
+                count += 1;
+            }
+        }
+        self.all.retain(|_, request| request.persistent.is_some());
+        self.places.clear();
+        self.refused.clear();
+        (count, first)
+    }
+}

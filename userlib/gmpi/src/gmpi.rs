@@ -1,0 +1,386 @@
+//! [`Gmpi`]: the host's side.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ggas::kernels::{KernelMem, Processor};
+use ggas::{Job, ReportCell};
+use ggas_clock::{Backoff, Clock, Step};
+
+use crate::busy::Busy;
+use crate::carrier::Carrier;
+use crate::carrier::mpi::{Mpi, Staging};
+use crate::carrier::own::Own;
+use crate::daemon::Daemon;
+use crate::layout::{GMPI_COMM_WORLD, gmpi_buf, gmpi_port};
+use crate::rings::Rings;
+use crate::{Config, GmpiError};
+
+type Task = Box<dyn FnOnce(&mut Daemon) + Send>;
+
+/// A communicator, for kernels: what `MPI_Comm` holds there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comm(pub u64);
+
+impl Comm {
+    /// All processes.
+    pub const WORLD: Comm = Comm(GMPI_COMM_WORLD as u64);
+}
+
+/// A window, for kernels: what `MPI_Win` holds there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Win(pub u64);
+
+/// What [`Gmpi::join`] found: GMPI, where kernels run, and the job, if it is one.
+pub struct Joined {
+    /// GMPI; goes before the job.
+    pub gmpi: Gmpi,
+    /// Where this process's kernels run.
+    pub processor: Processor,
+    /// The job.
+    pub job: Option<Job>,
+}
+
+/// Variables that launchers of MPI libraries set.
+const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "PMIX_RANK"];
+
+/// Whether an MPI library is to carry calls.
+fn by_mpi() -> Result<bool, GmpiError> {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    match std::env::var("GGAS_GMPI").as_deref() {
+        Ok("own") => Ok(false),
+        Ok("mpi") => Ok(true),
+        Ok(other) => Err(GmpiError::Mpi(format!("GGAS_GMPI is {other}: it has to be own or mpi"))),
+        // A launcher of MPI may also be one that our jobs know (PMIx): its library comes first.
+        Err(_) => Ok(!is_set("GGAS_RANK") && LAUNCHERS.into_iter().any(is_set)),
+    }
+}
+
+/// GMPI of one process: rings that kernels write, and the daemon's thread that serves them until this is dropped.
+///
+/// Three steps: open it, [attach](Self::attach) the memory that kernels name in calls, and hand kernels its [`address`](Self::address),
+/// a `gmpi_buf_t *`. After they have ended [`check`](Self::check) says what went wrong.
+pub struct Gmpi {
+    tasks: Option<Sender<Task>>,
+    thread: Option<JoinHandle<Result<(), GmpiError>>>,
+    name: String,
+    rank: u32,
+    size: u32,
+    report: ReportCell,
+    busy: Arc<Busy>,
+    /// How long the daemon may take to do what the host asks for, by which clock.
+    bound: Duration,
+    clock: Clock,
+    // Rings are the daemon's; what kernels read of them lies here.
+    buf: KernelMem,
+    _ports: KernelMem,
+}
+
+impl Gmpi {
+    /// Over our own messages, among the processes of a job. Collective.
+    ///
+    /// # Errors
+    /// [`GmpiError::Config`]; no memory; processes that do not come.
+    pub fn open(job: &Job, processor: &Processor, config: &Config) -> Result<Gmpi, GmpiError> {
+        config.check()?;
+        let own = Own::join(job, config.timeout)?;
+        Gmpi::with(processor, config, move || Ok(Box::new(own)))
+    }
+
+    /// Over the MPI library whose `mpirun` or `srun` started this process. Collective. The daemon's thread initializes MPI unless the program has, and
+    /// finalizes what it initialized when it is [closed](Self::close).
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open); [`GmpiError::Mpi`] says what is missing.
+    pub fn mpi(processor: &Processor, config: &Config, staging: Staging) -> Result<Gmpi, GmpiError> {
+        let (timeout, clock) = (config.timeout, config.clock.clone());
+        Gmpi::with(processor, config, move || Ok(Box::new(Mpi::open(staging)?.bound(timeout, clock))))
+    }
+
+    /// By whatever started this process: a job of `ggas run` by our own messages, an MPI launcher by its library; alone, a job of
+    /// one. `GGAS_GMPI` (`own`, `mpi`) says otherwise. Collective.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open) and [`mpi`](Self::mpi).
+    pub fn join(config: &Config) -> Result<Joined, GmpiError> {
+        config.check()?;
+        if by_mpi()? {
+            let (processor, _) = ggas::device::choose(None, None)?.processor(0)?;
+            let gmpi = Gmpi::mpi(&processor, config, Staging::Needed)?;
+            return Ok(Joined { gmpi, processor, job: None });
+        }
+        let job = Job::join()?;
+        let (processor, _) = job.processor()?;
+        let gmpi = Gmpi::open(&job, &processor, config)?;
+        Ok(Joined { gmpi, processor, job: Some(job) })
+    }
+
+    /// Over a carrier, which the daemon's thread makes: with an MPI library it alone calls it.
+    ///
+    /// # Errors
+    /// [`GmpiError::Config`]; no memory; what making the carrier says.
+    pub fn with(
+        processor: &Processor,
+        config: &Config,
+        carrier: impl FnOnce() -> Result<Box<dyn Carrier>, GmpiError> + Send + 'static,
+    ) -> Result<Gmpi, GmpiError> {
+        config.check()?;
+        let rings = (0..config.ports).map(|_| Rings::new(processor, config.placement, config.entries));
+        let rings = rings.collect::<Result<Vec<_>, _>>()?;
+        let report = ReportCell::new(processor)?;
+        let (ports, buf) = place(processor, config, &rings, &report)?;
+        let (tasks, receiver) = channel::<Task>();
+        let (said, hears) = channel();
+        let config = config.clone();
+        let (bound, clock) = (config.timeout.saturating_add(config.grace), config.host_clock.clone());
+        let busy = Arc::new(Busy::default());
+        let daemons_busy = busy.clone();
+        let serve = move || {
+            let carrier = carrier()?;
+            let place = carrier.place(0).unwrap_or(crate::carrier::Place { rank: 0, size: 1 });
+            // Whoever opened waits for it, or is gone, and so will be the sender of tasks.
+            let _ = said.send((carrier.name(), place));
+            run(Daemon::new(carrier, rings, config.clone(), daemons_busy), &receiver, &config)
+        };
+        let thread = std::thread::Builder::new().name("gmpi-daemon".to_owned()).spawn(serve);
+        let thread = thread.map_err(GmpiError::Thread)?;
+        let what = "opening GMPI: the start of its carrier";
+        let opened = hear(&hears, &clock, bound.saturating_add(OPENING));
+        let opened = opened.map_err(|waited| GmpiError::Stuck { what, doing: busy.text(), waited })?;
+        let Some((name, place)) = opened else { return Err(ended(thread)) };
+        let head = std::mem::offset_of!(gmpi_buf, rank);
+        buf.write(head, &[place.rank.to_ne_bytes(), place.size.to_ne_bytes()].concat())?;
+        let (tasks, thread) = (Some(tasks), Some(thread));
+        let (rank, size) = (place.rank, place.size);
+        Ok(Gmpi { tasks, thread, name, rank, size, report, busy, bound, clock, buf, _ports: ports })
+    }
+
+    /// For kernels: the `gmpi_buf_t *`. Valid until this is dropped.
+    pub fn address(&self) -> u64 {
+        self.buf.address()
+    }
+
+    /// What carries calls.
+    pub fn carrier(&self) -> &str {
+        &self.name
+    }
+
+    /// This process's rank in the world.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Processes of the world.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Has the daemon do something, and waits for it, bounded: it may be in a call of a library that never returns.
+    fn ask<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&mut Daemon) -> Result<T, GmpiError> + Send + 'static,
+    ) -> Result<T, GmpiError> {
+        let (says, hears) = channel();
+        let task: Task = Box::new(move |daemon| {
+            // Who asked waits below, or has given up.
+            daemon.busy.clone().with(what, || drop(says.send(work(daemon))));
+        });
+        let gone = || GmpiError::Gone("its thread has ended; what it logged says why".to_owned());
+        self.tasks.as_ref().ok_or_else(gone)?.send(task).map_err(|_| gone())?;
+        match hear(&hears, &self.clock, self.bound) {
+            Ok(answer) => answer.ok_or_else(gone)?,
+            Err(waited) => Err(GmpiError::Stuck { what, doing: self.busy.text(), waited }),
+        }
+    }
+
+    /// Ends the daemon's thread; one that is stuck is left behind.
+    fn end(&mut self) -> Result<(), GmpiError> {
+        drop(self.tasks.take());
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let mut wait = Backoff::new(&self.clock, self.bound);
+        while !thread.is_finished() {
+            let what = "the end of GMPI's daemon";
+            wait.pause().map_err(|waited| GmpiError::Stuck { what, doing: self.busy.text(), waited })?;
+        }
+        thread.join().unwrap_or_else(|_| Err(GmpiError::Gone("its thread panicked".to_owned())))
+    }
+
+    /// Lets kernels name this memory in calls, until this is dropped. Other addresses get `GMPI_ERR_BUFFER`.
+    ///
+    /// # Errors
+    /// [`GmpiError::Overlap`]; the carrier cannot use it.
+    pub fn attach(&self, memory: &Arc<KernelMem>) -> Result<(), GmpiError> {
+        let memory = memory.clone();
+        self.ask("attaching memory", move |daemon| {
+            let index = daemon.attached.add(memory.clone())?;
+            daemon.carrier.attach(index, memory)
+        })
+    }
+
+    /// A communicator of those members of `of` that give the same `color`, ordered by `key`; `None`: of none. Collective, and not while
+    /// kernels of a member use `of`.
+    ///
+    /// # Errors
+    /// [`GmpiError::Failed`] for one that was freed; members that do not come.
+    pub fn split(&self, of: Comm, color: Option<u32>, key: i32) -> Result<Option<Comm>, GmpiError> {
+        self.ask("a split of a communicator", move |daemon| {
+            let gone = GmpiError::Failed { what: "a split of a communicator", class: crate::Class::COMM };
+            let of = daemon.comms.get(of.0).ok_or(gone)?;
+            let made = daemon.carrier.split(of, color, key)?;
+            Ok(made.map(|comm| Comm(daemon.comms.add(comm))))
+        })
+    }
+
+    /// Ends a communicator: kernels that use it from then on get `GMPI_ERR_COMM`.
+    ///
+    /// # Errors
+    /// [`GmpiError::Failed`]: the world, or one that was freed.
+    pub fn free(&self, comm: Comm) -> Result<(), GmpiError> {
+        self.ask("freeing a communicator", move |daemon| {
+            let kept = comm.0 <= u64::from(crate::layout::GMPI_COMM_SELF);
+            let found = if kept { None } else { daemon.comms.remove(comm.0) };
+            let none = GmpiError::Failed { what: "freeing a communicator", class: crate::Class::COMM };
+            daemon.carrier.free(found.ok_or(none)?);
+            Ok(())
+        })
+    }
+
+    /// A window over attached memory of each member of `comm`, all of it. Collective.
+    ///
+    /// # Errors
+    /// [`GmpiError::Failed`]: memory that is not attached, a communicator that was freed.
+    pub fn window(&self, comm: Comm, memory: &Arc<KernelMem>) -> Result<Win, GmpiError> {
+        let (address, len) = (memory.address(), memory.len() as u64);
+        self.ask("making a window", move |daemon| {
+            let failed = |class| GmpiError::Failed { what: "making a window", class };
+            let span = daemon.attached.span(address, len).map_err(failed)?;
+            let comm = daemon.comms.get(comm.0).ok_or(failed(crate::Class::COMM))?;
+            let win = daemon.carrier.make_window(comm, span)?;
+            Ok(Win(daemon.wins.add(win)))
+        })
+    }
+
+    /// Ends a window, when all members have fenced.
+    ///
+    /// # Errors
+    /// [`GmpiError::Failed`]: it was freed.
+    pub fn free_window(&self, win: Win) -> Result<(), GmpiError> {
+        self.ask("freeing a window", move |daemon| {
+            let none = GmpiError::Failed { what: "freeing a window", class: crate::Class::WIN };
+            let win = daemon.wins.remove(win.0).ok_or(none)?;
+            daemon.carrier.free_window(win);
+            Ok(())
+        })
+    }
+
+    /// After kernels have ended: whether all went well.
+    ///
+    /// # Errors
+    /// [`GmpiError::OpenRequests`], of requests that are then given up; [`GmpiError::NoPort`]; [`GmpiError::Kernel`]: a wait for the daemon
+    /// ended without an answer.
+    pub fn check(&self) -> Result<(), GmpiError> {
+        if let Some(report) = self.report.get() {
+            let no_port = report.status == extoll_abi::layout::GGAS_ERR_ARGUMENT;
+            return Err(match no_port {
+                true => GmpiError::NoPort { block: report.seen, ports: report.expected },
+                false => GmpiError::Kernel(Box::new(report)),
+            });
+        }
+        self.ask("a look at what kernels left open", Daemon::settle)
+    }
+
+    /// Ends it together with all other processes; dropping it does not wait for them.
+    ///
+    /// # Errors
+    /// As of [`check`](Self::check); processes that do not come to the end.
+    pub fn close(mut self) -> Result<(), GmpiError> {
+        let checked = self.check();
+        let stuck = matches!(checked, Err(GmpiError::Stuck { .. }));
+        let finished =
+            if stuck { Ok(()) } else { self.ask("the end of GMPI", |daemon| daemon.carrier.finish()) };
+        let ended = self.end();
+        checked.and(finished).and(ended)
+    }
+}
+
+impl Drop for Gmpi {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::error!("GMPI's daemon: {error}");
+        }
+    }
+}
+
+/// Beside `Config::timeout` for the start of a carrier: a shim may have to be compiled.
+const OPENING: Duration = Duration::from_secs(120);
+
+/// What the daemon says; `None`: its thread has ended. How long was waited, where it says nothing.
+fn hear<T>(hears: &Receiver<T>, clock: &Clock, bound: Duration) -> Result<Option<T>, Duration> {
+    let mut wait = Backoff::new(clock, bound);
+    loop {
+        match hears.try_recv() {
+            Ok(said) => return Ok(Some(said)),
+            Err(TryRecvError::Disconnected) => return Ok(None),
+            Err(TryRecvError::Empty) => wait.pause()?,
+        }
+    }
+}
+
+/// Why a thread that should run does not.
+fn ended(thread: JoinHandle<Result<(), GmpiError>>) -> GmpiError {
+    match thread.join() {
+        Ok(Err(error)) => error,
+        _ => GmpiError::Gone("its thread panicked at the start".to_owned()),
+    }
+}
+
+/// What kernels read: ports, and the structure that names them.
+fn place(
+    processor: &Processor,
+    config: &Config,
+    rings: &[Rings],
+    report: &ReportCell,
+) -> Result<(KernelMem, KernelMem), GmpiError> {
+    const PORT: usize = size_of::<gmpi_port>();
+    let ports = processor.alloc(PORT * rings.len())?;
+    for (i, rings) in rings.iter().enumerate() {
+        let gmpi_port { requests, request_tail, answers, answer_tail, mask, form, .. } = rings.port();
+        let numbers = u64::from(mask) | u64::from(form) << 32;
+        ports.write_u64s(i * PORT, &[requests, request_tail, answers, answer_tail, numbers])?;
+    }
+    let buf = processor.alloc(size_of::<gmpi_buf>())?;
+    let wait: Duration = config.timeout.saturating_add(config.grace);
+    let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+    let counts = u64::from(config.ports) | u64::from(config.single) << 32;
+    buf.write_u64s(0, &[ports.address(), report.address(), wait, counts, 0])?;
+    Ok((ports, buf))
+}
+
+/// The daemon's thread, until whoever opened it lets go.
+fn run(mut daemon: Daemon, tasks: &Receiver<Task>, config: &Config) -> Result<(), GmpiError> {
+    let clock = config.clock.clone();
+    let mut wait = Backoff::endless(config.polling.ladder(), &clock);
+    loop {
+        let mut moved = daemon.round()?;
+        match tasks.try_recv() {
+            Ok(task) => {
+                task(&mut daemon);
+                moved = true;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return Ok(()),
+        }
+        if moved {
+            wait = Backoff::endless(config.polling.ladder(), &clock);
+            continue;
+        }
+        match wait.step() {
+            Step::Again => {}
+            Step::Sleep(left) => wait.nap(left),
+            Step::Over(_) => wait = Backoff::endless(config.polling.ladder(), &clock),
+        }
+    }
+}

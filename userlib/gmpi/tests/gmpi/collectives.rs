@@ -1,0 +1,101 @@
+//! Collectives and communicators.
+
+use ggas_gmpi::layout::*;
+use ggas_gmpi::{Comm, GmpiError};
+use ggas_selftest::args::*;
+
+use crate::world::*;
+
+#[test]
+fn collectives_of_every_size() {
+    for size in [1, 2, 3, 4, 5] {
+        let world = World::new(size, &config());
+        // Longer than a frame, and not a whole number of them.
+        let count = 1300u64;
+        let script = |rank: usize| {
+            let (from, to) = (world.ranks[rank].at(0), world.ranks[rank].at(BYTES / 2));
+            Script::default()
+                .call(SELFTEST_GMPI_FILL, &[from, count, 1000 * rank as u64])
+                .call(GMPI_CALL_BARRIER, &[WORLD])
+                .call(GMPI_CALL_ALLREDUCE, &[from, to, count, LONG, GMPI_SUM.into(), WORLD])
+                .call(GMPI_CALL_REDUCE, &[from, to + 16384, 5, LONG, GMPI_MAX.into(), size as u64 - 1, WORLD])
+                .call(GMPI_CALL_ALLGATHER, &[from, 3, LONG, to + 32768, 3, LONG, WORLD])
+                .call(GMPI_CALL_ALLTOALL, &[from, 2, LONG, to + 65536, 2, LONG, WORLD])
+                .call(GMPI_CALL_BCAST, &[from, count, LONG, size as u64 / 2, WORLD])
+                .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE.into(), from, 1, LONG, GMPI_MIN.into(), WORLD])
+                .call(GMPI_CALL_ALLGATHER, &[GMPI_IN_PLACE.into(), 0, 0, to + 32768, 3, LONG, WORLD])
+                .call(GMPI_CALL_COMM_PLACE, &[WORLD])
+        };
+        let results = world.succeed((0..size).map(script).collect());
+        let ranks = || 0..size as u64;
+        for (rank, result) in results.iter().enumerate() {
+            let read = |offset, count| world.ranks[rank].memory.read_u64s(offset, count).expect("in range");
+            let half = BYTES / 2;
+            let sums: u64 = ranks().map(|of| 1000 * of).sum();
+            assert!(
+                read(half, count as usize).iter().zip(0..).all(|(sum, i)| *sum == sums + size as u64 * i),
+                "{size}"
+            );
+            let gathered: Vec<u64> = ranks().flat_map(|of| (0..3).map(move |i| 1000 * of + i)).collect();
+            assert_eq!(read(half + 32768, 3 * size), gathered);
+            let exchanged: Vec<u64> =
+                ranks().flat_map(|of| (0..2).map(move |i| 1000 * of + 2 * rank as u64 + i)).collect();
+            assert_eq!(read(half + 65536, 2 * size), exchanged);
+            assert!(
+                read(0, count as usize).iter().zip(0..).all(|(got, i)| *got == 1000 * (size as u64 / 2) + i)
+            );
+            assert_eq!(result.value(9), rank as u32 | (size as u32) << 16);
+        }
+        let most = world.ranks[size - 1].memory.read_u64s(BYTES / 2 + 16384, 5).expect("in range");
+        assert!(most.iter().zip(1000 * (size as u64 - 1)..).all(|(got, expected)| *got == expected));
+    }
+}
+
+#[test]
+fn communicators_that_the_host_made_are_worlds_of_their_own_until_they_are_freed() {
+    let world = World::new(4, &config());
+    // Odd and even ranks, in reverse.
+    let made = world.all(|gmpi, rank| gmpi.split(Comm::WORLD, Some(rank as u32 % 2), -(rank as i32)));
+    let comms: Vec<u64> = made.into_iter().map(|made| made.expect("all came").expect("in one").0).collect();
+    let script = |rank: usize| {
+        let (from, to, comm) = (world.ranks[rank].at(0), world.ranks[rank].at(64), comms[rank]);
+        let other = u64::from(rank >= 2);
+        Script::default()
+            .call(SELFTEST_GMPI_FILL, &[from, 1, 1 << rank])
+            .call(GMPI_CALL_COMM_PLACE, &[comm])
+            .call(GMPI_CALL_ALLREDUCE, &[from, to, 1, LONG, GMPI_SUM.into(), comm])
+            .call(GMPI_CALL_IRECV, &[to + 8, 1, LONG, other, 3, comm])
+            .request(0)
+            .call(GMPI_CALL_ISEND, &[from, 1, LONG, other, 3, comm])
+            .request(1)
+            .call(GMPI_CALL_WAITALL, &[2])
+            .status(0)
+    };
+    let results = world.succeed((0..4).map(script).collect());
+    for (rank, result) in results.iter().enumerate() {
+        let place = u32::from(rank < 2);
+        assert_eq!(result.value(1), place | 2 << 16, "rank {rank} is {place} of 2");
+        let words = world.ranks[rank].memory.read_u64s(64, 2).expect("in range");
+        let other = (rank + 2) % 4;
+        assert_eq!(words, [(1 << rank) + (1 << other), 1 << other]);
+        assert_eq!(result.status(0).0, i32::from(rank >= 2));
+    }
+    world.all(|gmpi, rank| gmpi.free(Comm(comms[rank])).expect("it was there"));
+    let freed =
+        world.run((0..4).map(|rank| Script::default().call(GMPI_CALL_BARRIER, &[comms[rank]])).collect());
+    assert!(freed.iter().all(|result| result.errors(0) == [GMPI_ERR_COMM]));
+    assert!(matches!(world.ranks[0].gmpi.free(Comm::WORLD), Err(GmpiError::Failed { .. })));
+    let none =
+        world.all(|gmpi, rank| gmpi.split(Comm::WORLD, (rank == 1).then_some(0), 0).expect("all came"));
+    assert_eq!(none.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, false]);
+}
+
+#[test]
+fn all_leave_together() {
+    let world = World::new(3, &config());
+    std::thread::scope(|scope| {
+        for rank in world.ranks {
+            scope.spawn(move || rank.gmpi.close().expect("all came"));
+        }
+    });
+}

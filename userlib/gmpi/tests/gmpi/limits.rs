@@ -1,0 +1,97 @@
+//! What has no end ends in an error, in virtual time, and nothing is lost.
+
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Clock, Manual};
+use ggas_gmpi::layout::*;
+use ggas_gmpi::{Comm, Config, GmpiError};
+
+use crate::world::*;
+
+/// Between two steps of a virtual clock, which ends after 584 years: who waits by it must have a turn.
+const LOOK: Duration = Duration::from_micros(100);
+/// Messages in frames that a receiver keeps.
+const CREDITS: u64 = 64;
+
+#[test]
+fn a_kernel_that_sends_to_one_that_does_not_receive_gets_an_error_and_loses_nothing() {
+    // The sender's daemon's time runs by its looks alone.
+    let (clock, _time) = Manual::new();
+    let config = Config { timeout: Duration::from_millis(20), clock, ..config() };
+    let world = World::with(2, &config, |own| own.at_most(4));
+    let (at, there) = (world.ranks[0].at(0), world.ranks[1].at(0));
+    let most = CREDITS + 4;
+    let send = |script: Script, i: u64| {
+        script.call(GMPI_CALL_ISEND, &[at + 8 * i, 1, LONG, 1, 3, WORLD]).request(i as u32)
+    };
+    let fill = Script::default().call(ggas_selftest::args::SELFTEST_GMPI_FILL, &[at, most + 1, 1000]);
+    let script = (0..=most).fold(fill, send).call(GMPI_CALL_WAIT, &[]).request(most as u32);
+    let results = world.run(vec![script, Script::default()]);
+    let errors = results[0].errors(0);
+    let (last, before) = errors.split_last().expect("calls");
+    assert!(before.iter().all(|error| *error == 0), "{before:?}");
+    assert_eq!(*last, GMPI_ERR_NO_MEM, "the wait for the one that was refused tells");
+    // Those that were taken are all there. Receives are posted first, so no time-out is near.
+    let receive = |script: Script, i: u64| {
+        script.call(GMPI_CALL_IRECV, &[there + 8 * i, 1, LONG, 0, 3, WORLD]).request(i as u32)
+    };
+    world.run(vec![Script::default(), (0..most).fold(Script::default(), receive)]);
+    let mut wait = Backoff::new(Clock::REAL, SOON);
+    let came = || world.ranks[1].memory.read_u64s(0, most as usize).expect("in range");
+    let expected: Vec<u64> = (0..most).map(|i| 1000 + i).collect();
+    while came() != expected {
+        wait.pause().unwrap_or_else(|_| panic!("{:?}", came()));
+    }
+}
+
+#[test]
+fn a_host_whose_daemon_is_stuck_is_told_in_which_call() {
+    const LONG_TIME: Duration = Duration::from_secs(1000);
+    let (host_clock, time) = Manual::new();
+    let world = World::new(2, &Config { timeout: LONG_TIME, host_clock, ..config() });
+    let [first, second] = &world.ranks[..] else { panic!("two ranks") };
+    // The other member does not come, and the daemon waits for it; the host does not, once its time is over.
+    let ask = |work: &(dyn Fn() -> Result<(), GmpiError> + Sync)| {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(work);
+            while !asked.is_finished() {
+                time.advance(2 * LONG_TIME);
+                Clock::REAL.sleep(LOOK);
+            }
+            asked.join().expect("no panic")
+        })
+    };
+    let error = ask(&|| first.gmpi.split(Comm::WORLD, Some(0), 0).map(drop));
+    assert!(matches!(error, Err(GmpiError::Stuck { .. })), "{error:?}");
+    let mut wait = Backoff::new(Clock::REAL, SOON);
+    let says = "it is in a split of a communicator";
+    while !ask(&|| first.gmpi.check()).is_err_and(|error| error.to_string().contains(says)) {
+        wait.pause().expect("the daemon begins the split");
+    }
+    // It comes, and all goes on.
+    second.gmpi.split(Comm::WORLD, Some(0), 0).expect("both are there");
+    first.gmpi.check().expect("it answers again");
+}
+
+#[test]
+fn an_opening_that_does_not_end_is_given_up() {
+    let (host_clock, time) = Manual::new();
+    let (release, hang) = std::sync::mpsc::channel::<()>();
+    let config = Config { host_clock, ..config() };
+    let opened = std::thread::scope(|scope| {
+        let open = scope.spawn(|| {
+            ggas_gmpi::Gmpi::with(&ggas::Processor::cpu(), &config, move || {
+                // As MPI_Init does where a process does not come.
+                let _ = hang.recv();
+                Err(GmpiError::Gone("too late".to_owned()))
+            })
+        });
+        while !open.is_finished() {
+            time.advance(Duration::from_secs(3600));
+            Clock::REAL.sleep(LOOK);
+        }
+        open.join().expect("no panic").map(drop)
+    });
+    assert!(matches!(opened, Err(GmpiError::Stuck { .. })), "{opened:?}");
+    drop(release);
+}

@@ -1,0 +1,71 @@
+//! One-sided calls.
+
+use ggas_gmpi::Comm;
+use ggas_gmpi::layout::*;
+use ggas_selftest::args::*;
+
+use crate::world::*;
+
+#[test]
+fn puts_and_gets_are_there_after_a_fence_or_flush() {
+    for size in [1, 3] {
+        let world = World::new(size, &config());
+        let wins: Vec<u64> = world
+            .all(|gmpi, rank| gmpi.window(Comm::WORLD, &world.ranks[rank].memory).expect("all came").0)
+            .into_iter()
+            .collect();
+        let count = 3000u64;
+        let script = |rank: usize| {
+            let (at, win, next) = (world.ranks[rank].at(0), wins[rank], ((rank + 1) % size) as u64);
+            Script::default()
+                .call(SELFTEST_GMPI_FILL, &[at, count, 10_000 * rank as u64])
+                .call(GMPI_CALL_WIN_FENCE, &[0, win])
+                .call(GMPI_CALL_PUT, &[at, count, LONG, next, BYTES as u64 / 2, count, LONG, win])
+                .call(GMPI_CALL_WIN_FENCE, &[0, win])
+                .call(GMPI_CALL_GET, &[at, count, LONG, next, BYTES as u64 / 2, count, LONG, win])
+                .call(GMPI_CALL_WIN_FLUSH, &[next, win])
+                .call(GMPI_CALL_WIN_FENCE, &[0, win])
+        };
+        world.succeed((0..size).map(script).collect());
+        for rank in 0..size {
+            let read = |offset| world.ranks[rank].memory.read_u64s(offset, count as usize).expect("in range");
+            let before = 10_000 * ((rank + size - 1) % size) as u64;
+            assert!(read(BYTES / 2).iter().zip(before..).all(|(got, expected)| *got == expected), "puts");
+            // What this rank had put into the next one's window.
+            assert!(
+                read(0).iter().zip(10_000 * rank as u64..).all(|(got, expected)| *got == expected),
+                "gets"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_leaves_a_window_is_refused() {
+    let world = World::new(2, &config());
+    let wins = world.all(|gmpi, rank| gmpi.window(Comm::WORLD, &world.ranks[rank].memory).expect("all came"));
+    let (at, win) = (world.ranks[0].at(0), wins[0].0);
+    let put = |rank: u64, displacement: u64, there: u64, win: u64| {
+        [at, 2, LONG, rank, displacement, there, LONG, win]
+    };
+    let first = Script::default()
+        .call(GMPI_CALL_PUT, &put(1, BYTES as u64 - 15, 2, win))
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_GET, &put(1, u64::MAX, 2, win))
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_PUT, &put(2, 0, 2, win))
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_PUT, &put(1, 0, 3, win))
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_PUT, &put(1, 0, 2, win + 5))
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_WIN_FLUSH, &[9, win]);
+    let errors = world.run(vec![first, Script::default()])[0].errors(0);
+    let expected = [GMPI_ERR_DISP, GMPI_ERR_DISP, GMPI_ERR_RANK, GMPI_ERR_COUNT, GMPI_ERR_WIN];
+    assert_eq!([1, 3, 5, 7, 9].map(|call| errors[call]), expected);
+    assert_eq!((errors[10], errors[11]), (0, GMPI_ERR_RANK), "an error is told once");
+    world.all(|gmpi, rank| gmpi.free_window(wins[rank]).expect("it was there"));
+    let freed = world.run(vec![Script::default().call(GMPI_CALL_WIN_FLUSH, &[1, win]), Script::default()]);
+    assert_eq!(freed[0].errors(0), [GMPI_ERR_WIN]);
+}

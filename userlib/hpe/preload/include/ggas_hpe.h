@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Memory of devices for C programs, by pointers that file calls take too.
+ *
+ * libggas_hpe_preload.so has these functions, and its own read, write, pread,
+ * pwrite, fread and fwrite: link it before the C library, or preload it into a
+ * program that has pointers of devices from elsewhere (CUDA's).
+ * GGAS_HPE_DEVICES says how many devices of the CPU executor there are, 1 at
+ * first; GPUs come behind them.
+ */
+#ifndef GGAS_HPE_H
+#define GGAS_HPE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many devices there are; -1 and errno if they cannot be had. */
+int ggas_hpe_devices(void);
+
+/* Zeroed memory of device 0, 1, ...; NULL and errno (ENODEV, ENOMEM). */
+void *ggas_hpe_alloc(int device, size_t bytes);
+
+/* 0, or -1 and errno (EINVAL: not where an allocation begins). */
+int ggas_hpe_free(void *start);
+
+/*
+ * Copies between any two memories: 0, or -1 and errno (EFAULT: nobody's, freed, or across
+ * objects; EINVAL: they overlap; ECHILD: of the parent of this process).
+ */
+int ggas_hpe_copy(void *dst, const void *src, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

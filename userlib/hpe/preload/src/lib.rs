@@ -1,0 +1,236 @@
+//! `ggas_hpe.h`, and file calls in place of the C library's that take pointers of devices.
+//!
+//! A call whose pointer is the host's goes to the C library's own at once.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use ggas_hpe::address::{Owner, owner};
+use ggas_hpe::{HpeError, Runtime};
+
+mod next;
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+
+/// The runtime of this process: made at the first call that needs it.
+fn runtime() -> Result<&'static Runtime, HpeError> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_none() {
+        let asked = std::env::var("GGAS_HPE_DEVICES").ok().and_then(|asked| asked.parse().ok());
+        let gpus = ggas_gpu::Gpu::all().unwrap_or_default();
+        let _ = RUNTIME.set(Runtime::builder().executors(asked.unwrap_or(1)).gpus(gpus).build()?);
+    }
+    // Set above, or by who made it before.
+    RUNTIME.get().ok_or(HpeError::Forked)
+}
+
+/// Whether a pointer is a device's by its bits. Before there is a runtime no pointer is, whatever a program has at such addresses.
+fn is_device(pointer: *const c_void) -> bool {
+    match owner(pointer as u64) {
+        Owner::Device(..) => RUNTIME.get().is_some_and(|runtime| runtime.owner(pointer.cast()).is_some()),
+        Owner::Host => false,
+    }
+}
+
+/// Whether it is a GPU's, as CUDA's driver says.
+fn is_gpus(pointer: *const c_void) -> bool {
+    next::uses_cuda() && ggas_gpu::Gpu::holder(pointer as u64).is_some()
+}
+
+/// Whether a call that the C library ended so is to be made here: the kernel has no memory at a pointer of CUDA's. Who does not use CUDA
+/// pays nothing for the question.
+fn met_gpu(result: isize, pointer: *const c_void) -> bool {
+    // SAFETY: this thread's own.
+    result < 0 && unsafe { *libc::__errno_location() } == libc::EFAULT && is_gpus(pointer)
+}
+
+/// Sets `errno` as an error says.
+fn fail<T>(error: &HpeError, result: T) -> T {
+    // SAFETY: this thread's own.
+    unsafe { *libc::__errno_location() = error.errno() };
+    result
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_devices() -> c_int {
+    runtime().map_or_else(|error| fail(&error, -1), |runtime| runtime.devices().len() as c_int)
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
+    let made = runtime().and_then(|runtime| {
+        let devices = runtime.devices();
+        let found = usize::try_from(device).ok().and_then(|device| devices.get(device).copied());
+        let device = found.ok_or(HpeError::Devices { asked: devices.len() + 1, free: devices.len() })?;
+        runtime.alloc(device, bytes)
+    });
+    made.map_or_else(|error| fail(&error, std::ptr::null_mut()), <*mut u8>::cast)
+}
+
+/// See `ggas_hpe.h`.
+///
+/// # Safety
+/// Nobody uses the memory any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggas_hpe_free(start: *mut c_void) -> c_int {
+    // SAFETY: the caller's contract.
+    let freed = runtime().and_then(|runtime| unsafe { runtime.free(start.cast()) });
+    freed.map_or_else(|error| fail(&error, -1), |()| 0)
+}
+
+/// See `ggas_hpe.h`.
+///
+/// # Safety
+/// Ranges of the host are memory; see [`Runtime::copy`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggas_hpe_copy(dst: *mut c_void, src: *const c_void, bytes: usize) -> c_int {
+    // SAFETY: the caller's contract.
+    let copied = runtime().and_then(|runtime| unsafe { runtime.copy(dst.cast(), src.cast(), bytes) });
+    copied.map_or_else(|error| fail(&error, -1), |()| 0)
+}
+
+/// Bytes, or -1 and `errno`.
+fn told(result: Result<usize, HpeError>) -> isize {
+    result.map_or_else(|error| fail(&error, -1), |count| count as isize)
+}
+
+/// `read`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(file: c_int, into: *mut c_void, len: usize) -> isize {
+    if !is_device(into) || len == 0 {
+        // SAFETY: the caller's contract.
+        let result = unsafe { next::read(file, into, len) };
+        if !met_gpu(result, into) {
+            return result;
+        }
+    }
+    // SAFETY: the same.
+    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, None) }))
+}
+
+/// `write`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(file: c_int, from: *const c_void, len: usize) -> isize {
+    if !is_device(from) || len == 0 {
+        // SAFETY: the caller's contract.
+        let result = unsafe { next::write(file, from, len) };
+        if !met_gpu(result, from) {
+            return result;
+        }
+    }
+    // SAFETY: the same.
+    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, None) }))
+}
+
+/// `pread`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread(file: c_int, into: *mut c_void, len: usize, offset: i64) -> isize {
+    if !is_device(into) || len == 0 {
+        // SAFETY: the caller's contract.
+        let result = unsafe { next::pread(file, into, len, offset) };
+        if !met_gpu(result, into) {
+            return result;
+        }
+    }
+    // SAFETY: the same.
+    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, Some(offset)) }))
+}
+
+/// `pread64`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread64(file: c_int, into: *mut c_void, len: usize, offset: i64) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe { pread(file, into, len, offset) }
+}
+
+/// `pwrite`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize {
+    if !is_device(from) || len == 0 {
+        // SAFETY: the caller's contract.
+        let result = unsafe { next::pwrite(file, from, len, offset) };
+        if !met_gpu(result, from) {
+            return result;
+        }
+    }
+    // SAFETY: the same.
+    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, Some(offset)) }))
+}
+
+/// `pwrite64`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite64(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe { pwrite(file, from, len, offset) }
+}
+
+/// Whole items of so many bytes; the C library's calls return items.
+fn items(result: Result<usize, HpeError>, size: usize) -> usize {
+    result.map_or_else(|error| fail(&error, 0), |bytes| bytes / size)
+}
+
+/// `fread`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fread(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize {
+    let len = match size.checked_mul(count) {
+        Some(len) if len > 0 && (is_device(into) || is_gpus(into)) => len,
+        // SAFETY: the caller's contract.
+        _ => return unsafe { next::fread(into, size, count, file) },
+    };
+    // The C library's call fills each block or meets the end.
+    // SAFETY: the same; the buffer is the runtime's.
+    let mut get =
+        |buffer: *mut u8, len: usize, _: usize| Ok(unsafe { next::fread(buffer.cast(), 1, len, file) });
+    // SAFETY: the same.
+    items(runtime().and_then(|runtime| unsafe { runtime.read_from(into.cast(), len, true, &mut get) }), size)
+}
+
+/// `fwrite`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fwrite(
+    from: *const c_void,
+    size: usize,
+    count: usize,
+    file: *mut libc::FILE,
+) -> usize {
+    let len = match size.checked_mul(count) {
+        Some(len) if len > 0 && (is_device(from) || is_gpus(from)) => len,
+        // SAFETY: the caller's contract.
+        _ => return unsafe { next::fwrite(from, size, count, file) },
+    };
+    // SAFETY: the same; the buffer is the runtime's.
+    let mut put =
+        |buffer: *const u8, len: usize, _: usize| Ok(unsafe { next::fwrite(buffer.cast(), 1, len, file) });
+    // SAFETY: the same.
+    items(runtime().and_then(|runtime| unsafe { runtime.write_to(from.cast(), len, &mut put) }), size)
+}

@@ -1,0 +1,168 @@
+//! A device that many threads share: lock, queue, unlock, and then poll (digest 2.1).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use ggas_clock::Clock;
+
+use crate::address::DeviceId;
+use crate::device::{Device, Queue};
+use crate::error::HpeError;
+
+/// How a thread waits for its copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Polls one after the other before the first pause.
+    pub spins: u32,
+    /// The pause between two polls after those; Linux adds its timer slack, 50 µs by default.
+    pub every: Duration,
+}
+
+impl Wait {
+    /// The paper's: a poll each 20 µs, with which up to 16 threads share a device.
+    pub const PAPER: Wait = Wait { spins: 0, every: Duration::from_micros(20) };
+
+    /// Spinning first, for copies that take microseconds.
+    pub const SPIN_FIRST: Wait = Wait { spins: 200, every: Duration::from_micros(20) };
+}
+
+/// How long a thread holds a device's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// For a call each: to queue, and to poll.
+    Short,
+    /// For a whole copy, as programs for CUDA 3 do that share a device: for comparison.
+    Coarse,
+}
+
+/// Counters of a device's lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockCounts {
+    /// Times that it was taken.
+    pub taken: u64,
+    /// Times that it was held by another thread then.
+    pub waited: u64,
+    /// Time that threads waited for it, together.
+    pub time: Duration,
+}
+
+#[derive(Default)]
+struct Counters {
+    taken: AtomicU64,
+    waited: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// A device, its queue, and the lock of both.
+pub(crate) struct Context {
+    id: DeviceId,
+    pub device: Arc<dyn Device>,
+    queue: Mutex<Queue>,
+    counters: Counters,
+    pub wait: Wait,
+    pub locking: Locking,
+    timeout: Duration,
+}
+
+/// A copy that was queued.
+#[must_use]
+#[derive(Clone, Copy)]
+pub(crate) struct Ticket(u64);
+
+impl Context {
+    pub fn new(
+        id: DeviceId,
+        device: Arc<dyn Device>,
+        wait: Wait,
+        locking: Locking,
+        timeout: Duration,
+    ) -> Context {
+        Context { id, device, queue: Mutex::default(), counters: Counters::default(), wait, locking, timeout }
+    }
+
+    pub fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    pub fn counts(&self) -> LockCounts {
+        LockCounts {
+            taken: self.counters.taken.load(Ordering::Relaxed),
+            waited: self.counters.waited.load(Ordering::Relaxed),
+            time: Duration::from_nanos(self.counters.nanoseconds.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.counters.taken.fetch_add(1, Ordering::Relaxed);
+        match self.queue.try_lock() {
+            Ok(queue) => return queue,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let began = Clock::REAL.now();
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = Clock::REAL.since(began).as_nanos() as u64;
+        self.counters.waited.fetch_add(1, Ordering::Relaxed);
+        self.counters.nanoseconds.fetch_add(waited, Ordering::Relaxed);
+        queue
+    }
+
+    /// Copies and waits for the end.
+    ///
+    /// # Safety
+    /// As [`Device::submit`]; after [`HpeError::Timeout`] until the device has ended.
+    pub unsafe fn copy(&self, dst: u64, src: u64, len: usize) -> Result<(), HpeError> {
+        match self.locking {
+            Locking::Short => {
+                // SAFETY: the caller's contract.
+                let ticket = unsafe { self.submit(dst, src, len)? };
+                self.finish(ticket)
+            }
+            Locking::Coarse => {
+                let mut queue = self.lock();
+                // SAFETY: the caller's contract.
+                let number = unsafe { self.device.submit(&mut queue, dst, src, len)? };
+                self.poll(|| self.device.is_done(&mut queue, number))
+            }
+        }
+    }
+
+    /// Queues a copy and returns.
+    ///
+    /// # Safety
+    /// As [`Device::submit`].
+    pub unsafe fn submit(&self, dst: u64, src: u64, len: usize) -> Result<Ticket, HpeError> {
+        // SAFETY: the caller's contract.
+        unsafe { self.device.submit(&mut self.lock(), dst, src, len).map(Ticket) }
+    }
+
+    /// Waits for a copy.
+    pub fn finish(&self, ticket: Ticket) -> Result<(), HpeError> {
+        self.poll(|| self.device.is_done(&mut self.lock(), ticket.0))
+    }
+
+    fn poll(&self, mut is_done: impl FnMut() -> Result<bool, HpeError>) -> Result<(), HpeError> {
+        let mut began: Option<Instant> = None;
+        for round in 0u32.. {
+            if is_done()? {
+                return Ok(());
+            }
+            // Half of them yield: the engine may want this core.
+            if round < self.wait.spins / 2 {
+                Clock::REAL.spin();
+                continue;
+            }
+            let began = *began.get_or_insert_with(|| Clock::REAL.now());
+            if Clock::REAL.since(began) > self.timeout {
+                break;
+            }
+            if round < self.wait.spins {
+                Clock::REAL.yield_now();
+            } else {
+                Clock::REAL.sleep(self.wait.every);
+            }
+        }
+        Err(HpeError::Timeout { device: self.id, waited: self.timeout })
+    }
+}

@@ -1,0 +1,308 @@
+//! One call that copies between any two memories, and picks the way (digest 2.4).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::context::{Context, Ticket};
+use crate::error::HpeError;
+use crate::objects::Place;
+use crate::pinned::{Pair, Pool};
+
+/// How bytes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the calling thread: from host to host.
+    Host,
+    /// By the copy engine of the one device there is, in one go.
+    Direct,
+    /// By the copy engine of one of two devices that reach each other.
+    Peer,
+    /// In blocks through two pinned buffers, so that two engines, or an engine and this thread, work at a time.
+    Staged,
+}
+
+/// Copies and bytes by [`Way`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WayCounts {
+    /// Copies that ended well, in the order of [`Way`].
+    pub copies: [u64; 4],
+    /// Their bytes.
+    pub bytes: [u64; 4],
+}
+
+impl WayCounts {
+    /// Copies that went so.
+    pub fn of(&self, way: Way) -> u64 {
+        self.copies[way as usize]
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    copies: [AtomicU64; 4],
+    bytes: [AtomicU64; 4],
+}
+
+impl Counters {
+    pub fn add(&self, way: Way, bytes: usize) {
+        self.copies[way as usize].fetch_add(1, Ordering::Relaxed);
+        self.bytes[way as usize].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn read(&self) -> WayCounts {
+        let of = |all: &[AtomicU64; 4]| std::array::from_fn(|i| all[i].load(Ordering::Relaxed));
+        WayCounts { copies: of(&self.copies), bytes: of(&self.bytes) }
+    }
+}
+
+/// What copies of a runtime need.
+pub(crate) struct Copier<'a> {
+    pub contexts: &'a [Context],
+    pub pool: &'a Pool,
+    /// Whether devices are asked to reach each other.
+    pub peers: bool,
+}
+
+impl Copier<'_> {
+    /// Copies between places that do not overlap.
+    ///
+    /// # Safety
+    /// `len` bytes are memory at both, which nobody writes or, at the destination, uses meanwhile.
+    pub unsafe fn copy(&self, dst: &Place, src: &Place, len: usize) -> Result<Way, HpeError> {
+        match (dst, src) {
+            (Place::Shared(object, offset), _) => {
+                let _held = object.hold(*offset, len, true)?;
+                // SAFETY: the caller's contract; the object is held.
+                unsafe { self.copy(&Place::Host(object.side(*offset)), src, len) }
+            }
+            (_, Place::Shared(object, offset)) => {
+                let _held = object.hold(*offset, len, false)?;
+                // SAFETY: the same.
+                unsafe { self.copy(dst, &Place::Host(object.side(*offset)), len) }
+            }
+            (Place::Host(dst), Place::Host(src)) => {
+                // SAFETY: the caller's contract.
+                unsafe { (*dst as *mut u8).copy_from_nonoverlapping(*src as *const u8, len) };
+                Ok(Way::Host)
+            }
+            (Place::Device { index: to, address: dst, .. }, Place::Host(src)) => {
+                let context = &self.contexts[*to];
+                if !context.device.wants_pinned() {
+                    // SAFETY: the caller's contract.
+                    return unsafe { context.copy(*dst, *src, len) }.map(|()| Way::Direct);
+                }
+                let fill = |buffer: &mut [u8], offset: usize| {
+                    // SAFETY: bytes of the source; the buffer is this copy's.
+                    unsafe {
+                        buffer
+                            .as_mut_ptr()
+                            .copy_from_nonoverlapping((*src + offset as u64) as *const u8, buffer.len())
+                    };
+                    Ok(buffer.len())
+                };
+                // SAFETY: the caller's contract.
+                unsafe { self.feed(context, *dst, len, fill) }.map(|_| Way::Staged)
+            }
+            (Place::Host(dst), Place::Device { index: from, address: src, .. }) => {
+                let context = &self.contexts[*from];
+                if !context.device.wants_pinned() {
+                    // SAFETY: the caller's contract.
+                    return unsafe { context.copy(*dst, *src, len) }.map(|()| Way::Direct);
+                }
+                let empty = |buffer: &[u8], offset: usize| {
+                    // SAFETY: bytes of the destination; the buffer is this copy's.
+                    unsafe {
+                        buffer
+                            .as_ptr()
+                            .copy_to_nonoverlapping((*dst + offset as u64) as *mut u8, buffer.len())
+                    };
+                    Ok(buffer.len())
+                };
+                // SAFETY: the caller's contract.
+                unsafe { self.drain(context, *src, len, empty) }.map(|_| Way::Staged)
+            }
+            (
+                Place::Device { index: to, address: dst, .. },
+                Place::Device { index: from, address: src, .. },
+            ) => {
+                // SAFETY: the caller's contract.
+                unsafe { self.between(&self.contexts[*to], *dst, &self.contexts[*from], *src, len) }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    unsafe fn between(
+        &self,
+        to: &Context,
+        dst: u64,
+        from: &Context,
+        src: u64,
+        len: usize,
+    ) -> Result<Way, HpeError> {
+        if to.id() == from.id() {
+            // SAFETY: the caller's contract.
+            return unsafe { to.copy(dst, src, len) }.map(|()| Way::Direct);
+        }
+        if self.peers && reach(to, from) {
+            // SAFETY: the same; the engine of the destination reaches the source.
+            return unsafe { to.copy(dst, src, len) }.map(|()| Way::Peer);
+        }
+        let pair = self.pool.take()?;
+        // SAFETY: the same.
+        let staged = unsafe { self.through(&pair, to, dst, from, src, len) };
+        settle(pair, staged).map(|()| Way::Staged)
+    }
+
+    /// While one buffer receives a block from the source, the other sends the block before to the destination.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    unsafe fn through(
+        &self,
+        pair: &Pair<'_>,
+        to: &Context,
+        dst: u64,
+        from: &Context,
+        src: u64,
+        len: usize,
+    ) -> Result<(), HpeError> {
+        let mut sending: [Option<Ticket>; 2] = [None, None];
+        for (block, (offset, bytes)) in blocks(len, self.pool.buffer()).enumerate() {
+            let which = block % 2;
+            let buffer = pair.buffer(which) as u64;
+            if let Some(ticket) = sending[which].take() {
+                to.finish(ticket)?;
+            }
+            // SAFETY: the caller's contract; the buffer has been sent.
+            unsafe { from.copy(buffer, src + offset as u64, bytes)? };
+            // SAFETY: the same; the buffer is full.
+            sending[which] = Some(unsafe { to.submit(dst + offset as u64, buffer, bytes)? });
+        }
+        // A device carries its copies out in order or not: both are looked at.
+        sending.into_iter().flatten().try_for_each(|ticket| to.finish(ticket))
+    }
+
+    /// Copies `len` bytes that `fill` gets, block by block, to a device: while the device takes one in, the next is got. Ends early
+    /// where `fill` gets less than it was asked for; returns how much there was. An error behind the first block is left to the next
+    /// call, as `read` does.
+    ///
+    /// # Safety
+    /// The device's side as in [`copy`](Self::copy).
+    pub unsafe fn feed(
+        &self,
+        context: &Context,
+        dst: u64,
+        len: usize,
+        mut fill: impl FnMut(&mut [u8], usize) -> Result<usize, HpeError>,
+    ) -> Result<usize, HpeError> {
+        let pair = self.pool.take()?;
+        let mut run = || {
+            let mut sending: [Option<Ticket>; 2] = [None, None];
+            let mut total = 0;
+            for (block, (offset, bytes)) in blocks(len, self.pool.buffer()).enumerate() {
+                let which = block % 2;
+                if let Some(ticket) = sending[which].take() {
+                    context.finish(ticket)?;
+                }
+                // SAFETY: the buffer has been sent, so it is this thread's alone.
+                let buffer = unsafe { std::slice::from_raw_parts_mut(pair.buffer(which), bytes) };
+                let got = match fill(buffer, offset) {
+                    Err(error) if total == 0 => return Err(error),
+                    Err(_) => 0,
+                    Ok(got) => got.min(bytes),
+                };
+                if got > 0 {
+                    // SAFETY: the caller's contract; the buffer is not touched until it is sent.
+                    let ticket =
+                        unsafe { context.submit(dst + offset as u64, pair.buffer(which) as u64, got)? };
+                    sending[which] = Some(ticket);
+                }
+                total += got;
+                if got < bytes {
+                    break;
+                }
+            }
+            sending.into_iter().flatten().try_for_each(|ticket| context.finish(ticket))?;
+            Ok(total)
+        };
+        let total = run();
+        settle(pair, total)
+    }
+
+    /// The other direction: while `empty` puts one block away, the device gives the next. Ends early where `empty` takes less.
+    ///
+    /// # Safety
+    /// The device's side as in [`copy`](Self::copy).
+    pub unsafe fn drain(
+        &self,
+        context: &Context,
+        src: u64,
+        len: usize,
+        mut empty: impl FnMut(&[u8], usize) -> Result<usize, HpeError>,
+    ) -> Result<usize, HpeError> {
+        let pair = self.pool.take()?;
+        let get = |block: usize, offset: usize, bytes: usize| {
+            // SAFETY: the caller's contract; the buffer was emptied before.
+            unsafe { context.submit(pair.buffer(block) as u64, src + offset as u64, bytes) }
+        };
+        let mut run = || {
+            let mut coming = blocks(len, self.pool.buffer()).enumerate();
+            let mut next = match coming.next() {
+                Some((block, (offset, bytes))) => Some((get(block, offset, bytes)?, block, offset, bytes)),
+                None => None,
+            };
+            let mut total = 0;
+            while let Some((ticket, block, offset, bytes)) = next {
+                context.finish(ticket)?;
+                next = match coming.next() {
+                    Some((block, (offset, bytes))) => {
+                        Some((get(block, offset, bytes)?, block, offset, bytes))
+                    }
+                    None => None,
+                };
+                // SAFETY: the block has come; the device writes the other buffer now.
+                let put = empty(unsafe { std::slice::from_raw_parts(pair.buffer(block), bytes) }, offset);
+                let stop = match put {
+                    Ok(put) => {
+                        total += put.min(bytes);
+                        (put < bytes).then_some(Ok(total))
+                    }
+                    Err(error) => Some(if total == 0 { Err(error) } else { Ok(total) }),
+                };
+                if let Some(result) = stop {
+                    if let Some((ticket, ..)) = next {
+                        context.finish(ticket)?;
+                    }
+                    return result;
+                }
+            }
+            Ok(total)
+        };
+        let total = run();
+        settle(pair, total)
+    }
+}
+
+/// Returns the buffers, unless a copy may still use them.
+fn settle<T>(pair: Pair<'_>, result: Result<T, HpeError>) -> Result<T, HpeError> {
+    if matches!(result, Err(HpeError::Timeout { .. } | HpeError::Gpu(_) | HpeError::Lost { .. })) {
+        pair.abandon();
+    }
+    result
+}
+
+/// Whether the engine of `to` reaches the memory of `from`.
+fn reach(to: &Context, from: &Context) -> bool {
+    match (to.device.gpu(), from.device.gpu()) {
+        (Some(to), Some(from)) => to.reaches(from),
+        (None, None) => true,
+        // A GPU has no access to the executor's memory, whose engine cannot read a GPU's.
+        _ => false,
+    }
+}
+
+/// Offsets and lengths of the blocks of `len` bytes.
+fn blocks(len: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..len).step_by(block.max(1)).map(move |offset| (offset, block.min(len - offset)))
+}

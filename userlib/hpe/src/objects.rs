@@ -1,0 +1,139 @@
+//! What is allocated, and what a pointer means.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use ggas_gpu::Gpu;
+
+use crate::address::{Owner, owner};
+use crate::context::Context;
+use crate::device::{Device, Memory};
+use crate::error::HpeError;
+use crate::segment::{Room, is_reserved};
+use crate::shared::object::Object;
+use crate::shared::table;
+
+/// Memory of a device alone, or of a device and the host.
+pub(crate) enum Kind {
+    Plain(Memory, Arc<dyn Device>, Room),
+    Shared(Arc<Object>),
+}
+
+/// What one call allocated. It lives until it was freed and no copy uses it.
+pub(crate) struct Allocation {
+    pub len: usize,
+    pub kind: Kind,
+}
+
+impl Allocation {
+    /// Where the host says it begins.
+    fn start(&self) -> u64 {
+        match &self.kind {
+            Kind::Plain(memory, ..) => memory.address,
+            Kind::Shared(object) => object.start,
+        }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        match &self.kind {
+            Kind::Plain(memory, device, room) => device.unmap(memory, room.size),
+            // Copies may still use the object, which goes with the last of them.
+            Kind::Shared(object) => table::remove(object),
+        }
+    }
+}
+
+/// What bytes are, for a copy.
+pub(crate) enum Place {
+    /// Memory of the host.
+    Host(u64),
+    /// Memory of a device, at its own address. Kept while it is used, unless others allocated it.
+    Device {
+        /// Of its context.
+        index: usize,
+        address: u64,
+        _kept: Option<Arc<Allocation>>,
+    },
+    /// Bytes of a shared object from an offset.
+    Shared(Arc<Object>, usize),
+}
+
+#[derive(Default)]
+pub(crate) struct Objects(RwLock<BTreeMap<u64, Arc<Allocation>>>);
+
+impl Objects {
+    pub fn insert(&self, allocation: Allocation) -> u64 {
+        let start = allocation.start();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(start, Arc::new(allocation));
+        start
+    }
+
+    /// Takes an allocation out. Copies that use it keep it until they end.
+    pub fn remove(&self, start: u64) -> Result<Arc<Allocation>, HpeError> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Kind::Shared(object)) = all.get(&start).map(|allocation| &allocation.kind)
+            && object.is_launched()
+        {
+            return Err(HpeError::InUse { address: start });
+        }
+        all.remove(&start).ok_or(HpeError::NotAllocated { address: start })
+    }
+
+    pub fn clear(&self) {
+        let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        drop(all);
+    }
+
+    /// The allocation that an address lies in.
+    pub fn at(&self, address: u64) -> Option<Arc<Allocation>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (start, found) = all.range(..=address).next_back()?;
+        (address - start < found.len.max(1) as u64).then(|| found.clone())
+    }
+
+    /// What `len` bytes at `address` are.
+    pub fn place(&self, address: u64, len: usize, contexts: &[Context]) -> Result<Place, HpeError> {
+        if address == 0 || address.checked_add(len as u64).is_none() {
+            return Err(HpeError::NoMemory { address, len });
+        }
+        match owner(address) {
+            Owner::Device(device, _) if is_reserved(device) => {
+                let index = contexts.iter().position(|context| context.id() == device);
+                let index = index.ok_or(HpeError::NoDevice { device, count: contexts.len() })?;
+                let found = self.at(address).ok_or(HpeError::Unknown { address, device })?;
+                within(address, len, index, found)
+            }
+            _ => match of_gpu(address, contexts) {
+                None => Ok(Place::Host(address)),
+                Some(index) => match self.at(address) {
+                    Some(found) => within(address, len, index, found),
+                    // Others allocated it.
+                    None => Ok(Place::Device { index, address, _kept: None }),
+                },
+            },
+        }
+    }
+}
+
+/// The context of the GPU that holds an address, as CUDA's driver says, who is asked only where there are GPUs.
+pub(crate) fn of_gpu(address: u64, contexts: &[Context]) -> Option<usize> {
+    contexts.iter().find_map(|context| context.device.gpu())?;
+    let holder = Gpu::holder(address)?;
+    contexts.iter().position(|context| context.device.gpu().is_some_and(|gpu| gpu.ordinal() == holder))
+}
+
+/// Checks the bounds of a range that begins in an allocation.
+fn within(address: u64, len: usize, index: usize, found: Arc<Allocation>) -> Result<Place, HpeError> {
+    let offset = (address - found.start()) as usize;
+    let left = found.len.max(1) - offset;
+    if len > left {
+        return Err(HpeError::AcrossObjects { address, len, left });
+    }
+    let inside = match &found.kind {
+        Kind::Shared(object) => return Ok(Place::Shared(object.clone(), offset)),
+        Kind::Plain(memory, ..) => memory.inside,
+    };
+    Ok(Place::Device { index, address: inside + offset as u64, _kept: Some(found) })
+}

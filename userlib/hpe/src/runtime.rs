@@ -1,0 +1,279 @@
+//! The devices of a program behind one set of calls.
+
+use std::sync::Arc;
+
+use crate::address::{DeviceId, Owner, owner};
+use crate::builder::Builder;
+use crate::context::{Context, LockCounts};
+use crate::copy::{Copier, Counters, WayCounts};
+use crate::error::HpeError;
+use crate::fork;
+use crate::objects::{Allocation, Kind, Objects, Place};
+use crate::pinned::{PinnedCounts, Pool};
+use crate::segment::{Room, Segment, is_reserved};
+use crate::shared::fault::Handler;
+use crate::shared::object::{Keeping, Object};
+use crate::shared::serve::Server;
+use crate::shared::table;
+
+/// All devices of a program, which any of its threads may use. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub generation: u32,
+    pub objects: Objects,
+    pub keeping: Arc<Keeping>,
+    pub _handler: Handler,
+    pub _server: Server,
+    pub pool: Pool,
+    pub counters: Counters,
+    pub peers: bool,
+    pub contexts: Vec<Context>,
+    pub segments: Vec<Arc<Segment>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Before the handler and the server go: somebody may wait for them.
+        self.objects.clear();
+    }
+}
+
+/// What a kernel does with a shared object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It only reads it: what the host has stays valid.
+    Read,
+    /// It may write it: behind the launch the host has nothing of it.
+    Write,
+}
+
+/// Counters of shared objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedCounts {
+    /// Accesses that were not allowed and were then served.
+    pub faults: u64,
+    /// Bytes that came from devices to the host.
+    pub fetched: u64,
+    /// Bytes that went to devices before kernels.
+    pub stored: u64,
+    /// Threads that wait right now for another one's copy or for a kernel.
+    pub waiting: u32,
+    /// How often one did.
+    pub waited: u64,
+}
+
+/// Counters of a runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Copies and how they went.
+    pub ways: WayCounts,
+    /// Pinned memory.
+    pub pinned: PinnedCounts,
+    /// The lock of each device.
+    pub locks: Vec<LockCounts>,
+    /// Shared objects.
+    pub shared: SharedCounts,
+}
+
+impl Runtime {
+    /// A runtime's settings.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Its devices.
+    pub fn devices(&self) -> Vec<DeviceId> {
+        self.inner.contexts.iter().map(Context::id).collect()
+    }
+
+    /// Zeroed memory of a device, which the host reaches by [`copy`](Self::copy) only. 0 bytes are as good as one.
+    ///
+    /// # Errors
+    /// [`HpeError::NoDevice`], [`HpeError::Full`], [`HpeError::Forked`], what the device's driver refuses.
+    pub fn alloc(&self, device: DeviceId, bytes: usize) -> Result<*mut u8, HpeError> {
+        self.make(device, bytes, |context, room| {
+            let memory = context.device.map(room.start, room.size)?;
+            Ok(Kind::Plain(memory, context.device.clone(), room))
+        })
+    }
+
+    /// Zeroed memory that a device and the host use by the same pointer. Kernels use it in [`launch`](Self::launch) only, at
+    /// [`device_address`](Self::device_address). Takes twice its size of addresses, and of memory.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc); [`HpeError::Objects`]; what the operating system refuses.
+    pub fn alloc_shared(&self, device: DeviceId, bytes: usize) -> Result<*mut u8, HpeError> {
+        self.make(device, bytes, |context, room| {
+            let memory = context.device.map(room.start, room.size)?;
+            let keeping = self.inner.keeping.clone();
+            let object = Arc::new(Object::new(room, memory, context.device.clone(), keeping)?);
+            table::insert(&object)?;
+            Ok(Kind::Shared(object))
+        })
+    }
+
+    fn make(
+        &self,
+        device: DeviceId,
+        bytes: usize,
+        kind: impl FnOnce(&Context, Room) -> Result<Kind, HpeError>,
+    ) -> Result<*mut u8, HpeError> {
+        fork::check(self.inner.generation)?;
+        let index = self.index(device)?;
+        let room = self.inner.segments[index].room(bytes)?;
+        let kind = kind(&self.inner.contexts[index], room)?;
+        Ok(self.inner.objects.insert(Allocation { len: bytes, kind }) as *mut u8)
+    }
+
+    fn index(&self, device: DeviceId) -> Result<usize, HpeError> {
+        let contexts = &self.inner.contexts;
+        let found = contexts.iter().position(|context| context.id() == device);
+        found.ok_or(HpeError::NoDevice { device, count: contexts.len() })
+    }
+
+    /// Frees what [`alloc`](Self::alloc) or [`alloc_shared`](Self::alloc_shared) returned. Copies that use it end first.
+    ///
+    /// # Safety
+    /// No kernel uses it, and the host no longer touches it.
+    ///
+    /// # Errors
+    /// [`HpeError::NotAllocated`], [`HpeError::InUse`], [`HpeError::Forked`].
+    pub unsafe fn free(&self, start: *mut u8) -> Result<(), HpeError> {
+        fork::check(self.inner.generation)?;
+        self.inner.objects.remove(start as u64).map(drop)
+    }
+
+    /// Whose memory an address is: by its bits, or as CUDA's driver says; `None` for the host's.
+    pub fn owner(&self, address: *const u8) -> Option<DeviceId> {
+        match owner(address as u64) {
+            Owner::Device(device, _) if is_reserved(device) => Some(device),
+            _ => crate::objects::of_gpu(address as u64, &self.inner.contexts)
+                .map(|index| self.inner.contexts[index].id()),
+        }
+    }
+
+    /// Copies between any two memories; returns when it is done.
+    ///
+    /// # Safety
+    /// `len` bytes of the host's are memory; nobody writes the source or uses the destination until this returns, and after
+    /// [`HpeError::Timeout`] not at all. Ranges of devices are checked.
+    ///
+    /// # Errors
+    /// [`HpeError::Unknown`], [`HpeError::AcrossObjects`], [`HpeError::Overlap`], [`HpeError::NoMemory`] change nothing. Behind
+    /// [`HpeError::Timeout`], [`HpeError::Lost`] and errors of drivers the destination may have a part of the bytes.
+    pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize) -> Result<(), HpeError> {
+        fork::check(self.inner.generation)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (to, from) = (dst as u64, src as u64);
+        let (dst, src) = (self.place(to, len)?, self.place(from, len)?);
+        if to.abs_diff(from) < len as u64 {
+            return Err(HpeError::Overlap { src: from, dst: to, len });
+        }
+        // SAFETY: the caller's contract; ranges of devices were checked.
+        let way = unsafe { self.copier().copy(&dst, &src, len)? };
+        self.inner.counters.add(way, len);
+        Ok(())
+    }
+
+    pub(crate) fn place(&self, address: u64, len: usize) -> Result<Place, HpeError> {
+        self.inner.objects.place(address, len, &self.inner.contexts)
+    }
+
+    pub(crate) fn copier(&self) -> Copier<'_> {
+        let inner = &*self.inner;
+        Copier { contexts: &inner.contexts, pool: &inner.pool, peers: inner.peers }
+    }
+
+    /// Where kernels find what the host calls `address`. For executor devices: [`view`](crate::address::view).
+    ///
+    /// # Errors
+    /// [`HpeError::Unknown`] and [`HpeError::NoMemory`].
+    pub fn device_address(&self, address: *const u8) -> Result<u64, HpeError> {
+        match self.place(address as u64, 1)? {
+            Place::Host(address) | Place::Device { address, .. } => Ok(address),
+            Place::Shared(object, offset) => Ok(object.memory.inside + offset as u64),
+        }
+    }
+
+    /// Runs `kernel`, which starts kernels and waits for their end, with these shared objects: the devices have what the host wrote,
+    /// and the host what the kernels wrote. Threads that touch an object meanwhile wait, unless they read what the host has.
+    /// This thread must not touch the objects in `kernel`.
+    ///
+    /// # Errors
+    /// [`HpeError::NotShared`], [`HpeError::InUse`] for an object that is named twice or is in a launch of this thread: `kernel` did
+    /// not run. What a device refuses; what the host wrote is then still its own.
+    pub fn launch<R>(&self, objects: &[(*const u8, Use)], kernel: impl FnOnce() -> R) -> Result<R, HpeError> {
+        fork::check(self.inner.generation)?;
+        let mut found = Vec::with_capacity(objects.len());
+        for &(address, usage) in objects {
+            match self.place(address as u64, 1)? {
+                Place::Shared(object, _) => found.push((object, usage)),
+                _ => return Err(HpeError::NotShared { address: address as u64 }),
+            }
+        }
+        // All launches take objects in one order, so that none waits for another in a circle.
+        found.sort_by_key(|(object, _)| object.start);
+        let mut begun = Launched(Vec::with_capacity(found.len()));
+        for (object, usage) in found {
+            object.begin_launch()?;
+            begun.0.push((object, usage));
+        }
+        let result = kernel();
+        begun.end()?;
+        Ok(result)
+    }
+
+    /// Its counters.
+    pub fn counts(&self) -> Counts {
+        use std::sync::atomic::Ordering::Relaxed;
+        let shared = &self.inner.keeping.counters;
+        Counts {
+            ways: self.inner.counters.read(),
+            pinned: self.inner.pool.counts(),
+            locks: self.inner.contexts.iter().map(Context::counts).collect(),
+            shared: SharedCounts {
+                faults: shared.faults.load(Relaxed),
+                fetched: shared.fetched.load(Relaxed),
+                stored: shared.stored.load(Relaxed),
+                waiting: shared.waiting.load(Relaxed),
+                waited: shared.waited.load(Relaxed),
+            },
+        }
+    }
+
+    /// Ends a device of the executor, as if it had been taken out of the host: copies that wait fail with [`HpeError::Lost`].
+    /// A GPU stays.
+    ///
+    /// # Errors
+    /// [`HpeError::NoDevice`], [`HpeError::Forked`].
+    pub fn end_device(&self, device: DeviceId) -> Result<(), HpeError> {
+        fork::check(self.inner.generation)?;
+        self.inner.contexts[self.index(device)?].device.end();
+        Ok(())
+    }
+}
+
+/// Objects of a launch, which are taken back on drop: also when a kernel's caller panics.
+struct Launched(Vec<(Arc<Object>, Use)>);
+
+impl Launched {
+    fn end(&mut self) -> Result<(), HpeError> {
+        let mut result = Ok(());
+        for (object, usage) in self.0.drain(..) {
+            result = result.and(object.end_launch(usage == Use::Write));
+        }
+        result
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,26 @@
+//! Signals that are put off.
+
+/// All signals are put off until this is dropped, but those of faults.
+pub(crate) struct Masked(libc::sigset_t);
+
+impl Masked {
+    pub fn new() -> Masked {
+        // SAFETY: both sets are plain data that the calls fill in.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
+                libc::sigdelset(&mut all, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+            Masked(before)
+        }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: the set that was there before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}

@@ -1,0 +1,410 @@
+//! A shared object: one pointer for host and device, coherent by protecting pages (digest 2.5).
+//!
+//! The host's copy is a file in memory that is mapped twice. The user's mapping, at the object's address, is protected as the states
+//! of its blocks say. The shadow mapping may always be written: copies to and from the device go there, so that the user's mapping
+//! stays shut while they run, and whoever touches it waits.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use super::masked::Masked;
+use super::memory_file::memory_file;
+use super::track::{Access, Track};
+use crate::device::{Device, Memory};
+use crate::error::HpeError;
+use crate::futex;
+use crate::segment::{Room, map_over, unmap};
+
+/// Who has the newest bytes of a block.
+pub(crate) mod state {
+    /// The device; the host may not touch the block.
+    pub const INVALID: u32 = 0;
+    /// Both; the host may read.
+    pub const CLEAN: u32 = 1;
+    /// The host, which may read and write.
+    pub const DIRTY: u32 = 2;
+    /// One thread changes the state; the others wait.
+    pub const BUSY: u32 = 3;
+}
+use state::{BUSY, CLEAN, DIRTY, INVALID};
+
+/// Counters of a runtime's shared objects.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub faults: AtomicU64,
+    pub fetched: AtomicU64,
+    pub stored: AtomicU64,
+    pub waiting: AtomicU32,
+    pub waited: AtomicU64,
+}
+
+/// Called between the halves of a copy to or from the host: for tests that look at what others see meanwhile.
+pub(crate) type Between = Option<Arc<dyn Fn() + Send + Sync>>;
+
+/// How a runtime keeps its shared objects.
+pub(crate) struct Keeping {
+    pub track: Track,
+    /// Whether copies go to a second mapping. Without one, threads may read halves: for comparison.
+    pub shadow: bool,
+    pub block: usize,
+    pub between: Between,
+    pub counters: Counters,
+    /// Where handlers hand faults over that they may not serve themselves.
+    pub requests: OwnedFd,
+    /// Whether they hand over all.
+    pub by_thread: bool,
+}
+
+impl Keeping {
+    /// Where a fault of an object on that device goes, unless the handler serves it itself.
+    pub fn server_for(&self, device: &dyn Device) -> Option<RawFd> {
+        (self.by_thread || !device.is_signal_safe()).then(|| self.requests.as_raw_fd())
+    }
+}
+
+pub(crate) struct Object {
+    pub start: u64,
+    /// Whole pages.
+    pub size: usize,
+    shadow: u64,
+    _file: OwnedFd,
+    /// Given back last.
+    _room: Room,
+    pub memory: Memory,
+    pub device: Arc<dyn Device>,
+    pub keeping: Arc<Keeping>,
+    states: Box<[AtomicU32]>,
+    /// Whether any block is not INVALID: what a launch looks at first.
+    touched: AtomicBool,
+    /// The thread that launches a kernel with this object, or 0.
+    launcher: AtomicI32,
+    /// Copies through the shadow that are under way; launches wait for them.
+    copies: AtomicI32,
+    generation: u32,
+}
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The access may be tried again.
+    Yes,
+    /// It has to wait for a kernel or for another thread.
+    Later,
+    /// It cannot be served.
+    No,
+}
+
+impl Object {
+    /// An object whose bytes are zero on both sides; its pages are those of `room`.
+    pub fn new(
+        room: Room,
+        memory: Memory,
+        device: Arc<dyn Device>,
+        keeping: Arc<Keeping>,
+    ) -> Result<Object, HpeError> {
+        let (start, size) = (room.start, room.size);
+        let file = memory_file(size).inspect_err(|_| device.unmap(&memory, size))?;
+        // SAFETY: new pages, of a file of this size.
+        let shadow = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if shadow == libc::MAP_FAILED {
+            let error = HpeError::system("mapping a shared object a second time");
+            device.unmap(&memory, size);
+            return Err(error);
+        }
+        // SAFETY: mapped just now.
+        unsafe { libc::madvise(shadow, size, libc::MADV_DONTFORK) };
+        let blocks = size.div_ceil(keeping.block);
+        let object = Object {
+            start,
+            size,
+            shadow: shadow as u64,
+            memory,
+            device,
+            states: (0..blocks).map(|_| AtomicU32::new(INVALID)).collect(),
+            keeping,
+            touched: AtomicBool::new(false),
+            launcher: AtomicI32::new(0),
+            copies: AtomicI32::new(0),
+            generation: crate::fork::watch(),
+            _file: file,
+            _room: room,
+        };
+        // SAFETY: pages that the caller took for this object.
+        unsafe {
+            map_over(start, size, object.keeping.track.first_protection(), Some(object._file.as_raw_fd()))?
+        };
+        object.keeping.track.begin(start, size)?;
+        Ok(object)
+    }
+
+    /// Whether this process made it, and not a parent.
+    pub fn is_ours(&self) -> bool {
+        crate::fork::generation() == self.generation
+    }
+
+    /// Bytes `start..end` of a block.
+    fn block(&self, block: usize) -> (usize, usize) {
+        let start = block * self.keeping.block;
+        (start, (start + self.keeping.block).min(self.size))
+    }
+
+    /// The host's address for copies of byte `offset`.
+    pub fn side(&self, offset: usize) -> u64 {
+        if self.keeping.shadow { self.shadow + offset as u64 } else { self.start + offset as u64 }
+    }
+
+    /// Serves an access of the host that was not allowed. Safe in a signal handler where the device's copies are: it takes no lock
+    /// and does not allocate. Who holds the object ([`hold`](Self::hold)) is not kept back by a launch that waits for it.
+    pub fn serve(&self, offset: usize, writes: bool, holds: bool) -> Served {
+        let index = offset / self.keeping.block;
+        let Some(state) = self.states.get(index) else { return Served::No };
+        let seen = state.load(Ordering::Acquire);
+        let needs = match (seen, writes) {
+            (BUSY, _) => return Served::Later,
+            // Another thread was quicker.
+            (DIRTY, _) | (CLEAN, false) => return Served::Yes,
+            (CLEAN, true) => Access::Write,
+            (_, true) => Access::Write,
+            (_, false) => Access::Read,
+        };
+        if state.compare_exchange(seen, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Served::Later;
+        }
+        // A launch sets its mark and then looks for touched objects and busy blocks: one of both sees the other.
+        self.touched.store(true, Ordering::SeqCst);
+        if !holds && self.launcher.load(Ordering::SeqCst) != 0 {
+            self.leave(state, seen);
+            return Served::Later;
+        }
+        self.keeping.counters.faults.fetch_add(1, Ordering::Relaxed);
+        let (from, to) = self.block(index);
+        match self.admit(seen, (from, to), needs) {
+            Ok(()) => {
+                self.leave(state, if writes { DIRTY } else { CLEAN });
+                Served::Yes
+            }
+            Err(_) => {
+                self.leave(state, seen);
+                Served::No
+            }
+        }
+    }
+
+    /// Brings bytes to the host if the device has them, and lets the host in. The block is busy.
+    fn admit(&self, seen: u32, (from, to): (usize, usize), access: Access) -> Result<(), HpeError> {
+        let (start, len) = (self.start + from as u64, to - from);
+        let track = &self.keeping.track;
+        if seen == INVALID {
+            if !self.keeping.shadow {
+                track.allow(start, len, true, Access::Write)?;
+            }
+            let inside = self.memory.inside + from as u64;
+            // SAFETY: both sides are this object's; the block is busy, so no other thread copies it.
+            unsafe { self.copy(self.side(from), inside, len, false)? };
+            self.keeping.counters.fetched.fetch_add(len as u64, Ordering::Relaxed);
+        }
+        track.allow(start, len, seen == INVALID, access)
+    }
+
+    /// Copies in halves if somebody wants to look in between.
+    ///
+    /// # Safety
+    /// As [`Device::copy_now`].
+    unsafe fn copy(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError> {
+        let Some(between) = &self.keeping.between else {
+            // SAFETY: the caller's contract.
+            return unsafe { self.device.copy_now(dst, src, len, to_device) };
+        };
+        let half = len / 2;
+        // SAFETY: the caller's contract.
+        unsafe { self.device.copy_now(dst, src, half, to_device)? };
+        between();
+        let behind = half as u64;
+        // SAFETY: the same.
+        unsafe { self.device.copy_now(dst + behind, src + behind, len - half, to_device) }
+    }
+
+    fn leave(&self, state: &AtomicU32, to: u32) {
+        state.store(to, Ordering::SeqCst);
+        if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
+            futex::wake_all(state);
+        }
+    }
+
+    /// Waits until something changed that [`Served::Later`] may be for, or a millisecond.
+    pub fn wait(&self, offset: usize) {
+        let Some(state) = self.states.get(offset / self.keeping.block) else { return };
+        let counters = &self.keeping.counters;
+        counters.waited.fetch_add(1, Ordering::Relaxed);
+        counters.waiting.fetch_add(1, Ordering::SeqCst);
+        let seen = state.load(Ordering::SeqCst);
+        // Of a launch too: its end wakes who waits for blocks.
+        futex::wait_briefly(state, seen);
+        counters.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether the host may access the byte so: for who handed a fault to another thread.
+    pub fn is_open(&self, offset: usize, writes: bool) -> bool {
+        let state = self.states.get(offset / self.keeping.block).map(|state| state.load(Ordering::Acquire));
+        matches!((state, writes), (Some(DIRTY), _) | (Some(CLEAN), false))
+    }
+
+    /// Whether a kernel has it.
+    pub fn is_launched(&self) -> bool {
+        self.launcher.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether this thread launches a kernel with the object right now.
+    pub fn is_launched_here(&self) -> bool {
+        self.launcher.load(Ordering::SeqCst) == futex::thread()
+    }
+
+    /// Has the host's side be the newest for `len` bytes at `offset`, and no launch begin, until the result is dropped.
+    pub fn hold(&self, offset: usize, len: usize, writes: bool) -> Result<Held<'_>, HpeError> {
+        loop {
+            self.copies.fetch_add(1, Ordering::SeqCst);
+            if self.launcher.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            self.copies.fetch_sub(1, Ordering::SeqCst);
+            if self.is_launched_here() {
+                return Err(HpeError::InUse { address: self.start });
+            }
+            self.wait(offset);
+        }
+        let held = Held(self);
+        // The handler of a signal that came while a block is busy would wait for this very thread.
+        let _masked = Masked::new();
+        let mut at = offset;
+        while at < offset + len {
+            match self.serve(at, writes, true) {
+                Served::Yes => at = self.block(at / self.keeping.block).1,
+                Served::Later => self.wait(at),
+                Served::No => return Err(HpeError::system("fetching a shared object for a copy")),
+            }
+        }
+        Ok(held)
+    }
+
+    /// Hands the object to a kernel: the device gets what the host wrote.
+    pub fn begin_launch(&self) -> Result<(), HpeError> {
+        let me = futex::thread();
+        loop {
+            match self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(owner) if owner == me => return Err(HpeError::InUse { address: self.start }),
+                Err(_) => self.wait(0),
+            }
+        }
+        while self.copies.load(Ordering::SeqCst) != 0 {
+            ggas_clock::Clock::REAL.yield_now();
+        }
+        if !self.touched.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let _masked = Masked::new();
+        let stored = (0..self.states.len()).try_for_each(|block| self.store(block));
+        if stored.is_err() {
+            self.end(false);
+        }
+        stored
+    }
+
+    /// Sends a block to the device if the host wrote it.
+    fn store(&self, index: usize) -> Result<(), HpeError> {
+        let Some(state) = self.states.get(index) else { return Ok(()) };
+        loop {
+            match state.load(Ordering::SeqCst) {
+                BUSY => self.wait(index * self.keeping.block),
+                DIRTY => {
+                    if state.compare_exchange(DIRTY, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                        break;
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+        let (from, to) = self.block(index);
+        let (start, len) = (self.start + from as u64, to - from);
+        let sent = self.keeping.track.allow(start, len, false, Access::Read).and_then(|()| {
+            // SAFETY: both sides are this object's; the block is busy, and the host may only read it.
+            unsafe { self.copy(self.memory.inside + from as u64, self.side(from), len, true) }
+        });
+        if sent.is_err() {
+            // Still the host's: nothing it wrote is lost.
+            let _ = self.keeping.track.allow(start, len, false, Access::Write);
+        } else {
+            self.keeping.counters.stored.fetch_add(len as u64, Ordering::Relaxed);
+        }
+        self.leave(state, if sent.is_err() { DIRTY } else { CLEAN });
+        sent
+    }
+
+    /// Takes the object back from a kernel, which `wrote` it or only read it.
+    pub fn end_launch(&self, wrote: bool) -> Result<(), HpeError> {
+        let shut = if wrote && self.touched.load(Ordering::SeqCst) {
+            self.keeping.track.shut(self.start, self.size)
+        } else {
+            Ok(())
+        };
+        self.end(wrote && shut.is_ok());
+        shut
+    }
+
+    fn end(&self, invalid: bool) {
+        if invalid && self.touched.swap(false, Ordering::SeqCst) {
+            self.states.iter().for_each(invalidate);
+        }
+        self.launcher.store(0, Ordering::SeqCst);
+        if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
+            self.states.iter().for_each(futex::wake_all);
+        }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        self.keeping.track.end(self.start, self.size);
+        // SAFETY: the table no longer has the object, and nobody serves a fault of it.
+        unsafe {
+            unmap(self.start, self.size);
+            libc::munmap(self.shadow as *mut _, self.size);
+        }
+        self.device.unmap(&self.memory, self.size);
+    }
+}
+
+/// The device has the newest bytes of a block; who made it busy leaves it first, as the launch keeps him back.
+fn invalidate(state: &AtomicU32) {
+    loop {
+        match state.load(Ordering::SeqCst) {
+            INVALID => return,
+            BUSY => ggas_clock::Clock::REAL.yield_now(),
+            seen => {
+                let _ = state.compare_exchange(seen, INVALID, Ordering::SeqCst, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// See [`Object::hold`].
+pub(crate) struct Held<'a>(&'a Object);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.copies.fetch_sub(1, Ordering::SeqCst);
+    }
+}

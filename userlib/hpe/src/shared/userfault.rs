@@ -1,0 +1,189 @@
+//! `userfaultfd`: the kernel reports the faults of ranges to whoever reads a file descriptor (Linux 5.19 for memory that is shared).
+//!
+//! A block that the host may not touch has no pages in the user's mapping, so each access is a minor fault; a block that both have is
+//! protected against writing.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::error::HpeError;
+
+/// `_IOWR(0xAA, 0x3f, struct uffdio_api)` and its neighbours in `linux/userfaultfd.h`.
+const API: u64 = 0xc018_aa3f;
+const REGISTER: u64 = 0xc020_aa00;
+const UNREGISTER: u64 = 0x8010_aa01;
+const WAKE: u64 = 0x8010_aa02;
+const WRITEPROTECT: u64 = 0xc018_aa06;
+const CONTINUE: u64 = 0xc020_aa07;
+/// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
+const NEW: u64 = 0xaa00;
+
+const VERSION: u64 = 0xaa;
+/// `UFFD_FEATURE_PAGEFAULT_FLAG_WP`, `_MINOR_SHMEM`, `_WP_HUGETLBFS_SHMEM`.
+const FEATURES: u64 = 1 | 1 << 10 | 1 << 12;
+/// `UFFDIO_REGISTER_MODE_WP`, `_MINOR`.
+const MODES: u64 = 2 | 4;
+const CONTINUE_PROTECTED: u64 = 2;
+const EVENT_PAGEFAULT: u8 = 0x12;
+const FAULT_WRITE: u64 = 1;
+const FAULT_PROTECTED: u64 = 2;
+
+#[repr(C)]
+struct Range {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    range: Range,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct WriteProtect {
+    range: Range,
+    mode: u64,
+}
+
+#[repr(C)]
+struct Continue {
+    range: Range,
+    mode: u64,
+    mapped: i64,
+}
+
+/// A fault that the kernel reported.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    address: u64,
+    thread: u64,
+}
+
+const _: () =
+    assert!(size_of::<Message>() == 32 && size_of::<Continue>() == 32 && size_of::<Register>() == 32);
+
+impl Message {
+    /// Where, and whether it is a write; `None` for another event.
+    pub fn fault(&self) -> Option<(u64, bool)> {
+        (self.event == EVENT_PAGEFAULT)
+            .then_some((self.address, self.flags & (FAULT_WRITE | FAULT_PROTECTED) != 0))
+    }
+}
+
+pub(crate) struct Userfault(OwnedFd);
+
+impl Userfault {
+    /// A descriptor of this process.
+    pub fn new() -> Result<Userfault, HpeError> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+        // SAFETY: no pointers.
+        let mut raw = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) } as i32;
+        if raw < 0 {
+            // Who may not call it may have been given the device.
+            // SAFETY: a path that ends with zero.
+            let device = unsafe { libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+            if device >= 0 {
+                // SAFETY: a descriptor that was opened just now; the call takes flags.
+                raw = unsafe { libc::ioctl(device, NEW as _, flags) };
+                // SAFETY: the same.
+                unsafe { libc::close(device) };
+            }
+        }
+        if raw < 0 {
+            return Err(HpeError::system(
+                "userfaultfd (needs CAP_SYS_PTRACE, the right to open /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1)",
+            ));
+        }
+        // SAFETY: ours alone.
+        let userfault = Userfault(unsafe { OwnedFd::from_raw_fd(raw) });
+        let mut api = Api { api: VERSION, features: FEATURES, ioctls: 0 };
+        userfault.ask(API, &mut api, "userfaultfd for shared memory (needs Linux 5.19)")?;
+        Ok(userfault)
+    }
+
+    pub fn raw(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    /// One ioctl with its structure.
+    fn ask<T>(&self, request: u64, argument: &mut T, what: &'static str) -> Result<(), HpeError> {
+        loop {
+            // SAFETY: the structure is the request's; callers pair them.
+            if unsafe { libc::ioctl(self.raw(), request as _, argument as *mut T) } == 0 {
+                return Ok(());
+            }
+            // The mappings of this process change right now.
+            if std::io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN) {
+                return Err(HpeError::system(what));
+            }
+        }
+    }
+
+    pub fn register(&self, start: u64, size: usize) -> Result<(), HpeError> {
+        let mut argument = Register { range: Range { start, len: size as u64 }, mode: MODES, ioctls: 0 };
+        self.ask(REGISTER, &mut argument, "registering a shared object with userfaultfd")
+    }
+
+    pub fn unregister(&self, start: u64, size: usize) {
+        let _ = self.ask(UNREGISTER, &mut Range { start, len: size as u64 }, "");
+    }
+
+    /// Maps the pages of a block whose bytes have arrived.
+    pub fn open(&self, start: u64, len: usize, protected: bool) -> Result<(), HpeError> {
+        let (mut at, end) = (start, start + len as u64);
+        while at < end {
+            let mode = if protected { CONTINUE_PROTECTED } else { 0 };
+            let mut argument = Continue { range: Range { start: at, len: end - at }, mode, mapped: 0 };
+            // SAFETY: the request's structure.
+            if unsafe { libc::ioctl(self.raw(), CONTINUE as _, &mut argument as *mut Continue) } == 0 {
+                break;
+            }
+            match std::io::Error::last_os_error().raw_os_error() {
+                Some(libc::EAGAIN) => at += argument.mapped.max(0) as u64,
+                Some(libc::EEXIST) => at += crate::segment::PAGE as u64,
+                _ => return Err(HpeError::system("opening pages of a shared object")),
+            }
+        }
+        // Pages may remember from before that they were protected.
+        self.protect(start, len, protected)
+    }
+
+    /// Protects pages against writing, or lets the host write, and wakes who waits for them.
+    pub fn protect(&self, start: u64, len: usize, protected: bool) -> Result<(), HpeError> {
+        let range = Range { start, len: len as u64 };
+        let mut argument = WriteProtect { range, mode: u64::from(protected) };
+        self.ask(WRITEPROTECT, &mut argument, "protecting pages of a shared object")?;
+        self.wake(start, len);
+        Ok(())
+    }
+
+    /// Has who waits for these pages try again.
+    pub fn wake(&self, start: u64, len: usize) {
+        let _ = self.ask(WAKE, &mut Range { start, len: len as u64 }, "");
+    }
+
+    /// Reads faults that were reported.
+    pub fn read(&self, messages: &mut [Message; 16]) -> usize {
+        let size = size_of::<Message>();
+        // SAFETY: room for 16 messages, which are plain numbers.
+        let got = unsafe { libc::read(self.raw(), messages.as_mut_ptr().cast(), size * messages.len()) };
+        usize::try_from(got).unwrap_or(0) / size
+    }
+}
+
+impl Message {
+    /// An empty one, to read into.
+    pub const NONE: Message = Message { event: 0, reserved: [0; 7], flags: 0, address: 0, thread: 0 };
+}

@@ -1,0 +1,170 @@
+//! Copies between any two memories, by pointers alone.
+
+use std::time::Duration;
+
+use ggas_hpe::address::{Owner, owner, view};
+use ggas_hpe::{HpeError, Runtime, Wait, Way};
+
+const BUFFER: usize = 64 << 10;
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
+}
+
+/// Copies a pattern from the host over two devices back, in each of the ways that `runtime` takes.
+fn around(runtime: &Runtime, len: usize) -> Vec<u8> {
+    let devices = runtime.devices();
+    let one = runtime.alloc(devices[0], len).unwrap();
+    let two = runtime.alloc(devices[1], len).unwrap();
+    let again = runtime.alloc(devices[1], len).unwrap();
+    let (source, mut target) = (pattern(len, len as u8), vec![0; len]);
+    // SAFETY: the memory is this test's.
+    unsafe {
+        runtime.copy(one, source.as_ptr(), len).unwrap();
+        runtime.copy(two, one, len).unwrap();
+        runtime.copy(again, two, len).unwrap();
+        runtime.copy(target.as_mut_ptr(), again, len).unwrap();
+        for start in [one, two, again] {
+            runtime.free(start).unwrap();
+        }
+    }
+    assert!(source == target, "{len} bytes came back changed");
+    target
+}
+
+#[test]
+fn every_size_goes_around_by_peers_and_staged() {
+    for peers in [true, false] {
+        let runtime =
+            Runtime::builder().executors(2).peers(peers).pinned(BUFFER, 2 * BUFFER).build().unwrap();
+        let sizes = [1, 8, 4095, 4096, BUFFER - 1, BUFFER, BUFFER + 1, 2 * BUFFER, 5 * BUFFER + 17];
+        for len in sizes {
+            around(&runtime, len);
+        }
+        let ways = runtime.counts().ways;
+        let (by_peers, staged) = if peers { (sizes.len() as u64, 0) } else { (0, sizes.len() as u64) };
+        assert_eq!((ways.of(Way::Peer), ways.of(Way::Staged)), (by_peers, staged));
+        assert_eq!(ways.of(Way::Direct), 3 * sizes.len() as u64);
+    }
+}
+
+#[test]
+fn owners_are_in_the_bits_of_pointers() {
+    let runtime = Runtime::builder().executors(2).build().unwrap();
+    for device in runtime.devices() {
+        let start = runtime.alloc(device, 100).unwrap();
+        assert!(matches!(owner(start as u64), Owner::Device(found, _) if found == device));
+        assert_eq!(runtime.owner(start), Some(device));
+        assert_eq!(runtime.device_address(start).unwrap(), view(start as u64));
+    }
+    let here = 0u8;
+    assert_eq!(runtime.owner(&here), None);
+    assert_eq!(runtime.device_address(&here).unwrap(), &raw const here as u64);
+}
+
+#[test]
+fn pinned_bytes_stay_within_their_bound() {
+    let runtime = Runtime::builder().executors(2).peers(false).pinned(4096, 3 * 8192).build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    around(&runtime, 50_000);
+                }
+            });
+        }
+    });
+    let pinned = runtime.counts().pinned;
+    assert!(pinned.most_in_use <= 3 * 8192 && pinned.bytes <= 3 * 8192, "{pinned:?}");
+    assert_eq!((pinned.in_use, pinned.bound), (0, 3 * 8192));
+}
+
+#[test]
+fn bad_ranges_are_refused_and_change_nothing() {
+    let runtime = Runtime::builder().executors(2).build().unwrap();
+    let devices = runtime.devices();
+    let one = runtime.alloc(devices[0], 100).unwrap();
+    let two = runtime.alloc(devices[0], 100).unwrap();
+    let mut here = [0u8; 5000];
+    let copy = |dst: *mut u8, src: *const u8, len| {
+        // SAFETY: refused, or within the memory of this test.
+        unsafe { runtime.copy(dst, src, len) }
+    };
+    let pointer = here.as_mut_ptr();
+    // Bytes behind an object belong to nobody, though its page has room for them.
+    assert!(matches!(copy(one, pointer, 101), Err(HpeError::AcrossObjects { left: 100, .. })));
+    assert!(matches!(
+        copy(pointer, one.wrapping_add(60), 5000),
+        Err(HpeError::AcrossObjects { left: 40, .. })
+    ));
+    assert!(matches!(copy(one.wrapping_add(100), pointer, 1), Err(HpeError::Unknown { .. })));
+    assert!(matches!(copy(one.wrapping_add(10), one, 50), Err(HpeError::Overlap { len: 50, .. })));
+    assert!(matches!(copy(pointer.wrapping_add(1), pointer, 2), Err(HpeError::Overlap { .. })));
+    assert!(copy(one.wrapping_add(50), one, 50).is_ok());
+    assert!(matches!(copy(std::ptr::null_mut(), one, 1), Err(HpeError::NoMemory { address: 0, .. })));
+    assert!(matches!(copy(one, pointer, usize::MAX), Err(HpeError::NoMemory { .. })));
+    assert!(copy(std::ptr::null_mut(), std::ptr::null(), 0).is_ok());
+    // SAFETY: nobody uses it.
+    unsafe { runtime.free(two).unwrap() };
+    let error = copy(pointer, two, 1).unwrap_err();
+    assert!(error.to_string().contains("it was freed, or never given out"), "{error}");
+    assert_eq!(error.errno(), libc::EFAULT);
+    // SAFETY: refused.
+    unsafe {
+        assert!(matches!(runtime.free(two), Err(HpeError::NotAllocated { .. })));
+        assert!(matches!(runtime.free(one.wrapping_add(1)), Err(HpeError::NotAllocated { .. })));
+    }
+    let other = Runtime::builder().executors(1).build().unwrap();
+    let theirs = other.alloc(other.devices()[0], 8).unwrap();
+    assert!(matches!(copy(pointer, theirs, 8), Err(HpeError::NoDevice { count: 2, .. })));
+    assert!(matches!(runtime.alloc(other.devices()[0], 8), Err(HpeError::NoDevice { .. })));
+    assert!(matches!(runtime.alloc(devices[0], usize::MAX), Err(HpeError::Full { .. })));
+    assert!(here.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn settings_that_cannot_work_say_so() {
+    assert!(matches!(Runtime::builder().build(), Err(HpeError::Devices { asked: 0, .. })));
+    assert!(matches!(Runtime::builder().executors(32).build(), Err(HpeError::Devices { asked: 32, .. })));
+    let pinned = Runtime::builder().executors(1).pinned(8192, 8192).build();
+    assert!(matches!(pinned, Err(HpeError::Pinned { bound: 8192, buffer: 8192 })));
+    assert!(matches!(
+        Runtime::builder().executors(1).pinned(usize::MAX, 1).build(),
+        Err(HpeError::Pinned { .. })
+    ));
+}
+
+#[test]
+fn copies_of_a_lost_device_fail_and_the_others_go_on() {
+    let wait = Wait { spins: 0, every: Duration::from_micros(20) };
+    let runtime = Runtime::builder().executors(3).peers(false).wait(wait).build().unwrap();
+    let devices = runtime.devices();
+    let at: Vec<_> = devices.iter().map(|&device| runtime.alloc(device, 100).unwrap()).collect();
+    runtime.end_device(devices[1]).unwrap();
+    // SAFETY: memory of this test.
+    unsafe {
+        let lost = |result| assert!(matches!(result, Err(HpeError::Lost { device }) if device == devices[1]));
+        lost(runtime.copy(at[1], at[0], 100));
+        lost(runtime.copy(at[0], at[1], 100));
+        lost(runtime.copy(at[1], [0; 100].as_ptr(), 100));
+        runtime.copy(at[2], at[0], 100).unwrap();
+        runtime.free(at[1]).unwrap();
+    }
+}
+
+#[test]
+fn memory_is_zeroed_and_given_out_again() {
+    let runtime = Runtime::builder().executors(1).build().unwrap();
+    let device = runtime.devices()[0];
+    let mut back = vec![1u8; 5000];
+    for _ in 0..3 {
+        let start = runtime.alloc(device, 5000).unwrap();
+        // SAFETY: memory of this test.
+        unsafe {
+            runtime.copy(back.as_mut_ptr(), start, 5000).unwrap();
+            assert!(back.iter().all(|&byte| byte == 0));
+            runtime.copy(start, [7; 5000].as_ptr(), 5000).unwrap();
+            runtime.free(start).unwrap();
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Shared objects: one pointer, coherent around kernels.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use ggas_hpe::{HpeError, Runtime, Tracking, Use};
+use ggas_kernels::{Launch, Processor, start};
+use ggas_selftest::{KERNELS, args::selftest_threads};
+
+const BLOCK: usize = 4096;
+const WORDS: usize = 8 * BLOCK / 8;
+const ALL: [Tracking; 3] = [Tracking::Protect, Tracking::ProtectByThread, Tracking::Userfault];
+
+/// A runtime, unless this machine does not allow `userfaultfd`.
+fn runtime(tracking: Tracking) -> Option<Runtime> {
+    match Runtime::builder().executors(2).block(BLOCK).tracking(tracking).build() {
+        Err(HpeError::System { what, error }) if what.starts_with("userfaultfd") => {
+            eprintln!("not run: {what}: {error}");
+            None
+        }
+        made => Some(made.unwrap()),
+    }
+}
+
+fn words<'a>(runtime: &Runtime, device: usize) -> &'a [AtomicU64] {
+    let start = runtime.alloc_shared(runtime.devices()[device], WORDS * 8).unwrap();
+    // SAFETY: the object lives as long as the test, and is used by atomics only.
+    unsafe { std::slice::from_raw_parts(start.cast(), WORDS) }
+}
+
+/// What a kernel sees.
+fn inside<'a>(runtime: &Runtime, words: &[AtomicU64]) -> &'a [AtomicU64] {
+    let address = runtime.device_address(words.as_ptr().cast()).unwrap();
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) }
+}
+
+#[test]
+fn kernels_see_what_the_host_wrote_and_the_host_what_kernels_wrote() {
+    for runtime in ALL.into_iter().filter_map(runtime) {
+        let (shared, other) = (words(&runtime, 0), words(&runtime, 1));
+        let device = inside(&runtime, shared);
+        for round in 1..4u64 {
+            for (i, word) in shared.iter().enumerate() {
+                word.store(round * i as u64, Ordering::Relaxed);
+            }
+            other[5].store(round, Ordering::Relaxed);
+            let used = [(shared.as_ptr().cast(), Use::Write), (other.as_ptr().cast(), Use::Read)];
+            runtime
+                .launch(&used, || {
+                    for (i, word) in device.iter().enumerate() {
+                        assert_eq!(word.load(Ordering::Relaxed), round * i as u64);
+                        word.fetch_add(inside(&runtime, other)[5].load(Ordering::Relaxed), Ordering::Relaxed);
+                    }
+                })
+                .unwrap();
+            for (i, word) in shared.iter().enumerate() {
+                assert_eq!(word.load(Ordering::Relaxed), round * (i as u64 + 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_of_the_executor_uses_an_object() {
+    ggas_kernels::add(&KERNELS).unwrap();
+    let runtime = runtime(Tracking::Protect).unwrap();
+    let cpu = Processor::cpu();
+    let (out, counter) = (words(&runtime, 0), words(&runtime, 0));
+    let args = selftest_threads {
+        out: inside(&runtime, out).as_ptr() as u64,
+        counter: inside(&runtime, counter).as_ptr() as u64,
+        report: 0,
+        timeout_ns: 30_000_000_000,
+    };
+    // SAFETY: the structure is this kernel's; the objects live beyond the wait.
+    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_threads", 4, 64, &args) };
+    let objects = [(out.as_ptr().cast(), Use::Write), (counter.as_ptr().cast(), Use::Write)];
+    runtime.launch(&objects, || start(&[launch])?.wait(Duration::from_secs(60))).unwrap().unwrap();
+    assert!(out[..256].iter().all(|word| word.load(Ordering::Relaxed) == 256));
+}
+
+#[test]
+fn only_blocks_that_are_touched_are_copied() {
+    for runtime in ALL.into_iter().filter_map(runtime) {
+        let shared = words(&runtime, 0);
+        let used = [(shared.as_ptr().cast(), Use::Write)];
+        runtime.launch(&used, || {}).unwrap();
+        assert_eq!(runtime.counts().shared.fetched, 0);
+        shared[0].store(1, Ordering::Relaxed);
+        assert_eq!(shared[WORDS - 1].load(Ordering::Relaxed), 0);
+        let counts = runtime.counts().shared;
+        assert_eq!((counts.faults, counts.fetched, counts.stored), (2, 2 * BLOCK as u64, 0));
+        runtime.launch(&[(shared.as_ptr().cast(), Use::Read)], || {}).unwrap();
+        assert_eq!(runtime.counts().shared.stored, BLOCK as u64, "the block that was only read stays");
+        assert_eq!(shared[0].load(Ordering::Relaxed), 1);
+        assert_eq!(runtime.counts().shared.faults, 2, "the kernel only read: what the host has is valid");
+        shared[0].store(2, Ordering::Relaxed);
+        runtime.launch(&used, || {}).unwrap();
+        runtime.launch(&used, || {}).unwrap();
+        let counts = runtime.counts().shared;
+        assert_eq!((counts.faults, counts.stored), (3, 2 * BLOCK as u64));
+        assert_eq!(shared[0].load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn copies_take_shared_objects_at_both_ends() {
+    for runtime in ALL.into_iter().filter_map(runtime) {
+        let shared = words(&runtime, 0);
+        let plain = runtime.alloc(runtime.devices()[1], WORDS * 8).unwrap();
+        shared[7].store(70, Ordering::Relaxed);
+        let at = shared.as_ptr() as *mut u8;
+        // SAFETY: memory of this test.
+        unsafe {
+            runtime.copy(plain, at, WORDS * 8).unwrap();
+            let mut word = 0u64;
+            runtime.copy((&raw mut word).cast(), plain.add(56), 8).unwrap();
+            assert_eq!(word, 70);
+            // Over an edge of blocks, and it reaches the device.
+            runtime.copy(at.add(BLOCK - 8), [9u64; 2].as_ptr().cast(), 16).unwrap();
+        }
+        let device = inside(&runtime, shared);
+        let used = [(shared.as_ptr().cast(), Use::Write)];
+        let seen =
+            runtime.launch(&used, || [BLOCK / 8 - 1, BLOCK / 8].map(|i| device[i].load(Ordering::Relaxed)));
+        assert_eq!(seen.unwrap(), [9, 9]);
+        let used = [(shared.as_ptr().cast(), Use::Write)];
+        // SAFETY: refused.
+        let inner = runtime.launch(&used, || unsafe { runtime.copy(plain, at, 8) }).unwrap();
+        assert!(matches!(inner, Err(HpeError::InUse { .. })));
+        let twice = [used[0], used[0]];
+        assert!(matches!(runtime.launch(&twice, || {}), Err(HpeError::InUse { .. })));
+        assert!(matches!(
+            runtime.launch(&[(plain.cast_const(), Use::Read)], || {}),
+            Err(HpeError::NotShared { .. })
+        ));
+        runtime.launch(&used, || {}).unwrap();
+    }
+}
+
+#[test]
+fn neighbours_do_not_share_a_page() {
+    let runtime = runtime(Tracking::Protect).unwrap();
+    let device = runtime.devices()[0];
+    let (one, two) = (runtime.alloc_shared(device, 8).unwrap(), runtime.alloc_shared(device, 8).unwrap());
+    // SAFETY: objects of this test.
+    unsafe {
+        one.write_volatile(1);
+        two.write_volatile(2);
+        runtime
+            .launch(&[(one, Use::Write)], || {
+                // The neighbour is not in the launch.
+                two.write_volatile(3);
+            })
+            .unwrap();
+        assert_eq!((one.read_volatile(), two.read_volatile()), (1, 3));
+    }
+}
+
+#[test]
+fn threads_that_touch_an_object_of_a_kernel_wait_for_its_end() {
+    for runtime in ALL.into_iter().filter_map(runtime) {
+        let shared = words(&runtime, 0);
+        let device = inside(&runtime, shared);
+        let begun = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let toucher = scope.spawn(|| {
+                begun.wait();
+                shared[3].fetch_add(1, Ordering::Relaxed)
+            });
+            runtime
+                .launch(&[(shared.as_ptr().cast(), Use::Write)], || {
+                    begun.wait();
+                    wait_until(|| runtime.counts().shared.waited > 0);
+                    device[3].store(41, Ordering::Relaxed);
+                })
+                .unwrap();
+            assert_eq!(toucher.join().unwrap(), 41);
+        });
+        assert_eq!(shared[3].load(Ordering::Relaxed), 42);
+    }
+}
+
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing happened");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a thread that looks at a block while it arrives reads one half of it and not the other.
+fn is_torn(shadow: bool) -> bool {
+    let (half_way, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let waiting: Arc<std::sync::OnceLock<Runtime>> = Arc::default();
+    let (reached, seen, counted) = (half_way.clone(), looked.clone(), waiting.clone());
+    let between = move || {
+        reached.store(true, Ordering::SeqCst);
+        let waits = || counted.get().is_some_and(|runtime| runtime.counts().shared.waiting > 0);
+        wait_until(|| seen.load(Ordering::SeqCst) || waits());
+    };
+    let runtime =
+        Runtime::builder().executors(1).block(BLOCK).shadow(shadow).between(between).build().unwrap();
+    let shared = words(&runtime, 0);
+    let device = inside(&runtime, shared);
+    runtime
+        .launch(&[(shared.as_ptr().cast(), Use::Write)], || {
+            device.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+        })
+        .unwrap();
+    let _ = waiting.set(runtime.clone());
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            wait_until(|| half_way.load(Ordering::SeqCst));
+            let halves = [&shared[0], &shared[BLOCK / 8 - 1]].map(|word| word.load(Ordering::Relaxed));
+            looked.store(true, Ordering::SeqCst);
+            halves
+        });
+        assert_eq!(shared[1].load(Ordering::Relaxed), 1, "who fetches sees all");
+        let halves = looker.join().unwrap();
+        halves[0] != halves[1]
+    })
+}
+
+#[test]
+fn without_a_shadow_threads_read_halves_and_with_it_never() {
+    assert!(is_torn(false), "the race of the paper");
+    assert!(!is_torn(true));
+}
+
+#[test]
+fn many_threads_fault_on_the_same_blocks_while_kernels_run() {
+    for runtime in ALL.into_iter().filter_map(runtime) {
+        let shared = words(&runtime, 0);
+        let device = inside(&runtime, shared);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..4usize {
+                let (stop, shared) = (&stop, &shared);
+                scope.spawn(move || {
+                    // Each thread has words of its own in each block, next to those of the others.
+                    let mut sum = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        for block in 0..8 {
+                            shared[block * BLOCK / 8 + thread].fetch_add(1, Ordering::Relaxed);
+                        }
+                        sum += 1;
+                    }
+                    for block in 0..8 {
+                        assert_eq!(
+                            shared[block * BLOCK / 8 + thread].load(Ordering::Relaxed),
+                            sum,
+                            "{thread}"
+                        );
+                    }
+                });
+            }
+            for round in 1..=100u64 {
+                runtime
+                    .launch(&[(shared.as_ptr().cast(), Use::Write)], || {
+                        device[100].fetch_add(1, Ordering::Relaxed);
+                    })
+                    .unwrap();
+                assert_eq!(shared[100].load(Ordering::Relaxed), round);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn system_calls_reach_objects_that_userfaultfd_keeps() {
+    use std::io::Read;
+    let Some(runtime) = runtime(Tracking::Userfault) else { return };
+    let shared = words(&runtime, 0);
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &[5; 16]).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    // SAFETY: bytes of the object, used by this thread only.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(shared.as_ptr() as *mut u8, 16) };
+    file.read_exact(bytes).unwrap();
+    let device = inside(&runtime, shared);
+    let used = [(shared.as_ptr().cast(), Use::Read)];
+    assert_eq!(runtime.launch(&used, || device[1].load(Ordering::Relaxed)).unwrap(), 0x0505_0505_0505_0505);
+}
+
+#[test]
+fn a_lost_device_keeps_what_the_host_wrote() {
+    let runtime = runtime(Tracking::Protect).unwrap();
+    let shared = words(&runtime, 0);
+    shared[1].store(11, Ordering::Relaxed);
+    runtime.end_device(runtime.devices()[0]).unwrap();
+    let mut ran = false;
+    let launched = runtime.launch(&[(shared.as_ptr().cast(), Use::Write)], || ran = true);
+    assert!(matches!(launched, Err(HpeError::Lost { .. })) && !ran);
+    assert_eq!(shared[1].load(Ordering::Relaxed), 11);
+    shared[1].store(12, Ordering::Relaxed);
+}

@@ -1,0 +1,101 @@
+//! Completion queues.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ggas_hca::formats::{self, Format, mlx4, mlx5};
+use ggas_hca::{Completion, CqId, Ring};
+
+use crate::memory::Declared;
+use crate::{Context, Placement, VerbsError};
+
+/// Most entries of a completion queue.
+const MOST: u32 = 1 << 15;
+
+/// What a completion queue is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct CqAttributes {
+    /// Entries: at least as many as may complete before somebody polls. Rounded up to a power of two.
+    pub entries: u32,
+    /// Where it lies.
+    pub placement: Placement,
+}
+
+impl Default for CqAttributes {
+    fn default() -> CqAttributes {
+        CqAttributes { entries: 256, placement: Placement::default() }
+    }
+}
+
+/// A completion queue.
+pub struct Cq {
+    pub(crate) context: Arc<Context>,
+    pub(crate) id: CqId,
+    pub(crate) ring: Ring,
+    memory: Declared,
+    consumed: Mutex<u32>,
+    pub(crate) exported: AtomicBool,
+}
+
+impl Context {
+    /// Makes a completion queue.
+    ///
+    /// # Errors
+    /// [`VerbsError::Depth`], [`VerbsError::Memory`].
+    pub fn cq(self: &Arc<Context>, attributes: CqAttributes) -> Result<Cq, VerbsError> {
+        if !(1..=MOST).contains(&attributes.entries) {
+            return Err(VerbsError::Depth(attributes.entries, MOST));
+        }
+        let entries = attributes.entries.next_power_of_two();
+        let stride = formats::completion_len(self.format) as u32;
+        let size = entries as usize * stride as usize;
+        let memory = Declared::alloc(&self.memory, &self.processor, size + 64, attributes.placement)?;
+        let ring = Ring { buffer: memory.address(), entries, stride, record: memory.address() + size as u64 };
+        let id = self.front(|front| front.create_cq(ring))?;
+        let exported = AtomicBool::new(false);
+        Ok(Cq { context: self.clone(), id, ring, memory, consumed: Mutex::new(0), exported })
+    }
+}
+
+impl Cq {
+    /// Takes a completion, if there is one.
+    ///
+    /// # Errors
+    /// [`VerbsError::Exported`] where kernels use the queue.
+    pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
+        if self.exported.load(Ordering::Relaxed) {
+            return Err(VerbsError::Exported("completion queue"));
+        }
+        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ring { entries, stride, .. } = self.ring;
+        let at = ((*consumed & (entries - 1)) * stride) as usize;
+        let round = *consumed & entries != 0;
+        // The last word says whether the entry is there, and is written last.
+        let last = self.memory.buffer.load_u64(at + stride as usize - 8)?.to_le_bytes()[7];
+        let (owner, nobody) = match self.context.format {
+            Format::Mlx4 => (last & 0x80 != 0, false),
+            Format::Mlx5 => (last & 1 != 0, last >> 4 == 15),
+        };
+        if owner != round || nobody {
+            return Ok(None);
+        }
+        let mut bytes = [0; 64];
+        let bytes = &mut bytes[..stride as usize];
+        self.memory.buffer.read(at, bytes)?;
+        let read = match self.context.format {
+            Format::Mlx4 => mlx4::read_completion(bytes),
+            Format::Mlx5 => mlx5::read_completion(bytes),
+        };
+        *consumed = (*consumed + 1) & 0xff_ffff;
+        let record = (self.ring.record - self.memory.address()) as usize;
+        self.memory.buffer.store_u32(record, consumed.to_be())?;
+        let rings = read.and_then(|(done, _)| Some((done, self.context.qps().get(&done.qp)?.upgrade())));
+        Ok(rings.map(|(done, rings)| rings.map_or(done, |rings| rings.completed(done))))
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        let _ = self.context.front(|front| front.hca.destroy_cq(self.id));
+    }
+}

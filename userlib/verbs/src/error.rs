@@ -1,0 +1,59 @@
+//! Errors.
+
+use extoll_sim::memory::MemoryError as BusError;
+use ggas_hca::{HcaError, RegionError, RingError};
+use ggas_kernels::MemoryError;
+
+/// Why a call failed.
+#[derive(thiserror::Error)]
+pub enum VerbsError {
+    /// GPUs cannot use the software adapter yet.
+    #[error("the software adapter serves kernels on the CPU executor only: open Processor::cpu()")]
+    Processor,
+    /// A queue of a size that does not exist.
+    #[error("a queue of {0} entries does not exist: ask for 1 to {1}")]
+    Depth(u32, u32),
+    /// More pieces of local memory than requests have.
+    #[error("{0} pieces of local memory for a request: ask for 1 to {1}")]
+    Pieces(u32, u32),
+    /// The format has no kernel side.
+    #[error("kernels post to mlx4's queues only: make the context with Format::Mlx4")]
+    Format,
+    /// Objects of different contexts.
+    #[error("the {0} belongs to another context")]
+    Context(&'static str),
+    /// The queue is a kernel's.
+    #[error("the {0} was exported to kernels: the host may not use it any more")]
+    Exported(&'static str),
+    /// The table that kernels look into is full.
+    #[error(
+        "{0} queue pairs of the context are exported, which is all that kernels can find: drop some, or open another context"
+    )]
+    Exports(u32),
+    /// The send or receive queue is full.
+    #[error("the queue is full: poll its completion queue first")]
+    Full,
+    /// No queue pair or region lies in the bytes.
+    #[error("these are not the bytes of {0}: pass on what the peer's to_bytes() gave, whole")]
+    Bytes(&'static str),
+    /// A page of doorbells lies where another is registered.
+    #[error("the page of doorbells is registered already")]
+    Doorbells,
+    /// Memory for kernels.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// Memory of the adapter.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The adapter refuses.
+    #[error(transparent)]
+    Hca(#[from] HcaError),
+    /// The adapter refuses a region.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// The adapter refuses a queue.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+}
+
+ggas_errors::debug_as_display!(VerbsError);

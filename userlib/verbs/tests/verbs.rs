@@ -1,0 +1,281 @@
+//! Kernels on the CPU executor, and the host, on two software adapters: each byte is looked at.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use extoll_sim::memory::HostMemory;
+use ggas_clock::Clock;
+use ggas_kernels::{IdleGuard, KernelMem, Processor, start};
+use ggas_selftest::args::{SELFTEST_VERBS_BLOCK, SELFTEST_VERBS_THREAD, SELFTEST_VERBS_WARP, selftest_verbs};
+use ggas_verbs::layout::*;
+use ggas_verbs::*;
+
+const SOON: Duration = Duration::from_secs(60);
+const COUNT: u32 = 70;
+
+struct End {
+    context: Arc<Context>,
+    send: Cq,
+    receive: Cq,
+    qp: Qp,
+    mr: Mr,
+    _pd: Pd,
+}
+
+struct Ends {
+    processor: Processor,
+    ends: [End; 2],
+    _idle: Option<IdleGuard>,
+    _driver: ggas_verbs::Driver,
+}
+
+fn ends(format: Format, placement: Placement, wire: Wire) -> Ends {
+    let processor = Processor::cpu();
+    let memory = HostMemory::new();
+    let network = Network::new(memory.clone(), Clock::real(), wire);
+    let ends = [0u8, 1].map(|side| {
+        let context = Context::open(&network, &memory, &processor, format).unwrap();
+        let pd = context.pd();
+        let attributes = CqAttributes { entries: 256, placement };
+        let (send, receive) = (context.cq(attributes).unwrap(), context.cq(attributes).unwrap());
+        let attributes = QpAttributes { receives: 128, placement, ..QpAttributes::default() };
+        let qp = pd.qp(attributes, &send, &receive).unwrap();
+        let buffer = Arc::new(processor.alloc(1 << 16).unwrap());
+        let bytes: Vec<u8> = (0..1 << 16).map(|at: u32| (at * 7 + at / 251) as u8 ^ (side * 0x80)).collect();
+        buffer.write(0, &bytes).unwrap();
+        let mr = pd.register(buffer, Access::ALL).unwrap();
+        End { context, send, receive, qp, mr, _pd: pd }
+    });
+    let told = [0, 1].map(|side: usize| Endpoint::from_bytes(&ends[side].qp.endpoint().to_bytes()).unwrap());
+    let connect = Connect { mtu: Mtu::B256, ..Connect::default() };
+    (0..2).for_each(|side| ends[side].qp.connect(&told[1 - side], connect).unwrap());
+    let stepped = network.clone();
+    let idle = processor.on_idle(Clock::REAL, move || stepped.step());
+    Ends { processor, ends, _idle: idle, _driver: network.start().unwrap() }
+}
+
+fn bytes(buffer: &KernelMem, at: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    buffer.read(at, &mut bytes).unwrap();
+    bytes
+}
+
+fn poll(cq: &Cq) -> Completion {
+    let end = Instant::now() + SOON;
+    loop {
+        if let Some(done) = cq.poll().unwrap() {
+            return done;
+        }
+        assert!(Instant::now() < end, "no completion");
+        std::thread::yield_now();
+    }
+}
+
+/// A kernel on side 0: args but for the addresses.
+struct Kernel {
+    operation: u32,
+    bytes: u32,
+    receives: u32,
+    step: u32,
+    scope: u32,
+}
+
+const INTO: u64 = 1 << 15;
+
+/// Runs it while the host of side 1 does `meanwhile`; returns what ended.
+fn run(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> Vec<ggas_ibv_wc> {
+    let [mine, peer] = &ends.ends;
+    let room = ends.processor.alloc(64 * 3 + COUNT as usize * size_of::<ggas_ibv_wc>()).unwrap();
+    let remote = RemoteRegion::from_bytes(&peer.mr.remote().to_bytes()).unwrap();
+    let key = |key: u32| if kernel.step >= 2 { key.to_be() } else { key };
+    let args = selftest_verbs {
+        qp: mine.qp.export().unwrap(),
+        send_cq: mine.send.export(&room, 0).unwrap(),
+        receive_cq: mine.receive.export(&room, 64).unwrap(),
+        local: mine.mr.address(),
+        remote: remote.address + INTO,
+        into: mine.mr.address() + INTO,
+        status: room.address() + 128,
+        ended: room.address() + 192,
+        lkey: key(mine.mr.lkey()),
+        rkey: key(remote.rkey),
+        operation: kernel.operation,
+        bytes: kernel.bytes,
+        count: COUNT,
+        receives: kernel.receives,
+        step: kernel.step,
+        scope: kernel.scope,
+    };
+    // SAFETY: the structure is this kernel's; what it names lives until the wait is over.
+    let launch = unsafe { ggas_selftest::launch(&ends.processor, "ggas_selftest_verbs", 1, 64, &args) };
+    let running = start(&[launch]).unwrap();
+    meanwhile(peer);
+    running.wait(SOON).unwrap();
+    assert_eq!(room.load_u64(128).unwrap(), 0, "step {} scope {}", kernel.step, kernel.scope);
+    let size = size_of::<ggas_ibv_wc>();
+    (0..COUNT as usize)
+        .map(|i| {
+            let bytes = bytes(&room, 192 + i * size, size);
+            // SAFETY: the structure is numbers.
+            unsafe { bytes.as_ptr().cast::<ggas_ibv_wc>().read_unaligned() }
+        })
+        .collect()
+}
+
+/// All operations in one step and scope.
+fn all(step: u32, scope: u32, placement: Placement) {
+    let len = 300;
+    let total = COUNT as usize * len;
+    for operation in [GGAS_IBV_WRITE, GGAS_IBV_WRITE_IMM, GGAS_IBV_SEND, GGAS_IBV_SEND_IMM, GGAS_IBV_READ] {
+        let ends = ends(Format::Mlx4, placement, Wire::Datagrams);
+        let [mine, peer] = &ends.ends;
+        let source = bytes(mine.mr.buffer(), 0, total);
+        let there = bytes(peer.mr.buffer(), INTO as usize, total);
+        let takes = [GGAS_IBV_WRITE_IMM, GGAS_IBV_SEND, GGAS_IBV_SEND_IMM].contains(&operation);
+        for id in (0..COUNT as u64).filter(|_| takes) {
+            let at = peer.mr.address() + INTO + id * len as u64;
+            let work = ReceiveWork { id, local: Sges::one(at, len as u32, peer.mr.lkey()) };
+            peer.qp.post_receive(&work).unwrap();
+        }
+        let kernel = Kernel { operation, bytes: len as u32, receives: 0, step, scope };
+        let ended = run(&ends, &kernel, |_| ());
+        let what = format!("step {step} scope {scope} operation {operation}");
+        for (i, wc) in ended.iter().enumerate() {
+            assert_eq!(wc.status, GGAS_IBV_WC_SUCCESS, "{what}");
+            let ids = if step < 4 { (2000 + i as u64, mine.qp.number()) } else { (0, 0) };
+            assert_eq!((wc.id, wc.qp), ids, "{what}");
+        }
+        if operation == GGAS_IBV_READ {
+            assert!(bytes(mine.mr.buffer(), 0, total) == there, "{what}");
+        } else {
+            assert!(bytes(peer.mr.buffer(), INTO as usize, total) == source, "{what}");
+        }
+        for id in (0..COUNT).filter(|_| takes) {
+            let done = poll(&peer.receive);
+            let immediate = (operation != GGAS_IBV_SEND).then_some(0x0102_0304 + id);
+            assert_eq!((done.id, done.len, done.immediate), (u64::from(id), len as u32, immediate), "{what}");
+        }
+    }
+    for operation in [GGAS_IBV_CMP_SWAP, GGAS_IBV_FETCH_ADD] {
+        let ends = ends(Format::Mlx4, placement, Wire::Packets);
+        let [mine, peer] = &ends.ends;
+        peer.mr.buffer().store_u64(INTO as usize, 0).unwrap();
+        run(&ends, &Kernel { operation, bytes: 8, receives: 0, step, scope }, |_| ());
+        let before = mine.mr.buffer().read_u64s(0, COUNT as usize).unwrap();
+        assert_eq!(before, (0..u64::from(COUNT)).collect::<Vec<_>>());
+        assert_eq!(peer.mr.buffer().load_u64(INTO as usize).unwrap(), u64::from(COUNT));
+    }
+}
+
+#[test]
+fn kernels_post_in_every_step_and_scope() {
+    for step in 0..5 {
+        for scope in [SELFTEST_VERBS_THREAD, SELFTEST_VERBS_WARP, SELFTEST_VERBS_BLOCK] {
+            all(step, scope, if step % 2 == 0 { Placement::Kernel } else { Placement::Host });
+        }
+    }
+}
+
+#[test]
+fn kernels_receive_what_the_host_sends() {
+    for (step, scope) in [(0, SELFTEST_VERBS_THREAD), (2, SELFTEST_VERBS_BLOCK), (4, SELFTEST_VERBS_WARP)] {
+        let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Datagrams);
+        let kernel = Kernel { operation: !0, bytes: 200, receives: 1, step, scope };
+        let ended = run(&ends, &kernel, |peer| {
+            for id in 0..u64::from(COUNT) {
+                let local = Sges::one(peer.mr.address() + id * 200, 200, peer.mr.lkey());
+                let send = Operation::Send { immediate: Some(id as u32) };
+                peer.qp.post_send(&SendWork::new(id, send, local)).unwrap();
+                let done = poll(&peer.send);
+                assert_eq!((done.id, done.status), (id, Status::Success));
+            }
+        });
+        let [mine, peer] = &ends.ends;
+        let len = COUNT as usize * 200;
+        assert!(bytes(mine.mr.buffer(), INTO as usize, len) == bytes(peer.mr.buffer(), 0, len));
+        for (i, wc) in ended.iter().enumerate().filter(|_| step < 4) {
+            let found = (wc.id, wc.bytes, wc.has_immediate, wc.immediate, wc.operation);
+            assert_eq!(found, (1000 + i as u64, 200, 1, i as u32, GGAS_IBV_WC_RECV));
+        }
+    }
+}
+
+#[test]
+fn a_kernel_is_told_of_what_is_refused() {
+    for step in [0, 4] {
+        let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
+        let mut kernel = Kernel { operation: GGAS_IBV_WRITE, bytes: 1 << 15, receives: 0, step, scope: 0 };
+        // The second lies beyond the region.
+        kernel.bytes = (1 << 15) / 2 + 8;
+        let before = bytes(ends.ends[1].mr.buffer(), 0, INTO as usize);
+        let ended = run(&ends, &kernel, |_| ());
+        assert_eq!(ended[0].status, GGAS_IBV_WC_SUCCESS);
+        assert_eq!(ended[1].status, GGAS_IBV_WC_REM_ACCESS_ERR);
+        assert!(ended[2..].iter().all(|wc| wc.status == GGAS_IBV_WC_WR_FLUSH_ERR));
+        assert!(bytes(ends.ends[1].mr.buffer(), 0, INTO as usize) == before);
+    }
+}
+
+#[test]
+fn kernels_find_their_queue_pair_among_those_that_are_gone() {
+    let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
+    let mine = &ends.ends[0];
+    let make = || mine._pd.qp(QpAttributes::default(), &mine.send, &mine.receive).unwrap();
+    // As many as the table has places, and one more.
+    let mut others: Vec<Qp> = (0..256).map(|_| make()).collect();
+    others.iter().for_each(|qp| assert_ne!(qp.export().unwrap(), 0));
+    assert!(matches!(mine.qp.export(), Err(VerbsError::Exports(256))));
+    others.drain(10..);
+    for _ in 0..300 {
+        make().export().unwrap();
+    }
+    let kernel =
+        Kernel { operation: GGAS_IBV_WRITE, bytes: 300, receives: 0, step: 0, scope: SELFTEST_VERBS_BLOCK };
+    let ended = run(&ends, &kernel, |_| ());
+    assert!((2000..).zip(&ended).all(|(id, wc)| (wc.id, wc.status) == (id, GGAS_IBV_WC_SUCCESS)));
+}
+
+#[test]
+fn the_host_posts_in_both_formats() {
+    for format in [Format::Mlx4, Format::Mlx5] {
+        let ends = ends(format, Placement::Host, Wire::Datagrams);
+        let [mine, peer] = &ends.ends;
+        let remote = peer.mr.remote();
+        for id in 0..500u64 {
+            let at = (id % 20) * 100;
+            let local = Sges::one(mine.mr.address() + at, 100, mine.mr.lkey());
+            let write =
+                Operation::Write { address: remote.address + INTO + at, rkey: remote.rkey, immediate: None };
+            let work = SendWork { signaled: id % 3 == 0, ..SendWork::new(id, write, local) };
+            mine.qp.post_send(&work).unwrap();
+            if id % 3 == 0 {
+                let done = poll(&mine.send);
+                assert_eq!((done.id, done.status, done.kind), (id, Status::Success, Kind::Write));
+            }
+        }
+        assert!(bytes(peer.mr.buffer(), INTO as usize, 2000) == bytes(mine.mr.buffer(), 0, 2000));
+        if format == Format::Mlx5 {
+            assert!(matches!(mine.qp.export(), Err(VerbsError::Format)));
+        }
+        assert_eq!(mine.context.format(), format);
+    }
+}
+
+#[test]
+fn the_host_is_refused_what_makes_no_sense() {
+    let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
+    let [mine, peer] = &ends.ends;
+    let pd = mine.context.pd();
+    assert!(matches!(pd.qp(QpAttributes::default(), &peer.send, &mine.receive), Err(VerbsError::Context(_))));
+    let few = QpAttributes { sends: 0, ..QpAttributes::default() };
+    assert!(matches!(pd.qp(few, &mine.send, &mine.receive), Err(VerbsError::Depth(0, _))));
+    let local: Sges = (0..3).map(|at| Sge { address: at, len: 1, lkey: 0 }).collect();
+    let work = SendWork::new(0, Operation::Send { immediate: None }, local);
+    assert!(matches!(mine.qp.post_send(&work), Err(VerbsError::Pieces(3, 2))));
+    let none = SendWork::new(0, Operation::Send { immediate: None }, Sges::default());
+    let posted = (0..100).take_while(|_| mine.qp.post_send(&none).is_ok()).count();
+    assert_eq!(posted, 64);
+    assert!(matches!(mine.qp.post_send(&none), Err(VerbsError::Full)));
+    mine.qp.export().unwrap();
+    assert!(matches!(mine.qp.post_send(&none), Err(VerbsError::Exported(_))));
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the crate asks of a library that joins hosts. One table of calls for each library; src/table.rs has the same
+ * structures in Rust.
+ *
+ * Calls on one endpoint come from one thread at a time. None waits for a peer. Where a call returns int, 0 is success,
+ * GGAS_AGAIN means that nothing happened and poll() has to be called before the next try, and a negative value is one
+ * of the library's error numbers.
+ */
+#ifndef GGAS_WIRE_H
+#define GGAS_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GGAS_AGAIN 1
+
+/* The longest message, address and key, and the longest name, in bytes. */
+#define GGAS_MESSAGE_MAX 8192
+#define GGAS_ADDRESS_MAX 512
+#define GGAS_KEY_MAX 256
+#define GGAS_NAME_MAX 64
+/* Events that one poll() gives at most. */
+#define GGAS_EVENTS_MAX 32
+
+/* What a provider can do: bits of ggas_offer.can. */
+#define GGAS_CAN_MESSAGES 1u /* reliable messages to any number of peers, in order */
+#define GGAS_CAN_MEMORY 2u   /* reads and writes of a peer's memory */
+#define GGAS_CAN_NOTIFY 4u   /* a write that tells its target of itself, behind its data */
+#define GGAS_CAN_SLEEP 8u    /* a descriptor that is readable when there is something to poll */
+#define GGAS_CAN_GPU 16u     /* reads and writes of GPU memory */
+
+/* A provider: one way of a library to reach peers. */
+struct ggas_offer {
+	char name[GGAS_NAME_MAX];
+	char device[GGAS_NAME_MAX]; /* its first network device; empty where it does not fit */
+	uint64_t write_max;         /* bytes of one write */
+	uint32_t can;               /* GGAS_CAN_*: of an endpoint as open() makes it; 0 where there is none */
+	uint32_t reserved;
+};
+
+enum ggas_event_kind {
+	GGAS_MESSAGE = 1, /* bytes, len: valid until the next poll() */
+	GGAS_WRITTEN,     /* a peer's write with immediate data is in our memory */
+	GGAS_DONE,        /* the operation token is over: its source may be reused, or its data are there */
+	GGAS_FAILED,      /* the operation token failed */
+	GGAS_UNSENT,      /* a message to peer token was lost */
+};
+
+struct ggas_event {
+	uint32_t kind;
+	uint32_t immediate;
+	uint64_t token;
+	const void *bytes;
+	uint64_t len;
+	int32_t error; /* of GGAS_FAILED and GGAS_UNSENT */
+	uint32_t reserved;
+};
+
+struct ggas_endpoint;
+
+/* Both ends of a write or read. */
+struct ggas_span {
+	void *local;
+	uint64_t region; /* of reg() */
+	uint64_t remote; /* of import() */
+	uint64_t offset; /* within the remote region */
+	uint64_t len;
+};
+
+struct ggas_wire {
+	/* Opens the library at path, or where the system looks for it. NULL, or why it cannot be used. Once. */
+	const char *(*load)(const char *path);
+	void (*version)(uint32_t *major, uint32_t *minor);
+	const char *(*explain)(int error);
+	/* How many providers there are; the first `room` of them. */
+	int (*list)(struct ggas_offer *offers, int room);
+	/* At an address of this host, in digits, or wherever the library likes. NULL: *error, and *call is what failed. */
+	struct ggas_endpoint *(*open)(const char *provider, const char *host, int *error, const char **call);
+	void (*close)(struct ggas_endpoint *endpoint);
+	int (*address)(struct ggas_endpoint *endpoint, void *bytes, size_t *len);
+	/* Makes a peer known; a connection is made by its first message. */
+	int (*insert)(struct ggas_endpoint *endpoint, const void *address, size_t len, uint64_t *peer);
+	int (*remove)(struct ggas_endpoint *endpoint, uint64_t peer);
+	/* Lets peers that have the key read and write memory, and use it as the local end of write() and read(). */
+	int (*reg)(struct ggas_endpoint *endpoint, void *memory, size_t len, uint64_t *region, void *key,
+		   size_t *key_len);
+	int (*unreg)(struct ggas_endpoint *endpoint, uint64_t region);
+	/* A peer's region, from its key. */
+	int (*import)(struct ggas_endpoint *endpoint, uint64_t peer, const void *key, size_t len, uint64_t *remote);
+	void (*forget)(struct ggas_endpoint *endpoint, uint64_t remote);
+	int (*send)(struct ggas_endpoint *endpoint, uint64_t peer, const void *bytes, size_t len);
+	/* immediate: NULL, or what the peer is told behind the data. */
+	int (*write)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span,
+		     const uint32_t *immediate, uint64_t token);
+	int (*read)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span, uint64_t token);
+	/* Moves things on. The number of events, or a negative error. */
+	int (*poll)(struct ggas_endpoint *endpoint, struct ggas_event events[GGAS_EVENTS_MAX]);
+	/* A descriptor, or -1. It may be slept on when arm() returned 0; 1: poll() first. */
+	int (*descriptor)(struct ggas_endpoint *endpoint);
+	int (*arm)(struct ggas_endpoint *endpoint);
+};
+
+/* src/table.rs asserts the same. */
+_Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 40, "a structure has changed");
+_Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
+_Static_assert(sizeof(struct ggas_wire) == 19 * sizeof(void *), "the table has changed");
+
+extern const struct ggas_wire ggas_libfabric;
+
+#endif

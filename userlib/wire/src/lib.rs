@@ -1,0 +1,40 @@
+//! Messages and memory between hosts, by libraries that sites run already.
+//!
+//! An [`Endpoint`] sends messages to other endpoints, wherever they are, and reads and writes memory that they registered. The
+//! wire, its reliability and its congestion are the library's: *libfabric*, which is opened when it is first asked for. A
+//! program without it starts and runs, and hears from [`choose`] what is missing.
+//!
+//! ```no_run
+//! use ggas_wire::{Endpoint, Event, Taken, choose};
+//!
+//! let mut endpoint = Endpoint::open(&choose()?)?;
+//! println!("{:02x?}", endpoint.address()?); // to be carried to the others
+//! # let address = vec![];
+//! let peer = endpoint.insert(&address)?;
+//! while endpoint.send(peer, b"hello")? == Taken::Later {
+//!     endpoint.poll(|event| println!("{event:?}"))?;
+//! }
+//! # Ok::<(), ggas_wire::WireError>(())
+//! ```
+//!
+//! This crate knows nothing of packets, members and cards, and trusts no peer: a message is bytes, from anyone. No call waits.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod choice;
+mod endpoint;
+mod error;
+mod event;
+mod key;
+mod library;
+mod offer;
+mod slots;
+mod table;
+
+pub use choice::{Choice, Reason, choose};
+pub use endpoint::{Endpoint, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer};
+pub use error::WireError;
+pub use event::Event;
+pub use key::Key;
+pub use library::{Library, Version};
+pub use offer::Offer;
