@@ -10,7 +10,8 @@ use ggas_gpu::{Behind, GpuError};
 
 use crate::exec::{self, Args, CpuRun};
 use crate::image;
-use crate::processor::{Gpu, MemoryError, Processor};
+use crate::memory::MemoryError;
+use crate::processor::{Gpu, Processor};
 use crate::trap::TrapError;
 
 /// Most threads of a block.

@@ -6,7 +6,8 @@ use ggas_clock::Clock;
 use ggas_gpu::GpuError;
 
 use crate::launch::{Launch, LaunchError, start};
-use crate::processor::{KernelMem, Processor};
+use crate::memory::KernelMem;
+use crate::processor::Processor;
 
 /// A round of kernels of one processor that is made again and again without the host: on a GPU by a graph with a loop,
 /// where thesis 5.8.3 has a control kernel.

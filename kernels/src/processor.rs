@@ -1,15 +1,17 @@
-//! Where kernels run, and the memory that they see.
+//! Where kernels run, and where they get memory.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ggas_clock::Clock;
-use ggas_gpu::{DeviceBuffer, GpuError, HostMapping, Module};
+use ggas_gpu::{GpuError, Module};
 
-use crate::exec::{self, CpuConfig};
+use crate::exec::CpuConfig;
 use crate::idle::{IdleGuard, on_idle};
 use crate::image;
+use crate::memory::{HostMemory, KernelMem, Mapped, MemoryError};
+
+/// Bytes of a page of the host.
+const PAGE: usize = 4096;
 
 /// Where kernels run. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -52,33 +54,6 @@ impl Gpu {
         self.modules.iter().find(|module| module.has(kernel))
     }
 }
-
-/// Memory for kernels could not be had.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum MemoryError {
-    /// No memory left, or a size that no machine has.
-    #[error("no {bytes} bytes of memory for kernels; ask for less")]
-    NoMemory {
-        /// Bytes asked for.
-        bytes: usize,
-    },
-    /// An access beyond the end.
-    #[error("{len} bytes at offset {offset} do not lie in {size} bytes of kernel memory")]
-    OutOfRange {
-        /// First byte of the access.
-        offset: usize,
-        /// Bytes of the access.
-        len: usize,
-        /// Bytes of the memory.
-        size: usize,
-    },
-    /// A GPU refused.
-    #[error(transparent)]
-    Gpu(#[from] GpuError),
-}
-
-ggas_errors::debug_as_display!(MemoryError);
 
 impl Processor {
     /// The CPU executor with default settings.
@@ -134,9 +109,24 @@ impl Processor {
     /// `bytes` of zeroed memory that kernels on this processor use, aligned to 256 bytes.
     pub fn alloc(&self, bytes: usize) -> Result<KernelMem, MemoryError> {
         match self {
-            Self::Cpu(_) => Ok(KernelMem { memory: Memory::Host(HostMemory::new(bytes)?) }),
-            Self::Gpu(gpu) => Ok(KernelMem { memory: Memory::Gpu(gpu.device().alloc(bytes)?) }),
+            Self::Cpu(_) => Ok(HostMemory::new(bytes)?.into()),
+            Self::Gpu(gpu) => Ok(gpu.device().alloc(bytes)?.into()),
         }
+    }
+
+    /// `bytes` of zeroed host memory that kernels on this processor use at the same address, aligned to a page.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotUnified`] for a GPU that has another address for it.
+    pub fn alloc_host(&self, bytes: usize) -> Result<KernelMem, MemoryError> {
+        // Whole pages: a GPU maps those, and no page twice.
+        let memory = HostMemory::aligned(bytes.max(1).next_multiple_of(PAGE), PAGE)?;
+        if matches!(self, Self::Cpu(_)) {
+            return Ok(memory.into());
+        }
+        // SAFETY: the mapping goes first; raw memory, to which there are no references.
+        let mapped = unsafe { self.map_host(memory.start(), memory.len())? };
+        KernelMem::mapped(mapped, memory)
     }
 
     /// Lets kernels on this processor use `len` bytes of host memory at `start`.
@@ -149,11 +139,11 @@ impl Processor {
     /// [`MemoryError::Gpu`] where a GPU cannot map it.
     pub unsafe fn map_host(&self, start: *mut u8, len: usize) -> Result<Mapped, MemoryError> {
         match self {
-            Self::Cpu(_) => Ok(Mapped { address: start as u64, len, _gpu: None }),
+            Self::Cpu(_) => Ok(Mapped::new(start as u64, len, None)),
             Self::Gpu(gpu) => {
                 // SAFETY: passed on.
                 let mapping = unsafe { gpu.device().map_host(start, len)? };
-                Ok(Mapped { address: mapping.address(), len, _gpu: Some(mapping) })
+                Ok(Mapped::new(mapping.address(), len, Some(mapping)))
             }
         }
     }
@@ -168,221 +158,12 @@ impl Processor {
     /// [`MemoryError::Gpu`] where a GPU cannot reach it.
     pub unsafe fn map_device(&self, start: *mut u8, len: usize) -> Result<Mapped, MemoryError> {
         match self {
-            Self::Cpu(_) => Ok(Mapped { address: start as u64, len, _gpu: None }),
+            Self::Cpu(_) => Ok(Mapped::new(start as u64, len, None)),
             Self::Gpu(gpu) => {
                 // SAFETY: passed on.
                 let mapping = unsafe { gpu.device().map_device(start, len)? };
-                Ok(Mapped { address: mapping.address(), len, _gpu: Some(mapping) })
+                Ok(Mapped::new(mapping.address(), len, Some(mapping)))
             }
         }
-    }
-}
-
-/// Memory that kernels of one processor use; the host copies in and out.
-#[derive(Debug)]
-pub struct KernelMem {
-    memory: Memory,
-}
-
-#[derive(Debug)]
-enum Memory {
-    Host(HostMemory),
-    Gpu(DeviceBuffer),
-}
-
-impl KernelMem {
-    /// The address that kernels use.
-    pub fn address(&self) -> u64 {
-        match &self.memory {
-            Memory::Host(memory) => memory.start as u64,
-            Memory::Gpu(memory) => memory.address(),
-        }
-    }
-
-    /// Its size in bytes.
-    pub fn len(&self) -> usize {
-        match &self.memory {
-            Memory::Host(memory) => memory.layout.size(),
-            Memory::Gpu(memory) => memory.len(),
-        }
-    }
-
-    /// True when it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies `bytes` in at `offset`. Kernels that read the same bytes meanwhile may see a mix.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.check(offset, bytes.len())?;
-        match &self.memory {
-            // SAFETY: in range by the check; raw memory of ours, no references to it exist.
-            Memory::Host(memory) => unsafe {
-                memory.start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            },
-            Memory::Gpu(memory) => memory.write(offset as u64, bytes)?,
-        }
-        Ok(())
-    }
-
-    /// Copies out from `offset`. Bytes that kernels write meanwhile may be old or new.
-    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), MemoryError> {
-        self.check(offset, bytes.len())?;
-        match &self.memory {
-            // SAFETY: in range by the check; raw memory of ours, no references to it exist.
-            Memory::Host(memory) => unsafe {
-                memory.start.add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
-            },
-            Memory::Gpu(memory) => memory.read(offset as u64, bytes)?,
-        }
-        Ok(())
-    }
-
-    /// Reads `count` little-endian words of 8 bytes from `offset`.
-    pub fn read_u64s(&self, offset: usize, count: usize) -> Result<Vec<u64>, MemoryError> {
-        let mut bytes = vec![0; count.saturating_mul(8)];
-        self.read(offset, &mut bytes)?;
-        Ok(bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default())).collect())
-    }
-
-    /// Writes little-endian words of 8 bytes at `offset`.
-    pub fn write_u64s(&self, offset: usize, words: &[u64]) -> Result<(), MemoryError> {
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.write(offset, &bytes)
-    }
-
-    /// The GPU memory that this is, on a GPU.
-    pub fn device_buffer(&self) -> Option<&DeviceBuffer> {
-        match &self.memory {
-            Memory::Host(_) => None,
-            Memory::Gpu(memory) => Some(memory),
-        }
-    }
-
-    /// One aligned word, read with acquire: pairs with a kernel's release store.
-    pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
-        self.check(offset, 8)?;
-        self.check_aligned(offset)?;
-        match &self.memory {
-            Memory::Host(memory) => Ok(memory.word(offset).load(Ordering::Acquire)),
-            Memory::Gpu(_) => {
-                let mut word = [0; 8];
-                self.read(offset, &mut word)?;
-                Ok(u64::from_le_bytes(word))
-            }
-        }
-    }
-
-    /// One aligned word, written with release.
-    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
-        self.check(offset, 8)?;
-        self.check_aligned(offset)?;
-        match &self.memory {
-            Memory::Host(memory) => memory.word(offset).store(value, Ordering::Release),
-            Memory::Gpu(_) => self.write(offset, &value.to_le_bytes())?,
-        }
-        Ok(())
-    }
-
-    /// One aligned word of 4 bytes, written with release, while kernels run too.
-    pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), MemoryError> {
-        self.check(offset, 4)?;
-        if !offset.is_multiple_of(4) {
-            return Err(MemoryError::OutOfRange { offset, len: 4, size: self.len() });
-        }
-        match &self.memory {
-            // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
-            Memory::Host(memory) => unsafe { AtomicU32::from_ptr(memory.start.add(offset).cast()) }
-                .store(value, Ordering::Release),
-            Memory::Gpu(_) => self.write(offset, &value.to_le_bytes())?,
-        }
-        Ok(())
-    }
-
-    fn check(&self, offset: usize, len: usize) -> Result<(), MemoryError> {
-        let size = self.len();
-        match offset.checked_add(len) {
-            Some(end) if end <= size => Ok(()),
-            _ => Err(MemoryError::OutOfRange { offset, len, size }),
-        }
-    }
-
-    fn check_aligned(&self, offset: usize) -> Result<(), MemoryError> {
-        if offset.is_multiple_of(8) {
-            Ok(())
-        } else {
-            Err(MemoryError::OutOfRange { offset, len: 8, size: self.len() })
-        }
-    }
-}
-
-#[derive(Debug)]
-struct HostMemory {
-    start: *mut u8,
-    layout: Layout,
-}
-
-// SAFETY: raw memory; every access is by copy or atomic, and sharing it is the kernels' contract.
-unsafe impl Send for HostMemory {}
-// SAFETY: as above.
-unsafe impl Sync for HostMemory {}
-
-impl HostMemory {
-    const ALIGN: usize = 256;
-
-    fn new(bytes: usize) -> Result<Self, MemoryError> {
-        let none = MemoryError::NoMemory { bytes };
-        let Ok(layout) = Layout::from_size_align(bytes.max(1), Self::ALIGN) else { return Err(none) };
-        // SAFETY: the layout has a size above 0.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(none) } else { Ok(Self { start, layout }) }
-    }
-}
-
-impl HostMemory {
-    /// The caller checked range and alignment.
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: in range and aligned by the checks; atomics tolerate what kernels do to it.
-        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
-    }
-}
-
-/// Memory that a kernel which could not be stopped may still use: kept for good.
-static KEPT: Mutex<Vec<HostMemory>> = Mutex::new(Vec::new());
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        if exec::leaked() {
-            let kept = HostMemory { start: self.start, layout: self.layout };
-            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
-        } else {
-            // SAFETY: allocated in `new` with this layout.
-            unsafe { dealloc(self.start, self.layout) };
-        }
-    }
-}
-
-/// Host memory that kernels of a processor may use; dropping it ends that.
-#[derive(Debug)]
-pub struct Mapped {
-    address: u64,
-    len: usize,
-    _gpu: Option<HostMapping>,
-}
-
-impl Mapped {
-    /// The address that kernels use.
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// Its size in bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True when it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }

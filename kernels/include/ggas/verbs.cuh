@@ -3,7 +3,7 @@
  * InfiniBand verbs in kernels (thesis 5.5.3): ibv_post_send, ibv_post_recv and ibv_poll_cq for reliable connections, without
  * inline data, on queues of mlx4 adapters in host memory or the GPU's.
  *
- * No HCA and no GPU has seen this: it runs on the CPU executor against the software adapter (fpga-sim/hca).
+ * No HCA has seen this: it runs on GPUs and on the CPU executor against the software adapter (fpga-sim/hca).
  *
  *	ggas_ibv_send_wr wr = {};
  *	wr.operation = GGAS_IBV_WRITE;

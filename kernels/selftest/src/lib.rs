@@ -98,6 +98,23 @@ pub fn add() {
     ggas_kernels::add(&KERNELS).expect("the kernels of the tests have names and structures of their own");
 }
 
+/// Where tests run kernels of rank `rank`: on the CPU executor, or on the first `GGAS_TEST_GPUS` GPUs by turns.
+///
+/// # Panics
+/// Where there is no such GPU.
+pub fn processor(rank: usize) -> Processor {
+    add();
+    match std::env::var("GGAS_TEST_GPUS") {
+        Ok(gpus) => Processor::gpu(rank % gpus.parse::<usize>().expect("a number of GPUs")).expect("a GPU"),
+        Err(_) => Processor::cpu(),
+    }
+}
+
+/// Whether [`processor`] gives GPUs.
+pub fn on_gpus() -> bool {
+    std::env::var_os("GGAS_TEST_GPUS").is_some()
+}
+
 /// A launch of one of them.
 ///
 /// # Safety

@@ -1,15 +1,31 @@
-//! What sharing, copies, shared objects and files cost on devices of the CPU executor: medians, each beside what it is compared to.
+//! What sharing, copies, shared objects and files cost: medians, each beside what it is compared to. On two GPUs where there are
+//! some, else on devices of the CPU executor.
 //!
 //!     cargo run --release -p ggas-hpe --example measure
 
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use ggas_hpe::{HpeError, Locking, Runtime, Tracking, Use, Wait};
+use ggas_gpu::{Gpu, GpuError};
+use ggas_hpe::{Builder, HpeError, Locking, Runtime, Tracking, Use, Wait};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// So many devices; with one GPU only, a second is the executor's.
+fn devices(count: usize) -> Result<Builder, GpuError> {
+    let gpus: Vec<Gpu> = match ggas_gpu::probe() {
+        Ok(found) => (0..found.len().min(count)).map(Gpu::open).collect::<Result<_, _>>()?,
+        Err(_) => Vec::new(),
+    };
+    Ok(Runtime::builder().executors(count - gpus.len()).gpus(gpus))
+}
+
 fn main() -> Outcome {
+    match ggas_gpu::probe() {
+        Ok(found) => println!("devices: {} GPUs", found.len()),
+        Err(why) => println!("devices: the CPU executor's: {why}"),
+    }
+    raw_copies()?;
     copies()?;
     sharing()?;
     for (name, tracking) in [
@@ -37,6 +53,29 @@ fn median(calls: usize, mut call: impl FnMut() -> Outcome) -> Result<f64, Box<dy
     Ok(times[calls / 2].as_secs_f64() * 1e6)
 }
 
+/// Copies from GPU to GPU by the driver alone: what those of the library are compared to.
+fn raw_copies() -> Outcome {
+    if ggas_gpu::probe().map_or(0, |found| found.len()) < 2 {
+        return Ok(());
+    }
+    let gpus = [Gpu::open(0)?, Gpu::open(1)?];
+    println!("the driver's copy between two GPUs, until the host knows of its end: bytes, us");
+    for bytes in [8, 64 << 10, 1 << 20, 16 << 20, 64 << 20] {
+        let (from, to) = (gpus[0].alloc(bytes)?, gpus[1].alloc(bytes)?);
+        let stream = gpus[0].stream()?;
+        let time = median((256 << 20) / bytes.max(512 << 10), || {
+            // SAFETY: memory of this function.
+            unsafe { stream.copy(to.address(), from.address(), bytes)? };
+            while !stream.is_done()? {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        })?;
+        println!("  {bytes:>9} {time:>9.2}");
+    }
+    Ok(())
+}
+
 fn copies() -> Outcome {
     println!("copy: bytes, memcpy us, host to device us, peer us, staged us");
     for bytes in [8, 64 << 10, 1 << 20, 16 << 20, 64 << 20] {
@@ -47,7 +86,7 @@ fn copies() -> Outcome {
             Ok(())
         })?];
         for peers in [true, false] {
-            let runtime = Runtime::builder().executors(2).peers(peers).build()?;
+            let runtime = devices(2)?.peers(peers).build()?;
             let there: Vec<_> = runtime
                 .devices()
                 .iter()
@@ -82,7 +121,7 @@ fn sharing() -> Outcome {
         ("spin first, coarse", Wait::SPIN_FIRST, Locking::Coarse),
     ] {
         let run = |threads: usize| -> Result<(f64, f64, f64), HpeError> {
-            let runtime = Runtime::builder().executors(1).wait(wait).locking(locking).build()?;
+            let runtime = devices(1)?.wait(wait).locking(locking).build()?;
             let device = runtime.devices()[0];
             let ends = Instant::now() + Duration::from_secs(2);
             let counts = std::thread::scope(|scope| {
@@ -117,7 +156,7 @@ fn sharing() -> Outcome {
 fn shared(name: &str, tracking: Tracking) -> Outcome {
     for block in [4096, 64 << 10] {
         let size = 64 * block;
-        let runtime = Runtime::builder().executors(1).block(block).tracking(tracking).build()?;
+        let runtime = devices(1)?.block(block).tracking(tracking).build()?;
         let start = runtime.alloc_shared(runtime.devices()[0], size)?;
         let all = [(start.cast_const(), Use::Write)];
         let (source, mut target) = (vec![1u8; block], vec![0u8; block]);
@@ -169,7 +208,7 @@ fn files() -> Outcome {
         std::fs::write(&path, vec![1u8; bytes])?;
         let file = std::fs::File::open(&path)?;
         std::fs::remove_file(&path)?;
-        let runtime = Runtime::builder().executors(1).build()?;
+        let runtime = devices(1)?.build()?;
         let there = runtime.alloc(runtime.devices()[0], bytes)?;
         let mut host = vec![0u8; bytes];
         let calls = if bytes > 1 << 20 { 10 } else { 200 };

@@ -1,12 +1,16 @@
-//! Shared objects: one pointer, coherent around kernels.
+//! Shared objects: one pointer, coherent around kernels. Those whose kernels are no threads of the host run on two GPUs, too, with
+//! `GGAS_TEST_GPUS=2`.
+
+mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use common::devices;
 use ggas_hpe::{HpeError, Runtime, Tracking, Use};
-use ggas_kernels::{Launch, Processor, start};
-use ggas_selftest::{KERNELS, args::selftest_threads};
+use ggas_kernels::{Launch, start};
+use ggas_selftest::args::selftest_threads;
 
 const BLOCK: usize = 4096;
 const WORDS: usize = 8 * BLOCK / 8;
@@ -14,7 +18,7 @@ const ALL: [Tracking; 3] = [Tracking::Protect, Tracking::ProtectByThread, Tracki
 
 /// A runtime, unless this machine does not allow `userfaultfd`.
 fn runtime(tracking: Tracking) -> Option<Runtime> {
-    match Runtime::builder().executors(2).block(BLOCK).tracking(tracking).build() {
+    match devices(2).block(BLOCK).tracking(tracking).build() {
         Err(HpeError::System { what, error }) if what.starts_with("userfaultfd") => {
             eprintln!("not run: {what}: {error}");
             None
@@ -63,19 +67,14 @@ fn kernels_see_what_the_host_wrote_and_the_host_what_kernels_wrote() {
 }
 
 #[test]
-fn a_kernel_of_the_executor_uses_an_object() {
-    ggas_kernels::add(&KERNELS).unwrap();
+fn a_kernel_uses_an_object() {
+    let processor = ggas_selftest::processor(0); // its kernels are known before the GPU is opened
     let runtime = runtime(Tracking::Protect).unwrap();
-    let cpu = Processor::cpu();
     let (out, counter) = (words(&runtime, 0), words(&runtime, 0));
-    let args = selftest_threads {
-        out: inside(&runtime, out).as_ptr() as u64,
-        counter: inside(&runtime, counter).as_ptr() as u64,
-        report: 0,
-        timeout_ns: 30_000_000_000,
-    };
+    let at = |words: &[AtomicU64]| runtime.device_address(words.as_ptr().cast()).unwrap();
+    let args = selftest_threads { out: at(out), counter: at(counter), report: 0, timeout_ns: 30_000_000_000 };
     // SAFETY: the structure is this kernel's; the objects live beyond the wait.
-    let launch = unsafe { Launch::new(&cpu, "ggas_selftest_threads", 4, 64, &args) };
+    let launch = unsafe { Launch::new(&processor, "ggas_selftest_threads", 4, 64, &args) };
     let objects = [(out.as_ptr().cast(), Use::Write), (counter.as_ptr().cast(), Use::Write)];
     runtime.launch(&objects, || start(&[launch])?.wait(Duration::from_secs(60))).unwrap().unwrap();
     assert!(out[..256].iter().all(|word| word.load(Ordering::Relaxed) == 256));

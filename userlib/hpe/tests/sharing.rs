@@ -1,7 +1,10 @@
-//! Many threads on one device.
+//! Many threads on one device. On two GPUs with `GGAS_TEST_GPUS=2`.
+
+mod common;
 
 use std::sync::Barrier;
 
+use common::{devices, on_gpus};
 use ggas_hpe::{Locking, Runtime, Wait};
 
 const THREADS: usize = 16;
@@ -10,7 +13,7 @@ const BYTES: usize = 10_000;
 
 /// Each thread sends a pattern of its own to each device and looks at what comes back.
 fn all_to_all(wait: Wait, locking: Locking) -> Runtime {
-    let runtime = Runtime::builder().executors(2).wait(wait).locking(locking).build().unwrap();
+    let runtime = devices(2).wait(wait).locking(locking).build().unwrap();
     let devices = runtime.devices();
     let start = Barrier::new(THREADS);
     std::thread::scope(|scope| {
@@ -52,7 +55,8 @@ fn sixteen_threads_share_devices_however_they_wait_and_lock() {
             match locking {
                 // Once to queue, and at least once to poll.
                 Locking::Short => assert!(taken >= 2 * copies, "{counts:?}"),
-                Locking::Coarse => assert_eq!(taken, copies),
+                // A GPU's copies of the host's memory are of several parts.
+                Locking::Coarse => assert!(taken == copies || on_gpus() && taken > copies, "{counts:?}"),
             }
         }
     }

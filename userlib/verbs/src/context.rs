@@ -5,18 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use extoll_abi::layout::ggas_report;
 use extoll_sim::memory::HostMemory;
-use ggas_hca::formats::{Format, mlx4, mlx5};
+use ggas_hca::formats::Format;
 use ggas_hca::{Domain, Front, Network};
-use ggas_kernels::{KernelMem, Processor, mmio};
+use ggas_kernels::{KernelMem, Processor};
 
 use crate::VerbsError;
+use crate::doorbells::Doorbells;
 use crate::layout::{ggas_ibv_ctx, ggas_ibv_qp};
 use crate::qp::Rings;
 
 /// Places of the table of queue pairs that kernels look into.
 pub(crate) const QP_TABLE: u32 = 256;
-/// Bytes of a page of doorbells.
-const PAGE: usize = 4096;
 /// How long a kernel waits for a completion.
 const TIMEOUT_NS: u64 = 20_000_000_000;
 
@@ -31,29 +30,7 @@ pub struct Context {
     /// struct ggas_ibv_ctx, its table, its report, and a queue pair that no completion names: places of those that are gone
     /// lead there.
     pub(crate) kernel: KernelMem,
-    _doorbells: mmio::Guard,
-    _page: KernelMem,
-}
-
-/// Stores of kernels to the page of doorbells.
-struct Doorbells {
-    network: Arc<Network>,
-    number: usize,
-    format: Format,
-}
-
-impl mmio::MmioTarget for Doorbells {
-    fn store(&self, offset: u64, value: u64) {
-        if self.format == Format::Mlx5 && offset == mlx5::SEND_DOORBELL {
-            self.network.ring(self.number, (u64::from_be(value) as u32) >> 8);
-        }
-    }
-
-    fn store_half(&self, offset: u64, value: u32) {
-        if self.format == Format::Mlx4 && offset == mlx4::SEND_DOORBELL {
-            self.network.ring(self.number, u32::from_be(value) >> 8);
-        }
-    }
+    pub(crate) doorbells: Doorbells,
 }
 
 impl Context {
@@ -64,24 +41,18 @@ impl Context {
     /// Opens a new adapter in `network`, whose memory is `memory`, for kernels of `processor` and the host.
     ///
     /// # Errors
-    /// [`VerbsError::Processor`] for GPUs; [`VerbsError::Memory`].
+    /// [`VerbsError::Memory`]; on a GPU [`VerbsError::Thread`].
     pub fn open(
         network: &Arc<Network>,
         memory: &Arc<HostMemory>,
         processor: &Processor,
         format: Format,
     ) -> Result<Arc<Context>, VerbsError> {
-        if !matches!(processor, Processor::Cpu(_)) {
-            return Err(VerbsError::Processor);
-        }
         let number = network.add(format);
-        let page = processor.alloc(PAGE)?;
-        let range = page.address()..page.address() + PAGE as u64;
-        let target = Arc::new(Doorbells { network: network.clone(), number, format });
-        let doorbells = mmio::register(range, target).map_err(|_| VerbsError::Doorbells)?;
+        let doorbells = Doorbells::new(network, number, format, processor)?;
         let kernel = processor.alloc(Context::GONE + size_of::<ggas_ibv_qp>())?;
         let context = ggas_ibv_ctx {
-            uar: page.address(),
+            uar: doorbells.address(),
             qp_table: kernel.address() + Context::TABLE as u64,
             report: kernel.address() + Context::REPORT as u64,
             timeout_ns: TIMEOUT_NS,
@@ -99,8 +70,7 @@ impl Context {
             format,
             qps: Mutex::default(),
             kernel,
-            _doorbells: doorbells,
-            _page: page,
+            doorbells,
         }))
     }
 

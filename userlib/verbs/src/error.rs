@@ -7,9 +7,6 @@ use ggas_kernels::MemoryError;
 /// Why a call failed.
 #[derive(thiserror::Error)]
 pub enum VerbsError {
-    /// GPUs cannot use the software adapter yet.
-    #[error("the software adapter serves kernels on the CPU executor only: open Processor::cpu()")]
-    Processor,
     /// A queue of a size that does not exist.
     #[error("a queue of {0} entries does not exist: ask for 1 to {1}")]
     Depth(u32, u32),
@@ -39,6 +36,9 @@ pub enum VerbsError {
     /// A page of doorbells lies where another is registered.
     #[error("the page of doorbells is registered already")]
     Doorbells,
+    /// The system gives no thread that watches the page of doorbells.
+    #[error("no thread to watch doorbells: {0}; allow more processes")]
+    Thread(std::io::Error),
     /// Memory for kernels.
     #[error(transparent)]
     Memory(#[from] MemoryError),

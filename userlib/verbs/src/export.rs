@@ -44,7 +44,7 @@ impl Qp {
             number: self.number,
             doorbell: (self.number << 8).to_be(),
             spare: 2048 / send.ring.stride + 1,
-            reserved: 0,
+            slot: context.doorbells.enter(self.number)?,
         };
         memory.write(0, bytes(&structure))?;
         context.enter(self.number, memory.address())?;

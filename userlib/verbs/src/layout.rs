@@ -147,7 +147,7 @@ pub struct ggas_ibv_qp {
     pub number: u32,
     pub doorbell: u32,
     pub spare: u32,
-    pub reserved: u32,
+    pub slot: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -172,8 +172,8 @@ const _: () = {
         "Offset of field: ggas_ibv_qp::spare",
     ][::core::mem::offset_of!(ggas_ibv_qp, spare) - 112usize];
     [
-        "Offset of field: ggas_ibv_qp::reserved",
-    ][::core::mem::offset_of!(ggas_ibv_qp, reserved) - 116usize];
+        "Offset of field: ggas_ibv_qp::slot",
+    ][::core::mem::offset_of!(ggas_ibv_qp, slot) - 116usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

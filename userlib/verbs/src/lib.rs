@@ -2,12 +2,14 @@
 //! pairs of reliable connections (table 5.1), their queues in host or kernel memory, and what kernels need of them as
 //! structures in kernel memory (Listings 5.1, 5.2; `ggas/verbs.cuh`).
 //!
-//! The adapter is a software one, [`ggas_hca`]. **No HCA and no GPU has seen any of this**: kernels run on the CPU executor.
+//! The adapter is a software one, [`ggas_hca`]. **No HCA has seen any of this**; kernels run on GPUs and on the CPU
+//! executor.
 
 #![deny(clippy::disallowed_methods)]
 
 mod context;
 mod cq;
+mod doorbells;
 mod error;
 mod exchange;
 mod export;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use extoll_sim::memory::{HostMemory, RangeKind};
-use ggas_kernels::{KernelMem, Processor};
+use ggas_device::sim;
+use ggas_kernels::{KernelMem, MemoryError, Processor};
 
 use crate::VerbsError;
 
@@ -25,12 +26,16 @@ pub(crate) struct Declared {
 
 impl Declared {
     pub fn new(memory: &Arc<HostMemory>, buffer: Arc<KernelMem>) -> Result<Declared, VerbsError> {
+        let kind = match buffer.device_buffer() {
+            None => RangeKind::Host,
+            Some(buffer) => sim::device_range(buffer.gpu()).map_err(MemoryError::from)?,
+        };
         // SAFETY: the buffer lives in the result, which takes the range back before it goes; it is raw memory.
-        unsafe { memory.add_range(RangeKind::Host, buffer.address(), buffer.len())? };
+        unsafe { memory.add_range(kind, buffer.address(), buffer.len())? };
         Ok(Declared { memory: memory.clone(), buffer })
     }
 
-    /// `bytes` of zeroes. On the CPU executor both places are host memory.
+    /// `bytes` of zeroes.
     pub fn alloc(
         memory: &Arc<HostMemory>,
         processor: &Processor,
@@ -39,7 +44,7 @@ impl Declared {
     ) -> Result<Declared, VerbsError> {
         let buffer = match placement {
             Placement::Kernel => processor.alloc(bytes)?,
-            Placement::Host => Processor::cpu().alloc(bytes)?,
+            Placement::Host => processor.alloc_host(bytes)?,
         };
         Declared::new(memory, Arc::new(buffer))
     }

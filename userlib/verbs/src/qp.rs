@@ -308,6 +308,7 @@ impl Drop for Qp {
         let kernel = self.kernel.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = kernel {
             let _ = context.leave(self.number, kernel.address());
+            context.doorbells.leave(self.number);
         }
         let _ = context.front(|front| front.destroy_qp(self.number));
     }

@@ -1,4 +1,5 @@
-//! Kernels on the CPU executor, and the host, on two software adapters: each byte is looked at.
+//! Kernels, and the host, on two software adapters: each byte is looked at. On the CPU executor, or on the first GPU with
+//! `GGAS_TEST_GPUS=1`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ struct Ends {
 }
 
 fn ends(format: Format, placement: Placement, wire: Wire) -> Ends {
-    let processor = Processor::cpu();
+    let processor = ggas_selftest::processor(0);
     let memory = HostMemory::new();
     let network = Network::new(memory.clone(), Clock::real(), wire);
     let ends = [0u8, 1].map(|side| {

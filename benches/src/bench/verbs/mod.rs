@@ -1,4 +1,4 @@
-//! InfiniBand verbs (thesis 5.5.4, 5.5.5), on the software HCA. No HCA and no GPU has run any of it.
+//! InfiniBand verbs (thesis 5.5.4, 5.5.5), on the software HCA. No HCA has run any of it.
 
 mod by_host;
 mod by_kernels;
@@ -159,7 +159,7 @@ impl Bench for VerbsBench {
             return Err(BenchError::option("blocks", bad, "use 1 to 64: each has a queue pair"));
         }
         let mut report = task.report();
-        report.notes.push("a software HCA in this process; no HCA and no GPU has run this".to_owned());
+        report.notes.push("a software HCA in this process; no HCA has run this".to_owned());
         let methods = task.methods();
         progress.begin(self.name, (methods.len() * sizes.len() * pairs.len()) as u64);
         for method in methods {

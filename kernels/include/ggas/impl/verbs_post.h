@@ -97,7 +97,7 @@ GGAS_FN void ring_doorbell(const ggas_ibv_qp *qp)
 {
 	const ggas_ibv_ctx *ctx = at<const ggas_ibv_ctx>(qp->ctx);
 	ggas_fence_system();
-	ggas_store_mmio(at<uint32_t>(ctx->uar + mlx4_send_doorbell), qp->doorbell);
+	ggas_store_mmio(at<uint32_t>(ctx->uar + mlx4_send_doorbell + qp->slot), qp->doorbell);
 }
 
 /* A scope's copy of what it makes or reads in shared memory: words, and how many. */

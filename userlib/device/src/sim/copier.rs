@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use extoll_sim::memory::{self, DeviceCopier, TicketState};
-use ggas_gpu::{Copier, CopyState, copier};
+use extoll_sim::memory::{self, DeviceCopier, RangeKind, TicketState};
+use ggas_gpu::{Copier, CopyState, Gpu, GpuError, copier};
 
 const _: () =
     assert!(copier::WRITE_MAX >= memory::WRITE_MAX, "the model may write more than the copier takes");
@@ -15,10 +15,18 @@ const _: () =
 struct ForModel(Copier);
 
 /// Hands a copier to the model.
-pub(super) fn for_model(copier: Arc<Copier>) -> Arc<dyn DeviceCopier> {
+fn for_model(copier: Arc<Copier>) -> Arc<dyn DeviceCopier> {
     // SAFETY: `Arc::from_raw` takes a pointer of `Arc::into_raw` to a type of the same size and alignment, and
     // `repr(transparent)` makes the two types one in memory.
     unsafe { Arc::<ForModel>::from_raw(Arc::into_raw(copier).cast()) }
+}
+
+/// How memory of a GPU is declared to the model: its copies are the GPU's copier's.
+///
+/// # Errors
+/// Those of [`Copier::of`].
+pub fn device_range(gpu: &Gpu) -> Result<RangeKind, GpuError> {
+    Ok(RangeKind::Device(for_model(Copier::of(gpu)?)))
 }
 
 impl DeviceCopier for ForModel {
@@ -54,8 +62,6 @@ fn state(state: CopyState) -> TicketState {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-
-    use ggas_gpu::Gpu;
 
     use super::*;
 

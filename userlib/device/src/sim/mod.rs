@@ -22,6 +22,7 @@ mod wait;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
+pub use copier::device_range;
 pub use extoll_sim::Simulation;
 pub use extoll_sim::faults::{Event, FaultError, Faults};
 pub use extoll_sim::hosts::{HostsError, HostsFabric, HostsFile, HostsFileError};

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use extoll_abi::{Access, AtuCommand, Gate, PageSize};
 use extoll_sim::{HostMemory, Nic, RangeKind};
-use ggas_gpu::Copier;
 
-use super::copier::for_model;
+use super::copier::device_range;
 use super::flush::{Flushes, Owed};
 use super::tables::{Entries, Tables};
 use crate::limit::LockedPages;
@@ -171,7 +170,7 @@ impl Pages {
 pub(super) fn declare(memory: &HostMemory, span: &Span) -> Result<(), DeviceError> {
     let kind = match &span.place {
         Place::Host => RangeKind::Host,
-        Place::Gpu(gpu) => RangeKind::Device(for_model(Copier::of(gpu)?)),
+        Place::Gpu(gpu) => device_range(gpu)?,
         Place::DmaBuf(_) => return Err(DeviceError::DmaBuf { kind: crate::Kind::Sim }),
     };
     // SAFETY: who registers promises that the memory stays until it is unregistered.

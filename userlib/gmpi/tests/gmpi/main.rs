@@ -1,4 +1,5 @@
-//! GMPI over our own messages: scripts of calls that kernels of the CPU executor make, among nodes in this process.
+//! GMPI over our own messages: scripts of calls that kernels make, among nodes in this process. On the CPU executor, or on the
+//! first two GPUs with `GGAS_TEST_GPUS=2`.
 
 mod collectives;
 mod errors;

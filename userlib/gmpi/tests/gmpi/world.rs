@@ -28,6 +28,7 @@ pub fn config() -> Config {
 
 /// One rank.
 pub struct Rank {
+    pub processor: Processor,
     pub gmpi: Gmpi,
     pub memory: Arc<KernelMem>,
 }
@@ -41,7 +42,6 @@ impl Rank {
 
 pub struct World {
     pub ranks: Vec<Rank>,
-    pub processor: Processor,
     _network: SimNetwork,
 }
 
@@ -54,16 +54,16 @@ impl World {
     pub fn with(size: usize, config: &Config, change: impl Fn(Own) -> Own) -> World {
         let network = SimNetwork::builder().nodes(size).build().expect("a network");
         let nodes: Vec<Node> = (0..size).map(|i| Node::new(network.device(i).expect("a node"))).collect();
-        let processor = Processor::cpu();
-        let rank = |own: Own| {
+        let rank = |(rank, own): (usize, Own)| {
+            let processor = ggas_selftest::processor(rank);
             let own = change(own.timeout(SOON));
             let gmpi = Gmpi::with(&processor, config, move || Ok(Box::new(own))).expect("GMPI opens");
             let memory = Arc::new(processor.alloc(BYTES).expect("memory"));
             gmpi.attach(&memory).expect("memory is attached");
-            Rank { gmpi, memory }
+            Rank { processor, gmpi, memory }
         };
-        let ranks = Own::local(&nodes).expect("a carrier").into_iter().map(rank).collect();
-        World { ranks, processor, _network: network }
+        let ranks = Own::local(&nodes).expect("a carrier").into_iter().enumerate().map(rank).collect();
+        World { ranks, _network: network }
     }
 
     /// Something that all ranks do together.
@@ -91,15 +91,17 @@ impl World {
             .ranks
             .iter()
             .zip(scripts)
-            .map(|(rank, blocks)| Results::new(&self.processor, rank.gmpi.address(), blocks))
+            .map(|(rank, blocks)| Results::new(&rank.processor, rank.gmpi.address(), blocks))
             .collect();
-        let launches: Vec<_> = memories
+        let launches: Vec<_> = self
+            .ranks
             .iter()
-            .map(|results| {
+            .zip(&memories)
+            .map(|(rank, results)| {
                 // SAFETY: the structure is this kernel's, and its memory lives until the kernels have ended.
                 unsafe {
                     ggas_selftest::launch(
-                        &self.processor,
+                        &rank.processor,
                         "ggas_selftest_gmpi",
                         results.blocks,
                         block,
