@@ -6,6 +6,7 @@
 #: wire relay
 #: programs rdma rxe-verbs
 #: kernels 6.1 6.12
+#: daily 6.12
 #: seconds 60
 set -e
 . /rxe-up

@@ -5,6 +5,7 @@
 #: wire relay
 #: programs rdma ibv_devinfo rxe-verbs
 #: kernels 6.1 6.12
+#: daily 6.12
 #: seconds 60
 set -e
 . /rxe-up
