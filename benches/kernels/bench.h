@@ -526,7 +526,8 @@ struct bench_queues {
 	struct bench_timing timing;	/* a sample: one post; rate: a round of all blocks */
 	uint64_t queues;	/* struct ggas_queues */
 	uint64_t memory;	/* struct ggas_memory by member: bytes to send in even and odd rounds, then to receive */
-	uint64_t window;	/* bare signal: struct ggas_window of the same memory; node 1's signal lies at its end */
+	uint64_t window;	/* bare signal: struct ggas_window of the same memory */
+	uint64_t signal;	/* bare signal: where node 1's lies in it */
 	uint64_t met;		/* rate: u64, blocks that met; 0 at the start */
 	uint64_t bytes;		/* of a write */
 	uint64_t length;	/* bytes to send in a round */

@@ -80,7 +80,7 @@ GGAS_FN int one_post(const bench_queues &args, bench_stopwatch &watch)
 				[&](uint64_t source, uint64_t i) {
 					auto *from = pointer<const void>(window.local + source);
 					return ggas_put_signal_thread(&window, 1, arrival, from, args.bytes,
-								      3 * args.length, i + 1);
+								      args.signal, i + 1);
 				},
 				nothing);
 			break;

@@ -1549,6 +1549,7 @@ pub struct bench_queues {
     pub queues: u64,
     pub memory: u64,
     pub window: u64,
+    pub signal: u64,
     pub met: u64,
     pub bytes: u64,
     pub length: u64,
@@ -1557,7 +1558,7 @@ pub struct bench_queues {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of bench_queues"][::core::mem::size_of::<bench_queues>() - 88usize];
+    ["Size of bench_queues"][::core::mem::size_of::<bench_queues>() - 96usize];
     ["Alignment of bench_queues"][::core::mem::align_of::<bench_queues>() - 8usize];
     [
         "Offset of field: bench_queues::timing",
@@ -1572,20 +1573,23 @@ const _: () = {
         "Offset of field: bench_queues::window",
     ][::core::mem::offset_of!(bench_queues, window) - 48usize];
     [
+        "Offset of field: bench_queues::signal",
+    ][::core::mem::offset_of!(bench_queues, signal) - 56usize];
+    [
         "Offset of field: bench_queues::met",
-    ][::core::mem::offset_of!(bench_queues, met) - 56usize];
+    ][::core::mem::offset_of!(bench_queues, met) - 64usize];
     [
         "Offset of field: bench_queues::bytes",
-    ][::core::mem::offset_of!(bench_queues, bytes) - 64usize];
+    ][::core::mem::offset_of!(bench_queues, bytes) - 72usize];
     [
         "Offset of field: bench_queues::length",
-    ][::core::mem::offset_of!(bench_queues, length) - 72usize];
+    ][::core::mem::offset_of!(bench_queues, length) - 80usize];
     [
         "Offset of field: bench_queues::batch",
-    ][::core::mem::offset_of!(bench_queues, batch) - 80usize];
+    ][::core::mem::offset_of!(bench_queues, batch) - 88usize];
     [
         "Offset of field: bench_queues::form",
-    ][::core::mem::offset_of!(bench_queues, form) - 84usize];
+    ][::core::mem::offset_of!(bench_queues, form) - 92usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod gmpi_calls;
 mod gmpi_pingpong;
 mod himeno;
 mod host_sync;
+mod hpe;
 mod litmus;
 mod litmus_post;
 mod litmus_trigger;
@@ -96,6 +97,10 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &staged::StagedCopies,
     &host_sync::HostSync,
     &host_sync::HostWait,
+    &hpe::Copies,
+    &hpe::Sharing,
+    &hpe::Objects,
+    &hpe::Files,
     &post_work_wait::PostWorkWait,
     &put::PutSignal,
     &put::PutPacked,

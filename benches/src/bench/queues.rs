@@ -19,6 +19,8 @@ use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Sa
 const QUEUES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Blocks that post at the same time.
 const BLOCKS: u32 = 32;
+/// From the data of a bare put to its signal, where that is apart: more than a page of a GPU.
+const APART: usize = 4 << 20;
 /// Writes of a block in a round.
 const BATCH: u32 = 16;
 
@@ -38,7 +40,15 @@ impl Bench for Queues {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["bare-signal", "queue-signal", "rate-stores", "bare-put", "queue-put", "rate-device"]
+        &[
+            "bare-signal",
+            "bare-signal-apart",
+            "queue-signal",
+            "rate-stores",
+            "bare-put",
+            "queue-put",
+            "rate-device",
+        ]
     }
 
     fn by_windows(&self) -> bool {
@@ -86,7 +96,7 @@ impl Bench for Queues {
 /// How a method's data travel.
 fn way(method: &str) -> Way {
     match method {
-        "bare-signal" | "queue-signal" | "rate-stores" => Way::Stores,
+        "bare-signal" | "bare-signal-apart" | "queue-signal" | "rate-stores" => Way::Stores,
         _ => Way::Device,
     }
 }
@@ -124,10 +134,15 @@ impl Shape {
         match self.method {
             "bare-put" => args::BENCH_QUEUES_BARE_PUT,
             "queue-put" => args::BENCH_QUEUES_PUT,
-            "bare-signal" => args::BENCH_QUEUES_BARE_SIGNAL,
+            "bare-signal" | "bare-signal-apart" => args::BENCH_QUEUES_BARE_SIGNAL,
             "queue-signal" => args::BENCH_QUEUES_SIGNAL,
             _ => args::BENCH_QUEUES_RATE,
         }
+    }
+
+    /// Where the signal of the bare put lies: behind the data, or where no page of theirs is, as queues have their flags.
+    fn signal(self) -> usize {
+        3 * self.length() + if self.method == "bare-signal-apart" { APART } else { 0 }
     }
 
     fn kernel(self) -> &'static str {
@@ -171,7 +186,7 @@ impl Ends {
         if let Some(why) = refused {
             return Err(BenchError::Unsupported(why.to_owned()));
         }
-        let window = window(setup, 3 * shape.length() + 8)?;
+        let window = window(setup, shape.signal() + 8)?;
         let memory = Memory::from(window.clone());
         let (queues, shared) = match setup.job() {
             None => {
@@ -249,6 +264,7 @@ impl Writer {
             queues: ends.queues.address(0).doing("choosing a member")?,
             memory: ends.shared.address(0).doing("choosing a member")?,
             window: window_of(&ends.window, 0)?,
+            signal: shape.signal() as u64,
             met: writer.met.address(),
             bytes: shape.bytes,
             length: shape.length() as u64,

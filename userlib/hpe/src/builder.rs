@@ -53,7 +53,7 @@ impl Default for Builder {
             executors: 0,
             gpus: Vec::new(),
             peers: true,
-            buffer: 2 << 20,
+            buffer: 4 << 20,
             bound: 64 << 20,
             wait: Wait::SPIN_FIRST,
             locking: Locking::Short,
@@ -86,7 +86,7 @@ impl Builder {
         Builder { peers, ..self }
     }
 
-    /// Bytes of a pinned buffer, 2 MiB by default, and the most bytes that are pinned at a time, 64 MiB by default.
+    /// Bytes of a pinned buffer, 4 MiB by default, and the most bytes that are pinned at a time, 64 MiB by default.
     #[must_use]
     pub fn pinned(self, buffer: usize, bound: usize) -> Builder {
         Builder { buffer, bound, ..self }
@@ -156,7 +156,7 @@ impl Builder {
             let id = segment.device();
             let device: Arc<dyn Device> = match index.checked_sub(self.executors) {
                 None => Arc::new(ExecutorDevice::new(id)?),
-                Some(gpu) => Arc::new(CudaDevice(self.gpus[gpu].clone())),
+                Some(gpu) => Arc::new(CudaDevice::new(self.gpus[gpu].clone())?),
             };
             contexts.push(Context::new(id, device, self.wait, self.locking, self.timeout));
             segments.push(Arc::new(segment));

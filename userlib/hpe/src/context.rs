@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ggas_clock::Clock;
 
@@ -10,21 +10,24 @@ use crate::address::DeviceId;
 use crate::device::{Device, Queue};
 use crate::error::HpeError;
 
+/// Looks without a lock before the device is asked.
+const LOOKS: u32 = 256;
+
 /// How a thread waits for its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Polls one after the other before the first pause.
-    pub spins: u32,
+    /// How long it polls without a pause: a little of that it spins, then it yields.
+    pub spin: Duration,
     /// The pause between two polls after those; Linux adds its timer slack, 50 µs by default.
     pub every: Duration,
 }
 
 impl Wait {
     /// The paper's: a poll each 20 µs, with which up to 16 threads share a device.
-    pub const PAPER: Wait = Wait { spins: 0, every: Duration::from_micros(20) };
+    pub const PAPER: Wait = Wait { spin: Duration::ZERO, every: Duration::from_micros(20) };
 
-    /// Spinning first, for copies that take microseconds.
-    pub const SPIN_FIRST: Wait = Wait { spins: 200, every: Duration::from_micros(20) };
+    /// Polling first, for copies that take microseconds: a pause takes longer than most of them.
+    pub const SPIN_FIRST: Wait = Wait { spin: Duration::from_micros(500), every: Duration::from_micros(20) };
 }
 
 /// How long a thread holds a device's lock.
@@ -139,28 +142,34 @@ impl Context {
 
     /// Waits for a copy.
     pub fn finish(&self, ticket: Ticket) -> Result<(), HpeError> {
-        self.poll(|| self.device.is_done(&mut self.lock(), ticket.0))
+        // Who only looks takes no lock. A copy that failed never looks done: the device is asked from time to time.
+        let mut looks = 0u32;
+        self.poll(|| {
+            looks = looks.wrapping_add(1);
+            if !self.device.looks_done(ticket.0) && !looks.is_multiple_of(LOOKS) {
+                return Ok(false);
+            }
+            self.device.is_done(&mut self.lock(), ticket.0)
+        })
     }
 
     fn poll(&self, mut is_done: impl FnMut() -> Result<bool, HpeError>) -> Result<(), HpeError> {
-        let mut began: Option<Instant> = None;
-        for round in 0u32.. {
+        let began = Clock::REAL.now();
+        loop {
             if is_done()? {
                 return Ok(());
             }
-            // Half of them yield: the engine may want this core.
-            if round < self.wait.spins / 2 {
-                Clock::REAL.spin();
-                continue;
-            }
-            let began = *began.get_or_insert_with(|| Clock::REAL.now());
-            if Clock::REAL.since(began) > self.timeout {
+            let waited = Clock::REAL.since(began);
+            if waited > self.timeout {
                 break;
             }
-            if round < self.wait.spins {
-                Clock::REAL.yield_now();
-            } else {
+            if waited >= self.wait.spin {
                 Clock::REAL.sleep(self.wait.every);
+            } else if waited < self.wait.spin / 32 {
+                Clock::REAL.spin();
+            } else {
+                // The engine, or who else shares the device, may want this core.
+                Clock::REAL.yield_now();
             }
         }
         Err(HpeError::Timeout { device: self.id, waited: self.timeout })

@@ -154,7 +154,8 @@ impl Copier<'_> {
         settle(pair, staged).map(|()| Way::Staged)
     }
 
-    /// While one buffer receives a block from the source, the other sends the block before to the destination.
+    /// While blocks come from the source, those before go to the destination. The two buffers are four halves here, so that each
+    /// engine has the next block queued before one ends.
     ///
     /// # Safety
     /// As [`copy`](Self::copy).
@@ -167,19 +168,29 @@ impl Copier<'_> {
         src: u64,
         len: usize,
     ) -> Result<(), HpeError> {
-        let mut sending: [Option<Ticket>; 2] = [None, None];
-        for (block, (offset, bytes)) in blocks(len, self.pool.buffer()).enumerate() {
-            let which = block % 2;
-            let buffer = pair.buffer(which) as u64;
-            if let Some(ticket) = sending[which].take() {
+        let half = self.pool.buffer() / 2;
+        let at = |block: usize| pair.buffer(block / 2) as u64 + (block % 2 * half) as u64;
+        let mut coming: [Option<(Ticket, usize, usize)>; 4] = [None; 4];
+        let mut sending: [Option<Ticket>; 4] = [None; 4];
+        let send = |block: usize, coming: &mut [Option<_>; 4], sending: &mut [Option<Ticket>; 4]| {
+            let Some((ticket, offset, bytes)) = coming[block % 4].take() else { return Ok(()) };
+            from.finish(ticket)?;
+            // SAFETY: the caller's contract; the block is there.
+            sending[block % 4] = Some(unsafe { to.submit(dst + offset as u64, at(block), bytes)? });
+            Ok::<(), HpeError>(())
+        };
+        for (block, (offset, bytes)) in blocks(len, half).enumerate() {
+            if let Some(ticket) = sending[block % 4].take() {
                 to.finish(ticket)?;
             }
-            // SAFETY: the caller's contract; the buffer has been sent.
-            unsafe { from.copy(buffer, src + offset as u64, bytes)? };
-            // SAFETY: the same; the buffer is full.
-            sending[which] = Some(unsafe { to.submit(dst + offset as u64, buffer, bytes)? });
+            // SAFETY: the caller's contract; what was there has been sent.
+            let ticket = unsafe { from.submit(at(block), src + offset as u64, bytes)? };
+            coming[block % 4] = Some((ticket, offset, bytes));
+            // The block before, while this one comes.
+            send(block + 3, &mut coming, &mut sending)?;
         }
-        // A device carries its copies out in order or not: both are looked at.
+        (0..4).try_for_each(|block| send(block, &mut coming, &mut sending))?;
+        // A device carries its copies out in order or not: all are looked at.
         sending.into_iter().flatten().try_for_each(|ticket| to.finish(ticket))
     }
 

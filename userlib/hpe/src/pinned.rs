@@ -31,7 +31,7 @@ struct Buffers {
     memory: pages::Pages,
 }
 
-mod pages {
+pub(crate) mod pages {
     //! Pages of the host.
     use crate::error::HpeError;
 

@@ -141,7 +141,7 @@ fn settings_that_cannot_work_say_so() {
 
 #[test]
 fn copies_of_a_lost_device_fail_and_the_others_go_on() {
-    let wait = Wait { spins: 0, every: Duration::from_micros(20) };
+    let wait = Wait { spin: Duration::ZERO, every: Duration::from_micros(20) };
     let runtime = Runtime::builder().executors(3).peers(false).wait(wait).build().unwrap();
     let devices = runtime.devices();
     let at: Vec<_> = devices.iter().map(|&device| runtime.alloc(device, 100).unwrap()).collect();

@@ -47,7 +47,7 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 	using team = put_team<Scope>;
 	auto *there = reinterpret_cast<uint8_t *>(to.address + to_offset);
 	auto *here = reinterpret_cast<const void *>(from.address + from_offset);
-	bool loads = to.way == GGAS_WAY_STORES && reaches_own(queue, from, from_offset, bytes);
+	bool loads = to.way == GGAS_WAY_STORES && loads_own(from, from_offset, bytes);
 	team::meet();
 	/* Under way while the rest is checked. */
 	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());

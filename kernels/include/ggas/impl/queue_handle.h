@@ -36,6 +36,7 @@ struct ggas_queue {
 /* Memory of one member, this one too, as one queue reaches it: with another queue it is refused. Make it once, too. */
 struct ggas_remote {
 	uint64_t address, bytes;
+	uint64_t loads;	/* bytes that this member's threads load there: all of its own memory, of other's none */
 	uint64_t nla, flags;	/* flags: address or NLA of the member's flags, as `way` says */
 	uint64_t queue;	/* the queue's name(): NLAs are those of its port */
 	ggas_queue_peer *peer;
@@ -44,7 +45,7 @@ struct ggas_remote {
 
 	/* None, which is refused when it is used. */
 	GGAS_FN ggas_remote()
-		: address(0), bytes(0), nla(0), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
+		: address(0), bytes(0), loads(0), nla(0), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
 		  way(GGAS_WAY_NONE)
 	{
 	}
@@ -52,8 +53,8 @@ struct ggas_remote {
 	/* Of `of`, one of the members that share `memory`, an array by member (Shared::address). One that is none is
 	 * refused when it is used. */
 	GGAS_FN ggas_remote(const ggas_queue &by, const ggas_memory *memory, uint32_t of)
-		: address(0), bytes(0), nla(0), flags(0), queue(by.name()), peer(nullptr), member(of), node(0), vpid(0),
-		  way(GGAS_WAY_NONE)
+		: address(0), bytes(0), loads(0), nla(0), flags(0), queue(by.name()), peer(nullptr), member(of), node(0),
+		  vpid(0), way(GGAS_WAY_NONE)
 	{
 		if (!by.good() || of >= by.all->members)
 			return;
@@ -62,6 +63,7 @@ struct ggas_remote {
 		address = part.address;
 		bytes = part.bytes;
 		way = part.way;
+		loads = of == by.member && way != GGAS_WAY_NONE ? bytes : 0;
 		peer = by.peers + of;
 		node = peer->node;
 		vpid = peer->vpid;
@@ -124,6 +126,12 @@ GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t
 	if (reaches(queue, at, offset, bytes))
 		return GGAS_OK;
 	return refuse_range(queue.all, queue.number, at.queue, at.member, at.way, at.bytes, offset, bytes, line);
+}
+
+/* May be loaded before the rest is checked: less to ask than all that a post is refused for. */
+GGAS_FN bool loads_own(const ggas_remote &own, uint64_t offset, uint64_t bytes)
+{
+	return (offset <= own.loads) & (bytes <= own.loads - offset);
 }
 
 /* The same of this member's own memory. */

@@ -1,16 +1,97 @@
 //! A GPU. Its plain memory has CUDA's unified addresses, whose owner the driver knows; its shared objects have an address in the
 //! segment, where the host's side is.
 
-use ggas_gpu::{Gpu, GpuError};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ggas_gpu::{Gpu, GpuError, HostMapping};
 
 use super::{Device, Memory, Queue};
 use crate::error::HpeError;
+use crate::pinned::pages::Pages;
 
-pub(crate) struct CudaDevice(pub Gpu);
+/// How long a first store by a stream is waited for.
+const TRIED: Duration = Duration::from_secs(5);
+/// Streams of a device, which take copies by turns.
+const STREAMS: u64 = 16;
+/// Words that tell of copies' ends; a multiple of the streams, so that a word belongs to one stream, whose copies end in order.
+const WORDS: u64 = 64 * STREAMS;
+
+pub(crate) struct CudaDevice {
+    gpu: Gpu,
+    /// Where the driver can have a stream store a number.
+    ended: Option<Ended>,
+}
+
+/// In host memory: the number of the last copy that ended in each place.
+struct Ended {
+    // Before the pages: first the driver forgets them.
+    mapping: ManuallyDrop<HostMapping>,
+    pages: ManuallyDrop<Pages>,
+    /// The last copy that was queued.
+    queued: AtomicU64,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let queued = self.queued.load(Ordering::Acquire);
+        // A stream may still store to the word of a copy that was given up: then the memory is kept for good.
+        let settled = |number: u64| self.last(number) >= number;
+        if (queued.saturating_sub(WORDS - 1)..=queued).all(settled) {
+            // SAFETY: both are dropped here only, the mapping first.
+            unsafe {
+                ManuallyDrop::drop(&mut self.mapping);
+                ManuallyDrop::drop(&mut self.pages);
+            }
+        }
+    }
+}
+
+// SAFETY: the pages are used by atomics and the GPU only.
+unsafe impl Sync for Ended {}
+
+impl Ended {
+    fn new(gpu: &Gpu) -> Result<Option<Ended>, HpeError> {
+        let pages = Pages::new(8 * WORDS as usize)?;
+        // SAFETY: the pages live as long as the mapping, which is dropped before them.
+        let mapping = unsafe { gpu.map_host(pages.start(), 8 * WORDS as usize)? };
+        let (mapping, pages) = (ManuallyDrop::new(mapping), ManuallyDrop::new(pages));
+        let ended = Ended { mapping, pages, queued: AtomicU64::new(0) };
+        let stream = gpu.stream()?;
+        // SAFETY: a word of the mapping, which is waited for.
+        let stored = unsafe { stream.store_u64(ended.address(0), 1) };
+        // Whoever fails here has a driver without such stores: its streams are asked.
+        let told = stored.is_ok() && stream.wait("a store by a stream", TRIED).is_ok() && ended.last(0) == 1;
+        ended.word(0).store(0, Ordering::Relaxed);
+        Ok(told.then_some(ended))
+    }
+
+    fn address(&self, number: u64) -> u64 {
+        self.mapping.address() + 8 * (number % WORDS)
+    }
+
+    fn word(&self, number: u64) -> &AtomicU64 {
+        // SAFETY: a word of the pages.
+        unsafe { AtomicU64::from_ptr(self.pages.start().cast::<u64>().add((number % WORDS) as usize)) }
+    }
+
+    /// The last copy that ended of those that share its word.
+    fn last(&self, number: u64) -> u64 {
+        self.word(number).load(Ordering::Acquire)
+    }
+}
+
+impl CudaDevice {
+    pub fn new(gpu: Gpu) -> Result<CudaDevice, HpeError> {
+        let ended = Ended::new(&gpu)?;
+        Ok(CudaDevice { gpu, ended })
+    }
+}
 
 impl Device for CudaDevice {
     fn map(&self, _: u64, size: usize) -> Result<Memory, HpeError> {
-        let buffer = self.0.alloc(size)?;
+        let buffer = self.gpu.alloc(size)?;
         Ok(Memory { address: buffer.address(), inside: buffer.address(), _buffer: Some(buffer) })
     }
 
@@ -19,32 +100,42 @@ impl Device for CudaDevice {
     }
 
     unsafe fn submit(&self, queue: &mut Queue, dst: u64, src: u64, len: usize) -> Result<u64, HpeError> {
-        let stream = self.0.stream()?;
+        let number = queue.last + 1;
+        let turn = (number % STREAMS) as usize;
+        while queue.streams.len() <= turn {
+            queue.streams.push(self.gpu.stream()?);
+        }
+        let stream = &queue.streams[turn];
         // SAFETY: the caller's contract.
         unsafe { stream.copy(dst, src, len)? };
-        queue.last += 1;
-        queue.streams.insert(queue.last, stream);
-        Ok(queue.last)
+        queue.last = number;
+        if let Some(ended) = &self.ended {
+            // SAFETY: a word that lives until it was stored to.
+            unsafe { stream.store_u64(ended.address(number), number)? };
+            ended.queued.store(number, Ordering::Release);
+        }
+        Ok(number)
+    }
+
+    fn looks_done(&self, number: u64) -> bool {
+        self.ended.as_ref().is_none_or(|ended| ended.last(number) >= number)
     }
 
     fn is_done(&self, queue: &mut Queue, number: u64) -> Result<bool, HpeError> {
-        let done = match queue.streams.get(&number) {
-            Some(stream) => stream.is_done(),
-            None => Ok(true),
-        };
-        if !matches!(done, Ok(false)) {
-            queue.streams.remove(&number);
+        if self.ended.as_ref().is_some_and(|ended| ended.last(number) >= number) {
+            return Ok(true);
         }
-        Ok(done?)
+        let stream = queue.streams.get((number % STREAMS) as usize);
+        Ok(stream.map_or(Ok(true), |stream| stream.is_done())?)
     }
 
     unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError> {
         let copied: Result<(), GpuError> = if to_device {
             // SAFETY: the caller's contract; the host's side is written by nobody meanwhile.
-            unsafe { self.0.write_at(dst, std::slice::from_raw_parts(src as *const u8, len)) }
+            unsafe { self.gpu.write_at(dst, std::slice::from_raw_parts(src as *const u8, len)) }
         } else {
             // SAFETY: the same; the host's side is used by nobody meanwhile.
-            unsafe { self.0.read_at(src, std::slice::from_raw_parts_mut(dst as *mut u8, len)) }
+            unsafe { self.gpu.read_at(src, std::slice::from_raw_parts_mut(dst as *mut u8, len)) }
         };
         Ok(copied?)
     }
@@ -58,7 +149,7 @@ impl Device for CudaDevice {
     }
 
     fn gpu(&self) -> Option<&Gpu> {
-        Some(&self.0)
+        Some(&self.gpu)
     }
 
     fn end(&self) {

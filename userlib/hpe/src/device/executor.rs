@@ -112,6 +112,10 @@ impl Device for ExecutorDevice {
         Ok(queue.last)
     }
 
+    fn looks_done(&self, _: u64) -> bool {
+        true
+    }
+
     fn is_done(&self, _: &mut Queue, number: u64) -> Result<bool, HpeError> {
         let done = |shared: &Shared| shared.done.load(Ordering::Acquire) >= number;
         if done(&self.shared) {

@@ -33,6 +33,9 @@ pub(crate) trait Device: Send + Sync {
     /// destination meanwhile.
     unsafe fn submit(&self, queue: &mut Queue, dst: u64, src: u64, len: usize) -> Result<u64, HpeError>;
 
+    /// Whether it is worth while to ask: false as long as the copy is under way, as far as can be seen without a lock.
+    fn looks_done(&self, number: u64) -> bool;
+
     /// Whether a copy is done.
     fn is_done(&self, queue: &mut Queue, number: u64) -> Result<bool, HpeError>;
 
@@ -60,6 +63,6 @@ pub(crate) trait Device: Send + Sync {
 pub(crate) struct Queue {
     /// Number of the last copy.
     last: u64,
-    /// A GPU's streams by the number of the copy each carries out.
-    streams: std::collections::HashMap<u64, ggas_gpu::Stream>,
+    /// A GPU's streams, which take copies by turns.
+    streams: Vec<ggas_gpu::Stream>,
 }

@@ -1,0 +1,98 @@
+//! `hpe-file`: a file that is in the page cache, into memory of a device.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use super::{compare, devices, gpus, pattern};
+use crate::bench::litmus::in_one_process;
+use crate::bench::{iterations_for, methods_by_sizes};
+use crate::error::Doing;
+use crate::setup::{Setup, Worker};
+use crate::stats::time_calls;
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, Team};
+
+pub(crate) struct Files;
+
+impl Bench for Files {
+    fn name(&self) -> &'static str {
+        "hpe-file"
+    }
+
+    fn about(&self) -> &'static str {
+        "a file in the page cache to memory of a device by one call, by pread and a copy, and to pinned memory (HPE III-E)"
+    }
+
+    fn is_of_two_nodes(&self) -> bool {
+        true
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &["read-file", "pread-then-copy", "pread-pinned"]
+    }
+
+    fn by_windows(&self) -> bool {
+        true
+    }
+
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
+        in_one_process(team)?;
+        let sizes = options.sizes_or(&[4096, 1 << 20, 64 << 20], 1..=1 << 30, 1)?;
+        methods_by_sizes(task, &task.methods(), &sizes, progress, |report, method, bytes| {
+            let setup = Setup::new(task, Worker::Kernels)?;
+            let (samples, check) = measure(&setup, method, bytes as usize)?;
+            report.push(Row::new(&samples).method(method).bytes(bytes).bandwidth_of(bytes), check);
+            Ok(())
+        })
+    }
+}
+
+/// A file that nobody else sees, with a pattern.
+fn file(bytes: &[u8]) -> std::io::Result<File> {
+    let path = std::env::temp_dir().join(format!("ggas-hpe-file-{}", std::process::id()));
+    std::fs::write(&path, bytes)?;
+    let file = File::open(&path);
+    std::fs::remove_file(&path)?;
+    file
+}
+
+fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check), BenchError> {
+    let runtime = devices(setup, 1)?.timeout(setup.options.timeout).build().doing("making a runtime")?;
+    let there = runtime.alloc(runtime.devices()[0], bytes).doing("allocating memory of a device")?;
+    let sent = pattern(bytes, setup.options.seed);
+    let file = file(&sent).doing("writing a file")?;
+    let iterations = setup.options.iterations.unwrap_or(iterations_for(200, bytes as u64)).max(20);
+    let mut host = vec![0u8; bytes];
+    if method == "pread-pinned" {
+        let pinned = gpus(setup, 1)?
+            .first()
+            // SAFETY: the mapping goes before the buffer, which only this function uses.
+            .map(|gpu| unsafe { gpu.map_host(host.as_mut_ptr(), bytes) })
+            .transpose()
+            .doing("pinning host memory")?;
+        let samples = time_calls(iterations, |_| file.read_exact_at(&mut host, 0).doing("reading a file"))?;
+        drop(pinned);
+        return Ok((samples, compare(&sent, &host)));
+    }
+    let samples = time_calls(iterations, |_| {
+        if method == "read-file" {
+            // SAFETY: memory of this function.
+            let got = unsafe { runtime.read_file(file.as_raw_fd(), there, bytes, Some(0)) };
+            let got = got.doing("reading a file")?;
+            return if got == bytes { Ok(()) } else { Err(short(got, bytes)) };
+        }
+        file.read_exact_at(&mut host, 0).doing("reading a file")?;
+        // SAFETY: the same.
+        unsafe { runtime.copy(there, host.as_ptr(), bytes) }.doing("copying")
+    })?;
+    let mut seen = vec![0; bytes];
+    // SAFETY: the same.
+    unsafe { runtime.copy(seen.as_mut_ptr(), there, bytes) }.doing("copying")?;
+    Ok((samples, compare(&sent, &seen)))
+}
+
+fn short(got: usize, bytes: usize) -> BenchError {
+    BenchError::Unsupported(format!("{got} of {bytes} bytes of a file were read"))
+}
