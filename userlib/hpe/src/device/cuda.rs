@@ -15,6 +15,9 @@ use crate::pinned::pages::Pages;
 const TRIED: Duration = Duration::from_secs(5);
 /// Streams of a device, which take copies by turns.
 const STREAMS: u64 = 16;
+/// Longest copy whose end a word tells. Behind longer ones the store comes some microseconds late; their threads ask the driver, seldom
+/// enough that nobody waits for it.
+const TOLD: usize = 64 << 10;
 /// Words that tell of copies' ends; a multiple of the streams, so that a word belongs to one stream, whose copies end in order.
 const WORDS: u64 = 64 * STREAMS;
 
@@ -29,16 +32,15 @@ struct Ended {
     // Before the pages: first the driver forgets them.
     mapping: ManuallyDrop<HostMapping>,
     pages: ManuallyDrop<Pages>,
-    /// The last copy that was queued.
-    queued: AtomicU64,
+    /// The last copy that was queued, in each place.
+    queued: Box<[AtomicU64]>,
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let queued = self.queued.load(Ordering::Acquire);
         // A stream may still store to the word of a copy that was given up: then the memory is kept for good.
-        let settled = |number: u64| self.last(number) >= number;
-        if (queued.saturating_sub(WORDS - 1)..=queued).all(settled) {
+        let settled = |word: u64| self.last(word) >= self.queued[word as usize].load(Ordering::Acquire);
+        if (0..WORDS).all(settled) {
             // SAFETY: both are dropped here only, the mapping first.
             unsafe {
                 ManuallyDrop::drop(&mut self.mapping);
@@ -57,7 +59,8 @@ impl Ended {
         // SAFETY: the pages live as long as the mapping, which is dropped before them.
         let mapping = unsafe { gpu.map_host(pages.start(), 8 * WORDS as usize)? };
         let (mapping, pages) = (ManuallyDrop::new(mapping), ManuallyDrop::new(pages));
-        let ended = Ended { mapping, pages, queued: AtomicU64::new(0) };
+        let queued = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let ended = Ended { mapping, pages, queued };
         let stream = gpu.stream()?;
         // SAFETY: a word of the mapping, which is waited for.
         let stored = unsafe { stream.store_u64(ended.address(0), 1) };
@@ -87,6 +90,11 @@ impl CudaDevice {
         let ended = Ended::new(&gpu)?;
         Ok(CudaDevice { gpu, ended })
     }
+
+    /// A word says so.
+    fn has_ended(&self, number: u64) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.last(number) >= number)
+    }
 }
 
 impl Device for CudaDevice {
@@ -101,6 +109,14 @@ impl Device for CudaDevice {
 
     unsafe fn submit(&self, queue: &mut Queue, dst: u64, src: u64, len: usize) -> Result<u64, HpeError> {
         let number = queue.last + 1;
+        let Some(ended) = self.ended.as_ref().filter(|_| len <= TOLD) else {
+            let stream = self.gpu.stream()?;
+            // SAFETY: the caller's contract.
+            unsafe { stream.copy(dst, src, len)? };
+            queue.last = number;
+            queue.own.insert(number, stream);
+            return Ok(number << 1);
+        };
         let turn = (number % STREAMS) as usize;
         while queue.streams.len() <= turn {
             queue.streams.push(self.gpu.stream()?);
@@ -109,24 +125,28 @@ impl Device for CudaDevice {
         // SAFETY: the caller's contract.
         unsafe { stream.copy(dst, src, len)? };
         queue.last = number;
-        if let Some(ended) = &self.ended {
-            // SAFETY: a word that lives until it was stored to.
-            unsafe { stream.store_u64(ended.address(number), number)? };
-            ended.queued.store(number, Ordering::Release);
-        }
-        Ok(number)
+        // SAFETY: a word that lives until it was stored to.
+        unsafe { stream.store_u64(ended.address(number), number)? };
+        ended.queued[(number % WORDS) as usize].store(number, Ordering::Release);
+        Ok(number << 1 | 1)
     }
 
-    fn looks_done(&self, number: u64) -> bool {
-        self.ended.as_ref().is_none_or(|ended| ended.last(number) >= number)
+    fn looks_done(&self, ticket: u64) -> bool {
+        ticket & 1 == 0 || self.has_ended(ticket >> 1)
     }
 
-    fn is_done(&self, queue: &mut Queue, number: u64) -> Result<bool, HpeError> {
-        if self.ended.as_ref().is_some_and(|ended| ended.last(number) >= number) {
-            return Ok(true);
+    fn is_done(&self, queue: &mut Queue, ticket: u64) -> Result<bool, HpeError> {
+        let number = ticket >> 1;
+        if ticket & 1 != 0 {
+            // Asked for its error, if it has one: what ended well is told.
+            let stream = queue.streams.get((number % STREAMS) as usize);
+            return Ok(self.has_ended(number) || stream.map_or(Ok(true), |stream| stream.is_done())?);
         }
-        let stream = queue.streams.get((number % STREAMS) as usize);
-        Ok(stream.map_or(Ok(true), |stream| stream.is_done())?)
+        let done = queue.own.get(&number).map_or(Ok(true), |stream| stream.is_done());
+        if !matches!(done, Ok(false)) {
+            queue.own.remove(&number);
+        }
+        Ok(done?)
     }
 
     unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError> {

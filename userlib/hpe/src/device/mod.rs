@@ -26,7 +26,7 @@ pub(crate) trait Device: Send + Sync {
     /// Takes back what `map` gave.
     fn unmap(&self, memory: &Memory, size: usize);
 
-    /// Queues a copy that is carried out behind this call; returns its number.
+    /// Queues a copy that is carried out behind this call; returns what names it.
     ///
     /// # Safety
     /// Both ranges are memory that this device reaches until the copy is done; nobody writes the source or uses the
@@ -34,10 +34,10 @@ pub(crate) trait Device: Send + Sync {
     unsafe fn submit(&self, queue: &mut Queue, dst: u64, src: u64, len: usize) -> Result<u64, HpeError>;
 
     /// Whether it is worth while to ask: false as long as the copy is under way, as far as can be seen without a lock.
-    fn looks_done(&self, number: u64) -> bool;
+    fn looks_done(&self, ticket: u64) -> bool;
 
     /// Whether a copy is done.
-    fn is_done(&self, queue: &mut Queue, number: u64) -> Result<bool, HpeError>;
+    fn is_done(&self, queue: &mut Queue, ticket: u64) -> Result<bool, HpeError>;
 
     /// Copies at once, beside all queues, between the host and this device: for shared objects.
     ///
@@ -63,6 +63,8 @@ pub(crate) trait Device: Send + Sync {
 pub(crate) struct Queue {
     /// Number of the last copy.
     last: u64,
-    /// A GPU's streams, which take copies by turns.
+    /// A GPU's streams, which take short copies by turns.
     streams: Vec<ggas_gpu::Stream>,
+    /// Those of long copies, by number.
+    own: std::collections::HashMap<u64, ggas_gpu::Stream>,
 }
