@@ -323,6 +323,47 @@ fn packets_out_of_place_are_refused_or_ignored() {
     assert!(stranger.pair.hca[1].transmit(5).is_none() && stranger.untouched(), "not from the peer");
 }
 
+/// A send whose acknowledge was lost comes again: acknowledged again by its own number, whatever came behind it, and placed once.
+#[test]
+fn a_repeated_send_is_acknowledged_again_and_placed_once() {
+    for (write, read) in [(false, false), (true, false), (false, true)] {
+        let mut ends = ends();
+        (0..2).for_each(|_| ends.receives(64));
+        let send = packet(&ends, Opcode::SendOnly, 100, 8);
+        let first = answer(&mut ends, &send).unwrap();
+        assert_eq!((first.0, first.1.msn), (100, 1));
+        let (behind, len) = if write { (Opcode::WriteOnly, 8) } else { (Opcode::ReadRequest, 0) };
+        if write || read {
+            let mut next = packet(&ends, behind, 101, len);
+            // Not where the send went.
+            next.reth = next.reth.map(|reth| Reth { address: reth.address + 1024, len: 8, ..reth });
+            assert_eq!(answer(&mut ends, &next).unwrap().0, 101);
+        }
+        let executed = 1 + u32::from(write || read);
+        // What was placed is the receiver's by now.
+        ends.pair.fill(ends.at[1], b"is read!");
+        for _ in 0..3 {
+            let again = answer(&mut ends, &send).expect("an acknowledge");
+            assert!(matches!(again.1.syndrome, Syndrome::Ack(_)), "{again:?}");
+            assert_eq!((again.0, again.1.msn), (100, executed));
+        }
+        assert_eq!(ends.pair.bytes(ends.at[1], 8), b"is read!");
+        let done: Vec<_> = std::iter::from_fn(|| ends.pair.hca[1].poll(ends.receive[1])).collect();
+        assert_eq!(done.len(), 1, "one receive is used: {done:?}");
+        assert_eq!(ends.pair.hca[1].receives(ends.qp[1]), 1);
+    }
+}
+
+/// Who does not ask for an acknowledge gets none, also for what comes again.
+#[test]
+fn a_repeated_send_that_asks_for_nothing_gets_nothing() {
+    let mut ends = ends();
+    ends.receives(64);
+    let mut send = packet(&ends, Opcode::SendOnly, 100, 8);
+    send.bth.ack_request = false;
+    assert_eq!((answer(&mut ends, &send), answer(&mut ends, &send)), (None, None));
+}
+
 #[test]
 fn more_reads_than_agreed_are_invalid() {
     let mut ends = ends_with(Access::ALL, Reliability { reads: 2, ..Reliability::default() }, 64);
