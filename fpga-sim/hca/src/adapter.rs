@@ -80,6 +80,8 @@ pub struct Hca {
     ready: VecDeque<u32>,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     done: Vec<Completion>,
+    /// A payload that was sent.
+    spare: Vec<u8>,
     events: VecDeque<Event>,
 }
 
@@ -97,6 +99,7 @@ impl Hca {
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
             done: Vec::new(),
+            spare: Vec::new(),
             events: VecDeque::new(),
         }
     }
@@ -303,7 +306,7 @@ impl Hca {
             if let (Some(flow), Some(packet)) = (flow, packet) {
                 return Some((flow, packet));
             }
-            // `with` lists whom it was called for; this one has nothing.
+            // `with` has listed it for what may not go yet: whatever lets that go calls `with` again.
             if self.ready.back() == Some(&number) {
                 self.ready.pop_back();
                 if let Some(slot) = self.slots.get_mut(&number) {
@@ -312,6 +315,18 @@ impl Hca {
             }
         }
         None
+    }
+
+    /// Whether [`transmit`](Hca::transmit) may have a packet.
+    pub(crate) fn has_to_send(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes a packet back that was sent: the memory of its payload serves the next one.
+    pub(crate) fn reuse(&mut self, packet: Packet) {
+        if packet.payload.capacity() > self.spare.capacity() {
+            self.spare = packet.payload;
+        }
     }
 
     /// When [`timers`](Hca::timers) has something to do next.
@@ -339,12 +354,12 @@ impl Hca {
         number: u32,
         act: impl FnOnce(&mut QueuePair, &mut Reach<'_>) -> R,
     ) -> Result<R, HcaError> {
-        let Hca { memory, regions, slots, ready, timers, done, events, .. } = self;
+        let Hca { memory, regions, slots, ready, timers, done, spare, events, .. } = self;
         let slot = slots.get_mut(&number).ok_or(HcaError::QueuePair(number))?;
         let domain = slot.qp.attributes().domain;
-        let mut reach = Reach { memory: &**memory, regions, domain, done };
+        let mut reach = Reach { memory: &**memory, regions, domain, done, spare };
         let result = act(&mut slot.qp, &mut reach);
-        if !slot.listed {
+        if !slot.listed && slot.qp.has_to_send() {
             slot.listed = true;
             ready.push_back(number);
         }
@@ -364,6 +379,9 @@ impl Hca {
 
     /// Puts completions into their queues.
     fn deliver(&mut self) {
+        if self.done.is_empty() {
+            return;
+        }
         let mut done = std::mem::take(&mut self.done);
         for completion in done.drain(..) {
             let Some(slot) = self.slots.get(&completion.qp) else { continue };

@@ -174,7 +174,7 @@ impl State {
             {
                 moved = true;
                 left -= 1;
-                self.deliver(flow, packet, now);
+                self.deliver(number, &flow, packet, now);
             }
             if left == 0 {
                 self.busy.push_front(number);
@@ -184,18 +184,24 @@ impl State {
         moved
     }
 
-    fn deliver(&mut self, flow: Flow, packet: Packet, now: Nanos) {
-        let (flow, packet) = match self.wire {
-            Wire::Packets => (flow, packet),
+    /// Hands a packet of adapter `from` to whom it is for.
+    fn deliver(&mut self, from: usize, flow: &Flow, packet: Packet, now: Nanos) {
+        match self.wire {
+            Wire::Packets => self.hand_over(flow, &packet, now),
             Wire::Datagrams => {
                 self.bytes.clear();
-                let sent = encode(&flow, &packet, &mut self.bytes).is_ok();
-                match decode(&self.bytes) {
-                    Ok(received) if sent => received,
-                    _ => return,
+                let sent = encode(flow, &packet, &mut self.bytes).is_ok();
+                if let (true, Ok((flow, received))) = (sent, decode(&self.bytes)) {
+                    self.hand_over(&flow, &received, now);
                 }
             }
-        };
+        }
+        if let Some(front) = self.fronts.get_mut(from) {
+            front.hca.reuse(packet);
+        }
+    }
+
+    fn hand_over(&mut self, flow: &Flow, packet: &Packet, now: Nanos) {
         let to = match flow.destination {
             IpAddr::V4(address) => (u32::from(address) & 0xff_ffff).wrapping_sub(1) as usize,
             IpAddr::V6(_) => return,
@@ -205,8 +211,8 @@ impl State {
         if opcode.is_send() || opcode.has_immediate() {
             front.fetch_receives(packet.bth.destination);
         }
-        front.hca.receive(&flow, &packet, now);
-        if self.busy.back() != Some(&to) {
+        front.hca.receive(flow, packet, now);
+        if front.hca.has_to_send() && self.busy.back() != Some(&to) {
             self.busy.push_back(to);
         }
     }

@@ -240,6 +240,9 @@ impl Front {
     }
 }
 
+/// Most bytes of entries that are usual: longer ones take longer to clear before they are read.
+const USUAL: usize = 128;
+
 /// The next request of a ring, if one is there.
 fn next_send(memory: &dyn Memory, format: Format, qp: u32, queues: &mut Queues) -> Option<SendWork> {
     let Queues { send, sent, .. } = queues;
@@ -253,8 +256,17 @@ fn next_send(memory: &dyn Memory, format: Format, qp: u32, queues: &mut Queues) 
     if format == Format::Mlx4 && !mlx4::is_new(first, round) {
         return None;
     }
-    let mut bytes = [0; 1024];
-    let bytes = &mut bytes[..send.stride as usize];
+    let (mut usual, mut longest);
+    let bytes = match send.stride as usize {
+        stride @ ..=USUAL => {
+            usual = [0; USUAL];
+            &mut usual[..stride]
+        }
+        stride => {
+            longest = [0; 1024];
+            &mut longest[..stride]
+        }
+    };
     let id = u64::from(*sent as u16);
     let bad = |status| {
         let none = Operation::Send { immediate: None };

@@ -26,4 +26,16 @@ pub(crate) struct Reach<'a> {
     pub domain: Domain,
     /// Where completions go.
     pub done: &'a mut Vec<Completion>,
+    /// A payload that was sent, whose memory serves the next one.
+    pub spare: &'a mut Vec<u8>,
+}
+
+impl Reach<'_> {
+    /// Zeroes for a packet's payload.
+    pub fn payload(&mut self, len: usize) -> Vec<u8> {
+        let mut payload = std::mem::take(self.spare);
+        payload.clear();
+        payload.resize(len, 0);
+        payload
+    }
 }

@@ -307,6 +307,13 @@ impl QueuePair {
         if self.state == State::ReadyToSend { self.next_request(reach, now) } else { None }
     }
 
+    /// Whether [`transmit`](QueuePair::transmit) may have a packet. What it waits for comes by other calls.
+    pub(crate) fn has_to_send(&self) -> bool {
+        let requester = &self.requester;
+        let unsent = self.state == State::ReadyToSend && requester.at < requester.queue.len();
+        unsent || !self.responder.responses.is_empty()
+    }
+
     /// When [`timer`](QueuePair::timer) has something to do next.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.requester.deadline()

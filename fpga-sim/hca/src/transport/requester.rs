@@ -233,7 +233,12 @@ impl QueuePair {
 }
 
 /// The packet number `sent` of a request.
-fn packet(entry: &Entry, connection: &Connection, sent: u32, reach: &Reach<'_>) -> Result<Packet, Status> {
+fn packet(
+    entry: &Entry,
+    connection: &Connection,
+    sent: u32,
+    reach: &mut Reach<'_>,
+) -> Result<Packet, Status> {
     if let Some(status) = entry.work.bad {
         return Err(status);
     }
@@ -270,7 +275,7 @@ fn packet(entry: &Entry, connection: &Connection, sent: u32, reach: &Reach<'_>) 
         }
         Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => {}
         _ => {
-            packet.payload = vec![0; (len - offset).min(mtu) as usize];
+            packet.payload = reach.payload((len - offset).min(mtu) as usize);
             reach.gather(&entry.work.local, offset, &mut packet.payload)?;
         }
     }

@@ -66,7 +66,7 @@ impl QueuePair {
     fn read_packet(&mut self, reading: Reading, reach: &mut Reach<'_>) -> Packet {
         let Reading { psn: number, address, rkey, left, begins, msn, .. } = reading;
         let (peer, mtu) = self.connection.map_or((0, 256), |c| (c.peer, c.mtu.bytes() as u32));
-        let mut payload = vec![0; left.min(mtu) as usize];
+        let mut payload = reach.payload(left.min(mtu) as usize);
         let len = payload.len() as u64;
         let found = match len {
             0 => Ok(()),
