@@ -16,7 +16,8 @@
  *
  * The ladder of table 5.4. ggas_ibv_step<0> is the port of the host's library; each further step has all before it:
  *
- *	1  requests are made in shared memory, completions evaluated there; the scope's threads copy them in parallel
+ *	1  requests are made in shared memory, completions evaluated there; the scope's threads copy them in parallel;
+ *	   a thread alone has nobody to copy with, and does as before
  *	2  keys are given as they lie in requests (ggas_ibv_mr::lkey_be, rkey_be)
  *	3  old requests are not stamped
  *	4  no parameter is checked and no queue is looked after: not whether the queue is full, not which request has

@@ -7,10 +7,10 @@ namespace ggas_impl
 {
 
 /* The queue pair of a number, or 0. */
-GGAS_FN ggas_ibv_qp *find_qp(const ggas_ibv_ctx *ctx, uint32_t number)
+template <class Memory> GGAS_FN ggas_ibv_qp *find_qp(const ggas_ibv_ctx *ctx, uint32_t number)
 {
 	for (uint32_t i = 0; i <= ctx->qp_mask; i++) {
-		uint64_t found = ggas_load_relaxed(at<uint64_t>(ctx->qp_table) + ((number + i) & ctx->qp_mask));
+		uint64_t found = Memory::load(at<uint64_t>(ctx->qp_table) + ((number + i) & ctx->qp_mask));
 		if (found == 0)
 			return nullptr;
 		if (at<ggas_ibv_qp>(found)->number == number)
@@ -66,12 +66,13 @@ GGAS_FN uint32_t wc_operation(uint32_t code, bool sent)
 	}
 }
 
-/* Evaluates a completion at `entry`, in the queue or in shared memory; `last` is its last word. One thread. */
+/* Evaluates a completion at `entry`, in the queue (`From` counts it) or in shared memory; `last` is its last word. One thread. */
+template <class From, class Memory>
 GGAS_FN void evaluate(const ggas_ibv_cq *cq, const uint64_t *entry, uint64_t last, ggas_ibv_wc *wc)
 {
 	uint64_t words[3];
 	for (int i = 0; i < 3; i++)
-		words[i] = ggas_load_relaxed(entry + i);
+		words[i] = From::load(entry + i);
 	uint32_t code = static_cast<uint32_t>(last >> 56) & cqe_code;
 	bool sent = last >> 56 & cqe_sent, failed = code == cqe_error;
 	*wc = ggas_ibv_wc{};
@@ -83,14 +84,14 @@ GGAS_FN void evaluate(const ggas_ibv_cq *cq, const uint64_t *entry, uint64_t las
 		wc->has_immediate = !sent && (code == 0 || code == 2);
 		wc->immediate = big(static_cast<uint32_t>(words[0] >> 32));
 	}
-	ggas_ibv_qp *qp = find_qp(at<const ggas_ibv_ctx>(cq->ctx), wc->qp);
+	ggas_ibv_qp *qp = find_qp<Memory>(at<const ggas_ibv_ctx>(cq->ctx), wc->qp);
 	if (!qp)
 		return;
 	/* All up to the one that the completion names are complete: unsignaled ones say nothing. */
 	ggas_ibv_wq &queue = sent ? qp->send : qp->receive;
 	uint32_t index = big(static_cast<uint32_t>(last)) >> 16;
 	queue.tail += static_cast<uint16_t>(index - queue.tail);
-	wc->id = ggas_load_relaxed(at<uint64_t>(queue.ids) + (queue.tail & (queue.entries - 1)));
+	wc->id = Memory::load(at<uint64_t>(queue.ids) + (queue.tail & (queue.entries - 1)));
 	queue.tail++;
 }
 
@@ -100,15 +101,16 @@ GGAS_FN bool is_new(const ggas_ibv_cq *cq, uint64_t last)
 	return (last >> 63 != 0) == ((cq->consumed & cq->entries) != 0);
 }
 
-GGAS_FN void consume(ggas_ibv_cq *cq)
+template <class Memory> GGAS_FN void consume(ggas_ibv_cq *cq)
 {
 	cq->consumed++;
-	ggas_store_release(at<uint32_t>(cq->record), big(cq->consumed & 0xffffff));
+	Memory::store_release(at<uint32_t>(cq->record), big(cq->consumed & 0xffffff));
 }
 
 template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq, ggas_ibv_wc *wc)
 {
 	using team = put_team<Scope>;
+	using memory = typename Steps::memory;
 	/* All have what the last call, or their own code, gave to one of them. */
 	team::meet();
 	const uint64_t *entry =
@@ -119,7 +121,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 	uint64_t last = 0;
 	int found = 0;
 	if (team::thread() == 0) {
-		last = ggas_load_acquire(entry + cqe_words - 1);
+		last = memory::load_acquire(entry + cqe_words - 1);
 		found = is_new(cq, last);
 	}
 	found = team::agree(found);
@@ -127,17 +129,19 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 		return 0;
 	if constexpr (copies) {
 		for (uint32_t word = team::thread(); word < cqe_words; word += team::threads())
-			ggas_store_relaxed(shared + word, ggas_load_relaxed(entry + word));
+			ggas_store_relaxed(shared + word, memory::load_beside(entry + word, word == 0));
 		team::meet();
 	}
 	uint64_t *result = shared + (copies ? cqe_words : 0);
 	if (team::thread() == 0) {
 		ggas_ibv_wc done{};
-		if constexpr (Steps::handles)
-			evaluate(cq, copies ? shared : entry, last, &done);
+		if constexpr (Steps::handles && copies)
+			evaluate<ibv_memory, memory>(cq, shared, last, &done);
+		else if constexpr (Steps::handles)
+			evaluate<memory, memory>(cq, entry, last, &done);
 		else if ((last >> 56 & cqe_code) == cqe_error)
 			done.status = wc_status(static_cast<uint32_t>(last >> 24) & 0xff);
-		consume(cq);
+		consume<memory>(cq);
 		if constexpr (Scope == ggas_scope::thread) {
 			*wc = done;
 			return 1;

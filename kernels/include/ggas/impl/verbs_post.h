@@ -6,11 +6,12 @@
 namespace ggas_impl
 {
 
-/* Writes words of a request, first to last but for the first one: that says whose the request is. */
-struct request_writer {
+/* Writes words of a request, first to last but for the first one: that says whose the request is. To the queue, or to shared
+ * memory. */
+template <class Memory> struct request_writer {
 	uint64_t *words;
 	uint32_t count;
-	GGAS_FN void put(uint64_t word) { ggas_store_relaxed(words + count++, word); }
+	GGAS_FN void put(uint64_t word) { Memory::store(words + count++, word); }
 };
 
 GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
@@ -20,9 +21,13 @@ GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
 		return GGAS_ERR_ARGUMENT;
 	if (atomic && (wr.sges != 1 || wr.sge[0].bytes != 8))
 		return GGAS_ERR_ARGUMENT;
-	for (uint32_t i = 0; i < wr.sges; i++)
+	GGAS_UNROLL
+	for (uint32_t i = 0; i < GGAS_IBV_SGES; i++) {
+		if (i >= wr.sges)
+			break;
 		if (wr.sge[i].bytes >> 31)
 			return GGAS_ERR_ARGUMENT;
+	}
 	return qp->send.head - qp->send.tail < qp->send.most ? GGAS_OK : GGAS_ERR_WOULD_BLOCK;
 }
 
@@ -46,9 +51,14 @@ GGAS_FN uint32_t mlx4_code(uint32_t operation)
 	}
 }
 
-template <class Steps> GGAS_FN void put_sges(request_writer &to, const ggas_ibv_sge *sge, uint32_t sges)
+template <class Steps, class Memory>
+GGAS_FN void put_sges(request_writer<Memory> &to, const ggas_ibv_sge *sge, uint32_t sges)
 {
-	for (uint32_t i = 0; i < sges; i++) {
+	/* Each by its number, so that a request of the caller's may stay in registers. */
+	GGAS_UNROLL
+	for (uint32_t i = 0; i < GGAS_IBV_SGES; i++) {
+		if (i >= sges)
+			break;
 		/* A length of 0 would be 2^31. */
 		if (sge[i].bytes == 0)
 			continue;
@@ -57,14 +67,15 @@ template <class Steps> GGAS_FN void put_sges(request_writer &to, const ggas_ibv_
 	}
 }
 
-/* One thread makes a request at `words`, but for the first word, which it returns. `words_used`: its words. */
-template <class Steps>
+/* One thread makes a request at `words`, in the queue (`Into` counts it) or in shared memory, but for the first word, which it
+ * returns. `words_used`: its words. */
+template <class Steps, class Into>
 GGAS_FN uint64_t make_request(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr, uint64_t *words, uint32_t *words_used)
 {
 	uint32_t operation = wr.operation;
 	uint32_t completion = wr.flags & GGAS_IBV_SIGNALED ? mlx4_completion : 0;
 	uint32_t solicited = wr.flags & GGAS_IBV_SOLICITED ? mlx4_solicited : 0;
-	request_writer to{ words, 1 };
+	request_writer<Into> to{ words, 1 };
 	to.put(pair(big(completion | solicited), big(wr.immediate)));
 	if (operation != GGAS_IBV_SEND && operation != GGAS_IBV_SEND_IMM) {
 		to.put(big(wr.remote));
@@ -84,28 +95,27 @@ GGAS_FN uint64_t make_request(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr,
 
 /* Marks an old request, far enough ahead of the head that an adapter which reads ahead meets it first: each of its 64-byte parts
  * but the first, whose owner bit is that of another round. */
-GGAS_FN void stamp(const ggas_ibv_qp *qp)
+template <class Memory> GGAS_FN void stamp(const ggas_ibv_qp *qp)
 {
 	const ggas_ibv_wq &queue = qp->send;
 	uint64_t entry = queue.buffer + ((queue.head + qp->spare) & (queue.entries - 1)) * queue.stride;
-	uint32_t bytes = (big(ggas_load_relaxed(at<uint32_t>(entry) + 1)) & 0x3f) * 16;
+	uint32_t bytes = (big(Memory::load(at<uint32_t>(entry) + 1)) & 0x3f) * 16;
 	for (uint32_t part = 64; part < bytes; part += 64)
-		ggas_store_relaxed(at<uint32_t>(entry + part), mlx4_stamp);
+		Memory::store(at<uint32_t>(entry + part), mlx4_stamp);
 }
 
-GGAS_FN void ring_doorbell(const ggas_ibv_qp *qp)
+template <class Memory> GGAS_FN void ring_doorbell(const ggas_ibv_qp *qp)
 {
 	const ggas_ibv_ctx *ctx = at<const ggas_ibv_ctx>(qp->ctx);
 	ggas_fence_system();
-	ggas_store_mmio(at<uint32_t>(ctx->uar + mlx4_send_doorbell + qp->slot), qp->doorbell);
+	Memory::ring(at<uint32_t>(ctx->uar + mlx4_send_doorbell + qp->slot), qp->doorbell);
 }
 
 /* A scope's copy of what it makes or reads in shared memory: words, and how many. */
 template <ggas_scope Scope> struct verbs_room;
 template <> struct verbs_room<ggas_scope::thread> {
-	/* A thread alone copies in nobody's stead: its own memory serves. */
-	uint64_t own[wqe_words + 1];
-	GGAS_FN uint64_t *words() { return own; }
+	/* A thread alone has nobody to copy with: it needs none. */
+	GGAS_FN uint64_t *words() { return nullptr; }
 };
 template <> struct verbs_room<ggas_scope::warp> {
 	GGAS_FN uint64_t *words()
@@ -125,6 +135,7 @@ template <> struct verbs_room<ggas_scope::block> {
 template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
 {
 	using team = put_team<Scope>;
+	using memory = typename Steps::memory;
 	team::meet();
 	if constexpr (Steps::handles) {
 		if (int error = team::agree(team::thread() == 0 ? ibv_check_send(qp, wr) : GGAS_OK))
@@ -133,30 +144,34 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *
 	const ggas_ibv_wq &queue = qp->send;
 	uint32_t place = queue.head & (queue.entries - 1);
 	uint64_t *entry = at<uint64_t>(queue.buffer + place * queue.stride);
+	constexpr bool copies = Steps::shared && Scope != ggas_scope::thread;
 	verbs_room<Scope> room;
-	uint64_t *made = Steps::shared ? room.words() : entry;
+	uint64_t *made = copies ? room.words() : entry;
 	uint64_t first = 0;
 	uint32_t used = 0;
 	if (team::thread() == 0) {
 		if constexpr (Steps::handles)
-			ggas_store_relaxed(at<uint64_t>(queue.ids) + place, wr.id);
-		first = make_request<Steps>(qp, wr, made, &used);
-		if constexpr (Steps::shared)
+			memory::store(at<uint64_t>(queue.ids) + place, wr.id);
+		if constexpr (copies) {
+			first = make_request<Steps, ibv_memory>(qp, wr, made, &used);
 			made[wqe_words] = used;
+		} else {
+			first = make_request<Steps, memory>(qp, wr, made, &used);
+		}
 	}
-	if constexpr (Steps::shared) {
+	if constexpr (copies) {
 		team::meet();
 		for (uint32_t word = 1 + team::thread(); word < made[wqe_words]; word += team::threads())
-			ggas_store_relaxed(entry + word, ggas_load_relaxed(made + word));
+			memory::store_beside(entry + word, ggas_load_relaxed(made + word), word == 1);
 		team::meet();
 	}
 	if (team::thread() == 0) {
 		/* The adapter takes a request for whole when it sees the first word. */
-		ggas_store_release(entry, first);
+		memory::store_release(entry, first);
 		if constexpr (Steps::stamps)
-			stamp(qp);
+			stamp<memory>(qp);
 		qp->send.head++;
-		ring_doorbell(qp);
+		ring_doorbell<memory>(qp);
 	}
 	team::meet();
 	return GGAS_OK;
@@ -165,6 +180,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *
 template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *qp, const ggas_ibv_recv_wr &wr)
 {
 	using team = put_team<Scope>;
+	using memory = typename Steps::memory;
 	team::meet();
 	int error = GGAS_OK;
 	if (team::thread() == 0) {
@@ -175,14 +191,14 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *
 			error = GGAS_ERR_WOULD_BLOCK;
 		if (!error) {
 			uint32_t place = queue.head & (queue.entries - 1);
-			request_writer to{ at<uint64_t>(queue.buffer + place * queue.stride), 0 };
+			request_writer<memory> to{ at<uint64_t>(queue.buffer + place * queue.stride), 0 };
 			put_sges<Steps>(to, wr.sge, wr.sges);
 			if (to.count * 8 < queue.stride)
 				to.put(pair(0, big(mlx4_no_key)));
 			if constexpr (Steps::handles)
-				ggas_store_relaxed(at<uint64_t>(queue.ids) + place, wr.id);
+				memory::store(at<uint64_t>(queue.ids) + place, wr.id);
 			queue.head++;
-			ggas_store_release(at<uint32_t>(queue.record), big(queue.head & 0xffff));
+			memory::store_release(at<uint32_t>(queue.record), big(queue.head & 0xffff));
 		}
 	}
 	return team::agree(error);

@@ -3,11 +3,31 @@
 #ifndef GGAS_IMPL_VERBS_STEPS_H
 #define GGAS_IMPL_VERBS_STEPS_H
 
-/* Which steps of table 5.4 are taken. */
-template <bool Shared, bool Static, bool Unstamped, bool Unhandled> struct ggas_ibv_steps {
-	static constexpr bool shared = Shared, fixed = Static, stamps = !Unstamped, handles = !Unhandled;
+namespace ggas_impl
+{
+
+/* How verbs access what the adapter shares, queues and doorbells, and the library's own tables. Who counts has another one. */
+struct ibv_memory {
+	template <class T> GGAS_FN static T load(const T *p) { return ggas_load_relaxed(p); }
+	template <class T> GGAS_FN static T load_acquire(const T *p) { return ggas_load_acquire(p); }
+	template <class T> GGAS_FN static void store(T *p, T v) { ggas_store_relaxed(p, v); }
+	template <class T> GGAS_FN static void store_release(T *p, T v) { ggas_store_release(p, v); }
+	GGAS_FN static void ring(uint32_t *p, uint32_t v) { ggas_store_mmio(p, v); }
+	/* One of those that neighbouring threads make together; `first`: by the first of them. */
+	template <class T> GGAS_FN static T load_beside(const T *p, bool) { return ggas_load_relaxed(p); }
+	template <class T> GGAS_FN static void store_beside(T *p, T v, bool) { ggas_store_relaxed(p, v); }
 };
-template <int Step> using ggas_ibv_step = ggas_ibv_steps<Step >= 1, Step >= 2, Step >= 3, Step >= 4>;
+
+} /* namespace ggas_impl */
+
+/* Which steps of table 5.4 are taken. */
+template <bool Shared, bool Static, bool Unstamped, bool Unhandled, class Memory = ggas_impl::ibv_memory>
+struct ggas_ibv_steps {
+	static constexpr bool shared = Shared, fixed = Static, stamps = !Unstamped, handles = !Unhandled;
+	using memory = Memory;
+};
+template <int Step, class Memory = ggas_impl::ibv_memory>
+using ggas_ibv_step = ggas_ibv_steps<Step >= 1, Step >= 2, Step >= 3, Step >= 4, Memory>;
 
 namespace ggas_impl
 {
