@@ -569,6 +569,47 @@ struct bench_verbs {
 	uint64_t looked_at;	/* ping-pong: the word that the peer counts up */
 };
 
+#define BENCH_VERBS_POST	0	/* which calls are timed */
+#define BENCH_VERBS_POLL	1
+
+/* What calls of verbs accessed: sectors of 32 bytes where neighbouring threads access together, else each access. */
+struct bench_verbs_counts {
+	uint64_t queue_reads;	/* queues and their records */
+	uint64_t queue_writes;
+	uint64_t doorbells;
+	uint64_t table_reads;	/* the library's tables in kernel memory; fields of its objects are not counted */
+	uint64_t table_writes;
+};
+
+/* verbs-ladder: one team posts a write, sees its completion, polls it. Waiting is not timed. */
+struct bench_verbs_ladder {
+	struct bench_timing timing;
+	uint64_t qp;		/* struct ggas_ibv_qp */
+	uint64_t cq;		/* struct ggas_ibv_cq of its requests */
+	uint64_t counts;	/* struct bench_verbs_counts of the timed calls; 0: not counted */
+	uint64_t local;		/* what is sent in even rounds; in odd ones `length` behind it */
+	uint64_t remote;
+	uint64_t length;
+	uint64_t report;	/* struct ggas_report, or 0 */
+	uint64_t timeout_ns;
+	uint32_t lkey;		/* as the step wants them */
+	uint32_t rkey;
+	uint32_t bytes;
+	uint32_t step;		/* of table 5.4: 0 to 4 */
+	uint32_t call;		/* BENCH_VERBS_POST or _POLL */
+	uint32_t node;
+};
+
+/* The same of puts with a notification, by one thread. */
+struct bench_rma_calls {
+	struct bench_timing timing;
+	struct bench_peer peer;
+	uint64_t port;		/* struct ggas_port */
+	uint64_t source[2];	/* NLA of what is sent in even and odd rounds */
+	uint32_t bytes;
+	uint32_t call;		/* BENCH_VERBS_POST or _POLL */
+};
+
 #include "bench_himeno.h"
 
 #endif /* GGAS_BENCH_H */

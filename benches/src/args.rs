@@ -71,6 +71,8 @@ pub const BENCH_QUEUES_SIGNAL: u32 = 3;
 pub const BENCH_QUEUES_RATE: u32 = 4;
 pub const BENCH_VERBS_ROUNDS: u32 = 0;
 pub const BENCH_VERBS_PINGPONG: u32 = 1;
+pub const BENCH_VERBS_POST: u32 = 0;
+pub const BENCH_VERBS_POLL: u32 = 1;
 pub const BENCH_HIMENO_BOUNDARY: u32 = 1;
 pub const BENCH_HIMENO_INTERIOR: u32 = 2;
 pub const BENCH_HIMENO_WAIT: u32 = 4;
@@ -1702,6 +1704,147 @@ const _: () = {
     [
         "Offset of field: bench_verbs::looked_at",
     ][::core::mem::offset_of!(bench_verbs, looked_at) - 112usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_verbs_counts {
+    pub queue_reads: u64,
+    pub queue_writes: u64,
+    pub doorbells: u64,
+    pub table_reads: u64,
+    pub table_writes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_verbs_counts",
+    ][::core::mem::size_of::<bench_verbs_counts>() - 40usize];
+    [
+        "Alignment of bench_verbs_counts",
+    ][::core::mem::align_of::<bench_verbs_counts>() - 8usize];
+    [
+        "Offset of field: bench_verbs_counts::queue_reads",
+    ][::core::mem::offset_of!(bench_verbs_counts, queue_reads) - 0usize];
+    [
+        "Offset of field: bench_verbs_counts::queue_writes",
+    ][::core::mem::offset_of!(bench_verbs_counts, queue_writes) - 8usize];
+    [
+        "Offset of field: bench_verbs_counts::doorbells",
+    ][::core::mem::offset_of!(bench_verbs_counts, doorbells) - 16usize];
+    [
+        "Offset of field: bench_verbs_counts::table_reads",
+    ][::core::mem::offset_of!(bench_verbs_counts, table_reads) - 24usize];
+    [
+        "Offset of field: bench_verbs_counts::table_writes",
+    ][::core::mem::offset_of!(bench_verbs_counts, table_writes) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_verbs_ladder {
+    pub timing: bench_timing,
+    pub qp: u64,
+    pub cq: u64,
+    pub counts: u64,
+    pub local: u64,
+    pub remote: u64,
+    pub length: u64,
+    pub report: u64,
+    pub timeout_ns: u64,
+    pub lkey: u32,
+    pub rkey: u32,
+    pub bytes: u32,
+    pub step: u32,
+    pub call: u32,
+    pub node: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_verbs_ladder",
+    ][::core::mem::size_of::<bench_verbs_ladder>() - 120usize];
+    [
+        "Alignment of bench_verbs_ladder",
+    ][::core::mem::align_of::<bench_verbs_ladder>() - 8usize];
+    [
+        "Offset of field: bench_verbs_ladder::timing",
+    ][::core::mem::offset_of!(bench_verbs_ladder, timing) - 0usize];
+    [
+        "Offset of field: bench_verbs_ladder::qp",
+    ][::core::mem::offset_of!(bench_verbs_ladder, qp) - 32usize];
+    [
+        "Offset of field: bench_verbs_ladder::cq",
+    ][::core::mem::offset_of!(bench_verbs_ladder, cq) - 40usize];
+    [
+        "Offset of field: bench_verbs_ladder::counts",
+    ][::core::mem::offset_of!(bench_verbs_ladder, counts) - 48usize];
+    [
+        "Offset of field: bench_verbs_ladder::local",
+    ][::core::mem::offset_of!(bench_verbs_ladder, local) - 56usize];
+    [
+        "Offset of field: bench_verbs_ladder::remote",
+    ][::core::mem::offset_of!(bench_verbs_ladder, remote) - 64usize];
+    [
+        "Offset of field: bench_verbs_ladder::length",
+    ][::core::mem::offset_of!(bench_verbs_ladder, length) - 72usize];
+    [
+        "Offset of field: bench_verbs_ladder::report",
+    ][::core::mem::offset_of!(bench_verbs_ladder, report) - 80usize];
+    [
+        "Offset of field: bench_verbs_ladder::timeout_ns",
+    ][::core::mem::offset_of!(bench_verbs_ladder, timeout_ns) - 88usize];
+    [
+        "Offset of field: bench_verbs_ladder::lkey",
+    ][::core::mem::offset_of!(bench_verbs_ladder, lkey) - 96usize];
+    [
+        "Offset of field: bench_verbs_ladder::rkey",
+    ][::core::mem::offset_of!(bench_verbs_ladder, rkey) - 100usize];
+    [
+        "Offset of field: bench_verbs_ladder::bytes",
+    ][::core::mem::offset_of!(bench_verbs_ladder, bytes) - 104usize];
+    [
+        "Offset of field: bench_verbs_ladder::step",
+    ][::core::mem::offset_of!(bench_verbs_ladder, step) - 108usize];
+    [
+        "Offset of field: bench_verbs_ladder::call",
+    ][::core::mem::offset_of!(bench_verbs_ladder, call) - 112usize];
+    [
+        "Offset of field: bench_verbs_ladder::node",
+    ][::core::mem::offset_of!(bench_verbs_ladder, node) - 116usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_rma_calls {
+    pub timing: bench_timing,
+    pub peer: bench_peer,
+    pub port: u64,
+    pub source: [u64; 2usize],
+    pub bytes: u32,
+    pub call: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_rma_calls"][::core::mem::size_of::<bench_rma_calls>() - 80usize];
+    [
+        "Alignment of bench_rma_calls",
+    ][::core::mem::align_of::<bench_rma_calls>() - 8usize];
+    [
+        "Offset of field: bench_rma_calls::timing",
+    ][::core::mem::offset_of!(bench_rma_calls, timing) - 0usize];
+    [
+        "Offset of field: bench_rma_calls::peer",
+    ][::core::mem::offset_of!(bench_rma_calls, peer) - 32usize];
+    [
+        "Offset of field: bench_rma_calls::port",
+    ][::core::mem::offset_of!(bench_rma_calls, port) - 48usize];
+    [
+        "Offset of field: bench_rma_calls::source",
+    ][::core::mem::offset_of!(bench_rma_calls, source) - 56usize];
+    [
+        "Offset of field: bench_rma_calls::bytes",
+    ][::core::mem::offset_of!(bench_rma_calls, bytes) - 72usize];
+    [
+        "Offset of field: bench_rma_calls::call",
+    ][::core::mem::offset_of!(bench_rma_calls, call) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

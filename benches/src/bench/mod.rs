@@ -75,6 +75,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &verbs::BANDWIDTH,
     &verbs::RATE,
     &verbs::ATOMICS,
+    &verbs::ladder::VerbsLadder,
     &alltoall::AllToAll,
     &versus_ucx::VersusUcx,
     &c_interface::CInterface,

@@ -101,3 +101,34 @@ fn verbs_by_four_methods() {
     assert_eq!(rows("verbs-atomics", small(&[])), 8);
     assert_eq!(rows("verbs-latency", small(&[64])), 7);
 }
+
+/// What each step of Table 5.4 leaves out is left out, and nothing else (Fig. 5.16).
+#[test]
+fn steps_of_verbs_leave_out_what_they_name() {
+    let options = Options { threads: vec![1, 64], iterations: Some(20), ..small(&[64]) };
+    let report = run("verbs-ladder", options);
+    assert_eq!(report.rows.len(), 5 * 2 * 2 * 2 + 2);
+    let counts = |call: &str, threads: u32, column: &str| {
+        let is_it = |row: &&ggas_benches::Row| {
+            row.extra["call"] == call
+                && row.threads == Some(threads)
+                && row.extra.get("queues") == Some(&"host".into())
+        };
+        let of = report.rows.iter().filter(is_it).map(|row| row.extra[column].as_u64().unwrap());
+        of.collect::<Vec<_>>()
+    };
+    // A request of 48 bytes: six words by one thread; its two sectors and the first word again by a block.
+    assert_eq!(counts("post", 1, "queue_writes"), [600; 5]);
+    assert_eq!(counts("post", 64, "queue_writes"), [600, 300, 300, 300, 300]);
+    // Stamping reads an old request's size; nobody reads it who does not stamp.
+    for threads in [1, 64] {
+        assert_eq!(counts("post", threads, "queue_reads"), [100, 100, 100, 0, 0]);
+        assert_eq!(counts("post", threads, "doorbells"), [100; 5]);
+        assert_eq!(counts("post", threads, "table_writes"), [100, 100, 100, 100, 0]);
+        assert_eq!(counts("poll", threads, "queue_writes"), [100; 5]);
+        // The queue pair by its number, and the poster's number of the request.
+        assert_eq!(counts("poll", threads, "table_reads"), [200, 200, 200, 200, 0]);
+    }
+    assert_eq!(counts("poll", 1, "queue_reads"), [400, 400, 400, 400, 100]);
+    assert_eq!(counts("poll", 64, "queue_reads"), [400, 200, 200, 200, 100]);
+}

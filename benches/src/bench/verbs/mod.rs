@@ -2,6 +2,7 @@
 
 mod by_host;
 mod by_kernels;
+pub(crate) mod ladder;
 pub(crate) mod sides;
 
 use ggas_verbs::layout::{GGAS_IBV_CMP_SWAP, GGAS_IBV_FETCH_ADD, GGAS_IBV_WRITE};
