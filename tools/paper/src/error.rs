@@ -32,6 +32,9 @@ pub enum PaperError {
     /// Parameters of a system that are missing or make no sense.
     #[error(transparent)]
     System(#[from] SystemError),
+    /// A file of results lacks a row that the figure rests on.
+    #[error("benches/results/{0} lacks a row: run the benchmark of its name again, and write its JSON there")]
+    Kept(&'static str),
     /// The driver refused what the figure asked of it.
     #[error("the timed model: {0}")]
     Timed(#[from] TimedError),

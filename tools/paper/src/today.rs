@@ -32,6 +32,8 @@ const STAGED: Kept = kept!("two-h100/staged-nvlink.json");
 const POST_WORK_WAIT: Kept = kept!("two-h100/post-work-wait-nvlink.json");
 const COALESCING: Kept = kept!("two-h100/ggas-coalescing.json");
 const DEVICE_COPY: Kept = kept!("two-h100/device-copy.json");
+const VERBS: Kept = kept!("cpu/verbs-ladder.json");
+const VERBS_INSTRUCTIONS: Kept = kept!("cpu/verbs-instructions.json");
 const WIDE: Kept = kept!("two-h100/ggas-pingpong-8192.json");
 
 impl Kept {
@@ -190,6 +192,40 @@ pub(crate) fn device_copy(own: &str, engine: &str) -> String {
 /// Stores or loads of 8 B by 512 threads, on two H100.
 pub(crate) fn by_threads(method: &str) -> String {
     shown(&WIDE, WIDE.median(method, &[("bytes", 4096)]))
+}
+
+/// What a call of verbs accesses, by a block, and what it takes the CPU executor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accesses {
+    /// Of queues and their records.
+    pub queue_reads: f64,
+    pub queue_writes: f64,
+    pub doorbells: f64,
+    /// Of the library's tables.
+    pub table_reads: f64,
+    pub us: f64,
+}
+
+/// Those of one call of a step of Table 5.4.
+pub(crate) fn verbs_accesses(method: &str, queues: &str, call: &str) -> Option<Accesses> {
+    let rows = VERBS.rows(method, &[("threads", 64)]);
+    let row = rows.into_iter().find(|row| row["queues"] == queues && row["call"] == call)?;
+    // The counts are of 100 calls.
+    let count = |column: &str| row[column].as_f64().map(|count| count / 100.0);
+    Some(Accesses {
+        queue_reads: count("queue_reads")?,
+        queue_writes: count("queue_writes")?,
+        doorbells: count("doorbells")?,
+        table_reads: count("table_reads")?,
+        us: row["latency_us"]["median"].as_f64()?,
+    })
+}
+
+/// Instructions of one call, on a CPU.
+pub(crate) fn verbs_instructions(method: &str, threads: u64, call: &str) -> Option<f64> {
+    let rows = VERBS_INSTRUCTIONS.rows(method, &[("threads", threads)]);
+    let row = rows.into_iter().find(|row| row["call"] == call)?;
+    Some(row["instructions"].as_f64()? / row["calls"].as_f64()?)
 }
 
 #[cfg(test)]

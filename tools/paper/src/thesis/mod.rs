@@ -13,6 +13,7 @@ mod random;
 mod reduction;
 mod switched;
 mod transfer;
+mod verbs;
 
 use extoll_sim::timed::System;
 use ggas_plot::{Axis, Picture, Scale};
@@ -64,6 +65,11 @@ pub(crate) const CHAPTER_4: &[Figure] = &[
 
 /// Chapter 5.
 pub(crate) const CHAPTER_5: &[Figure] = &[
+    Figure {
+        number: "5.16",
+        about: "posts and polls of verbs, step by step (Tables 5.3, 5.4)",
+        run: verbs::ladder,
+    },
     Figure {
         number: "5.17",
         about: "latency between two GPUs by the RMA unit, started by host or GPU",
