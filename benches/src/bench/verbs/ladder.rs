@@ -160,6 +160,7 @@ impl Load {
         for (at, bytes) in [(0, data.of(0)), (length, data.of(1))] {
             side.mr.buffer().write(at, &bytes).doing("writing memory")?;
         }
+        peer.mr.buffer().write(2 * length, data.poison()).doing("writing memory")?;
         let processor = setup.processor(0);
         let queue = processor.alloc(64).doing("allocating kernel memory")?;
         let probe = Probe::with_warm_up(processor, rounds)?;
