@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* Buffers of an endpoint, for messages of all peers together, and operations under way. */
 #define RECEIVES 256
@@ -49,7 +50,9 @@ struct ggas_endpoint {
 	struct op receives[RECEIVES], sends[SENDS], operations[OPERATIONS];
 	struct op *free_sends, *free_operations;
 	struct op *unposted; /* receives whose bytes the caller has seen */
-	uint64_t keys;       /* handed out, where the provider leaves them to us */
+	/* Of keys, where the provider leaves them to us: who knows one may do with the memory what it allows. */
+	uint64_t random[32];
+	size_t randoms; /* left */
 	bool sleeps;
 };
 
@@ -140,9 +143,23 @@ static int open_queue(struct ggas_endpoint *e)
 	return fi_cq_open(e->domain, &attr, &e->cq, NULL);
 }
 
+/* A key that nobody guesses. */
+static int draw_key(struct ggas_endpoint *e, uint64_t *key)
+{
+	if (!e->randoms) {
+		if (getrandom(e->random, sizeof(e->random), 0) != sizeof(e->random))
+			return -FI_EIO;
+		e->randoms = sizeof(e->random) / sizeof(*e->random);
+	}
+	*key = e->random[--e->randoms];
+	return 0;
+}
+
 static int set_up_buffers(struct ggas_endpoint *e)
 {
 	const size_t len = (size_t)(RECEIVES + SENDS) * GGAS_MESSAGE_MAX;
+	uint64_t key;
+	int r;
 
 	e->buffers = calloc(1, len);
 	if (!e->buffers)
@@ -163,7 +180,8 @@ static int set_up_buffers(struct ggas_endpoint *e)
 	}
 	if (!(e->info->domain_attr->mr_mode & FI_MR_LOCAL))
 		return 0;
-	return fi_mr_reg(e->domain, e->buffers, len, FI_SEND | FI_RECV, 0, e->keys++, 0, &e->buffers_mr, NULL);
+	r = draw_key(e, &key);
+	return r ? r : fi_mr_reg(e->domain, e->buffers, len, FI_SEND | FI_RECV, 0, key, 0, &e->buffers_mr, NULL);
 }
 
 /* NULL, or the call that failed. */
@@ -253,22 +271,42 @@ static int peer_remove(struct ggas_endpoint *e, uint64_t peer)
 	return fi_av_remove(e->av, &addr, 1, 0);
 }
 
-static int reg(struct ggas_endpoint *e, void *memory, size_t len, uint64_t *region, void *key, size_t *key_len)
+/* Memory of our own end: the provider may not want to hear of it. */
+static bool needs_mr(const struct ggas_endpoint *e, uint32_t access)
 {
-	const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-	struct memory *made = malloc(sizeof(*made));
-	struct key travels;
+	return access != GGAS_ACCESS_LOCAL || e->info->domain_attr->mr_mode & FI_MR_LOCAL;
+}
+
+static uint64_t rights(uint32_t access)
+{
+	if (access == GGAS_ACCESS_LOCAL)
+		return FI_READ | FI_WRITE;
+	if (access == GGAS_ACCESS_READ)
+		return FI_REMOTE_READ;
+	return FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+}
+
+static int reg(struct ggas_endpoint *e, void *memory, size_t len, uint32_t access, uint64_t *region, void *key,
+	       size_t *key_len)
+{
+	struct memory *made = calloc(1, sizeof(*made));
+	struct key travels = { 0 };
+	uint64_t drawn;
 	int r;
 
 	if (!made)
 		return -FI_ENOMEM;
-	r = fi_mr_reg(e->domain, memory, len, access, 0, e->keys++, 0, &made->mr, NULL);
-	if (r) {
-		free(made);
-		return r;
+	if (needs_mr(e, access)) {
+		r = draw_key(e, &drawn);
+		if (!r)
+			r = fi_mr_reg(e->domain, memory, len, rights(access), 0, drawn, 0, &made->mr, NULL);
+		if (r) {
+			free(made);
+			return r;
+		}
+		travels.base = e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
+		travels.key = fi_mr_key(made->mr);
 	}
-	travels.base = e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
-	travels.key = fi_mr_key(made->mr);
 	memcpy(key, &travels, sizeof(travels));
 	*key_len = sizeof(travels);
 	*region = (uint64_t)(uintptr_t)made;
@@ -278,7 +316,7 @@ static int reg(struct ggas_endpoint *e, void *memory, size_t len, uint64_t *regi
 static int unreg(struct ggas_endpoint *e, uint64_t region)
 {
 	struct memory *memory = (void *)(uintptr_t)region;
-	int r = fi_close(&memory->mr->fid);
+	int r = memory->mr ? fi_close(&memory->mr->fid) : 0;
 
 	(void)e;
 	if (!r)

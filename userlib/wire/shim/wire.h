@@ -30,6 +30,11 @@
 #define GGAS_CAN_SLEEP 8u    /* a descriptor that is readable when there is something to poll */
 #define GGAS_CAN_GPU 16u     /* reads and writes of GPU memory */
 
+/* What peers that have the key may do with memory: read and write; nothing, since it is only for our own end; read. */
+#define GGAS_ACCESS_ALL 0u
+#define GGAS_ACCESS_LOCAL 1u
+#define GGAS_ACCESS_READ 2u
+
 /* A provider: one way of a library to reach peers. */
 struct ggas_offer {
 	char name[GGAS_NAME_MAX];
@@ -82,9 +87,9 @@ struct ggas_wire {
 	/* Makes a peer known; a connection is made by its first message. */
 	int (*insert)(struct ggas_endpoint *endpoint, const void *address, size_t len, uint64_t *peer);
 	int (*remove)(struct ggas_endpoint *endpoint, uint64_t peer);
-	/* Lets peers that have the key read and write memory, and use it as the local end of write() and read(). */
-	int (*reg)(struct ggas_endpoint *endpoint, void *memory, size_t len, uint64_t *region, void *key,
-		   size_t *key_len);
+	/* Lets peers that have the key access memory (GGAS_ACCESS_*), or uses it as the local end of write() and read(). */
+	int (*reg)(struct ggas_endpoint *endpoint, void *memory, size_t len, uint32_t access, uint64_t *region,
+		   void *key, size_t *key_len);
 	int (*unreg)(struct ggas_endpoint *endpoint, uint64_t region);
 	/* A peer's region, from its key. */
 	int (*import)(struct ggas_endpoint *endpoint, uint64_t peer, const void *key, size_t len, uint64_t *remote);

@@ -98,6 +98,8 @@ struct Far {
 struct Operation {
     token: u64,
     region: Region,
+    /// The region is for this operation alone.
+    once: bool,
 }
 
 impl Endpoint {
@@ -196,11 +198,28 @@ impl Endpoint {
     /// The memory is there until the region is [given back](Self::unregister) or the endpoint is dropped. Nothing in this
     /// process holds a reference to it, but for atomics.
     pub unsafe fn register(&mut self, memory: *mut u8, len: usize) -> Result<Region, WireError> {
+        // SAFETY: by this function's contract.
+        unsafe { self.register_for(memory, len, table::ACCESS_ALL) }
+    }
+
+    /// Lets every process that has the region's [key](Self::key) read memory, and nothing else.
+    ///
+    /// # Safety
+    /// As for [`register`](Self::register), but that this process may hold references, and change the memory: peers read
+    /// what is there then.
+    pub unsafe fn grant(&mut self, memory: *const u8, len: usize) -> Result<Region, WireError> {
+        // SAFETY: by this function's contract; nobody writes there.
+        unsafe { self.register_for(memory.cast_mut(), len, table::ACCESS_READ) }
+    }
+
+    /// # Safety
+    /// As the access needs.
+    unsafe fn register_for(&mut self, memory: *mut u8, len: usize, access: u32) -> Result<Region, WireError> {
         let (mut raw, mut key, mut key_len) = (0, [0u8; KEY_MAX], KEY_MAX);
         // SAFETY: by this function's contract; and as many bytes for the key as it is told.
         let error = unsafe {
             let key = key.as_mut_ptr().cast();
-            (self.table.reg)(self.raw.as_ptr(), memory.cast(), len, &mut raw, key, &mut key_len)
+            (self.table.reg)(self.raw.as_ptr(), memory.cast(), len, access, &mut raw, key, &mut key_len)
         };
         self.check("registering memory", error)?;
         let key = Key::new(len as u64, &key[..key_len]);
@@ -208,7 +227,8 @@ impl Endpoint {
         Ok(Region(self.regions.add(memory)))
     }
 
-    /// What peers need to access a region. It is no secret: keys of some providers can be guessed.
+    /// What peers need to access a region. Who has it needs nothing else; keys are random, where the provider leaves them to
+    /// us, so that nobody guesses one.
     pub fn key(&self, region: Region) -> Result<&Key, WireError> {
         Ok(&self.region(region)?.key)
     }
@@ -267,7 +287,7 @@ impl Endpoint {
         immediate: Option<u32>,
         token: u64,
     ) -> Result<Taken, WireError> {
-        self.transfer(transfer, token, |table, endpoint, peer, span, number| {
+        self.transfer(transfer, token, false, |table, endpoint, peer, span, number| {
             let immediate = immediate.as_ref().map_or(ptr::null(), ptr::from_ref);
             // SAFETY: `transfer` checked both ends; immediate is NULL or a number.
             unsafe { (table.write)(endpoint, peer, span, immediate, number) }
@@ -276,10 +296,43 @@ impl Endpoint {
 
     /// Reads memory of a peer. [`Event::Done`] or [`Event::Failed`] with `token` says that it is over.
     pub fn read(&mut self, transfer: &Transfer, token: u64) -> Result<Taken, WireError> {
-        self.transfer(transfer, token, |table, endpoint, peer, span, number| {
+        self.transfer(transfer, token, false, |table, endpoint, peer, span, number| {
             // SAFETY: `transfer` checked both ends.
             unsafe { (table.read)(endpoint, peer, span, number) }
         })
+    }
+
+    /// Reads `len` bytes of a region of a peer from `offset` on, which needs not be [known](Self::import), into memory that needs not
+    /// be registered: as [`read`](Self::read) for who reads it once.
+    ///
+    /// # Safety
+    /// The memory is there until the end of the transfer is told, or the endpoint is dropped. Nothing in this process holds a
+    /// reference to it, but for atomics.
+    pub unsafe fn fetch(
+        &mut self,
+        peer: Peer,
+        key: &Key,
+        offset: u64,
+        (to, len): (*mut u8, usize),
+        token: u64,
+    ) -> Result<Taken, WireError> {
+        let remote = self.import(peer, key)?;
+        // SAFETY: by this function's contract.
+        let taken = unsafe { self.register_for(to, len, table::ACCESS_LOCAL) }.and_then(|local| {
+            let len = len as u64;
+            let transfer = Transfer { local, local_offset: 0, remote, remote_offset: offset, len };
+            let taken = self.transfer(&transfer, token, true, |table, endpoint, peer, span, number| {
+                // SAFETY: `transfer` checked both ends.
+                unsafe { (table.read)(endpoint, peer, span, number) }
+            });
+            if !matches!(taken, Ok(Taken::Yes)) {
+                self.unregister(local)?;
+            }
+            taken
+        });
+        // The library has what it needs of it.
+        self.forget(remote)?;
+        taken
     }
 
     /// Moves everything on, and tells what happened. How many events there were; 0: nothing is there now.
@@ -325,7 +378,8 @@ impl Endpoint {
 
     #[cold]
     fn tell_end(&mut self, event: &RawEvent, each: &mut impl FnMut(Event<'_>)) {
-        let explained = || self.library.explain(event.error);
+        let library = self.library;
+        let explained = || library.explain(event.error);
         if event.kind == table::UNSENT {
             let peer = self.peers.iter().find(|(_, raw)| **raw == event.token).map(|(id, _)| Peer(id));
             return each(Event::Unsent { peer, why: explained() });
@@ -333,6 +387,10 @@ impl Endpoint {
         let Some(operation) = self.operations.take(Id::from_number(event.token)) else { return };
         if let Some(memory) = self.regions.get_mut(operation.region.0) {
             memory.busy -= 1;
+        }
+        if operation.once {
+            // That it fails changes nothing: the library keeps what no peer can reach.
+            let _ = self.unregister(operation.region);
         }
         let token = operation.token;
         match event.kind {
@@ -347,6 +405,7 @@ impl Endpoint {
         &mut self,
         transfer: &Transfer,
         token: u64,
+        once: bool,
         start: impl FnOnce(&Table, *mut RawEndpoint, u64, *const RawSpan, u64) -> i32,
     ) -> Result<Taken, WireError> {
         let Transfer { local, local_offset, remote, remote_offset, len } = *transfer;
@@ -362,7 +421,7 @@ impl Endpoint {
             offset: remote_offset,
             len,
         };
-        let id = self.operations.add(Operation { token, region: local });
+        let id = self.operations.add(Operation { token, region: local, once });
         let taken = self
             .taken("a transfer", start(self.table, self.raw.as_ptr(), peer, &raw const span, id.number()));
         match (&taken, self.regions.get_mut(local.0)) {

@@ -9,6 +9,10 @@ pub const KEY_MAX: usize = 256;
 pub const NAME_MAX: usize = 64;
 pub const EVENTS_MAX: usize = 32;
 
+pub const ACCESS_ALL: u32 = 0;
+pub const ACCESS_LOCAL: u32 = 1;
+pub const ACCESS_READ: u32 = 2;
+
 pub const CAN_MESSAGES: u32 = 1;
 pub const CAN_MEMORY: u32 = 2;
 pub const CAN_NOTIFY: u32 = 4;
@@ -89,6 +93,7 @@ pub struct Table {
         Endpoint,
         memory: *mut c_void,
         len: usize,
+        access: u32,
         region: *mut u64,
         key: *mut c_void,
         key_len: *mut usize,

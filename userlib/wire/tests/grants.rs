@@ -1,0 +1,162 @@
+//! What a process may read of another, and what becomes of reads whose other end is gone. Both ends are in this process. Where no
+//! library is installed, or the crate was built without one, the tests are skipped.
+
+mod common;
+
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+
+use common::{PATIENCE, chosen, pattern};
+use ggas_clock::Clock;
+use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, Transfer};
+
+const LEN: usize = 100_000;
+
+/// Who grants, and who reads.
+struct Two {
+    giver: Endpoint,
+    reader: Endpoint,
+    peer: Peer,
+    memory: &'static [AtomicU8],
+    target: &'static [AtomicU8],
+}
+
+fn leak(byte: impl Fn(usize) -> u8) -> &'static [AtomicU8] {
+    Vec::leak((0..LEN).map(|at| AtomicU8::new(byte(at))).collect())
+}
+
+fn bytes(memory: &[AtomicU8]) -> Vec<u8> {
+    memory.iter().map(|byte| byte.load(Relaxed)).collect()
+}
+
+impl Two {
+    /// They have a connection.
+    fn new(choice: &Choice) -> Two {
+        let [giver, mut reader] = [(); 2].map(|()| Endpoint::open(choice).unwrap());
+        let peer = reader.insert(&giver.address().unwrap()).unwrap();
+        let mut two = Two { giver, reader, peer, memory: leak(pattern), target: leak(|_| 0) };
+        let (mut sent, mut came) = (false, false);
+        two.until("a message", |two| {
+            sent = sent || two.reader.send(two.peer, &[1; 100]).unwrap() == Taken::Yes;
+            two.reader.poll(|_| {}).unwrap();
+            two.giver.poll(|event| came |= matches!(event, Event::Message(_))).unwrap();
+            came
+        });
+        two
+    }
+
+    fn until(&mut self, what: &str, mut over: impl FnMut(&mut Two) -> bool) {
+        let end = Clock::REAL.deadline(PATIENCE);
+        while !over(self) {
+            assert!(Clock::REAL.now() < end, "waited for {what}");
+            Clock::REAL.yield_now();
+        }
+    }
+
+    fn grant(&mut self, at: usize, len: usize) -> (Region, Key) {
+        // SAFETY: it stays for ever, and nobody has a reference but to atomics.
+        let region = unsafe { self.giver.grant(self.memory[at..].as_ptr().cast(), len) }.unwrap();
+        (region, self.giver.key(region).unwrap().clone())
+    }
+
+    fn fetch(&mut self, key: &Key, offset: u64, len: usize) {
+        let to = self.target.as_ptr().cast_mut().cast();
+        self.until("room for a read", |two| {
+            // SAFETY: it stays for ever, and nobody has a reference but to atomics.
+            unsafe { two.reader.fetch(two.peer, key, offset, (to, len), 7) }.unwrap() == Taken::Yes
+        });
+    }
+
+    /// Whether a read, or a write, succeeds.
+    fn end(&mut self) -> bool {
+        let mut end = None;
+        self.until("the end of a transfer", |two| {
+            two.reader
+                .poll(|event| match event {
+                    Event::Done { token: 7 } => end = Some(true),
+                    Event::Failed { token: 7, .. } => end = Some(false),
+                    _ => {}
+                })
+                .unwrap();
+            two.giver.poll(|_| {}).unwrap();
+            end.is_some()
+        });
+        end == Some(true)
+    }
+}
+
+#[test]
+fn what_is_granted_is_read() {
+    let Some(choice) = chosen() else { return };
+    let mut two = Two::new(&choice);
+    let (region, key) = two.grant(100, 50_000);
+    two.fetch(&key, 0, 50_000);
+    assert!(two.end());
+    assert!(bytes(&two.target[..50_000]) == bytes(&two.memory[100..50_100]));
+    two.fetch(&key, 49_000, 1_000);
+    assert!(two.end());
+    assert!(bytes(&two.target[..1_000]) == bytes(&two.memory[49_100..50_100]));
+    two.giver.unregister(region).unwrap();
+}
+
+#[test]
+fn nothing_else_is_read_or_written() {
+    let Some(choice) = chosen() else { return };
+    let forged = |key: &Key, at: usize, bytes: &[u8]| {
+        let mut forged = key.bytes().to_vec();
+        forged[at..at + bytes.len()].copy_from_slice(bytes);
+        Key::try_from(&forged[..]).unwrap()
+    };
+    // A key says how long its region is: that is believed by who has it, and by nobody else.
+    let mut two = Two::new(&choice);
+    let (_, key) = two.grant(0, 5_000);
+    two.fetch(&forged(&key, 0, &(LEN as u64).to_le_bytes()), 4_999, 2);
+    assert!(!two.end(), "a byte beyond what was granted");
+    // Keys are not numbers in a row.
+    let mut two = Two::new(&choice);
+    let (_, key) = two.grant(0, 5_000);
+    let last = key.bytes().len() - 8;
+    let next = u64::from_le_bytes(key.bytes()[last..].try_into().unwrap()) + 1;
+    two.fetch(&forged(&key, last, &next.to_le_bytes()), 0, 8);
+    assert!(!two.end(), "memory by the next key");
+    // What was taken back.
+    let mut two = Two::new(&choice);
+    let (region, key) = two.grant(0, 5_000);
+    two.giver.unregister(region).unwrap();
+    two.fetch(&key, 0, 5_000);
+    assert!(!two.end(), "memory that was taken back");
+    // Who may read may not write.
+    let mut two = Two::new(&choice);
+    let (_, key) = two.grant(0, 5_000);
+    let remote = two.reader.import(two.peer, &key).unwrap();
+    // SAFETY: it stays for ever, and nobody has a reference but to atomics.
+    let local = unsafe { two.reader.register(two.target.as_ptr().cast_mut().cast(), LEN) }.unwrap();
+    let transfer = Transfer { local, local_offset: 0, remote, remote_offset: 0, len: 100 };
+    two.until("room for a write", |two| two.reader.write(&transfer, None, 7).unwrap() == Taken::Yes);
+    // To write may be over before the other end refuses it.
+    two.end();
+    for _ in 0..1_000 {
+        two.giver.poll(|_| {}).unwrap();
+        let _ = two.reader.poll(|_| {});
+    }
+    assert!(bytes(&two.memory[..100]) == (0..100).map(pattern).collect::<Vec<_>>());
+}
+
+/// Memory that a read goes to is the reader's again once its endpoint is closed, whatever the other end does then.
+#[test]
+fn closed_endpoints_write_nothing() {
+    let Some(choice) = chosen() else { return };
+    let mut two = Two::new(&choice);
+    let (_, key) = two.grant(0, LEN);
+    two.fetch(&key, 0, LEN);
+    // The giver stands still.
+    for _ in 0..100 {
+        two.reader.poll(|event| panic!("{event:?}")).unwrap();
+    }
+    let Two { mut giver, reader, target, .. } = two;
+    drop(reader);
+    for _ in 0..1_000 {
+        giver.poll(|_| {}).unwrap();
+    }
+    assert!(bytes(target).iter().all(|byte| *byte == 0), "written behind its end");
+}
