@@ -82,9 +82,11 @@ impl Meetings {
     }
 
     /// Does what is due; when to look again. What connections brought has to be told before: a process that stood still
-    /// itself takes nobody for silent.
+    /// itself takes nobody for silent. It looks at least once a beat; where more time has passed it did not run, and where it has
+    /// to wait for a processor others may have to, too. So silence counts by looks, in each of which the other one could have
+    /// been heard: ten of them at least, however far apart they are.
     pub fn look(&mut self, now: Instant) -> Option<Instant> {
-        let passed = now.saturating_duration_since(self.looked).min(2 * self.bounds.beat);
+        let passed = now.saturating_duration_since(self.looked).min(self.bounds.beat);
         self.looked = now;
         let late = self.unknown.iter().filter(|(_, until)| *until <= now);
         self.out.extend(late.map(|(on, _)| Out::Close(*on)));
