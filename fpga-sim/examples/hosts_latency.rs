@@ -1,6 +1,6 @@
 //! Half round trips between two hosts: of a put with a notification, and of the wire alone, in the same run. What the wire does is a
 //! message with what a packet has in front of its payload, or, where no message is so long, a write into the other's memory
-//! with an immediate value.
+//! with an immediate value. Then what many in flight reach.
 //!
 //! With the same file of hosts on both, on the second one first:
 //!
@@ -22,11 +22,24 @@ use extoll_sim::hosts::{HostsFabric, HostsFile};
 use ggas_wire::{Endpoint, Event, Key, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer, choose};
 
 /// Bytes, and round trips.
-const SIZES: [(usize, usize); 6] =
-    [(8, 10_000), (64, 10_000), (1024, 10_000), (4096, 10_000), (64 << 10, 2_000), (1 << 20, 300)];
+const SIZES: [(usize, usize); 9] = [
+    (8, 10_000),
+    (64, 10_000),
+    (1024, 10_000),
+    (4096, 10_000),
+    (16 << 10, 3_000),
+    (32 << 10, 3_000),
+    (64 << 10, 2_000),
+    (1 << 20, 300),
+    (4 << 20, 100),
+];
+/// Bytes, and how many of them.
+const STREAMS: [(usize, usize); 4] = [(64, 100_000), (64 << 10, 4_000), (1 << 20, 500), (4 << 20, 152)];
+/// Of long ones, in flight; short ones are as many as there is room for.
+const WINDOW: usize = 16;
 /// What a message has in front of a packet's payload.
 const HEAD: usize = 80;
-const HALF: usize = 1 << 20;
+const HALF: usize = 4 << 20;
 
 struct Ends<'a> {
     first: bool,
@@ -67,6 +80,56 @@ fn main() {
         if ends.first {
             let rate = size as f64 / put;
             println!("{size:>8}  {alone:>10.2}  {put:>16.2}  {:>9.2}  {rate:>10.0}", put - alone);
+        }
+    }
+    if ends.first {
+        println!("\n{:>8}  {:>10}  {:>10}", "bytes", "wire", "puts");
+    }
+    for (size, count) in STREAMS {
+        stream(&mut wire, &mut ends, size, count);
+    }
+}
+
+/// What one sends and the other takes, as fast as they can: of the wire alone, then of puts.
+fn stream(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, count: usize) {
+    let began = Instant::now();
+    if size + HEAD <= MESSAGE_MAX {
+        wire.stream_messages(ends.first, size + HEAD, count)
+    } else {
+        wire.stream(ends.first, size, count)
+    };
+    let alone = began.elapsed().as_secs_f64();
+    let began = Instant::now();
+    stream_puts(ends, size, count);
+    let puts = began.elapsed().as_secs_f64();
+    if ends.first {
+        let each = |took: f64| {
+            if size > 64 { (size * count) as f64 / took / 1e6 } else { count as f64 / took / 1e6 }
+        };
+        let unit = if size > 64 { "MB/s" } else { "M/s" };
+        let percent = 100.0 * alone / puts;
+        println!("{size:>8}  {:>10.2}  {:>10.2}  {unit:<5} {percent:>5.0} %", each(alone), each(puts));
+    }
+}
+
+/// The second one answers each sixteenth; of long ones, each fourth.
+fn stream_puts(ends: &mut Ends<'_>, size: usize, count: usize) {
+    let each = if size > 64 { 4 } else { 16 };
+    let window = if size > 64 { WINDOW } else { 48 };
+    let answer = Request::NotificationPut { class: 1, payload: 1 };
+    let (mut posted, mut over) = (0, 0);
+    while over < count {
+        if ends.first && posted < count && posted < over + window {
+            put(ends, size);
+            posted += 1;
+        } else {
+            ends.port.node.nic.progress();
+        }
+        while ends.port.try_next().is_some() {
+            over += if ends.first { each } else { 1 };
+            if !ends.first && over.is_multiple_of(each) {
+                ends.port.post(ends.other, Spec::COMPLETER, Modifier::NONE, &answer);
+            }
         }
     }
 }
@@ -132,6 +195,54 @@ impl Wire {
         let transfer = Transfer { local, local_offset: 0, remote, remote_offset: HALF as u64, len };
         while self.endpoint.write(&transfer, Some(1), 0).expect("the wire") == Taken::Later {
             self.endpoint.poll(|_| {}).expect("the wire");
+        }
+    }
+
+    fn stream_messages(&mut self, first: bool, len: usize, count: usize) {
+        let message = vec![7; len];
+        if first {
+            (0..count).for_each(|_| self.send(&message));
+            return self.hear(1);
+        }
+        self.hear(count);
+        self.send(&message);
+    }
+
+    /// Writes that tell of themselves; the other answers when all are there.
+    fn stream(&mut self, first: bool, len: usize, count: usize) {
+        if !first {
+            self.hear(count);
+            return self.send(&[1; 8]);
+        }
+        let (local, remote) = (self.local, self.remote);
+        let len = len as u64;
+        let transfer = Transfer { local, local_offset: 0, remote, remote_offset: HALF as u64, len };
+        let (mut begun, mut over, mut heard) = (0, 0, false);
+        while !heard {
+            if begun < count
+                && begun < over + WINDOW
+                && self.endpoint.write(&transfer, Some(1), 0).expect("the wire") == Taken::Yes
+            {
+                begun += 1;
+                continue;
+            }
+            let event = |event: Event<'_>| match event {
+                Event::Done { .. } => over += 1,
+                Event::Message(_) => heard = true,
+                other => panic!("{other:?}"),
+            };
+            self.endpoint.poll(event).expect("the wire");
+        }
+    }
+
+    /// Waits for so many messages or writes.
+    fn hear(&mut self, count: usize) {
+        let mut came = 0;
+        while came < count {
+            let heard = |event: Event<'_>| {
+                came += usize::from(matches!(event, Event::Message(_) | Event::Written(_)))
+            };
+            self.endpoint.poll(heard).expect("the wire");
         }
     }
 

@@ -4,6 +4,7 @@
 //! as a range first; any other address is an error, never an access, so hostile descriptors cannot reach further.
 
 mod access;
+mod far;
 mod flight;
 mod foreign;
 mod host;
@@ -13,11 +14,17 @@ mod move_bytes;
 pub mod runs;
 mod table;
 
+pub use far::{Far, FarSource, TAIL};
 pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
 pub use lengths::Lengths;
 pub use lent::{Lender, Lent};
 pub(crate) use move_bytes::copy_streaming;
+
+use std::sync::Arc;
+
+use crate::packet::HoldState;
+use runs::Runs;
 
 /// Names a copy in flight on a device: which copier, and the copier's own number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,6 +126,22 @@ pub trait Memory: Send + Sync {
         offset: usize,
         len: usize,
     ) -> Result<Completion, MemoryError>;
+    /// Starts to read `len` bytes from `offset` of memory on another host; [`MemoryError::Device`] where only copies reach the
+    /// destination.
+    fn copy_far(
+        &self,
+        destination: u64,
+        _source: &Far,
+        _offset: usize,
+        _len: usize,
+    ) -> Result<Completion, MemoryError> {
+        Err(MemoryError::Device { address: destination })
+    }
+    /// Lets others read memory until the hold is over; removals of ranges wait for that. False, and nothing happened, where not all
+    /// of it is host memory that they can be let read.
+    fn lend(&self, _runs: &Runs, _until: &Arc<HoldState>) -> bool {
+        false
+    }
     /// Has a device copy, and then store a queue entry in host memory at `entry`: one trip to the device less than
     /// waiting for the copy and writing the entry. `None`: not possible here, and nothing was done.
     fn copy_then_entry(

@@ -21,7 +21,7 @@ pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::memory::runs::Run;
-use crate::memory::{Foreign, Lent};
+use crate::memory::{Far, Foreign, Lent};
 use crate::network::links::link::{REQUESTS, RESPONSES};
 use crate::wake::Wake;
 
@@ -125,6 +125,8 @@ pub enum Payload {
     ByReference(ByReference),
     /// A reference to memory of another process; its sender learns when it is dropped.
     Foreign(Foreign),
+    /// Memory of a process on another host, to be read into place; its sender learns when it is dropped.
+    Far(Box<Far>),
 }
 
 impl Payload {
@@ -145,7 +147,7 @@ impl Payload {
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
             Payload::Bytes(bytes) => Some(bytes),
             Payload::Lent(lent) => Some(lent.bytes()),
-            Payload::ByReference(_) | Payload::Foreign(_) => None,
+            Payload::ByReference(_) | Payload::Foreign(_) | Payload::Far(_) => None,
         }
     }
 
@@ -157,6 +159,7 @@ impl Payload {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Lent(lent) => lent.bytes().len(),
             Payload::Foreign(foreign) => foreign.len(),
+            Payload::Far(far) => far.len(),
             Payload::ByReference(direct) => direct.runs().map(|run| run.len as usize).sum(),
         }
     }

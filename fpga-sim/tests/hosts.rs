@@ -38,7 +38,7 @@ fn puts_and_gets_are_as_on_one_host() {
     let read = cards[0].register(3, &source, Access::ALL);
     let returned = cards[0].register(3, &back, Access::ALL);
     let write = cards[1].register(5, &target, Access::ALL);
-    for len in [1, 8, 9, 64, 65, 4096, 4097, LEN] {
+    for len in [1, 8, 9, 64, 65, 4096, 4097, 32_767, 32_768, 32_769, 100_001, LEN] {
         here.put(there.address(), Spec::COMPLETER, read, write, len as u32);
         let mut came = None;
         drive(&cards, "a put", || {
@@ -52,6 +52,85 @@ fn puts_and_gets_are_as_on_one_host() {
     drive(&cards, "a get", || here.try_next().is_some());
     assert!(back.bytes(0, LEN) == source.bytes(0, LEN));
     assert_eq!((near.counts(), far.counts()), ((0, 0, 0), (0, 0, 0)));
+}
+
+/// Long payloads are read by the receiver: notifications stay behind their data, and what is posted later behind both.
+#[test]
+fn long_and_short_puts_keep_their_order() {
+    const LEN: usize = 64 << 10;
+    const PUTS: usize = 12;
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((_near, first), (_far, second)) = (join(&hosts, 0), join(&hosts, 1));
+    let source = Pages::new(&first.memory, PUTS * LEN, 4096);
+    let target = Pages::new(&second.memory, 2 * LEN, 4096);
+    source.fill_pattern(11);
+    let cards = [first, second];
+    let (here, mut there) = (cards[0].open(3, 1), cards[1].open(5, 1));
+    let read = cards[0].register(3, &source, Access::ALL);
+    let write = cards[1].register(5, &target, Access::ALL);
+    for put in 0..PUTS {
+        // By turns to two places; a short one into what came before.
+        let (from, to) = (read + (put * LEN) as u64, write + (put % 2 * LEN) as u64);
+        here.put(there.address(), Spec::COMPLETER, from, to, LEN as u32);
+        here.put(there.address(), Spec::COMPLETER, from + 8, to, 8);
+        tell(&here, there.address(), put as u64);
+    }
+    let mut came = Vec::new();
+    drive(&cards, "all of them", || {
+        came.extend(there.try_next());
+        came.len() == 3 * PUTS
+    });
+    let words: Vec<_> = came.iter().skip(2).step_by(3).map(|came| came.word0).collect();
+    assert_eq!(words, (0..PUTS as u64).collect::<Vec<_>>(), "{came:?}");
+    for place in 0..2 {
+        let last = (PUTS - 2 + place) * LEN;
+        let expected = [source.bytes(last + 8, 8), source.bytes(last + 8, LEN - 8)].concat();
+        assert!(target.bytes(place * LEN, LEN) == expected, "place {place}");
+    }
+    assert_eq!(cards.each_ref().map(Node::all_errors), [vec![], vec![]]);
+}
+
+/// Long payloads are read before their sender is gone.
+#[test]
+fn who_leaves_is_read_first() {
+    const LEN: usize = 1 << 20;
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((near, first), (_far, second)) = (join(&hosts, 0), join(&hosts, 1));
+    let source = Pages::new(&first.memory, LEN, 4096);
+    let target = Pages::new(&second.memory, LEN, 4096);
+    source.fill_pattern(13);
+    let mut there = second.open(5, 1);
+    let write = second.register(5, &target, Access::ALL);
+    let here = first.open(3, 1);
+    let read = first.register(3, &source, Access::ALL);
+    here.put(there.address(), Spec::COMPLETER, read, write, LEN as u32);
+    drive(std::slice::from_ref(&first), "a put to be on its way", || first.nic.requester_idle(3));
+    drop(here);
+    drop((near, first));
+    source.fill_pattern(14);
+    let mut came = None;
+    drive(std::slice::from_ref(&second), "the put", || {
+        came = came.or_else(|| there.try_next());
+        came.is_some()
+    });
+    source.fill_pattern(13);
+    assert!(target.bytes(0, LEN) == source.bytes(0, LEN));
+}
+
+/// A put to memory that is not there reads nothing, and its source is the sender's again.
+#[test]
+fn a_refused_long_put_lets_its_source_go() {
+    const LEN: usize = 1 << 20;
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((_near, first), (_far, second)) = (join(&hosts, 0), join(&hosts, 1));
+    let source = Pages::new(&first.memory, LEN, 4096);
+    let cards = [first, second];
+    let (mut here, there) = (cards[0].open(3, 1), cards[1].open(5, 1));
+    let read = cards[0].register(3, &source, Access::ALL);
+    here.put(there.address(), Spec::REQUESTER, read, 0x7000_0000, LEN as u32);
+    drive(&cards, "the requester's notification", || here.try_next().is_some());
+    assert_eq!(cards[1].all_errors().len(), 1, "{:?}", cards[1].all_errors());
+    cards[0].unregister(read, &source);
 }
 
 /// Both send first: their calls cross.

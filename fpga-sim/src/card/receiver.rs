@@ -21,6 +21,8 @@ use crate::units::report::{Done, Report};
 enum Waiting {
     /// Its bytes are being written.
     Writing(Box<Writing>),
+    /// It has none, or nowhere to put them, and is reported behind those before it.
+    Report(Packet),
     /// It comes after one whose bytes are.
     Packet(Packet),
 }
@@ -122,7 +124,9 @@ impl Receiver {
     ) -> Option<Packet> {
         let vpid = packet.destination.vpid;
         if self.inbound.contains(vpid) {
-            self.waiting.at(vpid).push_back(Waiting::Packet(packet));
+            if let Some(waiting) = self.begin_ahead(translation, packet) {
+                self.waiting.at(vpid).push_back(waiting);
+            }
             return None;
         }
         match self.complete(translation, notifier, packet) {
@@ -132,6 +136,32 @@ impl Receiver {
                 self.waiting.at(vpid).push_back(Waiting::Writing(writing));
                 self.inbound.set(vpid, true);
                 None
+            }
+        }
+    }
+
+    /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are, unless
+    /// the order shows: they are written to the same place, or where that is depends on what comes before.
+    fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) -> Option<Waiting> {
+        let vpid = packet.destination.vpid;
+        let waiting = self.waiting.at(vpid);
+        let begun = |waiting: &Waiting| !matches!(waiting, Waiting::Packet(_));
+        if !matches!(packet.payload, Payload::Far(_)) || !waiting.iter().all(begun) {
+            return Some(Waiting::Packet(packet));
+        }
+        match self.completer.receive(&mut translation.context(vpid), &mut packet) {
+            Delivery::Dropped => None,
+            Delivery::Report => Some(Waiting::Report(packet)),
+            // No register takes so many bytes: the completer has refused them.
+            Delivery::Registers => None,
+            Delivery::Write(runs) => {
+                let meets = |waiting: &Waiting| matches!(waiting, Waiting::Writing(w) if w.overlaps(&runs));
+                let alone = !waiting.iter().any(meets);
+                let mut writing = Writing::new(packet, runs);
+                if alone {
+                    writing.begin(&*self.board.memory);
+                }
+                Some(Waiting::Writing(writing.guard(translation.hold())))
             }
         }
     }
@@ -153,6 +183,10 @@ impl Receiver {
                 Outcome::Registers(packet) => return Progress::Registers(packet),
                 Outcome::Waits(writing) => writing,
             },
+            Waiting::Report(packet) => {
+                self.report(translation, notifier, &packet);
+                return Progress::Moved;
+            }
             Waiting::Writing(mut writing) => match writing.advance(&*self.board.memory) {
                 Step::Pending => writing,
                 Step::Done => {
@@ -163,6 +197,7 @@ impl Receiver {
                     self.end(translation, notifier, *writing, true);
                     return Progress::Moved;
                 }
+                Step::Lost => return Progress::Moved,
             },
         };
         self.waiting.at(vpid).push_front(Waiting::Writing(still));
@@ -241,6 +276,7 @@ impl Receiver {
             Step::Pending => return Outcome::Waits(writing.guard(translation.hold())),
             Step::Done => self.end(translation, notifier, writing, false),
             Step::Failed => self.end(translation, notifier, writing, true),
+            Step::Lost => {}
         }
         Outcome::Done
     }

@@ -139,14 +139,24 @@ impl Sending {
         let report = job.report;
         let Some(runs) = job.source else { return Sending::refused(unit, report, job.packet, None) };
         let (hold, state) = translation.hold();
-        let (most, buffer) = match board.fabric.carriage(job.packet.destination, &runs) {
+        let carriage = match board.fabric.carriage(job.packet.destination, &runs) {
+            Carriage::Granted { least, runs: few, most } => {
+                let long = job.packet.total >= least && runs.more.len() < few;
+                match long && board.memory.lend(&runs, &state) {
+                    true => Carriage::Reference,
+                    false => Carriage::Bytes { most },
+                }
+            }
+            carriage => carriage,
+        };
+        let (most, buffer) = match carriage {
             Carriage::Reference => {
                 job.packet.len = job.packet.total;
                 job.packet.payload =
                     Payload::ByReference(ByReference { first: runs.first, more: runs.more, hold });
                 return Sending::refused(unit, report, job.packet, Some(state));
             }
-            Carriage::Bytes { most } => (most, Buffer::Own(Vec::new())),
+            Carriage::Bytes { most } | Carriage::Granted { most, .. } => (most, Buffer::Own(Vec::new())),
             Carriage::Staged { most } => (most, Buffer::Staged(None)),
         };
         // Whole fragments, so that each packet's notifications are those of its fragments.

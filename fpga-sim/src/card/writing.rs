@@ -5,8 +5,8 @@ use std::sync::Arc;
 use extoll_abi::ErrorUnits;
 
 use super::notifier::Reserved;
-use crate::memory::runs::{Cursor, Runs};
-use crate::memory::{Completion, Memory, Ticket, TicketState};
+use crate::memory::runs::{Cursor, Run, Runs};
+use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
 use crate::packet::{Hold, HoldState, Packet, Payload};
 
 pub(super) struct Writing {
@@ -17,6 +17,8 @@ pub(super) struct Writing {
     ticket: Option<Ticket>,
     /// Bytes that the ticket moves.
     moving: u32,
+    /// A payload of another host on its way into a buffer, for memory that only copies reach.
+    fetching: Option<u64>,
     /// Shows to flushes that pages are in use.
     hold: Option<(Hold, Arc<HoldState>)>,
     /// The notification that the device writes behind the bytes.
@@ -28,6 +30,8 @@ pub(super) enum Step {
     Done,
     Pending,
     Failed,
+    /// The host that has the bytes does not give them: its process is gone, and nobody hears of the packet.
+    Lost,
 }
 
 impl Writing {
@@ -44,6 +48,7 @@ impl Writing {
             source,
             ticket: None,
             moving: 0,
+            fetching: None,
             hold: None,
             reserved: None,
         }
@@ -82,12 +87,68 @@ impl Writing {
         (self.ticket, self.moving) = (Some(ticket), moving);
     }
 
+    /// Whether it writes where another one does.
+    pub(super) fn overlaps(&self, runs: &Runs) -> bool {
+        let meet = |a: Run, b: Run| {
+            a.address < b.address.saturating_add(u64::from(b.len))
+                && b.address < a.address.saturating_add(u64::from(a.len))
+        };
+        self.target.runs().iter().any(|ours| runs.iter().any(|theirs| meet(ours, theirs)))
+    }
+
+    /// Starts what can be under way while others before it are: its first bytes.
+    pub(super) fn begin(&mut self, memory: &dyn Memory) {
+        if let Payload::Far(far) = &self.packet.payload
+            && let Some(to) = self.target.piece(far.body() as u32)
+            && let Ok(Completion::Ticket(ticket)) = memory.copy_far(to.address, far, 0, to.len as usize)
+        {
+            self.wait_for(ticket, to.len);
+        }
+    }
+
+    /// Moves a piece of a payload of another host; `None`: that has to be fetched first.
+    fn move_far(&mut self, memory: &dyn Memory, to: Run) -> Option<(Result<Completion, MemoryError>, u32)> {
+        let Payload::Far(far) = &self.packet.payload else { return None };
+        let (at, body) = (self.target.position(), far.body() as u32);
+        if let Some(tail) = far.tail().get(at.saturating_sub(body) as usize..).filter(|_| at >= body) {
+            let len = (tail.len() as u32).min(to.len);
+            return Some((memory.write(to.address, &tail[..len as usize]), len));
+        }
+        let len = to.len.min(body - at);
+        match memory.copy_far(to.address, far, at as usize, len as usize) {
+            Err(MemoryError::Device { .. }) => {
+                self.fetching = Some(far.fetch());
+                None
+            }
+            moved => Some((moved, len)),
+        }
+    }
+
+    /// Whether a fetched payload is there. It starts at its first byte then, whatever was moved before.
+    fn take_fetched(&mut self, read: u64) -> Result<bool, ()> {
+        let Payload::Far(far) = &self.packet.payload else { return Err(()) };
+        let Some(bytes) = far.fetched(read) else { return Ok(false) };
+        self.packet.payload = Payload::Bytes(bytes?);
+        self.fetching = None;
+        Ok(true)
+    }
+
     /// Moves piece after piece, in order, so that the last bytes come last.
     pub(super) fn advance(&mut self, memory: &dyn Memory) -> Step {
         loop {
+            if let Some(read) = self.fetching {
+                match self.take_fetched(read) {
+                    Ok(true) => {}
+                    Ok(false) => return Step::Pending,
+                    Err(()) => return Step::Lost,
+                }
+            }
             if let Some(ticket) = self.ticket {
                 match memory.poll(ticket) {
                     TicketState::Pending => return Step::Pending,
+                    TicketState::Failed if matches!(self.packet.payload, Payload::Far(_)) => {
+                        return Step::Lost;
+                    }
                     TicketState::Failed => return Step::Failed,
                     TicketState::Done => self.passed(self.moving),
                 }
@@ -103,6 +164,10 @@ impl Writing {
                     let at = self.target.position() as usize;
                     (memory.copy_foreign(to.address, source, at, to.len as usize), to.len)
                 }
+                None if matches!(self.packet.payload, Payload::Far(_)) => match self.move_far(memory, to) {
+                    Some(moved) => moved,
+                    None => continue,
+                },
                 None => {
                     let at = self.target.position() as usize;
                     let bytes = self.packet.payload.bytes().and_then(|b| b.get(at..at + to.len as usize));

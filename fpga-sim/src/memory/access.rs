@@ -1,13 +1,17 @@
 //! [`HostMemory`] as cards use it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use super::flight::InFlight;
+use super::far::Far;
+use super::flight::{InFlight, Mover};
 use super::foreign::Foreign;
 use super::host::{EndSession, HostMemory, SESSION};
 use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
+use super::runs::Runs;
 use super::table::{find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
+use crate::packet::HoldState;
 
 // In all of these the table is held until the access is over: that is what a removal waits for.
 impl Memory for HostMemory {
@@ -160,6 +164,47 @@ impl Memory for HostMemory {
             }
             Ok(copied)
         })
+    }
+
+    fn copy_far(
+        &self,
+        destination: u64,
+        source: &Far,
+        offset: usize,
+        len: usize,
+    ) -> Result<Completion, MemoryError> {
+        if offset.checked_add(len).is_none_or(|end| end > source.body()) {
+            return Err(MemoryError::BadAddress { address: destination, len });
+        }
+        self.with_table(|table| {
+            find_host(table, destination, len, 1)?;
+            let mut state = self.state();
+            let ticket = state.ticket_of_others();
+            let mut copy = InFlight::new(ticket, destination, None, len);
+            // SAFETY: host memory, declared while `table` is held, and then while the copy is in flight.
+            let read = unsafe { source.source.read(offset, destination, len) };
+            copy.mover = Some(Mover::Far(source.source.clone(), read));
+            state.in_flight.push(copy);
+            Ok(Completion::Ticket(ticket))
+        })
+    }
+
+    fn lend(&self, runs: &Runs, until: &Arc<HoldState>) -> bool {
+        let lent = self.with_table(|table| {
+            for run in runs.iter() {
+                find_host(table, run.address, run.len as usize, 1)?;
+            }
+            let mut state = self.state();
+            state.in_flight.retain(|copy| !copy.is_given_back());
+            for run in runs.iter() {
+                let ticket = state.ticket_of_others();
+                let mut copy = InFlight::new(ticket, run.address, None, run.len as usize);
+                copy.mover = Some(Mover::Lent(until.clone()));
+                state.in_flight.push(copy);
+            }
+            Ok(())
+        });
+        lent.is_ok()
     }
 
     fn is_device(&self, address: u64, len: usize) -> bool {

@@ -1,8 +1,9 @@
-//! A copy that a device carries out.
+//! Memory that something else than a thread of this process reads or writes: a device, the network.
 
 use std::sync::Arc;
 
-use super::{DeviceCopier, Ticket, TicketState};
+use super::{DeviceCopier, FarSource, Ticket, TicketState};
+use crate::packet::HoldState;
 
 pub(super) struct InFlight {
     pub(super) ticket: Ticket,
@@ -17,21 +18,52 @@ pub(super) struct InFlight {
     pub(super) buffer: Option<Box<[u8]>>,
     /// Keeps a source of another process mapped.
     pub(super) keep: Option<Arc<dyn Send + Sync>>,
+    /// Who is asked how it stands, where that is not a copier.
+    pub(super) mover: Option<Mover>,
+}
+
+pub(super) enum Mover {
+    /// Bytes come from another host: that read.
+    Far(Arc<dyn FarSource>, u64),
+    /// Others read until this is over; nobody waits for it.
+    Lent(Arc<HoldState>),
 }
 
 impl InFlight {
     pub(super) fn new(ticket: Ticket, destination: u64, source: Option<u64>, len: usize) -> InFlight {
         let (state, len) = (TicketState::Pending, len as u64);
-        InFlight { ticket, state, destination, source, len, entry: None, buffer: None, keep: None }
+        InFlight {
+            ticket,
+            state,
+            destination,
+            source,
+            len,
+            entry: None,
+            buffer: None,
+            keep: None,
+            mover: None,
+        }
     }
 
-    /// Whether the device is done with it, as far as anyone asked or asks now.
+    /// Whether it is done with, as far as anyone asked or asks now.
     pub(super) fn ended(&mut self, copiers: &[Arc<dyn DeviceCopier>]) -> bool {
         if self.state == TicketState::Pending {
-            let copier = copiers.get(usize::from(self.ticket.copier));
-            self.state = copier.map_or(TicketState::Failed, |copier| copier.poll(self.ticket.id));
+            self.state = match &self.mover {
+                Some(Mover::Far(source, read)) => source.state(*read),
+                Some(Mover::Lent(hold)) if hold.is_done() => TicketState::Done,
+                Some(Mover::Lent(_)) => TicketState::Pending,
+                None => {
+                    let copier = copiers.get(usize::from(self.ticket.copier));
+                    copier.map_or(TicketState::Failed, |copier| copier.poll(self.ticket.id))
+                }
+            };
         }
         self.state != TicketState::Pending
+    }
+
+    /// Whether it is over, and nobody asks for it.
+    pub(super) fn is_given_back(&self) -> bool {
+        matches!(&self.mover, Some(Mover::Lent(hold)) if hold.is_done())
     }
 
     /// Whether it reads or writes there.

@@ -43,6 +43,8 @@ pub(super) struct State {
     retired: Vec<Arc<Table>>,
     pub(super) copiers: Vec<Arc<dyn DeviceCopier>>,
     pub(super) in_flight: Vec<InFlight>,
+    /// Copies that no copier carries out, so far.
+    others: u64,
 }
 
 impl Default for HostMemory {
@@ -226,13 +228,19 @@ impl State {
         self.in_flight[at].ended(&self.copiers).then(|| self.in_flight.swap_remove(at))
     }
 
+    /// For a copy that no copier carries out.
+    pub(super) fn ticket_of_others(&mut self) -> Ticket {
+        self.others += 1;
+        Ticket { copier: u16::MAX, id: self.others }
+    }
+
     fn copier_index(&mut self, copier: &Arc<dyn DeviceCopier>) -> Option<u16> {
         let known = self.copiers.iter().position(|c| Arc::ptr_eq(c, copier));
         let index = known.unwrap_or_else(|| {
             self.copiers.push(copier.clone());
             self.copiers.len() - 1
         });
-        u16::try_from(index).ok()
+        u16::try_from(index).ok().filter(|index| *index != u16::MAX)
     }
 }
 

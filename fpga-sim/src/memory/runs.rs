@@ -63,6 +63,11 @@ impl Cursor {
         Cursor { runs, index: 0, within: 0, position: 0 }
     }
 
+    /// All of them, those that were passed included.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
     /// Bytes passed so far.
     pub fn position(&self) -> u32 {
         self.position

@@ -30,6 +30,16 @@ pub enum Carriage {
         /// Bytes of a packet.
         most: u32,
     },
+    /// From `least` bytes on, where it is at most `runs` stretches of host memory that is [lent](crate::memory::Memory::lend), as
+    /// [`Carriage::Reference`]; else as [`Carriage::Bytes`].
+    Granted {
+        /// Bytes of a command.
+        least: u32,
+        /// Stretches of memory.
+        runs: usize,
+        /// Bytes of a packet.
+        most: u32,
+    },
     /// As [`Carriage::Bytes`], in buffers that the fabric lends ([`Fabric::stage`]).
     Staged {
         /// Bytes of a packet.

@@ -1,5 +1,6 @@
 //! What a process has of a network of hosts: its wire, its links, its meetings, and packets that wait for its card.
 
+mod long;
 mod people;
 
 use std::collections::VecDeque;
@@ -8,16 +9,18 @@ use std::sync::Arc;
 
 use extoll_abi::Modifier;
 use ggas_clock::Clock;
-use ggas_wire::Taken;
+use ggas_wire::{Event, Taken, WireError};
 
+use super::desk::Desk;
 use super::events::{End, Want};
+use super::grants::Long;
 use super::link::{CREDITS, Link, Unfit, take_in};
 use super::meeting::Meetings;
 use super::message::{self, Head};
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
-use crate::packet::{ANYONE, Class, Packet};
+use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
 
 /// So many taken packets are told of by themselves, where no packet goes the other way.
 const TELL: u32 = CREDITS / 2;
@@ -66,6 +69,7 @@ pub(super) struct Core<W: Wire> {
     /// Processes that were found to be gone: who sleeps for something of one has to look.
     ended: Vec<(u16, End)>,
     buffer: Vec<u8>,
+    long: Long<W::Grant>,
     pub counts: Counts,
 }
 
@@ -88,6 +92,7 @@ impl<W: Wire> Core<W> {
             retry: false,
             ended: Vec::new(),
             buffer: Vec::with_capacity(ggas_wire::MESSAGE_MAX),
+            long: Long::new(seen),
             counts: Counts::default(),
         }
     }
@@ -101,28 +106,55 @@ impl<W: Wire> Core<W> {
         if packet.modifier.contains(Modifier::MC) {
             return self.throw_away(); // groups have no members
         }
-        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.send_unmet(to, packet) };
+        if link.theirs.is_none() || link.peer.is_none() {
+            return self.send_unmet(to, packet);
+        }
         if packet.process != ANYONE && packet.process != link.era {
             return self.throw_away(); // for one who had the place before
         }
         let class = packet.class() as usize;
-        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS {
+        let long = matches!(packet.payload, Payload::ByReference(_));
+        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS
+            || long && link.granted >= CREDITS
+        {
             link.waits = true;
             self.seen.asks.need();
             return Sent::Wait(packet);
         }
+        if long { self.send_long(to, packet) } else { self.send_to(to, packet) }
+    }
+
+    /// Sends a packet to a process, to which packets may go; there is a credit for it.
+    #[inline]
+    fn send_to(&mut self, to: u16, packet: Packet) -> Sent {
+        let link = &self.links[usize::from(to)];
+        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.throw_away() };
         let head = Head { ticket, taken: link.taken };
         if !message::encode(&packet, head, &mut self.buffer) {
             return self.throw_away(); // `carriage` asks for no such payload
         }
         match self.wire.send(peer, &self.buffer) {
             Ok(Taken::Yes) => {
-                link.sent[class] = link.sent[class].wrapping_add(1);
-                link.told = link.taken;
-                self.seen.asks.spare();
+                self.sent(to, packet.class() as usize);
                 Sent::Gone
             }
-            Ok(Taken::Later) => {
+            other => self.unsent(to, packet, other),
+        }
+    }
+
+    /// The wire took a packet.
+    #[inline]
+    fn sent(&mut self, to: u16, class: usize) {
+        let link = &mut self.links[usize::from(to)];
+        link.sent[class] = link.sent[class].wrapping_add(1);
+        link.told = link.taken;
+        self.seen.asks.spare();
+    }
+
+    /// The wire did not take a packet.
+    fn unsent(&mut self, to: u16, packet: Packet, taken: Result<Taken, WireError>) -> Sent {
+        match taken {
+            Ok(_) => {
                 self.waits = true;
                 self.seen.asks.need();
                 Sent::Wait(packet)
@@ -166,14 +198,28 @@ impl<W: Wire> Core<W> {
     /// Moves the wire on. Whether there are packets, or the card has to try again what was refused.
     pub fn pump(&mut self) -> bool {
         let mut lost = None;
-        let Core { wire, links, arrived, counts, me, places, retry, .. } = self;
-        let polled = wire.poll(|bytes| match take_in(links, arrived, retry, (*me, *places), bytes) {
-            Ok(()) => {}
-            Err(Unfit::Foreign) => counts.foreign += 1,
-            Err(Unfit::Malformed(node)) => {
-                counts.malformed += 1;
-                lost = Some(node);
+        if self.long.incoming.desk.is_busy() {
+            self.serve_long(); // what cards wait for goes first
+        }
+        let Core { wire, links, arrived, counts, me, places, retry, long, .. } = self;
+        let polled = wire.poll(|event| match event {
+            Event::Message(bytes) => {
+                match take_in(links, arrived, retry, &mut long.incoming, (*me, *places), bytes) {
+                    Ok(()) => {}
+                    Err(Unfit::Foreign) => counts.foreign += 1,
+                    Err(Unfit::Malformed(node)) => {
+                        counts.malformed += 1;
+                        lost = Some(node);
+                    }
+                }
             }
+            Event::Done { token } => long.ended.push((token, true)),
+            Event::Failed { token, why } => {
+                tracing::debug!("a read failed: {why}");
+                long.ended.push((token, false));
+            }
+            // That a peer is gone, the connection of its meeting says.
+            other => tracing::debug!("{other:?}"),
         });
         if let Err(error) = polled {
             tracing::warn!("{error}");
@@ -186,6 +232,9 @@ impl<W: Wire> Core<W> {
         }
         if self.waits {
             (self.waits, self.retry) = (false, true);
+        }
+        if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
+            self.serve_long();
         }
         self.tell_owed();
         self.see_off();
@@ -208,6 +257,16 @@ impl<W: Wire> Core<W> {
     /// Whether the card has to be told to try again; once.
     pub fn take_retry(&mut self) -> bool {
         std::mem::take(&mut self.retry)
+    }
+
+    /// What nobody reads any more: to be dropped without the core's lock; once.
+    pub fn take_let_go(&mut self) -> Vec<Hold> {
+        std::mem::take(&mut self.long.let_go)
+    }
+
+    /// Where cards ask for long payloads.
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.long.incoming.desk
     }
 
     /// Processes that were found to be gone; once.

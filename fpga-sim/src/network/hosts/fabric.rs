@@ -12,14 +12,16 @@ use arc_swap::ArcSwapOption;
 use extoll_abi::Address;
 use ggas_clock::{Backoff, Clock};
 use ggas_members::{HostsOfJob, quiet};
-use ggas_wire::{Endpoint, WireError, choose};
+use ggas_wire::{WireError, choose};
 
 use super::core::{Core, Counts, Sent};
+use super::desk::Desk;
 use super::events::{Bounds, End};
 use super::file::{HostsFile, SILENCE};
+use super::lines::Lines;
 use super::lobby::{self, Lobby};
 use super::meeting::Meetings;
-use super::message::MOST;
+use super::message::{LEAST, MOST, RUNS};
 use super::places::Places;
 use super::seen::Seen;
 use super::sleep;
@@ -75,7 +77,8 @@ pub(super) struct Shared {
     pub bounds: Bounds,
     pub lobby: Lobby,
     pub seen: Arc<Seen>,
-    core: Mutex<Core<Endpoint>>,
+    core: Mutex<Core<Lines>>,
+    desk: Arc<Desk>,
     card: ArcSwapOption<CardWake>,
     /// Processes whose loss is to be told, and to whom.
     lost: Mutex<Vec<u16>>,
@@ -91,11 +94,13 @@ type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
 
 impl Shared {
     /// Does something with the core, and sees to what follows from it.
-    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Endpoint>) -> T) -> T {
+    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
         let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(&mut core);
         let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out());
+        let let_go = core.take_let_go();
         drop(core);
+        drop(let_go);
         if out {
             self.lobby.tell();
         }
@@ -205,17 +210,19 @@ impl HostsFabric {
     ) -> Result<Arc<HostsFabric>, HostsError> {
         let (choice, processes) = (choose()?, places.processes());
         listener.set_nonblocking(true)?;
-        let endpoint = Endpoint::open_at(&choice, host)?;
+        let endpoint = Lines::open(&choice, host)?;
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
         let wire = (choice.offer.provider.clone(), endpoint.address()?);
         let meetings = Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
+        let core = Core::new(endpoint, meetings, places, clock, &seen);
         let shared = Arc::new(Shared {
             me,
             secret,
             places: met_at,
             bounds,
             lobby: Lobby::new()?,
-            core: Mutex::new(Core::new(endpoint, meetings, places, clock, &seen)),
+            desk: core.desk().clone(),
+            core: Mutex::new(core),
             seen,
             card: ArcSwapOption::empty(),
             lost: Mutex::default(),
@@ -255,6 +262,7 @@ impl HostsFabric {
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
+        self.shared.with_core(Core::close);
     }
 
     /// This process's node.
@@ -338,7 +346,7 @@ impl Fabric for HostsFabric {
     fn carriage(&self, to: Address, _runs: &Runs) -> Carriage {
         match self.places.process(to) == self.shared.me {
             true => Carriage::Reference,
-            false => Carriage::Bytes { most: MOST as u32 },
+            false => Carriage::Granted { least: LEAST, runs: RUNS, most: MOST as u32 },
         }
     }
 
@@ -350,7 +358,9 @@ impl Fabric for HostsFabric {
         let polls = &self.shared.polls;
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let seen = &self.shared.seen;
-        seen.has_arrivals() || seen.asks.is_due() && self.shared.pump()
+        // The card may wait for what the wire brings, and take no packets until then.
+        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump();
+        moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump()
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::message::{self, HEAD, Head, MOST};
+use super::grants::Incoming;
+use super::message::{self, Head, MOST};
 use super::places::Places;
 use crate::network::shared::codec::{Malformed, Rules};
 use crate::packet::{ANYONE, Class, Packet};
@@ -15,6 +16,8 @@ pub(super) struct Link<P> {
     pub peer: Option<P>,
     /// What packets to there have to have; `None`: none may go.
     pub theirs: Option<u64>,
+    /// The same for what says that long payloads have been read: also to who leaves.
+    pub answer: Option<u64>,
     /// What packets from there have to have; 0: none may come.
     pub ticket: u64,
     /// The process's number among those of the node, as [`Packet::process`]; [`ANYONE`]: it is not known yet.
@@ -28,6 +31,8 @@ pub(super) struct Link<P> {
     pub told: [u32; 2],
     /// The peer leaves: how many packets it has sent.
     pub last: Option<[u32; 2]>,
+    /// Long payloads that the peer may read.
+    pub granted: u32,
     /// A packet found no credit, or nobody met yet.
     pub waits: bool,
 }
@@ -37,6 +42,7 @@ impl<P> Link<P> {
         Link {
             peer: None,
             theirs: None,
+            answer: None,
             ticket,
             era,
             sent: [0; 2],
@@ -45,6 +51,7 @@ impl<P> Link<P> {
             taken: [0; 2],
             told: [0; 2],
             last: None,
+            granted: 0,
             waits: false,
         }
     }
@@ -72,11 +79,12 @@ pub(super) enum Unfit {
     Malformed(u16),
 }
 
-/// A message of a peer: credits, and a packet.
+/// A message of a peer: credits, and a packet, or which long payloads it has read.
 pub(super) fn take_in<P>(
     links: &mut [Link<P>],
     arrived: &mut [VecDeque<(u64, Packet)>; 2],
     retry: &mut bool,
+    incoming: &mut Incoming,
     (me, places): (u16, Places),
     bytes: &[u8],
 ) -> Result<(), Unfit> {
@@ -91,13 +99,15 @@ pub(super) fn take_in<P>(
         let credits = link.hear_taken(head.taken).ok_or(Unfit::Malformed(node))?;
         *retry |= credits && std::mem::take(&mut link.waits);
     }
-    if bytes.len() == HEAD {
+    if let Some(ids) = message::decode_releases(rest) {
+        incoming.released.extend(ids.map(|id| (node, id)));
         return Ok(());
     }
     let (from, to) = (places.node(node), places.node(me));
     let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
     let packet = message::decode(rest, &rules(Class::Request));
-    let mut packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response))).map_err(malformed)?;
+    let packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response)));
+    let (mut packet, offer) = packet.map_err(malformed)?;
     if [packet.source, packet.destination].map(|at| places.process(at)) != [node, me] {
         return Err(Unfit::Malformed(node)); // of, or for, another process of the node
     }
@@ -107,6 +117,9 @@ pub(super) fn take_in<P>(
     if link.received[class].wrapping_sub(link.taken[class]) >= CREDITS {
         return Err(Unfit::Malformed(node));
     }
+    if let Some(offer) = offer {
+        packet.payload = incoming.take(node, head.ticket, packet.len, offer);
+    }
     link.received[class] = link.received[class].wrapping_add(1);
     arrived[class].push_back((head.ticket, packet));
     Ok(())
@@ -115,6 +128,7 @@ pub(super) fn take_in<P>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::hosts::seen::Seen;
     use crate::network::shared::codec::tests::put;
     use crate::packet::Payload;
 
@@ -126,18 +140,21 @@ mod tests {
         links: Vec<Link<()>>,
         arrived: [VecDeque<(u64, Packet)>; 2],
         retry: bool,
+        incoming: Incoming,
     }
 
     impl Taking {
         fn new() -> Taking {
             let mut links: Vec<Link<()>> = (0..=ME).map(|_| Link::new(0, ANYONE)).collect();
             links[3].ticket = TICKET;
-            Taking { links, arrived: Default::default(), retry: false }
+            let incoming = Incoming::new(&Seen::new(links.len()));
+            Taking { links, arrived: Default::default(), retry: false, incoming }
         }
 
         fn take(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
             let places = Places::alone(self.links.len());
-            take_in(&mut self.links, &mut self.arrived, &mut self.retry, (ME, places), bytes)
+            let Taking { links, arrived, retry, incoming } = self;
+            take_in(links, arrived, retry, incoming, (ME, places), bytes)
         }
     }
 

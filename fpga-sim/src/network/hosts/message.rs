@@ -1,9 +1,13 @@
 //! Packets as messages of a wire: a head of 16 bytes, the words that entries between processes have, and the payload.
 //!
-//! All numbers are little-endian. A message without words only gives credits back.
+//! All numbers are little-endian. Of a long payload a message has keys by which the receiver reads it, and its last bytes. A message
+//! without words gives credits back, and names long payloads that have been read.
 
+use ggas_wire::Key;
+
+use crate::memory::TAIL;
 use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words};
-use crate::packet::{Packet, Payload};
+use crate::packet::{Kind, Packet, Payload};
 
 /// Ticket, and how many packets of each class the sender has taken from the receiver's so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,24 @@ pub(super) const HEAD: usize = 16;
 const WORDS: usize = size_of::<Words>();
 /// Most payload of a message. Payloads are cut into whole fragments, so it is more than a page: 4 KiB go in one message.
 pub(super) const MOST: usize = ggas_wire::MESSAGE_MAX - HEAD - WORDS;
+
+/// From so many bytes on payloads are read by the receiver. Below, copies cost less than the way back and forth.
+pub(super) const LEAST: u32 = 32 << 10;
+/// Stretches of memory that such a payload has at most.
+pub(super) const RUNS: usize = 8;
+/// Payloads that a message says at most to have been read.
+pub(super) const RELEASES: usize = 7;
+const _: () = assert!(RELEASES * 8 < WORDS, "a message of this kind is shorter than one with a packet");
+
+/// A payload that the receiver may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// The sender's name for it.
+    pub id: u64,
+    /// Of its stretches, without the last bytes.
+    pub keys: Vec<Key>,
+    pub tail: [u8; TAIL],
+}
 
 impl Head {
     /// The bytes of a message that only gives credits back.
@@ -61,8 +83,23 @@ pub(super) fn encode(packet: &Packet, head: Head, into: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The packet behind a head.
-pub(super) fn decode(rest: &[u8], rules: &Rules) -> Result<Packet, Malformed> {
+/// Writes a packet whose payload the receiver is to read behind its head.
+pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&head.bytes());
+    let form = Form::Arena { hold: offer.keys.len() as u32, offset: offer.id };
+    for word in codec::encode(packet, 0, form) {
+        into.extend_from_slice(&word.to_le_bytes());
+    }
+    for key in &offer.keys {
+        into.extend_from_slice(&(key.bytes().len() as u16).to_le_bytes());
+        into.extend_from_slice(key.bytes());
+    }
+    into.extend_from_slice(&offer.tail);
+}
+
+/// The packet behind a head, and what its payload is read by.
+pub(super) fn decode(rest: &[u8], rules: &Rules) -> Result<(Packet, Option<Offer>), Malformed> {
     let (words, payload) = rest.split_first_chunk::<WORDS>().ok_or(Malformed)?;
     let word = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_le_bytes);
     let mut numbers = Words::default();
@@ -73,9 +110,51 @@ pub(super) fn decode(rest: &[u8], rules: &Rules) -> Result<Packet, Malformed> {
     match form {
         Form::Ring(len) if len as usize == payload.len() => packet.payload = Payload::copy_of(payload),
         Form::None | Form::Word(..) if payload.is_empty() => {}
+        Form::Arena { hold, offset } => {
+            let offer = decode_offer(&packet, hold as usize, offset, payload)?;
+            return Ok((packet, Some(offer)));
+        }
         _ => return Err(Malformed),
     }
-    Ok(packet)
+    Ok((packet, None))
+}
+
+/// What a long payload is read by: exactly as many bytes as its packet says.
+fn decode_offer(packet: &Packet, count: usize, id: u64, mut rest: &[u8]) -> Result<Offer, Malformed> {
+    let whole = packet.offset == 0 && packet.len == packet.total && packet.len >= LEAST;
+    let carries = matches!(packet.kind, Kind::Put | Kind::GetResponse) && packet.error.is_empty();
+    if !whole || !carries || !(1..=RUNS).contains(&count) {
+        return Err(Malformed);
+    }
+    let (mut keys, mut bytes) = (Vec::with_capacity(count), TAIL as u64);
+    for _ in 0..count {
+        let (len, behind) = rest.split_first_chunk::<2>().ok_or(Malformed)?;
+        let (key, behind) = behind.split_at_checked(u16::from_le_bytes(*len).into()).ok_or(Malformed)?;
+        let key = Key::try_from(key).map_err(|_| Malformed)?;
+        let more = Some(key.region_len()).filter(|len| (1..=u64::from(packet.len)).contains(len));
+        bytes += more.ok_or(Malformed)?;
+        keys.push(key);
+        rest = behind;
+    }
+    let tail = rest.try_into().map_err(|_| Malformed)?;
+    if bytes != u64::from(packet.len) {
+        return Err(Malformed);
+    }
+    Ok(Offer { id, keys, tail })
+}
+
+/// Names long payloads that have been read, at most [`RELEASES`].
+pub(super) fn encode_releases(head: Head, ids: &[u64], into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&head.bytes());
+    ids.iter().for_each(|id| into.extend_from_slice(&id.to_le_bytes()));
+}
+
+/// The names behind a head, where a message has nothing else; none, where it only gives credits back.
+pub(super) fn decode_releases(rest: &[u8]) -> Option<impl Iterator<Item = u64> + '_> {
+    let (ids, more) = rest.as_chunks::<8>();
+    let fits = ids.len() <= RELEASES && more.is_empty();
+    fits.then(|| ids.iter().map(|id| u64::from_le_bytes(*id)))
 }
 
 #[cfg(test)]
@@ -102,7 +181,8 @@ mod tests {
             let bytes = message(&payload);
             let (head, rest) = Head::of(&bytes).unwrap();
             assert_eq!(head, FIRST);
-            let packet = decode(rest, &RULES).unwrap();
+            let (packet, offer) = decode(rest, &RULES).unwrap();
+            assert_eq!(offer, None);
             assert_eq!(packet.payload.bytes(), Some(&payload[..]), "{len} bytes");
             assert_eq!((packet.address, packet.tag), (put(1, 1, 0).address, 77));
         }
@@ -117,5 +197,65 @@ mod tests {
         }
         assert!(decode(&[&bytes[HEAD..], &[0]].concat(), &RULES).is_err());
         assert!(decode(&[&message(&[1; 8])[HEAD..], &[0]].concat(), &RULES).is_err());
+    }
+
+    fn offer(lens: &[u64]) -> Offer {
+        let key = |len: &u64| Key::try_from(&[&len.to_le_bytes()[..], &[9; 16]].concat()[..]).unwrap();
+        Offer { id: 0xfeed_0000_0001, keys: lens.iter().map(key).collect(), tail: [3; TAIL] }
+    }
+
+    fn offered(packet: &Packet, offer: &Offer) -> Result<(Packet, Option<Offer>), Malformed> {
+        let mut bytes = Vec::new();
+        encode_offer(packet, FIRST, offer, &mut bytes);
+        assert!(bytes.len() <= ggas_wire::MESSAGE_MAX);
+        decode(Head::of(&bytes).unwrap().1, &RULES)
+    }
+
+    #[test]
+    fn offers_are_of_as_many_bytes_as_their_packets() {
+        let len = 1 << 20;
+        let body = u64::from(len) - TAIL as u64;
+        for lens in [&[body][..], &[4096, body - 4096], &[1, 2, 3, 4, 5, 6, 7, body - 28]] {
+            let (packet, again) = offered(&put(len, len, 0), &offer(lens)).unwrap();
+            assert_eq!((again, packet.len), (Some(offer(lens)), len));
+        }
+        let most = Packet { len: u32::MAX, total: u32::MAX, ..put(len, len, 0) };
+        let bad = [
+            (put(len, len, 0), offer(&[body - 1])),
+            (put(len, len, 0), offer(&[body + 1])),
+            (put(len, len, 0), offer(&[body, 0])),
+            (put(len, len, 0), offer(&[])),
+            (put(len, len, 0), offer(&[u64::MAX, body + 1])),
+            (put(len, len, 0), offer(&[1, 2, 3, 4, 5, 6, 7, 8, body - 36])),
+            (put(len, len + 8, 0), offer(&[body])),
+            (put(LEAST - 1, LEAST - 1, 0), offer(&[u64::from(LEAST) - 1 - TAIL as u64])),
+            (Packet { kind: Kind::Velo, ..put(len, len, 0) }, offer(&[body])),
+            (most, offer(&[u64::from(u32::MAX) - TAIL as u64])),
+        ];
+        for (packet, offer) in bad {
+            assert!(offered(&packet, &offer).is_err(), "{packet:?}, {offer:?}");
+        }
+    }
+
+    #[test]
+    fn cut_offers_are_refused() {
+        let mut bytes = Vec::new();
+        let (len, body) = (1 << 20, (1 << 20) - TAIL as u64);
+        encode_offer(&put(len, len, 0), FIRST, &offer(&[body]), &mut bytes);
+        for end in HEAD..bytes.len() {
+            assert!(decode(&bytes[HEAD..end], &RULES).is_err(), "{end}");
+        }
+        assert!(decode(&[&bytes[HEAD..], &[0]].concat(), &RULES).is_err());
+    }
+
+    #[test]
+    fn releases_keep_their_names() {
+        for count in 0..=RELEASES + 1 {
+            let (ids, mut bytes) = ((1..=count as u64).collect::<Vec<_>>(), Vec::new());
+            encode_releases(FIRST, &ids, &mut bytes);
+            let again = decode_releases(&bytes[HEAD..]).map(|ids| ids.collect::<Vec<_>>());
+            assert_eq!(again, (count <= RELEASES).then_some(ids), "{count}");
+            assert!(decode_releases(&[&bytes[HEAD..], &[0]].concat()).is_none());
+        }
     }
 }

@@ -12,9 +12,12 @@
 
 mod asks;
 mod core;
+mod desk;
 mod events;
 mod fabric;
 mod file;
+mod grants;
+mod lines;
 mod link;
 mod lives;
 mod lobby;

@@ -16,7 +16,7 @@ const BODY_MAX: usize = 1024;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Frames that the two say in turn.
 const IN_TURN: u64 = 4;
 

@@ -23,10 +23,10 @@ impl<W: Wire> Core<W> {
     #[inline]
     pub(super) fn see_off(&mut self) {
         if !self.leave.is_empty() {
-            let Core { leave, links, meetings, .. } = self;
+            let Core { leave, links, meetings, long, .. } = self;
             leave.retain(|node| {
                 let link = &links[usize::from(*node)];
-                let all = link.last == Some(link.received);
+                let all = link.last == Some(link.received) && !long.reads_of(link.ticket);
                 if all {
                     meetings.has_all(*node);
                 }
@@ -75,6 +75,7 @@ impl<W: Wire> Core<W> {
         match self.wire.insert(&papers.address) {
             Ok(peer) => {
                 (link.peer, link.theirs) = (Some(peer), (!self.meetings.leaving).then_some(papers.ticket));
+                link.answer = Some(papers.ticket);
                 if link.era == ANYONE {
                     link.era = self.seen.number(node, process);
                 }
@@ -104,12 +105,13 @@ impl<W: Wire> Core<W> {
         self.retry |= std::mem::take(&mut self.links[usize::from(node)].waits);
     }
 
-    fn forget_peer(&mut self, node: u16) {
+    pub(super) fn forget_peer(&mut self, node: u16) {
         if let Some(peer) = self.links[usize::from(node)].peer.take()
             && let Err(error) = self.wire.remove(peer)
         {
             tracing::debug!("{error}");
         }
+        self.take_back_all(node);
     }
 
     /// Somebody called: the connection's name.
@@ -171,6 +173,6 @@ impl<W: Wire> Core<W> {
 
     /// All have what this process sent, or are gone.
     pub fn has_left(&self) -> bool {
-        self.meetings.has_left()
+        self.meetings.has_left() && self.long.given.is_empty()
     }
 }

@@ -5,6 +5,7 @@
 //! * of a process that was taken for lost, nothing is taken that it sent later;
 //! * a death is known after 100 ms, the end of a host and a cut after 6 s, to all that had met the process;
 //! * nobody is taken for lost where nothing worse happened than a cut, or a host standing still, for 3 s;
+//! * long payloads are read as they were when they were sent, and memory that was taken back is read by nobody;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!
 //! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
@@ -124,8 +125,12 @@ impl World {
         for _ in 0..self.random.u8(1..100) {
             let to = self.random.u16(..self.at.len() as u16);
             if to != self.processes[who].node {
-                let kind = if self.random.bool() { Kind::Notification } else { Kind::LockResponse };
-                self.post(who, to, kind);
+                match (self.random.u8(..8), self.random.bool()) {
+                    (0, true) => self.post_long(who, to, Kind::Put),
+                    (0, false) => self.post_long(who, to, Kind::GetResponse),
+                    (_, true) => self.post(who, to, Kind::Notification),
+                    (_, false) => self.post(who, to, Kind::LockResponse),
+                }
             }
         }
     }
@@ -233,18 +238,22 @@ fn number(variable: &str) -> Option<u64> {
 fn networks_of_hosts_keep_their_promises() {
     if let Some(seed) = number("GGAS_HOSTS_SEED") {
         let world = simulate(seed, true);
-        return eprintln!("{} packets taken, {} losses", world.taken, world.lost.len());
+        let (taken, read) = (world.taken, world.read);
+        return eprintln!("{taken} packets taken, {read} long payloads read, {} losses", world.lost.len());
     }
-    let (mut taken, mut lost, mut left) = (0, 0, 0);
+    let (mut taken, mut lost, mut left, mut read, mut unread) = (0, 0, 0, 0, 0);
     let first = number("GGAS_HOSTS_FIRST").unwrap_or(0);
     for seed in first..first + number("GGAS_HOSTS_SEEDS").unwrap_or(300) {
         let world = simulate(seed, false);
         taken += world.taken;
         lost += world.lost.len();
         left += world.left.len();
+        read += world.read;
+        unread += world.unread.len();
     }
     eprintln!("{taken} packets taken, {lost} times somebody was lost, {left} times somebody left");
-    assert!(taken > 0 && lost > 0 && left > 0);
+    eprintln!("{read} long payloads read; {unread} times some were not, since their process was gone");
+    assert!(taken > 0 && lost > 0 && left > 0 && read > 0 && unread > 0);
 }
 
 #[test]

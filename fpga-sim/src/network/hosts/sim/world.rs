@@ -2,6 +2,7 @@
 
 mod check;
 mod connections;
+mod long;
 mod packets;
 
 use std::cell::RefCell;
@@ -37,6 +38,13 @@ pub enum Event {
         from: usize,
         to: usize,
     },
+    /// A read comes to who has the bytes; they come to who reads.
+    Read {
+        number: u64,
+        bytes: Option<Vec<u8>>,
+        from: usize,
+        to: usize,
+    },
     Syn {
         from: usize,
         on: Connection,
@@ -67,6 +75,8 @@ pub struct Process {
     pub still_until: Duration,
     open: HashMap<Connection, (usize, usize)>,
     waiting: VecDeque<Packet>,
+    /// Packets whose payloads are read, and the numbers of the reads.
+    reading: Vec<(Packet, u64)>,
     departures: u32,
     looks_at: Duration,
 }
@@ -98,6 +108,11 @@ pub struct World {
     /// What a packet was meant for: a process, or whoever comes.
     meant: HashMap<u32, Option<usize>>,
     packet: u32,
+    /// By packet: who sent it, its long payload, and whether that may still be read.
+    sources: BTreeMap<u32, long::Source>,
+    /// Long payloads that came, and those that did not: to whom and of whom.
+    pub read: u64,
+    pub unread: HashSet<(usize, usize)>,
     slow: Duration,
     /// Every event is told.
     pub told: bool,
@@ -131,6 +146,9 @@ impl World {
             came: BTreeMap::new(),
             meant: HashMap::new(),
             packet: 0,
+            sources: BTreeMap::new(),
+            read: 0,
+            unread: HashSet::new(),
             told: false,
         }
     }
@@ -182,6 +200,7 @@ impl World {
             still_until: Duration::ZERO,
             open: HashMap::new(),
             waiting: VecDeque::new(),
+            reading: Vec::new(),
             departures: 0,
             looks_at: EVER,
         });
@@ -193,7 +212,7 @@ impl World {
         self.processes[who].alive = false;
         let node = self.processes[who].node;
         self.at[usize::from(node)] = None;
-        self.messages.borrow_mut().come.remove(&who);
+        self.forget_memory(who);
         let mut open: Vec<_> = self.processes[who].open.drain().map(|(_, tcp)| tcp).collect();
         open.sort_unstable();
         if host_lives {
@@ -236,6 +255,13 @@ impl World {
                         self.messages.borrow_mut().come.entry(to).or_default().extend(bytes);
                         self.step(to);
                     }
+                }
+            }
+            Event::Read { number, bytes, from, to } => {
+                if let Some(Event::Read { bytes, .. }) =
+                    self.reach(from, to, Event::Read { number, bytes, from, to })
+                {
+                    self.answer_read(number, bytes);
                 }
             }
             Event::Syn { from, on, node } => self.syn(from, on, node),
@@ -285,10 +311,12 @@ impl World {
                 while self.random.u8(..8) > 0
                     && let Some(packet) = self.processes[who].core.take(class)
                 {
-                    self.take(who, &packet);
+                    self.take(who, packet);
                 }
             }
+            self.look_at_reads(who);
             let pumped = self.processes[who].core.pump();
+            drop(self.processes[who].core.take_let_go());
             for out in self.processes[who].core.take_out() {
                 self.obey(who, out);
             }
@@ -298,8 +326,10 @@ impl World {
         }
         self.flush();
         self.watch(who);
+        self.reuse_sources();
         let (now, process) = (self.now(), &mut self.processes[who]);
-        let soon = !process.seen.has_arrivals() && !process.core.has_out();
+        let soon =
+            !process.seen.has_arrivals() && !process.core.has_out() && !process.core.desk().is_called();
         let again = !soon || std::mem::take(&mut self.messages.borrow_mut().refused);
         let next = next.map_or(EVER, |next| next.duration_since(self.clock.origin()));
         let next =

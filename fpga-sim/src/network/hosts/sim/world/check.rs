@@ -64,6 +64,7 @@ impl World {
         for (who, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
             assert!(process.waiting.is_empty(), "{who}: {} packets wait", process.waiting.len());
         }
+        self.check_long();
         for ((from, to, class), went) in &self.went {
             let came = self.came.get(&(*from, *to, *class)).copied().unwrap_or(0);
             let whole = self.processes[*from].alive || self.left.contains(&(*from, *from));

@@ -4,23 +4,29 @@ use extoll_abi::Address;
 
 use super::{Event, World};
 use crate::network::hosts::core::Sent;
-use crate::network::hosts::message::{self, HEAD, Head, MOST};
+use crate::network::hosts::message::{self, Head, MOST};
 use crate::network::shared::codec::{Rules, tests::put};
 use crate::packet::{ANYONE, Class, Kind, Packet};
 
 impl World {
-    pub fn post(&mut self, who: usize, to: u16, kind: Kind) {
+    /// A packet's number, and whom it is meant for.
+    pub(super) fn number_packet(&mut self, who: usize, to: u16) -> (u32, u32) {
         self.packet += 1;
         let seen = &self.processes[who].seen;
         let meant = (seen.era(to) != ANYONE).then(|| (seen.process(to) >> 8) as usize - 1);
         self.meant.insert(self.packet, meant);
+        (self.packet, seen.era(to))
+    }
+
+    pub fn post(&mut self, who: usize, to: u16, kind: Kind) {
+        let (tag, process) = self.number_packet(who, to);
         let packet = Packet {
             source: Address::new(self.processes[who].node, 0),
             destination: Address::new(to, 0),
             kind,
             address: who as u64,
-            tag: self.packet,
-            process: seen.era(to),
+            tag,
+            process,
             ..put(0, 0, 0)
         };
         self.send(who, packet);
@@ -36,15 +42,16 @@ impl World {
 
     /// What the wire took is on its way.
     pub(super) fn flush(&mut self) {
+        self.begin_reads();
         let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
         for (from, to, bytes) in gone {
-            if bytes.len() > HEAD {
+            let (_, rest) = Head::of(&bytes).expect("a head");
+            if message::decode_releases(rest).is_none() {
                 let (node, here) = (self.processes[from].node, self.processes[to].node);
                 let rules = |class| Rules { class, from: node, to: here, most: MOST as u32, process: ANYONE };
-                let (_, rest) = Head::of(&bytes).expect("a head");
                 let packet = message::decode(rest, &rules(Class::Request));
-                let packet =
-                    packet.or_else(|_| message::decode(rest, &rules(Class::Response))).expect("a packet");
+                let packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response)));
+                let (packet, _) = packet.expect("a packet");
                 let meant = self.meant[&packet.tag];
                 assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
                 let class = packet.class() as usize;
@@ -58,7 +65,7 @@ impl World {
     }
 
     /// A card takes a packet: the next one that went.
-    pub(super) fn take(&mut self, who: usize, packet: &Packet) {
+    pub(super) fn take(&mut self, who: usize, packet: Packet) {
         self.taken += 1;
         let way = (packet.address as usize, who, packet.class() as usize);
         let came = self.came.entry(way).or_default();
@@ -68,5 +75,6 @@ impl World {
         if let Some(since) = self.lost.get(&(who, way.0)) {
             assert!(went <= *since, "{who} took {} for lost, and takes what it sent later", way.0);
         }
+        self.begin_reading(who, packet);
     }
 }

@@ -1,0 +1,246 @@
+//! Long payloads: peers read them here, and this process reads theirs, into place. The third part of [`Core`].
+
+use ggas_wire::{Taken, WireError};
+
+use super::super::desk::Asked;
+use super::super::grants::{Given, Reading};
+use super::super::message::{self, Head, Offer, RELEASES};
+use super::super::wire::{Piece, Wire};
+use super::{Core, Sent};
+use crate::memory::TAIL;
+use crate::packet::{ByReference, Packet, Payload};
+
+/// So often the wire is asked for ends of reads that it has closed.
+const ENDS: usize = 1_000;
+
+impl<W: Wire> Core<W> {
+    /// Lets the process at a node, to which packets may go, read a payload: see `message::Offer`.
+    pub(super) fn offer(&mut self, source: &ByReference) -> Result<(Offer, Vec<W::Grant>), WireError> {
+        let total: usize = source.runs().map(|run| run.len as usize).sum();
+        let (mut body, mut tail, mut filled) = (total.saturating_sub(TAIL), [0; TAIL], 0);
+        let (mut keys, mut grants) = (Vec::new(), Vec::new());
+        for run in source.runs() {
+            let len = body.min(run.len as usize);
+            body -= len;
+            if len > 0 {
+                // SAFETY: lent until the hold is dropped, which is behind `revoke`, and behind the end of the peer.
+                match unsafe { self.wire.grant(run.address, len) } {
+                    Ok((grant, key)) => {
+                        grants.push(grant);
+                        keys.push(key);
+                    }
+                    Err(error) => {
+                        grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+                        return Err(error);
+                    }
+                }
+            }
+            for at in len..run.len as usize {
+                // SAFETY: as above; others may write there.
+                tail[filled] = unsafe { std::ptr::read_volatile((run.address + at as u64) as *const u8) };
+                filled += 1;
+            }
+        }
+        self.long.last += 1;
+        Ok((Offer { id: self.long.last, keys, tail }, grants))
+    }
+
+    /// Sends a packet whose payload is a reference to memory; there is a credit for it.
+    pub(super) fn send_long(&mut self, to: u16, packet: Packet) -> Sent {
+        let link = &self.links[usize::from(to)];
+        let (Some(ticket), Some(peer), Payload::ByReference(source)) =
+            (link.theirs, link.peer, &packet.payload)
+        else {
+            return self.throw_away();
+        };
+        let head = Head { ticket, taken: link.taken };
+        let (offer, grants) = match self.offer(source) {
+            Ok(offered) => offered,
+            Err(error) => return self.send_failed(to, packet, &error),
+        };
+        message::encode_offer(&packet, head, &offer, &mut self.buffer);
+        match self.wire.send(peer, &self.buffer) {
+            Ok(Taken::Yes) => {
+                let class = packet.class() as usize;
+                if let Payload::ByReference(ByReference { hold, .. }) = packet.payload {
+                    self.long.given.insert(offer.id, Given { node: to, grants, hold });
+                }
+                self.links[usize::from(to)].granted += 1;
+                self.sent(to, class);
+                Sent::Gone
+            }
+            other => {
+                grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+                self.unsent(to, packet, other)
+            }
+        }
+    }
+
+    /// The source cannot be read: the target gets the packet without it, as of any bad source.
+    #[cold]
+    fn send_failed(&mut self, to: u16, packet: Packet, error: &WireError) -> Sent {
+        tracing::warn!("no process can be let read {} bytes, so the command fails: {error}", packet.len);
+        let unit = match packet.kind {
+            crate::packet::Kind::Put => extoll_abi::ErrorUnits::REQUESTER,
+            _ => extoll_abi::ErrorUnits::RESPONDER,
+        };
+        let error = packet.error | unit;
+        self.send_to(to, Packet { payload: Payload::None, error, ..packet })
+    }
+
+    /// Goes on with all of this. Called when the wire was moved on.
+    pub(super) fn serve_long(&mut self) {
+        self.hear_ended();
+        self.hear_released();
+        let (asked, released) = self.long.incoming.desk.take();
+        for grant in released {
+            if let Some(grant) = self.long.incoming.grants.remove(&grant) {
+                self.long.releases.push_back((grant.node, grant.ticket, grant.id));
+            }
+        }
+        self.long.asked.extend(asked);
+        for asked in std::mem::take(&mut self.long.asked) {
+            let rest = self.begin_read(asked);
+            self.long.asked.extend(rest);
+        }
+        self.tell_released();
+        let long = &self.long;
+        if long.asked.is_empty() && long.reading.is_empty() && long.releases.is_empty() {
+            long.incoming.desk.rest();
+        }
+    }
+
+    /// Hands a read to the wire; what it does not take now comes back.
+    fn begin_read(&mut self, mut asked: Asked) -> Option<Asked> {
+        let Core { wire, links, long, .. } = self;
+        let grant = long.incoming.grants.get(&asked.grant);
+        let reading = long.reading.entry(asked.read).or_default();
+        let link = grant.and_then(|grant| links.get(usize::from(grant.node)));
+        let link = link.filter(|link| grant.is_some_and(|grant| grant.ticket == link.ticket));
+        if let (Some(link), Some(grant)) = (link, grant) {
+            // A packet may come before its meeting is over.
+            let Some(peer) = link.peer else { return Some(asked) };
+            (reading.node, reading.ticket) = (grant.node, grant.ticket);
+            let (mut start, most) = (0, wire.most());
+            'keys: for key in &grant.keys {
+                let end = start + key.region_len() as usize;
+                while asked.len > 0 && asked.offset < end {
+                    let offset = (asked.offset - start) as u64;
+                    let piece =
+                        Piece { offset, to: asked.to, len: asked.len.min(end - asked.offset).min(most) };
+                    // SAFETY: who asked keeps the memory until the read is over.
+                    match unsafe { wire.fetch(peer, key, piece, asked.read) } {
+                        Ok(Taken::Yes) => reading.pieces += 1,
+                        Ok(Taken::Later) => return Some(asked),
+                        Err(error) => {
+                            tracing::warn!("node {} cannot be read: {error}", grant.node);
+                            break 'keys;
+                        }
+                    }
+                    asked.pass(piece.len);
+                }
+                start = end;
+            }
+        }
+        reading.begun = true;
+        reading.failed |= asked.len > 0;
+        self.end_read(asked.read);
+        None
+    }
+
+    fn hear_ended(&mut self) {
+        for (read, done) in std::mem::take(&mut self.long.ended) {
+            if let Some(reading) = self.long.reading.get_mut(&read) {
+                reading.pieces = reading.pieces.saturating_sub(1);
+                reading.failed |= !done;
+                self.end_read(read);
+            }
+        }
+    }
+
+    /// Tells who asked, if the wire is done with a read. Who does not give what he granted is given up.
+    fn end_read(&mut self, read: u64) {
+        let Some(Reading { begun: true, pieces: 0, failed, node, ticket }) = self.long.reading.get(&read)
+        else {
+            return;
+        };
+        let (failed, node, ticket) = (*failed, *node, *ticket);
+        self.long.reading.remove(&read);
+        self.long.incoming.desk.end(read, !failed);
+        self.retry = true;
+        if failed && ticket != 0 && self.links[usize::from(node)].ticket == ticket {
+            tracing::warn!("node {node} does not let read what it sent: it is treated as lost");
+            self.links[usize::from(node)].ticket = 0;
+            self.meetings.expel(node);
+            self.hear_news();
+        }
+    }
+
+    /// Peers have read what they were let read.
+    fn hear_released(&mut self) {
+        for (node, id) in std::mem::take(&mut self.long.incoming.released) {
+            match self.long.given.remove(&id) {
+                Some(given) if given.node == node => self.take_back(given),
+                Some(given) => drop(self.long.given.insert(id, given)),
+                None => {} // it was taken back when its process was found to be gone
+            }
+        }
+    }
+
+    fn take_back(&mut self, given: Given<W::Grant>) {
+        given.grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+        let link = &mut self.links[usize::from(given.node)];
+        link.granted = link.granted.saturating_sub(1);
+        self.retry |= std::mem::take(&mut link.waits);
+        self.long.let_go.push(given.hold);
+    }
+
+    /// The process at a node is gone, also for the wire: nobody reads for it any more.
+    pub(super) fn take_back_all(&mut self, node: u16) {
+        let of_node = |(id, given): (&u64, &Given<W::Grant>)| (given.node == node).then_some(*id);
+        let given: Vec<u64> = self.long.given.iter().filter_map(of_node).collect();
+        for id in given {
+            if let Some(given) = self.long.given.remove(&id) {
+                self.take_back(given);
+            }
+        }
+    }
+
+    /// Nothing goes to other processes any more, and nothing comes: their memory and ours is not touched from now on.
+    pub fn close(&mut self) {
+        self.long.incoming.desk.close();
+        for node in 0..self.links.len() as u16 {
+            self.forget_peer(node);
+            self.links[usize::from(node)].ticket = 0;
+        }
+        // The wire tells the ends of what was under way. It should do so at once; memory of what it does not tell of stays in use.
+        for _ in 0..ENDS {
+            self.pump();
+            if self.long.reading.is_empty() && self.long.asked.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Tells peers what of theirs has been read.
+    fn tell_released(&mut self) {
+        let mut unmet = Vec::new();
+        while let Some((node, of, _)) = self.long.releases.front().copied() {
+            let link = &self.links[usize::from(node)];
+            let same = self.long.releases.iter().take_while(|release| (release.0, release.1) == (node, of));
+            let ids: Vec<u64> = same.take(RELEASES).map(|release| release.2).collect();
+            if link.ticket == of && link.answer.is_none() {
+                unmet.extend(ids.iter().map(|id| (node, of, *id)));
+            } else if let (Some(ticket), Some(peer), true) = (link.answer, link.peer, link.ticket == of) {
+                message::encode_releases(Head { ticket, taken: link.taken }, &ids, &mut self.buffer);
+                match self.wire.send(peer, &self.buffer) {
+                    Ok(Taken::Yes) => self.links[usize::from(node)].told = link.taken,
+                    Ok(Taken::Later) => break,
+                    Err(error) => tracing::warn!("node {node} does not hear what was read: {error}"),
+                }
+            }
+            self.long.releases.drain(..ids.len());
+        }
+        self.long.releases.extend(unmet);
+    }
+}

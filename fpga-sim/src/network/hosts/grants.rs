@@ -1,0 +1,101 @@
+//! Long payloads between processes: those that peers may read here, and those that this process reads there.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use ggas_wire::Key;
+
+use super::desk::{Asked, Desk};
+use super::message::Offer;
+use super::seen::Seen;
+use crate::packet::{Hold, Payload};
+
+/// What a peer may read: granted exactly, and until it says that it has read it, or is gone.
+pub(super) struct Given<G> {
+    pub node: u16,
+    pub grants: Vec<G>,
+    /// Keeps the memory where it is. Dropped outside of the core's lock.
+    pub hold: Hold,
+}
+
+/// What this process may read of a peer.
+pub(super) struct Grant {
+    pub node: u16,
+    /// The ticket that it came with: it says nothing of the process that comes next.
+    pub ticket: u64,
+    /// The peer's name for it.
+    pub id: u64,
+    pub keys: Vec<Key>,
+}
+
+/// What peers let this process read, as messages come.
+pub(super) struct Incoming {
+    pub desk: Arc<Desk>,
+    pub grants: HashMap<u64, Grant>,
+    last: u64,
+    /// Of which node the process says that it has read something, and what.
+    pub released: Vec<(u16, u64)>,
+}
+
+impl Incoming {
+    pub fn new(seen: &Arc<Seen>) -> Incoming {
+        Incoming { desk: Desk::new(seen), grants: HashMap::new(), last: 0, released: Vec::new() }
+    }
+
+    /// The payload of a packet of `len` bytes.
+    pub fn take(&mut self, node: u16, ticket: u64, len: u32, offer: Offer) -> Payload {
+        self.last += 1;
+        let Offer { id, keys, tail } = offer;
+        self.grants.insert(self.last, Grant { node, ticket, id, keys });
+        self.desk.payload(self.last, len, tail)
+    }
+}
+
+/// A read that a card asked for, until the wire is done with its memory.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub node: u16,
+    pub ticket: u64,
+    /// All of its pieces are with the wire.
+    pub begun: bool,
+    /// Those that are not over.
+    pub pieces: u32,
+    pub failed: bool,
+}
+
+/// What the core has of all this.
+pub(super) struct Long<G> {
+    pub incoming: Incoming,
+    pub given: HashMap<u64, Given<G>>,
+    pub last: u64,
+    /// Reads that the wire has not taken.
+    pub asked: VecDeque<Asked>,
+    pub reading: HashMap<u64, Reading>,
+    /// Pieces that are over, and whether their bytes are there.
+    pub ended: Vec<(u64, bool)>,
+    /// Peers have to hear that something of theirs was read: node, ticket, their name for it.
+    pub releases: VecDeque<(u16, u64, u64)>,
+    /// Nobody reads there any more.
+    pub let_go: Vec<Hold>,
+}
+
+impl<G> Long<G> {
+    pub fn new(seen: &Arc<Seen>) -> Long<G> {
+        Long {
+            incoming: Incoming::new(seen),
+            given: HashMap::new(),
+            last: 0,
+            asked: VecDeque::new(),
+            reading: HashMap::new(),
+            ended: Vec::new(),
+            releases: VecDeque::new(),
+            let_go: Vec::new(),
+        }
+    }
+
+    /// Whether something of the process with this ticket is still read, or its card has to say what to do with it.
+    pub fn reads_of(&self, ticket: u64) -> bool {
+        self.incoming.grants.values().any(|grant| grant.ticket == ticket)
+            || self.releases.iter().any(|(_, of, _)| *of == ticket)
+    }
+}

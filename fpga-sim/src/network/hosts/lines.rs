@@ -1,0 +1,231 @@
+//! Endpoints of a process: one for messages, and for what others read here; one for what it reads there.
+//!
+//! A library need not end what is under way to a peer that was removed (`tcp;ofi_rxm` of libfabric 1.17 does not): bytes of a process
+//! that was taken for lost could come much later. An endpoint that is closed moves nothing any more. So reads have one of
+//! their own: when a peer goes of which something is read, it is closed, and what was read of others is read again.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, WireError};
+
+use super::wire::{Piece, Wire};
+
+/// See the module's description.
+pub(super) struct Lines {
+    messages: Endpoint,
+    /// How the other one is opened, when something is read for the first time.
+    opened_by: (Choice, Option<IpAddr>),
+    reads: Option<Endpoint>,
+    peers: HashMap<u32, Known>,
+    last: u32,
+    /// Reads that are under way, by a number of ours.
+    under_way: HashMap<u64, Read>,
+    begun: u64,
+    /// Reads to begin again, and those whose peer is gone.
+    again: VecDeque<Read>,
+    failed: Vec<u64>,
+    /// A read waits for a connection.
+    connects: bool,
+}
+
+/// A peer.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    peer: Peer,
+    number: u32,
+}
+
+struct Known {
+    address: Vec<u8>,
+    /// Once something is read of it.
+    peer: Option<Peer>,
+}
+
+struct Read {
+    of: u32,
+    key: Key,
+    piece: Piece,
+    token: u64,
+}
+
+impl Lines {
+    /// Opens the one for messages.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub fn open(choice: &Choice, host: Option<IpAddr>) -> Result<Lines, WireError> {
+        Ok(Lines {
+            messages: Endpoint::open_at(choice, host)?,
+            opened_by: (choice.clone(), host),
+            reads: None,
+            peers: HashMap::new(),
+            last: 0,
+            under_way: HashMap::new(),
+            begun: 0,
+            again: VecDeque::new(),
+            failed: Vec::new(),
+            connects: false,
+        })
+    }
+
+    /// Where others reach it.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub fn address(&self) -> Result<Vec<u8>, WireError> {
+        self.messages.address()
+    }
+
+    /// Begins a read. `Later`: it comes back.
+    fn begin(&mut self, read: Read) -> Result<Option<Read>, WireError> {
+        let Some(known) = self.peers.get_mut(&read.of) else {
+            self.failed.push(read.token);
+            return Ok(None);
+        };
+        let endpoint = match &mut self.reads {
+            Some(endpoint) => endpoint,
+            closed => closed.insert(Endpoint::open_at(&self.opened_by.0, self.opened_by.1)?),
+        };
+        let peer = match known.peer {
+            Some(peer) => peer,
+            None => *known.peer.insert(endpoint.insert(&known.address)?),
+        };
+        let Piece { offset, to, len } = read.piece;
+        self.begun += 1;
+        // SAFETY: `Wire::fetch` was promised so.
+        let taken = unsafe { endpoint.fetch(peer, &read.key, offset, (to as *mut u8, len), self.begun) }?;
+        self.connects = taken == Taken::Later;
+        if self.connects {
+            return Ok(Some(read));
+        }
+        self.under_way.insert(self.begun, read);
+        Ok(None)
+    }
+
+    /// Begins again what was under way when the endpoint was closed.
+    fn begin_again(&mut self) {
+        while let Some(read) = self.again.pop_front() {
+            let token = read.token;
+            match self.begin(read) {
+                Ok(None) => {}
+                Ok(Some(read)) => return self.again.push_front(read),
+                Err(error) => {
+                    tracing::warn!("a read cannot be begun again: {error}");
+                    self.failed.push(token);
+                }
+            }
+        }
+    }
+
+    fn is_reading(&self) -> bool {
+        self.connects || !(self.under_way.is_empty() && self.again.is_empty() && self.failed.is_empty())
+    }
+
+    #[cold]
+    fn poll_reads(&mut self, each: &mut impl FnMut(Event<'_>)) -> Result<usize, WireError> {
+        self.begin_again();
+        let Lines { reads, under_way, failed, .. } = self;
+        let mut ended = failed.len();
+        if let Some(endpoint) = reads {
+            ended += endpoint.poll(|event| match event {
+                Event::Done { token } => {
+                    let read = under_way.remove(&token);
+                    read.into_iter().for_each(|read| each(Event::Done { token: read.token }));
+                }
+                Event::Failed { token, why } => {
+                    let read = under_way.remove(&token);
+                    read.into_iter()
+                        .for_each(|read| each(Event::Failed { token: read.token, why: why.clone() }));
+                }
+                // Nobody knows its address.
+                other => tracing::debug!("{other:?}"),
+            })?;
+        }
+        let gone = || "its process is gone".to_owned();
+        failed.drain(..).for_each(|token| each(Event::Failed { token, why: gone() }));
+        Ok(ended)
+    }
+
+    /// Nothing is read of a peer any more.
+    fn end_reads(&mut self, of: u32) {
+        self.connects = false; // who waits for a connection tries again
+        let (failed, again) = (&mut self.failed, &mut self.again);
+        again.retain(|read| {
+            if read.of == of {
+                failed.push(read.token);
+            }
+            read.of != of
+        });
+        if !self.under_way.values().any(|read| read.of == of) {
+            return;
+        }
+        // From here on nothing is written where its reads went, nor where the others did.
+        self.reads = None;
+        self.peers.values_mut().for_each(|known| known.peer = None);
+        for (_, read) in self.under_way.drain() {
+            if read.of == of { failed.push(read.token) } else { again.push_back(read) }
+        }
+    }
+}
+
+impl Wire for Lines {
+    type Peer = Line;
+    type Grant = Region;
+
+    fn insert(&mut self, address: &[u8]) -> Result<Line, WireError> {
+        let peer = self.messages.insert(address)?;
+        self.last += 1;
+        self.peers.insert(self.last, Known { address: address.to_vec(), peer: None });
+        Ok(Line { peer, number: self.last })
+    }
+
+    fn remove(&mut self, line: Line) -> Result<(), WireError> {
+        self.end_reads(line.number);
+        let known = self.peers.remove(&line.number);
+        if let (Some(endpoint), Some(peer)) = (&mut self.reads, known.and_then(|known| known.peer)) {
+            endpoint.remove(peer)?;
+        }
+        self.messages.remove(line.peer)
+    }
+
+    #[inline]
+    fn send(&mut self, line: Line, bytes: &[u8]) -> Result<Taken, WireError> {
+        self.messages.send(line.peer, bytes)
+    }
+
+    unsafe fn grant(&mut self, address: u64, len: usize) -> Result<(Region, Key), WireError> {
+        // SAFETY: by this function's contract.
+        let region = unsafe { self.messages.grant(address as *const u8, len) }?;
+        let key = self.messages.key(region)?.clone();
+        Ok((region, key))
+    }
+
+    fn revoke(&mut self, grant: Region) {
+        if let Err(error) = self.messages.unregister(grant) {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.messages.offer().write_max).unwrap_or(usize::MAX)
+    }
+
+    unsafe fn fetch(&mut self, line: Line, key: &Key, piece: Piece, token: u64) -> Result<Taken, WireError> {
+        let read = Read { of: line.number, key: key.clone(), piece, token };
+        Ok(if self.begin(read)?.is_none() { Taken::Yes } else { Taken::Later })
+    }
+
+    #[inline]
+    fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
+        let reads = if self.is_reading() { self.poll_reads(&mut each)? } else { 0 };
+        Ok(reads + self.messages.poll(each)?)
+    }
+
+    fn arm(&mut self) -> Option<(RawFd, bool)> {
+        // Of two descriptors to sleep on, the thread looks now and then while something is read.
+        let descriptor = self.messages.descriptor().filter(|_| !self.is_reading())?;
+        Some((descriptor, self.messages.arm().unwrap_or(false)))
+    }
+}

@@ -1,0 +1,169 @@
+//! Long payloads: what is let read, what is read, and that nobody reads what he may not.
+
+use std::sync::{Arc, Weak};
+
+use extoll_abi::Address;
+
+use super::{Event, World};
+use crate::memory::runs::Run;
+use crate::network::hosts::message::{LEAST, RUNS};
+use crate::network::shared::codec::tests::put;
+use crate::packet::{ByReference, Hold, HoldState, Kind, Packet, Payload};
+use crate::wake::Wake;
+
+pub struct Source {
+    of: usize,
+    bytes: Box<[u8]>,
+    hold: Arc<HoldState>,
+    /// It was overwritten: who reads now reads what he may not.
+    reused: bool,
+}
+
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(&self) {}
+}
+
+/// What the payload of a packet is.
+fn payload(tag: u32, len: usize) -> Box<[u8]> {
+    let mut random = fastrand::Rng::with_seed(tag.into());
+    std::iter::repeat_with(|| random.u8(..255)).take(len).collect()
+}
+
+impl World {
+    /// A packet with a long payload, in one or several pieces of memory.
+    pub fn post_long(&mut self, who: usize, to: u16, kind: Kind) {
+        let len = LEAST + self.random.u32(..5_000);
+        let (tag, process) = self.number_packet(who, to);
+        let bytes = payload(tag, len as usize);
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for left in (0..self.random.u32(..RUNS as u32)).rev() {
+            let part = self.random.u32(1..(len - at) - left);
+            runs.push(Run { address: bytes.as_ptr() as u64 + u64::from(at), len: part });
+            at += part;
+        }
+        runs.push(Run { address: bytes.as_ptr() as u64 + u64::from(at), len: len - at });
+        let (hold, state) = Hold::new(Weak::<Nobody>::new());
+        self.sources.insert(tag, Source { of: who, bytes, hold: state, reused: false });
+        let more = runs.split_off(1);
+        let packet = Packet {
+            source: Address::new(self.processes[who].node, 0),
+            destination: Address::new(to, 0),
+            kind,
+            address: who as u64,
+            tag,
+            process,
+            payload: Payload::ByReference(ByReference { first: runs[0], more, hold }),
+            ..put(len, len, 0)
+        };
+        self.send(who, packet);
+        self.step(who);
+    }
+
+    /// Memory that nobody may read any more gets other bytes.
+    pub(super) fn reuse_sources(&mut self) {
+        for source in self.sources.values_mut().filter(|source| source.hold.is_done() && !source.reused) {
+            source.bytes.fill(255);
+            source.reused = true;
+        }
+    }
+
+    /// A process is gone, and its memory.
+    pub(super) fn forget_memory(&mut self, who: usize) {
+        let messages = &mut *self.messages.borrow_mut();
+        messages.come.remove(&who);
+        messages.grants.retain(|_, (of, ..)| *of != who);
+        messages.reads.retain(|_, read| read.by != who);
+        self.processes[who].reading.clear();
+        for source in self.sources.values_mut().filter(|source| source.of == who) {
+            source.bytes.fill(255);
+            source.reused = true;
+        }
+    }
+
+    /// Reads that begin are on their way.
+    pub(super) fn begin_reads(&mut self) {
+        let begun = std::mem::take(&mut self.messages.borrow_mut().begun);
+        for number in begun {
+            let at = self.delay();
+            let read = self.messages.borrow().reads.get(&number).cloned();
+            if let Some(read) = read {
+                self.plan(at, Event::Read { number, bytes: None, from: read.by, to: read.of });
+            }
+        }
+    }
+
+    /// A read is where the bytes are, or they are where it began.
+    pub(super) fn answer_read(&mut self, number: u64, bytes: Option<Vec<u8>>) {
+        let Some(read) = self.messages.borrow().reads.get(&number).cloned() else { return };
+        if let Some(bytes) = bytes {
+            // SAFETY: a buffer of the reader's desk, which keeps it until the read is over: it is among those that are not.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), read.piece.to as *mut u8, bytes.len()) };
+            let messages = &mut *self.messages.borrow_mut();
+            messages.reads.remove(&number);
+            messages.ended.push((read.by, read.token, true));
+        } else if self.processes[read.of].alive {
+            let granted = self.messages.borrow().grants.get(&read.grant).copied();
+            let Some((of, address, len)) = granted.filter(|(of, ..)| *of == read.of) else {
+                // It was taken back: who reads is taken for lost, or will be.
+                self.messages.borrow_mut().fail(number);
+                return self.step(read.by);
+            };
+            assert!(
+                read.piece.offset as usize + read.piece.len <= len,
+                "{} reads beyond what {of} grants",
+                read.by
+            );
+            let from = address + read.piece.offset;
+            // SAFETY: a source, which lives as long as the world.
+            let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, read.piece.len) }.to_vec();
+            let at = self.delay();
+            return self.plan(at, Event::Read { number, bytes: Some(bytes), from: of, to: read.by });
+        }
+        self.step(read.by);
+    }
+
+    /// A card takes a packet with a long payload.
+    pub(super) fn begin_reading(&mut self, who: usize, packet: Packet) {
+        if self.random.u8(..16) == 0 {
+            return; // it has nowhere to put it
+        }
+        if let Payload::Far(far) = &packet.payload {
+            let read = far.fetch();
+            self.processes[who].reading.push((packet, read));
+        }
+    }
+
+    pub(super) fn look_at_reads(&mut self, who: usize) {
+        for (packet, read) in std::mem::take(&mut self.processes[who].reading) {
+            let Payload::Far(far) = &packet.payload else { continue };
+            match far.fetched(read) {
+                None => self.processes[who].reading.push((packet, read)),
+                Some(Ok(bytes)) => {
+                    assert!(bytes == payload(packet.tag, packet.len as usize), "the bytes of another time");
+                    self.read += 1;
+                }
+                Some(Err(())) => drop(self.unread.insert((who, packet.address as usize))),
+            }
+        }
+    }
+
+    /// When all is quiet: nothing is being read, nothing is let read, and between those who have not lost each other all was.
+    pub(super) fn check_long(&self) {
+        for (who, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
+            assert!(process.reading.is_empty(), "{who}: {} payloads are still read", process.reading.len());
+        }
+        for (tag, source) in self.sources.iter().filter(|(_, source)| self.processes[source.of].alive) {
+            assert!(source.hold.is_done(), "packet {tag} of {}: its memory may still be read", source.of);
+        }
+        let messages = self.messages.borrow();
+        assert!(messages.grants.is_empty() && messages.reads.is_empty(), "{:?}", messages.reads);
+        for (who, of) in self.unread.iter().filter(|(who, _)| self.processes[*who].alive) {
+            let whole = self.processes[*of].alive || self.left.contains(&(*of, *of));
+            let lost = self.lost.contains_key(&(*who, *of)) || self.lost.contains_key(&(*of, *who));
+            assert!(!whole || lost, "{who} does not get what {of} sent");
+        }
+    }
+}
