@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The reduction of a shared buffer's slots (seed 002, 3.2), and the words of a directory in GPU memory.
+#include "ggas/coll.cuh"
+
+/* `Reduce` in src/kernel.rs. result[i] = first[i] op slot 0's [i] op slot 1's [i] ..., in this order. */
+struct shared_gpu_reduce {
+	uint64_t result;	/* may be `first` or a slot */
+	uint64_t first;
+	uint64_t slots;
+	uint64_t stride;	/* bytes from slot to slot */
+	uint64_t count;		/* elements */
+	uint32_t number;	/* of slots */
+	uint32_t element;	/* COLL_FLOAT ... of kernels/src/coll.h */
+	uint32_t op;		/* COLL_SUM ... */
+	uint32_t reserved;
+};
+
+/* `Words` in src/kernel.rs: words of the directory, all of them copied or one of them written. */
+struct shared_gpu_words {
+	uint64_t directory;
+	uint64_t copy;		/* uint64_t[number] that the host reads */
+	uint64_t number;
+	uint64_t at;		/* number or more: nothing is written */
+	uint64_t value;
+	uint64_t looks;		/* until a word differs from its copy, at most */
+};
+
+namespace shared_gpu
+{
+
+/* The codes of kernels/src/coll.h, which are not for other crates' kernels to include. */
+enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16 };
+enum : uint32_t { SUM, PROD, MIN, MAX, AND, OR, XOR };
+
+/* One thread for all, as on the CPU executor: in pieces, so that the compiler makes vectors of the inner loops. */
+template <class T, class Op> GGAS_FN void reduce_alone(const shared_gpu_reduce &args, Op op)
+{
+	constexpr uint64_t PIECE = 256;
+	typename ggas_wide<T>::type values[PIECE];
+
+	for (uint64_t begin = 0; begin < args.count; begin += PIECE) {
+		uint64_t n = args.count - begin < PIECE ? args.count - begin : PIECE;
+		const auto *from = reinterpret_cast<const T *>(args.first) + begin;
+
+		for (uint64_t i = 0; i < n; i++)
+			values[i] = ggas_widen(from[i]);
+		for (uint32_t slot = 0; slot < args.number; slot++) {
+			from = reinterpret_cast<const T *>(args.slots + slot * args.stride) + begin;
+			for (uint64_t i = 0; i < n; i++)
+				values[i] = op(values[i], ggas_widen(from[i]));
+		}
+		for (uint64_t i = 0; i < n; i++)
+			reinterpret_cast<T *>(args.result)[begin + i] = ggas_narrow<T>(values[i]);
+	}
+}
+
+template <class T, class Op> GGAS_FN void reduce(const shared_gpu_reduce &args, Op op)
+{
+	auto *result = reinterpret_cast<T *>(args.result);
+	const auto *first = reinterpret_cast<const T *>(args.first);
+	uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+
+	if (all == 1)
+		return reduce_alone<T>(args, op);
+	for (uint64_t i = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(); i < args.count; i += all) {
+		auto value = ggas_widen(first[i]);
+
+		for (uint32_t slot = 0; slot < args.number; slot++)
+			value = op(value, ggas_widen(reinterpret_cast<const T *>(args.slots + slot * args.stride)[i]));
+		result[i] = ggas_narrow<T>(value);
+	}
+}
+
+template <class T> GGAS_FN void reduce(const shared_gpu_reduce &args)
+{
+	switch (args.op) {
+	case SUM:
+		return reduce<T>(args, ggas_sum());
+	case PROD:
+		return reduce<T>(args, ggas_prod());
+	case MIN:
+		return reduce<T>(args, ggas_min());
+	case MAX:
+		return reduce<T>(args, ggas_max());
+	}
+}
+
+template <class T> GGAS_FN void reduce_whole(const shared_gpu_reduce &args)
+{
+	switch (args.op) {
+	case AND:
+		return reduce<T>(args, ggas_and());
+	case OR:
+		return reduce<T>(args, ggas_or());
+	case XOR:
+		return reduce<T>(args, ggas_xor());
+	default:
+		return reduce<T>(args);
+	}
+}
+
+} // namespace shared_gpu
+
+GGAS_KERNEL(ggas_shared_gpu_reduce, shared_gpu_reduce)
+{
+	switch (args.element) {
+	case shared_gpu::FLOAT:
+		return shared_gpu::reduce<float>(args);
+	case shared_gpu::DOUBLE:
+		return shared_gpu::reduce<double>(args);
+	case shared_gpu::INT32:
+		return shared_gpu::reduce_whole<int32_t>(args);
+	case shared_gpu::INT64:
+		return shared_gpu::reduce_whole<int64_t>(args);
+	case shared_gpu::HALF:
+		return shared_gpu::reduce<ggas_half>(args);
+	case shared_gpu::BFLOAT16:
+		return shared_gpu::reduce<ggas_bfloat16>(args);
+	}
+}
+
+/*
+ * One thread looks at the directory until a word has changed, `looks` times at most: without that bound it would keep the GPU from
+ * those who are to change the word (3.2.2, "Other Design Considerations").
+ */
+GGAS_KERNEL(ggas_shared_gpu_words, shared_gpu_words)
+{
+	auto *directory = reinterpret_cast<uint64_t *>(args.directory);
+	auto *copy = reinterpret_cast<uint64_t *>(args.copy);
+	bool is_news = false;
+
+	if (ggas_block() || ggas_thread())
+		return;
+	if (args.at < args.number) {
+		ggas_fence_system();
+		ggas_store_release(directory + args.at, args.value);
+	}
+	for (uint64_t look = 0; look < args.looks && !is_news; look++) {
+		for (uint64_t i = 0; i < args.number; i++) {
+			uint64_t value = ggas_load_acquire(directory + i);
+
+			is_news |= value != ggas_load_relaxed(copy + i);
+			ggas_store_relaxed(copy + i, value);
+		}
+		ggas_pause();
+	}
+}

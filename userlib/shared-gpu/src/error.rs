@@ -1,0 +1,146 @@
+//! What can go wrong.
+
+use std::time::Duration;
+
+use ggas_gpu::GpuError;
+use ggas_kernels::{ImageError, LaunchError, MemoryError};
+use ggas_members::JobError;
+use ggas_members::memory::SegmentError;
+
+use crate::station::Waiting;
+
+/// Errors of ranks that share a GPU. After any error of a call the ranks cannot be used together any more: make a new
+/// [`SharedGpu`](crate::SharedGpu). Vectors and results of other ranks are as they were, but for results that were complete.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum SharedGpuError {
+    /// Ranks of several hosts share no GPU.
+    #[error("the ranks are on several hosts, which share no GPU: make one SharedGpu in a job of each host")]
+    OtherHost,
+    /// More ranks than words of the directory are made for.
+    #[error("{ranks} ranks are too many for one GPU; use at most {most}")]
+    TooMany {
+        /// Asked for.
+        ranks: usize,
+        /// The most.
+        most: usize,
+    },
+    /// Ranks gave different settings.
+    #[error("rank {rank} has {theirs} and rank 0 {ours}: give the same Config, and GPU, in all processes")]
+    Unequal {
+        /// The first rank that differs from rank 0.
+        rank: usize,
+        /// What it has.
+        theirs: String,
+        /// What rank 0 has.
+        ours: String,
+    },
+    /// The buffer is too small for so many ranks.
+    #[error("a shared buffer of {bytes} bytes is too small for {ranks} ranks; use at least {least}")]
+    SmallBuffer {
+        /// Asked for.
+        bytes: usize,
+        /// Ranks.
+        ranks: usize,
+        /// 256 bytes for each.
+        least: usize,
+    },
+    /// Another rank could not be set up.
+    #[error("rank {rank}: {what}")]
+    Peer {
+        /// Which.
+        rank: usize,
+        /// What it said.
+        what: String,
+    },
+    /// A rank calls something else.
+    #[error(
+        "rank {rank} calls another collective, or one of another size, type, operation or root, than the ranks beside it"
+    )]
+    Mismatch {
+        /// Which.
+        rank: usize,
+    },
+    /// A rank was waited for in vain.
+    #[error("rank {rank} did not do its part within {waited:?} (waited for: {what})")]
+    Timeout {
+        /// Which.
+        rank: usize,
+        /// What it should have done.
+        what: &'static str,
+        /// How long.
+        waited: Duration,
+    },
+    /// Another rank waited for one in vain, or failed.
+    #[error("the call failed at another rank: rank {rank} {how}")]
+    Elsewhere {
+        /// Which is to blame.
+        rank: usize,
+        /// In words.
+        how: &'static str,
+    },
+    /// A rank died.
+    #[error("rank {rank} died: start a new job")]
+    PeerLost {
+        /// Which.
+        rank: u32,
+    },
+    /// An earlier call failed.
+    #[error("an earlier call failed: make a new SharedGpu")]
+    Broken,
+    /// No such rank.
+    #[error("root {root} of {ranks} ranks; use 0 to {}", ranks - 1)]
+    Root {
+        /// Asked for.
+        root: usize,
+        /// Ranks.
+        ranks: usize,
+    },
+    /// A vector that does not lie in its memory.
+    #[error(
+        "{count} elements at byte {offset} do not lie in {bytes} bytes of memory, or not at a multiple of their size"
+    )]
+    Range {
+        /// First byte.
+        offset: usize,
+        /// Elements.
+        count: usize,
+        /// Of the memory.
+        bytes: usize,
+    },
+    /// Bits of numbers that have none to speak of.
+    #[error("bitwise operations are of whole numbers only")]
+    Bits,
+    /// The job.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// Shared host memory.
+    #[error("shared memory: {0}")]
+    Shared(#[from] std::io::Error),
+    /// Shared host memory of another process.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The GPU; [`GpuError::Unsupported`] where its memory cannot be passed to other processes.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// Memory of this rank.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The reduction.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The reduction's kernel.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
+ggas_errors::debug_as_display!(SharedGpuError);
+
+impl SharedGpuError {
+    pub(crate) fn late(waiting: Option<Waiting>, waited: Duration) -> SharedGpuError {
+        match waiting {
+            Some(Waiting { what, rank }) => SharedGpuError::Timeout { rank, what, waited },
+            None => SharedGpuError::Timeout { rank: 0, what: "the GPU", waited },
+        }
+    }
+}

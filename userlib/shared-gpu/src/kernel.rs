@@ -1,0 +1,49 @@
+//! The crate's kernels and their arguments.
+
+use ggas_gpu::{Gpu, Module};
+
+use crate::SharedGpuError;
+
+/// `struct shared_gpu_reduce` in kernels/shared_gpu.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Reduce {
+    pub(crate) result: u64,
+    pub(crate) first: u64,
+    pub(crate) slots: u64,
+    pub(crate) stride: u64,
+    pub(crate) count: u64,
+    pub(crate) number: u32,
+    pub(crate) element: u32,
+    pub(crate) op: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct shared_gpu_words` there.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Words {
+    pub(crate) directory: u64,
+    pub(crate) copy: u64,
+    pub(crate) number: u64,
+    pub(crate) at: u64,
+    pub(crate) value: u64,
+    pub(crate) looks: u64,
+}
+
+pub(crate) const REDUCE: &str = "ggas_shared_gpu_reduce";
+pub(crate) const WORDS: &str = "ggas_shared_gpu_words";
+
+ggas_kernels::kernels! {
+    static KERNELS = [ggas_shared_gpu_reduce(Reduce), ggas_shared_gpu_words(Words)];
+}
+
+/// Makes the kernels known to the CPU executor.
+pub(crate) fn add() -> Result<(), SharedGpuError> {
+    Ok(ggas_kernels::add(&KERNELS)?)
+}
+
+/// Loads them on a GPU that may have been opened before.
+pub(crate) fn load(gpu: &Gpu) -> Result<Module, SharedGpuError> {
+    Ok(gpu.load(KERNELS.fatbin())?)
+}

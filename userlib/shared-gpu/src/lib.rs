@@ -1,0 +1,27 @@
+//! Collectives of processes that share a GPU (I. Faraji, *Improving Communication Performance in GPU-Accelerated HPC Clusters*,
+//! 2018, chapter 3; comments name its sections).
+//!
+//! [`SharedGpu`] has the calls. What ranks do is written once, over [`Station`]: [`SharedGpu`] runs it in processes, the
+//! [`model`] in virtual time.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod btb;
+mod elements;
+mod error;
+mod gsb;
+mod kernel;
+mod memory;
+pub mod model;
+mod plan;
+mod process;
+mod shared_gpu;
+mod station;
+#[cfg(test)]
+mod tests;
+
+pub use elements::{Element, Op};
+pub use error::SharedGpuError;
+pub use plan::{Algorithm, Layout, Stamp};
+pub use shared_gpu::{Config, Directory, SharedGpu, Vector};
+pub use station::{Place, Slots, Station, Waiting, Word};

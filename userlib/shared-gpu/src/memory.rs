@@ -1,0 +1,213 @@
+//! The shared buffer and the directory: made by rank 0, mapped by all.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ggas_clock::Clock;
+use ggas_gpu::{GpuPart, GpuWindow};
+use ggas_kernels::{Mapped, Processor};
+use ggas_members::Job;
+use ggas_members::memory::{Mapping, create, sealed_len};
+
+use crate::station::Word;
+use crate::{Config, Directory, Layout, SharedGpuError};
+
+/// Most ranks: what a GPU's memory and a host's cores are enough for, with room.
+pub(crate) const RANKS_MAX: usize = 256;
+/// Longest reason that is passed on.
+const REASON_MAX: usize = 500;
+
+/// The buffer as this process reaches it.
+enum Buffer {
+    Host(Mapping),
+    Gpu(GpuWindow),
+}
+
+/// What ranks share.
+pub(crate) struct Shared {
+    // Unregistered before the memory goes.
+    words_mapped: Mapped,
+    words: Mapping,
+    buffer: Buffer,
+    /// Bytes in front of the buffer's data: the directory, where it lies on the GPU.
+    head: usize,
+}
+
+impl Shared {
+    /// Sets the memory up, alike on all ranks.
+    pub(crate) fn new(
+        job: &Job,
+        processor: &Processor,
+        config: &Config,
+    ) -> Result<(Shared, Layout), SharedGpuError> {
+        let ranks = job.size() as usize;
+        let deadline = Clock::REAL.deadline(config.timeout);
+        let steps = Steps { job, deadline, timeout: config.timeout };
+        let tag = steps.same(processor, config)?;
+        if job.spans_hosts() {
+            return Err(SharedGpuError::OtherHost);
+        }
+        if ranks > RANKS_MAX {
+            return Err(SharedGpuError::TooMany { ranks, most: RANKS_MAX });
+        }
+        let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least: 256 * ranks };
+        let layout = Layout::new(ranks, config.buffer).ok_or(small)?;
+        let head = match config.directory {
+            Directory::Host => 0,
+            _ => (8 * Word::count(ranks)).next_multiple_of(4096),
+        };
+        let bytes = head + config.buffer;
+        let made = steps.agree((job.rank() == 0).then(|| make(processor, bytes, ranks)).transpose())?;
+        let mapped = steps.pass_on(tag, made).and_then(|made| map(processor, made, bytes, ranks, head));
+        Ok((steps.agree(mapped)?, layout))
+    }
+
+    /// A word of the directory in host memory.
+    pub(crate) fn word(&self, word: Word) -> &AtomicU64 {
+        // SAFETY: a word of a directory of that many ranks, as `map` checked; an atomic, of which any bytes are a value.
+        unsafe { self.words.at(8 * word.index()) }
+    }
+
+    /// Its address for copies of a GPU.
+    pub(crate) fn word_address(&self, word: Word) -> u64 {
+        self.words_mapped.address() + 8 * word.index() as u64
+    }
+
+    /// Where a directory on the GPU begins.
+    pub(crate) fn head(&self) -> u64 {
+        self.base()
+    }
+
+    /// Address of a byte of the buffer.
+    pub(crate) fn address(&self, offset: usize) -> u64 {
+        self.base() + (self.head + offset) as u64
+    }
+
+    fn base(&self) -> u64 {
+        match &self.buffer {
+            Buffer::Host(mapping) => mapping.base() as u64,
+            Buffer::Gpu(window) => window.base(),
+        }
+    }
+}
+
+/// What rank 0 made.
+struct Made {
+    words: OwnedFd,
+    buffer: OwnedFd,
+    /// The maker's own, on a GPU.
+    part: Option<GpuPart>,
+}
+
+fn make(processor: &Processor, bytes: usize, ranks: usize) -> Result<Made, SharedGpuError> {
+    let words = create(c"ggas-directory", (8 * Word::count(ranks)).next_multiple_of(4096) as u64)?;
+    match processor {
+        Processor::Gpu(gpu) => {
+            let stride = stride(gpu.device(), bytes)?;
+            let part = GpuPart::new(gpu.device(), stride)?;
+            Ok(Made { words, buffer: part.export()?, part: Some(part) })
+        }
+        _ => Ok(Made { words, buffer: create(c"ggas-shared-buffer", bytes as u64)?, part: None }),
+    }
+}
+
+fn stride(gpu: &ggas_gpu::Gpu, bytes: usize) -> Result<usize, SharedGpuError> {
+    Ok(bytes.next_multiple_of(gpu.part_granularity()?))
+}
+
+fn map(
+    processor: &Processor,
+    made: Made,
+    bytes: usize,
+    ranks: usize,
+    head: usize,
+) -> Result<Shared, SharedGpuError> {
+    let len = (8 * Word::count(ranks)).next_multiple_of(4096);
+    let what = "the directory of a shared GPU";
+    if sealed_len(made.words.as_fd(), what)? < len as u64 {
+        return Err(std::io::Error::from(std::io::ErrorKind::InvalidData).into());
+    }
+    let words = Mapping::new(made.words.as_fd(), 0, len, true)?;
+    // SAFETY: the mapping lives as long as the registration, which is declared before it; only atomics are used there.
+    let words_mapped = unsafe { processor.map_host(words.base(), len) }?;
+    let buffer = match (processor, made.part) {
+        (Processor::Gpu(_), Some(part)) => Buffer::Gpu(part.window(0, &[None], bytes)?),
+        (Processor::Gpu(gpu), None) => {
+            let stride = stride(gpu.device(), bytes)?;
+            Buffer::Gpu(GpuWindow::received(gpu.device(), made.buffer.as_fd(), stride, bytes)?)
+        }
+        _ => {
+            if sealed_len(made.buffer.as_fd(), "a shared buffer")? < bytes as u64 {
+                return Err(std::io::Error::from(std::io::ErrorKind::InvalidData).into());
+            }
+            Buffer::Host(Mapping::new(made.buffer.as_fd(), 0, bytes, true)?)
+        }
+    };
+    Ok(Shared { words_mapped, words, buffer, head })
+}
+
+/// Steps that all ranks take together, and fail together.
+struct Steps<'a> {
+    job: &'a Job,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Steps<'_> {
+    /// Time for the next step; who used all of it up still gives the others a moment, so that all fail alike.
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
+    }
+
+    /// Fails unless all have the same GPU and settings. Gives the tag of this set-up's descriptors.
+    fn same(&self, processor: &Processor, config: &Config) -> Result<u64, SharedGpuError> {
+        static TAGS: AtomicU64 = AtomicU64::new(1);
+        let device = match processor {
+            Processor::Gpu(gpu) => format!("GPU {}", gpu.device().info().uuid),
+            _ => "the CPU executor".to_owned(),
+        };
+        let Config { buffer, directory, .. } = config;
+        let tag = TAGS.fetch_add(1, Ordering::Relaxed) | 1 << 40;
+        let mine = format!("{tag}\n{device}, a buffer of {buffer} bytes and the directory {directory}");
+        let all = self.job.exchange(mine.as_bytes(), self.left())?;
+        let all: Vec<String> = all.iter().map(|said| String::from_utf8_lossy(said).into_owned()).collect();
+        let split = |said: &str| said.split_once('\n').map(|(tag, rest)| (tag.to_owned(), rest.to_owned()));
+        let (first, ours) = split(&all[0]).unwrap_or_default();
+        for (rank, said) in all.iter().enumerate() {
+            let theirs = split(said).unwrap_or_default().1;
+            if theirs != ours {
+                return Err(SharedGpuError::Unequal { rank, theirs, ours });
+            }
+        }
+        Ok(first.parse().unwrap_or_default())
+    }
+
+    /// Rank 0's descriptors, to all.
+    fn pass_on(&self, tag: u64, made: Option<Made>) -> Result<Made, SharedGpuError> {
+        if let Some(made) = made {
+            let fds = [made.words.as_fd(), made.buffer.as_fd()];
+            (1..self.job.size()).try_for_each(|rank| self.job.send_fds(rank, tag, &fds, self.left()))?;
+            return Ok(made);
+        }
+        let fds = self.job.recv_fds(0, tag, self.left())?;
+        let Ok([words, buffer]) = <[OwnedFd; 2]>::try_from(fds) else {
+            return Err(SharedGpuError::Peer { rank: 0, what: "it runs another version".to_owned() });
+        };
+        Ok(Made { words, buffer, part: None })
+    }
+
+    /// Succeeds if all did.
+    fn agree<T>(&self, mine: Result<T, SharedGpuError>) -> Result<T, SharedGpuError> {
+        let reason = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let reason: String = reason.chars().take(REASON_MAX).collect();
+        let all = self.job.exchange(reason.as_bytes(), self.left());
+        let mine = mine?;
+        match all?.iter().enumerate().find(|(_, said)| !said.is_empty()) {
+            Some((rank, said)) => {
+                Err(SharedGpuError::Peer { rank, what: String::from_utf8_lossy(said).into_owned() })
+            }
+            None => Ok(mine),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A call: what all ranks have to do alike, cut into chunks that fit the shared buffer.
+
+use crate::{Element, Op};
+
+use crate::station::{Place, Slots, Station, Waiting, Word};
+use crate::{btb, gsb};
+
+/// Which algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Fan-in and fan-out through slots in one buffer (GSB, 3.2.1).
+    Gsb,
+    /// A binomial tree (BTB, 3.2.2).
+    Btb,
+}
+
+/// What the ranks do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Reduce,
+    Broadcast,
+    Allreduce,
+}
+
+/// What is left out, so that tests see it is needed.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// The event behind a copy is not waited for.
+    Event,
+    /// The completion flag does not change from result to result.
+    Toggle,
+    /// Tree levels are not matched.
+    Level,
+    /// Nobody waits until a result was read.
+    Ack,
+}
+
+/// Multiple of chunks and slots.
+const ALIGN: usize = 256;
+/// Most bytes of a chunk: enough that starting copies costs nothing beside them.
+const CHUNK_MAX: usize = 8 << 20;
+
+/// How the shared buffer is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    ranks: usize,
+    gsb: usize,
+    btb: usize,
+}
+
+impl Layout {
+    /// Of a buffer of so many bytes; `None` where a rank's share is less than 256 bytes.
+    pub fn new(ranks: usize, buffer: usize) -> Option<Layout> {
+        let share = |parts: usize| (buffer / parts.max(1) / ALIGN * ALIGN).min(CHUNK_MAX);
+        // A slot for the result, and one for each rank but the leader; an inbox for every second rank.
+        let (gsb, btb) = (share(ranks), share(ranks.div_ceil(2)));
+        (gsb > 0 && ranks > 0).then_some(Layout { ranks, gsb, btb })
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk(&self, algorithm: Algorithm) -> usize {
+        match algorithm {
+            Algorithm::Gsb => self.gsb,
+            Algorithm::Btb => self.btb,
+        }
+    }
+
+    /// Bytes of a rank's private memory for sums of a subtree.
+    pub fn partial(&self) -> usize {
+        self.btb
+    }
+
+    pub(crate) fn result(&self) -> usize {
+        0
+    }
+
+    /// Slot of a rank other than the leader.
+    pub(crate) fn slot(&self, rank: usize) -> usize {
+        rank * self.gsb
+    }
+
+    pub(crate) fn slots(&self) -> Slots {
+        Slots { first: self.slot(1), stride: self.gsb, number: self.ranks - 1 }
+    }
+
+    /// Inbox of a place in the tree; even ones have one.
+    pub(crate) fn inbox(&self, place: usize) -> usize {
+        place / 2 * self.btb
+    }
+}
+
+/// Number of a chunk since set-up, tree level, and a number that stands for what the call is: in one word, so that who reads it
+/// sees all of them at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+const LEVEL_SHIFT: u32 = 24;
+const EPOCH_SHIFT: u32 = LEVEL_SHIFT + 6;
+const CALL_MASK: u64 = (1 << LEVEL_SHIFT) - 1;
+
+/// What a word says of a stamp that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    NotYet,
+    Here,
+    /// Of the same chunk, and of another call.
+    Unequal,
+}
+
+impl Stamp {
+    pub(crate) fn new(epoch: u64, level: u32, call: u64) -> Stamp {
+        Stamp(epoch << EPOCH_SHIFT | u64::from(level & 0x3f) << LEVEL_SHIFT | call & CALL_MASK)
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the word is at this stamp, and no other.
+    pub(crate) fn seen_in(self, word: u64) -> Seen {
+        match (word >> LEVEL_SHIFT == self.0 >> LEVEL_SHIFT, word == self.0) {
+            (_, true) => Seen::Here,
+            (true, false) => Seen::Unequal,
+            (false, false) => Seen::NotYet,
+        }
+    }
+
+    /// Whether the word is at this stamp or a later one.
+    pub(crate) fn is_reached_by(self, word: u64) -> bool {
+        word >> LEVEL_SHIFT >= self.0 >> LEVEL_SHIFT
+    }
+}
+
+/// Where all ranks are in their sequence of calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    /// Chunks so far.
+    pub(crate) epoch: u64,
+    last: Option<Algorithm>,
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) bytes: usize,
+    pub(crate) element: Element,
+    /// `None`: nothing is reduced.
+    pub(crate) op: Option<Op>,
+    pub(crate) root: usize,
+    pub(crate) layout: Layout,
+    #[cfg(test)]
+    pub(crate) defect: Option<Defect>,
+}
+
+/// A chunk of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) epoch: u64,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    /// The chunk before used the buffer in another way.
+    pub(crate) changed: bool,
+    call: u64,
+}
+
+impl Plan {
+    /// A number that differs for calls that do not fit together.
+    fn call(&self) -> u64 {
+        let words = [
+            self.kind as u64,
+            self.bytes as u64,
+            self.element as u64,
+            self.op.map_or(u64::MAX, |op| op as u64),
+            self.root as u64,
+            self.layout.chunk(self.algorithm) as u64,
+        ];
+        // FNV-1a over words, folded.
+        let mixed = words.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, word| {
+            (sum ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
+        });
+        mixed ^ mixed >> 24 ^ mixed >> 48
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lacks(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// The rank's part in the call.
+    pub(crate) async fn run<S: Station>(&self, station: &S, cursor: &mut Cursor) {
+        let (chunk, call) = (self.layout.chunk(self.algorithm), self.call());
+        if station.ranks() == 1 {
+            if self.kind != Kind::Broadcast {
+                station.copy(Place::Output(0), Place::Input(0), self.bytes).await;
+                station.drain().await;
+            }
+            return;
+        }
+        for offset in (0..self.bytes).step_by(chunk) {
+            cursor.epoch += 1;
+            let changed = cursor.last.replace(self.algorithm) != Some(self.algorithm);
+            let len = chunk.min(self.bytes - offset);
+            let step = Step { plan: self, epoch: cursor.epoch, offset, len, changed, call };
+            match self.algorithm {
+                Algorithm::Gsb => gsb::chunk(station, &step).await,
+                Algorithm::Btb => btb::chunk(station, &step).await,
+            }
+        }
+        station.drain().await;
+    }
+}
+
+/// Names a defect in release builds, too, where there is none.
+macro_rules! lacks {
+    ($plan:expr, $defect:ident) => {{
+        #[cfg(test)]
+        let lacks = $plan.lacks($crate::plan::Defect::$defect);
+        #[cfg(not(test))]
+        let lacks = false;
+        lacks
+    }};
+}
+pub(crate) use lacks;
+
+impl Step<'_> {
+    pub(crate) fn stamp(&self, level: u32) -> Stamp {
+        Stamp::new(self.epoch, level, self.call)
+    }
+
+    /// Ends once a word is at `stamp`. A rank that is in another call is told to all.
+    pub(crate) async fn meet<S: Station>(&self, station: &S, word: Word, stamp: Stamp, waiting: Waiting) {
+        let mut unequal = false;
+        station
+            .until(|station| match stamp.seen_in(station.load(word)) {
+                Seen::Here => Ok(()),
+                Seen::Unequal => {
+                    unequal = true;
+                    Ok(())
+                }
+                Seen::NotYet => Err(waiting),
+            })
+            .await;
+        if unequal {
+            Fault::Unequal.tell(station, waiting.rank).await;
+        }
+    }
+
+    /// Ends once all ranks have read what the chunk before left in the buffer.
+    pub(crate) async fn all_read<S: Station>(&self, station: &S) {
+        if lacks!(self.plan, Ack) {
+            return;
+        }
+        let before = Stamp::new(self.epoch - 1, 0, 0);
+        station
+            .until(|station| {
+                match (0..station.ranks()).find(|rank| !before.is_reached_by(station.load(Word::Ack(*rank))))
+                {
+                    Some(rank) => Err(Waiting { what: "reading the last result", rank }),
+                    None => Ok(()),
+                }
+            })
+            .await;
+    }
+}
+
+/// What a rank tells all others, in [`Word::Fault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A rank called something else.
+    Unequal,
+    /// A rank was waited for in vain.
+    Late,
+    /// A rank failed, by its GPU or memory.
+    Failed,
+    /// A rank's status word went where no state leads.
+    State,
+}
+
+impl Fault {
+    const ALL: [Fault; 4] = [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State];
+
+    pub(crate) fn word(self, rank: usize) -> u64 {
+        (rank as u64) << 8 | (self as u64 + 1)
+    }
+
+    pub(crate) fn from(word: u64) -> Option<(Fault, usize)> {
+        let fault = *Fault::ALL.get(((word & 0xff) as usize).checked_sub(1)?)?;
+        Some((fault, (word >> 8) as usize))
+    }
+
+    /// Tells it, and never comes back: the station's owner ends the call.
+    pub(crate) async fn tell<S: Station>(self, station: &S, rank: usize) {
+        station.store(Word::Fault, self.word(rank)).await;
+        station.until(|_| Err(Waiting { what: "the end of a failed call", rank })).await;
+    }
+}

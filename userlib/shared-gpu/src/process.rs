@@ -1,0 +1,374 @@
+//! A rank as a process: polls the directory, and has its GPU, or its processor, copy and reduce.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ggas_clock::{Backoff, Clock};
+use ggas_gpu::{Module, Stream};
+use ggas_kernels::{KernelMem, Launch, Processor, start};
+
+use crate::kernel::{REDUCE, Reduce, WORDS, Words};
+use crate::memory::Shared;
+use crate::plan::Fault;
+use crate::station::{Place, Slots, Station, Waiting, Word};
+use crate::{Directory, Element, Op, SharedGpuError};
+
+/// Looks of the kernel that polls a directory on the GPU, before it gives the GPU back: some tens of microseconds.
+const LOOKS: u64 = 64;
+/// Bound of work that waits for nobody.
+const WORK: Duration = Duration::from_secs(30);
+/// Nobody has died.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// What copies and reduces.
+pub(crate) enum Engine {
+    /// The calling thread: what is queued is done at once.
+    Cpu(Processor),
+    /// Streams: of the work, and of looks at a directory on the GPU.
+    Gpu { module: Module, work: Stream, looks: Stream },
+}
+
+/// A directory on the GPU as this process last saw it.
+pub(crate) struct Seen {
+    pub(crate) words: HostWords,
+    pub(crate) number: usize,
+}
+
+/// Host memory that both the host and kernels use.
+pub(crate) struct HostWords {
+    // Unregistered before the memory goes.
+    pub(crate) mapped: ggas_kernels::Mapped,
+    pub(crate) words: Box<[AtomicU64]>,
+}
+
+/// A rank that shares a GPU.
+pub(crate) struct Process {
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    pub(crate) shared: Shared,
+    pub(crate) engine: Engine,
+    pub(crate) directory: Directory,
+    pub(crate) seen: Option<Seen>,
+    pub(crate) partial: KernelMem,
+    pub(crate) timeout: Duration,
+    /// The first rank that died.
+    pub(crate) dead: Arc<AtomicU32>,
+}
+
+/// A call under way.
+pub(crate) struct Call<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) element: Element,
+    pub(crate) op: Op,
+    error: RefCell<Option<SharedGpuError>>,
+    waiting: Cell<Option<Waiting>>,
+    /// Waits that ended.
+    progress: Cell<u64>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(
+        process: &'a Process,
+        (input, output): (u64, u64),
+        element: Element,
+        op: Op,
+    ) -> Call<'a> {
+        let (error, waiting, progress) = (RefCell::new(None), Cell::new(None), Cell::new(0));
+        Call { process, input, output, element, op, error, waiting, progress }
+    }
+
+    /// Runs a protocol to its end, or until something failed. Each of its waits is bounded by the time-out.
+    pub(crate) fn block_on(&self, protocol: impl Future<Output = ()>) -> Result<(), SharedGpuError> {
+        let ended = self.poll(pin!(protocol));
+        if let Err(error) = &ended {
+            self.tell(error);
+        }
+        self.says_that_it_waits(None);
+        // Nothing of ours may touch the vectors once they are the caller's again.
+        if let Engine::Gpu { work, .. } = &self.process.engine {
+            let quiet = work.wait("copies of a collective", WORK);
+            return ended.and(quiet.map_err(SharedGpuError::from));
+        }
+        ended
+    }
+
+    fn poll(&self, mut protocol: std::pin::Pin<&mut impl Future<Output = ()>>) -> Result<(), SharedGpuError> {
+        let mut context = Context::from_waker(Waker::noop());
+        let timeout = self.process.timeout;
+        let (mut backoff, mut progress) = (Backoff::new(Clock::REAL, timeout), 0);
+        loop {
+            self.process.look()?;
+            let polled = protocol.as_mut().poll(&mut context);
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            if polled == Poll::Ready(()) {
+                return Ok(());
+            }
+            self.check()?;
+            self.says_that_it_waits(self.waiting.get());
+            if progress != self.progress.get() {
+                progress = self.progress.get();
+                backoff = Backoff::new(Clock::REAL, timeout);
+            }
+            backoff.pause().map_err(|waited| SharedGpuError::late(self.to_blame(), waited))?;
+        }
+    }
+
+    /// In host memory, wherever the directory is: it is read when nothing else goes on.
+    fn says_that_it_waits(&self, waiting: Option<Waiting>) {
+        let word = self.process.shared.word(Word::Waits(self.process.rank));
+        word.store(waiting.map_or(0, |waiting| waiting.rank as u64 + 1), Ordering::Release);
+    }
+
+    /// Whom this rank waits for, or whom that one waits for, and so on to one that waits for nobody.
+    fn to_blame(&self) -> Option<Waiting> {
+        let Waiting { mut what, mut rank } = self.waiting.get()?;
+        for _ in 0..self.process.ranks {
+            let next = self.process.shared.word(Word::Waits(rank)).load(Ordering::Acquire) as usize;
+            if next == 0 || next > self.process.ranks || next - 1 == rank {
+                break;
+            }
+            (what, rank) = ("its part, which others wait for", next - 1);
+        }
+        Some(Waiting { what, rank })
+    }
+
+    /// Whether a rank died, or said that the call failed.
+    fn check(&self) -> Result<(), SharedGpuError> {
+        let dead = self.process.dead.load(Ordering::Acquire);
+        if dead != NOBODY {
+            return Err(SharedGpuError::PeerLost { rank: dead });
+        }
+        match Fault::from(self.process.shared.word(Word::Fault).load(Ordering::Acquire)) {
+            None => Ok(()),
+            Some((Fault::Unequal, rank)) => Err(SharedGpuError::Mismatch { rank }),
+            Some((Fault::Late, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "did not come in time" }),
+            Some((Fault::Failed, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "failed" }),
+            Some((Fault::State, rank)) => {
+                Err(SharedGpuError::Elsewhere { rank, how: "went to a state that does not follow" })
+            }
+        }
+    }
+
+    /// Lets the others end at once, too.
+    fn tell(&self, error: &SharedGpuError) {
+        let fault = match error {
+            SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
+            SharedGpuError::Mismatch { .. }
+            | SharedGpuError::Elsewhere { .. }
+            | SharedGpuError::PeerLost { .. } => return,
+            _ => Fault::Failed.word(self.process.rank),
+        };
+        let word = self.process.shared.word(Word::Fault);
+        let _ = word.compare_exchange(0, fault, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn note(&self, result: Result<(), SharedGpuError>) {
+        if let Err(error) = result {
+            self.error.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    fn address(&self, place: Place) -> u64 {
+        match place {
+            Place::Input(at) => self.input + at as u64,
+            Place::Output(at) => self.output + at as u64,
+            Place::Partial => self.process.partial.address(),
+            Place::Shared(at) | Place::Staging(at) => self.process.shared.address(at),
+        }
+    }
+}
+
+impl Process {
+    /// Looks at a directory on the GPU.
+    fn look(&self) -> Result<(), SharedGpuError> {
+        let Some(seen) = &self.seen else { return Ok(()) };
+        match self.directory {
+            Directory::Host => Ok(()),
+            Directory::GpuKernel => self.words_kernel(seen, seen.number, 0, LOOKS),
+            Directory::GpuCopies => match &self.engine {
+                Engine::Cpu(_) => {
+                    (0..seen.number).for_each(|at| {
+                        // SAFETY: a word of the directory in front of the buffer, mapped while `self` lives.
+                        let word = unsafe { AtomicU64::from_ptr((self.shared.head() as *mut u64).add(at)) };
+                        seen.words.words[at].store(word.load(Ordering::Acquire), Ordering::Release);
+                    });
+                    Ok(())
+                }
+                Engine::Gpu { looks, .. } => {
+                    // SAFETY: the directory, and as many words of host memory that is registered as long.
+                    unsafe { looks.copy(seen.words.mapped.address(), self.shared.head(), 8 * seen.number) }?;
+                    // Without this wait the look would show what was there before.
+                    Ok(looks.wait("a look at the directory", WORK)?)
+                }
+            },
+        }
+    }
+
+    fn words_kernel(&self, seen: &Seen, at: usize, value: u64, looks: u64) -> Result<(), SharedGpuError> {
+        let args = Words {
+            directory: self.shared.head(),
+            copy: seen.words.mapped.address(),
+            number: seen.number as u64,
+            at: at as u64,
+            value,
+            looks,
+        };
+        match &self.engine {
+            Engine::Cpu(processor) => {
+                // SAFETY: the structure is this kernel's; directory and copy live as long as `self`.
+                let launch = unsafe { Launch::new(processor, WORDS, 1, 1, &args) };
+                Ok(start(&[launch])?.wait(WORK)?)
+            }
+            Engine::Gpu { module, looks, .. } => {
+                // SAFETY: as above.
+                let launch = unsafe { ggas_gpu::Launch::new(module, WORDS, 1, 1, &args) };
+                // SAFETY: a stream of this GPU, waited for right away.
+                unsafe { launch.enqueue(looks.as_raw()) }?;
+                Ok(looks.wait("a look at the directory", WORK)?)
+            }
+        }
+    }
+
+    fn write_word(&self, word: Word, value: u64) -> Result<(), SharedGpuError> {
+        let (Some(seen), true) = (&self.seen, word != Word::Fault) else {
+            self.shared.word(word).store(value, Ordering::Release);
+            return Ok(());
+        };
+        match (&self.engine, self.directory) {
+            (_, Directory::GpuKernel) => self.words_kernel(seen, word.index(), value, 0),
+            (Engine::Cpu(_), _) => {
+                // SAFETY: a word of the directory in front of the buffer, mapped while `self` lives.
+                let place =
+                    unsafe { AtomicU64::from_ptr((self.shared.head() as *mut u64).add(word.index())) };
+                place.store(value, Ordering::Release);
+                Ok(())
+            }
+            (Engine::Gpu { looks, .. }, _) => {
+                // SAFETY: a word of the directory, mapped while `self` lives.
+                unsafe { looks.store_u64(self.shared.head() + 8 * word.index() as u64, value) }?;
+                Ok(looks.wait("a word of the directory", WORK)?)
+            }
+        }
+    }
+
+    /// Address of a word for a mark.
+    fn mark_address(&self, word: Word) -> u64 {
+        match self.seen {
+            Some(_) => self.shared.head() + 8 * word.index() as u64,
+            None => self.shared.word_address(word),
+        }
+    }
+}
+
+impl Station for Call<'_> {
+    fn rank(&self) -> usize {
+        self.process.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.process.ranks
+    }
+
+    fn load(&self, word: Word) -> u64 {
+        match &self.process.seen {
+            Some(seen) => seen.words.words[word.index()].load(Ordering::Acquire),
+            None => self.process.shared.word(word).load(Ordering::Acquire),
+        }
+    }
+
+    async fn store(&self, word: Word, value: u64) {
+        self.note(self.process.write_word(word, value));
+    }
+
+    async fn copy(&self, to: Place, from: Place, bytes: usize) {
+        let (to, from) = (self.address(to), self.address(from));
+        match &self.process.engine {
+            // SAFETY: vectors that the caller checked, or the shared memory, where the protocols give each range to one rank.
+            Engine::Cpu(_) => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) },
+            // SAFETY: as above; `block_on` returns when the stream is done.
+            Engine::Gpu { work, .. } => self.note(unsafe { work.copy(to, from, bytes) }.map_err(Into::into)),
+        }
+    }
+
+    async fn mark(&self, word: Word, value: u64) {
+        match &self.process.engine {
+            Engine::Cpu(_) => self.note(self.process.write_word(word, value)),
+            Engine::Gpu { work, .. } => {
+                let address = self.process.mark_address(word);
+                // SAFETY: a word of the directory, registered or on the GPU, as long as `self`.
+                self.note(unsafe { work.store_u64(address, value) }.map_err(Into::into));
+            }
+        }
+    }
+
+    async fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) {
+        let count = bytes / self.element.size();
+        let args = Reduce {
+            result: self.address(to),
+            first: self.address(first),
+            slots: self.process.shared.address(slots.first),
+            stride: slots.stride as u64,
+            count: count as u64,
+            number: slots.number as u32,
+            element: self.element as u32,
+            op: self.op as u32,
+            reserved: 0,
+        };
+        self.note(self.process.reduce(&args));
+    }
+
+    async fn drain(&self) {
+        let Engine::Gpu { work, .. } = &self.process.engine else { return };
+        let done = |call: &Self| match work.is_done() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Waiting { what: "its own GPU", rank: call.process.rank }),
+            Err(error) => {
+                call.note(Err(error.into()));
+                Ok(())
+            }
+        };
+        self.until(done).await;
+    }
+
+    async fn until(&self, mut ready: impl FnMut(&Self) -> Result<(), Waiting>) {
+        poll_fn(|_| {
+            let answer = if self.error.borrow().is_some() {
+                Err(Waiting { what: "the end", rank: self.rank() })
+            } else {
+                ready(self)
+            };
+            self.waiting.set(answer.err());
+            if answer.is_ok() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        self.progress.set(self.progress.get() + 1);
+    }
+}
+
+impl Process {
+    fn reduce(&self, args: &Reduce) -> Result<(), SharedGpuError> {
+        match &self.engine {
+            Engine::Cpu(processor) => {
+                // SAFETY: the structure is this kernel's, and what it names was checked by the call.
+                let launch = unsafe { Launch::new(processor, REDUCE, 1, 1, args) };
+                Ok(start(&[launch])?.wait(WORK)?)
+            }
+            Engine::Gpu { module, work, .. } => {
+                let blocks = args.count.div_ceil(256).clamp(1, 512) as u32;
+                // SAFETY: as above; no block waits for another.
+                let launch = unsafe { ggas_gpu::Launch::new(module, REDUCE, blocks, 256, args) };
+                // SAFETY: a stream of this GPU; `block_on` returns when it is done.
+                Ok(unsafe { launch.enqueue(work.as_raw()) }?)
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The calls.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ggas_kernels::{KernelMem, Processor};
+use ggas_members::{Job, LossGuard};
+
+use crate::memory::Shared;
+use crate::plan::{Cursor, Kind, Plan};
+use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
+use crate::station::Word;
+use crate::{Algorithm, Element, Layout, Op, SharedGpuError, kernel};
+
+/// Where the directory is, by which ranks follow each other (3.2.2, "Other Design Considerations").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Directory {
+    /// In host memory, as the text chose.
+    #[default]
+    Host,
+    /// In GPU memory, polled by a kernel, which gives the GPU back after a number of looks.
+    GpuKernel,
+    /// In GPU memory, polled by copies, each waited for.
+    GpuCopies,
+}
+
+impl fmt::Display for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Directory::Host => "on the host",
+            Directory::GpuKernel => "on the GPU, by a kernel",
+            Directory::GpuCopies => "on the GPU, by copies",
+        })
+    }
+}
+
+/// How ranks share a GPU; alike on all of them, but for the time-out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of the shared buffer. Longer vectors go through it in chunks. Default 64 MiB (the text has 256 MB).
+    pub buffer: usize,
+    /// Where the directory is.
+    pub directory: Directory,
+    /// Which algorithm; `None`: as [`SharedGpu::choice`] says.
+    pub algorithm: Option<Algorithm>,
+    /// Bound of the set-up, and of each wait for another rank. Default 30 s.
+    pub timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            buffer: 64 << 20,
+            directory: Directory::Host,
+            algorithm: None,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A vector: where it lies in memory of the rank's processor. It begins at a multiple of its elements' size.
+#[derive(Clone, Copy, Debug)]
+pub struct Vector<'a> {
+    memory: &'a KernelMem,
+    offset: usize,
+}
+
+impl<'a> Vector<'a> {
+    /// At a byte of this memory.
+    pub fn at(memory: &'a KernelMem, offset: usize) -> Vector<'a> {
+        Vector { memory, offset }
+    }
+
+    fn check(&self, count: usize, element: Element) -> Result<u64, SharedGpuError> {
+        let end = count.checked_mul(element.size()).and_then(|bytes| bytes.checked_add(self.offset));
+        let is_inside = end.is_some_and(|end| end <= self.memory.len());
+        if !is_inside || !self.offset.is_multiple_of(element.size()) {
+            return Err(SharedGpuError::Range { offset: self.offset, count, bytes: self.memory.len() });
+        }
+        Ok(self.memory.address() + self.offset as u64)
+    }
+}
+
+/// This process as one of several that share a GPU, and make collectives through memory on it (GSB and BTB).
+///
+/// All ranks make the same calls in the same order. The order of additions is that of ranks (GSB) or of a binomial tree (BTB), so
+/// each run gives the same bits.
+///
+/// ```
+/// use ggas_kernels::Processor;
+/// use ggas_members::Job;
+/// use ggas_shared_gpu::{Config, Element, Op, SharedGpu, Vector};
+///
+/// let (job, cpu) = (Job::join()?, Processor::cpu());
+/// let mut shared = SharedGpu::new(&job, &cpu, &Config::default())?;
+/// let numbers = cpu.alloc(8 * 1000)?;
+/// let vector = Vector::at(&numbers, 0);
+/// shared.allreduce(vector, vector, 1000, Element::Double, Op::Sum)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SharedGpu {
+    process: Process,
+    layout: Layout,
+    algorithm: Option<Algorithm>,
+    cursor: Cursor,
+    broken: bool,
+    _losses: LossGuard,
+}
+
+impl SharedGpu {
+    /// Sets up what the ranks of a job share. Collective: all call it, with the same `config` and GPU. On the CPU executor the
+    /// "GPU's memory" is memory that all processes map.
+    ///
+    /// # Errors
+    /// [`SharedGpuError::Unequal`], [`SharedGpuError::SmallBuffer`], [`SharedGpuError::TooMany`], [`SharedGpuError::OtherHost`] on
+    /// all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
+    /// [`SharedGpuError::Job`] where a rank does not come.
+    pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
+        kernel::add()?;
+        let dead = Arc::new(AtomicU32::new(NOBODY));
+        let told = dead.clone();
+        let losses = job.on_loss(Box::new(move |rank| {
+            let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
+        }));
+        let (shared, layout) = Shared::new(job, processor, config)?;
+        let ranks = job.size() as usize;
+        let engine = match processor {
+            Processor::Gpu(gpu) => {
+                let device = gpu.device();
+                Engine::Gpu { module: kernel::load(device)?, work: device.stream()?, looks: device.stream()? }
+            }
+            _ => Engine::Cpu(processor.clone()),
+        };
+        let seen = (config.directory != Directory::Host).then(|| seen(processor, ranks)).transpose()?;
+        let process = Process {
+            rank: job.rank() as usize,
+            ranks,
+            shared,
+            engine,
+            directory: config.directory,
+            seen,
+            partial: processor.alloc(layout.partial())?,
+            timeout: config.timeout,
+            dead,
+        };
+        let (algorithm, cursor) = (config.algorithm, Cursor::default());
+        Ok(SharedGpu { process, layout, algorithm, cursor, broken: false, _losses: losses })
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.process.rank
+    }
+
+    /// All ranks.
+    pub fn ranks(&self) -> usize {
+        self.process.ranks
+    }
+
+    /// The algorithm for vectors of so many bytes: what the configuration forces, else GSB, which the text found never
+    /// slower on one GPU (3.3.2).
+    pub fn choice(&self, bytes: usize) -> Algorithm {
+        let _ = bytes;
+        self.algorithm.unwrap_or(Algorithm::Gsb)
+    }
+
+    /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
+    ///
+    /// # Errors
+    /// [`SharedGpuError::Range`], [`SharedGpuError::Bits`] before anything is done; [`SharedGpuError::Mismatch`],
+    /// [`SharedGpuError::Timeout`], [`SharedGpuError::PeerLost`], [`SharedGpuError::Elsewhere`] end the use of `self`.
+    pub fn allreduce(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let places = (input.check(count, element)?, output.check(count, element)?);
+        self.call((Kind::Allreduce, 0), places, count, element, Some(op))
+    }
+
+    /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`SharedGpuError::Root`].
+    pub fn reduce(
+        &mut self,
+        root: usize,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let own = if self.rank() == root { output.check(count, element)? } else { 0 };
+        let places = (input.check(count, element)?, own);
+        self.call((Kind::Reduce, root), places, count, element, Some(op))
+    }
+
+    /// `vector` of all ranks becomes that of `root`.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce).
+    pub fn broadcast(
+        &mut self,
+        root: usize,
+        vector: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        let place = vector.check(count, element)?;
+        self.call((Kind::Broadcast, root), (place, place), count, element, None)
+    }
+
+    fn call(
+        &mut self,
+        (kind, root): (Kind, usize),
+        places: (u64, u64),
+        count: usize,
+        element: Element,
+        op: Option<Op>,
+    ) -> Result<(), SharedGpuError> {
+        if op.is_some_and(Op::is_bitwise) && !element.is_whole() {
+            return Err(SharedGpuError::Bits);
+        }
+        let ranks = self.ranks();
+        if root >= ranks {
+            return Err(SharedGpuError::Root { root, ranks });
+        }
+        if self.broken {
+            return Err(SharedGpuError::Broken);
+        }
+        let bytes = count * element.size();
+        let plan = Plan {
+            kind,
+            algorithm: self.choice(bytes),
+            bytes,
+            element,
+            op,
+            root,
+            layout: self.layout,
+            #[cfg(test)]
+            defect: None,
+        };
+        let mut cursor = self.cursor;
+        let call = Call::new(&self.process, places, element, op.unwrap_or(Op::Sum));
+        let done = call.block_on(plan.run(&call, &mut cursor));
+        self.cursor = cursor;
+        self.broken = done.is_err();
+        done
+    }
+}
+
+impl fmt::Debug for SharedGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedGpu").field("rank", &self.rank()).field("ranks", &self.ranks()).finish()
+    }
+}
+
+/// Host memory for what is seen of a directory on the GPU.
+fn seen(processor: &Processor, ranks: usize) -> Result<Seen, SharedGpuError> {
+    let number = Word::count(ranks);
+    let words: Box<[AtomicU64]> = (0..number).map(|_| AtomicU64::new(0)).collect();
+    // SAFETY: the box lives as long as the registration beside it, which is declared before; all use of it is atomic.
+    let mapped = unsafe { processor.map_host(words.as_ptr() as *mut u8, 8 * number) }?;
+    Ok(Seen { words: HostWords { mapped, words }, number })
+}

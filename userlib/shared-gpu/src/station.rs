@@ -1,0 +1,113 @@
+//! What a protocol asks of a rank: words of the directory, copies, reductions and waits.
+//!
+//! Protocols are `async` functions over [`Station`], so that one text of each runs in processes, which poll, and in the
+//! [`model`](crate::model), in virtual time.
+
+use std::future::Future;
+
+/// A word of the directory, which all ranks read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// The completion flag: the [`Stamp`](crate::Stamp) of the last result. It changes with each, so that nobody takes the last
+    /// one for this (3.2.1, step 5).
+    Completion,
+    /// Zero, or what went wrong.
+    Fault,
+    /// A rank has begun its copy.
+    Flag(usize),
+    /// The copies of a rank before this mark are complete: written behind them, by whoever copies (the text's IPC event).
+    Event(usize),
+    /// A rank has read a result, and wants nothing more of it.
+    Ack(usize),
+    /// The tree level that a rank is ready to receive.
+    Ready(usize),
+    /// A rank has a result that its children in the tree may read.
+    Serve(usize),
+    /// State of a rank's copy in the static and dynamic algorithms (5.3.2).
+    Status(usize),
+    /// The rank that a rank waits for, plus one: who waits in vain follows this to who is to blame.
+    Waits(usize),
+}
+
+/// Words of a line of memory: each rank has one, and what is common another.
+const LINE: usize = 8;
+
+impl Word {
+    /// Words of a directory.
+    pub const fn count(ranks: usize) -> usize {
+        LINE * (ranks + 1)
+    }
+
+    /// Which of them this is.
+    pub const fn index(self) -> usize {
+        match self {
+            Word::Completion => 0,
+            Word::Fault => 1,
+            Word::Flag(rank) => LINE * (rank + 1),
+            Word::Event(rank) => LINE * (rank + 1) + 1,
+            Word::Ack(rank) => LINE * (rank + 1) + 2,
+            Word::Ready(rank) => LINE * (rank + 1) + 3,
+            Word::Serve(rank) => LINE * (rank + 1) + 4,
+            Word::Status(rank) => LINE * (rank + 1) + 5,
+            Word::Waits(rank) => LINE * (rank + 1) + 6,
+        }
+    }
+}
+
+/// Memory that a rank copies from or to, and the offset in it in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The rank's own vector.
+    Input(usize),
+    /// Where the rank wants its result.
+    Output(usize),
+    /// The rank's own memory for sums of a subtree.
+    Partial,
+    /// The shared buffer on the GPU.
+    Shared(usize),
+    /// The shared buffer on the host, for copies that are staged through it.
+    Staging(usize),
+}
+
+/// What a rank waits for, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// In words.
+    pub what: &'static str,
+    /// The rank that is to do it.
+    pub rank: usize,
+}
+
+/// Slots one behind the other in the shared buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// Offset of the first, in bytes.
+    pub first: usize,
+    /// From one to the next, in bytes.
+    pub stride: usize,
+    /// How many.
+    pub number: usize,
+}
+
+/// A rank. Copies, reductions and marks are queued: they are done in their order, and complete at the mark behind them or when
+/// [`drain`](Self::drain) ends. What fails or takes too long ends the call: the station's owner drops the protocol then.
+pub trait Station {
+    /// This one.
+    fn rank(&self) -> usize;
+    /// All that share the buffer.
+    fn ranks(&self) -> usize;
+    /// Reads a word; all that its writer did before is visible then.
+    fn load(&self, word: Word) -> u64;
+    /// Writes a word.
+    fn store(&self, word: Word, value: u64) -> impl Future<Output = ()>;
+    /// Queues a copy.
+    fn copy(&self, to: Place, from: Place, bytes: usize) -> impl Future<Output = ()>;
+    /// Queues a write of a word.
+    fn mark(&self, word: Word, value: u64) -> impl Future<Output = ()>;
+    /// Queues `to[i] = first[i] op slot 0's [i] op slot 1's [i] ...`, of so many bytes.
+    fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) -> impl Future<Output = ()>;
+    /// Ends when all that was queued is complete.
+    fn drain(&self) -> impl Future<Output = ()>;
+    /// Ends once `ready` says so. It is asked again and again.
+    fn until(&self, ready: impl FnMut(&Self) -> Result<(), Waiting>) -> impl Future<Output = ()>;
+}

@@ -1,0 +1,281 @@
+//! The protocols in virtual time: results, and that nothing of them can be left out.
+
+use crate::{Element, Op};
+
+use crate::model::{Cost, Costs, Model, Stuck, Work};
+use crate::plan::{Cursor, Defect, Kind, Plan};
+use crate::{Algorithm, Layout, Place};
+
+/// Copies into the shared buffer by these ranks take so long; all else takes a little.
+#[derive(Clone, Default)]
+struct Script {
+    slow: Vec<(usize, u64)>,
+    slow_reads: Vec<(usize, u64)>,
+    slow_sums: u64,
+    late: Vec<(usize, u64)>,
+}
+
+fn of(list: &[(usize, u64)], rank: usize) -> u64 {
+    list.iter().find(|(of, _)| *of == rank).map_or(0, |(_, time)| *time)
+}
+
+impl Costs for Script {
+    fn of(&self, rank: usize, work: &Work) -> Cost {
+        let more = match work {
+            Work::Copy { to: Place::Shared(_), .. } => of(&self.slow, rank),
+            Work::Copy { from: Place::Shared(_), .. } => of(&self.slow_reads, rank),
+            Work::Copy { .. } => 0,
+            Work::Reduce { .. } => self.slow_sums,
+        };
+        Cost { issue: 10, time: 100 + more, unit: None }
+    }
+
+    fn word(&self) -> u64 {
+        1
+    }
+
+    fn notice(&self) -> u64 {
+        1
+    }
+
+    fn arrival(&self, rank: usize) -> u64 {
+        of(&self.late, rank)
+    }
+}
+
+const BUFFER: usize = 256 * 50;
+
+fn vectors(ranks: usize, count: usize, seed: u64) -> Vec<Vec<u8>> {
+    let value = |rank: usize, i: usize| (rank as f64 + 1.0) * 1.1 + i as f64 / 3.0 + seed as f64 * 0.7;
+    (0..ranks).map(|rank| (0..count).flat_map(|i| value(rank, i).to_ne_bytes()).collect()).collect()
+}
+
+fn doubles(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(8).map(|word| f64::from_ne_bytes(word.try_into().expect("eight"))).collect()
+}
+
+/// The sum of a tree's or a line's order.
+fn sum(vectors: &[Vec<u8>], algorithm: Algorithm, root: usize) -> Vec<f64> {
+    let ranks = vectors.len();
+    let mut parts: Vec<Vec<f64>> = (0..ranks).map(|rank| doubles(&vectors[(rank + root) % ranks])).collect();
+    let add = |parts: &mut Vec<Vec<f64>>, to: usize, from: usize| {
+        let from = parts[from].clone();
+        parts[to].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    };
+    if algorithm == Algorithm::Gsb {
+        parts = vectors.iter().map(|vector| doubles(vector)).collect();
+        (1..ranks).for_each(|rank| add(&mut parts, 0, rank));
+    } else {
+        let mut distance = 1;
+        while distance < ranks {
+            (0..ranks - distance).step_by(2 * distance).for_each(|to| add(&mut parts, to, to + distance));
+            distance *= 2;
+        }
+    }
+    parts.swap_remove(0)
+}
+
+fn plan(algorithm: Algorithm, kind: Kind, ranks: usize, bytes: usize, root: usize) -> Plan {
+    Plan {
+        kind,
+        algorithm,
+        bytes,
+        element: Element::Double,
+        op: (kind != Kind::Broadcast).then_some(Op::Sum),
+        root,
+        layout: Layout::new(ranks, BUFFER).expect("it fits"),
+        defect: None,
+    }
+}
+
+/// Runs calls one behind the other in one set of ranks, each with vectors of its own, and gives the number of wrong results.
+fn wrong(ranks: usize, script: Script, calls: &[Plan]) -> Result<usize, Stuck> {
+    let count = calls.iter().map(|call| call.bytes).max().unwrap_or(0) / 8;
+    let all: Vec<_> = (0..calls.len() as u64).map(|seed| vectors(ranks, count, seed)).collect();
+    // A call's vectors lie behind those of the calls before, so that ranks may be in different calls at a time.
+    let inputs = (0..ranks).map(|rank| all.iter().flat_map(|call| call[rank].clone()).collect()).collect();
+    let model = Model::new(ranks, script).data(inputs, BUFFER);
+    model.run(|rank| async move {
+        let mut cursor = Cursor::default();
+        for (number, call) in calls.iter().enumerate() {
+            call.run(&Behind { rank, offset: number * count * 8 }, &mut cursor).await;
+        }
+    })?;
+    let mut wrong = 0;
+    let outputs: Vec<_> = (0..ranks).map(|rank| model.output(rank)).collect();
+    for (number, call) in calls.iter().enumerate() {
+        let expected = match call.kind {
+            Kind::Broadcast => doubles(&all[number][call.root]),
+            _ => sum(&all[number], call.algorithm, call.root),
+        };
+        for (rank, output) in outputs.iter().enumerate() {
+            let has = match call.kind {
+                Kind::Allreduce => true,
+                Kind::Reduce => rank == call.root,
+                Kind::Broadcast => rank != call.root,
+            };
+            let begin = number * count * 8;
+            let got = doubles(&output[begin..begin + call.bytes]);
+            wrong += usize::from(has && got != expected[..call.bytes / 8]);
+        }
+    }
+    Ok(wrong)
+}
+
+/// A rank whose vectors lie at an offset.
+struct Behind<'a, S> {
+    rank: &'a S,
+    offset: usize,
+}
+
+impl<S: crate::Station> Behind<'_, S> {
+    fn at(&self, place: Place) -> Place {
+        match place {
+            Place::Input(at) => Place::Input(at + self.offset),
+            Place::Output(at) => Place::Output(at + self.offset),
+            other => other,
+        }
+    }
+}
+
+impl<S: crate::Station> crate::Station for Behind<'_, S> {
+    fn rank(&self) -> usize {
+        self.rank.rank()
+    }
+    fn ranks(&self) -> usize {
+        self.rank.ranks()
+    }
+    fn load(&self, word: crate::Word) -> u64 {
+        self.rank.load(word)
+    }
+    async fn store(&self, word: crate::Word, value: u64) {
+        self.rank.store(word, value).await;
+    }
+    async fn copy(&self, to: Place, from: Place, bytes: usize) {
+        self.rank.copy(self.at(to), self.at(from), bytes).await;
+    }
+    async fn mark(&self, word: crate::Word, value: u64) {
+        self.rank.mark(word, value).await;
+    }
+    async fn reduce(&self, to: Place, first: Place, slots: crate::Slots, bytes: usize) {
+        self.rank.reduce(self.at(to), self.at(first), slots, bytes).await;
+    }
+    async fn drain(&self) {
+        self.rank.drain().await;
+    }
+    async fn until(&self, mut ready: impl FnMut(&Self) -> Result<(), crate::Waiting>) {
+        self.rank.until(|_| ready(self)).await;
+    }
+}
+
+const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
+const KINDS: [Kind; 3] = [Kind::Reduce, Kind::Broadcast, Kind::Allreduce];
+
+/// Scripts with ranks that are slow, late, or both, in a fixed sequence of choices.
+fn scripts(ranks: usize) -> Vec<Script> {
+    let mut random = fastrand::Rng::with_seed(7 + ranks as u64);
+    let mut times = |most: u64| (0..ranks).map(|rank| (rank, random.u64(0..=most))).collect::<Vec<_>>();
+    [0, 1, 4]
+        .map(|n| Script {
+            slow: times(1000 * n),
+            slow_reads: times(700 * n),
+            slow_sums: 300 * n,
+            late: times(2000 * n),
+        })
+        .into()
+}
+
+#[test]
+fn all_calls_of_all_ranks_are_right_whoever_is_slow() {
+    for ranks in [1, 2, 3, 4, 5, 7, 8, 16, 24, 25] {
+        // Shorter and longer than a chunk, and not of whole chunks; algorithms, kinds and roots in turn.
+        let mut calls = Vec::new();
+        for (n, bytes) in [8, 2000, 6000, 256].into_iter().enumerate() {
+            for (algorithm, kind) in BOTH.into_iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
+                calls.push(plan(algorithm, kind, ranks, bytes, n * 5 % ranks));
+                calls.push(plan(algorithm, kind, ranks, bytes, (n + 1) % ranks));
+            }
+        }
+        for script in scripts(ranks) {
+            assert_eq!(wrong(ranks, script, &calls), Ok(0), "{ranks} ranks");
+        }
+    }
+}
+
+fn with(defect: Defect, mut plan: Plan) -> Plan {
+    plan.defect = Some(defect);
+    plan
+}
+
+/// Two calls with and without the defect.
+fn shows(defect: Defect, algorithm: Algorithm, kind: Kind, ranks: usize, script: &Script) {
+    let call = plan(algorithm, kind, ranks, 512, 0);
+    assert_eq!(wrong(ranks, script.clone(), &[call, call]), Ok(0), "{defect:?} is not there yet");
+    let bad = with(defect, call);
+    assert!(wrong(ranks, script.clone(), &[bad, bad]).expect("it ends") > 0, "{defect:?} does no harm");
+}
+
+#[test]
+fn without_the_event_a_copy_under_way_is_taken_for_complete() {
+    let script = Script { slow: vec![(3, 5000)], ..Script::default() };
+    for algorithm in BOTH {
+        shows(Defect::Event, algorithm, Kind::Allreduce, 4, &script);
+    }
+}
+
+#[test]
+fn without_the_toggle_the_last_result_is_taken_for_this_one() {
+    let script = Script { slow: vec![(2, 5000)], ..Script::default() };
+    shows(Defect::Toggle, Algorithm::Gsb, Kind::Allreduce, 4, &script);
+}
+
+#[test]
+fn without_matched_levels_a_copy_overwrites_one_that_is_not_reduced_yet() {
+    let script = Script { slow_sums: 5000, ..Script::default() };
+    shows(Defect::Level, Algorithm::Btb, Kind::Allreduce, 4, &script);
+}
+
+#[test]
+fn without_acknowledgements_a_result_is_overwritten_while_it_is_read() {
+    let script = Script { slow_reads: vec![(3, 50_000)], ..Script::default() };
+    shows(Defect::Ack, Algorithm::Gsb, Kind::Broadcast, 4, &script);
+    shows(Defect::Ack, Algorithm::Btb, Kind::Broadcast, 4, &script);
+}
+
+#[test]
+fn a_rank_in_another_call_is_named_and_nobody_gets_a_result() {
+    for (algorithm, kind) in [
+        (Algorithm::Gsb, Kind::Allreduce),
+        (Algorithm::Btb, Kind::Allreduce),
+        (Algorithm::Gsb, Kind::Broadcast),
+    ] {
+        let (ranks, odd) = (6, 5);
+        let model = Model::new(ranks, Script::default()).data(vectors(ranks, 64, 0), BUFFER);
+        let result = model.run(|rank| async move {
+            let bytes = if crate::Station::rank(rank) == odd { 256 } else { 512 };
+            plan(algorithm, kind, ranks, bytes, 0).run(rank, &mut Cursor::default()).await;
+        });
+        assert!(
+            matches!(result, Err(Stuck::Fault { rank }) if rank == odd || rank == 0 || rank == 4),
+            "{result:?}"
+        );
+        assert_eq!(model.output(odd), vec![0; 512]);
+    }
+}
+
+#[test]
+fn a_rank_that_never_comes_is_named() {
+    let model = Model::new(4, Script::default());
+    let call = plan(Algorithm::Gsb, Kind::Allreduce, 4, 64, 0);
+    let call = &call;
+    let stuck = model.run(|rank| async move {
+        if crate::Station::rank(rank) != 2 {
+            call.run(rank, &mut Cursor::default()).await;
+        }
+    });
+    let Err(Stuck::Waiting(waiting)) = stuck else { panic!("{stuck:?}") };
+    assert!(
+        waiting.iter().any(|(rank, why)| *rank == 0 && why.is_some_and(|why| why.rank == 2)),
+        "{waiting:?}"
+    );
+}

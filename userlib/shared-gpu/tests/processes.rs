@@ -1,0 +1,237 @@
+//! Collectives of real processes on the CPU executor: results, bits, deaths, ranks that do something else.
+
+#[path = "../../window/tests/common/mod.rs"]
+mod common;
+
+use std::time::Duration;
+
+use common::{die, in_job, in_job_with_death, victim};
+use ggas_kernels::{KernelMem, Processor};
+use ggas_members::Job;
+use ggas_shared_gpu::{Algorithm, Config, Directory, Element, Op, SharedGpu, SharedGpuError, Vector};
+
+/// Bound of waits that end well, on a machine that may stall.
+const SOON: Duration = Duration::from_secs(60);
+/// Bound of what a death ends before.
+const LONG: Duration = Duration::from_secs(100);
+/// Bound of waits that are in vain.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn config(algorithm: Algorithm) -> Config {
+    Config { buffer: 1 << 20, algorithm: Some(algorithm), timeout: SOON, ..Config::default() }
+}
+
+/// Numbers whose sums round, so that the order of additions shows.
+fn number(rank: usize, i: usize) -> f32 {
+    (rank as f32 + 1.1) * 1e3 / (i as f32 + 3.3)
+}
+
+struct Rank {
+    shared: SharedGpu,
+    input: KernelMem,
+    output: KernelMem,
+}
+
+impl Rank {
+    fn new(job: &Job, config: &Config, count: usize) -> Rank {
+        let cpu = Processor::cpu();
+        let shared = SharedGpu::new(job, &cpu, config).expect("set up");
+        let (input, output) = (cpu.alloc(4 * count).expect("memory"), cpu.alloc(4 * count).expect("memory"));
+        let rank = Rank { shared, input, output };
+        rank.fill(count);
+        rank
+    }
+
+    fn fill(&self, count: usize) {
+        let bytes: Vec<u8> = (0..count).flat_map(|i| number(self.shared.rank(), i).to_ne_bytes()).collect();
+        self.input.write(0, &bytes).expect("in range");
+    }
+
+    fn allreduce(&mut self, count: usize) -> Result<Vec<f32>, SharedGpuError> {
+        let (input, output) = (Vector::at(&self.input, 0), Vector::at(&self.output, 0));
+        self.shared.allreduce(input, output, count, Element::Float, Op::Sum)?;
+        Ok(floats(&self.output, count))
+    }
+}
+
+fn floats(memory: &KernelMem, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    memory.read(0, &mut bytes).expect("in range");
+    bytes.chunks_exact(4).map(|word| f32::from_ne_bytes(word.try_into().expect("four"))).collect()
+}
+
+/// What ranks add, in the order in which the algorithm does.
+fn sum(ranks: usize, algorithm: Algorithm, i: usize) -> f32 {
+    let mut parts: Vec<f32> = (0..ranks).map(|rank| number(rank, i)).collect();
+    if algorithm == Algorithm::Gsb {
+        return parts.into_iter().reduce(|sum, part| sum + part).expect("a rank");
+    }
+    let mut distance = 1;
+    while distance < ranks {
+        for to in (0..ranks - distance).step_by(2 * distance) {
+            parts[to] += parts[to + distance];
+        }
+        distance *= 2;
+    }
+    parts[0]
+}
+
+/// All calls, several times, with vectors from one element to several chunks.
+fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize) {
+    let ranks = job.size() as usize;
+    let mut rank = Rank::new(job, &Config { directory, ..config(algorithm) }, most);
+    let (me, cpu) = (rank.shared.rank(), Processor::cpu());
+    for (round, count) in [1, 7, 1000, most, 1000].into_iter().enumerate() {
+        let expected: Vec<f32> = (0..count).map(|i| sum(ranks, algorithm, i)).collect();
+        for _ in 0..3 {
+            assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
+        }
+        let root = round % ranks;
+        let vector = cpu.alloc(4 * count).expect("memory");
+        if me == root {
+            vector.write(0, &vec![round as u8 + 1; 4 * count]).expect("in range");
+        }
+        rank.shared.broadcast(root, Vector::at(&vector, 0), count, Element::Float).expect("a broadcast");
+        let mut bytes = vec![0; 4 * count];
+        vector.read(0, &mut bytes).expect("in range");
+        assert!(bytes == vec![round as u8 + 1; 4 * count], "broadcast of {count}");
+        let ones = cpu.alloc(8 * count).expect("memory");
+        ones.write(0, &vec![1; 8 * count]).expect("in range");
+        // In place, of whole numbers.
+        let place = Vector::at(&ones, 0);
+        rank.shared.reduce(root, place, place, count, Element::Int64, Op::Sum).expect("a reduction");
+        let mut bytes = vec![0; 8 * count];
+        ones.read(0, &mut bytes).expect("in range");
+        let all = if me == root {
+            0x0101_0101_0101_0101_u64.wrapping_mul(ranks as u64)
+        } else {
+            0x0101_0101_0101_0101
+        };
+        assert!(bytes == all.to_ne_bytes().repeat(count), "reduction of {count}");
+    }
+    job.barrier(SOON).expect("all are done");
+}
+
+fn on_the_host(job: &Job) {
+    for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+        // With 24 ranks a chunk is 43,520 bytes (GSB): 100,000 floats are ten.
+        all_calls(job, algorithm, Directory::Host, 100_000);
+    }
+}
+
+#[test]
+fn one_process() {
+    in_job("one_process", (1, 1), on_the_host);
+}
+
+#[test]
+fn four_processes() {
+    in_job("four_processes", (4, 1), on_the_host);
+}
+
+#[test]
+fn eight_processes() {
+    in_job("eight_processes", (8, 1), on_the_host);
+}
+
+#[test]
+fn sixteen_processes() {
+    in_job("sixteen_processes", (16, 1), on_the_host);
+}
+
+#[test]
+fn twenty_four_processes() {
+    in_job("twenty_four_processes", (24, 1), on_the_host);
+}
+
+#[test]
+fn twenty_five_processes() {
+    in_job("twenty_five_processes", (25, 1), on_the_host);
+}
+
+#[test]
+fn the_directory_may_be_on_the_gpu() {
+    in_job("the_directory_may_be_on_the_gpu", (4, 1), |job| {
+        for directory in [Directory::GpuKernel, Directory::GpuCopies] {
+            for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+                all_calls(job, algorithm, directory, 20_000);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_death_ends_the_call_of_all_others() {
+    in_job_with_death("a_death_ends_the_call_of_all_others", 4, 2, |job| {
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+            let mut rank = Rank::new(job, &Config { timeout: LONG, ..config(algorithm) }, 1000);
+            rank.allreduce(1000).expect("all are there");
+            if algorithm == Algorithm::Btb && Some(job.rank()) == victim() {
+                die();
+            }
+            if algorithm == Algorithm::Btb {
+                let before = floats(&rank.input, 1000);
+                let error = rank.allreduce(1000).expect_err("one is dead");
+                assert!(matches!(error, SharedGpuError::PeerLost { rank: 2 }), "{error}");
+                assert!(floats(&rank.input, 1000) == before, "its vector is as it was");
+                assert!(matches!(rank.allreduce(1000), Err(SharedGpuError::Broken)));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    in_job("a_rank_that_does_not_come_is_named", (4, 1), |job| {
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+            let mut rank = Rank::new(job, &Config { timeout: SHORT, ..config(algorithm) }, 1000);
+            job.barrier(SOON).expect("all are set up");
+            if job.rank() != 1 {
+                let error = rank.allreduce(1000).expect_err("one is missing");
+                let named =
+                    matches!(error, SharedGpuError::Timeout { .. } | SharedGpuError::Elsewhere { .. });
+                assert!(named && error.to_string().contains("rank 1 "), "{error}");
+            }
+            job.barrier(SOON).expect("all are done");
+        }
+    });
+}
+
+#[test]
+fn ranks_that_differ_are_named() {
+    in_job("ranks_that_differ_are_named", (4, 1), |job| {
+        let cpu = Processor::cpu();
+        let odd = job.rank() == 3;
+        let other = Config { buffer: if odd { 2 << 20 } else { 1 << 20 }, ..config(Algorithm::Gsb) };
+        let error = SharedGpu::new(job, &cpu, &other).expect_err("other buffers");
+        assert!(matches!(error, SharedGpuError::Unequal { rank: 3, .. }), "{error}");
+        let small = Config { buffer: 1000, ..config(Algorithm::Gsb) };
+        let error = SharedGpu::new(job, &cpu, &small).expect_err("no room");
+        assert!(matches!(error, SharedGpuError::SmallBuffer { least: 1024, .. }), "{error}");
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+            let mut rank = Rank::new(job, &config(algorithm), 1000);
+            let error = rank.allreduce(if odd { 999 } else { 1000 }).expect_err("other sizes");
+            assert!(matches!(error, SharedGpuError::Mismatch { .. }), "{error}");
+            assert!(floats(&rank.output, 1000) == vec![0.0; 1000], "nobody has a result");
+            job.barrier(SOON).expect("all have seen it");
+        }
+    });
+}
+
+#[test]
+fn vectors_outside_of_their_memory_are_refused() {
+    let (job, cpu) = (Job::join().expect("a job of one"), Processor::cpu());
+    let mut shared = SharedGpu::new(&job, &cpu, &Config::default()).expect("set up");
+    let memory = cpu.alloc(64).expect("memory");
+    let at = |offset| Vector::at(&memory, offset);
+    for (offset, count) in [(0, 17), (4, 16), (2, 1), (usize::MAX - 3, 1), (0, usize::MAX)] {
+        let error = shared.allreduce(at(offset), at(0), count, Element::Float, Op::Sum).expect_err("outside");
+        assert!(matches!(error, SharedGpuError::Range { .. }), "{error}");
+    }
+    let bits = shared.allreduce(at(0), at(0), 1, Element::Half, Op::Xor);
+    assert!(matches!(bits, Err(SharedGpuError::Bits)));
+    let root = shared.broadcast(1, at(0), 1, Element::Float);
+    assert!(matches!(root, Err(SharedGpuError::Root { root: 1, ranks: 1 })));
+    shared.allreduce(at(0), at(32), 8, Element::Float, Op::Sum).expect("that was no failure");
+    shared.allreduce(at(0), at(32), 0, Element::Float, Op::Sum).expect("nothing to do");
+}
