@@ -108,6 +108,9 @@ pub enum SharedGpuError {
         /// Of the memory.
         bytes: usize,
     },
+    /// States of copies are in the host's memory only.
+    #[error("the static and the dynamic algorithm need the directory in host memory: use Directory::Host")]
+    NoStates,
     /// Bits of numbers that have none to speak of.
     #[error("bitwise operations are of whole numbers only")]
     Bits,

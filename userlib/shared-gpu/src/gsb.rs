@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use crate::plan::{Fault, Kind, Seen, Stamp, Step, lacks};
+use crate::plan::{Fault, Kind, Seen, Step, lacks};
 use crate::station::{Place, Station, Waiting, Word};
 
 /// Who aggregates: "a predefined process".
@@ -35,13 +35,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
 /// Steps 1 and 2: the copy into the own slot, the event behind it, and the flag, which says that the copy has begun.
 async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
     let me = station.rank();
-    let before = Stamp::new(step.epoch - 1, 0, 0);
-    station
-        .until(|station| match before.is_reached_by(station.load(Word::Completion)) {
-            true => Ok(()),
-            false => Err(Waiting { what: "the last result", rank: LEADER }),
-        })
-        .await;
+    step.has_last_result(station).await;
     if step.changed {
         step.all_read(station).await;
     }

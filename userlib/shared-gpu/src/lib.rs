@@ -1,5 +1,5 @@
 //! Collectives of processes that share a GPU (I. Faraji, *Improving Communication Performance in GPU-Accelerated HPC Clusters*,
-//! 2018, chapter 3; comments name its sections).
+//! 2018, chapters 3 and 5; comments name its sections).
 //!
 //! [`SharedGpu`] has the calls. What ranks do is written once, over [`Station`]: [`SharedGpu`] runs it in processes, the
 //! [`model`] in virtual time.
@@ -7,9 +7,11 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod btb;
+mod choosing;
 mod elements;
 mod error;
 mod gsb;
+mod hyper_q;
 mod kernel;
 mod memory;
 pub mod model;
@@ -17,11 +19,13 @@ mod plan;
 mod process;
 mod shared_gpu;
 mod station;
+mod status;
 #[cfg(test)]
 mod tests;
 
 pub use elements::{Element, Op};
 pub use error::SharedGpuError;
-pub use plan::{Algorithm, Layout, Stamp};
+pub use hyper_q::Mix;
+pub use plan::{Algorithm, Layout, Stamp, allreduce_on};
 pub use shared_gpu::{Config, Directory, SharedGpu, Vector};
-pub use station::{Place, Slots, Station, Waiting, Word};
+pub use station::{Lane, Place, Slots, Station, Waiting, Word};

@@ -28,7 +28,10 @@ enum Buffer {
 pub(crate) struct Shared {
     // Unregistered before the memory goes.
     words_mapped: Mapped,
+    staging_mapped: Mapped,
     words: Mapping,
+    /// Of the host, as large as the buffer.
+    staging: Mapping,
     buffer: Buffer,
     /// Bytes in front of the buffer's data: the directory, where it lies on the GPU.
     head: usize,
@@ -84,6 +87,12 @@ impl Shared {
         self.base() + (self.head + offset) as u64
     }
 
+    /// Address of a byte of the staging buffer.
+    pub(crate) fn staging(&self, offset: usize) -> u64 {
+        debug_assert!(offset < self.staging.len());
+        self.staging_mapped.address() + offset as u64
+    }
+
     fn base(&self) -> u64 {
         match &self.buffer {
             Buffer::Host(mapping) => mapping.base() as u64,
@@ -95,6 +104,7 @@ impl Shared {
 /// What rank 0 made.
 struct Made {
     words: OwnedFd,
+    staging: OwnedFd,
     buffer: OwnedFd,
     /// The maker's own, on a GPU.
     part: Option<GpuPart>,
@@ -102,13 +112,14 @@ struct Made {
 
 fn make(processor: &Processor, bytes: usize, ranks: usize) -> Result<Made, SharedGpuError> {
     let words = create(c"ggas-directory", (8 * Word::count(ranks)).next_multiple_of(4096) as u64)?;
+    let staging = create(c"ggas-staging-buffer", bytes as u64)?;
     match processor {
         Processor::Gpu(gpu) => {
             let stride = stride(gpu.device(), bytes)?;
             let part = GpuPart::new(gpu.device(), stride)?;
-            Ok(Made { words, buffer: part.export()?, part: Some(part) })
+            Ok(Made { words, staging, buffer: part.export()?, part: Some(part) })
         }
-        _ => Ok(Made { words, buffer: create(c"ggas-shared-buffer", bytes as u64)?, part: None }),
+        _ => Ok(Made { words, staging, buffer: create(c"ggas-shared-buffer", bytes as u64)?, part: None }),
     }
 }
 
@@ -125,12 +136,17 @@ fn map(
 ) -> Result<Shared, SharedGpuError> {
     let len = (8 * Word::count(ranks)).next_multiple_of(4096);
     let what = "the directory of a shared GPU";
-    if sealed_len(made.words.as_fd(), what)? < len as u64 {
+    let is_short = sealed_len(made.words.as_fd(), what)? < len as u64
+        || sealed_len(made.staging.as_fd(), "a staging buffer")? < bytes as u64;
+    if is_short {
         return Err(std::io::Error::from(std::io::ErrorKind::InvalidData).into());
     }
     let words = Mapping::new(made.words.as_fd(), 0, len, true)?;
     // SAFETY: the mapping lives as long as the registration, which is declared before it; only atomics are used there.
     let words_mapped = unsafe { processor.map_host(words.base(), len) }?;
+    let staging = Mapping::new(made.staging.as_fd(), 0, bytes, true)?;
+    // SAFETY: as above; what is there is copied by addresses only.
+    let staging_mapped = unsafe { processor.map_host(staging.base(), bytes) }?;
     let buffer = match (processor, made.part) {
         (Processor::Gpu(_), Some(part)) => Buffer::Gpu(part.window(0, &[None], bytes)?),
         (Processor::Gpu(gpu), None) => {
@@ -144,7 +160,7 @@ fn map(
             Buffer::Host(Mapping::new(made.buffer.as_fd(), 0, bytes, true)?)
         }
     };
-    Ok(Shared { words_mapped, words, buffer, head })
+    Ok(Shared { words_mapped, staging_mapped, words, staging, buffer, head })
 }
 
 /// Steps that all ranks take together, and fail together.
@@ -186,15 +202,15 @@ impl Steps<'_> {
     /// Rank 0's descriptors, to all.
     fn pass_on(&self, tag: u64, made: Option<Made>) -> Result<Made, SharedGpuError> {
         if let Some(made) = made {
-            let fds = [made.words.as_fd(), made.buffer.as_fd()];
+            let fds = [made.words.as_fd(), made.staging.as_fd(), made.buffer.as_fd()];
             (1..self.job.size()).try_for_each(|rank| self.job.send_fds(rank, tag, &fds, self.left()))?;
             return Ok(made);
         }
         let fds = self.job.recv_fds(0, tag, self.left())?;
-        let Ok([words, buffer]) = <[OwnedFd; 2]>::try_from(fds) else {
+        let Ok([words, staging, buffer]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(SharedGpuError::Peer { rank: 0, what: "it runs another version".to_owned() });
         };
-        Ok(Made { words, buffer, part: None })
+        Ok(Made { words, staging, buffer, part: None })
     }
 
     /// Succeeds if all did.

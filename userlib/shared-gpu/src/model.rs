@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::plan::Fault;
-use crate::station::{Place, Slots, Station, Waiting, Word};
+use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
 
 /// Virtual nanoseconds.
 pub type Nanos = u64;
@@ -132,8 +132,8 @@ pub struct Rank<C> {
     world: Rc<World<C>>,
     rank: usize,
     ranks: usize,
-    /// When what it queued so far will be complete.
-    queued: Cell<Nanos>,
+    /// When what it queued so far will be complete, by lane.
+    queued: [Cell<Nanos>; 2],
     waiting: Cell<Option<Waiting>>,
 }
 
@@ -152,8 +152,13 @@ impl<C: Costs> Model<C> {
             data: RefCell::new(None),
             spans: RefCell::default(),
         });
-        let rank =
-            |rank| Rank { world: world.clone(), rank, ranks, queued: Cell::new(0), waiting: Cell::new(None) };
+        let rank = |rank| Rank {
+            world: world.clone(),
+            rank,
+            ranks,
+            queued: [Cell::new(0), Cell::new(0)],
+            waiting: Cell::new(None),
+        };
         Model { ranks: (0..ranks).map(rank).collect(), world }
     }
 
@@ -161,7 +166,9 @@ impl<C: Costs> Model<C> {
     pub fn data(self, inputs: Vec<Vec<u8>>, buffer: usize) -> Model<C> {
         let zeros = |bytes: usize| vec![vec![0; bytes]; inputs.len()];
         let bytes = inputs.iter().map(Vec::len).max().unwrap_or(0);
-        let (outputs, partials) = (zeros(bytes), zeros(bytes.max(buffer)));
+        // As long as an inbox, of which there is one for every second rank.
+        let partial = buffer.div_ceil(inputs.len().div_ceil(2).max(1));
+        let (outputs, partials) = (zeros(bytes), zeros(partial));
         let data = Data { outputs, partials, shared: vec![0; buffer], staging: vec![0; buffer], inputs };
         self.world.data.replace(Some(data));
         self
@@ -338,10 +345,11 @@ impl<C: Costs> Rank<C> {
     }
 
     /// Queues work behind what the rank queued before, and what its unit serves before.
-    async fn queue(&self, work: Work, action: Action) {
+    async fn queue(&self, lane: Lane, work: Work, action: Action) {
         let cost = self.world.costs.of(self.rank, &work);
         self.pass(cost.issue).await;
-        let mut begin = self.queued.get().max(self.now());
+        let queued = &self.queued[lane as usize];
+        let mut begin = queued.get().max(self.now());
         if let Some(unit) = cost.unit {
             let mut free_at = self.world.free_at.borrow_mut();
             let free = free_at.entry(unit).or_default();
@@ -349,9 +357,11 @@ impl<C: Costs> Rank<C> {
             *free = begin + cost.time;
         }
         let end = begin + cost.time;
-        self.queued.set(end);
+        queued.set(end);
         self.world.spans.borrow_mut().push(Span { rank: self.rank, work, at: (begin, end) });
         self.world.schedule(end, action);
+        // One instant later it is noticed.
+        self.world.schedule(end + 1, Action::Wake);
     }
 }
 
@@ -375,20 +385,38 @@ impl<C: Costs> Station for Rank<C> {
     }
 
     async fn copy(&self, to: Place, from: Place, bytes: usize) {
-        self.queue(Work::Copy { to, from, bytes }, Action::Copy { rank: self.rank, to, from, bytes }).await;
+        let action = Action::Copy { rank: self.rank, to, from, bytes };
+        self.queue(Lane::of(to, from), Work::Copy { to, from, bytes }, action).await;
     }
 
     async fn mark(&self, word: Word, value: u64) {
-        self.world.schedule(self.queued.get().max(self.now()), Action::Word(word, value));
+        let end = self.queued[Lane::Direct as usize].get();
+        self.world.schedule(end.max(self.now()), Action::Word(word, value));
     }
 
     async fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) {
         let work = Work::Reduce { slots: slots.number, bytes };
-        self.queue(work, Action::Reduce { rank: self.rank, to, first, slots, bytes }).await;
+        let action = Action::Reduce { rank: self.rank, to, first, slots, bytes };
+        self.queue(Lane::Direct, work, action).await;
+    }
+
+    async fn exchange(&self, word: Word, from: u64, to: u64) -> bool {
+        self.pass(self.world.costs.word()).await;
+        let is_from = self.load(word) == from;
+        if is_from {
+            self.world.words.borrow_mut()[word.index()] = to;
+            self.world.changed();
+        }
+        is_from
+    }
+
+    fn is_idle(&self, lane: Lane) -> bool {
+        self.queued[lane as usize].get() < self.now()
     }
 
     async fn drain(&self) {
-        let left = self.queued.get().saturating_sub(self.now());
+        let end = self.queued.iter().map(Cell::get).max().unwrap_or(0);
+        let left = end.saturating_sub(self.now());
         if left > 0 {
             self.pass(left).await;
             // Its bytes move at the same instant, perhaps behind the wake-up.

@@ -2,8 +2,10 @@
 
 use crate::{Element, Op};
 
+use crate::choosing::Counts;
+use crate::hyper_q::Mix;
 use crate::station::{Place, Slots, Station, Waiting, Word};
-use crate::{btb, gsb};
+use crate::{btb, gsb, hyper_q};
 
 /// Which algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,6 +14,14 @@ pub enum Algorithm {
     Gsb,
     /// A binomial tree (BTB, 3.2.2).
     Btb,
+    /// As GSB, each copy through the host or directly: so many through the host, the others directly (5.3.1). Of an allreduce or a
+    /// reduce to rank 0; other calls are GSB's.
+    Static {
+        /// Copies through the host, of all but the leader's.
+        staged: usize,
+    },
+    /// The same, as copies turn out to be quick (5.3.2).
+    Dynamic,
 }
 
 /// What the ranks do together.
@@ -61,8 +71,8 @@ impl Layout {
     /// Bytes of a chunk.
     pub fn chunk(&self, algorithm: Algorithm) -> usize {
         match algorithm {
-            Algorithm::Gsb => self.gsb,
             Algorithm::Btb => self.btb,
+            _ => self.gsb,
         }
     }
 
@@ -138,6 +148,8 @@ pub(crate) struct Cursor {
     /// Chunks so far.
     pub(crate) epoch: u64,
     last: Option<Algorithm>,
+    /// How the last chunk was copied, at the leader.
+    pub(crate) mix: Mix,
 }
 
 /// A call.
@@ -153,6 +165,22 @@ pub(crate) struct Plan {
     pub(crate) layout: Layout,
     #[cfg(test)]
     pub(crate) defect: Option<Defect>,
+}
+
+/// A rank's part in an allreduce of floats, the first call of its ranks: for the [`model`](crate::model) and other stations.
+pub async fn allreduce_on<S: Station>(station: &S, algorithm: Algorithm, layout: Layout, bytes: usize) {
+    let plan = Plan {
+        kind: Kind::Allreduce,
+        algorithm,
+        bytes,
+        element: Element::Float,
+        op: Some(Op::Sum),
+        root: 0,
+        layout,
+        #[cfg(test)]
+        defect: None,
+    };
+    plan.run(station, &mut Cursor::default()).await;
 }
 
 /// A chunk of a call.
@@ -177,12 +205,25 @@ impl Plan {
             self.op.map_or(u64::MAX, |op| op as u64),
             self.root as u64,
             self.layout.chunk(self.algorithm) as u64,
+            matches!(self.algorithm, Algorithm::Static { .. } | Algorithm::Dynamic).into(),
         ];
         // FNV-1a over words, folded.
         let mixed = words.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, word| {
             (sum ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
         });
         mixed ^ mixed >> 24 ^ mixed >> 48
+    }
+
+    /// Broadcasts, and reductions to others than the leader, have no mechanisms to choose.
+    fn used(&self) -> Algorithm {
+        match self.algorithm {
+            Algorithm::Static { .. } | Algorithm::Dynamic
+                if self.kind == Kind::Broadcast || self.root != 0 =>
+            {
+                Algorithm::Gsb
+            }
+            algorithm => algorithm,
+        }
     }
 
     #[cfg(test)]
@@ -202,12 +243,19 @@ impl Plan {
         }
         for offset in (0..self.bytes).step_by(chunk) {
             cursor.epoch += 1;
-            let changed = cursor.last.replace(self.algorithm) != Some(self.algorithm);
+            let algorithm = self.used();
+            let changed = cursor.last.replace(algorithm) != Some(algorithm);
             let len = chunk.min(self.bytes - offset);
             let step = Step { plan: self, epoch: cursor.epoch, offset, len, changed, call };
-            match self.algorithm {
+            match algorithm {
                 Algorithm::Gsb => gsb::chunk(station, &step).await,
                 Algorithm::Btb => btb::chunk(station, &step).await,
+                Algorithm::Dynamic => cursor.mix = hyper_q::chunk(station, &step, None).await,
+                Algorithm::Static { staged } => {
+                    let hs = staged.min(station.ranks() - 1);
+                    let table = Counts { hs, ipc: station.ranks() - 1 - hs };
+                    cursor.mix = hyper_q::chunk(station, &step, Some(table)).await;
+                }
             }
         }
         station.drain().await;
@@ -247,6 +295,18 @@ impl Step<'_> {
         if unequal {
             Fault::Unequal.tell(station, waiting.rank).await;
         }
+    }
+
+    /// Ends once the chunk before has a result: its flags were seen, and its slots reduced.
+    pub(crate) async fn has_last_result<S: Station>(&self, station: &S) {
+        let before = Stamp::new(self.epoch - 1, 0, 0);
+        let waiting = Waiting { what: "the last result", rank: 0 };
+        station
+            .until(|station| match before.is_reached_by(station.load(Word::Completion)) {
+                true => Ok(()),
+                false => Err(waiting),
+            })
+            .await;
     }
 
     /// Ends once all ranks have read what the chunk before left in the buffer.

@@ -15,7 +15,7 @@ use ggas_kernels::{KernelMem, Launch, Processor, start};
 use crate::kernel::{REDUCE, Reduce, WORDS, Words};
 use crate::memory::Shared;
 use crate::plan::Fault;
-use crate::station::{Place, Slots, Station, Waiting, Word};
+use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
 use crate::{Directory, Element, Op, SharedGpuError};
 
 /// Looks of the kernel that polls a directory on the GPU, before it gives the GPU back: some tens of microseconds.
@@ -29,8 +29,8 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) enum Engine {
     /// The calling thread: what is queued is done at once.
     Cpu(Processor),
-    /// Streams: of the work, and of looks at a directory on the GPU.
-    Gpu { module: Module, work: Stream, looks: Stream },
+    /// Streams: of the work, of copies through the staging buffer, and of looks at a directory on the GPU.
+    Gpu { module: Module, work: Stream, staged: Stream, looks: Stream },
 }
 
 /// A directory on the GPU as this process last saw it.
@@ -92,9 +92,9 @@ impl<'a> Call<'a> {
         }
         self.says_that_it_waits(None);
         // Nothing of ours may touch the vectors once they are the caller's again.
-        if let Engine::Gpu { work, .. } = &self.process.engine {
-            let quiet = work.wait("copies of a collective", WORK);
-            return ended.and(quiet.map_err(SharedGpuError::from));
+        if let Engine::Gpu { work, staged, .. } = &self.process.engine {
+            let quiet = [work, staged].map(|stream| stream.wait("copies of a collective", WORK));
+            return ended.and(quiet.into_iter().collect::<Result<(), _>>().map_err(SharedGpuError::from));
         }
         ended
     }
@@ -182,7 +182,8 @@ impl<'a> Call<'a> {
             Place::Input(at) => self.input + at as u64,
             Place::Output(at) => self.output + at as u64,
             Place::Partial => self.process.partial.address(),
-            Place::Shared(at) | Place::Staging(at) => self.process.shared.address(at),
+            Place::Shared(at) => self.process.shared.address(at),
+            Place::Staging(at) => self.process.shared.staging(at),
         }
     }
 }
@@ -290,12 +291,16 @@ impl Station for Call<'_> {
     }
 
     async fn copy(&self, to: Place, from: Place, bytes: usize) {
+        let lane = Lane::of(to, from);
         let (to, from) = (self.address(to), self.address(from));
         match &self.process.engine {
             // SAFETY: vectors that the caller checked, or the shared memory, where the protocols give each range to one rank.
             Engine::Cpu(_) => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) },
-            // SAFETY: as above; `block_on` returns when the stream is done.
-            Engine::Gpu { work, .. } => self.note(unsafe { work.copy(to, from, bytes) }.map_err(Into::into)),
+            Engine::Gpu { work, staged, .. } => {
+                let stream = if lane == Lane::Staged { staged } else { work };
+                // SAFETY: as above; `block_on` returns when the streams are done.
+                self.note(unsafe { stream.copy(to, from, bytes) }.map_err(Into::into));
+            }
         }
     }
 
@@ -326,17 +331,24 @@ impl Station for Call<'_> {
         self.note(self.process.reduce(&args));
     }
 
+    async fn exchange(&self, word: Word, from: u64, to: u64) -> bool {
+        let word = self.process.shared.word(word);
+        word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn is_idle(&self, lane: Lane) -> bool {
+        let Engine::Gpu { work, staged, .. } = &self.process.engine else { return true };
+        let stream = if lane == Lane::Staged { staged } else { work };
+        stream.is_done().unwrap_or_else(|error| {
+            self.note(Err(error.into()));
+            true
+        })
+    }
+
     async fn drain(&self) {
-        let Engine::Gpu { work, .. } = &self.process.engine else { return };
-        let done = |call: &Self| match work.is_done() {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Waiting { what: "its own GPU", rank: call.process.rank }),
-            Err(error) => {
-                call.note(Err(error.into()));
-                Ok(())
-            }
-        };
-        self.until(done).await;
+        let own = Waiting { what: "its own GPU", rank: self.process.rank };
+        let idle = |call: &Self| call.is_idle(Lane::Direct) && call.is_idle(Lane::Staged);
+        self.until(|call| if idle(call) { Ok(()) } else { Err(own) }).await;
     }
 
     async fn until(&self, mut ready: impl FnMut(&Self) -> Result<(), Waiting>) {

@@ -12,7 +12,7 @@ use crate::memory::Shared;
 use crate::plan::{Cursor, Kind, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
 use crate::station::Word;
-use crate::{Algorithm, Element, Layout, Op, SharedGpuError, kernel};
+use crate::{Algorithm, Element, Layout, Mix, Op, SharedGpuError, kernel};
 
 /// Where the directory is, by which ranks follow each other (3.2.2, "Other Design Considerations").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,9 +116,13 @@ impl SharedGpu {
     /// # Errors
     /// [`SharedGpuError::Unequal`], [`SharedGpuError::SmallBuffer`], [`SharedGpuError::TooMany`], [`SharedGpuError::OtherHost`] on
     /// all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
-    /// [`SharedGpuError::Job`] where a rank does not come.
+    /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
         kernel::add()?;
+        let chooses = matches!(config.algorithm, Some(Algorithm::Static { .. } | Algorithm::Dynamic));
+        if chooses && config.directory != Directory::Host {
+            return Err(SharedGpuError::NoStates);
+        }
         let dead = Arc::new(AtomicU32::new(NOBODY));
         let told = dead.clone();
         let losses = job.on_loss(Box::new(move |rank| {
@@ -129,7 +133,8 @@ impl SharedGpu {
         let engine = match processor {
             Processor::Gpu(gpu) => {
                 let device = gpu.device();
-                Engine::Gpu { module: kernel::load(device)?, work: device.stream()?, looks: device.stream()? }
+                let (work, staged, looks) = (device.stream()?, device.stream()?, device.stream()?);
+                Engine::Gpu { module: kernel::load(device)?, work, staged, looks }
             }
             _ => Engine::Cpu(processor.clone()),
         };
@@ -214,6 +219,11 @@ impl SharedGpu {
     ) -> Result<(), SharedGpuError> {
         let place = vector.check(count, element)?;
         self.call((Kind::Broadcast, root), (place, place), count, element, None)
+    }
+
+    /// How the copies of the last chunk of an allreduce were made, at rank 0, by the static and the dynamic algorithm.
+    pub fn mix(&self) -> Mix {
+        self.cursor.mix
     }
 
     fn call(

@@ -89,6 +89,23 @@ pub struct Slots {
     pub number: usize,
 }
 
+/// Queues of a rank, which overlap with each other: copies through the staging buffer have one of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Copies within the GPU, reductions, marks.
+    Direct,
+    /// Copies to and from the host's staging buffer.
+    Staged,
+}
+
+impl Lane {
+    /// That of a copy.
+    pub fn of(to: Place, from: Place) -> Lane {
+        let is_staged = |place| matches!(place, Place::Staging(_));
+        if is_staged(to) || is_staged(from) { Lane::Staged } else { Lane::Direct }
+    }
+}
+
 /// A rank. Copies, reductions and marks are queued: they are done in their order, and complete at the mark behind them or when
 /// [`drain`](Self::drain) ends. What fails or takes too long ends the call: the station's owner drops the protocol then.
 pub trait Station {
@@ -106,6 +123,10 @@ pub trait Station {
     fn mark(&self, word: Word, value: u64) -> impl Future<Output = ()>;
     /// Queues `to[i] = first[i] op slot 0's [i] op slot 1's [i] ...`, of so many bytes.
     fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) -> impl Future<Output = ()>;
+    /// Writes a word where it is `from`; whether it was. In host memory, for the static and dynamic algorithms.
+    fn exchange(&self, word: Word, from: u64, to: u64) -> impl Future<Output = bool>;
+    /// Whether all that was queued in a lane is complete.
+    fn is_idle(&self, lane: Lane) -> bool;
     /// Ends when all that was queued is complete.
     fn drain(&self) -> impl Future<Output = ()>;
     /// Ends once `ready` says so. It is asked again and again.

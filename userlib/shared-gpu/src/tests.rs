@@ -1,5 +1,7 @@
 //! The protocols in virtual time: results, and that nothing of them can be left out.
 
+mod hyper_q;
+
 use crate::{Element, Op};
 
 use crate::model::{Cost, Costs, Model, Stuck, Work};
@@ -57,12 +59,13 @@ fn doubles(bytes: &[u8]) -> Vec<f64> {
 /// The sum of a tree's or a line's order.
 fn sum(vectors: &[Vec<u8>], algorithm: Algorithm, root: usize) -> Vec<f64> {
     let ranks = vectors.len();
+    // Only a tree adds in another order than that of ranks.
     let mut parts: Vec<Vec<f64>> = (0..ranks).map(|rank| doubles(&vectors[(rank + root) % ranks])).collect();
     let add = |parts: &mut Vec<Vec<f64>>, to: usize, from: usize| {
         let from = parts[from].clone();
         parts[to].iter_mut().zip(from).for_each(|(to, from)| *to += from);
     };
-    if algorithm == Algorithm::Gsb {
+    if algorithm != Algorithm::Btb {
         parts = vectors.iter().map(|vector| doubles(vector)).collect();
         (1..ranks).for_each(|rank| add(&mut parts, 0, rank));
     } else {
@@ -160,6 +163,12 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     async fn reduce(&self, to: Place, first: Place, slots: crate::Slots, bytes: usize) {
         self.rank.reduce(self.at(to), self.at(first), slots, bytes).await;
     }
+    async fn exchange(&self, word: crate::Word, from: u64, to: u64) -> bool {
+        self.rank.exchange(word, from, to).await
+    }
+    fn is_idle(&self, lane: crate::Lane) -> bool {
+        self.rank.is_idle(lane)
+    }
     async fn drain(&self) {
         self.rank.drain().await;
     }
@@ -168,6 +177,8 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     }
 }
 
+const ALL: [Algorithm; 4] =
+    [Algorithm::Gsb, Algorithm::Dynamic, Algorithm::Btb, Algorithm::Static { staged: 2 }];
 const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
 const KINDS: [Kind; 3] = [Kind::Reduce, Kind::Broadcast, Kind::Allreduce];
 
@@ -187,11 +198,11 @@ fn scripts(ranks: usize) -> Vec<Script> {
 
 #[test]
 fn all_calls_of_all_ranks_are_right_whoever_is_slow() {
-    for ranks in [1, 2, 3, 4, 5, 7, 8, 16, 24, 25] {
+    for ranks in [1, 2, 3, 4, 8, 16, 24, 25] {
         // Shorter and longer than a chunk, and not of whole chunks; algorithms, kinds and roots in turn.
         let mut calls = Vec::new();
-        for (n, bytes) in [8, 2000, 6000, 256].into_iter().enumerate() {
-            for (algorithm, kind) in BOTH.into_iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
+        for (n, bytes) in [8, 6000, 256].into_iter().enumerate() {
+            for (algorithm, kind) in ALL.into_iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
                 calls.push(plan(algorithm, kind, ranks, bytes, n * 5 % ranks));
                 calls.push(plan(algorithm, kind, ranks, bytes, (n + 1) % ranks));
             }

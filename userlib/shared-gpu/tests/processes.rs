@@ -63,7 +63,7 @@ fn floats(memory: &KernelMem, count: usize) -> Vec<f32> {
 /// What ranks add, in the order in which the algorithm does.
 fn sum(ranks: usize, algorithm: Algorithm, i: usize) -> f32 {
     let mut parts: Vec<f32> = (0..ranks).map(|rank| number(rank, i)).collect();
-    if algorithm == Algorithm::Gsb {
+    if algorithm != Algorithm::Btb {
         return parts.into_iter().reduce(|sum, part| sum + part).expect("a rank");
     }
     let mut distance = 1;
@@ -113,7 +113,7 @@ fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize)
 }
 
 fn on_the_host(job: &Job) {
-    for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+    for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic, Algorithm::Static { staged: 3 }] {
         // With 24 ranks a chunk is 43,520 bytes (GSB): 100,000 floats are ten.
         all_calls(job, algorithm, Directory::Host, 100_000);
     }
@@ -183,7 +183,7 @@ fn a_death_ends_the_call_of_all_others() {
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     in_job("a_rank_that_does_not_come_is_named", (4, 1), |job| {
-        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic] {
             let mut rank = Rank::new(job, &Config { timeout: SHORT, ..config(algorithm) }, 1000);
             job.barrier(SOON).expect("all are set up");
             if job.rank() != 1 {
@@ -208,7 +208,7 @@ fn ranks_that_differ_are_named() {
         let small = Config { buffer: 1000, ..config(Algorithm::Gsb) };
         let error = SharedGpu::new(job, &cpu, &small).expect_err("no room");
         assert!(matches!(error, SharedGpuError::SmallBuffer { least: 1024, .. }), "{error}");
-        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic] {
             let mut rank = Rank::new(job, &config(algorithm), 1000);
             let error = rank.allreduce(if odd { 999 } else { 1000 }).expect_err("other sizes");
             assert!(matches!(error, SharedGpuError::Mismatch { .. }), "{error}");

@@ -1,0 +1,180 @@
+//! The static and dynamic algorithms on scripted speeds: every branch of the choice.
+
+use super::*;
+use crate::hyper_q::Mix;
+use crate::model::{Nanos, Span};
+use crate::station::{Lane, Station};
+use crate::status::{By, Status};
+
+const MIB: usize = 1 << 20;
+/// Longer than all else together.
+const FOREVER: u64 = 100_000_000;
+
+/// Times of copies to the host and of direct copies, and when ranks arrive.
+#[derive(Clone, Default)]
+struct Speeds {
+    hs: u64,
+    ipc: u64,
+    /// Of single ranks, in place of the above.
+    hs_of: Vec<(usize, u64)>,
+    ipc_of: Vec<(usize, u64)>,
+    late: Vec<(usize, u64)>,
+}
+
+impl Costs for Speeds {
+    fn of(&self, rank: usize, work: &Work) -> Cost {
+        let find =
+            |list: &[(usize, u64)], time| list.iter().find(|one| one.0 == rank).map_or(time, |one| one.1);
+        let time = match work {
+            Work::Copy { to, from, .. } if Lane::of(*to, *from) == Lane::Staged => find(&self.hs_of, self.hs),
+            Work::Copy { .. } => find(&self.ipc_of, self.ipc),
+            Work::Reduce { .. } => 50,
+        };
+        Cost { issue: 5, time, unit: None }
+    }
+
+    fn word(&self) -> u64 {
+        1
+    }
+
+    fn notice(&self) -> u64 {
+        1
+    }
+
+    fn arrival(&self, rank: usize) -> u64 {
+        of(&self.late, rank)
+    }
+}
+
+struct Ran {
+    mix: Mix,
+    ends: Vec<Nanos>,
+    spans: Vec<Span>,
+}
+
+/// An allreduce of `bytes`, whose results must be right, in one chunk.
+fn run(ranks: usize, algorithm: Algorithm, bytes: usize, speeds: Speeds) -> Ran {
+    let inputs = vectors(ranks, bytes / 8, 3);
+    let expected = sum(&inputs, Algorithm::Gsb, 0);
+    let call = plan(algorithm, Kind::Allreduce, ranks, bytes, 0);
+    let call = Plan { layout: Layout::new(ranks, ranks * bytes).expect("it fits"), ..call };
+    let model = Model::new(ranks, speeds).data(inputs, ranks * bytes);
+    let mix = std::cell::Cell::new(Mix::default());
+    let ends = model.run(|rank| {
+        let (call, mix) = (&call, &mix);
+        async move {
+            let mut cursor = Cursor::default();
+            call.run(rank, &mut cursor).await;
+            if rank.rank() == 0 {
+                mix.set(cursor.mix);
+            }
+        }
+    });
+    let ends = ends.expect("it ends");
+    for rank in 0..ranks {
+        assert!(doubles(&model.output(rank)) == expected, "rank {rank} of {ranks}");
+        assert_eq!(model.ranks()[0].load(crate::Word::Status(rank)), 0, "all are in the first state");
+    }
+    let mix = mix.get();
+    assert_eq!(mix.gather.0 + mix.gather.1, ranks - 1);
+    assert_eq!(mix.broadcast.0 + mix.broadcast.1, ranks - 1);
+    Ran { mix, ends, spans: model.spans() }
+}
+
+#[test]
+fn the_dynamic_algorithm_uses_the_quicker_mechanism_more() {
+    let quick_ipc = run(16, Algorithm::Dynamic, 4096, Speeds { hs: 5000, ipc: 300, ..Speeds::default() }).mix;
+    assert!(quick_ipc.gather.1 >= 13 && quick_ipc.broadcast.1 >= 12, "{quick_ipc:?}");
+    let quick_hs = run(16, Algorithm::Dynamic, 4096, Speeds { hs: 300, ipc: 5000, ..Speeds::default() }).mix;
+    assert!(quick_hs.gather.0 >= 13 && quick_hs.broadcast.0 >= 12, "{quick_hs:?}");
+    let alike = run(16, Algorithm::Dynamic, 4096, Speeds { hs: 300, ipc: 320, ..Speeds::default() }).mix;
+    assert!(alike.gather.0 >= 2 && alike.gather.1 >= 2, "{alike:?}");
+    // The host-staged copy is the last one under way, and none has ever completed.
+    assert_eq!((quick_ipc.resent, quick_hs.resent, alike.resent), (1, 1, 0));
+}
+
+#[test]
+fn a_hopeless_host_staged_copy_is_sent_again_and_its_packets_are_discarded() {
+    // Rank 1 is the first to arrive: its copy goes through the host, each of its four packets is slow.
+    let speeds = Speeds { hs: 500_000, ipc: 300, late: vec![(2, 10), (3, 20)], ..Speeds::default() };
+    let ran = run(4, Algorithm::Dynamic, MIB, speeds);
+    assert_eq!((ran.mix.resent, ran.mix.broadcast), (1, (0, 3)), "and the broadcast leaves it out");
+    let packets =
+        |span: &&Span| span.rank == 1 && matches!(span.work, Work::Copy { to: Place::Staging(_), .. });
+    assert_eq!(ran.spans.iter().filter(packets).count(), 1, "three of four are discarded");
+}
+
+#[test]
+fn a_hopeless_direct_copy_is_sent_again_and_ends_before_the_call_does() {
+    let speeds = Speeds {
+        hs: 300,
+        ipc: 300,
+        ipc_of: vec![(2, FOREVER)],
+        late: vec![(2, 10), (3, 20)],
+        ..Speeds::default()
+    };
+    let ran = run(3, Algorithm::Dynamic, 4096, speeds.clone());
+    assert_eq!(ran.mix, Mix { gather: (1, 1), broadcast: (2, 0), resent: 1 });
+    assert!(ran.ends[0] > FOREVER && ran.ends[2] > FOREVER, "{:?}", ran.ends);
+    assert!(ran.ends[1] < FOREVER / 100, "the others have the result before: {:?}", ran.ends);
+    // With a direct copy that completes, the slow one is waited for.
+    let patient =
+        run(4, Algorithm::Dynamic, 4096, Speeds { hs: 300, ipc: 300, ipc_of: vec![(3, 5000)], ..speeds });
+    assert_eq!(patient.mix.resent, 0);
+}
+
+#[test]
+fn one_rank_beside_the_leader_has_nothing_to_be_compared_with() {
+    let ran = run(2, Algorithm::Dynamic, 4096, Speeds { hs: FOREVER, ipc: 300, ..Speeds::default() });
+    assert_eq!(ran.mix, Mix { gather: (1, 0), broadcast: (1, 0), resent: 0 });
+}
+
+#[test]
+fn the_static_algorithm_does_as_its_table_says() {
+    for staged in 0..16 {
+        let ran =
+            run(16, Algorithm::Static { staged }, 4096, Speeds { hs: 700, ipc: 300, ..Speeds::default() });
+        assert_eq!(
+            ran.mix,
+            Mix { gather: (staged, 15 - staged), broadcast: (staged, 15 - staged), resent: 0 }
+        );
+    }
+}
+
+#[test]
+fn results_are_right_at_any_speed() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for round in 0..150 {
+        let ranks = random.usize(2..=25);
+        let mut times = |most: u64| (0..ranks).map(|rank| (rank, random.u64(1..=most))).collect::<Vec<_>>();
+        let speeds =
+            Speeds { hs_of: times(9000), ipc_of: times(9000), late: times(4000), ..Speeds::default() };
+        let algorithm =
+            if round % 3 == 0 { Algorithm::Static { staged: ranks / 2 } } else { Algorithm::Dynamic };
+        run(ranks, algorithm, 512, speeds);
+    }
+}
+
+#[test]
+fn no_other_changes_of_state_are_legal() {
+    let legal = |by| {
+        let pairs = Status::ALL.into_iter().flat_map(|from| Status::ALL.map(|to| (from, to)));
+        pairs.filter(|(from, to)| from.leads_to(*to, by)).count()
+    };
+    assert_eq!((legal(By::Owner), legal(By::Leader)), (4, 9));
+    let model = Model::new(2, Speeds::default());
+    let result = model.run(|rank| async move {
+        if rank.rank() == 1 {
+            Status::Init.must_change(rank, 1, Status::IpcComplete, By::Owner).await;
+        }
+    });
+    assert_eq!(result, Err(Stuck::Fault { rank: 1 }), "a change that no state leads to");
+    let model = Model::new(2, Speeds::default());
+    let result = model.run(|rank| async move {
+        if rank.rank() == 1 {
+            rank.store(crate::Word::Status(1), Status::HsComplete as u64).await;
+            Status::Init.must_change(rank, 1, Status::Rts, By::Owner).await;
+        }
+    });
+    assert_eq!(result, Err(Stuck::Fault { rank: 1 }), "a state that somebody else has changed");
+}
