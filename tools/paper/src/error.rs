@@ -38,5 +38,8 @@ pub enum PaperError {
     /// The driver refused what the figure asked of it.
     #[error("the timed model: {0}")]
     Timed(#[from] TimedError),
+    /// A mapping that cannot be.
+    #[error(transparent)]
+    Map(#[from] ggas_mapping::MapError),
 }
 ggas_errors::debug_as_display!(PaperError);

@@ -14,6 +14,7 @@
 
 mod claim;
 mod error;
+mod faraji;
 mod gpu_tn;
 mod h200;
 mod memory;
@@ -179,7 +180,7 @@ const PAPERS: &[Paper] = &[
     Paper {
         name: "faraji",
         title: "I. Faraji, Improving Communication Performance in GPU-Accelerated HPC Clusters",
-        figures: &[],
+        figures: faraji::FIGURES,
     },
     Paper {
         name: "hpe",

@@ -11,7 +11,7 @@ pub(crate) fn parameters(settings: &Settings, system: &str) -> Vec<Parameter> {
 }
 
 /// Entries `name = value # source` below their `[table]`.
-fn of_text(text: &str) -> Vec<Parameter> {
+pub(crate) fn of_text(text: &str) -> Vec<Parameter> {
     let mut table = "";
     let mut found = Vec::new();
     for line in text.lines() {

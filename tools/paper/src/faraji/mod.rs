@@ -1,0 +1,21 @@
+//! I. Faraji, Improving Communication Performance in GPU-Accelerated HPC Clusters, 2018.
+
+mod allreduce;
+mod machine;
+mod mapping;
+
+use crate::Figure;
+
+/// Those that are answered.
+pub(crate) const FIGURES: &[Figure] = &[
+    Figure {
+        number: "3.3",
+        about: "allreduce of 4, 8 and 16 processes on one K20: GSB, BTB, and flat through the host",
+        run: allreduce::run,
+    },
+    Figure {
+        number: "6.4-6.8",
+        about: "stencils and all-to-all of 16 ranks on a tree of 16 GPUs: mapped, by default and at random",
+        run: mapping::run,
+    },
+];
