@@ -103,7 +103,10 @@ impl From<PaperError> for Failure {
             PaperError::UnknownPaper { .. } | PaperError::UnknownFigure { .. } | PaperError::System(_) => {
                 Failure::Usage(text)
             }
-            PaperError::NoFigures { .. } | PaperError::Timed(_) | PaperError::Map(_) => Failure::Failed(text),
+            PaperError::NoFigures { .. }
+            | PaperError::Timed(_)
+            | PaperError::Map(_)
+            | PaperError::Kept(_) => Failure::Failed(text),
         }
     }
 }
