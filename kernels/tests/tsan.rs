@@ -29,8 +29,9 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources = ["main", "calls", "collectives", "engines", "nic", "queues", "threads", "triggers"]
-        .map(|name| crate_dir().join(format!("exec/tsan/{name}.cpp")));
+    let sources =
+        ["main", "calls", "collectives", "engines", "messages", "nic", "queues", "threads", "triggers"]
+            .map(|name| crate_dir().join(format!("exec/tsan/{name}.cpp")));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
     let fresh = folder.join(format!("kernels-{}", std::process::id()));
@@ -164,6 +165,12 @@ fn queues_are_clean() {
     clean(&["queue-exchange-stores", "queue-last-stores", "queue-read-stores", "queue-notify-stores"]);
     clean(&["queue-exchange-slots", "queue-last-slots", "queue-read-slots", "queue-notify-slots"]);
     clean(&["queue-exchange-card", "queue-last-card", "queue-read-card", "queue-notify-card"]);
+}
+
+#[test]
+#[ignore = "the step `tsan` runs it: cargo test -p ggas-kernels --test tsan -- --ignored"]
+fn messages_from_kernel_to_kernel_are_clean() {
+    clean(&["direct-messages", "direct-places"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "collectives.h"
 #include "engines.h"
+#include "messages.h"
 #include "nic.h"
 #include "nodes.h"
 #include "queues.h"
@@ -175,6 +176,8 @@ const scenario scenarios[] = {
 	{ "queue-notify-stores", [] { return by_queues({}, GGAS_WAY_STORES, SELFTEST_QUEUE_NOTIFY); } },
 	{ "queue-notify-slots", [] { return by_queues({}, GGAS_WAY_DEVICE, SELFTEST_QUEUE_NOTIFY); } },
 	{ "queue-notify-card", [] { return by_queues({ .slots = 0 }, GGAS_WAY_DEVICE, SELFTEST_QUEUE_NOTIFY); } },
+	{ "direct-messages", direct_messages },
+	{ "direct-places", direct_places },
 	{ "engine-bystander", engine_bystander },
 	{ "engine-pair", engine_pair },
 	{ "engine-changes", engine_changes },

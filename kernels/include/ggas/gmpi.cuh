@@ -29,6 +29,13 @@
  * Two requests in one place. A request that is started where the handle of an unfinished one lies does not lose that one: waiting for
  * the later completes both (Fig. 6 of the paper has such code).
  *
+ * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv and the waits for them make
+ * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block is in such a call.
+ * Block i of a member talks to block i of the others, from memory that need not be attached. What MPI calls assertions holds there: no
+ * GMPI_ANY_SOURCE (GMPI_ERR_RANK), and receives come in the order of the sends: a message of another tag than the receive in its turn
+ * fails that (GMPI_ERR_TAG). The status of a receive is kept until 32 later ones of the same sender were begun. All other calls are the
+ * daemon's, but Probe, Iprobe and persistent requests, which are GMPI_ERR_CALL.
+ *
  * Order. What any of the callers wrote before a call is what is sent; what is received is visible to all of them when
  * the call that completes it returns.
  *
@@ -102,6 +109,8 @@ GMPI_SCOPED GMPI_Waitall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GMP
 }
 GMPI_SCOPED GMPI_Test(gmpi_buf_t *buf, GMPI_Request *request, int *flag, GMPI_Status *status, GMPI_LINE)
 {
+	if (ggas_impl::gmpi_is_direct(*request))
+		return ggas_impl::direct_test_place<Scope>(buf, request, flag, status, line);
 	ggas_impl::gmpi_tested<ggas_impl::gmpi_team<Scope>> tested = { request, status };
 	int both = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_TEST, tested, *request);
 	return ggas_impl::gmpi_flagged<Scope>(both, flag);
@@ -114,6 +123,8 @@ GMPI_SCOPED GMPI_Send(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype 
 		      GMPI_LINE)
 {
 	using namespace ggas_impl;
+	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, dest))
+		return direct_message<Scope>(buf, direct, false, at, count, type, dest, tag, nullptr, line);
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_SEND, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
 				      gmpi_int(type), gmpi_int(dest), gmpi_int(tag), comm);
 }
@@ -121,6 +132,8 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 		      GMPI_Status *status, GMPI_LINE)
 {
 	using namespace ggas_impl;
+	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, source))
+		return direct_message<Scope>(buf, direct, true, at, count, type, source, tag, status, line);
 	gmpi_one_status<gmpi_team<Scope>> told = { status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_RECV, told, gmpi_address(at), gmpi_int(count), gmpi_int(type),
 				      gmpi_int(source), gmpi_int(tag), comm);
@@ -128,12 +141,17 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 GMPI_SCOPED GMPI_Probe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, GMPI_Status *status, GMPI_LINE)
 {
 	using namespace ggas_impl;
+	if (gmpi_direct_of(buf, comm, source))
+		return GMPI_ERR_CALL;
 	gmpi_one_status<gmpi_team<Scope>> told = { status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_PROBE, told, gmpi_int(source), gmpi_int(tag), comm);
 }
 GMPI_SCOPED GMPI_Iprobe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, int *flag, GMPI_Status *status, GMPI_LINE)
 {
 	using namespace ggas_impl;
+	*flag = 0;
+	if (gmpi_direct_of(buf, comm, source))
+		return GMPI_ERR_CALL;
 	gmpi_tested<gmpi_team<Scope>> tested = { nullptr, status };
 	int both = gmpi_call<Scope, true>(buf, line, GMPI_CALL_IPROBE, tested, gmpi_int(source), gmpi_int(tag), comm);
 	return gmpi_flagged<Scope>(both, flag);

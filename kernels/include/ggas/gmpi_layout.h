@@ -65,6 +65,17 @@
 #define GMPI_REQUEST_PORT_SHIFT	48
 #define GMPI_REQUEST_PERSISTENT_SHIFT	63
 
+/* A request of a direct communicator, which the daemon does not know: its number among the block's sends or receives of a member, plus one;
+ * the member; the port; whether it receives. */
+#define GMPI_REQUEST_PEER_SHIFT	32
+#define GMPI_REQUEST_RECEIVES_SHIFT	61
+#define GMPI_REQUEST_DIRECT_SHIFT	62
+
+#define GMPI_DIRECT_OPS		32	/* sends or receives of a block to or from one member that are not over */
+#define GMPI_DIRECT_LINE	16	/* bytes that are stored as one */
+#define GMPI_DIRECT_HEAD	64	/* bytes in front of a mailbox's slots, and of each slot's bytes */
+#define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot: short messages have twice their bytes */
+
 #define GMPI_ANY_SOURCE		-1
 #define GMPI_ANY_TAG		-1
 #define GMPI_PROC_NULL		-2
@@ -142,6 +153,48 @@ struct gmpi_port {
 	uint64_t reserved;
 };
 
+/* A send or a receive of a direct communicator. */
+struct gmpi_direct_op {
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t got;		/* of a receive: bytes that came */
+	uint64_t before;	/* a request that was not over when this one took its place */
+	int32_t tag;
+	uint32_t error;
+	uint32_t number;	/* low half of the request's handle */
+	uint32_t reserved;
+};
+
+/* The sends, or the receives: how many were begun and are over, and how many bytes of the next one are through. */
+struct gmpi_direct_end {
+	uint64_t posted;
+	uint64_t done;
+	uint64_t at;
+};
+
+/* What one block exchanges with one member of a direct communicator, in kernel memory. */
+struct gmpi_channel {
+	uint64_t sent;		/* slots filled there */
+	uint64_t taken;		/* slots emptied here */
+	struct gmpi_direct_end sends;
+	struct gmpi_direct_end receives;
+	struct gmpi_direct_op send[GMPI_DIRECT_OPS];
+	struct gmpi_direct_op receive[GMPI_DIRECT_OPS];
+};
+
+/* A communicator whose members' kernels store into each other's mailboxes in a window (impl/gmpi_direct.h). Constant after set-up. */
+struct gmpi_direct {
+	uint64_t comm;		/* its handle */
+	uint64_t window;	/* struct ggas_window: member i is rank i */
+	uint64_t channels;	/* struct gmpi_channel, by port and rank */
+	uint64_t offset;	/* of the mailboxes in each part */
+	uint64_t timeout_ns;	/* bound of every wait for another member */
+	uint32_t slots;		/* of a mailbox, a power of two */
+	uint32_t slot_bytes;
+	uint32_t rank;
+	uint32_t size;
+};
+
 /* What kernels of one process get (gmpi_buf_t of the paper). Constant after set-up. */
 struct gmpi_buf {
 	uint64_t ports;		/* struct gmpi_port by block */
@@ -151,6 +204,7 @@ struct gmpi_buf {
 	uint32_t single;	/* one context for the grid, as in the paper: block 0 calls, the others return at once */
 	uint32_t rank;		/* in GMPI_COMM_WORLD */
 	uint32_t size;
+	uint64_t direct;	/* struct gmpi_direct, or 0 */
 };
 
 #endif /* GGAS_GMPI_LAYOUT_H */

@@ -370,18 +370,4 @@ struct selftest_gmpi {
 	uint32_t reserved;
 };
 
-/* Fig. 6 of the GMPI paper between ranks 0 and 1, by one block; or, with `echo`, calls of so many elements beside the function. */
-struct selftest_gmpi_ping {
-	uint64_t buf;	/* gmpi_buf_t */
-	uint64_t from;	/* uint64_t[count], attached */
-	uint64_t to;	/* uint64_t[count], attached */
-	uint64_t request;	/* uint64_t */
-	uint64_t time;	/* uint64_t: nanoseconds that all rounds but the first tenth took */
-	uint64_t wrong;	/* uint64_t: rounds whose data were wrong, or the number of the first error from bit 32 on */
-	uint32_t count;
-	uint32_t rounds;
-	uint32_t first;	/* the number of the first round */
-	uint32_t echo;	/* 0: ping-pong; else elements, from 1 on */
-};
-
 #endif /* GGAS_SELFTEST_H */

@@ -957,59 +957,6 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct selftest_gmpi_ping {
-    pub buf: u64,
-    pub from: u64,
-    pub to: u64,
-    pub request: u64,
-    pub time: u64,
-    pub wrong: u64,
-    pub count: u32,
-    pub rounds: u32,
-    pub first: u32,
-    pub echo: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of selftest_gmpi_ping",
-    ][::core::mem::size_of::<selftest_gmpi_ping>() - 64usize];
-    [
-        "Alignment of selftest_gmpi_ping",
-    ][::core::mem::align_of::<selftest_gmpi_ping>() - 8usize];
-    [
-        "Offset of field: selftest_gmpi_ping::buf",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, buf) - 0usize];
-    [
-        "Offset of field: selftest_gmpi_ping::from",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, from) - 8usize];
-    [
-        "Offset of field: selftest_gmpi_ping::to",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, to) - 16usize];
-    [
-        "Offset of field: selftest_gmpi_ping::request",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, request) - 24usize];
-    [
-        "Offset of field: selftest_gmpi_ping::time",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, time) - 32usize];
-    [
-        "Offset of field: selftest_gmpi_ping::wrong",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, wrong) - 40usize];
-    [
-        "Offset of field: selftest_gmpi_ping::count",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, count) - 48usize];
-    [
-        "Offset of field: selftest_gmpi_ping::rounds",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, rounds) - 52usize];
-    [
-        "Offset of field: selftest_gmpi_ping::first",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, first) - 56usize];
-    [
-        "Offset of field: selftest_gmpi_ping::echo",
-    ][::core::mem::offset_of!(selftest_gmpi_ping, echo) - 60usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gputest_ping {
     pub request: u64,
     pub answer: u64,

@@ -46,7 +46,6 @@ ggas_kernels::kernels! {
         ggas_selftest_queue(args::selftest_queue),
         ggas_selftest_gaspi(args::selftest_gaspi),
         ggas_selftest_gmpi(args::selftest_gmpi),
-        ggas_selftest_gmpi_ping(args::selftest_gmpi_ping),
         ggas_gputest_ping(args::gputest_ping),
         ggas_gputest_hold(args::gputest_hold),
         ggas_gputest_poke(args::gputest_poke),

@@ -14,6 +14,7 @@
 #include "mpi_carrier.h"
 
 static MPI_Comm *comms;
+static MPI_Comm plain;
 static int comm_count;
 static MPI_Win *wins;
 static int win_count;
@@ -147,6 +148,9 @@ int gmpi_shim_open(char *why, size_t room)
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
 	if (keep_comm(world, &number))
 		return GMPI_ERR_INTERN;
+	if (MPI_Comm_dup(MPI_COMM_WORLD, &plain) != MPI_SUCCESS)
+		return GMPI_ERR_OTHER;
+	MPI_Comm_set_errhandler(plain, MPI_ERRORS_RETURN);
 	if (MPI_Comm_dup(MPI_COMM_SELF, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
@@ -275,6 +279,17 @@ void gmpi_shim_forget(uint64_t number, int32_t receives)
 	if (receives)
 		MPI_Cancel(&requests[number]);
 	MPI_Request_free(&requests[number]);
+}
+
+/* Blocking calls, as a host program makes them, on a communicator that kernels do not know. */
+int gmpi_shim_send(const void *from, int bytes, int rank)
+{
+	return class_of(MPI_Send(from, bytes, MPI_BYTE, rank, 0, plain));
+}
+
+int gmpi_shim_receive(void *to, int bytes, int rank)
+{
+	return class_of(MPI_Recv(to, bytes, MPI_BYTE, rank, 0, plain, MPI_STATUS_IGNORE));
 }
 
 int gmpi_shim_probe(int comm, int rank, int tag, int32_t *found, struct gmpi_shim_status *out)

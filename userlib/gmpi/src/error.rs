@@ -96,6 +96,24 @@ pub enum GmpiError {
         /// How long was waited.
         waited: Duration,
     },
+    /// Kernels ended with messages of a direct communicator under way.
+    #[error(
+        "kernels ended with {count} messages of the direct communicator under way, the first a {what} of block {port}, with member \
+         {peer}: wait for each request before the kernel ends. They go on in the next kernel that calls on that communicator"
+    )]
+    OpenMessages {
+        /// How many.
+        count: u64,
+        /// What the first one is.
+        what: &'static str,
+        /// Its block.
+        port: usize,
+        /// The other end.
+        peer: usize,
+    },
+    /// A window that kernels cannot exchange messages by.
+    #[error("this window cannot carry messages from kernel to kernel: {0}")]
+    Window(String),
     /// An MPI library cannot be used.
     #[error("{0}")]
     Mpi(String),

@@ -1,7 +1,7 @@
 //! [`Gmpi`]: the host's side.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::carrier::Carrier;
 use crate::carrier::mpi::{Mpi, Staging};
 use crate::carrier::own::Own;
 use crate::daemon::Daemon;
+use crate::direct::Placed;
 use crate::layout::{GMPI_COMM_WORLD, gmpi_buf, gmpi_port};
 use crate::rings::Rings;
 use crate::{Config, GmpiError};
@@ -43,18 +44,14 @@ pub struct Joined {
     pub job: Option<Job>,
 }
 
-/// Variables that launchers of MPI libraries set.
-const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "PMIX_RANK"];
-
 /// Whether an MPI library is to carry calls.
 fn by_mpi() -> Result<bool, GmpiError> {
-    let is_set = |name: &str| std::env::var_os(name).is_some();
     match std::env::var("GGAS_GMPI").as_deref() {
         Ok("own") => Ok(false),
         Ok("mpi") => Ok(true),
         Ok(other) => Err(GmpiError::Mpi(format!("GGAS_GMPI is {other}: it has to be own or mpi"))),
         // A launcher of MPI may also be one that our jobs know (PMIx): its library comes first.
-        Err(_) => Ok(!is_set("GGAS_RANK") && LAUNCHERS.into_iter().any(is_set)),
+        Err(_) => Ok(Mpi::is_launched()),
     }
 }
 
@@ -74,8 +71,12 @@ pub struct Gmpi {
     bound: Duration,
     clock: Clock,
     // Rings are the daemon's; what kernels read of them lies here.
-    buf: KernelMem,
+    pub(crate) buf: KernelMem,
     _ports: KernelMem,
+    pub(crate) direct: Mutex<Option<Placed>>,
+    pub(crate) processor: Processor,
+    pub(crate) ports: u32,
+    pub(crate) timeout: Duration,
 }
 
 impl Gmpi {
@@ -133,7 +134,7 @@ impl Gmpi {
         let (ports, buf) = place(processor, config, &rings, &report)?;
         let (tasks, receiver) = channel::<Task>();
         let (said, hears) = channel();
-        let config = config.clone();
+        let (config, count, timeout) = (config.clone(), config.ports, config.timeout);
         let (bound, clock) = (config.timeout.saturating_add(config.grace), config.host_clock.clone());
         let busy = Arc::new(Busy::default());
         let daemons_busy = busy.clone();
@@ -154,7 +155,24 @@ impl Gmpi {
         buf.write(head, &[place.rank.to_ne_bytes(), place.size.to_ne_bytes()].concat())?;
         let (tasks, thread) = (Some(tasks), Some(thread));
         let (rank, size) = (place.rank, place.size);
-        Ok(Gmpi { tasks, thread, name, rank, size, report, busy, bound, clock, buf, _ports: ports })
+        let (_ports, ports, direct, processor) = (ports, count, Mutex::new(None), processor.clone());
+        Ok(Gmpi {
+            tasks,
+            thread,
+            name,
+            rank,
+            size,
+            report,
+            busy,
+            bound,
+            clock,
+            buf,
+            _ports,
+            direct,
+            processor,
+            ports,
+            timeout,
+        })
     }
 
     /// For kernels: the `gmpi_buf_t *`. Valid until this is dropped.
@@ -178,9 +196,18 @@ impl Gmpi {
     }
 
     /// Has the daemon do something, and waits for it, bounded: it may be in a call of a library that never returns.
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         what: &'static str,
+        work: impl FnOnce(&mut Daemon) -> Result<T, GmpiError> + Send + 'static,
+    ) -> Result<T, GmpiError> {
+        self.ask_within(what, self.bound, work)
+    }
+
+    fn ask_within<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        bound: Duration,
         work: impl FnOnce(&mut Daemon) -> Result<T, GmpiError> + Send + 'static,
     ) -> Result<T, GmpiError> {
         let (says, hears) = channel();
@@ -190,10 +217,24 @@ impl Gmpi {
         });
         let gone = || GmpiError::Gone("its thread has ended; what it logged says why".to_owned());
         self.tasks.as_ref().ok_or_else(gone)?.send(task).map_err(|_| gone())?;
-        match hear(&hears, &self.clock, self.bound) {
+        match hear(&hears, &self.clock, bound) {
             Ok(answer) => answer.ok_or_else(gone)?,
             Err(waited) => Err(GmpiError::Stuck { what, doing: self.busy.text(), waited }),
         }
+    }
+
+    /// Has the daemon's thread, which alone may, use what carries calls: for messages of host code beside those of kernels. Meanwhile no
+    /// call of a kernel is served. `bound`: how long this may take.
+    ///
+    /// # Errors
+    /// What `work` says; [`GmpiError::Stuck`].
+    pub fn by_carrier<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        bound: Duration,
+        work: impl FnOnce(&mut dyn Carrier) -> Result<T, GmpiError> + Send + 'static,
+    ) -> Result<T, GmpiError> {
+        self.ask_within(what, bound, move |daemon| work(&mut *daemon.carrier))
     }
 
     /// Ends the daemon's thread; one that is stuck is left behind.
@@ -239,6 +280,7 @@ impl Gmpi {
     /// # Errors
     /// [`GmpiError::Failed`]: the world, or one that was freed.
     pub fn free(&self, comm: Comm) -> Result<(), GmpiError> {
+        self.undirect(comm)?;
         self.ask("freeing a communicator", move |daemon| {
             let kept = comm.0 <= u64::from(crate::layout::GMPI_COMM_SELF);
             let found = if kept { None } else { daemon.comms.remove(comm.0) };
@@ -279,7 +321,7 @@ impl Gmpi {
     /// After kernels have ended: whether all went well.
     ///
     /// # Errors
-    /// [`GmpiError::OpenRequests`], of requests that are then given up; [`GmpiError::NoPort`]; [`GmpiError::Kernel`]: a wait for the daemon
+    /// [`GmpiError::OpenRequests`], of requests that are then given up; [`GmpiError::OpenMessages`]; [`GmpiError::NoPort`]; [`GmpiError::Kernel`]: a wait for the daemon
     /// ended without an answer.
     pub fn check(&self) -> Result<(), GmpiError> {
         if let Some(report) = self.report.get() {
@@ -289,7 +331,8 @@ impl Gmpi {
                 false => GmpiError::Kernel(Box::new(report)),
             });
         }
-        self.ask("a look at what kernels left open", Daemon::settle)
+        self.ask("a look at what kernels left open", Daemon::settle)?;
+        self.direct.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(Ok(()), Placed::check)
     }
 
     /// Ends it together with all other processes; dropping it does not wait for them.
@@ -355,7 +398,7 @@ fn place(
     let wait: Duration = config.timeout.saturating_add(config.grace);
     let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
     let counts = u64::from(config.ports) | u64::from(config.single) << 32;
-    buf.write_u64s(0, &[ports.address(), report.address(), wait, counts, 0])?;
+    buf.write_u64s(0, &[ports.address(), report.address(), wait, counts, 0, 0])?;
     Ok((ports, buf))
 }
 

@@ -43,6 +43,13 @@ pub const GMPI_COMM_SELF: u32 = 2;
 pub const GMPI_HANDLE_GENERATION_SHIFT: u32 = 32;
 pub const GMPI_REQUEST_PORT_SHIFT: u32 = 48;
 pub const GMPI_REQUEST_PERSISTENT_SHIFT: u32 = 63;
+pub const GMPI_REQUEST_PEER_SHIFT: u32 = 32;
+pub const GMPI_REQUEST_RECEIVES_SHIFT: u32 = 61;
+pub const GMPI_REQUEST_DIRECT_SHIFT: u32 = 62;
+pub const GMPI_DIRECT_OPS: u32 = 32;
+pub const GMPI_DIRECT_LINE: u32 = 16;
+pub const GMPI_DIRECT_HEAD: u32 = 64;
+pub const GMPI_DIRECT_SLOT_LEAST: u32 = 1024;
 pub const GMPI_ANY_SOURCE: i32 = -1;
 pub const GMPI_ANY_TAG: i32 = -1;
 pub const GMPI_PROC_NULL: i32 = -2;
@@ -153,6 +160,148 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_direct_op {
+    pub address: u64,
+    pub bytes: u64,
+    pub got: u64,
+    pub before: u64,
+    pub tag: i32,
+    pub error: u32,
+    pub number: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_direct_op"][::core::mem::size_of::<gmpi_direct_op>() - 48usize];
+    ["Alignment of gmpi_direct_op"][::core::mem::align_of::<gmpi_direct_op>() - 8usize];
+    [
+        "Offset of field: gmpi_direct_op::address",
+    ][::core::mem::offset_of!(gmpi_direct_op, address) - 0usize];
+    [
+        "Offset of field: gmpi_direct_op::bytes",
+    ][::core::mem::offset_of!(gmpi_direct_op, bytes) - 8usize];
+    [
+        "Offset of field: gmpi_direct_op::got",
+    ][::core::mem::offset_of!(gmpi_direct_op, got) - 16usize];
+    [
+        "Offset of field: gmpi_direct_op::before",
+    ][::core::mem::offset_of!(gmpi_direct_op, before) - 24usize];
+    [
+        "Offset of field: gmpi_direct_op::tag",
+    ][::core::mem::offset_of!(gmpi_direct_op, tag) - 32usize];
+    [
+        "Offset of field: gmpi_direct_op::error",
+    ][::core::mem::offset_of!(gmpi_direct_op, error) - 36usize];
+    [
+        "Offset of field: gmpi_direct_op::number",
+    ][::core::mem::offset_of!(gmpi_direct_op, number) - 40usize];
+    [
+        "Offset of field: gmpi_direct_op::reserved",
+    ][::core::mem::offset_of!(gmpi_direct_op, reserved) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_direct_end {
+    pub posted: u64,
+    pub done: u64,
+    pub at: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_direct_end"][::core::mem::size_of::<gmpi_direct_end>() - 24usize];
+    [
+        "Alignment of gmpi_direct_end",
+    ][::core::mem::align_of::<gmpi_direct_end>() - 8usize];
+    [
+        "Offset of field: gmpi_direct_end::posted",
+    ][::core::mem::offset_of!(gmpi_direct_end, posted) - 0usize];
+    [
+        "Offset of field: gmpi_direct_end::done",
+    ][::core::mem::offset_of!(gmpi_direct_end, done) - 8usize];
+    [
+        "Offset of field: gmpi_direct_end::at",
+    ][::core::mem::offset_of!(gmpi_direct_end, at) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_channel {
+    pub sent: u64,
+    pub taken: u64,
+    pub sends: gmpi_direct_end,
+    pub receives: gmpi_direct_end,
+    pub send: [gmpi_direct_op; 32usize],
+    pub receive: [gmpi_direct_op; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3136usize];
+    ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
+    [
+        "Offset of field: gmpi_channel::sent",
+    ][::core::mem::offset_of!(gmpi_channel, sent) - 0usize];
+    [
+        "Offset of field: gmpi_channel::taken",
+    ][::core::mem::offset_of!(gmpi_channel, taken) - 8usize];
+    [
+        "Offset of field: gmpi_channel::sends",
+    ][::core::mem::offset_of!(gmpi_channel, sends) - 16usize];
+    [
+        "Offset of field: gmpi_channel::receives",
+    ][::core::mem::offset_of!(gmpi_channel, receives) - 40usize];
+    [
+        "Offset of field: gmpi_channel::send",
+    ][::core::mem::offset_of!(gmpi_channel, send) - 64usize];
+    [
+        "Offset of field: gmpi_channel::receive",
+    ][::core::mem::offset_of!(gmpi_channel, receive) - 1600usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_direct {
+    pub comm: u64,
+    pub window: u64,
+    pub channels: u64,
+    pub offset: u64,
+    pub timeout_ns: u64,
+    pub slots: u32,
+    pub slot_bytes: u32,
+    pub rank: u32,
+    pub size: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 56usize];
+    ["Alignment of gmpi_direct"][::core::mem::align_of::<gmpi_direct>() - 8usize];
+    [
+        "Offset of field: gmpi_direct::comm",
+    ][::core::mem::offset_of!(gmpi_direct, comm) - 0usize];
+    [
+        "Offset of field: gmpi_direct::window",
+    ][::core::mem::offset_of!(gmpi_direct, window) - 8usize];
+    [
+        "Offset of field: gmpi_direct::channels",
+    ][::core::mem::offset_of!(gmpi_direct, channels) - 16usize];
+    [
+        "Offset of field: gmpi_direct::offset",
+    ][::core::mem::offset_of!(gmpi_direct, offset) - 24usize];
+    [
+        "Offset of field: gmpi_direct::timeout_ns",
+    ][::core::mem::offset_of!(gmpi_direct, timeout_ns) - 32usize];
+    [
+        "Offset of field: gmpi_direct::slots",
+    ][::core::mem::offset_of!(gmpi_direct, slots) - 40usize];
+    [
+        "Offset of field: gmpi_direct::slot_bytes",
+    ][::core::mem::offset_of!(gmpi_direct, slot_bytes) - 44usize];
+    [
+        "Offset of field: gmpi_direct::rank",
+    ][::core::mem::offset_of!(gmpi_direct, rank) - 48usize];
+    [
+        "Offset of field: gmpi_direct::size",
+    ][::core::mem::offset_of!(gmpi_direct, size) - 52usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gmpi_buf {
     pub ports: u64,
     pub report: u64,
@@ -161,10 +310,11 @@ pub struct gmpi_buf {
     pub single: u32,
     pub rank: u32,
     pub size: u32,
+    pub direct: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 40usize];
+    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 48usize];
     ["Alignment of gmpi_buf"][::core::mem::align_of::<gmpi_buf>() - 8usize];
     [
         "Offset of field: gmpi_buf::ports",
@@ -187,4 +337,7 @@ const _: () = {
     [
         "Offset of field: gmpi_buf::size",
     ][::core::mem::offset_of!(gmpi_buf, size) - 36usize];
+    [
+        "Offset of field: gmpi_buf::direct",
+    ][::core::mem::offset_of!(gmpi_buf, direct) - 40usize];
 };

@@ -24,6 +24,7 @@ pub mod carrier;
 mod class;
 mod config;
 mod daemon;
+mod direct;
 mod error;
 mod gmpi;
 #[allow(missing_docs, non_camel_case_types)]
@@ -35,6 +36,7 @@ mod rings;
 pub use carrier::mpi::Staging;
 pub use class::{Class, Status};
 pub use config::{Config, PLACEMENTS, Placement, Polling};
+pub use direct::Direct;
 pub use error::GmpiError;
 pub use gmpi::{Comm, Gmpi, Joined, Win};
 pub use memory::Span;

@@ -4,16 +4,17 @@
 #[path = "gmpi/world.rs"]
 mod world;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ggas::Window;
 use ggas::kernels::{KernelMem, Processor, start};
-use ggas_clock::{Clock, Manual};
+use ggas_clock::{Backoff, Clock, Manual};
 use ggas_gmpi::carrier::mpi::Mpi;
 use ggas_gmpi::layout::*;
-use ggas_gmpi::{Comm, Config, Gmpi, GmpiError, Joined, PLACEMENTS, Placement, Staging};
+use ggas_gmpi::{Comm, Config, Direct, Gmpi, GmpiError, Joined, PLACEMENTS, Placement, Staging};
 use ggas_selftest::args::*;
 use world::{BYTES, INT, LONG, Results, SOON, Script, WORLD, config};
 
@@ -55,15 +56,20 @@ fn by_mpi(name: &str, part: &str) {
         println!("skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc is installed");
     }
     for (mpirun, mpicc) in libraries {
-        let mut command = Command::new(&mpirun);
-        // More ranks than cores, and root in containers: Open MPI asks to be told.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
-        command.env("GGAS_GMPI_MPICC", &mpicc).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
-        command.args(["-n", "2"]).arg(std::env::current_exe().expect("a name"));
-        let status = again(name, &mut command, part).wait().expect("ended");
+        let status = again(name, &mut two_by(&mpirun, &mpicc), part).wait().expect("ended");
         assert!(status.success(), "{}: {status}", mpirun.display());
     }
+}
+
+/// This program as two processes of an MPI library.
+fn two_by(mpirun: &Path, mpicc: &Path) -> Command {
+    let mut command = Command::new(mpirun);
+    // More ranks than cores, and root in containers: Open MPI asks to be told.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
+    command.env("GGAS_GMPI_MPICC", mpicc).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.args(["-n", "2"]).arg(std::env::current_exe().expect("a name"));
+    command
 }
 
 /// This process's part, if it is not the test itself.
@@ -222,6 +228,43 @@ fn everything_between_processes_of_a_job() {
 }
 
 #[test]
+fn messages_go_from_kernel_to_kernel_between_processes() {
+    const NAME: &str = "messages_go_from_kernel_to_kernel_between_processes";
+    if part().is_none() {
+        let ends = job(NAME, 3);
+        return assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+    }
+    let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
+    let job = job.expect("variables of a job are set");
+    let here = Here::with(gmpi, processor);
+    let mailboxes = Direct { slots: 2, slot_bytes: 4096, offset: 0 };
+    let bytes = mailboxes.end(1, job.size() as usize).expect("a window's worth");
+    let window = Window::across(job.membership(), job.node(), &here.processor, bytes, SOON);
+    let window = Arc::new(window.expect("a window"));
+    let comm = here.gmpi.direct(Comm::WORLD, &window, &mailboxes).expect("all came").0;
+    let (rank, size) = (u64::from(here.gmpi.rank()), u64::from(here.gmpi.size()));
+    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+    let (at, half) = (here.at(0), here.at(BYTES / 2));
+    for count in [0u64, 1, 32, 33, 30_000] {
+        let script = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[at, count, 1000 * rank])
+            .call(GMPI_CALL_ISEND, &[at, count, LONG, next, 3, comm])
+            .request(1)
+            .call(GMPI_CALL_IRECV, &[half, count, LONG, before, 3, comm])
+            .request(0)
+            .call(GMPI_CALL_WAITALL, &[2])
+            .request(0)
+            .status(0);
+        let results = here.succeed(script);
+        assert_eq!(results.status(0), (before as i32, 3, 0, 8 * count));
+        assert!(here.read(BYTES / 2, count as usize).into_iter().eq(1000 * before..1000 * before + count));
+    }
+    // Collectives on it are the daemon's.
+    here.succeed(Script::default().call(GMPI_CALL_BARRIER, &[comm]));
+    here.gmpi.close().expect("all came");
+}
+
+#[test]
 fn everything_by_mpi_libraries() {
     match part().as_deref() {
         Some("plain") => {
@@ -314,6 +357,55 @@ fn a_member_that_does_not_come_ends_a_call_of_the_host_by_mpi_too() {
     let comm = split().expect("all came").expect("in it");
     here.succeed(Script::default().call(GMPI_CALL_BARRIER, &[comm.0]));
     here.gmpi.close().expect("all came");
+}
+
+/// Names the file in which a rank says how its opening ended.
+const SAID: &str = "GGAS_GMPI_TEST_SAID";
+
+#[test]
+fn a_rank_that_never_comes_ends_the_opening_by_mpi_libraries() {
+    const NAME: &str = "a_rank_that_never_comes_ends_the_opening_by_mpi_libraries";
+    let Ok(said) = std::env::var(SAID) else {
+        for (number, (mpirun, mpicc)) in libraries().into_iter().enumerate() {
+            let said = format!("{}/gmpi-said-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+            // Launchers call it a failure that ranks end in the midst of MPI's start.
+            again(NAME, two_by(&mpirun, &mpicc).env(SAID, &said), "never").wait().expect("ended");
+            let text = std::fs::read_to_string(&said).expect("the first rank has said something");
+            std::fs::remove_file(&said).expect("it was there");
+            assert!(text.contains("the start of its carrier"), "{}: {text}", mpirun.display());
+        }
+        return;
+    };
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+    let rank = ranks.into_iter().find_map(|name| std::env::var(name).ok()).expect("a launcher says it");
+    let mut wait = Backoff::new(Clock::REAL, SOON);
+    while rank != "0" {
+        if Path::new(&said).exists() || wait.pause().is_err() {
+            std::process::exit(0);
+        }
+    }
+    let (host_clock, time) = Manual::new();
+    let config = Config { host_clock, ..config() };
+    let error = std::thread::scope(|scope| {
+        let opens = scope.spawn(|| Gmpi::mpi(&Processor::cpu(), &config, Staging::Needed).map(drop));
+        // Time runs once the library is there, which begins then and waits for the other rank.
+        let has_begun =
+            || std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("libmpi"));
+        let mut wait = Backoff::new(Clock::REAL, SOON);
+        while !has_begun() {
+            wait.pause().expect("the library is loaded");
+        }
+        while !opens.is_finished() {
+            time.advance(SOON);
+            Clock::REAL.yield_now();
+        }
+        opens.join().expect("no panic").err()
+    });
+    let text = error.map_or_else(|| "it opened".to_owned(), |error| error.to_string());
+    let half = format!("{said}.half");
+    std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, &said)).expect("the folder is there");
+    // The daemon's thread is left behind in the library.
+    std::process::exit(0);
 }
 
 #[test]

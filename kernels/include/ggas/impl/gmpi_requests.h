@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_GMPI_REQUESTS_H
 #define GGAS_IMPL_GMPI_REQUESTS_H
 
-#include "gmpi_call.h"
+#include "gmpi_direct.h"
 
 namespace ggas_impl
 {
@@ -31,6 +31,8 @@ template <ggas_scope Scope>
 GGAS_FN int gmpi_begin(const gmpi_buf *buf, uint32_t call, const void *at, int count, int type, int rank, int tag,
 		       uint64_t comm, uint64_t *request, uint32_t line)
 {
+	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, rank))
+		return direct_request<Scope>(buf, direct, call, at, count, type, rank, tag, request, line);
 	bool persistent = call == GMPI_CALL_SEND_INIT || call == GMPI_CALL_RECV_INIT;
 	gmpi_new_request<gmpi_team<Scope>> made = { buf, request, persistent };
 	return gmpi_call<Scope, false>(buf, line, call, made, gmpi_address(at), gmpi_int(count), gmpi_int(type),
@@ -53,6 +55,8 @@ template <class Team> struct gmpi_over {
 template <ggas_scope Scope>
 GGAS_FN int gmpi_wait_one(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
 {
+	if (gmpi_is_direct(*request))
+		return direct_wait_place<Scope>(buf, request, status, line);
 	gmpi_over<gmpi_team<Scope>> over = { request, status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WAIT, over, *request);
 }
@@ -101,6 +105,41 @@ GGAS_FN int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint3
 	return result.error;
 }
 
+/* Direct ones among them are waited for first: they go on by their callers only. Whether there are any. */
+template <ggas_scope Scope>
+GGAS_FN bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
+{
+	using team = put_team<Scope>;
+	bool any = false;
+	for (uint32_t i = 0; i < count && !any && buf->direct; i++)
+		any = gmpi_is_direct(requests[i]);
+	for (uint32_t i = 0; i < count && any; i++) {
+		gmpi_status *status = statuses ? statuses + i : nullptr;
+		if (gmpi_is_direct(requests[i])) {
+			int failed = direct_wait_place<Scope>(buf, requests + i, status, line);
+			if (failed)
+				*error = failed == GMPI_ERR_TIMEOUT || count == 1 ? failed : GMPI_ERR_IN_STATUS;
+			if (failed == GMPI_ERR_TIMEOUT)
+				return true;
+		} else if (!requests[i] && status && team::thread() == 0) {
+			*status = { GMPI_ANY_SOURCE, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
+		}
+	}
+	return any;
+}
+
+/* How many from the first on the daemon knows; skips those that it does not. */
+GGAS_FN uint32_t gmpi_run(const uint64_t *requests, uint32_t count, uint32_t *first)
+{
+	auto known = [=](uint32_t i) { return requests[i] && !gmpi_is_direct(requests[i]); };
+	while (*first < count && !known(*first))
+		++*first;
+	uint32_t end = *first;
+	while (end < count && end - *first < GMPI_REQUESTS && known(end))
+		end++;
+	return end - *first;
+}
+
 template <ggas_scope Scope>
 GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *requests, gmpi_status *statuses,
 		     uint32_t line)
@@ -114,10 +153,20 @@ GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *re
 		return GMPI_ERR_COUNT;
 	gmpi_team<Scope>::all::meet();
 	int error = GMPI_SUCCESS;
-	for (uint32_t done = 0; done < static_cast<uint32_t>(count); done += GMPI_REQUESTS) {
-		uint32_t left = static_cast<uint32_t>(count) - done;
-		int failed = gmpi_some<Scope>(buf, port, call, left < GMPI_REQUESTS ? left : GMPI_REQUESTS,
-					      requests + done, statuses ? statuses + done : nullptr, line);
+	uint32_t all = static_cast<uint32_t>(count);
+	bool skips = call == GMPI_CALL_WAITALL && gmpi_all_direct<Scope>(buf, all, requests, statuses, line, &error);
+	for (uint32_t done = 0, now; done < all; done += now) {
+		now = all - done < GMPI_REQUESTS ? all - done : GMPI_REQUESTS;
+		if (skips)
+			now = gmpi_run(requests, all, &done);
+		if (!now)
+			break;
+		/* The others read them, too, before they are over. */
+		if (skips)
+			gmpi_team<Scope>::all::meet();
+		int failed = gmpi_some<Scope>(buf, port, call, now, requests + done, statuses ? statuses + done : nullptr, line);
+		if (skips)
+			gmpi_team<Scope>::all::meet();
 		/* All are waited for; one that did not end in time, or a daemon that is gone, is worse than another error. */
 		if (failed && (!error || failed >= GMPI_ERR_TIMEOUT))
 			error = failed;

@@ -91,6 +91,22 @@ pub trait Carrier {
     /// Nobody will ask for it any more: a receive is given up, anything else goes on.
     fn forget(&mut self, token: Token);
 
+    /// The library's own blocking send between hosts, which kernels' calls are compared with: in `GMPI_COMM_WORLD`, of host memory. Waits.
+    ///
+    /// # Errors
+    /// [`Class::CALL`]: this carrier has none.
+    fn send_plain(&mut self, _bytes: &[u8], _to: u32) -> Result<(), Class> {
+        Err(Class::CALL)
+    }
+
+    /// The same for a receive of so many bytes.
+    ///
+    /// # Errors
+    /// As of [`send_plain`](Self::send_plain).
+    fn receive_plain(&mut self, _bytes: &mut [u8], _from: u32) -> Result<(), Class> {
+        Err(Class::CALL)
+    }
+
     /// A message that a receive would get.
     ///
     /// # Errors

@@ -45,6 +45,28 @@ fn a_kernel_that_sends_to_one_that_does_not_receive_gets_an_error_and_loses_noth
 }
 
 #[test]
+fn a_process_has_65_536_open_requests_and_no_more() {
+    const MOST: u64 = 65_536;
+    let world = World::new(2, &config());
+    let at = world.ranks[0].at(0);
+    // Receives that nobody sends to, each with a place of its own.
+    let receive =
+        |script: Script, i: u64| script.call(GMPI_CALL_IRECV, &[at, 0, LONG, 1, i, WORLD]).request(i as u32);
+    let script = (0..=MOST).fold(Script::default(), receive);
+    let script = script.call(GMPI_CALL_WAIT, &[]).request(MOST as u32);
+    let results = world.run(vec![script, Script::default()]);
+    let errors = results[0].errors(0);
+    let (last, before) = errors.split_last().expect("calls");
+    assert!(before.iter().all(|error| *error == 0), "none waits for an answer");
+    assert_eq!(*last, GMPI_ERR_NO_MEM, "the wait for the one that was refused tells");
+    let open = world.ranks[0].gmpi.check();
+    assert!(matches!(open, Err(GmpiError::OpenRequests { count, .. }) if count as u64 == MOST), "{open:?}");
+    // Those were given up, so that there is room again.
+    let again = receive(Script::default(), 0).call(GMPI_CALL_ISEND, &[at, 0, LONG, 0, 0, WORLD]);
+    assert_eq!(world.run(vec![again, Script::default()])[0].errors(0), [0, 0]);
+}
+
+#[test]
 fn a_host_whose_daemon_is_stuck_is_told_in_which_call() {
     const LONG_TIME: Duration = Duration::from_secs(1000);
     let (host_clock, time) = Manual::new();

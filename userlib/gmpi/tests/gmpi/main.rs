@@ -2,6 +2,7 @@
 //! first two GPUs with `GGAS_TEST_GPUS=2`.
 
 mod collectives;
+mod direct;
 mod errors;
 mod limits;
 mod messages;

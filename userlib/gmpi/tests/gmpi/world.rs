@@ -42,7 +42,7 @@ impl Rank {
 
 pub struct World {
     pub ranks: Vec<Rank>,
-    _network: SimNetwork,
+    network: SimNetwork,
 }
 
 impl World {
@@ -63,7 +63,12 @@ impl World {
             Rank { processor, gmpi, memory }
         };
         let ranks = Own::local(&nodes).expect("a carrier").into_iter().enumerate().map(rank).collect();
-        World { ranks, _network: network }
+        World { ranks, network }
+    }
+
+    /// The node of a rank.
+    pub fn node(&self, rank: usize) -> Node {
+        Node::new(self.network.device(rank).expect("a node"))
     }
 
     /// Something that all ranks do together.

@@ -85,7 +85,16 @@ fn count(bytes: usize, of: Type) -> Result<i32, Class> {
     i32::try_from(bytes / of.size().max(1)).map_err(|_| Class::COUNT)
 }
 
+/// Variables that launchers of MPI libraries set.
+const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "PMIX_RANK"];
+
 impl Mpi {
+    /// Whether a launcher of MPI programs started this process, and not `ggas run`.
+    pub fn is_launched() -> bool {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        !is_set("GGAS_RANK") && LAUNCHERS.into_iter().any(is_set)
+    }
+
     /// Begins, in the thread that makes all calls: initializes MPI if the program has not.
     ///
     /// # Errors
@@ -135,6 +144,12 @@ impl Mpi {
 
     fn place_of(&self, comm: Comm) -> Result<Place, Class> {
         self.comms.get(comm).copied().flatten().ok_or(Class::COMM)
+    }
+
+    /// A member of the world.
+    fn rank(&self, rank: u32) -> Result<i32, Class> {
+        let size = self.place_of(0)?.size;
+        if rank < size { Ok(rank as i32) } else { Err(Class::RANK) }
     }
 
     /// The call of an operation, without its buffers; what is sent, and what is received into.
@@ -314,6 +329,18 @@ impl Carrier for Mpi {
             // The library may go on reading and writing them.
             std::mem::forget((started.from_copy, started.to_copy));
         }
+    }
+
+    fn send_plain(&mut self, bytes: &[u8], to: u32) -> Result<(), Class> {
+        let (count, to) = (count(bytes.len(), Type(layout::GMPI_BYTE))?, self.rank(to)?);
+        // SAFETY: the buffer is as long as the count says, and the call returns when it is free.
+        class(unsafe { (self.shim.send)(bytes.as_ptr().cast(), count, to) })
+    }
+
+    fn receive_plain(&mut self, bytes: &mut [u8], from: u32) -> Result<(), Class> {
+        let (count, from) = (count(bytes.len(), Type(layout::GMPI_BYTE))?, self.rank(from)?);
+        // SAFETY: as above; nothing is written behind the count.
+        class(unsafe { (self.shim.receive)(bytes.as_mut_ptr().cast(), count, from) })
     }
 
     fn probe(&mut self, comm: Comm, from: Option<u32>, tag: Option<i32>) -> Result<Option<Status>, Class> {

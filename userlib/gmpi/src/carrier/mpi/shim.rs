@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::GmpiError;
 
 /// `GMPI_SHIM_VERSION`.
-const VERSION: c_int = 1;
+const VERSION: c_int = 2;
 
 pub const SEND: i32 = 1;
 pub const RECV: i32 = 2;
@@ -84,6 +84,8 @@ functions! {
     start: "gmpi_shim_start" (*const Call, *mut u64) -> c_int;
     test: "gmpi_shim_test" (u64, *mut i32, *mut Told) -> c_int;
     forget: "gmpi_shim_forget" (u64, i32);
+    send: "gmpi_shim_send" (*const c_void, c_int, c_int) -> c_int;
+    receive: "gmpi_shim_receive" (*mut c_void, c_int, c_int) -> c_int;
     probe: "gmpi_shim_probe" (c_int, c_int, c_int, *mut i32, *mut Told) -> c_int;
     split: "gmpi_shim_split" (c_int, c_int, c_int, c_int, *mut i32) -> c_int;
     free: "gmpi_shim_free" (c_int);

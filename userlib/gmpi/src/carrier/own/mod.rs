@@ -26,7 +26,8 @@ use self::flow::{Flow, Item, Then};
 use self::group::{Group, Running, Window};
 use self::limits::Limits;
 use self::matching::{Envelope, Matching, Message, Wanted};
-use self::net::{Header, Inbox, Net, PAYLOAD};
+pub use self::net::Inbox;
+use self::net::{Header, Net, PAYLOAD};
 use super::Token;
 use crate::memory::Span;
 use crate::{Class, GmpiError, Status};
@@ -102,6 +103,34 @@ enum Pending {
     },
 }
 
+/// An inbox that the other processes do not know yet.
+pub struct Opening {
+    net: Net,
+    rank: usize,
+    inbox: Inbox,
+}
+
+impl Opening {
+    /// Of process `rank` of `size`, on its node.
+    ///
+    /// # Errors
+    /// A node has no room for a port or its memory.
+    pub fn new(node: &Node, rank: usize, size: usize) -> Result<Opening, GmpiError> {
+        let (net, inbox) = Net::new(node, rank, size)?;
+        Ok(Opening { net, rank, inbox })
+    }
+
+    /// What the others have to know.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox
+    }
+
+    /// With the inboxes of all, by rank.
+    pub fn connect(self, inboxes: &[Inbox]) -> Own {
+        Own::with(self.net, self.rank, inboxes)
+    }
+}
+
 /// Messages between nodes.
 pub struct Own {
     // Regions go before the port of `net`.
@@ -138,10 +167,10 @@ impl Own {
     /// # Errors
     /// A node has no room for a port or its memory.
     pub fn local(nodes: &[Node]) -> Result<Vec<Own>, GmpiError> {
-        let made = nodes.iter().enumerate().map(|(rank, node)| Net::new(node, rank, nodes.len()));
-        let (nets, inboxes): (Vec<Net>, Vec<Inbox>) =
-            made.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        Ok(nets.into_iter().enumerate().map(|(rank, net)| Own::with(net, rank, &inboxes)).collect())
+        let made = nodes.iter().enumerate().map(|(rank, node)| Opening::new(node, rank, nodes.len()));
+        let made = made.collect::<Result<Vec<_>, _>>()?;
+        let inboxes: Vec<Inbox> = made.iter().map(Opening::inbox).collect();
+        Ok(made.into_iter().map(|opening| opening.connect(&inboxes)).collect())
     }
 
     /// For this process of a job. Collective over the job, which `timeout` bounds, as all that waits for other processes later.
@@ -150,9 +179,9 @@ impl Own {
     /// As of [`local`](Self::local); processes that do not come.
     pub fn join(job: &Job, timeout: Duration) -> Result<Own, GmpiError> {
         let (rank, size) = (job.rank() as usize, job.size() as usize);
-        let (net, inbox) = Net::new(job.node(), rank, size)?;
-        let inboxes = job.exchange_values(&inbox, timeout)?;
-        let own = Own::with(net, rank, &inboxes);
+        let opening = Opening::new(job.node(), rank, size)?;
+        let inboxes = job.exchange_values(&opening.inbox(), timeout)?;
+        let own = opening.connect(&inboxes);
         let gone = own.gone.clone();
         let watch = job.on_loss(move |rank| {
             gone.get(rank as usize).inspect(|gone| gone.store(true, Ordering::Release));

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "messages.h"
+
+#include <array>
+
+#include "ggas/gmpi.cuh"
+#include "nodes.h"
+#include "threads.h"
+
+namespace
+{
+
+constexpr uint32_t members = 2, block = 4, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
+constexpr uint64_t comm = 3, longest = 5000;
+
+struct message_args {
+	uint64_t buf, from, to, requests, sizes, count, wrong, one_place;
+};
+
+GGAS_FN uint8_t byte_of(uint32_t rank, uint64_t round, uint64_t i) { return static_cast<uint8_t>(rank * 101 + round * 31 + i * 7); }
+
+GGAS_FN int exchange(const message_args &args, gmpi_buf_t *buf, uint64_t round)
+{
+	auto *requests = reinterpret_cast<MPI_Request *>(args.requests);
+	int bytes = static_cast<int>(reinterpret_cast<const uint64_t *>(args.sizes)[round]), peer = 1 - static_cast<int>(buf->rank);
+	int tag = static_cast<int>(round);
+	MPI_Request *second = requests + (args.one_place ? 0 : 1);
+	/* At odd addresses, too. */
+	auto *to = reinterpret_cast<uint8_t *>(args.to) + round % 3;
+	int error = GMPI_Irecv(buf, to, bytes, MPI_BYTE, peer, round % 2 ? MPI_ANY_TAG : tag, comm, &requests[0]);
+	error = error ? error : GMPI_Isend(buf, reinterpret_cast<void *>(args.from), bytes, MPI_BYTE, peer, tag, comm, second);
+	if (error)
+		return error;
+	return args.one_place ? GMPI_Wait(buf, requests, MPI_STATUS_IGNORE) : GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
+}
+
+} // namespace
+
+GGAS_KERNEL(tsan_messages, message_args)
+{
+	auto *buf = reinterpret_cast<gmpi_buf_t *>(args.buf);
+	auto *from = reinterpret_cast<uint8_t *>(args.from);
+	auto *to = reinterpret_cast<const uint8_t *>(args.to);
+	uint64_t wrong = 0;
+	for (uint64_t round = 0; round < args.count; round++) {
+		uint64_t bytes = reinterpret_cast<const uint64_t *>(args.sizes)[round];
+		for (uint64_t i = ggas_thread(); i < bytes; i += ggas_threads())
+			from[i] = byte_of(buf->rank, round, i);
+		wrong += exchange(args, buf, round) != MPI_SUCCESS;
+		for (uint64_t i = ggas_thread(); i < bytes; i += ggas_threads())
+			wrong += to[round % 3 + i] != byte_of(1 - buf->rank, round, i);
+		/* All have looked before the next one comes. */
+		ggas_syncthreads();
+	}
+	ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), wrong, ggas_order::relaxed);
+}
+
+namespace
+{
+
+struct end {
+	ggas_window window = {};
+	gmpi_port port = {};
+	gmpi_direct direct = {};
+	gmpi_buf buf = {};
+	std::array<gmpi_channel, members> channels = {};
+	std::vector<uint8_t> from = std::vector<uint8_t>(longest), to = std::vector<uint8_t>(longest + 2);
+	std::array<uint64_t, 2> requests = {};
+	uint64_t wrong = 0;
+	message_args args = {};
+};
+
+bool between(bool one_place)
+{
+	std::array<uint64_t, 9> sizes = { 0, 1, 13, 255, 256, 257, 1024, 1025, longest };
+	uint64_t mailbox = GMPI_DIRECT_HEAD + slots * (GMPI_DIRECT_HEAD + slot_bytes), stride = members * mailbox;
+	std::vector<ggas_u128> memory(members * stride / sizeof(ggas_u128));
+	std::array<end, members> ends;
+	std::vector<launch> launches;
+	for (uint32_t rank = 0; rank < members; rank++) {
+		end &own = ends[rank];
+		own.window = window_of(memory, stride, rank, members);
+		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members };
+		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct) };
+		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), reinterpret_cast<uint64_t>(own.to.data()),
+			     address(own.requests), address(sizes), sizes.size(), address(own.wrong), one_place };
+		launches.push_back({ ggas_host_tsan_messages, &own.args, 1, block });
+	}
+	run(launches);
+	bool good = true;
+	for (end &own : ends) {
+		good &= expect(own.wrong == 0, "calls or bytes", own.wrong) && expect(own.port.sent == 0, "calls of the daemon", own.port.sent);
+		for (const gmpi_channel &channel : own.channels)
+			good &= expect(channel.sends.posted == channel.sends.done, "sends that are open", channel.sends.posted) &&
+				expect(channel.receives.posted == channel.receives.done, "receives that are open",
+				       channel.receives.posted);
+	}
+	return good;
+}
+
+} // namespace
+
+bool direct_messages() { return between(false); }
+bool direct_places() { return between(true); }
