@@ -90,33 +90,6 @@ fn long_and_short_puts_keep_their_order() {
     assert_eq!(cards.each_ref().map(Node::all_errors), [vec![], vec![]]);
 }
 
-/// Long payloads are read before their sender is gone.
-#[test]
-fn who_leaves_is_read_first() {
-    const LEN: usize = 1 << 20;
-    let Some(hosts) = Hosts::new(2) else { return };
-    let ((near, first), (_far, second)) = (join(&hosts, 0), join(&hosts, 1));
-    let source = Pages::new(&first.memory, LEN, 4096);
-    let target = Pages::new(&second.memory, LEN, 4096);
-    source.fill_pattern(13);
-    let mut there = second.open(5, 1);
-    let write = second.register(5, &target, Access::ALL);
-    let here = first.open(3, 1);
-    let read = first.register(3, &source, Access::ALL);
-    here.put(there.address(), Spec::COMPLETER, read, write, LEN as u32);
-    drive(std::slice::from_ref(&first), "a put to be on its way", || first.nic.requester_idle(3));
-    drop(here);
-    drop((near, first));
-    source.fill_pattern(14);
-    let mut came = None;
-    drive(std::slice::from_ref(&second), "the put", || {
-        came = came.or_else(|| there.try_next());
-        came.is_some()
-    });
-    source.fill_pattern(13);
-    assert!(target.bytes(0, LEN) == source.bytes(0, LEN));
-}
-
 /// A put to memory that is not there reads nothing, and its source is the sender's again.
 #[test]
 fn a_refused_long_put_lets_its_source_go() {
