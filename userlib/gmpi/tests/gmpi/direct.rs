@@ -17,7 +17,8 @@ const SMALL: Direct = Direct { slots: 2, slot_bytes: 1024, offset: 64 };
 /// A direct communicator of all ranks.
 fn direct(world: &World, ports: u32, direct: Direct) -> u64 {
     let nodes: Vec<Node> = (0..world.ranks.len()).map(|rank| world.node(rank)).collect();
-    let members: Vec<_> = nodes.iter().map(|node| (node, &world.processor)).collect();
+    let members: Vec<_> =
+        nodes.iter().zip(&world.ranks).map(|(node, rank)| (node, &rank.processor)).collect();
     let bytes = direct.end(ports, members.len()).expect("a window's worth");
     let window = Arc::new(Window::new(&members, bytes).expect("a window"));
     let comms = world.all(|gmpi, _| gmpi.direct(Comm::WORLD, &window, &direct).expect("all came"));
@@ -263,7 +264,7 @@ fn a_kernel_that_ends_too_early_is_told_and_the_next_one_goes_on() {
 fn windows_that_do_not_fit_are_refused() {
     let world = World::new(2, &config());
     let nodes = [world.node(0), world.node(1)];
-    let member = |rank: usize| (&nodes[rank], &world.processor);
+    let member = |rank: usize| (&nodes[rank], &world.ranks[rank].processor);
     let small = Arc::new(Window::new(&[member(0), member(1)], 4096).expect("a window"));
     let alone = Arc::new(Window::new(&[member(0)], 1 << 20).expect("a window"));
     for window in [small, alone] {
