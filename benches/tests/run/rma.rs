@@ -142,9 +142,17 @@ fn all_to_all_of_several_nodes() {
 fn queues_by_both_paths() {
     for path in [Path::Slots, Path::Card] {
         let report = run("queues", Options { path: Some(path), ..small(&[8, 100]) });
-        let all = ["bare-signal", "queue-signal", "rate-stores", "bare-put", "queue-put", "rate-device"];
+        let all = [
+            "bare-signal",
+            "bare-signal-apart",
+            "queue-signal",
+            "rate-stores",
+            "bare-put",
+            "queue-put",
+            "rate-device",
+        ];
         assert_eq!(methods(&report), all);
         // Rates by 1 to 32 queues.
-        assert_eq!(report.rows.len(), 2 * (4 + 2 * 6));
+        assert_eq!(report.rows.len(), 2 * (5 + 2 * 6));
     }
 }

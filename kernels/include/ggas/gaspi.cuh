@@ -52,13 +52,11 @@ struct ggas_gaspi_segment {
 			return;
 		auto *parts = reinterpret_cast<const ggas_gaspi_part *>(gaspi->parts);
 		const ggas_gaspi_part &part = parts[rank * GGAS_GASPI_SEGMENTS + id];
-		at.address = part.address;
-		at.bytes = part.bytes;
+		at.lies(queue, part.address, part.bytes, part.address ? GGAS_WAY_STORES : GGAS_WAY_NONE);
 		at.flags = part.notifications;
 		at.peer = queue.peers + rank;
 		at.node = at.peer->node;
 		at.vpid = at.peer->vpid;
-		at.way = part.address ? GGAS_WAY_STORES : GGAS_WAY_NONE;
 	}
 };
 

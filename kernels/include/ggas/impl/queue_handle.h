@@ -50,6 +50,15 @@ struct ggas_remote {
 	{
 	}
 
+	/* Where it lies, of the member that it names. */
+	GGAS_FN void lies(const ggas_queue &by, uint64_t at, uint64_t length, uint32_t how)
+	{
+		address = at;
+		bytes = length;
+		way = how;
+		loads = member == by.member && how != GGAS_WAY_NONE ? length : 0;
+	}
+
 	/* Of `of`, one of the members that share `memory`, an array by member (Shared::address). One that is none is
 	 * refused when it is used. */
 	GGAS_FN ggas_remote(const ggas_queue &by, const ggas_memory *memory, uint32_t of)
@@ -60,10 +69,7 @@ struct ggas_remote {
 			return;
 		const ggas_memory &part = memory[of];
 		const ggas_memory &words = reinterpret_cast<const ggas_memory *>(by.all->flags)[of];
-		address = part.address;
-		bytes = part.bytes;
-		way = part.way;
-		loads = of == by.member && way != GGAS_WAY_NONE ? bytes : 0;
+		lies(by, part.address, part.bytes, part.way);
 		peer = by.peers + of;
 		node = peer->node;
 		vpid = peer->vpid;
