@@ -12,11 +12,12 @@ use ggas_clock::Clock;
 
 use crate::config::{COMMON, compare};
 use crate::error::because;
-use crate::group::{GROUP_ALL, Groups, Member, Memory};
+#[cfg(doc)]
+use crate::group::GROUP_ALL;
+use crate::group::{Groups, Memory};
 use crate::service::{NAME, News, serve};
 use crate::shared::{Link, Ports, Shared};
 use crate::statistics::Statistics;
-use crate::stores::ShownPart;
 use crate::transfer::{Notice, Part};
 use crate::wire::{Answer, Ask, AtomicOperation, KIND, Message};
 use crate::{Config, GaspiError, Timeout};
@@ -31,7 +32,6 @@ struct Said {
     control: (u16, u8),
     one: u64,
     area: u64,
-    shown: Option<ShownPart>,
     config: [u64; COMMON.len()],
 }
 
@@ -92,15 +92,13 @@ impl Gaspi {
             because(code)(error)
         })?;
         let ports = Ports::open(&job, &config)?;
-        let mut memory = Memory::new(job.size() as usize, config.reduction_bytes(), &ports.control)?;
-        memory.show(&ports.stores, GROUP_ALL);
+        let memory = Memory::new(job.size() as usize, config.reduction_bytes(), &ports.control)?;
         let address = |port: &ggas::Port| (port.address().node, port.address().vpid);
         let said = Said {
             data: address(&ports.data),
             control: address(&ports.control),
             one: ports.one.nla(0).map_err(because(GaspiError::Memory))?,
             area: memory.nla()?,
-            shown: memory.shown,
             config: config.common(),
         };
         let left = timeout
@@ -119,9 +117,8 @@ impl Gaspi {
             one: said.one,
         };
         let links: Vec<Link> = all.iter().map(link).collect();
-        let member = |(rank, said): (usize, &Said)| Member { rank, area: said.area, shown: said.shown };
-        let members = all.iter().enumerate().map(member).collect();
-        let groups = Groups::new(job.rank() as usize, memory, members);
+        let areas: Vec<u64> = all.iter().map(|said| said.area).collect();
+        let groups = Groups::new(job.rank() as usize, memory, &areas);
         Gaspi::begin(job, config, ports, links, groups)
     }
 
@@ -150,7 +147,6 @@ impl Gaspi {
             }),
         );
         let told = shared.inbox.clone();
-        shared.greet();
         // Called behind the last message of a member. A service that has ended does not care.
         let gone = member.on_gone(Arc::new(move |id, _| drop(told.send(News::Gone(id.slot as usize)))));
         for rank in (0..shared.size()).filter(|rank| shared.is_gone(*rank)) {

@@ -45,7 +45,6 @@ mod segment;
 mod service;
 mod shared;
 mod statistics;
-mod stores;
 mod timeout;
 mod transfer;
 mod wire;

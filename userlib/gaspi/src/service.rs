@@ -57,8 +57,6 @@ fn take(shared: &Shared, rank: usize, message: Message) {
         }
         Message::Agree { group, mine, yours } => shared.groups.agreed(group, rank, mine, yours),
         Message::Withdraw { group, number } => shared.groups.withdrawn(group, rank, number),
-        // Looked at where its descriptor is.
-        Message::Arena { .. } => {}
         Message::Kill => kill(),
     }
 }
@@ -71,7 +69,7 @@ fn answer(shared: &Shared, rank: usize, ask: Ask) -> Answer {
             if place.told.is_none() {
                 shared.gpu.told(rank, segment, place, Vec::new());
             }
-            shared.learn(rank, segment, place);
+            shared.segments.learn(rank, segment, Some(place));
             Answer::Done
         }
         Ask::Atomic { segment, offset, operation } => match atomic(shared, segment, offset, operation) {
