@@ -79,7 +79,7 @@ static GGAS_FN void make_round(const bench_random &args, random_stream &stream, 
 		if (owner == args.node)
 			apply(args, random);
 		else
-			send(owner, ggas_atomic_add(&counts[owner], 1u, ggas_order::relaxed), random);
+			send(owner, ggas_atomic_add_block(&counts[owner], 1u, ggas_order::relaxed), random);
 	}
 	ggas_syncthreads();
 }

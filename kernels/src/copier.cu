@@ -234,7 +234,7 @@ GGAS_FN bool claim(uint64_t *head, uint64_t first, uint64_t after)
 {
 	uint64_t seen = 0;
 	if (ggas_lane() == 0)
-		seen = ggas_atomic_cas(head, first, after, ggas_order::relaxed);
+		seen = ggas_atomic_cas_block(head, first, after, ggas_order::relaxed);
 	return ggas_shfl(GGAS_FULL_WARP, seen, 0) == first;
 }
 

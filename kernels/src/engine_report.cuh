@@ -23,7 +23,7 @@ GGAS_FN bool take_entry(queue *q, uint32_t *entry)
 	uint32_t wp = static_cast<uint32_t>(place), next = wp + 1 == q->entries ? 0 : wp + 1;
 	*entry = wp;
 	return next != place >> 32 && open != 0 &&
-	       ggas_atomic_cas_block(&q->place, place, (place & ~0xffffffffull) | next) == place;
+	       ggas_atomic_cas_block(&q->place, place, (place & ~0xffffffffull) | next, ggas_order::relaxed) == place;
 }
 
 /* `release`: behind everything that the warp stored. */
@@ -55,7 +55,7 @@ GGAS_COLD room wait_for_room(warp &w, queue &q, bool completer, uint64_t *since,
 			/* Somebody reads it: when it is full again it is waited for again, at whatever index. */
 			ggas_store_relaxed(&q.dropped_at, 0u);
 			*since = 0;
-			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp);
+			ggas_atomic_cas_block(&q.place, place, static_cast<uint64_t>(rp) << 32 | wp, ggas_order::relaxed);
 			continue;
 		}
 		*since = *since ? *since : ggas_time_ns();

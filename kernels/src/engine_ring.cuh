@@ -70,7 +70,7 @@ GGAS_FN uint64_t try_claim(uint64_t *tail, const uint64_t *credit, uint32_t line
 	/* A credit that is older than the tail only hides room. */
 	if (first + lines - ggas_load_block(credit) > ENGINE_LINES)
 		return ~0ull;
-	return ggas_atomic_cas_block(tail, first, first + lines) == first ? first : ~0ull;
+	return ggas_atomic_cas_block(tail, first, first + lines, ggas_order::relaxed) == first ? first : ~0ull;
 }
 
 /* Claims `lines` of the ring at `to`; the number of the first, or ~0: the command is to begin again, or the engine ends

@@ -122,9 +122,9 @@ GGAS_FN bool enlist(const warp &w, uint32_t which, const work &of)
 	bool taken = false;
 	if (ggas_lane() == 0 && w.args.helpers) {
 #ifdef GGAS_EXECUTOR
-		taken = ggas_atomic_cas(&t.taken, 0u, 1u, ggas_order::acquire) == 0;
+		taken = ggas_atomic_cas_block(&t.taken, 0u, 1u, ggas_order::acquire) == 0;
 #else
-		taken = ggas_atomic_cas(&t.taken, 0u, 1u, ggas_order::relaxed) == 0;
+		taken = ggas_atomic_cas_block(&t.taken, 0u, 1u, ggas_order::relaxed) == 0;
 #endif
 		if (taken) {
 			t.missing = 0;
@@ -155,7 +155,7 @@ GGAS_FN void retire(const warp &w, uint32_t which, uint32_t leaders)
 	team &t = w.all->teams[which];
 	bool last = false;
 	if (ggas_lane() == 0 && w.args.helpers) {
-		last = ggas_atomic_add(&t.ended, 1u, ggas_order::release_acquire) + 1 == leaders;
+		last = ggas_atomic_add_block(&t.ended, 1u, ggas_order::release_acquire) + 1 == leaders;
 		if (last)
 			t.work.lines = 0;
 	}

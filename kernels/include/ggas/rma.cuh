@@ -46,13 +46,21 @@ struct gpu_rma2_peer {
 	uint32_t node, vpid;
 };
 
+namespace ggas_impl
+{
+/* `ring` is this post's place: it has to be taken, or the ring stops. */
+GGAS_FN int post_at(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
+{
+	return ring.slots ? slot_post(port, ring, desc, line) : card_post(port, desc, line);
+}
+} /* namespace ggas_impl */
+
 /* Posts any descriptor. */
 template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_rma2_post(ggas_port *port, const extoll_desc &desc, uint32_t line = __builtin_LINE())
 {
 	if constexpr (Scope == ggas_scope::thread) {
-		ggas_impl::slot_ring ring(port);
-		return ring.slots ? ggas_impl::slot_post(port, ring, desc, line) : ggas_impl::card_post(port, desc, line);
+		return ggas_impl::post_at(port, ggas_impl::slot_ring(port), desc, line);
 	} else if constexpr (Scope == ggas_scope::warp) {
 		int status = GGAS_OK;
 		ggas_syncwarp();

@@ -36,16 +36,18 @@
  *        The same for a release: the fence, while something else is on its way, and later stores, 4 or 8 bytes.
  *   T    ggas_atomic_{add,exch,and,or,xor,min,max}(T *p, T v, ggas_order)
  *   T    ggas_atomic_cas(T *p, T expected, T desired, ggas_order)
- *        System scope, 4 or 8 bytes; return the old value. Bits, exch and cas: of numbers without a sign.
+ *        System scope, 4 or 8 bytes; return the old value. Bits, exch and cas: of numbers without a sign. Not on
+ *        block-shared memory: a GPU ends the kernel with "illegal address".
  *   void ggas_red_{add,and,or,xor,min,max}(T *p, T v, ggas_order)
- *        The same without a result, relaxed or release: nobody answers. Not on block-shared memory.
+ *        The same without a result, relaxed or release: nobody answers.
  *   uint64_t ggas_load_watched_gpu(const uint64_t *p)   void ggas_red_add_release_gpu(uint64_t *p, uint64_t v)
  *   uint64_t ggas_atomic_add_gpu(uint64_t *p, uint64_t v)    returns the old value; a release and an acquire
  *   uint64_t ggas_atomic_cas_gpu(uint64_t *p, expected, desired)    the same
  *   void ggas_fence_acquire_gpu()   void ggas_fence_gpu()
  *        Between blocks of one GPU only.
- *   T    ggas_load_block(const T *p)    uint64_t ggas_atomic_cas_block(uint64_t *p, expected, desired)
- *        Between threads of a block only, relaxed, on block-shared memory.
+ *   T    ggas_load_block(const T *p)    relaxed
+ *   T    ggas_atomic_add_block(T *p, T v, ggas_order)    T ggas_atomic_cas_block(T *p, expected, desired, ggas_order)
+ *        Between threads of a block only, on block-shared memory; uint32_t or uint64_t.
  *   T    ggas_load_near(const T *p)
  *        4 or 8 bytes; may be as old as what the multiprocessor cached.
  *   float ggas_half_to_float(uint16_t bits)   uint16_t ggas_float_to_half(float)

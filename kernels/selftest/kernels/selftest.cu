@@ -60,7 +60,7 @@ GGAS_FN void check_block(checks &check)
 		values[me] = me + round;
 		ggas_syncthreads();
 		uint32_t neighbour = values[(me + 1) % all];
-		ggas_atomic_add(&sum, uint64_t(neighbour), ggas_order::relaxed);
+		ggas_atomic_add_block(&sum, uint64_t(neighbour), ggas_order::relaxed);
 		ggas_syncthreads();
 		check(7, neighbour == (me + 1) % all + round);
 	}

@@ -301,6 +301,7 @@ struct selftest_tn {
 #define SELFTEST_QUEUE_REFUSE	6	/* a call that must be refused; `first` says which */
 #define SELFTEST_QUEUE_NO_ROOM	7	/* a post while as much as may be is under way to a member that is gone */
 #define SELFTEST_QUEUE_AWAIT	8	/* waits until flag 0 is at least `first`; members but 0 for flag `lane` */
+#define SELFTEST_QUEUE_TO_LOST	9	/* posts to a member that is gone leave nothing under way to the others */
 
 #define SELFTEST_QUEUE_COUNTERS	4	/* u64 of blocks that came, 0 at the start */
 

@@ -307,6 +307,27 @@ GGAS_FN int no_room(const selftest_queue &args)
 	return ggas_queue_write(queue, own, 0, own, 8, 8);
 }
 
+/* Many posts to the next member, whose process is gone; then one to this member, which ends, and a wait. */
+GGAS_FN int to_lost(const selftest_queue &args)
+{
+	auto *queues = pointer<const ggas_queues>(args.queues);
+	auto *memory = pointer<const ggas_memory>(args.memory);
+	ggas_queue queue(queues, 0);
+	uint32_t next = (queue.member + 1) % queues->members;
+	ggas_remote own(queue, memory, queue.member), to(queue, memory, next);
+	if (ggas_thread() == 0)
+		ggas_store_relaxed(&queue.peers[next].lost, 1u);
+	ggas_syncthreads();
+	for (uint32_t i = 0; i < 3 * queue.limit; i++) {
+		int error = i % 2 ? ggas_queue_write(queue, to, 0, own, 8, 8) : ggas_queue_read(queue, to, 0, own, 8, 8);
+		if (error != GGAS_ERR_LOST)
+			return error ? error : GGAS_ERR_ARGUMENT;
+	}
+	if (int error = ggas_queue_write(queue, own, 0, own, 8, 8))
+		return error;
+	return ggas_queue_wait(queue);
+}
+
 GGAS_FN int await(const selftest_queue &args)
 {
 	auto *queues = pointer<const ggas_queues>(args.queues);
@@ -322,6 +343,8 @@ GGAS_FN int run(const selftest_queue &args)
 		return meet(args);
 	if (args.form == SELFTEST_QUEUE_NO_ROOM)
 		return no_room(args);
+	if (args.form == SELFTEST_QUEUE_TO_LOST)
+		return to_lost(args);
 	if (args.form == SELFTEST_QUEUE_AWAIT)
 		return await(args);
 	if (args.form != SELFTEST_QUEUE_EXCHANGE)

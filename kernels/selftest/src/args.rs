@@ -92,6 +92,7 @@ pub const SELFTEST_QUEUE_MEET: u32 = 5;
 pub const SELFTEST_QUEUE_REFUSE: u32 = 6;
 pub const SELFTEST_QUEUE_NO_ROOM: u32 = 7;
 pub const SELFTEST_QUEUE_AWAIT: u32 = 8;
+pub const SELFTEST_QUEUE_TO_LOST: u32 = 9;
 pub const SELFTEST_QUEUE_COUNTERS: u32 = 4;
 pub const SELFTEST_GASPI_RING: u32 = 0;
 pub const SELFTEST_GASPI_PING: u32 = 1;

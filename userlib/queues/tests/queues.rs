@@ -14,7 +14,7 @@ use ggas_selftest::args::{
     SELFTEST_PUT_BLOCK, SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP, SELFTEST_QUEUE_AWAIT as AWAIT,
     SELFTEST_QUEUE_EXCHANGE as EXCHANGE, SELFTEST_QUEUE_LAST as LAST, SELFTEST_QUEUE_MEET as MEET,
     SELFTEST_QUEUE_NO_ROOM as NO_ROOM, SELFTEST_QUEUE_NOTIFY as NOTIFY, SELFTEST_QUEUE_QUIET as QUIET,
-    SELFTEST_QUEUE_READ as READ, SELFTEST_QUEUE_REFUSE as REFUSE,
+    SELFTEST_QUEUE_READ as READ, SELFTEST_QUEUE_REFUSE as REFUSE, SELFTEST_QUEUE_TO_LOST as TO_LOST,
 };
 use ggas_window::Window;
 
@@ -224,6 +224,17 @@ fn a_post_without_room_hears_of_a_member_that_is_gone() {
         assert_eq!(statuses, [u64::from(GGAS_ERR_LOST); 2], "{carrier:?}");
         let said = ring.queues.check().unwrap_err().to_string();
         assert!(said.contains("is gone: that of member 1"), "{said}");
+    }
+}
+
+/// Each such post had taken a place in the ring before it heard: the ring goes on.
+#[test]
+fn posts_to_a_member_that_is_gone_leave_nothing_under_way() {
+    for carrier in [Carrier::Slots, Carrier::Card, Carrier::Engine] {
+        let config = QueuesConfig { under_way: Some(4), ..queues(1) };
+        let ring = ring_with(carrier, carrier.nodes(3), Processor::cpu(), config, 1);
+        let statuses = ring.try_run_from(TO_LOST, 0, &[Lanes::blocks(0, 1)], 8, 1);
+        assert_eq!(statuses, [0; 3], "{carrier:?}: {:?}", ring.queues.report(0));
     }
 }
 

@@ -6,20 +6,40 @@
 namespace ggas_impl
 {
 
-/* Posts a command whose end a notification tells. Both counts are under way while the post claims its slot; their
- * answers are looked at behind it. By the PTX model nothing orders counts and claim for others (README.md of
- * ggas-queues). */
+/* To a member whose process is gone. A place in the ring is taken already, so a word that nobody reads goes to this
+ * member itself. */
+GGAS_COLD int post_to_lost(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, slot_ring ring,
+			   uint32_t line)
+{
+	const ggas_queues *all = queue.all;
+	ggas_red_add(&queue.state->posted, ~uint64_t(0), ggas_order::relaxed);
+	ggas_red_add(&peer->posted[kind], ~uint64_t(0), ggas_order::relaxed);
+	if (ring.slots) {
+		ggas_remote own(queue, reinterpret_cast<const ggas_memory *>(all->flags), all->member);
+		uint64_t word = own.nla + quiet_word(all, queue.number) * sizeof(uint64_t);
+		extoll_desc desc = extoll_desc_immediate_put(own.node, own.vpid, EXTOLL_SPEC_NONE, EXTOLL_MOD_NONE,
+							     sizeof(uint64_t), word, 0);
+		if (int error = slot_post(queue.port, ring, desc, line))
+			return note_failure(queue, error);
+	}
+	return report_lost(all, member, line);
+}
+
+/* Posts a command whose end a notification tells. All that a post asks is under way together, its place in the ring too:
+ * each answer is a trip to the GPU's L2. Nothing orders the counts before the place for others; queue_watch knows. */
 GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
 		       uint32_t line)
 {
 	ggas_queue_state *state = queue.state;
-	if (ggas_load_near(&to.peer->lost))
-		return report_lost(queue.all, to.member, line);
+	uint32_t lost = ggas_load_near(&to.peer->lost);
 	uint64_t before = ggas_atomic_add(&state->posted, 1u, ggas_order::relaxed);
 	uint64_t done = ggas_load_relaxed(&state->done);
 	uint32_t failed = ggas_load_relaxed(&state->failed);
 	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
-	if (int error = gpu_rma2_post(queue.port, desc, line))
+	slot_ring ring(queue.port);
+	if (lost)
+		return post_to_lost(queue, to.peer, to.member, kind, ring, line);
+	if (int error = post_at(queue.port, ring, desc, line))
 		return note_failure(queue, error);
 	if (failed)
 		return static_cast<int>(failed);

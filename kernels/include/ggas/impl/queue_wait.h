@@ -10,12 +10,21 @@ namespace ggas_impl
  * Whether all is done that was posted to a port before the watch began. Commands of one kind to one member end in the
  * order in which they were posted, those to different members in any: so it goes from member to member, and waits at
  * each for what was counted there when it came. What others post meanwhile does not keep it.
+ *
+ * A post counts itself and claims its slot by relaxed atomics, and publishes the slot behind both. So a post that came
+ * before this thread's may be counted where this thread does not see it yet, and its end may look like that of this
+ * thread's. Who has seen the end, with acquire, sees that count as well: where the counts are still those that were
+ * waited for, all is well. Where they are not, the NIC must have taken all slots that were claimed when the watch began:
+ * then all that was posted before is counted, and it waits for these counts, once.
  */
 class queue_watch {
 public:
 	GGAS_FN bool over(const ggas_queue &queue)
 	{
 		ggas_queue_state *state = queue.state;
+		if (!began_)
+			claimed_ = ggas_load_relaxed(&queue.port->slot_tail);
+		began_ = true;
 		/* Most often nothing is under way: then all that was posted is done, if the counts are read in this
 		 * order. */
 		uint64_t done = ggas_load_watched_gpu(&state->done);
@@ -24,8 +33,8 @@ public:
 			if (done == ggas_load_relaxed(&state->posted))
 				return true;
 		}
-		for (; member_ < queue.all->members; member_++, came_ = false)
-			if (!past(queue.peers + member_))
+		for (; member_ < queue.all->members; member_++, came_ = sure_ = false)
+			if (!past(queue, queue.peers + member_))
 				return false;
 		ggas_fence_acquire_gpu();
 		return true;
@@ -38,8 +47,8 @@ public:
 	GGAS_FN uint64_t expected() const { return until_[0] + until_[1]; }
 	GGAS_FN uint64_t seen() const { return seen_[0] + seen_[1]; }
 
-	/* Of one member. */
-	GGAS_FN bool past(ggas_queue_peer *peer)
+	/* As many operations of one member ended as were counted when it came. */
+	GGAS_FN bool counted(ggas_queue_peer *peer)
 	{
 		bool all = true;
 		GGAS_UNROLL
@@ -55,9 +64,31 @@ public:
 	}
 
 private:
+	GGAS_FN bool past(const ggas_queue &queue, ggas_queue_peer *peer)
+	{
+		if (!counted(peer))
+			return false;
+		if (sure_)
+			return true;
+		ggas_fence_acquire_gpu();
+		uint64_t more = 0;
+		GGAS_UNROLL
+		for (uint32_t kind = 0; kind < GGAS_QUEUE_KINDS; kind++)
+			more |= ggas_load_relaxed(&peer->posted[kind]) ^ until_[kind];
+		if (more == 0)
+			return true;
+		/* On the card path posts take turns, which order them. */
+		if (queue.port->slots && !slots_taken(queue.port, claimed_))
+			return false;
+		sure_ = true;
+		came_ = false;
+		return counted(peer);
+	}
+
+	uint64_t claimed_ = 0;	/* slots, when it began */
 	uint64_t until_[GGAS_QUEUE_KINDS] = {}, seen_[GGAS_QUEUE_KINDS] = {};
 	uint32_t member_ = 0;
-	bool came_ = false, lost_ = false;
+	bool began_ = false, came_ = false, sure_ = false, lost_ = false;
 };
 
 GGAS_COLD int report_lost(const ggas_queues *all, uint32_t member, uint32_t line)
@@ -125,7 +156,7 @@ GGAS_FN uint32_t lost_member(const ggas_queue &queue)
 {
 	for (uint32_t i = 0; i < queue.all->members; i++) {
 		queue_watch watch;
-		if (ggas_load_relaxed(&queue.peers[i].lost) && !watch.past(queue.peers + i))
+		if (ggas_load_relaxed(&queue.peers[i].lost) && !watch.counted(queue.peers + i))
 			return i;
 	}
 	return ~0u;

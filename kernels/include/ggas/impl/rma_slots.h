@@ -25,6 +25,13 @@ GGAS_FN bool slot_free(Port *port, uint64_t index, uint64_t *seen)
 	return index - *seen < slots;
 }
 
+/* The NIC has taken all slots before `index`. With acquire: what was done before each of them was published is seen. */
+template <typename Port> GGAS_FN bool slots_taken(Port *port, uint64_t index)
+{
+	uint64_t taken = ggas_load_acquire(reinterpret_cast<const uint64_t *>(port->slot_consumed));
+	return static_cast<int64_t>(taken - index) >= 0;
+}
+
 /* Two 16-byte stores; the second publishes, and carries the post's one fence. Where an engine on this GPU takes the slot
  * (`near`), each store says for itself that it is there. The fence is one for the whole system there, too: what this
  * kernel stored to another GPU's window has come there before the engine, which sends packets without a fence of its

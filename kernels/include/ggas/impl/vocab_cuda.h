@@ -283,15 +283,6 @@ template <class T> GGAS_FN T ggas_load_block(const T *p)
 {
 	return *static_cast<const volatile T *>(p);
 }
-GGAS_FN uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)
-{
-	uint64_t old;
-	asm volatile("atom.relaxed.cta.shared.cas.b64 %0, [%1], %2, %3;"
-		     : "=l"(old)
-		     : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(p))), "l"(expected), "l"(desired)
-		     : "memory");
-	return old;
-}
 /* May be as old as what the multiprocessor's cache holds. */
 GGAS_FN uint32_t ggas_load_near(const uint32_t *p)
 {

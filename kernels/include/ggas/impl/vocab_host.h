@@ -391,9 +391,21 @@ inline uint64_t ggas_atomic_cas_gpu(uint64_t *p, uint64_t expected, uint64_t des
 }
 inline void ggas_fence_acquire_gpu() {}
 template <class T> inline T ggas_load_block(const T *p) { return ggas_load_relaxed(p); }
-inline uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired)
+inline uint32_t ggas_atomic_add_block(uint32_t *p, uint32_t v, ggas_order order)
 {
-	return ggas_atomic_cas(p, expected, desired, ggas_order::relaxed);
+	return ggas_atomic_add(p, v, order);
+}
+inline uint64_t ggas_atomic_add_block(uint64_t *p, uint64_t v, ggas_order order)
+{
+	return ggas_atomic_add(p, v, order);
+}
+inline uint32_t ggas_atomic_cas_block(uint32_t *p, uint32_t expected, uint32_t desired, ggas_order order)
+{
+	return ggas_atomic_cas(p, expected, desired, order);
+}
+inline uint64_t ggas_atomic_cas_block(uint64_t *p, uint64_t expected, uint64_t desired, ggas_order order)
+{
+	return ggas_atomic_cas(p, expected, desired, order);
 }
 template <class T> inline T ggas_load_near(const T *p) { return ggas_load_relaxed(p); }
 
