@@ -147,6 +147,7 @@ struct bench_gmpi_calls {
 struct bench_gmpi_pingpong {
 	struct bench_timing timing;
 	uint64_t buf;		/* gmpi_buf_t */
+	uint64_t comm;		/* MPI_Comm of both */
 	uint64_t from;		/* uint64_t[count], attached */
 	uint64_t to;		/* uint64_t[count], attached */
 	uint64_t requests;	/* uint64_t[2] */

@@ -42,11 +42,12 @@ GGAS_FN int round_trip(const bench_gmpi_pingpong &args, gmpi_buf_t *buf, int ran
 	auto *to = reinterpret_cast<uint64_t *>(args.to);
 	auto *requests = reinterpret_cast<MPI_Request *>(args.requests);
 	int count = static_cast<int>(args.count), other = 1 - rank;
-	int error = GMPI_Irecv(buf, to, count, MPI_UNSIGNED_LONG, other, 0, MPI_COMM_WORLD, &requests[0]);
+	MPI_Comm comm = args.comm;
+	int error = GMPI_Irecv(buf, to, count, MPI_UNSIGNED_LONG, other, 0, comm, &requests[0]);
 	if (!error && rank == 1)
 		error = GMPI_Wait(buf, &requests[0], MPI_STATUS_IGNORE);
 	if (!error)
-		error = GMPI_Isend(buf, from, count, MPI_UNSIGNED_LONG, other, 0, MPI_COMM_WORLD, &requests[1]);
+		error = GMPI_Isend(buf, from, count, MPI_UNSIGNED_LONG, other, 0, comm, &requests[1]);
 	if (!error)
 		error = GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
 	return error;

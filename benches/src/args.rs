@@ -530,6 +530,7 @@ const _: () = {
 pub struct bench_gmpi_pingpong {
     pub timing: bench_timing,
     pub buf: u64,
+    pub comm: u64,
     pub from: u64,
     pub to: u64,
     pub requests: u64,
@@ -541,7 +542,7 @@ pub struct bench_gmpi_pingpong {
 const _: () = {
     [
         "Size of bench_gmpi_pingpong",
-    ][::core::mem::size_of::<bench_gmpi_pingpong>() - 88usize];
+    ][::core::mem::size_of::<bench_gmpi_pingpong>() - 96usize];
     [
         "Alignment of bench_gmpi_pingpong",
     ][::core::mem::align_of::<bench_gmpi_pingpong>() - 8usize];
@@ -552,23 +553,26 @@ const _: () = {
         "Offset of field: bench_gmpi_pingpong::buf",
     ][::core::mem::offset_of!(bench_gmpi_pingpong, buf) - 32usize];
     [
+        "Offset of field: bench_gmpi_pingpong::comm",
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, comm) - 40usize];
+    [
         "Offset of field: bench_gmpi_pingpong::from",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, from) - 40usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, from) - 48usize];
     [
         "Offset of field: bench_gmpi_pingpong::to",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, to) - 48usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, to) - 56usize];
     [
         "Offset of field: bench_gmpi_pingpong::requests",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, requests) - 56usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, requests) - 64usize];
     [
         "Offset of field: bench_gmpi_pingpong::wrong",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, wrong) - 64usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, wrong) - 72usize];
     [
         "Offset of field: bench_gmpi_pingpong::count",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, count) - 72usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, count) - 80usize];
     [
         "Offset of field: bench_gmpi_pingpong::seed",
-    ][::core::mem::offset_of!(bench_gmpi_pingpong, seed) - 80usize];
+    ][::core::mem::offset_of!(bench_gmpi_pingpong, seed) - 88usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! `gmpi-pingpong` (GMPI paper, Fig. 6): messages between two kernels that go on, between kernels that end for each, and between hosts, by
-//! our own messages.
+//! `gmpi-pingpong` (GMPI paper, Fig. 6): messages between two kernels that go on, from one to the other or by our own messages of the
+//! daemons, between kernels that end for each, and between hosts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,13 +8,14 @@ use ggas::Node;
 use ggas_gmpi::carrier::own::Own;
 use ggas_gmpi::carrier::{Carrier, Operation, Type};
 use ggas_gmpi::layout::GMPI_UNSIGNED_LONG;
-use ggas_gmpi::{Config, Gmpi, Placement, Polling, Span};
+use ggas_gmpi::{Comm, Config, Direct, Gmpi, GmpiError, Placement, Polling, Span};
 use ggas_kernels::KernelMem;
 
 use crate::args::{bench_gmpi_pingpong, bench_host_sync};
 use crate::error::Doing;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
+use crate::space::window;
 use crate::stats::{calls, time_calls};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Pattern, Progress, Report, Row, Samples, Team};
@@ -41,7 +42,7 @@ impl Bench for GmpiPingpong {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["kernels", "kernel-ends", "hosts"]
+        &["direct", "kernels", "kernel-ends", "hosts"]
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -60,7 +61,7 @@ impl Bench for GmpiPingpong {
                 let setup = Setup::new(task, Worker::Kernels)?;
                 let ends = Ends::new(&setup, bytes)?;
                 let (samples, check) = match method {
-                    "kernels" => ends.by_kernels()?,
+                    "direct" | "kernels" => ends.by_kernels(method == "direct")?,
                     _ => ends.by_hosts(method == "kernel-ends")?,
                 };
                 report
@@ -69,7 +70,8 @@ impl Bench for GmpiPingpong {
             }
         }
         report.notes.push(
-            "carrier: our own messages; MPI libraries: not run, they take a process for each end".to_owned(),
+            "carrier: our own messages, but of direct, which has none; MPI libraries: not run, they take a process for each end"
+                .to_owned(),
         );
         Ok(report)
     }
@@ -100,7 +102,23 @@ impl<'a> Ends<'a> {
         own.map_err(|_| BenchError::Unsupported("two nodes make two ends".to_owned()))
     }
 
-    fn by_kernels(&self) -> Result<(Samples, Check), BenchError> {
+    /// A communicator whose messages go from kernel to kernel, as both name it.
+    fn direct(&self, gmpis: &[Gmpi]) -> Result<Comm, BenchError> {
+        let mailboxes = Direct::default();
+        let bytes = mailboxes.end(1, gmpis.len()).ok_or_else(|| BenchError::Unsupported("no room".to_owned()))?;
+        let window = window(self.setup, bytes)?;
+        std::thread::scope(|scope| {
+            let call = |gmpi| scope.spawn(|| Gmpi::direct(gmpi, Comm::WORLD, &window, &mailboxes));
+            let all: Vec<_> = gmpis.iter().map(call).collect();
+            let comms: Result<Vec<Comm>, GmpiError> = all
+                .into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect();
+            Ok(comms.doing("making a direct communicator")?[0])
+        })
+    }
+
+    fn by_kernels(&self, direct: bool) -> Result<(Samples, Check), BenchError> {
         let options = self.setup.options;
         let config = Config {
             placement: Placement::Tagged,
@@ -119,11 +137,13 @@ impl<'a> Ends<'a> {
             word.write(0, &[0; 24]).doing("writing kernel memory")?;
             words.push(word);
         }
+        let comm = if direct { self.direct(&gmpis)? } else { Comm::WORLD };
         let launch = |end: usize| {
             let at = self.memory[end].address();
             let args = bench_gmpi_pingpong {
                 timing: probes[end].args(),
                 buf: gmpis[end].address(),
+                comm: comm.0,
                 from: at,
                 to: at + self.bytes as u64,
                 requests: words[end].address(),
