@@ -106,10 +106,10 @@ impl<'a> Ends<'a> {
     fn direct(&self, gmpis: &[Gmpi]) -> Result<Comm, BenchError> {
         let mailboxes = Direct::default();
         let bytes = mailboxes.end(1, gmpis.len()).ok_or_else(|| BenchError::Unsupported("no room".to_owned()))?;
-        let window = window(self.setup, bytes)?;
+        let (window, mailboxes) = (&window(self.setup, bytes)?, &mailboxes);
         std::thread::scope(|scope| {
-            let call = |gmpi| scope.spawn(|| Gmpi::direct(gmpi, Comm::WORLD, &window, &mailboxes));
-            let all: Vec<_> = gmpis.iter().map(call).collect();
+            let call = |gmpi: &Gmpi| gmpi.direct(Comm::WORLD, window, mailboxes);
+            let all: Vec<_> = gmpis.iter().map(|gmpi| scope.spawn(move || call(gmpi))).collect();
             let comms: Result<Vec<Comm>, GmpiError> = all
                 .into_iter()
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
