@@ -64,8 +64,11 @@ impl Bench for GmpiPingpong {
                     "direct" | "kernels" => ends.by_kernels(method == "direct")?,
                     _ => ends.by_hosts(method == "kernel-ends")?,
                 };
-                report
-                    .push(Row::new(&samples.halved()).method(method).bytes(bytes).bandwidth_of(bytes), check);
+                let mut row = Row::new(&samples.halved()).method(method).bytes(bytes).bandwidth_of(bytes);
+                if matches!(method, "direct" | "kernels") {
+                    row.threads = Some(ends.threads(method == "direct"));
+                }
+                report.push(row, check);
                 progress.step();
             }
         }
@@ -105,7 +108,8 @@ impl<'a> Ends<'a> {
     /// A communicator whose messages go from kernel to kernel, as both name it.
     fn direct(&self, gmpis: &[Gmpi]) -> Result<Comm, BenchError> {
         let mailboxes = Direct::default();
-        let bytes = mailboxes.end(1, gmpis.len()).ok_or_else(|| BenchError::Unsupported("no room".to_owned()))?;
+        let bytes =
+            mailboxes.end(1, gmpis.len()).ok_or_else(|| BenchError::Unsupported("no room".to_owned()))?;
         let (window, mailboxes) = (&window(self.setup, bytes)?, &mailboxes);
         std::thread::scope(|scope| {
             let call = |gmpi: &Gmpi| gmpi.direct(Comm::WORLD, window, mailboxes);
@@ -116,6 +120,11 @@ impl<'a> Ends<'a> {
                 .collect();
             Ok(comms.doing("making a direct communicator")?[0])
         })
+    }
+
+    /// Of the block at each end: those that copy, where kernels do.
+    fn threads(&self, direct: bool) -> u32 {
+        if direct { (self.bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024) } else { 32 }
     }
 
     fn by_kernels(&self, direct: bool) -> Result<(Samples, Check), BenchError> {
@@ -151,7 +160,7 @@ impl<'a> Ends<'a> {
                 count: self.bytes as u64 / 8,
                 seed: options.seed,
             };
-            kernel::launch(self.setup.processor(end as u32), KERNEL, 1, 32, &args)
+            kernel::launch(self.setup.processor(end as u32), KERNEL, 1, self.threads(direct), &args)
         };
         kernel::run(&[launch(0), launch(1)], options)?;
         let mut check = Check::default();

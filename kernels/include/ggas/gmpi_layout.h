@@ -176,6 +176,8 @@ struct gmpi_direct_end {
 struct gmpi_channel {
 	uint64_t sent;		/* slots filled there */
 	uint64_t taken;		/* slots emptied here */
+	uint64_t emptied;	/* slots emptied there, as far as it is known here */
+	uint64_t told;		/* slots emptied here, as far as it was told there */
 	struct gmpi_direct_end sends;
 	struct gmpi_direct_end receives;
 	struct gmpi_direct_op send[GMPI_DIRECT_OPS];

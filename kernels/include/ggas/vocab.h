@@ -29,7 +29,7 @@
  *        windows of the executor (impl/exec.h), too, as all of these functions but atomics do.
  *   ggas_u128 ggas_load_entry(const ggas_u128 *p)
  *        An entry of a queue, whose high word is written last: where that is new, so is the low one. Acquire.
- *   uint64_t ggas_watch_entry(const ggas_u128 *p)   its high word, as a look of a poll:
+ *   uint64_t ggas_watch_entry(const ggas_u128 *p)   its high word, as a look of a poll; ggas_u128 ggas_watch_line(p)   both:
  *   T    ggas_load_watched(const T *p)    void ggas_fence_acquire()
  *        Looks of a poll, and the fence behind the last one, which makes acquires of them: 4 or 8 bytes.
  *   void ggas_fence_release()    void ggas_store_fenced(T *p, T v)
@@ -129,6 +129,16 @@ GGAS_FN uint64_t ggas_watch_entry(const ggas_u128 *p)
 	return ggas_load_acquire(p).hi;
 #else
 	return ggas_load_watched(&p->hi);
+#endif
+}
+
+/* Both words; so that the sanitizer sees the order that the fence behind it makes. */
+GGAS_FN ggas_u128 ggas_watch_line(const ggas_u128 *p)
+{
+#if defined(__SANITIZE_THREAD__)
+	return ggas_load_acquire(p);
+#else
+	return ggas_load_relaxed(p);
 #endif
 }
 

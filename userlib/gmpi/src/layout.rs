@@ -227,6 +227,8 @@ const _: () = {
 pub struct gmpi_channel {
     pub sent: u64,
     pub taken: u64,
+    pub emptied: u64,
+    pub told: u64,
     pub sends: gmpi_direct_end,
     pub receives: gmpi_direct_end,
     pub send: [gmpi_direct_op; 32usize],
@@ -234,7 +236,7 @@ pub struct gmpi_channel {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3136usize];
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3152usize];
     ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
     [
         "Offset of field: gmpi_channel::sent",
@@ -243,17 +245,23 @@ const _: () = {
         "Offset of field: gmpi_channel::taken",
     ][::core::mem::offset_of!(gmpi_channel, taken) - 8usize];
     [
+        "Offset of field: gmpi_channel::emptied",
+    ][::core::mem::offset_of!(gmpi_channel, emptied) - 16usize];
+    [
+        "Offset of field: gmpi_channel::told",
+    ][::core::mem::offset_of!(gmpi_channel, told) - 24usize];
+    [
         "Offset of field: gmpi_channel::sends",
-    ][::core::mem::offset_of!(gmpi_channel, sends) - 16usize];
+    ][::core::mem::offset_of!(gmpi_channel, sends) - 32usize];
     [
         "Offset of field: gmpi_channel::receives",
-    ][::core::mem::offset_of!(gmpi_channel, receives) - 40usize];
+    ][::core::mem::offset_of!(gmpi_channel, receives) - 56usize];
     [
         "Offset of field: gmpi_channel::send",
-    ][::core::mem::offset_of!(gmpi_channel, send) - 64usize];
+    ][::core::mem::offset_of!(gmpi_channel, send) - 80usize];
     [
         "Offset of field: gmpi_channel::receive",
-    ][::core::mem::offset_of!(gmpi_channel, receive) - 1600usize];
+    ][::core::mem::offset_of!(gmpi_channel, receive) - 1616usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

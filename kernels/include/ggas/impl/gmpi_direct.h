@@ -5,10 +5,13 @@
  * Each block has a mailbox for each member in its part of a window, into which the block of the same number there stores: `slots` slots,
  * a message in as many of them as it needs, one message behind the other. Slot r of a mailbox holds part r of all that came, from 0, and
  * its first line says so: { tag, bytes of the whole message; r + 1 }. A sender goes on while the receiver has taken all but `slots`,
- * which that one stores into the sender's own part.
+ * which that one stores into the sender's own part, half of the slots at a time.
  *
  * Order. Short messages: each 16 bytes carry their part's number, so that nothing follows them, and nothing is ordered. Long ones: plain
  * stores, a meeting, then the first line with release. What was taken is told with release behind the reads, and seen with acquire.
+ *
+ * Fences cost a microsecond, and an acquire empties the multiprocessor's cache, from which all that follows is then loaded anew. So a
+ * sender looks at what was taken only when it knows of no room, and a receiver acquires for long messages only.
  */
 #ifndef GGAS_IMPL_GMPI_DIRECT_H
 #define GGAS_IMPL_GMPI_DIRECT_H
@@ -61,10 +64,7 @@ public:
 		if (state_->sends.done == state_->sends.posted)
 			return false;
 		uint64_t number = state_->sent;
-		int room = 0;
-		if (team::thread() == 0)
-			room = number - ggas_load_acquire(box(direct_->rank, peer_)) < direct_->slots;
-		if (!team::agree(room))
+		if (number - state_->emptied >= direct_->slots && !more_room<Scope>(number))
 			return false;
 		const gmpi_direct_op op = state_->send[state_->sends.done % GMPI_DIRECT_OPS];
 		uint64_t at = state_->sends.at, bytes = part(op.bytes, at);
@@ -98,18 +98,31 @@ public:
 			return false;
 		uint64_t number = state_->taken;
 		const auto *line = slot(direct_->rank, peer_, number);
-		int here = 0;
-		if (team::thread() == 0 && ggas_watch_entry(line) == number + 1) {
-			ggas_fence_acquire();
-			here = 1;
-		}
-		if (!team::agree(here))
-			return false;
-		uint64_t info = ggas_load_relaxed(&line->lo), total = info >> 32, at = state_->receives.at;
-		uint64_t bytes = part(total, at);
 		gmpi_direct_op *op = &state_->receive[state_->receives.done % GMPI_DIRECT_OPS];
-		int tag = static_cast<int>(info & 0xffffffff);
-		bool wrong = op->error == GMPI_ERR_TAG || (op->tag != GMPI_ANY_TAG && op->tag != tag);
+		uint64_t at = state_->receives.at, total = 0;
+		int tag = 0;
+		bool wrong = false;
+		/* Thread 0 looks, and tells the others of a short message all that they need. */
+		int found = 0;
+		if (team::thread() == 0) {
+			ggas_u128 first = ggas_watch_line(line);
+			total = first.lo >> 32;
+			tag = static_cast<int>(first.lo & 0xffffffff);
+			wrong = op->error == GMPI_ERR_TAG || (op->tag != GMPI_ANY_TAG && op->tag != tag);
+			if (first.hi == number + 1)
+				found = here | (wrong ? here_wrong : 0) |
+					static_cast<int>(total <= direct_packed ? total : direct_packed + 1);
+			if (found && total > direct_packed)
+				ggas_fence_acquire();
+		}
+		found = team::agree(found);
+		if (!found)
+			return false;
+		wrong = found & here_wrong;
+		total = found & (here_wrong - 1);
+		if (total > direct_packed)
+			total = ggas_load_relaxed(&line->lo) >> 32;
+		uint64_t bytes = part(total, at);
 		uint64_t room = wrong || at >= op->bytes ? 0 : op->bytes - at, fits = bytes < room ? bytes : room;
 		auto *to = reinterpret_cast<uint8_t *>(op->address) + at;
 		int late = GGAS_OK;
@@ -125,14 +138,38 @@ public:
 			op->got = total < op->bytes ? total : op->bytes;
 			state_->taken = number + 1;
 			advance(state_->receives, bytes, at + bytes >= total);
-			/* Whoever sees it may write the slot again. */
-			ggas_store_release(box(peer_, direct_->rank), number + 1);
+			if (number + 1 - state_->told >= direct_->slots / 2) {
+				/* Whoever sees it may write the slots again. */
+				ggas_store_release(box(peer_, direct_->rank), number + 1);
+				state_->told = number + 1;
+			}
 		}
 		team::meet();
 		return true;
 	}
 
 private:
+	/* What thread 0 says of a part that is here, above the bytes of a short message. */
+	static constexpr int here_wrong = 1 << 16, here = 1 << 17;
+
+	/* Looks at what the other one has taken. */
+	template <ggas_scope Scope> GGAS_FN bool more_room(uint64_t number) const
+	{
+		using team = put_team<Scope>;
+		int room = 0;
+		uint64_t taken = 0;
+		if (team::thread() == 0) {
+			uint64_t emptied = ggas_load_acquire(box(direct_->rank, peer_));
+			room = 1 + (number - emptied < direct_->slots);
+			taken = emptied;
+		}
+		room = team::agree(room);
+		/* All have seen the old one. */
+		if (team::thread() == 0)
+			state_->emptied = taken;
+		team::meet();
+		return room > 1;
+	}
 	/* Bytes of a part that begins at byte `at`. */
 	GGAS_FN uint64_t part(uint64_t bytes, uint64_t at) const
 	{
@@ -222,6 +259,17 @@ template <ggas_scope Scope> GGAS_FN bool direct_progress(const gmpi_buf *buf, co
 		moved |= channel.pull<Scope>(line);
 	}
 	return moved;
+}
+
+/* A step with the member that is waited for, and now and then with the others. */
+template <ggas_scope Scope>
+GGAS_FN bool direct_look(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t peer, uint32_t attempt, uint32_t line)
+{
+	if (attempt % 16 == 0)
+		return direct_progress<Scope>(buf, direct, line);
+	direct_channel channel(buf, direct, peer);
+	bool moved = channel.push<Scope>();
+	return channel.pull<Scope>(line) || moved;
 }
 
 /* A handle of this block's: whether it is one, and over. */
@@ -334,9 +382,11 @@ GGAS_FN int direct_wait(const gmpi_buf *buf, uint64_t handle, gmpi_status *statu
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	uint32_t peer = static_cast<uint32_t>(handle >> GMPI_REQUEST_PEER_SHIFT) & 0xffff;
 	ggas_wait wait(buf->report, direct->timeout_ns, GGAS_WAIT_FLAG, direct->rank, peer, line);
-	while (!direct_is_over(state, handle)) {
+	for (uint32_t attempt = 1; !direct_is_over(state, handle); attempt++) {
 		int late = 0;
-		if (!direct_progress<Scope>(buf, direct, line) && team::thread() == 0)
+		if (direct_look<Scope>(buf, direct, peer, attempt, line))
+			continue;
+		if (team::thread() == 0)
 			late = wait.again(state, static_cast<uint32_t>(handle), state->receives.done);
 		if (team::agree(late))
 			return GMPI_ERR_TIMEOUT;
