@@ -74,7 +74,8 @@
 #define GMPI_DIRECT_OPS		32	/* sends or receives of a block to or from one member that are not over */
 #define GMPI_DIRECT_LINE	16	/* bytes that are stored as one */
 #define GMPI_DIRECT_HEAD	64	/* bytes in front of a mailbox's slots, and of each slot's bytes */
-#define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot: short messages have twice their bytes */
+#define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot */
+#define GMPI_DIRECT_SHORT	4096	/* bytes of the longest short message; half a slot if that is less */
 
 #define GMPI_ANY_SOURCE		-1
 #define GMPI_ANY_TAG		-1

@@ -51,7 +51,9 @@ namespace ggas_impl
 /* `ring` is this post's place: it has to be taken, or the ring stops. */
 GGAS_FN int post_at(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
 {
-	return ring.slots ? slot_post(port, ring, desc, line) : card_post(port, desc, line);
+	if (GGAS_RARE(!ring.slots))
+		return card_post_words(port, desc.word[0], desc.word[1], desc.word[2], line);
+	return slot_post(port, ring, desc, line);
 }
 } /* namespace ggas_impl */
 

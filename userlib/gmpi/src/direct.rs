@@ -33,7 +33,8 @@ impl Direct {
     /// First byte of a part of the window behind the mailboxes; `None`: beyond all addresses.
     pub fn end(&self, ports: u32, members: usize) -> Option<usize> {
         let head = layout::GMPI_DIRECT_HEAD as usize;
-        let slots = (self.slot_bytes as usize + head).checked_mul(self.slots as usize)?;
+        let short = 2 * layout::GMPI_DIRECT_SHORT.min(self.slot_bytes / 2) as usize;
+        let slots = (self.slot_bytes as usize + short + head).checked_mul(self.slots as usize)?;
         slots.checked_add(head)?.checked_mul(ports as usize)?.checked_mul(members)?.checked_add(self.offset)
     }
 

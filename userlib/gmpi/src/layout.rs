@@ -50,6 +50,7 @@ pub const GMPI_DIRECT_OPS: u32 = 32;
 pub const GMPI_DIRECT_LINE: u32 = 16;
 pub const GMPI_DIRECT_HEAD: u32 = 64;
 pub const GMPI_DIRECT_SLOT_LEAST: u32 = 1024;
+pub const GMPI_DIRECT_SHORT: u32 = 4096;
 pub const GMPI_ANY_SOURCE: i32 = -1;
 pub const GMPI_ANY_TAG: i32 = -1;
 pub const GMPI_PROC_NULL: i32 = -2;

@@ -7,8 +7,9 @@
  * its first line says so: { tag, bytes of the whole message; r + 1 }. A sender goes on while the receiver has taken all but `slots`,
  * which that one stores into the sender's own part, half of the slots at a time.
  *
- * Order. Short messages: each 16 bytes carry their part's number, so that nothing follows them, and nothing is ordered. Long ones: plain
- * stores, a meeting, then the first line with release. What was taken is told with release behind the reads, and seen with acquire.
+ * Order. Short messages: each 16 bytes hold 8, and their part's number, so that nothing follows them, and nothing is ordered. They lie
+ * where a slot has nothing else: a program's own words might look like numbers. Long ones: plain stores of parts, a meeting, then the
+ * first lines with release. What was taken is told with release behind the reads, and seen with acquire.
  *
  * Fences cost a microsecond, and an acquire empties the multiprocessor's cache, from which all that follows is then loaded anew. So a
  * sender looks at what was taken only when it knows of no room, and a receiver acquires for long messages only.
@@ -22,8 +23,6 @@
 namespace ggas_impl
 {
 
-/* Of a message of up to so many bytes each 16 that travel hold 8, and their part's number. */
-constexpr uint64_t direct_packed = 256;
 static_assert(GMPI_DIRECT_LINE == sizeof(ggas_u128), "lines are stored as one");
 
 /* The way of a communicator without the daemon; null: there is none. */
@@ -57,7 +56,7 @@ public:
 		       ((number + 1) & 0xffffffff);
 	}
 
-	/* Stores one more part of what is to be sent there, if there is room. By all callers; whether it did. */
+	/* Stores more of what is to be sent there, if there is room. By all callers; whether it did. */
 	template <ggas_scope Scope> GGAS_FN bool push() const
 	{
 		using team = put_team<Scope>;
@@ -67,81 +66,75 @@ public:
 		if (number - state_->emptied >= direct_->slots && !more_room<Scope>(number))
 			return false;
 		const gmpi_direct_op op = state_->send[state_->sends.done % GMPI_DIRECT_OPS];
-		uint64_t at = state_->sends.at, bytes = part(op.bytes, at);
-		auto *line = slot(peer_, direct_->rank, number);
+		uint64_t at = state_->sends.at, bytes = op.bytes - at, count = 1;
 		auto *from = reinterpret_cast<const uint8_t *>(op.address) + at;
 		uint64_t info = static_cast<uint32_t>(op.tag) | op.bytes << 32;
-		if (op.bytes <= direct_packed) {
+		if (is_short(op.bytes)) {
+			auto *line = slot(peer_, direct_->rank, number);
 			send_lines(line + 1, from, bytes, number + 1, team::thread(), team::threads());
 			if (team::thread() == 0)
 				ggas_store_relaxed(line, ggas_u128{ info, number + 1 });
 		} else {
-			copy_share(payload(line), from, bytes, team::thread(), team::threads());
+			count = at_once(bytes, direct_->slots - (number - state_->emptied));
+			for (uint64_t i = 0; i < count; i++)
+				copy_share(payload(slot(peer_, direct_->rank, number + i)), from + i * direct_->slot_bytes,
+					   part(bytes, i), team::thread(), team::threads());
 			team::meet();
 			if (team::thread() == 0)
-				ggas_store_release(line, ggas_u128{ info, number + 1 });
+				publish(number, count, info);
+			uint64_t most = count * direct_->slot_bytes;
+			bytes = bytes < most ? bytes : most;
 		}
 		team::meet();
 		if (team::thread() == 0) {
-			state_->sent = number + 1;
+			state_->sent = number + count;
 			advance(state_->sends, bytes, at + bytes >= op.bytes);
 		}
 		team::meet();
 		return true;
 	}
 
-	/* Takes one more part of what is to be received from there, if it is here. By all callers; whether it did. */
+	/* Takes more of what is to be received from there, if it is here. By all callers; whether it did. */
 	template <ggas_scope Scope> GGAS_FN bool pull(uint32_t source_line) const
 	{
 		using team = put_team<Scope>;
 		if (state_->receives.done == state_->receives.posted)
 			return false;
-		uint64_t number = state_->taken;
-		const auto *line = slot(direct_->rank, peer_, number);
+		uint64_t number = state_->taken, at = state_->receives.at;
 		gmpi_direct_op *op = &state_->receive[state_->receives.done % GMPI_DIRECT_OPS];
-		uint64_t at = state_->receives.at, total = 0;
-		int tag = 0;
-		bool wrong = false;
-		/* Thread 0 looks, and tells the others of a short message all that they need. */
-		int found = 0;
-		if (team::thread() == 0) {
-			ggas_u128 first = ggas_watch_line(line);
-			total = first.lo >> 32;
-			tag = static_cast<int>(first.lo & 0xffffffff);
-			wrong = op->error == GMPI_ERR_TAG || (op->tag != GMPI_ANY_TAG && op->tag != tag);
-			if (first.hi == number + 1)
-				found = here | (wrong ? here_wrong : 0) |
-					static_cast<int>(total <= direct_packed ? total : direct_packed + 1);
-			if (found && total > direct_packed)
-				ggas_fence_acquire();
-		}
+		int tag = 0, found = 0;
+		if (team::thread() == 0)
+			found = look(*op, number, at, &tag);
 		found = team::agree(found);
 		if (!found)
 			return false;
-		wrong = found & here_wrong;
-		total = found & (here_wrong - 1);
-		if (total > direct_packed)
+		bool wrong = found & here_wrong;
+		uint64_t count = static_cast<uint32_t>(found) / here, total = found & (here_wrong - 1);
+		const auto *line = slot(direct_->rank, peer_, number);
+		if (total == here_long)
 			total = ggas_load_relaxed(&line->lo) >> 32;
-		uint64_t bytes = part(total, at);
+		uint64_t most = count * direct_->slot_bytes, left = total - at, bytes = left < most ? left : most;
 		uint64_t room = wrong || at >= op->bytes ? 0 : op->bytes - at, fits = bytes < room ? bytes : room;
 		auto *to = reinterpret_cast<uint8_t *>(op->address) + at;
 		int late = GGAS_OK;
-		if (total <= direct_packed)
+		if (is_short(total))
 			late = take_lines(line + 1, to, bytes, fits, number + 1, team::thread(), team::threads(), source_line);
 		else
-			copy_share(to, payload(line), fits, team::thread(), team::threads());
+			for (uint64_t i = 0; i < count && i * direct_->slot_bytes < fits; i++)
+				copy_share(to + i * direct_->slot_bytes, payload(slot(direct_->rank, peer_, number + i)),
+					   part(fits, i), team::thread(), team::threads());
 		late = team::agree(late);
 		team::meet();
 		if (team::thread() == 0) {
 			op->error = late ? GMPI_ERR_TIMEOUT : wrong ? GMPI_ERR_TAG : total > op->bytes ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS;
 			op->tag = tag;
 			op->got = total < op->bytes ? total : op->bytes;
-			state_->taken = number + 1;
+			state_->taken = number + count;
 			advance(state_->receives, bytes, at + bytes >= total);
-			if (number + 1 - state_->told >= direct_->slots / 2) {
+			if (number + count - state_->told >= direct_->slots / 2) {
 				/* Whoever sees it may write the slots again. */
-				ggas_store_release(box(peer_, direct_->rank), number + 1);
-				state_->told = number + 1;
+				ggas_store_release(box(peer_, direct_->rank), number + count);
+				state_->told = number + count;
 			}
 		}
 		team::meet();
@@ -149,8 +142,48 @@ public:
 	}
 
 private:
-	/* What thread 0 says of a part that is here, above the bytes of a short message. */
-	static constexpr int here_wrong = 1 << 16, here = 1 << 17;
+	/* What thread 0 says of what is here: how many parts, whether the tag is another one, and the bytes of a short message. */
+	static constexpr int here_long = (1 << 16) - 1, here_wrong = 1 << 16, here = 1 << 17;
+
+	/* By thread 0. 0: nothing is here. */
+	GGAS_FN int look(const gmpi_direct_op &op, uint64_t number, uint64_t at, int *tag) const
+	{
+		ggas_u128 first = ggas_watch_line(slot(direct_->rank, peer_, number));
+		if (first.hi != number + 1)
+			return 0;
+		uint64_t total = first.lo >> 32, count = 1;
+		*tag = static_cast<int>(first.lo & 0xffffffff);
+		bool wrong = op.error == GMPI_ERR_TAG || (op.tag != GMPI_ANY_TAG && op.tag != *tag);
+		if (!is_short(total)) {
+			uint64_t most = at_once(total - at, direct_->slots);
+			while (count < most &&
+			       ggas_watch_line(slot(direct_->rank, peer_, number + count)).hi == number + count + 1)
+				count++;
+			ggas_fence_acquire();
+		}
+		return static_cast<int>(count) * here | (wrong ? here_wrong : 0) |
+		       (is_short(total) ? static_cast<int>(total) : here_long);
+	}
+
+	/* By thread 0, behind the parts. */
+	GGAS_FN void publish(uint64_t number, uint64_t count, uint64_t info) const
+	{
+		ggas_fence_release();
+		for (uint64_t i = 0; i < count; i++)
+			ggas_store_fenced(slot(peer_, direct_->rank, number + i), ggas_u128{ info, number + i + 1 });
+	}
+
+	GGAS_FN bool is_short(uint64_t bytes) const
+	{
+		return bytes <= GMPI_DIRECT_SHORT && 2 * bytes <= direct_->slot_bytes;
+	}
+	/* Parts of a long message that travel behind one fence: half of the slots, or what there is. */
+	GGAS_FN uint64_t at_once(uint64_t bytes, uint64_t room) const
+	{
+		uint64_t half = direct_->slots / 2, parts = (bytes + direct_->slot_bytes - 1) / direct_->slot_bytes;
+		uint64_t most = half < room ? half : room;
+		return parts < most ? parts : most;
+	}
 
 	/* Looks at what the other one has taken. */
 	template <ggas_scope Scope> GGAS_FN bool more_room(uint64_t number) const
@@ -170,10 +203,10 @@ private:
 		team::meet();
 		return room > 1;
 	}
-	/* Bytes of a part that begins at byte `at`. */
-	GGAS_FN uint64_t part(uint64_t bytes, uint64_t at) const
+	/* Bytes of part i of so many. */
+	GGAS_FN uint64_t part(uint64_t bytes, uint64_t i) const
 	{
-		uint64_t left = bytes - at;
+		uint64_t left = bytes - i * direct_->slot_bytes;
 		return left < direct_->slot_bytes ? left : direct_->slot_bytes;
 	}
 	GGAS_FN static void advance(gmpi_direct_end &end, uint64_t bytes, bool over)
@@ -193,12 +226,14 @@ private:
 		auto *base = reinterpret_cast<uint8_t *>(box(owner, of)) + GMPI_DIRECT_HEAD;
 		return reinterpret_cast<ggas_u128 *>(base + (number & (direct_->slots - 1)) * slot_room());
 	}
-	GGAS_FN uint64_t slot_room() const { return GMPI_DIRECT_HEAD + direct_->slot_bytes; }
-	GGAS_FN static uint8_t *payload(ggas_u128 *line) { return reinterpret_cast<uint8_t *>(line) + GMPI_DIRECT_HEAD; }
-	GGAS_FN static const uint8_t *payload(const ggas_u128 *line)
+	/* Behind the first line and those of a short message. */
+	GGAS_FN uint64_t payload_offset() const
 	{
-		return reinterpret_cast<const uint8_t *>(line) + GMPI_DIRECT_HEAD;
+		uint64_t half = direct_->slot_bytes / 2;
+		return GMPI_DIRECT_HEAD + 2 * (half < GMPI_DIRECT_SHORT ? half : GMPI_DIRECT_SHORT);
 	}
+	GGAS_FN uint64_t slot_room() const { return payload_offset() + direct_->slot_bytes; }
+	GGAS_FN uint8_t *payload(ggas_u128 *line) const { return reinterpret_cast<uint8_t *>(line) + payload_offset(); }
 
 	GGAS_FN static void send_lines(ggas_u128 *lines, const uint8_t *from, uint64_t bytes, uint64_t number, uint32_t self,
 				       uint32_t all)

@@ -157,11 +157,13 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
 		       uint64_t own_offset, uint64_t bytes, uint32_t line)
 {
-	if (reaches(queue, there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes))
-		return GGAS_OK;
-	if (int error = check_range(queue, there, there_offset, bytes, line))
-		return error;
-	return check_own(queue, own, own_offset, bytes, line);
+	bool good = reaches(queue, there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes);
+	if (GGAS_RARE(!good)) {
+		if (int error = check_range(queue, there, there_offset, bytes, line))
+			return error;
+		return check_own(queue, own, own_offset, bytes, line);
+	}
+	return GGAS_OK;
 }
 
 GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)

@@ -37,15 +37,16 @@ GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t 
 	uint32_t failed = ggas_load_relaxed(&state->failed);
 	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
 	slot_ring ring(queue.port);
-	if (lost)
+	if (GGAS_RARE(lost))
 		return post_to_lost(queue, to.peer, to.member, kind, ring, line);
-	if (int error = post_at(queue.port, ring, desc, line))
+	int error = post_at(queue.port, ring, desc, line);
+	if (GGAS_RARE(error))
 		return note_failure(queue, error);
-	if (failed)
+	if (GGAS_RARE(failed))
 		return static_cast<int>(failed);
-	if (static_cast<int64_t>(before - done) < static_cast<int64_t>(queue.limit))
-		return GGAS_OK;
-	return make_room(queue, before, line);
+	if (GGAS_RARE(static_cast<int64_t>(before - done) >= static_cast<int64_t>(queue.limit)))
+		return make_room(queue, before, line);
+	return GGAS_OK;
 }
 
 /* In commands of the longest size there is. */
@@ -59,7 +60,8 @@ GGAS_FN int queue_move(const ggas_queue &queue, const ggas_remote &at, uint32_t 
 		extoll_desc desc = extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
 						     put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER,
 						     EXTOLL_MOD_NONE, read + done, write + done, piece);
-		if (int error = queue_post(queue, at, kind, desc, line))
+		int error = queue_post(queue, at, kind, desc, line);
+		if (GGAS_RARE(error))
 			return error;
 	}
 	return GGAS_OK;
@@ -70,7 +72,8 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			uint64_t from_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line))
+	int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line);
+	if (GGAS_RARE(error))
 		return error;
 	/* Any of the callers may have written the source. */
 	team::meet();
@@ -80,7 +83,6 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			   team::threads());
 		return GGAS_OK;
 	}
-	int error = GGAS_OK;
 	if (team::thread() == 0)
 		error = queue_move(queue, to, GGAS_QUEUE_PUTS, from.nla + from_offset, to.nla + to_offset, bytes, line);
 	return team::agree(error);
@@ -91,7 +93,8 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 		       uint64_t to_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_ends(queue, from, from_offset, to, to_offset, bytes, line))
+	int error = check_ends(queue, from, from_offset, to, to_offset, bytes, line);
+	if (GGAS_RARE(error))
 		return error;
 	team::meet();
 	if (from.way == GGAS_WAY_STORES) {
@@ -100,7 +103,6 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 			    team::threads());
 		return GGAS_OK;
 	}
-	int error = GGAS_OK;
 	if (team::thread() == 0)
 		error = queue_move(queue, from, GGAS_QUEUE_GETS, from.nla + from_offset, to.nla + to_offset, bytes,
 				   line);

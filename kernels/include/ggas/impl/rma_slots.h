@@ -75,18 +75,26 @@ struct slot_ring {
 	}
 };
 
+/* The ring was full when it was looked at. */
+template <typename Port> GGAS_COLD int slot_await(Port *port, uint64_t index, uint32_t line)
+{
+	uint64_t seen = 0;
+	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
+	while (!slot_free(port, index, &seen))
+		if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - port->slot_mask, seen))
+			return slot_poison(port);
+	return GGAS_OK;
+}
+
 template <typename Port>
 GGAS_FN int slot_post(Port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
 {
-	if (ring.poisoned)
+	if (GGAS_RARE(ring.poisoned))
 		return GGAS_ERR_POISONED;
-	uint64_t index = ring.index, seen = ring.seen;
-	if (index - seen > ring.mask) {
-		ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
-		while (!slot_free(port, index, &seen))
-			if (wait.again(reinterpret_cast<void *>(port->slot_consumed), index - ring.mask, seen))
-				return slot_poison(port);
-	}
+	uint64_t index = ring.index;
+	if (GGAS_RARE(index - ring.seen > ring.mask))
+		if (int error = slot_await(port, index, line))
+			return error;
 	slot_write(ring.slots, ring.mask, index, desc, ring.near);
 	return GGAS_OK;
 }

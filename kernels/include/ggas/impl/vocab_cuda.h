@@ -12,6 +12,9 @@
 #define GGAS_FN __device__ __forceinline__
 /* Rarely taken: kept out of line, so that it costs the fast path no registers. */
 #define GGAS_COLD __device__ __noinline__ inline
+/* Hardly ever true: what follows is laid out behind everything else. A thread alone pays for each jump over code that it
+ * does not run, as instructions are fetched a few at a time. */
+#define GGAS_RARE(condition) (__builtin_expect(!!(condition), 0))
 /* Launched with blocks of at most `threads`, which bounds the registers of each. */
 #define GGAS_KERNEL_BOUND(name, args_type, threads)                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ args_type args)
