@@ -49,22 +49,36 @@ GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t 
 	return GGAS_OK;
 }
 
-/* In commands of the longest size there is. */
-GGAS_FN int queue_move(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
-		       uint64_t bytes, uint32_t line)
+/* `bytes`: at most those of one command. */
+GGAS_FN int queue_move_one(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
+			   uint64_t bytes, uint32_t line)
 {
 	bool put = kind == GGAS_QUEUE_PUTS;
+	extoll_desc desc = extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
+					     put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER, EXTOLL_MOD_NONE, read,
+					     write, static_cast<uint32_t>(bytes));
+	return queue_post(queue, at, kind, desc, line);
+}
+
+/* In commands of the longest size there is. */
+GGAS_COLD int queue_move_many(ggas_queue queue, ggas_remote at, uint32_t kind, uint64_t read, uint64_t write,
+			      uint64_t bytes, uint32_t line)
+{
 	for (uint64_t done = 0; done < bytes; done += EXTOLL_MAX_TRANSFER) {
-		uint64_t left = bytes - done;
-		uint32_t piece = static_cast<uint32_t>(left < EXTOLL_MAX_TRANSFER ? left : EXTOLL_MAX_TRANSFER);
-		extoll_desc desc = extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
-						     put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER,
-						     EXTOLL_MOD_NONE, read + done, write + done, piece);
-		int error = queue_post(queue, at, kind, desc, line);
-		if (GGAS_RARE(error))
+		uint64_t left = bytes - done, piece = left < EXTOLL_MAX_TRANSFER ? left : EXTOLL_MAX_TRANSFER;
+		if (int error = queue_move_one(queue, at, kind, read + done, write + done, piece, line))
 			return error;
 	}
 	return GGAS_OK;
+}
+
+GGAS_FN int queue_move(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
+		       uint64_t bytes, uint32_t line)
+{
+	/* None, too. */
+	if (GGAS_RARE(bytes - 1 >= EXTOLL_MAX_TRANSFER))
+		return queue_move_many(queue, at, kind, read, write, bytes, line);
+	return queue_move_one(queue, at, kind, read, write, bytes, line);
 }
 
 template <ggas_scope Scope>
