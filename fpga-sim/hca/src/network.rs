@@ -30,12 +30,12 @@ pub struct Network {
     state: Mutex<State>,
     doorbells: Mutex<Vec<(usize, u32)>>,
     rung: AtomicBool,
+    memory: Arc<dyn Memory>,
     clock: Clock,
 }
 
 struct State {
     fronts: Vec<Front>,
-    memory: Arc<dyn Memory>,
     wire: Wire,
     doorbells: Vec<(usize, u32)>,
     bytes: Vec<u8>,
@@ -51,7 +51,6 @@ impl Network {
     pub fn new(memory: Arc<dyn Memory>, clock: Clock, wire: Wire) -> Arc<Network> {
         let state = State {
             fronts: Vec::new(),
-            memory,
             wire,
             doorbells: Vec::new(),
             bytes: Vec::new(),
@@ -61,6 +60,7 @@ impl Network {
             state: Mutex::new(state),
             doorbells: Mutex::default(),
             rung: AtomicBool::new(false),
+            memory,
             clock,
         })
     }
@@ -68,7 +68,7 @@ impl Network {
     /// A new adapter; returns its number.
     pub fn add(&self, format: Format) -> usize {
         let mut state = self.lock();
-        let hca = Hca::new(state.memory.clone());
+        let hca = Hca::new(self.memory.clone());
         state.fronts.push(Front::new(hca, format));
         state.fronts.len() - 1
     }
@@ -109,24 +109,35 @@ impl Network {
     /// Runs the adapters until nothing moves, or for a while. Whether anything did. Returns at once where another thread does.
     pub fn step(&self) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
+        let rung = self.rung.swap(false, Ordering::Acquire);
+        let due = || state.fronts.iter().any(|front| front.hca.next_deadline().is_some());
+        if !rung && state.busy.is_empty() && !due() {
+            return false;
+        }
         let mut moved = false;
-        if self.rung.swap(false, Ordering::Acquire) {
-            let State { doorbells, fronts, busy, .. } = &mut *state;
-            std::mem::swap(doorbells, &mut *self.doorbells.lock().unwrap_or_else(PoisonError::into_inner));
-            for (number, qp) in doorbells.drain(..) {
-                if let Some(front) = fronts.get_mut(number) {
-                    front.ring(qp);
-                    moved |= front.fetch();
-                    busy.push_back(number);
-                }
+        // One look at what memory there is serves all of the step's accesses.
+        self.memory.session(&mut || {
+            if rung {
+                moved = self.take_doorbells(&mut state);
+            }
+            moved |= state.run(self.now());
+        });
+        moved
+    }
+
+    /// Has adapters fetch the requests behind doorbells that rang. Whether there were any.
+    fn take_doorbells(&self, state: &mut State) -> bool {
+        let State { doorbells, fronts, busy, .. } = state;
+        std::mem::swap(doorbells, &mut *self.doorbells.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut fetched = false;
+        for (number, qp) in doorbells.drain(..) {
+            if let Some(front) = fronts.get_mut(number) {
+                front.ring(qp);
+                fetched |= front.fetch();
+                busy.push_back(number);
             }
         }
-        let due = state.fronts.iter().any(|front| front.hca.next_deadline().is_some());
-        if state.busy.is_empty() && !due {
-            return moved;
-        }
-        let now = self.now();
-        moved | state.run(now)
+        fetched
     }
 
     /// A thread that runs the adapters until the guard is dropped: it spins, then yields, then sleeps.
@@ -169,8 +180,9 @@ impl State {
         let mut left = BURST;
         while let Some(number) = self.busy.pop_front() {
             while left > 0
-                && let Some((flow, packet)) =
-                    self.fronts.get_mut(number).and_then(|front| front.hca.transmit(now))
+                && let Some(front) = self.fronts.get_mut(number)
+                && front.hca.has_to_send()
+                && let Some((flow, packet)) = front.hca.transmit(now)
             {
                 moved = true;
                 left -= 1;

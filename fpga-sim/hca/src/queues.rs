@@ -210,7 +210,10 @@ impl Front {
     /// Fetches the requests behind doorbells that have rung. Whether there were any.
     pub fn fetch(&mut self) -> bool {
         let mut any = false;
-        for qp in std::mem::take(&mut self.rung) {
+        let mut at = 0;
+        // Nobody rings meanwhile.
+        while let Some(&qp) = self.rung.get(at) {
+            at += 1;
             let Some(queues) = self.queues.get_mut(&qp) else { continue };
             queues.rung = false;
             while let Some(work) = next_send(&**self.hca.memory(), self.format, qp, queues) {
@@ -222,6 +225,7 @@ impl Front {
                 }
             }
         }
+        self.rung.clear();
         any
     }
 

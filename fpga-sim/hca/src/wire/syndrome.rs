@@ -93,7 +93,15 @@ pub fn credits_of_code(code: u8) -> Option<u32> {
 
 /// The code of the most credits that are not above `receives`.
 pub fn credit_code(receives: u32) -> u8 {
-    (0..=30).rev().find(|code| credits_of_code(*code).is_some_and(|credits| credits <= receives)).unwrap_or(0)
+    // From 2 on there are two codes for each power of two: it, and one and a half of it.
+    match receives {
+        0 | 1 => receives as u8,
+        _ => {
+            let power = receives.ilog2();
+            let half = receives >> (power - 1) & 1;
+            (2 * power + half).min(30) as u8
+        }
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +115,10 @@ mod tests {
         assert_eq!(table[..16], begin);
         assert_eq!(table[28..], [Some(16384), Some(24576), Some(32768), None]);
         assert_eq!([0, 5, 7, 100_000].map(credit_code), [0, 4, 5, 30]);
+        for receives in (0..50_000).chain([u32::MAX - 1, u32::MAX]) {
+            let most = (0..=30).rev().find(|code| credits_of_code(*code).unwrap() <= receives);
+            assert_eq!(Some(credit_code(receives)), most, "{receives}");
+        }
     }
 
     #[test]
