@@ -155,12 +155,13 @@ impl Hca {
     /// The next packet to be sent and its way; `None`: nothing may be sent now.
     pub fn transmit(&mut self, now: Nanos) -> Option<(Flow, Packet)> {
         while let Some(number) = self.ready.pop_front() {
-            let Some(slot) = self.slots.get_mut(&number) else { continue };
-            slot.listed = false;
-            let flow = slot.qp.connection().map(|connection| connection.flow);
-            let packet = self.with(number, |qp, reach| qp.transmit(reach, now)).ok().flatten();
-            if let (Some(flow), Some(packet)) = (flow, packet) {
-                return Some((flow, packet));
+            let next = |slot: &mut Slot, reach: &mut Reach<'_>| {
+                slot.listed = false;
+                let flow = slot.qp.connection()?.flow;
+                slot.qp.transmit(reach, now).map(|packet| (flow, packet))
+            };
+            if let Ok(Some(sent)) = self.with_slot(number, next) {
+                return Some(sent);
             }
             // `with` has listed it for what may not go yet: whatever lets that go calls `with` again.
             if self.ready.back() == Some(&number) {
@@ -210,11 +211,20 @@ impl Hca {
         number: u32,
         act: impl FnOnce(&mut QueuePair, &mut Reach<'_>) -> R,
     ) -> Result<R, HcaError> {
+        self.with_slot(number, |slot, reach| act(&mut slot.qp, reach))
+    }
+
+    #[inline]
+    fn with_slot<R>(
+        &mut self,
+        number: u32,
+        act: impl FnOnce(&mut Slot, &mut Reach<'_>) -> R,
+    ) -> Result<R, HcaError> {
         let Hca { memory, regions, slots, ready, timers, done, spare, events, .. } = self;
         let slot = slots.get_mut(&number).ok_or(HcaError::QueuePair(number))?;
         let domain = slot.qp.attributes().domain;
         let mut reach = Reach { memory: &**memory, regions, domain, done, spare };
-        let result = act(&mut slot.qp, &mut reach);
+        let result = act(slot, &mut reach);
         if !slot.listed && slot.qp.has_to_send() {
             slot.listed = true;
             ready.push_back(number);
@@ -229,15 +239,14 @@ impl Hca {
             slot.failed = true;
             events.push_back(Event::QueuePairFailed(number));
         }
-        self.deliver();
+        if !self.done.is_empty() {
+            self.deliver();
+        }
         Ok(result)
     }
 
     /// Puts completions into their queues.
     fn deliver(&mut self) {
-        if self.done.is_empty() {
-            return;
-        }
         let mut done = std::mem::take(&mut self.done);
         for completion in done.drain(..) {
             let Some(slot) = self.slots.get(&completion.qp) else { continue };
