@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * InfiniBand verbs in kernels (thesis 5.5.3): ibv_post_send, ibv_post_recv and ibv_poll_cq for reliable connections, without
- * inline data, on queues of mlx4 adapters in host memory or the GPU's.
+ * inline data, on queues of mlx4 or mlx5 adapters in host memory or the GPU's.
  *
  * No HCA has seen this: it runs on GPUs and on the CPU executor against the software adapter (fpga-sim/hca).
  *
@@ -23,15 +23,16 @@
  *	4  no parameter is checked and no queue is looked after: not whether the queue is full, not which request has
  *	   completed. ggas_ibv_wc says `status` only, and the caller bounds what is under way.
  *
- * 1 and 2 are optimisations, 3 and 4 leave something out. ggas_ibv_steps<...> chooses each by itself.
+ * 1 and 2 are optimisations, 3 and 4 leave something out. ggas_ibv_steps<...> chooses each by itself. The format of the context's
+ * queues is a parameter beside them, ggas_ibv_step<2, ggas_ibv_mlx5>; without it mlx4's (ConnectX-2 and 3).
  *
  * Who calls. A thread, a warp or a block, all of whose threads give the same arguments and get the same result; `wr` may be each
  * thread's own copy, `wc` is. One of them uses a queue pair or a completion queue at a time.
  *
  * Order. A request comes behind what its callers did before; a completion before what they do after.
  *
- * Errors. GGAS_OK; GGAS_ERR_ARGUMENT (no such operation, too many pieces); GGAS_ERR_WOULD_BLOCK (the queue is full: poll);
- * GGAS_ERR_TIMEOUT of waits. How a request ended says ggas_ibv_wc::status.
+ * Errors. GGAS_OK; GGAS_ERR_ARGUMENT (no such operation, too many pieces, queues of the other format: from posts and waits);
+ * GGAS_ERR_WOULD_BLOCK (the queue is full: poll); GGAS_ERR_TIMEOUT of waits. How a request ended says ggas_ibv_wc::status.
  */
 #ifndef GGAS_VERBS_CUH
 #define GGAS_VERBS_CUH
@@ -41,6 +42,8 @@
 
 #include "impl/put_team.h"
 #include "impl/verbs_steps.h"
+#include "impl/verbs_mlx4.h"
+#include "impl/verbs_mlx5.h"
 #include "impl/verbs_post.h"
 #include "impl/verbs_poll.h"
 
@@ -70,6 +73,8 @@ template <class Steps = ggas_ibv_step<2>, ggas_scope Scope = ggas_scope::block>
 GGAS_FN int ggas_ibv_wait_cq(ggas_ibv_cq *cq, ggas_ibv_wc *wc, uint32_t line = __builtin_LINE())
 {
 	const ggas_ibv_ctx *ctx = reinterpret_cast<const ggas_ibv_ctx *>(cq->ctx);
+	if (!ggas_impl::ibv_speaks<typename Steps::format>(cq->ctx))
+		return GGAS_ERR_ARGUMENT;
 	ggas_wait wait(ctx->report, ctx->timeout_ns, GGAS_WAIT_COMPLETION, ctx->node, ~0u, line);
 	while (!ggas_impl::ibv_poll_cq<Steps, Scope>(cq, wc)) {
 		int error = wait.again(reinterpret_cast<const void *>(cq->buffer), cq->consumed, cq->consumed);

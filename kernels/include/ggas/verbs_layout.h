@@ -3,12 +3,15 @@
  * InfiniBand objects as kernels see them (thesis table 5.1, Listings 5.1 and 5.2): the host sets them up, in kernel memory. Addresses
  * are plain 64-bit numbers, valid where the kernel runs. Rust sees them as ggas_verbs::layout.
  *
- * The queues themselves are an adapter's: those of mlx4 (ConnectX-2 and 3). No HCA has seen any of this.
+ * The queues themselves are an adapter's: those of mlx4 (ConnectX-2 and 3) or mlx5 (those after them). No HCA has seen any of this.
  */
 #ifndef GGAS_VERBS_LAYOUT_H
 #define GGAS_VERBS_LAYOUT_H
 
 #include <stdint.h>
+
+#define GGAS_IBV_MLX4		0	/* formats of queues */
+#define GGAS_IBV_MLX5		1
 
 /* The user space context: its doorbells, and the queue pairs by their numbers. */
 struct ggas_ibv_ctx {
@@ -18,9 +21,11 @@ struct ggas_ibv_ctx {
 	uint64_t timeout_ns;	/* of bounded waits */
 	uint32_t qp_mask;
 	uint32_t node;
+	uint32_t format;	/* GGAS_IBV_MLX* of all its queues */
+	uint32_t reserved;
 };
 
-/* A completion queue of entries of 32 bytes. */
+/* A completion queue of entries of 32 bytes (mlx4) or 64 (mlx5). */
 struct ggas_ibv_cq {
 	uint64_t ctx;		/* struct ggas_ibv_ctx */
 	uint64_t buffer;
@@ -32,7 +37,7 @@ struct ggas_ibv_cq {
 /* A send or receive queue. */
 struct ggas_ibv_wq {
 	uint64_t buffer;
-	uint64_t record;	/* of the receive queue: uint32_t, big-endian, how many were posted, 16 bits */
+	uint64_t record;	/* uint32_t, big-endian: how many were posted, 16 bits; of receive queues, and mlx5's send queues */
 	uint64_t ids;		/* uint64_t[entries]: the poster's numbers */
 	uint32_t entries;	/* a power of two */
 	uint32_t stride;	/* bytes of an entry: a power of two */
@@ -48,8 +53,8 @@ struct ggas_ibv_qp {
 	struct ggas_ibv_wq send;
 	struct ggas_ibv_wq receive;
 	uint32_t number;
-	uint32_t doorbell;	/* what its doorbell is given, as it lies in memory */
-	uint32_t spare;		/* entries that an adapter may read ahead: so far behind the head old ones are stamped */
+	uint32_t doorbell;	/* mlx4: what its doorbell is given, as it lies in memory */
+	uint32_t spare;		/* mlx4: entries that an adapter may read ahead: so far behind the head old ones are stamped */
 	uint32_t slot;		/* bytes from the page's doorbell to this queue pair's, where each has one of its own */
 };
 

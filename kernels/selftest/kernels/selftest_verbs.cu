@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Verbs: requests and receives in each step of the ladder, by a thread, a warp and a block.
+// Verbs: requests and receives in each format and step of the ladder, by a thread, a warp and a block.
 #include "ggas/verbs.cuh"
 
 #include "selftest_verbs.h"
@@ -52,9 +52,9 @@ template <class Steps, ggas_scope Scope> GGAS_FN void run(const selftest_verbs &
 		uint32_t at = 1;
 		if (args.receives)
 			error = receive<Steps, Scope>(args, i);
-		if (!error && sends && ++at)
+		if (!error && sends && ++at && args.calls & SELFTEST_VERBS_POSTS)
 			error = send<Steps, Scope>(args, i);
-		if (!error && sends && ++at)
+		if (!error && sends && ++at && args.calls & SELFTEST_VERBS_POLLS)
 			error = ggas_ibv_wait_cq<Steps, Scope>(send_cq, &sent);
 		if (!error && args.receives && ++at)
 			error = ggas_ibv_wait_cq<Steps, Scope>(receive_cq, &received);
@@ -83,20 +83,28 @@ template <class Steps> GGAS_FN void scopes(const selftest_verbs &args)
 	}
 }
 
+template <class Format> GGAS_FN void steps(const selftest_verbs &args)
+{
+	switch (args.step) {
+	case 0:
+		return scopes<ggas_ibv_step<0, Format>>(args);
+	case 1:
+		return scopes<ggas_ibv_step<1, Format>>(args);
+	case 2:
+		return scopes<ggas_ibv_step<2, Format>>(args);
+	case 3:
+		return scopes<ggas_ibv_step<3, Format>>(args);
+	default:
+		return scopes<ggas_ibv_step<4, Format>>(args);
+	}
+}
+
 } /* namespace selftest_verbs_parts */
 
 GGAS_KERNEL(ggas_selftest_verbs, selftest_verbs)
 {
-	switch (args.step) {
-	case 0:
-		return selftest_verbs_parts::scopes<ggas_ibv_step<0>>(args);
-	case 1:
-		return selftest_verbs_parts::scopes<ggas_ibv_step<1>>(args);
-	case 2:
-		return selftest_verbs_parts::scopes<ggas_ibv_step<2>>(args);
-	case 3:
-		return selftest_verbs_parts::scopes<ggas_ibv_step<3>>(args);
-	default:
-		return selftest_verbs_parts::scopes<ggas_ibv_step<4>>(args);
-	}
+	if (args.format == GGAS_IBV_MLX5)
+		selftest_verbs_parts::steps<ggas_ibv_mlx5>(args);
+	else
+		selftest_verbs_parts::steps<ggas_ibv_mlx4>(args);
 }

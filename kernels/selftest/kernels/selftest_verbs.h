@@ -9,7 +9,10 @@
 #define SELFTEST_VERBS_WARP	1
 #define SELFTEST_VERBS_BLOCK	2
 
-/* `count` requests one after the other, number i at local + i * bytes and remote + i * bytes; each is waited for. Before each the
+#define SELFTEST_VERBS_POSTS	1	/* calls, of requests */
+#define SELFTEST_VERBS_POLLS	2
+
+/* `count` requests one after the other, number i at local + i * bytes and remote + i * bytes. Before each the
  * kernel posts a receive where `receives` says so, and waits for it after. */
 struct selftest_verbs {
 	uint64_t qp;		/* struct ggas_ibv_qp */
@@ -28,6 +31,8 @@ struct selftest_verbs {
 	uint32_t receives;
 	uint32_t step;		/* 0 to 4 */
 	uint32_t scope;		/* SELFTEST_VERBS_* */
+	uint32_t format;	/* GGAS_IBV_MLX*, which the kernel posts by */
+	uint32_t calls;		/* SELFTEST_VERBS_POSTS, _POLLS; both: each request is waited for before the next */
 };
 
 #endif /* GGAS_SELFTEST_VERBS_H */

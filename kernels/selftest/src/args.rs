@@ -106,6 +106,8 @@ pub const SELFTEST_GMPI_FILL: u32 = 104;
 pub const SELFTEST_VERBS_THREAD: u32 = 0;
 pub const SELFTEST_VERBS_WARP: u32 = 1;
 pub const SELFTEST_VERBS_BLOCK: u32 = 2;
+pub const SELFTEST_VERBS_POSTS: u32 = 1;
+pub const SELFTEST_VERBS_POLLS: u32 = 2;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_threads {
@@ -1080,10 +1082,12 @@ pub struct selftest_verbs {
     pub receives: u32,
     pub step: u32,
     pub scope: u32,
+    pub format: u32,
+    pub calls: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of selftest_verbs"][::core::mem::size_of::<selftest_verbs>() - 96usize];
+    ["Size of selftest_verbs"][::core::mem::size_of::<selftest_verbs>() - 104usize];
     ["Alignment of selftest_verbs"][::core::mem::align_of::<selftest_verbs>() - 8usize];
     [
         "Offset of field: selftest_verbs::qp",
@@ -1133,4 +1137,10 @@ const _: () = {
     [
         "Offset of field: selftest_verbs::scope",
     ][::core::mem::offset_of!(selftest_verbs, scope) - 92usize];
+    [
+        "Offset of field: selftest_verbs::format",
+    ][::core::mem::offset_of!(selftest_verbs, format) - 96usize];
+    [
+        "Offset of field: selftest_verbs::calls",
+    ][::core::mem::offset_of!(selftest_verbs, calls) - 100usize];
 };

@@ -1,22 +1,24 @@
 //! Contexts: an adapter, its page of doorbells, and its queue pairs by number.
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use extoll_abi::layout::ggas_report;
 use extoll_sim::memory::HostMemory;
 use ggas_hca::formats::Format;
-use ggas_hca::{Domain, Front, Network};
+use ggas_hca::{Domain, Event, Front, Network};
 use ggas_kernels::{KernelMem, Processor};
 
 use crate::VerbsError;
 use crate::doorbells::Doorbells;
-use crate::layout::{ggas_ibv_ctx, ggas_ibv_qp};
+use crate::layout::{GGAS_IBV_MLX4, GGAS_IBV_MLX5, ggas_ibv_ctx, ggas_ibv_qp};
 use crate::qp::Rings;
 
 /// Places of the table of queue pairs that kernels look into.
 pub(crate) const QP_TABLE: u32 = 256;
-/// How long a kernel waits for a completion.
+/// How long a kernel waits for a completion, if nobody says.
 const TIMEOUT_NS: u64 = 20_000_000_000;
 
 /// An adapter that was opened: every object belongs to one.
@@ -58,6 +60,11 @@ impl Context {
             timeout_ns: TIMEOUT_NS,
             qp_mask: QP_TABLE - 1,
             node: number as u32,
+            format: match format {
+                Format::Mlx4 => GGAS_IBV_MLX4,
+                Format::Mlx5 => GGAS_IBV_MLX5,
+            },
+            reserved: 0,
         };
         kernel.write(0, crate::export::bytes(&context))?;
         let gone = [0xff; size_of::<ggas_ibv_qp>()];
@@ -82,6 +89,20 @@ impl Context {
     /// The network that its adapter is in.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
+    }
+
+    /// How long a kernel waits for a completion (`ggas_ibv_wait_cq`); at first 20 s.
+    ///
+    /// # Errors
+    /// [`VerbsError::Memory`].
+    pub fn set_timeout(&self, timeout: Duration) -> Result<(), VerbsError> {
+        let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Ok(self.kernel.store_u64(offset_of!(ggas_ibv_ctx, timeout_ns), ns)?)
+    }
+
+    /// What has happened that no completion says, oldest first: a queue pair has failed by itself, a completion queue was full.
+    pub fn event(&self) -> Option<Event> {
+        self.front(|front| front.hca.event())
     }
 
     /// A protection domain. One that kernels use is not for the host as well (thesis 5.5.1).

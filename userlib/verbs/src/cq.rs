@@ -33,7 +33,7 @@ pub struct Cq {
     pub(crate) id: CqId,
     pub(crate) ring: Ring,
     memory: Declared,
-    consumed: Mutex<u32>,
+    pub(crate) consumed: Mutex<u32>,
     pub(crate) exported: AtomicBool,
 }
 
@@ -58,6 +58,11 @@ impl Context {
 }
 
 impl Cq {
+    /// Its name in [`Event::Overrun`](ggas_hca::Event::Overrun).
+    pub fn id(&self) -> CqId {
+        self.id
+    }
+
     /// Takes a completion, if there is one.
     ///
     /// # Errors

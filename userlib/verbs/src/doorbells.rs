@@ -43,7 +43,8 @@ impl Doorbells {
             let page = Arc::new(Page {
                 network: network.clone(),
                 number,
-                memory: processor.alloc_host(QP_TABLE as usize * APART)?,
+                memory: processor.alloc_host(Page::bytes(format))?,
+                format,
                 slots: Mutex::new(Vec::new()),
             });
             return Ok(Doorbells::Watched(Watcher::start(page, copier)?));
@@ -100,16 +101,30 @@ impl mmio::MmioTarget for Called {
     }
 }
 
-/// Doorbells of mlx4 in memory, 0 where nobody rang.
+/// Doorbells in memory, 0 where nobody rang.
 struct Page {
     network: Arc<Network>,
     number: usize,
     memory: KernelMem,
+    format: Format,
     /// The queue pair of each.
     slots: Mutex<Vec<Option<u32>>>,
 }
 
 impl Page {
+    /// Where the word that names the queue pair lies in the first doorbell: mlx4's has only that one, mlx5's is the second of two.
+    fn first(format: Format) -> usize {
+        match format {
+            Format::Mlx4 => mlx4::SEND_DOORBELL as usize,
+            Format::Mlx5 => mlx5::SEND_DOORBELL as usize + 4,
+        }
+    }
+
+    /// Room for a doorbell of each queue pair.
+    fn bytes(format: Format) -> usize {
+        (Page::first(format) + QP_TABLE as usize * APART).next_multiple_of(APART)
+    }
+
     fn slots(&self) -> MutexGuard<'_, Vec<Option<u32>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +150,7 @@ impl Page {
     fn look(&self) -> bool {
         let mut any = false;
         for (i, qp) in self.slots().iter().enumerate() {
-            let at = i * APART + mlx4::SEND_DOORBELL as usize;
+            let at = i * APART + Page::first(self.format);
             // In range and of the host, so there is no error. What another queue pair left is nobody's ring.
             let value = self.memory.take_u32(at).unwrap_or(0);
             if let Some(qp) = qp.filter(|qp| value != 0 && u32::from_be(value) >> 8 == *qp) {
@@ -195,12 +210,24 @@ mod tests {
 
     #[test]
     fn each_queue_pair_is_heard_once_for_what_it_rang() {
+        [Format::Mlx4, Format::Mlx5].into_iter().for_each(heard_once);
+    }
+
+    fn heard_once(format: Format) {
         let network = Network::new(HostMemory::new(), Clock::real(), Wire::Packets);
-        let memory = Processor::cpu().alloc_host(QP_TABLE as usize * APART).unwrap();
-        let page = Page { network, number: 0, memory, slots: Mutex::default() };
-        let ring = |slot: u32, qp: u32| {
-            let at = slot as usize + mlx4::SEND_DOORBELL as usize;
-            page.memory.store_u32(at, (qp << 8).to_be()).unwrap();
+        let memory = Processor::cpu().alloc_host(Page::bytes(format)).unwrap();
+        let page = Page { network, number: 0, memory, format, slots: Mutex::default() };
+        // As kernels ring: 4 bytes with the number, or the 8 that a request begins with.
+        let ring = |slot: u32, qp: u32| match format {
+            Format::Mlx4 => {
+                let at = slot as usize + mlx4::SEND_DOORBELL as usize;
+                page.memory.store_u32(at, (qp << 8).to_be()).unwrap();
+            }
+            Format::Mlx5 => {
+                let at = slot as usize + mlx5::SEND_DOORBELL as usize;
+                let control = 0x0000_0508_0000_0003 | u64::from(qp) << 8;
+                page.memory.store_u64(at, control.to_be()).unwrap();
+            }
         };
         let slots = [7, 300].map(|qp| page.enter(qp).unwrap());
         assert_eq!(slots, [0, 64]);

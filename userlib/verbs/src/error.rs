@@ -13,9 +13,6 @@ pub enum VerbsError {
     /// More pieces of local memory than requests have.
     #[error("{0} pieces of local memory for a request: ask for 1 to {1}")]
     Pieces(u32, u32),
-    /// The format has no kernel side.
-    #[error("kernels post to mlx4's queues only: make the context with Format::Mlx4")]
-    Format,
     /// Objects of different contexts.
     #[error("the {0} belongs to another context")]
     Context(&'static str),

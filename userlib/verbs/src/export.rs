@@ -4,8 +4,6 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use ggas_hca::formats::Format;
-
 use crate::layout::{ggas_ibv_cq, ggas_ibv_qp, ggas_ibv_wq};
 use crate::qp::Wq;
 use crate::{Cq, Qp, VerbsError};
@@ -17,16 +15,13 @@ pub(crate) fn bytes<T: Copy>(structure: &T) -> &[u8] {
 }
 
 impl Qp {
-    /// Gives it to kernels: their `struct ggas_ibv_qp` is at the address returned, as long as the queue pair lives. The host may
-    /// not post any more. A second call returns the same address.
+    /// Gives it to kernels, with what the host has posted: their `struct ggas_ibv_qp` is at the address returned, as long as the queue
+    /// pair lives. The host may not post any more. A second call returns the same address.
     ///
     /// # Errors
-    /// [`VerbsError::Format`] for mlx5; [`VerbsError::Memory`].
+    /// [`VerbsError::Memory`]; [`VerbsError::Exports`] where the context has as many as kernels can find.
     pub fn export(&self) -> Result<u64, VerbsError> {
         let context = &self.pd.context;
-        if context.format != Format::Mlx4 {
-            return Err(VerbsError::Format);
-        }
         let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = &*kernel {
             return Ok(memory.address());
@@ -47,6 +42,8 @@ impl Qp {
             slot: context.doorbells.enter(self.number)?,
         };
         memory.write(0, bytes(&structure))?;
+        memory.write_u64s(start, &send.ids)?;
+        memory.write_u64s(start + send.ids.len() * 8, &receive.ids)?;
         context.enter(self.number, memory.address())?;
         self.exported.store(true, Ordering::Relaxed);
         let address = memory.address();
@@ -64,26 +61,25 @@ fn exported(queue: &Wq, ids: u64, sges: u32) -> ggas_ibv_wq {
         stride: queue.ring.stride,
         most: queue.most,
         sges,
-        head: 0,
-        tail: 0,
+        head: queue.head,
+        tail: queue.tail,
     }
 }
 
 impl Cq {
-    /// Gives it to kernels, in `memory` at `offset`, which has room for a `struct ggas_ibv_cq`. The host may not poll any more.
+    /// Gives it to kernels, in `memory` at `offset`, which has room for a `struct ggas_ibv_cq`. They go on where the host's polls ended,
+    /// in each structure that is made; the host may not poll any more.
     ///
     /// # Errors
-    /// [`VerbsError::Format`] for mlx5; [`VerbsError::Memory`].
+    /// [`VerbsError::Memory`].
     pub fn export(&self, memory: &ggas_kernels::KernelMem, offset: usize) -> Result<u64, VerbsError> {
-        if self.context.format != Format::Mlx4 {
-            return Err(VerbsError::Format);
-        }
+        let consumed = *self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let structure = ggas_ibv_cq {
             ctx: self.context.kernel.address(),
             buffer: self.ring.buffer,
             record: self.ring.record,
             entries: self.ring.entries,
-            consumed: 0,
+            consumed,
         };
         memory.write(offset, bytes(&structure))?;
         self.exported.store(true, Ordering::Relaxed);

@@ -31,6 +31,6 @@ pub use region::Mr;
 pub use extoll_sim::memory::HostMemory;
 pub use ggas_hca::formats::Format;
 pub use ggas_hca::{
-    Access, Completion, Driver, Kind, Mtu, Network, Operation, ReceiveWork, Reliability, SendWork, Sge, Sges,
-    Status, Wire,
+    Access, Completion, CqId, Driver, Event, Kind, Mtu, Network, Operation, ReceiveWork, Reliability,
+    SendWork, Sge, Sges, State, Status, Wire,
 };

@@ -58,9 +58,9 @@ pub struct Connect {
 pub(crate) struct Wq {
     pub ring: Ring,
     pub most: u32,
-    ids: Vec<u64>,
-    head: u32,
-    tail: u32,
+    pub ids: Vec<u64>,
+    pub head: u32,
+    pub tail: u32,
 }
 
 impl Wq {

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_TIMEOUT};
 use extoll_sim::memory::HostMemory;
 use ggas_clock::Clock;
 use ggas_kernels::{IdleGuard, KernelMem, Processor, start};
-use ggas_selftest::args::{SELFTEST_VERBS_BLOCK, SELFTEST_VERBS_THREAD, SELFTEST_VERBS_WARP, selftest_verbs};
+use ggas_selftest::args::*;
 use ggas_verbs::layout::*;
 use ggas_verbs::*;
 
@@ -31,13 +32,18 @@ struct Ends {
 }
 
 fn ends(format: Format, placement: Placement, wire: Wire) -> Ends {
+    ends_with(256, format, placement, wire)
+}
+
+/// Completion queues of `entries`.
+fn ends_with(entries: u32, format: Format, placement: Placement, wire: Wire) -> Ends {
     let processor = ggas_selftest::processor(0);
     let memory = HostMemory::new();
     let network = Network::new(memory.clone(), Clock::real(), wire);
     let ends = [0u8, 1].map(|side| {
         let context = Context::open(&network, &memory, &processor, format).unwrap();
         let pd = context.pd();
-        let attributes = CqAttributes { entries: 256, placement };
+        let attributes = CqAttributes { entries, placement };
         let (send, receive) = (context.cq(attributes).unwrap(), context.cq(attributes).unwrap());
         let attributes = QpAttributes { receives: 128, placement, ..QpAttributes::default() };
         let qp = pd.qp(attributes, &send, &receive).unwrap();
@@ -72,19 +78,37 @@ fn poll(cq: &Cq) -> Completion {
     }
 }
 
-/// A kernel on side 0: args but for the addresses.
+/// A kernel on side 0: args but for the addresses. It posts by the context's format, or by another one.
+#[derive(Clone, Copy)]
 struct Kernel {
     operation: u32,
     bytes: u32,
+    count: u32,
     receives: u32,
     step: u32,
     scope: u32,
+    calls: u32,
+    format: Option<u32>,
+}
+
+impl Kernel {
+    fn of(operation: u32, bytes: u32, step: u32, scope: u32) -> Kernel {
+        let calls = SELFTEST_VERBS_POSTS | SELFTEST_VERBS_POLLS;
+        Kernel { operation, bytes, count: COUNT, receives: 0, step, scope, calls, format: None }
+    }
 }
 
 const INTO: u64 = 1 << 15;
 
 /// Runs it while the host of side 1 does `meanwhile`; returns what ended.
 fn run(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> Vec<ggas_ibv_wc> {
+    let (status, ended) = ran(ends, kernel, meanwhile);
+    assert_eq!(status, 0, "step {} scope {}", kernel.step, kernel.scope);
+    ended
+}
+
+/// As `run`, with the kernel's status.
+fn ran(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> (u64, Vec<ggas_ibv_wc>) {
     let [mine, peer] = &ends.ends;
     let room = ends.processor.alloc(64 * 3 + COUNT as usize * size_of::<ggas_ibv_wc>()).unwrap();
     let remote = RemoteRegion::from_bytes(&peer.mr.remote().to_bytes()).unwrap();
@@ -102,33 +126,38 @@ fn run(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> Vec<ggas_i
         rkey: key(remote.rkey),
         operation: kernel.operation,
         bytes: kernel.bytes,
-        count: COUNT,
+        count: kernel.count,
         receives: kernel.receives,
         step: kernel.step,
         scope: kernel.scope,
+        format: kernel.format.unwrap_or(match mine.context.format() {
+            Format::Mlx4 => GGAS_IBV_MLX4,
+            Format::Mlx5 => GGAS_IBV_MLX5,
+        }),
+        calls: kernel.calls,
     };
     // SAFETY: the structure is this kernel's; what it names lives until the wait is over.
     let launch = unsafe { ggas_selftest::launch(&ends.processor, "ggas_selftest_verbs", 1, 64, &args) };
     let running = start(&[launch]).unwrap();
     meanwhile(peer);
     running.wait(SOON).unwrap();
-    assert_eq!(room.load_u64(128).unwrap(), 0, "step {} scope {}", kernel.step, kernel.scope);
     let size = size_of::<ggas_ibv_wc>();
-    (0..COUNT as usize)
+    let ended = (0..COUNT as usize)
         .map(|i| {
             let bytes = bytes(&room, 192 + i * size, size);
             // SAFETY: the structure is numbers.
             unsafe { bytes.as_ptr().cast::<ggas_ibv_wc>().read_unaligned() }
         })
-        .collect()
+        .collect();
+    (room.load_u64(128).unwrap(), ended)
 }
 
-/// All operations in one step and scope.
-fn all(step: u32, scope: u32, placement: Placement) {
+/// All operations in one format, step and scope.
+fn all(format: Format, step: u32, scope: u32, placement: Placement) {
     let len = 300;
     let total = COUNT as usize * len;
     for operation in [GGAS_IBV_WRITE, GGAS_IBV_WRITE_IMM, GGAS_IBV_SEND, GGAS_IBV_SEND_IMM, GGAS_IBV_READ] {
-        let ends = ends(Format::Mlx4, placement, Wire::Datagrams);
+        let ends = ends(format, placement, Wire::Datagrams);
         let [mine, peer] = &ends.ends;
         let source = bytes(mine.mr.buffer(), 0, total);
         let there = bytes(peer.mr.buffer(), INTO as usize, total);
@@ -138,9 +167,8 @@ fn all(step: u32, scope: u32, placement: Placement) {
             let work = ReceiveWork { id, local: Sges::one(at, len as u32, peer.mr.lkey()) };
             peer.qp.post_receive(&work).unwrap();
         }
-        let kernel = Kernel { operation, bytes: len as u32, receives: 0, step, scope };
-        let ended = run(&ends, &kernel, |_| ());
-        let what = format!("step {step} scope {scope} operation {operation}");
+        let ended = run(&ends, &Kernel::of(operation, len as u32, step, scope), |_| ());
+        let what = format!("{format:?} step {step} scope {scope} operation {operation}");
         for (i, wc) in ended.iter().enumerate() {
             assert_eq!(wc.status, GGAS_IBV_WC_SUCCESS, "{what}");
             let ids = if step < 4 { (2000 + i as u64, mine.qp.number()) } else { (0, 0) };
@@ -158,30 +186,42 @@ fn all(step: u32, scope: u32, placement: Placement) {
         }
     }
     for operation in [GGAS_IBV_CMP_SWAP, GGAS_IBV_FETCH_ADD] {
-        let ends = ends(Format::Mlx4, placement, Wire::Packets);
+        let ends = ends(format, placement, Wire::Packets);
         let [mine, peer] = &ends.ends;
         peer.mr.buffer().store_u64(INTO as usize, 0).unwrap();
-        run(&ends, &Kernel { operation, bytes: 8, receives: 0, step, scope }, |_| ());
+        run(&ends, &Kernel::of(operation, 8, step, scope), |_| ());
         let before = mine.mr.buffer().read_u64s(0, COUNT as usize).unwrap();
         assert_eq!(before, (0..u64::from(COUNT)).collect::<Vec<_>>());
         assert_eq!(peer.mr.buffer().load_u64(INTO as usize).unwrap(), u64::from(COUNT));
     }
 }
 
-#[test]
-fn kernels_post_in_every_step_and_scope() {
+const FORMATS: [Format; 2] = [Format::Mlx4, Format::Mlx5];
+
+fn every_step_and_scope(format: Format) {
     for step in 0..5 {
         for scope in [SELFTEST_VERBS_THREAD, SELFTEST_VERBS_WARP, SELFTEST_VERBS_BLOCK] {
-            all(step, scope, if step % 2 == 0 { Placement::Kernel } else { Placement::Host });
+            all(format, step, scope, if step % 2 == 0 { Placement::Kernel } else { Placement::Host });
         }
     }
 }
 
 #[test]
+fn kernels_post_in_every_step_and_scope_by_mlx4() {
+    every_step_and_scope(Format::Mlx4);
+}
+
+#[test]
+fn kernels_post_in_every_step_and_scope_by_mlx5() {
+    every_step_and_scope(Format::Mlx5);
+}
+
+#[test]
 fn kernels_receive_what_the_host_sends() {
-    for (step, scope) in [(0, SELFTEST_VERBS_THREAD), (2, SELFTEST_VERBS_BLOCK), (4, SELFTEST_VERBS_WARP)] {
-        let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Datagrams);
-        let kernel = Kernel { operation: !0, bytes: 200, receives: 1, step, scope };
+    let forms = [(0, SELFTEST_VERBS_THREAD), (2, SELFTEST_VERBS_BLOCK), (4, SELFTEST_VERBS_WARP)];
+    for (format, (step, scope)) in FORMATS.into_iter().flat_map(|format| forms.map(|form| (format, form))) {
+        let ends = ends(format, Placement::Kernel, Wire::Datagrams);
+        let kernel = Kernel { receives: 1, ..Kernel::of(!0, 200, step, scope) };
         let ended = run(&ends, &kernel, |peer| {
             for id in 0..u64::from(COUNT) {
                 let local = Sges::one(peer.mr.address() + id * 200, 200, peer.mr.lkey());
@@ -203,11 +243,10 @@ fn kernels_receive_what_the_host_sends() {
 
 #[test]
 fn a_kernel_is_told_of_what_is_refused() {
-    for step in [0, 4] {
-        let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
-        let mut kernel = Kernel { operation: GGAS_IBV_WRITE, bytes: 1 << 15, receives: 0, step, scope: 0 };
+    for (format, step) in FORMATS.into_iter().flat_map(|format| [(format, 0), (format, 4)]) {
+        let ends = ends(format, Placement::Kernel, Wire::Packets);
         // The second lies beyond the region.
-        kernel.bytes = (1 << 15) / 2 + 8;
+        let kernel = Kernel::of(GGAS_IBV_WRITE, (1 << 15) / 2 + 8, step, SELFTEST_VERBS_THREAD);
         let before = bytes(ends.ends[1].mr.buffer(), 0, INTO as usize);
         let ended = run(&ends, &kernel, |_| ());
         assert_eq!(ended[0].status, GGAS_IBV_WC_SUCCESS);
@@ -230,15 +269,82 @@ fn kernels_find_their_queue_pair_among_those_that_are_gone() {
     for _ in 0..300 {
         make().export().unwrap();
     }
-    let kernel =
-        Kernel { operation: GGAS_IBV_WRITE, bytes: 300, receives: 0, step: 0, scope: SELFTEST_VERBS_BLOCK };
-    let ended = run(&ends, &kernel, |_| ());
+    let ended = run(&ends, &Kernel::of(GGAS_IBV_WRITE, 300, 0, SELFTEST_VERBS_BLOCK), |_| ());
     assert!((2000..).zip(&ended).all(|(id, wc)| (wc.id, wc.status) == (id, GGAS_IBV_WC_SUCCESS)));
 }
 
 #[test]
+fn a_kernel_of_the_other_format_is_refused() {
+    for (format, other) in [(Format::Mlx4, GGAS_IBV_MLX5), (Format::Mlx5, GGAS_IBV_MLX4)] {
+        let ends = ends(format, Placement::Host, Wire::Packets);
+        let kernel = Kernel { format: Some(other), ..Kernel::of(GGAS_IBV_WRITE, 8, 2, SELFTEST_VERBS_BLOCK) };
+        let argument = u64::from(GGAS_ERR_ARGUMENT) << 32;
+        let posts = Kernel { calls: SELFTEST_VERBS_POSTS, ..kernel };
+        let polls = Kernel { calls: SELFTEST_VERBS_POLLS, ..kernel };
+        let receives = Kernel { receives: 1, ..kernel };
+        for (kernel, step) in [(posts, 2), (polls, 3), (receives, 1)] {
+            assert_eq!(ran(&ends, &kernel, |_| ()).0, argument | step, "{format:?}");
+        }
+    }
+}
+
+/// IBTA 11.6.3: the queue is broken, its queue pairs fail; what was in it stays.
+#[test]
+fn a_kernel_that_does_not_poll_in_time_finds_what_came_before_and_no_more() {
+    for (format, placement) in FORMATS.into_iter().zip([Placement::Kernel, Placement::Host]) {
+        let ends = ends_with(8, format, placement, Wire::Packets);
+        let [mine, peer] = &ends.ends;
+        mine.context.set_timeout(Duration::from_millis(200)).unwrap();
+        let kernel = Kernel { count: 12, ..Kernel::of(GGAS_IBV_WRITE, 64, 2, SELFTEST_VERBS_BLOCK) };
+        run(&ends, &Kernel { calls: SELFTEST_VERBS_POSTS, ..kernel }, |_| ());
+        let end = Instant::now() + SOON;
+        while mine.qp.state() != State::Error {
+            assert!(Instant::now() < end, "{format:?}: no overrun");
+            std::thread::yield_now();
+        }
+        let events: Vec<_> = std::iter::from_fn(|| mine.context.event()).collect();
+        assert_eq!(events, [Event::Overrun(mine.send.id()), Event::QueuePairFailed(mine.qp.number())]);
+        let (status, ended) = ran(&ends, &Kernel { calls: SELFTEST_VERBS_POLLS, ..kernel }, |_| ());
+        assert_eq!(status, u64::from(GGAS_ERR_TIMEOUT) << 32 | 3, "{format:?}");
+        for (i, wc) in ended[..8].iter().enumerate() {
+            assert_eq!((wc.id, wc.status), (2000 + i as u64, GGAS_IBV_WC_SUCCESS), "{format:?}");
+        }
+        let there = bytes(peer.mr.buffer(), INTO as usize, 8 * 64);
+        assert!(there == bytes(mine.mr.buffer(), 0, 8 * 64), "{format:?}: these were complete");
+        assert_eq!(mine.context.event(), None);
+    }
+}
+
+#[test]
+fn kernels_go_on_where_the_host_has_ended() {
+    for format in FORMATS {
+        let ends = ends(format, Placement::Kernel, Wire::Packets);
+        let [mine, peer] = &ends.ends;
+        let none = |id| SendWork::new(id, Operation::Send { immediate: None }, Sges::default());
+        for id in 0..5 {
+            peer.qp.post_receive(&ReceiveWork { id, local: Sges::default() }).unwrap();
+            mine.qp.post_receive(&ReceiveWork { id: 500 + id, local: Sges::default() }).unwrap();
+            mine.qp.post_send(&none(id)).unwrap();
+            assert_eq!(poll(&mine.send).id, id);
+        }
+        // The first five of the kernel's receives find what the host has posted.
+        let kernel = Kernel { receives: 1, ..Kernel::of(!0, 8, 2, SELFTEST_VERBS_WARP) };
+        let ended = run(&ends, &kernel, |peer| {
+            for id in 0..u64::from(COUNT) {
+                peer.qp.post_send(&none(id)).unwrap();
+                poll(&peer.send);
+            }
+        });
+        let ids = (0..5).map(|id| 500 + id).chain(1000..).take(COUNT as usize);
+        assert!(ended.iter().map(|wc| wc.id).eq(ids), "{format:?}");
+        let ended = run(&ends, &Kernel::of(GGAS_IBV_WRITE, 8, 2, SELFTEST_VERBS_WARP), |_| ());
+        assert!(ended.iter().map(|wc| wc.id).eq((2000..).take(COUNT as usize)), "{format:?}");
+    }
+}
+
+#[test]
 fn the_host_posts_in_both_formats() {
-    for format in [Format::Mlx4, Format::Mlx5] {
+    for format in FORMATS {
         let ends = ends(format, Placement::Host, Wire::Datagrams);
         let [mine, peer] = &ends.ends;
         let remote = peer.mr.remote();
@@ -255,9 +361,6 @@ fn the_host_posts_in_both_formats() {
             }
         }
         assert!(bytes(peer.mr.buffer(), INTO as usize, 2000) == bytes(mine.mr.buffer(), 0, 2000));
-        if format == Format::Mlx5 {
-            assert!(matches!(mine.qp.export(), Err(VerbsError::Format)));
-        }
         assert_eq!(mine.context.format(), format);
     }
 }

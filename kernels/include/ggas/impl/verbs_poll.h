@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Taking completions of mlx4; included by verbs.cuh. */
+/* Taking completions; included by verbs.cuh. */
 #ifndef GGAS_IMPL_VERBS_POLL_H
 #define GGAS_IMPL_VERBS_POLL_H
 
@@ -19,86 +19,20 @@ template <class Memory> GGAS_FN ggas_ibv_qp *find_qp(const ggas_ibv_ctx *ctx, ui
 	return nullptr;
 }
 
-GGAS_FN uint32_t wc_status(uint32_t syndrome)
-{
-	switch (syndrome) {
-	case 0x01:
-		return GGAS_IBV_WC_LOC_LEN_ERR;
-	case 0x02:
-		return GGAS_IBV_WC_LOC_QP_OP_ERR;
-	case 0x04:
-		return GGAS_IBV_WC_LOC_PROT_ERR;
-	case 0x05:
-		return GGAS_IBV_WC_WR_FLUSH_ERR;
-	case 0x10:
-		return GGAS_IBV_WC_BAD_RESP_ERR;
-	case 0x12:
-		return GGAS_IBV_WC_REM_INV_REQ_ERR;
-	case 0x13:
-		return GGAS_IBV_WC_REM_ACCESS_ERR;
-	case 0x14:
-		return GGAS_IBV_WC_REM_OP_ERR;
-	case 0x15:
-		return GGAS_IBV_WC_RETRY_EXC_ERR;
-	case 0x16:
-		return GGAS_IBV_WC_RNR_RETRY_EXC_ERR;
-	default:
-		return GGAS_IBV_WC_GENERAL_ERR;
-	}
-}
-
-GGAS_FN uint32_t wc_operation(uint32_t code, bool sent)
-{
-	if (!sent)
-		return code == 0 ? GGAS_IBV_WC_RECV_WRITE_IMM : GGAS_IBV_WC_RECV;
-	switch (code) {
-	case mlx4_write:
-	case mlx4_write_imm:
-		return GGAS_IBV_WC_WRITE;
-	case mlx4_read:
-		return GGAS_IBV_WC_READ;
-	case mlx4_cmp_swap:
-		return GGAS_IBV_WC_CMP_SWAP;
-	case mlx4_fetch_add:
-		return GGAS_IBV_WC_FETCH_ADD;
-	default:
-		return GGAS_IBV_WC_SEND;
-	}
-}
-
 /* Evaluates a completion at `entry`, in the queue (`From` counts it) or in shared memory; `last` is its last word. One thread. */
-template <class From, class Memory>
+template <class Format, class From, class Memory>
 GGAS_FN void evaluate(const ggas_ibv_cq *cq, const uint64_t *entry, uint64_t last, ggas_ibv_wc *wc)
 {
-	uint64_t words[3];
-	for (int i = 0; i < 3; i++)
-		words[i] = From::load(entry + i);
-	uint32_t code = static_cast<uint32_t>(last >> 56) & cqe_code;
-	bool sent = last >> 56 & cqe_sent, failed = code == cqe_error;
 	*wc = ggas_ibv_wc{};
-	wc->qp = big(static_cast<uint32_t>(words[0])) & 0xffffff;
-	wc->status = failed ? wc_status(static_cast<uint32_t>(last >> 24) & 0xff) : GGAS_IBV_WC_SUCCESS;
-	wc->operation = wc_operation(code, sent);
-	if (!failed) {
-		wc->bytes = big(static_cast<uint32_t>(words[2] >> 32));
-		wc->has_immediate = !sent && (code == 0 || code == 2);
-		wc->immediate = big(static_cast<uint32_t>(words[0] >> 32));
-	}
+	ibv_done done = Format::template read<From>(entry, last, wc);
 	ggas_ibv_qp *qp = find_qp<Memory>(at<const ggas_ibv_ctx>(cq->ctx), wc->qp);
 	if (!qp)
 		return;
 	/* All up to the one that the completion names are complete: unsignaled ones say nothing. */
-	ggas_ibv_wq &queue = sent ? qp->send : qp->receive;
-	uint32_t index = big(static_cast<uint32_t>(last)) >> 16;
-	queue.tail += static_cast<uint16_t>(index - queue.tail);
+	ggas_ibv_wq &queue = done.sent ? qp->send : qp->receive;
+	queue.tail += static_cast<uint16_t>(done.index - queue.tail);
 	wc->id = Memory::load(at<uint64_t>(queue.ids) + (queue.tail & (queue.entries - 1)));
 	queue.tail++;
-}
-
-/* Whether a completion with this last word is new. */
-GGAS_FN bool is_new(const ggas_ibv_cq *cq, uint64_t last)
-{
-	return (last >> 63 != 0) == ((cq->consumed & cq->entries) != 0);
 }
 
 template <class Memory> GGAS_FN void consume(ggas_ibv_cq *cq)
@@ -111,6 +45,8 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 {
 	using team = put_team<Scope>;
 	using memory = typename Steps::memory;
+	using format = typename Steps::format;
+	constexpr uint32_t cqe_words = format::cqe_words;
 	/* All have what the last call, or their own code, gave to one of them. */
 	team::meet();
 	const uint64_t *entry =
@@ -122,7 +58,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 	int found = 0;
 	if (team::thread() == 0) {
 		last = memory::load_acquire(entry + cqe_words - 1);
-		found = is_new(cq, last);
+		found = format::is_new(cq->consumed, cq->entries, last);
 	}
 	found = team::agree(found);
 	if (!found)
@@ -136,11 +72,11 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 	if (team::thread() == 0) {
 		ggas_ibv_wc done{};
 		if constexpr (Steps::handles && copies)
-			evaluate<ibv_memory, memory>(cq, shared, last, &done);
+			evaluate<format, ibv_memory, memory>(cq, shared, last, &done);
 		else if constexpr (Steps::handles)
-			evaluate<memory, memory>(cq, entry, last, &done);
-		else if ((last >> 56 & cqe_code) == cqe_error)
-			done.status = wc_status(static_cast<uint32_t>(last >> 24) & 0xff);
+			evaluate<format, memory, memory>(cq, entry, last, &done);
+		else if (format::failed(last))
+			done.status = wc_status(format::template syndrome<memory>(entry, last));
 		consume<memory>(cq);
 		if constexpr (Scope == ggas_scope::thread) {
 			*wc = done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Posting to mlx4's queues; included by verbs.cuh. */
+/* Posting requests and receives; included by verbs.cuh. */
 #ifndef GGAS_IMPL_VERBS_POST_H
 #define GGAS_IMPL_VERBS_POST_H
 
@@ -14,9 +14,17 @@ template <class Memory> struct request_writer {
 	GGAS_FN void put(uint64_t word) { Memory::store(words + count++, word); }
 };
 
-GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
+/* Whether an object is of a context whose queues have this format. */
+template <class Format> GGAS_FN bool ibv_speaks(uint64_t ctx)
+{
+	return at<const ggas_ibv_ctx>(ctx)->format == Format::number;
+}
+
+template <class Format> GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
 {
 	bool atomic = wr.operation == GGAS_IBV_CMP_SWAP || wr.operation == GGAS_IBV_FETCH_ADD;
+	if (!ibv_speaks<Format>(qp->ctx))
+		return GGAS_ERR_ARGUMENT;
 	if (wr.operation > GGAS_IBV_FETCH_ADD || wr.sges > qp->send.sges || wr.sges > GGAS_IBV_SGES)
 		return GGAS_ERR_ARGUMENT;
 	if (atomic && (wr.sges != 1 || wr.sge[0].bytes != 8))
@@ -31,23 +39,23 @@ GGAS_FN int ibv_check_send(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
 	return qp->send.head - qp->send.tail < qp->send.most ? GGAS_OK : GGAS_ERR_WOULD_BLOCK;
 }
 
-GGAS_FN uint32_t mlx4_code(uint32_t operation)
+GGAS_FN uint32_t ibv_code(uint32_t operation)
 {
 	switch (operation) {
 	case GGAS_IBV_WRITE:
-		return mlx4_write;
+		return ibv_write;
 	case GGAS_IBV_WRITE_IMM:
-		return mlx4_write_imm;
+		return ibv_write_imm;
 	case GGAS_IBV_SEND:
-		return mlx4_send;
+		return ibv_send;
 	case GGAS_IBV_SEND_IMM:
-		return mlx4_send_imm;
+		return ibv_send_imm;
 	case GGAS_IBV_READ:
-		return mlx4_read;
+		return ibv_read;
 	case GGAS_IBV_CMP_SWAP:
-		return mlx4_cmp_swap;
+		return ibv_cmp_swap;
 	default:
-		return mlx4_fetch_add;
+		return ibv_fetch_add;
 	}
 }
 
@@ -73,10 +81,8 @@ template <class Steps, class Into>
 GGAS_FN uint64_t make_request(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr, uint64_t *words, uint32_t *words_used)
 {
 	uint32_t operation = wr.operation;
-	uint32_t completion = wr.flags & GGAS_IBV_SIGNALED ? mlx4_completion : 0;
-	uint32_t solicited = wr.flags & GGAS_IBV_SOLICITED ? mlx4_solicited : 0;
 	request_writer<Into> to{ words, 1 };
-	to.put(pair(big(completion | solicited), big(wr.immediate)));
+	to.put(pair(big(Steps::format::flags(wr.flags)), big(wr.immediate)));
 	if (operation != GGAS_IBV_SEND && operation != GGAS_IBV_SEND_IMM) {
 		to.put(big(wr.remote));
 		to.put(pair(Steps::fixed ? wr.rkey : big(wr.rkey), 0));
@@ -88,27 +94,7 @@ GGAS_FN uint64_t make_request(const ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr,
 	}
 	put_sges<Steps>(to, wr.sge, wr.sges);
 	*words_used = to.count;
-	uint32_t size = to.count / 2 | (wr.flags & GGAS_IBV_FENCE ? mlx4_fence : 0);
-	uint32_t round = qp->send.head & qp->send.entries ? mlx4_owner : 0;
-	return pair(big(mlx4_code(operation) | round), big(size));
-}
-
-/* Marks an old request, far enough ahead of the head that an adapter which reads ahead meets it first: each of its 64-byte parts
- * but the first, whose owner bit is that of another round. */
-template <class Memory> GGAS_FN void stamp(const ggas_ibv_qp *qp)
-{
-	const ggas_ibv_wq &queue = qp->send;
-	uint64_t entry = queue.buffer + ((queue.head + qp->spare) & (queue.entries - 1)) * queue.stride;
-	uint32_t bytes = (big(Memory::load(at<uint32_t>(entry) + 1)) & 0x3f) * 16;
-	for (uint32_t part = 64; part < bytes; part += 64)
-		Memory::store(at<uint32_t>(entry + part), mlx4_stamp);
-}
-
-template <class Memory> GGAS_FN void ring_doorbell(const ggas_ibv_qp *qp)
-{
-	const ggas_ibv_ctx *ctx = at<const ggas_ibv_ctx>(qp->ctx);
-	ggas_fence_system();
-	Memory::ring(at<uint32_t>(ctx->uar + mlx4_send_doorbell + qp->slot), qp->doorbell);
+	return Steps::format::first(qp, ibv_code(operation), to.count / 2, wr.flags);
 }
 
 /* A scope's copy of what it makes or reads in shared memory: words, and how many. */
@@ -138,7 +124,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *
 	using memory = typename Steps::memory;
 	team::meet();
 	if constexpr (Steps::handles) {
-		if (int error = team::agree(team::thread() == 0 ? ibv_check_send(qp, wr) : GGAS_OK))
+		if (int error = team::agree(team::thread() == 0 ? ibv_check_send<typename Steps::format>(qp, wr) : GGAS_OK))
 			return error;
 	}
 	const ggas_ibv_wq &queue = qp->send;
@@ -165,14 +151,8 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *
 			memory::store_beside(entry + word, ggas_load_relaxed(made + word), word == 1);
 		team::meet();
 	}
-	if (team::thread() == 0) {
-		/* The adapter takes a request for whole when it sees the first word. */
-		memory::store_release(entry, first);
-		if constexpr (Steps::stamps)
-			stamp<memory>(qp);
-		qp->send.head++;
-		ring_doorbell<memory>(qp);
-	}
+	if (team::thread() == 0)
+		Steps::format::template publish<Steps::stamps, memory>(qp, entry, first);
 	team::meet();
 	return GGAS_OK;
 }
@@ -187,6 +167,8 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *
 		ggas_ibv_wq &queue = qp->receive;
 		if (Steps::handles && (wr.sges > queue.sges || wr.sges > GGAS_IBV_SGES))
 			error = GGAS_ERR_ARGUMENT;
+		else if (Steps::handles && !ibv_speaks<typename Steps::format>(qp->ctx))
+			error = GGAS_ERR_ARGUMENT;
 		else if (Steps::handles && queue.head - queue.tail >= queue.most)
 			error = GGAS_ERR_WOULD_BLOCK;
 		if (!error) {
@@ -194,7 +176,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *
 			request_writer<memory> to{ at<uint64_t>(queue.buffer + place * queue.stride), 0 };
 			put_sges<Steps>(to, wr.sge, wr.sges);
 			if (to.count * 8 < queue.stride)
-				to.put(pair(0, big(mlx4_no_key)));
+				to.put(pair(0, big(ibv_no_key)));
 			if constexpr (Steps::handles)
 				memory::store(at<uint64_t>(queue.ids) + place, wr.id);
 			queue.head++;
