@@ -596,9 +596,11 @@ struct bench_verbs_ladder {
 	uint32_t lkey;		/* as the step wants them */
 	uint32_t rkey;
 	uint32_t bytes;
-	uint32_t step;		/* of table 5.4: 0 to 4 */
+	uint32_t step;		/* of table 5.4: 0 to 4; of mlx5 2 and 4 */
 	uint32_t call;		/* BENCH_VERBS_POST or _POLL */
 	uint32_t node;
+	uint32_t format;	/* GGAS_IBV_MLX* */
+	uint32_t reserved;
 };
 
 /* The same of puts with a notification, by one thread. */

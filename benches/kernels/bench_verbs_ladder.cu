@@ -6,13 +6,6 @@
 
 #include "bench.h"
 
-/* Functions that are found by their names where a program counts instructions (benches/verbs-counters.sh). */
-#if defined(__CUDACC__)
-#define BENCH_NAMED GGAS_FN
-#else
-#define BENCH_NAMED __attribute__((noinline)) inline
-#endif
-
 namespace bench_of_verbs_ladder
 {
 
@@ -21,7 +14,7 @@ template <class T> GGAS_FN T *pointer(uint64_t address) { return reinterpret_cas
 /* What accesses are told apart by, of the block that counts. */
 struct counted_places {
 	uint64_t counts;	/* struct bench_verbs_counts; 0: not now */
-	uint64_t begins[3], ends[3]; /* send queue, completion queue, its record */
+	uint64_t begins[4], ends[4]; /* send queue, its record, completion queue, its record */
 };
 GGAS_FN counted_places &places()
 {
@@ -35,7 +28,7 @@ struct counted {
 	GGAS_FN static bool is_queue(const void *p)
 	{
 		uint64_t address = reinterpret_cast<uint64_t>(p);
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 4; i++)
 			if (address - places().begins[i] < places().ends[i] - places().begins[i])
 				return true;
 		return false;
@@ -75,7 +68,7 @@ struct counted {
 		written(p);
 		ggas_store_release(p, v);
 	}
-	GGAS_FN static void ring(uint32_t *p, uint32_t v)
+	template <class T> GGAS_FN static void ring(T *p, T v)
 	{
 		if (counts())
 			ggas_red_add(&counts()->doorbells, uint64_t(1), ggas_order::relaxed);
@@ -95,24 +88,15 @@ struct counted {
 	}
 };
 
-template <class Steps, ggas_scope Scope> BENCH_NAMED int post(ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
-{
-	return ggas_ibv_post_send<Steps, Scope>(qp, wr);
-}
-
-template <class Steps, ggas_scope Scope> BENCH_NAMED int poll(ggas_ibv_cq *cq, ggas_ibv_wc *wc)
-{
-	return ggas_ibv_poll_cq<Steps, Scope>(cq, wc);
-}
-
 /* Waits until the next completion is there, and leaves it. All threads of the block call. */
-GGAS_FN int see(const bench_verbs_ladder &args, const ggas_ibv_cq *cq)
+template <class Format> GGAS_FN int see(const bench_verbs_ladder &args, const ggas_ibv_cq *cq)
 {
 	int error = GGAS_OK;
 	if (ggas_thread() == 0) {
-		auto *entry = pointer<const uint64_t>(cq->buffer) + (cq->consumed & (cq->entries - 1)) * uint64_t(4);
+		constexpr uint64_t words = Format::cqe_words;
+		auto *entry = pointer<const uint64_t>(cq->buffer) + (cq->consumed & (cq->entries - 1)) * words;
 		ggas_wait wait(args.report, args.timeout_ns, GGAS_WAIT_COMPLETION, args.node);
-		while (!ggas_impl::is_new(cq, ggas_load_acquire(entry + 3)) && !error)
+		while (!Format::is_new(cq->consumed, cq->entries, ggas_load_acquire(entry + words - 1)) && !error)
 			error = wait.again(entry, cq->consumed, cq->consumed);
 	}
 	return ggas_block_status(error);
@@ -147,11 +131,11 @@ template <class Steps, ggas_scope Scope> GGAS_FN int rounds(const bench_verbs_la
 	for (uint64_t i = 0; i < watch.rounds(); i++) {
 		wr.id = i;
 		wr.sge[0] = { args.local + (i & 1) * args.length, args.bytes, args.lkey };
-		int error = timed(args, watch, i, args.call == BENCH_VERBS_POST, [&] { return post<Steps, Scope>(qp, wr); });
-		if (error || (error = see(args, cq)))
+		int error = timed(args, watch, i, args.call == BENCH_VERBS_POST, [&] { return ggas_ibv_post_send<Steps, Scope>(qp, wr); });
+		if (error || (error = see<typename Steps::format>(args, cq)))
 			return error;
 		ggas_ibv_wc wc;
-		int taken = timed(args, watch, i, args.call == BENCH_VERBS_POLL, [&] { return poll<Steps, Scope>(cq, &wc); });
+		int taken = timed(args, watch, i, args.call == BENCH_VERBS_POLL, [&] { return ggas_ibv_poll_cq<Steps, Scope>(cq, &wc); });
 		if (!taken || wc.status != GGAS_IBV_WC_SUCCESS || (Steps::handles && wc.id != i))
 			return GGAS_ERR_NOTIFICATION;
 	}
@@ -160,17 +144,23 @@ template <class Steps, ggas_scope Scope> GGAS_FN int rounds(const bench_verbs_la
 
 template <ggas_scope Scope, class Memory> GGAS_FN int steps(const bench_verbs_ladder &args, bench_stopwatch &watch)
 {
+	using mlx4 = ggas_ibv_mlx4;
+	using mlx5 = ggas_ibv_mlx5;
+	/* Of mlx5 what the library offers by default, and what is left when all is left out. */
+	if (args.format == GGAS_IBV_MLX5)
+		return args.step == 4 ? rounds<ggas_ibv_step<4, mlx5, Memory>, Scope>(args, watch) :
+					rounds<ggas_ibv_step<2, mlx5, Memory>, Scope>(args, watch);
 	switch (args.step) {
 	case 0:
-		return rounds<ggas_ibv_step<0, Memory>, Scope>(args, watch);
+		return rounds<ggas_ibv_step<0, mlx4, Memory>, Scope>(args, watch);
 	case 1:
-		return rounds<ggas_ibv_step<1, Memory>, Scope>(args, watch);
+		return rounds<ggas_ibv_step<1, mlx4, Memory>, Scope>(args, watch);
 	case 2:
-		return rounds<ggas_ibv_step<2, Memory>, Scope>(args, watch);
+		return rounds<ggas_ibv_step<2, mlx4, Memory>, Scope>(args, watch);
 	case 3:
-		return rounds<ggas_ibv_step<3, Memory>, Scope>(args, watch);
+		return rounds<ggas_ibv_step<3, mlx4, Memory>, Scope>(args, watch);
 	case 4:
-		return rounds<ggas_ibv_step<4, Memory>, Scope>(args, watch);
+		return rounds<ggas_ibv_step<4, mlx4, Memory>, Scope>(args, watch);
 	default:
 		return GGAS_ERR_ARGUMENT;
 	}
@@ -184,24 +174,16 @@ GGAS_FN void count_by(const bench_verbs_ladder &args)
 		auto *cq = pointer<const ggas_ibv_cq>(args.cq);
 		counted_places &all = places();
 		all.counts = 0;
-		all.begins[0] = qp->send.buffer;
-		all.ends[0] = qp->send.buffer + static_cast<uint64_t>(qp->send.entries) * qp->send.stride;
-		all.begins[1] = cq->buffer;
-		all.ends[1] = cq->buffer + static_cast<uint64_t>(cq->entries) * 32;
-		all.begins[2] = cq->record;
-		all.ends[2] = cq->record + 4;
+		auto range = [&](int i, uint64_t begin, uint64_t bytes) {
+			all.begins[i] = begin;
+			all.ends[i] = begin + bytes;
+		};
+		range(0, qp->send.buffer, static_cast<uint64_t>(qp->send.entries) * qp->send.stride);
+		range(1, qp->send.record, 4);
+		range(2, cq->buffer, static_cast<uint64_t>(cq->entries) * (args.format == GGAS_IBV_MLX5 ? 64 : 32));
+		range(3, cq->record, 4);
 	}
 	ggas_syncthreads();
-}
-
-BENCH_NAMED int rma_post(ggas_port *port, gpu_rma2_peer to, uint64_t local, uint64_t remote, uint32_t bytes)
-{
-	return gpu_rma2_put(port, to, local, remote, bytes, EXTOLL_SPEC_REQUESTER);
-}
-
-BENCH_NAMED int rma_poll(ggas_port *port, extoll_noti *noti)
-{
-	return gpu_rma2_noti_take(port, noti);
 }
 
 /* One thread: puts whose requester notification is seen, left, and then taken. */
@@ -214,7 +196,7 @@ GGAS_FN int rma_rounds(const bench_rma_calls &args, bench_stopwatch &watch)
 		uint64_t local = args.source[i & 1];
 		if (posts)
 			watch.begin(i);
-		int error = rma_post(port, to, local, args.peer.target, args.bytes);
+		int error = gpu_rma2_put(port, to, local, args.peer.target, args.bytes, EXTOLL_SPEC_REQUESTER);
 		if (posts)
 			watch.end(i);
 		extoll_noti noti;
@@ -225,7 +207,7 @@ GGAS_FN int rma_rounds(const bench_rma_calls &args, bench_stopwatch &watch)
 			return error;
 		if (!posts)
 			watch.begin(i);
-		error = rma_poll(port, &noti);
+		error = gpu_rma2_noti_take(port, &noti);
 		if (!posts)
 			watch.end(i);
 		if (error)

@@ -1760,12 +1760,14 @@ pub struct bench_verbs_ladder {
     pub step: u32,
     pub call: u32,
     pub node: u32,
+    pub format: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of bench_verbs_ladder",
-    ][::core::mem::size_of::<bench_verbs_ladder>() - 120usize];
+    ][::core::mem::size_of::<bench_verbs_ladder>() - 128usize];
     [
         "Alignment of bench_verbs_ladder",
     ][::core::mem::align_of::<bench_verbs_ladder>() - 8usize];
@@ -1814,6 +1816,12 @@ const _: () = {
     [
         "Offset of field: bench_verbs_ladder::node",
     ][::core::mem::offset_of!(bench_verbs_ladder, node) - 116usize];
+    [
+        "Offset of field: bench_verbs_ladder::format",
+    ][::core::mem::offset_of!(bench_verbs_ladder, format) - 120usize];
+    [
+        "Offset of field: bench_verbs_ladder::reserved",
+    ][::core::mem::offset_of!(bench_verbs_ladder, reserved) - 124usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

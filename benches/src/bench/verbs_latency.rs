@@ -2,9 +2,9 @@
 //! software card beside it. No HCA has seen this.
 
 use std::cell::Cell;
-use std::time::Instant;
 
-use ggas_verbs::{Operation, Placement, RemoteRegion, SendWork, Sges, Status, Wire};
+use ggas_clock::{Backoff, Clock, Ladder};
+use ggas_verbs::{Operation, RemoteRegion, SendWork, Sges, Status, Wire};
 
 use super::methods_by_sizes;
 use super::velo_pingpong::{End, TURNS, notifications, pingpong, wrong};
@@ -118,22 +118,17 @@ impl End for Writes<'_> {
     #[inline]
     fn take(&mut self, _round: u64) -> Result<(), BenchError> {
         self.taken += 1;
-        let mut looks = 0u32;
         // The clock is not read where nothing is late.
-        let mut late_from = None;
+        let mut backoff = Backoff::on(Ladder::DEVICE, Clock::REAL, self.options.timeout);
         loop {
             let seen = self.side.mr.buffer().load_u64(INTO + self.bytes - 8).doing("looking")?;
             if seen >= self.taken {
                 self.failed.set(self.failed.get() + u64::from(seen != self.taken));
                 return Ok(());
             }
-            self.side.network().step();
-            looks += 1;
-            let is_late = |from: &mut Option<Instant>| {
-                from.get_or_insert_with(Instant::now).elapsed() > self.options.timeout
-            };
-            if looks.is_multiple_of(1 << 16) && is_late(&mut late_from) {
-                return Err(BenchError::Unsupported(format!("write {} did not come", self.taken)));
+            if !self.side.network().step() {
+                let late = |_| BenchError::Unsupported(format!("write {} did not come", self.taken));
+                backoff.pause().map_err(late)?;
             }
         }
     }
@@ -144,7 +139,7 @@ impl End for Writes<'_> {
 }
 
 fn writes<'a>(setup: &Setup<'a>, bytes: usize, wire: Wire) -> Result<Vec<Writes<'a>>, BenchError> {
-    let shape = Shape { wire, placement: Placement::Host, pairs: 1, depth: 64, bytes: 2 * INTO };
+    let shape = Shape { wire, ..Shape::new(2 * INTO) };
     let sides = shape.open(setup)?;
     let told = [sides[1].mr.remote(), sides[0].mr.remote()];
     let end = |((node, side), peer)| Writes {

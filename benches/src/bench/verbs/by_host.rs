@@ -1,8 +1,8 @@
 //! The host posts, without kernels: a thread for each queue pair (thesis 5.5.4).
 
 use std::sync::{Barrier, Mutex, PoisonError};
-use std::time::Instant;
 
+use ggas_clock::{Backoff, Clock, Ladder};
 use ggas_verbs::layout::{GGAS_IBV_CMP_SWAP, GGAS_IBV_WRITE};
 use ggas_verbs::{Operation, SendWork, Sges, Status};
 
@@ -73,48 +73,37 @@ impl<'a> Poster<'a> {
     /// A round: its requests, and their completions.
     fn round(&mut self) -> Result<(), BenchError> {
         let end = self.posted + u64::from(self.load.batch);
-        let mut waits = Patience::new(self.options);
+        let mut waits = patience(self.options);
         while self.done < end {
             let mut moved = false;
             while self.posted < end && self.post()? {
                 moved = true;
             }
             moved |= self.side.network().step() | self.take()?;
-            waits.after(moved, || format!("request {} of {end} is not complete", self.done))?;
+            wait(&mut waits, (self.options, moved), || {
+                format!("request {} of {end} is not complete", self.done)
+            })?;
         }
         Ok(())
     }
 }
 
-/// Looks, then gives the core away between looks, for so long as anything else may take.
-pub(super) struct Patience<'a> {
-    options: &'a Options,
-    idle: u32,
-    since: Instant,
+/// A wait for what the adapters do; a new one each time they did something.
+pub(super) fn patience(options: &Options) -> Backoff<'static> {
+    Backoff::on(Ladder::DEVICE, Clock::REAL, options.timeout)
 }
 
-impl<'a> Patience<'a> {
-    pub fn new(options: &'a Options) -> Patience<'a> {
-        Patience { options, idle: 0, since: Instant::now() }
+/// Goes on waiting, or says what is late.
+pub(super) fn wait(
+    patience: &mut Backoff<'static>,
+    (options, moved): (&Options, bool),
+    what: impl FnOnce() -> String,
+) -> Result<(), BenchError> {
+    if moved {
+        *patience = self::patience(options);
+        return Ok(());
     }
-
-    pub fn after(&mut self, moved: bool, what: impl FnOnce() -> String) -> Result<(), BenchError> {
-        if moved {
-            self.idle = 0;
-            return Ok(());
-        }
-        self.idle += 1;
-        if self.idle == 1 {
-            self.since = Instant::now();
-        }
-        if self.idle > 64 {
-            std::thread::yield_now();
-            if self.since.elapsed() > self.options.timeout {
-                return Err(BenchError::Unsupported(what()));
-            }
-        }
-        Ok(())
-    }
+    patience.pause().map_err(|_| BenchError::Unsupported(what()))
 }
 
 /// Times of rounds, and how many there were.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use ggas::HostBuffer;
 use ggas_kernels::{KernelMem, Launch, Mapped};
 
-use super::by_host::{Patience, Poster};
+use super::by_host::{Poster, patience, wait};
 use super::sides::Side;
 use super::{DEPTH, Load, Way};
 use crate::args::{BENCH_VERBS_PINGPONG, BENCH_VERBS_ROUNDS, bench_verbs, bench_verbs_end};
@@ -173,7 +173,7 @@ fn serve(
         let of_block = |block| (Poster::new(end, block, load, setup.options), &program.flags, block);
         posters.extend((0..load.pairs as usize).map(of_block));
     }
-    let mut waits = Patience::new(setup.options);
+    let mut waits = patience(setup.options);
     while posters.iter().any(|(poster, ..)| poster.done < all) {
         let mut moved = ends[0].0.network().step();
         for (poster, flags, block) in &mut posters {
@@ -185,7 +185,7 @@ fn serve(
                 moved = true;
             }
         }
-        waits.after(moved, || "kernels ask for no more requests".to_owned())?;
+        wait(&mut waits, (setup.options, moved), || "kernels ask for no more requests".to_owned())?;
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //! RMA unit's post and poll beside it (5.5.5, 5.6.4).
 
 use ggas_kernels::KernelMem;
-use ggas_verbs::{Placement, Wire};
+use ggas_verbs::layout::{GGAS_IBV_MLX4, GGAS_IBV_MLX5};
+use ggas_verbs::{Format, Placement};
 
 use super::sides::{Shape, Side};
 use crate::args::{
@@ -16,9 +17,12 @@ use crate::setup::{Setup, Worker};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, Team};
 
-/// The steps, each with all before it, and the RMA unit's descriptors and notifications.
-const METHODS: [&str; 6] = ["port", "shared", "static", "unstamped", "bare", RMA];
+/// The steps, each with all before it; of mlx5's queues two of them; the RMA unit's descriptors and notifications.
+const METHODS: [&str; 8] = ["port", "shared", "static", "unstamped", "bare", "mlx5-static", "mlx5-bare", RMA];
 const RMA: &str = "rma";
+/// Of `METHODS`, from this one on: the format, and the step.
+const MLX5: [u32; 2] = [2, 4];
+const LADDER: usize = 5;
 /// From this step on keys are given as they lie in requests.
 const STATIC: u32 = 2;
 /// Calls that counts are told of, as in Table 5.3.
@@ -54,7 +58,7 @@ impl Bench for VerbsLadder {
             return Err(BenchError::option("threads", bad, advice));
         }
         let mut report = task.report();
-        report.notes.push("a software HCA in this process; no HCA and no GPU has run this".to_owned());
+        report.notes.push("a software HCA in this process; no HCA has run this".to_owned());
         report.notes.push(format!(
             "accesses are of {COUNTED} calls: those by the vocabulary, counted by a kernel of its own"
         ));
@@ -95,10 +99,14 @@ fn verbs(
     (method, bytes, call): (&'static str, u64, Call),
     threads: &[u32],
 ) -> Result<(), BenchError> {
-    let step = METHODS.iter().position(|name| *name == method).unwrap_or(0) as u32;
+    let position = METHODS.iter().position(|name| *name == method).unwrap_or(0);
+    let (format, step) = match position.checked_sub(LADDER) {
+        None => (Format::Mlx4, position as u32),
+        Some(at) => (Format::Mlx5, MLX5[at]),
+    };
     for (queues, placement) in [("host", Placement::Host), ("gpu", Placement::Kernel)] {
         for &threads in threads {
-            let load = Load { step, bytes, placement, threads, call: call.1 };
+            let load = Load { format, step, bytes, placement, threads, call: call.1 };
             let (samples, mut check) = load.measure(task, rounds(task.options))?;
             let row = Row::new(&samples).method(method).bytes(bytes).with("step", step);
             let mut row = of_threads(row.with("queues", queues).with("call", call.0), threads);
@@ -120,6 +128,7 @@ fn rounds(options: &Options) -> u64 {
 /// What one kernel does.
 #[derive(Clone, Copy)]
 struct Load {
+    format: Format,
     step: u32,
     bytes: u64,
     placement: Placement,
@@ -154,7 +163,7 @@ impl Load {
     ) -> Result<(Probe, Check), BenchError> {
         let length = self.bytes as usize;
         let shape =
-            Shape { wire: Wire::Packets, placement: self.placement, pairs: 1, depth: 16, bytes: 3 * length };
+            Shape { format: self.format, placement: self.placement, depth: 16, ..Shape::new(3 * length) };
         let [side, peer] = shape.open(setup)?;
         let data = RoundData::new(setup.options.seed, 0, length);
         for (at, bytes) in [(0, data.of(0)), (length, data.of(1))] {
@@ -202,6 +211,8 @@ impl Load {
             step: self.step,
             call: self.call,
             node: 0,
+            format: if self.format == Format::Mlx5 { GGAS_IBV_MLX5 } else { GGAS_IBV_MLX4 },
+            reserved: 0,
         })
     }
 }

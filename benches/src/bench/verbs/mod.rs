@@ -5,8 +5,8 @@ mod by_kernels;
 pub(crate) mod ladder;
 pub(crate) mod sides;
 
+use ggas_verbs::Placement;
 use ggas_verbs::layout::{GGAS_IBV_CMP_SWAP, GGAS_IBV_FETCH_ADD, GGAS_IBV_WRITE};
-use ggas_verbs::{Placement, Wire};
 
 use crate::error::Doing;
 use crate::payload::RoundData;
@@ -129,7 +129,7 @@ impl Load {
     fn sides(&self, setup: &Setup) -> Result<[Side; 2], BenchError> {
         let bytes = 3 * self.length() as usize;
         let (placement, pairs) = (self.way.placement(), self.pairs);
-        let shape = Shape { wire: Wire::Packets, placement, pairs, depth: DEPTH, bytes };
+        let shape = Shape { placement, pairs, depth: DEPTH, ..Shape::new(bytes) };
         shape.open(setup)
     }
 }

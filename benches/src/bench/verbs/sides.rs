@@ -31,6 +31,7 @@ pub(crate) struct Side {
 /// What sides are made with.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
+    pub format: Format,
     pub wire: Wire,
     pub placement: Placement,
     pub pairs: u32,
@@ -41,6 +42,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// One queue pair with queues of mlx4 in host memory, packets handed over as they are.
+    pub fn new(bytes: usize) -> Shape {
+        let (format, wire, placement) = (Format::Mlx4, Wire::Packets, Placement::Host);
+        Shape { format, wire, placement, pairs: 1, depth: 64, bytes }
+    }
+
     /// Both sides, on a network of their own.
     pub fn open(self, setup: &Setup) -> Result<[Side; 2], BenchError> {
         if setup.ends().len() != 2 {
@@ -70,7 +77,7 @@ impl Shape {
         processor: &Processor,
     ) -> Result<Side, VerbsError> {
         let Shape { placement, depth, .. } = self;
-        let context = Context::open(network, memory, processor, Format::Mlx4)?;
+        let context = Context::open(network, memory, processor, self.format)?;
         let pd = context.pd();
         let queue = CqAttributes { entries: depth, placement };
         let receive = context.cq(queue)?;
