@@ -1,39 +1,42 @@
 #!/usr/bin/env bash
-# Instructions, and accesses to memory of any kind, of a post and of a poll of verbs by the steps of thesis Table 5.4, and of the RMA
-# unit's beside them: verbs.cuh and rma.cuh compiled for the CPU by g++ -O2, one thread (of 64: thread 0 of a block), counted by
-# callgrind. No adapter, no card and no GPU is in it. Writes benches/results/cpu/verbs-instructions.json. Needs g++, valgrind and python3.
+# Instructions of a post and of a poll of verbs by the steps of thesis Table 5.4 in both formats, and of the RMA unit's beside them: verbs.cuh
+# and rma.cuh compiled by nvcc to PTX for sm_90, which instructions/ptx.py runs for one thread (of 64: thread 0 of a block) and compares
+# with the same calls on the CPU. No adapter, no card and no GPU is in it. Writes benches/results/cpu/verbs-instructions.json. Needs
+# g++, python3, and nvcc in the PATH or by `cargo xtask setup`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-for tool in g++ valgrind python3; do
+PATH=$PATH:$PWD/build/cuda/nvidia/cu13/bin
+for tool in g++ nvcc python3; do
   command -v $tool >/dev/null || { echo "$0: install $tool first" >&2; exit 2; }
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-g++ -std=c++20 -O2 -g -fno-ipa-icf -Ikernels/include -Ikmod/uapi benches/instructions/verbs_calls.cpp -o "$work/verbs_calls"
-valgrind --tool=callgrind --cache-sim=yes --callgrind-out-file="$work/out" "$work/verbs_calls" 2>"$work/log" ||
-  { cat "$work/log" >&2; exit 1; }
-callgrind_annotate --inclusive=yes --threshold=100 "$work/out" >"$work/table"
-python3 - "$work/table" "$(git describe --always --tags --dirty)" "$(g++ -dumpversion)" <<'PYTHON' |
-import json, re, sys
+calls=benches/instructions/verbs_calls
+g++ -std=c++20 -O2 -Ikernels/include -Ikmod/uapi $calls.cpp -o "$work/verbs_calls"
+"$work/verbs_calls" >"$work/images"
+nvcc -std=c++20 -arch=sm_90 -ptx -Ikernels/include -Ikmod/uapi $calls.cu -o "$work/calls.ptx"
+python3 benches/instructions/ptx.py "$work/calls.ptx" "$work/images" >"$work/counts"
+compiler=$(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/nvcc \1, PTX of sm_90/p')
+python3 - "$work/counts" "$(git describe --always --tags --dirty)" "$compiler" <<'PYTHON' |
+import json, sys
 
-calls, found = 100, {}
-name = re.compile(r":(?:int )?(?:verbs_(post|poll)<(\d), \(ggas_scope\)(\d)>|rma_(post|poll)\b)")
-methods = ["port", "shared", "static", "unstamped", "bare"]
+steps = ["port", "shared", "static", "unstamped", "bare"]
+rows = []
 for line in open(sys.argv[1]):
-    match = name.search(line)
-    # Percentages stand in brackets behind each number.
-    numbers = [int(number.replace(",", "")) for number in re.findall(r"(?<![\d.,])(\d[\d,]*) \(", line)]
-    if match and len(numbers) >= 3:
-        key = (methods[int(match[2])] if match[2] else "rma", 1 if match[3] in (None, "0") else 64, match[1] or match[4])
-        # Parts that came from other files stand by themselves, too; the whole is the most.
-        found[key] = max(found.get(key, []), numbers[:3])
-columns = ["instructions", "reads", "writes"]
-rows = [{"method": method, "threads": threads, "call": call, "calls": calls, **dict(zip(columns, numbers))} for (method, threads, call), numbers in found.items()]
-order = methods + ["rma"]
-rows.sort(key=lambda row: (order.index(row["method"]), row["threads"], row["call"] == "poll"))
-whole = len(rows) == 22
+    name, instructions, reads, writes = line.split()
+    call, *rest = name.split("_")
+    method, threads = "rma", 1
+    if len(rest) == 3:
+        step, scope, mlx = rest
+        if mlx == "mlx5" and step == "3":
+            # mlx5 has no stamps: its third step is its second.
+            continue
+        method, threads = ("mlx5-" if mlx == "mlx5" else "") + steps[int(step)], 64 if scope == "block" else 1
+    rows.append({"method": method, "threads": threads, "call": call, "instructions": int(instructions),
+                 "reads": int(reads), "writes": int(writes)})
+whole = len(rows) == 38
 print(json.dumps({"schema": 1, "bench": "verbs-instructions", "verified": whole, "source": sys.argv[2],
-                  "compiler": "g++ " + sys.argv[3] + " -O2", "rows": rows}, indent=2))
+                  "compiler": sys.argv[3], "rows": rows}, indent=2))
 sys.exit(not whole)
 PYTHON
   tee benches/results/cpu/verbs-instructions.json

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posts and polls of verbs.cuh, and of rma.cuh beside them, as functions that callgrind counts by their names
-// (benches/verbs-instructions.sh): one thread, no adapter, no card. Completions and notifications lie there before each poll. In the
-// form of a block it is thread 0 of 64, which does all that is not copied in parallel; nobody looks at what the others would copy.
+// Posts and polls of verbs.cuh, and of rma.cuh beside them, on a CPU: one thread, no adapter, no card. Completions and notifications lie
+// there before each poll. In the form of a block it is thread 0 of 64, which does all that is not copied in parallel; nobody looks at
+// what the others would copy. Tells what memory held before and after one call of each kind, for ptx.py, which runs the same calls as
+// verbs_calls.cu has them for GPUs.
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ggas/rma.cuh"
 #include "ggas/verbs.cuh"
@@ -12,7 +15,6 @@
 static ggas_exec_thread self_thread = { 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, nullptr, nullptr };
 __thread ggas_exec_thread *ggas_exec_self = &self_thread;
 uint64_t ggas_exec_traps[2] = { ~0ull, 0 };
-static uint64_t registers[512];
 void ggas_exec_mmio(ggas_exec_thread *, uint64_t address, uint64_t value, uint32_t bytes)
 {
 	if (bytes == 8)
@@ -31,126 +33,156 @@ uint64_t ggas_exec_warp(ggas_exec_thread *, uint32_t, uint32_t, uint64_t, uint32
 uint32_t ggas_exec_access(ggas_exec_thread *, uint32_t, uint64_t, void *, uint32_t) { unexpected("a trap"); }
 uint64_t ggas_exec_time(ggas_exec_thread *) { return 0; }
 uint32_t ggas_exec_unstarted(ggas_exec_thread *) { return 0; }
+alignas(16) static uint8_t shared_room[1024];
 void *ggas_exec_shared(ggas_exec_thread *, const void *, size_t size, size_t)
 {
-	alignas(16) static uint8_t room[1024];
-	if (size > sizeof(room))
+	if (size > sizeof(shared_room))
 		unexpected("more shared memory");
-	return room;
+	return shared_room;
 }
 
-constexpr uint32_t entries = 64, stride = 64, number = 0x11, calls = 100;
-alignas(64) static uint8_t send_ring[entries * stride], cq_ring[entries * 32];
-alignas(64) static uint64_t ids[entries], table[4], record;
+constexpr uint32_t entries = 64, stride = 64, number = 0x11, calls = 3;
 
-struct objects {
+/* All memory that calls look at. */
+struct alignas(64) world {
+	uint8_t send_ring[entries * stride];
+	uint8_t cq_ring[entries * 64];
+	uint64_t ids[entries];
+	uint64_t table[4];
+	uint64_t registers[512];
+	uint64_t record, send_record;
 	ggas_ibv_ctx ctx;
 	ggas_ibv_qp qp;
 	ggas_ibv_cq cq;
+	ggas_ibv_send_wr wr;
+	ggas_ibv_wc wc;
+	alignas(64) ggas_slot slots[entries];
+	alignas(64) extoll_noti queue[entries];
+	uint64_t consumed;
+	ggas_port port;
+	gpu_rma2_peer peer;
+	extoll_noti noti;
 };
+static world all;
 
 static uint64_t address(const void *p) { return reinterpret_cast<uint64_t>(p); }
 
-static objects made()
+/* Tells what memory holds: before a call, with its arguments, and after it, with its result. */
+static void image(const char *when, const char *name, uint64_t first, uint64_t second)
 {
-	static objects all;
+	printf("%s %s %llx %llx %llx ", when, name, static_cast<unsigned long long>(first), static_cast<unsigned long long>(second),
+	       static_cast<unsigned long long>(address(&all)));
+	for (size_t i = 0; i < sizeof(all); i++)
+		printf("%02x", reinterpret_cast<const uint8_t *>(&all)[i]);
+	printf("\n");
+}
+
+/* A call, the second of its kind: queues are in use, and nothing wraps around. */
+template <class Call> static int told(uint32_t i, const char *name, const void *first, const void *second, Call call)
+{
+	/* What other threads would copy is not there. */
+	memset(shared_room, 0, sizeof(shared_room));
+	if (i == 1)
+		image("before", name, address(first), address(second));
+	int result = call();
+	if (i == 1)
+		image("after", name, static_cast<uint32_t>(result), 0);
+	return result;
+}
+
+/* Objects of a context that nobody has used. */
+static void make(uint32_t format)
+{
 	all = {};
 	for (uint32_t i = 0; i < entries; i++)
-		*reinterpret_cast<uint32_t *>(send_ring + i * stride) = 0xffffffff;
-	for (uint32_t i = 0; i < entries * 32; i++)
-		cq_ring[i] = 0xcc;
-	table[number & 3] = address(&all.qp);
-	all.ctx = { address(registers), address(table), 0, 1000000000, 3, 0 };
+		*reinterpret_cast<uint32_t *>(all.send_ring + i * stride) = 0xffffffff;
+	for (uint8_t &byte : all.cq_ring)
+		byte = format == GGAS_IBV_MLX5 ? 0xf1 : 0xcc;
+	all.table[number & 3] = address(&all.qp);
+	all.ctx = { address(all.registers), address(all.table), 0, 1000000000, 3, 0, format, 0 };
 	all.qp.ctx = all.cq.ctx = address(&all.ctx);
-	all.qp.send = { address(send_ring), 0, address(ids), entries, stride, 16, 2, 0, 0 };
+	all.qp.send = { address(all.send_ring), address(&all.send_record), address(all.ids), entries, stride, 16, 2, 0, 0 };
 	all.qp.number = number;
 	all.qp.spare = 2048 / stride + 1;
-	all.cq.buffer = address(cq_ring);
-	all.cq.record = address(&record);
+	all.cq.buffer = address(all.cq_ring);
+	all.cq.record = address(&all.record);
 	all.cq.entries = entries;
-	return all;
 }
 
 /* The completion of request `index`, as an adapter writes it. */
-static void complete(const objects &all, uint32_t index)
+static void complete(uint32_t index)
 {
-	auto *entry = reinterpret_cast<uint32_t *>(cq_ring + (index & (entries - 1)) * 32);
-	for (int i = 0; i < 7; i++)
+	using namespace ggas_impl;
+	bool mlx5 = all.ctx.format == GGAS_IBV_MLX5;
+	uint32_t words = mlx5 ? 16 : 8;
+	auto *entry = reinterpret_cast<uint32_t *>(all.cq_ring) + (index & (entries - 1)) * words;
+	uint32_t round = (index & entries) != 0;
+	for (uint32_t i = 0; i < words - 1; i++)
 		entry[i] = 0;
-	entry[0] = ggas_impl::big(all.qp.number);
-	uint32_t owner = index & entries ? 0x80 : 0;
-	entry[6] = ggas_impl::big(index << 16);
-	entry[7] = (owner | 0x40 | ggas_impl::mlx4_write) << 24;
+	if (mlx5) {
+		entry[14] = big(ibv_write << 24 | number);
+		entry[15] = big(index << 16 | round);
+	} else {
+		entry[0] = big(number);
+		entry[6] = big(index << 16);
+		entry[7] = big(round << 7 | 0x40 | ibv_write);
+	}
 }
 
-template <int Step, ggas_scope Scope> __attribute__((noinline)) int verbs_post(ggas_ibv_qp *qp, const ggas_ibv_send_wr &wr)
+template <int Step, ggas_scope Scope, class Format> static int verbs()
 {
-	return ggas_ibv_post_send<ggas_ibv_step<Step>, Scope>(qp, wr);
-}
-template <int Step, ggas_scope Scope> __attribute__((noinline)) int verbs_poll(ggas_ibv_cq *cq, ggas_ibv_wc *wc)
-{
-	return ggas_ibv_poll_cq<ggas_ibv_step<Step>, Scope>(cq, wc);
-}
-
-template <int Step, ggas_scope Scope> static int verbs()
-{
-	self_thread.threads = Scope == ggas_scope::thread ? 1 : 64;
-	objects all = made();
-	table[number & 3] = address(&all.qp);
-	all.qp.ctx = all.cq.ctx = address(&all.ctx);
+	using steps = ggas_ibv_step<Step, Format>;
+	bool block = Scope == ggas_scope::block;
+	self_thread.threads = block ? 64 : 1;
+	char names[2][32];
+	for (int call = 0; call < 2; call++)
+		snprintf(names[call], sizeof(names[call]), "%s_%d_%s_mlx%d", call ? "poll" : "post", Step, block ? "block" : "thread",
+			 Format::number == GGAS_IBV_MLX5 ? 5 : 4);
+	make(Format::number);
 	for (uint32_t i = 0; i < calls; i++) {
-		ggas_ibv_send_wr wr = {};
-		wr.id = i;
-		wr.operation = GGAS_IBV_WRITE;
-		wr.flags = GGAS_IBV_SIGNALED;
-		wr.sges = 1;
-		wr.sge[0] = { 0x1000, 64, 0x1100 };
-		ggas_ibv_wc wc;
-		if (verbs_post<Step, Scope>(&all.qp, wr))
+		all.wr = {};
+		all.wr.id = i;
+		all.wr.operation = GGAS_IBV_WRITE;
+		all.wr.flags = GGAS_IBV_SIGNALED;
+		all.wr.sges = 1;
+		all.wr.sge[0] = { 0x1000, 64, 0x1100 };
+		if (told(i, names[0], &all.qp, &all.wr, [] { return ggas_ibv_post_send<steps, Scope>(&all.qp, all.wr); }))
 			return 1;
-		complete(all, i);
-		if (verbs_poll<Step, Scope>(&all.cq, &wc) != 1 || wc.status != GGAS_IBV_WC_SUCCESS || (Step < 4 && wc.id != i))
+		complete(i);
+		if (told(i, names[1], &all.cq, &all.wc, [] { return ggas_ibv_poll_cq<steps, Scope>(&all.cq, &all.wc); }) != 1)
+			return 1;
+		if (all.wc.status != GGAS_IBV_WC_SUCCESS || (Step < 4 && all.wc.id != i))
 			return 1;
 	}
 	return 0;
 }
 
-template <ggas_scope Scope> static int all_steps()
+template <ggas_scope Scope, class Format> static int all_steps()
 {
-	return verbs<0, Scope>() | verbs<1, Scope>() | verbs<2, Scope>() | verbs<3, Scope>() | verbs<4, Scope>();
-}
-
-__attribute__((noinline)) int rma_post(ggas_port *port, gpu_rma2_peer to)
-{
-	return gpu_rma2_put(port, to, 0x1000, 0x2000, 64, EXTOLL_SPEC_REQUESTER);
-}
-__attribute__((noinline)) int rma_poll(ggas_port *port, extoll_noti *noti)
-{
-	return gpu_rma2_noti_take(port, noti);
+	return verbs<0, Scope, Format>() | verbs<1, Scope, Format>() | verbs<2, Scope, Format>() | verbs<3, Scope, Format>() |
+	       verbs<4, Scope, Format>();
 }
 
 static int rma()
 {
 	self_thread.threads = 1;
-	alignas(64) static ggas_slot slots[entries];
-	alignas(64) static extoll_noti queue[entries];
-	static uint64_t consumed;
-	static ggas_port port;
-	port.queue = address(queue);
-	port.rp_register = address(registers);
-	port.slots = address(slots);
-	port.slot_consumed = address(&consumed);
-	port.timeout_ns = 1000000000;
-	port.queue_entries = entries;
-	port.slot_mask = entries - 1;
+	all = {};
+	all.port.queue = address(all.queue);
+	all.port.rp_register = address(all.registers);
+	all.port.slots = address(all.slots);
+	all.port.slot_consumed = address(&all.consumed);
+	all.port.timeout_ns = 1000000000;
+	all.port.queue_entries = entries;
+	all.port.slot_mask = entries - 1;
+	all.peer = { 1, 2 };
 	for (uint32_t i = 0; i < calls; i++) {
-		extoll_noti noti;
-		if (rma_post(&port, { 1, 2 }))
+		auto post = [] { return gpu_rma2_put(&all.port, all.peer, 0x1000, 0x2000, 64, EXTOLL_SPEC_REQUESTER); };
+		if (told(i, "post_rma", &all.port, &all.peer, post))
 			return 1;
-		port.slot_seen = consumed = i + 1;
+		all.port.slot_seen = all.consumed = i + 1;
 		/* That of a put: `ggas decode` shows its fields. */
-		queue[i % entries] = { 0x40002f80, 0x21400000080007f & ~(uint64_t(7) << 47) };
-		if (rma_poll(&port, &noti))
+		all.queue[i % entries] = { 0x40002f80, 0x21400000080007f & ~(uint64_t(7) << 47) };
+		if (told(i, "poll_rma", &all.port, &all.noti, [] { return gpu_rma2_noti_take(&all.port, &all.noti); }))
 			return 1;
 	}
 	return 0;
@@ -158,7 +190,8 @@ static int rma()
 
 int main()
 {
-	int failed = all_steps<ggas_scope::thread>() | all_steps<ggas_scope::block>() | rma() << 1;
+	int failed = all_steps<ggas_scope::thread, ggas_ibv_mlx4>() | all_steps<ggas_scope::block, ggas_ibv_mlx4>() |
+		     all_steps<ggas_scope::thread, ggas_ibv_mlx5>() | all_steps<ggas_scope::block, ggas_ibv_mlx5>() | rma() << 1;
 	if (failed)
 		fprintf(stderr, "verbs_calls: a call failed (%d)\n", failed);
 	return failed;
