@@ -9,6 +9,8 @@ PATH=$PATH:$PWD/build/cuda/nvidia/cu13/bin
 for tool in g++ nvcc python3; do
   command -v $tool >/dev/null || { echo "$0: install $tool first" >&2; exit 2; }
 done
+# Before the result's file is written anew.
+source=$(git describe --always --tags --dirty)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 calls=benches/instructions/verbs_calls
@@ -17,7 +19,7 @@ g++ -std=c++20 -O2 -Ikernels/include -Ikmod/uapi $calls.cpp -o "$work/verbs_call
 nvcc -std=c++20 -arch=sm_90 -ptx -Ikernels/include -Ikmod/uapi $calls.cu -o "$work/calls.ptx"
 python3 benches/instructions/ptx.py "$work/calls.ptx" "$work/images" >"$work/counts"
 compiler=$(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/nvcc \1, PTX of sm_90/p')
-python3 - "$work/counts" "$(git describe --always --tags --dirty)" "$compiler" <<'PYTHON' |
+python3 - "$work/counts" "$source" "$compiler" <<'PYTHON' |
 import json, sys
 
 steps = ["port", "shared", "static", "unstamped", "bare"]
