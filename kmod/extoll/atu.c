@@ -67,19 +67,70 @@ static void table_free(struct extoll_card *card, struct extoll_gat *gat)
 	gat->entries = NULL;
 }
 
-/* The lowest free range. (mtree_alloc_range does not work on an empty tree before 6.4.) */
-static int nla_take(struct extoll_card *card, struct extoll_region *region)
+/* Taking out may need memory, too; a region that is freed must not stay in the tree. */
+static void nla_store(struct extoll_card *card, u32 first, u32 pages, void *entry)
+{
+	MA_STATE(mas, &card->nlas, first, first + pages - 1);
+
+	mutex_lock(&card->regions_lock);	/* lookups look at regions under it only */
+	mas_lock(&mas);
+	mas_store_gfp(&mas, entry, GFP_KERNEL | __GFP_NOFAIL);
+	mas_unlock(&mas);
+	mutex_unlock(&card->regions_lock);
+}
+
+/* The range that has rested longest is free; false: none rests. */
+static bool nla_wake(struct extoll_card *card)
+{
+	struct extoll_resting *oldest = &card->resting[card->resting_first];
+
+	if (!card->resting_ranges)
+		return false;
+	nla_store(card, oldest->first, oldest->pages, NULL);
+	card->resting_pages -= oldest->pages;
+	card->resting_first = (card->resting_first + 1) % EXTOLL_NLA_REST_RANGES;
+	card->resting_ranges--;
+	return true;
+}
+
+/* It rests, as EXTOLL_NLA_REST_PAGES says. */
+static void nla_give(struct extoll_card *card, const struct extoll_region *region)
+{
+	u32 at, pages = region->pages;
+
+	lockdep_assert_held(&card->gat_lock);
+	while (card->resting_ranges == EXTOLL_NLA_REST_RANGES ||
+	       (card->resting_ranges && card->resting_pages - card->resting[card->resting_first].pages + pages >=
+					EXTOLL_NLA_REST_PAGES))
+		nla_wake(card);
+	at = (card->resting_first + card->resting_ranges) % EXTOLL_NLA_REST_RANGES;
+	card->resting[at] = (struct extoll_resting){ .first = region->first, .pages = pages };
+	card->resting_ranges++;
+	card->resting_pages += pages;
+	nla_store(card, region->first, pages, EXTOLL_NLA_RESTS);
+}
+
+/* The lowest range that is free. (mtree_alloc_range does not work on an empty tree before 6.4.) */
+static int nla_find(struct extoll_card *card, struct extoll_region *region)
 {
 	MA_STATE(mas, &card->nlas, 0, 0);
 	int err;
 
-	lockdep_assert_held(&card->gat_lock);
 	mas_lock(&mas);
 	err = mas_empty_area(&mas, 1, NLA_PAGES - 1, region->pages);	/* NLA 0 is never given out */
 	mas_unlock(&mas);
-	if (err)
-		return -ENOSPC;
 	region->first = mas.index;
+	return err;
+}
+
+static int nla_take(struct extoll_card *card, struct extoll_region *region)
+{
+	int err;
+
+	lockdep_assert_held(&card->gat_lock);
+	while (nla_find(card, region))
+		if (!nla_wake(card))
+			return -ENOSPC;
 	mutex_lock(&card->regions_lock);	/* the tree changes in place: no lookup meanwhile */
 	err = mtree_insert_range(&card->nlas, region->first, region->first + region->pages - 1, region, GFP_KERNEL);
 	mutex_unlock(&card->regions_lock);
@@ -220,18 +271,6 @@ static void tables_put(struct extoll_card *card, u32 from, u32 end)
 	for (i = from; i < end; i++)
 		if (table_over(card, i))
 			table_free(card, &card->gat[i]);
-}
-
-/* Taking out may need memory, too; a region that is freed must not stay in the tree. */
-static void nla_give(struct extoll_card *card, const struct extoll_region *region)
-{
-	MA_STATE(mas, &card->nlas, region->first, region->first + region->pages - 1);
-
-	mutex_lock(&card->regions_lock);	/* lookups look at regions under it only */
-	mas_lock(&mas);
-	mas_store_gfp(&mas, NULL, GFP_KERNEL | __GFP_NOFAIL);
-	mas_unlock(&mas);
-	mutex_unlock(&card->regions_lock);
 }
 
 /* A range of logical addresses for the region, with its tables. */

@@ -32,6 +32,7 @@
 #include <linux/uidgid.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "../uapi/extoll/atu.h"
 #include "../uapi/extoll/bq.h"
@@ -214,6 +215,13 @@ struct extoll_gat {
 	u32 regions;		/* that have entries in it */
 };
 
+/* Logical addresses that were given back and are given out to nobody yet; in the tree they have this entry. */
+struct extoll_resting {
+	u32 first, pages;
+};
+
+#define EXTOLL_NLA_RESTS	xa_mk_value(0)
+
 /* Whose a VPID is, or was: what it takes of the user's limits. */
 struct extoll_share {
 	kuid_t user;		/* INVALID_UID: nobody's limits */
@@ -264,8 +272,10 @@ struct extoll_card {
 	u32 interrupts[EXTOLL_VPIDS];		/* by the interrupt's thread only */
 
 	struct mutex regions_lock;	/* looking up, adding and taking out regions */
-	struct maple_tree nlas;		/* NLA page -> region */
+	struct maple_tree nlas;		/* NLA page -> region, or EXTOLL_NLA_RESTS */
 	struct mutex gat_lock;		/* giving out logical addresses, making tables */
+	struct extoll_resting resting[EXTOLL_NLA_REST_RANGES];	/* a ring, under gat_lock */
+	u32 resting_first, resting_ranges, resting_pages;
 	struct mutex atu_lock;		/* taking away translations: the flush word, revocation */
 	struct extoll_gat gat[EXTOLL_GAT_TABLES];
 	__le64 *flush_word;

@@ -212,6 +212,8 @@ static struct extoll_region *region_take(struct extoll_port *port, u64 nla)
 		return NULL;
 	mutex_lock(&card->regions_lock);
 	region = mtree_load(&card->nlas, nla >> PAGE_SHIFT);
+	if (xa_is_value(region))	/* EXTOLL_NLA_RESTS */
+		region = NULL;
 	if (region && (region->port != port || !region->live ||
 		       nla != ((u64)region->first << PAGE_SHIFT) + region->offset))
 		region = NULL;

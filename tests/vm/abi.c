@@ -237,6 +237,22 @@ static void isolated(struct port *port, struct port *other)
 	CHECK(region_end(port, mine_nla) == 0);
 }
 
+/* What is on its way to an address that was given back must not find other memory there. */
+static void addresses_rest(struct port *port)
+{
+	unsigned char *at = memory(PAGE);
+	uint64_t first, next;
+
+	CHECK(region(port, at, PAGE, &first) == 0 && region_end(port, first) == 0);
+	for (int i = 0; i < 16; i++) {
+		CHECK(region(port, at, PAGE, &next) == 0);
+		CHECK(next != first);
+		CHECK_ERRNO(region_end(port, first), ENOENT);
+		CHECK(region_end(port, next) == 0);
+	}
+	munmap(at, PAGE);
+}
+
 static void bad_waits(struct port *port)
 {
 	struct { uint32_t unit, flags, index, reserved; int error; } bad[] = {
@@ -356,6 +372,7 @@ int main(void)
 	port_open(&other);
 	forged(&port, &other);
 	isolated(&port, &other);
+	addresses_rest(&port);
 	bad_waits(&port);
 	exhausted();
 	windows();

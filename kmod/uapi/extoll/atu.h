@@ -20,6 +20,14 @@
 #define EXTOLL_GAT_BYTES		0x200000
 #define EXTOLL_GAT_DEFAULT_TABLES	192	/* allocated by the driver (spec 4.2) */
 
+/*
+ * Of drivers: NLAs that were given back rest, since what is on its way to them must not reach other memory. A range is
+ * given out again, the lowest first, once as many pages together or as many ranges have been given back after it; sooner
+ * where no other has room, and then the one that has rested longest.
+ */
+#define EXTOLL_NLA_REST_PAGES		262144
+#define EXTOLL_NLA_REST_RANGES		1024
+
 /* GAT register. */
 #define EXTOLL_GAT_PAGE_SHIFT		0	/* table address >> 21 */
 #define EXTOLL_GAT_PAGE_BITS		31

@@ -33,6 +33,10 @@ impl Nla {
     pub const ENTRIES: u32 = facts::EXTOLL_GAT_ENTRIES as u32;
     /// Tables of the card.
     pub const TABLES: u32 = facts::EXTOLL_GAT_TABLES as u32;
+    /// A range that was given back rests until so many pages together were given back after it.
+    pub const REST_PAGES: u64 = facts::EXTOLL_NLA_REST_PAGES;
+    /// The same, ranges.
+    pub const REST_RANGES: u64 = facts::EXTOLL_NLA_REST_RANGES;
 
     /// The address of a byte.
     pub const fn new(table: u32, entry: u32, offset: u32) -> Result<Nla, OutOfRange> {
