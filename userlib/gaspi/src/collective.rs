@@ -1,76 +1,124 @@
-//! Barrier and allreduce of a group: steps that go on where they stopped, over memory that members put to.
+//! Barrier and allreduce of a group: steps that go on where they stopped, over memory that members write to.
 //!
 //! A barrier is a dissemination: in round k each member tells the one 2^k places behind it, and waits for the one 2^k
-//! places before it. An allreduce goes up a binomial tree and down again. Flags hold the number of the call, which grows:
-//! nothing is reset, and a buffer is free again once whoever read it has answered in the same call.
+//! places before it. An allreduce is a recursive doubling: in each step two members give each other what they have. Where the
+//! members are no power of two, some give their value to a neighbour first, and get the result from it at the end. All members
+//! combine in the same order, that of their numbers.
+//!
+//! Flags hold the number of the call, which grows: nothing is reset. Slots of values are two, used in turns: who gives a value
+//! in the call after the next one has got one of the next, whose giver is done with this.
 
 use crate::{GaspiError, Reduction};
 
+const LINE: usize = 64;
 /// Rounds of 2^16 members.
 const ROUNDS: usize = 16;
+/// A line for each round, since each has another writer.
 const BARRIER: usize = 0;
-const CHILD: usize = BARRIER + 8 * ROUNDS;
-const RESULT: usize = CHILD + 8 * ROUNDS;
 /// Of barriers and of reductions: the number of one that a member has given up.
-const ABORTED: [usize; 2] = [RESULT + 8, RESULT + 16];
-const BUFFERS: usize = RESULT + 64;
+const ABORTED: [usize; 2] = [LINE * ROUNDS, LINE * ROUNDS + 8];
+const SLOTS: usize = LINE * (ROUNDS + 1);
 /// Beside the number of a call in a flag: a value could not be combined, and none came with it.
 const FAILED: u64 = 1 << 63;
 /// The same, since members gave values that are not alike.
 const UNLIKE: u64 = 1 << 62;
 const MARKS: u64 = FAILED | UNLIKE;
-/// Before the value in a buffer: a word for what the members must have in common.
-const HEAD: usize = 8;
+/// Of a slot: the flag, a word for what the members must have in common, the value.
+const COMMON: usize = 8;
+const VALUE: usize = 16;
 
 /// Where things are in a member's part of the group's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    members: usize,
-    /// Bytes of a buffer.
+    steps: usize,
+    /// Bytes of a slot.
     room: usize,
+}
+
+/// Where a member gets a value, and where the giver may keep it until the card has read it; the latter from its common word on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub at: usize,
+    pub stage: usize,
 }
 
 impl Layout {
     pub(crate) fn new(members: usize, bytes: u64) -> Layout {
-        Layout { members, room: HEAD + (bytes as usize).next_multiple_of(8) }
+        let room = VALUE + (bytes as usize).next_multiple_of(8);
+        Layout { steps: steps(members), room: room.next_multiple_of(LINE) }
     }
 
-    /// Rounds in which a member may have a child.
-    fn rounds(&self) -> usize {
-        self.members.next_power_of_two().trailing_zeros() as usize
+    /// Slots with values, two sets, then those of flags alone, two as well.
+    fn half(&self) -> usize {
+        2 * self.steps * (self.room + LINE)
     }
 
-    /// What a member sends up.
-    fn up(&self) -> usize {
-        BUFFERS
-    }
-
-    /// What comes down.
-    fn down(&self) -> usize {
-        BUFFERS + self.room
-    }
-
-    fn child(&self, round: usize) -> usize {
-        BUFFERS + (2 + round) * self.room
+    fn slot(&self, phase: usize, number: u64, step: usize) -> Slot {
+        let place = (number & 1) as usize * self.steps + step;
+        let at =
+            SLOTS + if phase == 0 { place * self.room } else { 2 * self.steps * self.room + place * LINE };
+        Slot { at, stage: at + self.half() + COMMON }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.child(self.rounds())
+        SLOTS + 2 * self.half()
     }
 }
 
-/// A group's memory as one member sees it: its own part, and puts to those of others, in order.
+/// What a member does in a step: gives what it has to one, and gets what one has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Step {
+    to: Option<usize>,
+    from: Option<usize>,
+    gets: Gets,
+}
+
+/// What it gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Gets {
+    /// Of members behind it.
+    #[default]
+    Higher,
+    Lower,
+    Result,
+}
+
+/// Of the largest power of two that the members have, and what comes before and behind.
+fn steps(members: usize) -> usize {
+    members.max(1).ilog2() as usize + 2
+}
+
+fn step(me: usize, members: usize, number: usize) -> Step {
+    let pairs = members - (1 << members.ilog2());
+    let (is_paired, is_giver) = (me < 2 * pairs, me < 2 * pairs && me % 2 == 1);
+    let last = steps(members) - 1;
+    match number {
+        0 if is_giver => Step { to: Some(me - 1), ..Step::default() },
+        0 if is_paired => Step { from: Some(me + 1), ..Step::default() },
+        _ if number == last && is_giver => Step { from: Some(me - 1), gets: Gets::Result, ..Step::default() },
+        _ if number == last && is_paired => Step { to: Some(me + 1), ..Step::default() },
+        _ if number == 0 || number == last || is_giver => Step::default(),
+        _ => {
+            let place = if is_paired { me / 2 } else { me - pairs };
+            let other = place ^ 1 << (number - 1);
+            let member = Some(if other < pairs { 2 * other } else { other + pairs });
+            Step { to: member, from: member, gets: if other < place { Gets::Lower } else { Gets::Higher } }
+        }
+    }
+}
+
+/// A group's memory as one member sees it: its own part, and writes to those of others, in order.
 pub(crate) trait Area {
     /// A word of the own part, with acquire order.
     fn flag(&self, at: usize) -> u64;
     fn read(&self, at: usize, into: &mut [u8]);
-    fn write(&self, at: usize, from: &[u8]);
     /// This member's number, and members.
     fn members(&self) -> (usize, usize);
     /// Writes a word of another member's part.
     fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError>;
-    /// Copies from the own part to another member's.
-    fn put(&self, member: usize, from: usize, to: usize, bytes: usize) -> Result<(), GaspiError>;
+    /// Fills a slot of another member's part: the common word and the value, then the flag.
+    fn give(&self, member: usize, slot: Slot, flag: u64, common: u64, value: &[u8])
+    -> Result<(), GaspiError>;
 }
 
 /// Which collective is unfinished.
@@ -88,11 +136,15 @@ pub(crate) struct Progress {
     active: Option<(Kind, u64)>,
     barriers: u64,
     reductions: u64,
+    /// Of a program's reduction, 1: how members got on is told.
+    phase: usize,
     round: usize,
-    /// Of a barrier: this round's word is out. Of an allreduce: the own value is out, or on its way down.
+    /// This round's word or value is out.
     told: bool,
     /// Why a value of this allreduce could not be combined.
     marks: u64,
+    value: Vec<u8>,
+    theirs: Vec<u8>,
 }
 
 impl Progress {
@@ -102,7 +154,8 @@ impl Progress {
             Some(active) if active != (kind, shape) => Err(GaspiError::ActiveCollective),
             Some(_) => Ok(false),
             None => {
-                (self.active, self.round, self.told, self.marks) = (Some((kind, shape)), 0, false, 0);
+                (self.active, self.phase, self.round) = (Some((kind, shape)), 0, 0);
+                (self.told, self.marks) = (false, 0);
                 Ok(true)
             }
         }
@@ -140,13 +193,12 @@ impl Progress {
 
     /// Whose word a barrier waits for, or an allreduce.
     pub(crate) fn awaited(&self, me: usize, members: usize) -> Option<usize> {
-        let step = 1 << self.round;
         match self.active?.0 {
-            _ if step >= members && !self.told => None,
-            Kind::Barrier => Some((me + members - step) % members),
-            // Up, from the child of this round; down, from the parent, whose round the last one is.
-            _ if !self.told => Some(me + step),
-            _ => me.checked_sub(step),
+            Kind::Barrier => {
+                let step = 1 << self.round;
+                (step < members).then(|| (me + members - step) % members)
+            }
+            _ => step(me, members, self.round).from,
         }
     }
 
@@ -154,7 +206,7 @@ impl Progress {
     pub(crate) fn barrier(&mut self, me: usize, members: usize, area: &dyn Area) -> Result<bool, GaspiError> {
         let number = self.barriers + 1;
         while 1 << self.round < members {
-            let at = BARRIER + 8 * self.round;
+            let at = BARRIER + LINE * self.round;
             if !self.told {
                 area.tell((me + (1 << self.round)) % members, at, number)?;
                 self.told = true;
@@ -169,90 +221,89 @@ impl Progress {
     }
 
     /// What the member gives to an allreduce that begins.
-    pub(crate) fn give(&self, layout: &Layout, area: &dyn Area, value: &[u8]) {
-        let shape = self.active.map_or(0, |(_, shape)| shape);
-        area.write(layout.up(), &shape.to_ne_bytes());
-        area.write(layout.up() + HEAD, value);
+    pub(crate) fn give(&mut self, value: &[u8]) {
+        self.value.clear();
+        self.value.extend_from_slice(value);
     }
 
-    /// As far as an allreduce of `bytes` goes now: combines what children sent with the own value, sends it to the parent,
-    /// and the result to the children. `true`: the result is in `value`. Where a value cannot be combined, or is not like the
+    /// As far as an allreduce goes now; the result once it is there. Where a value cannot be combined, or is not like the
     /// others, all members get through this, and fail.
     pub(crate) fn allreduce(
         &mut self,
-        me: usize,
         layout: &Layout,
         area: &dyn Area,
-        value: &mut [u8],
         combine: &mut Reduction<'_>,
-    ) -> Result<bool, GaspiError> {
-        let (number, members, bytes) = (self.reductions + 1, layout.members, value.len());
-        let (up, down) = (layout.up() + HEAD, layout.down() + HEAD);
-        while !self.told && 1 << self.round < members && me & (1 << self.round) == 0 {
-            if me + (1 << self.round) < members {
-                let flag = area.flag(CHILD + 8 * self.round);
-                if flag & !MARKS < number {
-                    return Ok(false);
-                }
-                self.marks |= flag & MARKS;
-                let child = layout.child(self.round);
-                if self.marks == 0 && self.active.is_some_and(|(_, shape)| area.flag(child) != shape) {
-                    self.marks = UNLIKE;
-                }
-                if self.marks == 0 {
-                    let mut theirs = vec![0; bytes];
-                    area.read(child + HEAD, &mut theirs);
-                    area.read(up, value);
-                    self.marks = if combine(value, &theirs).is_err() { FAILED } else { 0 };
-                    area.write(up, value);
-                }
+    ) -> Result<Option<Vec<u8>>, GaspiError> {
+        let is_users = self.active.is_some_and(|(kind, _)| kind == Kind::AllreduceUser);
+        loop {
+            if !self.is_through(layout, area, combine)? {
+                return Ok(None);
             }
-            self.round += 1;
-        }
-        let is_root = me == 0;
-        if !self.told {
-            if is_root {
-                // The puts below may read it after this call; the next one gives another value to go up.
-                area.read(up, value);
-                area.write(down, value);
-            } else {
-                let (parent, at) = (me - (1 << self.round), CHILD + 8 * self.round);
-                self.pass(area, parent, (layout.up(), layout.child(self.round), bytes), (at, number))?;
+            // A program's function may have failed on one of two members that combined the same.
+            if !is_users || self.phase == 1 || self.marks & UNLIKE != 0 {
+                break;
             }
-            self.told = true;
-        }
-        if !is_root {
-            let flag = area.flag(RESULT);
-            if flag & !MARKS < number {
-                return Ok(false);
-            }
-            self.marks |= flag & MARKS;
-        }
-        area.read(down, value);
-        for round in (0..self.round).rev().filter(|round| me + (1 << round) < members) {
-            let (child, way) = (me + (1 << round), (layout.down(), layout.down(), bytes));
-            self.pass(area, child, way, (RESULT, number))?;
+            (self.phase, self.round, self.told) = (1, 0, false);
         }
         match self.marks {
-            0 => Ok(true),
+            0 => Ok(Some(std::mem::take(&mut self.value))),
             marks if marks & UNLIKE != 0 => Err(GaspiError::Unlike),
             _ => Err(GaspiError::Failed),
         }
     }
 
-    /// Puts a value to another member, and the flag behind it; where there is none, the flag alone.
-    fn pass(
-        &self,
+    /// The steps of a phase, as far as they go now.
+    fn is_through(
+        &mut self,
+        layout: &Layout,
         area: &dyn Area,
-        member: usize,
-        (from, to, bytes): (usize, usize, usize),
-        (at, number): (usize, u64),
-    ) -> Result<(), GaspiError> {
-        if self.marks != 0 {
-            return area.tell(member, at, number | self.marks);
+        combine: &mut Reduction<'_>,
+    ) -> Result<bool, GaspiError> {
+        let (number, (me, members)) = (self.reductions + 1, area.members());
+        let common = self.active.map_or(0, |(_, shape)| shape);
+        while self.round < layout.steps {
+            let (step, slot) = (step(me, members, self.round), layout.slot(self.phase, number, self.round));
+            if let Some(to) = step.to.filter(|_| !self.told) {
+                match (self.marks, self.phase) {
+                    (0, 0) => area.give(to, slot, number, common, &self.value)?,
+                    (marks, _) => area.tell(to, slot.at, number | marks)?,
+                }
+            }
+            self.told = true;
+            if step.from.is_some() {
+                let flag = area.flag(slot.at);
+                if flag & !MARKS < number {
+                    return Ok(false);
+                }
+                self.marks |= flag & MARKS;
+                if self.phase == 0 {
+                    self.take(slot, step.gets, area, combine);
+                }
+            }
+            (self.round, self.told) = (self.round + 1, false);
         }
-        area.put(member, from, to, HEAD + bytes)?;
-        area.tell(member, at, number)
+        Ok(true)
+    }
+
+    /// Combines what has come with the own value.
+    fn take(&mut self, slot: Slot, gets: Gets, area: &dyn Area, combine: &mut Reduction<'_>) {
+        if self.marks == 0 && self.active.is_some_and(|(_, shape)| area.flag(slot.at + COMMON) != shape) {
+            self.marks = UNLIKE;
+        }
+        if self.marks != 0 {
+            return;
+        }
+        if gets == Gets::Result {
+            return area.read(slot.at + VALUE, &mut self.value);
+        }
+        self.theirs.resize(self.value.len(), 0);
+        area.read(slot.at + VALUE, &mut self.theirs);
+        if gets == Gets::Lower {
+            std::mem::swap(&mut self.value, &mut self.theirs);
+        }
+        if combine(&mut self.value, &self.theirs).is_err() {
+            self.marks = FAILED;
+        }
     }
 }
 
@@ -296,6 +347,10 @@ mod tests {
     struct Of<'a>(&'a Parts, usize);
 
     impl Of<'_> {
+        fn write(&self, at: usize, from: &[u8]) {
+            self.0.bytes.borrow_mut()[self.1][at..at + from.len()].copy_from_slice(from);
+        }
+
         fn post(&self, member: usize, posted: Posted) -> Result<(), GaspiError> {
             self.0.posted.borrow_mut().entry((self.1, member)).or_default().push_back(posted);
             Ok(())
@@ -313,10 +368,6 @@ mod tests {
             into.copy_from_slice(&self.0.bytes.borrow()[self.1][at..at + into.len()]);
         }
 
-        fn write(&self, at: usize, from: &[u8]) {
-            self.0.bytes.borrow_mut()[self.1][at..at + from.len()].copy_from_slice(from);
-        }
-
         fn members(&self) -> (usize, usize) {
             (self.1, self.0.bytes.borrow().len())
         }
@@ -325,8 +376,19 @@ mod tests {
             self.post(member, Posted::Word { at, value })
         }
 
-        fn put(&self, member: usize, from: usize, to: usize, bytes: usize) -> Result<(), GaspiError> {
-            self.post(member, Posted::Bytes { from, to, count: bytes })
+        fn give(
+            &self,
+            member: usize,
+            slot: Slot,
+            flag: u64,
+            common: u64,
+            value: &[u8],
+        ) -> Result<(), GaspiError> {
+            self.write(slot.stage, &common.to_ne_bytes());
+            self.write(slot.stage + 8, value);
+            let count = 8 + value.len();
+            self.post(member, Posted::Bytes { from: slot.stage, to: slot.at + COMMON, count })?;
+            self.tell(member, slot.at, flag)
         }
     }
 
@@ -358,27 +420,52 @@ mod tests {
                     let own =
                         |member: usize| [member as u64 + call, 1, u64::MAX].map(u64::to_ne_bytes).concat();
                     if progress[me].enter(Kind::Allreduce, 24).unwrap() {
-                        progress[me].give(&layout, &area, &own(me));
+                        progress[me].give(&own(me));
                     }
                     assert_eq!(progress[me].enter(Kind::Barrier, 0), Err(GaspiError::ActiveCollective));
                     assert_eq!(progress[me].enter(Kind::Allreduce, 8), Err(GaspiError::ActiveCollective));
-                    let mut value = vec![0; 24];
                     let mut sum = |one: &mut [u8], two: &[u8]| {
                         reduce::combine(Operation::Sum, Datatype::Ulong, one, two);
                         Ok(())
                     };
-                    let is_done = progress[me].allreduce(me, &layout, &area, &mut value, &mut sum).unwrap();
+                    let value = progress[me].allreduce(&layout, &area, &mut sum).unwrap();
                     let count = members as u64;
                     let first = count * call + count * (count - 1) / 2;
                     let expected = [first, count, count.wrapping_neg()].map(u64::to_ne_bytes).concat();
-                    assert!(!is_done || value == expected, "{members} call {call}");
-                    is_done
+                    assert!(value.as_ref().is_none_or(|value| *value == expected), "{members} call {call}");
+                    value.is_some()
                 };
                 if is_done {
                     progress[me].leave();
                     done[me] += 1;
                 }
             }
+        }
+    }
+
+    /// Members of any number give and get in pairs, and each value gets to each.
+    #[test]
+    fn steps_are_pairs_and_reach_all() {
+        for members in 1..70 {
+            // Which values each has, in order.
+            let mut have: Vec<Vec<usize>> = (0..members).map(|me| vec![me]).collect();
+            for number in 0..steps(members) {
+                let before = have.clone();
+                for me in 0..members {
+                    let Step { from, gets, .. } = step(me, members, number);
+                    let Some(from) = from else { continue };
+                    assert_eq!(step(from, members, number).to, Some(me), "{members}: {number}");
+                    have[me] = match gets {
+                        Gets::Higher => [&before[me][..], &before[from]].concat(),
+                        Gets::Lower => [&before[from][..], &before[me]].concat(),
+                        Gets::Result => before[from].clone(),
+                    };
+                }
+                let gives = |me: &usize| step(*me, members, number).to.is_some();
+                let gets = |me: &usize| step(*me, members, number).from.is_some();
+                assert_eq!((0..members).filter(gives).count(), (0..members).filter(gets).count());
+            }
+            assert!(have.iter().all(|have| have.iter().copied().eq(0..members)), "{members}: {have:?}");
         }
     }
 }

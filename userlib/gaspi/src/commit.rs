@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::group::{GROUP_ALL, Groups, Meeting, Memory};
+use crate::group::{GROUP_ALL, Groups, Meeting, Member, Memory};
 use crate::shared::Shared;
 use crate::wire::{Message, Proposal};
 use crate::{GaspiError, Timeout};
@@ -68,7 +68,7 @@ impl Groups {
             state.proposals.commits += 1;
             let number = state.proposals.commits;
             let (size, checksum) = (members.len() as u32, checksum(&entry.ranks));
-            let own = Proposal { number, size, checksum, area: memory.nla()? };
+            let own = Proposal { number, size, checksum, area: memory.nla()?, shown: memory.shown };
             entry.open = Some(Open { own, memory, agreed: HashMap::new() });
             // With the lock: an agreement to what comes meanwhile goes behind the proposal that it names.
             for rank in members.iter().copied().filter(|rank| *rank != usize::from(me)) {
@@ -157,10 +157,13 @@ impl Groups {
         if missing.is_empty()
             && let Some(Open { own, memory, agreed }) = entry.open.take()
         {
-            let area = |rank: usize| agreed.get(&rank).map_or(own.area, |theirs| theirs.area);
-            let places = members.iter().map(|rank| (*rank, area(*rank))).collect();
+            let member = |rank: &usize| {
+                let said = agreed.get(rank).unwrap_or(&own);
+                Member { rank: *rank, area: said.area, shown: said.shown }
+            };
+            let places = members.iter().map(member).collect();
             let at = members.iter().position(|rank| *rank == me).ok_or(GaspiError::Group)?;
-            entry.meeting = Some(Meeting::new(memory, at, places));
+            entry.meeting = Some(Meeting::new(group, memory, at, places));
             let used = |of: u8, rank: &usize, theirs: &Proposal| {
                 of == group && agreed.get(rank).is_some_and(|agreed| agreed.number == theirs.number)
             };
@@ -172,13 +175,28 @@ impl Groups {
 
 impl Shared {
     pub(crate) fn group_delete(&self, group: u8) -> Result<(), GaspiError> {
+        if group == GROUP_ALL {
+            return Err(GaspiError::Group);
+        }
+        self.groups.ranks(group)?;
+        let is_gone = |rank| rank != self.me && self.is_gone(rank);
+        if let Err(error) = self.stores.end_part(group, is_gone) {
+            tracing::warn!(
+                "group {group} is not deleted: a process has stopped that takes part in it ({error})"
+            );
+            return Err(GaspiError::Failed);
+        }
         let meeting = self.groups.remove(group, self.me, |rank, message| self.post_message(rank, message))?;
         self.free_meetings(meeting);
         Ok(())
     }
 
     pub(crate) fn group_commit(&self, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
-        let memory = |members| Memory::new(members, self.config.reduction_bytes(), &self.control);
+        let memory = |members| {
+            let mut memory = Memory::new(members, self.config.reduction_bytes(), &self.control)?;
+            memory.show(&self.stores, group);
+            Ok(memory)
+        };
         let post = |rank, message| self.post_message(rank, message);
         let Some(members) = self.groups.open(group, self.me as u16, memory, post)? else { return Ok(()) };
         timeout.wait(self.clock(), || {

@@ -12,12 +12,11 @@ use ggas_clock::Clock;
 
 use crate::config::{COMMON, compare};
 use crate::error::because;
-#[cfg(doc)]
-use crate::group::GROUP_ALL;
-use crate::group::{Groups, Memory};
+use crate::group::{GROUP_ALL, Groups, Member, Memory};
 use crate::service::{NAME, News, serve};
 use crate::shared::{Link, Ports, Shared};
 use crate::statistics::Statistics;
+use crate::stores::ShownPart;
 use crate::transfer::{Notice, Part};
 use crate::wire::{Answer, Ask, AtomicOperation, KIND, Message};
 use crate::{Config, GaspiError, Timeout};
@@ -32,6 +31,7 @@ struct Said {
     control: (u16, u8),
     one: u64,
     area: u64,
+    shown: Option<ShownPart>,
     config: [u64; COMMON.len()],
 }
 
@@ -92,13 +92,15 @@ impl Gaspi {
             because(code)(error)
         })?;
         let ports = Ports::open(&job, &config)?;
-        let memory = Memory::new(job.size() as usize, config.reduction_bytes(), &ports.control)?;
+        let mut memory = Memory::new(job.size() as usize, config.reduction_bytes(), &ports.control)?;
+        memory.show(&ports.stores, GROUP_ALL);
         let address = |port: &ggas::Port| (port.address().node, port.address().vpid);
         let said = Said {
             data: address(&ports.data),
             control: address(&ports.control),
             one: ports.one.nla(0).map_err(because(GaspiError::Memory))?,
             area: memory.nla()?,
+            shown: memory.shown,
             config: config.common(),
         };
         let left = timeout
@@ -117,8 +119,9 @@ impl Gaspi {
             one: said.one,
         };
         let links: Vec<Link> = all.iter().map(link).collect();
-        let areas: Vec<u64> = all.iter().map(|said| said.area).collect();
-        let groups = Groups::new(job.rank() as usize, memory, &areas);
+        let member = |(rank, said): (usize, &Said)| Member { rank, area: said.area, shown: said.shown };
+        let members = all.iter().enumerate().map(member).collect();
+        let groups = Groups::new(job.rank() as usize, memory, members);
         Gaspi::begin(job, config, ports, links, groups)
     }
 
@@ -147,6 +150,7 @@ impl Gaspi {
             }),
         );
         let told = shared.inbox.clone();
+        shared.greet();
         // Called behind the last message of a member. A service that has ended does not care.
         let gone = member.on_gone(Arc::new(move |id, _| drop(told.send(News::Gone(id.slot as usize)))));
         for rank in (0..shared.size()).filter(|rank| shared.is_gone(*rank)) {

@@ -23,7 +23,7 @@ impl Gaspi {
 
     pub(crate) fn insert(&self, id: u8, segment: Segment) -> Result<(), GaspiError> {
         let shared = &*self.shared;
-        shared.segments.insert(shared.me, id, segment)?;
+        shared.segments.insert(shared.me, id, segment, |segment| shared.stores.show(id, segment))?;
         let segment = shared.segments.find(id)?;
         shared.gpu.own(shared.me, id, Some(&segment))
     }
@@ -146,9 +146,16 @@ impl Gaspi {
     /// # Errors
     /// [`GaspiError::Segment`], [`GaspiError::Null`], [`GaspiError::SegmentSize`].
     pub fn segment_delete(&self, id: u8) -> Result<(), GaspiError> {
-        self.shared.segments.find(id)?;
-        self.shared.gpu.own(self.shared.me, id, None)?;
-        self.shared.segments.delete(self.shared.me, id)?;
+        let shared = &*self.shared;
+        let segment = shared.segments.find(id)?;
+        shared.gpu.own(shared.me, id, None)?;
+        if let Err(error) = shared.stores.end(id, |rank| rank != shared.me && shared.is_gone(rank)) {
+            tracing::warn!(
+                "memory of segment {id} is not given back: a process has stopped that stores to it ({error})"
+            );
+            std::mem::forget(segment);
+        }
+        shared.segments.delete(shared.me, id)?;
         self.statistics().one(Counter::NumberOfSegmentDelete);
         Ok(())
     }

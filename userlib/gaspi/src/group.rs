@@ -1,17 +1,18 @@
 //! Groups: who takes part in a collective.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use ggas::{Connection, HostBuffer, Port, PostError, Region, Spec};
 
-use crate::collective::{Area, Kind, Layout, Progress};
+use crate::collective::{Area, Kind, Layout, Progress, Slot};
 use crate::commit::{Open, Proposals};
 use crate::error::because;
 use crate::passive::turn;
 use crate::puts::Mark;
 use crate::shared::Shared;
+use crate::stores::{Part, ShownPart, Stores};
 use crate::{Counter, Datatype, GaspiError, Operation, Reduction, Timeout, reduce};
 
 /// Ids of groups.
@@ -25,6 +26,17 @@ pub(crate) struct Memory {
     words: Arc<HostBuffer>,
     region: Region,
     layout: Layout,
+    /// Where others map it.
+    pub shown: Option<ShownPart>,
+}
+
+/// A member of a committed group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub rank: usize,
+    /// Network logical address of its part.
+    pub area: u64,
+    pub shown: Option<ShownPart>,
 }
 
 impl Memory {
@@ -33,7 +45,12 @@ impl Memory {
         let layout = Layout::new(members, bytes);
         let words = Arc::new(HostBuffer::zeroed(layout.bytes()).map_err(because(GaspiError::Memory))?);
         let region = port.register_shared(words.clone()).map_err(because(GaspiError::Memory))?;
-        Ok(Memory { words, region, layout })
+        Ok(Memory { words, region, layout, shown: None })
+    }
+
+    /// Lets the other members store to it.
+    pub(crate) fn show(&mut self, stores: &Stores, group: u8) {
+        self.shown = stores.show_part(group, self.words.address(), self.words.len());
     }
 
     pub(crate) fn nla(&self) -> Result<u64, GaspiError> {
@@ -45,16 +62,29 @@ impl Memory {
 #[derive(Debug)]
 pub(crate) struct Meeting {
     memory: Memory,
+    group: u8,
     me: usize,
-    /// Rank and network logical address of the part of each member.
-    members: Vec<(usize, u64)>,
+    members: Vec<Member>,
+    /// By member: its part where this process stores to it. Looked for by the first collective, and the same from then on, so
+    /// that nothing overtakes anything.
+    parts: OnceLock<Vec<Option<Part>>>,
     progress: Mutex<Progress>,
 }
 
 impl Meeting {
     /// Of members in the order of their ranks, of which this process is number `me`.
-    pub(crate) fn new(memory: Memory, me: usize, members: Vec<(usize, u64)>) -> Arc<Meeting> {
-        Arc::new(Meeting { memory, me, members, progress: Mutex::default() })
+    pub(crate) fn new(group: u8, memory: Memory, me: usize, members: Vec<Member>) -> Arc<Meeting> {
+        let (parts, progress) = (OnceLock::new(), Mutex::default());
+        Arc::new(Meeting { memory, group, me, members, parts, progress })
+    }
+
+    /// The part of a member where this process stores to it.
+    fn part(&self, shared: &Shared, member: usize) -> Option<&Part> {
+        let find = |member: &Member| {
+            let (me, bytes) = (shared.me, self.memory.layout.bytes());
+            shared.stores.part(member.rank, me, self.group, member.shown?, bytes)
+        };
+        self.parts.get_or_init(|| self.members.iter().map(find).collect()).get(member)?.as_ref()
     }
 }
 
@@ -84,10 +114,10 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// With the group of all, where the parts of all ranks are known.
-    pub(crate) fn new(me: usize, memory: Memory, areas: &[u64]) -> Groups {
-        let members = areas.iter().copied().enumerate().collect();
-        let ranks = (0..areas.len() as u16).collect();
-        let all = Group { ranks, open: None, meeting: Some(Meeting::new(memory, me, members)) };
+    pub(crate) fn new(me: usize, memory: Memory, members: Vec<Member>) -> Groups {
+        let ranks = (0..members.len() as u16).collect();
+        let meeting = Some(Meeting::new(GROUP_ALL, memory, me, members));
+        let all = Group { ranks, open: None, meeting };
         let groups = Groups::default();
         groups.state().groups.insert(GROUP_ALL, all);
         groups
@@ -152,14 +182,25 @@ struct Reach<'a> {
 
 impl Reach<'_> {
     fn to(&self, member: usize, at: usize) -> (&Connection, u64) {
-        let (rank, area) = self.meeting.members[member];
+        let Member { rank, area, .. } = self.meeting.members[member];
         // What another process has told; a card refuses an address that is none.
         (&self.shared.links[rank].control, area.wrapping_add(at as u64))
     }
 
+    /// The part of a member where this process stores to it. As of a card, what a dead one is told fails.
+    fn part(&self, member: usize) -> Result<Option<&Part>, GaspiError> {
+        let part = self.meeting.part(self.shared, member);
+        let rank = self.meeting.members[member].rank;
+        if part.is_some() && self.shared.deaths.has_any_departed() && self.shared.is_gone(rank) {
+            self.shared.mark(rank);
+            return Err(GaspiError::Dead);
+        }
+        Ok(part)
+    }
+
     /// What a post that failed means to a collective.
     fn failed(&self, member: usize, error: PostError) -> GaspiError {
-        self.shared.mark(self.meeting.members[member].0);
+        self.shared.mark(self.meeting.members[member].rank);
         match error {
             PostError::PeerLost(_) => because(GaspiError::Dead)(error),
             _ => because(GaspiError::Device)(error),
@@ -176,19 +217,41 @@ impl Area for Reach<'_> {
         self.meeting.memory.words.read(at, into);
     }
 
-    fn write(&self, at: usize, from: &[u8]) {
-        self.meeting.memory.words.write(at, from);
-    }
-
     fn members(&self) -> (usize, usize) {
         (self.meeting.me, self.meeting.members.len())
     }
 
     fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError> {
+        if let Some(part) = self.part(member)? {
+            part.tell(at, value);
+            return Ok(());
+        }
         let (link, nla) = self.to(member, at);
         link.immediate_put(value, 8, nla, Spec::empty()).map_err(|error| self.failed(member, error))
     }
 
+    fn give(
+        &self,
+        member: usize,
+        Slot { at, stage }: Slot,
+        flag: u64,
+        common: u64,
+        value: &[u8],
+    ) -> Result<(), GaspiError> {
+        if let Some(part) = self.part(member)? {
+            part.give(at, [flag, common], value);
+            return Ok(());
+        }
+        let words = &self.meeting.memory.words;
+        words.store_u64(stage, common);
+        words.write(stage + 8, value);
+        self.put(member, stage, at + 8, 8 + value.len())?;
+        self.tell(member, at, flag)
+    }
+}
+
+impl Reach<'_> {
+    /// Copies from the own part to another member's, through the card.
     fn put(&self, member: usize, from: usize, to: usize, bytes: usize) -> Result<(), GaspiError> {
         let (link, nla) = self.to(member, to);
         let most = extoll_abi::MAX_TRANSFER as usize;
@@ -197,7 +260,7 @@ impl Area for Reach<'_> {
             let region = &self.meeting.memory.region;
             link.put(region, from + at, piece, nla.wrapping_add(at as u64), Spec::REQUESTER)
                 .map_err(|error| self.failed(member, error))?;
-            self.shared.puts.posted(self.meeting.members[member].0);
+            self.shared.puts.posted(self.meeting.members[member].rank);
         }
         Ok(())
     }
@@ -209,7 +272,7 @@ impl Shared {
         self.puts.take(&self.control);
         let gone = &mut self.groups.state().gone;
         gone.extend(meeting.map(|meeting| {
-            let mark = self.puts.mark(meeting.members.iter().map(|(rank, _)| *rank));
+            let mark = self.puts.mark(meeting.members.iter().map(|member| member.rank));
             (mark, meeting)
         }));
         gone.retain(|(mark, _)| !self.puts.are_done(mark));
@@ -246,11 +309,11 @@ impl Shared {
         }
         let (mut looks, mut noticed) = (0u32, None);
         let done = timeout.left(self.clock(), began).wait(self.clock(), || {
-            // On the model, a caller that waits may do the card's work.
-            self.puts.take(&self.control);
             if let Some(result) = advance(&mut progress, &reach)? {
                 return Ok(Some(result));
             }
+            // On the model, a caller that waits may do the card's work.
+            self.puts.take(&self.control);
             looks = looks.wrapping_add(1);
             if !self.is_time_for_losses(looks) || !self.is_hopeless(&progress, &reach, &mut noticed) {
                 return Ok(None);
@@ -277,7 +340,7 @@ impl Shared {
     /// call has found a member dead.
     fn is_hopeless(&self, progress: &Progress, reach: &Reach<'_>, noticed: &mut Option<Instant>) -> bool {
         let members = &reach.meeting.members;
-        let awaited = progress.awaited(reach.meeting.me, members.len()).map(|at| members[at].0);
+        let awaited = progress.awaited(reach.meeting.me, members.len()).map(|at| members[at].rank);
         if let Some(rank) = awaited.filter(|rank| self.is_gone(*rank)) {
             self.mark(rank);
             return true;
@@ -285,7 +348,7 @@ impl Shared {
         if progress.is_aborted(reach) {
             return true;
         }
-        if !members.iter().any(|(rank, _)| *rank != self.me && self.is_lost(*rank)) {
+        if !members.iter().any(|member| member.rank != self.me && self.is_lost(member.rank)) {
             return false;
         }
         let since = *noticed.get_or_insert_with(|| self.clock().now());
@@ -326,13 +389,8 @@ impl Shared {
             group,
             (kind, shape),
             timeout,
-            |progress, reach| progress.give(&reach.meeting.memory.layout, reach, send),
-            |progress, reach| {
-                let mut value = vec![0; send.len()];
-                let layout = reach.meeting.memory.layout;
-                let is_done = progress.allreduce(reach.meeting.me, &layout, reach, &mut value, combine)?;
-                Ok(is_done.then_some(value))
-            },
+            |progress, _| progress.give(send),
+            |progress, reach| progress.allreduce(&reach.meeting.memory.layout, reach, combine),
         )
     }
 

@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 
 use crate::GaspiError;
 use crate::config::QUEUES_MAX;
+use crate::stores::Order;
+
+/// In place of a queue: of requests that are nobody's.
+const PROBE: u8 = u8::MAX;
 
 /// Which notification tells of a request's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(crate) struct Ledger {
     bare: Vec<(u8, usize)>,
     /// By rank: requests that have left.
     over: Vec<u64>,
+    /// By rank.
+    orders: Vec<Order>,
 }
 
 impl Ledger {
@@ -65,6 +71,7 @@ impl Ledger {
             under_way: 0,
             bare: Vec::new(),
             over: vec![0; ranks],
+            orders: vec![Order::default(); ranks],
         };
         ledger.queues[..queues as usize].iter_mut().for_each(|queue| queue.exists = true);
         ledger
@@ -110,6 +117,19 @@ impl Ledger {
         own.open += 1;
         let request = Request { queue, life: own.life, way, left: notifications };
         self.side(rank, way).push_back(request);
+    }
+
+    /// Whether stores to a rank may overtake what went through the card.
+    #[inline]
+    pub(crate) fn order(&mut self, rank: usize) -> &mut Order {
+        &mut self.orders[rank]
+    }
+
+    /// A get was posted that finds out what has arrived at a rank; no queue waits for it.
+    pub(crate) fn probe(&mut self, rank: usize) {
+        self.gets[rank].push_back(Request { queue: PROBE, life: 0, way: Way::Get, left: 1 });
+        self.orders[rank].probing();
+        self.posted();
     }
 
     /// One of its commands that have a notification was posted.
@@ -200,10 +220,13 @@ impl Ledger {
             self.over[rank] += u64::from(way != Way::Get);
         }
         self.under_way = self.under_way.saturating_sub(is_own.into());
-        self.end(request, request.left == 0, is_error);
+        self.end(rank, request, request.left == 0, is_error);
     }
 
-    fn end(&mut self, request: Request, is_over: bool, is_error: bool) {
+    fn end(&mut self, rank: usize, request: Request, is_over: bool, is_error: bool) {
+        if request.queue == PROBE {
+            return self.orders[rank].probed(is_error);
+        }
         let queue = &mut self.queues[usize::from(request.queue)];
         if queue.exists && queue.life == request.life {
             queue.open -= u32::from(is_over);
@@ -216,12 +239,26 @@ impl Ledger {
         !self.gets[rank].is_empty()
     }
 
-    /// A process is gone: what it was to send does not come.
-    pub(crate) fn lose(&mut self, rank: usize) {
-        for request in std::mem::take(&mut self.gets[rank]) {
+    /// A process is gone: what it was to send does not come. Whether a queue waits for any of it.
+    pub(crate) fn lose(&mut self, rank: usize) -> bool {
+        let lost = std::mem::take(&mut self.gets[rank]);
+        for request in &lost {
             self.under_way = self.under_way.saturating_sub(request.left);
-            self.end(request, true, true);
+            self.end(rank, *request, true, true);
         }
+        lost.iter().any(|request| request.queue != PROBE)
+    }
+
+    /// The same where nothing has to be looked for; `false`: something is under way, or has failed.
+    #[inline]
+    pub(crate) fn collect_idle(&mut self, queue: u8) -> Result<bool, GaspiError> {
+        let is_bare = self.bare(queue).is_some();
+        let queue = self.queue(queue)?;
+        if queue.has_failed || queue.open > 0 || is_bare {
+            return Ok(false);
+        }
+        queue.size = 0;
+        Ok(true)
     }
 
     /// Whether all requests of a queue are over, which are collected then.

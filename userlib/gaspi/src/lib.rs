@@ -45,6 +45,7 @@ mod segment;
 mod service;
 mod shared;
 mod statistics;
+mod stores;
 mod timeout;
 mod transfer;
 mod wire;

@@ -10,6 +10,7 @@ use ggas::{HostBuffer, Port, Region};
 
 use crate::error::because;
 use crate::gpu::{Memory, Told};
+use crate::stores::{Shown, There};
 use crate::wire::Place;
 use crate::{Config, GaspiError};
 
@@ -26,6 +27,8 @@ pub(crate) struct Segment {
     pub flags: Region,
     pub words: Words,
     backing: Backing,
+    /// Where others map it to store to it themselves.
+    pub shown: Option<Shown>,
 }
 
 /// Where the notifications are, for calls of this process.
@@ -81,7 +84,7 @@ impl Segment {
         let words = HostBuffer::zeroed(flag_bytes(config) as usize).map_err(because(GaspiError::Memory))?;
         let words = Arc::new(words);
         let flags = port.register_shared(words.clone()).map_err(because(GaspiError::Memory))?;
-        Ok(Segment { data, flags, words: Words::Own(words), backing })
+        Ok(Segment { data, flags, words: Words::Own(words), backing, shown: None })
     }
 
     /// Over memory that others map, with its notifications from `flags_at` of `words` on.
@@ -100,14 +103,34 @@ impl Segment {
         let data = register(&memory, 0, bytes)?;
         let flags = register(&words, flags_at as usize, flag_bytes(config) as usize)?;
         let words = Words::Passed(words, flags_at);
-        Ok(Segment { data, flags, words, backing: Backing::Passed(memory, told) })
+        Ok(Segment { data, flags, words, backing: Backing::Passed(memory, told), shown: None })
     }
 
     /// What other processes have to know of it.
     pub(crate) fn place(&self) -> Result<Place, GaspiError> {
         let nla = |region: &Region| region.nla(0).map_err(because(GaspiError::Memory));
         let size = self.data.len() as u64;
-        Ok(Place { size, data: nla(&self.data)?, flags: nla(&self.flags)?, told: self.told() })
+        let (data, flags) = (nla(&self.data)?, nla(&self.flags)?);
+        Ok(Place { size, data, flags, told: self.told(), shown: self.shown })
+    }
+
+    /// Addresses and bytes of data and notifications, where both are host memory that is not passed on.
+    pub(crate) fn own_memory(&self) -> Option<((u64, usize), (u64, usize))> {
+        match (&self.backing, &self.words) {
+            (Backing::Region | Backing::Mapped(_), Words::Own(words)) => {
+                Some(((self.data.address(), self.data.len()), (words.address(), words.len())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The first byte, where it is host memory.
+    pub(crate) fn host_address(&self) -> Option<*mut u8> {
+        match &self.backing {
+            Backing::Region | Backing::Mapped(_) => Some(self.data.address() as *mut u8),
+            Backing::Passed(memory, _) => memory.host_address(),
+            Backing::Device(_) => None,
+        }
     }
 
     /// What they have to know to map it.
@@ -212,12 +235,21 @@ pub(crate) struct Segments {
     max: u32,
     own: RwLock<Vec<Slot>>,
     /// By rank and id.
-    theirs: RwLock<Vec<Option<Place>>>,
+    theirs: RwLock<Vec<Theirs>>,
+}
+
+/// A segment of a rank.
+#[derive(Clone, Debug, Default)]
+struct Theirs {
+    /// `None`: the rank has told of none.
+    place: Option<Place>,
+    /// Where this process stores to it itself.
+    there: Option<Arc<There>>,
 }
 
 impl Segments {
     pub(crate) fn new(ranks: usize, max: u32) -> Segments {
-        let (own, theirs) = (vec![Slot::Never; IDS], vec![None; IDS * ranks]);
+        let (own, theirs) = (vec![Slot::Never; IDS], vec![Theirs::default(); IDS * ranks]);
         Segments { max, own: RwLock::new(own), theirs: RwLock::new(theirs) }
     }
 
@@ -241,17 +273,26 @@ impl Segments {
         if self.list().len() as u32 >= self.max { Err(GaspiError::ManySegments) } else { Ok(()) }
     }
 
-    pub(crate) fn insert(&self, me: usize, id: u8, segment: Segment) -> Result<(), GaspiError> {
-        let place = segment.place()?;
+    /// `show` lets others at a segment that has got its id.
+    pub(crate) fn insert(
+        &self,
+        me: usize,
+        id: u8,
+        mut segment: Segment,
+        show: impl FnOnce(&Segment) -> Option<Shown>,
+    ) -> Result<(), GaspiError> {
+        let place;
         {
             let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
             let slot = &mut own[usize::from(id)];
             if matches!(slot, Slot::Here(_)) {
                 return Err(GaspiError::Segment);
             }
+            segment.shown = show(&segment);
+            place = segment.place()?;
             *slot = Slot::Here(Arc::new(segment));
         }
-        self.learn(me, id, Some(place));
+        self.learn(me, id, Some(place), None);
         Ok(())
     }
 
@@ -279,7 +320,7 @@ impl Segments {
     pub(crate) fn delete(&self, me: usize, id: u8) -> Result<(), GaspiError> {
         let segment = self.find(id)?;
         self.own.write().unwrap_or_else(PoisonError::into_inner)[usize::from(id)] = Slot::Deleted;
-        self.learn(me, id, None);
+        self.learn(me, id, None, None);
         drop(segment);
         Ok(())
     }
@@ -292,18 +333,25 @@ impl Segments {
     }
 
     /// What a rank said of its segment.
-    pub(crate) fn learn(&self, rank: usize, id: u8, place: Option<Place>) {
+    pub(crate) fn learn(&self, rank: usize, id: u8, place: Option<Place>, there: Option<There>) {
         let mut theirs = self.theirs.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = theirs.get_mut(rank * IDS + usize::from(id)) {
-            *slot = place;
+            *slot = Theirs { place, there: there.map(Arc::new) };
         }
+    }
+
+    /// A segment of a rank where this process stores to it itself.
+    #[inline]
+    pub(crate) fn there(&self, rank: usize, id: u8) -> Option<Arc<There>> {
+        let theirs = self.theirs.read().unwrap_or_else(PoisonError::into_inner);
+        theirs.get(rank * IDS + usize::from(id))?.there.clone()
     }
 
     /// A segment of a rank, which exists; `None`: it has told of none.
     #[inline]
     pub(crate) fn place(&self, rank: usize, id: u8) -> Option<Place> {
         let theirs = self.theirs.read().unwrap_or_else(PoisonError::into_inner);
-        theirs.get(rank * IDS + usize::from(id)).copied().flatten()
+        theirs.get(rank * IDS + usize::from(id)).and_then(|theirs| theirs.place)
     }
 }
 
@@ -343,10 +391,10 @@ mod tests {
     #[test]
     fn what_others_said_stays_when_the_own_segment_goes() {
         let segments = Segments::new(2, 4);
-        let place = Place { size: 8, data: 0x1000, flags: 0x2000, told: None };
-        segments.learn(1, 3, Some(place));
+        let place = Place { size: 8, data: 0x1000, flags: 0x2000, told: None, shown: None };
+        segments.learn(1, 3, Some(place), None);
         assert_eq!((segments.place(1, 3), segments.place(0, 3)), (Some(place), None));
-        segments.learn(7, 3, Some(place));
+        segments.learn(7, 3, Some(place), None);
         assert_eq!(segments.delete(0, 3), Err(GaspiError::Null));
         assert_eq!(segments.find(4).err(), Some(GaspiError::Segment));
         assert_eq!(segments.check_new(4, 1), Err(GaspiError::Segment));

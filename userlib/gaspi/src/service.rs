@@ -57,6 +57,8 @@ fn take(shared: &Shared, rank: usize, message: Message) {
         }
         Message::Agree { group, mine, yours } => shared.groups.agreed(group, rank, mine, yours),
         Message::Withdraw { group, number } => shared.groups.withdrawn(group, rank, number),
+        // Looked at where its descriptor is.
+        Message::Arena { .. } => {}
         Message::Kill => kill(),
     }
 }
@@ -69,7 +71,7 @@ fn answer(shared: &Shared, rank: usize, ask: Ask) -> Answer {
             if place.told.is_none() {
                 shared.gpu.told(rank, segment, place, Vec::new());
             }
-            shared.segments.learn(rank, segment, Some(place));
+            shared.learn(rank, segment, place);
             Answer::Done
         }
         Ask::Atomic { segment, offset, operation } => match atomic(shared, segment, offset, operation) {

@@ -23,6 +23,7 @@ use crate::puts::Puts;
 use crate::segment::{Segment, Segments};
 use crate::service::News;
 use crate::statistics::Statistics;
+use crate::stores::Stores;
 use crate::wire::{Answer, Ask, KIND, Message, Place};
 use crate::{Config, GaspiError, Timeout};
 
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub outbox: Outbox,
     pub deaths: Deaths,
     pub puts: Puts,
+    pub stores: Stores,
     pub statistics: Statistics,
     ledger: Mutex<Ledger>,
     /// Most notifications of the data port's requests that may be on their way.
@@ -74,6 +76,7 @@ pub(crate) struct Ports {
     pub data: Port,
     pub control: Port,
     pub one: Region,
+    pub stores: Stores,
     /// Notifications of requests for which the data port has room.
     notifications: u32,
 }
@@ -92,7 +95,7 @@ impl Ports {
         let one = HostBuffer::zeroed(8).map_err(because(GaspiError::Memory))?;
         one.store_u64(0, 1);
         let one = data.register(one).map_err(because(GaspiError::Memory))?;
-        Ok(Ports { data, control, one, notifications })
+        Ok(Ports { data, control, one, stores: Stores::new(job)?, notifications })
     }
 }
 
@@ -125,6 +128,7 @@ impl Shared {
             ranks: by_address.collect(),
             links,
             one: ports.one,
+            stores: ports.stores,
             data: ports.data,
             control: ports.control,
             inbox,
@@ -222,9 +226,8 @@ impl Shared {
                 self.data.device().drain_lost();
                 self.take_notifications(ledger);
             }
-            if ledger.fetches(rank) {
+            if ledger.fetches(rank) && ledger.lose(rank) {
                 self.mark(rank);
-                ledger.lose(rank);
             }
         }
     }
@@ -284,7 +287,11 @@ impl Shared {
         let deadline = self.clock().deadline(wait);
         let peer = member.at(rank as u32).filter(|peer| peer.state == PeerState::Joined);
         let passed = self.passed(message);
-        let fds = passed.as_ref().map_or_else(Vec::new, |segment| segment.descriptors());
+        let fds = match (&passed, message) {
+            (Some(segment), _) => segment.descriptors(),
+            (None, Message::Arena { .. }) => self.stores.fd().into_iter().collect(),
+            _ => Vec::new(),
+        };
         let sent = match peer {
             Some(peer) => member.send(peer.id, KIND, &body, &fds, deadline),
             None => Err(std::io::ErrorKind::NotConnected.into()),

@@ -10,8 +10,12 @@ use crate::gpu::Near;
 use crate::ledger::{Ledger, Way};
 use crate::segment::{FLAG, Segment, check_range};
 use crate::shared::{Link, Shared};
+use crate::stores::Target;
 use crate::wire::Place;
 use crate::{Counter, GaspiError, Timeout};
+
+/// Looks at notifications, of one after the other, before the card's work is done meanwhile.
+const LOOKS: u32 = 64;
 
 /// A part of a local segment, of as many bytes a part of a remote one, and the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +48,10 @@ pub(crate) struct Checked {
     pub segment: Arc<Segment>,
     pub offset: usize,
     pub remote: u64,
+    pub remote_offset: u64,
     pub bytes: u64,
+    /// The remote side where this process can store to it.
+    pub target: Option<Target>,
     /// The remote side as this process's GPU reaches it, and the offset there; mapped until the request is posted.
     pub near: Option<(Arc<Near>, u64)>,
 }
@@ -67,8 +74,9 @@ impl Shared {
             return Err(GaspiError::CommSize);
         }
         let near = self.gpu.near(rank.into(), remote).map(|near| (near, remote_offset));
+        let target = self.target(rank.into(), remote);
         let (offset, remote) = (local_offset as usize, place.data + remote_offset);
-        Ok(Checked { segment, offset, remote, bytes, near })
+        Ok(Checked { segment, offset, remote, remote_offset, bytes, target, near })
     }
 
     fn check_list(&self, parts: &[Part], rank: u16) -> Result<Vec<Checked>, GaspiError> {
@@ -88,7 +96,8 @@ impl Shared {
     fn tell(&self, notice: &Notice, rank: u16) -> Result<End<'_>, GaspiError> {
         let (flag, at) = (self.flag(notice, rank)?, u64::from(notice.id) * FLAG);
         let near = self.gpu.near(rank.into(), notice.segment).map(|near| (near, at));
-        Ok(End::Tell { value: notice.value, flag, near })
+        let target = self.target(rank.into(), notice.segment);
+        Ok(End::Tell { id: notice.id, value: notice.value, flag, target, near })
     }
 
     /// Whether a notification is possible.
@@ -122,6 +131,11 @@ impl Shared {
         if end.is_some() {
             self.settle_direct(rank)?;
         }
+        if !is_read && self.store(&mut ledger, rank, parts, end.as_ref()) {
+            let life = ledger.began(queue, cost);
+            ledger.ended(queue, life);
+            return Ok(());
+        }
         self.gpu.card_used(rank);
         let way = match &end {
             Some(End::Tell { .. }) => Way::Immediate,
@@ -133,9 +147,11 @@ impl Shared {
         let notifications = if is_read { commands() + u32::from(end.is_some()) } else { 1 };
         ledger.begin(queue, rank, cost, way, notifications);
         let mut posted = Posted::default();
-        let Err(error) = self.transfer(&mut ledger, rank, parts, end.as_ref(), is_read, &mut posted) else {
-            return Ok(());
-        };
+        let sent = self.transfer(&mut ledger, rank, parts, end.as_ref(), is_read, &mut posted);
+        if !is_read {
+            self.went_through_card(&mut ledger, rank, parts, end.as_ref());
+        }
+        let Err(error) = sent else { return Ok(()) };
         let is_timeout = matches!(error, PostError::Timeout { .. });
         let is_bare = is_timeout && posted.commands > posted.notifications;
         ledger.cut(rank, cost, way, notifications - posted.notifications, is_bare);
@@ -324,6 +340,11 @@ impl Shared {
     }
 
     pub(crate) fn wait(&self, queue: u8, timeout: Timeout) -> Result<(), GaspiError> {
+        // Stores are over when they are posted.
+        if self.ledger().collect_idle(queue)? {
+            self.statistics.one(Counter::NumberOfWaits);
+            return Ok(());
+        }
         let began = self.clock().now();
         let mut looks = 0u32;
         let done = timeout.wait(self.clock(), || {
@@ -367,9 +388,11 @@ impl Shared {
             return Ok(None);
         }
         let is_set = |id: &u32| segment.words.is_set(*id);
-        // Mostly it is there.
-        if let Some(id) = (first..end).find(is_set) {
-            return Ok(Some(id));
+        // Mostly it is there, or about to be stored.
+        for _ in 0..(LOOKS / count).max(1) {
+            if let Some(id) = (first..end).find(is_set) {
+                return Ok(Some(id));
+            }
         }
         let (began, heard) = (self.clock().now(), self.deaths.heard());
         let found = timeout.wait(self.clock(), || {
@@ -419,8 +442,10 @@ impl Posted {
 pub(crate) enum End<'a> {
     /// `near`: the segment as this process's GPU reaches it, and the offset of the notification.
     Tell {
+        id: u32,
         value: u32,
         flag: u64,
+        target: Option<Target>,
         near: Option<(Arc<Near>, u64)>,
     },
     Fetch {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::Told;
 use crate::segment::FLAG;
+use crate::stores::{Shown, ShownPart};
 
 /// Kind of our messages among those of the members.
 pub(crate) const KIND: u16 = 0x6a5;
@@ -42,6 +43,10 @@ pub(crate) enum Message {
     Withdraw {
         group: u8,
         number: u64,
+    },
+    /// The sender's arena, whose descriptor comes with this, and where in it the board is.
+    Arena {
+        board: u64,
     },
     /// The receiver ends at once.
     Kill,
@@ -87,6 +92,8 @@ pub(crate) struct Place {
     pub flags: u64,
     /// How others map it, where it is passed on.
     pub told: Option<Told>,
+    /// Where others map it that store to it themselves.
+    pub shown: Option<Shown>,
 }
 
 /// A group as one of its members sees it.
@@ -98,6 +105,8 @@ pub(crate) struct Proposal {
     pub checksum: u64,
     /// Network logical address of the sender's part of the group's memory.
     pub area: u64,
+    /// Where others map it.
+    pub shown: Option<ShownPart>,
 }
 
 impl Place {
@@ -125,7 +134,7 @@ mod tests {
 
     #[test]
     fn places_beyond_the_last_address_are_not_sound() {
-        let place = Place { size: 16, data: u64::MAX - 16, flags: u64::MAX - 80, told: None };
+        let place = Place { size: 16, data: u64::MAX - 16, flags: u64::MAX - 80, told: None, shown: None };
         assert!(place.is_sound(10));
         assert!(!place.is_sound(11));
         assert!(!Place { size: 17, ..place }.is_sound(10));

@@ -107,6 +107,14 @@ impl Memory {
         }
     }
 
+    /// The same, where it is host memory.
+    pub(crate) fn host_address(&self) -> Option<*mut u8> {
+        match self {
+            Memory::Host { mapped, .. } => Some(mapped.as_ptr()),
+            Memory::Device { .. } => None,
+        }
+    }
+
     /// A part of it as a network device sees it.
     pub(crate) fn span(&self, offset: usize, len: usize) -> Span {
         let place = match self {

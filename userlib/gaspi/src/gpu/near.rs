@@ -120,8 +120,12 @@ fn map(begun: &Begun, place: Place, fds: Vec<OwnedFd>) -> Option<Near> {
 impl Shared {
     /// Maps what came with a message.
     pub(crate) fn map_passed(&self, rank: usize, message: &Message, fds: Vec<OwnedFd>) {
-        if let Message::Ask { ask: Ask::Register { segment, place }, .. } = message {
-            self.gpu.told(rank, *segment, *place, fds);
+        match message {
+            Message::Ask { ask: Ask::Register { segment, place }, .. } => {
+                self.gpu.told(rank, *segment, *place, fds);
+            }
+            Message::Arena { board } => self.stores.met(rank, *board, fds),
+            _ => {}
         }
     }
 }

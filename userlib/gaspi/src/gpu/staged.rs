@@ -114,6 +114,7 @@ impl Shared {
         let mut ledger = self.ledger();
         ledger.check(queue, 1)?;
         self.gpu.card_used(rank);
+        ledger.order(rank).sends(false);
         let link = &self.links[rank].data;
         let posted = self
             .make_room(&mut ledger)

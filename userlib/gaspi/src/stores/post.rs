@@ -1,0 +1,166 @@
+//! The post of a request by stores.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ggas::Spec;
+
+use super::There;
+use super::board::Visit;
+use super::copy::copy;
+use crate::ledger::Ledger;
+use crate::segment::{FLAG, Segment, Words};
+use crate::shared::{Link, Shared};
+use crate::transfer::{Checked, End};
+
+/// Bytes of a request that is carried out by stores. What is longer goes through the card, whose work does not hold up the
+/// poster.
+const STORES_MAX: u64 = 4096;
+
+/// The remote side of a part, or of a notification.
+pub(crate) enum Target {
+    /// Of this process.
+    Own(Arc<Segment>),
+    Other(Arc<There>),
+}
+
+impl Target {
+    /// First byte; for host memory.
+    fn data(&self) -> Option<*mut u8> {
+        match self {
+            Target::Own(segment) => segment.host_address(),
+            Target::Other(there) => Some(there.data.base()),
+        }
+    }
+
+    fn is_other(&self) -> Option<&There> {
+        match self {
+            Target::Own(_) => None,
+            Target::Other(there) => Some(there),
+        }
+    }
+
+    /// Sets a notification, whose id was checked.
+    fn tell(&self, id: u32, value: u32) {
+        let at = id as usize * FLAG as usize;
+        match self {
+            Target::Own(segment) => {
+                if let Words::Own(words) = &segment.words {
+                    words.word(at).store(value.into(), Ordering::Release);
+                }
+            }
+            Target::Other(there) => {
+                // SAFETY: an atomic, which is inside since the id was checked.
+                let word: &AtomicU64 = unsafe { there.flags.at(at) };
+                word.store(value.into(), Ordering::Release);
+            }
+        }
+    }
+
+    fn has_flags(&self) -> bool {
+        match self {
+            Target::Own(segment) => matches!(segment.words, Words::Own(_)),
+            Target::Other(_) => true,
+        }
+    }
+}
+
+/// A part by its addresses.
+struct Piece {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+}
+
+impl Shared {
+    /// The segment of a rank where this process can store to it.
+    #[inline]
+    pub(crate) fn target(&self, rank: usize, id: u8) -> Option<Target> {
+        if rank == self.me {
+            return self.segments.get(id).ok().map(Target::Own);
+        }
+        self.segments.there(rank, id).map(Target::Other)
+    }
+
+    /// Carries a write out, and what it tells behind it; `false`: it has to go through the card. With the ledger's lock: a
+    /// process makes one visit at a time.
+    pub(crate) fn store(
+        &self,
+        ledger: &mut Ledger,
+        rank: usize,
+        parts: &[Checked],
+        end: Option<&End<'_>>,
+    ) -> bool {
+        if !is_short(parts) || self.deaths.has_any_departed() && self.is_gone(rank) {
+            return false;
+        }
+        if ledger.order(rank).is_probed() {
+            self.take_notifications(ledger);
+        }
+        if !ledger.order(rank).is_settled() {
+            return false;
+        }
+        let notice = match end {
+            None => None,
+            Some(End::Tell { value, id, target: Some(target), .. }) if target.has_flags() => {
+                Some((target, *id, *value))
+            }
+            Some(_) => return false,
+        };
+        let filled = || parts.iter().filter(|part| part.bytes > 0);
+        if !filled().all(|part| part.piece().is_some()) {
+            return false;
+        }
+        let targets = filled().filter_map(|part| part.target.as_ref()).chain(notice.map(|notice| notice.0));
+        let mut visit = None;
+        for there in targets.filter_map(Target::is_other) {
+            let visit = visit
+                .get_or_insert_with(|| Visit::new(&there.board, there.id.into(), (self.me, self.size())));
+            if !visit.finds(there.id.into(), there.life) {
+                return false;
+            }
+        }
+        for Piece { from, to, bytes } in filled().filter_map(Checked::piece) {
+            // SAFETY: both ranges were checked, and are of segments that are there: of this process as long as the request
+            // has them, of the other one as long as the visit lasts.
+            unsafe { copy(from, to, bytes) };
+        }
+        if let Some((target, id, value)) = notice {
+            target.tell(id, value);
+        }
+        true
+    }
+
+    /// A request has gone through the card. A get behind short ones finds out when stores may follow.
+    pub(crate) fn went_through_card(
+        &self,
+        ledger: &mut Ledger,
+        rank: usize,
+        parts: &[Checked],
+        end: Option<&End<'_>>,
+    ) {
+        let is_told = !matches!(end, Some(End::Tell { target: None, .. } | End::Fetch { .. }));
+        let could_store = is_told && is_short(parts) && parts.iter().all(|part| part.piece().is_some());
+        if !ledger.order(rank).sends(could_store) || ledger.under_way() >= self.notifications {
+            return;
+        }
+        let Link { data: link, one, .. } = &self.links[rank];
+        // What finds no room now is asked behind a later one.
+        if link.try_get(&self.one, 0, 8, *one, Spec::COMPLETER).is_ok() {
+            ledger.probe(rank);
+        }
+    }
+}
+
+fn is_short(parts: &[Checked]) -> bool {
+    parts.iter().map(|part| part.bytes).sum::<u64>() <= STORES_MAX
+}
+
+impl Checked {
+    /// `None`: not by stores.
+    fn piece(&self) -> Option<Piece> {
+        let to = self.target.as_ref()?.data()?.wrapping_add(self.remote_offset as usize);
+        let from = self.segment.host_address()?.wrapping_add(self.offset).cast_const();
+        Some(Piece { from, to, bytes: self.bytes as usize })
+    }
+}

@@ -1,0 +1,138 @@
+//! Short requests, which the poster stores itself, beside long ones, which go through the card.
+
+mod jobs;
+
+use std::time::{Duration, Instant};
+
+use ggas_gaspi::{GROUP_ALL, Gaspi, GaspiError, Notice, Part};
+use jobs::{BLOCK, ends, job, part, pattern};
+
+fn tell(gaspi: &Gaspi, rank: u16, id: u32, value: u32) {
+    gaspi.notify(&Notice { segment: 0, id, value }, rank, 0).unwrap();
+}
+
+/// What was told under this id, which nobody tells anew before it was taken.
+fn told(gaspi: &Gaspi, id: u32) -> u32 {
+    assert_eq!(gaspi.notify_waitsome(0, id, 1, BLOCK), Ok(Some(id)));
+    gaspi.notify_reset(0, id).unwrap()
+}
+
+/// Whoever sees a notification sees all that was posted before it, by whichever way it went.
+#[test]
+fn short_writes_stay_behind_long_ones() {
+    job("short_writes_stay_behind_long_ones", 2, |gaspi| {
+        const LONG: u64 = 3 << 20;
+        const HALF: u64 = 4 << 20;
+        let (me, other) = (gaspi.rank(), 1 - gaspi.rank());
+        gaspi.segment_create(0, 2 * HALF, GROUP_ALL, BLOCK).unwrap();
+        for round in 0..60u64 {
+            let (is_long, value) = (round % 12 < 4, round as u32 + 1);
+            let bytes = if is_long { LONG } else { 1 + 97 * round % 4000 };
+            if me == 0 {
+                gaspi.store(0, 0, &pattern(0, round, bytes as usize)).unwrap();
+                gaspi.write(&part(0, HALF, bytes), other, 0).unwrap();
+                tell(gaspi, other, 1, value);
+                gaspi
+                    .write_notify(&[part(0, HALF - 64, 8)], &Notice { segment: 0, id: 2, value }, other, 0)
+                    .unwrap();
+                gaspi.wait(0, BLOCK).unwrap();
+                assert_eq!(told(gaspi, 3), value);
+            } else {
+                assert_eq!(told(gaspi, 1), value, "round {round}");
+                let mut got = vec![0; bytes as usize];
+                gaspi.load(0, HALF, &mut got).unwrap();
+                assert!(got == pattern(0, round, bytes as usize), "round {round}: {bytes} bytes");
+                assert_eq!(told(gaspi, 2), value);
+                tell(gaspi, other, 3, value);
+            }
+        }
+    });
+}
+
+/// Rank 1 deletes a segment and makes another one of the same size, which most likely lies where the first one did. What rank
+/// 0 writes to the first one, short or long, is nowhere. The test's end bounds both, also where one of them fails.
+#[test]
+fn a_deleted_segment_is_not_written() {
+    let ends = ends("a_deleted_segment_is_not_written", 2, |gaspi| {
+        const BYTES: u64 = 64 << 10;
+        gaspi.segment_create(0, 2 * BYTES, GROUP_ALL, BLOCK).unwrap();
+        gaspi.store(0, 0, &[0xa5; BYTES as usize]).unwrap();
+        let lost = |bytes| Part { local: 0, local_offset: 0, remote: 1, remote_offset: 0, bytes };
+        for round in 1..20u32 {
+            if gaspi.rank() == 0 {
+                assert_eq!(told(gaspi, 1), round);
+                for bytes in [8, 4096, BYTES] {
+                    gaspi.write(&lost(bytes), 1, 2).unwrap();
+                    gaspi
+                        .write_notify(&[lost(bytes)], &Notice { segment: 1, id: 4, value: 1 }, 1, 2)
+                        .unwrap();
+                }
+                while gaspi.wait(2, BLOCK) == Err(GaspiError::Failed) {}
+                // Behind them.
+                gaspi.read(&part(BYTES, 0, 8), 1, 3).unwrap();
+                gaspi.wait(3, BLOCK).unwrap();
+                tell(gaspi, 1, 2, round);
+                assert_eq!(told(gaspi, 3), round);
+            } else {
+                gaspi.segment_alloc(1, BYTES).unwrap();
+                gaspi.segment_register(1, 0, BLOCK).unwrap();
+                gaspi.segment_delete(1).unwrap();
+                gaspi.segment_alloc(2, BYTES).unwrap();
+                tell(gaspi, 0, 1, round);
+                assert_eq!(told(gaspi, 2), round);
+                let mut got = vec![1; BYTES as usize];
+                gaspi.load(2, 0, &mut got).unwrap();
+                assert!(got.iter().all(|byte| *byte == 0), "round {round}");
+                assert_eq!(gaspi.notify_reset(2, 4), Ok(0), "round {round}");
+                gaspi.segment_delete(2).unwrap();
+                tell(gaspi, 0, 3, round);
+            }
+        }
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    });
+    assert!(ends.iter().all(std::process::ExitStatus::success), "{ends:?}");
+}
+
+/// Rank 0 stores all the time to a segment that rank 1 deletes meanwhile; the next one at its place stays as it is.
+#[test]
+fn a_segment_may_be_deleted_under_stores() {
+    let ends = ends("a_segment_may_be_deleted_under_stores", 2, |gaspi| {
+        gaspi.segment_create(0, 4096, GROUP_ALL, BLOCK).unwrap();
+        gaspi.store(0, 0, &[0xa5; 4096]).unwrap();
+        if gaspi.rank() == 1 {
+            for round in 1..20u32 {
+                gaspi.segment_alloc(1, 4096).unwrap();
+                gaspi.segment_register(1, 0, BLOCK).unwrap();
+                let mut got = [0; 8];
+                let until = Instant::now() + Duration::from_secs(30);
+                while got == [0; 8] {
+                    gaspi.load(1, 4088, &mut got).unwrap();
+                    assert!(Instant::now() < until, "nothing is written");
+                    std::thread::yield_now();
+                }
+                gaspi.segment_delete(1).unwrap();
+                gaspi.segment_alloc(2, 4096).unwrap();
+                for _ in 0..10 {
+                    let mut got = [1; 4096];
+                    gaspi.load(2, 0, &mut got).unwrap();
+                    assert!(got == [0; 4096], "round {round}");
+                    std::thread::yield_now();
+                }
+                gaspi.segment_delete(2).unwrap();
+            }
+            tell(gaspi, 0, 1, 1);
+        } else {
+            let page = Part { local: 0, local_offset: 0, remote: 1, remote_offset: 0, bytes: 4096 };
+            while gaspi.notify_reset(0, 1) == Ok(0) {
+                match gaspi.write(&page, 1, 2) {
+                    Ok(()) => {}
+                    Err(GaspiError::Null) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+                while gaspi.wait(2, BLOCK) == Err(GaspiError::Failed) {}
+            }
+        }
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    });
+    assert!(ends.iter().all(std::process::ExitStatus::success), "{ends:?}");
+}
