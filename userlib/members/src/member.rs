@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::channel::WireError;
+use crate::channel::{MAX_MESSAGE, WireError};
 use crate::collective::{Collective, Meeting};
 use crate::directory::Base;
 use crate::far::{Far, Meet};
@@ -235,10 +235,12 @@ impl Member {
     }
 
     /// Sends a message of at most about 8,000 bytes to the member's handler of this kind. Messages from one member to
-    /// another keep their order. `Ok(false)`: the member had no room for the message until `deadline`.
+    /// another keep their order. `Ok(false)`: the member had no room for the message until `deadline`. To ranks on other hosts
+    /// rank 0 passes them on, without descriptors.
     ///
     /// # Errors
-    /// [`std::io::ErrorKind::NotConnected`]: the member is gone. An error when called in a fork; errors of the system.
+    /// [`std::io::ErrorKind::NotConnected`]: the member is gone, or rank 0 by which it would be reached. An error when called
+    /// in a fork, and for descriptors to another host; errors of the system.
     pub fn send(
         &self,
         to: MemberId,
@@ -248,6 +250,13 @@ impl Member {
         deadline: Instant,
     ) -> std::io::Result<bool> {
         self.check_member().map_err(std::io::Error::other)?;
+        if let Some(far) = self.far.get().filter(|far| fds.is_empty() && far.is_far(to.slot)) {
+            if body.len() > MAX_MESSAGE {
+                let why = format!("{} bytes are more than {MAX_MESSAGE}", body.len());
+                return Err(std::io::Error::other(why));
+            }
+            return far.send(to, kind, body, deadline);
+        }
         self.check_near(to.slot).map_err(std::io::Error::other)?;
         match self.postman.post.send(to, kind, body, fds, deadline) {
             Ok(()) => Ok(true),

@@ -134,6 +134,31 @@ fn a_transport_tells_what_rank_0_did_not_live_to_tell() {
     assert_eq!(ranks[1].ask("losses=2"), "lost [0, 3], [0, 3]");
 }
 
+/// Messages go between hosts as within one: in order, and as many as one likes.
+#[test]
+fn messages_go_between_hosts() {
+    let hosts = Hosts::new("messages", 2);
+    let mut ranks = hosts.ranks(&[0, 0, 1, 1]);
+    // To and fro, and by rank 0 to itself; more than are under way at a time.
+    for (number, to) in [(3, 0), (2, 1), (1, 3), (0, 2)] {
+        ranks[number].begin(&format!("post={to},3000"));
+    }
+    ranks.iter_mut().for_each(|rank| assert_eq!(rank.answer(), ""));
+    // What was sent before an end comes before it.
+    ranks[3].does("post=1,100");
+    assert_eq!(ranks[3].ask("mail=3000"), "3000 in order");
+    ranks.remove(3).kill();
+    assert_eq!(ranks[1].ask("losses=1"), "lost [3], [3]");
+    for (rank, count) in ranks.iter_mut().zip([3000, 3100, 3000]) {
+        assert_eq!(rank.ask(&format!("mail={count}")), format!("{count} in order"));
+    }
+    assert!(ranks[0].ask("post=3,1").starts_with("0: Err"));
+    // Without rank 0 they do not get through, and are told so.
+    ranks.remove(0).kill();
+    assert_eq!(ranks[1].ask("losses=2"), "lost [0, 3], [0, 3]");
+    assert!(ranks[1].ask("post=1,1").starts_with("0: Err"));
+}
+
 /// A time-out names who is missing, and the same barrier goes on.
 #[test]
 fn a_barrier_goes_on_after_a_time_out() {

@@ -8,7 +8,7 @@ use crate::EXCHANGE_MAX;
 use crate::meeting::bad;
 
 /// Of all that is said. Another one is refused.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"ggas-job";
 const LENGTH: usize = 4;
 /// Longest body of a rank; of the hub, where there are so many ranks.
@@ -83,6 +83,17 @@ pub(super) enum FromRank {
     Who {
         call: u64,
     },
+    /// A message for a rank on another host.
+    Tell {
+        to: u32,
+        kind: u16,
+        body: Vec<u8>,
+    },
+    /// It has got so many more messages of that rank.
+    Took {
+        from: u32,
+        messages: u32,
+    },
     Leave,
 }
 
@@ -97,6 +108,10 @@ pub(super) enum FromHub {
     All { call: u64, bytes: Vec<Option<Vec<u8>>> },
     /// They have not entered this call.
     Missing { call: u64, ranks: Vec<u32> },
+    /// A message of a rank on another host.
+    Told { from: u32, kind: u16, body: Vec<u8> },
+    /// That rank has got so many more messages.
+    Took { by: u32, messages: u32 },
     /// A rank has left or is lost, having entered this call last.
     Gone { rank: u32, left: bool, entered: u64 },
 }
@@ -137,7 +152,7 @@ mod tests {
         bytes[8] += 1;
         let why = Hello::of(&bytes).unwrap_err();
         assert!(
-            why.contains("jobs over hosts 2, and rank 0's 1") && why.contains("install the same"),
+            why.contains("jobs over hosts 3, and rank 0's 2") && why.contains("install the same"),
             "{why}"
         );
         for garbage in [&b"GET / HTTP/1.1"[..], b"ggas-job", b"ggas-job\x01\0\0\0\xff", b""] {

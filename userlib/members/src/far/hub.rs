@@ -260,6 +260,12 @@ impl Serving {
                     let missing = frame(&missing).into();
                     self.ranks[rank].iter_mut().for_each(|of| of.out.push_back(Arc::clone(&missing)));
                 }
+                FromRank::Tell { to, kind, body } => {
+                    self.pass(to, &FromHub::Told { from: rank as u32, kind, body });
+                }
+                FromRank::Took { from, messages } => {
+                    self.pass(from, &FromHub::Took { by: rank as u32, messages });
+                }
             }
         }
         if self.given.iter().all(Option::is_some) {
@@ -277,6 +283,15 @@ impl Serving {
             0 => other != asks && self.ranks[other].is_none(),
             _ => call == self.call && self.given[other].is_none(),
         }
+    }
+
+    /// Passes something on to a rank; one that is gone does not get it. How much there is of it, the ranks bound.
+    fn pass(&mut self, to: u32, said: &FromHub) {
+        let to = to as usize;
+        let Some(Some(of)) = self.ranks.get_mut(to) else { return };
+        of.out.push_back(frame(said).into());
+        // Who cannot be told is found when it is next looked at.
+        let _ = self.tell(to);
     }
 
     fn tell_all(&mut self, said: &FromHub) {

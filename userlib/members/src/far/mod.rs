@@ -11,6 +11,7 @@ mod proof;
 mod reach;
 mod shared;
 
+use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -25,7 +26,7 @@ use crate::{JobError, MemberInfo, quiet};
 use frame::{FromRank, Hello, Whereabouts};
 use hub::Hub;
 use reach::{listen, listen_as_hub, reach};
-use shared::{Gone, Report, Shared, State, lost_before};
+use shared::{Gone, Mail, Report, Shared, State, lost_before};
 
 /// Generation of all members on other hosts: each process sees one run of its job only.
 const GENERATION: u32 = 1;
@@ -113,11 +114,13 @@ impl Far {
         let (size, per_node) = (shape.processes(), shape.per_node());
         let hello = Hello { job, rank: own.rank, size, per_node, token: own.token, host, port, nonce };
         let stream = reach(own.rank, meet, &hello, deadline, timeout)?;
-        let gone = vec![None; size as usize];
-        let state = State { gone, start: None, all: None, missing: None };
-        let shared =
-            Shared { stream, state: Mutex::new(state), news: Condvar::new(), report: OnceLock::new() };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            stream,
+            state: Mutex::new(State::new(size as usize)),
+            news: Condvar::new(),
+            report: OnceLock::new(),
+            turn: Mutex::default(),
+        });
         let hears = shared.clone();
         let thread =
             quiet::spawn("ggas-far", move || hears.run()).map_err(JobError::system("start a thread"))?;
@@ -166,6 +169,19 @@ impl Far {
             state.gone.iter().enumerate().filter_map(gone).collect()
         };
         before.into_iter().for_each(|(rank, how)| self.shared.tell(rank, how));
+    }
+
+    /// Messages of ranks on other hosts from now on, and those that came before.
+    pub(crate) fn mail(&self, mail: Mail) {
+        self.shared.mail(mail);
+    }
+
+    /// Sends a message to a rank on another host, by way of rank 0. `Ok(false)`: it had no room until `deadline`.
+    pub(crate) fn send(&self, to: MemberId, kind: u16, body: &[u8], deadline: Instant) -> io::Result<bool> {
+        match self.info(to.slot) {
+            Some(info) if info.id == to => self.shared.send(to.slot, kind, body, deadline),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
     }
 
     /// Whether ranks are on more than one host.

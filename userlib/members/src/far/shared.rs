@@ -14,6 +14,14 @@ use crate::table::{MemberId, PeerState};
 /// Whoever wants to know of ends.
 pub(super) type Report = Box<dyn Fn(MemberId, PeerState) + Send + Sync>;
 
+/// Whoever takes messages of ranks on other hosts: the rank, the kind, the message. It does not wait for anything.
+pub(super) type Mail = Box<dyn Fn(MemberId, u16, Vec<u8>) + Send + Sync>;
+
+/// Messages to a rank that are on their way at most.
+const WINDOW: u32 = 256;
+/// After so many the receiver says that it has got them.
+const TOOK: u32 = WINDOW / 4;
+
 /// How long the hub may take to say who is missing.
 const WHO: Duration = Duration::from_secs(2);
 /// Longest wait between two looks at the time.
@@ -24,6 +32,8 @@ pub(super) struct Shared {
     pub state: Mutex<State>,
     pub news: Condvar,
     pub report: OnceLock<Report>,
+    /// Whose turn it is to write to the hub.
+    pub turn: Mutex<()>,
 }
 
 pub(super) struct State {
@@ -32,6 +42,32 @@ pub(super) struct State {
     pub start: Option<Result<Vec<Whereabouts>, String>>,
     pub all: Option<(u64, Vec<Option<Vec<u8>>>)>,
     pub missing: Option<(u64, Vec<u32>)>,
+    /// By rank: messages to it that are on their way, and those from it of which it has not heard.
+    under_way: Vec<u32>,
+    taken: Vec<u32>,
+    mail: Option<Mail>,
+    /// Messages that came before anyone took them.
+    early: Vec<(u32, u16, Vec<u8>)>,
+}
+
+impl State {
+    /// Of a job of so many.
+    pub fn new(size: usize) -> State {
+        State {
+            gone: vec![None; size],
+            start: None,
+            all: None,
+            missing: None,
+            under_way: vec![0; size],
+            taken: vec![0; size],
+            mail: None,
+            early: Vec::new(),
+        }
+    }
+}
+
+fn id(rank: u32) -> MemberId {
+    MemberId { slot: rank, generation: GENERATION }
 }
 
 /// The end of a rank.
@@ -67,7 +103,53 @@ impl Shared {
     }
 
     pub fn say(&self, said: &FromRank) -> io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (&self.stream).write_all(&frame(said))
+    }
+
+    /// Sends a message to a rank, by way of rank 0. `Ok(false)`: it had no room until `deadline`.
+    pub fn send(&self, to: u32, kind: u16, body: &[u8], deadline: Instant) -> io::Result<bool> {
+        loop {
+            let mut state = self.state();
+            if [to, 0].iter().any(|rank| state.gone[*rank as usize].is_some()) {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+            let under_way = &mut state.under_way[to as usize];
+            if *under_way < WINDOW {
+                *under_way += 1;
+                drop(state);
+                return self.say(&FromRank::Tell { to, kind, body: body.to_vec() }).map(|()| true);
+            }
+            if !self.wait(state, deadline) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// From now on messages are taken, those that came before first.
+    pub fn mail(&self, mail: Mail) {
+        let mut state = self.state();
+        for (from, kind, body) in std::mem::take(&mut state.early) {
+            mail(id(from), kind, body);
+        }
+        state.mail = Some(mail);
+    }
+
+    /// A message came. Its sender hears of it now and then.
+    fn told(&self, from: u32, kind: u16, body: Vec<u8>) {
+        let mut state = self.state();
+        match &state.mail {
+            Some(mail) => mail(id(from), kind, body),
+            None => state.early.push((from, kind, body)),
+        }
+        let Some(taken) = state.taken.get_mut(from as usize) else { return };
+        *taken += 1;
+        if *taken == TOOK {
+            *taken = 0;
+            drop(state);
+            // Where rank 0 is gone, nobody waits for it.
+            let _ = self.say(&FromRank::Took { from, messages: TOOK });
+        }
     }
 
     /// Who has not entered a call, as rank 0 knows; nobody, where it does not answer.
@@ -121,6 +203,15 @@ impl Shared {
             }
             FromHub::All { .. } => {}
             FromHub::Missing { call, ranks } => state.missing = Some((call, ranks)),
+            FromHub::Told { from, kind, body } => {
+                drop(state);
+                return self.told(from, kind, body);
+            }
+            FromHub::Took { by, messages } => {
+                if let Some(under_way) = state.under_way.get_mut(by as usize) {
+                    *under_way = under_way.saturating_sub(messages);
+                }
+            }
             FromHub::Gone { rank, left, entered } => {
                 drop(state);
                 return self.over(rank, if left { PeerState::Left } else { PeerState::Lost }, Some(entered));
@@ -150,7 +241,7 @@ impl Shared {
 
     pub fn tell(&self, rank: u32, how: PeerState) {
         if let Some(report) = self.report.get() {
-            report(MemberId { slot: rank, generation: GENERATION }, how);
+            report(id(rank), how);
         }
     }
 }

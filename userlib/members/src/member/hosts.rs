@@ -15,12 +15,18 @@ impl Member {
         let met = Far::meet(&own, meet, timeout)?;
         let far = self.far.get_or_init(|| met);
         let post = self.postman.post.clone();
-        // Of ranks of this host the post itself hears.
+        // Of ranks of this host the post itself hears. On its thread: a rank's end comes behind its messages.
         let near: Vec<bool> = (0..shape.processes()).map(|rank| !far.is_far(rank)).collect();
         far.report(Box::new(move |id, how| {
             if near.get(id.slot as usize) == Some(&false) {
-                post.report(id, how);
+                let own = post.clone();
+                post.soon(Duration::ZERO, Box::new(move || own.report(id, how)));
             }
+        }));
+        let post = self.postman.post.clone();
+        far.mail(Box::new(move |from, kind, body| {
+            let own = post.clone();
+            post.soon(Duration::ZERO, Box::new(move || own.take(from, kind, body, Vec::new())));
         }));
         Ok(())
     }

@@ -1,11 +1,55 @@
 //! Commands of ranks of a job.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use ggas_members::{Job, JobError};
+use ggas_members::{Job, JobError, MemberId, Members};
 
 use crate::{Failure, SOON, State, milliseconds, say};
+
+/// Kind of numbered messages.
+const NUMBER: u16 = 9;
+
+fn post(job: &Job, rank: u32, count: u32) -> Result<(), Failure> {
+    let member = job.member();
+    let to = member.at(rank).ok_or("nobody")?;
+    for number in 0..count {
+        let mut body = vec![0; 1000];
+        body[..4].copy_from_slice(&number.to_le_bytes());
+        match member.send(to.id, NUMBER, &body, &[], Instant::now() + SOON) {
+            Ok(true) => {}
+            other => {
+                say(&format!("{number}: {other:?}"));
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// So many messages, each sender's in order.
+fn mail(job: &Job, count: u32) -> Result<(), Failure> {
+    let (tell, heard) = channel();
+    let number = move |from: MemberId, body: Vec<u8>, _| {
+        let number = body.first_chunk().map(|number| u32::from_le_bytes(*number));
+        let _ = tell.send((from.slot, number, body.len()));
+    };
+    job.member().handle(NUMBER, Arc::new(number));
+    let mut next = HashMap::new();
+    for _ in 0..count {
+        let (from, number, len) = heard.recv_timeout(SOON)?;
+        let next = next.entry(from).or_insert(0);
+        if (number, len) != (Some(*next), 1000) {
+            return Err(format!("{number:?} of {len} bytes from rank {from}, not {next}").into());
+        }
+        *next += 1;
+    }
+    say(&format!("{count} in order"));
+    Ok(())
+}
 
 /// Does a command; `false`: it is another's.
 pub fn run(state: &mut State, name: &str, value: &str) -> Result<bool, Failure> {
@@ -47,6 +91,12 @@ pub fn run(state: &mut State, name: &str, value: &str) -> Result<bool, Failure> 
                 Err(error) => format!("{error} [{} ms]", milliseconds(start)),
             });
         }
+        // So many numbered messages to a rank: `post=3,100`.
+        "post" => {
+            let (rank, count) = value.split_once(',').ok_or("rank, count")?;
+            post(state.job()?, rank.parse()?, count.parse()?)?;
+        }
+        "mail" => mail(state.job()?, value.parse()?)?,
         "exchange" => exchange(state.job()?, value.parse()?)?,
         "try-exchange" => match state.job()?.exchange(&vec![7; value.parse()?], SOON) {
             Ok(all) => say(&format!("{} parts", all.len())),
