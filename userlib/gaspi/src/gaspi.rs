@@ -11,6 +11,7 @@ use ggas::{ExchangeError, Job, JobError, JoinError, LockedMemory};
 use ggas_clock::Clock;
 
 use crate::config::{COMMON, compare};
+use crate::crowd::{Cores, Pace, own_cores};
 use crate::error::because;
 use crate::group::{GROUP_ALL, Groups, Member, Memory};
 use crate::service::{NAME, News, serve};
@@ -32,6 +33,7 @@ struct Said {
     one: u64,
     area: u64,
     shown: Option<ShownPart>,
+    cores: Cores,
     config: [u64; COMMON.len()],
 }
 
@@ -101,6 +103,7 @@ impl Gaspi {
             one: ports.one.nla(0).map_err(because(GaspiError::Memory))?,
             area: memory.nla()?,
             shown: memory.shown,
+            cores: own_cores(),
             config: config.common(),
         };
         let left = timeout
@@ -122,7 +125,10 @@ impl Gaspi {
         let member = |(rank, said): (usize, &Said)| Member { rank, area: said.area, shown: said.shown };
         let members = all.iter().enumerate().map(member).collect();
         let groups = Groups::new(job.rank() as usize, memory, members);
-        Gaspi::begin(job, config, ports, links, groups)
+        let is_near = |rank: usize| !job.membership().member().is_far(rank as u32);
+        let pace =
+            Pace::of(all.iter().enumerate().filter(|(rank, _)| is_near(*rank)).map(|(_, said)| said.cores));
+        Gaspi::begin(job, config, ports, links, groups, pace)
     }
 
     fn begin(
@@ -131,10 +137,11 @@ impl Gaspi {
         ports: Ports,
         links: Vec<Link>,
         groups: Groups,
+        pace: Pace,
     ) -> Result<Gaspi, GaspiError> {
         let (inbox, news) = channel();
         let (member, size) = (job.membership().member().clone(), links.len());
-        let shared = Arc::new(Shared::new(job, config, ports, links, groups, inbox.clone()));
+        let shared = Arc::new(Shared::new(job, config, ports, links, groups, inbox.clone(), pace));
         let serving = shared.clone();
         let service =
             quiet::spawn(NAME, move || serve(&serving, &news)).map_err(because(GaspiError::Memory))?;

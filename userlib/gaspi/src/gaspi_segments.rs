@@ -5,7 +5,7 @@ use ggas::HostBuffer;
 use crate::error::because;
 use crate::gpu::Policy;
 use crate::segment::{Backing, Segment};
-use crate::wire::Ask;
+use crate::wire::{Ask, Place};
 use crate::{Counter, Gaspi, GaspiError, Timeout};
 
 impl Gaspi {
@@ -81,7 +81,7 @@ impl Gaspi {
     /// [`GaspiError::Null`]: the segment was never there; [`GaspiError::SegmentSize`]: it was deleted;
     /// [`GaspiError::Segment`], [`GaspiError::Rank`], [`GaspiError::Timeout`], [`GaspiError::Failed`].
     pub fn segment_register(&self, id: u8, rank: u16, timeout: Timeout) -> Result<(), GaspiError> {
-        let place = self.shared.segments.find(id)?.place()?;
+        let place = self.place(id, rank.into())?;
         let rank = self.shared.check_rank(rank)?;
         self.statistics().one(Counter::NumberOfSegmentRegister);
         if rank == self.shared.me {
@@ -90,13 +90,24 @@ impl Gaspi {
         self.shared.ask(rank, Ask::Register { segment: id, place }, timeout).map(drop)
     }
 
+    /// What a rank is told of a segment.
+    fn place(&self, id: u8, rank: usize) -> Result<Place, GaspiError> {
+        let mut place = self.shared.segments.find(id)?.place()?;
+        if self.shared.is_far(rank) {
+            (place.told, place.shown) = (None, None);
+        }
+        Ok(place)
+    }
+
     /// Registers with all members of a group, side by side, and meets them in a barrier.
     pub(crate) fn share(&self, id: u8, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
         let shared = &*self.shared;
-        let place = shared.segments.find(id)?.place()?;
         let ranks = shared.groups.ranks(group)?;
         let others = ranks.into_iter().map(usize::from).filter(|rank| *rank != shared.me);
-        let ask = |rank| Ok((rank, shared.begin(rank, Ask::Register { segment: id, place }, timeout)?));
+        let ask = |rank| {
+            let place = self.place(id, rank)?;
+            Ok((rank, shared.begin(rank, Ask::Register { segment: id, place }, timeout)?))
+        };
         let calls = others.map(ask).collect::<Result<Vec<_>, GaspiError>>()?;
         for (rank, call) in calls {
             shared.answer(rank, call, timeout)?;

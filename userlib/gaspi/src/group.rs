@@ -187,11 +187,12 @@ impl Reach<'_> {
         (&self.shared.links[rank].control, area.wrapping_add(at as u64))
     }
 
-    /// The part of a member where this process stores to it. As of a card, what a dead one is told fails.
+    /// The part of a member where this process stores to it. As of a card, what a dead one is told fails; between hosts the network
+    /// may hear of its end later.
     fn part(&self, member: usize) -> Result<Option<&Part>, GaspiError> {
         let part = self.meeting.part(self.shared, member);
         let rank = self.meeting.members[member].rank;
-        if part.is_some() && self.shared.deaths.has_any_departed() && self.shared.is_gone(rank) {
+        if self.shared.deaths.has_any_departed() && self.shared.is_gone(rank) {
             self.shared.mark(rank);
             return Err(GaspiError::Dead);
         }
@@ -308,9 +309,13 @@ impl Shared {
             begin(&mut progress, &reach);
         }
         let (mut looks, mut noticed) = (0u32, None);
-        let done = timeout.left(self.clock(), began).wait(self.clock(), || {
-            if let Some(result) = advance(&mut progress, &reach)? {
-                return Ok(Some(result));
+        let left = timeout.left(self.clock(), began);
+        let done = left.wait_on(self.pace.ladder, self.clock(), || {
+            // At first nothing holds it up.
+            for _ in 0..if looks == 0 { self.pace.looks } else { 1 } {
+                if let Some(result) = advance(&mut progress, &reach)? {
+                    return Ok(Some(result));
+                }
             }
             // On the model, a caller that waits may do the card's work.
             self.puts.take(&self.control);

@@ -29,6 +29,7 @@ mod calls;
 mod collective;
 mod commit;
 mod config;
+mod crowd;
 mod deaths;
 mod error;
 mod gaspi;

@@ -12,6 +12,7 @@ use ggas::{Connection, HostBuffer, Job, Port, Region};
 use ggas_clock::Clock;
 
 use crate::calls::{Calls, Matter};
+use crate::crowd::Pace;
 use crate::deaths::Deaths;
 use crate::error::because;
 use crate::gpu::Gpus;
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub puts: Puts,
     pub stores: Stores,
     pub statistics: Statistics,
+    pub pace: Pace,
     ledger: Mutex<Ledger>,
     /// Most notifications of the data port's requests that may be on their way.
     pub notifications: u32,
@@ -107,6 +109,7 @@ impl Shared {
         links: Vec<Link>,
         groups: Groups,
         inbox: Sender<News>,
+        pace: Pace,
     ) -> Shared {
         let size = links.len();
         let by_address = links.iter().enumerate().map(|(rank, link)| (link.data.remote(), rank));
@@ -121,6 +124,7 @@ impl Shared {
             deaths: Deaths::new(size),
             puts: Puts::new(links.iter().map(|link| link.control.remote())),
             statistics: Statistics::default(),
+            pace,
             notifications: ports.notifications,
             ledger: Mutex::new(Ledger::new(size, config.queue_num, config.queue_size_max)),
             corrupt: (0..size).map(|_| AtomicBool::new(false)).collect(),
@@ -185,6 +189,11 @@ impl Shared {
     /// Whether a process has died: it is gone, and has not said so.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.job.membership().state(rank as u32) == PeerState::Lost
+    }
+
+    /// Whether a rank is on another host: memory and descriptors do not reach it.
+    pub(crate) fn is_far(&self, rank: usize) -> bool {
+        self.job.membership().member().is_far(rank as u32)
     }
 
     /// Whether a process has ended; messages and packets of it may still come.

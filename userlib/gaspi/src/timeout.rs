@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ggas_clock::{Backoff, Clock};
+use ggas_clock::{Backoff, Clock, Ladder};
 
 use crate::GaspiError;
 
@@ -49,9 +49,19 @@ impl Timeout {
     pub(crate) fn wait<T>(
         self,
         clock: &Clock,
+        ready: impl FnMut() -> Result<Option<T>, GaspiError>,
+    ) -> Result<T, GaspiError> {
+        self.wait_on(Ladder::SHORT, clock, ready)
+    }
+
+    /// The same on another ladder.
+    pub(crate) fn wait_on<T>(
+        self,
+        ladder: Ladder,
+        clock: &Clock,
         mut ready: impl FnMut() -> Result<Option<T>, GaspiError>,
     ) -> Result<T, GaspiError> {
-        let mut backoff = Backoff::new(clock, self.duration());
+        let mut backoff = Backoff::on(ladder, clock, self.duration());
         loop {
             if let Some(found) = ready()? {
                 return Ok(found);

@@ -14,9 +14,6 @@ use crate::stores::Target;
 use crate::wire::Place;
 use crate::{Counter, GaspiError, Timeout};
 
-/// Looks at notifications, of one after the other, before the card's work is done meanwhile.
-const LOOKS: u32 = 64;
-
 /// A part of a local segment, of as many bytes a part of a remote one, and the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -136,6 +133,10 @@ impl Shared {
             ledger.ended(queue, life);
             return Ok(());
         }
+        if self.deaths.has_any_departed() && self.is_gone(rank) {
+            self.refuse(&mut ledger, queue, rank, "its process has ended");
+            return Ok(());
+        }
         self.gpu.card_used(rank);
         let way = match &end {
             Some(End::Tell { .. }) => Way::Immediate,
@@ -158,11 +159,16 @@ impl Shared {
         if is_timeout {
             return Err(GaspiError::Timeout);
         }
-        // As of a card: the post is taken, and the wait tells what became of it.
-        tracing::warn!("a request to rank {rank} was not posted: {error}");
+        self.refuse(&mut ledger, queue, rank, error);
+        Ok(())
+    }
+
+    /// As of a card: the post is taken, and the wait tells what became of it.
+    #[cold]
+    fn refuse(&self, ledger: &mut Ledger, queue: u8, rank: usize, why: impl std::fmt::Display) {
+        tracing::warn!("a request to rank {rank} was not posted: {why}");
         self.mark(rank);
         ledger.refused(queue);
-        Ok(())
     }
 
     /// Hands the commands of a request to the card, and counts them.
@@ -347,7 +353,7 @@ impl Shared {
         }
         let began = self.clock().now();
         let mut looks = 0u32;
-        let done = timeout.wait(self.clock(), || {
+        let done = timeout.wait_on(self.pace.ladder, self.clock(), || {
             let mut ledger = self.ledger();
             self.take_notifications(&mut ledger);
             self.cover(&mut ledger, queue);
@@ -389,13 +395,13 @@ impl Shared {
         }
         let is_set = |id: &u32| segment.words.is_set(*id);
         // Mostly it is there, or about to be stored.
-        for _ in 0..(LOOKS / count).max(1) {
+        for _ in 0..(self.pace.looks / count).max(1) {
             if let Some(id) = (first..end).find(is_set) {
                 return Ok(Some(id));
             }
         }
         let (began, heard) = (self.clock().now(), self.deaths.heard());
-        let found = timeout.wait(self.clock(), || {
+        let found = timeout.wait_on(self.pace.ladder, self.clock(), || {
             self.data.progress();
             let found = (first..end).find(is_set);
             if found.is_none() && timeout == Timeout::Block && self.deaths.are_news(heard) {

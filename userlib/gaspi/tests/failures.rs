@@ -1,6 +1,7 @@
 //! What goes wrong, or is given up halfway: each test starts itself as the ranks of a job.
 
 mod jobs;
+mod signals;
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use ggas_gaspi::{
     Config, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Part, QUEUES_MAX, Timeout,
 };
 use jobs::{BLOCK, ends, ends_with, job, part, pattern};
+use signals::{say_pid, signals};
 
 /// Tells a rank something that it waits for by [`told`].
 fn tell(gaspi: &Gaspi, rank: u16, id: u32) {
@@ -308,37 +310,6 @@ fn no_call_waits_for_the_dead() {
     let wrong =
         |(rank, status): &(usize, std::process::ExitStatus)| status.success() == (*rank == DEAD as usize);
     assert_eq!(ends.into_iter().enumerate().find(wrong), None);
-}
-
-/// Each process writes its id to its segment.
-fn say_pid(gaspi: &Gaspi) {
-    gaspi.store(0, 0, &u64::from(std::process::id()).to_ne_bytes()).unwrap();
-    gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
-}
-
-/// Whether all threads of a process are stopped.
-fn is_stopped(pid: &str) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let state = |task: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default()
-    };
-    tasks.map(state).all(|stat| stat.contains(") T "))
-}
-
-/// Sends signals to rank 1, which has said its id; the one that stops it is waited for.
-fn signals(gaspi: &Gaspi) -> impl Fn(&str) {
-    gaspi.read(&part(8, 0, 8), 1, 0).unwrap();
-    gaspi.wait(0, BLOCK).unwrap();
-    let mut pid = [0; 8];
-    gaspi.load(0, 8, &mut pid).unwrap();
-    let pid = u64::from_ne_bytes(pid).to_string();
-    move |name| {
-        let mut kill = std::process::Command::new("kill");
-        assert!(kill.args([name, &pid]).status().unwrap().success());
-        while name == "-STOP" && !is_stopped(&pid) {
-            std::thread::yield_now();
-        }
-    }
 }
 
 /// What a process was asked for when it died does not come: waits that look once each end, too.

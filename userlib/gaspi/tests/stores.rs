@@ -1,11 +1,13 @@
 //! Short requests, which the poster stores itself, beside long ones, which go through the card.
 
 mod jobs;
+mod signals;
 
 use std::time::{Duration, Instant};
 
 use ggas_gaspi::{GROUP_ALL, Gaspi, GaspiError, Notice, Part};
 use jobs::{BLOCK, ends, job, part, pattern};
+use signals::{say_pid, signals};
 
 fn tell(gaspi: &Gaspi, rank: u16, id: u32, value: u32) {
     gaspi.notify(&Notice { segment: 0, id, value }, rank, 0).unwrap();
@@ -131,6 +133,106 @@ fn a_segment_may_be_deleted_under_stores() {
                 }
                 while gaspi.wait(2, BLOCK) == Err(GaspiError::Failed) {}
             }
+        }
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    });
+    assert!(ends.iter().all(std::process::ExitStatus::success), "{ends:?}");
+}
+
+/// Stores to its page of rank 0's segment 1 until it is told to stop.
+fn store_on(gaspi: &Gaspi) {
+    const PAGE: u64 = 4096;
+    let page = Part {
+        local: 0,
+        local_offset: 0,
+        remote: 1,
+        remote_offset: PAGE * u64::from(gaspi.rank()),
+        bytes: PAGE,
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while gaspi.notify_reset(0, 1) == Ok(0) {
+        assert!(Instant::now() < until, "rank 0 does not say that it is over");
+        match gaspi.write(&page, 0, 2) {
+            Ok(()) => {}
+            Err(GaspiError::Null) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+        while gaspi.wait(2, BLOCK) == Err(GaspiError::Failed) {}
+    }
+}
+
+/// Waits until a rank has stored to its page of segment 1.
+fn sees_stores_of(gaspi: &Gaspi, rank: u16) {
+    let mut got = [0; 8];
+    let until = Instant::now() + Duration::from_secs(30);
+    while got == [0; 8] {
+        gaspi.load(1, 4096 * u64::from(rank) + 4088, &mut got).unwrap();
+        assert!(Instant::now() < until, "nothing is written");
+        std::thread::yield_now();
+    }
+}
+
+/// Segment 2 is new, and nobody knows it.
+fn is_left_alone(gaspi: &Gaspi, looks: u32) {
+    let bytes = gaspi.segment_size(2, gaspi.rank()).unwrap() as usize;
+    for _ in 0..looks {
+        let mut got = vec![1; bytes];
+        gaspi.load(2, 0, &mut got).unwrap();
+        assert!(got.iter().all(|byte| *byte == 0));
+        std::thread::yield_now();
+    }
+}
+
+/// One after the other dies while it stores to a segment that is deleted then. Nobody waits for the dead, and the next segment
+/// stays as it is.
+#[test]
+fn who_dies_in_the_midst_of_a_store_holds_nobody_up() {
+    const RANKS: u16 = 6;
+    let ends = ends("who_dies_in_the_midst_of_a_store_holds_nobody_up", RANKS, |gaspi| {
+        gaspi.segment_create(0, 4096, GROUP_ALL, BLOCK).unwrap();
+        gaspi.store(0, 0, &[0xa5; 4096]).unwrap();
+        if gaspi.rank() > 0 {
+            return store_on(gaspi);
+        }
+        for victim in 1..RANKS {
+            gaspi.segment_alloc(1, 4096 * u64::from(RANKS)).unwrap();
+            (victim..RANKS).for_each(|rank| gaspi.segment_register(1, rank, BLOCK).unwrap());
+            sees_stores_of(gaspi, victim);
+            gaspi.kill(victim, BLOCK).unwrap();
+            let began = Instant::now();
+            gaspi.segment_delete(1).unwrap();
+            assert!(began.elapsed() < Duration::from_secs(5), "it was waited for");
+            gaspi.segment_alloc(2, 4096 * u64::from(RANKS)).unwrap();
+            while gaspi.ping(victim, BLOCK).is_ok() {}
+            is_left_alone(gaspi, 20);
+            gaspi.segment_delete(2).unwrap();
+        }
+    });
+    let wrong = |(rank, status): &(usize, std::process::ExitStatus)| status.success() != (*rank == 0);
+    assert_eq!(ends.into_iter().enumerate().find(wrong), None);
+}
+
+/// Who is stopped in the midst of a store, and goes on when the segment is deleted, stores to memory that is nobody's.
+#[test]
+fn who_is_stopped_in_the_midst_of_a_store_harms_nobody() {
+    let ends = ends("who_is_stopped_in_the_midst_of_a_store_harms_nobody", 2, |gaspi| {
+        gaspi.segment_create(0, 4096, GROUP_ALL, BLOCK).unwrap();
+        gaspi.store(0, 0, &[0xa5; 4096]).unwrap();
+        say_pid(gaspi);
+        if gaspi.rank() > 0 {
+            store_on(gaspi);
+        } else {
+            let signal = signals(gaspi);
+            gaspi.segment_alloc(1, 8192).unwrap();
+            gaspi.segment_register(1, 1, BLOCK).unwrap();
+            sees_stores_of(gaspi, 1);
+            signal("-STOP");
+            gaspi.segment_delete(1).unwrap();
+            gaspi.segment_alloc(2, 8192).unwrap();
+            signal("-CONT");
+            gaspi.ping(1, BLOCK).unwrap();
+            is_left_alone(gaspi, 100);
+            tell(gaspi, 1, 1, 1);
         }
         gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
     });

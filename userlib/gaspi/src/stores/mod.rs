@@ -149,10 +149,10 @@ impl fmt::Debug for There {
 }
 
 impl Shared {
-    /// Tells all others where this process's memory is, and waits until they have told theirs: from then on it is known who is
-    /// reached by stores. All processes have the same device.
+    /// Tells all others of this host where this process's memory is, and waits until they have told theirs: from then on it is
+    /// known who is reached by stores. All processes have the same device.
     pub(crate) fn greet(&self) {
-        let others = || (0..self.size()).filter(|rank| *rank != self.me);
+        let others = || (0..self.size()).filter(|rank| *rank != self.me && !self.is_far(*rank));
         for rank in others() {
             let Some(message) = self.stores.greeting() else { return };
             self.post_message(rank, message);

@@ -1,9 +1,14 @@
-//! Jobs of processes that communicate: a test starts itself as the ranks.
+//! Jobs of processes that communicate: a test starts itself as the ranks. The tests that `hosts.rs` takes in run there with the
+//! ranks on two hosts by turns, which are two directories of networks.
 
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use ggas_gaspi::{Config, GROUP_ALL, Gaspi, Part, Timeout};
+use ggas_wire::{WireError, choose};
 
 /// A job that hangs ends after a minute.
 pub const BLOCK: Timeout = Timeout::Within(Duration::from_secs(60));
@@ -30,15 +35,77 @@ pub fn ends_with(name: &str, ranks: u16, body: impl FnOnce(u16)) -> Vec<ExitStat
         body(rank.parse().expect("a rank"));
         return Vec::new();
     }
+    if is_over_hosts()
+        && let Err(error @ (WireError::Missing { .. } | WireError::NotBuilt { .. })) = choose()
+    {
+        eprintln!("skipped: {error}");
+        return Vec::new();
+    }
+    let hosts = is_over_hosts().then(Hosts::new);
     let start = |rank: u16| -> Child {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
-        command.args([name, "--exact", "--nocapture", "--test-threads", "1"]);
+        command.args([&test(name), "--exact", "--nocapture", "--test-threads", "1"]);
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gaspi-{name}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
+        if let Some(hosts) = &hosts {
+            hosts.place(&mut command, rank);
+        }
         command.spawn().expect("started")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();
     children.into_iter().map(|mut child| child.wait().expect("ended")).collect()
+}
+
+/// Modules of the test program that this is in.
+fn modules() -> impl Iterator<Item = &'static str> {
+    let all = module_path!().split("::").skip(1);
+    all.filter(|module| *module != "jobs")
+}
+
+/// Whether `hosts.rs` has taken the tests in.
+fn is_over_hosts() -> bool {
+    modules().next().is_some()
+}
+
+/// The test as the program calls it.
+fn test(name: &str) -> String {
+    let modules: String = modules().map(|module| format!("{module}::")).collect();
+    modules + name
+}
+
+/// Two hosts, which are gone with this.
+struct Hosts {
+    folders: [PathBuf; 2],
+    /// Where rank 0 is met.
+    meet: String,
+}
+
+impl Hosts {
+    fn new() -> Hosts {
+        // Free a moment ago.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let meet = listener.local_addr().expect("its address").to_string();
+        let folders = ["a", "b"].map(|host| {
+            let name = format!("ggas-gaspi-{}-{}-{host}", std::process::id(), meet.replace(':', "-"));
+            let folder = std::env::temp_dir().join(name);
+            std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a new directory");
+            folder
+        });
+        Hosts { folders, meet }
+    }
+
+    fn place(&self, command: &mut Command, rank: u16) {
+        command.env("GGAS_RUNTIME_DIR", &self.folders[usize::from(rank) % 2]);
+        command.env("GGAS_MEET", &self.meet).env("GGAS_SECRET", "00112233445566778899aabbccddeeff");
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
 }
 
 pub fn part(local_offset: u64, remote_offset: u64, bytes: u64) -> Part {
