@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const FOLDER: &str = "userlib/gaspi/c";
@@ -15,6 +16,8 @@ const FOLDER: &str = "userlib/gaspi/c";
 const LIB: &str = "lib64";
 /// Other libraries that build files name: this one checks and counts in any case.
 const NAMES: [&str; 2] = ["libGPI2-dbg", "libGPI2-stats"];
+/// Modules for Fortran, each behind those that it uses.
+const MODULES: [&str; 3] = ["GASPI_types", "GASPI", "GASPI_Ext"];
 /// Programs beside the library.
 const PROGRAMS: [&str; 2] = ["gaspi_run", "gaspi_logger"];
 
@@ -28,6 +31,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     for path in headers()? {
         fs::copy(&path, include.join(path.file_name().context("a header without a name")?))?;
     }
+    fortran(&include)?;
     let object = object(&archive, &include)?;
     pack(&object, &lib.join("libGPI2.a"))?;
     shared(&object, &lib.join("libGPI2.so"))?;
@@ -55,6 +59,22 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     Ok(())
 }
 
+/// The sources of the modules, and what the compiler of this machine makes of them: another one reads its own only.
+fn fortran(include: &Path) -> Result<()> {
+    let sources = MODULES.map(|name| include.join(format!("{name}.f90")));
+    for source in &sources {
+        let from = folder().join("fortran").join(source.file_name().context("a module without a name")?);
+        fs::copy(&from, source).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    if place::which("gfortran").is_none() {
+        return Ok(());
+    }
+    let mut command = Command::new("gfortran");
+    command.args(["-std=f2008", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-J"]).arg(include);
+    command.args(sources);
+    Step { name: "gaspi modules for Fortran", command, limit: Duration::from_secs(600) }.run().map(|_| ())
+}
+
 fn folder() -> PathBuf {
     place::root().join(FOLDER)
 }
@@ -70,16 +90,19 @@ fn headers() -> Result<Vec<PathBuf>> {
 pub fn declared() -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for path in headers()? {
-        for line in fs::read_to_string(&path)?.lines() {
-            let before = line.split_once('(').map_or("", |(before, _)| before);
-            let name = before.rsplit([' ', '*']).next().unwrap_or_default();
-            let is_ours = name.starts_with("gaspi_") || name.starts_with("pgaspi_");
-            if is_ours && !line.starts_with("typedef") && before.contains(' ') {
-                names.insert(name.to_owned());
-            }
-        }
+        names.append(&mut declared_in(&fs::read_to_string(&path)?));
     }
     Ok(names)
+}
+
+fn declared_in(header: &str) -> BTreeSet<String> {
+    let function = |line: &str| {
+        let (before, _) = line.split_once('(')?;
+        let name = before.rsplit([' ', '*']).next()?;
+        let is_ours = name.starts_with("gaspi_") || name.starts_with("pgaspi_");
+        (is_ours && !line.starts_with("typedef") && before.contains(' ')).then(|| name.to_owned())
+    };
+    header.lines().filter_map(function).collect()
 }
 
 /// One object of all that the functions need. Their first names are weak, so that tools may have functions of these names;
@@ -111,4 +134,20 @@ fn shared(object: &Path, library: &Path) -> Result<()> {
     command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/GPI2.map").display()));
     command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
     Step { name: "gaspi link", command, limit: LINK }.run().map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_for_fortran_have_what_the_headers_have() {
+        for module in &MODULES[1..] {
+            let text = |path: PathBuf| fs::read_to_string(&path).unwrap();
+            let header = text(folder().join(format!("include/{module}.h")));
+            let source = text(folder().join(format!("fortran/{module}.f90")));
+            let bound = source.split("bind(C, name=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            assert_eq!(bound.map(str::to_owned).collect::<BTreeSet<_>>(), declared_in(&header), "{module}");
+        }
+    }
 }

@@ -54,7 +54,25 @@ pub fn check(context: &Context) -> Result<String> {
             }
         }
     }
-    Ok(format!("{count} functions"))
+    let fortran = fortran(context, &prefix)?;
+    Ok(format!("{count} functions{fortran}"))
+}
+
+/// The modules for Fortran, where this machine has a compiler.
+fn fortran(context: &Context, prefix: &Path) -> Result<&'static str> {
+    if place::which("gfortran").is_none() {
+        return Ok(", no gfortran");
+    }
+    let program = prefix.join("fortran");
+    let mut command = Command::new("gfortran");
+    command.args(["-std=f2008", "-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(prefix.join("include"));
+    command.arg(format!("{TESTS}/fortran.f90")).arg("-L").arg(prefix.join("lib64"));
+    command.args(["-lGPI2", "-o"]).arg(&program);
+    context.run("gaspi fortran build", command)?;
+    let mut command = job(prefix, &["-s", "-n", "2"]);
+    command.arg(&program);
+    context.run("gaspi fortran", command)?;
+    Ok("")
 }
 
 /// `cargo xtask long`: a rank dies at a moment that was never tried before, a thousand times.
