@@ -4,15 +4,15 @@ mod lab;
 mod scenarios;
 
 use crate::capi::{self, Profile};
-use crate::place;
 use crate::run::{Step, cargo};
 use crate::setup::Policy;
 use crate::test::seconds;
+use crate::{gaspi, place};
 use anyhow::{Context, Result, bail};
 use ggas_table::Column;
 use lab::Lab;
-use scenarios::{ALL, Scenario};
-use std::path::PathBuf;
+use scenarios::{ALL, InC, Scenario};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,8 @@ pub struct Built {
     target: PathBuf,
     /// C programs for librma2.
     librma2: PathBuf,
+    /// What is installed of GASPI, with C programs in `tests`.
+    gaspi: PathBuf,
 }
 
 impl Built {
@@ -67,6 +69,10 @@ impl Built {
 
     pub fn librma2(&self, name: &str) -> PathBuf {
         self.librma2.join(name)
+    }
+
+    pub fn gaspi(&self, name: &str) -> PathBuf {
+        self.gaspi.join("tests").join(name)
     }
 }
 
@@ -87,7 +93,7 @@ pub fn hosts(select: &Select, _policy: Policy) -> Result<()> {
     }
     let start = Instant::now();
     let chosen: Vec<&Scenario> = select.chosen().collect();
-    let built = build(chosen.iter().any(|scenario| scenario.in_c))?;
+    let built = build(|what| chosen.iter().any(|scenario| scenario.in_c == Some(what)))?;
     let (mut rows, mut failed) = (vec![row("build", "passed", "", start.elapsed())], 0);
     for scenario in chosen {
         report!("      {} ...", scenario.name);
@@ -112,24 +118,35 @@ fn row(name: &str, result: &str, notes: &str, time: Duration) -> [String; 4] {
 }
 
 /// As the tests build, so that nothing is built twice.
-fn build(in_c: bool) -> Result<Built> {
+fn build(needs: impl Fn(InC) -> bool) -> Result<Built> {
     let examples = ["everyone", "processes", "ring", "service"].map(|name| ["--example", name]);
     let programs = [&["--bin", "ggas"][..], &examples.concat()].concat();
     let command = cargo(&[&["build", "--workspace"][..], &programs].concat());
     Step { name: "hosts build", command, limit: BUILD }.run()?;
     let prefix = place::build().join("librma2 for hosts");
-    let built = Built { target: capi::target().join("debug"), librma2: prefix.join("tests") };
-    if !in_c {
-        return Ok(built);
+    let gaspi = place::build().join("gaspi for hosts");
+    let built = Built { target: capi::target().join("debug"), librma2: prefix.join("tests"), gaspi };
+    if needs(InC::Librma2) {
+        capi::build_into(&prefix, Profile::Debug)?;
+        compile("tests/librma2/pair.c", &prefix, "lib", "rma2")?;
     }
-    capi::build_into(&prefix, Profile::Debug)?;
-    let bin = &built.librma2;
-    std::fs::create_dir_all(bin).with_context(|| format!("cannot create {}", bin.display()))?;
-    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-pthread", "tests/librma2/pair.c", "-o"]);
-    command.arg(bin.join("pair")).arg("-I").arg(include).arg("-L").arg(&lib);
-    command.arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lrma2");
-    Step { name: "hosts pair", command, limit: BUILD }.run()?;
+    if needs(InC::Gaspi) {
+        gaspi::build_into(&built.gaspi, Profile::Debug)?;
+        for name in ["transfer", "meet", "jacobi"] {
+            compile(&format!("tests/gaspi/{name}.c"), &built.gaspi, "lib64", "GPI2")?;
+        }
+    }
     Ok(built)
+}
+
+/// A program into the folder `tests` of what is installed, with this library of it.
+fn compile(source: &str, prefix: &Path, lib: &str, library: &str) -> Result<()> {
+    let bin = prefix.join("tests");
+    std::fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
+    let (name, lib) = (Path::new(source).file_stem().unwrap_or_default(), prefix.join(lib));
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-pthread", source, "-o"]).arg(bin.join(name));
+    command.arg("-I").arg(prefix.join("include")).arg("-L").arg(&lib);
+    command.arg(format!("-Wl,-rpath,{}", lib.display())).args([format!("-l{library}"), "-lm".to_owned()]);
+    Step { name: "hosts programs in C", command, limit: BUILD }.run().map(|_| ())
 }

@@ -16,6 +16,13 @@ const SOON: Duration = Duration::from_secs(60);
 /// Where nodes listen.
 const PORT: u16 = 7000;
 
+/// What programs in C are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum InC {
+    Librma2,
+    Gaspi,
+}
+
 /// See the module's description.
 pub struct Scenario {
     pub name: &'static str,
@@ -24,7 +31,7 @@ pub struct Scenario {
     /// It takes few seconds: a part of `.ci/run`.
     pub short: bool,
     /// It runs programs in C.
-    pub in_c: bool,
+    pub in_c: Option<InC>,
     /// What the table says of it.
     pub run: fn(&Lab, &Built) -> Result<String>,
 }
@@ -35,7 +42,7 @@ pub const ALL: &[Scenario] = &[
         about: "the example `service` and clients on other hosts",
         hosts: 3,
         short: true,
-        in_c: false,
+        in_c: None,
         run: service,
     },
     Scenario {
@@ -43,15 +50,23 @@ pub const ALL: &[Scenario] = &[
         about: "a C program for librma2: transfers and locks",
         hosts: 2,
         short: false,
-        in_c: true,
+        in_c: Some(InC::Librma2),
         run: librma2,
+    },
+    Scenario {
+        name: "gaspi",
+        about: "C programs for GASPI: all transfers, groups and collectives; a rank that dies",
+        hosts: 2,
+        short: false,
+        in_c: Some(InC::Gaspi),
+        run: jobs::gaspi,
     },
     Scenario {
         name: "secret",
         about: "a process with another secret is not heard",
         hosts: 3,
         short: false,
-        in_c: false,
+        in_c: None,
         run: other_secret,
     },
     Scenario {
@@ -59,7 +74,7 @@ pub const ALL: &[Scenario] = &[
         about: "the example `ring` as a job: 3 + 1 ranks, and others",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::job,
     },
     Scenario {
@@ -67,7 +82,7 @@ pub const ALL: &[Scenario] = &[
         about: "kernels use windows and collectives over hosts",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::windows,
     },
     Scenario {
@@ -75,7 +90,7 @@ pub const ALL: &[Scenario] = &[
         about: "failures, signals and deaths end a job on all hosts",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::ends,
     },
     Scenario {
@@ -83,7 +98,7 @@ pub const ALL: &[Scenario] = &[
         about: "a host that is not reached is named, with what to check",
         hosts: 2,
         short: false,
-        in_c: false,
+        in_c: None,
         run: jobs::firewall,
     },
     Scenario {
@@ -91,7 +106,7 @@ pub const ALL: &[Scenario] = &[
         about: "64 ranks: their start, and each to each",
         hosts: 4,
         short: false,
-        in_c: false,
+        in_c: None,
         run: jobs::many,
     },
     Scenario {
@@ -99,7 +114,7 @@ pub const ALL: &[Scenario] = &[
         about: "a rank dies inside a barrier of kernels",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::death,
     },
     Scenario {
@@ -107,7 +122,7 @@ pub const ALL: &[Scenario] = &[
         about: "when rank 0 is gone, those who talked to each other hear of each other's ends",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::orphans,
     },
     Scenario {
@@ -115,7 +130,7 @@ pub const ALL: &[Scenario] = &[
         about: "Open MPI's launcher starts jobs, by PMIx",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: jobs::mpirun,
     },
     Scenario {
@@ -123,7 +138,7 @@ pub const ALL: &[Scenario] = &[
         about: "what is wrong is said with what to do",
         hosts: 2,
         short: true,
-        in_c: false,
+        in_c: None,
         run: bad_input,
     },
 ];

@@ -45,6 +45,30 @@ pub fn job(lab: &Lab, built: &Built) -> Result<String> {
     Ok(String::new())
 }
 
+/// The programs that run on one host, over two; then the one in which a rank dies at a random moment, and the rest finish.
+pub fn gaspi(lab: &Lab, built: &Built) -> Result<String> {
+    for (hosts, name) in [("h1:2,h2:1", "transfer"), ("h1:1,h2:1", "meet"), ("h1:2,h2:3", "meet")] {
+        let mut command = launch(lab, built, hosts);
+        command.arg("--").arg(built.gaspi(name));
+        Runs::start(command, name)?.succeeds(5 * SOON)?;
+    }
+    let mut deaths = 0;
+    for seed in 1..=6 {
+        let mut command = launch(lab, built, "h1:2,h2:2");
+        command.args(["--keep-going", "--"]).arg(built.gaspi("jacobi")).arg(seed.to_string());
+        let output = Runs::start(command, "jacobi")?.ends(5 * SOON)?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Rank 0 passes on what ranks of different hosts ask each other.
+        if !said.contains("rank 0 dies") {
+            deaths += 1;
+            let why = || format!("seed {seed}: {said}{}", String::from_utf8_lossy(&output.stderr));
+            ensure!(said.contains("the field is right"), "{}", why());
+        }
+    }
+    ensure!(deaths > 0, "rank 0 dies each time");
+    Ok(format!("right fields after {deaths} deaths"))
+}
+
 pub fn windows(lab: &Lab, built: &Built) -> Result<String> {
     let mut command = launch(lab, built, "h1:2,h2:1");
     command.arg("--").arg(built.example("processes")).args(["--cpu", "checks"]);
