@@ -280,7 +280,7 @@ fn who_makes_room_in_time_loses_nothing() {
     }
 }
 
-/// A queue pair whose failure is told to a queue of its own is one thing; here those of others on the same queue fail with it.
+/// The record tells how far the reader is. Whatever it tells, nothing but entries is written.
 #[test]
 fn a_reader_that_lies_about_its_record_harms_itself_alone() {
     for format in FORMATS {
