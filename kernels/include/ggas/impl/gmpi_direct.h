@@ -75,7 +75,13 @@ public:
 			if (team::thread() == 0)
 				ggas_store_relaxed(line, ggas_u128{ info, number + 1 });
 		} else {
-			count = send_parts<Scope>(*this, number, from, bytes, info);
+			count = at_once(bytes, direct_->slots - (number - state_->emptied));
+			for (uint64_t i = 0; i < count; i++)
+				copy_share(payload(slot(peer_, direct_->rank, number + i)), from + i * direct_->slot_bytes,
+					   part(bytes, i), team::thread(), team::threads());
+			team::meet();
+			if (team::thread() == 0)
+				publish(number, count, info);
 			uint64_t most = count * direct_->slot_bytes;
 			bytes = bytes < most ? bytes : most;
 		}
@@ -114,7 +120,9 @@ public:
 		if (is_short(total))
 			late = take_lines(line + 1, to, bytes, fits, number + 1, team::thread(), team::threads(), source_line);
 		else
-			take_parts<Scope>(*this, number, to, fits);
+			for (uint64_t i = 0; i < count && i * direct_->slot_bytes < fits; i++)
+				copy_share(to + i * direct_->slot_bytes, payload(slot(direct_->rank, peer_, number + i)),
+					   part(fits, i), team::thread(), team::threads());
 		late = team::agree(late);
 		team::meet();
 		if (team::thread() == 0) {
@@ -146,52 +154,23 @@ private:
 		uint64_t total = first.lo >> 32, count = 1;
 		*tag = static_cast<int>(first.lo & 0xffffffff);
 		bool wrong = op.error == GMPI_ERR_TAG || (op.tag != GMPI_ANY_TAG && op.tag != *tag);
-		if (!is_short(total))
-			count = parts_here(*this, number, total - at);
+		if (!is_short(total)) {
+			uint64_t most = at_once(total - at, direct_->slots);
+			while (count < most &&
+			       ggas_watch_line(slot(direct_->rank, peer_, number + count)).hi == number + count + 1)
+				count++;
+			ggas_fence_acquire();
+		}
 		return static_cast<int>(count) * here | (wrong ? here_wrong : 0) |
 		       (is_short(total) ? static_cast<int>(total) : here_long);
 	}
 
-	/* Parts of a long message, as many as there is room for; how many. By all callers. */
-	template <ggas_scope Scope>
-	GGAS_APART static uint64_t send_parts(direct_channel to, uint64_t number, const uint8_t *from, uint64_t bytes,
-					      uint64_t info)
+	/* By thread 0, behind the parts. */
+	GGAS_FN void publish(uint64_t number, uint64_t count, uint64_t info) const
 	{
-		using team = put_team<Scope>;
-		uint64_t size = to.direct_->slot_bytes, rank = to.direct_->rank;
-		uint64_t count = to.at_once(bytes, to.direct_->slots - (number - to.state_->emptied));
-		for (uint64_t i = 0; i < count; i++)
-			copy_share(to.payload(to.slot(to.peer_, rank, number + i)), from + i * size, to.part(bytes, i),
-				   team::thread(), team::threads());
-		team::meet();
-		if (team::thread() != 0)
-			return count;
 		ggas_fence_release();
 		for (uint64_t i = 0; i < count; i++)
-			ggas_store_fenced(to.slot(to.peer_, rank, number + i), ggas_u128{ info, number + i + 1 });
-		return count;
-	}
-
-	/* By thread 0: parts that are here, with acquire. */
-	GGAS_APART static uint64_t parts_here(direct_channel of, uint64_t number, uint64_t bytes)
-	{
-		uint64_t most = of.at_once(bytes, of.direct_->slots), count = 1;
-		while (count < most &&
-		       ggas_watch_line(of.slot(of.direct_->rank, of.peer_, number + count)).hi == number + count + 1)
-			count++;
-		ggas_fence_acquire();
-		return count;
-	}
-
-	/* The first `bytes` of them. By all callers. */
-	template <ggas_scope Scope>
-	GGAS_APART static void take_parts(direct_channel of, uint64_t number, uint8_t *to, uint64_t bytes)
-	{
-		using team = put_team<Scope>;
-		uint64_t size = of.direct_->slot_bytes;
-		for (uint64_t i = 0; i * size < bytes; i++)
-			copy_share(to + i * size, of.payload(of.slot(of.direct_->rank, of.peer_, number + i)), of.part(bytes, i),
-				   team::thread(), team::threads());
+			ggas_store_fenced(slot(peer_, direct_->rank, number + i), ggas_u128{ info, number + i + 1 });
 	}
 
 	GGAS_FN bool is_short(uint64_t bytes) const

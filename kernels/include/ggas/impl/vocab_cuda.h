@@ -12,8 +12,6 @@
 #define GGAS_FN __device__ __forceinline__
 /* Rarely taken: kept out of line, so that it costs the fast path no registers. */
 #define GGAS_COLD __device__ __noinline__ inline
-/* Taken often, and large: a call keeps what stands around it together. */
-#define GGAS_APART __device__ __noinline__ inline
 /* Hardly ever true: what follows is laid out behind everything else. A thread alone pays for each jump over code that it
  * does not run, as instructions are fetched a few at a time. */
 #define GGAS_RARE(condition) (__builtin_expect(!!(condition), 0))
