@@ -97,8 +97,8 @@ fn the_c_interface_beside_the_library_below_it() {
 #[test]
 fn messages_by_calls_of_kernels_and_beside_them() {
     let report = run("gmpi-pingpong", small(&[8, 5000]));
-    assert_eq!(methods(&report), ["kernels", "kernel-ends", "hosts"]);
-    assert_eq!(report.rows.len(), 6);
+    assert_eq!(methods(&report), ["direct", "kernels", "kernel-ends", "hosts"]);
+    assert_eq!(report.rows.len(), 8);
 }
 
 #[test]

@@ -226,9 +226,11 @@ mod tests {
         for direct in wrong {
             assert!(matches!(direct.check(), Err(GmpiError::Config { .. })), "{direct:?}");
         }
+        // A slot: its first line, the lines of a short message, the bytes of a long one.
+        let slot = 64 + 2 * 512 + 1024;
         assert_eq!(
             Direct { slots: 2, slot_bytes: 1024, offset: 64 }.end(3, 2),
-            Some(64 + 6 * (64 + 2 * 1088))
+            Some(64 + 6 * (64 + 2 * slot))
         );
         assert_eq!(Direct { slots: 4096, slot_bytes: 16 << 20, offset: 0 }.end(u32::MAX, usize::MAX), None);
     }
