@@ -11,6 +11,9 @@ namespace
 {
 
 constexpr uint32_t members = 2, block = 4, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
+/* Lines of a short message: of this slot, up to half of its bytes. */
+constexpr uint32_t short_room = slot_bytes;
+static_assert(slot_bytes / 2 <= GMPI_DIRECT_SHORT);
 constexpr uint64_t comm = 3, longest = 5000;
 
 struct message_args {
@@ -72,8 +75,8 @@ struct end {
 
 bool between(bool one_place)
 {
-	std::array<uint64_t, 9> sizes = { 0, 1, 13, 255, 256, 257, 1024, 1025, longest };
-	uint64_t mailbox = GMPI_DIRECT_HEAD + slots * (GMPI_DIRECT_HEAD + slot_bytes), stride = members * mailbox;
+	std::array<uint64_t, 9> sizes = { 0, 1, 13, 255, 512, 513, 1024, 1025, longest };
+	uint64_t mailbox = GMPI_DIRECT_HEAD + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), stride = members * mailbox;
 	std::vector<ggas_u128> memory(members * stride / sizeof(ggas_u128));
 	std::array<end, members> ends;
 	std::vector<launch> launches;

@@ -65,7 +65,7 @@ impl Hca {
         self.queues.remove(&id.0).map(|_| ()).ok_or(HcaError::CompletionQueue(id.0))
     }
 
-    /// A queue pair in [`State::Reset`]; returns its number.
+    /// A queue pair in [`State::Reset`](crate::State::Reset); returns its number.
     ///
     /// # Errors
     /// [`HcaError`].
