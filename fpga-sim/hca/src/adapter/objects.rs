@@ -113,7 +113,7 @@ impl Hca {
         self.slots.get(&number).map(|slot| &slot.qp).ok_or(HcaError::QueuePair(number))
     }
 
-    /// To [`State::Reset`].
+    /// To [`State::Reset`](crate::State::Reset).
     ///
     /// # Errors
     /// [`HcaError::QueuePair`].
@@ -125,7 +125,7 @@ impl Hca {
         Ok(())
     }
 
-    /// To [`State::Init`].
+    /// To [`State::Init`](crate::State::Init).
     ///
     /// # Errors
     /// [`HcaError`].
@@ -133,7 +133,7 @@ impl Hca {
         Ok(self.with(number, |qp, _| qp.init())??)
     }
 
-    /// To [`State::ReadyToReceive`].
+    /// To [`State::ReadyToReceive`](crate::State::ReadyToReceive).
     ///
     /// # Errors
     /// [`HcaError`].
@@ -141,7 +141,7 @@ impl Hca {
         Ok(self.with(number, |qp, _| qp.ready_to_receive(connection))??)
     }
 
-    /// To [`State::ReadyToSend`].
+    /// To [`State::ReadyToSend`](crate::State::ReadyToSend).
     ///
     /// # Errors
     /// [`HcaError`].
@@ -149,7 +149,7 @@ impl Hca {
         Ok(self.with(number, |qp, _| qp.ready_to_send(reliability))??)
     }
 
-    /// To [`State::Error`]: what is posted completes as flushed.
+    /// To [`State::Error`](crate::State::Error): what is posted completes as flushed.
     ///
     /// # Errors
     /// [`HcaError::QueuePair`].
