@@ -32,7 +32,9 @@ namespace shared_gpu
 enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16 };
 enum : uint32_t { SUM, PROD, MIN, MAX, AND, OR, XOR };
 
-/* One thread for all, as on the CPU executor: in pieces, so that the compiler makes vectors of the inner loops. */
+#if !defined(__CUDA_ARCH__)
+/* One thread for all: in pieces, so that the compiler makes vectors of the inner loops. For a GPU's compiler, which unrolls all of
+ * them, that is a minute of work for a case that is none there. */
 template <class T, class Op> GGAS_FN void reduce_alone(const shared_gpu_reduce &args, Op op)
 {
 	constexpr uint64_t PIECE = 256;
@@ -53,6 +55,7 @@ template <class T, class Op> GGAS_FN void reduce_alone(const shared_gpu_reduce &
 			reinterpret_cast<T *>(args.result)[begin + i] = ggas_narrow<T>(values[i]);
 	}
 }
+#endif
 
 template <class T, class Op> GGAS_FN void reduce(const shared_gpu_reduce &args, Op op)
 {
@@ -60,8 +63,10 @@ template <class T, class Op> GGAS_FN void reduce(const shared_gpu_reduce &args, 
 	const auto *first = reinterpret_cast<const T *>(args.first);
 	uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
 
+#if !defined(__CUDA_ARCH__)
 	if (all == 1)
 		return reduce_alone<T>(args, op);
+#endif
 	for (uint64_t i = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(); i < args.count; i += all) {
 		auto value = ggas_widen(first[i]);
 

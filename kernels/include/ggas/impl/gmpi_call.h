@@ -105,7 +105,25 @@ GGAS_FN void gmpi_statuses(const gmpi_port *port, const gmpi_result &result, gmp
 				gmpi_element(port, result.number, 2 + 2 * i));
 }
 
-/* A call with its arguments. `after(port, result)`, by all that write, takes what else the answer says. */
+/* The same with the call and its arguments as words; those that it has not are 0. */
+template <class Team, bool Waits>
+GGAS_LONG gmpi_result gmpi_send_words(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, uint32_t line, uint64_t call,
+				      uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
+				      uint64_t h)
+{
+	auto element = [=](uint32_t i) { return gmpi_pick(i, call, a, b, c, d, e, f, g, h); };
+	return gmpi_send<Team>(buf, port, elements, Waits, line, element);
+}
+template <class Team, bool Waits, class... Words>
+GGAS_FN gmpi_result gmpi_send_all(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, uint32_t line, Words... words)
+{
+	if constexpr (sizeof...(words) < 9)
+		return gmpi_send_all<Team, Waits>(buf, port, elements, line, words..., uint64_t(0));
+	else
+		return gmpi_send_words<Team, Waits>(buf, port, elements, line, words...);
+}
+
+/* A call with its arguments, eight at most. `after(port, result)`, by all that write, takes what else the answer says. */
 template <ggas_scope Scope, bool Waits, class After, class... Arguments>
 GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, Arguments... arguments)
 {
@@ -119,9 +137,8 @@ GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After a
 	team::all::meet();
 	int error = GMPI_SUCCESS;
 	if (team::writes()) {
-		auto element = [=](uint32_t i) { return gmpi_pick(i, uint64_t(call), static_cast<uint64_t>(arguments)...); };
-		gmpi_result result =
-			gmpi_send<team>(buf, port, 1 + sizeof...(arguments), Waits, line, element);
+		gmpi_result result = gmpi_send_all<team, Waits>(buf, port, 1 + sizeof...(arguments), line, uint64_t(call),
+								static_cast<uint64_t>(arguments)...);
 		after(port, result);
 		if (Waits)
 			gmpi_done<team>(port, result);

@@ -285,7 +285,7 @@ private:
 };
 
 /* One step with each member. By all callers; whether anything moved. */
-template <ggas_scope Scope> GGAS_FN bool direct_progress(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t line)
+template <ggas_scope Scope> GGAS_LONG bool direct_progress(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t line)
 {
 	bool moved = false;
 	for (uint32_t peer = 0; peer < direct->size; peer++) {
@@ -331,27 +331,32 @@ GGAS_FN gmpi_channel *direct_channel_of(const gmpi_buf *buf, uint64_t handle)
 	return begun && static_cast<uint32_t>(handle) ? state : nullptr;
 }
 
-/* Isend and Irecv. All callers get the same handle. */
+/* A request that was begun; without an error all callers have its handle. */
+struct direct_begun {
+	uint64_t handle;
+	int error;
+};
+
+/* Isend and Irecv. */
 template <ggas_scope Scope>
-GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
-			 int rank, int tag, uint64_t before, uint64_t *handle, uint32_t line)
+GGAS_LONG direct_begun direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count,
+				    int type, int rank, int tag, uint64_t before, uint32_t line)
 {
 	using team = put_team<Scope>;
-	*handle = 0;
 	if (!gmpi_port_of(buf))
-		return gmpi_no_port(buf, receives ? GMPI_CALL_IRECV : GMPI_CALL_ISEND, line);
+		return { 0, gmpi_no_port(buf, receives ? GMPI_CALL_IRECV : GMPI_CALL_ISEND, line) };
 	uint64_t size = static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK;
 	uint64_t bytes = size * static_cast<uint64_t>(count);
 	if (count < 0 || bytes > 0xffffffff)
-		return GMPI_ERR_COUNT;
+		return { 0, GMPI_ERR_COUNT };
 	if (!size)
-		return GMPI_ERR_TYPE;
+		return { 0, GMPI_ERR_TYPE };
 	if (rank < 0 || static_cast<uint32_t>(rank) >= direct->size)
-		return GMPI_ERR_RANK;
+		return { 0, GMPI_ERR_RANK };
 	if (tag < 0 && !(receives && tag == GMPI_ANY_TAG))
-		return GMPI_ERR_TAG;
+		return { 0, GMPI_ERR_TAG };
 	if (!at && bytes)
-		return GMPI_ERR_BUFFER;
+		return { 0, GMPI_ERR_BUFFER };
 	/* What any of the callers wrote is sent; what they know of the channel is the same. */
 	team::meet();
 	direct_channel channel(buf, direct, static_cast<uint32_t>(rank));
@@ -361,11 +366,11 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool re
 	if (number - end->done >= GMPI_DIRECT_OPS) {
 		direct_progress<Scope>(buf, direct, line);
 		if (number - end->done >= GMPI_DIRECT_OPS)
-			return GMPI_ERR_NO_MEM;
+			return { 0, GMPI_ERR_NO_MEM };
 	}
 	if (!direct_channel_of(buf, before) || direct_is_over(direct_channel_of(buf, before), before))
 		before = 0;
-	*handle = channel.handle(number, receives);
+	uint64_t handle = channel.handle(number, receives);
 	team::meet();
 	if (team::thread() == 0) {
 		auto *op = (receives ? state->receive : state->send) + number % GMPI_DIRECT_OPS;
@@ -375,9 +380,9 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool re
 	team::meet();
 	/* Mostly there is room, and it is on its way at once. */
 	if (!receives)
-		while (channel.template push<Scope>() && !direct_is_over(state, *handle)) {
+		while (channel.template push<Scope>() && !direct_is_over(state, handle)) {
 		}
-	return GMPI_SUCCESS;
+	return { handle, GMPI_SUCCESS };
 }
 
 /* Where the block keeps what is asked for. */
@@ -407,7 +412,7 @@ GGAS_FN int direct_told(const gmpi_channel *state, uint64_t handle, gmpi_status 
 
 /* Waits for one. By all callers. */
 template <ggas_scope Scope>
-GGAS_FN int direct_wait(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_wait(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	team::meet();
@@ -465,13 +470,13 @@ GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint3
 	if (call != GMPI_CALL_ISEND && call != GMPI_CALL_IRECV)
 		return GMPI_ERR_CALL;
 	team::meet();
-	uint64_t before = *request, handle;
-	int error = direct_begin<Scope>(buf, direct, call == GMPI_CALL_IRECV, at, count, type, rank, tag, before, &handle, line);
+	bool receives = call == GMPI_CALL_IRECV;
+	direct_begun begun = direct_begin<Scope>(buf, direct, receives, at, count, type, rank, tag, *request, line);
 	team::meet();
 	if (team::thread() == 0)
-		*request = handle;
+		*request = begun.handle;
 	team::meet();
-	return error;
+	return begun.error;
 }
 
 /* Send and Recv. */
@@ -481,10 +486,8 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 {
 	if (gmpi_stands_by(buf))
 		return GMPI_SUCCESS;
-	uint64_t handle;
-	if (int error = direct_begin<Scope>(buf, direct, receives, at, count, type, rank, tag, 0, &handle, line))
-		return error;
-	return direct_wait<Scope>(buf, handle, status, line);
+	direct_begun begun = direct_begin<Scope>(buf, direct, receives, at, count, type, rank, tag, 0, line);
+	return begun.error ? begun.error : direct_wait<Scope>(buf, begun.handle, status, line);
 }
 
 /* Waits for the request in a place, which then holds none. */
@@ -502,7 +505,7 @@ GGAS_FN int direct_wait_place(const gmpi_buf *buf, uint64_t *request, gmpi_statu
 
 /* Goes on with what is under way; whether the request in a place is over, which then holds none. */
 template <ggas_scope Scope>
-GGAS_FN int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *flag, gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *flag, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	team::meet();

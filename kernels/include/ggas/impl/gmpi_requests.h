@@ -85,7 +85,7 @@ template <class Team> struct gmpi_tested {
 
 /* Waitall and Startall: as many requests at a time as an attribute has room for. */
 template <ggas_scope Scope>
-GGAS_FN int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint32_t count, uint64_t *requests,
+GGAS_LONG int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint32_t count, uint64_t *requests,
 		      gmpi_status *statuses, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
@@ -107,7 +107,7 @@ GGAS_FN int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint3
 
 /* Direct ones among them are waited for first: they go on by their callers only. Whether there are any. */
 template <ggas_scope Scope>
-GGAS_FN bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
+GGAS_LONG bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
 {
 	using team = put_team<Scope>;
 	bool any = false;
@@ -141,7 +141,7 @@ GGAS_FN uint32_t gmpi_run(const uint64_t *requests, uint32_t count, uint32_t *fi
 }
 
 template <ggas_scope Scope>
-GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *requests, gmpi_status *statuses,
+GGAS_LONG int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *requests, gmpi_status *statuses,
 		     uint32_t line)
 {
 	if (gmpi_stands_by(buf))
@@ -175,7 +175,7 @@ GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *re
 }
 
 /* Waits until the daemon has answered all that this block asked for. The first error that no call has told. */
-template <ggas_scope Scope> GGAS_FN int gmpi_synchronize(const gmpi_buf *buf, uint32_t line)
+template <ggas_scope Scope> GGAS_LONG int gmpi_synchronize(const gmpi_buf *buf, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
 	if (gmpi_stands_by(buf))

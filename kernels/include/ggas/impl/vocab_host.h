@@ -20,6 +20,7 @@ extern "C" void __tsan_atomic128_store(volatile __int128 *p, __int128 v, int ord
 #define GGAS_NO_UNROLL
 #define GGAS_FN inline
 #define GGAS_COLD __attribute__((noinline, cold)) inline
+#define GGAS_LONG __attribute__((noinline)) inline
 #define GGAS_RARE(condition) (__builtin_expect(!!(condition), 0))
 /* The function that the table of kernels names takes the address of the arguments; their size is for those who see
  * the structure from Rust. */
