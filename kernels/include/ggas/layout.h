@@ -83,32 +83,34 @@ struct ggas_replay {
 struct ggas_port {
 	uint64_t queue;		/* notification queue, 16-byte entries */
 	uint64_t rp_register;	/* read-pointer register (spec 3.2) */
-	uint64_t slots;		/* slot ring, or 0: the port uses the card path */
+	uint64_t slots;		/* slot ring, or 0: the port uses the card path. Loaded with the next two as 16 bytes */
+	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
+	uint32_t slots_near;	/* `slots` are struct ggas_near_slot: an engine on this GPU takes them */
 	uint64_t slot_consumed;	/* u64 that the NIC advances: slots consumed so far */
 	uint64_t req_pages;	/* option page 0 of this VPID; option o lies at + (o << 20); 0: no card path */
 	uint64_t wcb_state;	/* WCB state register (spec 2.4) */
 	uint64_t report;	/* struct ggas_report in host memory, or 0 */
 	uint64_t timeout_ns;	/* bound of every wait on this port */
 	uint32_t queue_entries;
-	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
 	uint32_t node;
 	uint32_t vpid;
 	uint32_t option;	/* option page used on the card path (spec 2.1); a slot ring has its own */
 	uint32_t rp_lazy;	/* freed entries before rp_register is written; 0 and 1: every time */
-	uint32_t slots_near;	/* `slots` are struct ggas_near_slot: an engine on this GPU takes them */
 	uint32_t lines;		/* card path: most descriptors that are written and not counted as accepted; at most 255 */
 
+	uint64_t slot_seen;	/* last value read from slot_consumed. Loaded with the next two as 16 bytes */
+	uint32_t poisoned;	/* a claimed slot was never written: set up the port again */
+	uint32_t reserved;
 	uint64_t slot_tail;	/* next slot to claim */
-	uint64_t slot_seen;	/* last value read from slot_consumed */
 	uint64_t post_turn;	/* card path: one WCB per VPID, so posts take turns: the one that has it, above it the next one */
 	uint32_t rp;		/* next unread notification */
 	uint32_t rp_written;	/* last value written to rp_register */
 	uint32_t wp;		/* card path: descriptors written, modulo 256 */
 	uint32_t post_stalled;	/* card path: the card's count where a post waited in vain for room, plus 256 */
 	uint32_t noti_lock;	/* gpu_rma2_noti_lock: one consumer at a time */
-	uint32_t poisoned;	/* a claimed slot was never written: set up the port again */
+	uint32_t reserved2[3];
 	struct ggas_replay replay[GGAS_REPLAY_ENTRIES];
-};
+} __attribute__((aligned(16)));
 
 #define GGAS_VELO_WORDS		16	/* header and payload at most (spec 7) */
 
@@ -223,29 +225,32 @@ struct ggas_tn_entry {
  * The first part is constant after set-up. */
 struct ggas_tn {
 	uint64_t page;		/* trigger page (extoll/trigger.h), or 0 */
-	uint64_t slots;		/* ring of struct ggas_slot with a tag, WHERE and WHAT, or 0 */
 	uint64_t slot_consumed;	/* u64 that the reader advances: slots consumed so far */
+	uint64_t slots;		/* ring of struct ggas_slot with a tag, WHERE and WHAT, or 0. As in ggas_port */
+	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
+	uint32_t slots_near;	/* 0 */
 	uint64_t entries;	/* struct ggas_tn_entry[tags], or 0: a unit, or a thread of the host, has the table */
 	uint64_t words;		/* uint64_t[operations]: completion words */
 	uint64_t status;	/* uint64_t[EXTOLL_TRIGGER_STATUS_WORDS]: triggers that nothing counted, and the like */
 	uint64_t report;	/* struct ggas_report in host memory, or 0 */
 	uint64_t timeout_ns;	/* bound of every wait */
-	struct ggas_window window;	/* that entries name */
-	uint32_t slot_mask;	/* slots - 1; slots are a power of two */
-	uint32_t slots_near;	/* 0 */
 	uint32_t node;
 	uint32_t operations;	/* completion words there are */
-	uint32_t tags;		/* entries: tags are below this */
-
+	uint64_t slot_seen;	/* last value read from slot_consumed. As in ggas_port */
 	uint32_t poisoned;	/* a claimed slot was never written: set up again */
+	uint32_t reserved;
+	struct ggas_window window;	/* that entries name */
+	uint32_t tags;		/* entries: tags are below this */
+	uint32_t reserved2;
+
 	uint64_t slot_tail;	/* next slot to claim */
-	uint64_t slot_seen;	/* last value read from slot_consumed */
 	uint64_t turn;		/* fields are stored to the page by one at a time: whose turn, above it the next one */
 	uint64_t likely;	/* count of an entry that waits for one trigger, if all registered so far are alike; else 0, or
 				 * GGAS_TN_UNALIKE */
 	uint64_t refused_before;	/* of `status`: counts that the host has cleared, which waits do not fail for */
 	uint64_t failed_before;
-};
+	uint64_t reserved3;
+} __attribute__((aligned(16)));
 
 /* What a flag of a group holds once the group is poisoned. */
 #define GGAS_FLAG_POISON	0xffffffffffffffff
@@ -329,11 +334,11 @@ struct ggas_queue_peer {
 struct ggas_queue_state {
 	uint64_t posted;	/* operations that a notification ends */
 	uint64_t reserved[15];	/* a cache line for posts, another for who consumes */
-	uint64_t done;
+	uint64_t done;		/* loaded with the next two as 16 bytes */
 	uint32_t failed;	/* GGAS_ERR_*: the first failure, which all waits return from then on */
-	uint32_t padding;
+	uint32_t lost;		/* the host says that some member's process is gone: its ggas_queue_peer says which */
 	uint64_t reserved2[14];
-};
+} __attribute__((aligned(16)));
 
 /* One queue; constant after set-up. */
 struct ggas_queue_entry {

@@ -48,12 +48,11 @@ struct gpu_rma2_peer {
 
 namespace ggas_impl
 {
-/* `ring` is this post's place: it has to be taken, or the ring stops. */
-GGAS_FN int post_at(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
+/* By the card, or to a ring that is not ready. `ring` is this post's place: it has to be taken, or the ring stops. Takes
+ * values: pointers would keep the caller's in memory. */
+GGAS_COLD int post_late(ggas_port *port, slot_ring ring, extoll_desc desc, uint32_t line)
 {
-	if (GGAS_RARE(!ring.slots))
-		return card_post_words(port, desc.word[0], desc.word[1], desc.word[2], line);
-	return slot_post(port, ring, desc, line);
+	return ring.slots ? slot_post_late(port, ring, desc, line) : card_post(port, desc, line);
 }
 } /* namespace ggas_impl */
 
@@ -62,7 +61,11 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_rma2_post(ggas_port *port, const extoll_desc &desc, uint32_t line = __builtin_LINE())
 {
 	if constexpr (Scope == ggas_scope::thread) {
-		return ggas_impl::post_at(port, ggas_impl::slot_ring(port), desc, line);
+		ggas_impl::slot_ring ring(port);
+		if (GGAS_RARE(!ring.ready()))
+			return ggas_impl::post_late(port, ring, desc, line);
+		ggas_impl::slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
+		return GGAS_OK;
 	} else if constexpr (Scope == ggas_scope::warp) {
 		int status = GGAS_OK;
 		ggas_syncwarp();

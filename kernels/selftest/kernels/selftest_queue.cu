@@ -302,6 +302,7 @@ GGAS_FN int no_room(const selftest_queue &args)
 		ggas_red_add(&queue.state->posted, posts, ggas_order::relaxed);
 		ggas_red_add(&peer->posted[GGAS_QUEUE_PUTS], posts, ggas_order::relaxed);
 		ggas_store_relaxed(&peer->lost, 1u);
+		ggas_store_relaxed(&queue.state->lost, 1u);
 	}
 	ggas_remote own(queue, pointer<const ggas_memory>(args.memory), queue.member);
 	return ggas_queue_write(queue, own, 0, own, 8, 8);
@@ -315,8 +316,10 @@ GGAS_FN int to_lost(const selftest_queue &args)
 	ggas_queue queue(queues, 0);
 	uint32_t next = (queue.member + 1) % queues->members;
 	ggas_remote own(queue, memory, queue.member), to(queue, memory, next);
-	if (ggas_thread() == 0)
+	if (ggas_thread() == 0) {
 		ggas_store_relaxed(&queue.peers[next].lost, 1u);
+		ggas_store_relaxed(&queue.state->lost, 1u);
+	}
 	ggas_syncthreads();
 	for (uint32_t i = 0; i < 3 * queue.limit; i++) {
 		int error = i % 2 ? ggas_queue_write(queue, to, 0, own, 8, 8) : ggas_queue_read(queue, to, 0, own, 8, 8);

@@ -187,39 +187,42 @@ const _: () = {
     ][::core::mem::offset_of!(ggas_replay, page) - 24usize];
 };
 #[repr(C)]
+#[repr(align(16))]
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_port {
     pub queue: u64,
     pub rp_register: u64,
     pub slots: u64,
+    pub slot_mask: u32,
+    pub slots_near: u32,
     pub slot_consumed: u64,
     pub req_pages: u64,
     pub wcb_state: u64,
     pub report: u64,
     pub timeout_ns: u64,
     pub queue_entries: u32,
-    pub slot_mask: u32,
     pub node: u32,
     pub vpid: u32,
     pub option: u32,
     pub rp_lazy: u32,
-    pub slots_near: u32,
     pub lines: u32,
-    pub slot_tail: u64,
     pub slot_seen: u64,
+    pub poisoned: u32,
+    pub reserved: u32,
+    pub slot_tail: u64,
     pub post_turn: u64,
     pub rp: u32,
     pub rp_written: u32,
     pub wp: u32,
     pub post_stalled: u32,
     pub noti_lock: u32,
-    pub poisoned: u32,
+    pub reserved2: [u32; 3usize],
     pub replay: [ggas_replay; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8336usize];
-    ["Alignment of ggas_port"][::core::mem::align_of::<ggas_port>() - 8usize];
+    ["Size of ggas_port"][::core::mem::size_of::<ggas_port>() - 8352usize];
+    ["Alignment of ggas_port"][::core::mem::align_of::<ggas_port>() - 16usize];
     [
         "Offset of field: ggas_port::queue",
     ][::core::mem::offset_of!(ggas_port, queue) - 0usize];
@@ -230,74 +233,80 @@ const _: () = {
         "Offset of field: ggas_port::slots",
     ][::core::mem::offset_of!(ggas_port, slots) - 16usize];
     [
-        "Offset of field: ggas_port::slot_consumed",
-    ][::core::mem::offset_of!(ggas_port, slot_consumed) - 24usize];
-    [
-        "Offset of field: ggas_port::req_pages",
-    ][::core::mem::offset_of!(ggas_port, req_pages) - 32usize];
-    [
-        "Offset of field: ggas_port::wcb_state",
-    ][::core::mem::offset_of!(ggas_port, wcb_state) - 40usize];
-    [
-        "Offset of field: ggas_port::report",
-    ][::core::mem::offset_of!(ggas_port, report) - 48usize];
-    [
-        "Offset of field: ggas_port::timeout_ns",
-    ][::core::mem::offset_of!(ggas_port, timeout_ns) - 56usize];
-    [
-        "Offset of field: ggas_port::queue_entries",
-    ][::core::mem::offset_of!(ggas_port, queue_entries) - 64usize];
-    [
         "Offset of field: ggas_port::slot_mask",
-    ][::core::mem::offset_of!(ggas_port, slot_mask) - 68usize];
-    [
-        "Offset of field: ggas_port::node",
-    ][::core::mem::offset_of!(ggas_port, node) - 72usize];
-    [
-        "Offset of field: ggas_port::vpid",
-    ][::core::mem::offset_of!(ggas_port, vpid) - 76usize];
-    [
-        "Offset of field: ggas_port::option",
-    ][::core::mem::offset_of!(ggas_port, option) - 80usize];
-    [
-        "Offset of field: ggas_port::rp_lazy",
-    ][::core::mem::offset_of!(ggas_port, rp_lazy) - 84usize];
+    ][::core::mem::offset_of!(ggas_port, slot_mask) - 24usize];
     [
         "Offset of field: ggas_port::slots_near",
-    ][::core::mem::offset_of!(ggas_port, slots_near) - 88usize];
+    ][::core::mem::offset_of!(ggas_port, slots_near) - 28usize];
+    [
+        "Offset of field: ggas_port::slot_consumed",
+    ][::core::mem::offset_of!(ggas_port, slot_consumed) - 32usize];
+    [
+        "Offset of field: ggas_port::req_pages",
+    ][::core::mem::offset_of!(ggas_port, req_pages) - 40usize];
+    [
+        "Offset of field: ggas_port::wcb_state",
+    ][::core::mem::offset_of!(ggas_port, wcb_state) - 48usize];
+    [
+        "Offset of field: ggas_port::report",
+    ][::core::mem::offset_of!(ggas_port, report) - 56usize];
+    [
+        "Offset of field: ggas_port::timeout_ns",
+    ][::core::mem::offset_of!(ggas_port, timeout_ns) - 64usize];
+    [
+        "Offset of field: ggas_port::queue_entries",
+    ][::core::mem::offset_of!(ggas_port, queue_entries) - 72usize];
+    [
+        "Offset of field: ggas_port::node",
+    ][::core::mem::offset_of!(ggas_port, node) - 76usize];
+    [
+        "Offset of field: ggas_port::vpid",
+    ][::core::mem::offset_of!(ggas_port, vpid) - 80usize];
+    [
+        "Offset of field: ggas_port::option",
+    ][::core::mem::offset_of!(ggas_port, option) - 84usize];
+    [
+        "Offset of field: ggas_port::rp_lazy",
+    ][::core::mem::offset_of!(ggas_port, rp_lazy) - 88usize];
     [
         "Offset of field: ggas_port::lines",
     ][::core::mem::offset_of!(ggas_port, lines) - 92usize];
     [
-        "Offset of field: ggas_port::slot_tail",
-    ][::core::mem::offset_of!(ggas_port, slot_tail) - 96usize];
-    [
         "Offset of field: ggas_port::slot_seen",
-    ][::core::mem::offset_of!(ggas_port, slot_seen) - 104usize];
-    [
-        "Offset of field: ggas_port::post_turn",
-    ][::core::mem::offset_of!(ggas_port, post_turn) - 112usize];
-    [
-        "Offset of field: ggas_port::rp",
-    ][::core::mem::offset_of!(ggas_port, rp) - 120usize];
-    [
-        "Offset of field: ggas_port::rp_written",
-    ][::core::mem::offset_of!(ggas_port, rp_written) - 124usize];
-    [
-        "Offset of field: ggas_port::wp",
-    ][::core::mem::offset_of!(ggas_port, wp) - 128usize];
-    [
-        "Offset of field: ggas_port::post_stalled",
-    ][::core::mem::offset_of!(ggas_port, post_stalled) - 132usize];
-    [
-        "Offset of field: ggas_port::noti_lock",
-    ][::core::mem::offset_of!(ggas_port, noti_lock) - 136usize];
+    ][::core::mem::offset_of!(ggas_port, slot_seen) - 96usize];
     [
         "Offset of field: ggas_port::poisoned",
-    ][::core::mem::offset_of!(ggas_port, poisoned) - 140usize];
+    ][::core::mem::offset_of!(ggas_port, poisoned) - 104usize];
+    [
+        "Offset of field: ggas_port::reserved",
+    ][::core::mem::offset_of!(ggas_port, reserved) - 108usize];
+    [
+        "Offset of field: ggas_port::slot_tail",
+    ][::core::mem::offset_of!(ggas_port, slot_tail) - 112usize];
+    [
+        "Offset of field: ggas_port::post_turn",
+    ][::core::mem::offset_of!(ggas_port, post_turn) - 120usize];
+    [
+        "Offset of field: ggas_port::rp",
+    ][::core::mem::offset_of!(ggas_port, rp) - 128usize];
+    [
+        "Offset of field: ggas_port::rp_written",
+    ][::core::mem::offset_of!(ggas_port, rp_written) - 132usize];
+    [
+        "Offset of field: ggas_port::wp",
+    ][::core::mem::offset_of!(ggas_port, wp) - 136usize];
+    [
+        "Offset of field: ggas_port::post_stalled",
+    ][::core::mem::offset_of!(ggas_port, post_stalled) - 140usize];
+    [
+        "Offset of field: ggas_port::noti_lock",
+    ][::core::mem::offset_of!(ggas_port, noti_lock) - 144usize];
+    [
+        "Offset of field: ggas_port::reserved2",
+    ][::core::mem::offset_of!(ggas_port, reserved2) - 148usize];
     [
         "Offset of field: ggas_port::replay",
-    ][::core::mem::offset_of!(ggas_port, replay) - 144usize];
+    ][::core::mem::offset_of!(ggas_port, replay) - 160usize];
 };
 impl Default for ggas_port {
     fn default() -> Self {
@@ -543,95 +552,106 @@ const _: () = {
     ][::core::mem::offset_of!(ggas_tn_entry, value) - 56usize];
 };
 #[repr(C)]
+#[repr(align(16))]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_tn {
     pub page: u64,
-    pub slots: u64,
     pub slot_consumed: u64,
+    pub slots: u64,
+    pub slot_mask: u32,
+    pub slots_near: u32,
     pub entries: u64,
     pub words: u64,
     pub status: u64,
     pub report: u64,
     pub timeout_ns: u64,
-    pub window: ggas_window,
-    pub slot_mask: u32,
-    pub slots_near: u32,
     pub node: u32,
     pub operations: u32,
-    pub tags: u32,
-    pub poisoned: u32,
-    pub slot_tail: u64,
     pub slot_seen: u64,
+    pub poisoned: u32,
+    pub reserved: u32,
+    pub window: ggas_window,
+    pub tags: u32,
+    pub reserved2: u32,
+    pub slot_tail: u64,
     pub turn: u64,
     pub likely: u64,
     pub refused_before: u64,
     pub failed_before: u64,
+    pub reserved3: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 192usize];
-    ["Alignment of ggas_tn"][::core::mem::align_of::<ggas_tn>() - 8usize];
+    ["Size of ggas_tn"][::core::mem::size_of::<ggas_tn>() - 208usize];
+    ["Alignment of ggas_tn"][::core::mem::align_of::<ggas_tn>() - 16usize];
     ["Offset of field: ggas_tn::page"][::core::mem::offset_of!(ggas_tn, page) - 0usize];
     [
-        "Offset of field: ggas_tn::slots",
-    ][::core::mem::offset_of!(ggas_tn, slots) - 8usize];
-    [
         "Offset of field: ggas_tn::slot_consumed",
-    ][::core::mem::offset_of!(ggas_tn, slot_consumed) - 16usize];
+    ][::core::mem::offset_of!(ggas_tn, slot_consumed) - 8usize];
     [
-        "Offset of field: ggas_tn::entries",
-    ][::core::mem::offset_of!(ggas_tn, entries) - 24usize];
-    [
-        "Offset of field: ggas_tn::words",
-    ][::core::mem::offset_of!(ggas_tn, words) - 32usize];
-    [
-        "Offset of field: ggas_tn::status",
-    ][::core::mem::offset_of!(ggas_tn, status) - 40usize];
-    [
-        "Offset of field: ggas_tn::report",
-    ][::core::mem::offset_of!(ggas_tn, report) - 48usize];
-    [
-        "Offset of field: ggas_tn::timeout_ns",
-    ][::core::mem::offset_of!(ggas_tn, timeout_ns) - 56usize];
-    [
-        "Offset of field: ggas_tn::window",
-    ][::core::mem::offset_of!(ggas_tn, window) - 64usize];
+        "Offset of field: ggas_tn::slots",
+    ][::core::mem::offset_of!(ggas_tn, slots) - 16usize];
     [
         "Offset of field: ggas_tn::slot_mask",
-    ][::core::mem::offset_of!(ggas_tn, slot_mask) - 120usize];
+    ][::core::mem::offset_of!(ggas_tn, slot_mask) - 24usize];
     [
         "Offset of field: ggas_tn::slots_near",
-    ][::core::mem::offset_of!(ggas_tn, slots_near) - 124usize];
+    ][::core::mem::offset_of!(ggas_tn, slots_near) - 28usize];
     [
-        "Offset of field: ggas_tn::node",
-    ][::core::mem::offset_of!(ggas_tn, node) - 128usize];
+        "Offset of field: ggas_tn::entries",
+    ][::core::mem::offset_of!(ggas_tn, entries) - 32usize];
+    [
+        "Offset of field: ggas_tn::words",
+    ][::core::mem::offset_of!(ggas_tn, words) - 40usize];
+    [
+        "Offset of field: ggas_tn::status",
+    ][::core::mem::offset_of!(ggas_tn, status) - 48usize];
+    [
+        "Offset of field: ggas_tn::report",
+    ][::core::mem::offset_of!(ggas_tn, report) - 56usize];
+    [
+        "Offset of field: ggas_tn::timeout_ns",
+    ][::core::mem::offset_of!(ggas_tn, timeout_ns) - 64usize];
+    ["Offset of field: ggas_tn::node"][::core::mem::offset_of!(ggas_tn, node) - 72usize];
     [
         "Offset of field: ggas_tn::operations",
-    ][::core::mem::offset_of!(ggas_tn, operations) - 132usize];
-    [
-        "Offset of field: ggas_tn::tags",
-    ][::core::mem::offset_of!(ggas_tn, tags) - 136usize];
-    [
-        "Offset of field: ggas_tn::poisoned",
-    ][::core::mem::offset_of!(ggas_tn, poisoned) - 140usize];
-    [
-        "Offset of field: ggas_tn::slot_tail",
-    ][::core::mem::offset_of!(ggas_tn, slot_tail) - 144usize];
+    ][::core::mem::offset_of!(ggas_tn, operations) - 76usize];
     [
         "Offset of field: ggas_tn::slot_seen",
-    ][::core::mem::offset_of!(ggas_tn, slot_seen) - 152usize];
+    ][::core::mem::offset_of!(ggas_tn, slot_seen) - 80usize];
+    [
+        "Offset of field: ggas_tn::poisoned",
+    ][::core::mem::offset_of!(ggas_tn, poisoned) - 88usize];
+    [
+        "Offset of field: ggas_tn::reserved",
+    ][::core::mem::offset_of!(ggas_tn, reserved) - 92usize];
+    [
+        "Offset of field: ggas_tn::window",
+    ][::core::mem::offset_of!(ggas_tn, window) - 96usize];
+    [
+        "Offset of field: ggas_tn::tags",
+    ][::core::mem::offset_of!(ggas_tn, tags) - 152usize];
+    [
+        "Offset of field: ggas_tn::reserved2",
+    ][::core::mem::offset_of!(ggas_tn, reserved2) - 156usize];
+    [
+        "Offset of field: ggas_tn::slot_tail",
+    ][::core::mem::offset_of!(ggas_tn, slot_tail) - 160usize];
     [
         "Offset of field: ggas_tn::turn",
-    ][::core::mem::offset_of!(ggas_tn, turn) - 160usize];
+    ][::core::mem::offset_of!(ggas_tn, turn) - 168usize];
     [
         "Offset of field: ggas_tn::likely",
-    ][::core::mem::offset_of!(ggas_tn, likely) - 168usize];
+    ][::core::mem::offset_of!(ggas_tn, likely) - 176usize];
     [
         "Offset of field: ggas_tn::refused_before",
-    ][::core::mem::offset_of!(ggas_tn, refused_before) - 176usize];
+    ][::core::mem::offset_of!(ggas_tn, refused_before) - 184usize];
     [
         "Offset of field: ggas_tn::failed_before",
-    ][::core::mem::offset_of!(ggas_tn, failed_before) - 184usize];
+    ][::core::mem::offset_of!(ggas_tn, failed_before) - 192usize];
+    [
+        "Offset of field: ggas_tn::reserved3",
+    ][::core::mem::offset_of!(ggas_tn, reserved3) - 200usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -784,13 +804,14 @@ const _: () = {
     ][::core::mem::offset_of!(ggas_queue_peer, padding) - 56usize];
 };
 #[repr(C)]
+#[repr(align(16))]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct ggas_queue_state {
     pub posted: u64,
     pub reserved: [u64; 15usize],
     pub done: u64,
     pub failed: u32,
-    pub padding: u32,
+    pub lost: u32,
     pub reserved2: [u64; 14usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -798,7 +819,7 @@ const _: () = {
     ["Size of ggas_queue_state"][::core::mem::size_of::<ggas_queue_state>() - 256usize];
     [
         "Alignment of ggas_queue_state",
-    ][::core::mem::align_of::<ggas_queue_state>() - 8usize];
+    ][::core::mem::align_of::<ggas_queue_state>() - 16usize];
     [
         "Offset of field: ggas_queue_state::posted",
     ][::core::mem::offset_of!(ggas_queue_state, posted) - 0usize];
@@ -812,8 +833,8 @@ const _: () = {
         "Offset of field: ggas_queue_state::failed",
     ][::core::mem::offset_of!(ggas_queue_state, failed) - 136usize];
     [
-        "Offset of field: ggas_queue_state::padding",
-    ][::core::mem::offset_of!(ggas_queue_state, padding) - 140usize];
+        "Offset of field: ggas_queue_state::lost",
+    ][::core::mem::offset_of!(ggas_queue_state, lost) - 140usize];
     [
         "Offset of field: ggas_queue_state::reserved2",
     ][::core::mem::offset_of!(ggas_queue_state, reserved2) - 144usize];

@@ -19,8 +19,6 @@ pub(crate) struct Endpoint {
     pub processor: Processor,
     /// At most as many as queues, which take them in turn.
     pub ports: Vec<KernelPort>,
-    /// `struct ggas_queue_state` of each port.
-    states: KernelMem,
     /// `struct ggas_queues`.
     memory: KernelMem,
     report: ReportCell,
@@ -28,11 +26,13 @@ pub(crate) struct Endpoint {
     armed: AtomicBool,
 }
 
-/// The `struct ggas_queue_peer` of the members of this process: of each one by port and member, of one port where there
-/// are none.
+/// What kernels count, and what they hear of the other members. Of each member of this process one.
 #[derive(Debug)]
 pub(crate) struct PeerTables {
+    /// `struct ggas_queue_peer` by port and member, of one port where there are none.
     tables: Vec<KernelMem>,
+    /// `struct ggas_queue_state` by port.
+    states: Vec<KernelMem>,
     members: usize,
 }
 
@@ -54,8 +54,17 @@ impl PeerTables {
             let rows: Vec<ggas_queue_peer> = (0..endpoint.ports.len().max(1)).flat_map(row).collect();
             filled(&endpoint.processor, &rows)
         };
+        let state = |endpoint: &Endpoint| {
+            endpoint.processor.alloc(size_of::<ggas_queue_state>() * endpoint.ports.len().max(1))
+        };
         let tables = endpoints.iter().map(table).collect::<Result<_, MemoryError>>()?;
-        Ok(PeerTables { tables, members: addresses.len() })
+        let states = endpoints.iter().map(state).collect::<Result<_, MemoryError>>()?;
+        Ok(PeerTables { tables, states, members: addresses.len() })
+    }
+
+    /// Address of the state of a port of the `own`-th member here.
+    fn state(&self, own: usize, port: usize) -> u64 {
+        self.states[own].address() + (port * size_of::<ggas_queue_state>()) as u64
     }
 
     /// Address of the rows of a port of the `own`-th member here.
@@ -67,13 +76,19 @@ impl PeerTables {
         self.tables.iter().any(|table| table.device_buffer().is_some())
     }
 
-    /// Kernels hear that a member's process is gone.
+    /// Kernels hear that a member's process is gone: which one it is, before they look.
     pub fn lose(&self, member: usize) -> Result<(), MemoryError> {
         let row = self.members * size_of::<ggas_queue_peer>();
         for table in &self.tables {
             for port in 0..table.len() / row {
                 let at = port * row + member * size_of::<ggas_queue_peer>();
                 table.store_u32(at + offset_of!(ggas_queue_peer, lost), 1)?;
+            }
+        }
+        let size = size_of::<ggas_queue_state>();
+        for states in &self.states {
+            for port in 0..states.len() / size {
+                states.store_u32(port * size + offset_of!(ggas_queue_state, lost), 1)?;
             }
         }
         Ok(())
@@ -88,17 +103,9 @@ impl Endpoint {
         config: &QueuesConfig,
     ) -> Result<Endpoint, QueuesError> {
         let ports = open_ports(member, node, processor, config)?;
-        let states = processor.alloc((size_of::<ggas_queue_state>() * ports.len()).max(8))?;
         let memory = processor.alloc(size_of::<ggas_queues>())?;
         let report = ReportCell::new(processor)?;
-        Ok(Endpoint {
-            processor: processor.clone(),
-            ports,
-            states,
-            memory,
-            report,
-            armed: AtomicBool::new(false),
-        })
+        Ok(Endpoint { processor: processor.clone(), ports, memory, report, armed: AtomicBool::new(false) })
     }
 
     /// What kernels see, once it is known where the others are; `flags`: `struct ggas_memory` by member.
@@ -127,17 +134,13 @@ impl Endpoint {
             let port = number % ports.max(1);
             *entry = ggas_queue_entry {
                 port: self.ports.get(port).map_or(0, KernelPort::address),
-                state: if ports == 0 { 0 } else { self.state_address(port) },
+                state: if ports == 0 { 0 } else { tables.state(own, port) },
                 peers: tables.of(own, port),
                 port_number: port as u32,
                 limit: config.limit(),
             };
         }
         Ok(self.memory.write(0, bytes_of(&[queues]))?)
-    }
-
-    fn state_address(&self, port: usize) -> u64 {
-        self.states.address() + (port * size_of::<ggas_queue_state>()) as u64
     }
 
     /// Address of its `struct ggas_queues`.

@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_QUEUE_HANDLE_H
 #define GGAS_IMPL_QUEUE_HANDLE_H
 
-/* A queue. Make it once and keep it: a post then reads nothing but its port. Each thread that calls has one. */
+/* A queue. Make it once and keep it: a post then reads nothing but the port's state. Each thread that calls has one. */
 struct ggas_queue {
 	const ggas_queues *all;
 	ggas_port *port;
@@ -11,11 +11,12 @@ struct ggas_queue {
 	ggas_queue_peer *peers;
 	uint32_t number, port_number, limit;
 	uint32_t member, flag_count;
+	ggas_impl::slot_shape shape;
 
 	/* A number that is none makes a queue that refuses all. */
 	GGAS_FN ggas_queue(const ggas_queues *queues, uint32_t queue)
 		: all(queues), port(nullptr), state(nullptr), peers(nullptr), number(queue), port_number(0), limit(0),
-		  member(queues->member), flag_count(queues->flag_count)
+		  member(queues->member), flag_count(queues->flag_count), shape()
 	{
 		if (queue >= queues->queues)
 			return;
@@ -25,6 +26,8 @@ struct ggas_queue {
 		peers = reinterpret_cast<ggas_queue_peer *>(entry.peers);
 		port_number = entry.port_number;
 		limit = entry.limit;
+		if (port)
+			shape = ggas_impl::slot_shape(port);
 	}
 
 	GGAS_FN bool good() const { return peers != nullptr; }
@@ -121,11 +124,27 @@ GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint64_t of, 
 	return refuse_queue(all->report, all->member, member, what, expected, seen, line, offset);
 }
 
-/* The queue reaches that range, and was asked how: NLAs of another port lead to other memory, or to none. */
+/* 0: the queue reaches that range, and was asked how: NLAs of another port lead to other memory, or to none. A post asks for
+ * little else, and by one thread, so it is said in as few instructions as there can be. `differs`: bits that should be 0;
+ * `outside`: a sign that should be. Memory has less than 2^63 bytes, and an offset or a size of more is one sign of four. */
+struct refusals {
+	uint64_t differs = 0, outside = 0;
+
+	GGAS_FN void ask(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes)
+	{
+		static_assert(GGAS_WAY_NONE == 0, "what it is less than");
+		uint64_t left = at.bytes - offset;
+		differs |= at.queue ^ queue.name();
+		outside |= offset | bytes | left | (left - bytes) | static_cast<uint64_t>(at.way - 1) << 32;
+	}
+	GGAS_FN bool any() const { return (differs != 0) | (static_cast<int64_t>(outside) < 0); }
+};
+
 GGAS_FN bool reaches(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes)
 {
-	return (at.queue == queue.name()) & (at.way != GGAS_WAY_NONE) & (offset <= at.bytes) &
-	       (bytes <= at.bytes - offset);
+	refusals not_there;
+	not_there.ask(queue, at, offset, bytes);
+	return !not_there.any();
 }
 GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes, uint32_t line)
 {
@@ -140,11 +159,6 @@ GGAS_FN bool loads_own(const ggas_remote &own, uint64_t offset, uint64_t bytes)
 	return (offset <= own.loads) & (bytes <= own.loads - offset);
 }
 
-/* The same of this member's own memory. */
-GGAS_FN bool reaches_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes)
-{
-	return (own.member == queue.member) & reaches(queue, own, offset, bytes);
-}
 GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t offset, uint64_t bytes, uint32_t line)
 {
 	if (own.member != queue.member)
@@ -153,17 +167,23 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 	return check_range(queue, own, offset, bytes, line);
 }
 
+GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
+			  uint64_t bytes, uint32_t line)
+{
+	if (int error = check_range(queue, there, there_offset, bytes, line))
+		return error;
+	return check_own(queue, own, own_offset, bytes, line);
+}
+
 /* Both ends of a transfer: another member's, and this one's. All that is asked is one branch of a post. */
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
 		       uint64_t own_offset, uint64_t bytes, uint32_t line)
 {
-	bool good = reaches(queue, there, there_offset, bytes) & reaches_own(queue, own, own_offset, bytes);
-	if (GGAS_RARE(!good)) {
-		if (int error = check_range(queue, there, there_offset, bytes, line))
-			return error;
-		return check_own(queue, own, own_offset, bytes, line);
-	}
-	return GGAS_OK;
+	refusals some;
+	some.ask(queue, there, there_offset, bytes);
+	some.ask(queue, own, own_offset, bytes);
+	some.differs |= own.member ^ queue.member;
+	return GGAS_RARE(some.any()) ? refuse_ends(queue, there, there_offset, own, own_offset, bytes, line) : GGAS_OK;
 }
 
 GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)

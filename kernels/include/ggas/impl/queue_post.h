@@ -8,7 +8,7 @@ namespace ggas_impl
 
 /* To a member whose process is gone. A place in the ring is taken already, so a word that nobody reads goes to this
  * member itself. */
-GGAS_COLD int post_to_lost(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, slot_ring ring,
+GGAS_FN int post_to_lost(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, slot_ring ring,
 			   uint32_t line)
 {
 	const ggas_queues *all = queue.all;
@@ -25,27 +25,47 @@ GGAS_COLD int post_to_lost(ggas_queue queue, ggas_queue_peer *peer, uint32_t mem
 	return report_lost(all, member, line);
 }
 
+/* `before`: posts that were counted before this one; `ended`: done and failed. */
+GGAS_COLD int posted_late(ggas_queue queue, uint64_t before, ggas_u128 ended, uint32_t line)
+{
+	if (uint32_t failed = static_cast<uint32_t>(ended.hi))
+		return static_cast<int>(failed);
+	if (static_cast<int64_t>(before - ended.lo) >= static_cast<int64_t>(queue.limit))
+		return make_room(queue, before, line);
+	return GGAS_OK;
+}
+
+/* A post that something may be in the way of. */
+GGAS_COLD int post_slowly(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, uint64_t before,
+			  ggas_u128 ended, slot_ring ring, extoll_desc desc, uint32_t line)
+{
+	if (ended.hi >> 32 && ggas_load_relaxed(&peer->lost))
+		return post_to_lost(queue, peer, member, kind, ring, line);
+	if (int error = post_late(queue.port, ring, desc, line))
+		return note_failure(queue, error);
+	return posted_late(queue, before, ended, line);
+}
+
 /* Posts a command whose end a notification tells. All that a post asks is under way together, its place in the ring too:
  * each answer is a trip to the GPU's L2. Nothing orders the counts before the place for others; queue_watch knows. */
+static_assert(offsetof(ggas_queue_state, done) % sizeof(ggas_u128) == 0 &&
+		      offsetof(ggas_queue_state, failed) == offsetof(ggas_queue_state, done) + 8 &&
+		      offsetof(ggas_queue_state, lost) == offsetof(ggas_queue_state, done) + 12,
+	      "one access loads them");
 GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
 		       uint32_t line)
 {
 	ggas_queue_state *state = queue.state;
-	uint32_t lost = ggas_load_near(&to.peer->lost);
 	uint64_t before = ggas_atomic_add(&state->posted, 1u, ggas_order::relaxed);
-	uint64_t done = ggas_load_relaxed(&state->done);
-	uint32_t failed = ggas_load_relaxed(&state->failed);
+	ggas_u128 ended = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&state->done));
 	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
-	slot_ring ring(queue.port);
-	if (GGAS_RARE(lost))
-		return post_to_lost(queue, to.peer, to.member, kind, ring, line);
-	int error = post_at(queue.port, ring, desc, line);
-	if (GGAS_RARE(error))
-		return note_failure(queue, error);
-	if (GGAS_RARE(failed))
-		return static_cast<int>(failed);
-	if (GGAS_RARE(static_cast<int64_t>(before - done) >= static_cast<int64_t>(queue.limit)))
-		return make_room(queue, before, line);
+	slot_ring ring(queue.port, queue.shape);
+	if (GGAS_RARE(!ring.ready() | (ended.hi >> 32 != 0)))
+		return post_slowly(queue, to.peer, to.member, kind, before, ended, ring, desc, line);
+	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
+	bool room = static_cast<int64_t>(before - ended.lo) < static_cast<int64_t>(queue.limit);
+	if (GGAS_RARE(!room | (ended.hi != 0)))
+		return posted_late(queue, before, ended, line);
 	return GGAS_OK;
 }
 

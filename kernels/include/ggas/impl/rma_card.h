@@ -31,16 +31,6 @@ GGAS_FN int card_post(ggas_port *port, const extoll_desc &desc, uint32_t line)
 	return status;
 }
 
-/* The same, beside the code of posts by slots. Takes values: pointers would keep the caller's in memory. */
-GGAS_COLD int card_post_words(ggas_port *port, uint64_t word0, uint64_t word1, uint64_t word2, uint32_t line)
-{
-	extoll_desc desc;
-	desc.word[0] = word0;
-	desc.word[1] = word1;
-	desc.word[2] = word2;
-	return card_post(port, desc, line);
-}
-
 /* Lane 0 writes for all `lanes`: a WCB takes one descriptor at a time. */
 GGAS_FN int card_post_batch(ggas_port *port, const extoll_desc &desc, uint32_t lanes, uint32_t line)
 {

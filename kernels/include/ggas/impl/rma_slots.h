@@ -3,6 +3,8 @@
 #ifndef GGAS_IMPL_RMA_SLOTS_H
 #define GGAS_IMPL_RMA_SLOTS_H
 
+#include <stddef.h>
+
 #include "extoll/desc.h"
 #include "../vocab.h"
 
@@ -59,24 +61,50 @@ GGAS_FN int slot_poison(Port *port)
 	return GGAS_ERR_TIMEOUT;
 }
 
-/* What a post reads of its port first, and its place in the ring: all under way together, since each is a trip to the
- * GPU's L2. A post that finds `slots` 0 takes the card path, where the place means nothing. */
-struct slot_ring {
-	uint64_t slots, mask, seen;
-	uint32_t poisoned, near;
-	uint64_t index;		/* taken last: the hardware waits for it before what follows */
+/* Where slots are, which does not change. */
+struct slot_shape {
+	uint64_t slots;
+	uint32_t mask, near;
 
-	template <typename Port>
-	GGAS_FN explicit slot_ring(Port *port)
-		: slots(port->slots), mask(port->slot_mask), seen(ggas_load_relaxed(&port->slot_seen)),
-		  poisoned(ggas_load_relaxed(&port->poisoned)), near(port->slots_near),
-		  index(ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed))
+	slot_shape() = default;
+	template <typename Port> GGAS_FN explicit slot_shape(const Port *port)
 	{
+		static_assert(offsetof(Port, slots) % sizeof(ggas_u128) == 0 &&
+				      offsetof(Port, slot_mask) == offsetof(Port, slots) + 8 &&
+				      offsetof(Port, slots_near) == offsetof(Port, slots) + 12,
+			      "one access loads them");
+		ggas_u128 words = *reinterpret_cast<const ggas_u128 *>(&port->slots);
+		slots = words.lo;
+		mask = static_cast<uint32_t>(words.hi);
+		near = static_cast<uint32_t>(words.hi >> 32);
 	}
 };
 
+/* What a post reads of its port first, and its place in the ring: all under way together, since each is a trip to the
+ * GPU's L2. A post that finds `slots` 0 takes the card path, where the place means nothing. */
+struct slot_ring : slot_shape {
+	uint64_t seen, poisoned;
+	uint64_t index;		/* taken last: the hardware waits for it before what follows */
+
+	template <typename Port>
+	GGAS_FN slot_ring(Port *port, const slot_shape &shape) : slot_shape(shape)
+	{
+		static_assert(offsetof(Port, slot_seen) % sizeof(ggas_u128) == 0 &&
+				      offsetof(Port, poisoned) == offsetof(Port, slot_seen) + 8,
+			      "one access loads them");
+		ggas_u128 words = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&port->slot_seen));
+		seen = words.lo;
+		poisoned = words.hi;
+		index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed);
+	}
+	template <typename Port> GGAS_FN explicit slot_ring(Port *port) : slot_ring(port, slot_shape(port)) {}
+
+	/* Whether the slot may be written without another look. All that can be in the way is one branch of a post. */
+	GGAS_FN bool ready() const { return (slots != 0) & (poisoned == 0) & (index - seen <= mask); }
+};
+
 /* The ring was full when it was looked at. */
-template <typename Port> GGAS_COLD int slot_await(Port *port, uint64_t index, uint32_t line)
+template <typename Port> GGAS_FN int slot_await(Port *port, uint64_t index, uint32_t line)
 {
 	uint64_t seen = 0;
 	ggas_wait wait(port->report, port->timeout_ns, GGAS_WAIT_SLOT, port->node, ~0u, line);
@@ -86,16 +114,24 @@ template <typename Port> GGAS_COLD int slot_await(Port *port, uint64_t index, ui
 	return GGAS_OK;
 }
 
+/* A post to a ring that is not ready(). */
+template <typename Port> GGAS_COLD int slot_post_late(Port *port, slot_ring ring, extoll_desc desc, uint32_t line)
+{
+	if (ring.poisoned)
+		return GGAS_ERR_POISONED;
+	if (ring.index - ring.seen > ring.mask)
+		if (int error = slot_await(port, ring.index, line))
+			return error;
+	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
+	return GGAS_OK;
+}
+
 template <typename Port>
 GGAS_FN int slot_post(Port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
 {
-	if (GGAS_RARE(ring.poisoned))
-		return GGAS_ERR_POISONED;
-	uint64_t index = ring.index;
-	if (GGAS_RARE(index - ring.seen > ring.mask))
-		if (int error = slot_await(port, index, line))
-			return error;
-	slot_write(ring.slots, ring.mask, index, desc, ring.near);
+	if (GGAS_RARE(!ring.ready()))
+		return slot_post_late(port, ring, desc, line);
+	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
 	return GGAS_OK;
 }
 
