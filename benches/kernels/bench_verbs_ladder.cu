@@ -148,7 +148,8 @@ template <ggas_scope Scope, class Memory> GGAS_FN int steps(const bench_verbs_la
 	using mlx5 = ggas_ibv_mlx5;
 	/* Of mlx5 what the library offers by default, and what is left when all is left out. */
 	if (args.format == GGAS_IBV_MLX5)
-		return args.step == 4 ? rounds<ggas_ibv_step<4, mlx5, Memory>, Scope>(args, watch) :
+		return args.step == 5 ? rounds<ggas_ibv_step<5, mlx5, Memory>, Scope>(args, watch) :
+		       args.step == 4 ? rounds<ggas_ibv_step<4, mlx5, Memory>, Scope>(args, watch) :
 					rounds<ggas_ibv_step<2, mlx5, Memory>, Scope>(args, watch);
 	switch (args.step) {
 	case 0:
@@ -161,6 +162,8 @@ template <ggas_scope Scope, class Memory> GGAS_FN int steps(const bench_verbs_la
 		return rounds<ggas_ibv_step<3, mlx4, Memory>, Scope>(args, watch);
 	case 4:
 		return rounds<ggas_ibv_step<4, mlx4, Memory>, Scope>(args, watch);
+	case 5:
+		return rounds<ggas_ibv_step<5, mlx4, Memory>, Scope>(args, watch);
 	default:
 		return GGAS_ERR_ARGUMENT;
 	}

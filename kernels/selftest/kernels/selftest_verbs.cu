@@ -94,8 +94,10 @@ template <class Format> GGAS_FN void steps(const selftest_verbs &args)
 		return scopes<ggas_ibv_step<2, Format>>(args);
 	case 3:
 		return scopes<ggas_ibv_step<3, Format>>(args);
-	default:
+	case 4:
 		return scopes<ggas_ibv_step<4, Format>>(args);
+	default:
+		return scopes<ggas_ibv_step<5, Format>>(args);
 	}
 }
 

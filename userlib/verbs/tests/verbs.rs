@@ -199,9 +199,14 @@ fn all(format: Format, step: u32, scope: u32, placement: Placement) {
 const FORMATS: [Format; 2] = [Format::Mlx4, Format::Mlx5];
 
 fn every_step_and_scope(format: Format) {
-    for step in 0..5 {
+    for step in 0..6 {
         for scope in [SELFTEST_VERBS_THREAD, SELFTEST_VERBS_WARP, SELFTEST_VERBS_BLOCK] {
-            all(format, step, scope, if step % 2 == 0 { Placement::Kernel } else { Placement::Host });
+            all(
+                format,
+                step,
+                scope,
+                if step % 2 == 0 || step == 5 { Placement::Kernel } else { Placement::Host },
+            );
         }
     }
 }

@@ -17,14 +17,17 @@ use crate::setup::{Setup, Worker};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Progress, Report, Row, Samples, Team};
 
-/// The steps, each with all before it; of mlx5's queues two of them; the RMA unit's descriptors and notifications.
-const METHODS: [&str; 8] = ["port", "shared", "static", "unstamped", "bare", "mlx5-static", "mlx5-bare", RMA];
+/// The steps, each with all before it; of mlx5's queues three of them; the RMA unit's descriptors and notifications.
+const METHODS: [&str; 10] =
+    ["port", "shared", "static", "unstamped", "bare", "near", "mlx5-static", "mlx5-bare", "mlx5-near", RMA];
 const RMA: &str = "rma";
 /// Of `METHODS`, from this one on: the format, and the step.
-const MLX5: [u32; 2] = [2, 4];
-const LADDER: usize = 5;
+const MLX5: [u32; 3] = [2, 4, 5];
+const LADDER: usize = 6;
 /// From this step on keys are given as they lie in requests.
 const STATIC: u32 = 2;
+/// From this step on accesses are ordered on the GPU, where the queues have to lie then.
+const NEAR: u32 = 5;
 /// Calls that counts are told of, as in Table 5.3.
 const COUNTED: u64 = 100;
 /// Numbers in `bench_verbs_counts`.
@@ -104,7 +107,8 @@ fn verbs(
         None => (Format::Mlx4, position as u32),
         Some(at) => (Format::Mlx5, MLX5[at]),
     };
-    for (queues, placement) in [("host", Placement::Host), ("gpu", Placement::Kernel)] {
+    let places = [("host", Placement::Host), ("gpu", Placement::Kernel)];
+    for (queues, placement) in places.into_iter().skip(usize::from(step >= NEAR)) {
         for &threads in threads {
             let load = Load { format, step, bytes, placement, threads, call: call.1 };
             let (samples, mut check) = load.measure(task, rounds(task.options))?;

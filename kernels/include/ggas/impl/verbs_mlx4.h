@@ -24,15 +24,17 @@ struct ggas_ibv_mlx4 {
 	}
 
 	/* Hands a request to the adapter, which takes it for whole when it sees the first word. One thread. */
-	template <bool Stamps, class Memory> GGAS_FN static void publish(ggas_ibv_qp *qp, uint64_t *entry, uint64_t first)
+	template <class Steps> GGAS_FN static void publish(ggas_ibv_qp *qp, uint64_t *entry, uint64_t first)
 	{
-		Memory::store_release(entry, first);
-		if constexpr (Stamps)
-			stamp<Memory>(qp);
+		using namespace ggas_impl;
+		/* Loaded before the fences, which what is loaded behind them would wait for. */
+		uint64_t uar = at<const ggas_ibv_ctx>(qp->ctx)->uar + doorbell + qp->slot;
+		uint32_t what = qp->doorbell;
+		ibv_store_behind<Steps>(entry, first);
+		if constexpr (Steps::stamps)
+			stamp<typename Steps::memory>(qp);
 		qp->send.head++;
-		ggas_fence_system();
-		uint64_t uar = ggas_impl::at<const ggas_ibv_ctx>(qp->ctx)->uar;
-		Memory::ring(ggas_impl::at<uint32_t>(uar + doorbell + qp->slot), qp->doorbell);
+		ibv_ring_behind<Steps>(at<uint32_t>(uar), what);
 	}
 
 	/* Whether the completion with this last word is new, after `consumed` ones. */

@@ -24,14 +24,14 @@ struct ggas_ibv_mlx5 {
 	}
 
 	/* Hands a request to the adapter: first the counter, then the doorbell. One thread. */
-	template <bool Stamps, class Memory> GGAS_FN static void publish(ggas_ibv_qp *qp, uint64_t *entry, uint64_t first)
+	template <class Steps> GGAS_FN static void publish(ggas_ibv_qp *qp, uint64_t *entry, uint64_t first)
 	{
-		Memory::store(entry, first);
-		qp->send.head++;
-		Memory::store_release(ggas_impl::at<uint32_t>(qp->send.record), ggas_impl::big(qp->send.head & 0xffff));
-		ggas_fence_system();
-		uint64_t uar = ggas_impl::at<const ggas_ibv_ctx>(qp->ctx)->uar;
-		Memory::ring(ggas_impl::at<uint64_t>(uar + doorbell + qp->slot), first);
+		using namespace ggas_impl;
+		Steps::memory::store(entry, first);
+		uint64_t uar = at<const ggas_ibv_ctx>(qp->ctx)->uar + doorbell + qp->slot;
+		uint32_t head = ++qp->send.head;
+		ibv_store_behind<Steps>(at<uint32_t>(qp->send.record), big(head & 0xffff));
+		ibv_ring_behind<Steps>(at<uint64_t>(uar), first);
 	}
 
 	/* Whether the completion with this last word is new, after `consumed` ones. */

@@ -35,10 +35,12 @@ GGAS_FN void evaluate(const ggas_ibv_cq *cq, const uint64_t *entry, uint64_t las
 	queue.tail++;
 }
 
-template <class Memory> GGAS_FN void consume(ggas_ibv_cq *cq)
+/* Where no queue is looked after, the adapter hears of each quarter of the entries. */
+template <class Steps> GGAS_FN void ibv_consume(ggas_ibv_cq *cq)
 {
-	cq->consumed++;
-	Memory::store_release(at<uint32_t>(cq->record), big(cq->consumed & 0xffffff));
+	uint32_t consumed = ++cq->consumed, quarter = cq->entries < 4 ? 1 : cq->entries / 4;
+	if (Steps::handles || consumed % quarter == 0)
+		ibv_store_behind<Steps>(at<uint32_t>(cq->record), big(consumed & 0xffffff));
 }
 
 template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq, ggas_ibv_wc *wc)
@@ -77,7 +79,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_poll_cq(ggas_ibv_cq *cq
 			evaluate<format, memory, memory>(cq, entry, last, &done);
 		else if (format::failed(last))
 			done.status = wc_status(format::template syndrome<memory>(entry, last));
-		consume<memory>(cq);
+		ibv_consume<Steps>(cq);
 		if constexpr (Scope == ggas_scope::thread) {
 			*wc = done;
 			return 1;

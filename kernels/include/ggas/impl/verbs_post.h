@@ -152,7 +152,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_send(ggas_ibv_qp *
 		team::meet();
 	}
 	if (team::thread() == 0)
-		Steps::format::template publish<Steps::stamps, memory>(qp, entry, first);
+		Steps::format::template publish<Steps>(qp, entry, first);
 	team::meet();
 	return GGAS_OK;
 }
@@ -180,7 +180,7 @@ template <class Steps, ggas_scope Scope> GGAS_FN int ibv_post_recv(ggas_ibv_qp *
 			if constexpr (Steps::handles)
 				memory::store(at<uint64_t>(queue.ids) + place, wr.id);
 			queue.head++;
-			memory::store_release(at<uint32_t>(queue.record), big(queue.head & 0xffff));
+			ibv_store_behind<Steps>(at<uint32_t>(queue.record), big(queue.head & 0xffff));
 		}
 	}
 	return team::agree(error);

@@ -25,17 +25,36 @@ struct ggas_ibv_mlx5;
 
 /* Which steps of table 5.4 are taken, and the format of the queues. */
 template <bool Shared, bool Static, bool Unstamped, bool Unhandled, class Format = ggas_ibv_mlx4,
-	  class Memory = ggas_impl::ibv_memory>
+	  class Memory = ggas_impl::ibv_memory, bool Near = false>
 struct ggas_ibv_steps {
-	static constexpr bool shared = Shared, fixed = Static, stamps = !Unstamped, handles = !Unhandled;
+	static constexpr bool shared = Shared, fixed = Static, stamps = !Unstamped, handles = !Unhandled, near = Near;
 	using format = Format;
 	using memory = Memory;
 };
 template <int Step, class Format = ggas_ibv_mlx4, class Memory = ggas_impl::ibv_memory>
-using ggas_ibv_step = ggas_ibv_steps<Step >= 1, Step >= 2, Step >= 3, Step >= 4, Format, Memory>;
+using ggas_ibv_step = ggas_ibv_steps<Step >= 1, Step >= 2, Step >= 3, Step >= 4, Format, Memory, Step >= 5>;
 
 namespace ggas_impl
 {
+
+/* A store behind all before it. */
+template <class Steps, class T> GGAS_FN void ibv_store_behind(T *p, T v)
+{
+	if constexpr (Steps::near) {
+		ggas_fence_gpu();
+		Steps::memory::store(p, v);
+	} else {
+		Steps::memory::store_release(p, v);
+	}
+}
+template <class Steps, class T> GGAS_FN void ibv_ring_behind(T *p, T v)
+{
+	if constexpr (Steps::near)
+		ggas_fence_gpu();
+	else
+		ggas_fence_system();
+	Steps::memory::ring(p, v);
+}
 
 /* Operation codes of requests. */
 constexpr uint32_t ibv_write = 0x08, ibv_write_imm = 0x09, ibv_send = 0x0a, ibv_send_imm = 0x0b, ibv_read = 0x10,
