@@ -54,6 +54,13 @@ GGAS_COLD int post_late(ggas_port *port, slot_ring ring, extoll_desc desc, uint3
 {
 	return ring.slots ? slot_post_late(port, ring, desc, line) : card_post(port, desc, line);
 }
+GGAS_FN int post_at(ggas_port *port, const slot_ring &ring, const extoll_desc &desc, uint32_t line)
+{
+	if (GGAS_RARE(!ring.ready()))
+		return post_late(port, ring, desc, line);
+	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
+	return GGAS_OK;
+}
 } /* namespace ggas_impl */
 
 /* Posts any descriptor. */
@@ -61,11 +68,7 @@ template <ggas_scope Scope = ggas_scope::thread>
 GGAS_FN int gpu_rma2_post(ggas_port *port, const extoll_desc &desc, uint32_t line = __builtin_LINE())
 {
 	if constexpr (Scope == ggas_scope::thread) {
-		ggas_impl::slot_ring ring(port);
-		if (GGAS_RARE(!ring.ready()))
-			return ggas_impl::post_late(port, ring, desc, line);
-		ggas_impl::slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
-		return GGAS_OK;
+		return ggas_impl::post_at(port, ggas_impl::slot_ring(port), desc, line);
 	} else if constexpr (Scope == ggas_scope::warp) {
 		int status = GGAS_OK;
 		ggas_syncwarp();

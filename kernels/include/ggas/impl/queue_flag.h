@@ -12,8 +12,8 @@ GGAS_FN int post_flag(const ggas_queue &queue, const ggas_remote &to, const exto
 	if (ggas_load_near(&to.peer->lost))
 		return report_lost(queue.all, to.member, line);
 	ggas_red_add(&to.peer->flags, uint64_t(1), ggas_order::relaxed);
-	int error = gpu_rma2_post(queue.port, desc, line);
-	return error ? note_failure(queue, error) : GGAS_OK;
+	int error = post_at(queue.port, slot_ring(queue.port, queue.shape), desc, line);
+	return GGAS_RARE(error) ? note_failure(queue, error) : GGAS_OK;
 }
 GGAS_FN extoll_desc flag_desc(const ggas_remote &to, uint32_t number, uint64_t value)
 {
