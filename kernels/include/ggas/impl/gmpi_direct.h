@@ -339,7 +339,7 @@ struct direct_begun {
 
 /* Isend and Irecv. */
 template <ggas_scope Scope>
-GGAS_LONG direct_begun direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count,
+GGAS_FN direct_begun direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count,
 				    int type, int rank, int tag, uint64_t before, uint32_t line)
 {
 	using team = put_team<Scope>;
@@ -412,7 +412,7 @@ GGAS_FN int direct_told(const gmpi_channel *state, uint64_t handle, gmpi_status 
 
 /* Waits for one. By all callers. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_wait(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
+GGAS_FN int direct_wait(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	team::meet();
@@ -449,19 +449,19 @@ template <ggas_scope Scope>
 GGAS_FN int direct_wait_all(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
 {
 	put_team<Scope>::meet();
-	uint64_t before = direct_before(buf, handle);
-	int error = direct_wait<Scope>(buf, handle, status, line);
-	while (before && !error) {
-		uint64_t next = direct_before(buf, before);
-		error = direct_wait<Scope>(buf, before, nullptr, line);
-		before = next;
-	}
+	int error;
+	do {
+		uint64_t before = direct_before(buf, handle);
+		error = direct_wait<Scope>(buf, handle, status, line);
+		handle = before;
+		status = nullptr;
+	} while (handle && !error);
 	return error;
 }
 
 /* Isend and Irecv whose handle goes into memory. */
 template <ggas_scope Scope>
-GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const void *at, int count, int type,
+GGAS_LONG int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const void *at, int count, int type,
 			   int rank, int tag, uint64_t *request, uint32_t line)
 {
 	using team = put_team<Scope>;
@@ -481,7 +481,7 @@ GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint3
 
 /* Send and Recv. */
 template <ggas_scope Scope>
-GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
+GGAS_LONG int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
 			   int rank, int tag, gmpi_status *status, uint32_t line)
 {
 	if (gmpi_stands_by(buf))
@@ -492,7 +492,7 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 
 /* Waits for the request in a place, which then holds none. */
 template <ggas_scope Scope>
-GGAS_FN int direct_wait_place(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_wait_place(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	uint64_t handle = *request;

@@ -107,7 +107,7 @@ GGAS_LONG int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uin
 
 /* Direct ones among them are waited for first: they go on by their callers only. Whether there are any. */
 template <ggas_scope Scope>
-GGAS_LONG bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
+GGAS_FN bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
 {
 	using team = put_team<Scope>;
 	bool any = false;

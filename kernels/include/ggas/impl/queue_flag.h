@@ -49,22 +49,22 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 	auto *here = reinterpret_cast<const void *>(from.address + from_offset);
 	bool loads = to.way == GGAS_WAY_STORES && loads_own(from, from_offset, bytes);
 	team::meet();
+	int error = GGAS_OK;
+	if (to.way == GGAS_WAY_DEVICE) {
+		if (team::thread() == 0) {
+			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line);
+			if (!error)
+				error = post_flag(queue, to, flag_desc(to, number, value), line);
+		}
+		return team::agree(error);
+	}
 	/* Under way while the rest is checked. */
 	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());
-	if (int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line))
+	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, line)))
 		return error;
-	if (to.way == GGAS_WAY_STORES) {
-		store_and_signal<Scope>(there, here, bytes, few, reinterpret_cast<uint64_t *>(to.flags) + number, value,
-					ggas_signal::set);
-		return GGAS_OK;
-	}
-	int error = GGAS_OK;
-	if (team::thread() == 0) {
-		error = queue_move(queue, to, GGAS_QUEUE_PUTS, from.nla + from_offset, to.nla + to_offset, bytes, line);
-		if (!error)
-			error = post_flag(queue, to, flag_desc(to, number, value), line);
-	}
-	return team::agree(error);
+	store_and_signal<Scope>(there, here, bytes, few, reinterpret_cast<uint64_t *>(to.flags) + number, value,
+				ggas_signal::set);
+	return GGAS_OK;
 }
 
 template <ggas_scope Scope> GGAS_FN int queue_notify(const ggas_queue &queue, const ggas_remote &to, uint32_t line)

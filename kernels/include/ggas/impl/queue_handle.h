@@ -167,6 +167,16 @@ GGAS_FN int check_own(const ggas_queue &queue, const ggas_remote &own, uint64_t 
 	return check_range(queue, own, offset, bytes, line);
 }
 
+/* What may be wrong with both ends of a transfer: another member's, and this one's. */
+GGAS_FN refusals refused_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
+			      uint64_t own_offset, uint64_t bytes)
+{
+	refusals some;
+	some.ask(queue, there, there_offset, bytes);
+	some.ask(queue, own, own_offset, bytes);
+	some.differs |= own.member ^ queue.member;
+	return some;
+}
 GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
 			  uint64_t bytes, uint32_t line)
 {
@@ -175,15 +185,11 @@ GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_of
 	return check_own(queue, own, own_offset, bytes, line);
 }
 
-/* Both ends of a transfer: another member's, and this one's. All that is asked is one branch of a post. */
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
 		       uint64_t own_offset, uint64_t bytes, uint32_t line)
 {
-	refusals some;
-	some.ask(queue, there, there_offset, bytes);
-	some.ask(queue, own, own_offset, bytes);
-	some.differs |= own.member ^ queue.member;
-	return GGAS_RARE(some.any()) ? refuse_ends(queue, there, there_offset, own, own_offset, bytes, line) : GGAS_OK;
+	bool wrong = refused_ends(queue, there, there_offset, own, own_offset, bytes).any();
+	return GGAS_RARE(wrong) ? refuse_ends(queue, there, there_offset, own, own_offset, bytes, line) : GGAS_OK;
 }
 
 GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)

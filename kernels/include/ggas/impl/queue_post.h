@@ -6,23 +6,18 @@
 namespace ggas_impl
 {
 
-/* To a member whose process is gone. A place in the ring is taken already, so a word that nobody reads goes to this
- * member itself. */
-GGAS_FN int post_to_lost(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, slot_ring ring,
-			   uint32_t line)
+/* Gives a place in the ring back: by a word that nobody reads, to this member itself, since it has to be filled. */
+GGAS_FN int give_back(const ggas_queue &queue, const slot_ring &ring, uint32_t line)
 {
+	if (!ring.slots)
+		return GGAS_OK;
 	const ggas_queues *all = queue.all;
-	ggas_red_add(&queue.state->posted, ~uint64_t(0), ggas_order::relaxed);
-	ggas_red_add(&peer->posted[kind], ~uint64_t(0), ggas_order::relaxed);
-	if (ring.slots) {
-		ggas_remote own(queue, reinterpret_cast<const ggas_memory *>(all->flags), all->member);
-		uint64_t word = own.nla + quiet_word(all, queue.number) * sizeof(uint64_t);
-		extoll_desc desc = extoll_desc_immediate_put(own.node, own.vpid, EXTOLL_SPEC_NONE, EXTOLL_MOD_NONE,
-							     sizeof(uint64_t), word, 0);
-		if (int error = slot_post(queue.port, ring, desc, line))
-			return note_failure(queue, error);
-	}
-	return report_lost(all, member, line);
+	ggas_remote own(queue, reinterpret_cast<const ggas_memory *>(all->flags), all->member);
+	uint64_t word = own.nla + quiet_word(all, queue.number) * sizeof(uint64_t);
+	extoll_desc desc = extoll_desc_immediate_put(own.node, own.vpid, EXTOLL_SPEC_NONE, EXTOLL_MOD_NONE, sizeof(uint64_t),
+						     word, 0);
+	int error = slot_post(queue.port, ring, desc, line);
+	return error ? note_failure(queue, error) : GGAS_OK;
 }
 
 /* `before`: posts that were counted before this one; `ended`: done and failed. */
@@ -35,31 +30,46 @@ GGAS_COLD int posted_late(ggas_queue queue, uint64_t before, ggas_u128 ended, ui
 	return GGAS_OK;
 }
 
+/* Of a post: what is wrong with it is still to be said. */
+constexpr int refused = -1;
+
 /* A post that something may be in the way of. */
 GGAS_COLD int post_slowly(ggas_queue queue, ggas_queue_peer *peer, uint32_t member, uint32_t kind, uint64_t before,
 			  ggas_u128 ended, slot_ring ring, extoll_desc desc, uint32_t line)
 {
-	if (ended.hi >> 32 && ggas_load_relaxed(&peer->lost))
-		return post_to_lost(queue, peer, member, kind, ring, line);
+	if (ended.hi >> 32 && ggas_load_relaxed(&peer->lost)) {
+		ggas_red_add(&queue.state->posted, ~uint64_t(0), ggas_order::relaxed);
+		ggas_red_add(&peer->posted[kind], ~uint64_t(0), ggas_order::relaxed);
+		int error = give_back(queue, ring, line);
+		return error ? error : report_lost(queue.all, member, line);
+	}
 	if (int error = post_late(queue.port, ring, desc, line))
 		return note_failure(queue, error);
 	return posted_late(queue, before, ended, line);
 }
 
-/* Posts a command whose end a notification tells. All that a post asks is under way together, its place in the ring too:
- * each answer is a trip to the GPU's L2. Nothing orders the counts before the place for others; queue_watch knows. */
 static_assert(offsetof(ggas_queue_state, done) % sizeof(ggas_u128) == 0 &&
 		      offsetof(ggas_queue_state, failed) == offsetof(ggas_queue_state, done) + 8 &&
 		      offsetof(ggas_queue_state, lost) == offsetof(ggas_queue_state, done) + 12,
 	      "one access loads them");
+
+/* Posts a command whose end a notification tells. All that a post asks is under way together, and what is to be refused is
+ * found out meanwhile: each answer is a trip to the GPU's L2. Its place in the ring is asked for last, as an atomic whose
+ * result is wanted keeps what follows waiting: 0.2 us. So there is one of them, and posts that come at the same time may
+ * each find room that only one should have. Nothing orders the counts before the place for others; queue_watch knows. The
+ * queue has a port. */
 GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
-		       uint32_t line)
+		       const refusals &some, uint32_t line)
 {
 	ggas_queue_state *state = queue.state;
-	uint64_t before = ggas_atomic_add(&state->posted, 1u, ggas_order::relaxed);
 	ggas_u128 ended = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&state->done));
+	uint64_t before = ggas_load_relaxed(&state->posted);
+	slot_ring ring(queue.port, queue.shape, slot_ring::later);
+	if (GGAS_RARE(some.any()))
+		return refused;
+	ggas_red_add(&state->posted, 1u, ggas_order::relaxed);
 	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
-	slot_ring ring(queue.port, queue.shape);
+	ring.claim(queue.port);
 	if (GGAS_RARE(!ring.ready() | (ended.hi >> 32 != 0)))
 		return post_slowly(queue, to.peer, to.member, kind, before, ended, ring, desc, line);
 	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
@@ -70,35 +80,45 @@ GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t 
 }
 
 /* `bytes`: at most those of one command. */
-GGAS_FN int queue_move_one(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
-			   uint64_t bytes, uint32_t line)
+GGAS_FN extoll_desc transfer_desc(const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write, uint64_t bytes)
 {
 	bool put = kind == GGAS_QUEUE_PUTS;
-	extoll_desc desc = extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
-					     put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER, EXTOLL_MOD_NONE, read,
-					     write, static_cast<uint32_t>(bytes));
-	return queue_post(queue, at, kind, desc, line);
+	return extoll_desc_sized(put ? EXTOLL_CMD_BT_PUT : EXTOLL_CMD_BT_GET, at.node, at.vpid,
+				 put ? EXTOLL_SPEC_REQUESTER : EXTOLL_SPEC_COMPLETER, EXTOLL_MOD_NONE, read, write,
+				 static_cast<uint32_t>(bytes));
 }
 
-/* In commands of the longest size there is. */
-GGAS_COLD int queue_move_many(ggas_queue queue, ggas_remote at, uint32_t kind, uint64_t read, uint64_t write,
-			      uint64_t bytes, uint32_t line)
+/* One that is not one command: of no bytes, of more than a command moves, or by a queue without a port. */
+GGAS_COLD int transfer_many(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
+			    uint32_t kind, uint64_t bytes, uint32_t line)
 {
+	if (int error = check_ends(queue, there, there_offset, own, own_offset, bytes, line))
+		return error;
+	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
+	bool put = kind == GGAS_QUEUE_PUTS;
 	for (uint64_t done = 0; done < bytes; done += EXTOLL_MAX_TRANSFER) {
 		uint64_t left = bytes - done, piece = left < EXTOLL_MAX_TRANSFER ? left : EXTOLL_MAX_TRANSFER;
-		if (int error = queue_move_one(queue, at, kind, read + done, write + done, piece, line))
+		extoll_desc desc = transfer_desc(there, kind, done + (put ? near : far), done + (put ? far : near), piece);
+		if (int error = queue_post(queue, there, kind, desc, refusals(), line))
 			return error;
 	}
 	return GGAS_OK;
 }
 
-GGAS_FN int queue_move(const ggas_queue &queue, const ggas_remote &at, uint32_t kind, uint64_t read, uint64_t write,
-		       uint64_t bytes, uint32_t line)
+/* A put or a get through the network device. By one thread. */
+GGAS_FN int transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
+		     uint64_t own_offset, uint32_t kind, uint64_t bytes, uint32_t line)
 {
-	/* None, too. */
-	if (GGAS_RARE(bytes - 1 >= EXTOLL_MAX_TRANSFER))
-		return queue_move_many(queue, at, kind, read, write, bytes, line);
-	return queue_move_one(queue, at, kind, read, write, bytes, line);
+	if (GGAS_RARE(!queue.state | (bytes - 1 >= EXTOLL_MAX_TRANSFER)))
+		return transfer_many(queue, there, there_offset, own, own_offset, kind, bytes, line);
+	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
+	bool put = kind == GGAS_QUEUE_PUTS;
+	extoll_desc desc = transfer_desc(there, kind, put ? near : far, put ? far : near, bytes);
+	refusals some = refused_ends(queue, there, there_offset, own, own_offset, bytes);
+	int error = queue_post(queue, there, kind, desc, some, line);
+	if (GGAS_RARE(error == refused))
+		return refuse_ends(queue, there, there_offset, own, own_offset, bytes, line);
+	return error;
 }
 
 template <ggas_scope Scope>
@@ -106,20 +126,20 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			uint64_t from_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	int error = check_ends(queue, to, to_offset, from, from_offset, bytes, line);
-	if (GGAS_RARE(error))
-		return error;
+	int error = GGAS_OK;
 	/* Any of the callers may have written the source. */
 	team::meet();
-	if (to.way == GGAS_WAY_STORES) {
+	if (to.way == GGAS_WAY_DEVICE) {
+		if (team::thread() == 0)
+			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line);
+		return team::agree(error);
+	}
+	error = check_ends(queue, to, to_offset, from, from_offset, bytes, line);
+	if (!error)
 		copy_share(reinterpret_cast<void *>(to.address + to_offset),
 			   reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
 			   team::threads());
-		return GGAS_OK;
-	}
-	if (team::thread() == 0)
-		error = queue_move(queue, to, GGAS_QUEUE_PUTS, from.nla + from_offset, to.nla + to_offset, bytes, line);
-	return team::agree(error);
+	return error;
 }
 
 template <ggas_scope Scope>
@@ -127,20 +147,19 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 		       uint64_t to_offset, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	int error = check_ends(queue, from, from_offset, to, to_offset, bytes, line);
-	if (GGAS_RARE(error))
-		return error;
+	int error = GGAS_OK;
 	team::meet();
-	if (from.way == GGAS_WAY_STORES) {
+	if (from.way == GGAS_WAY_DEVICE) {
+		if (team::thread() == 0)
+			error = transfer(queue, from, from_offset, to, to_offset, GGAS_QUEUE_GETS, bytes, line);
+		return team::agree(error);
+	}
+	error = check_ends(queue, from, from_offset, to, to_offset, bytes, line);
+	if (!error)
 		fetch_share(reinterpret_cast<void *>(to.address + to_offset),
 			    reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
 			    team::threads());
-		return GGAS_OK;
-	}
-	if (team::thread() == 0)
-		error = queue_move(queue, from, GGAS_QUEUE_GETS, from.nla + from_offset, to.nla + to_offset, bytes,
-				   line);
-	return team::agree(error);
+	return error;
 }
 
 /* By one thread. A member to which nothing was written need not answer. */
@@ -156,8 +175,8 @@ GGAS_COLD int queue_quiet_one(ggas_queue queue, uint32_t line)
 		if (ggas_load_relaxed(&peer->posted[GGAS_QUEUE_PUTS]) == 0 && ggas_load_relaxed(&peer->flags) == 0)
 			continue;
 		ggas_remote at(queue, words, i);
-		error = queue_move(queue, at, GGAS_QUEUE_GETS, at.nla + offset, own.nla + offset, sizeof(uint64_t),
-				   line);
+		extoll_desc desc = transfer_desc(at, GGAS_QUEUE_GETS, at.nla + offset, own.nla + offset, sizeof(uint64_t));
+		error = queue_post(queue, at, GGAS_QUEUE_GETS, desc, refusals(), line);
 	}
 	return error ? error : queue_wait_one(queue, line);
 }

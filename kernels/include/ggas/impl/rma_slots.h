@@ -83,11 +83,13 @@ struct slot_shape {
 /* What a post reads of its port first, and its place in the ring: all under way together, since each is a trip to the
  * GPU's L2. A post that finds `slots` 0 takes the card path, where the place means nothing. */
 struct slot_ring : slot_shape {
+	enum claimed { later };
 	uint64_t seen, poisoned;
 	uint64_t index;		/* taken last: the hardware waits for it before what follows */
 
+	/* The place is claimed later. */
 	template <typename Port>
-	GGAS_FN slot_ring(Port *port, const slot_shape &shape) : slot_shape(shape)
+	GGAS_FN slot_ring(Port *port, const slot_shape &shape, claimed) : slot_shape(shape), index(0)
 	{
 		static_assert(offsetof(Port, slot_seen) % sizeof(ggas_u128) == 0 &&
 				      offsetof(Port, poisoned) == offsetof(Port, slot_seen) + 8,
@@ -95,7 +97,14 @@ struct slot_ring : slot_shape {
 		ggas_u128 words = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&port->slot_seen));
 		seen = words.lo;
 		poisoned = words.hi;
+	}
+	template <typename Port> GGAS_FN void claim(Port *port)
+	{
 		index = ggas_atomic_add(&port->slot_tail, 1u, ggas_order::relaxed);
+	}
+	template <typename Port> GGAS_FN slot_ring(Port *port, const slot_shape &shape) : slot_ring(port, shape, later)
+	{
+		claim(port);
 	}
 	template <typename Port> GGAS_FN explicit slot_ring(Port *port) : slot_ring(port, slot_shape(port)) {}
 
