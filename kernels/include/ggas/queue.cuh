@@ -100,8 +100,8 @@ GGAS_FN int ggas_queue_write_notify(const ggas_queue &queue, const ggas_remote &
 				    const ggas_remote &from, uint64_t from_offset, uint64_t bytes, uint32_t number,
 				    uint64_t value, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_flag(queue.all, queue.flag_count, number, line))
-		return error;
+	if (GGAS_RARE(number >= queue.flag_count))
+		return ggas_impl::refuse_flag(queue.all, queue.flag_count, number, line);
 	return ggas_impl::queue_write_flag<Scope>(queue, to, to_offset, from, from_offset, bytes, number, value, line);
 }
 

@@ -199,12 +199,16 @@ GGAS_FN int check_member(const ggas_queues *all, uint32_t member, uint32_t line)
 	return refuse_queue(all->report, all->member, member, GGAS_QUEUE_REFUSED_MEMBER, all->members, member, line);
 }
 
+GGAS_COLD int refuse_flag(const ggas_queues *all, uint32_t flags, uint32_t number, uint32_t line)
+{
+	return refuse_queue(all->report, all->member, ~0u, GGAS_QUEUE_REFUSED_FLAG, flags, number, line);
+}
 /* Programs name a flag of this number. */
 GGAS_FN int check_flag(const ggas_queues *all, uint32_t flags, uint32_t number, uint32_t line)
 {
 	if (number < flags)
 		return GGAS_OK;
-	return refuse_queue(all->report, all->member, ~0u, GGAS_QUEUE_REFUSED_FLAG, flags, number, line);
+	return refuse_flag(all, flags, number, line);
 }
 
 /* Numbers of the other words beside the flags. */

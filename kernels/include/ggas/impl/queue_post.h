@@ -121,6 +121,16 @@ GGAS_FN int transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t
 	return error;
 }
 
+/* More than a unit of each thread, by stores or loads: apart, so that a post need not jump over it. */
+GGAS_LONG void store_all(uint64_t to, uint64_t from, uint64_t bytes, uint32_t self, uint32_t all)
+{
+	copy_share(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes, self, all);
+}
+GGAS_LONG void load_all(uint64_t to, uint64_t from, uint64_t bytes, uint32_t self, uint32_t all)
+{
+	fetch_share(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes, self, all);
+}
+
 template <ggas_scope Scope>
 GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
 			uint64_t from_offset, uint64_t bytes, uint32_t line)
@@ -134,12 +144,18 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line);
 		return team::agree(error);
 	}
-	error = check_ends(queue, to, to_offset, from, from_offset, bytes, line);
-	if (!error)
-		copy_share(reinterpret_cast<void *>(to.address + to_offset),
-			   reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
-			   team::threads());
-	return error;
+	uint64_t there = to.address + to_offset, here = from.address + from_offset;
+	bool loads = loads_own(from, from_offset, bytes);
+	/* Under way while the rest is checked. */
+	short_put few(reinterpret_cast<void *>(there), reinterpret_cast<const void *>(here), loads ? bytes : 0, team::thread(),
+		      team::threads());
+	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, line)))
+		return error;
+	if (few.fits())
+		few.store(reinterpret_cast<uint8_t *>(there));
+	else
+		store_all(there, here, bytes, team::thread(), team::threads());
+	return GGAS_OK;
 }
 
 template <ggas_scope Scope>
@@ -154,12 +170,10 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 			error = transfer(queue, from, from_offset, to, to_offset, GGAS_QUEUE_GETS, bytes, line);
 		return team::agree(error);
 	}
-	error = check_ends(queue, from, from_offset, to, to_offset, bytes, line);
-	if (!error)
-		fetch_share(reinterpret_cast<void *>(to.address + to_offset),
-			    reinterpret_cast<const void *>(from.address + from_offset), bytes, team::thread(),
-			    team::threads());
-	return error;
+	if ((error = check_ends(queue, from, from_offset, to, to_offset, bytes, line)))
+		return error;
+	load_all(to.address + to_offset, from.address + from_offset, bytes, team::thread(), team::threads());
+	return GGAS_OK;
 }
 
 /* By one thread. A member to which nothing was written need not answer. */
