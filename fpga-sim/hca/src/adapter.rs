@@ -43,6 +43,11 @@ pub enum HcaError {
     /// All numbers are taken.
     #[error("the adapter has no free queue pair: destroy one")]
     Full,
+    /// All addresses are taken.
+    #[error(
+        "the process has {0} adapters, which is all that there are addresses for: use one for several things"
+    )]
+    Adapters(usize),
     /// The queue pair refuses.
     #[error(transparent)]
     Qp(#[from] QpError),

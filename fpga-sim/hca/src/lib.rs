@@ -11,6 +11,7 @@
 mod adapter;
 mod cq;
 pub mod formats;
+mod links;
 mod network;
 mod numbers;
 mod queues;
@@ -21,6 +22,7 @@ mod work;
 
 pub use adapter::{CqId, Event, Hca, HcaError};
 pub use cq::{CompletionQueue, Overrun, Queue};
+pub use links::Links;
 pub use network::{Driver, Network, Wire};
 pub use queues::{Front, Ring, RingError};
 pub use regions::{Access, Domain, RegionError};

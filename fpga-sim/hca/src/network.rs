@@ -1,7 +1,7 @@
-//! Adapters of one process and the wire between them; who runs them.
+//! Adapters of a process, the wire between them and to those of other processes; who runs them.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -9,13 +9,14 @@ use std::thread::JoinHandle;
 use extoll_sim::memory::Memory;
 use ggas_clock::{Backoff, Clock, Ladder};
 
-use crate::adapter::Hca;
+use crate::adapter::{Hca, HcaError};
 use crate::formats::Format;
+use crate::links::{ADAPTERS, Links, Seat};
 use crate::queues::Front;
 use crate::transport::Nanos;
 use crate::wire::{Flow, Packet, decode, encode};
 
-/// How packets of a process go from one of its adapters to another.
+/// How packets go from one adapter of a process to another of the same process. To those of other processes datagrams go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
     /// As they are.
@@ -25,8 +26,11 @@ pub enum Wire {
     Datagrams,
 }
 
-/// Adapters of this process. Whoever calls [`step`](Network::step) runs them: a thread of the network's own, or whoever waits.
+/// Adapters of this process. Whoever calls [`step`](Network::step) runs them: a thread of the network's own, or whoever waits. Where
+/// other processes reach them and nobody calls it, nobody answers: [`start`](Network::start) a thread.
 pub struct Network {
+    /// Number of the process.
+    process: u32,
     state: Mutex<State>,
     doorbells: Mutex<Vec<(usize, u32)>>,
     rung: AtomicBool,
@@ -37,6 +41,10 @@ pub struct Network {
 struct State {
     fronts: Vec<Front>,
     wire: Wire,
+    process: u32,
+    links: Option<Links>,
+    /// What has come from other processes.
+    arrived: Vec<(Seat, Flow, Packet)>,
     doorbells: Vec<(usize, u32)>,
     bytes: Vec<u8>,
     /// Adapters with something to send.
@@ -49,14 +57,28 @@ const BURST: usize = 256;
 impl Network {
     /// No adapters yet. They reach `memory` and go by `clock`.
     pub fn new(memory: Arc<dyn Memory>, clock: Clock, wire: Wire) -> Arc<Network> {
+        Network::with_links(memory, clock, wire, None)
+    }
+
+    /// As [`new`](Network::new), with ways to adapters of other processes, whose networks have other numbers.
+    pub fn across(memory: Arc<dyn Memory>, clock: Clock, wire: Wire, links: Links) -> Arc<Network> {
+        Network::with_links(memory, clock, wire, Some(links))
+    }
+
+    fn with_links(memory: Arc<dyn Memory>, clock: Clock, wire: Wire, links: Option<Links>) -> Arc<Network> {
+        let process = links.as_ref().map_or(0, Links::process);
         let state = State {
             fronts: Vec::new(),
             wire,
+            process,
+            links,
+            arrived: Vec::new(),
             doorbells: Vec::new(),
             bytes: Vec::new(),
             busy: VecDeque::new(),
         };
         Arc::new(Network {
+            process,
             state: Mutex::new(state),
             doorbells: Mutex::default(),
             rung: AtomicBool::new(false),
@@ -66,22 +88,28 @@ impl Network {
     }
 
     /// A new adapter; returns its number.
-    pub fn add(&self, format: Format) -> usize {
+    ///
+    /// # Errors
+    /// [`HcaError::Adapters`] where the process has as many as there are addresses.
+    pub fn add(&self, format: Format) -> Result<usize, HcaError> {
         let mut state = self.lock();
+        let number = state.fronts.len();
+        if number >= ADAPTERS {
+            return Err(HcaError::Adapters(ADAPTERS));
+        }
         let hca = Hca::new(self.memory.clone());
         state.fronts.push(Front::new(hca, format));
-        state.fronts.len() - 1
+        Ok(number)
     }
 
-    /// The address of an adapter.
-    pub fn address(number: usize) -> IpAddr {
-        let [.., high, middle, low] = (number as u32 + 1).to_be_bytes();
-        IpAddr::V4(Ipv4Addr::new(10, high, middle, low))
+    /// The address of an adapter of this process, which tells its process too.
+    pub fn address(&self, number: usize) -> IpAddr {
+        Seat { process: self.process, number }.address()
     }
 
-    /// The way between two adapters.
-    pub fn flow(from: usize, to: usize) -> Flow {
-        Flow::new(Network::address(from), Network::address(to), 0xc000)
+    /// The way between two adapters of this process.
+    pub fn flow(&self, from: usize, to: usize) -> Flow {
+        Flow::new(self.address(from), self.address(to), 0xc000)
     }
 
     /// Calls an adapter; `None`: there is no such one.
@@ -109,16 +137,16 @@ impl Network {
     /// Runs the adapters until nothing moves, or for a while. Whether anything did. Returns at once where another thread does.
     pub fn step(&self) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
+        let mut moved = state.exchange();
         let rung = self.rung.swap(false, Ordering::Acquire);
         let due = || state.fronts.iter().any(|front| front.hca.next_deadline().is_some());
-        if !rung && state.busy.is_empty() && !due() {
+        if !rung && !moved && state.busy.is_empty() && !due() {
             return false;
         }
-        let mut moved = false;
         // One look at what memory there is serves all of the step's accesses.
         self.memory.session(&mut || {
             if rung {
-                moved = self.take_doorbells(&mut state);
+                moved |= self.take_doorbells(&mut state);
             }
             moved |= state.run(self.now());
         });
@@ -169,8 +197,18 @@ impl Network {
 }
 
 impl State {
+    /// Looks at the ways to other processes. Whether anything moved there.
+    fn exchange(&mut self) -> bool {
+        self.links.as_mut().is_some_and(|links| links.exchange(&mut self.arrived))
+    }
+
     fn run(&mut self, now: Nanos) -> bool {
         let mut moved = false;
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for (to, flow, packet) in arrived.drain(..) {
+            self.hand_over(to.number, &flow, &packet, now);
+        }
+        self.arrived = arrived;
         for (number, front) in self.fronts.iter_mut().enumerate() {
             if front.hca.next_deadline().is_some_and(|at| at <= now) {
                 front.hca.timers(now);
@@ -198,26 +236,38 @@ impl State {
 
     /// Hands a packet of adapter `from` to whom it is for.
     fn deliver(&mut self, from: usize, flow: &Flow, packet: Packet, now: Nanos) {
-        match self.wire {
-            Wire::Packets => self.hand_over(flow, &packet, now),
-            Wire::Datagrams => {
-                self.bytes.clear();
-                let sent = encode(flow, &packet, &mut self.bytes).is_ok();
-                if let (true, Ok((flow, received))) = (sent, decode(&self.bytes)) {
-                    self.hand_over(&flow, &received, now);
+        match Seat::of(flow.destination) {
+            Some(to) if to.process == self.process => match self.wire {
+                Wire::Packets => self.hand_over(to.number, flow, &packet, now),
+                Wire::Datagrams => {
+                    if self.encode(flow, &packet)
+                        && let Ok((flow, received)) = decode(&self.bytes)
+                    {
+                        self.hand_over(to.number, &flow, &received, now);
+                    }
+                }
+            },
+            Some(to) => {
+                if self.encode(flow, &packet)
+                    && let Some(links) = &mut self.links
+                {
+                    links.send(to.process, &self.bytes);
                 }
             }
+            None => {}
         }
         if let Some(front) = self.fronts.get_mut(from) {
             front.hca.reuse(packet);
         }
     }
 
-    fn hand_over(&mut self, flow: &Flow, packet: &Packet, now: Nanos) {
-        let to = match flow.destination {
-            IpAddr::V4(address) => (u32::from(address) & 0xff_ffff).wrapping_sub(1) as usize,
-            IpAddr::V6(_) => return,
-        };
+    /// Makes a packet the datagram in `bytes`; whether it can be one.
+    fn encode(&mut self, flow: &Flow, packet: &Packet) -> bool {
+        self.bytes.clear();
+        encode(flow, packet, &mut self.bytes).is_ok()
+    }
+
+    fn hand_over(&mut self, to: usize, flow: &Flow, packet: &Packet, now: Nanos) {
         let Some(front) = self.fronts.get_mut(to) else { return };
         let opcode = packet.bth.opcode;
         if opcode.is_send() || opcode.has_immediate() {

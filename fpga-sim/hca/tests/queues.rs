@@ -47,7 +47,7 @@ impl World {
             let (End { number, qp, .. }, End { number: other, qp: peer, .. }) =
                 (&world.ends[side], &world.ends[1 - side]);
             let connection = Connection {
-                flow: Network::flow(*number, *other),
+                flow: world.network.flow(*number, *other),
                 peer: *peer,
                 mtu: Mtu::B256,
                 receive_psn: 0,
@@ -75,7 +75,7 @@ impl World {
     }
 
     fn open(&mut self) {
-        let number = self.network.add(self.format);
+        let number = self.network.add(self.format).unwrap();
         let stride = completion_len(self.format) as u32;
         let at = self.buffer(u64::from(COMPLETIONS * stride) + PART);
         let record = at + u64::from(COMPLETIONS * stride);

@@ -43,14 +43,14 @@ impl Context {
     /// Opens a new adapter in `network`, whose memory is `memory`, for kernels of `processor` and the host.
     ///
     /// # Errors
-    /// [`VerbsError::Memory`]; on a GPU [`VerbsError::Thread`].
+    /// [`VerbsError::Memory`]; [`VerbsError::Hca`] where the process has too many; on a GPU [`VerbsError::Thread`].
     pub fn open(
         network: &Arc<Network>,
         memory: &Arc<HostMemory>,
         processor: &Processor,
         format: Format,
     ) -> Result<Arc<Context>, VerbsError> {
-        let number = network.add(format);
+        let number = network.add(format)?;
         let doorbells = Doorbells::new(network, number, format, processor)?;
         let kernel = processor.alloc(Context::GONE + size_of::<ggas_ibv_qp>())?;
         let context = ggas_ibv_ctx {

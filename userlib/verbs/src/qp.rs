@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ggas_hca::formats::{Format, mlx4, mlx5};
 use ggas_hca::wire::Flow;
 use ggas_hca::{
-    Access, Attributes, Completion, Connection, Mtu, Network, ReceiveWork, Reliability, Ring, SendWork, State,
+    Access, Attributes, Completion, Connection, Mtu, ReceiveWork, Reliability, Ring, SendWork, State,
 };
 use ggas_kernels::KernelMem;
 
@@ -202,7 +202,7 @@ impl Qp {
 
     /// What the peer needs to connect to it.
     pub fn endpoint(&self) -> Endpoint {
-        let address = Network::address(self.pd.context.number);
+        let address = self.pd.context.network.address(self.pd.context.number);
         Endpoint { address, qp: self.number, psn: self.psn }
     }
 
