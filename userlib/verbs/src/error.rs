@@ -3,6 +3,7 @@
 use extoll_sim::memory::MemoryError as BusError;
 use ggas_hca::{HcaError, RegionError, RingError};
 use ggas_kernels::MemoryError;
+use ggas_members::JobError;
 
 /// Why a call failed.
 #[derive(thiserror::Error)]
@@ -36,6 +37,17 @@ pub enum VerbsError {
     /// The system gives no thread that watches the page of doorbells.
     #[error("no thread to watch doorbells: {0}; allow more processes")]
     Thread(std::io::Error),
+    /// The system gives no socket by which other processes reach this one's adapters.
+    #[error("no sockets between adapters of processes: {0}; allow more open files")]
+    Socket(std::io::Error),
+    /// Another process has failed.
+    #[error(
+        "rank {0} did not give a socket to reach its adapters by: see what it says itself, and build all processes alike"
+    )]
+    Peer(u32),
+    /// The job's processes do not come together.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// Memory for kernels.
     #[error(transparent)]
     Memory(#[from] MemoryError),

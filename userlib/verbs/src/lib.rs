@@ -2,11 +2,12 @@
 //! pairs of reliable connections (table 5.1), their queues in host or kernel memory, and what kernels need of them as
 //! structures in kernel memory (Listings 5.1, 5.2; `ggas/verbs.cuh`).
 //!
-//! The adapter is a software one, [`ggas_hca`]. **No HCA has seen any of this**; kernels run on GPUs and on the CPU
+//! The adapter is a software one, [`ggas_hca`]; [`network_across`] lets those of several processes reach each other. **No HCA has seen any of this**; kernels run on GPUs and on the CPU
 //! executor.
 
 #![deny(clippy::disallowed_methods)]
 
+mod across;
 mod context;
 mod cq;
 mod doorbells;
@@ -20,6 +21,7 @@ mod memory;
 mod qp;
 mod region;
 
+pub use across::network_across;
 pub use context::{Context, Pd};
 pub use cq::{Cq, CqAttributes};
 pub use error::VerbsError;

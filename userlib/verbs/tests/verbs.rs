@@ -1,28 +1,18 @@
 //! Kernels, and the host, on two software adapters: each byte is looked at. On the CPU executor, or on the first GPU with
 //! `GGAS_TEST_GPUS=1`.
 
-use std::sync::Arc;
+mod common;
+
 use std::time::{Duration, Instant};
 
+use common::*;
 use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_TIMEOUT};
 use extoll_sim::memory::HostMemory;
 use ggas_clock::Clock;
-use ggas_kernels::{IdleGuard, KernelMem, Processor, start};
+use ggas_kernels::{IdleGuard, Processor};
 use ggas_selftest::args::*;
 use ggas_verbs::layout::*;
 use ggas_verbs::*;
-
-const SOON: Duration = Duration::from_secs(60);
-const COUNT: u32 = 70;
-
-struct End {
-    context: Arc<Context>,
-    send: Cq,
-    receive: Cq,
-    qp: Qp,
-    mr: Mr,
-    _pd: Pd,
-}
 
 struct Ends {
     processor: Processor,
@@ -42,16 +32,7 @@ fn ends_with(entries: u32, format: Format, placement: Placement, wire: Wire) -> 
     let network = Network::new(memory.clone(), Clock::real(), wire);
     let ends = [0u8, 1].map(|side| {
         let context = Context::open(&network, &memory, &processor, format).unwrap();
-        let pd = context.pd();
-        let attributes = CqAttributes { entries, placement };
-        let (send, receive) = (context.cq(attributes).unwrap(), context.cq(attributes).unwrap());
-        let attributes = QpAttributes { receives: 128, placement, ..QpAttributes::default() };
-        let qp = pd.qp(attributes, &send, &receive).unwrap();
-        let buffer = Arc::new(processor.alloc(1 << 16).unwrap());
-        let bytes: Vec<u8> = (0..1 << 16).map(|at: u32| (at * 7 + at / 251) as u8 ^ (side * 0x80)).collect();
-        buffer.write(0, &bytes).unwrap();
-        let mr = pd.register(buffer, Access::ALL).unwrap();
-        End { context, send, receive, qp, mr, _pd: pd }
+        End::open(&processor, context, entries, placement, &pattern(side * 0x80))
     });
     let told = [0, 1].map(|side: usize| Endpoint::from_bytes(&ends[side].qp.endpoint().to_bytes()).unwrap());
     let connect = Connect { mtu: Mtu::B256, ..Connect::default() };
@@ -60,45 +41,6 @@ fn ends_with(entries: u32, format: Format, placement: Placement, wire: Wire) -> 
     let idle = processor.on_idle(Clock::REAL, move || stepped.step());
     Ends { processor, ends, _idle: idle, _driver: network.start().unwrap() }
 }
-
-fn bytes(buffer: &KernelMem, at: usize, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    buffer.read(at, &mut bytes).unwrap();
-    bytes
-}
-
-fn poll(cq: &Cq) -> Completion {
-    let end = Instant::now() + SOON;
-    loop {
-        if let Some(done) = cq.poll().unwrap() {
-            return done;
-        }
-        assert!(Instant::now() < end, "no completion");
-        std::thread::yield_now();
-    }
-}
-
-/// A kernel on side 0: args but for the addresses. It posts by the context's format, or by another one.
-#[derive(Clone, Copy)]
-struct Kernel {
-    operation: u32,
-    bytes: u32,
-    count: u32,
-    receives: u32,
-    step: u32,
-    scope: u32,
-    calls: u32,
-    format: Option<u32>,
-}
-
-impl Kernel {
-    fn of(operation: u32, bytes: u32, step: u32, scope: u32) -> Kernel {
-        let calls = SELFTEST_VERBS_POSTS | SELFTEST_VERBS_POLLS;
-        Kernel { operation, bytes, count: COUNT, receives: 0, step, scope, calls, format: None }
-    }
-}
-
-const INTO: u64 = 1 << 15;
 
 /// Runs it while the host of side 1 does `meanwhile`; returns what ended.
 fn run(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> Vec<ggas_ibv_wc> {
@@ -110,46 +52,8 @@ fn run(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> Vec<ggas_i
 /// As `run`, with the kernel's status.
 fn ran(ends: &Ends, kernel: &Kernel, meanwhile: impl FnOnce(&End)) -> (u64, Vec<ggas_ibv_wc>) {
     let [mine, peer] = &ends.ends;
-    let room = ends.processor.alloc(64 * 3 + COUNT as usize * size_of::<ggas_ibv_wc>()).unwrap();
     let remote = RemoteRegion::from_bytes(&peer.mr.remote().to_bytes()).unwrap();
-    let key = |key: u32| if kernel.step >= 2 { key.to_be() } else { key };
-    let args = selftest_verbs {
-        qp: mine.qp.export().unwrap(),
-        send_cq: mine.send.export(&room, 0).unwrap(),
-        receive_cq: mine.receive.export(&room, 64).unwrap(),
-        local: mine.mr.address(),
-        remote: remote.address + INTO,
-        into: mine.mr.address() + INTO,
-        status: room.address() + 128,
-        ended: room.address() + 192,
-        lkey: key(mine.mr.lkey()),
-        rkey: key(remote.rkey),
-        operation: kernel.operation,
-        bytes: kernel.bytes,
-        count: kernel.count,
-        receives: kernel.receives,
-        step: kernel.step,
-        scope: kernel.scope,
-        format: kernel.format.unwrap_or(match mine.context.format() {
-            Format::Mlx4 => GGAS_IBV_MLX4,
-            Format::Mlx5 => GGAS_IBV_MLX5,
-        }),
-        calls: kernel.calls,
-    };
-    // SAFETY: the structure is this kernel's; what it names lives until the wait is over.
-    let launch = unsafe { ggas_selftest::launch(&ends.processor, "ggas_selftest_verbs", 1, 64, &args) };
-    let running = start(&[launch]).unwrap();
-    meanwhile(peer);
-    running.wait(SOON).unwrap();
-    let size = size_of::<ggas_ibv_wc>();
-    let ended = (0..COUNT as usize)
-        .map(|i| {
-            let bytes = bytes(&room, 192 + i * size, size);
-            // SAFETY: the structure is numbers.
-            unsafe { bytes.as_ptr().cast::<ggas_ibv_wc>().read_unaligned() }
-        })
-        .collect();
-    (room.load_u64(128).unwrap(), ended)
+    run_kernel(&ends.processor, mine, &remote, kernel, || meanwhile(peer))
 }
 
 /// All operations in one format, step and scope.
@@ -265,7 +169,7 @@ fn a_kernel_is_told_of_what_is_refused() {
 fn kernels_find_their_queue_pair_among_those_that_are_gone() {
     let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
     let mine = &ends.ends[0];
-    let make = || mine._pd.qp(QpAttributes::default(), &mine.send, &mine.receive).unwrap();
+    let make = || mine.pd.qp(QpAttributes::default(), &mine.send, &mine.receive).unwrap();
     // As many as the table has places, and one more.
     let mut others: Vec<Qp> = (0..256).map(|_| make()).collect();
     others.iter().for_each(|qp| assert_ne!(qp.export().unwrap(), 0));
