@@ -158,6 +158,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Opcode, encode};
 
     #[test]
     fn addresses_tell_process_and_adapter() {
@@ -186,6 +187,12 @@ mod tests {
         sender.send(2, b"nobody");
         let mut bytes = [0; 8];
         let mut came = Vec::new();
+        // There is room again: for what waits, not for what comes now.
+        for _ in 0..8 {
+            let len = inbox.recv(&mut bytes).unwrap();
+            came.push(bytes[..len].to_vec());
+        }
+        sender.send(1, b"lost");
         let mut arrived = Vec::new();
         loop {
             match inbox.recv(&mut bytes) {
@@ -199,5 +206,24 @@ mod tests {
         drop(inbox);
         (0..2).for_each(|_| sender.send(1, b"gone"));
         assert!(sender.peers[1].as_ref().unwrap().waiting.is_empty() && arrived.is_empty());
+    }
+
+    #[test]
+    fn only_packets_of_others_for_this_process_arrive() {
+        let (inbox, theirs) = Links::sockets().unwrap();
+        let mut links = Links::new(1, inbox, Vec::new()).unwrap();
+        let mut arrived = Vec::new();
+        let mut comes = |source: (u32, usize), destination: (u32, usize)| {
+            let seat = |(process, number)| Seat { process, number };
+            let flow = Flow::new(seat(source).address(), seat(destination).address(), 0xc000);
+            let mut bytes = Vec::new();
+            encode(&flow, &Packet::new(Opcode::SendOnly, 7, 9), &mut bytes).unwrap();
+            theirs.send(&bytes).unwrap();
+            assert!(links.exchange(&mut arrived));
+            arrived.drain(..).map(|(to, ..)| to).next()
+        };
+        assert_eq!(comes((0, 3), (1, 2)), Some(Seat { process: 1, number: 2 }));
+        assert_eq!(comes((0, 3), (2, 2)), None, "for another process");
+        assert_eq!(comes((1, 3), (1, 2)), None, "as if of this one");
     }
 }
