@@ -58,6 +58,14 @@ fn puts() {
 }
 
 #[test]
+fn writes_by_verbs() {
+    let json = bench(&["verbs-latency", "--method", "datagrams", "--sizes", "8,5000", "--iterations", "50"]);
+    assert_eq!(methods(&json), ["notification-put", "datagrams", "notification-put", "datagrams"]);
+    let refused = ggas(&["bench", "verbs-latency", "--fabric", "process", "--method", "packets"]);
+    assert!(err(&refused).contains("choose --method datagrams"), "{}", err(&refused));
+}
+
+#[test]
 fn stores_loads_and_collectives() {
     bench(&["ggas-pingpong", "--threads", "1,64", "--iterations", "20"]);
     bench(&["ggas-bandwidth", "--sizes", "16,10000", "--iterations", "20"]);

@@ -76,6 +76,19 @@ fn who_opens_late_gets_what_was_sent_to_it_again() {
     in_job("who_opens_late_gets_what_was_sent_to_it_again", (2, 1), late);
 }
 
+#[test]
+fn who_has_no_socket_has_the_others_fail_at_once() {
+    in_job("who_has_no_socket_has_the_others_fail_at_once", (3, 1), |job| {
+        if job.rank() == 1 {
+            // As network_across says it.
+            job.exchange(&[], SOON).unwrap();
+        } else {
+            let made = network_across(job, &HostMemory::new(), Clock::real(), 100 * SOON);
+            assert!(matches!(made, Err(VerbsError::Peer(1))));
+        }
+    });
+}
+
 /// Rank 1 dies with a request of rank 0 unanswered; rank 0's time is virtual. Rank 2 goes on.
 fn lose_one(job: &Job) {
     let (clock, time) = Manual::new();

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ggas::kernels::Processor;
 use ggas_clock::Clock;
 use ggas_kernels::IdleGuard;
+use ggas_members::Job;
 use ggas_verbs::{
-    Access, Connect, Context, Cq, CqAttributes, Format, HostMemory, Mr, Network, Placement, Qp, QpAttributes,
-    VerbsError, Wire,
+    Access, Connect, Context, Cq, CqAttributes, Endpoint, Format, HostMemory, Mr, Network, Placement, Qp,
+    QpAttributes, Reliability, RemoteRegion, VerbsError, Wire, network_across,
 };
 
 use crate::BenchError;
@@ -57,6 +58,31 @@ impl Shape {
         self.connected(setup.processor(0)).doing("opening software HCAs")
     }
 
+    /// This process's side of two, which is connected to the other process's; none in a third process. All processes of the job call it.
+    pub fn across(self, setup: &Setup, job: &Job) -> Result<Option<(Side, RemoteRegion)>, BenchError> {
+        const DOING: &str = "opening software HCAs of two processes";
+        let memory = HostMemory::new();
+        let network = network_across(job, &memory, Clock::real(), setup.options.timeout).doing(DOING)?;
+        let side = match setup.ends().next() {
+            Some(node) => Some(self.side(&network, &memory, setup.processor(node)).doing(DOING)?),
+            None => None,
+        };
+        let own = side.iter().map(Side::told).collect();
+        let told: Vec<(Vec<u8>, Vec<Vec<u8>>)> = setup.share(own)?;
+        let (Some(side), Some(node)) = (side, setup.ends().next()) else { return Ok(None) };
+        let (region, endpoints) = &told[1 - node as usize];
+        // Nobody runs a side's adapter while it measures something else, which is no loss.
+        let reliability = Reliability { timeout: 22, ..Reliability::default() };
+        for (pair, endpoint) in side.pairs.iter().zip(endpoints) {
+            let peer = Endpoint::from_bytes(endpoint).doing(DOING)?;
+            pair.qp.connect(&peer, Connect { reliability, ..Connect::default() }).doing(DOING)?;
+        }
+        let remote = RemoteRegion::from_bytes(region).doing(DOING)?;
+        // Who writes first meets a queue pair that is connected.
+        setup.share(vec![()])?;
+        Ok(Some((side, remote)))
+    }
+
     fn connected(self, processor: &Processor) -> Result<[Side; 2], VerbsError> {
         let memory = HostMemory::new();
         let network = Network::new(memory.clone(), Clock::real(), self.wire);
@@ -93,6 +119,12 @@ impl Shape {
 }
 
 impl Side {
+    /// What the other side needs: the region, and each queue pair's endpoint.
+    fn told(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let endpoint = |pair: &Pair| pair.qp.endpoint().to_bytes().to_vec();
+        (self.mr.remote().to_bytes().to_vec(), self.pairs.iter().map(endpoint).collect())
+    }
+
     /// The network of both sides.
     pub fn network(&self) -> &Arc<Network> {
         self.context.network()
