@@ -461,7 +461,7 @@ GGAS_FN int direct_wait_all(const gmpi_buf *buf, uint64_t handle, gmpi_status *s
 
 /* Isend and Irecv whose handle goes into memory. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const void *at, int count, int type,
+GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const void *at, int count, int type,
 			   int rank, int tag, uint64_t *request, uint32_t line)
 {
 	using team = put_team<Scope>;
@@ -481,7 +481,7 @@ GGAS_LONG int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uin
 
 /* Send and Recv. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
+GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
 			   int rank, int tag, gmpi_status *status, uint32_t line)
 {
 	if (gmpi_stands_by(buf))
@@ -492,7 +492,7 @@ GGAS_LONG int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, boo
 
 /* Waits for the request in a place, which then holds none. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_wait_place(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
+GGAS_FN int direct_wait_place(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	uint64_t handle = *request;

@@ -141,7 +141,7 @@ GGAS_FN uint32_t gmpi_run(const uint64_t *requests, uint32_t count, uint32_t *fi
 }
 
 template <ggas_scope Scope>
-GGAS_LONG int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *requests, gmpi_status *statuses,
+GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *requests, gmpi_status *statuses,
 		     uint32_t line)
 {
 	if (gmpi_stands_by(buf))
