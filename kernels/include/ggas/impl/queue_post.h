@@ -121,15 +121,9 @@ GGAS_FN int transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t
 	return error;
 }
 
-/* More than a unit of each thread, by stores or loads: apart, so that a post need not jump over it. */
-GGAS_LONG void store_all(uint64_t to, uint64_t from, uint64_t bytes, uint32_t self, uint32_t all)
-{
-	copy_share(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes, self, all);
-}
-GGAS_LONG void load_all(uint64_t to, uint64_t from, uint64_t bytes, uint32_t self, uint32_t all)
-{
-	fetch_share(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes, self, all);
-}
+/* Copies of a thread alone: apart, so that its post need not jump over them. Others have no time for a call. */
+GGAS_LONG void store_alone(void *to, const void *from, uint64_t bytes) { copy_share(to, from, bytes, 0, 1); }
+GGAS_LONG void load_alone(void *to, const void *from, uint64_t bytes) { fetch_share(to, from, bytes, 0, 1); }
 
 template <ggas_scope Scope>
 GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t to_offset, const ggas_remote &from,
@@ -144,17 +138,19 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line);
 		return team::agree(error);
 	}
-	uint64_t there = to.address + to_offset, here = from.address + from_offset;
+	auto *there = reinterpret_cast<uint8_t *>(to.address + to_offset);
+	auto *here = reinterpret_cast<const void *>(from.address + from_offset);
 	bool loads = loads_own(from, from_offset, bytes);
 	/* Under way while the rest is checked. */
-	short_put few(reinterpret_cast<void *>(there), reinterpret_cast<const void *>(here), loads ? bytes : 0, team::thread(),
-		      team::threads());
+	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());
 	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, line)))
 		return error;
 	if (few.fits())
-		few.store(reinterpret_cast<uint8_t *>(there));
+		few.store(there);
+	else if constexpr (Scope == ggas_scope::thread)
+		store_alone(there, here, bytes);
 	else
-		store_all(there, here, bytes, team::thread(), team::threads());
+		copy_share(there, here, bytes, team::thread(), team::threads());
 	return GGAS_OK;
 }
 
@@ -172,7 +168,12 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 	}
 	if ((error = check_ends(queue, from, from_offset, to, to_offset, bytes, line)))
 		return error;
-	load_all(to.address + to_offset, from.address + from_offset, bytes, team::thread(), team::threads());
+	auto *there = reinterpret_cast<const void *>(from.address + from_offset);
+	auto *here = reinterpret_cast<void *>(to.address + to_offset);
+	if constexpr (Scope == ggas_scope::thread)
+		load_alone(here, there, bytes);
+	else
+		fetch_share(here, there, bytes, team::thread(), team::threads());
 	return GGAS_OK;
 }
 
