@@ -302,6 +302,8 @@ struct selftest_tn {
 #define SELFTEST_QUEUE_NO_ROOM	7	/* a post while as much as may be is under way to a member that is gone */
 #define SELFTEST_QUEUE_AWAIT	8	/* waits until flag 0 is at least `first`; members but 0 for flag `lane` */
 #define SELFTEST_QUEUE_TO_LOST	9	/* posts to a member that is gone leave nothing under way to the others */
+#define SELFTEST_QUEUE_REFUSING	10	/* posts and waits while posts to a member that is gone are being refused */
+#define SELFTEST_QUEUE_AT_ONCE	11	/* more posts find room at the same time than there is */
 
 #define SELFTEST_QUEUE_COUNTERS	4	/* u64 of blocks that came, 0 at the start */
 

@@ -3,14 +3,10 @@
 #include "ggas/queue.cuh"
 
 #include "selftest.h"
+#include "selftest_queue_bad.cuh"
 
 namespace queue_checks
 {
-
-template <class T> GGAS_FN T *pointer(uint64_t address)
-{
-	return reinterpret_cast<T *>(address);
-}
 
 GGAS_FN uint8_t value(uint32_t member, uint32_t round, uint32_t lane, uint64_t i)
 {
@@ -236,101 +232,6 @@ GGAS_FN int meet(const selftest_queue &args)
 	return ggas_block_status(error);
 }
 
-/* What there is not. */
-GGAS_FN int refuse(const selftest_queue &args)
-{
-	auto *queues = pointer<const ggas_queues>(args.queues);
-	auto *memory = pointer<const ggas_memory>(args.memory);
-	uint32_t self = queues->member, next = (self + 1) % queues->members, which = 0;
-	ggas_queue queue(queues, 0), none(queues, queues->queues);
-	ggas_remote to(queue, memory, next), own(queue, memory, self), nobody(queue, memory, queues->members);
-	ggas_queue another(queues, 1);
-	ggas_remote other_to(another, memory, next), other_own(another, memory, self);
-	switch (args.first) {
-	case 0:
-		return ggas_queue_write(none, ggas_remote(none, memory, next), 0, ggas_remote(none, memory, self), 0, 8);
-	case 1:
-		return ggas_queue_write(queue, nobody, 0, own, 0, 8);
-	case 2:
-		return ggas_queue_write_notify(queue, to, 0, own, 0, 8, queues->flag_count, 1);
-	case 3:
-		return ggas_queue_write(queue, to, to.bytes - 7, own, 0, 8);
-	case 4:
-		return ggas_queue_read(queue, to, 0, own, ~uint64_t(0) - 3, 8);
-	case 5:
-		return ggas_queue_write(queue, own, 0, to, 0, 8);
-	case 6:
-		return ggas_queues_wait_any(queues, queues->queues < 32 ? 1u << queues->queues : 0, &which);
-	case 7:
-		return ggas_queue_wait(none);
-	case 8:
-		return wait_for_notification(queues, queues->members, 0);
-	case 9:
-		return ggas_queues_wait_any_flag(queues, 0, 0, &which);
-	case 10:
-		return ggas_queues_wait_any(queues, 0, &which);
-	case 11:
-		return ggas_queues_wait_any_flag(queues, 2, ~0u, &which);
-	case 12:
-		return ggas_queues_wait_flag(queues, 0, ggas_cmp::eq, 0, queues->members);
-	case 13:
-		return ggas_queue_write(queue, other_to, 0, own, 0, 8);
-	case 14:
-		return ggas_queue_write_notify(queue, to, 0, other_own, 0, 8, 0, 1);
-	case 15:
-		return ggas_queue_read(queue, other_to, 0, other_own, 0, 8);
-	case 16:
-		return ggas_queue_flag(queue, other_to, 0, 1);
-	case 17:
-		return ggas_queue_notify(queue, other_to);
-	default:
-		break;
-	}
-	/* As if this member had queues twice. */
-	ggas_queues copy = *queues;
-	return ggas_queue_write(queue, ggas_remote(ggas_queue(&copy, 0), memory, next), 0, own, 0, 8);
-}
-
-/* As after posts to the next member, whose process then is gone: one more than leaves room for a post that ends. */
-GGAS_FN int no_room(const selftest_queue &args)
-{
-	auto *queues = pointer<const ggas_queues>(args.queues);
-	ggas_queue queue(queues, 0);
-	ggas_queue_peer *peer = queue.peers + (queue.member + 1) % queues->members;
-	uint64_t posts = queue.limit + 1;
-	if (ggas_thread() == 0) {
-		ggas_red_add(&queue.state->posted, posts, ggas_order::relaxed);
-		ggas_red_add(&peer->posted[GGAS_QUEUE_PUTS], posts, ggas_order::relaxed);
-		ggas_store_relaxed(&peer->lost, 1u);
-		ggas_store_relaxed(&queue.state->lost, 1u);
-	}
-	ggas_remote own(queue, pointer<const ggas_memory>(args.memory), queue.member);
-	return ggas_queue_write(queue, own, 0, own, 8, 8);
-}
-
-/* Many posts to the next member, whose process is gone; then one to this member, which ends, and a wait. */
-GGAS_FN int to_lost(const selftest_queue &args)
-{
-	auto *queues = pointer<const ggas_queues>(args.queues);
-	auto *memory = pointer<const ggas_memory>(args.memory);
-	ggas_queue queue(queues, 0);
-	uint32_t next = (queue.member + 1) % queues->members;
-	ggas_remote own(queue, memory, queue.member), to(queue, memory, next);
-	if (ggas_thread() == 0) {
-		ggas_store_relaxed(&queue.peers[next].lost, 1u);
-		ggas_store_relaxed(&queue.state->lost, 1u);
-	}
-	ggas_syncthreads();
-	for (uint32_t i = 0; i < 3 * queue.limit; i++) {
-		int error = i % 2 ? ggas_queue_write(queue, to, 0, own, 8, 8) : ggas_queue_read(queue, to, 0, own, 8, 8);
-		if (error != GGAS_ERR_LOST)
-			return error ? error : GGAS_ERR_ARGUMENT;
-	}
-	if (int error = ggas_queue_write(queue, own, 0, own, 8, 8))
-		return error;
-	return ggas_queue_wait(queue);
-}
-
 GGAS_FN int await(const selftest_queue &args)
 {
 	auto *queues = pointer<const ggas_queues>(args.queues);
@@ -348,6 +249,10 @@ GGAS_FN int run(const selftest_queue &args)
 		return no_room(args);
 	if (args.form == SELFTEST_QUEUE_TO_LOST)
 		return to_lost(args);
+	if (args.form == SELFTEST_QUEUE_REFUSING)
+		return refusing(args);
+	if (args.form == SELFTEST_QUEUE_AT_ONCE)
+		return at_once(args);
 	if (args.form == SELFTEST_QUEUE_AWAIT)
 		return await(args);
 	if (args.form != SELFTEST_QUEUE_EXCHANGE)

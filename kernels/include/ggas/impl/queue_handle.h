@@ -40,15 +40,17 @@ struct ggas_queue {
 struct ggas_remote {
 	uint64_t address, bytes;
 	uint64_t loads;	/* bytes that this member's threads load there: all of its own memory, of other's none */
-	uint64_t nla, flags;	/* flags: address or NLA of the member's flags, as `way` says */
+	uint64_t nla, flags;	/* nla: or `no_nla`; flags: address or NLA of the member's flags, as `way` says */
 	uint64_t queue;	/* the queue's name(): NLAs are those of its port */
 	ggas_queue_peer *peer;
 	uint32_t member, node, vpid;
 	uint32_t way;	/* GGAS_WAY_* */
 
+	static constexpr uint64_t no_nla = uint64_t(1) << 63;	/* a sign, which NLAs do not have */
+
 	/* None, which is refused when it is used. */
 	GGAS_FN ggas_remote()
-		: address(0), bytes(0), loads(0), nla(0), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
+		: address(0), bytes(0), loads(0), nla(no_nla), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
 		  way(GGAS_WAY_NONE)
 	{
 	}
@@ -65,18 +67,20 @@ struct ggas_remote {
 	/* Of `of`, one of the members that share `memory`, an array by member (Shared::address). One that is none is
 	 * refused when it is used. */
 	GGAS_FN ggas_remote(const ggas_queue &by, const ggas_memory *memory, uint32_t of)
-		: address(0), bytes(0), loads(0), nla(0), flags(0), queue(by.name()), peer(nullptr), member(of), node(0),
+		: address(0), bytes(0), loads(0), nla(no_nla), flags(0), queue(by.name()), peer(nullptr), member(of), node(0),
 		  vpid(0), way(GGAS_WAY_NONE)
 	{
 		if (!by.good() || of >= by.all->members)
 			return;
 		const ggas_memory &part = memory[of];
 		const ggas_memory &words = reinterpret_cast<const ggas_memory *>(by.all->flags)[of];
-		lies(by, part.address, part.bytes, part.way);
+		/* Memory of queues that have ports, by a queue that has none. */
+		bool none = part.way == GGAS_WAY_DEVICE && !by.port;
+		lies(by, part.address, part.bytes, none ? GGAS_WAY_NONE : part.way);
 		peer = by.peers + of;
 		node = peer->node;
 		vpid = peer->vpid;
-		if (part.nlas)
+		if (part.nlas && by.port)
 			nla = reinterpret_cast<const uint64_t *>(part.nlas)[by.port_number];
 		flags = words.address;
 		if (way == GGAS_WAY_DEVICE && words.nlas)
@@ -182,7 +186,10 @@ GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_of
 {
 	if (int error = check_range(queue, there, there_offset, bytes, line))
 		return error;
-	return check_own(queue, own, own_offset, bytes, line);
+	if (int error = check_own(queue, own, own_offset, bytes, line))
+		return error;
+	/* What is left: it has no NLA. */
+	return refuse_queue(queue.all->report, queue.member, own.member, GGAS_QUEUE_REFUSED_WAY, 0, 0, line);
 }
 
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,

@@ -53,30 +53,51 @@ static_assert(offsetof(ggas_queue_state, done) % sizeof(ggas_u128) == 0 &&
 		      offsetof(ggas_queue_state, lost) == offsetof(ggas_queue_state, done) + 12,
 	      "one access loads them");
 
+/* What a post asks before it takes its place in the ring, whose number tells it of posts that looked at the same time. */
+struct post_look {
+	uint64_t claimed;	/* first: a post that is not among `before` claims its place later */
+	ggas_u128 ended;
+	uint64_t before;
+	slot_ring ring;
+
+	GGAS_FN explicit post_look(const ggas_queue &queue)
+		: claimed(ggas_load_relaxed(&queue.port->slot_tail)),
+		  ended(ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&queue.state->done))),
+		  before(ggas_load_relaxed(&queue.state->posted)), ring(queue.port, queue.shape, slot_ring::later)
+	{
+	}
+};
+
+GGAS_FN int queue_post_after(const ggas_queue &queue, post_look look, const ggas_remote &to, uint32_t kind,
+			     const extoll_desc &desc, uint32_t line)
+{
+	slot_ring &ring = look.ring;
+	ggas_red_add(&queue.state->posted, 1u, ggas_order::relaxed);
+	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
+	ring.claim(queue.port);
+	/* With flags, and what was counted twice: too many at most. */
+	uint64_t before = look.before + (ring.index - look.claimed);
+	if (GGAS_RARE(!ring.ready() | (look.ended.hi >> 32 != 0)))
+		return post_slowly(queue, to.peer, to.member, kind, before, look.ended, ring, desc, line);
+	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
+	bool room = static_cast<int64_t>(before - look.ended.lo) < static_cast<int64_t>(queue.limit);
+	if (GGAS_RARE(!room | (look.ended.hi != 0)))
+		return posted_late(queue, before, look.ended, line);
+	return GGAS_OK;
+}
+
 /* Posts a command whose end a notification tells. All that a post asks is under way together, and what is to be refused is
  * found out meanwhile: each answer is a trip to the GPU's L2. Its place in the ring is asked for last, as an atomic whose
- * result is wanted keeps what follows waiting: 0.2 us. So there is one of them, and posts that come at the same time may
- * each find room that only one should have. Nothing orders the counts before the place for others; queue_watch knows. The
- * queue has a port. */
+ * result is wanted keeps what follows waiting: 0.2 us. So there is one of them, and its result tells two things: the place,
+ * and how many came meanwhile. Else any number of posts at the same time might each find room, and nobody consume.
+ * Nothing orders the counts before the place for others; queue_watch knows. The queue has a port. */
 GGAS_FN int queue_post(const ggas_queue &queue, const ggas_remote &to, uint32_t kind, const extoll_desc &desc,
 		       const refusals &some, uint32_t line)
 {
-	ggas_queue_state *state = queue.state;
-	ggas_u128 ended = ggas_load_relaxed(reinterpret_cast<const ggas_u128 *>(&state->done));
-	uint64_t before = ggas_load_relaxed(&state->posted);
-	slot_ring ring(queue.port, queue.shape, slot_ring::later);
+	post_look look(queue);
 	if (GGAS_RARE(some.any()))
 		return refused;
-	ggas_red_add(&state->posted, 1u, ggas_order::relaxed);
-	ggas_red_add(&to.peer->posted[kind], 1u, ggas_order::relaxed);
-	ring.claim(queue.port);
-	if (GGAS_RARE(!ring.ready() | (ended.hi >> 32 != 0)))
-		return post_slowly(queue, to.peer, to.member, kind, before, ended, ring, desc, line);
-	slot_write(ring.slots, ring.mask, ring.index, desc, ring.near);
-	bool room = static_cast<int64_t>(before - ended.lo) < static_cast<int64_t>(queue.limit);
-	if (GGAS_RARE(!room | (ended.hi != 0)))
-		return posted_late(queue, before, ended, line);
-	return GGAS_OK;
+	return queue_post_after(queue, look, to, kind, desc, line);
 }
 
 /* `bytes`: at most those of one command. */
@@ -88,12 +109,21 @@ GGAS_FN extoll_desc transfer_desc(const ggas_remote &at, uint32_t kind, uint64_t
 				 static_cast<uint32_t>(bytes));
 }
 
+/* What may be wrong with a transfer by the network device, which has to know both ends. */
+GGAS_FN refusals refused_transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
+				  uint64_t own_offset, uint64_t bytes)
+{
+	refusals some = refused_ends(queue, there, there_offset, own, own_offset, bytes);
+	some.outside |= own.nla;
+	return some;
+}
+
 /* One that is not one command: of no bytes, of more than a command moves, or by a queue without a port. */
 GGAS_COLD int transfer_many(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
 			    uint32_t kind, uint64_t bytes, uint32_t line)
 {
-	if (int error = check_ends(queue, there, there_offset, own, own_offset, bytes, line))
-		return error;
+	if (refused_transfer(queue, there, there_offset, own, own_offset, bytes).any())
+		return refuse_ends(queue, there, there_offset, own, own_offset, bytes, line);
 	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
 	bool put = kind == GGAS_QUEUE_PUTS;
 	for (uint64_t done = 0; done < bytes; done += EXTOLL_MAX_TRANSFER) {
@@ -114,7 +144,7 @@ GGAS_FN int transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t
 	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
 	bool put = kind == GGAS_QUEUE_PUTS;
 	extoll_desc desc = transfer_desc(there, kind, put ? near : far, put ? far : near, bytes);
-	refusals some = refused_ends(queue, there, there_offset, own, own_offset, bytes);
+	refusals some = refused_transfer(queue, there, there_offset, own, own_offset, bytes);
 	int error = queue_post(queue, there, kind, desc, some, line);
 	if (GGAS_RARE(error == refused))
 		return refuse_ends(queue, there, there_offset, own, own_offset, bytes, line);

@@ -19,6 +19,10 @@ namespace ggas_impl
  */
 class queue_watch {
 public:
+	/* Looks at a member that is gone before it counts as waited for in vain. A post to it is counted until it is refused, some
+	 * accesses later, so what was counted there may be less at the next look. */
+	static constexpr uint32_t patience = 64;
+
 	GGAS_FN bool over(const ggas_queue &queue)
 	{
 		ggas_queue_state *state = queue.state;
@@ -41,7 +45,7 @@ public:
 	}
 
 	/* It waits for a member whose process is gone. */
-	GGAS_FN bool lost() const { return lost_; }
+	GGAS_FN bool lost() const { return lost_ > patience; }
 	GGAS_FN uint32_t member() const { return member_; }
 	/* For the report. */
 	GGAS_FN uint64_t expected() const { return until_[0] + until_[1]; }
@@ -59,7 +63,12 @@ public:
 			all &= seen_[kind] >= until_[kind];
 		}
 		came_ = true;
-		lost_ = !all && ggas_load_relaxed(&peer->lost) != 0;
+		lost_ = !all && ggas_load_relaxed(&peer->lost) != 0 ? lost_ + 1 : 0;
+		GGAS_UNROLL
+		for (uint32_t kind = 0; kind < GGAS_QUEUE_KINDS && lost_; kind++) {
+			uint64_t posted = ggas_load_relaxed(&peer->posted[kind]);
+			until_[kind] = posted < until_[kind] ? posted : until_[kind];
+		}
 		return all;
 	}
 
@@ -87,8 +96,8 @@ private:
 
 	uint64_t claimed_ = 0;	/* slots, when it began */
 	uint64_t until_[GGAS_QUEUE_KINDS] = {}, seen_[GGAS_QUEUE_KINDS] = {};
-	uint32_t member_ = 0;
-	bool began_ = false, came_ = false, sure_ = false, lost_ = false;
+	uint32_t member_ = 0, lost_ = 0;
+	bool began_ = false, came_ = false, sure_ = false;
 };
 
 GGAS_COLD int report_lost(const ggas_queues *all, uint32_t member, uint32_t line)
@@ -168,15 +177,20 @@ GGAS_COLD int make_room(ggas_queue queue, uint64_t before, uint32_t line)
 {
 	const ggas_queues *all = queue.all;
 	ggas_wait wait(all->report, all->timeout_ns, GGAS_WAIT_QUEUE, all->member, ~0u, line);
-	for (;;) {
+	for (uint32_t looks = 0;;) {
 		consume(queue, line);
+		/* `before` may be too many: posts that were refused since, flags. */
+		uint64_t others = ggas_load_relaxed(&queue.state->posted) - 1;
+		if (static_cast<int64_t>(others - before) < 0)
+			before = others;
 		uint64_t done = ggas_load_relaxed(&queue.state->done);
 		if (uint32_t failed = ggas_load_relaxed(&queue.state->failed))
 			return static_cast<int>(failed);
 		if (static_cast<int64_t>(before - done) < static_cast<int64_t>(queue.limit))
 			return GGAS_OK;
 		uint32_t lost = lost_member(queue);
-		if (lost != ~0u)
+		looks = lost != ~0u ? looks + 1 : 0;
+		if (looks > queue_watch::patience)
 			return report_lost(all, lost, line);
 		if (int error = wait.again(named(queue.number), before + 1 - queue.limit, done))
 			return error;

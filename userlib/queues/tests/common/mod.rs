@@ -285,6 +285,23 @@ impl Ring {
         bytes: usize,
         rounds: u32,
     ) -> Vec<u64> {
+        self.try_run_on(self, form, first, grids, bytes, rounds)
+    }
+
+    /// One block of each member, with memory that the queues of another ring share.
+    pub fn try_run_with(&self, theirs: &Ring, form: u32, first: u32, bytes: usize) -> Vec<u64> {
+        self.try_run_on(theirs, form, first, &[Lanes::blocks(0, 1)], bytes, 1)
+    }
+
+    fn try_run_on(
+        &self,
+        theirs: &Ring,
+        form: u32,
+        first: u32,
+        grids: &[Lanes],
+        bytes: usize,
+        rounds: u32,
+    ) -> Vec<u64> {
         if form == SELFTEST_QUEUE_READ {
             self.fill(first, bytes);
         }
@@ -294,7 +311,7 @@ impl Ring {
             for grid in grids {
                 let one = selftest_queue {
                     queues: self.queues.address(member).unwrap(),
-                    memory: self.shared.address(member).unwrap(),
+                    memory: theirs.shared.address(member).unwrap(),
                     other: self.other.as_ref().map_or(0, |other| other.address(member).unwrap()),
                     counters: self.counters[member].address(),
                     status: self.results[member].address(),

@@ -130,7 +130,8 @@ impl KernelReport {
             }
             layout::GGAS_QUEUE_REFUSED_WAY => write!(
                 f,
-                "no way leads to the memory of member {member} (line {line}): open the queues with ports"
+                "no way leads to the memory of member {member} (line {line}): open the queues with ports, and share with them \
+                 what the network device is to carry, not by Way::Stores"
             ),
             layout::GGAS_QUEUE_REFUSED_OWN => write!(
                 f,
