@@ -30,6 +30,9 @@ impl fmt::Display for Way {
     }
 }
 
+/// Most flags of a member: kernels number them, and the words behind them, by 32 bits, and a wait for any of them tells which by 31.
+const FLAGS: u32 = 1 << 30;
+
 /// Number and shape of queues. All members give the same numbers of queues and flags.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuesConfig {
@@ -39,7 +42,7 @@ pub struct QueuesConfig {
     /// Most ports of each member that they use; as many as queues unless set. Where a node has fewer free VPIDs (251 in all,
     /// spec 9.2, and 32 on engines), queues share the ports there are: they then wait for each other's operations.
     pub ports: u32,
-    /// Flags of each member that programs name; 256 unless set. Two more for each member, for `notify_gpu`, come of themselves.
+    /// Flags of each member that programs name, 2^30 at most; 256 unless set. Two more for each member, for `notify_gpu`, come of themselves.
     pub flags: u32,
     /// How memory is reached that says nothing else ([`Memory::by`](crate::Memory::by)). With [`Way::Stores`] no ports are opened;
     /// with [`Way::Auto`] they are, even where all memory turns out to be mapped.
@@ -71,6 +74,9 @@ impl QueuesConfig {
     pub(crate) fn check(&self) -> Result<(), QueuesError> {
         if !(1..=GGAS_QUEUES).contains(&self.queues) {
             return Err(QueuesError::Count { queues: self.queues });
+        }
+        if self.flags > FLAGS {
+            return Err(QueuesError::Flags { flags: self.flags, most: FLAGS });
         }
         if self.ports == 0 && self.way == Way::Device {
             return Err(QueuesError::NoPorts);

@@ -18,6 +18,14 @@ pub enum QueuesError {
         /// Queues asked for.
         queues: u32,
     },
+    /// More flags than kernels can number.
+    #[error("{flags} flags: a member has {most} at most")]
+    Flags {
+        /// Flags asked for.
+        flags: u32,
+        /// Most of them.
+        most: u32,
+    },
     /// Queues without members.
     #[error("queues need a member: give at least one node and its processor")]
     NoMembers,

@@ -75,7 +75,7 @@ impl Queues {
     /// Queues of members that are all in this process: a node each, and where its kernels run.
     ///
     /// # Errors
-    /// [`QueuesError::Count`], [`QueuesError::NoMembers`], [`QueuesError::PortsInUse`] where a node has not one free
+    /// [`QueuesError::Count`], [`QueuesError::Flags`], [`QueuesError::NoMembers`], [`QueuesError::PortsInUse`] where a node has not one free
     /// port, [`QueuesError::Port`], [`QueuesError::Unreachable`], [`QueuesError::Window`], [`QueuesError::Memory`].
     pub fn new(members: &[(&Node, &Processor)], config: &QueuesConfig) -> Result<Queues, QueuesError> {
         config.check()?;

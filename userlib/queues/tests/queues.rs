@@ -296,6 +296,8 @@ fn impossible_queues_are_refused() {
         let error = Queues::new(&members, &queues(count)).unwrap_err();
         assert!(error.to_string().contains("1 to 32"), "{error}");
     }
+    let flags = QueuesConfig { flags: u32::MAX, ..queues(1) };
+    assert!(matches!(Queues::new(&members, &flags), Err(QueuesError::Flags { flags: u32::MAX, .. })));
     assert!(matches!(Queues::new(&[], &queues(1)), Err(QueuesError::NoMembers)));
     let stores = Queues::new(&members, &QueuesConfig { way: Way::Stores, ..queues(2) }).unwrap();
     assert_eq!(stores.ports(0).unwrap(), 0);
