@@ -109,7 +109,8 @@ fn parent(zone: &Path) -> String {
 
 fn number(path: &Path) -> Result<f64, String> {
     let text = fs::read_to_string(path).map_err(|error| refusal(path, &error))?;
-    text.trim().parse().map_err(|_| format!("{} says `{}`, no number", path.display(), text.trim()))
+    let value = text.trim().parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| format!("{} says `{}`, no number", path.display(), text.trim()))
 }
 
 fn refusal(path: &Path, error: &io::Error) -> String {
@@ -159,6 +160,7 @@ mod tests {
         let sysfs = tempfile::tempdir().expect("a folder");
         assert!(powercap(sysfs.path()).components.is_empty(), "no powercap at all");
         let package = zone(sysfs.path(), "intel-rapl:0", "package-0\n", "no number\n");
+        zone(sysfs.path(), "intel-rapl:1", "package-1\n", "nan\n");
         zone(sysfs.path(), "intel-rapl:0:1", "dram\n", "1\n");
         fs::remove_file(sysfs.path().join("class/powercap/intel-rapl:0:1/max_energy_range_uj"))
             .expect("gone");
@@ -166,6 +168,7 @@ mod tests {
         assert!(found.components.is_empty());
         assert!(found.missing[0].reason.contains("no number"), "{:?}", found.missing);
         assert!(found.missing[1].reason.contains("max_energy_range_uj"), "{:?}", found.missing);
+        assert!(found.missing[2].reason.contains("says `nan`, no number"), "{:?}", found.missing);
         let denied = refusal(&package, &ErrorKind::PermissionDenied.into());
         assert!(denied.contains("root"), "{denied}");
     }

@@ -39,8 +39,9 @@ impl Steps {
             None => return,
             Some(last) if last == joules => return,
             Some(last) if joules < last => match wraps_at {
-                Some(range) => self.wrapped += range,
-                None => {
+                Some(range) if last <= range => self.wrapped += range,
+                // Where it begins anew is not known, or not there: what was used would seem less, or less than nothing.
+                _ => {
                     self.failed = Some(format!("the counter fell from {last} J to {joules} J"));
                     return;
                 }
@@ -214,6 +215,11 @@ mod tests {
         let fell = steps(&[(0.0, 1.0), (1.0, 2.0), (2.0, 1.5)], None);
         assert!(fell.failed.as_deref().is_some_and(|why| why.contains("fell")));
         assert_eq!(fell.steps, [(1.0, 2.0)], "what was seen before stays");
+        let beyond = steps(&[(0.0, 1.0), (1.0, 200.0), (2.0, 5.0)], Some(100.0));
+        assert!(
+            beyond.failed.as_deref().is_some_and(|why| why.contains("fell")),
+            "it does not begin anew at 100"
+        );
         let long = [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (4.0, 3.5)];
         assert!(steps(&long[..4], None).between(0.0, 9.0).is_some());
         assert_eq!(steps(&long, None).between(0.0, 9.0), None, "not the figures of its first part");
