@@ -21,11 +21,11 @@
  *	2  keys are given as they lie in requests (ggas_ibv_mr::lkey_be, rkey_be)
  *	3  old requests are not stamped
  *	4  no parameter is checked and no queue is looked after: not whether the queue is full, not which request has
- *	   completed. ggas_ibv_wc says `status` only, and the caller bounds what is under way, to three quarters of the
- *	   completion queue: the adapter is told of each quarter that was consumed
+ *	   completed. ggas_ibv_wc says `status` only, and the caller bounds what is under way
  *	5  (not the thesis's) accesses are ordered on this GPU, which takes a third of the time that it takes for the whole system:
  *	   queues have to lie in its memory. What callers stored elsewhere and a request reads they fence themselves
- *	   (ggas_fence_system)
+ *	   (ggas_fence_system). The adapter is told of each quarter of a completion queue that was consumed, so that three
+ *	   quarters may be under way
  *
  * 1 and 2 are optimisations, 3 to 5 leave something out. ggas_ibv_steps<...> chooses each by itself. The format of the context's
  * queues is a parameter beside them, ggas_ibv_step<2, ggas_ibv_mlx5>; without it mlx4's (ConnectX-2 and 3).

@@ -35,11 +35,11 @@ GGAS_FN void evaluate(const ggas_ibv_cq *cq, const uint64_t *entry, uint64_t las
 	queue.tail++;
 }
 
-/* Where no queue is looked after, the adapter hears of each quarter of the entries. */
+/* From step 5 on the adapter hears of each quarter of the entries only. */
 template <class Steps> GGAS_FN void ibv_consume(ggas_ibv_cq *cq)
 {
 	uint32_t consumed = ++cq->consumed, quarter = cq->entries < 4 ? 1 : cq->entries / 4;
-	if (Steps::handles || consumed % quarter == 0)
+	if (!Steps::near || consumed % quarter == 0)
 		ibv_store_behind<Steps>(at<uint32_t>(cq->record), big(consumed & 0xffffff));
 }
 
