@@ -42,12 +42,14 @@ pub struct World {
     pub host: Host,
     pub hca: Hca,
     memory: Arc<HostMemory>,
+    /// The end that is through and still answers.
+    retired: Option<End>,
 }
 
 impl World {
     pub fn new(host: Host) -> World {
         let memory = HostMemory::new();
-        World { host, hca: Hca::new(memory.clone()), memory }
+        World { host, hca: Hca::new(memory.clone()), memory, retired: None }
     }
 
     /// Everything that can be done now, and a wait until something more can.
@@ -190,6 +192,14 @@ impl World {
             self.memory.write(end.at + u64::from(at), bytes)?;
         }
         Ok(())
+    }
+
+    /// Takes an end back when the next one retires: the guest may miss an acknowledge until then, and ask again.
+    pub fn retire(&mut self, end: End) -> Result<()> {
+        match self.retired.replace(end) {
+            Some(last) => self.close(last),
+            None => Ok(()),
+        }
     }
 
     /// Takes an end back.
