@@ -104,6 +104,7 @@ static void make(uint32_t format)
 	all.qp.send = { address(all.send_ring), address(&all.send_record), address(all.ids), entries, stride, 16, 2, 0, 0 };
 	all.qp.number = number;
 	all.qp.spare = 2048 / stride + 1;
+	all.qp.ring = all.ctx.uar + (format == GGAS_IBV_MLX5 ? 0x800 : 0x14);
 	all.cq.buffer = address(all.cq_ring);
 	all.cq.record = address(&all.record);
 	all.cq.entries = entries;

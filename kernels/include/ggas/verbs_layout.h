@@ -55,7 +55,8 @@ struct ggas_ibv_qp {
 	uint32_t number;
 	uint32_t doorbell;	/* mlx4: what its doorbell is given, as it lies in memory */
 	uint32_t spare;		/* mlx4: entries that an adapter may read ahead: so far behind the head old ones are stamped */
-	uint32_t slot;		/* bytes from the page's doorbell to this queue pair's, where each has one of its own */
+	uint32_t reserved;
+	uint64_t ring;		/* its doorbell in the context's page */
 };
 
 /* A region of memory, local or of a peer. */

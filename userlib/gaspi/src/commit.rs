@@ -56,7 +56,7 @@ impl Groups {
     ) -> Result<Option<Vec<usize>>, GaspiError> {
         let state = &mut *self.state();
         let entry = state.groups.get_mut(&group).ok_or(GaspiError::Group)?;
-        if entry.meeting.is_some() {
+        if self.is_committed(group) {
             return Ok(None);
         }
         if entry.ranks.binary_search(&me).is_err() {
@@ -141,7 +141,7 @@ impl Groups {
             let others = gone.ranks.into_iter().map(usize::from).filter(|rank| *rank != me);
             others.for_each(|rank| post(rank, Message::Withdraw { group, number }));
         }
-        Ok(gone.meeting)
+        Ok(self.leave(group))
     }
 
     /// Members that have not agreed yet; none: the group is committed now.
@@ -150,7 +150,7 @@ impl Groups {
         let entry = state.groups.get_mut(&group).ok_or(GaspiError::Group)?;
         let Some(open) = &entry.open else {
             // Another thread has come first.
-            return if entry.meeting.is_some() { Ok(Vec::new()) } else { Err(GaspiError::Group) };
+            return if self.is_committed(group) { Ok(Vec::new()) } else { Err(GaspiError::Group) };
         };
         let has_agreed = |rank: &usize| *rank == me || open.agreed.contains_key(rank);
         let missing: Vec<usize> = members.iter().copied().filter(|rank| !has_agreed(rank)).collect();
@@ -163,7 +163,7 @@ impl Groups {
             };
             let places = members.iter().map(member).collect();
             let at = members.iter().position(|rank| *rank == me).ok_or(GaspiError::Group)?;
-            entry.meeting = Some(Meeting::new(group, memory, at, places));
+            self.commit(group, Meeting::new(group, memory, at, places));
             let used = |of: u8, rank: &usize, theirs: &Proposal| {
                 of == group && agreed.get(rank).is_some_and(|agreed| agreed.number == theirs.number)
             };

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use arc_swap::{ArcSwapOption, Guard};
 use ggas::{Connection, HostBuffer, Port, PostError, Region, Spec};
 
 use crate::collective::{Area, Kind, Layout, Progress, Slot};
@@ -95,7 +96,6 @@ pub(crate) struct Group {
     pub ranks: Vec<u16>,
     /// A commit that has begun.
     pub open: Option<Open>,
-    pub meeting: Option<Arc<Meeting>>,
 }
 
 #[derive(Default)]
@@ -107,19 +107,25 @@ pub(crate) struct State {
 }
 
 /// All groups of a process.
-#[derive(Default)]
 pub(crate) struct Groups {
     state: Mutex<State>,
+    /// Of those that are committed, by their ids. Collectives look here, and take no lock.
+    meetings: [ArcSwapOption<Meeting>; IDS],
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups { state: Mutex::default(), meetings: std::array::from_fn(|_| ArcSwapOption::empty()) }
+    }
 }
 
 impl Groups {
     /// With the group of all, where the parts of all ranks are known.
     pub(crate) fn new(me: usize, memory: Memory, members: Vec<Member>) -> Groups {
         let ranks = (0..members.len() as u16).collect();
-        let meeting = Some(Meeting::new(GROUP_ALL, memory, me, members));
-        let all = Group { ranks, open: None, meeting };
         let groups = Groups::default();
-        groups.state().groups.insert(GROUP_ALL, all);
+        groups.state().groups.insert(GROUP_ALL, Group { ranks, open: None });
+        groups.commit(GROUP_ALL, Meeting::new(GROUP_ALL, memory, me, members));
         groups
     }
 
@@ -154,23 +160,37 @@ impl Groups {
     }
 
     pub(crate) fn add(&self, group: u8, rank: u16) -> Result<(), GaspiError> {
-        self.with(group, |group| {
-            let place = group.ranks.binary_search(&rank).err().ok_or(GaspiError::Rank)?;
-            if group.meeting.is_some() || group.open.is_some() {
+        self.with(group, |entry| {
+            let place = entry.ranks.binary_search(&rank).err().ok_or(GaspiError::Rank)?;
+            if self.is_committed(group) || entry.open.is_some() {
                 return Err(GaspiError::Group);
             }
-            group.ranks.insert(place, rank);
+            entry.ranks.insert(place, rank);
             Ok(())
         })
     }
 
-    fn meeting(&self, group: u8) -> Result<Arc<Meeting>, GaspiError> {
-        self.with(group, |group| group.meeting.clone().ok_or(GaspiError::Group))
+    /// With the state's lock held, as all changes.
+    pub(crate) fn commit(&self, group: u8, meeting: Arc<Meeting>) {
+        self.meetings[usize::from(group)].store(Some(meeting));
+    }
+
+    /// It is no more.
+    pub(crate) fn leave(&self, group: u8) -> Option<Arc<Meeting>> {
+        self.meetings[usize::from(group)].swap(None)
+    }
+
+    pub(crate) fn is_committed(&self, group: u8) -> bool {
+        self.meetings[usize::from(group)].load().is_some()
+    }
+
+    fn meeting(&self, group: u8) -> Guard<Option<Arc<Meeting>>> {
+        self.meetings[usize::from(group)].load()
     }
 
     /// Whether collectives of the group are possible.
     pub(crate) fn check(&self, group: u8) -> Result<(), GaspiError> {
-        self.meeting(group).map(drop)
+        if self.is_committed(group) { Ok(()) } else { Err(GaspiError::Group) }
     }
 }
 
@@ -297,13 +317,13 @@ impl Shared {
         &self,
         group: u8,
         (kind, shape): (Kind, u64),
-        timeout: Timeout,
+        (timeout, began): (Timeout, Instant),
         begin: impl FnOnce(&mut Progress, &Reach<'_>),
         mut advance: impl FnMut(&mut Progress, &Reach<'_>) -> Result<Option<T>, GaspiError>,
     ) -> Result<T, GaspiError> {
-        let meeting = self.groups.meeting(group)?;
-        let reach = Reach { shared: self, meeting: &meeting };
-        let began = self.clock().now();
+        let meeting = self.groups.meeting(group);
+        let meeting = meeting.as_ref().ok_or(GaspiError::Group)?;
+        let reach = Reach { shared: self, meeting };
         let mut progress = turn(self, &meeting.progress, timeout)?;
         if progress.enter(kind, shape)? {
             begin(&mut progress, &reach);
@@ -365,7 +385,7 @@ impl Shared {
         let done = self.meet(
             group,
             (Kind::Barrier, 0),
-            timeout,
+            (timeout, began),
             |_, _| (),
             |progress, reach| {
                 let (me, members) = (reach.meeting.me, reach.meeting.members.len());
@@ -393,7 +413,7 @@ impl Shared {
         self.meet(
             group,
             (kind, shape),
-            timeout,
+            (timeout, self.clock().now()),
             |progress, _| progress.give(send),
             |progress, reach| progress.allreduce(&reach.meeting.memory.layout, reach, combine),
         )

@@ -64,12 +64,13 @@ impl Doorbells {
         }
     }
 
-    /// How far behind the page's own doorbell a queue pair's lies.
-    pub fn enter(&self, qp: u32) -> Result<u32, VerbsError> {
-        match self {
-            Doorbells::Called { .. } => Ok(0),
-            Doorbells::Watched(watcher) => watcher.page.enter(qp),
-        }
+    /// Address of a queue pair's doorbell: the page's, or its own where a thread watches.
+    pub fn enter(&self, format: Format, qp: u32) -> Result<u64, VerbsError> {
+        let behind = match self {
+            Doorbells::Called { .. } => 0,
+            Doorbells::Watched(watcher) => u64::from(watcher.page.enter(qp)?),
+        };
+        Ok(self.address() + behind + send_doorbell(format))
     }
 
     /// The queue pair is gone.
@@ -77,6 +78,14 @@ impl Doorbells {
         if let Doorbells::Watched(watcher) = self {
             watcher.page.leave(qp);
         }
+    }
+}
+
+/// Where in the page a doorbell of requests lies.
+fn send_doorbell(format: Format) -> u64 {
+    match format {
+        Format::Mlx4 => mlx4::SEND_DOORBELL,
+        Format::Mlx5 => mlx5::SEND_DOORBELL,
     }
 }
 
@@ -89,13 +98,13 @@ struct Called {
 
 impl mmio::MmioTarget for Called {
     fn store(&self, offset: u64, value: u64) {
-        if self.format == Format::Mlx5 && offset == mlx5::SEND_DOORBELL {
+        if self.format == Format::Mlx5 && offset == send_doorbell(self.format) {
             self.network.ring(self.number, (u64::from_be(value) as u32) >> 8);
         }
     }
 
     fn store_half(&self, offset: u64, value: u32) {
-        if self.format == Format::Mlx4 && offset == mlx4::SEND_DOORBELL {
+        if self.format == Format::Mlx4 && offset == send_doorbell(self.format) {
             self.network.ring(self.number, u32::from_be(value) >> 8);
         }
     }
@@ -115,8 +124,8 @@ impl Page {
     /// Where the word that names the queue pair lies in the first doorbell: mlx4's has only that one, mlx5's is the second of two.
     fn first(format: Format) -> usize {
         match format {
-            Format::Mlx4 => mlx4::SEND_DOORBELL as usize,
-            Format::Mlx5 => mlx5::SEND_DOORBELL as usize + 4,
+            Format::Mlx4 => send_doorbell(format) as usize,
+            Format::Mlx5 => send_doorbell(format) as usize + 4,
         }
     }
 
@@ -220,11 +229,11 @@ mod tests {
         // As kernels ring: 4 bytes with the number, or the 8 that a request begins with.
         let ring = |slot: u32, qp: u32| match format {
             Format::Mlx4 => {
-                let at = slot as usize + mlx4::SEND_DOORBELL as usize;
+                let at = slot as usize + send_doorbell(format) as usize;
                 page.memory.store_u32(at, (qp << 8).to_be()).unwrap();
             }
             Format::Mlx5 => {
-                let at = slot as usize + mlx5::SEND_DOORBELL as usize;
+                let at = slot as usize + send_doorbell(format) as usize;
                 let control = 0x0000_0508_0000_0003 | u64::from(qp) << 8;
                 page.memory.store_u64(at, control.to_be()).unwrap();
             }

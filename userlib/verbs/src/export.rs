@@ -39,7 +39,8 @@ impl Qp {
             number: self.number,
             doorbell: (self.number << 8).to_be(),
             spare: 2048 / send.ring.stride + 1,
-            slot: context.doorbells.enter(self.number)?,
+            reserved: 0,
+            ring: context.doorbells.enter(context.format, self.number)?,
         };
         memory.write(0, bytes(&structure))?;
         memory.write_u64s(start, &send.ids)?;

@@ -157,11 +157,12 @@ pub struct ggas_ibv_qp {
     pub number: u32,
     pub doorbell: u32,
     pub spare: u32,
-    pub slot: u32,
+    pub reserved: u32,
+    pub ring: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_ibv_qp"][::core::mem::size_of::<ggas_ibv_qp>() - 120usize];
+    ["Size of ggas_ibv_qp"][::core::mem::size_of::<ggas_ibv_qp>() - 128usize];
     ["Alignment of ggas_ibv_qp"][::core::mem::align_of::<ggas_ibv_qp>() - 8usize];
     [
         "Offset of field: ggas_ibv_qp::ctx",
@@ -182,8 +183,11 @@ const _: () = {
         "Offset of field: ggas_ibv_qp::spare",
     ][::core::mem::offset_of!(ggas_ibv_qp, spare) - 112usize];
     [
-        "Offset of field: ggas_ibv_qp::slot",
-    ][::core::mem::offset_of!(ggas_ibv_qp, slot) - 116usize];
+        "Offset of field: ggas_ibv_qp::reserved",
+    ][::core::mem::offset_of!(ggas_ibv_qp, reserved) - 116usize];
+    [
+        "Offset of field: ggas_ibv_qp::ring",
+    ][::core::mem::offset_of!(ggas_ibv_qp, ring) - 120usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

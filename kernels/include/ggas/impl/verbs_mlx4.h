@@ -28,13 +28,13 @@ struct ggas_ibv_mlx4 {
 	{
 		using namespace ggas_impl;
 		/* Loaded before the fences, which what is loaded behind them would wait for. */
-		uint64_t uar = at<const ggas_ibv_ctx>(qp->ctx)->uar + doorbell + qp->slot;
+		uint64_t ring = qp->ring;
 		uint32_t what = qp->doorbell;
 		ibv_store_behind<Steps>(entry, first);
 		if constexpr (Steps::stamps)
 			stamp<typename Steps::memory>(qp);
 		qp->send.head++;
-		ibv_ring_behind<Steps>(at<uint32_t>(uar), what);
+		ibv_ring_behind<Steps>(at<uint32_t>(ring), what);
 	}
 
 	/* Whether the completion with this last word is new, after `consumed` ones. */
@@ -74,7 +74,7 @@ struct ggas_ibv_mlx4 {
 	}
 
 private:
-	static constexpr uint32_t owner = 1u << 31, stamped = 0xffffffff, doorbell = 0x14, error = 0x1e;
+	static constexpr uint32_t owner = 1u << 31, stamped = 0xffffffff, error = 0x1e;
 
 	GGAS_FN static uint32_t code(uint64_t last) { return static_cast<uint32_t>(last >> 56) & 0x1f; }
 

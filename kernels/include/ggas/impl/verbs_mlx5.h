@@ -28,10 +28,10 @@ struct ggas_ibv_mlx5 {
 	{
 		using namespace ggas_impl;
 		Steps::memory::store(entry, first);
-		uint64_t uar = at<const ggas_ibv_ctx>(qp->ctx)->uar + doorbell + qp->slot;
+		uint64_t ring = qp->ring;
 		uint32_t head = ++qp->send.head;
 		ibv_store_behind<Steps>(at<uint32_t>(qp->send.record), big(head & 0xffff));
-		ibv_ring_behind<Steps>(at<uint64_t>(uar), first);
+		ibv_ring_behind<Steps>(at<uint64_t>(ring), first);
 	}
 
 	/* Whether the completion with this last word is new, after `consumed` ones. */
@@ -70,7 +70,7 @@ struct ggas_ibv_mlx5 {
 
 private:
 	static constexpr uint32_t request = 0, written = 1, received_immediate = 3, request_error = 13, receive_error = 14,
-				  nobody = 15, doorbell = 0x800;
+				  nobody = 15;
 
 	GGAS_FN static uint32_t code(uint64_t last) { return static_cast<uint32_t>(last >> 60); }
 };
