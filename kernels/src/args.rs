@@ -51,6 +51,7 @@ pub const ENGINE_ERR_RESPONDER: u32 = 6;
 pub const ENGINE_ERR_DROPPED: u32 = 7;
 pub const ENGINE_ERR_GONE: u32 = 8;
 pub const ENGINE_ERRORS: u32 = 9;
+pub const GASPI_ORDERS: u32 = 64;
 pub const TN_REGISTER: u32 = 1;
 pub const TN_CANCEL: u32 = 2;
 pub const TN_REARM: u32 = 3;
@@ -334,6 +335,69 @@ const _: () = {
     [
         "Offset of field: gaspi_store::value",
     ][::core::mem::offset_of!(gaspi_store, value) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gaspi_order {
+    pub part: [[u64; 2usize]; 4usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gaspi_order"][::core::mem::size_of::<gaspi_order>() - 64usize];
+    ["Alignment of gaspi_order"][::core::mem::align_of::<gaspi_order>() - 8usize];
+    [
+        "Offset of field: gaspi_order::part",
+    ][::core::mem::offset_of!(gaspi_order, part) - 0usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gaspi_ordered {
+    pub done: u64,
+    pub here: u64,
+    pub leaves: u64,
+    pub gone: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gaspi_ordered"][::core::mem::size_of::<gaspi_ordered>() - 32usize];
+    ["Alignment of gaspi_ordered"][::core::mem::align_of::<gaspi_ordered>() - 8usize];
+    [
+        "Offset of field: gaspi_ordered::done",
+    ][::core::mem::offset_of!(gaspi_ordered, done) - 0usize];
+    [
+        "Offset of field: gaspi_ordered::here",
+    ][::core::mem::offset_of!(gaspi_ordered, here) - 8usize];
+    [
+        "Offset of field: gaspi_ordered::leaves",
+    ][::core::mem::offset_of!(gaspi_ordered, leaves) - 16usize];
+    [
+        "Offset of field: gaspi_ordered::gone",
+    ][::core::mem::offset_of!(gaspi_ordered, gone) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gaspi_standby {
+    pub orders: u64,
+    pub ordered: u64,
+    pub life: u64,
+    pub patience_ns: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gaspi_standby"][::core::mem::size_of::<gaspi_standby>() - 32usize];
+    ["Alignment of gaspi_standby"][::core::mem::align_of::<gaspi_standby>() - 8usize];
+    [
+        "Offset of field: gaspi_standby::orders",
+    ][::core::mem::offset_of!(gaspi_standby, orders) - 0usize];
+    [
+        "Offset of field: gaspi_standby::ordered",
+    ][::core::mem::offset_of!(gaspi_standby, ordered) - 8usize];
+    [
+        "Offset of field: gaspi_standby::life",
+    ][::core::mem::offset_of!(gaspi_standby, life) - 16usize];
+    [
+        "Offset of field: gaspi_standby::patience_ns",
+    ][::core::mem::offset_of!(gaspi_standby, patience_ns) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

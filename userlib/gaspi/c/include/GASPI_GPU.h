@@ -77,6 +77,7 @@ enum { GASPI_GPU_BY_SIZE = 0, GASPI_GPU_STORES = 1, GASPI_GPU_ENGINE = 2, GASPI_
 typedef struct {
 	gaspi_uint way;
 	gaspi_uint copies;
+	gaspi_size_t standby_max;	/* longest write by a kernel that stays on the GPU for 100 us, at most 2^20 bytes; 0: none */
 	gaspi_size_t engine_max;	/* longest write by one copy engine, bytes */
 	gaspi_size_t stores_max;	/* longest one by stores; above it pieces by two streams */
 	gaspi_size_t piece;		/* bytes of such a piece */

@@ -29,6 +29,7 @@ pub(crate) fn policy(policy: c_int) -> Result<Policy, GaspiError> {
 pub struct CConfig {
     way: c_uint,
     copies: c_uint,
+    standby_max: c_ulong,
     engine_max: c_ulong,
     stores_max: c_ulong,
     piece: c_ulong,
@@ -44,6 +45,7 @@ impl CConfig {
         CConfig {
             way: WAYS.iter().position(|way| *way == config.way).unwrap_or_default() as c_uint,
             copies: COPIES.iter().position(|copies| *copies == config.copies).unwrap_or_default() as c_uint,
+            standby_max: config.standby_max,
             stores_max: config.stores_max,
             engine_max: config.engine_max,
             piece: config.piece,
@@ -56,6 +58,7 @@ impl CConfig {
         Ok(GpuConfig {
             way: *WAYS.get(self.way as usize).ok_or(GaspiError::Config)?,
             copies: *COPIES.get(self.copies as usize).ok_or(GaspiError::Config)?,
+            standby_max: self.standby_max,
             stores_max: self.stores_max,
             engine_max: self.engine_max,
             piece: self.piece,

@@ -17,7 +17,7 @@ pub enum GpuWay {
 /// How the GPU of the source writes over NVLink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GpuCopies {
-    /// By size: one copy engine, stores, then the hybrid.
+    /// By size: a kernel on standby, one copy engine, stores, then the hybrid.
     #[default]
     BySize,
     /// A kernel that stores.
@@ -35,6 +35,9 @@ pub struct GpuConfig {
     pub way: GpuWay,
     /// How, without the network device.
     pub copies: GpuCopies,
+    /// Longest write by a kernel on standby, bytes; at most 2^20. It stays on the GPU for 100 µs after the last one: so much
+    /// longer may whoever waits for the whole GPU wait.
+    pub standby_max: u64,
     /// Longest write by one copy engine, bytes; a kernel stores longer ones, by many multiprocessors.
     pub engine_max: u64,
     /// Longest write by stores, bytes; above it the hybrid writes.
@@ -54,6 +57,7 @@ impl Default for GpuConfig {
             way: GpuWay::Auto,
             copies: GpuCopies::BySize,
             // On two H100: a launch costs more than a copy, and stores outdo a copy engine from here on.
+            standby_max: 4 << 10,
             engine_max: 128 << 10,
             stores_max: 1 << 30,
             piece: 2 << 20,
@@ -65,13 +69,47 @@ impl Default for GpuConfig {
 
 impl GpuConfig {
     /// # Errors
-    /// [`GaspiError::Config`]: a piece of no bytes, or of more than 2^30.
+    /// [`GaspiError::Config`]: a piece of no bytes, or of more than 2^30; more than 2^20 bytes by the kernel on standby.
     pub(crate) fn check(&self) -> Result<(), GaspiError> {
         let piece = 1..=1 << 30;
-        if piece.contains(&self.piece) && piece.contains(&self.staged_piece) {
+        let is_short = self.standby_max <= 1 << 20;
+        if is_short && piece.contains(&self.piece) && piece.contains(&self.staged_piece) {
             Ok(())
         } else {
             Err(GaspiError::Config)
         }
+    }
+
+    /// By what a copy of so many bytes goes, unless a kernel on standby takes it.
+    pub(super) fn how(&self, bytes: u64) -> GpuCopies {
+        match self.copies {
+            GpuCopies::BySize if bytes <= self.engine_max => GpuCopies::Engine,
+            GpuCopies::BySize if bytes <= self.stores_max => GpuCopies::Stores,
+            GpuCopies::BySize => GpuCopies::Hybrid,
+            chosen => chosen,
+        }
+    }
+
+    /// Whether a kernel on standby may take such a copy.
+    pub(super) fn is_short(&self, bytes: u64) -> bool {
+        self.copies == GpuCopies::BySize && self.standby_max > 0 && bytes <= self.standby_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_choose_and_a_chosen_way_holds_for_all() {
+        let config = GpuConfig { standby_max: 10, engine_max: 100, stores_max: 1000, ..GpuConfig::default() };
+        let chosen = [1, 100, 101, 1000, 1001].map(|bytes| config.how(bytes));
+        use GpuCopies::{Engine, Hybrid, Stores};
+        assert_eq!(chosen, [Engine, Engine, Stores, Stores, Hybrid]);
+        assert_eq!([0, 10, 11].map(|bytes| config.is_short(bytes)), [true, true, false]);
+        assert!(!GpuConfig { standby_max: 0, ..config }.is_short(0));
+        let config = GpuConfig { copies: Engine, ..config };
+        assert_eq!([1, 1 << 30].map(|bytes| config.how(bytes)), [Engine, Engine]);
+        assert!(!config.is_short(1));
     }
 }

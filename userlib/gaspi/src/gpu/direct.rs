@@ -12,6 +12,7 @@ use ggas::{Launch, Processor, Spec};
 use ggas_clock::{Backoff, Clock, Ladder};
 use ggas_gpu::{GpuError, Stream};
 
+use super::standby::{Order, Standby};
 use super::{Begun, GpuConfig, GpuCopies, Memory, Near};
 use crate::GaspiError;
 use crate::config::QUEUES_MAX;
@@ -21,7 +22,7 @@ use crate::shared::Shared;
 use crate::transfer::{Checked, End};
 
 /// How long what this process posted before may take to be over.
-const SETTLING: Duration = Duration::from_secs(60);
+pub(super) const SETTLING: Duration = Duration::from_secs(60);
 /// Threads of a block of the kernel that stores.
 const THREADS: u32 = 512;
 /// Bytes of a write that one block stores, with the notification behind it.
@@ -46,10 +47,11 @@ pub(crate) struct Direct {
     near: Vec<Arc<Near>>,
 }
 
-/// What the GPU has under way, by queue.
+/// What the GPU has under way, by queue, and the kernel for the short ones.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: [Option<Lane>; QUEUES_MAX as usize],
+    standby: Option<Standby>,
 }
 
 /// Of one queue.
@@ -58,6 +60,10 @@ struct Lane {
     second: Stream,
     /// A word by which `first` waits for `second`, and its last value.
     met: (Memory, u64),
+    /// The last write that the kernel on standby was ordered, and whether the streams may have something under way: what comes
+    /// by the one waits for the other.
+    ordered: u64,
+    streamed: bool,
     /// Life of the queue of each request.
     pending: Vec<u64>,
     /// To whom they go, and what they reach.
@@ -83,6 +89,8 @@ impl Lane {
             first: stream()?,
             second: stream()?,
             met: (met, 0),
+            ordered: 0,
+            streamed: false,
             pending: Vec::new(),
             ranks: BTreeSet::new(),
             near: Vec::new(),
@@ -90,11 +98,23 @@ impl Lane {
     }
 
     /// Posts the copies and the word behind them.
-    fn post(&mut self, processor: &Processor, config: &GpuConfig, direct: &Direct) -> Result<(), GaspiError> {
+    fn post(
+        &mut self,
+        processor: &Processor,
+        standby: &mut Standby,
+        config: &GpuConfig,
+        direct: &Direct,
+    ) -> Result<(), GaspiError> {
+        let bytes = direct.copies.first().map_or(0, |copy| copy.bytes);
+        let is_short = direct.copies.len() <= 1 && config.is_short(bytes);
+        if is_short && self.streams_are_done()? && self.order(processor, standby, direct)? {
+            return Ok(());
+        }
+        self.follow(standby)?;
         let last = direct.copies.len().saturating_sub(1);
         let mut word = direct.word;
         for (at, copy) in direct.copies.iter().enumerate() {
-            match how(config, copy.bytes) {
+            match config.how(copy.bytes) {
                 GpuCopies::Stores => {
                     // One block can set the word itself.
                     let with = word.take_if(|_| at == last && copy.bytes <= BLOCK_BYTES);
@@ -109,6 +129,43 @@ impl Lane {
             Some((at, value)) => unsafe { self.first.store_u64(at, value) }.map_err(failed),
             None => Ok(()),
         }
+    }
+
+    fn streams_are_done(&mut self) -> Result<bool, GaspiError> {
+        // Asked only where it may be otherwise: it takes a microsecond.
+        if self.streamed && self.first.is_done().map_err(failed)? {
+            self.streamed = false;
+        }
+        Ok(!self.streamed)
+    }
+
+    /// Has the kernel on standby do it; `false`: it has too much to do.
+    fn order(
+        &mut self,
+        processor: &Processor,
+        standby: &mut Standby,
+        direct: &Direct,
+    ) -> Result<bool, GaspiError> {
+        let none = Copy { to: 0, from: 0, bytes: 0 };
+        let Copy { to, from, bytes } = direct.copies.first().copied().unwrap_or(none);
+        let word = direct.word.map(|(at, value)| (at, value as u32));
+        let number = standby.post(processor, &Order { to, from, bytes: bytes as u32, word })?;
+        self.ordered = number.unwrap_or(self.ordered);
+        Ok(number.is_some())
+    }
+
+    /// What the streams do next comes behind what the kernel on standby was ordered.
+    fn follow(&mut self, standby: &Standby) -> Result<(), GaspiError> {
+        self.streamed = true;
+        let orders = standby.orders();
+        if orders.are_done(self.ordered) {
+            return Ok(());
+        }
+        for stream in [&self.first, &self.second] {
+            // SAFETY: a word of the orders, which outlive the streams' work.
+            unsafe { stream.wait_u64(orders.done_at(), self.ordered) }.map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn store(&self, processor: &Processor, copy: &Copy, word: Option<(u64, u64)>) -> Result<(), GaspiError> {
@@ -138,23 +195,20 @@ impl Lane {
         meet.map_err(failed)
     }
 
-    fn is_over(&self) -> Result<bool, GaspiError> {
-        self.first.is_done().map_err(failed)
+    fn is_over(&mut self, standby: &Standby) -> Result<bool, GaspiError> {
+        Ok(standby.are_done(self.ordered).map_err(failed)? && self.streams_are_done()?)
+    }
+
+    /// Waits for that.
+    fn settle(&self, standby: &Standby) -> Result<(), GaspiError> {
+        standby.wait(self.ordered, SETTLING).map_err(failed)?;
+        self.first.wait("writes between GPUs", SETTLING).map_err(failed)
     }
 }
 
 fn by_engine(stream: &Stream, to: u64, from: u64, bytes: u64) -> Result<(), GaspiError> {
     // SAFETY: parts of segments, which stay mapped until this is done; GASPI's programs leave sources alone meanwhile.
     unsafe { stream.copy(to, from, bytes as usize) }.map_err(failed)
-}
-
-fn how(config: &GpuConfig, bytes: u64) -> GpuCopies {
-    match config.copies {
-        GpuCopies::BySize if bytes <= config.engine_max => GpuCopies::Engine,
-        GpuCopies::BySize if bytes <= config.stores_max => GpuCopies::Stores,
-        GpuCopies::BySize => GpuCopies::Hybrid,
-        chosen => chosen,
-    }
 }
 
 /// In place of a GPU: at once.
@@ -190,24 +244,28 @@ impl Begun {
             return Ok(());
         };
         let mut lanes = self.lanes();
-        let lane = match &mut lanes.lanes[usize::from(queue)] {
+        let Lanes { lanes, standby } = &mut *lanes;
+        let standby = match standby {
+            Some(standby) => standby,
+            none => none.insert(Standby::new(&self.processor, gpu.device())?),
+        };
+        let lane = match &mut lanes[usize::from(queue)] {
             Some(lane) => lane,
             none => none.insert(Lane::new(&self.processor, gpu.device())?),
         };
         // Also where only a part is posted.
         lane.pending.push(ledger.began(queue, cost));
         lane.ranks.insert(rank);
-        let posted = lane.post(&self.processor, &self.config, &direct);
+        let posted = lane.post(&self.processor, standby, &self.config, &direct);
         lane.near.extend(direct.near);
         posted
     }
 
     /// Waits until nothing is under way to a rank.
     fn settle(&self, concerns: impl Fn(&Lane) -> bool) -> Result<(), GaspiError> {
-        for lane in self.lanes().lanes.iter().flatten().filter(|lane| concerns(lane)) {
-            lane.first.wait("writes between GPUs", SETTLING).map_err(failed)?;
-        }
-        Ok(())
+        let lanes = self.lanes();
+        let Some(standby) = &lanes.standby else { return Ok(()) };
+        lanes.lanes.iter().flatten().filter(|lane| concerns(lane)).try_for_each(|lane| lane.settle(standby))
     }
 
     /// Waits until nothing is under way.
@@ -311,11 +369,12 @@ impl Shared {
     pub(crate) fn take_copies(&self, ledger: &mut Ledger, queue: u8) {
         let Some(begun) = self.gpu.begun().filter(|begun| begun.is_direct) else { return };
         let mut lanes = begun.lanes();
-        let Some(Some(lane)) = lanes.lanes.get_mut(usize::from(queue)) else { return };
+        let Lanes { lanes, standby: Some(standby) } = &mut *lanes else { return };
+        let Some(Some(lane)) = lanes.get_mut(usize::from(queue)) else { return };
         if lane.pending.is_empty() {
             return;
         }
-        let over = lane.is_over();
+        let over = lane.is_over(standby);
         if over == Ok(false) {
             return;
         }
@@ -326,20 +385,5 @@ impl Shared {
             ranks.into_iter().for_each(|rank| self.mark(rank));
             ledger.refused(queue);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_choose_and_a_chosen_way_holds_for_all() {
-        let config = GpuConfig { engine_max: 100, stores_max: 1000, ..GpuConfig::default() };
-        let chosen = [1, 100, 101, 1000, 1001].map(|bytes| how(&config, bytes));
-        use GpuCopies::{Engine, Hybrid, Stores};
-        assert_eq!(chosen, [Engine, Engine, Stores, Stores, Hybrid]);
-        let config = GpuConfig { copies: Engine, ..config };
-        assert_eq!([1, 1 << 30].map(|bytes| how(&config, bytes)), [Engine, Engine]);
     }
 }

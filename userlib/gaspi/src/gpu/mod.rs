@@ -8,6 +8,7 @@ mod locality;
 mod memory;
 mod near;
 mod staged;
+mod standby;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
