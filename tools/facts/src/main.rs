@@ -1,6 +1,7 @@
-//! Writes the facts for Rust, the constants and structures of the C headers, or with `--check` compares them with what
-//! is checked in.
+//! Writes the facts for Rust, the constants and structures of the C headers, and GASPI's calls for Fortran, or with `--check`
+//! compares them with what is checked in.
 
+mod fortran;
 mod views;
 
 use anyhow::{Context, Result, bail};
@@ -30,23 +31,29 @@ fn run() -> Result<()> {
     require_libclang()?;
     let root = root();
     let mut stale = Vec::new();
+    let mut written = Vec::new();
     for view in VIEWS {
-        let path = root.join(view.output);
-        let fresh = generate(&root, view)?;
+        written.push((view.output.to_owned(), generate(&root, view)?));
+    }
+    for module in &fortran::MODULES {
+        written.push((module.output(), module.text(&root)?));
+    }
+    for (output, fresh) in written {
+        let path = root.join(&output);
         let old = std::fs::read_to_string(&path).unwrap_or_default();
         if fresh == old {
             continue;
         }
         if check {
-            stale.push(format!("{}: {}", view.output, first_difference(&old, &fresh)));
+            stale.push(format!("{output}: {}", first_difference(&old, &fresh)));
         } else {
-            std::fs::write(&path, fresh).with_context(|| format!("cannot write {}", view.output))?;
-            println!("{}: written", view.output);
+            std::fs::write(&path, fresh).with_context(|| format!("cannot write {output}"))?;
+            println!("{output}: written");
         }
     }
     if !stale.is_empty() {
         bail!(
-            "the Rust view that is checked in is not that of the headers; run `cargo xtask facts` and commit what it writes\n  {}",
+            "what is checked in is not that of the headers; run `cargo xtask facts` and commit what it writes\n  {}",
             stale.join("\n  ")
         );
     }

@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: MIT OR Apache-2.0
 !
-! The calls of GASPI.h. Lists and vectors are addresses (c_loc); what a call only reads is passed by value.
+! The calls of GASPI.h, from which `cargo xtask facts` writes this: do not edit.
+! Lists and vectors are addresses (c_loc); what a call only reads is passed by value.
 module GASPI
   use, intrinsic :: iso_c_binding
   use GASPI_types
@@ -135,8 +136,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_segment_register
 
-    function gaspi_segment_create(segment_id, size, group, timeout_ms, alloc_policy &
-      ) result(res) bind(C, name="gaspi_segment_create")
+    function gaspi_segment_create(segment_id, size, group, timeout_ms, alloc_policy) result(res) bind(C, &
+      name="gaspi_segment_create")
       import :: gaspi_alloc_t, gaspi_group_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id
       integer(gaspi_size_t), value :: size
@@ -146,8 +147,7 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_segment_create
 
-    function gaspi_segment_bind(segment_id, pointer, size, memory_description &
-      ) result(res) bind(C, name="gaspi_segment_bind")
+    function gaspi_segment_bind(segment_id, pointer, size, memory_description) result(res) bind(C, name="gaspi_segment_bind")
       import :: c_ptr, gaspi_memory_description_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t
       integer(gaspi_segment_id_t), value :: segment_id
       type(c_ptr), value :: pointer
@@ -156,10 +156,10 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_segment_bind
 
-    function gaspi_segment_use(segment_id, pointer, size, group, timeout_ms, memory_description &
-      ) result(res) bind(C, name="gaspi_segment_use")
+    function gaspi_segment_use(segment_id, pointer, size, group, timeout_ms, memory_description) result(res) bind(C, &
+      name="gaspi_segment_use")
       import :: c_ptr, gaspi_group_t, gaspi_memory_description_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, &
-        gaspi_timeout_t
+      gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id
       type(c_ptr), value :: pointer
       integer(gaspi_size_t), value :: size
@@ -204,7 +204,7 @@ module GASPI
     function gaspi_write(segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, queue, &
       timeout_ms) result(res) bind(C, name="gaspi_write")
       import :: gaspi_offset_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, &
-        gaspi_timeout_t
+      gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
       integer(gaspi_rank_t), value :: rank
@@ -219,7 +219,7 @@ module GASPI
     function gaspi_read(segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, queue, &
       timeout_ms) result(res) bind(C, name="gaspi_read")
       import :: gaspi_offset_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, &
-        gaspi_timeout_t
+      gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
       integer(gaspi_rank_t), value :: rank
@@ -231,8 +231,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_read
 
-    function gaspi_write_list(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
-      queue, timeout_ms) result(res) bind(C, name="gaspi_write_list")
+    function gaspi_write_list(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, queue, &
+      timeout_ms) result(res) bind(C, name="gaspi_write_list")
       import :: c_ptr, gaspi_number_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, gaspi_timeout_t
       integer(gaspi_number_t), value :: num
       type(c_ptr), value :: segment_id_local
@@ -246,8 +246,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_write_list
 
-    function gaspi_read_list(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
-      queue, timeout_ms) result(res) bind(C, name="gaspi_read_list")
+    function gaspi_read_list(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, queue, &
+      timeout_ms) result(res) bind(C, name="gaspi_read_list")
       import :: c_ptr, gaspi_number_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, gaspi_timeout_t
       integer(gaspi_number_t), value :: num
       type(c_ptr), value :: segment_id_local
@@ -261,10 +261,10 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_read_list
 
-    function gaspi_notify(segment_id_remote, rank, notification_id, notification_value, queue, timeout_ms &
-      ) result(res) bind(C, name="gaspi_notify")
+    function gaspi_notify(segment_id_remote, rank, notification_id, notification_value, queue, &
+      timeout_ms) result(res) bind(C, name="gaspi_notify")
       import :: gaspi_notification_id_t, gaspi_notification_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, &
-        gaspi_segment_id_t, gaspi_timeout_t
+      gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_remote
       integer(gaspi_rank_t), value :: rank
       integer(gaspi_notification_id_t), value :: notification_id
@@ -277,7 +277,7 @@ module GASPI
     function gaspi_write_notify(segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
       notification_id, notification_value, queue, timeout_ms) result(res) bind(C, name="gaspi_write_notify")
       import :: gaspi_notification_id_t, gaspi_notification_t, gaspi_offset_t, gaspi_queue_id_t, gaspi_rank_t, &
-        gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
+      gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
       integer(gaspi_rank_t), value :: rank
@@ -291,11 +291,11 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_write_notify
 
-    function gaspi_write_list_notify(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, &
-      size, segment_id_notification, notification_id, notification_value, queue, timeout_ms &
-      ) result(res) bind(C, name="gaspi_write_list_notify")
-      import :: c_ptr, gaspi_notification_id_t, gaspi_notification_t, gaspi_number_t, gaspi_queue_id_t, &
-        gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_timeout_t
+    function gaspi_write_list_notify(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
+      segment_id_notification, notification_id, notification_value, queue, timeout_ms) result(res) bind(C, &
+      name="gaspi_write_list_notify")
+      import :: c_ptr, gaspi_notification_id_t, gaspi_notification_t, gaspi_number_t, gaspi_queue_id_t, gaspi_rank_t, &
+      gaspi_return_t, gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_number_t), value :: num
       type(c_ptr), value :: segment_id_local
       type(c_ptr), value :: offset_local
@@ -311,10 +311,10 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_write_list_notify
 
-    function gaspi_read_notify(segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
-      notification_id, queue, timeout_ms) result(res) bind(C, name="gaspi_read_notify")
-      import :: gaspi_notification_id_t, gaspi_offset_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, &
-        gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
+    function gaspi_read_notify(segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, notification_id, &
+      queue, timeout_ms) result(res) bind(C, name="gaspi_read_notify")
+      import :: gaspi_notification_id_t, gaspi_offset_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, &
+      gaspi_size_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
       integer(gaspi_rank_t), value :: rank
@@ -327,11 +327,10 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_read_notify
 
-    function gaspi_read_list_notify(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, &
-      size, segment_id_notification, notification_id, queue, timeout_ms &
-      ) result(res) bind(C, name="gaspi_read_list_notify")
+    function gaspi_read_list_notify(num, segment_id_local, offset_local, rank, segment_id_remote, offset_remote, size, &
+      segment_id_notification, notification_id, queue, timeout_ms) result(res) bind(C, name="gaspi_read_list_notify")
       import :: c_ptr, gaspi_notification_id_t, gaspi_number_t, gaspi_queue_id_t, gaspi_rank_t, gaspi_return_t, &
-        gaspi_segment_id_t, gaspi_timeout_t
+      gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_number_t), value :: num
       type(c_ptr), value :: segment_id_local
       type(c_ptr), value :: offset_local
@@ -346,8 +345,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_read_list_notify
 
-    function gaspi_notify_waitsome(segment_id_local, notification_begin, num, first_id, timeout_ms &
-      ) result(res) bind(C, name="gaspi_notify_waitsome")
+    function gaspi_notify_waitsome(segment_id_local, notification_begin, num, first_id, timeout_ms) result(res) bind(C, &
+      name="gaspi_notify_waitsome")
       import :: gaspi_notification_id_t, gaspi_number_t, gaspi_return_t, gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_notification_id_t), value :: notification_begin
@@ -357,8 +356,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_notify_waitsome
 
-    function gaspi_notify_reset(segment_id_local, notification_id, old_notification_val &
-      ) result(res) bind(C, name="gaspi_notify_reset")
+    function gaspi_notify_reset(segment_id_local, notification_id, old_notification_val) result(res) bind(C, &
+      name="gaspi_notify_reset")
       import :: gaspi_notification_id_t, gaspi_notification_t, gaspi_return_t, gaspi_segment_id_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_notification_id_t), value :: notification_id
@@ -436,8 +435,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_notification_num
 
-    function gaspi_passive_send(segment_id_local, offset_local, rank, size, timeout_ms &
-      ) result(res) bind(C, name="gaspi_passive_send")
+    function gaspi_passive_send(segment_id_local, offset_local, rank, size, timeout_ms) result(res) bind(C, &
+      name="gaspi_passive_send")
       import :: gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
@@ -447,8 +446,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_passive_send
 
-    function gaspi_passive_receive(segment_id_local, offset_local, rem_rank, size, timeout_ms &
-      ) result(res) bind(C, name="gaspi_passive_receive")
+    function gaspi_passive_receive(segment_id_local, offset_local, rem_rank, size, timeout_ms) result(res) bind(C, &
+      name="gaspi_passive_receive")
       import :: gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_size_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id_local
       integer(gaspi_offset_t), value :: offset_local
@@ -458,24 +457,23 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_passive_receive
 
-    function gaspi_passive_transfer_size_min(passive_transfer_size_min &
-      ) result(res) bind(C, name="gaspi_passive_transfer_size_min")
+    function gaspi_passive_transfer_size_min(passive_transfer_size_min) result(res) bind(C, &
+      name="gaspi_passive_transfer_size_min")
       import :: gaspi_return_t, gaspi_size_t
       integer(gaspi_size_t), intent(out) :: passive_transfer_size_min
       integer(gaspi_return_t) :: res
     end function gaspi_passive_transfer_size_min
 
-    function gaspi_passive_transfer_size_max(passive_transfer_size_max &
-      ) result(res) bind(C, name="gaspi_passive_transfer_size_max")
+    function gaspi_passive_transfer_size_max(passive_transfer_size_max) result(res) bind(C, &
+      name="gaspi_passive_transfer_size_max")
       import :: gaspi_return_t, gaspi_size_t
       integer(gaspi_size_t), intent(out) :: passive_transfer_size_max
       integer(gaspi_return_t) :: res
     end function gaspi_passive_transfer_size_max
 
-    function gaspi_atomic_fetch_add(segment_id, offset, rank, val_add, val_old, timeout_ms &
-      ) result(res) bind(C, name="gaspi_atomic_fetch_add")
-      import :: gaspi_atomic_value_t, gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, &
-        gaspi_timeout_t
+    function gaspi_atomic_fetch_add(segment_id, offset, rank, val_add, val_old, timeout_ms) result(res) bind(C, &
+      name="gaspi_atomic_fetch_add")
+      import :: gaspi_atomic_value_t, gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id
       integer(gaspi_offset_t), value :: offset
       integer(gaspi_rank_t), value :: rank
@@ -485,10 +483,9 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_atomic_fetch_add
 
-    function gaspi_atomic_compare_swap(segment_id, offset, rank, comparator, val_new, val_old, timeout_ms &
-      ) result(res) bind(C, name="gaspi_atomic_compare_swap")
-      import :: gaspi_atomic_value_t, gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, &
-        gaspi_timeout_t
+    function gaspi_atomic_compare_swap(segment_id, offset, rank, comparator, val_new, val_old, &
+      timeout_ms) result(res) bind(C, name="gaspi_atomic_compare_swap")
+      import :: gaspi_atomic_value_t, gaspi_offset_t, gaspi_rank_t, gaspi_return_t, gaspi_segment_id_t, gaspi_timeout_t
       integer(gaspi_segment_id_t), value :: segment_id
       integer(gaspi_offset_t), value :: offset
       integer(gaspi_rank_t), value :: rank
@@ -512,10 +509,9 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_barrier
 
-    function gaspi_allreduce(buffer_send, buffer_receive, num, operation, datatype, group, timeout_ms &
-      ) result(res) bind(C, name="gaspi_allreduce")
-      import :: c_ptr, gaspi_datatype_t, gaspi_group_t, gaspi_number_t, gaspi_operation_t, gaspi_return_t, &
-        gaspi_timeout_t
+    function gaspi_allreduce(buffer_send, buffer_receive, num, operation, datatype, group, timeout_ms) result(res) bind(C, &
+      name="gaspi_allreduce")
+      import :: c_ptr, gaspi_datatype_t, gaspi_group_t, gaspi_number_t, gaspi_operation_t, gaspi_return_t, gaspi_timeout_t
       type(c_ptr), value :: buffer_send
       type(c_ptr), value :: buffer_receive
       integer(gaspi_number_t), value :: num
@@ -526,8 +522,8 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_allreduce
 
-    function gaspi_allreduce_user(buffer_send, buffer_receive, num, element_size, reduce_operation, reduce_state, &
-      group, timeout_ms) result(res) bind(C, name="gaspi_allreduce_user")
+    function gaspi_allreduce_user(buffer_send, buffer_receive, num, element_size, reduce_operation, reduce_state, group, &
+      timeout_ms) result(res) bind(C, name="gaspi_allreduce_user")
       import :: c_funptr, c_ptr, gaspi_group_t, gaspi_number_t, gaspi_return_t, gaspi_size_t, gaspi_timeout_t
       type(c_ptr), value :: buffer_send
       type(c_ptr), value :: buffer_receive
@@ -591,8 +587,7 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_print_error
 
-    function gaspi_statistic_verbosity_level(verbosity_level &
-      ) result(res) bind(C, name="gaspi_statistic_verbosity_level")
+    function gaspi_statistic_verbosity_level(verbosity_level) result(res) bind(C, name="gaspi_statistic_verbosity_level")
       import :: gaspi_number_t, gaspi_return_t
       integer(gaspi_number_t), value :: verbosity_level
       integer(gaspi_return_t) :: res
@@ -615,8 +610,7 @@ module GASPI
       integer(gaspi_return_t) :: res
     end function gaspi_statistic_counter_info
 
-    function gaspi_statistic_counter_get(counter, argument, value &
-      ) result(res) bind(C, name="gaspi_statistic_counter_get")
+    function gaspi_statistic_counter_get(counter, argument, value) result(res) bind(C, name="gaspi_statistic_counter_get")
       import :: c_long, gaspi_number_t, gaspi_return_t, gaspi_statistic_counter_t
       integer(gaspi_statistic_counter_t), value :: counter
       integer(gaspi_number_t), value :: argument

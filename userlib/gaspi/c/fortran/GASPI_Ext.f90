@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: MIT OR Apache-2.0
 !
-! The calls of GASPI_Ext.h. Texts end with c_null_char; formats take no arguments.
+! The calls of GASPI_Ext.h, from which `cargo xtask facts` writes this: do not edit.
+! Texts end with c_null_char; formats take no arguments.
 module GASPI_Ext
   use, intrinsic :: iso_c_binding
   use GASPI_types
@@ -46,8 +47,8 @@ module GASPI_Ext
     end function gaspi_segment_avail_local
 
     function gaspi_rw_list_elem_max(elem_max) result(res) bind(C, name="gaspi_rw_list_elem_max")
-      import :: gaspi_number_t, gaspi_return_t
-      integer(gaspi_number_t), intent(out) :: elem_max
+      import :: c_ptr, gaspi_return_t
+      type(c_ptr), value :: elem_max
       integer(gaspi_return_t) :: res
     end function gaspi_rw_list_elem_max
 
