@@ -200,6 +200,23 @@ fn a_message_longer_than_its_receive_is_refused_on_both_sides() {
     assert!(ends.untouched());
 }
 
+/// Numbers of packets wrap around: a read as long as the standard's messages would have as many small ones as lie on one side.
+#[test]
+fn what_has_too_many_packets_is_refused() {
+    let work = |ends: &Ends, len| {
+        let read = Operation::Read { address: ends.at[1], rkey: ends.key[1] };
+        SendWork::new(1, read, Sges::one(ends.at[0], len, ends.key[0]))
+    };
+    let mut ends = ends();
+    let (qp, most) = (ends.qp[0], 1 << 30);
+    let long = work(&ends, most + 1);
+    let refused = Err(HcaError::Qp(QpError::Length(u64::from(most) + 1, u64::from(most))));
+    assert_eq!(ends.pair.hca[0].post_send(qp, long), refused);
+    let longest = work(&ends, most);
+    ends.pair.hca[0].post_send(qp, longest).unwrap();
+    assert_eq!(ends.outcome(), Status::RemoteAccess);
+}
+
 #[test]
 fn a_peer_without_receives_is_asked_again() {
     let mut never =

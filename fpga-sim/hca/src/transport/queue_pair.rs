@@ -50,6 +50,11 @@ impl Mtu {
         usize::from(self as u16)
     }
 
+    /// Bytes of the longest message.
+    fn longest(self) -> u64 {
+        MESSAGE_MAX.min(PACKETS_MAX * self as u64)
+    }
+
     /// How many packets `len` bytes are: at least one.
     pub fn packets(self, len: u64) -> u32 {
         len.div_ceil(self as u64).max(1) as u32
@@ -132,15 +137,19 @@ pub enum QpError {
     /// The queue has no place.
     #[error("the queue is full with {0} entries: poll for completions first")]
     Full(usize),
-    /// A message longer than 2^31 bytes.
-    #[error("a message of {0} bytes is too long: at most 2^31")]
-    Length(u64),
+    /// A message longer than 2^31 bytes, or of more than 2^22 packets.
+    #[error("a message of {0} bytes is too long: at most {1} with the connection's MTU")]
+    Length(u64, u64),
 }
 
 ggas_errors::debug_as_display!(QpError);
 
 /// Longest message (IBTA 9.7.6).
 pub(crate) const MESSAGE_MAX: u64 = 1 << 31;
+
+/// Most packets of a message. What is under way is less than the window and one message: less than half of all numbers, so that
+/// before and behind can be told apart (IBTA 9.7.2).
+const PACKETS_MAX: u64 = 1 << 22;
 
 /// A queue pair of a reliable connection.
 pub struct QueuePair {
@@ -249,8 +258,9 @@ impl QueuePair {
         match (self.state, &self.connection) {
             (State::Error, _) => reach.done.push(work.completion(self.number, Status::Flushed)),
             (State::ReadyToSend, Some(connection)) => {
-                if work.local.len() > MESSAGE_MAX {
-                    return Err(QpError::Length(work.local.len()));
+                let (len, most) = (work.local.len(), connection.mtu.longest());
+                if len > most {
+                    return Err(QpError::Length(len, most));
                 }
                 self.requester.post(work, connection.mtu, self.attributes.send_depth)?;
             }
