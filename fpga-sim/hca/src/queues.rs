@@ -9,6 +9,7 @@ use crate::cq::{CompletionQueue, Overrun};
 use crate::formats::{self, Format, mlx4, mlx5};
 use crate::numbers::ByNumber;
 use crate::regions;
+use crate::transport::QpError;
 use crate::work::{Completion, Operation, ReceiveWork, SendWork, Sge, Sges, Status};
 
 /// A ring in memory: `entries` (a power of two) of `stride` bytes at `buffer`, and the word beside it that tells how far its
@@ -218,11 +219,7 @@ impl Front {
             queues.rung = false;
             while let Some(work) = next_send(&**self.hca.memory(), self.format, qp, queues) {
                 any = true;
-                // A writer that laps itself has overwritten what it had posted: the queue pair cannot go on.
-                if self.hca.post_send(qp, work).is_err() {
-                    let _ = self.hca.stop(qp);
-                    break;
-                }
+                post(&mut self.hca, qp, work);
             }
         }
         self.rung.clear();
@@ -242,6 +239,27 @@ impl Front {
             queues.received = queues.received.wrapping_add(1);
         }
     }
+}
+
+/// Posts a request that was fetched: whatever it is, it completes.
+fn post(hca: &mut Hca, qp: u32, work: SendWork) {
+    let id = work.id;
+    let posted = match hca.post_send(qp, work) {
+        Err(HcaError::Qp(QpError::Length(..))) => hca.post_send(qp, bad(id, Status::LocalLength)),
+        posted => posted,
+    };
+    // A writer that laps itself has overwritten what it had posted, one that is not connected has no peer: the queue pair cannot go
+    // on.
+    if posted.is_err() {
+        let _ = hca.stop(qp);
+        let _ = hca.post_send(qp, bad(id, Status::Flushed));
+    }
+}
+
+/// A request that fails at its turn.
+fn bad(id: u64, status: Status) -> SendWork {
+    let none = Operation::Send { immediate: None };
+    SendWork { bad: Some(status), ..SendWork::new(id, none, Sges::default()) }
 }
 
 /// Most bytes of entries that are usual: longer ones take longer to clear before they are read.
@@ -272,25 +290,21 @@ fn next_send(memory: &dyn Memory, format: Format, qp: u32, queues: &mut Queues) 
         }
     };
     let id = u64::from(*sent as u16);
-    let bad = |status| {
-        let none = Operation::Send { immediate: None };
-        SendWork { bad: Some(status), ..SendWork::new(id, none, Sges::default()) }
-    };
     *sent = sent.wrapping_add(1);
     if regions::read(memory, at, bytes).is_err() {
-        return Some(bad(Status::LocalProtection));
+        return Some(bad(id, Status::LocalProtection));
     }
     let (len, index) = match format {
         Format::Mlx4 => (mlx4::len(bytes), 0),
         Format::Mlx5 => (mlx5::len(bytes), id as u16),
     };
-    let Some(bytes) = bytes.get(..len) else { return Some(bad(Status::LocalOperation)) };
+    let Some(bytes) = bytes.get(..len) else { return Some(bad(id, Status::LocalOperation)) };
     let found = match format {
         Format::Mlx4 => mlx4::read(bytes),
         Format::Mlx5 => mlx5::read(bytes, qp, index),
     };
     Some(match found.operation {
-        None => bad(Status::LocalOperation),
+        None => bad(id, Status::LocalOperation),
         Some(operation) => SendWork {
             signaled: found.signaled,
             solicited: found.solicited,

@@ -39,29 +39,37 @@ struct World {
 
 impl World {
     fn new(format: Format) -> World {
+        let world = World::apart(format);
+        (0..2).for_each(|side| world.connect(side));
+        world
+    }
+
+    /// Two sides that are not connected.
+    fn apart(format: Format) -> World {
         let memory = HostMemory::new();
         let network = Network::new(memory.clone(), Clock::real(), Wire::Datagrams);
         let mut world = World { format, memory, network, ends: Vec::new(), kept: Vec::new() };
         (0..2).for_each(|_| world.open());
-        for side in 0..2 {
-            let (End { number, qp, .. }, End { number: other, qp: peer, .. }) =
-                (&world.ends[side], &world.ends[1 - side]);
-            let connection = Connection {
-                flow: world.network.flow(*number, *other),
-                peer: *peer,
-                mtu: Mtu::B256,
-                receive_psn: 0,
-                responses: 4,
-                not_ready: 1,
-            };
-            let connected = world.network.with(*number, |front| {
-                front.hca.init(*qp)?;
-                front.hca.ready_to_receive(*qp, connection)?;
-                front.hca.ready_to_send(*qp, Reliability::default())
-            });
-            connected.unwrap().unwrap();
-        }
         world
+    }
+
+    fn connect(&self, side: usize) {
+        let (End { number, qp, .. }, End { number: other, qp: peer, .. }) =
+            (&self.ends[side], &self.ends[1 - side]);
+        let connection = Connection {
+            flow: self.network.flow(*number, *other),
+            peer: *peer,
+            mtu: Mtu::B256,
+            receive_psn: 0,
+            responses: 4,
+            not_ready: 1,
+        };
+        let connected = self.network.with(*number, |front| {
+            front.hca.init(*qp)?;
+            front.hca.ready_to_receive(*qp, connection)?;
+            front.hca.ready_to_send(*qp, Reliability::default())
+        });
+        connected.unwrap().unwrap();
     }
 
     /// Declared memory of `len` bytes between guards.
@@ -111,9 +119,15 @@ impl World {
 
     /// Writes a request of side 0 into its queue, changed by `spoil`.
     fn post(&mut self, spoil: impl FnOnce(&mut [u8])) {
+        self.post_with(1, spoil);
+    }
+
+    /// As `post`, with so many pieces of local memory.
+    fn post_with(&mut self, pieces: usize, spoil: impl FnOnce(&mut [u8])) {
         let [mine, peer] = &mut self.ends[..] else { unreachable!() };
         let write = Operation::Write { address: peer.data, rkey: peer.key, immediate: None };
-        let work = SendWork::new(0, write, Sges::one(mine.data, PART as u32, mine.key));
+        let piece = Sge { address: mine.data, len: PART as u32, lkey: mine.key };
+        let work = SendWork::new(0, write, std::iter::repeat_n(piece, pieces).collect());
         let mut bytes = [0; 64];
         let index = mine.posted;
         let len = match self.format {
@@ -222,6 +236,34 @@ fn requests_that_make_no_sense_fail_at_their_turn() {
             assert_eq!(world.bytes(target, PART), [1; PART as usize], "{format:?}: byte {at}");
             world.check_guards();
         }
+    }
+}
+
+/// Two pieces of local memory, each as long as a piece may be. What came before ends well.
+#[test]
+fn a_message_that_is_too_long_fails_at_its_turn() {
+    for format in FORMATS {
+        let mut world = World::new(format);
+        world.post(|_| ());
+        world.post_with(2, |bytes| {
+            [32, 48].iter().for_each(|at| bytes[*at..at + 4].copy_from_slice(&(u32::MAX >> 1).to_be_bytes()));
+        });
+        world.post(|_| ());
+        world.settle();
+        let expected = [Status::Success, Status::LocalLength, Status::Flushed];
+        assert_eq!(world.statuses(), expected, "{format:?}");
+        world.check_guards();
+    }
+}
+
+#[test]
+fn requests_that_come_too_early_are_flushed() {
+    for format in FORMATS {
+        let mut world = World::apart(format);
+        (0..2).for_each(|_| world.post(|_| ()));
+        world.settle();
+        assert_eq!(world.statuses(), [Status::Flushed; 2], "{format:?}");
+        assert_eq!(world.state(), State::Error, "{format:?}");
     }
 }
 
