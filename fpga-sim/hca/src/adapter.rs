@@ -90,6 +90,8 @@ pub struct Hca {
     /// A payload that was sent.
     spare: Vec<u8>,
     events: VecDeque<Event>,
+    /// Queue pairs in [`State::Error`].
+    failed: Vec<u32>,
 }
 
 impl Hca {
@@ -108,6 +110,7 @@ impl Hca {
             done: Vec::new(),
             spare: Vec::new(),
             events: VecDeque::new(),
+            failed: Vec::new(),
         }
     }
 
@@ -140,6 +143,11 @@ impl Hca {
     /// What happened that no completion says.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Queue pairs in [`State::Error`].
+    pub(crate) fn failed(&self) -> &[u32] {
+        &self.failed
     }
 
     /// A datagram has come, from its IP header on.
@@ -225,7 +233,7 @@ impl Hca {
         number: u32,
         act: impl FnOnce(&mut Slot, &mut Reach<'_>) -> R,
     ) -> Result<R, HcaError> {
-        let Hca { memory, regions, slots, ready, timers, done, spare, events, .. } = self;
+        let Hca { memory, regions, slots, ready, timers, done, spare, events, failed, .. } = self;
         let slot = slots.get_mut(&number).ok_or(HcaError::QueuePair(number))?;
         let domain = slot.qp.attributes().domain;
         let mut reach = Reach { memory: &**memory, regions, domain, done, spare };
@@ -242,6 +250,7 @@ impl Hca {
         }
         if slot.qp.state() == State::Error && !slot.failed {
             slot.failed = true;
+            failed.push(number);
             events.push_back(Event::QueuePairFailed(number));
         }
         if !self.done.is_empty() {

@@ -139,7 +139,8 @@ impl Network {
         let Ok(mut state) = self.state.try_lock() else { return false };
         let mut moved = state.exchange();
         let rung = self.rung.swap(false, Ordering::Acquire);
-        let due = || state.fronts.iter().any(|front| front.hca.next_deadline().is_some());
+        let due =
+            || state.fronts.iter().any(|front| front.hca.next_deadline().is_some() || front.has_failed());
         if !rung && !moved && state.busy.is_empty() && !due() {
             return false;
         }
@@ -230,6 +231,9 @@ impl State {
                 self.busy.push_front(number);
                 break;
             }
+        }
+        for front in &mut self.fronts {
+            moved |= front.flush_receives();
         }
         moved
     }

@@ -226,18 +226,37 @@ impl Front {
         any
     }
 
-    /// Fetches receives of a queue pair that has none left, as a packet for it has come.
-    pub fn fetch_receives(&mut self, qp: u32) {
+    /// Fetches receives of a queue pair that has none left, as a packet for it has come. Whether there were any.
+    pub fn fetch_receives(&mut self, qp: u32) -> bool {
         if self.hca.receives(qp) > 0 {
-            return;
+            return false;
         }
-        let Some(queues) = self.queues.get_mut(&qp) else { return };
+        let Some(queues) = self.queues.get_mut(&qp) else { return false };
+        let before = queues.received;
         while let Some(work) = next_receive(&**self.hca.memory(), queues) {
             if self.hca.post_receive(qp, work).is_err() {
                 break;
             }
             queues.received = queues.received.wrapping_add(1);
         }
+        queues.received != before
+    }
+
+    /// Whether there are queue pairs that have failed.
+    pub fn has_failed(&self) -> bool {
+        !self.hca.failed().is_empty()
+    }
+
+    /// Ends receives of queue pairs that have failed as flushed, those that are posted from then on, too: no packet will want
+    /// them (IBTA 10.3.1). Whether there were any.
+    pub fn flush_receives(&mut self) -> bool {
+        let (mut any, mut at) = (false, 0);
+        // A completion queue that is full has further ones fail.
+        while let Some(&qp) = self.hca.failed().get(at) {
+            at += 1;
+            any |= self.fetch_receives(qp);
+        }
+        any
     }
 }
 

@@ -21,6 +21,7 @@ struct End {
     qp: u32,
     cq: CqId,
     send: Ring,
+    receive: Ring,
     completions: Ring,
     data: u64,
     key: u32,
@@ -114,7 +115,7 @@ impl World {
             (qp, cq, key)
         });
         let (qp, cq, key) = made.unwrap();
-        self.ends.push(End { number, qp, cq, send, completions, data, key, posted: 0, consumed: 0 });
+        self.ends.push(End { number, qp, cq, send, receive, completions, data, key, posted: 0, consumed: 0 });
     }
 
     /// Writes a request of side 0 into its queue, changed by `spoil`.
@@ -144,6 +145,16 @@ impl World {
             self.memory.write(mine.send.record, &(mine.posted & 0xffff).to_be_bytes()).unwrap();
         }
         self.network.ring(mine.number, mine.qp);
+    }
+
+    /// Says that side 0 has posted so many receives in all, each without memory.
+    fn receives(&self, count: u32) {
+        let receive = self.ends[0].receive;
+        for index in 0..count {
+            let none = u64::from(mlx4::INVALID_LKEY).to_be_bytes();
+            self.memory.write(receive.buffer + u64::from(index) * 16, &none).unwrap();
+        }
+        self.memory.write(receive.record, &count.to_be_bytes()).unwrap();
     }
 
     /// Runs the adapters until nothing moves.
@@ -236,6 +247,29 @@ fn requests_that_make_no_sense_fail_at_their_turn() {
             assert_eq!(world.bytes(target, PART), [1; PART as usize], "{format:?}: byte {at}");
             world.check_guards();
         }
+    }
+}
+
+/// IBTA 10.3.1: receives end as requests do, those that no packet has wanted too, and those that are posted afterwards.
+#[test]
+fn receives_of_a_queue_pair_that_fails_are_flushed() {
+    for format in FORMATS {
+        let mut world = World::new(format);
+        world.receives(2);
+        world.post(|bytes| bytes[3] ^= 4);
+        world.settle();
+        let kinds = |world: &mut World| -> Vec<_> {
+            std::iter::from_fn(|| world.completion()).map(|done| (done.kind, done.id, done.status)).collect()
+        };
+        let flushed = |id| (Kind::Receive, id, Status::Flushed);
+        let found = kinds(&mut world);
+        assert_eq!(found, [(Kind::Send, 0, Status::LocalOperation), flushed(0), flushed(1)], "{format:?}");
+        world.consume();
+        world.receives(4);
+        world.settle();
+        assert_eq!(kinds(&mut world), [flushed(2), flushed(3)], "{format:?}");
+        assert!(!world.network.step(), "{format:?}: nothing is left to do");
+        world.check_guards();
     }
 }
 

@@ -102,6 +102,7 @@ impl Hca {
     /// # Errors
     /// [`HcaError::QueuePair`].
     pub fn destroy_qp(&mut self, number: u32) -> Result<(), HcaError> {
+        self.failed.retain(|failed| *failed != number);
         self.slots.remove(&number).map(|_| ()).ok_or(HcaError::QueuePair(number))
     }
 
@@ -121,6 +122,7 @@ impl Hca {
         self.with(number, |qp, _| qp.reset())?;
         if let Some(slot) = self.slots.get_mut(&number) {
             slot.failed = false;
+            self.failed.retain(|failed| *failed != number);
         }
         Ok(())
     }
