@@ -1,5 +1,6 @@
 //! Memory regions: what of memory may be reached by which key, from which protection domain, and how (IBTA 10.6).
 
+use std::collections::VecDeque;
 use std::ops::BitOr;
 
 use extoll_sim::memory::{Completion, Memory, MemoryError, TicketState};
@@ -84,12 +85,13 @@ struct Region {
 }
 
 /// The regions of an adapter. Local and remote key of a region are one number; its low byte changes with each use of
-/// an index, so that a stale key finds nothing.
+/// an index, and indices are used again when all others were, so that a stale key finds nothing.
 #[derive(Default)]
 pub struct Regions {
     by_index: ByNumber<Region>,
     next: u32,
-    free: Vec<u32>,
+    /// Keys of regions that are gone, oldest first.
+    free: VecDeque<u32>,
 }
 
 /// Indices that are given out: 24 bits less the first 16, among which real adapters have special keys.
@@ -127,14 +129,13 @@ impl Regions {
     }
 
     fn new_key(&mut self) -> Result<u32, RegionError> {
-        if let Some(old) = self.free.pop() {
-            return Ok(old & !0xff | (old.wrapping_add(1) & 0xff));
+        if self.next < LAST_INDEX - 16 {
+            self.next += 1;
+            return Ok((self.next + 16) << 8);
         }
-        if self.next >= LAST_INDEX - 16 {
-            return Err(RegionError::Full);
-        }
-        self.next += 1;
-        Ok((self.next + 16) << 8)
+        // As late as can be: each index has only so many keys before its first one comes again.
+        let old = self.free.pop_front().ok_or(RegionError::Full)?;
+        Ok(old & !0xff | (old.wrapping_add(1) & 0xff))
     }
 
     /// Takes a region back: from now on its key allows nothing.
@@ -145,7 +146,7 @@ impl Regions {
         match self.by_index.get(&(key >> 8)) {
             Some(region) if region.key == key => {
                 self.by_index.remove(&(key >> 8));
-                self.free.push(key);
+                self.free.push_back(key);
                 Ok(())
             }
             _ => Err(RegionError::Unknown(key)),

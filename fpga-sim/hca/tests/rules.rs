@@ -128,11 +128,18 @@ fn regions_have_rights_domains_and_ends_of_their_own() {
     assert_eq!(gone.pair.hca[1].deregister(rkey), Err(RegionError::Unknown(rkey)));
     let (domain, at) = (gone.domain[1], gone.at[1]);
     let new = gone.pair.hca[1].register(domain, at, at, 64, Access::ALL).unwrap();
-    assert_ne!(new, rkey, "the same index, another key");
+    assert_ne!(new, rkey);
     gone.post(Operation::Write { address: at, rkey, immediate: None }, 8);
     assert_eq!(gone.outcome(), Status::RemoteAccess, "a stale key");
 
     let hca = &mut gone.pair.hca[1];
+    hca.deregister(new).unwrap();
+    // More than an index has keys.
+    for _ in 0..1000 {
+        let key = hca.register(domain, at, at, 64, Access::ALL).unwrap();
+        assert_ne!(key, rkey, "a stale key is valid again");
+        hca.deregister(key).unwrap();
+    }
     assert_eq!(hca.register(domain, at, at, 64, Access::REMOTE_WRITE), Err(RegionError::Rights));
     let beyond = RegionError::Range { address: at, len: 1 << 40 };
     assert_eq!(hca.register(domain, at, at, 1 << 40, Access::ALL), Err(beyond));
