@@ -24,8 +24,9 @@ impl QueuePair {
             return;
         }
         let number = packet.bth.psn;
-        // What is kept no more is answered by silence.
-        let answer = responder.kept.iter().find_map(|kept| match (kept, packet.reth) {
+        // What is kept no more is answered by silence. The newest counts: of older ones a round of all numbers ago there may be one
+        // with the same.
+        let answer = responder.kept.iter().rev().find_map(|kept| match (kept, packet.reth) {
             (Kept::Read { asked, packets }, Some(reth)) if opcode == Opcode::ReadRequest => {
                 let mtu = self.connection.map_or(0, |connection| connection.mtu.bytes() as u64);
                 part_of(asked, *packets, mtu, number, &reth).map(Response::Read)
@@ -61,4 +62,25 @@ fn part_of(asked: &Reading, packets: u32, mtu: u64, number: u32, reth: &Reth) ->
         ..*asked
     };
     (reth.address == rest.address && reth.rkey == rest.rkey && reth.len == rest.left).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regions::{Access, Domain};
+    use crate::transport::Attributes;
+    use crate::wire::AtomicRequest;
+
+    #[test]
+    fn the_newest_operation_of_a_number_is_answered() {
+        let domain = Domain(1);
+        let attributes =
+            Attributes { domain, access: Access::ALL, send_depth: 1, receive_depth: 1, credits: false };
+        let mut qp = QueuePair::new(1, attributes);
+        let atomic = |original, msn| Kept::Atomic { psn: 5, original, msn };
+        qp.responder.kept.extend([atomic(77, 1), atomic(78, 0xf0_0000)]);
+        let atomic = AtomicRequest { address: 0, rkey: 0, swap_add: 1, compare: 0 };
+        qp.duplicate(&Packet { atomic: Some(atomic), ..Packet::new(Opcode::FetchAdd, 1, 5) });
+        assert!(matches!(qp.responder.responses.front(), Some(Response::Atomic { original: 78, .. })));
+    }
 }
