@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use extoll_sim::memory::Memory;
@@ -136,7 +136,12 @@ impl Network {
 
     /// Runs the adapters until nothing moves, or for a while. Whether anything did. Returns at once where another thread does.
     pub fn step(&self) -> bool {
-        let Ok(mut state) = self.state.try_lock() else { return false };
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            // Who called an adapter has panicked: the others go on.
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         let mut moved = state.exchange();
         let rung = self.rung.swap(false, Ordering::Acquire);
         let due =

@@ -301,6 +301,17 @@ fn requests_that_come_too_early_are_flushed() {
     }
 }
 
+#[test]
+fn a_callers_panic_stops_nobody_else() {
+    let mut world = World::new(Format::Mlx4);
+    let network = world.network.clone();
+    let panicked = std::thread::spawn(move || network.with(0, |_| panic!("the caller's"))).join();
+    assert!(panicked.is_err());
+    world.post(|_| ());
+    world.settle();
+    assert_eq!(world.statuses(), [Status::Success]);
+}
+
 /// IBTA 11.6.3: who does not make room in time has a queue that is broken, whose queue pairs fail. What is in it stays.
 #[test]
 fn a_full_completion_queue_breaks_and_keeps_what_it_has() {
