@@ -27,12 +27,17 @@ impl Default for CqAttributes {
     }
 }
 
+/// What the adapter has of a completion queue: it writes there as long as queue pairs use it, which hold it, too.
+pub(crate) struct Held {
+    pub context: Arc<Context>,
+    pub id: CqId,
+    memory: Declared,
+}
+
 /// A completion queue.
 pub struct Cq {
-    pub(crate) context: Arc<Context>,
-    pub(crate) id: CqId,
+    pub(crate) held: Arc<Held>,
     pub(crate) ring: Ring,
-    memory: Declared,
     pub(crate) consumed: Mutex<u32>,
     pub(crate) exported: AtomicBool,
 }
@@ -53,14 +58,15 @@ impl Context {
         let ring = Ring { buffer: memory.address(), entries, stride, record: memory.address() + size as u64 };
         let id = self.front(|front| front.create_cq(ring))?;
         let exported = AtomicBool::new(false);
-        Ok(Cq { context: self.clone(), id, ring, memory, consumed: Mutex::new(0), exported })
+        let held = Arc::new(Held { context: self.clone(), id, memory });
+        Ok(Cq { held, ring, consumed: Mutex::new(0), exported })
     }
 }
 
 impl Cq {
     /// Its name in [`Event::Overrun`](ggas_hca::Event::Overrun).
     pub fn id(&self) -> CqId {
-        self.id
+        self.held.id
     }
 
     /// Takes a completion, if there is one.
@@ -72,12 +78,13 @@ impl Cq {
             return Err(VerbsError::Exported("completion queue"));
         }
         let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Held { context, memory, .. } = &*self.held;
         let Ring { entries, stride, .. } = self.ring;
         let at = ((*consumed & (entries - 1)) * stride) as usize;
         let round = *consumed & entries != 0;
         // The last word says whether the entry is there, and is written last.
-        let last = self.memory.buffer.load_u64(at + stride as usize - 8)?.to_le_bytes()[7];
-        let (owner, nobody) = match self.context.format {
+        let last = memory.buffer.load_u64(at + stride as usize - 8)?.to_le_bytes()[7];
+        let (owner, nobody) = match context.format {
             Format::Mlx4 => (last & 0x80 != 0, false),
             Format::Mlx5 => (last & 1 != 0, last >> 4 == 15),
         };
@@ -86,20 +93,20 @@ impl Cq {
         }
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..stride as usize];
-        self.memory.buffer.read(at, bytes)?;
-        let read = match self.context.format {
+        memory.buffer.read(at, bytes)?;
+        let read = match context.format {
             Format::Mlx4 => mlx4::read_completion(bytes),
             Format::Mlx5 => mlx5::read_completion(bytes),
         };
         *consumed = (*consumed + 1) & 0xff_ffff;
-        let record = (self.ring.record - self.memory.address()) as usize;
-        self.memory.buffer.store_u32(record, consumed.to_be())?;
-        let rings = read.and_then(|(done, _)| Some((done, self.context.qps().get(&done.qp)?.upgrade())));
+        let record = (self.ring.record - memory.address()) as usize;
+        memory.buffer.store_u32(record, consumed.to_be())?;
+        let rings = read.and_then(|(done, _)| Some((done, context.qps().get(&done.qp)?.upgrade())));
         Ok(rings.map(|(done, rings)| rings.map_or(done, |rings| rings.completed(done))))
     }
 }
 
-impl Drop for Cq {
+impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.context.front(|front| front.hca.destroy_cq(self.id));
     }

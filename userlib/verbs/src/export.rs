@@ -76,7 +76,7 @@ impl Cq {
     pub fn export(&self, memory: &ggas_kernels::KernelMem, offset: usize) -> Result<u64, VerbsError> {
         let consumed = *self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let structure = ggas_ibv_cq {
-            ctx: self.context.kernel.address(),
+            ctx: self.held.context.kernel.address(),
             buffer: self.ring.buffer,
             record: self.ring.record,
             entries: self.ring.entries,

@@ -10,6 +10,7 @@ use ggas_hca::{
 };
 use ggas_kernels::KernelMem;
 
+use crate::cq::Held;
 use crate::memory::Declared;
 use crate::{Cq, Endpoint, Pd, Placement, VerbsError};
 
@@ -115,6 +116,8 @@ pub struct Qp {
     pub(crate) exported: AtomicBool,
     /// Structures that kernels have of it.
     pub(crate) kernel: Mutex<Option<KernelMem>>,
+    /// Where it completes.
+    _queues: [Arc<Held>; 2],
 }
 
 impl Pd {
@@ -124,7 +127,7 @@ impl Pd {
     /// [`VerbsError`].
     pub fn qp(&self, attributes: QpAttributes, send: &Cq, receive: &Cq) -> Result<Qp, VerbsError> {
         let context = &self.context;
-        if !Arc::ptr_eq(context, &send.context) || !Arc::ptr_eq(context, &receive.context) {
+        if !Arc::ptr_eq(context, &send.held.context) || !Arc::ptr_eq(context, &receive.held.context) {
             return Err(VerbsError::Context("completion queue"));
         }
         for depth in [attributes.sends, attributes.receives] {
@@ -145,7 +148,7 @@ impl Pd {
             credits: true,
         };
         let number = context.front(|front| -> Result<u32, VerbsError> {
-            let number = front.hca.create_qp(hca, send.id, receive.id)?;
+            let number = front.hca.create_qp(hca, send.id(), receive.id())?;
             if let Err(error) = front.attach(number, send_ring, receive_ring) {
                 let _ = front.destroy_qp(number);
                 return Err(error.into());
@@ -163,7 +166,8 @@ impl Pd {
         // Any number serves; this one has numbers wrap around early.
         let psn = 0xff_ff00u32.wrapping_add(number * 7) & 0xff_ffff;
         let (exported, kernel) = (AtomicBool::new(false), Mutex::new(None));
-        Ok(Qp { pd, number, psn, pieces: attributes.pieces, rings, exported, kernel })
+        let _queues = [send.held.clone(), receive.held.clone()];
+        Ok(Qp { pd, number, psn, pieces: attributes.pieces, rings, exported, kernel, _queues })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -271,6 +272,36 @@ fn the_host_posts_in_both_formats() {
         }
         assert!(bytes(peer.mr.buffer(), INTO as usize, 2000) == bytes(mine.mr.buffer(), 0, 2000));
         assert_eq!(mine.context.format(), format);
+    }
+}
+
+/// The adapter writes to it as long as queue pairs use it: its memory is nobody else's meanwhile.
+#[test]
+fn completion_queues_live_as_long_as_their_queue_pairs() {
+    for format in FORMATS {
+        let Ends { ends: [mine, peer], processor, _idle, _driver } =
+            ends(format, Placement::Host, Wire::Packets);
+        let End { context, send, qp, mr, pd, .. } = mine;
+        drop(send);
+        let others: Vec<Mr> = [8192 + 64, 16384 + 64, 8192, 16384]
+            .map(|bytes| pd.register(Arc::new(processor.alloc_host(bytes).unwrap()), Access::ALL).unwrap())
+            .into();
+        let remote = peer.mr.remote();
+        let write = Operation::Write { address: remote.address + INTO, rkey: remote.rkey, immediate: None };
+        for at in 0..64 {
+            let local = Sges::one(mr.address() + at, 1, mr.lkey());
+            qp.post_send(&SendWork::new(at, write, local)).unwrap();
+        }
+        let end = Instant::now() + SOON;
+        while bytes(peer.mr.buffer(), INTO as usize, 1) != pattern(0)[63..64] {
+            assert!(Instant::now() < end, "{format:?}: state {:?}", qp.state());
+            std::thread::yield_now();
+        }
+        assert_eq!((qp.state(), context.event()), (State::ReadyToSend, None), "{format:?}");
+        for other in others {
+            let bytes = bytes(other.buffer(), 0, other.buffer().len());
+            assert!(bytes.iter().all(|byte| *byte == 0), "{format:?}: others' memory was written");
+        }
     }
 }
 
