@@ -74,10 +74,11 @@ impl Cq {
     /// # Errors
     /// [`VerbsError::Exported`] where kernels use the queue.
     pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
+        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Kernels go on from what is counted here: whoever counts meanwhile has to wait.
         if self.exported.load(Ordering::Relaxed) {
             return Err(VerbsError::Exported("completion queue"));
         }
-        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let Held { context, memory, .. } = &*self.held;
         let Ring { entries, stride, .. } = self.ring;
         let at = ((*consumed & (entries - 1)) * stride) as usize;

@@ -74,13 +74,14 @@ impl Cq {
     /// # Errors
     /// [`VerbsError::Memory`].
     pub fn export(&self, memory: &ggas_kernels::KernelMem, offset: usize) -> Result<u64, VerbsError> {
-        let consumed = *self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held until polls are refused.
+        let consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let structure = ggas_ibv_cq {
             ctx: self.held.context.kernel.address(),
             buffer: self.ring.buffer,
             record: self.ring.record,
             entries: self.ring.entries,
-            consumed,
+            consumed: *consumed,
         };
         memory.write(offset, bytes(&structure))?;
         self.exported.store(true, Ordering::Relaxed);

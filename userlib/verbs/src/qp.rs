@@ -233,6 +233,7 @@ impl Qp {
         })
     }
 
+    /// Whoever calls it holds the queue, as an export does.
     fn for_the_host(&self) -> Result<(), VerbsError> {
         if self.exported.load(Ordering::Relaxed) { Err(VerbsError::Exported("queue pair")) } else { Ok(()) }
     }
@@ -242,12 +243,12 @@ impl Qp {
     /// # Errors
     /// [`VerbsError::Full`], [`VerbsError::Pieces`], [`VerbsError::Exported`]; nothing was posted then.
     pub fn post_send(&self, work: &SendWork) -> Result<(), VerbsError> {
-        self.for_the_host()?;
         let pieces = work.local.iter().count() as u32;
         if pieces > self.pieces {
             return Err(VerbsError::Pieces(pieces, self.pieces));
         }
         let mut queue = lock(&self.rings.send);
+        self.for_the_host()?;
         let place = queue.take(work.id)?;
         let mut bytes = [0; 128];
         let round = queue.head & queue.ring.entries != 0;
@@ -277,12 +278,12 @@ impl Qp {
     /// # Errors
     /// As [`post_send`](Qp::post_send).
     pub fn post_receive(&self, work: &ReceiveWork) -> Result<(), VerbsError> {
-        self.for_the_host()?;
         let pieces = work.local.iter().count() as u32;
         if pieces > self.pieces {
             return Err(VerbsError::Pieces(pieces, self.pieces));
         }
         let mut queue = lock(&self.rings.receive);
+        self.for_the_host()?;
         let place = queue.take(work.id)?;
         let mut bytes = Vec::with_capacity(64);
         for sge in work.local.iter() {

@@ -275,6 +275,52 @@ fn the_host_posts_in_both_formats() {
     }
 }
 
+/// A structure of the layout in host memory.
+fn exported<T>(address: u64) -> T {
+    // SAFETY: structures are numbers; this one was just written there by the host, on the executor.
+    unsafe { (address as *const T).read() }
+}
+
+/// What the host posts is in the kernels' count, or refused: it is never overwritten.
+#[test]
+fn what_is_posted_or_polled_during_an_export_is_counted() {
+    if matches!(ggas_selftest::processor(0), Processor::Gpu(_)) {
+        return;
+    }
+    for _ in 0..50 {
+        let ends = ends(Format::Mlx4, Placement::Host, Wire::Packets);
+        let [mine, peer] = &ends.ends;
+        let attributes = QpAttributes { sends: 1 << 14, ..QpAttributes::default() };
+        let idle = peer.pd.qp(attributes, &peer.send, &peer.receive).unwrap();
+        let none = SendWork::new(0, Operation::Send { immediate: None }, Sges::default());
+        let counted = std::thread::scope(|scope| {
+            let posts = || (0u32..).take_while(|_| idle.post_send(&none).is_ok()).count();
+            let posted = scope.spawn(posts);
+            std::thread::sleep(Duration::from_micros(100));
+            let head = exported::<ggas_ibv_qp>(idle.export().unwrap()).send.head;
+            (head, posted.join().unwrap() as u32)
+        });
+        assert_eq!(counted.0, counted.1, "posts");
+
+        let write = Operation::Write { address: 0, rkey: 0, immediate: None };
+        for id in 0..64 {
+            mine.qp.post_send(&SendWork::new(id, write, Sges::default())).unwrap();
+        }
+        let room = ends.processor.alloc(64).unwrap();
+        let counted = std::thread::scope(|scope| {
+            let polls = || {
+                let all = std::iter::from_fn(|| mine.send.poll().ok());
+                all.flatten().count() as u32
+            };
+            let polled = scope.spawn(polls);
+            std::thread::sleep(Duration::from_micros(100));
+            let consumed = exported::<ggas_ibv_cq>(mine.send.export(&room, 0).unwrap()).consumed;
+            (consumed, polled.join().unwrap())
+        });
+        assert_eq!(counted.0, counted.1, "polls");
+    }
+}
+
 /// The adapter writes to it as long as queue pairs use it: its memory is nobody else's meanwhile.
 #[test]
 fn completion_queues_live_as_long_as_their_queue_pairs() {
