@@ -79,6 +79,17 @@ impl Cq {
         if self.exported.load(Ordering::Relaxed) {
             return Err(VerbsError::Exported("completion queue"));
         }
+        while let Some(bytes) = self.next(&mut consumed)? {
+            // Those of queue pairs that are gone are nobody's.
+            if let Some(done) = self.completion(&bytes) {
+                return Ok(Some(done));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the next entry, if there is one.
+    fn next(&self, consumed: &mut u32) -> Result<Option<[u8; 64]>, VerbsError> {
         let Held { context, memory, .. } = &*self.held;
         let Ring { entries, stride, .. } = self.ring;
         let at = ((*consumed & (entries - 1)) * stride) as usize;
@@ -93,17 +104,22 @@ impl Cq {
             return Ok(None);
         }
         let mut bytes = [0; 64];
-        let bytes = &mut bytes[..stride as usize];
-        memory.buffer.read(at, bytes)?;
-        let read = match context.format {
-            Format::Mlx4 => mlx4::read_completion(bytes),
-            Format::Mlx5 => mlx5::read_completion(bytes),
-        };
+        memory.buffer.read(at, &mut bytes[..stride as usize])?;
         *consumed = (*consumed + 1) & 0xff_ffff;
         let record = (self.ring.record - memory.address()) as usize;
         memory.buffer.store_u32(record, consumed.to_be())?;
-        let rings = read.and_then(|(done, _)| Some((done, context.qps().get(&done.qp)?.upgrade())));
-        Ok(rings.map(|(done, rings)| rings.map_or(done, |rings| rings.completed(done))))
+        Ok(Some(bytes))
+    }
+
+    /// What an entry says, with the poster's number.
+    fn completion(&self, bytes: &[u8]) -> Option<Completion> {
+        let context = &self.held.context;
+        let (done, _) = match context.format {
+            Format::Mlx4 => mlx4::read_completion(bytes),
+            Format::Mlx5 => mlx5::read_completion(bytes),
+        }?;
+        let rings = context.qps().get(&done.qp)?.upgrade()?;
+        Some(rings.completed(done))
     }
 }
 

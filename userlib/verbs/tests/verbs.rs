@@ -352,6 +352,24 @@ fn completion_queues_live_as_long_as_their_queue_pairs() {
 }
 
 #[test]
+fn completions_of_a_queue_pair_that_is_gone_hide_no_others() {
+    let Ends { ends: [mine, _peer], _driver, .. } = ends(Format::Mlx4, Placement::Host, Wire::Packets);
+    drop(_driver);
+    let network = mine.context.network();
+    let gone = mine.pd.qp(QpAttributes::default(), &mine.send, &mine.receive).unwrap();
+    let none = SendWork::new(0, Operation::Send { immediate: None }, Sges::default());
+    // It is not connected: its request is flushed.
+    gone.post_send(&none).unwrap();
+    while network.step() {}
+    drop(gone);
+    let write = Operation::Write { address: 0, rkey: 0, immediate: None };
+    mine.qp.post_send(&SendWork::new(7, write, Sges::default())).unwrap();
+    while network.step() {}
+    assert_eq!(mine.send.poll().unwrap().map(|done| done.id), Some(7));
+    assert_eq!(mine.send.poll().unwrap(), None);
+}
+
+#[test]
 fn the_host_is_refused_what_makes_no_sense() {
     let ends = ends(Format::Mlx4, Placement::Kernel, Wire::Packets);
     let [mine, peer] = &ends.ends;
