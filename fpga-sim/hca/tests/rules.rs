@@ -243,6 +243,39 @@ fn a_peer_without_receives_is_asked_again() {
     assert_eq!(late.pair.bytes(late.at[1], 14), b"late but whole");
 }
 
+/// IBTA 9.7.7.2.5: a message of several packets that takes a receive goes on as the receiver lets it, whether it is told that there
+/// is none before the message begins or while it is under way. No patience ends.
+#[test]
+fn long_messages_without_credit_wait_for_a_receive() {
+    for (write, at_once) in [(false, false), (false, true), (true, false), (true, true)] {
+        let what = format!("write {write}, at once {at_once}");
+        let mut ends = ends_with(Access::ALL, Reliability { timeout: 20, ..Reliability::default() }, 64);
+        let (address, rkey, immediate) = (ends.at[1], ends.key[1], Some(5));
+        let operation = match write {
+            true => Operation::Write { address, rkey, immediate },
+            false => Operation::Send { immediate },
+        };
+        ends.receives(1024);
+        ends.post(operation, 8);
+        if !at_once {
+            ends.pair.settle();
+        }
+        ends.post(operation, 2000);
+        (0..40).for_each(|_| assert!(ends.pair.step(), "{what}: nobody does anything any more"));
+        ends.receives(2048);
+        let begin = ends.pair.now;
+        let mut statuses = Vec::new();
+        while statuses.len() < 2 {
+            assert!(ends.pair.step(), "{what}: nobody does anything any more");
+            statuses.extend(ends.pair.hca[0].poll(ends.send[0]).map(|done| done.status));
+        }
+        assert_eq!(statuses, [Status::Success; 2], "{what}");
+        assert!(ends.pair.now - begin < 1_000_000_000, "{what}: {} ns", ends.pair.now - begin);
+        let done: Vec<_> = std::iter::from_fn(|| ends.pair.hca[1].poll(ends.receive[1])).collect();
+        assert_eq!(done.iter().map(|done| done.len).collect::<Vec<_>>(), [8, 2000], "{what}");
+    }
+}
+
 #[test]
 fn a_silent_peer_ends_in_an_error() {
     let mut ends = ends();

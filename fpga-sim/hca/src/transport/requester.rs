@@ -61,6 +61,8 @@ pub(super) struct Requester {
     pub not_ready: u8,
     /// An answer was found missing and asked for again: once until it has come.
     pub asked_again: bool,
+    /// A packet without credit is under way: its message waits for what becomes of it.
+    alone: bool,
 }
 
 impl Requester {
@@ -103,6 +105,7 @@ impl Requester {
         self.sent = sent;
         self.reads = self.queue.iter().take(at).filter(|entry| entry.is_read_or_atomic()).count() as u32;
         self.answer_by = None;
+        self.alone = false;
     }
 
     /// Takes the oldest request out.
@@ -128,6 +131,7 @@ impl Requester {
         self.retries = 0;
         self.not_ready = 0;
         self.asked_again = false;
+        self.alone = false;
         let patience = self.reliability.patience().filter(|_| self.outstanding());
         self.answer_by = patience.map(|patience| now + patience);
     }
@@ -148,12 +152,16 @@ impl Requester {
         if too_many || (entry.work.fence && first && self.reads > 0) {
             return None;
         }
+        if !first {
+            return (!self.alone).then_some(false);
+        }
         let over = self.limit.is_some_and(|limit| psn::distance(limit, entry.message) > 0);
         if !over || !entry.work.operation.takes_a_receive() {
             return Some(false);
         }
-        // Without credit one packet goes, alone, and asks (IBTA 9.7.7.2.5).
-        (first && self.at == 0).then_some(true)
+        // Without credit a message's first packet goes, alone, and asks (IBTA 9.7.7.2.5). Where that is taken the others follow: a
+        // write takes its receive with the last one only, for which it may be asked to come again.
+        (self.at == 0).then_some(true)
     }
 }
 
@@ -196,6 +204,7 @@ impl QueuePair {
         if requester.answer_by.is_none() {
             requester.answer_by = requester.reliability.patience().map(|patience| now + patience);
         }
+        requester.alone |= probing;
         let mut packet = packet;
         packet.bth.ack_request |= probing || full;
         Some(packet)
