@@ -301,6 +301,36 @@ fn requests_that_come_too_early_are_flushed() {
     }
 }
 
+/// Requests and receives as a kernel that has lost its way may write them. The adapter goes on, and what is behind a failure ends.
+#[test]
+fn whatever_lies_in_queues_changes_nothing_else() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::new(FORMATS[seed as usize % 2]);
+        for side in 0..2 {
+            let receive = world.ends[side].receive;
+            let bytes: Vec<u8> =
+                std::iter::repeat_with(|| random.u8(..)).take(REQUESTS as usize * 16).collect();
+            world.memory.write(receive.buffer, &bytes).unwrap();
+            world.memory.write(receive.record, &[0, 0, random.u8(..), random.u8(..)]).unwrap();
+        }
+        for _ in 0..random.u32(1..COMPLETIONS) {
+            let pieces = random.usize(1..=2);
+            let spoils: Vec<_> = (0..random.u32(0..4)).map(|_| (random.usize(..48), random.u8(..))).collect();
+            let code = [0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12][random.usize(..7)];
+            world.post_with(pieces, |bytes| {
+                bytes[3] = code;
+                spoils.iter().for_each(|(at, byte)| bytes[*at] = *byte);
+            });
+            world.settle();
+        }
+        world.check_guards();
+        if world.state() == State::Error {
+            assert!(!world.events().is_empty(), "seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn a_callers_panic_stops_nobody_else() {
     let mut world = World::new(Format::Mlx4);
