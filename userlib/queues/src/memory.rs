@@ -6,7 +6,7 @@ use extoll_abi::layout::{GGAS_WAY_DEVICE, GGAS_WAY_STORES, ggas_memory};
 use ggas_device::Span;
 use ggas_kernels::KernelMem;
 use ggas_rma::{KernelPort, Region};
-use ggas_window::Window;
+use ggas_window::{Mapping, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::filled;
@@ -73,6 +73,10 @@ impl Held {
     /// Address, for kernels of member `from`, of the part of `to`; why there is none.
     fn address(&self, members: &Members, from: usize, to: usize) -> Result<u64, String> {
         match self {
+            // They would be on their way yet when a flag that does not pass there has come.
+            Held::Window(window) if from != to && passes_the_card(window) => {
+                Err("stores to it pass the card's SMFU, and flags do not".to_owned())
+            }
             Held::Window(window) => {
                 let pointer = window.member(from).and_then(|member| member.pointer_of(to));
                 pointer.map_err(|error| error.to_string())
@@ -100,6 +104,11 @@ impl Held {
             Held::Own(own) => Ok(port.register_kernel_memory(own[member - members.first].clone())?),
         }
     }
+}
+
+/// Whether stores of kernels are the card's.
+fn passes_the_card(window: &Window) -> bool {
+    matches!(window.info().mapped, Ok(Mapping::Card | Mapping::Trapped))
 }
 
 /// What a member says of its part.

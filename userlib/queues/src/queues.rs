@@ -90,7 +90,7 @@ impl Queues {
         };
         let flags = || {
             let window = Window::with_timeout(members, config.flag_bytes(members.len()), config.timeout)?;
-            Ok(Memory::from(Arc::new(window)))
+            Ok(Memory::from(Arc::new(window.without_smfu())))
         };
         Queues::set_up(open(), 0, members.len(), Peers::Here, config, flags)
     }
@@ -112,7 +112,7 @@ impl Queues {
         let open = Endpoint::open(rank, node, processor, config).map(|endpoint| vec![endpoint]);
         let flags = || {
             let window = Window::across(job, node, processor, config.flag_bytes(size), config.timeout)?;
-            Ok(Memory::from(Arc::new(window)))
+            Ok(Memory::from(Arc::new(window.without_smfu())))
         };
         let peers = Peers::Across(job, config.timeout);
         let mut queues = Queues::set_up(open, rank, size, peers, config, flags)?;

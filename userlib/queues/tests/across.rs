@@ -197,6 +197,35 @@ fn a_window_on_nodes_goes_through_the_network_device() {
     });
 }
 
+/// Stores to such a window are on their way yet when a flag that does not pass the SMFU comes, so they are not taken. Flags leave
+/// the SMFU to it, whichever is made first.
+#[test]
+fn stores_that_pass_the_smfu_are_not_taken() {
+    in_job("stores_that_pass_the_smfu_are_not_taken", (2, 1), |job| {
+        let (_network, node) = model(job);
+        let (cpu, rank) = (Processor::cpu(), job.rank() as usize);
+        let on_nodes = || {
+            let nodes = [0, 1];
+            Arc::new(Window::on_nodes(&node, &nodes, &cpu, PART, SOON).unwrap())
+        };
+        for window_first in [true, false] {
+            let early = window_first.then(on_nodes);
+            let queues = Queues::across(job, &node, &cpu, &config(Way::Auto)).unwrap();
+            let window = early.unwrap_or_else(on_nodes);
+            let stores = queues.share_across(job, Memory::from(window.clone()).by(Way::Stores));
+            let error = stores.unwrap_err().to_string();
+            assert!(error.contains("pass the card's SMFU"), "{error}");
+            let shared = queues.share_across(job, window).unwrap();
+            assert_eq!(shared.way(rank, 1 - rank).unwrap(), Way::Device);
+            for what in [(EXCHANGE, 0), (LAST, 3)] {
+                job.barrier(SOON).unwrap();
+                assert_eq!(run(&queues, &shared, rank, what), [0, 0], "{what:?}");
+            }
+            job.barrier(SOON).unwrap();
+        }
+    });
+}
+
 /// One member without a port fails, and so do all, each with the reason.
 #[test]
 fn either_all_members_open_queues_or_none() {

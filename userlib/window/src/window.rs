@@ -10,7 +10,7 @@ use ggas_kernels::{KernelMem, Processor};
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
-use crate::{Member, WindowError, WindowInfo};
+use crate::{Mapping, Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -125,6 +125,17 @@ impl Window {
         info.trapped =
             members.iter().try_for_each(|member| member.smfu.as_ref().map(|_| ()).map_err(Clone::clone));
         Ok(Window { first: 0, len: members.len(), members, parts, info, timeout })
+    }
+
+    /// Leaves the nodes' SMFUs to another window, where loads and stores of this one's kernels do not need them: then
+    /// [`Member::store`] and [`Member::load`] are refused.
+    pub fn without_smfu(mut self) -> Window {
+        if !matches!(self.info.mapped, Ok(Mapping::Card | Mapping::Trapped)) {
+            let reason = || "it leaves the SMFU to other windows".to_owned();
+            self.members.iter_mut().for_each(|member| member.smfu = Err(reason()));
+            self.info.trapped = Err(reason());
+        }
+        self
     }
 
     /// What the window can do.
