@@ -66,7 +66,7 @@ fn fortran(context: &Context, prefix: &Path) -> Result<&'static str> {
     let program = prefix.join("fortran");
     let mut command = Command::new("gfortran");
     command.args(["-std=f2008", "-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(prefix.join("include"));
-    command.arg(format!("{TESTS}/fortran.f90")).arg("-J").arg(&prefix).arg("-L").arg(prefix.join("lib64"));
+    command.arg(format!("{TESTS}/fortran.f90")).arg("-J").arg(prefix).arg("-L").arg(prefix.join("lib64"));
     command.args(["-lGPI2", "-o"]).arg(&program);
     context.run("gaspi fortran build", command)?;
     let mut command = job(prefix, &["-s", "-n", "2"]);
