@@ -106,7 +106,9 @@ impl Lane {
         direct: &Direct,
     ) -> Result<(), GaspiError> {
         let bytes = direct.copies.first().map_or(0, |copy| copy.bytes);
-        let is_short = direct.copies.len() <= 1 && config.is_short(bytes);
+        // One behind the other they would wait for each other there; a copy engine has the next one ready.
+        let is_short =
+            direct.copies.len() <= 1 && config.is_short(bytes) && standby.orders().are_done(self.ordered);
         if is_short && self.streams_are_done()? && self.order(processor, standby, direct)? {
             return Ok(());
         }
