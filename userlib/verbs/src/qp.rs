@@ -47,12 +47,22 @@ impl Default for QpAttributes {
 }
 
 /// How queue pairs are connected; the same on both sides.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Connect {
-    /// Largest payload of a packet.
+    /// Largest payload of a packet; 1024 bytes by default.
     pub mtu: Mtu,
     /// Repetitions, time-outs, reads at a time. `send_psn` is the endpoint's.
     pub reliability: Reliability,
+    /// How long the peer waits before it sends again what found no receive here, a code of
+    /// [`RNR_NANOS`](ggas_hca::wire::RNR_NANOS): 10 µs (code 1) by default. It sends `Reliability::not_ready_retries` times, so
+    /// where that is less than for ever this bounds how late a receive may be.
+    pub not_ready: u8,
+}
+
+impl Default for Connect {
+    fn default() -> Connect {
+        Connect { mtu: Mtu::default(), reliability: Reliability::default(), not_ready: 1 }
+    }
 }
 
 /// A ring as the host fills it.
@@ -215,14 +225,14 @@ impl Qp {
     /// # Errors
     /// [`VerbsError::Hca`].
     pub fn connect(&self, peer: &Endpoint, options: Connect) -> Result<(), VerbsError> {
-        let Connect { mtu, reliability } = options;
+        let Connect { mtu, reliability, not_ready } = options;
         let connection = Connection {
             flow: Flow::new(self.endpoint().address, peer.address, 0xc000 | (self.number & 0x3fff) as u16),
             peer: peer.qp,
             mtu,
             receive_psn: peer.psn,
             responses: reliability.reads,
-            not_ready: 1,
+            not_ready,
         };
         let reliability = Reliability { send_psn: self.psn, ..reliability };
         self.pd.context.front(|front| -> Result<(), VerbsError> {

@@ -42,7 +42,7 @@ fn late(job: &Job) {
     }
     let clock = if job.rank() == 0 { clock } else { Clock::real() };
     let network = network_across(job, &memory, clock, SOON).unwrap();
-    let connect = Connect { reliability: Reliability::default(), mtu: Mtu::B256 };
+    let connect = Connect { mtu: Mtu::B256, ..Connect::default() };
     let world = World { connect, ..World::on(job, network, memory) };
     let end = world.end(Format::Mlx5, Placement::Host);
     let told = world.tell(&[&end.qp], &end.mr);
@@ -93,7 +93,7 @@ fn who_has_no_socket_has_the_others_fail_at_once() {
 fn lose_one(job: &Job) {
     let (clock, time) = Manual::new();
     let world = World::join(job, if job.rank() == 0 { clock } else { Clock::real() });
-    let connect = Connect { reliability: Reliability::default(), mtu: Mtu::B256 };
+    let connect = Connect { mtu: Mtu::B256, ..Connect::default() };
     let end = world.end(Format::Mlx4, Placement::Host);
     let qps: Vec<Qp> =
         (0..3).map(|_| end.pd.qp(QpAttributes::default(), &end.send, &end.receive).unwrap()).collect();

@@ -387,3 +387,34 @@ fn the_host_is_refused_what_makes_no_sense() {
     mine.qp.export().unwrap();
     assert!(matches!(mine.qp.post_send(&none), Err(VerbsError::Exported(_))));
 }
+
+/// In virtual time: nobody posts a receive, and two repetitions are two waits.
+#[test]
+fn a_sender_waits_for_a_receive_as_long_as_it_is_told() {
+    // Code 20 is 10.24 ms.
+    const WAIT: Duration = Duration::from_micros(10_240);
+    let (clock, time) = ggas_clock::Manual::new();
+    let (memory, processor) = (HostMemory::new(), Processor::cpu());
+    let network = Network::new(memory.clone(), clock, Wire::Datagrams);
+    let [mine, peer] = [0, 1].map(|side| {
+        let context = Context::open(&network, &memory, &processor, Format::Mlx4).unwrap();
+        End::open(&processor, context, 16, Placement::Host, &pattern(side))
+    });
+    let reliability = Reliability { timeout: 0, not_ready_retries: 2, ..Reliability::default() };
+    let connect = Connect { reliability, not_ready: 20, ..Connect::default() };
+    mine.qp.connect(&peer.qp.endpoint(), connect).unwrap();
+    peer.qp.connect(&mine.qp.endpoint(), connect).unwrap();
+    let local = Sges::one(mine.mr.address(), 8, mine.mr.lkey());
+    mine.qp.post_send(&SendWork::new(7, Operation::Send { immediate: None }, local)).unwrap();
+    for wait in 0..2 {
+        while network.step() {}
+        assert!(mine.send.poll().unwrap().is_none(), "wait {wait}");
+        time.advance(WAIT - Duration::from_nanos(1));
+        while network.step() {}
+        assert!(mine.send.poll().unwrap().is_none(), "nearly behind wait {wait}");
+        time.advance(Duration::from_nanos(1));
+    }
+    while network.step() {}
+    let done = mine.send.poll().unwrap().unwrap();
+    assert_eq!((done.id, done.status), (7, Status::NotReadyExceeded));
+}

@@ -34,7 +34,7 @@ impl World<'_> {
     pub fn on(job: &Job, network: Arc<Network>, memory: Arc<HostMemory>) -> World<'_> {
         // Nothing is lost, so a time-out would only tell that the machine is busy: 4.096 us * 2^24 is over a minute.
         let reliability = Reliability { timeout: 24, ..Reliability::default() };
-        let connect = Connect { mtu: Mtu::B256, reliability };
+        let connect = Connect { mtu: Mtu::B256, reliability, ..Connect::default() };
         World { job, processor: ggas_selftest::processor(job.rank() as usize), memory, network, connect }
     }
 
