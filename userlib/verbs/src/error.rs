@@ -25,6 +25,9 @@ pub enum VerbsError {
         "{0} queue pairs of the context are exported, which is all that kernels can find: drop some, or open another context"
     )]
     Exports(u32),
+    /// A place for a structure that is not aligned.
+    #[error("a structure for kernels cannot lie at offset {0}: take a multiple of 8")]
+    Offset(usize),
     /// The send or receive queue is full.
     #[error("the queue is full: poll its completion queue first")]
     Full,

@@ -50,7 +50,7 @@ impl Endpoint {
         let address = std::net::Ipv6Addr::from(address);
         let address = address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4);
         let (qp, psn) = (u32::from_be_bytes([q0, q1, q2, q3]), u32::from_be_bytes([p0, p1, p2, p3]));
-        if qp >> 24 != 0 || psn >> 24 != 0 {
+        if qp >> 24 != 0 || psn >> 24 != 0 || address.is_unspecified() {
             return Err(VerbsError::Bytes("an endpoint"));
         }
         Ok(Endpoint { address, qp, psn })
@@ -93,6 +93,7 @@ mod tests {
         let region = RemoteRegion { address: 1 << 40, len: 77, rkey: 0xdead_beef };
         assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()).unwrap(), region);
         assert!(Endpoint::from_bytes(&[0xff; 24]).is_err());
+        assert!(Endpoint::from_bytes(&[0; 24]).is_err(), "nobody's address");
         assert!(Endpoint::from_bytes(&[0; 23]).is_err() && RemoteRegion::from_bytes(&[0; 21]).is_err());
     }
 }

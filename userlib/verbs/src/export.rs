@@ -72,8 +72,11 @@ impl Cq {
     /// in each structure that is made; the host may not poll any more.
     ///
     /// # Errors
-    /// [`VerbsError::Memory`].
+    /// [`VerbsError::Memory`]; [`VerbsError::Offset`], which is no multiple of 8.
     pub fn export(&self, memory: &ggas_kernels::KernelMem, offset: usize) -> Result<u64, VerbsError> {
+        if !offset.is_multiple_of(8) {
+            return Err(VerbsError::Offset(offset));
+        }
         // Held until polls are refused.
         let consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
         let structure = ggas_ibv_cq {

@@ -386,6 +386,8 @@ fn the_host_is_refused_what_makes_no_sense() {
     assert!(matches!(mine.qp.post_send(&none), Err(VerbsError::Full)));
     mine.qp.export().unwrap();
     assert!(matches!(mine.qp.post_send(&none), Err(VerbsError::Exported(_))));
+    let memory = ends.processor.alloc(64).unwrap();
+    assert!(matches!(mine.send.export(&memory, 1), Err(VerbsError::Offset(1))));
 }
 
 /// In virtual time: nobody posts a receive, and two repetitions are two waits.
