@@ -51,5 +51,5 @@ pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, run_roun
 pub use loops::{Loop, run_loops};
 pub use memory::{KernelMem, Mapped, MemoryError};
 pub use processor::{Cpu, Gpu, Processor};
-pub use report::wait_name;
+pub use report::{QueueWait, wait_name};
 pub use stream::Stream;

@@ -15,6 +15,7 @@ use super::ffi::{Access, Event, Shared, Site, Thread, WarpOp, ggas_exec_enter};
 use super::stack::PooledStack;
 use crate::image::HostKernel;
 use crate::launch::LaunchError;
+use crate::report::QueueWait;
 use crate::{mmio, trap};
 
 const WARP: usize = 32;
@@ -371,6 +372,12 @@ impl Slot {
             State::Warp { op, mask, .. } => format!("in a warp {op:?} with mask {mask:#010x}"),
             State::Ready { .. } if self.thread.wait != 0 => {
                 let t = &self.thread;
+                if QueueWait::is_one(t.wait) {
+                    let (peer, address) = ((t.peer != !0).then_some(t.peer), t.address);
+                    let (wait, expected, seen, line) = (t.wait, t.expected, t.seen, t.line);
+                    let of = QueueWait { wait, peer, address, expected, seen, line };
+                    return format!("last waited for {of}");
+                }
                 let peer = if t.peer == !0 { String::new() } else { format!(" of node {}", t.peer) };
                 format!(
                     "last waited for {}{peer} at line {}: address {:#x}, expected {}, seen {}",

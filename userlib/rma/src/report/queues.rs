@@ -1,20 +1,16 @@
 //! What waits and calls of queues (`ggas/queue.cuh`) report, in words.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use extoll_abi::Notification;
 use extoll_abi::layout;
 
 use super::KernelReport;
 
-/// Of `ggas_cmp`, in its order.
-const COMPARISONS: [&str; 6] = ["==", "!=", ">", ">=", "<", "<="];
-
 impl KernelReport {
     /// Whether a queue wrote it: it speaks of members, not of nodes.
     pub fn is_of_queues(&self) -> bool {
-        [layout::GGAS_WAIT_QUEUE, layout::GGAS_WAIT_QUEUE_FLAG, layout::GGAS_WAIT_QUEUE_NOTIFIED]
-            .contains(&self.wait)
+        ggas_kernels::QueueWait::is_one(self.wait)
     }
 
     pub(super) fn of_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,43 +44,8 @@ impl KernelReport {
 
     /// What a wait was for, and what it saw.
     fn waited_for(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, expected, seen, line, .. } = self;
-        match self.wait {
-            layout::GGAS_WAIT_QUEUE_FLAG => self.waited_for_flag(f),
-            layout::GGAS_WAIT_QUEUE_NOTIFIED => write!(
-                f,
-                "{expected} notifications of queue {address} (line {line}), of which {seen} have come since the queues \
-                 were opened"
-            ),
-            _ => {
-                match u32::try_from(*address) {
-                    Ok(queue) => write!(f, "operations of queue {queue}")?,
-                    Err(_) => write!(f, "all operations of one of several queues")?,
-                }
-                write!(f, " (line {line}): {seen} of {expected} were done")
-            }
-        }
-    }
-
-    fn waited_for_flag(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, expected, seen, line, peer, .. } = self;
-        let (number, comparison) = (*address as u32, (address >> 32) as u32);
-        match (comparison, peer) {
-            (layout::GGAS_QUEUE_FLAG_ANY, _) => {
-                return write!(
-                    f,
-                    "one of {expected} flags from flag {number} on to be other than 0 (line {line})"
-                );
-            }
-            (layout::GGAS_QUEUE_FLAG_ROUND, Some(peer)) => {
-                let rounds = if number == 0 { "even" } else { "odd" };
-                return write!(f, "the notification of member {peer} in {rounds} rounds (line {line})");
-            }
-            (_, Some(peer)) => write!(f, "flag {number} (set by member {peer})")?,
-            (_, None) => write!(f, "flag {number}")?,
-        }
-        let sign = COMPARISONS.get(comparison as usize).unwrap_or(&"?");
-        write!(f, " to be {sign} {expected} (line {line}), saw {seen}")
+        let Self { wait, peer, address, expected, seen, line, .. } = *self;
+        ggas_kernels::QueueWait { wait, peer, address, expected, seen, line }.fmt(f)
     }
 
     /// An operation ended with an error, which a notification tells: `seen` is its word with the header.
