@@ -56,7 +56,7 @@ pub enum BenchError {
         reason: String,
     },
     /// Data did not arrive as sent.
-    #[error("{bench}: wrong data ({errors} wrong): {first}")]
+    #[error("{bench}: not verified ({errors} errors): {first}")]
     WrongData {
         /// The benchmark.
         bench: String,

@@ -240,7 +240,7 @@ impl Report {
         match &self.first_error {
             None if self.verified => "  all data verified".to_owned(),
             first => {
-                format!("  WRONG DATA: {} errors; {}", self.errors, first.as_deref().unwrap_or("see above"))
+                format!("  NOT VERIFIED: {} errors; {}", self.errors, first.as_deref().unwrap_or("see above"))
             }
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         report.push(Row::new(&Samples::new(vec![1.0], 1)), check);
         let error = report.check().unwrap_err();
         assert!(matches!(&error, BenchError::WrongData { errors: 1, first, .. } if first.contains("sum")));
-        assert!(report.table().contains("WRONG DATA"));
+        assert!(report.table().contains("NOT VERIFIED"));
         assert!(report.json().contains("\"verified\": false"));
     }
 
