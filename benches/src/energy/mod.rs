@@ -140,6 +140,9 @@ impl Meter {
             );
         }
         found.extend(rapl);
+        if gpus == 0 {
+            found.extend(Found::missing("gpu", "none was found, or the kernels run on the CPU"));
+        }
         Meter::of(found)
     }
 
@@ -254,5 +257,6 @@ mod tests {
         let meter = Meter::in_tree(sysfs.path(), 0);
         assert!(meter.components.is_empty());
         assert!(meter.missing[0].reason.contains("RAPL"), "{:?}", meter.missing);
+        assert_eq!(meter.missing[1].component, "gpu");
     }
 }
