@@ -146,7 +146,7 @@ mod tests {
             let text = |path: PathBuf| fs::read_to_string(&path).unwrap();
             let header = text(folder().join(format!("include/{module}.h")));
             let source = text(folder().join(format!("fortran/{module}.f90")));
-            let bound = source.split("bind(C, name=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let bound = source.split("name=\"").skip(1).filter_map(|rest| rest.split('"').next());
             assert_eq!(bound.map(str::to_owned).collect::<BTreeSet<_>>(), declared_in(&header), "{module}");
         }
     }

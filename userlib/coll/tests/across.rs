@@ -210,7 +210,7 @@ fn barriers_until_death(job: &Job) {
     if job.rank() == victim {
         die();
     }
-    while job.lost() != [victim] {
+    while !job.lost().contains(&victim) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let seen = Instant::now();
@@ -282,7 +282,7 @@ fn collectives_until_death(job: &Job, method: u32) {
     if job.rank() == victim {
         die();
     }
-    while job.lost() != [victim] {
+    while !job.lost().contains(&victim) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let seen = Instant::now();
