@@ -114,9 +114,10 @@ impl Call {
         let names: Vec<&str> = self.arguments.iter().map(|(_, name)| name.as_str()).collect();
         let head = format!("    {what} {name}({}) {answer}bind(C, name=\"{name}\")", names.join(", "));
         let kinds: Vec<String> = kinds.into_iter().collect();
-        let import =
-            if kinds.is_empty() { String::new() } else { format!("      import :: {}", kinds.join(", ")) };
-        let import = if import.is_empty() { import } else { wrapped(&import) + "\n" };
+        let import = match kinds.is_empty() {
+            true => String::new(),
+            false => wrapped(&format!("      import :: {}", kinds.join(", "))) + "\n",
+        };
         Ok(format!("{}\n{import}{}    end {what} {name}\n", wrapped(&head), lines.concat()))
     }
 

@@ -6,7 +6,7 @@ use extoll_abi::layout::{GGAS_WAY_DEVICE, GGAS_WAY_STORES, ggas_memory};
 use ggas_device::Span;
 use ggas_kernels::KernelMem;
 use ggas_rma::{KernelPort, Region};
-use ggas_window::{Mapping, Window};
+use ggas_window::Window;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::filled;
@@ -74,7 +74,7 @@ impl Held {
     fn address(&self, members: &Members, from: usize, to: usize) -> Result<u64, String> {
         match self {
             // They would be on their way yet when a flag that does not pass there has come.
-            Held::Window(window) if from != to && passes_the_card(window) => {
+            Held::Window(window) if from != to && window.info().passes_the_cards() => {
                 Err("stores to it pass the card's SMFU, and flags do not".to_owned())
             }
             Held::Window(window) => {
@@ -104,11 +104,6 @@ impl Held {
             Held::Own(own) => Ok(port.register_kernel_memory(own[member - members.first].clone())?),
         }
     }
-}
-
-/// Whether stores of kernels are the card's.
-fn passes_the_card(window: &Window) -> bool {
-    matches!(window.info().mapped, Ok(Mapping::Card | Mapping::Trapped))
 }
 
 /// What a member says of its part.

@@ -293,12 +293,18 @@ fn what_is_posted_or_polled_during_an_export_is_counted() {
         let attributes = QpAttributes { sends: 1 << 14, ..QpAttributes::default() };
         let idle = peer.pd.qp(attributes, &peer.send, &peer.receive).unwrap();
         let none = SendWork::new(0, Operation::Send { immediate: None }, Sges::default());
+        let (first, began) = std::sync::mpsc::channel();
         let counted = std::thread::scope(|scope| {
-            let posts = || (0u32..).take_while(|_| idle.post_send(&none).is_ok()).count();
+            let posts = || {
+                let is_posted = |_: &u32| idle.post_send(&none).is_ok();
+                let one = u32::from(is_posted(&0));
+                first.send(()).unwrap();
+                one + (1u32..).take_while(is_posted).count() as u32
+            };
             let posted = scope.spawn(posts);
-            std::thread::sleep(Duration::from_micros(100));
+            began.recv().unwrap();
             let head = exported::<ggas_ibv_qp>(idle.export().unwrap()).send.head;
-            (head, posted.join().unwrap() as u32)
+            (head, posted.join().unwrap())
         });
         assert_eq!(counted.0, counted.1, "posts");
 
@@ -307,13 +313,16 @@ fn what_is_posted_or_polled_during_an_export_is_counted() {
             mine.qp.post_send(&SendWork::new(id, write, Sges::default())).unwrap();
         }
         let room = ends.processor.alloc(64).unwrap();
+        let (first, began) = std::sync::mpsc::channel();
         let counted = std::thread::scope(|scope| {
             let polls = || {
-                let all = std::iter::from_fn(|| mine.send.poll().ok());
+                let one = mine.send.poll().unwrap();
+                first.send(()).unwrap();
+                let all = std::iter::once(one).chain(std::iter::from_fn(|| mine.send.poll().ok()));
                 all.flatten().count() as u32
             };
             let polled = scope.spawn(polls);
-            std::thread::sleep(Duration::from_micros(100));
+            began.recv().unwrap();
             let consumed = exported::<ggas_ibv_cq>(mine.send.export(&room, 0).unwrap()).consumed;
             (consumed, polled.join().unwrap())
         });

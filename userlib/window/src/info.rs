@@ -32,6 +32,13 @@ pub enum Mapping {
     Trapped,
 }
 
+impl WindowInfo {
+    /// Whether loads and stores of kernels are the cards', through their SMFUs.
+    pub fn passes_the_cards(&self) -> bool {
+        matches!(self.mapped, Ok(Mapping::Card | Mapping::Trapped))
+    }
+}
+
 impl fmt::Display for WindowInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.mapped {

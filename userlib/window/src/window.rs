@@ -10,7 +10,7 @@ use ggas_kernels::{KernelMem, Processor};
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
-use crate::{Mapping, Member, WindowError, WindowInfo};
+use crate::{Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -130,7 +130,7 @@ impl Window {
     /// Leaves the nodes' SMFUs to another window, where loads and stores of this one's kernels do not need them: then
     /// [`Member::store`] and [`Member::load`] are refused.
     pub fn without_smfu(mut self) -> Window {
-        if !matches!(self.info.mapped, Ok(Mapping::Card | Mapping::Trapped)) {
+        if !self.info.passes_the_cards() {
             let reason = || "it leaves the SMFU to other windows".to_owned();
             self.members.iter_mut().for_each(|member| member.smfu = Err(reason()));
             self.info.trapped = Err(reason());

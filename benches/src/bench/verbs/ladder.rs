@@ -61,7 +61,7 @@ impl Bench for VerbsLadder {
             return Err(BenchError::option("threads", bad, advice));
         }
         let mut report = task.report();
-        report.notes.push("a software HCA in this process; no HCA has run this".to_owned());
+        report.notes.push(super::NO_HCA.to_owned());
         report.notes.push(format!(
             "accesses are of {COUNTED} calls: those by the vocabulary, counted by a kernel of its own"
         ));

@@ -90,6 +90,9 @@ impl Way {
     }
 }
 
+/// What each report of verbs says.
+pub(crate) const NO_HCA: &str = "a software HCA in this process; no HCA has run this";
+
 /// One row's work: rounds of `batch` requests on each queue pair, waited for at their ends.
 #[derive(Clone, Copy)]
 struct Load {
@@ -160,7 +163,7 @@ impl Bench for VerbsBench {
             return Err(BenchError::option("blocks", bad, "use 1 to 64: each has a queue pair"));
         }
         let mut report = task.report();
-        report.notes.push("a software HCA in this process; no HCA has run this".to_owned());
+        report.notes.push(NO_HCA.to_owned());
         let methods = task.methods();
         progress.begin(self.name, (methods.len() * sizes.len() * pairs.len()) as u64);
         for method in methods {

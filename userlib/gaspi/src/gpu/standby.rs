@@ -138,7 +138,7 @@ impl Orders {
 pub(super) struct Standby {
     orders: Orders,
     stream: Stream,
-    /// When the last write was posted, by whatever way.
+    /// When this was last asked to take a write, whether or not it did.
     last: Option<Instant>,
 }
 
