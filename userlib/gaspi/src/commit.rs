@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::group::{GROUP_ALL, Groups, Meeting, Member, Memory};
+use crate::group::{GROUP_ALL, Groups};
+use crate::meeting::{Meeting, Member, Memory};
 use crate::shared::Shared;
 use crate::wire::{Message, Proposal};
 use crate::{GaspiError, Timeout};
@@ -51,7 +52,7 @@ impl Groups {
         &self,
         group: u8,
         me: u16,
-        memory: impl FnOnce(usize) -> Result<Memory, GaspiError>,
+        memory: impl FnOnce((usize, usize)) -> Result<Memory, GaspiError>,
         mut post: impl FnMut(usize, Message),
     ) -> Result<Option<Vec<usize>>, GaspiError> {
         let state = &mut *self.state();
@@ -59,12 +60,10 @@ impl Groups {
         if self.is_committed(group) {
             return Ok(None);
         }
-        if entry.ranks.binary_search(&me).is_err() {
-            return Err(GaspiError::Group);
-        }
+        let own_place = entry.ranks.binary_search(&me).map_err(|_| GaspiError::Group)?;
         let members: Vec<usize> = entry.ranks.iter().map(|rank| usize::from(*rank)).collect();
         if entry.open.is_none() {
-            let memory = memory(members.len())?;
+            let memory = memory((own_place, members.len()))?;
             state.proposals.commits += 1;
             let number = state.proposals.commits;
             let (size, checksum) = (members.len() as u32, checksum(&entry.ranks));
@@ -163,7 +162,7 @@ impl Groups {
             };
             let places = members.iter().map(member).collect();
             let at = members.iter().position(|rank| *rank == me).ok_or(GaspiError::Group)?;
-            self.commit(group, Meeting::new(group, memory, at, places));
+            self.commit(group, at, memory, places);
             let used = |of: u8, rank: &usize, theirs: &Proposal| {
                 of == group && agreed.get(rank).is_some_and(|agreed| agreed.number == theirs.number)
             };
@@ -192,8 +191,8 @@ impl Shared {
     }
 
     pub(crate) fn group_commit(&self, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
-        let memory = |members| {
-            let mut memory = Memory::new(members, self.config.reduction_bytes(), &self.control)?;
+        let memory = |place| {
+            let mut memory = Memory::new(place, self.config.reduction_bytes(), &self.control)?;
             memory.show(&self.stores, group);
             Ok(memory)
         };
@@ -264,7 +263,7 @@ mod tests {
         fn open(&self, me: usize) {
             let members = (0..MEMBERS as u16).collect();
             self.groups[me].state().groups.entry(GROUP).or_default().ranks = members;
-            let memory = |members| Memory::new(members, 8, self.port);
+            let memory = |place| Memory::new(place, 8, self.port);
             self.groups[me].open(GROUP, me as u16, memory, self.post(me)).unwrap();
         }
 

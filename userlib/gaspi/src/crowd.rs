@@ -16,6 +16,8 @@ pub(crate) struct Pace {
     pub ladder: Ladder,
     /// Looks in a row to begin with.
     pub looks: u32,
+    /// They have fewer cores than they are.
+    pub is_crowded: bool,
 }
 
 /// Those of this process; none where the system does not say.
@@ -35,10 +37,11 @@ impl Pace {
             count += 1;
         }
         let cores: u32 = all.iter().map(|word| word.count_ones()).sum();
-        if cores > 0 && count > cores {
-            Pace { ladder: CROWDED, looks: 1 }
+        let is_crowded = cores > 0 && count > cores;
+        if is_crowded {
+            Pace { ladder: CROWDED, looks: 1, is_crowded }
         } else {
-            Pace { ladder: Ladder::SHORT, looks: LOOKS }
+            Pace { ladder: Ladder::SHORT, looks: LOOKS, is_crowded }
         }
     }
 }
@@ -53,7 +56,7 @@ mod tests {
             cores[1] = word;
             cores
         };
-        Pace::of(words.iter().copied().map(cores)).looks == 1
+        Pace::of(words.iter().copied().map(cores)).is_crowded
     }
 
     #[test]

@@ -13,7 +13,8 @@ use ggas_clock::Clock;
 use crate::config::{COMMON, compare};
 use crate::crowd::{Cores, Pace, own_cores};
 use crate::error::because;
-use crate::group::{GROUP_ALL, Groups, Member, Memory};
+use crate::group::{GROUP_ALL, Groups};
+use crate::meeting::{Member, Memory};
 use crate::service::{NAME, News, serve};
 use crate::shared::{Link, Ports, Shared};
 use crate::statistics::Statistics;
@@ -94,7 +95,11 @@ impl Gaspi {
             because(code)(error)
         })?;
         let ports = Ports::open(&job, &config)?;
-        let mut memory = Memory::new(job.size() as usize, config.reduction_bytes(), &ports.control)?;
+        let mut memory = Memory::new(
+            (job.rank() as usize, job.size() as usize),
+            config.reduction_bytes(),
+            &ports.control,
+        )?;
         memory.show(&ports.stores, GROUP_ALL);
         let address = |port: &ggas::Port| (port.address().node, port.address().vpid);
         let said = Said {
@@ -124,10 +129,11 @@ impl Gaspi {
         let links: Vec<Link> = all.iter().map(link).collect();
         let member = |(rank, said): (usize, &Said)| Member { rank, area: said.area, shown: said.shown };
         let members = all.iter().enumerate().map(member).collect();
-        let groups = Groups::new(job.rank() as usize, memory, members);
         let is_near = |rank: usize| !job.membership().member().is_far(rank as u32);
         let pace =
             Pace::of(all.iter().enumerate().filter(|(rank, _)| is_near(*rank)).map(|(_, said)| said.cores));
+        let crowd = (0..all.len()).map(|rank| pace.is_crowded && is_near(rank)).collect();
+        let groups = Groups::new(job.rank() as usize, memory, members, crowd);
         Gaspi::begin(job, config, ports, links, groups, pace)
     }
 

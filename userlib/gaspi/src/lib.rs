@@ -38,6 +38,8 @@ mod gaspi_segments;
 mod gpu;
 mod group;
 mod ledger;
+mod meet;
+mod meeting;
 mod outbox;
 mod passive;
 mod puts;

@@ -44,21 +44,19 @@ impl Datatype {
 }
 
 macro_rules! fold {
-    ($type:ty, $operation:expr, $one:expr, $two:expr, $sum:expr) => {{
-        const SIZE: usize = size_of::<$type>();
-        for (one, two) in $one.chunks_exact_mut(SIZE).zip($two.chunks_exact(SIZE)) {
-            let (Ok(a), Ok(b)) = (<[u8; SIZE]>::try_from(&*one), <[u8; SIZE]>::try_from(two)) else {
-                continue;
-            };
-            let (a, b) = (<$type>::from_ne_bytes(a), <$type>::from_ne_bytes(b));
-            let result: $type = match $operation {
-                Operation::Min => a.min(b),
-                Operation::Max => a.max(b),
-                Operation::Sum => $sum(a, b),
-            };
-            one.copy_from_slice(&result.to_ne_bytes());
+    ($type:ty, $operation:expr, $one:expr, $two:expr, $sum:expr) => {
+        match $operation {
+            Operation::Min => fold!($type, $one, $two, <$type>::min),
+            Operation::Max => fold!($type, $one, $two, <$type>::max),
+            Operation::Sum => fold!($type, $one, $two, $sum),
         }
-    }};
+    };
+    // A loop for each operation, so that the compiler takes vector instructions.
+    ($type:ty, $one:expr, $two:expr, $combine:expr) => {
+        for (one, two) in $one.as_chunks_mut().0.iter_mut().zip($two.as_chunks().0) {
+            *one = $combine(<$type>::from_ne_bytes(*one), <$type>::from_ne_bytes(*two)).to_ne_bytes();
+        }
+    };
 }
 
 /// Combines two vectors of the same length into the first.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::order::Order;
 pub(crate) use self::part::{Part, ShownPart};
 pub(crate) use self::post::Target;
+use crate::error::because;
 use crate::segment::{Segment, flag_bytes};
 use crate::shared::Shared;
 use crate::wire::{Message, Place};
@@ -89,6 +90,16 @@ impl Stores {
     pub(crate) fn greeting(&self) -> Option<Message> {
         let (address, bytes) = self.board.memory();
         Some(Message::Arena { board: self.offset(address, bytes)? })
+    }
+
+    /// This process as others see it.
+    fn own(&self) -> Result<Peer, GaspiError> {
+        let arena = self.arena.as_ref().ok_or(GaspiError::Memory)?;
+        let (address, bytes) = self.board.memory();
+        let board = self.offset(address, bytes).ok_or(GaspiError::Memory)?;
+        let fd = arena.fd().try_clone_to_owned().map_err(because(GaspiError::Memory))?;
+        let board = map(&fd, arena.len() as u64, board, bytes as u64).ok_or(GaspiError::Memory)?;
+        Ok(Peer { arena: fd, bytes: arena.len() as u64, board: Arc::new(board) })
     }
 
     /// The descriptor of the arena.
