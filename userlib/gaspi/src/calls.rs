@@ -36,10 +36,14 @@ impl Calls {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of this call, and whether the question has still to be sent.
-    pub(crate) fn begin(&self, rank: usize, matter: Matter) -> (u64, bool) {
+    /// The number of this call, and whether the question has still to be sent. `is_lost`: the process is gone; that it answered
+    /// an earlier call says nothing of now.
+    pub(crate) fn begin(&self, rank: usize, matter: Matter, is_lost: bool) -> (u64, bool) {
         let mut open = self.lock();
         let (next, calls) = &mut *open;
+        if is_lost && matter == Matter::Ask(Ask::Ping) {
+            calls.retain(|_, call| !call.is_left || (call.rank, call.matter) != (rank, matter));
+        }
         let left =
             calls.iter_mut().find(|(_, call)| call.is_left && (call.rank, call.matter) == (rank, matter));
         if let Some((number, call)) = left {
@@ -112,16 +116,16 @@ mod tests {
     #[test]
     fn a_call_that_ran_out_of_time_is_taken_over_by_the_same_one_and_no_other() {
         let ((clock, _time), calls) = (Manual::new(), Calls::default());
-        let (first, is_new) = calls.begin(1, PING);
+        let (first, is_new) = calls.begin(1, PING, false);
         assert!(is_new);
         let began = clock.now();
         let timed_out = calls.wait(&clock, first, Timeout::from_millis(20), || false);
         assert_eq!(timed_out, Err(GaspiError::Timeout));
         assert!(clock.since(began) >= Duration::from_millis(20));
-        assert!(calls.begin(2, PING).1, "of another rank");
-        assert!(calls.begin(1, Matter::Passive).1, "of another matter");
-        assert_eq!(calls.begin(1, PING), (first, false));
-        assert!(calls.begin(1, PING).1, "one that waits now has its own");
+        assert!(calls.begin(2, PING, false).1, "of another rank");
+        assert!(calls.begin(1, Matter::Passive, false).1, "of another matter");
+        assert_eq!(calls.begin(1, PING, false), (first, false));
+        assert!(calls.begin(1, PING, false).1, "one that waits now has its own");
         calls.answered(2, first, Answer::Refused);
         assert_eq!(
             calls.wait(&clock, first, Timeout::Test, || false),
@@ -129,15 +133,25 @@ mod tests {
             "not of rank 2"
         );
         calls.answered(1, first, Answer::Value(9));
-        assert_eq!(calls.begin(1, PING), (first, false));
+        assert_eq!(calls.begin(1, PING, false), (first, false));
         assert_eq!(calls.wait(&clock, first, Timeout::Test, || false), Ok(Answer::Value(9)));
+    }
+
+    #[test]
+    fn an_answer_from_before_its_death_is_no_ping_of_a_process() {
+        let ((clock, _time), calls) = (Manual::new(), Calls::default());
+        let (call, _) = calls.begin(1, PING, false);
+        assert_eq!(calls.wait(&clock, call, Timeout::Test, || false), Err(GaspiError::Timeout));
+        calls.answered(1, call, Answer::Done);
+        let (next, is_new) = calls.begin(1, PING, true);
+        assert!(is_new && next != call);
     }
 
     #[test]
     fn nobody_waits_for_the_dead() {
         let ((clock, _time), calls) = (Manual::new(), Calls::default());
-        let (call, _) = calls.begin(0, PING);
+        let (call, _) = calls.begin(0, PING, false);
         assert_eq!(calls.wait(&clock, call, Timeout::Block, || true), Err(GaspiError::Failed));
-        assert!(calls.begin(0, PING).1, "the call is over");
+        assert!(calls.begin(0, PING, false).1, "the call is over");
     }
 }

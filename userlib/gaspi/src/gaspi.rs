@@ -19,7 +19,6 @@ use crate::service::{NAME, News, serve};
 use crate::shared::{Link, Ports, Shared};
 use crate::statistics::Statistics;
 use crate::stores::ShownPart;
-use crate::transfer::{Notice, Part};
 use crate::wire::{Answer, Ask, AtomicOperation, KIND, Message};
 use crate::{Config, GaspiError, Timeout};
 
@@ -222,83 +221,6 @@ impl Gaspi {
             return Err(GaspiError::Rank);
         }
         self.shared.send(rank, Message::Kill, timeout)
-    }
-
-    /// Posts a write and returns; [`wait`](Self::wait) says when the source may be changed.
-    ///
-    /// # Errors
-    /// In this order: [`GaspiError::Segment`], [`Null`](GaspiError::Null), [`LocalOffset`](GaspiError::LocalOffset),
-    /// [`CommSize`](GaspiError::CommSize) of the local side; [`Segment`](GaspiError::Segment),
-    /// [`Rank`](GaspiError::Rank), [`Null`](GaspiError::Null), [`RemoteOffset`](GaspiError::RemoteOffset),
-    /// [`CommSize`](GaspiError::CommSize) of the remote one; [`Queue`](GaspiError::Queue);
-    /// [`QueueFull`](GaspiError::QueueFull), and nothing is posted.
-    #[inline]
-    pub fn write(&self, part: &Part, rank: u16, queue: u8) -> Result<(), GaspiError> {
-        self.shared.write(part, rank, queue)
-    }
-
-    /// Posts a read and returns; after [`wait`](Self::wait) the data are there.
-    ///
-    /// # Errors
-    /// As of [`write`](Self::write).
-    #[inline]
-    pub fn read(&self, part: &Part, rank: u16, queue: u8) -> Result<(), GaspiError> {
-        self.shared.read(part, rank, queue)
-    }
-
-    /// Posts several writes to one rank.
-    ///
-    /// # Errors
-    /// [`GaspiError::Number`] for none or too many; as of [`write`](Self::write).
-    pub fn write_list(&self, parts: &[Part], rank: u16, queue: u8) -> Result<(), GaspiError> {
-        self.shared.write_list(parts, rank, queue)
-    }
-
-    /// Posts several reads from one rank.
-    ///
-    /// # Errors
-    /// As of [`write_list`](Self::write_list).
-    pub fn read_list(&self, parts: &[Part], rank: u16, queue: u8) -> Result<(), GaspiError> {
-        self.shared.read_list(parts, rank, queue)
-    }
-
-    /// Posts a notification: it is set at the rank once all that was posted to the rank before has arrived.
-    ///
-    /// # Errors
-    /// [`GaspiError::NotificationId`], [`GaspiError::NotificationValue`]; as of [`write`](Self::write).
-    #[inline]
-    pub fn notify(&self, notice: &Notice, rank: u16, queue: u8) -> Result<(), GaspiError> {
-        self.shared.notify(notice, rank, queue)
-    }
-
-    /// Posts writes and a notification behind them; with one part it is one request of the queue.
-    ///
-    /// # Errors
-    /// As of [`write_list`](Self::write_list) and [`notify`](Self::notify).
-    #[inline]
-    pub fn write_notify(
-        &self,
-        parts: &[Part],
-        notice: &Notice,
-        rank: u16,
-        queue: u8,
-    ) -> Result<(), GaspiError> {
-        self.shared.write_notify(parts, notice, rank, queue)
-    }
-
-    /// Posts reads, behind which notification `id` of `segment` of this process becomes 1.
-    ///
-    /// # Errors
-    /// As of [`write_notify`](Self::write_notify).
-    pub fn read_notify(
-        &self,
-        parts: &[Part],
-        segment: u8,
-        id: u32,
-        rank: u16,
-        queue: u8,
-    ) -> Result<(), GaspiError> {
-        self.shared.read_notify(parts, (segment, id), rank, queue)
     }
 
     /// Waits until all requests posted to a queue are over on this side. A failed one is reported once; what is left is

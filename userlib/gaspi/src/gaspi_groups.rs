@@ -86,7 +86,7 @@ impl Gaspi {
     }
 
     /// The same by a function of the program, which combines its second vector into the first. It must be associative and
-    /// commutative, since the order is not said.
+    /// commutative, since the order is not said, nor by which members it is called. `elements`: how many the vector has.
     ///
     /// # Errors
     /// [`GaspiError::Size`] above the limit; [`GaspiError::Unlike`]: members have called it with other sizes;
@@ -95,6 +95,7 @@ impl Gaspi {
         &self,
         group: u8,
         send: &[u8],
+        elements: u32,
         combine: &mut Reduction<'_>,
         timeout: Timeout,
     ) -> Result<Vec<u8>, GaspiError> {
@@ -102,6 +103,6 @@ impl Gaspi {
         if send.len() as u64 > self.config().reduction_bytes() {
             return Err(GaspiError::Size);
         }
-        self.shared.allreduce(group, (Kind::AllreduceUser, 0), send, combine, timeout)
+        self.shared.allreduce(group, (Kind::AllreduceUser, u64::from(elements) << 24), send, combine, timeout)
     }
 }

@@ -2,10 +2,11 @@
 
 use ggas::HostBuffer;
 
+use crate::create::{Source, Wanted};
 use crate::error::because;
 use crate::gpu::Policy;
 use crate::segment::{Backing, Segment};
-use crate::wire::{Ask, Place};
+use crate::wire::Ask;
 use crate::{Counter, Gaspi, GaspiError, Timeout};
 
 impl Gaspi {
@@ -90,40 +91,15 @@ impl Gaspi {
         self.shared.ask(rank, Ask::Register { segment: id, place }, timeout).map(drop)
     }
 
-    /// What a rank is told of a segment.
-    fn place(&self, id: u8, rank: usize) -> Result<Place, GaspiError> {
-        let mut place = self.shared.segments.find(id)?.place()?;
-        if self.shared.is_far(rank) {
-            (place.told, place.shown) = (None, None);
-        }
-        Ok(place)
-    }
-
-    /// Registers with all members of a group, side by side, and meets them in a barrier.
-    pub(crate) fn share(&self, id: u8, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
-        let shared = &*self.shared;
-        let ranks = shared.groups.ranks(group)?;
-        let others = ranks.into_iter().map(usize::from).filter(|rank| *rank != shared.me);
-        let ask = |rank| {
-            let place = self.place(id, rank)?;
-            Ok((rank, shared.begin(rank, Ask::Register { segment: id, place }, timeout)?))
-        };
-        let calls = others.map(ask).collect::<Result<Vec<_>, GaspiError>>()?;
-        for (rank, call) in calls {
-            shared.answer(rank, call, timeout)?;
-        }
-        shared.barrier(group, timeout)
-    }
-
     /// Allocates a segment and makes it known to the members of a group, who all call this with the same id; their sizes
-    /// may differ. What fails behind the allocation leaves the local segment.
+    /// may differ. What fails behind the allocation leaves the local segment; after [`GaspiError::Timeout`] the same call
+    /// goes on with it.
     ///
     /// # Errors
     /// [`GaspiError::Group`], as [`segment_alloc`](Self::segment_alloc), [`GaspiError::Timeout`], [`GaspiError::Failed`].
     pub fn segment_create(&self, id: u8, bytes: u64, group: u8, timeout: Timeout) -> Result<(), GaspiError> {
-        self.shared.groups.check(group)?;
-        self.alloc(id, bytes, Policy::Host)?;
-        self.share(id, group, timeout)?;
+        let wanted = Wanted { id, bytes, group, source: Source::New(Policy::Host) };
+        self.create(wanted, timeout, || self.alloc(id, bytes, Policy::Host))?;
         self.statistics().one(Counter::NumberOfSegmentCreate);
         Ok(())
     }
@@ -143,10 +119,9 @@ impl Gaspi {
         group: u8,
         timeout: Timeout,
     ) -> Result<(), GaspiError> {
-        self.shared.groups.check(group)?;
+        let wanted = Wanted { id, bytes, group, source: Source::Program(start as usize) };
         // SAFETY: the caller's promise.
-        unsafe { self.segment_bind(id, start, bytes) }?;
-        self.share(id, group, timeout)?;
+        self.create(wanted, timeout, || unsafe { self.segment_bind(id, start, bytes) })?;
         self.statistics().one(Counter::NumberOfSegmentUse);
         Ok(())
     }
@@ -159,6 +134,7 @@ impl Gaspi {
     pub fn segment_delete(&self, id: u8) -> Result<(), GaspiError> {
         let shared = &*self.shared;
         let segment = shared.segments.find(id)?;
+        shared.unfinished.forget(id);
         shared.gpu.own(shared.me, id, None)?;
         if let Err(error) = shared.stores.end(id, |rank| rank != shared.me && shared.is_gone(rank)) {
             tracing::warn!(

@@ -50,7 +50,7 @@ impl Shared {
         if progress.enter(kind, shape)? {
             begin(&mut progress, &reach);
         }
-        let (mut looks, mut noticed) = (0u32, None);
+        let mut looks = 0u32;
         let left = timeout.left(self.clock(), began);
         let done = left.wait_on(self.pace.ladder, self.clock(), || {
             // At first nothing holds it up.
@@ -64,7 +64,7 @@ impl Shared {
                 self.puts.take(&self.control);
             }
             looks = looks.wrapping_add(1);
-            if !self.is_time_for_losses(looks) || !self.is_hopeless(&progress, &reach, &mut noticed) {
+            if !self.is_time_for_losses(looks) || !self.is_hopeless(&mut progress, &reach) {
                 return Ok(None);
             }
             // A dead member may have left behind its part in this: what it had sent is taken in first.
@@ -72,7 +72,7 @@ impl Shared {
             if let Some(result) = advance(&mut progress, &reach)? {
                 return Ok(Some(result));
             }
-            if self.is_hopeless(&progress, &reach, &mut noticed) { Err(GaspiError::Dead) } else { Ok(None) }
+            if self.is_hopeless(&mut progress, &reach) { Err(GaspiError::Dead) } else { Ok(None) }
         });
         match done {
             Err(GaspiError::Timeout) => return done,
@@ -85,9 +85,8 @@ impl Shared {
     }
 
     /// Whether a collective cannot come to an end: whom it waits for is gone, another member has found that out, or one
-    /// has died, and the time is over in which those that live get through what it had joined in. `noticed`: when this
-    /// call has found a member dead.
-    fn is_hopeless(&self, progress: &Progress, reach: &Reach<'_>, noticed: &mut Option<Instant>) -> bool {
+    /// has died, and the time is over in which those that live get through what it had joined in.
+    fn is_hopeless(&self, progress: &mut Progress, reach: &Reach<'_>) -> bool {
         let others = || reach.meeting.ranks().filter(|(_, rank)| *rank != self.me);
         let awaited = others().find(|(member, rank)| self.is_gone(*rank) && progress.awaits(*member, reach));
         if let Some((_, rank)) = awaited {
@@ -100,7 +99,7 @@ impl Shared {
         if !others().any(|(_, rank)| self.is_lost(rank)) {
             return false;
         }
-        let since = *noticed.get_or_insert_with(|| self.clock().now());
+        let since = *progress.noticed.get_or_insert_with(|| self.clock().now());
         self.clock().since(since) >= self.config.failure_timeout
     }
 
@@ -121,16 +120,16 @@ impl Shared {
     }
 
     /// Combines vectors of the group's members; all get the result. `send` is looked at when the collective begins; `how`
-    /// stands for what is done with it.
+    /// stands for what is done with it, and for how many elements it has.
     pub(crate) fn allreduce(
         &self,
         group: u8,
-        (kind, how): (Kind, u8),
+        (kind, how): (Kind, u64),
         send: &[u8],
         combine: &mut Reduction<'_>,
         timeout: Timeout,
     ) -> Result<Vec<u8>, GaspiError> {
-        let shape = u64::from(how) << 56 | send.len() as u64;
+        let shape = how ^ send.len() as u64;
         self.meet(
             group,
             (kind, shape),
@@ -152,7 +151,7 @@ impl Shared {
             Ok(())
         };
         // Never that of a function of the program, which is 0.
-        let how = 1 + operation as u8 * 8 + datatype as u8;
+        let how = (1 + operation as u64 * 8 + datatype as u64) << 56;
         self.allreduce(group, (Kind::Allreduce, how), send, &mut combine, timeout)
     }
 }

@@ -111,7 +111,7 @@ impl Shared {
         let left = || timeout.left(self.clock(), began);
         // To this rank others would take the call over.
         let mut sending = turn(self, &self.passive.sending[rank], timeout)?;
-        let (call, is_new) = self.calls.begin(rank, Matter::Passive);
+        let (call, is_new) = self.calls.begin(rank, Matter::Passive, false);
         if is_new {
             let mut text = vec![0; bytes as usize];
             local.read(offset, &mut text)?;

@@ -267,10 +267,11 @@ impl Segments {
         if bytes == 0 {
             return Err(GaspiError::SegmentSize);
         }
-        if matches!(self.own()[usize::from(id)], Slot::Here(_)) {
-            return Err(GaspiError::Segment);
+        if self.list().len() as u32 >= self.max {
+            return Err(GaspiError::ManySegments);
         }
-        if self.list().len() as u32 >= self.max { Err(GaspiError::ManySegments) } else { Ok(()) }
+        let is_used = matches!(self.own()[usize::from(id)], Slot::Here(_));
+        if is_used { Err(GaspiError::Segment) } else { Ok(()) }
     }
 
     /// `show` lets others at a segment that has got its id.

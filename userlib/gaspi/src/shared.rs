@@ -12,6 +12,7 @@ use ggas::{Connection, HostBuffer, Job, Port, Region};
 use ggas_clock::Clock;
 
 use crate::calls::{Calls, Matter};
+use crate::create::Unfinished;
 use crate::crowd::Pace;
 use crate::deaths::Deaths;
 use crate::error::because;
@@ -52,12 +53,15 @@ pub(crate) struct Shared {
     pub passive: Passive,
     pub gpu: Gpus,
     pub calls: Calls,
+    pub unfinished: Unfinished,
     pub outbox: Outbox,
     pub deaths: Deaths,
     pub puts: Puts,
     pub stores: Stores,
     pub statistics: Statistics,
     pub pace: Pace,
+    /// By rank: who posts to it. Before the lock of the ledger.
+    pub turns: Vec<Mutex<()>>,
     ledger: Mutex<Ledger>,
     /// Most notifications of the data port's requests that may be on their way.
     pub notifications: u32,
@@ -120,12 +124,14 @@ impl Shared {
             passive: Passive::new(size, config.passive_transfer_size_max),
             gpu: Gpus::default(),
             calls: Calls::default(),
+            unfinished: Unfinished::default(),
             outbox: Outbox::default(),
             deaths: Deaths::new(size),
             puts: Puts::new(links.iter().map(|link| link.control.remote())),
             statistics: Statistics::default(),
             pace,
             notifications: ports.notifications,
+            turns: (0..size).map(|_| Mutex::default()).collect(),
             ledger: Mutex::new(Ledger::new(size, config.queue_num, config.queue_size_max)),
             corrupt: (0..size).map(|_| AtomicBool::new(false)).collect(),
             silent: (0..size).map(|_| AtomicBool::new(false)).collect(),
@@ -333,8 +339,8 @@ impl Shared {
 
     /// The first half of it.
     pub(crate) fn begin(&self, rank: usize, ask: Ask, timeout: Timeout) -> Result<u64, GaspiError> {
-        let (call, is_new) = self.calls.begin(rank, Matter::Ask(ask));
-        if is_new && let Err(error) = self.send(rank, Message::Ask { call, ask }, timeout) {
+        let (call, is_new) = self.calls.begin(rank, Matter::Ask(ask), self.is_silent(rank));
+        if is_new && let Err(error) = self.send_within(rank, Message::Ask { call, ask }, timeout) {
             self.calls.forget(call);
             return Err(error);
         }

@@ -360,9 +360,9 @@ fn posts_that_ran_out_of_time_halfway_are_waited_for() {
         gaspi.store(0, 0, &pattern(0, 0, HALF as usize)).unwrap();
         signal("-STOP");
         let whole = part(0, HALF, HALF);
-        let refused = (0..1024).find_map(|_| gaspi.write(&whole, 1, 3).err());
-        assert_eq!(refused, Some(GaspiError::Timeout));
         let soon = Timeout::Within(Duration::from_millis(50));
+        let refused = (0..1024).find_map(|_| gaspi.within(soon).write(&whole, 1, 3).err());
+        assert_eq!(refused, Some(GaspiError::Timeout));
         assert_eq!(gaspi.wait(3, soon), Err(GaspiError::Timeout));
         signal("-CONT");
         gaspi.wait(3, BLOCK).unwrap();

@@ -111,6 +111,34 @@ fn all_kinds_of_segments_without_the_card() {
     });
 }
 
+/// A write in pieces whose notification finds no room posts nothing.
+#[test]
+fn pieces_are_posted_where_all_of_them_have_room() {
+    job("pieces_are_posted_where_all_of_them_have_room", 2, |gaspi| {
+        init(gaspi, GpuWay::Card);
+        gaspi.segment_create_on(0, 2 * HALF, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+        let other = 1 - gaspi.rank();
+        let (to, notice) = (part(0, HALF, 100_000), Notice { segment: 0, id: 3, value: 1 });
+        gaspi.store(0, 0, &pattern(gaspi.rank(), 1, 100_000)).unwrap();
+        for _ in 0..1020 {
+            gaspi.notify(&Notice { id: 4, ..notice }, other, 1).unwrap();
+        }
+        let full = gaspi.gpu_write_notify(&to, &notice, other, 1, BLOCK);
+        assert_eq!((full, gaspi.queue_size(1)), (Err(GaspiError::QueueFull), Ok(1020)));
+        gaspi.wait(1, BLOCK).unwrap();
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+        let mut got = vec![0; 8];
+        gaspi.load(0, HALF, &mut got).unwrap();
+        assert_eq!((got, gaspi.notify_reset(0, 3)), (vec![0; 8], Ok(0)));
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+        (0..1019).for_each(|_| gaspi.notify(&Notice { id: 4, ..notice }, other, 1).unwrap());
+        gaspi.gpu_write_notify(&to, &notice, other, 1, BLOCK).unwrap();
+        assert_eq!(gaspi.queue_size(1), Ok(1024));
+        gaspi.notify_waitsome(0, 3, 1, BLOCK).unwrap();
+        gaspi.wait(1, BLOCK).unwrap();
+    });
+}
+
 /// What goes through the card, and what does not, stay in order with each other where a notification follows.
 #[test]
 fn notifications_come_behind_data_of_both_ways() {

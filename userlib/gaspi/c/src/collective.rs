@@ -134,7 +134,7 @@ export! {
             one.iter_mut().zip(words).for_each(|(byte, value)| *byte = value);
             if told == 0 { Ok(()) } else { Err(GaspiError::Failed) }
         };
-        let all = here.allreduce_user(group, &own, &mut combine, Timeout::from_millis(timeout))?;
+        let all = here.allreduce_user(group, &own, count, &mut combine, Timeout::from_millis(timeout))?;
         // SAFETY: the interface's contract: there is room for as many.
         unsafe { here.give_raw(receive.cast(), &all) }
     }

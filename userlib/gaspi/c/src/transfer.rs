@@ -39,84 +39,84 @@ export! {
     /// Posts a write.
     fn pgaspi_write / gaspi_write(
         local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
-        queue: u8, _timeout: c_ulong
+        queue: u8, timeout: c_ulong
     ) {
-        here()?.write(&Part { local, local_offset, remote, remote_offset, bytes }, rank, queue)
+        here()?.within(Timeout::from_millis(timeout)).write(&Part { local, local_offset, remote, remote_offset, bytes }, rank, queue)
     }
 
     /// Posts a read.
     fn pgaspi_read / gaspi_read(
         local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
-        queue: u8, _timeout: c_ulong
+        queue: u8, timeout: c_ulong
     ) {
-        here()?.read(&Part { local, local_offset, remote, remote_offset, bytes }, rank, queue)
+        here()?.within(Timeout::from_millis(timeout)).read(&Part { local, local_offset, remote, remote_offset, bytes }, rank, queue)
     }
 
     /// Posts writes.
     fn pgaspi_write_list / gaspi_write_list(
         count: c_uint, local: *const u8, local_offset: *const c_ulong, rank: u16, remote: *const u8,
-        remote_offset: *const c_ulong, bytes: *const c_ulong, queue: u8, _timeout: c_ulong
+        remote_offset: *const c_ulong, bytes: *const c_ulong, queue: u8, timeout: c_ulong
     ) {
         let here = here()?;
         let parts = Arrays { local, local_offset, remote, remote_offset, bytes }.parts(&here, count)?;
-        here.write_list(&parts, rank, queue)
+        here.within(Timeout::from_millis(timeout)).write_list(&parts, rank, queue)
     }
 
     /// Posts reads.
     fn pgaspi_read_list / gaspi_read_list(
         count: c_uint, local: *const u8, local_offset: *const c_ulong, rank: u16, remote: *const u8,
-        remote_offset: *const c_ulong, bytes: *const c_ulong, queue: u8, _timeout: c_ulong
+        remote_offset: *const c_ulong, bytes: *const c_ulong, queue: u8, timeout: c_ulong
     ) {
         let here = here()?;
         let parts = Arrays { local, local_offset, remote, remote_offset, bytes }.parts(&here, count)?;
-        here.read_list(&parts, rank, queue)
+        here.within(Timeout::from_millis(timeout)).read_list(&parts, rank, queue)
     }
 
     /// Posts a notification.
     fn pgaspi_notify / gaspi_notify(
-        segment: u8, rank: u16, id: c_uint, value: c_uint, queue: u8, _timeout: c_ulong
+        segment: u8, rank: u16, id: c_uint, value: c_uint, queue: u8, timeout: c_ulong
     ) {
-        here()?.notify(&Notice { segment, id, value }, rank, queue)
+        here()?.within(Timeout::from_millis(timeout)).notify(&Notice { segment, id, value }, rank, queue)
     }
 
     /// Posts a write and a notification.
     fn pgaspi_write_notify / gaspi_write_notify(
         local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
-        id: c_uint, value: c_uint, queue: u8, _timeout: c_ulong
+        id: c_uint, value: c_uint, queue: u8, timeout: c_ulong
     ) {
         let part = Part { local, local_offset, remote, remote_offset, bytes };
-        here()?.write_notify(&[part], &Notice { segment: remote, id, value }, rank, queue)
+        here()?.within(Timeout::from_millis(timeout)).write_notify(&[part], &Notice { segment: remote, id, value }, rank, queue)
     }
 
     /// Posts a read, and a notification of this process.
     fn pgaspi_read_notify / gaspi_read_notify(
         local: u8, local_offset: c_ulong, rank: u16, remote: u8, remote_offset: c_ulong, bytes: c_ulong,
-        id: c_uint, queue: u8, _timeout: c_ulong
+        id: c_uint, queue: u8, timeout: c_ulong
     ) {
         let part = Part { local, local_offset, remote, remote_offset, bytes };
-        here()?.read_notify(&[part], local, id, rank, queue)
+        here()?.within(Timeout::from_millis(timeout)).read_notify(&[part], (local, id), rank, queue)
     }
 
     /// Posts writes and a notification.
     fn pgaspi_write_list_notify / gaspi_write_list_notify(
         count: c_uint, local: *const u8, local_offset: *const c_ulong, rank: u16, remote: *const u8,
         remote_offset: *const c_ulong, bytes: *const c_ulong, segment: u8, id: c_uint, value: c_uint, queue: u8,
-        _timeout: c_ulong
+        timeout: c_ulong
     ) {
         let here = here()?;
         let parts = Arrays { local, local_offset, remote, remote_offset, bytes }.parts(&here, count)?;
-        here.write_notify(&parts, &Notice { segment, id, value }, rank, queue)
+        here.within(Timeout::from_millis(timeout)).write_notify(&parts, &Notice { segment, id, value }, rank, queue)
     }
 
     /// Posts reads, and a notification of this process.
     fn pgaspi_read_list_notify / gaspi_read_list_notify(
         count: c_uint, local: *const u8, local_offset: *const c_ulong, rank: u16, remote: *const u8,
         remote_offset: *const c_ulong, bytes: *const c_ulong, segment: u8, id: c_uint, queue: u8,
-        _timeout: c_ulong
+        timeout: c_ulong
     ) {
         let here = here()?;
         let parts = Arrays { local, local_offset, remote, remote_offset, bytes }.parts(&here, count)?;
-        here.read_notify(&parts, segment, id, rank, queue)
+        here.within(Timeout::from_millis(timeout)).read_notify(&parts, (segment, id), rank, queue)
     }
 
     /// Waits for one of some notifications.

@@ -10,6 +10,8 @@
 //! Flags hold the number of the call, which grows: nothing is reset. Slots of values are two, used in turns: who gives a value
 //! in the call after the next one has got one of the next, whose giver is done with this.
 
+use std::time::Instant;
+
 mod hub;
 mod layout;
 mod steps;
@@ -71,6 +73,8 @@ pub(crate) struct Progress {
     marks: u64,
     value: Vec<u8>,
     theirs: Vec<u8>,
+    /// When a call of the unfinished one has found a member dead.
+    pub noticed: Option<Instant>,
 }
 
 impl Progress {
@@ -81,7 +85,7 @@ impl Progress {
             Some(_) => Ok(false),
             None => {
                 (self.active, self.phase, self.round) = (Some((kind, shape)), 0, 0);
-                (self.told, self.marks) = (false, 0);
+                (self.told, self.marks, self.noticed) = (false, 0, None);
                 Ok(true)
             }
         }
@@ -195,6 +199,8 @@ impl Progress {
             if let Some(to) = step.to.filter(|_| !self.told) {
                 match (self.marks, self.phase) {
                     (0, 0) => area.give(to, slot, number, common, &self.value)?,
+                    // All compare what they must have in common, also where a function has failed.
+                    (marks, 0) => area.give(to, slot, number | marks, common, &[])?,
                     (marks, _) => area.tell(to, slot.at, number | marks)?,
                 }
             }
@@ -216,8 +222,8 @@ impl Progress {
 
     /// Combines what has come with the own value.
     fn take(&mut self, slot: Slot, gets: Gets, area: &dyn Area, combine: &mut Reduction<'_>) {
-        if self.marks == 0 && self.active.is_some_and(|(_, shape)| area.flag(slot.at + COMMON) != shape) {
-            self.marks = UNLIKE;
+        if self.active.is_some_and(|(_, shape)| area.flag(slot.at + COMMON) != shape) {
+            self.marks |= UNLIKE;
         }
         if self.marks != 0 {
             return;

@@ -192,37 +192,52 @@ fn a_hub_waits_for_those_that_have_not_come() {
     assert_eq!((first, last), (vec![1], vec![1]));
 }
 
-/// All members hear that one gave another shape, or that a function failed, whoever comes last.
+/// All members hear that one gave another shape, or that a function failed, or both, whoever comes last.
 #[test]
-fn a_hub_tells_all_what_went_wrong() {
-    for last in 0..3 {
-        let parts = Parts::new(3, true);
-        let mut progress: Vec<Progress> = (0..3).map(|_| Progress::default()).collect();
-        let mut reduce = |me: usize, shape: u64, fails: bool| {
-            if progress[me].enter(Kind::AllreduceUser, shape).unwrap() {
-                progress[me].give(&[1; 8]);
-            }
-            let mut combine = |_: &mut [u8], _: &[u8]| if fails { Err(GaspiError::Failed) } else { Ok(()) };
-            let done = progress[me].allreduce(&Of(&parts, me), &mut combine);
-            if !matches!(done, Ok(None)) {
-                progress[me].leave();
-            }
-            done
-        };
-        for (shapes, fails, expected) in
-            [([8, 8, 16], false, GaspiError::Unlike), ([8, 8, 8], true, GaspiError::Failed)]
-        {
-            let mut waiting: Vec<usize> = (0..3).filter(|me| *me != last).chain([last]).collect();
-            while !waiting.is_empty() {
-                waiting.retain(|me| match reduce(*me, shapes[*me], fails) {
-                    Ok(None) => true,
-                    done => {
-                        assert_eq!(done, Err(expected), "{me} of last {last}");
-                        false
-                    }
-                });
-                parts.deliver(&mut fastrand::Rng::with_seed(1));
-            }
+fn all_are_told_what_went_wrong() {
+    let mut random = fastrand::Rng::with_seed(1);
+    for (members, has_hub) in [(3, true), (3, false), (4, true), (4, false), (7, false)] {
+        (0..members).for_each(|last| go_wrong(members, has_hub, last, &mut random));
+    }
+}
+
+fn go_wrong(members: usize, has_hub: bool, last: usize, random: &mut fastrand::Rng) {
+    let parts = Parts::new(members, has_hub);
+    let mut progress: Vec<Progress> = (0..members).map(|_| Progress::default()).collect();
+    let mut reduce = |me: usize, shape: u64, fails: bool| {
+        if progress[me].enter(Kind::AllreduceUser, shape).unwrap() {
+            progress[me].give(&[1; 8]);
+        }
+        let mut combine = |_: &mut [u8], _: &[u8]| if fails { Err(GaspiError::Failed) } else { Ok(()) };
+        let done = progress[me].allreduce(&Of(&parts, me), &mut combine);
+        if !matches!(done, Ok(None)) {
+            progress[me].leave();
+        }
+        done
+    };
+    let unlike = |from: usize| (0..members).map(|me| if me < from { 8 } else { 16 }).collect();
+    let alike = vec![8; members];
+    let cases: [(Vec<u64>, _, _); 4] = [
+        (unlike(members - 1), false, GaspiError::Unlike),
+        (alike, true, GaspiError::Failed),
+        // A function may fail where values are alike, and elsewhere they are not.
+        (unlike(members - 1), true, GaspiError::Unlike),
+        (unlike(2), true, GaspiError::Unlike),
+    ];
+    for (shapes, fails, expected) in cases {
+        let mut waiting: Vec<usize> = (0..members).filter(|me| *me != last).chain([last]).collect();
+        let mut looks = 0;
+        while !waiting.is_empty() {
+            looks += 1;
+            assert!(looks < 10_000, "{waiting:?} of {members}, hub {has_hub}, wait for ever: {shapes:?}");
+            waiting.retain(|me| match reduce(*me, shapes[*me], fails) {
+                Ok(None) => true,
+                done => {
+                    assert_eq!(done, Err(expected), "{me} of {members}, last {last}, hub {has_hub}");
+                    false
+                }
+            });
+            parts.deliver(random);
         }
     }
 }

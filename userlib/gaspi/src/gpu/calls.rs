@@ -7,9 +7,10 @@ use ggas::{DeviceKind, Processor};
 use ggas_gpu::Gpu;
 
 use super::{Begun, GpuConfig, GpuWay, Memory, Told, locality};
+use crate::create::{Source, Wanted};
 use crate::error::because;
+use crate::request::{Notice, Part};
 use crate::segment::{Backing, FLAG, Segment, flag_bytes};
-use crate::transfer::{Notice, Part};
 use crate::{Counter, Gaspi, GaspiError, Timeout};
 
 /// Where a segment and its notifications lie.
@@ -131,9 +132,8 @@ impl Gaspi {
         timeout: Timeout,
         policy: Policy,
     ) -> Result<(), GaspiError> {
-        self.shared.groups.check(group)?;
-        self.alloc(id, bytes, policy)?;
-        self.share(id, group, timeout)?;
+        let wanted = Wanted { id, bytes, group, source: Source::New(policy) };
+        self.create(wanted, timeout, || self.alloc(id, bytes, policy))?;
         self.statistics().one(Counter::NumberOfSegmentCreate);
         Ok(())
     }
@@ -188,10 +188,9 @@ impl Gaspi {
         group: u8,
         timeout: Timeout,
     ) -> Result<(), GaspiError> {
-        self.shared.groups.check(group)?;
+        let wanted = Wanted { id, bytes, group, source: Source::Program(start as usize) };
         // SAFETY: the caller's promise.
-        unsafe { self.map_seg(id, start, bytes) }?;
-        self.share(id, group, timeout)
+        self.create(wanted, timeout, || unsafe { self.map_seg(id, start, bytes) })
     }
 
     /// As [`write`](Self::write). From GPU memory through a network device, a longer one goes through host memory in pieces, two

@@ -18,8 +18,8 @@ use crate::GaspiError;
 use crate::config::QUEUES_MAX;
 use crate::error::because;
 use crate::ledger::{Ledger, Way};
+use crate::request::{Checked, End};
 use crate::shared::Shared;
-use crate::transfer::{Checked, End};
 
 /// How long what this process posted before may take to be over.
 pub(super) const SETTLING: Duration = Duration::from_secs(60);
@@ -286,6 +286,8 @@ impl Shared {
         let (mut copies, mut kept) = (Vec::new(), Vec::new());
         for part in parts.iter().filter(|part| part.bytes > 0) {
             let (near, offset) = part.near.as_ref()?;
+            // It may be a later segment than that whose size was asked.
+            offset.checked_add(part.bytes).filter(|end| *end <= near.bytes)?;
             let here = part.segment.near_address()? + part.offset as u64;
             is_gpu |= near.is_gpu || part.segment.is_gpu();
             kept.push(near.clone());
@@ -341,7 +343,7 @@ impl Shared {
             return Ok(());
         }
         let link = &self.links[rank];
-        self.make_room(ledger).map_err(because(GaspiError::Timeout))?;
+        self.make_room(ledger)?;
         let posted = link.data.get(&self.one, 0, 8, link.one, Spec::COMPLETER);
         posted.map_err(because(GaspiError::Failed))?;
         ledger.begin(queue, rank, 0, Way::Get, 1);

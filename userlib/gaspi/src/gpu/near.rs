@@ -18,8 +18,15 @@ pub(crate) struct Near {
     pub flags: u64,
     /// The program asked for GPU memory.
     pub is_gpu: bool,
-    /// Of others; that of this process is kept by the segment.
-    _kept: Vec<Memory>,
+    /// Its memory.
+    _kept: Kept,
+}
+
+/// What has to stay as long as the segment is used.
+#[derive(Debug)]
+enum Kept {
+    Own { _segment: Arc<Segment> },
+    Other { _memory: Vec<Memory> },
 }
 
 /// By rank and id, and those that wait for this process to initialise its GPUs.
@@ -36,7 +43,7 @@ impl Gpus {
     }
 
     /// A segment of this process that was passed on, or `None`.
-    pub(crate) fn own(&self, me: usize, id: u8, segment: Option<&Segment>) -> Result<(), GaspiError> {
+    pub(crate) fn own(&self, me: usize, id: u8, segment: Option<&Arc<Segment>>) -> Result<(), GaspiError> {
         let Some(begun) = self.begun() else { return Ok(()) };
         let near = segment.and_then(|segment| {
             let told = segment.told()?;
@@ -46,7 +53,7 @@ impl Gpus {
                 bytes: segment.data.len() as u64,
                 flags,
                 is_gpu: told.is_gpu,
-                _kept: Vec::new(),
+                _kept: Kept::Own { _segment: segment.clone() },
             })
         });
         self.set(begun, (me, id), near)
@@ -113,7 +120,7 @@ fn map(begun: &Begun, place: Place, fds: Vec<OwnedFd>) -> Option<Near> {
         }
     };
     let address = data.address();
-    let kept = std::iter::once(data).chain(kept).collect();
+    let kept = Kept::Other { _memory: std::iter::once(data).chain(kept).collect() };
     Some(Near { data: address, bytes: place.size, flags, is_gpu: told.is_gpu, _kept: kept })
 }
 

@@ -9,8 +9,9 @@ use ggas_clock::Backoff;
 use super::Begun;
 use crate::error::because;
 use crate::ledger::Way;
+use crate::passive::turn;
+use crate::request::{Checked, Notice, Part};
 use crate::shared::Shared;
-use crate::transfer::{Checked, Notice, Part};
 use crate::{Counter, GaspiError, Timeout};
 
 /// Two pieces of host memory.
@@ -44,11 +45,26 @@ impl Shared {
     ) -> Result<(), GaspiError> {
         let checked = self.check(part, rank)?;
         if !self.is_staged(&checked) || self.direct(std::slice::from_ref(&checked), None, false).is_some() {
-            return self.write(part, rank, queue);
+            return self.write(part, rank, queue, timeout);
         }
+        self.write_pieces(&checked, rank, queue, timeout, 0)?;
+        self.statistics.add(Counter::BytesWritten, part.bytes);
+        self.statistics.one(Counter::NumberOfWrites);
+        Ok(())
+    }
+
+    /// In pieces, behind which so many more requests have room.
+    fn write_pieces(
+        &self,
+        checked: &Checked,
+        rank: u16,
+        queue: u8,
+        timeout: Timeout,
+        more: u32,
+    ) -> Result<(), GaspiError> {
         let begun = self.gpu.begun().ok_or(GaspiError::Failed)?;
         let piece = begun.config.staged_piece;
-        self.ledger().check(queue, checked.bytes.div_ceil(piece) as u32)?;
+        self.ledger().check(queue, checked.bytes.div_ceil(piece) as u32 + more)?;
         let mut backoff = Backoff::new(self.clock(), timeout.duration());
         let mut staging = begun.staging();
         let staging = match &mut *staging {
@@ -68,8 +84,6 @@ impl Shared {
             let put = (&staging.memory, place, bytes, checked.remote + at);
             staging.used[half] = self.put_piece(queue, usize::from(rank), put)?;
         }
-        self.statistics.add(Counter::BytesWritten, part.bytes);
-        self.statistics.one(Counter::NumberOfWrites);
         Ok(())
     }
 
@@ -85,11 +99,14 @@ impl Shared {
         let checked = self.check(part, rank)?;
         let parts = std::slice::from_ref(part);
         if !self.is_staged(&checked) || self.direct(std::slice::from_ref(&checked), None, false).is_some() {
-            return self.write_notify(parts, notice, rank, queue);
+            return self.write_notify(parts, notice, rank, queue, timeout);
         }
         self.check_notice(notice, rank)?;
-        self.gpu_write(part, rank, queue, timeout)?;
-        self.notify(notice, rank, queue)
+        self.write_pieces(&checked, rank, queue, timeout, 1)?;
+        self.notify(notice, rank, queue, timeout)?;
+        self.statistics.add(Counter::BytesWritten, part.bytes);
+        self.statistics.one(Counter::NumberOfWriteNotifys);
+        Ok(())
     }
 
     fn stage(&self, bytes: u64) -> Result<Region, GaspiError> {
@@ -111,15 +128,14 @@ impl Shared {
         rank: usize,
         (memory, place, bytes, remote): (&Region, usize, usize, u64),
     ) -> Result<Option<(usize, u64)>, GaspiError> {
+        let _turn = turn(self, &self.turns[rank], Timeout::Block)?;
         let mut ledger = self.ledger();
         ledger.check(queue, 1)?;
         self.gpu.card_used(rank);
         ledger.order(rank).sends(false);
         let link = &self.links[rank].data;
-        let posted = self
-            .make_room(&mut ledger)
-            .and_then(|()| link.put(memory, place, bytes, remote, Spec::REQUESTER));
-        match posted {
+        self.make_room(&mut ledger)?;
+        match link.put(memory, place, bytes, remote, Spec::REQUESTER) {
             Ok(()) => {
                 ledger.begin(queue, rank, 1, Way::Put, 1);
                 ledger.posted();

@@ -9,9 +9,9 @@ use super::There;
 use super::board::Visit;
 use super::copy::copy;
 use crate::ledger::Ledger;
+use crate::request::{Checked, End};
 use crate::segment::{FLAG, Segment, Words};
 use crate::shared::{Link, Shared};
-use crate::transfer::{Checked, End};
 
 /// Bytes of a request that is carried out by stores. What is longer goes through the card, whose work does not hold up the
 /// poster.
@@ -25,12 +25,14 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// First byte; for host memory.
-    fn data(&self) -> Option<*mut u8> {
-        match self {
-            Target::Own(segment) => segment.host_address(),
-            Target::Other(there) => Some(there.data.base()),
-        }
+    /// Bytes from an offset on, for host memory that has so many: the segment may be a later one than that whose size was asked.
+    fn data(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let (base, size) = match self {
+            Target::Own(segment) => (segment.host_address()?, segment.data.len() as u64),
+            Target::Other(there) => (there.data.base(), there.data.len() as u64),
+        };
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= size);
+        is_inside.then(|| base.wrapping_add(offset as usize))
     }
 
     fn is_other(&self) -> Option<&There> {
@@ -159,8 +161,28 @@ fn is_short(parts: &[Checked]) -> bool {
 impl Checked {
     /// `None`: not by stores.
     fn piece(&self) -> Option<Piece> {
-        let to = self.target.as_ref()?.data()?.wrapping_add(self.remote_offset as usize);
+        let to = self.target.as_ref()?.data(self.remote_offset, self.bytes)?;
         let from = self.segment.host_address()?.wrapping_add(self.offset).cast_const();
         Some(Piece { from, to, bytes: self.bytes as usize })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ggas::members::memory::Mapping;
+
+    /// The size of a segment was asked before it was made anew, smaller.
+    #[test]
+    fn what_leaves_a_segment_is_not_stored() {
+        let mapping = |bytes| Mapping::private(bytes).unwrap();
+        let (data, flags, board) = (mapping(4096), mapping(4096), Arc::new(mapping(4096)));
+        let base = data.base();
+        let target = Target::Other(Arc::new(There { id: 1, life: 1, data, flags, board }));
+        assert_eq!(target.data(0, 4096), Some(base));
+        assert_eq!(target.data(4088, 8), Some(base.wrapping_add(4088)));
+        for (offset, bytes) in [(4089, 8), (0, 4097), (1 << 20, 8), (u64::MAX, 8), (4096, 1)] {
+            assert_eq!(target.data(offset, bytes), None, "{bytes} bytes at {offset}");
+        }
     }
 }
