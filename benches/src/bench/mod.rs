@@ -14,6 +14,7 @@ mod device_copy;
 mod directions;
 mod engine_idle;
 mod gaspi;
+pub(crate) mod gaspi_gpu;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
@@ -90,6 +91,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &gaspi::ALLREDUCE,
     &gaspi::BARRIER,
     &gaspi::PASSIVE,
+    &gaspi_gpu::GaspiGpuWrite,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
     &coalescing::GgasCoalescing,

@@ -1,6 +1,7 @@
 //! Jobs that measure GASPI, and what stands beside it: our own puts in the same processes, and Open MPI.
 
 mod bare;
+mod gpu;
 mod mpi;
 mod part;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use ggas_members::launch::{Launch, Output, Signals, Stream};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use gpu::{GpuWrite, NAME as GPU_WRITE};
 pub(crate) use mpi::OpenMpi;
 pub use part::part;
 

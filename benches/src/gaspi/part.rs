@@ -6,7 +6,7 @@ use ggas::Spec;
 use ggas_gaspi::{Config, Datatype, GROUP_ALL, Gaspi, Notice, Operation, Part, Timeout};
 
 use super::bare::Bare;
-use super::{Job, Line};
+use super::{GpuWrite, Job, Line};
 use crate::error::Doing;
 use crate::stats::Samples;
 use crate::{BenchError, cores};
@@ -27,6 +27,10 @@ type Timed = Result<Duration, BenchError>;
 pub fn part(job: &Job) -> Outcome {
     let gaspi = Gaspi::init(Config::default(), WITHIN).doing("beginning GASPI")?;
     cores::pin(gaspi.rank().into(), gaspi.ranks().into(), None)?;
+    if let Some(way) = job.bench.strip_prefix(super::GPU_WRITE) {
+        let way = GpuWrite::of(way.trim());
+        return super::gpu::part(&gaspi, job, way.ok_or_else(|| none(&job.bench))?);
+    }
     let most = job.sizes.iter().copied().max().unwrap_or(8).max(8);
     gaspi.segment_create(0, 2 * most, GROUP_ALL, WITHIN).doing("creating a segment")?;
     let side = Side { gaspi: &gaspi, bare: Bare::open(&gaspi, most as usize)?, job, most };
@@ -40,10 +44,14 @@ pub fn part(job: &Job) -> Outcome {
             "gaspi-passive" => side.passive(size)?,
             "gaspi-allreduce" => side.allreduce(size)?,
             "gaspi-barrier" => side.barrier()?,
-            other => return Err(BenchError::Unsupported(format!("{other} is none of GASPI's benchmarks"))),
+            other => return Err(none(other)),
         }
     }
     side.meet()
+}
+
+fn none(bench: &str) -> BenchError {
+    BenchError::Unsupported(format!("{bench} is none of GASPI's benchmarks"))
 }
 
 struct Side<'a> {

@@ -1,9 +1,9 @@
-//! `ggas tune`: measures the choices that groups of nodes have on this host, and writes them down.
+//! `ggas tune`: measures the choices that groups of nodes, and GASPI's processes, have on this host, and writes them down.
 
 use crate::failure::Failure;
 use crate::{info, out};
 use ggas_benches::{Device, Options, Progress, Team, Via};
-use ggas_coll::{GroupError, Tuning};
+use ggas_coll::{GaspiLimits, GroupError, Tuning};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -67,10 +67,23 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
         let _ =
             writeln!(text, "  sums of {from} bytes and more: {blocks} blocks of {threads} threads, {how}");
     }
+    if let Some(limits) = tuned.gaspi {
+        text += &gaspi_limits(&limits);
+        table.insert_gaspi(limits);
+    }
     table.insert(tuned.choices).map_err(failed)?;
     table.write(&path).map_err(failed)?;
     let _ = writeln!(text, "written to {}", path.display());
     out::print(&text)
+}
+
+fn gaspi_limits(limits: &GaspiLimits) -> String {
+    let GaspiLimits { standby_max, engine_max, stores_max, piece, staged_min, staged_piece, .. } = limits;
+    format!(
+        "  GASPI's writes between GPUs: by a kernel on standby up to {standby_max} bytes, a copy engine up to {engine_max}, stores up to \
+         {stores_max}, above in pieces of {piece}; through a network device straight up to {staged_min}, above in pieces of \
+         {staged_piece} through host memory\n"
+    )
 }
 
 /// What the table has already. A damaged one is overwritten.

@@ -45,4 +45,4 @@ mod tuning;
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
 pub use started::{Collective, Element, Op, Vectors};
-pub use tuning::{Choices, SumChoice, SumShape, TunedBy, Tuning, device_of};
+pub use tuning::{Choices, GaspiLimits, SumChoice, SumShape, TunedBy, Tuning, device_of};

@@ -53,17 +53,39 @@ pub struct Choices {
     pub sums: Vec<SumChoice>,
 }
 
+/// How GASPI's processes write between segments in GPU memory (`ggas_gaspi::GpuConfig`, whose fields these are); bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GaspiLimits {
+    /// Name of the GPUs.
+    pub device: String,
+    /// Longest write by a kernel on standby.
+    pub standby_max: u64,
+    /// Longest by a copy engine.
+    pub engine_max: u64,
+    /// Longest by stores.
+    pub stores_max: u64,
+    /// A piece of the hybrid.
+    pub piece: u64,
+    /// Longest that the network device reads from GPU memory.
+    pub staged_min: u64,
+    /// A piece that goes through host memory.
+    pub staged_piece: u64,
+}
+
 /// A table of choices, kept as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
     schema: u32,
     choices: Vec<Choices>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gaspi: Vec<GaspiLimits>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { schema: SCHEMA, choices: Vec::new() }
+        Self { schema: SCHEMA, choices: Vec::new(), gaspi: Vec::new() }
     }
 }
 
@@ -143,6 +165,22 @@ impl Tuning {
         Ok(())
     }
 
+    /// Inserts limits. They replace those for the same device.
+    pub fn insert_gaspi(&mut self, limits: GaspiLimits) {
+        self.gaspi.retain(|old| old.device != limits.device);
+        self.gaspi.push(limits);
+    }
+
+    /// The table's limits for GASPI on `device`.
+    pub fn gaspi(&self, device: &str) -> Option<&GaspiLimits> {
+        self.gaspi.iter().find(|limits| limits.device == device)
+    }
+
+    /// The table of this host, empty where there is none. One that is of no use is logged.
+    pub fn of_host() -> Self {
+        Self::host_path().map_or_else(Self::default, |path| of_host(&path))
+    }
+
     /// The table's choices for `nodes` members on `device`.
     pub fn choices(&self, device: &str, nodes: usize) -> Option<&Choices> {
         self.choices.iter().find(|choices| choices.device == device && choices.nodes == nodes)
@@ -183,7 +221,7 @@ fn of_host(path: &Path) -> Tuning {
             Tuning::default()
         }
         Err(error) => {
-            SAID.call_once(|| tracing::warn!("groups choose without a table: {error}"));
+            SAID.call_once(|| tracing::warn!("choices are made without a table: {error}"));
             Tuning::default()
         }
     }
@@ -197,7 +235,7 @@ impl TunedBy {
                 Ok(table.clone())
             }
             Self::File(path) => Tuning::read(path),
-            Self::Host => Ok(Tuning::host_path().map_or_else(Tuning::default, |path| of_host(&path))),
+            Self::Host => Ok(Tuning::of_host()),
         }
     }
 

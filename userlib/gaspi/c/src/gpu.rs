@@ -88,7 +88,7 @@ pub(crate) fn end() {
 
 fn init() -> Result<(), GaspiError> {
     let here = here()?;
-    let config = state().config.unwrap_or_default();
+    let config = state().config.unwrap_or_else(|| GpuConfig::tuned(&here));
     match here.gpu_init(config) {
         // Programs may call it again, and once by each name.
         Err(GaspiError::Initialized) => Ok(()),

@@ -1,6 +1,8 @@
 //! How writes between GPUs go; limits that differ from machine to machine.
 
-use crate::GaspiError;
+use ggas_coll::{GaspiLimits, Tuning, device_of};
+
+use crate::{Gaspi, GaspiError};
 
 /// By what hosts write between segments in GPU memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum GpuCopies {
     Hybrid,
 }
 
-/// How GPUs are used (thesis 4.4.3). The numbers are of the machine: `cargo run --example gpu_segments` measures.
+/// How GPUs are used (thesis 4.4.3). The numbers are of the machine: `ggas tune` measures them for [`tuned`](Self::tuned).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuConfig {
     /// By what hosts write between segments in GPU memory.
@@ -68,6 +70,32 @@ impl Default for GpuConfig {
 }
 
 impl GpuConfig {
+    /// With the limits that `ggas tune` has measured for this process's GPU, or else the default ones. A table of which any is out
+    /// of range is logged and not used.
+    pub fn tuned(gaspi: &Gaspi) -> GpuConfig {
+        let usual = GpuConfig::default();
+        let Ok((processor, _)) = gaspi.job().processor() else { return usual };
+        let table = Tuning::of_host();
+        let Some(limits) = table.gaspi(&device_of(&processor)) else { return usual };
+        let config = GpuConfig::of(limits);
+        match config.check() {
+            Ok(()) => config,
+            Err(_) => {
+                tracing::warn!(
+                    "the table of `ggas tune` has limits for GASPI that are out of range: {limits:?}"
+                );
+                usual
+            }
+        }
+    }
+
+    fn of(limits: &GaspiLimits) -> GpuConfig {
+        let GaspiLimits { standby_max, engine_max, stores_max, piece, staged_min, staged_piece, .. } =
+            *limits;
+        let usual = GpuConfig::default();
+        GpuConfig { standby_max, engine_max, stores_max, piece, staged_min, staged_piece, ..usual }
+    }
+
     /// # Errors
     /// [`GaspiError::Config`]: a piece of no bytes, or of more than 2^30; more than 2^20 bytes by the kernel on standby.
     pub(crate) fn check(&self) -> Result<(), GaspiError> {
@@ -111,5 +139,16 @@ mod tests {
         let config = GpuConfig { copies: Engine, ..config };
         assert_eq!([1, 1 << 30].map(|bytes| config.how(bytes)), [Engine, Engine]);
         assert!(!config.is_short(1));
+    }
+
+    #[test]
+    fn a_table_has_all_limits() {
+        let device = "GPU".to_owned();
+        let (standby_max, engine_max, stores_max, piece, staged_min, staged_piece) = (1, 2, 3, 4, 5, 6);
+        let limits =
+            GaspiLimits { device, standby_max, engine_max, stores_max, piece, staged_min, staged_piece };
+        let config = GpuConfig::of(&limits);
+        assert_eq!((config.standby_max, config.engine_max, config.stores_max), (1, 2, 3));
+        assert_eq!((config.piece, config.staged_min, config.staged_piece), (4, 5, 6));
     }
 }
