@@ -8,7 +8,7 @@ use crate::bench::{allreduce_stream, gaspi_gpu, reduce};
 use crate::gaspi::GpuWrite;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
-use crate::{BenchError, Device, Options, Progress, Report, Row, Team};
+use crate::{BenchError, Device, Options, Progress, Report, Row, Team, Via};
 
 /// What was chosen, and the measurements behind it.
 #[derive(Debug)]
@@ -45,7 +45,9 @@ pub fn tune(team: &Team, options: &Options, progress: &mut Progress) -> Result<T
     }
     let mut gaspi = None;
     if options.device == Device::Gpu && options.nodes == 2 {
-        let report = crate::find(crate::gaspi::GPU_WRITE)?.run(team, options, progress)?;
+        // Its processes take whatever carries their traffic; the ways of which need a network device.
+        let options = Options { via: Via::Sim, ..options.clone() };
+        let report = crate::find(crate::gaspi::GPU_WRITE)?.run(team, &options, progress)?;
         gaspi = Some(limits(device, &times(&report)));
         reports.push(report);
     }

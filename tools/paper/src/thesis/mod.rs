@@ -5,6 +5,7 @@ mod allreduce;
 mod barrier;
 mod coalescing;
 mod energy;
+mod gaspi;
 mod ggas;
 mod himeno;
 mod host;
@@ -46,6 +47,16 @@ pub(crate) const CHAPTER_3: &[Figure] = &[
 
 /// Chapter 4.
 pub(crate) const CHAPTER_4: &[Figure] = &[
+    Figure {
+        number: "4.8",
+        about: "bandwidth between GPUs of two nodes: gaspi_write, gaspi_gpu_write, MPI",
+        run: gaspi::bandwidth,
+    },
+    Figure {
+        number: "4.9",
+        about: "latency between GPUs of two nodes: gaspi_write, gaspi_gpu_write, MPI",
+        run: gaspi::latency,
+    },
     Figure {
         number: "4.10",
         about: "what a transfer costs the host that works meanwhile: post, work, wait",
