@@ -1,5 +1,7 @@
 //! What can go wrong, each with the code that the C interface gives for it.
 
+use std::cell::RefCell;
+
 /// Errors of all calls; [`code`](GaspiError::code) is the number in the C interface.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -55,8 +57,11 @@ pub enum GaspiError {
     /// No such group, or not one of its members.
     #[error("there is no such group, or it is not committed, or this process is not in it")]
     Group,
-    /// No such rank, or it is in the group already.
-    #[error("there is no such rank, or it is in the group already")]
+    /// No such rank, or none for this call.
+    #[error(
+        "there is no such rank, or it is none for this call: one that is in the group already, or this process, which \
+         cannot kill itself"
+    )]
     Rank,
     /// No such queue.
     #[error("there is no such queue: create it first")]
@@ -106,13 +111,13 @@ pub enum GaspiError {
     #[error("a member of the group is dead, the state vector says which: make a group without it")]
     Dead,
     /// The device refused.
-    #[error("the device refused: RUST_LOG=warn says why")]
+    #[error("the device refused: {}", why(GaspiError::Device))]
     Device,
     /// The other processes were not reached at the start.
-    #[error("the other processes were not reached: RUST_LOG=warn says why")]
+    #[error("the other processes were not reached: {}", why(GaspiError::Reach))]
     Reach,
     /// No memory.
-    #[error("there is no memory for this, or it cannot be registered: RUST_LOG=warn says why")]
+    #[error("there is no memory for this, or it cannot be registered: {}", why(GaspiError::Memory))]
     Memory,
 }
 
@@ -152,12 +157,57 @@ impl GaspiError {
             GaspiError::Memory => 28,
         }
     }
+
+    /// What happened below, if it was this error that it last caused in the calling thread.
+    pub fn cause(self) -> Option<String> {
+        let of = |last: &RefCell<Option<(GaspiError, String)>>| {
+            last.borrow().as_ref().filter(|(error, _)| *error == self).map(|(_, cause)| cause.clone())
+        };
+        CAUSE.try_with(of).ok().flatten()
+    }
 }
 
-/// Logs what happened below, of which the interface has no more than a code.
+thread_local! {
+    /// The last error that something below caused, and what that was.
+    static CAUSE: RefCell<Option<(GaspiError, String)>> = const { RefCell::new(None) };
+}
+
+/// Logs what happened below, and keeps it for the error's text, of which the interface has no more than a code.
 pub(crate) fn because<E: std::fmt::Display>(error: GaspiError) -> impl FnOnce(E) -> GaspiError {
     move |cause| {
+        let cause = cause.to_string();
         tracing::warn!("{cause}");
+        // At a thread's end nobody asks any more.
+        let _ = CAUSE.try_with(|last| *last.borrow_mut() = Some((error, cause)));
         error
+    }
+}
+
+/// A cause as an error's text ends with it.
+fn why(error: GaspiError) -> String {
+    error.cause().unwrap_or_else(|| "the log says why (events of `tracing`, level warn)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_an_error_names_its_cause() {
+        let error = because("GGAS_DEVICE=blah: use sim, hw or nvlink");
+        assert_eq!(error.to_string(), "the device refused: GGAS_DEVICE=blah: use sim, hw or nvlink");
+        assert_eq!(error.cause().as_deref(), Some("GGAS_DEVICE=blah: use sim, hw or nvlink"));
+        // It is that of no other error, nor of another thread.
+        assert!(!GaspiError::Memory.to_string().contains("blah"));
+        assert_eq!(std::thread::spawn(move || error.cause()).join().unwrap(), None);
+    }
+
+    fn because(cause: &str) -> GaspiError {
+        super::because(GaspiError::Device)(cause)
+    }
+
+    #[test]
+    fn a_process_that_would_kill_itself_is_told_so() {
+        assert!(GaspiError::Rank.to_string().contains("cannot kill itself"));
     }
 }

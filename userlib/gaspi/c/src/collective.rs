@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
 use ggas_gaspi::{Datatype, Gaspi, GaspiError, Operation, Timeout};
 
-use crate::ffi::{check, export, put};
+use crate::ffi::{check, export, put, refuse};
 use crate::process::here;
 
 /// `gaspi_reduce_operation_t`.
@@ -15,6 +15,14 @@ pub type Reduce = Option<
 const OPERATIONS: [Operation; 3] = [Operation::Min, Operation::Max, Operation::Sum];
 const DATATYPES: [Datatype; 6] =
     [Datatype::Int, Datatype::Uint, Datatype::Float, Datatype::Double, Datatype::Long, Datatype::Ulong];
+
+/// An argument of `gaspi_allreduce` that is a number of a list.
+fn one_of<T: Copy>(all: &[T], name: &str, number: c_uint) -> Result<T, GaspiError> {
+    let last = all.len() - 1;
+    let refused =
+        || refuse(GaspiError::Argument, format!("gaspi_allreduce: {name} {number}: use 0 to {last}"));
+    all.get(number as usize).copied().ok_or_else(refused)
+}
 
 /// A vector at an address that suits any element.
 fn aligned(from: &[u8]) -> Vec<u64> {
@@ -103,8 +111,8 @@ export! {
         if count > here.config().allreduce_elem_max {
             return Err(GaspiError::Number);
         }
-        let operation = *OPERATIONS.get(operation as usize).ok_or(GaspiError::Argument)?;
-        let datatype = *DATATYPES.get(datatype as usize).ok_or(GaspiError::Argument)?;
+        let operation = one_of(&OPERATIONS, "operation", operation)?;
+        let datatype = one_of(&DATATYPES, "datatype", datatype)?;
         let own = fetch(&here, send, count as usize * datatype.size())?;
         let all = here.allreduce(group, &own, operation, datatype, Timeout::from_millis(timeout))?;
         // SAFETY: the interface's contract: there is room for as many.

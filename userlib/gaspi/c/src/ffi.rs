@@ -1,19 +1,54 @@
 //! How functions are exported, and pointers that C programs pass.
 
 use std::ffi::c_int;
+use std::fmt::Display;
 use std::io::Write;
 
 use ggas_gaspi::GaspiError;
 
+use crate::process::here;
+
+/// Who a process is before it begins, by the launchers that there are.
+const RANKS: [&str; 2] = ["GGAS_RANK", "PMIX_RANK"];
+
 /// What C gets.
 pub(crate) fn code(result: Result<(), GaspiError>) -> c_int {
     let Err(error) = result else { return 0 };
-    // Mistakes of programs whose code stands for other errors as well.
-    use GaspiError::{Argument, Ended, Unequal, Unlike};
-    if matches!(error, Argument | Ended | Unequal { .. } | Unlike) {
-        let _ = writeln!(std::io::stderr(), "gaspi: {error}");
+    if let Some(text) = told(error) {
+        say(text);
     }
     error.code()
+}
+
+/// What standard error says of an error whose code leaves open what has to be changed.
+fn told(error: GaspiError) -> Option<String> {
+    use GaspiError::{Device, Ended, Environment, Files, Memory, Reach, Unequal, Unlike};
+    match error {
+        Ended | Unequal { .. } | Unlike => Some(error.to_string()),
+        Device | Environment | Files | Memory | Reach => error.cause(),
+        _ => None,
+    }
+}
+
+/// An error whose code does not say what is wrong: standard error does.
+pub(crate) fn refuse(error: GaspiError, why: impl Display) -> GaspiError {
+    say(why);
+    error
+}
+
+/// One line on standard error, with the rank; in one piece, since all processes may write there.
+pub(crate) fn say(what: impl Display) {
+    let rank = here().ok().map(|here| here.rank().to_string());
+    let rank = rank.or_else(|| RANKS.iter().find_map(|name| std::env::var(name).ok()));
+    // Nobody may be there to read it.
+    let _ = std::io::stderr().write_all(line(rank.as_deref(), what).as_bytes());
+}
+
+fn line(rank: Option<&str>, what: impl Display) -> String {
+    match rank {
+        Some(rank) => format!("gaspi: rank {rank}: {what}\n"),
+        None => format!("gaspi: {what}\n"),
+    }
 }
 
 /// Exports a function that returns a code, under both names.
@@ -69,6 +104,12 @@ pub(crate) fn put_bytes(place: *mut u8, from: &[u8]) -> Result<(), GaspiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_says_whose_it_is() {
+        assert_eq!(line(Some("3"), "x"), "gaspi: rank 3: x\n");
+        assert_eq!(line(None, "x"), "gaspi: x\n");
+    }
 
     #[test]
     fn places_need_not_be_aligned_and_null_is_refused() {

@@ -3,10 +3,12 @@
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ggas_gaspi::{GaspiError, GpuConfig, GpuContext, GpuCopies, GpuWay, Notice, Part, Policy, Timeout};
+use ggas_gaspi::{
+    Gaspi, GaspiError, GpuConfig, GpuContext, GpuCopies, GpuWay, Notice, Part, Policy, Timeout,
+};
 
-use crate::ffi::{check, export, put};
-use crate::process::here;
+use crate::ffi::{check, export, put, refuse};
+use crate::process::{Here, here};
 
 /// Bits of a policy. Segments are zero in any case.
 const INITIALIZED: c_int = 1;
@@ -14,12 +16,34 @@ const GPU: c_int = 2;
 const GPU_NOTIFIED: c_int = 4;
 
 /// Where a segment goes.
-pub(crate) fn policy(policy: c_int) -> Result<Policy, GaspiError> {
-    match policy & !INITIALIZED {
-        0 => Ok(Policy::Host),
-        GPU => Ok(Policy::Gpu),
-        both if both == GPU | GPU_NOTIFIED => Ok(Policy::GpuNotified),
-        _ => Err(GaspiError::Failed),
+pub(crate) fn policy(here: &Gaspi, policy: c_int) -> Result<Policy, GaspiError> {
+    let wanted = match policy & !INITIALIZED {
+        0 => return Ok(Policy::Host),
+        GPU => Policy::Gpu,
+        both if both == GPU | GPU_NOTIFIED => Policy::GpuNotified,
+        _ => return Err(refuse(GaspiError::Failed, format!("there is no allocation policy {policy}"))),
+    };
+    begun(here, "GASPI_MEM_GPU").map(|()| wanted)
+}
+
+/// What uses GPUs needs them to have been found.
+fn begun(here: &Gaspi, what: &str) -> Result<(), GaspiError> {
+    let refused = |error| refuse(error, format!("{what}: call gaspi_gpu_init (or gaspi_init_GPUs) first"));
+    here.gpu_ids().map(drop).map_err(refused)
+}
+
+/// The process in a call that needs them.
+fn with_gpus(call: &str) -> Result<Here, GaspiError> {
+    let here = here()?;
+    begun(&here, call)?;
+    Ok(here)
+}
+
+/// Has standard error say why a segment was not made in GPU memory, where that is known.
+pub(crate) fn told(policy: Policy) -> impl Fn(GaspiError) -> GaspiError {
+    move |error| match error.cause().filter(|_| policy != Policy::Host && error == GaspiError::Failed) {
+        Some(cause) => refuse(error, cause),
+        None => error,
     }
 }
 
@@ -56,8 +80,8 @@ impl CConfig {
 
     fn config(&self) -> Result<GpuConfig, GaspiError> {
         Ok(GpuConfig {
-            way: *WAYS.get(self.way as usize).ok_or(GaspiError::Config)?,
-            copies: *COPIES.get(self.copies as usize).ok_or(GaspiError::Config)?,
+            way: one_of(&WAYS, "way", self.way)?,
+            copies: one_of(&COPIES, "copies", self.copies)?,
             standby_max: self.standby_max,
             stores_max: self.stores_max,
             engine_max: self.engine_max,
@@ -66,6 +90,14 @@ impl CConfig {
             staged_piece: self.staged_piece,
         })
     }
+}
+
+/// A field that is a number of a list.
+fn one_of<T: Copy>(all: &[T], name: &str, number: c_uint) -> Result<T, GaspiError> {
+    let last = all.len() - 1;
+    let refused =
+        || refuse(GaspiError::Config, format!("gaspi_gpu_config_t: {name} {number}: use 0 to {last}"));
+    all.get(number as usize).copied().ok_or_else(refused)
 }
 
 /// What the next `gaspi_gpu_init` takes, and what kernels have of this process.
@@ -92,20 +124,26 @@ fn init() -> Result<(), GaspiError> {
     match here.gpu_init(config) {
         // Programs may call it again, and once by each name.
         Err(GaspiError::Initialized) => Ok(()),
+        Err(GaspiError::Config) => {
+            let why =
+                "gaspi_gpu_config_t: use 1 to 2^30 for piece and staged_piece, 2^20 at most for standby_max";
+            Err(refuse(GaspiError::Config, why))
+        }
         other => other,
     }
 }
 
-fn count(place: *mut c_int) -> Result<(), GaspiError> {
-    let here = here()?;
+fn count(call: &str, place: *mut c_int) -> Result<(), GaspiError> {
+    here()?;
     check(place)?;
+    let here = with_gpus(call)?;
     put(place, here.gpu_ids()?.len() as c_int)
 }
 
-fn ids(place: *mut c_int) -> Result<(), GaspiError> {
-    let here = here()?;
+fn ids(call: &str, place: *mut c_int) -> Result<(), GaspiError> {
+    here()?;
     check(place)?;
-    let ids = here.gpu_ids()?;
+    let ids = with_gpus(call)?.gpu_ids()?;
     ids.into_iter().enumerate().try_for_each(|(at, id)| put(place.wrapping_add(at), id as c_int))
 }
 
@@ -122,22 +160,22 @@ export! {
 
     /// GPUs for segments.
     fn pgaspi_number_of_GPUs / gaspi_number_of_GPUs(number: *mut c_int) {
-        count(number)
+        count("gaspi_number_of_GPUs", number)
     }
 
     /// The same.
     fn pgaspi_gpu_number / gaspi_gpu_number(number: *mut c_uint) {
-        count(number.cast())
+        count("gaspi_gpu_number", number.cast())
     }
 
     /// Their numbers.
     fn pgaspi_GPU_ids / gaspi_GPU_ids(numbers: *mut c_int) {
-        ids(numbers)
+        ids("gaspi_GPU_ids", numbers)
     }
 
     /// The same.
     fn pgaspi_gpu_ids / gaspi_gpu_ids(numbers: *mut c_int) {
-        ids(numbers)
+        ids("gaspi_gpu_ids", numbers)
     }
 
     /// Posts a write, from GPU memory in pieces where that is quicker.
@@ -162,7 +200,7 @@ export! {
     /// Makes a segment of memory that the program has on its GPU.
     fn pgaspi_map_seg / gaspi_map_seg(id: u8, pointer: *mut c_void, size: c_ulong) {
         // SAFETY: the interface's contract: the memory stays until the segment is deleted.
-        unsafe { here()?.map_seg(id, pointer.cast(), size) }
+        unsafe { with_gpus("gaspi_map_seg")?.map_seg(id, pointer.cast(), size) }
     }
 
     /// The same, with all members of a group.
@@ -170,7 +208,9 @@ export! {
         id: u8, pointer: *mut c_void, size: c_ulong, group: u8, timeout: c_ulong
     ) {
         // SAFETY: as above.
-        unsafe { here()?.map_create(id, pointer.cast(), size, group, Timeout::from_millis(timeout)) }
+        unsafe {
+            with_gpus("gaspi_map_create")?.map_create(id, pointer.cast(), size, group, Timeout::from_millis(timeout))
+        }
     }
 
     /// What the next start of GPUs takes.
@@ -192,6 +232,7 @@ export! {
     fn pgaspi_gpu_context / gaspi_gpu_context(queues: c_uint, context: *mut *mut c_void, timeout: c_ulong) {
         let here = here()?;
         check(context)?;
+        begun(&here, "gaspi_gpu_context")?;
         let made = here.gpu_context(queues, Timeout::from_millis(timeout))?;
         put(context, made.address() as *mut c_void)?;
         state().context = Some(Arc::new(made));
@@ -202,9 +243,6 @@ export! {
     fn pgaspi_gpu_context_check / gaspi_gpu_context_check() {
         here()?;
         let context = state().context.clone().ok_or(GaspiError::Null)?;
-        context.check().map_err(|error| {
-            tracing::warn!("{error}");
-            GaspiError::Failed
-        })
+        context.check().map_err(|error| refuse(GaspiError::Failed, error))
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ggas_clock::Clock;
 use ggas_gaspi::{Counter, GaspiError};
 
-use crate::ffi::{check, export, put};
-use crate::process::here;
+use crate::ffi::{check, export, put, refuse};
+use crate::process::{self, here};
 
 /// How long the counter is watched to find out its frequency.
 const CALIBRATION: Duration = Duration::from_millis(20);
@@ -19,17 +19,17 @@ fn text(code: c_int) -> &'static CStr {
         -1 => c"error: a transfer or the process at its other end failed (the state vector says whose), or a call or an argument is none that is possible here (standard error says which)",
         0 => c"success",
         1 => c"the time is over: call again to go on",
-        2 => c"too many files are open",
+        2 => c"too many files are open (standard error says how many there may be)",
         3 => c"the environment names no job: start the program with gaspi_run or ggas run",
         4 => c"the port for control cannot be used",
-        5 => c"the configuration is out of range, or is not the same in all processes (standard error says in which)",
+        5 => c"a field of a configuration is out of range, or is not the same in all processes (standard error says which)",
         6 => c"not initialized: call gaspi_proc_init",
         7 => c"initialized already",
         8 => c"a pointer is null, or there was never such a segment",
         9 => c"the segment has no size, or is not there any more",
         10 => c"the segment id is out of range or in use",
         11 => c"there is no such group, or it is not committed, or this rank is not in it",
-        12 => c"there is no such rank, or it is in the group already",
+        12 => c"there is no such rank, or it is in the group already, or is this process, which cannot kill itself",
         13 => c"there is no such queue",
         14 => c"the local offset is outside of the segment",
         15 => c"the remote offset is outside of the segment",
@@ -43,8 +43,10 @@ fn text(code: c_int) -> &'static CStr {
         23 => c"the queue is full: call gaspi_wait",
         24 => c"the offset is not aligned to 8 bytes",
         25 => c"another collective is unfinished on this group",
-        26 => c"the device failed, or a member of the group is dead: the state vector says which",
-        27 => c"the other processes were not reached",
+        // Before the beginning nothing else can have failed.
+        26 if !process::has_begun() => c"the device failed (standard error says why)",
+        26 => c"the device failed (standard error says why), or a member of the group is dead (the state vector says which)",
+        27 => c"the other processes were not reached (standard error says which, and why)",
         28 => c"there is not enough memory",
         _ => c"unknown code",
     }
@@ -59,8 +61,11 @@ fn ticks() -> u64 {
     return Clock::REAL.since(Clock::REAL.origin()).as_nanos() as u64;
 }
 
-fn counter(number: c_uint) -> Result<Counter, GaspiError> {
-    Counter::ALL.get(number as usize).copied().ok_or(GaspiError::Argument)
+/// A counter that a call names.
+fn counter(call: &str, number: c_uint) -> Result<Counter, GaspiError> {
+    let last = Counter::ALL.len() - 1;
+    let refused = || refuse(GaspiError::Argument, format!("{call}: counter {number}: use 0 to {last}"));
+    Counter::ALL.get(number as usize).copied().ok_or_else(refused)
 }
 
 export! {
@@ -147,7 +152,7 @@ export! {
         number: c_uint, argument: *mut c_uint, name: *mut *mut c_char, description: *mut *mut c_char,
         level: *mut c_uint
     ) {
-        let (own_name, what) = counter(number)?.texts();
+        let (own_name, what) = counter("gaspi_statistic_counter_info", number)?.texts();
         put(argument, 0)?;
         put(name, own_name.as_ptr().cast_mut().cast())?;
         put(description, what.as_ptr().cast_mut().cast())?;
@@ -158,14 +163,14 @@ export! {
     fn pgaspi_statistic_counter_get / gaspi_statistic_counter_get(
         number: c_uint, _argument: c_uint, value: *mut c_ulong
     ) {
-        let counter = counter(number)?;
+        let counter = counter("gaspi_statistic_counter_get", number)?;
         let count = here()?.statistics().get(counter);
         put(value, count)
     }
 
     /// Begins at 0 again.
     fn pgaspi_statistic_counter_reset / gaspi_statistic_counter_reset(number: c_uint) {
-        let counter = counter(number)?;
+        let counter = counter("gaspi_statistic_counter_reset", number)?;
         here()?.statistics().reset(counter);
         Ok(())
     }
@@ -187,4 +192,14 @@ pub extern "C" fn gaspi_error_str(code: c_int) -> *mut c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn gaspi_delay() {
     Clock::REAL.spin();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_the_beginning_no_text_speaks_of_the_state_vector() {
+        assert_eq!(text(26), c"the device failed (standard error says why)");
+    }
 }

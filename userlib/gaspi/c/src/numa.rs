@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use ggas_gaspi::GaspiError;
 
-use crate::ffi::{check, export, put};
+use crate::ffi::{check, export, put, refuse};
 use crate::print::ggas_gaspi_print;
 use crate::process::here;
 
@@ -53,10 +53,11 @@ export! {
 
     /// Binds the calling thread to the cores of a node.
     fn pgaspi_set_socket_affinity / gaspi_set_socket_affinity(socket: u8) {
+        let refused = |why: &str| refuse(GaspiError::Argument, format!("gaspi_set_socket_affinity: {why}"));
         if socket >= NODES {
-            return Err(GaspiError::Argument);
+            return Err(refused(&format!("socket {socket}: use 0 to {}", NODES - 1)));
         }
-        bind(socket).ok_or(GaspiError::Argument)
+        bind(socket).ok_or_else(|| refused(&format!("this host has no socket {socket} with cores that this process may use")))
     }
 }
 

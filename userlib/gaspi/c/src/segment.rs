@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
 use ggas_gaspi::{GaspiError, QUEUES_MAX, Timeout};
 
-use crate::ffi::{check, export, put};
+use crate::ffi::{check, export, put, refuse};
 use crate::gpu;
 use crate::process::here;
 
@@ -12,7 +12,8 @@ export! {
     /// Allocates a segment.
     fn pgaspi_segment_alloc / gaspi_segment_alloc(id: u8, size: c_ulong, policy: c_int) {
         let here = here()?;
-        here.segment_alloc_on(id, size, gpu::policy(policy)?)
+        let policy = gpu::policy(&here, policy)?;
+        here.segment_alloc_on(id, size, policy).map_err(gpu::told(policy))
     }
 
     /// Lets a rank at it.
@@ -25,8 +26,8 @@ export! {
         id: u8, size: c_ulong, group: u8, timeout: c_ulong, policy: c_int
     ) {
         let here = here()?;
-        let policy = gpu::policy(policy)?;
-        here.segment_create_on(id, size, group, Timeout::from_millis(timeout), policy)
+        let policy = gpu::policy(&here, policy)?;
+        here.segment_create_on(id, size, group, Timeout::from_millis(timeout), policy).map_err(gpu::told(policy))
     }
 
     /// Makes a segment of the program's memory.
@@ -76,7 +77,9 @@ export! {
         check(ids)?;
         let list = here.segment_list();
         if list.len() != count as usize {
-            return Err(GaspiError::Argument);
+            let there = list.len();
+            let why = format!("gaspi_segment_list: num {count}: this process has {there} segments");
+            return Err(refuse(GaspiError::Argument, why));
         }
         crate::ffi::put_bytes(ids, &list)
     }
@@ -98,7 +101,11 @@ export! {
     fn pgaspi_queue_create / gaspi_queue_create(queue: *mut u8, _timeout: c_ulong) {
         let here = here()?;
         check(queue)?;
-        put(queue, here.queue_create()?)
+        let refused = |_| {
+            let why = format!("gaspi_queue_create: there are {QUEUES_MAX} queues, the most: delete one first");
+            refuse(GaspiError::Failed, why)
+        };
+        put(queue, here.queue_create().map_err(refused)?)
     }
 
     /// Ends a queue.

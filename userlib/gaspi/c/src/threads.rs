@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ggas_gaspi::{GaspiError, Timeout};
 
-use crate::ffi::{check, code, put};
+use crate::ffi::{check, code, put, refuse};
 use crate::process::here;
 
 /// Most threads.
@@ -42,29 +42,45 @@ fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
+/// Why a thread is refused.
+type Why = String;
+
+/// The error of a call that refuses a thread.
+fn refused(why: Why) -> GaspiError {
+    refuse(GaspiError::Argument, why)
+}
+
 impl Team {
-    fn declare(&mut self, threads: u32) -> Result<(), GaspiError> {
-        if self.declared > 0 || !(1..=MOST).contains(&threads) {
-            return Err(GaspiError::Argument);
+    fn declare(&mut self, threads: u32) -> Result<(), Why> {
+        if self.declared > 0 {
+            return Err("threads are declared already: call gaspi_threads_term before".into());
+        }
+        if !(1..=MOST).contains(&threads) {
+            return Err(format!("{threads} threads: declare 1 to {MOST}"));
         }
         (self.declared, self.registered, self.life) = (threads, 0, self.life + 1);
         Ok(())
     }
 
-    fn is_declared(&self) -> Result<(), GaspiError> {
-        if self.declared > 0 { Ok(()) } else { Err(GaspiError::Argument) }
+    fn is_declared(&self) -> Result<(), Why> {
+        let undeclared =
+            || "no threads are declared: call gaspi_threads_init or gaspi_threads_init_user".into();
+        (self.declared > 0).then_some(()).ok_or_else(undeclared)
     }
 
-    fn own(&self) -> Result<u32, GaspiError> {
+    fn own(&self) -> Result<u32, Why> {
         self.is_declared()?;
         let own = OWN.get().filter(|(life, _)| *life == self.life);
-        own.map(|(_, id)| id).ok_or(GaspiError::Argument)
+        own.map(|(_, id)| id).ok_or_else(|| "this thread has no id: call gaspi_threads_register".into())
     }
 
-    fn register(&mut self) -> Result<u32, GaspiError> {
+    fn register(&mut self) -> Result<u32, Why> {
         self.is_declared()?;
-        if self.own().is_ok() || self.registered == self.declared {
-            return Err(GaspiError::Argument);
+        if let Ok(own) = self.own() {
+            return Err(format!("this thread is registered already, as thread {own}"));
+        }
+        if self.registered == self.declared {
+            return Err(format!("all {} threads that were declared are registered", self.declared));
         }
         OWN.set(Some((self.life, self.registered)));
         self.registered += 1;
@@ -73,7 +89,7 @@ impl Team {
 }
 
 /// Waits until all declared threads have come; what thread 0 brought.
-fn meet(brought: c_int) -> Result<c_int, GaspiError> {
+fn meet(brought: c_int) -> Result<c_int, Why> {
     let mut team = lock();
     if team.own()? == 0 {
         team.result = brought;
@@ -122,19 +138,19 @@ export_one! {
     /// Declares a thread for each core.
     fn gaspi_threads_init(count: *mut c_int) {
         check(count)?;
-        lock().declare(cores().min(MOST))?;
+        lock().declare(cores().min(MOST)).map_err(refused)?;
         put(count, cores() as c_int)
     }
 
     /// Declares so many threads.
     fn gaspi_threads_init_user(threads: c_uint) {
-        lock().declare(threads)
+        lock().declare(threads).map_err(refused)
     }
 
     /// Forgets them.
     fn gaspi_threads_term() {
         let mut team = lock();
-        team.is_declared()?;
+        team.is_declared().map_err(refused)?;
         team.declared = 0;
         Ok(())
     }
@@ -142,21 +158,21 @@ export_one! {
     /// The calling thread is one of them; its id, from 0.
     fn gaspi_threads_register(id: *mut c_int) {
         check(id)?;
-        let own = lock().register()?;
+        let own = lock().register().map_err(refused)?;
         put(id, own as c_int)
     }
 
     /// Starts a thread that nobody waits for.
     fn gaspi_threads_run(work: Work, argument: *mut c_void) {
         let start = Start(work.ok_or(GaspiError::Null)?, argument);
-        lock().is_declared()?;
+        lock().is_declared().map_err(refused)?;
         std::thread::Builder::new().spawn(move || start.run()).map_or(Err(GaspiError::Memory), |_| Ok(()))
     }
 
     /// The calling thread's id.
     fn gaspi_threads_get_tid(id: *mut c_int) {
         check(id)?;
-        let own = lock().own()?;
+        let own = lock().own().map_err(refused)?;
         put(id, own as c_int)
     }
 
@@ -164,24 +180,25 @@ export_one! {
     fn gaspi_threads_get_total(count: *mut c_int) {
         check(count)?;
         let team = lock();
-        team.is_declared()?;
+        team.is_declared().map_err(refused)?;
         put(count, team.declared as c_int)
     }
 
     /// Cores.
     fn gaspi_threads_get_num_cores(count: *mut c_int) {
         check(count)?;
-        lock().is_declared()?;
+        lock().is_declared().map_err(refused)?;
         put(count, cores() as c_int)
     }
 
     /// All threads of all members of a group meet; all threads get what the barrier gave.
     fn gaspi_threads_sync_all(group: u8, timeout: c_ulong) {
-        let own = lock().own()?;
-        meet(0)?;
+        let own = lock().own().map_err(refused)?;
+        meet(0).map_err(refused)?;
         let barrier = || here()?.barrier(group, Timeout::from_millis(timeout));
         let brought = if own == 0 { barrier() } else { Ok(()) };
-        match (meet(code(brought))?, brought) {
+        let shared = brought.err().map_or(0, GaspiError::code);
+        match (meet(shared).map_err(refused)?, brought) {
             (0, _) => Ok(()),
             (_, Err(error)) => Err(error),
             (1, _) => Err(GaspiError::Timeout),
