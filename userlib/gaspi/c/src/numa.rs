@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use ggas_gaspi::GaspiError;
 
-use crate::ffi::{check, export, put, refuse};
+use crate::ffi::{check, export, put, refuse, say};
 use crate::print::ggas_gaspi_print;
 use crate::process::here;
 
@@ -40,11 +40,22 @@ fn bind(node: u8) -> Option<()> {
     (bound == 0).then_some(())
 }
 
+fn is_wanted() -> bool {
+    std::env::var(WANTED).is_ok_and(|set| set == "1")
+}
+
+/// Where each process has a node of its own, the calling thread stays there, and those that it starts from then on.
+pub(crate) fn stay(own: u16) {
+    if is_wanted() && u8::try_from(own).ok().and_then(bind).is_none() {
+        say(format!("{WANTED}=1: this host has no socket {own} whose cores this process may use"));
+    }
+}
+
 export! {
     /// The node that this process is to use: its local rank.
     fn pgaspi_numa_socket / gaspi_numa_socket(socket: *mut u8) {
         check(socket)?;
-        if std::env::var(WANTED).ok().as_deref() != Some("1") {
+        if !is_wanted() {
             return Err(GaspiError::Environment);
         }
         let (own, _) = here()?.on_this_host();

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use arc_swap::{ArcSwapOption, Guard};
 use ggas_gaspi::{Gaspi, GaspiError, Timeout};
 
-use crate::config;
 use crate::ffi::{check, export, put};
+use crate::{config, numa};
 
 static PROCESS: ArcSwapOption<Gaspi> = ArcSwapOption::const_empty();
 /// One thread begins or ends at a time.
@@ -53,7 +53,9 @@ export! {
         }
         let limits = config::current().limits();
         let gaspi = Gaspi::init(limits, Timeout::from_millis(timeout))?;
+        let (own, _) = gaspi.on_this_host();
         PROCESS.store(Some(gaspi.into()));
+        numa::stay(own);
         Ok(())
     }
 

@@ -75,6 +75,8 @@ pub struct Part {
 pub struct Launch {
     program: OsString,
     args: Vec<OsString>,
+    /// Rank 0's program and its arguments, where they are others.
+    first: Option<(OsString, Vec<OsString>)>,
     envs: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
     processes: u32,
@@ -96,6 +98,7 @@ impl Launch {
         Launch {
             program: program.as_ref().into(),
             args: Vec::new(),
+            first: None,
             envs: Vec::new(),
             dir: None,
             processes: 1,
@@ -121,6 +124,17 @@ impl Launch {
     /// Adds arguments.
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Launch {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().into()));
+        self
+    }
+
+    /// Another program for rank 0, with arguments of its own.
+    pub fn first<A: AsRef<OsStr>>(
+        mut self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Launch {
+        let args = args.into_iter().map(|arg| arg.as_ref().into()).collect();
+        self.first = Some((program.as_ref().into(), args));
         self
     }
 

@@ -47,11 +47,19 @@ impl From<ExitStatus> for Exit {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Exit::Code(code) => write!(f, "exited with status {code}"),
+        f.write_str(&self.said(1))
+    }
+}
+
+impl Exit {
+    /// What so many processes did.
+    fn said(self, processes: usize) -> String {
+        let was = if processes == 1 { "was" } else { "were" };
+        match self {
+            Exit::Code(code) => format!("exited with status {code}"),
             Exit::Signal(signal) => match Signal::try_from(signal) {
-                Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
-                Err(_) => write!(f, "was killed by signal {signal}"),
+                Ok(name) => format!("{was} killed by signal {signal} ({name})"),
+                Err(_) => format!("{was} killed by signal {signal}"),
             },
         }
     }
@@ -177,7 +185,7 @@ impl Outcome {
             }
         }
         for (exit, list) in others {
-            say(format_args!("{} {exit}", ranks(&list)));
+            say(format_args!("{} {}", ranks(&list), exit.said(list.len())));
         }
         let ended: Vec<u32> =
             self.ended.iter().copied().filter(|rank| !self.killed().contains(rank)).collect();

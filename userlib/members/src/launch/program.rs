@@ -18,10 +18,12 @@ const SHELL: &CStr = c"/bin/sh";
 /// The environment of a process.
 pub(super) type Variables = BTreeMap<OsString, OsString>;
 
-/// What is the same for all processes.
+/// What is the same for all processes that have this program.
 pub(super) struct Program {
+    pub(super) name: OsString,
+    args: Vec<OsString>,
     path: PathBuf,
-    pub(super) variables: Variables,
+    variables: Variables,
 }
 
 /// A program with its arguments and environment, ready to be executed between fork and exec.
@@ -40,7 +42,7 @@ unsafe impl Send for Image {}
 unsafe impl Sync for Image {}
 
 impl Program {
-    pub(super) fn new(launch: &Launch) -> Result<Program, LaunchError> {
+    pub(super) fn new(launch: &Launch, name: &OsStr, args: &[OsString]) -> Result<Program, LaunchError> {
         let mut variables: Variables = std::env::vars_os().collect();
         for (name, value) in &launch.envs {
             match value {
@@ -56,17 +58,22 @@ impl Program {
             }
         }
         let search = variables.get(OsStr::new("PATH")).map_or(OsStr::new(PATH), OsString::as_os_str);
-        let path = find(&launch.program, launch.dir.as_deref(), search)
-            .map_err(|errno| failed(launch, errno.into()))?;
-        Ok(Program { path, variables })
+        let path =
+            find(name, launch.dir.as_deref(), search).map_err(|errno| failed(launch, name, errno.into()))?;
+        Ok(Program { name: name.into(), args: args.into(), path, variables })
+    }
+
+    /// Why it was not started.
+    pub(super) fn failed(&self, launch: &Launch, source: io::Error) -> LaunchError {
+        failed(launch, &self.name, source)
     }
 
     /// What a process executes that has these variables on top.
     pub(super) fn image(&self, launch: &Launch, more: &Variables) -> Result<Image, LaunchError> {
-        let string = |bytes: Vec<u8>| CString::new(bytes).map_err(|error| failed(launch, error.into()));
+        let string = |bytes: Vec<u8>| CString::new(bytes).map_err(|error| self.failed(launch, error.into()));
         let path = string(self.path.as_os_str().as_bytes().to_vec())?;
         let mut strings = Vec::new();
-        for text in [&launch.program].into_iter().chain(&launch.args) {
+        for text in [&self.name].into_iter().chain(&self.args) {
             strings.push(string(text.as_bytes().to_vec())?);
         }
         let count = strings.len();
@@ -146,10 +153,10 @@ fn place(path: &Path, dir: Option<&Path>) -> PathBuf {
     dir.map_or_else(|| path.into(), |dir| dir.join(path))
 }
 
-/// Why the program of a launch was not started.
-pub(super) fn failed(launch: &Launch, source: io::Error) -> LaunchError {
-    let at = place(Path::new(&launch.program), launch.dir.as_deref());
-    let is_path = launch.program.as_bytes().contains(&b'/');
+/// Why a program of a launch was not started.
+fn failed(launch: &Launch, name: &OsStr, source: io::Error) -> LaunchError {
+    let at = place(Path::new(name), launch.dir.as_deref());
+    let is_path = name.as_bytes().contains(&b'/');
     let advice = match source.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT) if is_path && at.exists() => {
             "what runs it is not there: the interpreter that its first line names, or its dynamic loader"
@@ -164,5 +171,5 @@ pub(super) fn failed(launch: &Launch, source: io::Error) -> LaunchError {
         Some(Errno::EAGAIN) => "raise the limit on processes (ulimit -u), or start fewer",
         _ => "see whether it runs by itself",
     };
-    LaunchError::Program { program: launch.program.clone().into(), source, advice }
+    LaunchError::Program { program: name.into(), source, advice }
 }

@@ -34,6 +34,8 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) ranks: Vec<Rank>,
+    /// Ranks that [`Running::end`] was called for.
+    pub(super) ended: Vec<u32>,
     /// Output that the launcher could not write: where to, and why.
     pub(super) unwritten: Option<(Stream, Errno)>,
     /// [`Running`] is gone.
@@ -144,6 +146,17 @@ impl Running {
     pub fn kill(&self, rank: u32, signal: i32) -> io::Result<()> {
         let signal = Signal::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         self.shared.state().signal(rank, signal)
+    }
+
+    /// Kills all processes that a rank has started; it counts as ended by the launcher, not as one that failed.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such rank or it has ended.
+    pub fn end(&self, rank: u32) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.signal(rank, Signal::SIGKILL)?;
+        state.ended.push(rank);
+        Ok(())
     }
 
     fn join(&mut self) -> Option<Outcome> {

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, pipe2};
 
 use super::guard::{self, Birth};
 use super::output::{Source, Stream, without_blocking};
-use super::program::{self, Image, Program, Variables};
+use super::program::{Image, Program, Variables};
 use super::{Bind, Input, LaunchError, Output, Plan};
 use crate::{pidfd, place};
 
@@ -37,6 +37,8 @@ pub(super) struct Common {
     pub(super) files: Option<(rlim_t, rlim_t)>,
     cores: Vec<usize>,
     program: Program,
+    /// Rank 0's, where that has one of its own.
+    first: Option<Program>,
     birth: Birth,
 }
 
@@ -50,17 +52,24 @@ impl Common {
             })?;
             cores = (0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect();
         }
-        Ok(Common { files, cores, program: Program::new(&plan.launch)?, birth: Birth::new() })
+        let launch = &plan.launch;
+        let program = Program::new(launch, &launch.program, &launch.args)?;
+        let first = launch.first.as_ref().map(|(name, args)| Program::new(launch, name, args)).transpose()?;
+        Ok(Common { files, cores, program, first, birth: Birth::new() })
+    }
+
+    fn program(&self, rank: u32) -> &Program {
+        self.first.as_ref().filter(|_| rank == 0).unwrap_or(&self.program)
     }
 }
 
 /// Starts `rank`. The calling thread must live as long as the process: its guard ends it when that thread ends.
 pub(super) fn start(plan: &Plan, common: &Common, rank: u32) -> Result<Started, LaunchError> {
-    let launch = &plan.launch;
-    let mut command = Command::new(&launch.program);
+    let (launch, program) = (&plan.launch, common.program(plan.first() + rank));
+    let mut command = Command::new(&program.name);
     // The guard's. Keys of a terminal reach the launcher, not the guards.
     command.process_group(0);
-    let image = common.program.image(launch, &variables(plan, rank))?;
+    let image = program.image(launch, &variables(plan, rank))?;
     if let Some(dir) = &launch.dir {
         command.current_dir(dir);
     }
@@ -87,7 +96,7 @@ pub(super) fn start(plan: &Plan, common: &Common, rank: u32) -> Result<Started, 
     };
     // SAFETY: only system calls that are allowed between fork and exec; nothing is allocated or locked.
     unsafe { command.pre_exec(become_program) };
-    let mut child = command.spawn().map_err(|source| program::failed(launch, source))?;
+    let mut child = command.spawn().map_err(|source| program.failed(launch, source))?;
     drop(tell);
     match keep(&mut child, rank, hear) {
         Ok(Kept { program, pidfd, sources, input }) => Ok(Started { child, program, pidfd, sources, input }),

@@ -222,7 +222,8 @@ impl Supervised<'_> {
             let Some(exit) = self.shared.reap(rank)? else { continue };
             self.pidfds[rank as usize] = None;
             self.plan.kept.ended(self.plan.first() + rank, exit.code());
-            if !exit.is_success() && !self.ending.ended.contains(&rank) {
+            let is_ours = self.ending.ended.contains(&rank) || self.shared.state().ended.contains(&rank);
+            if !exit.is_success() && !is_ours {
                 failed.push((rank, exit));
             }
         }
@@ -270,7 +271,12 @@ impl Supervised<'_> {
         let state = self.shared.state();
         let exits: Vec<Exit> =
             state.ranks.iter().map(|process| process.exit.unwrap_or(Exit::Signal(0))).collect();
+        let mut ended = self.ending.ended;
         // Some may have ended in the last moment.
+        let is_killed = |rank: &&u32| exits[**rank as usize] == Exit::Signal(libc::SIGKILL);
+        ended.extend(state.ended.iter().filter(is_killed));
+        ended.sort_unstable();
+        ended.dedup();
         let killed = self.ending.killed.map(|(mut ranks, why)| {
             ranks.retain(|rank| exits[*rank as usize] == Exit::Signal(libc::SIGKILL));
             (ranks, why)
@@ -281,7 +287,7 @@ impl Supervised<'_> {
             first_failure: self.first_failure,
             broken: false,
             timed_out: self.plan.launch.timeout.zip(self.timed_out),
-            ended: self.ending.ended,
+            ended,
             killed: killed.filter(|(ranks, _)| !ranks.is_empty()),
             unwritten: state.unwritten,
             captured,
