@@ -300,6 +300,12 @@ static gaspi_return_t (*const p_statistic_counter_info[2])(gaspi_statistic_count
 		gaspi_number_t *) = { gaspi_statistic_counter_info, pgaspi_statistic_counter_info };
 static gaspi_return_t (*const p_statistic_counter_get[2])(gaspi_statistic_counter_t, gaspi_number_t,
 		unsigned long *) = { gaspi_statistic_counter_get, pgaspi_statistic_counter_get };
+static gaspi_return_t (*const p_statistic_counter_get_f[2])(gaspi_statistic_counter_t, gaspi_number_t,
+		float *) = { gaspi_statistic_counter_get_f, pgaspi_statistic_counter_get_f };
+static gaspi_return_t (*const p_statistic_print_counters[2])(void) = { gaspi_statistic_print_counters,
+		pgaspi_statistic_print_counters };
+static gaspi_size_t (*const p_notifications_space_size[2])(void) = { gaspi_notifications_space_size,
+		pgaspi_notifications_space_size };
 static gaspi_return_t (*const p_statistic_counter_reset[2])(gaspi_statistic_counter_t) = { gaspi_statistic_counter_reset,
 		pgaspi_statistic_counter_reset };
 static void (*const p_printf[2])(const char *, ...) = { gaspi_printf, pgaspi_printf };
@@ -424,6 +430,9 @@ int main(void)
 	THERE(p_statistic_counter_max);
 	THERE(p_statistic_counter_info);
 	THERE(p_statistic_counter_get);
+	THERE(p_statistic_counter_get_f);
+	THERE(p_statistic_print_counters);
+	THERE(p_notifications_space_size);
 	THERE(p_statistic_counter_reset);
 	THERE(p_printf);
 	THERE(p_printf_to);

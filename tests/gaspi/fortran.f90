@@ -84,6 +84,8 @@ program fortran
   other = 1_gaspi_rank_t - me
   call ok(gaspi_queue_num(number), 'queue_num')
   call check(number == 4, 'what was configured')
+  call ok(gaspi_rw_list_elem_max(number), 'rw_list_elem_max')
+  call check(number == 255, 'elements of a list')
   call ok(gaspi_version(version), 'version')
   call ok(gaspi_time_get(time), 'time_get')
   call ok(gaspi_time_ticks(ticks), 'time_ticks')

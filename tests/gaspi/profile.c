@@ -19,6 +19,7 @@ int main(void)
 	gaspi_string_t name = NULL, text = NULL;
 	gaspi_number_t level = 0, count = 0;
 	unsigned long value = 9;
+	float number = 0;
 
 	begin();
 	OK(gaspi_barrier(GASPI_GROUP_ALL, MINUTE));
@@ -30,6 +31,11 @@ int main(void)
 	CHECK(!strcmp(name, "NumberOfBarriers") && argument == GASPI_STATISTIC_ARGUMENT_NONE && level == 1 && text);
 	OK(gaspi_statistic_counter_get(2, 0, &value));
 	CHECK(value == 2);
+	OK(gaspi_statistic_counter_get_f(2, 0, &number));
+	CHECK(number == 2);
+	GIVES(GASPI_ERROR, gaspi_statistic_counter_get_f(18, 0, &number));
+	OK(gaspi_statistic_print_counters());
+	CHECK(gaspi_notifications_space_size() == 65536 * 8);
 	OK(gaspi_statistic_counter_reset(2));
 	OK(gaspi_statistic_counter_get(2, 0, &value));
 	CHECK(value == 0);

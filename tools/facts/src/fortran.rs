@@ -91,7 +91,7 @@ fn typed(text: &str) -> Result<(String, String)> {
 
 impl Call {
     fn has_lists(&self) -> bool {
-        self.name.contains("_list") || self.name.ends_with("_ranks")
+        ["_list", "_list_notify", "_ranks"].iter().any(|end| self.name.ends_with(end))
     }
 
     fn text(&self) -> Result<String> {
@@ -183,6 +183,9 @@ mod tests {
             "/* a */ gaspi_return_t gaspi_group_ranks(gaspi_group_t group, gaspi_rank_t *group_ranks);",
         );
         assert!(list.contains("type(c_ptr), value :: group_ranks\n"), "{list}");
+        // A number about lists is none.
+        let number = written("gaspi_return_t gaspi_rw_list_elem_max(gaspi_number_t *elem_max);");
+        assert!(number.contains("integer(gaspi_number_t), intent(out) :: elem_max\n"), "{number}");
         let text = written("void gaspi_printf(const char *fmt, ...);");
         assert!(
             text.starts_with("    subroutine gaspi_printf(fmt) bind(C, name=\"gaspi_printf\")\n"),

@@ -47,8 +47,8 @@ module GASPI_Ext
     end function gaspi_segment_avail_local
 
     function gaspi_rw_list_elem_max(elem_max) result(res) bind(C, name="gaspi_rw_list_elem_max")
-      import :: c_ptr, gaspi_return_t
-      type(c_ptr), value :: elem_max
+      import :: gaspi_number_t, gaspi_return_t
+      integer(gaspi_number_t), intent(out) :: elem_max
       integer(gaspi_return_t) :: res
     end function gaspi_rw_list_elem_max
 
@@ -57,6 +57,24 @@ module GASPI_Ext
       real(c_float), intent(out) :: cpu_mhz
       integer(gaspi_return_t) :: res
     end function gaspi_cpu_frequency
+
+    function gaspi_statistic_counter_get_f(counter, argument, value) result(res) bind(C, name="gaspi_statistic_counter_get_f")
+      import :: c_float, gaspi_number_t, gaspi_return_t, gaspi_statistic_counter_t
+      integer(gaspi_statistic_counter_t), value :: counter
+      integer(gaspi_number_t), value :: argument
+      real(c_float), intent(out) :: value
+      integer(gaspi_return_t) :: res
+    end function gaspi_statistic_counter_get_f
+
+    function gaspi_statistic_print_counters() result(res) bind(C, name="gaspi_statistic_print_counters")
+      import :: gaspi_return_t
+      integer(gaspi_return_t) :: res
+    end function gaspi_statistic_print_counters
+
+    function gaspi_notifications_space_size() result(res) bind(C, name="gaspi_notifications_space_size")
+      import :: gaspi_size_t
+      integer(gaspi_size_t) :: res
+    end function gaspi_notifications_space_size
 
     subroutine gaspi_printf(fmt) bind(C, name="gaspi_printf")
       import :: c_char

@@ -20,6 +20,12 @@ gaspi_return_t gaspi_segment_size(gaspi_segment_id_t segment_id, gaspi_rank_t ra
 gaspi_return_t gaspi_segment_avail_local(gaspi_segment_id_t *segment_id);
 gaspi_return_t gaspi_rw_list_elem_max(gaspi_number_t *elem_max);
 gaspi_return_t gaspi_cpu_frequency(float *cpu_mhz);
+/* A counter as a number with a fraction; all of them, by gaspi_printf. */
+gaspi_return_t gaspi_statistic_counter_get_f(gaspi_statistic_counter_t counter, gaspi_number_t argument,
+		float *value);
+gaspi_return_t gaspi_statistic_print_counters(void);
+/* Bytes of the notifications of a segment, which lie beside it; none before gaspi_proc_init. */
+gaspi_size_t gaspi_notifications_space_size(void);
 /*
  * Text of at most 1023 bytes with its prefix "[host:rank:local rank] ": a datagram to port 17825 of the host of rank 0 (of
  * rank); before gaspi_proc_init on standard output.

@@ -150,6 +150,10 @@ gaspi_return_t pgaspi_read_list_notify(gaspi_number_t num, gaspi_segment_id_t *s
 		gaspi_timeout_t timeout_ms);
 gaspi_return_t pgaspi_rw_list_elem_max(gaspi_number_t *elem_max);
 gaspi_return_t pgaspi_cpu_frequency(float *cpu_mhz);
+gaspi_return_t pgaspi_statistic_counter_get_f(gaspi_statistic_counter_t counter, gaspi_number_t argument,
+		float *value);
+gaspi_return_t pgaspi_statistic_print_counters(void);
+gaspi_size_t pgaspi_notifications_space_size(void);
 void pgaspi_printf(const char *fmt, ...);
 void pgaspi_printf_to(gaspi_rank_t rank, const char *fmt, ...);
 gaspi_string_t pgaspi_error_str(gaspi_return_t error_code);

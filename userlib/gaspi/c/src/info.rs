@@ -1,6 +1,6 @@
 //! Limits, time, texts and statistics.
 
-use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_ulong};
+use std::ffi::{CStr, CString, c_char, c_float, c_int, c_uint, c_ulong};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,10 +8,14 @@ use ggas_clock::Clock;
 use ggas_gaspi::{Counter, GaspiError};
 
 use crate::ffi::{check, export, put, refuse};
+use crate::print::ggas_gaspi_print;
 use crate::process::{self, here};
 
 /// How long the counter is watched to find out its frequency.
 const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// Bytes of a notification: a word.
+const NOTIFICATION: c_ulong = 8;
 
 /// Text of a code.
 fn text(code: c_int) -> &'static CStr {
@@ -168,12 +172,44 @@ export! {
         put(value, count)
     }
 
+    /// The same as a number with a fraction.
+    fn pgaspi_statistic_counter_get_f / gaspi_statistic_counter_get_f(
+        number: c_uint, _argument: c_uint, value: *mut c_float
+    ) {
+        let counter = counter("gaspi_statistic_counter_get_f", number)?;
+        let count = here()?.statistics().get(counter);
+        put(value, count as c_float)
+    }
+
+    /// Prints them all, as `gaspi_printf` does.
+    fn pgaspi_statistic_print_counters / gaspi_statistic_print_counters() {
+        let here = here()?;
+        for counter in Counter::ALL {
+            let name = counter.texts().0.trim_end_matches('\0');
+            let line = CString::new(format!("{name}: {}\n", here.statistics().get(*counter)));
+            line.into_iter().for_each(|line| ggas_gaspi_print(0, line.as_ptr()));
+        }
+        Ok(())
+    }
+
     /// Begins at 0 again.
     fn pgaspi_statistic_counter_reset / gaspi_statistic_counter_reset(number: c_uint) {
         let counter = counter("gaspi_statistic_counter_reset", number)?;
         here()?.statistics().reset(counter);
         Ok(())
     }
+}
+
+/// Bytes of the notifications of a segment, which lie beside it; none before the beginning.
+#[unsafe(no_mangle)]
+pub extern "C" fn pgaspi_notifications_space_size() -> c_ulong {
+    here().map_or(0, |here| c_ulong::from(here.config().notification_num) * NOTIFICATION)
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+pub extern "C" fn gaspi_notifications_space_size() -> c_ulong {
+    pgaspi_notifications_space_size()
 }
 
 /// The text of a code, which stays.
