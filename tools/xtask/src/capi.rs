@@ -64,18 +64,25 @@ pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     let prefix = std::path::absolute(prefix).context("no such prefix")?;
     build_into(&prefix, profile)?;
     gaspi::build_into(&prefix, profile)?;
-    say!("installed librma2, libvelo2 and libGPI2 below {}", prefix.display());
-    say!(
-        "  build:  eval cc program.c $(PKG_CONFIG_PATH='{0}/lib/pkgconfig' pkg-config --cflags --libs librma2)   (or libvelo2)",
-        prefix.display()
-    );
-    say!("  run:    LD_LIBRARY_PATH='{}/lib' ./program", prefix.display());
-    say!(
-        "  GASPI:  eval cc program.c $(PKG_CONFIG_PATH='{0}/lib64/pkgconfig' pkg-config --cflags --libs GPI2)",
-        prefix.display()
-    );
-    say!("          LD_LIBRARY_PATH='{0}/lib64' '{0}/bin/gaspi_run' -n 2 ./program", prefix.display());
+    say!("{}", recipe(&prefix.display().to_string()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// How programs are built with what is installed, and run.
+fn recipe(prefix: &str) -> String {
+    let build = |folder, library| {
+        format!(
+            "eval cc program.c -o program $(PKG_CONFIG_PATH='{prefix}/{folder}/pkgconfig' pkg-config --cflags --libs {library})"
+        )
+    };
+    [
+        format!("installed librma2, libvelo2, libGPI2, gaspi_run and ggas below {prefix}"),
+        format!("  build:  {}   (or libvelo2)", build("lib", "librma2")),
+        format!("  run:    LD_LIBRARY_PATH='{prefix}/lib' ./program"),
+        format!("  GASPI:  {}", build("lib64", "GPI2")),
+        format!("          LD_LIBRARY_PATH='{prefix}/lib64' '{prefix}/bin/gaspi_run' -n 2 ./program"),
+    ]
+    .join("\n")
 }
 
 /// The same without a word.
@@ -252,4 +259,16 @@ fn point(lib: &Path, name: &str) -> Result<()> {
 /// The C compiler: `CC`, or `cc`.
 pub(crate) fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_makes_the_program_that_it_runs() {
+        let text = recipe("/p q");
+        assert_eq!(text.matches("cc program.c -o program $(PKG_CONFIG_PATH='/p q/lib").count(), 2, "{text}");
+        assert!(text.contains("-n 2 ./program"));
+    }
 }

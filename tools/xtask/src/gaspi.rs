@@ -5,6 +5,7 @@ use crate::place;
 use crate::run::{Step, cargo};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,9 @@ const NAMES: [&str; 2] = ["libGPI2-dbg", "libGPI2-stats"];
 /// Modules for Fortran, each behind those that it uses.
 const MODULES: [&str; 3] = ["GASPI_types", "GASPI", "GASPI_Ext"];
 /// Programs beside the library.
-const PROGRAMS: [&str; 2] = ["gaspi_run", "gaspi_logger"];
+const PROGRAMS: [&str; 3] = ["gaspi_run", "gaspi_logger", "ggas"];
+/// What programs with kernels include, `ggas/gaspi.cuh` and its like, and the folders that these headers are in.
+const FOR_KERNELS: [(&str, &str); 2] = [("kernels/include", "ggas"), ("kmod/uapi", "extoll")];
 
 /// Builds the library and installs it, its headers and its pkg-config file below `prefix`.
 pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
@@ -30,6 +33,9 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     }
     for path in headers()? {
         fs::copy(&path, include.join(path.file_name().context("a header without a name")?))?;
+    }
+    for (from, folder) in FOR_KERNELS {
+        copy_headers(&place::root().join(from).join(folder), &include.join(folder))?;
     }
     fortran(&include)?;
     let object = object(&archive, &include)?;
@@ -49,12 +55,27 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     let mut command = cargo(&["build"]);
     command.args(PROGRAMS.iter().flat_map(|name| ["--bin", name]));
     match profile {
-        Profile::Release => command.args(["--package", "ggas-gaspi-c", "--release"]),
+        Profile::Release => command.args(["--package", "ggas-gaspi-c", "--package", "ggas-cli", "--release"]),
         Profile::Debug => command.arg("--workspace"),
     };
     Step { name: "gaspi_run build", command, limit: Duration::from_secs(3600) }.run()?;
     for name in PROGRAMS {
         fs::copy(capi::target().join(profile.folder()).join(name), bin.join(name))?;
+    }
+    Ok(())
+}
+
+/// Copies a folder of headers with the folders in it.
+fn copy_headers(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("no {}", from.display()))? {
+        let path = entry?.path();
+        let into = to.join(path.file_name().context("a header without a name")?);
+        match path.extension().and_then(OsStr::to_str) {
+            _ if path.is_dir() => copy_headers(&path, &into)?,
+            Some("h" | "cuh") => drop(fs::copy(&path, &into)?),
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -139,6 +160,20 @@ fn shared(object: &Path, library: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_kernels_include_is_installed() {
+        let to = std::env::temp_dir().join(format!("ggas-headers-{}", std::process::id()));
+        for (from, folder) in FOR_KERNELS {
+            copy_headers(&place::root().join(from).join(folder), &to.join(folder)).unwrap();
+        }
+        // All that it includes is found there.
+        let mut command = Command::new("c++");
+        command.args(["-std=c++20", "-fsyntax-only", "-x", "c++", "-I"]).arg(&to);
+        let compiled = command.arg(to.join("ggas/gaspi.cuh")).status();
+        assert!(compiled.unwrap().success());
+        fs::remove_dir_all(&to).unwrap();
+    }
 
     #[test]
     fn modules_for_fortran_have_what_the_headers_have() {

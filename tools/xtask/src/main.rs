@@ -99,9 +99,9 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Build the C libraries and install them with their headers
+    /// Build the C libraries and install them with their headers, gaspi_run and ggas
     Install {
-        /// Folder that gets lib/ and include/
+        /// Folder that gets lib/, lib64/, include/ and bin/
         #[arg(long, value_name = "DIR")]
         prefix: std::path::PathBuf,
         /// Build with checks instead of for speed
