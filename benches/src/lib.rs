@@ -104,6 +104,19 @@ pub trait Bench: Sync {
         &[]
     }
 
+    /// Whether it starts processes of its own, each a node.
+    fn has_own_processes(&self) -> bool {
+        false
+    }
+
+    /// What of the options does not fit it, beyond what [`Options::validate`] knows itself.
+    ///
+    /// # Errors
+    /// [`BenchError::Option`].
+    fn check(&self, _options: &Options) -> Result<(), BenchError> {
+        Ok(())
+    }
+
     /// Runs it; every process of `team` calls it with the same options. Wrong data does not fail the call: the
     /// report of the first process says so ([`Report::check`]); those of the others lack rows' numbers.
     ///

@@ -204,7 +204,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks what holds for every benchmark.
+    /// Checks what holds for every benchmark, and what this one adds.
     ///
     /// # Errors
     /// [`BenchError::Option`] names the option and what would fit.
@@ -261,7 +261,7 @@ impl Options {
                 };
                 Err(BenchError::option("method", method, advice))
             }
-            _ => Ok(()),
+            _ => bench.check(self),
         }
     }
 

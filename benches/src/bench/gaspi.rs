@@ -94,6 +94,27 @@ impl Bench for GaspiBench {
         self.about
     }
 
+    fn has_own_processes(&self) -> bool {
+        true
+    }
+
+    fn check(&self, options: &Options) -> Result<(), BenchError> {
+        if options.nodes > 2 && !matches!(self.unit, Unit::Elements | Unit::None) {
+            return Err(BenchError::option("nodes", options.nodes, "two processes do all of it; use 2"));
+        }
+        for (option, list) in [("threads", &options.threads), ("blocks", &options.blocks)] {
+            if let Some(given) = list.first() {
+                let advice = format!("{} has no kernels; leave --{option} out", self.name);
+                return Err(BenchError::option(option, given, advice));
+            }
+        }
+        if let Some(size) = options.sizes.first().filter(|_| self.unit == Unit::None) {
+            let advice = format!("{} has no sizes; leave --sizes out", self.name);
+            return Err(BenchError::option("sizes", size, advice));
+        }
+        self.sizes(options).map(drop)
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if team.size() > 1 || options.memory == Memory::Gpu || options.via != Via::Sim {
@@ -101,15 +122,7 @@ impl Bench for GaspiBench {
                        --memory out";
             return Err(BenchError::Unsupported(why.to_owned()));
         }
-        if options.nodes > 2 && !matches!(self.unit, Unit::Elements | Unit::None) {
-            return Err(BenchError::option("nodes", options.nodes, "two processes do all of it; use 2"));
-        }
-        let least = match self.unit {
-            Unit::None => 0,
-            Unit::Elements => 1,
-            Unit::Bytes | Unit::Rate | Unit::Bandwidth => 8,
-        };
-        let sizes = options.sizes_or(self.sizes, least..=self.most, 1)?;
+        let sizes = self.sizes(options)?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let fits = options.nodes as usize <= cores;
         let mut report = task.report();
@@ -152,6 +165,15 @@ impl Bench for GaspiBench {
 }
 
 impl GaspiBench {
+    fn sizes(&self, options: &Options) -> Result<Vec<u64>, BenchError> {
+        let least = match self.unit {
+            Unit::None => 0,
+            Unit::Elements => 1,
+            Unit::Bytes | Unit::Rate | Unit::Bandwidth => 8,
+        };
+        options.sizes_or(self.sizes, least..=self.most, 1)
+    }
+
     fn job(&self, options: &Options, size: u64, fits: bool) -> Job {
         // About as much time whatever the size; where processes share cores, each meeting takes time slices.
         let (rounds, small) = if fits { (60, 100) } else { (20, 10) };

@@ -34,6 +34,9 @@ fn options_that_do_not_fit_say_what_would() {
     );
     assert!(refuse("rma-rate", Options { threads: vec![33], ..small(&[]) }).contains("multiples of 32"));
     assert!(refuse("barrier", small(&[8])).contains("no size"));
+    assert!(refuse("gaspi-barrier", small(&[8])).contains("gaspi-barrier has no sizes; leave --sizes out"));
+    let threads = Options { threads: vec![3], ..small(&[]) };
+    assert!(refuse("gaspi-pingpong", threads).contains("has no kernels; leave --threads out"));
     assert!(refuse("randomaccess", small(&[1000])).contains("power of two"));
     assert!(refuse("randomaccess", Options { nodes: 65, ..small(&[]) }).contains("64 nodes"));
     assert!(refuse("allreduce", Options { slots: 3, ..small(&[8]) }).contains("power of two"));

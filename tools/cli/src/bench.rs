@@ -125,6 +125,10 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let bench = ggas_benches::find(&args.name)?;
     let via = info::via(args.via, args.device, None)?;
+    if let Some(fabric) = args.fabric.filter(|_| bench.has_own_processes()) {
+        let why = format!("--fabric {fabric}: {} starts processes by itself; leave it out", bench.name());
+        return Err(Failure::Usage(why));
+    }
     if let Some(peer) = args.machine {
         return with_machine(args, via, bench, peer);
     }
@@ -203,6 +207,7 @@ fn by_team(args: &BenchArgs, via: Via, bench: &dyn Bench, team: &Team) -> Result
 
 /// Runs a benchmark with a progress bar on standard error.
 fn measure(args: &BenchArgs, bench: &dyn Bench, team: &Team, options: &Options) -> Result<Report, Failure> {
+    options.validate(bench)?;
     if options.nodes >= MANY && team.size() == 1 {
         let nodes = options.nodes;
         out::note(&format!(
@@ -289,12 +294,13 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
 fn list(args: &BenchArgs) -> Result<(), Failure> {
     let mut text = String::new();
     let mut json = Vec::new();
+    let width = ggas_benches::all().iter().map(|bench| bench.name().len()).max().unwrap_or_default();
     for bench in ggas_benches::all() {
         let (name, about, methods) = (bench.name(), bench.about(), bench.methods());
         json.push(serde_json::json!({ "name": name, "about": about, "methods": methods }));
-        let _ = writeln!(text, "  {name:<16} {about}");
+        let _ = writeln!(text, "  {name:<width$} {about}");
         if !methods.is_empty() {
-            let _ = writeln!(text, "  {:<16} methods: {}", "", methods.join(", "));
+            let _ = writeln!(text, "  {:<width$} methods: {}", "", methods.join(", "));
         }
     }
     outputs(args)?.give(&text, &format!("{:#}\n", serde_json::Value::from(json)), None)

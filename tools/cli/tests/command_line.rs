@@ -164,6 +164,11 @@ fn benchmarks_refuse_what_does_not_fit() {
     is_usage_error(&cpu(&["--plot", "-"]), "--plot -: standard output is for the table or the JSON");
     is_usage_error(&cpu(&["--gpus", "7"]), "--gpus 7: kernels run on the CPU executor");
     is_usage_error(&cpu(&["--path", "card", "--slots", "4"]), "--slots 4: a card's pages have no slots");
+    let own = "gaspi-pingpong starts processes by itself; leave it out";
+    is_usage_error(&["bench", "gaspi-pingpong", "--fabric", "in-process"], own);
+    // Nothing is promised before it is refused.
+    let crowd = ggas(&cpu(&["--nodes", "100000"]));
+    assert!(err(&crowd).contains("use 2 to 1024") && !err(&crowd).contains("minutes"), "{}", err(&crowd));
     is_usage_error(&["plot", "/dev/zero"], "/dev/zero: it is no regular file");
     is_usage_error(&["card", "plan", "/dev/zero"], "cannot read /dev/zero: it is no regular file");
 }
@@ -322,6 +327,11 @@ fn list_names_every_benchmark() {
     for name in names.into_iter().chain(["reduce", "allreduce", "randomaccess", "get", "global-reduction"]) {
         assert!(out(&output).contains(name), "no {name} in {}", out(&output));
     }
+    // What each is about begins in one column, also behind the longest name.
+    let begins = |line: &str| line.len() - line[2..].trim_start_matches(|c| c != ' ').trim_start().len();
+    let text = out(&output);
+    let columns: Vec<usize> = text.lines().filter(|line| !line.starts_with("   ")).map(begins).collect();
+    assert!(columns.iter().all(|column| *column == columns[0]), "{text}");
 }
 
 #[test]
