@@ -3,6 +3,7 @@
  * What standard error says where a code leaves open what is wrong: by the program itself, without gaspi_run.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +123,28 @@ static void gpus(void)
 	SAYS("gaspi_gpu_context: call gaspi_gpu_init", GASPI_ERROR, gaspi_gpu_context(1, &context, MINUTE));
 }
 
+/* The start has the process stay on the node of its rank, wherever it was before. */
+static void start_on_node(void)
+{
+	cpu_set_t node, one, now;
+	int core = 0;
+
+	if (gaspi_set_socket_affinity(0) != GASPI_SUCCESS) {
+		OK(gaspi_proc_init(MINUTE));
+		return;
+	}
+	CHECK(!sched_getaffinity(0, sizeof(node), &node));
+	while (!CPU_ISSET(core, &node))
+		core++;
+	CPU_ZERO(&one);
+	CPU_SET(core, &one);
+	CHECK(!sched_setaffinity(0, sizeof(one), &one));
+	set("GASPI_SET_NUMA_SOCKET", "1");
+	OK(gaspi_proc_init(MINUTE));
+	CHECK(!sched_getaffinity(0, sizeof(now), &now));
+	CHECK(CPU_EQUAL(&now, &node));
+}
+
 int main(void)
 {
 	char job[64];
@@ -137,7 +160,7 @@ int main(void)
 	CHECK(!strstr(gaspi_error_str(GASPI_ERR_DEVICE), "state vector"));
 	set("GGAS_DEVICE", "sim");
 	lost();
-	OK(gaspi_proc_init(MINUTE));
+	start_on_node();
 	CHECK(strstr(gaspi_error_str(GASPI_ERR_DEVICE), "state vector"));
 	arguments();
 	gpus();
