@@ -52,6 +52,7 @@ pub const ENGINE_ERR_DROPPED: u32 = 7;
 pub const ENGINE_ERR_GONE: u32 = 8;
 pub const ENGINE_ERRORS: u32 = 9;
 pub const GASPI_ORDERS: u32 = 64;
+pub const HPE_SORT_RUN: u32 = 16;
 pub const TN_REGISTER: u32 = 1;
 pub const TN_CANCEL: u32 = 2;
 pub const TN_REARM: u32 = 3;
@@ -398,6 +399,203 @@ const _: () = {
     [
         "Offset of field: gaspi_standby::patience_ns",
     ][::core::mem::offset_of!(gaspi_standby, patience_ns) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq)]
+pub struct hpe_stencil {
+    pub in_: u64,
+    pub out: u64,
+    pub below: u64,
+    pub above: u64,
+    pub side: u32,
+    pub planes: u32,
+    pub begin: u32,
+    pub end: u32,
+    pub weights: [f32; 4usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_stencil"][::core::mem::size_of::<hpe_stencil>() - 64usize];
+    ["Alignment of hpe_stencil"][::core::mem::align_of::<hpe_stencil>() - 8usize];
+    [
+        "Offset of field: hpe_stencil::in_",
+    ][::core::mem::offset_of!(hpe_stencil, in_) - 0usize];
+    [
+        "Offset of field: hpe_stencil::out",
+    ][::core::mem::offset_of!(hpe_stencil, out) - 8usize];
+    [
+        "Offset of field: hpe_stencil::below",
+    ][::core::mem::offset_of!(hpe_stencil, below) - 16usize];
+    [
+        "Offset of field: hpe_stencil::above",
+    ][::core::mem::offset_of!(hpe_stencil, above) - 24usize];
+    [
+        "Offset of field: hpe_stencil::side",
+    ][::core::mem::offset_of!(hpe_stencil, side) - 32usize];
+    [
+        "Offset of field: hpe_stencil::planes",
+    ][::core::mem::offset_of!(hpe_stencil, planes) - 36usize];
+    [
+        "Offset of field: hpe_stencil::begin",
+    ][::core::mem::offset_of!(hpe_stencil, begin) - 40usize];
+    [
+        "Offset of field: hpe_stencil::end",
+    ][::core::mem::offset_of!(hpe_stencil, end) - 44usize];
+    [
+        "Offset of field: hpe_stencil::weights",
+    ][::core::mem::offset_of!(hpe_stencil, weights) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_fft {
+    pub data: u64,
+    pub partner: u64,
+    pub out: u64,
+    pub twiddles: u64,
+    pub points: u64,
+    pub first: u64,
+    pub count: u64,
+    pub half: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_fft"][::core::mem::size_of::<hpe_fft>() - 64usize];
+    ["Alignment of hpe_fft"][::core::mem::align_of::<hpe_fft>() - 8usize];
+    ["Offset of field: hpe_fft::data"][::core::mem::offset_of!(hpe_fft, data) - 0usize];
+    [
+        "Offset of field: hpe_fft::partner",
+    ][::core::mem::offset_of!(hpe_fft, partner) - 8usize];
+    ["Offset of field: hpe_fft::out"][::core::mem::offset_of!(hpe_fft, out) - 16usize];
+    [
+        "Offset of field: hpe_fft::twiddles",
+    ][::core::mem::offset_of!(hpe_fft, twiddles) - 24usize];
+    [
+        "Offset of field: hpe_fft::points",
+    ][::core::mem::offset_of!(hpe_fft, points) - 32usize];
+    [
+        "Offset of field: hpe_fft::first",
+    ][::core::mem::offset_of!(hpe_fft, first) - 40usize];
+    [
+        "Offset of field: hpe_fft::count",
+    ][::core::mem::offset_of!(hpe_fft, count) - 48usize];
+    ["Offset of field: hpe_fft::half"][::core::mem::offset_of!(hpe_fft, half) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_sort_runs {
+    pub data: u64,
+    pub count: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_sort_runs"][::core::mem::size_of::<hpe_sort_runs>() - 16usize];
+    ["Alignment of hpe_sort_runs"][::core::mem::align_of::<hpe_sort_runs>() - 8usize];
+    [
+        "Offset of field: hpe_sort_runs::data",
+    ][::core::mem::offset_of!(hpe_sort_runs, data) - 0usize];
+    [
+        "Offset of field: hpe_sort_runs::count",
+    ][::core::mem::offset_of!(hpe_sort_runs, count) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_sort_merge {
+    pub in_: u64,
+    pub out: u64,
+    pub count: u64,
+    pub width: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_sort_merge"][::core::mem::size_of::<hpe_sort_merge>() - 32usize];
+    ["Alignment of hpe_sort_merge"][::core::mem::align_of::<hpe_sort_merge>() - 8usize];
+    [
+        "Offset of field: hpe_sort_merge::in_",
+    ][::core::mem::offset_of!(hpe_sort_merge, in_) - 0usize];
+    [
+        "Offset of field: hpe_sort_merge::out",
+    ][::core::mem::offset_of!(hpe_sort_merge, out) - 8usize];
+    [
+        "Offset of field: hpe_sort_merge::count",
+    ][::core::mem::offset_of!(hpe_sort_merge, count) - 16usize];
+    [
+        "Offset of field: hpe_sort_merge::width",
+    ][::core::mem::offset_of!(hpe_sort_merge, width) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_sequence {
+    pub table: u64,
+    pub chunk: u64,
+    pub first: u64,
+    pub begin: u64,
+    pub length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_sequence"][::core::mem::size_of::<hpe_sequence>() - 40usize];
+    ["Alignment of hpe_sequence"][::core::mem::align_of::<hpe_sequence>() - 8usize];
+    [
+        "Offset of field: hpe_sequence::table",
+    ][::core::mem::offset_of!(hpe_sequence, table) - 0usize];
+    [
+        "Offset of field: hpe_sequence::chunk",
+    ][::core::mem::offset_of!(hpe_sequence, chunk) - 8usize];
+    [
+        "Offset of field: hpe_sequence::first",
+    ][::core::mem::offset_of!(hpe_sequence, first) - 16usize];
+    [
+        "Offset of field: hpe_sequence::begin",
+    ][::core::mem::offset_of!(hpe_sequence, begin) - 24usize];
+    [
+        "Offset of field: hpe_sequence::length",
+    ][::core::mem::offset_of!(hpe_sequence, length) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_sort_pivot {
+    pub a: hpe_sequence,
+    pub b: hpe_sequence,
+    pub at: [u64; 2usize],
+    pub found: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_sort_pivot"][::core::mem::size_of::<hpe_sort_pivot>() - 104usize];
+    ["Alignment of hpe_sort_pivot"][::core::mem::align_of::<hpe_sort_pivot>() - 8usize];
+    [
+        "Offset of field: hpe_sort_pivot::a",
+    ][::core::mem::offset_of!(hpe_sort_pivot, a) - 0usize];
+    [
+        "Offset of field: hpe_sort_pivot::b",
+    ][::core::mem::offset_of!(hpe_sort_pivot, b) - 40usize];
+    [
+        "Offset of field: hpe_sort_pivot::at",
+    ][::core::mem::offset_of!(hpe_sort_pivot, at) - 80usize];
+    [
+        "Offset of field: hpe_sort_pivot::found",
+    ][::core::mem::offset_of!(hpe_sort_pivot, found) - 96usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct hpe_sort_join {
+    pub a: hpe_sequence,
+    pub b: hpe_sequence,
+    pub out: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of hpe_sort_join"][::core::mem::size_of::<hpe_sort_join>() - 88usize];
+    ["Alignment of hpe_sort_join"][::core::mem::align_of::<hpe_sort_join>() - 8usize];
+    [
+        "Offset of field: hpe_sort_join::a",
+    ][::core::mem::offset_of!(hpe_sort_join, a) - 0usize];
+    [
+        "Offset of field: hpe_sort_join::b",
+    ][::core::mem::offset_of!(hpe_sort_join, b) - 40usize];
+    [
+        "Offset of field: hpe_sort_join::out",
+    ][::core::mem::offset_of!(hpe_sort_join, out) - 80usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Arguments of the kernels of the programs of HPE: stencil (hpe_stencil.cu), FFT (hpe_fft.cu), merge sort (hpe_sort.cu). Addresses
+ * are whatever device's: where devices reach each other a kernel reads its neighbours' memory by the pointers that it is given.
+ */
+#ifndef GGAS_HPE_ARGS_H
+#define GGAS_HPE_ARGS_H
+
+#include <stdint.h>
+
+/* One step of some planes of a device's part of a cube. The planes next to the part lie anywhere. */
+struct hpe_stencil {
+	uint64_t in;		/* const float[planes][side][side] */
+	uint64_t out;		/* the same; the outer points of planes stay as they are */
+	uint64_t below;		/* const float[side][side]: the plane before the first one */
+	uint64_t above;		/* and the one behind the last one */
+	uint32_t side;
+	uint32_t planes;
+	uint32_t begin;		/* planes that are updated */
+	uint32_t end;
+	float weights[4];	/* of the point, and of its 6, 12 and 8 neighbours by faces, edges, corners */
+};
+
+/* A step of a transform by decimation in frequency, on `count` numbers of `points`. */
+struct hpe_fft {
+	uint64_t data;		/* float[count][2], in place where the step stays in it */
+	uint64_t partner;	/* across devices: the same numbers of the device with the other halves */
+	uint64_t out;		/* across devices: the result */
+	uint64_t twiddles;	/* const float[points / 2][2] */
+	uint64_t points;	/* a power of two, as are `count` and `half` */
+	uint64_t first;		/* number of data[0] among the points */
+	uint64_t count;
+	uint64_t half;		/* distance of the two numbers of a butterfly */
+};
+
+#define HPE_SORT_RUN	16	/* numbers that a thread sorts, or merges */
+
+/* Sorts runs of HPE_SORT_RUN numbers in place. */
+struct hpe_sort_runs {
+	uint64_t data;		/* uint32_t[count] */
+	uint64_t count;
+};
+
+/* Merges neighbouring sorted pieces of `width` numbers, a multiple of HPE_SORT_RUN. */
+struct hpe_sort_merge {
+	uint64_t in;		/* const uint32_t[count] */
+	uint64_t out;		/* uint32_t[count] */
+	uint64_t count;
+	uint64_t width;
+};
+
+/*
+ * Numbers that lie on several devices, in order, `chunk` of them on each but the last: number i is
+ * ((const uint32_t *)table[first + i / chunk])[i % chunk].
+ */
+struct hpe_sequence {
+	uint64_t table;		/* const uint64_t[]: addresses of the chunks */
+	uint64_t chunk;
+	uint64_t first;		/* place in the table */
+	uint64_t begin;		/* the sequence begins with this number */
+	uint64_t length;
+};
+
+/* Finds how many of a sorted sequence's numbers are among the first `at` of both sequences merged. */
+struct hpe_sort_pivot {
+	struct hpe_sequence a;
+	struct hpe_sequence b;
+	uint64_t at[2];
+	uint64_t found;		/* uint64_t[2]: how many of `a` */
+};
+
+/* Merges two sorted sequences. */
+struct hpe_sort_join {
+	struct hpe_sequence a;
+	struct hpe_sequence b;
+	uint64_t out;		/* uint32_t[a.length + b.length] */
+};
+
+#endif /* GGAS_HPE_ARGS_H */

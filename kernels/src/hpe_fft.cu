@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Steps of a radix-2 transform by decimation in frequency: numbers in order become coefficients in bit-reversed order.
+#include "hpe.cuh"
+
+#include "args.h"
+
+namespace hpe_fft_step
+{
+
+struct alignas(8) number {
+	float re, im;
+};
+
+GGAS_FN number plus(number a, number b) { return { hpe::add(a.re, b.re), hpe::add(a.im, b.im) }; }
+GGAS_FN number minus(number a, number b) { return { hpe::subtract(a.re, b.re), hpe::subtract(a.im, b.im) }; }
+
+GGAS_FN number times(number a, number w)
+{
+	return { hpe::subtract(hpe::multiply(a.re, w.re), hpe::multiply(a.im, w.im)),
+		 hpe::add(hpe::multiply(a.re, w.im), hpe::multiply(a.im, w.re)) };
+}
+
+/* The factor of the second number of a butterfly that is the `i`th of its block. */
+GGAS_FN number factor(const hpe_fft &args, uint64_t i)
+{
+	return reinterpret_cast<const number *>(args.twiddles)[i * (args.points / (2 * args.half))];
+}
+
+} /* namespace hpe_fft_step */
+
+/* Both numbers of each butterfly are this device's. */
+GGAS_KERNEL(ggas_hpe_fft, hpe_fft)
+{
+	using namespace hpe_fft_step;
+	number *data = reinterpret_cast<number *>(args.data);
+	if (args.half == 0 || 2 * args.half > args.count)
+		return;
+	for (uint64_t i = hpe::thread(); i < args.count / 2; i += hpe::threads()) {
+		uint64_t in_block = i % args.half, at = 2 * (i - in_block) + in_block;
+		number a = data[at], b = data[at + args.half];
+		data[at] = plus(a, b);
+		data[at + args.half] = times(minus(a, b), factor(args, in_block));
+	}
+}
+
+/* The other number of each is the partner's, who computes its own result: each reads all of the other. */
+GGAS_KERNEL(ggas_hpe_fft_across, hpe_fft)
+{
+	using namespace hpe_fft_step;
+	const number *data = reinterpret_cast<const number *>(args.data);
+	const number *partner = reinterpret_cast<const number *>(args.partner);
+	number *out = reinterpret_cast<number *>(args.out);
+	if (args.half == 0 || args.half < args.count)
+		return;
+	bool second = args.first & args.half;
+	for (uint64_t i = hpe::thread(); i < args.count; i += hpe::threads()) {
+		if (second)
+			out[i] = times(minus(partner[i], data[i]), factor(args, (args.first + i) % args.half));
+		else
+			out[i] = plus(data[i], partner[i]);
+	}
+}
