@@ -87,6 +87,11 @@ pub trait Bench: Sync {
         false
     }
 
+    /// Whether it runs on numbers of [devices](Options::devices) of a process.
+    fn has_devices(&self) -> bool {
+        false
+    }
+
     /// Whether only nodes 0 and 1 do something, however many there are.
     fn is_of_two_nodes(&self) -> bool {
         false

@@ -156,6 +156,8 @@ pub struct Options {
     pub threads: Vec<u32>,
     /// Blocks per node; empty: the benchmark's own list.
     pub blocks: Vec<u32>,
+    /// Numbers of devices of a process, of benchmarks that have such; empty: the benchmark's own list.
+    pub devices: Vec<u32>,
     /// Seed of all data.
     pub seed: u64,
     /// How descriptors reach the requester; `None`: slots, on a card its pages.
@@ -191,6 +193,7 @@ impl Default for Options {
             method: None,
             threads: Vec::new(),
             blocks: Vec::new(),
+            devices: Vec::new(),
             seed: 1,
             path: None,
             requesters: None,
@@ -220,6 +223,11 @@ impl Options {
                 grid,
                 format!("{} has no grids; use --sizes", bench.name()),
             ));
+        }
+        if let Some(devices) = self.devices.first().filter(|_| !bench.has_devices()) {
+            let names: Vec<_> = crate::all().iter().filter(|b| b.has_devices()).map(|b| b.name()).collect();
+            let advice = format!("for {} only; leave it out", names.join(", "));
+            return Err(BenchError::option("devices", devices, advice));
         }
         if let Some(split) = self.split.filter(|split| split.nodes() != self.nodes) {
             let advice =

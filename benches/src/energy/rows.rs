@@ -25,6 +25,7 @@ struct Plan {
     grid: Option<String>,
     blocks: Option<u32>,
     threads: Option<u32>,
+    devices: Option<u32>,
     iterations: u64,
 }
 
@@ -40,6 +41,7 @@ impl Plan {
             // More than can be asked for are the benchmark's own choice.
             blocks: row.blocks.filter(|blocks| *blocks <= GRID_MAX),
             threads: row.threads,
+            devices: devices(row),
             iterations: operations,
         };
         plan.stretch(MARGIN * seconds / took);
@@ -57,6 +59,7 @@ impl Plan {
             grid_of_row: self.grid.clone(),
             blocks: self.blocks.map_or_else(|| options.blocks.clone(), |blocks| vec![blocks]),
             threads: self.threads.map_or_else(|| options.threads.clone(), |threads| vec![threads]),
+            devices: self.devices.map_or_else(|| options.devices.clone(), |devices| vec![devices]),
             iterations: Some(self.iterations),
             ..options.clone()
         }
@@ -204,13 +207,18 @@ impl Again<'_> {
 }
 
 fn is_same(one: &Row, other: &Row) -> bool {
-    let what = |row: &Row| (row.bytes, row.elements, row.nodes, row.blocks, row.threads);
+    let what = |row: &Row| (row.bytes, row.elements, row.nodes, row.blocks, row.threads, devices(row));
     (&one.method, grid(one), what(one)) == (&other.method, grid(other), what(other))
 }
 
 /// The grid that a row is of, where grids differ.
 fn grid(row: &Row) -> Option<&str> {
     row.extra.get("grid")?.as_str()
+}
+
+/// The number of devices of a row of a program that runs on several.
+fn devices(row: &Row) -> Option<u32> {
+    row.extra.get("devices")?.as_u64().map(|count| count as u32)
 }
 
 impl Run {
@@ -396,6 +404,9 @@ mod tests {
             "grids with as many points are not run with it"
         );
         assert!(!is_same(&himeno, &Row::default().with("grid", "8x16x8")));
+        let stencil = Row::default().with("devices", 4);
+        assert_eq!(Plan::of(&stencil, 10.0).options(&Options::default()).devices, [4]);
+        assert!(!is_same(&stencil, &Row::default().with("devices", 2)));
         let mut plan = Plan::of(&Row::default(), 10.0);
         plan.stretch(f64::INFINITY);
         assert_eq!(plan.iterations, 1 << 32);

@@ -1,5 +1,6 @@
 //! Every benchmark once, small, on the model and the CPU executor: it runs, its data are right, its JSON is whole.
 
+mod hpe;
 mod programs;
 mod refused;
 mod rma;

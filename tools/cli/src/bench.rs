@@ -60,6 +60,9 @@ pub struct BenchArgs {
     /// Blocks per node, a list
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     blocks: Vec<u32>,
+    /// hpe-stencil, hpe-fft, hpe-sort: devices that a program runs on, a list; of each process, if there are several
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    devices: Vec<u32>,
     /// Timed operations per row, at most 4294967296
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
@@ -279,6 +282,7 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
         method: args.method.clone(),
         threads: args.threads.clone(),
         blocks: args.blocks.clone(),
+        devices: args.devices.clone(),
         seed: args.seed.unwrap_or(default.seed),
         path: args.path,
         slots: args.slots.unwrap_or(default.slots),

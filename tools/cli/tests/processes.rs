@@ -125,6 +125,17 @@ fn himeno_in_three_directions() {
     }
 }
 
+/// Each process has its own part of the cube, on one device or two, and compares it with the host's.
+#[test]
+fn stencils_on_devices_of_several_processes() {
+    let small = ["--sizes", "13", "--devices", "1,2", "--iterations", "10"];
+    let json = bench(&[&["hpe-stencil", "--nodes", "3"], &small[..]].concat());
+    assert_eq!(methods(&json), ["proxy", "sharing", "remote", "shared", "overlap"]);
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(10));
+    let output = ggas(&["bench", "hpe-fft", "--fabric", "process", "--device", "cpu"]);
+    assert!(err(&output).contains("leave --fabric process out"), "{}", err(&output));
+}
+
 #[test]
 fn options_that_do_not_fit_are_said_once() {
     let refused = |args: &[&str], what: &str| {

@@ -1,21 +1,36 @@
-//! HPE (seed 003): one pointer for every memory. `hpe-copy`, `hpe-sharing`, `hpe-objects`, `hpe-file`.
+//! HPE (seed 003): one pointer for every memory. `hpe-copy`, `hpe-sharing`, `hpe-objects`, `hpe-file`, and the programs
+//! `hpe-stencil`, `hpe-fft`, `hpe-sort`.
 
 mod copies;
+mod cube;
+mod fft;
+mod fft_run;
 mod files;
+mod memory;
 mod objects;
+mod ranks;
 mod sharing;
+mod sort;
+mod sort_run;
+mod spectrum;
+mod stencil;
+mod stencil_run;
+mod steps;
 
 pub(crate) use copies::Copies;
+pub(crate) use fft::Fft;
 pub(crate) use files::Files;
 pub(crate) use objects::Objects;
 pub(crate) use sharing::Sharing;
+pub(crate) use sort::Sort;
+pub(crate) use stencil::Stencil;
 
 use ggas_gpu::Gpu;
 use ggas_hpe::{Builder, Runtime};
 use ggas_kernels::Processor;
 
 use crate::setup::Setup;
-use crate::{BenchError, Check};
+use crate::{BenchError, Check, Device, Options, Team};
 
 /// The GPUs of the nodes; none on the CPU executor.
 fn gpus(setup: &Setup, count: u32) -> Result<Vec<Gpu>, BenchError> {
@@ -39,6 +54,53 @@ fn devices(setup: &Setup, count: u32) -> Result<Builder, BenchError> {
         true => Runtime::builder().executors(count as usize),
         false => Runtime::builder().gpus(gpus),
     })
+}
+
+/// Numbers of devices that a program runs on: those asked for, else 1, 2 and 4, as far as there are so many GPUs. Of several
+/// processes each has so many, of GPUs one.
+fn device_counts(team: &Team, options: &Options) -> Result<Vec<u32>, BenchError> {
+    if team.size() == 1 && options.nodes > 2 {
+        let advice = "parts are on devices: use --devices, or --fabric process for so many processes";
+        return Err(BenchError::option("nodes", options.nodes, advice));
+    }
+    let (most, why) = match (options.device, team.size()) {
+        (Device::Cpu, _) => (16, "devices of the CPU executor"),
+        (Device::Gpu, 1) => (options.gpus, "devices, as many as --gpus says"),
+        (Device::Gpu, _) => (1, "device: each process has one GPU"),
+    };
+    if let Some(bad) = options.devices.iter().find(|count| !(1..=most).contains(*count)) {
+        return Err(BenchError::option("devices", bad, format!("use 1 to {most} {why}")));
+    }
+    Ok(match options.devices.is_empty() {
+        true => [1, 2, 4].into_iter().filter(|count| *count <= most).collect(),
+        false => options.devices.clone(),
+    })
+}
+
+/// Refuses several processes, of programs whose devices are one's.
+fn of_one_process(team: &Team) -> Result<(), BenchError> {
+    match team.size() {
+        1 => Ok(()),
+        _ => Err(BenchError::Unsupported(
+            "its devices are those of one process: leave --fabric process out".to_owned(),
+        )),
+    }
+}
+
+/// Whether kernels of each device reach the memory of all others.
+fn reach(setup: &Setup, count: u32) -> Result<bool, BenchError> {
+    let gpus = gpus(setup, count)?;
+    let all = |one: &Gpu| gpus.iter().all(|other| one.ordinal() == other.ordinal() || one.reaches(other));
+    Ok(gpus.iter().all(all))
+}
+
+/// Blocks and threads of a kernel that goes through so many items by a loop.
+fn shape(device: Device, items: u64) -> (u32, u32) {
+    let (threads, most) = match device {
+        Device::Cpu => (32, 2),
+        Device::Gpu => (256, 2048),
+    };
+    (items.div_ceil(u64::from(threads)).clamp(1, most) as u32, threads)
 }
 
 /// What is copied, and whether it came.

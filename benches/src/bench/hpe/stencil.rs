@@ -1,0 +1,117 @@
+//! `hpe-stencil`: a cube that devices share by planes, at the four levels of the paper's listings and with overlap.
+
+use super::cube::Cube;
+use super::stencil_run::{Level, Run};
+use super::{device_counts, reach};
+use crate::host::require_memory;
+use crate::setup::{Setup, Worker};
+use crate::team::Task;
+use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team};
+
+/// Steps of a run, which begins with the input and is a sample.
+const STEPS: u64 = 10;
+
+pub(crate) struct Stencil;
+
+impl Bench for Stencil {
+    fn name(&self) -> &'static str {
+        "hpe-stencil"
+    }
+
+    fn about(&self) -> &'static str {
+        "a step of a 27-point stencil on a cube shared by devices, sizes: points along a side (HPE listings 1 to 4)"
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &Level::NAMES
+    }
+
+    fn by_windows(&self) -> bool {
+        true
+    }
+
+    fn has_devices(&self) -> bool {
+        true
+    }
+
+    fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
+        let task = Task::new(self, team, options)?;
+        let counts = device_counts(team, options)?;
+        let levels: Vec<_> = Level::ALL.into_iter().filter(|level| options.wants(level.name())).collect();
+        let sizes = sizes(team, options, &counts)?;
+        let mut report = task.report();
+        progress.begin(self.name(), (levels.len() * sizes.len() * counts.len()) as u64);
+        let setup = Setup::new(task, Worker::Kernels)?;
+        for &side in &sizes {
+            let cube = Cube::new(side as usize, STEPS, options.seed);
+            for &level in &levels {
+                for &count in &counts {
+                    progress.now(format!("{}, {side} points a side, {count} devices", level.name()));
+                    progress.step();
+                    if level.reads_neighbours() && !reach(&setup, count)? {
+                        report.notes.push(format!(
+                            "{} on {count} devices: not run: they do not reach each other",
+                            level.name()
+                        ));
+                        continue;
+                    }
+                    let (row, check) = measure(&setup, &cube, level, count)?;
+                    report.push(row.with("devices", count), check);
+                }
+            }
+        }
+        report.notes.push(format!(
+            "a time is of a step, `total ms` of {STEPS}; `copies`: calls that copy in a step; `exchange percent`: of all threads' time, waits for \
+             neighbours included; every run is compared with the host's, bit by bit"
+        ));
+        Ok(report)
+    }
+}
+
+fn sizes(team: &Team, options: &Options, counts: &[u32]) -> Result<Vec<u64>, BenchError> {
+    let usual: &[u64] = match options.device {
+        Device::Cpu => &[32],
+        Device::Gpu => &[128, 256, 512],
+    };
+    let sizes = options.sizes_or(usual, 3..=1024, 1)?;
+    let devices = u64::from(team.size() * counts.iter().copied().max().unwrap_or(1));
+    for &side in &sizes {
+        if side < 2 * devices {
+            let advice = format!(
+                "{devices} devices have two planes each at least: use {} points or more, or fewer --devices",
+                2 * devices
+            );
+            return Err(BenchError::option("sizes", side, advice));
+        }
+        require_memory(side, side.pow(3) * 4 * 6)?;
+    }
+    Ok(sizes)
+}
+
+fn measure(setup: &Setup, cube: &Cube, level: Level, devices: u32) -> Result<(Row, Check), BenchError> {
+    let run = Run::new(setup, cube, level, devices as usize)?;
+    let runs = setup.options.iterations.map_or(5, |steps| steps.div_ceil(cube.steps));
+    let (mut ns, mut check) = (Vec::new(), Check::default());
+    let (mut copies, mut percent) = (0, 0.0);
+    // The first is warm-up.
+    for number in 0..=runs {
+        run.fill()?;
+        setup.share::<()>(Vec::new())?;
+        let before = run.copies();
+        let (took, exchanged) = run.all_steps()?;
+        copies = run.copies() - before;
+        check.merge(run.compare()?);
+        if number > 0 {
+            percent += exchanged / runs as f64;
+            ns.push(took.as_nanos() as f64 / cube.steps as f64);
+        }
+    }
+    let (samples, check) = setup.collect(Some(Samples::new(ns, cube.steps)), check)?;
+    let mut row = Row::new(&samples).method(level.name());
+    row.elements = Some(cube.side as u64);
+    let median = row.latency_us.median;
+    row.rate_per_s = Some((cube.plane() * cube.side) as f64 * 1e6 / median.max(1e-9));
+    row = row.with("total_ms", median * cube.steps as f64 / 1e3);
+    row = row.with("copies", copies as f64 / cube.steps as f64).with("exchange_percent", percent);
+    Ok((row, check))
+}

@@ -1,0 +1,64 @@
+//! The programs of HPE: the bits are the host's on any number of devices, whatever the way.
+
+use std::time::Duration;
+
+use ggas_benches::{Options, Progress, Team, find};
+
+use crate::{methods, run, small};
+
+fn on(devices: &[u32], sizes: &[u64]) -> Options {
+    Options { devices: devices.to_vec(), iterations: Some(1), ..small(sizes) }
+}
+
+fn refused(name: &str, options: &Options) -> String {
+    let error = find(name).unwrap().run(&Team::alone(), options, &mut Progress::silent());
+    error.unwrap_err().to_string()
+}
+
+#[test]
+fn stencils_at_every_level_are_the_host_s() {
+    let levels = ["proxy", "sharing", "remote", "shared", "overlap"];
+    let report = run("hpe-stencil", on(&[], &[8]));
+    assert_eq!((methods(&report), report.rows.len()), (levels.to_vec(), 15));
+    let devices: Vec<u64> = report.rows.iter().map(|row| row.extra["devices"].as_u64().unwrap()).collect();
+    assert_eq!(devices[..3], [1, 2, 4], "unless others are asked for");
+    // What the listings are about: copies that the program makes in a step, of two devices.
+    let copies: Vec<f64> =
+        report.rows.chunks(3).map(|rows| rows[1].extra["copies"].as_f64().unwrap()).collect();
+    assert_eq!(copies, [4.0, 2.0, 0.0, 0.0, 2.0]);
+    // Parts of different length, and the shortest.
+    run("hpe-stencil", on(&[3, 5], &[10, 13]));
+}
+
+#[test]
+fn transforms_are_the_host_s_by_all_ways() {
+    let report = run("hpe-fft", on(&[1, 2, 4, 8], &[32, 1024]));
+    assert_eq!((methods(&report).len(), report.rows.len()), (6, 24));
+    assert_eq!(methods(&report)[..3], ["staged", "copies", "remote"]);
+}
+
+#[test]
+fn lists_of_any_length_are_sorted_on_any_number_of_devices() {
+    let report = run("hpe-sort", on(&[1, 2, 3, 4], &[1, 5, 333, 4096]));
+    assert_eq!((methods(&report).len(), report.rows.len()), (12, 48));
+    assert_eq!(methods(&report)[..3], ["staged", "copies", "remote"]);
+}
+
+#[test]
+fn options_that_do_not_fit_say_what_would() {
+    for (name, options, what) in [
+        ("hpe-stencil", on(&[4], &[7]), "use 8 points or more"),
+        ("hpe-stencil", on(&[2], &[2]), "use 3 to 1024"),
+        ("hpe-stencil", on(&[17], &[]), "use 1 to 16"),
+        ("hpe-stencil", Options { nodes: 3, ..on(&[], &[]) }, "--devices"),
+        ("hpe-fft", on(&[3], &[]), "use 1, 2, 4, 8 or 16"),
+        ("hpe-fft", on(&[2], &[100]), "a power of two"),
+        ("hpe-sort", on(&[0], &[]), "use 1 to 16"),
+        ("hpe-sort", on(&[], &[0]), "use 1 to"),
+        ("hpe-copy", on(&[2], &[]), "hpe-stencil, hpe-fft, hpe-sort only"),
+        ("hpe-fft", Options { timeout: Duration::ZERO, ..on(&[], &[]) }, "at least one millisecond"),
+    ] {
+        let error = refused(name, &options);
+        assert!(error.contains(what), "{name}: {error}");
+    }
+}
