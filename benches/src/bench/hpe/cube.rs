@@ -78,12 +78,13 @@ fn around(plane: &[f32], at: usize, side: usize) -> [f32; 3] {
 fn update(side: usize, from: [&[f32]; 3], to: &mut [f32]) {
     let [own, by_faces, by_edges, by_corners] = WEIGHTS;
     for y in 1..side - 1 {
-        for at in y * side + 1..(y + 1) * side - 1 {
+        let row = y * side + 1..(y + 1) * side - 1;
+        for (at, to) in row.clone().zip(&mut to[row]) {
             let [below, here, above] = from.map(|plane| around(plane, at, side));
             let faces = here[1] + (below[0] + above[0]);
             let edges = here[2] + (below[1] + above[1]);
             let corners = below[2] + above[2];
-            to[at] = ((own * here[0] + by_faces * faces) + by_edges * edges) + by_corners * corners;
+            *to = ((own * here[0] + by_faces * faces) + by_edges * edges) + by_corners * corners;
         }
     }
 }
