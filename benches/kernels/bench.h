@@ -614,5 +614,6 @@ struct bench_rma_calls {
 };
 
 #include "bench_himeno.h"
+#include "bench_hpe.h"
 
 #endif /* GGAS_BENCH_H */

@@ -85,6 +85,7 @@ pub const BENCH_HIMENO_PACK: u32 = 256;
 pub const BENCH_HIMENO_LASTING: u32 = 384;
 pub const BENCH_HIMENO_KEPT: u32 = 47104;
 pub const BENCH_HIMENO_PIECES: u32 = 4;
+pub const BENCH_HPE_SORT_RUN: u32 = 16;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_clock {
@@ -2115,4 +2116,229 @@ const _: () = {
     [
         "Offset of field: bench_himeno::reserved",
     ][::core::mem::offset_of!(bench_himeno, reserved) - 292usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq)]
+pub struct bench_hpe_stencil {
+    pub in_: u64,
+    pub out: u64,
+    pub below: u64,
+    pub above: u64,
+    pub side: u32,
+    pub planes: u32,
+    pub begin: u32,
+    pub end: u32,
+    pub weights: [f32; 4usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_hpe_stencil"][::core::mem::size_of::<bench_hpe_stencil>() - 64usize];
+    [
+        "Alignment of bench_hpe_stencil",
+    ][::core::mem::align_of::<bench_hpe_stencil>() - 8usize];
+    [
+        "Offset of field: bench_hpe_stencil::in_",
+    ][::core::mem::offset_of!(bench_hpe_stencil, in_) - 0usize];
+    [
+        "Offset of field: bench_hpe_stencil::out",
+    ][::core::mem::offset_of!(bench_hpe_stencil, out) - 8usize];
+    [
+        "Offset of field: bench_hpe_stencil::below",
+    ][::core::mem::offset_of!(bench_hpe_stencil, below) - 16usize];
+    [
+        "Offset of field: bench_hpe_stencil::above",
+    ][::core::mem::offset_of!(bench_hpe_stencil, above) - 24usize];
+    [
+        "Offset of field: bench_hpe_stencil::side",
+    ][::core::mem::offset_of!(bench_hpe_stencil, side) - 32usize];
+    [
+        "Offset of field: bench_hpe_stencil::planes",
+    ][::core::mem::offset_of!(bench_hpe_stencil, planes) - 36usize];
+    [
+        "Offset of field: bench_hpe_stencil::begin",
+    ][::core::mem::offset_of!(bench_hpe_stencil, begin) - 40usize];
+    [
+        "Offset of field: bench_hpe_stencil::end",
+    ][::core::mem::offset_of!(bench_hpe_stencil, end) - 44usize];
+    [
+        "Offset of field: bench_hpe_stencil::weights",
+    ][::core::mem::offset_of!(bench_hpe_stencil, weights) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_fft {
+    pub data: u64,
+    pub partner: u64,
+    pub out: u64,
+    pub twiddles: u64,
+    pub points: u64,
+    pub first: u64,
+    pub count: u64,
+    pub half: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_hpe_fft"][::core::mem::size_of::<bench_hpe_fft>() - 64usize];
+    ["Alignment of bench_hpe_fft"][::core::mem::align_of::<bench_hpe_fft>() - 8usize];
+    [
+        "Offset of field: bench_hpe_fft::data",
+    ][::core::mem::offset_of!(bench_hpe_fft, data) - 0usize];
+    [
+        "Offset of field: bench_hpe_fft::partner",
+    ][::core::mem::offset_of!(bench_hpe_fft, partner) - 8usize];
+    [
+        "Offset of field: bench_hpe_fft::out",
+    ][::core::mem::offset_of!(bench_hpe_fft, out) - 16usize];
+    [
+        "Offset of field: bench_hpe_fft::twiddles",
+    ][::core::mem::offset_of!(bench_hpe_fft, twiddles) - 24usize];
+    [
+        "Offset of field: bench_hpe_fft::points",
+    ][::core::mem::offset_of!(bench_hpe_fft, points) - 32usize];
+    [
+        "Offset of field: bench_hpe_fft::first",
+    ][::core::mem::offset_of!(bench_hpe_fft, first) - 40usize];
+    [
+        "Offset of field: bench_hpe_fft::count",
+    ][::core::mem::offset_of!(bench_hpe_fft, count) - 48usize];
+    [
+        "Offset of field: bench_hpe_fft::half",
+    ][::core::mem::offset_of!(bench_hpe_fft, half) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_sort_runs {
+    pub data: u64,
+    pub count: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_hpe_sort_runs",
+    ][::core::mem::size_of::<bench_hpe_sort_runs>() - 16usize];
+    [
+        "Alignment of bench_hpe_sort_runs",
+    ][::core::mem::align_of::<bench_hpe_sort_runs>() - 8usize];
+    [
+        "Offset of field: bench_hpe_sort_runs::data",
+    ][::core::mem::offset_of!(bench_hpe_sort_runs, data) - 0usize];
+    [
+        "Offset of field: bench_hpe_sort_runs::count",
+    ][::core::mem::offset_of!(bench_hpe_sort_runs, count) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_sort_merge {
+    pub in_: u64,
+    pub out: u64,
+    pub count: u64,
+    pub width: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_hpe_sort_merge",
+    ][::core::mem::size_of::<bench_hpe_sort_merge>() - 32usize];
+    [
+        "Alignment of bench_hpe_sort_merge",
+    ][::core::mem::align_of::<bench_hpe_sort_merge>() - 8usize];
+    [
+        "Offset of field: bench_hpe_sort_merge::in_",
+    ][::core::mem::offset_of!(bench_hpe_sort_merge, in_) - 0usize];
+    [
+        "Offset of field: bench_hpe_sort_merge::out",
+    ][::core::mem::offset_of!(bench_hpe_sort_merge, out) - 8usize];
+    [
+        "Offset of field: bench_hpe_sort_merge::count",
+    ][::core::mem::offset_of!(bench_hpe_sort_merge, count) - 16usize];
+    [
+        "Offset of field: bench_hpe_sort_merge::width",
+    ][::core::mem::offset_of!(bench_hpe_sort_merge, width) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_sequence {
+    pub table: u64,
+    pub chunk: u64,
+    pub first: u64,
+    pub begin: u64,
+    pub length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_hpe_sequence",
+    ][::core::mem::size_of::<bench_hpe_sequence>() - 40usize];
+    [
+        "Alignment of bench_hpe_sequence",
+    ][::core::mem::align_of::<bench_hpe_sequence>() - 8usize];
+    [
+        "Offset of field: bench_hpe_sequence::table",
+    ][::core::mem::offset_of!(bench_hpe_sequence, table) - 0usize];
+    [
+        "Offset of field: bench_hpe_sequence::chunk",
+    ][::core::mem::offset_of!(bench_hpe_sequence, chunk) - 8usize];
+    [
+        "Offset of field: bench_hpe_sequence::first",
+    ][::core::mem::offset_of!(bench_hpe_sequence, first) - 16usize];
+    [
+        "Offset of field: bench_hpe_sequence::begin",
+    ][::core::mem::offset_of!(bench_hpe_sequence, begin) - 24usize];
+    [
+        "Offset of field: bench_hpe_sequence::length",
+    ][::core::mem::offset_of!(bench_hpe_sequence, length) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_sort_pivot {
+    pub a: bench_hpe_sequence,
+    pub b: bench_hpe_sequence,
+    pub at: [u64; 2usize],
+    pub found: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_hpe_sort_pivot",
+    ][::core::mem::size_of::<bench_hpe_sort_pivot>() - 104usize];
+    [
+        "Alignment of bench_hpe_sort_pivot",
+    ][::core::mem::align_of::<bench_hpe_sort_pivot>() - 8usize];
+    [
+        "Offset of field: bench_hpe_sort_pivot::a",
+    ][::core::mem::offset_of!(bench_hpe_sort_pivot, a) - 0usize];
+    [
+        "Offset of field: bench_hpe_sort_pivot::b",
+    ][::core::mem::offset_of!(bench_hpe_sort_pivot, b) - 40usize];
+    [
+        "Offset of field: bench_hpe_sort_pivot::at",
+    ][::core::mem::offset_of!(bench_hpe_sort_pivot, at) - 80usize];
+    [
+        "Offset of field: bench_hpe_sort_pivot::found",
+    ][::core::mem::offset_of!(bench_hpe_sort_pivot, found) - 96usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_sort_join {
+    pub a: bench_hpe_sequence,
+    pub b: bench_hpe_sequence,
+    pub out: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_hpe_sort_join",
+    ][::core::mem::size_of::<bench_hpe_sort_join>() - 88usize];
+    [
+        "Alignment of bench_hpe_sort_join",
+    ][::core::mem::align_of::<bench_hpe_sort_join>() - 8usize];
+    [
+        "Offset of field: bench_hpe_sort_join::a",
+    ][::core::mem::offset_of!(bench_hpe_sort_join, a) - 0usize];
+    [
+        "Offset of field: bench_hpe_sort_join::b",
+    ][::core::mem::offset_of!(bench_hpe_sort_join, b) - 40usize];
+    [
+        "Offset of field: bench_hpe_sort_join::out",
+    ][::core::mem::offset_of!(bench_hpe_sort_join, out) - 80usize];
 };

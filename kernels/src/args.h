@@ -7,7 +7,6 @@
 #include "copier.h"
 #include "engine.h"
 #include "gaspi.h"
-#include "hpe.h"
 #include "tn.h"
 
 #endif /* GGAS_ARGS_H */

@@ -47,7 +47,7 @@ impl Cube {
     }
 }
 
-/// One step by all cores, sum by sum as `hpe_stencil.cu` has it.
+/// One step by all cores, sum by sum as `bench_hpe_stencil.cu` has it.
 fn step(side: usize, from: &[f32], to: &mut [f32]) {
     let plane = side * side;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

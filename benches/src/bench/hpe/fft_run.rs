@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::args::bench_hpe_fft;
 use ggas_hpe::Runtime;
-use ggas_kernels::args::hpe_fft;
 
 use super::memory::{Array, bytes_of};
 use super::spectrum::{Number, Spectrum};
@@ -15,8 +15,8 @@ use crate::kernel;
 use crate::setup::Setup;
 use crate::{BenchError, Check};
 
-const ALONE: &str = "ggas_hpe_fft";
-const ACROSS: &str = "ggas_hpe_fft_across";
+const ALONE: &str = "bench_hpe_fft_alone";
+const ACROSS: &str = "bench_hpe_fft_across";
 const POISON: Number = [-1e30, -1e30];
 
 /// How a device gets its partner's numbers.
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         partner: u64,
     ) -> Result<(), BenchError> {
         let part = &self.parts[device];
-        let args = hpe_fft {
+        let args = bench_hpe_fft {
             data: part.data[from].kernels(0),
             partner,
             out: part.data[1 - from].kernels(0),

@@ -6,6 +6,8 @@ mod cube;
 mod fft;
 mod fft_run;
 mod files;
+#[cfg(test)]
+mod kernels;
 mod memory;
 mod objects;
 mod ranks;

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ggas_kernels::args::{
-    HPE_SORT_RUN, hpe_sequence, hpe_sort_join, hpe_sort_merge, hpe_sort_pivot, hpe_sort_runs,
+use crate::args::{
+    BENCH_HPE_SORT_RUN, bench_hpe_sequence, bench_hpe_sort_join, bench_hpe_sort_merge, bench_hpe_sort_pivot,
+    bench_hpe_sort_runs,
 };
 
 use super::memory::{Array, bytes_of};
@@ -19,7 +20,7 @@ use crate::kernel;
 use crate::setup::Setup;
 use crate::{BenchError, Check};
 
-const RUN: usize = HPE_SORT_RUN as usize;
+const RUN: usize = BENCH_HPE_SORT_RUN as usize;
 
 /// How a device finds its pivots, and gets its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,16 +144,16 @@ impl<'a> Run<'a> {
     fn sort_own(&self, device: usize) -> Result<(), BenchError> {
         let part = &self.parts[device];
         let (data, count) = (part.numbers[0].kernels(0), part.len as u64);
-        self.run_kernel("ggas_hpe_sort_runs", device, part.len, &hpe_sort_runs { data, count })?;
+        self.run_kernel("bench_hpe_sort_short", device, part.len, &bench_hpe_sort_runs { data, count })?;
         for pass in 0..self.passes() {
             let from = pass as usize % 2;
-            let args = hpe_sort_merge {
+            let args = bench_hpe_sort_merge {
                 in_: part.numbers[from].kernels(0),
                 out: part.numbers[1 - from].kernels(0),
                 count,
                 width: (RUN << pass) as u64,
             };
-            self.run_kernel("ggas_hpe_sort_merge", device, part.len, &args)?;
+            self.run_kernel("bench_hpe_sort_double", device, part.len, &args)?;
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ impl<'a> Run<'a> {
                 self.join(device, a, b, field)
             }
         };
-        self.run_kernel("ggas_hpe_sort_join", device, mine.len(), &args)
+        self.run_kernel("bench_hpe_sort_across", device, mine.len(), &args)
     }
 
     /// How many of `a` are among the numbers before each end of this range of both merged.
@@ -198,13 +199,13 @@ impl<'a> Run<'a> {
             return Ok([self.pivot(a, b, range.start)?, self.pivot(a, b, range.end)?]);
         }
         let part = &self.parts[device];
-        let args = hpe_sort_pivot {
+        let args = bench_hpe_sort_pivot {
             a: self.sequence(device, a),
             b: self.sequence(device, b),
             at: [range.start as u64, range.end as u64],
             found: part.found.kernels(0),
         };
-        self.run_kernel("ggas_hpe_sort_pivot", device, 2, &args)?;
+        self.run_kernel("bench_hpe_sort_search", device, 2, &args)?;
         let mut found = [0; 2];
         part.found.read(0, &mut found)?;
         // What a kernel says is not more than there is, whatever it read.
@@ -246,8 +247,8 @@ impl<'a> Run<'a> {
     }
 
     /// A sequence as kernels of a device see it.
-    fn sequence(&self, device: usize, sequence: &Sequence) -> hpe_sequence {
-        hpe_sequence {
+    fn sequence(&self, device: usize, sequence: &Sequence) -> bench_hpe_sequence {
+        bench_hpe_sequence {
             table: self.parts[device].table.kernels(0),
             chunk: self.chunk as u64,
             first: (sequence.field * self.parts.len()) as u64,
@@ -257,15 +258,21 @@ impl<'a> Run<'a> {
     }
 
     /// One that was copied.
-    fn piece(&self, device: usize, begin: usize, length: usize) -> hpe_sequence {
-        hpe_sequence {
+    fn piece(&self, device: usize, begin: usize, length: usize) -> bench_hpe_sequence {
+        bench_hpe_sequence {
             first: 2 * self.parts.len() as u64,
             ..self.sequence(device, &Sequence { field: 0, range: begin..begin + length })
         }
     }
 
-    fn join(&self, device: usize, a: hpe_sequence, b: hpe_sequence, field: usize) -> hpe_sort_join {
-        hpe_sort_join { a, b, out: self.parts[device].numbers[1 - field].kernels(0) }
+    fn join(
+        &self,
+        device: usize,
+        a: bench_hpe_sequence,
+        b: bench_hpe_sequence,
+        field: usize,
+    ) -> bench_hpe_sort_join {
+        bench_hpe_sort_join { a, b, out: self.parts[device].numbers[1 - field].kernels(0) }
     }
 
     fn run_kernel<T: Copy>(

@@ -57,7 +57,7 @@ trait Real:
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// Radix-2 decimation in frequency, product by product as `hpe_fft.cu` has it.
+/// Radix-2 decimation in frequency, product by product as `bench_hpe_fft.cu` has it.
 fn transform<T: Real>(data: &mut [[T; 2]], twiddles: &[[T; 2]]) {
     let mut half = data.len() / 2;
     while half > 0 {

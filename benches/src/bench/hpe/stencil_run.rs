@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::args::bench_hpe_stencil;
 use ggas_hpe::{Runtime, Use};
 use ggas_kernels::Launch;
-use ggas_kernels::args::hpe_stencil;
 
 use super::cube::{Cube, POISON, WEIGHTS};
 use super::memory::{Array, bytes_of, bytes_of_mut};
@@ -21,7 +21,7 @@ use crate::kernel;
 use crate::setup::Setup;
 use crate::{BenchError, Check};
 
-const KERNEL: &str = "ggas_hpe_stencil";
+const KERNEL: &str = "bench_hpe_stencil_planes";
 /// A part's neighbours.
 const SIDES: [usize; 2] = [BELOW, ABOVE];
 const BELOW: usize = 0;
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         let inner = u32::from(part.planes.start == 0)
             ..part.planes.len() as u32 - u32::from(part.planes.end == self.cube.side);
         let (begin, end) = (planes.start.max(inner.start), planes.end.min(inner.end));
-        let args = hpe_stencil {
+        let args = bench_hpe_stencil {
             in_: part.fields[from].kernels(0),
             out: part.fields[1 - from].kernels(0),
             below: beside(BELOW),

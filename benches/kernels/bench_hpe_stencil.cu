@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A step of a 27-point stencil on a cube that devices share by planes. The neighbours' planes are halos of this device, or
 // memory of the neighbours themselves: the kernel does not know.
-#include "hpe.cuh"
+#include "bench_hpe.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace hpe_stencil_step
 {
@@ -23,7 +23,7 @@ struct around {
 	}
 };
 
-GGAS_FN float updated(const hpe_stencil &args, const around &below, const around &here, const around &above)
+GGAS_FN float updated(const bench_hpe_stencil &args, const around &below, const around &here, const around &above)
 {
 	float faces = add(here.cross, add(below.centre, above.centre));
 	float edges = add(here.corners, add(below.cross, above.cross));
@@ -34,7 +34,7 @@ GGAS_FN float updated(const hpe_stencil &args, const around &below, const around
 
 } /* namespace hpe_stencil_step */
 
-GGAS_KERNEL(ggas_hpe_stencil, hpe_stencil)
+GGAS_KERNEL(bench_hpe_stencil_planes, bench_hpe_stencil)
 {
 	using namespace hpe_stencil_step;
 	const uint32_t side = args.side, end = args.end < args.planes ? args.end : args.planes;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Merge sort: of a device's numbers, and of sorted sequences that lie on several devices. Where a part of the result begins in
 // two sequences (the pivot) is found by a binary search, whose loads go to whichever device has the number.
-#include "hpe.cuh"
+#include "bench_hpe.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace hpe_sort
 {
@@ -18,10 +18,10 @@ struct piece {
 
 /* Numbers of several. */
 struct spread {
-	const hpe_sequence &s;
+	const bench_hpe_sequence &s;
 	uint64_t length;
 
-	GGAS_FN explicit spread(const hpe_sequence &s) : s(s), length(s.length) {}
+	GGAS_FN explicit spread(const bench_hpe_sequence &s) : s(s), length(s.length) {}
 
 	GGAS_FN uint32_t at(uint64_t i) const
 	{
@@ -67,12 +67,12 @@ GGAS_FN uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 } /* namespace hpe_sort */
 
-GGAS_KERNEL(ggas_hpe_sort_runs, hpe_sort_runs)
+GGAS_KERNEL(bench_hpe_sort_short, bench_hpe_sort_runs)
 {
 	uint32_t *data = reinterpret_cast<uint32_t *>(args.data);
-	for (uint64_t run = hpe::thread(); run * HPE_SORT_RUN < args.count; run += hpe::threads()) {
-		uint32_t *p = data + run * HPE_SORT_RUN;
-		uint64_t count = hpe_sort::smaller(HPE_SORT_RUN, args.count - run * HPE_SORT_RUN);
+	for (uint64_t run = hpe::thread(); run * BENCH_HPE_SORT_RUN < args.count; run += hpe::threads()) {
+		uint32_t *p = data + run * BENCH_HPE_SORT_RUN;
+		uint64_t count = hpe_sort::smaller(BENCH_HPE_SORT_RUN, args.count - run * BENCH_HPE_SORT_RUN);
 		for (uint64_t i = 1; i < count; i++) {
 			uint32_t x = p[i];
 			uint64_t j = i;
@@ -83,24 +83,24 @@ GGAS_KERNEL(ggas_hpe_sort_runs, hpe_sort_runs)
 	}
 }
 
-GGAS_KERNEL(ggas_hpe_sort_merge, hpe_sort_merge)
+GGAS_KERNEL(bench_hpe_sort_double, bench_hpe_sort_merge)
 {
 	using hpe_sort::smaller;
 	const uint32_t *in = reinterpret_cast<const uint32_t *>(args.in);
 	if (args.width == 0)
 		return;
-	for (uint64_t run = hpe::thread(); run * HPE_SORT_RUN < args.count; run += hpe::threads()) {
-		uint64_t at = run * HPE_SORT_RUN, base = at - at % (2 * args.width), left = args.count - base;
+	for (uint64_t run = hpe::thread(); run * BENCH_HPE_SORT_RUN < args.count; run += hpe::threads()) {
+		uint64_t at = run * BENCH_HPE_SORT_RUN, base = at - at % (2 * args.width), left = args.count - base;
 		hpe_sort::piece a = { in + base, smaller(args.width, left) };
 		hpe_sort::piece b = { a.data + a.length, smaller(args.width, left - a.length) };
-		uint64_t end = smaller(at + HPE_SORT_RUN, args.count);
+		uint64_t end = smaller(at + BENCH_HPE_SORT_RUN, args.count);
 		uint32_t *out = reinterpret_cast<uint32_t *>(args.out) + base;
 		hpe_sort::merge(a, b, at - base, end - base, out);
 	}
 }
 
 /* Carried out by two threads. */
-GGAS_KERNEL(ggas_hpe_sort_pivot, hpe_sort_pivot)
+GGAS_KERNEL(bench_hpe_sort_search, bench_hpe_sort_pivot)
 {
 	uint64_t i = hpe::thread();
 	if (i >= 2)
@@ -110,13 +110,13 @@ GGAS_KERNEL(ggas_hpe_sort_pivot, hpe_sort_pivot)
 	reinterpret_cast<uint64_t *>(args.found)[i] = hpe_sort::split(a, b, at);
 }
 
-GGAS_KERNEL(ggas_hpe_sort_join, hpe_sort_join)
+GGAS_KERNEL(bench_hpe_sort_across, bench_hpe_sort_join)
 {
 	hpe_sort::spread a(args.a), b(args.b);
 	uint64_t count = a.length + b.length;
-	for (uint64_t run = hpe::thread(); run * HPE_SORT_RUN < count; run += hpe::threads()) {
-		uint64_t at = run * HPE_SORT_RUN;
-		hpe_sort::merge(a, b, at, hpe_sort::smaller(at + HPE_SORT_RUN, count),
+	for (uint64_t run = hpe::thread(); run * BENCH_HPE_SORT_RUN < count; run += hpe::threads()) {
+		uint64_t at = run * BENCH_HPE_SORT_RUN;
+		hpe_sort::merge(a, b, at, hpe_sort::smaller(at + BENCH_HPE_SORT_RUN, count),
 				reinterpret_cast<uint32_t *>(args.out));
 	}
 }

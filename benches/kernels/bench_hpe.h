@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Arguments of the kernels of the programs of HPE: stencil (hpe_stencil.cu), FFT (hpe_fft.cu), merge sort (hpe_sort.cu). Addresses
+ * Arguments of the kernels of the programs of HPE: stencil (bench_hpe_stencil.cu), FFT (bench_hpe_fft.cu), merge sort (hpe_sort.cu). Addresses
  * are whatever device's: where devices reach each other a kernel reads its neighbours' memory by the pointers that it is given.
  */
-#ifndef GGAS_HPE_ARGS_H
-#define GGAS_HPE_ARGS_H
+#ifndef GGAS_BENCH_HPE_H
+#define GGAS_BENCH_HPE_H
 
 #include <stdint.h>
 
 /* One step of some planes of a device's part of a cube. The planes next to the part lie anywhere. */
-struct hpe_stencil {
+struct bench_hpe_stencil {
 	uint64_t in;		/* const float[planes][side][side] */
 	uint64_t out;		/* the same; the outer points of planes stay as they are */
 	uint64_t below;		/* const float[side][side]: the plane before the first one */
@@ -22,7 +22,7 @@ struct hpe_stencil {
 };
 
 /* A step of a transform by decimation in frequency, on `count` numbers of `points`. */
-struct hpe_fft {
+struct bench_hpe_fft {
 	uint64_t data;		/* float[count][2], in place where the step stays in it */
 	uint64_t partner;	/* across devices: the same numbers of the device with the other halves */
 	uint64_t out;		/* across devices: the result */
@@ -33,16 +33,16 @@ struct hpe_fft {
 	uint64_t half;		/* distance of the two numbers of a butterfly */
 };
 
-#define HPE_SORT_RUN	16	/* numbers that a thread sorts, or merges */
+#define BENCH_HPE_SORT_RUN	16	/* numbers that a thread sorts, or merges */
 
-/* Sorts runs of HPE_SORT_RUN numbers in place. */
-struct hpe_sort_runs {
+/* Sorts runs of BENCH_HPE_SORT_RUN numbers in place. */
+struct bench_hpe_sort_runs {
 	uint64_t data;		/* uint32_t[count] */
 	uint64_t count;
 };
 
-/* Merges neighbouring sorted pieces of `width` numbers, a multiple of HPE_SORT_RUN. */
-struct hpe_sort_merge {
+/* Merges neighbouring sorted pieces of `width` numbers, a multiple of BENCH_HPE_SORT_RUN. */
+struct bench_hpe_sort_merge {
 	uint64_t in;		/* const uint32_t[count] */
 	uint64_t out;		/* uint32_t[count] */
 	uint64_t count;
@@ -53,7 +53,7 @@ struct hpe_sort_merge {
  * Numbers that lie on several devices, in order, `chunk` of them on each but the last: number i is
  * ((const uint32_t *)table[first + i / chunk])[i % chunk].
  */
-struct hpe_sequence {
+struct bench_hpe_sequence {
 	uint64_t table;		/* const uint64_t[]: addresses of the chunks */
 	uint64_t chunk;
 	uint64_t first;		/* place in the table */
@@ -62,18 +62,18 @@ struct hpe_sequence {
 };
 
 /* Finds how many of a sorted sequence's numbers are among the first `at` of both sequences merged. */
-struct hpe_sort_pivot {
-	struct hpe_sequence a;
-	struct hpe_sequence b;
+struct bench_hpe_sort_pivot {
+	struct bench_hpe_sequence a;
+	struct bench_hpe_sequence b;
 	uint64_t at[2];
 	uint64_t found;		/* uint64_t[2]: how many of `a` */
 };
 
 /* Merges two sorted sequences. */
-struct hpe_sort_join {
-	struct hpe_sequence a;
-	struct hpe_sequence b;
+struct bench_hpe_sort_join {
+	struct bench_hpe_sequence a;
+	struct bench_hpe_sequence b;
 	uint64_t out;		/* uint32_t[a.length + b.length] */
 };
 
-#endif /* GGAS_HPE_ARGS_H */
+#endif /* GGAS_BENCH_HPE_H */

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ggas_kernels::args::{
-    HPE_SORT_RUN, hpe_fft, hpe_sequence, hpe_sort_merge, hpe_sort_pivot, hpe_sort_runs, hpe_stencil,
+use crate::args::{
+    BENCH_HPE_SORT_RUN, bench_hpe_fft, bench_hpe_sequence, bench_hpe_sort_merge, bench_hpe_sort_pivot,
+    bench_hpe_sort_runs, bench_hpe_stencil,
 };
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
@@ -41,17 +42,17 @@ fn numbers(count: usize, step: u32) -> Vec<u32> {
 #[test]
 fn runs_and_merges_sort_any_number_of_numbers() {
     let cpu = Processor::cpu();
-    let run_length = HPE_SORT_RUN as usize;
+    let run_length = BENCH_HPE_SORT_RUN as usize;
     for count in [0, 1, run_length - 1, run_length, run_length + 1, 100, 1000] {
         let mut wanted = numbers(count, 0x9e37_79b1);
         let mut memory = [words(&cpu, &wanted), words(&cpu, &wanted)];
         wanted.sort_unstable();
         let count = count as u64;
-        run(&cpu, "ggas_hpe_sort_runs", &hpe_sort_runs { data: memory[0].address(), count });
+        run(&cpu, "bench_hpe_sort_short", &bench_hpe_sort_runs { data: memory[0].address(), count });
         let mut width = run_length as u64;
         while width < count {
             let [in_, out] = [0, 1].map(|i: usize| memory[i].address());
-            run(&cpu, "ggas_hpe_sort_merge", &hpe_sort_merge { in_, out, count, width });
+            run(&cpu, "bench_hpe_sort_double", &bench_hpe_sort_merge { in_, out, count, width });
             memory.swap(0, 1);
             width *= 2;
         }
@@ -74,7 +75,7 @@ fn pivots_are_those_of_a_merge() {
     let table = cpu.alloc(8 * chunks.len()).unwrap();
     table.write_u64s(0, &chunks.iter().map(KernelMem::address).collect::<Vec<_>>()).unwrap();
     let found = cpu.alloc(16).unwrap();
-    let sequence = |first: usize, length: usize| hpe_sequence {
+    let sequence = |first: usize, length: usize| bench_hpe_sequence {
         table: table.address(),
         chunk: chunk as u64,
         first: first as u64,
@@ -88,13 +89,13 @@ fn pivots_are_those_of_a_merge() {
     let of_a = |at: usize| merged.iter().take(at).filter(|(_, of_b)| !of_b).count() as u64;
     let whole = a.len() + b.len();
     for at in 0..=whole {
-        let args = hpe_sort_pivot {
+        let args = bench_hpe_sort_pivot {
             a: sequence(0, a.len()),
             b: sequence(a.len().div_ceil(chunk), b.len()),
             at: [at as u64, (whole + 100) as u64],
             found: found.address(),
         };
-        run(&cpu, "ggas_hpe_sort_pivot", &args);
+        run(&cpu, "bench_hpe_sort_search", &args);
         assert_eq!(found.read_u64s(0, 2).unwrap(), [of_a(at), a.len() as u64], "place {at}");
     }
 }
@@ -108,7 +109,7 @@ fn a_stencil_updates_the_planes_that_it_is_told_and_inner_points_only() {
     let [input, beside] = [3, 1].map(|planes| words(&cpu, &vec![one; planes * plane]));
     for (begin, end) in [(0, 3), (1, 2), (0, 9), (2, 1)] {
         let out = words(&cpu, &vec![0; planes as usize * plane]);
-        let args = hpe_stencil {
+        let args = bench_hpe_stencil {
             in_: input.address(),
             out: out.address(),
             below: beside.address(),
@@ -119,7 +120,7 @@ fn a_stencil_updates_the_planes_that_it_is_told_and_inner_points_only() {
             end,
             weights: [0.25, 0.0625, 0.03125, 0.0],
         };
-        run(&cpu, "ggas_hpe_stencil", &args);
+        run(&cpu, "bench_hpe_stencil_planes", &args);
         for (i, seen) in read(&out).into_iter().enumerate() {
             let (z, y, x) = (i / plane, i / side as usize % side as usize, i % side as usize);
             let inner = (1..4).contains(&y) && (1..4).contains(&x);
@@ -142,7 +143,7 @@ fn butterflies_across_two_devices_are_those_of_one() {
     let twiddles = words(&cpu, &twiddles);
     let input: Vec<u32> = (0..16).map(|i| (i as f32 * 0.3).sin().to_bits()).collect();
     let whole = words(&cpu, &input);
-    let args = |data: &KernelMem, first, count, half| hpe_fft {
+    let args = |data: &KernelMem, first, count, half| bench_hpe_fft {
         data: data.address(),
         partner: 0,
         out: 0,
@@ -153,21 +154,21 @@ fn butterflies_across_two_devices_are_those_of_one() {
         half,
     };
     for half in [4, 2, 1] {
-        run(&cpu, "ggas_hpe_fft", &args(&whole, 0, 8, half));
+        run(&cpu, "bench_hpe_fft_alone", &args(&whole, 0, 8, half));
     }
     let halves = [words(&cpu, &input[..8]), words(&cpu, &input[8..])];
     let outs = [words(&cpu, &[0; 8]), words(&cpu, &[0; 8])];
     for device in 0..2 {
         let (partner, out) = (halves[1 - device].address(), outs[device].address());
-        let across = hpe_fft { partner, out, ..args(&halves[device], 4 * device as u64, 4, 4) };
-        run(&cpu, "ggas_hpe_fft_across", &across);
+        let across = bench_hpe_fft { partner, out, ..args(&halves[device], 4 * device as u64, 4, 4) };
+        run(&cpu, "bench_hpe_fft_across", &across);
     }
     for (device, half) in [(0, 2), (0, 1), (1, 2), (1, 1)] {
-        run(&cpu, "ggas_hpe_fft", &args(&outs[device], 4 * device as u64, 4, half));
+        run(&cpu, "bench_hpe_fft_alone", &args(&outs[device], 4 * device as u64, 4, half));
     }
     assert_eq!([read(&outs[0]), read(&outs[1])].concat(), read(&whole));
     // A butterfly that is wider than what there is changes nothing.
     let before = read(&outs[0]);
-    run(&cpu, "ggas_hpe_fft", &args(&outs[0], 0, 4, 4));
+    run(&cpu, "bench_hpe_fft_alone", &args(&outs[0], 0, 4, 4));
     assert_eq!(read(&outs[0]), before);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What the kernels of HPE's programs share: numbers rounded one by one, so that all processors give the same bits. */
-#ifndef GGAS_HPE_CUH
-#define GGAS_HPE_CUH
+#ifndef GGAS_BENCH_HPE_CUH
+#define GGAS_BENCH_HPE_CUH
 
 #include "ggas/vocab.h"
 
@@ -25,4 +25,4 @@ GGAS_FN uint64_t threads() { return uint64_t(ggas_blocks()) * ggas_threads(); }
 
 } /* namespace hpe */
 
-#endif /* GGAS_HPE_CUH */
+#endif /* GGAS_BENCH_HPE_CUH */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Steps of a radix-2 transform by decimation in frequency: numbers in order become coefficients in bit-reversed order.
-#include "hpe.cuh"
+#include "bench_hpe.cuh"
 
-#include "args.h"
+#include "bench.h"
 
 namespace hpe_fft_step
 {
@@ -21,7 +21,7 @@ GGAS_FN number times(number a, number w)
 }
 
 /* The factor of the second number of a butterfly that is the `i`th of its block. */
-GGAS_FN number factor(const hpe_fft &args, uint64_t i)
+GGAS_FN number factor(const bench_hpe_fft &args, uint64_t i)
 {
 	return reinterpret_cast<const number *>(args.twiddles)[i * (args.points / (2 * args.half))];
 }
@@ -29,7 +29,7 @@ GGAS_FN number factor(const hpe_fft &args, uint64_t i)
 } /* namespace hpe_fft_step */
 
 /* Both numbers of each butterfly are this device's. */
-GGAS_KERNEL(ggas_hpe_fft, hpe_fft)
+GGAS_KERNEL(bench_hpe_fft_alone, bench_hpe_fft)
 {
 	using namespace hpe_fft_step;
 	number *data = reinterpret_cast<number *>(args.data);
@@ -44,7 +44,7 @@ GGAS_KERNEL(ggas_hpe_fft, hpe_fft)
 }
 
 /* The other number of each is the partner's, who computes its own result: each reads all of the other. */
-GGAS_KERNEL(ggas_hpe_fft_across, hpe_fft)
+GGAS_KERNEL(bench_hpe_fft_across, bench_hpe_fft)
 {
 	using namespace hpe_fft_step;
 	const number *data = reinterpret_cast<const number *>(args.data);
