@@ -2,7 +2,8 @@
 //!
 //! `cargo build --release -p ggas-gaspi --example gpu_segments && ggas run -n 2 -- target/release/examples/gpu_segments stores`
 //!
-//! The word says how hosts write: `stores`, `engine`, `hybrid`, or `card` for the network device. Without GPUs the executor stands
+//! The word says how hosts write: `stores`, `engine`, `hybrid`, `card` for the network device, `by-size`, or `tuned` as `ggas tune` has
+//! measured. Without GPUs the executor stands
 //! in, which says nothing about GPUs.
 
 use std::error::Error;
@@ -36,15 +37,16 @@ fn main() -> Outcome<()> {
         "engine" => (GpuWay::Auto, GpuCopies::Engine),
         "hybrid" => (GpuWay::Auto, GpuCopies::Hybrid),
         "card" => (GpuWay::Card, GpuCopies::BySize),
-        "by-size" => (GpuWay::Auto, GpuCopies::BySize),
-        other => return Err(format!("{other}: say stores, engine, hybrid, card or by-size").into()),
+        "by-size" | "tuned" => (GpuWay::Auto, GpuCopies::BySize),
+        other => return Err(format!("{other}: say stores, engine, hybrid, card, by-size or tuned").into()),
     };
     ggas_selftest::add();
     let gaspi = Gaspi::init(Config::default(), WITHIN)?;
     if gaspi.ranks() != 2 {
         return Err("start two processes: ggas run -n 2 -- gpu_segments".into());
     }
-    gaspi.gpu_init(GpuConfig { way, copies, ..GpuConfig::default() })?;
+    let usual = if word == "tuned" { GpuConfig::tuned(&gaspi) } else { GpuConfig::default() };
+    gaspi.gpu_init(GpuConfig { way, copies, ..usual })?;
     for (id, policy, _) in SEGMENTS {
         gaspi.segment_create_on(id, 2 * HALF, GROUP_ALL, WITHIN, policy)?;
     }
@@ -60,7 +62,7 @@ fn main() -> Outcome<()> {
     }
     let context = gaspi.gpu_context(2, WITHIN)?;
     let is_gpu = matches!(context.processor(), Processor::Gpu(_));
-    if is_gpu && (word == "stores" || word == "by-size") {
+    if is_gpu && ["stores", "by-size", "tuned"].contains(&&*word) {
         for (id, _, name) in SEGMENTS {
             kernels_ping(&gaspi, &context, id, name)?;
         }
