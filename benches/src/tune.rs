@@ -177,7 +177,7 @@ mod tests {
             GpuWrite::Standby => 3.0 + kib / 2.0,
             GpuWrite::Engine => 5.0 + kib / 100.0,
             GpuWrite::Stores => 6.0 + kib / 200.0,
-            GpuWrite::Hybrid { piece } => 30.0 + kib / 202.0 + piece as f64 / 1e9,
+            GpuWrite::Hybrid { piece } => 30.0 + kib / 400.0 + piece as f64 / 1e9,
             GpuWrite::Card => 1.0 + kib / 5.0,
             GpuWrite::Staged { piece } => 10.0 + kib / 6.0 + (131_072.0 - piece as f64).abs() / 1e5,
         }
@@ -191,8 +191,8 @@ mod tests {
         };
         let times: Times = gaspi_gpu::ways().into_iter().flat_map(measured).collect();
         let limits = limits("GPU".into(), &times);
-        // They cross at 4.1 KiB, 200 KiB, 4.7 MiB, and 270 KiB.
-        assert_eq!((limits.standby_max, limits.engine_max, limits.stores_max), (4096, 128 << 10, 2 << 20));
+        // They cross at 4.1 KiB, 200 KiB, 9.4 MiB, and 270 KiB.
+        assert_eq!((limits.standby_max, limits.engine_max, limits.stores_max), (4096, 128 << 10, 8 << 20));
         assert_eq!((limits.piece, limits.staged_min, limits.staged_piece), (512 << 10, 128 << 10, 128 << 10));
     }
 }

@@ -12,6 +12,7 @@ use ggas_kernels::{KernelMem, Launch, Processor, start};
 const GUARD: u32 = 0xdead_beef;
 
 fn run<T: Copy>(cpu: &Processor, kernel: &str, args: &T) {
+    ggas_kernels::add(&crate::image::KERNELS).unwrap();
     // SAFETY: the structure is this kernel's, and the memory lives beyond the wait.
     let launch = unsafe { Launch::new(cpu, kernel, 2, 32, args) };
     start(&[launch]).unwrap().wait(Duration::from_secs(60)).unwrap();
