@@ -40,6 +40,10 @@ impl Bench for GaspiGpuWrite {
         "half a round trip of a write with a notification between segments in GPU memory, by each way to write"
     }
 
+    fn has_own_processes(&self) -> bool {
+        true
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         if team.size() > 1 {

@@ -15,6 +15,7 @@ mod directions;
 mod engine_idle;
 mod gaspi;
 pub(crate) mod gaspi_gpu;
+mod gaspi_himeno;
 mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
@@ -92,6 +93,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &gaspi::BARRIER,
     &gaspi::PASSIVE,
     &gaspi_gpu::GaspiGpuWrite,
+    &gaspi_himeno::GaspiHimeno,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
     &coalescing::GgasCoalescing,

@@ -2,6 +2,7 @@
 
 mod bare;
 mod gpu;
+mod himeno;
 mod mpi;
 mod part;
 
@@ -11,6 +12,7 @@ use ggas_members::launch::{Launch, Output, Signals, Stream};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use gpu::{GpuWrite, NAME as GPU_WRITE};
+pub(crate) use himeno::NAME as HIMENO;
 pub(crate) use mpi::OpenMpi;
 pub use part::part;
 

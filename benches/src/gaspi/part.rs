@@ -31,6 +31,9 @@ pub fn part(job: &Job) -> Outcome {
         let way = GpuWrite::of(way.trim());
         return super::gpu::part(&gaspi, job, way.ok_or_else(|| none(&job.bench))?);
     }
+    if job.bench == super::HIMENO {
+        return super::himeno::part(&gaspi, job);
+    }
     let most = job.sizes.iter().copied().max().unwrap_or(8).max(8);
     gaspi.segment_create(0, 2 * most, GROUP_ALL, WITHIN).doing("creating a segment")?;
     let side = Side { gaspi: &gaspi, bare: Bare::open(&gaspi, most as usize)?, job, most };

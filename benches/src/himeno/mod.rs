@@ -17,6 +17,6 @@ pub use split::Split;
 
 pub(crate) use data::Data;
 pub(crate) use forms::Form;
-pub(crate) use parts::Parts;
+pub(crate) use parts::{Edge, Parts};
 pub(crate) use reference::{Reference, sum_of_planes};
 pub(crate) use run::Run;

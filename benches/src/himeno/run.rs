@@ -360,10 +360,17 @@ impl Run<'_> {
         if !self.has_block_per_item() {
             return self.step.blocks;
         }
-        let each = groups(&self.parts, self.parts.rows_of(node.id).1, self.step.threads);
-        let edges = self.parts.edges(node.id).iter().flatten().count() as u32;
+        self.parts.blocks_of_step(node.id, what, self.step.threads)
+    }
+}
+
+impl Parts {
+    /// Blocks of so many threads with an item each, of a kernel that ends with an iteration.
+    pub(crate) fn blocks_of_step(&self, node: u32, what: u32, threads: u32) -> u32 {
+        let each = groups(self, self.rows_of(node).1, threads);
+        let edges = self.edges(node).iter().flatten().count() as u32;
         let part = |bit: u32, planes: u32| if what & bit == 0 { 0 } else { planes * each };
-        let interior = part(BENCH_HIMENO_INTERIOR, self.parts.own.z.saturating_sub(2));
+        let interior = part(BENCH_HIMENO_INTERIOR, self.own.z.saturating_sub(2));
         (part(BENCH_HIMENO_BOUNDARY, edges) + interior).max(1)
     }
 }

@@ -77,7 +77,7 @@ impl Shared {
         match done {
             Err(GaspiError::Timeout) => return done,
             // Others may wait for a member that waits no more.
-            Err(GaspiError::Dead | GaspiError::Device) => progress.abort(&reach),
+            Err(GaspiError::Dead | GaspiError::Device | GaspiError::Memory) => progress.abort(&reach),
             _ => {}
         }
         progress.leave();

@@ -135,7 +135,7 @@ impl Reach<'_> {
     fn part(&self, member: usize) -> Result<Option<&Part>, GaspiError> {
         let part = self.meeting.part(self.shared, member);
         let rank = self.meeting.members[member].rank;
-        if self.shared.deaths.has_any_departed() && self.shared.is_gone(rank) {
+        if self.shared.has_departed(rank) {
             self.shared.mark(rank);
             return Err(GaspiError::Dead);
         }

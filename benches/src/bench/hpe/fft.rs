@@ -1,8 +1,8 @@
 //! `hpe-fft`: a radix-2 transform whose numbers lie on several devices; in each of the first steps pairs of devices exchange theirs.
 
-use super::fft_run::{How, Run};
+use super::fft_run::Run;
 use super::spectrum::Spectrum;
-use super::{device_counts, of_one_process, reach};
+use super::{How, device_counts, of_one_process, rows};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
@@ -55,25 +55,16 @@ impl Bench for Fft {
             }
             require_memory(points, points * 8 * 12)?;
         }
-        let hows: Vec<_> = How::ALL.into_iter().filter(|how| options.wants(how.name())).collect();
+        let hows = How::ALL.into_iter().filter(|how| options.wants(how.name()));
+        let hows: Vec<_> = hows.map(|how| (how, how.name(), how == How::Remote)).collect();
         let mut report = task.report();
         progress.begin(self.name(), (hows.len() * sizes.len() * counts.len()) as u64);
         let setup = Setup::new(task, Worker::Kernels)?;
         for &points in &sizes {
             let spectrum = Spectrum::new(points as usize, options.seed);
-            for &how in &hows {
-                for &count in &counts {
-                    progress.now(format!("{}, {points} numbers, {count} devices", how.name()));
-                    progress.step();
-                    if how == How::Remote && !reach(&setup, count)? {
-                        let why = "not run: they do not reach each other";
-                        report.notes.push(format!("{} on {count} devices: {why}", how.name()));
-                        continue;
-                    }
-                    let (row, check) = measure(&setup, &spectrum, how, count)?;
-                    report.push(row.with("devices", count), check);
-                }
-            }
+            let what = format!("{points} numbers");
+            let measure = |how, count| measure(&setup, &spectrum, how, count);
+            rows(&setup, (&hows, &counts, &what), (&mut report, progress), measure)?;
         }
         report.notes.push(
             "every run is compared with the host's, bit by bit; `rms error`: of that, from one in double precision".to_owned(),

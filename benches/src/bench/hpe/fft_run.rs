@@ -9,7 +9,7 @@ use ggas_hpe::Runtime;
 use super::memory::{Array, bytes_of};
 use super::spectrum::{Number, Spectrum};
 use super::steps::{Event, Steps};
-use super::{devices, shape};
+use super::{How, devices, shape};
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::Setup;
@@ -18,26 +18,6 @@ use crate::{BenchError, Check};
 const ALONE: &str = "bench_hpe_fft_alone";
 const ACROSS: &str = "bench_hpe_fft_across";
 const POISON: Number = [-1e30, -1e30];
-
-/// How a device gets its partner's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// By a copy through pinned memory of the host, as where devices do not reach each other.
-    Staged,
-    /// By a copy from device to device.
-    Copies,
-    /// Its kernel reads them where they are.
-    Remote,
-}
-
-impl How {
-    pub const ALL: [How; 3] = [How::Staged, How::Copies, How::Remote];
-    pub const NAMES: [&'static str; 3] = ["staged", "copies", "remote"];
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
 
 /// What a device has.
 struct Part {

@@ -32,7 +32,7 @@ use ggas_hpe::{Builder, Runtime};
 use ggas_kernels::Processor;
 
 use crate::setup::Setup;
-use crate::{BenchError, Check, Device, Options, Team};
+use crate::{BenchError, Check, Device, Options, Progress, Report, Row, Team};
 
 /// The GPUs of the nodes; none on the CPU executor.
 fn gpus(setup: &Setup, count: u32) -> Result<Vec<Gpu>, BenchError> {
@@ -94,6 +94,55 @@ fn reach(setup: &Setup, count: u32) -> Result<bool, BenchError> {
     let gpus = gpus(setup, count)?;
     let all = |one: &Gpu| gpus.iter().all(|other| one.ordinal() == other.ordinal() || one.reaches(other));
     Ok(gpus.iter().all(all))
+}
+
+/// How a device of the transform, or of the sort, gets numbers of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// By copies through pinned memory of the host, as where devices do not reach each other; the host finds the pivots of the sort, by
+    /// copies of single numbers.
+    Staged,
+    /// By copies from device to device; a kernel finds the pivots, by loads from other devices.
+    Copies,
+    /// Kernels read them where they are.
+    Remote,
+}
+
+impl How {
+    const ALL: [How; 3] = [How::Staged, How::Copies, How::Remote];
+    const NAMES: [&'static str; 3] = ["staged", "copies", "remote"];
+
+    fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// A way of a program: itself, its name, and whether kernels read memory of other devices.
+type Way<W> = (W, &'static str, bool);
+
+/// Rows of a program at one size: each way on each number of devices. Where devices do not reach each other and the way needs it, a
+/// note says so.
+fn rows<W: Copy>(
+    setup: &Setup,
+    (ways, counts, size): (&[Way<W>], &[u32], &str),
+    (report, progress): (&mut Report, &mut Progress),
+    measure: impl Fn(W, u32) -> Result<(Row, Check), BenchError>,
+) -> Result<(), BenchError> {
+    for &(way, name, reads_others) in ways {
+        for &count in counts {
+            progress.now(format!("{name}, {size}, {count} devices"));
+            progress.step();
+            if reads_others && !reach(setup, count)? {
+                report
+                    .notes
+                    .push(format!("{name} on {count} devices: not run: they do not reach each other"));
+                continue;
+            }
+            let (row, check) = measure(way, count)?;
+            report.push(row.with("devices", count), check);
+        }
+    }
+    Ok(())
 }
 
 /// Blocks and threads of a kernel that goes through so many items by a loop.

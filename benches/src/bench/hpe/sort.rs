@@ -1,8 +1,8 @@
 //! `hpe-sort`: merge sort of numbers that lie on several devices; where a device's part begins in two sorted sequences is found by
 //! loads from the devices that have them.
 
-use super::sort_run::{How, Run};
-use super::{device_counts, of_one_process, reach};
+use super::sort_run::Run;
+use super::{How, device_counts, of_one_process, rows};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
@@ -47,25 +47,16 @@ impl Bench for Sort {
         for &numbers in &sizes {
             require_memory(numbers, numbers * 4 * 8)?;
         }
-        let hows: Vec<_> = How::ALL.into_iter().filter(|how| options.wants(how.name())).collect();
+        let hows = How::ALL.into_iter().filter(|how| options.wants(how.name()));
+        let hows: Vec<_> = hows.map(|how| (how, how.name(), how != How::Staged)).collect();
         let mut report = task.report();
         progress.begin(self.name(), (hows.len() * sizes.len() * counts.len()) as u64);
         let setup = Setup::new(task, Worker::Kernels)?;
         for &numbers in &sizes {
             let list = List::new(numbers as usize, options.seed);
-            for &how in &hows {
-                for &count in &counts {
-                    progress.now(format!("{}, {numbers} numbers, {count} devices", how.name()));
-                    progress.step();
-                    if how.searches_by_kernels() && !reach(&setup, count)? {
-                        let why = "not run: they do not reach each other";
-                        report.notes.push(format!("{} on {count} devices: {why}", how.name()));
-                        continue;
-                    }
-                    let (row, check) = measure(&setup, &list, how, count)?;
-                    report.push(row.with("devices", count), check);
-                }
-            }
+            let what = format!("{numbers} numbers");
+            let measure = |how, count| measure(&setup, &list, how, count);
+            rows(&setup, (&hows, &counts, &what), (&mut report, progress), measure)?;
         }
         report.notes.push(
             "`local ms`: until the last device has sorted its own numbers; `exchange percent`: of all threads' time, in searches and copies"

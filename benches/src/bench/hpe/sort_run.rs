@@ -14,37 +14,13 @@ use crate::args::{
 use super::memory::{Array, bytes_of};
 use super::sort::List;
 use super::steps::{Event, Steps};
-use super::{devices, shape};
+use super::{How, devices, shape};
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::Setup;
 use crate::{BenchError, Check};
 
 const RUN: usize = BENCH_HPE_SORT_RUN as usize;
-
-/// How a device finds its pivots, and gets its pieces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// The host searches, by copies of single numbers; pieces pass pinned memory: devices do not reach each other.
-    Staged,
-    /// A kernel searches, by loads from the other devices; pieces are copied from device to device.
-    Copies,
-    /// The same search, and the kernel that merges reads the pieces where they are.
-    Remote,
-}
-
-impl How {
-    pub const ALL: [How; 3] = [How::Staged, How::Copies, How::Remote];
-    pub const NAMES: [&'static str; 3] = ["staged", "copies", "remote"];
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
-    pub fn searches_by_kernels(self) -> bool {
-        self != How::Staged
-    }
-}
 
 /// What a device has.
 struct Part {
@@ -195,7 +171,7 @@ impl<'a> Run<'a> {
         b: &Sequence,
         range: &Range<usize>,
     ) -> Result<[usize; 2], BenchError> {
-        if !self.how.searches_by_kernels() {
+        if self.how == How::Staged {
             return Ok([self.pivot(a, b, range.start)?, self.pivot(a, b, range.end)?]);
         }
         let part = &self.parts[device];

@@ -2,7 +2,7 @@
 
 use super::cube::Cube;
 use super::stencil_run::{Level, Run};
-use super::{device_counts, reach};
+use super::{device_counts, rows};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
@@ -37,28 +37,17 @@ impl Bench for Stencil {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let counts = device_counts(team, options)?;
-        let levels: Vec<_> = Level::ALL.into_iter().filter(|level| options.wants(level.name())).collect();
+        let levels = Level::ALL.into_iter().filter(|level| options.wants(level.name()));
+        let levels: Vec<_> = levels.map(|level| (level, level.name(), level.reads_neighbours())).collect();
         let sizes = sizes(team, options, &counts)?;
         let mut report = task.report();
         progress.begin(self.name(), (levels.len() * sizes.len() * counts.len()) as u64);
         let setup = Setup::new(task, Worker::Kernels)?;
         for &side in &sizes {
             let cube = Cube::new(side as usize, STEPS, options.seed);
-            for &level in &levels {
-                for &count in &counts {
-                    progress.now(format!("{}, {side} points a side, {count} devices", level.name()));
-                    progress.step();
-                    if level.reads_neighbours() && !reach(&setup, count)? {
-                        report.notes.push(format!(
-                            "{} on {count} devices: not run: they do not reach each other",
-                            level.name()
-                        ));
-                        continue;
-                    }
-                    let (row, check) = measure(&setup, &cube, level, count)?;
-                    report.push(row.with("devices", count), check);
-                }
-            }
+            let what = format!("{side} points a side");
+            let measure = |level, count| measure(&setup, &cube, level, count);
+            rows(&setup, (&levels, &counts, &what), (&mut report, progress), measure)?;
         }
         report.notes.push(format!(
             "a time is of a step, `total ms` of {STEPS}; `copies`: calls that copy in a step; `exchange percent`: of all threads' time, waits for \
@@ -71,7 +60,7 @@ impl Bench for Stencil {
 fn sizes(team: &Team, options: &Options, counts: &[u32]) -> Result<Vec<u64>, BenchError> {
     let usual: &[u64] = match options.device {
         Device::Cpu => &[32],
-        Device::Gpu => &[128, 256, 512],
+        Device::Gpu => &[64, 128, 256],
     };
     let sizes = options.sizes_or(usual, 3..=1024, 1)?;
     let devices = u64::from(team.size() * counts.iter().copied().max().unwrap_or(1));

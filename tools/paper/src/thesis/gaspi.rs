@@ -17,20 +17,22 @@ const ROUNDS: u64 = 4;
 const LIMIT: u64 = 16 << 10;
 const CHUNK: u64 = 256 << 10;
 
+/// How memory of GPUs is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// `gaspi_write`: one put, whatever its length.
     Write,
-    /// `gaspi_gpu_write`: staged at the source above the limit.
+    /// `gaspi_gpu_write`: staged at the source above a limit.
     GpuWrite,
-    /// Staged at both ends above the limit, and a message's software at both of them.
+    /// `MPI_Isend`, with a message's software at both ends, and staged: above a limit at both of them (4.4.1), or always at the source, whose
+    /// overhead alone counts (4.4.3).
     Mpi,
 }
 
 impl Way {
-    const ALL: [Way; 3] = [Way::Write, Way::GpuWrite, Way::Mpi];
+    pub const ALL: [Way; 3] = [Way::Write, Way::GpuWrite, Way::Mpi];
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Way::Write => "gaspi_write",
             Way::GpuWrite => "gaspi_gpu_write",

@@ -4,6 +4,7 @@ use extoll_sim::timed::{Flag, Kernel, Node, Place, Ps, Put, System, Timed};
 use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
+use super::gaspi::Way;
 use super::{INFINIBAND, report};
 use crate::programs::{Span, on_all};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
@@ -14,28 +15,9 @@ const SIZES: [u64; 6] = [64, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20];
 const LIMIT: u64 = 8 << 10;
 const CHUNK: u64 = 256 << 10;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// `gaspi_write` of GPU memory: one put.
-    Write,
-    /// `gaspi_gpu_write`: staged at the source above a limit.
-    GpuWrite,
-    /// `MPI_Isend`: always staged, and a message's software at both of its ends.
-    Mpi,
-}
-
 impl Way {
-    const ALL: [Way; 3] = [Way::Write, Way::GpuWrite, Way::Mpi];
-
-    fn name(self) -> &'static str {
-        match self {
-            Way::Write => "gaspi_write",
-            Way::GpuWrite => "gaspi_gpu_write",
-            Way::Mpi => "MPI",
-        }
-    }
-
-    fn is_direct(self, bytes: u64) -> bool {
+    /// Whether it is one put.
+    fn is_whole(self, bytes: u64) -> bool {
         self == Way::Write || (self == Way::GpuWrite && bytes <= LIMIT)
     }
 
@@ -45,7 +27,7 @@ impl Way {
         if self == Way::Mpi {
             node.work(Ps::ns(system.host.send_ns));
         }
-        if self.is_direct(bytes) {
+        if self.is_whole(bytes) {
             return node.put(put(bytes).from(Place::Gpu));
         }
         for chunk in chunks(bytes) {
@@ -56,7 +38,7 @@ impl Way {
 
     /// Waits for its end.
     fn wait(self, system: &System, node: Node<'_>, bytes: u64, sent: &Flag) {
-        let puts = if self.is_direct(bytes) { 1 } else { chunks(bytes).count() as u64 };
+        let puts = if self.is_whole(bytes) { 1 } else { chunks(bytes).count() as u64 };
         node.wait(sent, puts);
         if self == Way::Mpi {
             node.work(Ps::ns(system.host.receive_ns));

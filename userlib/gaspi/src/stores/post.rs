@@ -93,7 +93,7 @@ impl Shared {
         parts: &[Checked],
         end: Option<&End<'_>>,
     ) -> bool {
-        if !is_short(parts) || self.deaths.has_any_departed() && self.is_gone(rank) {
+        if !is_short(parts) || self.has_departed(rank) {
             return false;
         }
         if ledger.order(rank).is_probed() {
