@@ -160,7 +160,8 @@ impl<'a> Slices<'a> {
             Processor::Gpu(_) => (self.parts.blocks_of_step(self.me(), args.what, 256), 256),
             _ => (3, 64),
         };
-        kernel::launch(&self.processor, kernel, blocks, threads, args)
+        // No block waits for a later one.
+        kernel::launch(&self.processor, kernel, blocks, threads, args).resident(1)
     }
 
     /// First data, and nothing done yet, on all nodes.

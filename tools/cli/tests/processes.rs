@@ -44,6 +44,25 @@ fn methods(json: &serde_json::Value) -> Vec<&str> {
     methods
 }
 
+/// Benchmarks that start their processes by themselves.
+#[test]
+fn gaspi() {
+    let bench = |args: &[&str]| -> serde_json::Value {
+        let output = ggas(&[&["bench"], args, &["--device", "cpu", "--json", "-"]].concat());
+        assert!(output.status.success(), "{args:?}: {}", err(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON");
+        assert_eq!((&json["fabric"], &json["verified"]), (&"process".into(), &true.into()), "{args:?}");
+        json
+    };
+    let json = bench(&["gaspi-himeno", "--nodes", "3", "--grid", "40x10x9", "--iterations", "2"]);
+    assert_eq!(methods(&json), ["compute", "hybrid"]);
+    let json = bench(&["gaspi-gpu-write", "--sizes", "8,70000", "--iterations", "2"]);
+    let ways = ["standby", "engine", "stores", "card", "hybrid 524288", "hybrid 2097152", "hybrid 8388608"];
+    assert_eq!(methods(&json)[..7], ways);
+    let output = ggas(&["bench", "gaspi-himeno", "--nodes", "2", "--grid", "40x10x9"]);
+    assert!(!output.status.success() && err(&output).contains("use 40x10x8"), "{}", err(&output));
+}
+
 #[test]
 fn puts() {
     let json = bench(&["rma-pingpong", "--sizes", "8,5000", "--iterations", "50"]);
