@@ -182,16 +182,14 @@ impl Shared {
     ) -> Result<(), GaspiError> {
         let checked = self.check(part, rank)?;
         self.post(queue, rank, &[checked], None, false, timeout)?;
-        self.statistics.add(Counter::BytesWritten, part.bytes);
-        self.statistics.one(Counter::NumberOfWrites);
+        self.statistics.moved(part.bytes, Counter::BytesWritten, Counter::NumberOfWrites);
         Ok(())
     }
 
     pub(crate) fn read(&self, part: &Part, rank: u16, queue: u8, timeout: Timeout) -> Result<(), GaspiError> {
         let checked = self.check(part, rank)?;
         self.post(queue, rank, &[checked], None, true, timeout)?;
-        self.statistics.add(Counter::BytesRead, part.bytes);
-        self.statistics.one(Counter::NumberOfReads);
+        self.statistics.moved(part.bytes, Counter::BytesRead, Counter::NumberOfReads);
         Ok(())
     }
 
@@ -204,8 +202,7 @@ impl Shared {
     ) -> Result<(), GaspiError> {
         self.check_length(parts.len())?;
         self.post(queue, rank, &self.check_list(parts, rank)?, None, false, timeout)?;
-        self.statistics.add(Counter::BytesWritten, parts.iter().map(|part| part.bytes).sum());
-        self.statistics.one(Counter::NumberOfWrites);
+        self.statistics.moved(total(parts), Counter::BytesWritten, Counter::NumberOfWrites);
         Ok(())
     }
 
@@ -218,8 +215,7 @@ impl Shared {
     ) -> Result<(), GaspiError> {
         self.check_length(parts.len())?;
         self.post(queue, rank, &self.check_list(parts, rank)?, None, true, timeout)?;
-        self.statistics.add(Counter::BytesRead, parts.iter().map(|part| part.bytes).sum());
-        self.statistics.one(Counter::NumberOfReads);
+        self.statistics.moved(total(parts), Counter::BytesRead, Counter::NumberOfReads);
         Ok(())
     }
 
@@ -249,8 +245,7 @@ impl Shared {
         let end = self.tell(notice, rank)?;
         check_value(notice)?;
         self.post(queue, rank, &checked, Some(end), false, timeout)?;
-        self.statistics.add(Counter::BytesWritten, parts.iter().map(|part| part.bytes).sum());
-        self.statistics.one(Counter::NumberOfWriteNotifys);
+        self.statistics.moved(total(parts), Counter::BytesWritten, Counter::NumberOfWriteNotifys);
         Ok(())
     }
 
@@ -270,8 +265,11 @@ impl Shared {
         }
         let segment = self.segments.get(segment)?;
         self.post(queue, rank, &checked, Some(End::Fetch { segment: &segment, id }), true, timeout)?;
-        self.statistics.add(Counter::BytesRead, parts.iter().map(|part| part.bytes).sum());
-        self.statistics.one(Counter::NumberOfReadNotifys);
+        self.statistics.moved(total(parts), Counter::BytesRead, Counter::NumberOfReadNotifys);
         Ok(())
     }
+}
+
+fn total(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.bytes).sum()
 }

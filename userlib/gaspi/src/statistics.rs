@@ -89,6 +89,13 @@ impl Statistics {
         self.add(counter, 1);
     }
 
+    /// A request that moves so many bytes was posted.
+    #[inline]
+    pub(crate) fn moved(&self, count: u64, bytes: Counter, requests: Counter) {
+        self.add(bytes, count);
+        self.one(requests);
+    }
+
     /// A wait that began then is over.
     pub(crate) fn waited(&self, counter: Counter, began: Instant) {
         let time = Clock::REAL.since(began).as_micros() as u64;

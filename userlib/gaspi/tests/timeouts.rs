@@ -149,7 +149,12 @@ fn a_death_ends_a_barrier_of_single_looks() {
                 unreachable!("killed before");
             }
             // A wait that ends by itself when it hears of the death goes on.
-            _ => while gaspi.notify_waitsome(0, 2, 1, BLOCK) == Err(GaspiError::Failed) {},
+            _ => loop {
+                match gaspi.notify_waitsome(0, 2, 1, BLOCK) {
+                    Err(GaspiError::Failed) => {}
+                    end => break assert_eq!(end, Ok(Some(2))),
+                }
+            },
         }
     });
     if let [first, killed, last] = ends[..] {

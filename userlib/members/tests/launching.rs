@@ -53,16 +53,23 @@ fn the_first_failure_decides() {
 
 #[test]
 fn what_the_launcher_ends_is_told_from_what_others_kill() {
-    let job = sh(3, "exec sleep 1000").first("sh", ["-c", "exit 3"]).keep_going().spawn().expect("it starts");
-    while job.exit(0).is_none() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let rank_0_fails = || {
+        let job = sh(3, "exec sleep 1000").first("sh", ["-c", "exit 3"]).keep_going();
+        let job = job.spawn().expect("it starts");
+        while job.exit(0).is_none() {
+            std::thread::yield_now();
+        }
+        job
+    };
+    let job = rank_0_fails();
     job.end(1).expect("it runs");
     job.end(2).expect("it runs");
     let outcome = job.wait();
     assert_eq!((outcome.code(), outcome.ended()), (3, &[1, 2][..]), "{}", all(&outcome));
     assert_eq!(outcome.summary(), "rank 0 exited with status 3 first\nranks 1, 2 ended by the launcher\n");
-    let killed = run(sh(3, "test $GGAS_RANK = 0 && exit 4; sleep 0.2; kill -9 $$").keep_going());
+    let job = rank_0_fails();
+    (1..3).for_each(|rank| job.kill(rank, libc::SIGKILL).expect("it runs"));
+    let killed = job.wait();
     assert!(killed.summary().contains("ranks 1, 2 were killed by signal 9"), "{}", killed.summary());
 }
 

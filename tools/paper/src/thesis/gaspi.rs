@@ -5,7 +5,7 @@ use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{INFINIBAND, report};
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, on_all, pingpong};
 use crate::{Claim, Figure, PaperError, Report, Settings};
 
 const SIZES: [u64; 9] = [8, 64, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 256 << 10, LARGE, 4 << 20];
@@ -109,15 +109,12 @@ impl Way {
         on_all(&timed, 2, |node| {
             let me = node.index();
             let rounds = || {
-                for round in 0..ROUNDS {
-                    if me == 0 {
-                        self.send(system, node, bytes, &flags[1]);
-                    }
-                    self.receive(system, node, bytes, round, &flags[me]);
-                    if me == 1 {
-                        self.send(system, node, bytes, &flags[0]);
-                    }
-                }
+                pingpong(
+                    me,
+                    ROUNDS,
+                    |_| self.send(system, node, bytes, &flags[1 - me]),
+                    |round| self.receive(system, node, bytes, round - 1, &flags[me]),
+                )
             };
             span.over(me, || node.now(), rounds);
         });

@@ -5,7 +5,7 @@ use ggas_plot::{Axis, Line, Scale};
 use serde_json::json;
 
 use super::{INFINIBAND, SYSTEM, report};
-use crate::programs::{Span, on_all};
+use crate::programs::{Span, on_all, pingpong};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict, today};
 
 /// Messages whose bandwidth is taken, and their number.
@@ -134,15 +134,12 @@ impl Way {
         on_all(&timed, 2, |node| {
             let me = node.index();
             let rounds = || {
-                for round in 0..ROUNDS {
-                    if me == 0 {
-                        self.send(node, bytes, &flags[1]);
-                    }
-                    self.receive(node, bytes, round, &flags[me]);
-                    if me == 1 {
-                        self.send(node, bytes, &flags[0]);
-                    }
-                }
+                pingpong(
+                    me,
+                    ROUNDS,
+                    |_| self.send(node, bytes, &flags[1 - me]),
+                    |round| self.receive(node, bytes, round - 1, &flags[me]),
+                )
             };
             span.over(me, || node.now(), rounds);
         });

@@ -48,8 +48,7 @@ impl Shared {
             return self.write(part, rank, queue, timeout);
         }
         self.write_pieces(&checked, rank, queue, timeout, 0)?;
-        self.statistics.add(Counter::BytesWritten, part.bytes);
-        self.statistics.one(Counter::NumberOfWrites);
+        self.statistics.moved(part.bytes, Counter::BytesWritten, Counter::NumberOfWrites);
         Ok(())
     }
 
@@ -104,8 +103,7 @@ impl Shared {
         self.check_notice(notice, rank)?;
         self.write_pieces(&checked, rank, queue, timeout, 1)?;
         self.notify(notice, rank, queue, timeout)?;
-        self.statistics.add(Counter::BytesWritten, part.bytes);
-        self.statistics.one(Counter::NumberOfWriteNotifys);
+        self.statistics.moved(part.bytes, Counter::BytesWritten, Counter::NumberOfWriteNotifys);
         Ok(())
     }
 
