@@ -10,7 +10,7 @@
 namespace
 {
 
-constexpr uint32_t members = 2, block = 4, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
+constexpr uint32_t members = 2, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
 /* Lines of a short message: of this slot, up to half of its bytes. */
 constexpr uint32_t short_room = slot_bytes;
 static_assert(slot_bytes / 2 <= GMPI_DIRECT_SHORT);
@@ -73,7 +73,8 @@ struct end {
 	message_args args = {};
 };
 
-bool between(bool one_place)
+/* Blocks of so many threads: a leader alone, or with others that copy. */
+bool between(bool one_place, uint32_t block)
 {
 	std::array<uint64_t, 9> sizes = { 0, 1, 13, 255, 512, 513, 1024, 1025, longest };
 	uint64_t mailbox = GMPI_DIRECT_HEAD + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), stride = members * mailbox;
@@ -103,5 +104,5 @@ bool between(bool one_place)
 
 } // namespace
 
-bool direct_messages() { return between(false); }
-bool direct_places() { return between(true); }
+bool direct_messages() { return between(false, 4) && between(false, 34); }
+bool direct_places() { return between(true, 4); }

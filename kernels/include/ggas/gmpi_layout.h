@@ -66,8 +66,9 @@
 #define GMPI_REQUEST_PERSISTENT_SHIFT	63
 
 /* A request of a direct communicator, which the daemon does not know: its number among the block's sends or receives of a member, plus one;
- * the member; the port; whether it receives. */
+ * the member; the port; whether it waits for another one, too; whether it receives. */
 #define GMPI_REQUEST_PEER_SHIFT	32
+#define GMPI_REQUEST_AFTER_SHIFT	60	/* it took the place of one that was not over */
 #define GMPI_REQUEST_RECEIVES_SHIFT	61
 #define GMPI_REQUEST_DIRECT_SHIFT	62
 
@@ -179,6 +180,8 @@ struct gmpi_channel {
 	uint64_t taken;		/* slots emptied here */
 	uint64_t emptied;	/* slots emptied there, as far as it is known here */
 	uint64_t told;		/* slots emptied here, as far as it was told there */
+	uint64_t mine;		/* the mailbox here, and that there; 0 until they were looked up */
+	uint64_t theirs;
 	struct gmpi_direct_end sends;
 	struct gmpi_direct_end receives;
 	struct gmpi_direct_op send[GMPI_DIRECT_OPS];

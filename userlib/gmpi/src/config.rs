@@ -11,10 +11,10 @@ use crate::GmpiError;
 pub enum Placement {
     /// In host memory that kernels reach; a counter tells of entries. A kernel stores an attribute across the bus in one go, and looks
     /// across it for the answer; the daemon looks at its own memory.
-    #[default]
     Mapped,
     /// The same memory, but each 16 bytes carry their entry's number (the 16-byte commands of today's proxies): no counter and
-    /// no fence between an attribute and it, so one crossing less.
+    /// no fence between an attribute and it, and one look brings an answer: two crossings less.
+    #[default]
     Tagged,
     /// In GPU memory, which the daemon reads and writes by copies (the paper's way, without gdrcopy): kernels look at their own memory, and the
     /// daemon's look is a copy.

@@ -44,6 +44,7 @@ pub const GMPI_HANDLE_GENERATION_SHIFT: u32 = 32;
 pub const GMPI_REQUEST_PORT_SHIFT: u32 = 48;
 pub const GMPI_REQUEST_PERSISTENT_SHIFT: u32 = 63;
 pub const GMPI_REQUEST_PEER_SHIFT: u32 = 32;
+pub const GMPI_REQUEST_AFTER_SHIFT: u32 = 60;
 pub const GMPI_REQUEST_RECEIVES_SHIFT: u32 = 61;
 pub const GMPI_REQUEST_DIRECT_SHIFT: u32 = 62;
 pub const GMPI_DIRECT_OPS: u32 = 32;
@@ -230,6 +231,8 @@ pub struct gmpi_channel {
     pub taken: u64,
     pub emptied: u64,
     pub told: u64,
+    pub mine: u64,
+    pub theirs: u64,
     pub sends: gmpi_direct_end,
     pub receives: gmpi_direct_end,
     pub send: [gmpi_direct_op; 32usize],
@@ -237,7 +240,7 @@ pub struct gmpi_channel {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3152usize];
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3168usize];
     ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
     [
         "Offset of field: gmpi_channel::sent",
@@ -252,17 +255,23 @@ const _: () = {
         "Offset of field: gmpi_channel::told",
     ][::core::mem::offset_of!(gmpi_channel, told) - 24usize];
     [
+        "Offset of field: gmpi_channel::mine",
+    ][::core::mem::offset_of!(gmpi_channel, mine) - 32usize];
+    [
+        "Offset of field: gmpi_channel::theirs",
+    ][::core::mem::offset_of!(gmpi_channel, theirs) - 40usize];
+    [
         "Offset of field: gmpi_channel::sends",
-    ][::core::mem::offset_of!(gmpi_channel, sends) - 32usize];
+    ][::core::mem::offset_of!(gmpi_channel, sends) - 48usize];
     [
         "Offset of field: gmpi_channel::receives",
-    ][::core::mem::offset_of!(gmpi_channel, receives) - 56usize];
+    ][::core::mem::offset_of!(gmpi_channel, receives) - 72usize];
     [
         "Offset of field: gmpi_channel::send",
-    ][::core::mem::offset_of!(gmpi_channel, send) - 80usize];
+    ][::core::mem::offset_of!(gmpi_channel, send) - 96usize];
     [
         "Offset of field: gmpi_channel::receive",
-    ][::core::mem::offset_of!(gmpi_channel, receive) - 1616usize];
+    ][::core::mem::offset_of!(gmpi_channel, receive) - 1632usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

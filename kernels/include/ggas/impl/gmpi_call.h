@@ -70,11 +70,9 @@ GGAS_FN gmpi_result gmpi_send(const gmpi_buf *buf, gmpi_port *port, uint32_t ele
 		if (waits)
 			result.error = gmpi_take_before(buf, port, result.number, call, line);
 		if (waits && !result.error)
-			result.error = gmpi_answered(buf, port, result.number, call, line);
-		if (waits && !result.error) {
-			result.answer = gmpi_element(port, result.number, 0);
+			result.error = gmpi_answered(buf, port, result.number, call, line, &result.answer);
+		if (waits && !result.error)
 			result.error = gmpi_error_of(result.answer);
-		}
 	}
 	if (waits) {
 		/* A shuffle orders no accesses. */

@@ -56,7 +56,7 @@ template <ggas_scope Scope>
 GGAS_FN int gmpi_wait_one(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
 {
 	if (gmpi_is_direct(*request))
-		return direct_wait_place<Scope>(buf, request, status, line);
+		return direct_wait_places<Scope>(buf, 1, request, status, line);
 	gmpi_over<gmpi_team<Scope>> over = { request, status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WAIT, over, *request);
 }
@@ -105,27 +105,23 @@ GGAS_LONG int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uin
 	return result.error;
 }
 
-/* Direct ones among them are waited for first: they go on by their callers only. Whether there are any. */
+/* Direct ones among them are waited for first: they go on by their callers only. */
+enum class gmpi_direct_ones { none, some, all };
+
 template <ggas_scope Scope>
-GGAS_FN bool gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line, int *error)
+GGAS_FN gmpi_direct_ones gmpi_all_direct(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses,
+					 uint32_t line, int *error)
 {
-	using team = put_team<Scope>;
-	bool any = false;
-	for (uint32_t i = 0; i < count && !any && buf->direct; i++)
-		any = gmpi_is_direct(requests[i]);
-	for (uint32_t i = 0; i < count && any; i++) {
-		gmpi_status *status = statuses ? statuses + i : nullptr;
-		if (gmpi_is_direct(requests[i])) {
-			int failed = direct_wait_place<Scope>(buf, requests + i, status, line);
-			if (failed)
-				*error = failed == GMPI_ERR_TIMEOUT || count == 1 ? failed : GMPI_ERR_IN_STATUS;
-			if (failed == GMPI_ERR_TIMEOUT)
-				return true;
-		} else if (!requests[i] && status && team::thread() == 0) {
-			*status = { GMPI_ANY_SOURCE, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
-		}
+	bool any = false, others = false;
+	for (uint32_t i = 0; i < count && buf->direct; i++) {
+		uint64_t handle = requests[i];
+		any |= gmpi_is_direct(handle);
+		others |= handle && !gmpi_is_direct(handle);
 	}
-	return any;
+	if (!any)
+		return gmpi_direct_ones::none;
+	*error = direct_wait_places<Scope>(buf, count, requests, statuses, line);
+	return others ? gmpi_direct_ones::some : gmpi_direct_ones::all;
 }
 
 /* How many from the first on the daemon knows; skips those that it does not. */
@@ -154,7 +150,12 @@ GGAS_FN int gmpi_all(const gmpi_buf *buf, uint32_t call, int count, uint64_t *re
 	gmpi_team<Scope>::all::meet();
 	int error = GMPI_SUCCESS;
 	uint32_t all = static_cast<uint32_t>(count);
-	bool skips = call == GMPI_CALL_WAITALL && gmpi_all_direct<Scope>(buf, all, requests, statuses, line, &error);
+	gmpi_direct_ones direct = gmpi_direct_ones::none;
+	if (call == GMPI_CALL_WAITALL)
+		direct = gmpi_all_direct<Scope>(buf, all, requests, statuses, line, &error);
+	if (direct == gmpi_direct_ones::all)
+		return error;
+	bool skips = direct == gmpi_direct_ones::some;
 	for (uint32_t done = 0, now; done < all; done += now) {
 		now = all - done < GMPI_REQUESTS ? all - done : GMPI_REQUESTS;
 		if (skips)

@@ -25,16 +25,6 @@ GGAS_FN uint64_t gmpi_slot(const gmpi_port *port, uint64_t number)
 	return (number & port->mask) * bytes;
 }
 
-/* Whether answer `number` is there. With acquire only behind gmpi_answered. */
-GGAS_FN bool gmpi_is_answered(const gmpi_port *port, uint64_t number)
-{
-	if (port->form == GMPI_FORM_TAGGED) {
-		auto *line = reinterpret_cast<const ggas_u128 *>(port->answers + gmpi_slot(port, number));
-		return ggas_watch_entry(line) == number + 1;
-	}
-	return ggas_load_watched(reinterpret_cast<const uint64_t *>(port->answer_tail)) > number;
-}
-
 /* Element `index` of an answer that was waited for. The daemon writes element 0 last, so by whoever has met with the one
  * that waited. */
 GGAS_FN uint64_t gmpi_element(const gmpi_port *port, uint64_t number, uint32_t index)
@@ -45,11 +35,25 @@ GGAS_FN uint64_t gmpi_element(const gmpi_port *port, uint64_t number, uint32_t i
 	return ggas_load_relaxed(&(reinterpret_cast<const ggas_u128 *>(slot) + index)->lo);
 }
 
+/* Whether answer `number` is there; in the tagged form its element 0, too, by the same look across the bus. With acquire only behind
+ * gmpi_answered. */
+GGAS_FN bool gmpi_is_answered(const gmpi_port *port, uint64_t number, uint64_t *answer)
+{
+	if (port->form == GMPI_FORM_TAGGED) {
+		auto *first = reinterpret_cast<const ggas_u128 *>(port->answers + gmpi_slot(port, number));
+		ggas_u128 line = ggas_watch_line(first);
+		*answer = line.lo;
+		return line.hi == number + 1;
+	}
+	return ggas_load_watched(reinterpret_cast<const uint64_t *>(port->answer_tail)) > number;
+}
+
 /* The part of a wait that takes long. By one thread. */
 GGAS_COLD int gmpi_wait_long(const gmpi_buf *buf, gmpi_port *port, uint64_t number, uint32_t call, uint32_t line)
 {
 	ggas_wait wait(buf->report, buf->timeout_ns, GGAS_WAIT_ANSWER, buf->rank, ~0u, line);
-	while (!gmpi_is_answered(port, number))
+	uint64_t answer = 0;
+	while (!gmpi_is_answered(port, number, &answer))
 		if (wait.again(reinterpret_cast<const void *>(static_cast<uint64_t>(call)), number + 1, port->taken)) {
 			ggas_store_relaxed(&port->broken, 1u);
 			return GMPI_ERR_DAEMON;
@@ -57,17 +61,21 @@ GGAS_COLD int gmpi_wait_long(const gmpi_buf *buf, gmpi_port *port, uint64_t numb
 	return GMPI_SUCCESS;
 }
 
-/* Waits for answer `number`, with acquire. By one thread. */
-GGAS_FN int gmpi_answered(const gmpi_buf *buf, gmpi_port *port, uint64_t number, uint32_t call, uint32_t line)
+/* Waits for answer `number`, with acquire; element 0 of it. By one thread. */
+GGAS_FN int gmpi_answered(const gmpi_buf *buf, gmpi_port *port, uint64_t number, uint32_t call, uint32_t line, uint64_t *answer)
 {
 	bool there = false;
 	GGAS_NO_UNROLL
 	for (uint32_t i = 0; i < quick_polls && !there; i++)
-		there = gmpi_is_answered(port, number);
-	if (!there)
+		there = gmpi_is_answered(port, number, answer);
+	if (!there) {
 		if (int error = gmpi_wait_long(buf, port, number, call, line))
 			return error;
+		gmpi_is_answered(port, number, answer);
+	}
 	ggas_fence_acquire();
+	if (port->form != GMPI_FORM_TAGGED)
+		*answer = gmpi_element(port, number, 0);
 	return GMPI_SUCCESS;
 }
 
@@ -81,9 +89,10 @@ GGAS_FN int gmpi_take_before(const gmpi_buf *buf, gmpi_port *port, uint64_t numb
 {
 	GGAS_NO_UNROLL
 	while (port->taken < number) {
-		if (int error = gmpi_answered(buf, port, port->taken, call, line))
+		uint64_t answer = 0;
+		if (int error = gmpi_answered(buf, port, port->taken, call, line, &answer))
 			return error;
-		int error = gmpi_error_of(gmpi_element(port, port->taken, 0));
+		int error = gmpi_error_of(answer);
 		if (error && !port->error)
 			port->error = static_cast<uint32_t>(error);
 		port->taken++;

@@ -17,6 +17,13 @@ template <ggas_scope Scope> struct gmpi_team {
 	GGAS_FN static uint32_t lanes() { return warp::threads(); }
 	/* Among those that write. */
 	GGAS_FN static void meet() { warp::meet(); }
+	GGAS_FN static int agree(int status) { return warp::agree(status); }
+	/* How many lanes from the first on say so. */
+	GGAS_FN static uint32_t leading(bool says)
+	{
+		uint32_t not_so = ggas_ballot(warp::lanes(), !says);
+		return not_so ? ggas_first(not_so) : lanes();
+	}
 	template <class T> GGAS_FN static T from_first(T value) { return ggas_shfl(warp::lanes(), value, 0); }
 };
 
@@ -26,6 +33,8 @@ template <> struct gmpi_team<ggas_scope::thread> {
 	GGAS_FN static uint32_t lane() { return 0; }
 	GGAS_FN static uint32_t lanes() { return 1; }
 	GGAS_FN static void meet() {}
+	GGAS_FN static int agree(int status) { return status; }
+	GGAS_FN static uint32_t leading(bool says) { return says; }
 	template <class T> GGAS_FN static T from_first(T value) { return value; }
 };
 

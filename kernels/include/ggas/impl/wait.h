@@ -60,7 +60,7 @@ public:
 	GGAS_FN int again(const void *address, uint64_t expected, uint64_t seen)
 	{
 		attempt_ += attempt_ < 0xffffffffu;
-		ggas_show_wait(kind_, line_, peer_, reinterpret_cast<uint64_t>(address), expected, seen);
+		shows(reinterpret_cast<uint64_t>(address), expected, seen);
 		ggas_pause(attempt_);
 		if (attempt_ % 16 != 0)
 			return GGAS_OK;
@@ -71,6 +71,12 @@ public:
 			return GGAS_OK;
 		fail(GGAS_ERR_TIMEOUT, reinterpret_cast<uint64_t>(address), expected, seen, waited);
 		return GGAS_ERR_TIMEOUT;
+	}
+
+	/* What this thread waits for, for whoever looks at a kernel that does not end. */
+	GGAS_FN void shows(uint64_t address, uint64_t expected, uint64_t seen) const
+	{
+		ggas_show_wait(kind_, line_, peer_, address, expected, seen);
 	}
 
 	/* Whether to look at whatever else may end the wait: when the clock is read, and on a CPU, where rounds that

@@ -49,7 +49,7 @@ fn without_daemons<T>(world: &World, work: impl FnOnce() -> T) -> T {
 }
 
 /// `count` longs there and back, without the daemons.
-fn there_and_back(world: &World, comm: u64, count: usize, scope: u32) {
+fn there_and_back(world: &World, comm: u64, count: usize, scope: u32, threads: u32) {
     let ranks = &world.ranks;
     let half = BYTES / 2;
     let message = |rank: usize, at: usize, tag: u64| {
@@ -72,7 +72,7 @@ fn there_and_back(world: &World, comm: u64, count: usize, scope: u32) {
         .call(GMPI_CALL_SEND, &message(1, half, 8))
         .call(SELFTEST_GMPI_COUNT, &[0, LONG])
         .scope(scope);
-    let results = without_daemons(world, || world.succeed(vec![first, second]));
+    let results = without_daemons(world, || world.succeed_in(vec![first, second], threads));
     let came = ranks[0].memory.read_u64s(half, count).expect("in range");
     assert!(came.iter().zip(1000..).all(|(came, sent)| *came == sent), "{count} longs");
     let bytes = 8 * count as u64;
@@ -84,13 +84,21 @@ fn there_and_back(world: &World, comm: u64, count: usize, scope: u32) {
 
 #[test]
 fn messages_of_all_lengths_go_from_kernel_to_kernel_while_the_daemons_do_nothing() {
-    let world = World::new(2, &config());
-    let comm = direct(&world, 1, SMALL);
-    for count in [0, 1, 5, 32, 33, 128, 129, 5000, 40_000] {
-        there_and_back(&world, comm, count, SELFTEST_PUT_BLOCK);
-    }
-    for scope in [SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP] {
-        there_and_back(&world, comm, 100, scope);
+    // In groups of one part, of two, and of parts that are longer than most messages.
+    for mailboxes in [SMALL, Direct { slots: 8, ..SMALL }, Direct::default()] {
+        let world = World::new(2, &config());
+        let comm = direct(&world, 1, mailboxes);
+        // A leader alone, with a few others that copy, with many.
+        for threads in [20, 40, 160] {
+            for count in [0, 1, 5, 32, 33, 128, 129, 5000, 40_000] {
+                there_and_back(&world, comm, count, SELFTEST_PUT_BLOCK, threads);
+            }
+        }
+        for scope in [SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP] {
+            for count in [1, 100, 5000] {
+                there_and_back(&world, comm, count, scope, 40);
+            }
+        }
     }
 }
 

@@ -121,7 +121,12 @@ impl World {
 
     /// Runs, and expects that all went well.
     pub fn succeed(&self, scripts: Vec<Script>) -> Vec<Results> {
-        let results = self.run(scripts);
+        self.succeed_in(scripts, 64)
+    }
+
+    /// The same with blocks of so many threads.
+    pub fn succeed_in(&self, scripts: Vec<Script>, threads: u32) -> Vec<Results> {
+        let results = self.run_blocks(scripts.into_iter().map(|script| vec![script]).collect(), threads);
         for (rank, result) in results.iter().enumerate() {
             assert!(result.errors(0).iter().all(|error| *error == 0), "rank {rank}: {:?}", result.errors(0));
         }

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Who carries out a call of a direct communicator. A leader, one warp or one thread, decides and waits; of a block, the other warps copy
+ * for it. So a look for a message costs no barrier of the block, and while the leader orders and tells what was copied, the others
+ * copy what follows.
+ *
+ * A job that the leader gives is begun at a barrier, and over at the next one.
+ */
+#ifndef GGAS_IMPL_GMPI_CREW_H
+#define GGAS_IMPL_GMPI_CREW_H
+
+#include "../ggas.cuh"
+#include "gmpi_lines.h"
+#include "gmpi_team.h"
+
+namespace ggas_impl
+{
+
+enum class crew_work : uint32_t { none, copy, lines_out, lines_in, over };
+
+struct crew_job {
+	crew_work work;
+	int error;		/* over: what the call came to */
+	uint64_t to, from, bytes;
+	direct_lines lines;
+};
+
+/* In block-shared memory: two jobs, as the leader writes one while the others read the one before. */
+struct crew_board {
+	crew_job job[2];
+	int late;
+};
+
+GGAS_FN crew_board *crew_board_of_block()
+{
+	GGAS_SHARED(crew_board, board);
+	return &board;
+}
+
+/* Where leader and others meet: one place, as threads of a block that wait at different ones are a mistake that the executor tells. */
+GGAS_FN void crew_meet() { ggas_syncthreads(); }
+
+/* The share of thread `self` of `all`. GMPI_ERR_TIMEOUT: lines did not come. */
+GGAS_LONG int crew_share(const crew_job &job, uint32_t self, uint32_t all)
+{
+	if (job.work == crew_work::copy)
+		copy_share(reinterpret_cast<void *>(job.to), reinterpret_cast<const void *>(job.from), job.bytes, self, all);
+	else if (job.work == crew_work::lines_out)
+		job.lines.send(reinterpret_cast<const uint8_t *>(job.from), job.bytes, self, all);
+	else if (job.work == crew_work::lines_in)
+		return job.lines.take(reinterpret_cast<uint8_t *>(job.to), job.bytes, self, all);
+	return GMPI_SUCCESS;
+}
+
+template <ggas_scope Scope> class direct_crew {
+public:
+	using team = gmpi_team<Scope>;
+
+	/* `jobs`: given before in this call. */
+	GGAS_FN explicit direct_crew(uint32_t jobs = 0) : jobs_(jobs), given_(false) {}
+
+	/* All callers have come; what any of them wrote is sent. */
+	GGAS_FN static void enter() { team::all::meet(); }
+	GGAS_FN static bool leads() { return team::writes(); }
+	GGAS_FN static bool has_others() { return Scope == ggas_scope::block && ggas_threads() > GGAS_WARP_SIZE; }
+	GGAS_FN uint32_t jobs() const { return jobs_; }
+
+	/* By the leader: begins a job; those before are over. Without others it is over, too. */
+	GGAS_FN int give(const crew_job &job)
+	{
+		if (!has_others())
+			return team::agree(crew_share(job, team::lane(), team::lanes()));
+		post(job);
+		given_ = true;
+		return GMPI_SUCCESS;
+	}
+	/* All jobs are over. GMPI_ERR_TIMEOUT: lines of one did not come. */
+	GGAS_FN int drain()
+	{
+		if (!given_)
+			return GMPI_SUCCESS;
+		post({ crew_work::none, GMPI_SUCCESS, 0, 0, 0, {} });
+		given_ = false;
+		int late = crew_board_of_block()->late;
+		team::meet();
+		if (late && team::lane() == 0)
+			crew_board_of_block()->late = 0;
+		return late;
+	}
+	/* By the leader, last: the others return. */
+	GGAS_FN int end(int error)
+	{
+		if (has_others())
+			post({ crew_work::over, error, 0, 0, 0, {} });
+		else
+			team::all::meet();
+		return error;
+	}
+	/* By the others: until the call is over. What it came to. */
+	GGAS_FN static int work()
+	{
+		crew_board *board = crew_board_of_block();
+		uint32_t self = ggas_thread() - GGAS_WARP_SIZE, all = ggas_threads() - GGAS_WARP_SIZE;
+		for (uint32_t jobs = 0;; jobs++) {
+			crew_meet();
+			const crew_job &job = board->job[jobs & 1];
+			if (job.work == crew_work::over)
+				return job.error;
+			if (crew_share(job, self, all))
+				ggas_store_relaxed(&board->late, static_cast<int>(GMPI_ERR_TIMEOUT));
+		}
+	}
+
+private:
+	GGAS_FN void post(const crew_job &job)
+	{
+		if (team::lane() == 0) {
+			crew_board *board = crew_board_of_block();
+			board->job[jobs_ & 1] = job;
+			if (jobs_ == 0)
+				board->late = 0;
+		}
+		jobs_++;
+		crew_meet();
+	}
+
+	uint32_t jobs_;
+	bool given_;
+};
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_GMPI_CREW_H */

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Requests of direct communicators: how they are begun and waited for, by the leader of a call.
+ *
+ * Quick ways stand at each call. A kernel pays for code, too: with all that may happen at each place the instructions of a ping-pong did
+ * not fit into the multiprocessor's cache, and 8 B took 4 us. What is not quick is a call, and progress with everybody.
+ */
+#ifndef GGAS_IMPL_GMPI_DIRECT_REQUESTS_H
+#define GGAS_IMPL_GMPI_DIRECT_REQUESTS_H
+
+#include "gmpi_channel.h"
+
+namespace ggas_impl
+{
+
+/* Looks at a line before a step with everybody, which is code that is seldom run: what it drives out of the cache costs a microsecond.
+ * Fewer behind a step that moved something, more behind one that did not. */
+#ifdef GGAS_EXECUTOR
+constexpr uint32_t first_looks = 1, fewest_looks = 1, most_looks = 1;
+#else
+constexpr uint32_t first_looks = 64, fewest_looks = 2, most_looks = 256;
+#endif
+
+/* A request that was begun. */
+struct direct_begun {
+	int error;
+	uint32_t jobs;	/* of the crew so far */
+	uint64_t after;	/* one whose place it took */
+};
+
+/* A receive that is over. */
+struct direct_outcome {
+	bool over;
+	int error, tag;
+	uint64_t got;
+};
+
+/* How far a wait has come: since when nothing moved, steps since then, looks before the next one. */
+struct direct_waited {
+	uint64_t begun;
+	uint32_t attempt, jobs, looks;
+	int error;
+};
+
+/* Whether a message has more lines than the leader has lanes. */
+template <ggas_scope Scope> GGAS_FN bool direct_is_much(uint64_t bytes)
+{
+	return bytes > uint64_t(8) * (gmpi_team<Scope>::lanes() - 1);
+}
+
+/* A step with each member. By the leader. */
+template <ggas_scope Scope>
+GGAS_LONG direct_moved direct_progress(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t line, uint32_t jobs)
+{
+	direct_crew<Scope> others(jobs);
+	bool any = false;
+	for (uint32_t peer = 0; peer < direct->size; peer++) {
+		direct_channel<Scope> channel(buf, direct, peer, line);
+		any |= channel.push(others);
+		any |= channel.pull(others);
+	}
+	others.drain();
+	return { any, others.jobs() };
+}
+
+/* A handle of this block's: whether it is one, and over. */
+GGAS_FN bool direct_is_over(const gmpi_direct_end &end, uint64_t handle)
+{
+	/* Numbers are as long as a handle has room for. */
+	return static_cast<int32_t>(static_cast<uint32_t>(end.done) - static_cast<uint32_t>(handle)) >= 0;
+}
+
+/* What the calling block exchanges with a member. */
+GGAS_FN gmpi_channel *direct_state(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t peer)
+{
+	uint32_t block = buf->single ? 0 : ggas_block();
+	return reinterpret_cast<gmpi_channel *>(direct->channels) + uint64_t(block) * direct->size + peer;
+}
+
+GGAS_FN uint64_t direct_handle(const gmpi_buf *buf, uint32_t peer, uint64_t number, bool receives)
+{
+	uint64_t block = buf->single ? 0 : ggas_block();
+	return uint64_t(1) << GMPI_REQUEST_DIRECT_SHIFT | uint64_t(receives) << GMPI_REQUEST_RECEIVES_SHIFT |
+	       block << GMPI_REQUEST_PORT_SHIFT | uint64_t(peer) << GMPI_REQUEST_PEER_SHIFT | ((number + 1) & 0xffffffff);
+}
+
+GGAS_FN bool direct_receives(uint64_t handle) { return handle >> GMPI_REQUEST_RECEIVES_SHIFT & 1; }
+GGAS_FN uint32_t direct_peer(uint64_t handle) { return static_cast<uint32_t>(handle >> GMPI_REQUEST_PEER_SHIFT) & 0xffff; }
+
+/* The channel of a handle; null: it is none of this block's. */
+GGAS_FN gmpi_channel *direct_channel_of(const gmpi_buf *buf, uint64_t handle)
+{
+	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	uint32_t block = buf->single ? 0 : ggas_block(), peer = direct_peer(handle);
+	bool known = direct && gmpi_is_direct(handle) && peer < direct->size &&
+		     (handle >> GMPI_REQUEST_PORT_SHIFT & 0x3ff) == block;
+	if (!known)
+		return nullptr;
+	gmpi_channel *state = direct_state(buf, direct, peer);
+	const gmpi_direct_end &end = direct_receives(handle) ? state->receives : state->sends;
+	bool begun = static_cast<int32_t>(static_cast<uint32_t>(end.posted) - static_cast<uint32_t>(handle)) >= 0;
+	return begun && static_cast<uint32_t>(handle) ? state : nullptr;
+}
+
+/* Where the block keeps what is asked for. */
+GGAS_FN const gmpi_direct_op *direct_op(const gmpi_channel *state, uint64_t handle)
+{
+	uint32_t number = static_cast<uint32_t>(handle) - 1;
+	return (direct_receives(handle) ? state->receive : state->send) + number % GMPI_DIRECT_OPS;
+}
+
+/* The one whose place it took; 0: none. */
+GGAS_FN uint64_t direct_before(const gmpi_buf *buf, uint64_t handle)
+{
+	if (!(handle >> GMPI_REQUEST_AFTER_SHIFT & 1))
+		return 0;
+	const gmpi_channel *state = direct_channel_of(buf, handle);
+	const gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
+	return op && op->number == static_cast<uint32_t>(handle) ? op->before : 0;
+}
+
+/* What was asked for. An error: it cannot be. */
+GGAS_FN int direct_asked(const gmpi_direct *direct, bool receives, const void *at, int count, int type, int rank, int tag)
+{
+	uint64_t size = static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK, bytes = size * static_cast<uint64_t>(count);
+	if (count < 0 || bytes > 0xffffffff)
+		return GMPI_ERR_COUNT;
+	if (!size)
+		return GMPI_ERR_TYPE;
+	if (rank < 0 || static_cast<uint32_t>(rank) >= direct->size)
+		return GMPI_ERR_RANK;
+	if (tag < 0 && !(receives && tag == GMPI_ANY_TAG))
+		return GMPI_ERR_TAG;
+	return !at && bytes ? GMPI_ERR_BUFFER : GMPI_SUCCESS;
+}
+
+/* A send that goes at once: short, with room for it and nothing in front of it. Whether it went. By the leader. */
+template <ggas_scope Scope>
+GGAS_FN bool direct_send_now(const gmpi_direct *direct, gmpi_channel *state, direct_crew<Scope> &others, const gmpi_direct_op &op)
+{
+	using team = gmpi_team<Scope>;
+	uint64_t sent = state->sent, posted = state->sends.posted, done = state->sends.done, theirs = state->theirs;
+	uint64_t emptied = state->emptied, slots = direct->slots, slot_bytes = direct->slot_bytes;
+	if (!theirs || posted != done || op.before || !direct_is_short(op.bytes, slot_bytes))
+		return false;
+	if (GGAS_RARE(sent - emptied >= slots)) {
+		emptied = direct_emptied<Scope>(state, emptied);
+		if (sent - emptied >= slots)
+			return false;
+	}
+	uint64_t info = static_cast<uint32_t>(op.tag) | op.bytes << 32;
+	direct_lines lines = { direct_line(theirs, sent, slots, slot_bytes), sent + 1, info, 0, 0, 0, 0, 0 };
+	uint64_t at = (team::lane() - uint64_t(1)) * 8;
+	if (direct_is_much<Scope>(op.bytes)) {
+		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, op.address, op.bytes, lines });
+	} else if (team::lane() == 0) {
+		ggas_store_relaxed(lines.first, ggas_u128{ info, sent + 1 });
+	} else if (at < op.bytes) {
+		uint64_t word = load_word(reinterpret_cast<const uint8_t *>(op.address) + at, op.bytes - at);
+		ggas_store_relaxed(lines.first + team::lane(), ggas_u128{ word, sent + 1 });
+	}
+	/* All lanes have loaded the counts. */
+	team::meet();
+	if (team::lane() == 0) {
+		state->sent = sent + 1;
+		state->emptied = emptied;
+		state->sends.posted = posted + 1;
+		state->sends.done = done + 1;
+	}
+	return true;
+}
+
+/* Looks a few times for the receive that is next; over: it came, and was short. By the leader. */
+template <ggas_scope Scope>
+GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *direct, gmpi_channel *state, direct_crew<Scope> &others,
+			     uint64_t handle, uint32_t looks, uint32_t source_line)
+{
+	using team = gmpi_team<Scope>;
+	uint64_t taken = state->taken, done = state->receives.done, mine = state->mine, theirs = state->theirs, told = state->told;
+	uint64_t slots = direct->slots, slot_bytes = direct->slot_bytes;
+	gmpi_direct_op *op = state->receive + done % GMPI_DIRECT_OPS;
+	uint64_t address = op->address, most = op->bytes;
+	int wanted = op->tag;
+	if (!mine || static_cast<uint32_t>(done + 1) != static_cast<uint32_t>(handle))
+		return { false, 0, 0, 0 };
+	ggas_u128 *first = direct_line(mine, taken, slots, slot_bytes), seen = { 0, 0 };
+	/* Each lane looks at its own line. */
+	bool own = team::lane() == 0 || (team::lane() - 1) * uint64_t(8) < most, here = false;
+	GGAS_NO_UNROLL
+	for (uint32_t i = 0; i < looks && !here; i++) {
+		if (own)
+			seen = ggas_watch_line(first + team::lane());
+		here = team::from_first(seen.hi) == taken + 1;
+	}
+	uint64_t info = team::from_first(seen.lo), total = info >> 32;
+	int tag = static_cast<int>(info & 0xffffffff);
+	if (!here || !direct_is_short(total, slot_bytes))
+		return { false, 0, 0, 0 };
+	bool wrong = wanted != GMPI_ANY_TAG && wanted != tag;
+	uint64_t fits = wrong ? 0 : total < most ? total : most;
+	direct_lines lines = { first, taken + 1, total, buf->report, direct->timeout_ns, direct->rank, direct_peer(handle), source_line };
+	int late = GMPI_SUCCESS;
+	uint64_t at = (team::lane() - uint64_t(1)) * 8;
+	/* Mostly all lines came together. */
+	bool missing = direct_is_much<Scope>(total) || (team::lane() > 0 && at < total && seen.hi != taken + 1);
+	if (team::agree(missing)) {
+		late = others.give({ crew_work::lines_in, GMPI_SUCCESS, address, 0, fits, lines });
+		late |= others.drain();
+	} else if (team::lane() > 0 && at < fits) {
+		store_word(reinterpret_cast<uint8_t *>(address) + at, fits - at, seen.lo);
+	}
+	bool tells = taken + 1 - told >= slots / 2;
+	int error = late ? GMPI_ERR_TIMEOUT : wrong ? GMPI_ERR_TAG : total > most ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS;
+	uint64_t got = total < most ? total : most;
+	if (team::lane() == 0) {
+		op->error = static_cast<uint32_t>(error);
+		op->tag = tag;
+		op->got = got;
+		state->taken = taken + 1;
+		state->receives.done = done + 1;
+		if (tells) {
+			/* Whoever sees it may write the slots again. */
+			ggas_store_release(reinterpret_cast<uint64_t *>(theirs), taken + 1);
+			state->told = taken + 1;
+		}
+	}
+	team::meet();
+	return { true, error, tag, got };
+}
+
+/* Isend and Irecv that were not over at once, by the leader. */
+template <ggas_scope Scope>
+GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uint64_t address, uint64_t bytes, int tag, uint32_t peer,
+					 uint64_t before, uint32_t line, uint32_t jobs)
+{
+	using team = gmpi_team<Scope>;
+	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	gmpi_channel *state = direct_state(buf, direct, peer);
+	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
+	if (before)
+		if (const gmpi_channel *of = direct_channel_of(buf, before);
+		    !of || direct_is_over(direct_receives(before) ? of->receives : of->sends, before))
+			before = 0;
+	uint64_t number = end->posted;
+	if (number - end->done >= GMPI_DIRECT_OPS) {
+		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
+		if (number - end->done >= GMPI_DIRECT_OPS)
+			return { GMPI_ERR_NO_MEM, jobs, 0 };
+	}
+	/* All lanes have loaded the counts. */
+	team::meet();
+	if (team::lane() == 0) {
+		(receives ? state->receive : state->send)[number % GMPI_DIRECT_OPS] = {
+			address, bytes, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0
+		};
+		end->posted = number + 1;
+	}
+	team::meet();
+	/* Mostly there is room, and it is on its way at once. */
+	if (!receives)
+		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
+	return { GMPI_SUCCESS, jobs, before };
+}
+
+/* Begins a send or a receive, by the leader; `handle`: what all its lanes have then. */
+template <ggas_scope Scope>
+GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_crew<Scope> &others, bool receives, const void *at,
+			 int count, int type, int rank, int tag, uint64_t before, uint64_t *handle, uint32_t line)
+{
+	using team = gmpi_team<Scope>;
+	if (int error = direct_asked(direct, receives, at, count, type, rank, tag))
+		return error;
+	uint32_t peer = static_cast<uint32_t>(rank);
+	gmpi_channel *state = direct_state(buf, direct, peer);
+	uint64_t bytes = (static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK) * static_cast<uint64_t>(count);
+	uint64_t number = receives ? state->receives.posted : state->sends.posted;
+	*handle = direct_handle(buf, peer, number, receives);
+	gmpi_direct_op op = { gmpi_address(at), bytes, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0 };
+	if (!receives && direct_send_now<Scope>(direct, state, others, op))
+		return GMPI_SUCCESS;
+	if (receives && !before && number - state->receives.done < GMPI_DIRECT_OPS) {
+		team::meet();
+		if (team::lane() == 0) {
+			state->receive[number % GMPI_DIRECT_OPS] = op;
+			state->receives.posted = number + 1;
+		}
+		team::meet();
+		return GMPI_SUCCESS;
+	}
+	direct_begun begun = direct_begin_long<Scope>(buf, receives, op.address, bytes, tag, peer, before, line, others.jobs());
+	others = direct_crew<Scope>(begun.jobs);
+	*handle |= uint64_t(begun.after != 0) << GMPI_REQUEST_AFTER_SHIFT;
+	return begun.error;
+}
+
+/* What a receive that is over came to, as its place says. */
+GGAS_FN direct_outcome direct_kept(const gmpi_channel *state, uint64_t handle)
+{
+	const gmpi_direct_op &op = *direct_op(state, handle);
+	/* Later ones have its place. */
+	bool kept = op.number == static_cast<uint32_t>(handle);
+	return { true, kept ? static_cast<int>(op.error) : GMPI_SUCCESS, kept ? op.tag : GMPI_ANY_TAG, kept ? op.got : 0 };
+}
+
+/* What a request that is over came to. By the leader. */
+template <ggas_scope Scope>
+GGAS_FN int direct_told(const gmpi_channel *state, uint64_t handle, const direct_outcome &known, gmpi_status *status)
+{
+	bool receives = direct_receives(handle);
+	direct_outcome outcome = { true, GMPI_SUCCESS, GMPI_ANY_TAG, 0 };
+	if (receives)
+		outcome = known.over ? known : direct_kept(state, handle);
+	int source = receives ? static_cast<int>(direct_peer(handle)) : GMPI_ANY_SOURCE;
+	if (status && gmpi_team<Scope>::lane() == 0)
+		*status = { source, outcome.tag, outcome.error, 0, outcome.got };
+	return outcome.error;
+}
+
+/* The part of a wait for a handle that takes long: a step with everybody. By the leader. */
+template <ggas_scope Scope>
+GGAS_LONG direct_waited direct_wait_step(const gmpi_buf *buf, uint64_t handle, direct_waited waited, uint32_t line)
+{
+	using team = gmpi_team<Scope>;
+	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	direct_moved moved = direct_progress<Scope>(buf, direct, line, waited.jobs);
+	uint64_t begun = waited.begun;
+	int late = 0;
+	if (!moved.any && team::lane() == 0) {
+		uint64_t now = ggas_time_ns();
+		begun = begun ? begun : now;
+		ggas_wait wait(buf->report, direct->timeout_ns, GGAS_WAIT_FLAG, direct->rank, direct_peer(handle), line);
+		uint64_t state = reinterpret_cast<uint64_t>(direct_state(buf, direct, direct_peer(handle)));
+		wait.shows(state, handle & 0xffffffff, 0);
+		ggas_pause(waited.attempt * waited.looks);
+		if (now - begun >= direct->timeout_ns) {
+			wait.fail(GGAS_ERR_TIMEOUT, state, handle & 0xffffffff, 0, now - begun);
+			late = GMPI_ERR_TIMEOUT;
+		}
+	}
+	uint32_t looks = waited.looks < most_looks ? 2 * waited.looks : waited.looks;
+	return { moved.any ? 0 : team::from_first(begun), moved.any ? 1 : waited.attempt + 1, moved.jobs,
+		 moved.any ? fewest_looks : looks, team::from_first(late) };
+}
+
+/* Waits for one. By the leader. */
+template <ggas_scope Scope>
+GGAS_FN int direct_wait_in(const gmpi_buf *buf, gmpi_channel *state, direct_crew<Scope> &others, uint64_t handle,
+			   gmpi_status *status, uint32_t line)
+{
+	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	bool receives = direct_receives(handle);
+	direct_waited waited = { 0, 1, 0, first_looks, 0 };
+	direct_outcome outcome = { false, 0, 0, 0 };
+	GGAS_NO_UNROLL
+	while (!direct_is_over(receives ? state->receives : state->sends, handle)) {
+		if (receives)
+			outcome = direct_take_now<Scope>(buf, direct, state, others, handle, waited.looks, line);
+		if (outcome.over)
+			break;
+		waited.jobs = others.jobs();
+		waited = direct_wait_step<Scope>(buf, handle, waited, line);
+		others = direct_crew<Scope>(waited.jobs);
+		if (waited.error)
+			return waited.error;
+	}
+	return direct_told<Scope>(state, handle, outcome, status);
+}
+
+} /* namespace ggas_impl */
+
+#endif /* GGAS_IMPL_GMPI_DIRECT_REQUESTS_H */
