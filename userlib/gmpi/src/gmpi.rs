@@ -16,7 +16,7 @@ use crate::carrier::own::Own;
 use crate::daemon::Daemon;
 use crate::direct::Placed;
 use crate::layout::{GMPI_COMM_WORLD, gmpi_buf, gmpi_port};
-use crate::rings::Rings;
+use crate::rings::{Rings, Store};
 use crate::{Config, GmpiError};
 
 type Task = Box<dyn FnOnce(&mut Daemon) + Send>;
@@ -70,9 +70,10 @@ pub struct Gmpi {
     /// How long the daemon may take to do what the host asks for, by which clock.
     bound: Duration,
     clock: Clock,
-    // Rings are the daemon's; what kernels read of them lies here.
+    // Of the rings, too, which the daemon uses: kernels write them even where its thread has ended.
     pub(crate) buf: KernelMem,
     _ports: KernelMem,
+    _rings: Vec<Arc<Store>>,
     pub(crate) direct: Mutex<Option<Placed>>,
     pub(crate) processor: Processor,
     pub(crate) ports: u32,
@@ -130,6 +131,7 @@ impl Gmpi {
         config.check()?;
         let rings = (0..config.ports).map(|_| Rings::new(processor, config.placement, config.entries));
         let rings = rings.collect::<Result<Vec<_>, _>>()?;
+        let _rings = rings.iter().map(Rings::store).collect();
         let report = ReportCell::new(processor)?;
         let (ports, buf) = place(processor, config, &rings, &report)?;
         let (tasks, receiver) = channel::<Task>();
@@ -168,6 +170,7 @@ impl Gmpi {
             clock,
             buf,
             _ports,
+            _rings,
             direct,
             processor,
             ports,

@@ -8,9 +8,11 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use ggas::Processor;
 
-use self::store::Store;
+pub(crate) use self::store::Store;
 use crate::layout::{self, GMPI_ELEMENTS, GMPI_FORM_COUNTED, GMPI_FORM_TAGGED};
 use crate::{GmpiError, Placement};
 
@@ -30,7 +32,7 @@ pub(crate) struct Attribute {
 /// Both rings of a port.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    store: Store,
+    store: Arc<Store>,
     form: u32,
     entries: u64,
     /// Attributes taken, and answers written.
@@ -78,9 +80,9 @@ impl Rings {
     pub fn new(processor: &Processor, placement: Placement, entries: u32) -> Result<Rings, GmpiError> {
         let form = if placement == Placement::Tagged { GMPI_FORM_TAGGED } else { GMPI_FORM_COUNTED };
         let entries = u64::from(entries);
-        let rings = Rings { store: Store::None, form, entries, taken: 0, answered: 0 };
+        let rings = Rings { store: Arc::new(Store::None), form, entries, taken: 0, answered: 0 };
         let bytes = 2 * (rings.ring_bytes() + COUNTER);
-        Ok(Rings { store: Store::new(processor, placement, bytes)?, ..rings })
+        Ok(Rings { store: Arc::new(Store::new(processor, placement, bytes)?), ..rings })
     }
 
     fn ring_bytes(&self) -> usize {
@@ -100,6 +102,11 @@ impl Rings {
 
     fn counter(&self, ring: usize) -> usize {
         2 * self.ring_bytes() + ring * COUNTER
+    }
+
+    /// Their memory: kernels may write it as long as they may call, whatever becomes of the daemon.
+    pub fn store(&self) -> Arc<Store> {
+        self.store.clone()
     }
 
     /// What kernels need of them; the rest is 0.

@@ -7,7 +7,7 @@ use crate::{GmpiError, Placement};
 
 /// Memory that a kernel and the daemon share.
 #[derive(Debug)]
-pub(super) enum Store {
+pub(crate) enum Store {
     None,
     /// Host memory that kernels reach. The mapping goes first.
     Host(Mapped, HostBuffer),
