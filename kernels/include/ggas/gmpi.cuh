@@ -22,14 +22,14 @@
  * Memory. Buffers lie in memory that the host has attached. Requests and statuses lie in memory that all callers see; flags,
  * ranks and counts may be a variable of each thread.
  *
- * Waiting. Isend, Irecv, Start and the ones that make persistent requests return once the call is on its way; all others
+ * Waiting. Isend, Irecv, Ibarrier and its like, Start and the ones that make persistent requests return once the call is on its way; all others
  * wait for their answer. An error of one that did not wait is told by the wait for its request, else by
  * GMPI_Synchronize, which waits until all that this block asked for was answered. It does not wait for messages.
  *
  * Two requests in one place. A request that is started where the handle of an unfinished one lies does not lose that one: waiting for
  * the later completes both (Fig. 6 of the paper has such code).
  *
- * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv and the waits for them make
+ * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv, Sendrecv and the waits for them make
  * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block is in such a call.
  * Block i of a member talks to block i of the others, from memory that need not be attached. What MPI calls assertions holds there: no
  * GMPI_ANY_SOURCE (GMPI_ERR_RANK), and receives come in the order of the sends: a message of another tag than the receive in its turn
@@ -41,7 +41,8 @@
  *
  * Errors: error classes, GMPI_SUCCESS is 0; no call ends the program. GMPI_ERR_TIMEOUT: a call that waits was not over in
  * the time that the host allows; its requests are open, and may be waited for again. GMPI_ERR_DAEMON: no answer at all; the first
- * such wait fills the report, and the port takes no more calls. GMPI_ERR_PROC_FAILED: the other process is gone.
+ * such wait fills the report, and the port takes no more calls. GMPI_ERR_PROC_FAILED: the other process is gone; waits for it end
+ * as soon as the daemon knows, those of direct communicators too, once all that it sent before was taken.
  */
 #ifndef GGAS_GMPI_CUH
 #define GGAS_GMPI_CUH
@@ -49,8 +50,10 @@
 #include "gmpi_layout.h"
 #include "vocab.h"
 
-#include "impl/gmpi_requests.h"
+#include "impl/gmpi_exchange.h"
+#include "impl/gmpi_many.h"
 #include "impl/gmpi_names.h"
+#include "impl/gmpi_place.h"
 
 #define GMPI_SCOPED template <ggas_scope Scope = ggas_scope::block> GGAS_FN int
 #define GMPI_LINE uint32_t line = __builtin_LINE()
@@ -109,11 +112,51 @@ GMPI_SCOPED GMPI_Waitall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GMP
 }
 GMPI_SCOPED GMPI_Test(gmpi_buf_t *buf, GMPI_Request *request, int *flag, GMPI_Status *status, GMPI_LINE)
 {
+	/* With one context for the grid, blocks that stand by loop until it is over, too. */
+	*flag = 1;
+	if (ggas_impl::gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	if (ggas_impl::gmpi_is_direct(*request))
 		return ggas_impl::direct_test_place<Scope>(buf, request, flag, status, line);
 	ggas_impl::gmpi_tested<ggas_impl::gmpi_team<Scope>> tested = { request, status };
 	int both = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_TEST, tested, *request);
 	return ggas_impl::gmpi_flagged<Scope>(both, flag);
+}
+
+/* Of several requests. GMPI_UNDEFINED in index or outcount: all places hold GMPI_REQUEST_NULL, or persistent requests that were not
+ * started. Indices are written by each caller, as flags and counts are: they may be in a variable of each thread. */
+GMPI_SCOPED GMPI_Waitany(gmpi_buf_t *buf, int count, GMPI_Request *requests, int *index, GMPI_Status *status, GMPI_LINE)
+{
+	int flag;
+	return ggas_impl::gmpi_any<Scope>(buf, GMPI_CALL_WAITANY, true, count, requests, index, &flag, status, line);
+}
+GMPI_SCOPED GMPI_Testany(gmpi_buf_t *buf, int count, GMPI_Request *requests, int *index, int *flag, GMPI_Status *status,
+			 GMPI_LINE)
+{
+	return ggas_impl::gmpi_any<Scope>(buf, GMPI_CALL_TESTANY, false, count, requests, index, flag, status, line);
+}
+/* All that are over, at least one. GMPI_ERR_IN_STATUS as of Waitall. */
+GMPI_SCOPED GMPI_Waitsome(gmpi_buf_t *buf, int count, GMPI_Request *requests, int *outcount, int *indices,
+			  GMPI_Status *statuses, GMPI_LINE)
+{
+	ggas_impl::gmpi_looks how = { false, true, true };
+	return ggas_impl::gmpi_complete<Scope>(buf, GMPI_CALL_WAITSOME, how, count, requests, outcount, indices, statuses, line);
+}
+GMPI_SCOPED GMPI_Testsome(gmpi_buf_t *buf, int count, GMPI_Request *requests, int *outcount, int *indices,
+			  GMPI_Status *statuses, GMPI_LINE)
+{
+	ggas_impl::gmpi_looks how = { false, false, true };
+	return ggas_impl::gmpi_complete<Scope>(buf, GMPI_CALL_TESTSOME, how, count, requests, outcount, indices, statuses, line);
+}
+/* Completes all or none. */
+GMPI_SCOPED GMPI_Testall(gmpi_buf_t *buf, int count, GMPI_Request *requests, int *flag, GMPI_Status *statuses, GMPI_LINE)
+{
+	return ggas_impl::gmpi_test_all<Scope>(buf, count, requests, flag, statuses, line);
+}
+/* As Test, and the request stays: it is completed by a later call. */
+GMPI_SCOPED GMPI_Request_get_status(gmpi_buf_t *buf, GMPI_Request *request, int *flag, GMPI_Status *status, GMPI_LINE)
+{
+	return ggas_impl::gmpi_get_status<Scope>(buf, request, flag, status, line);
 }
 
 GMPI_SCOPED GMPI_Synchronize(gmpi_buf_t *buf, GMPI_LINE) { return ggas_impl::gmpi_synchronize<Scope>(buf, line); }
@@ -137,6 +180,14 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 	gmpi_one_status<gmpi_team<Scope>> told = { status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_RECV, told, gmpi_address(at), gmpi_int(count), gmpi_int(type),
 				      gmpi_int(source), gmpi_int(tag), comm);
+}
+/* The buffers do not overlap. */
+GMPI_SCOPED GMPI_Sendrecv(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, int dest, int tag, void *to,
+			  int to_count, GMPI_Datatype to_type, int source, int to_tag, GMPI_Comm comm, GMPI_Status *status,
+			  GMPI_LINE)
+{
+	ggas_impl::gmpi_message out = { from, count, type, dest, tag }, in = { to, to_count, to_type, source, to_tag };
+	return ggas_impl::gmpi_exchange<Scope>(buf, out, in, comm, status, line);
 }
 GMPI_SCOPED GMPI_Probe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, GMPI_Status *status, GMPI_LINE)
 {
@@ -205,6 +256,47 @@ GMPI_SCOPED GMPI_Alltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Dat
 				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
 }
 
+/* The same, waited for later, as messages are. A communicator's collectives begin in the same order at all members, these and those above. */
+GMPI_SCOPED GMPI_Ibarrier(gmpi_buf_t *buf, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	return ggas_impl::gmpi_collective<Scope>(buf, line, GMPI_CALL_IBARRIER, request, comm);
+}
+GMPI_SCOPED GMPI_Ibcast(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int root, GMPI_Comm comm,
+			GMPI_Request *request, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IBCAST, request, gmpi_address(at), gmpi_int(count), gmpi_int(type),
+				      gmpi_int(root), comm);
+}
+GMPI_SCOPED GMPI_Ireduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op, int root,
+			 GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IREDUCE, request, gmpi_address(from), gmpi_address(to), gmpi_int(count),
+				      gmpi_int(type), gmpi_int(op), gmpi_int(root), comm);
+}
+GMPI_SCOPED GMPI_Iallreduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op,
+			    GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLREDUCE, request, gmpi_address(from), gmpi_address(to),
+				      gmpi_int(count), gmpi_int(type), gmpi_int(op), comm);
+}
+GMPI_SCOPED GMPI_Iallgather(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
+			    GMPI_Datatype to_type, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLGATHER, request, gmpi_address(from), gmpi_int(count),
+				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
+}
+GMPI_SCOPED GMPI_Ialltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
+			   GMPI_Datatype to_type, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
+{
+	using namespace ggas_impl;
+	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLTOALL, request, gmpi_address(from), gmpi_int(count), gmpi_int(type),
+				      gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
+}
+
 /* Windows, which the host made. A put's source and a get's data are free or there after a flush or fence; displacements are bytes. */
 GMPI_SCOPED GMPI_Put(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int rank, GMPI_Aint displacement,
 		     int to_count, GMPI_Datatype to_type, GMPI_Win win, GMPI_LINE)
@@ -238,28 +330,6 @@ GMPI_SCOPED GMPI_Win_fence(gmpi_buf_t *buf, int assertion, GMPI_Win win, GMPI_LI
 	using namespace ggas_impl;
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WIN_FENCE, gmpi_nothing(), gmpi_int(assertion), win);
 }
-
-namespace ggas_impl
-{
-/* What COMM_PLACE answers: rank (`Rank`) or size, plus one. */
-template <ggas_scope Scope, bool Rank> GGAS_FN int gmpi_place(gmpi_buf_t *buf, uint64_t comm, int *out, uint32_t line)
-{
-	using team = gmpi_team<Scope>;
-	if (comm == GMPI_COMM_WORLD) {
-		*out = static_cast<int>(Rank ? buf->rank : buf->size);
-		return GMPI_SUCCESS;
-	}
-	int value = 0;
-	auto place = [&value](const gmpi_port *port, const gmpi_result &result) {
-		if (!result.error && !port->broken)
-			value = 1 + static_cast<int>(gmpi_element(port, result.number, 1) >> (Rank ? 0 : 32) & 0xffffffff);
-	};
-	if (int error = gmpi_call<Scope, true>(buf, line, GMPI_CALL_COMM_PLACE, place, comm))
-		return error;
-	*out = team::all::agree(value) - 1;
-	return GMPI_SUCCESS;
-}
-} /* namespace ggas_impl */
 
 /* Of GMPI_COMM_WORLD without the daemon. */
 GMPI_SCOPED GMPI_Comm_rank(gmpi_buf_t *buf, GMPI_Comm comm, int *rank, GMPI_LINE)

@@ -40,7 +40,20 @@
 #define GMPI_CALL_WIN_FENCE	24	/* assertion, window */
 #define GMPI_CALL_COMM_PLACE	25	/* communicator; answered with rank and size in place of a status */
 #define GMPI_CALL_ECHO		26	/* how many elements follow, at most 30; they: read and answered, for measurements */
-#define GMPI_CALLS		27
+#define GMPI_CALL_SENDRECV	27	/* buffer, count, type, rank, tag; the same of what is received; communicator */
+#define GMPI_CALL_TESTALL	28	/* as WAITALL */
+#define GMPI_CALL_WAITANY	29
+#define GMPI_CALL_TESTANY	30
+#define GMPI_CALL_WAITSOME	31
+#define GMPI_CALL_TESTSOME	32
+#define GMPI_CALL_GET_STATUS	33	/* as TESTALL, and all requests stay what they are */
+#define GMPI_CALL_IBARRIER	34	/* the arguments of the call that waits; the place of the request */
+#define GMPI_CALL_IBCAST	35
+#define GMPI_CALL_IREDUCE	36
+#define GMPI_CALL_IALLREDUCE	37
+#define GMPI_CALL_IALLGATHER	38
+#define GMPI_CALL_IALLTOALL	39
+#define GMPI_CALLS		40
 
 #define GMPI_REQUESTS		15	/* most requests that one attribute names: their statuses fill the answer */
 #define GMPI_ALL_RANKS		0xffffffff
@@ -49,7 +62,8 @@
 #define GMPI_ANSWER_ERROR_BITS		8
 #define GMPI_ANSWER_STATUSES_SHIFT	8
 #define GMPI_ANSWER_STATUSES_BITS	8
-#define GMPI_ANSWER_FLAG_SHIFT		16	/* of TEST and IPROBE */
+#define GMPI_ANSWER_FLAG_SHIFT		16	/* of TEST and IPROBE; of calls on several requests: none is under way any more */
+#define GMPI_ANSWER_OVER_SHIFT		32	/* of WAITANY and what is like it: bit i: request i was completed */
 #define GMPI_STATUS_BYTES_BITS		56
 
 /* How a ring shows that an entry is there. */
@@ -81,6 +95,7 @@
 #define GMPI_ANY_SOURCE		-1
 #define GMPI_ANY_TAG		-1
 #define GMPI_PROC_NULL		-2
+#define GMPI_UNDEFINED		-32766	/* an index where no request is under way; a color of nobody's */
 #define GMPI_TAG_MAX		0x7fffffff
 #define GMPI_IN_PLACE		1	/* in place of the address of what is sent */
 
@@ -199,6 +214,7 @@ struct gmpi_direct {
 	uint32_t slot_bytes;
 	uint32_t rank;
 	uint32_t size;
+	uint64_t gone;		/* uint32_t by rank: not 0 once the daemon knows that this member is dead */
 };
 
 /* What kernels of one process get (gmpi_buf_t of the paper). Constant after set-up. */

@@ -345,7 +345,11 @@ struct selftest_gaspi {
 	uint32_t first;		/* notification: two of each block */
 };
 
-/* One GMPI call of ggas_selftest_gmpi: function (GMPI_CALL_*, or one of these), its arguments in MPI's order, what it returned. */
+/*
+ * One GMPI call of ggas_selftest_gmpi: function (GMPI_CALL_*, or one of these), its arguments in MPI's order, what it returned. Of SENDRECV
+ * the two addresses, then counts, types, ranks and tags of both messages, the received one's from bit 32 on; the communicator. Of WAITSOME
+ * the count of requests, and where indices go. Of TESTANY `value` is the flag, and from bit 1 on the index.
+ */
 #define SELFTEST_GMPI_SYNCHRONIZE	100
 #define SELFTEST_GMPI_COUNT	101	/* of status `arguments[0]` for type `arguments[1]` */
 #define SELFTEST_GMPI_UNKNOWN	102	/* writes an attribute whose function there is not */

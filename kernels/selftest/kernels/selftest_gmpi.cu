@@ -56,6 +56,63 @@ template <ggas_scope Scope> GGAS_FN int messages(const place &at, const selftest
 	}
 }
 
+/* Two ints in one argument. */
+GGAS_FN int second(uint64_t argument) { return static_cast<int>(argument >> 32); }
+
+template <ggas_scope Scope> GGAS_FN int several(const place &at, const selftest_gmpi_call &call, MPI_Status *status, int *value)
+{
+	const uint64_t *a = call.arguments;
+	MPI_Request *requests = at.requests + call.request;
+	int index = 0, error;
+	switch (call.function) {
+	case GMPI_CALL_WAITANY:
+		return GMPI_Waitany<Scope>(at.buf, number(a[0]), requests, value, status);
+	case GMPI_CALL_TESTANY:
+		error = GMPI_Testany<Scope>(at.buf, number(a[0]), requests, &index, value, status);
+		*value |= index << 1;
+		return error;
+	case GMPI_CALL_WAITSOME:
+		return GMPI_Waitsome<Scope>(at.buf, number(a[0]), requests, value, static_cast<int *>(pointer(a[1])), status);
+	case GMPI_CALL_TESTSOME:
+		return GMPI_Testsome<Scope>(at.buf, number(a[0]), requests, value, static_cast<int *>(pointer(a[1])), status);
+	case GMPI_CALL_TESTALL:
+		return GMPI_Testall<Scope>(at.buf, number(a[0]), requests, value, status);
+	case GMPI_CALL_GET_STATUS:
+		return GMPI_Request_get_status<Scope>(at.buf, requests, value, status);
+	case GMPI_CALL_SENDRECV:
+		return GMPI_Sendrecv<Scope>(at.buf, pointer(a[0]), number(a[2]), number(a[3]), number(a[4]), number(a[5]), pointer(a[1]),
+					    second(a[2]), second(a[3]), second(a[4]), second(a[5]), a[6], status);
+	default:
+		return -1;
+	}
+}
+
+template <ggas_scope Scope> GGAS_FN int later(const place &at, const selftest_gmpi_call &call)
+{
+	const uint64_t *a = call.arguments;
+	MPI_Request *request = at.requests + call.request;
+	switch (call.function) {
+	case GMPI_CALL_IBARRIER:
+		return GMPI_Ibarrier<Scope>(at.buf, a[0], request);
+	case GMPI_CALL_IBCAST:
+		return GMPI_Ibcast<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4], request);
+	case GMPI_CALL_IREDUCE:
+		return GMPI_Ireduce<Scope>(at.buf, pointer(a[0]), pointer(a[1]), number(a[2]), number(a[3]), number(a[4]), number(a[5]),
+					   a[6], request);
+	case GMPI_CALL_IALLREDUCE:
+		return GMPI_Iallreduce<Scope>(at.buf, pointer(a[0]), pointer(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5],
+					      request);
+	case GMPI_CALL_IALLGATHER:
+		return GMPI_Iallgather<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
+					      number(a[5]), a[6], request);
+	case GMPI_CALL_IALLTOALL:
+		return GMPI_Ialltoall<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
+					     number(a[5]), a[6], request);
+	default:
+		return -1;
+	}
+}
+
 template <ggas_scope Scope> GGAS_FN int others(const place &at, const selftest_gmpi_call &call, int *value)
 {
 	const uint64_t *a = call.arguments;
@@ -135,7 +192,8 @@ template <ggas_scope Scope> GGAS_FN void make(const place &at, selftest_gmpi_cal
 	int error;
 	if (call.function == SELFTEST_GMPI_TEST_UNTIL)
 		error = until_over<Scope>(at, call, status);
-	else if ((error = messages<Scope>(at, call, status, &value)) < 0)
+	else if ((error = messages<Scope>(at, call, status, &value)) < 0 && (error = several<Scope>(at, call, status, &value)) < 0 &&
+		 (error = later<Scope>(at, call)) < 0)
 		error = others<Scope>(at, call, &value);
 	/* All callers get the same. */
 	ggas_atomic_max(&call.error, static_cast<uint32_t>(error), ggas_order::relaxed);

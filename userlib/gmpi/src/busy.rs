@@ -34,6 +34,19 @@ const NAMES: [&str; GMPI_CALLS as usize] = [
     "GMPI_Win_fence",
     "GMPI_Comm_rank",
     "GMPI_Echo",
+    "GMPI_Sendrecv",
+    "GMPI_Testall",
+    "GMPI_Waitany",
+    "GMPI_Testany",
+    "GMPI_Waitsome",
+    "GMPI_Testsome",
+    "GMPI_Request_get_status",
+    "GMPI_Ibarrier",
+    "GMPI_Ibcast",
+    "GMPI_Ireduce",
+    "GMPI_Iallreduce",
+    "GMPI_Iallgather",
+    "GMPI_Ialltoall",
 ];
 
 /// Written by the daemon, read by the host.

@@ -61,6 +61,8 @@ pub(crate) struct Placed {
     pub comm: Comm,
     table: KernelMem,
     channels: KernelMem,
+    /// Members that are dead, by rank: the daemon marks them.
+    pub gone: Arc<KernelMem>,
     /// Members.
     size: usize,
     _window: Arc<Window>,
@@ -77,6 +79,7 @@ impl Placed {
     ) -> Result<Placed, GmpiError> {
         let size = window.len();
         let channels = processor.alloc(size_of::<gmpi_channel>() * size * ports as usize)?;
+        let gone = Arc::new(processor.alloc(4 * size)?);
         let table = processor.alloc(size_of::<gmpi_direct>())?;
         let member = window.member(rank as usize).map_err(|error| GmpiError::Window(error.to_string()))?;
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -88,10 +91,11 @@ impl Placed {
             timeout,
             u64::from(direct.slots) | u64::from(direct.slot_bytes) << 32,
             u64::from(rank) | (size as u64) << 32,
+            gone.address(),
         ];
-        const { assert!(size_of::<gmpi_direct>() == 7 * 8) };
+        const { assert!(size_of::<gmpi_direct>() == 8 * 8) };
         table.write_u64s(0, &words)?;
-        Ok(Placed { comm, table, channels, size, _window: window })
+        Ok(Placed { comm, table, channels, gone, size, _window: window })
     }
 
     /// After kernels have ended: whether all that they began is over.
@@ -100,7 +104,14 @@ impl Placed {
         const ENDS: [(&str, usize); 2] =
             [("send", offset_of!(gmpi_channel, sends)), ("receive", offset_of!(gmpi_channel, receives))];
         let (mut count, mut first) = (0, None);
+        let mut gone = vec![0; 4 * self.size];
+        self.gone.read(0, &mut gone)?;
+        let is_gone = |peer: usize| gone[4 * peer..4 * peer + 4] != [0; 4];
         for channel in 0..self.channels.len() / size_of::<gmpi_channel>() {
+            // Kernels were told.
+            if is_gone(channel % self.size) {
+                continue;
+            }
             for (what, at) in ENDS {
                 let at = channel * size_of::<gmpi_channel>() + at;
                 let posted = self.channels.load_u64(at + offset_of!(gmpi_direct_end, posted))?;
@@ -190,6 +201,8 @@ impl Gmpi {
         let comm = self.split(of, Some(0), key)?.ok_or(gone)?;
         let whose = (comm, place.rank, self.ports);
         let made = Placed::new(&self.processor, window.clone(), direct, whose, self.timeout)?;
+        let marks = Some((comm.0, made.gone.clone()));
+        self.ask("a look at who is gone", move |daemon| daemon.mark_losses(marks))?;
         self.buf.store_u64(std::mem::offset_of!(gmpi_buf, direct), made.address())?;
         *placed = Some(made);
         Ok(comm)
@@ -200,6 +213,7 @@ impl Gmpi {
         let mut placed = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         if placed.as_ref().is_some_and(|placed| placed.comm == comm) {
             self.buf.store_u64(std::mem::offset_of!(gmpi_buf, direct), 0)?;
+            self.ask("the end of a direct communicator", |daemon| daemon.mark_losses(None))?;
             *placed = None;
         }
         Ok(())

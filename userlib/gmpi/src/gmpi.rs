@@ -278,6 +278,16 @@ impl Gmpi {
         })
     }
 
+    /// A communicator of the same members, whose messages and collectives are its own. Collective, as [`split`](Self::split).
+    ///
+    /// # Errors
+    /// As of [`split`](Self::split).
+    pub fn dup(&self, of: Comm) -> Result<Comm, GmpiError> {
+        // Equal keys: the order of ranks.
+        let gone = GmpiError::Failed { what: "a copy of a communicator", class: crate::Class::COMM };
+        self.split(of, Some(0), 0)?.ok_or(gone)
+    }
+
     /// Ends a communicator: kernels that use it from then on get `GMPI_ERR_COMM`.
     ///
     /// # Errors

@@ -28,13 +28,27 @@ pub const GMPI_CALL_WIN_FLUSH: u32 = 23;
 pub const GMPI_CALL_WIN_FENCE: u32 = 24;
 pub const GMPI_CALL_COMM_PLACE: u32 = 25;
 pub const GMPI_CALL_ECHO: u32 = 26;
-pub const GMPI_CALLS: u32 = 27;
+pub const GMPI_CALL_SENDRECV: u32 = 27;
+pub const GMPI_CALL_TESTALL: u32 = 28;
+pub const GMPI_CALL_WAITANY: u32 = 29;
+pub const GMPI_CALL_TESTANY: u32 = 30;
+pub const GMPI_CALL_WAITSOME: u32 = 31;
+pub const GMPI_CALL_TESTSOME: u32 = 32;
+pub const GMPI_CALL_GET_STATUS: u32 = 33;
+pub const GMPI_CALL_IBARRIER: u32 = 34;
+pub const GMPI_CALL_IBCAST: u32 = 35;
+pub const GMPI_CALL_IREDUCE: u32 = 36;
+pub const GMPI_CALL_IALLREDUCE: u32 = 37;
+pub const GMPI_CALL_IALLGATHER: u32 = 38;
+pub const GMPI_CALL_IALLTOALL: u32 = 39;
+pub const GMPI_CALLS: u32 = 40;
 pub const GMPI_REQUESTS: u32 = 15;
 pub const GMPI_ALL_RANKS: u32 = 4294967295;
 pub const GMPI_ANSWER_ERROR_BITS: u32 = 8;
 pub const GMPI_ANSWER_STATUSES_SHIFT: u32 = 8;
 pub const GMPI_ANSWER_STATUSES_BITS: u32 = 8;
 pub const GMPI_ANSWER_FLAG_SHIFT: u32 = 16;
+pub const GMPI_ANSWER_OVER_SHIFT: u32 = 32;
 pub const GMPI_STATUS_BYTES_BITS: u32 = 56;
 pub const GMPI_FORM_COUNTED: u32 = 0;
 pub const GMPI_FORM_TAGGED: u32 = 1;
@@ -55,6 +69,7 @@ pub const GMPI_DIRECT_SHORT: u32 = 4096;
 pub const GMPI_ANY_SOURCE: i32 = -1;
 pub const GMPI_ANY_TAG: i32 = -1;
 pub const GMPI_PROC_NULL: i32 = -2;
+pub const GMPI_UNDEFINED: i32 = -32766;
 pub const GMPI_TAG_MAX: u32 = 2147483647;
 pub const GMPI_IN_PLACE: u32 = 1;
 pub const GMPI_BYTE: u32 = 1;
@@ -285,10 +300,11 @@ pub struct gmpi_direct {
     pub slot_bytes: u32,
     pub rank: u32,
     pub size: u32,
+    pub gone: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 56usize];
+    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 64usize];
     ["Alignment of gmpi_direct"][::core::mem::align_of::<gmpi_direct>() - 8usize];
     [
         "Offset of field: gmpi_direct::comm",
@@ -317,6 +333,9 @@ const _: () = {
     [
         "Offset of field: gmpi_direct::size",
     ][::core::mem::offset_of!(gmpi_direct, size) - 52usize];
+    [
+        "Offset of field: gmpi_direct::gone",
+    ][::core::mem::offset_of!(gmpi_direct, gone) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -138,15 +138,42 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 		return told(others.end(GMPI_ERR_REQUEST));
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	others = crew(direct_progress<Scope>(buf, direct, line, others.jobs()).jobs);
-	for (; before; before = direct_before(buf, before))
-		if (const gmpi_channel *of = direct_channel_of(buf, before);
-		    of && !direct_is_over(direct_receives(before) ? of->receives : of->sends, before))
+	bool gone = false;
+	for (; before && !gone; before = direct_before(buf, before)) {
+		if (direct_is_over(buf, before))
+			continue;
+		/* What a dead member sent before may come with one more step. */
+		gone = direct_lead_sees_gone<Scope>(direct, direct_peer(before));
+		direct_moved moved = { false, others.jobs() };
+		if (gone)
+			moved = direct_progress<Scope>(buf, direct, line, others.jobs());
+		others = crew(moved.jobs);
+		if (!gone || moved.any)
 			return told(others.end(GMPI_SUCCESS));
-	int error = direct_told<Scope>(state, handle, { false, 0, 0, 0 }, status);
+	}
+	int error = gone ? direct_failed<Scope>(handle, status) : direct_told<Scope>(state, handle, { false, 0, 0, 0 }, status);
 	team::meet();
 	if (team::lane() == 0)
 		*request = 0;
 	return told(others.end(error | 1 << GMPI_ANSWER_ERROR_BITS));
+}
+
+/* Whether all direct ones of some requests are over, or will never be; goes on with what is under way. By all callers. */
+template <ggas_scope Scope>
+GGAS_LONG bool direct_places_over(const gmpi_buf *buf, uint32_t count, const uint64_t *requests, uint32_t line)
+{
+	using team = gmpi_team<Scope>;
+	using crew = direct_crew<Scope>;
+	crew::enter();
+	if (!crew::leads())
+		return !crew::work();
+	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	crew others(direct_progress<Scope>(buf, direct, line, 0).jobs);
+	int open = 0;
+	for (uint32_t i = 0; i < count && team::lane() == 0 && !open; i++)
+		for (uint64_t handle = gmpi_is_direct(requests[i]) ? requests[i] : 0; handle; handle = direct_before(buf, handle))
+			open |= !direct_is_over(buf, handle) && !direct_is_gone(direct, direct_peer(handle));
+	return !others.end(team::from_first(open));
 }
 
 } /* namespace ggas_impl */

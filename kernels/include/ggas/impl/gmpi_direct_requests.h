@@ -9,6 +9,7 @@
 #define GGAS_IMPL_GMPI_DIRECT_REQUESTS_H
 
 #include "gmpi_channel.h"
+#include "gmpi_gone.h"
 
 namespace ggas_impl
 {
@@ -35,11 +36,11 @@ struct direct_outcome {
 	uint64_t got;
 };
 
-/* How far a wait has come: since when nothing moved, steps since then, looks before the next one. */
+/* How far a wait has come: since when nothing moved, steps since then, looks before the next one, whether the other one is dead. */
 struct direct_waited {
 	uint64_t begun;
 	uint32_t attempt, jobs, looks;
-	int error;
+	int gone, error;
 };
 
 /* Whether a message has more lines than the leader has lanes. */
@@ -100,6 +101,13 @@ GGAS_FN gmpi_channel *direct_channel_of(const gmpi_buf *buf, uint64_t handle)
 	const gmpi_direct_end &end = direct_receives(handle) ? state->receives : state->sends;
 	bool begun = static_cast<int32_t>(static_cast<uint32_t>(end.posted) - static_cast<uint32_t>(handle)) >= 0;
 	return begun && static_cast<uint32_t>(handle) ? state : nullptr;
+}
+
+/* Of a handle in a place: none that this block knows is over, too. */
+GGAS_FN bool direct_is_over(const gmpi_buf *buf, uint64_t handle)
+{
+	const gmpi_channel *state = direct_channel_of(buf, handle);
+	return !state || direct_is_over(direct_receives(handle) ? state->receives : state->sends, handle);
 }
 
 /* Where the block keeps what is asked for. */
@@ -237,15 +245,12 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	gmpi_channel *state = direct_state(buf, direct, peer);
 	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
-	if (before)
-		if (const gmpi_channel *of = direct_channel_of(buf, before);
-		    !of || direct_is_over(direct_receives(before) ? of->receives : of->sends, before))
-			before = 0;
+	before = before && !direct_is_over(buf, before) ? before : 0;
 	uint64_t number = end->posted;
 	if (number - end->done >= GMPI_DIRECT_OPS) {
 		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
 		if (number - end->done >= GMPI_DIRECT_OPS)
-			return { GMPI_ERR_NO_MEM, jobs, 0 };
+			return { direct_lead_sees_gone<Scope>(direct, peer) ? GMPI_ERR_PROC_FAILED : GMPI_ERR_NO_MEM, jobs, 0 };
 	}
 	/* All lanes have loaded the counts. */
 	team::meet();
@@ -316,6 +321,14 @@ GGAS_FN int direct_told(const gmpi_channel *state, uint64_t handle, const direct
 	return outcome.error;
 }
 
+/* The same of one whose other end is dead. By the leader. */
+template <ggas_scope Scope> GGAS_FN int direct_failed(uint64_t handle, gmpi_status *status)
+{
+	if (status && gmpi_team<Scope>::lane() == 0)
+		*status = { static_cast<int>(direct_peer(handle)), GMPI_ANY_TAG, GMPI_ERR_PROC_FAILED, 0, 0 };
+	return GMPI_ERR_PROC_FAILED;
+}
+
 /* The part of a wait for a handle that takes long: a step with everybody. By the leader. */
 template <ggas_scope Scope>
 GGAS_LONG direct_waited direct_wait_step(const gmpi_buf *buf, uint64_t handle, direct_waited waited, uint32_t line)
@@ -324,22 +337,25 @@ GGAS_LONG direct_waited direct_wait_step(const gmpi_buf *buf, uint64_t handle, d
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	direct_moved moved = direct_progress<Scope>(buf, direct, line, waited.jobs);
 	uint64_t begun = waited.begun;
-	int late = 0;
+	int late = 0, gone = 0;
 	if (!moved.any && team::lane() == 0) {
+		/* What it sent before it died may have come meanwhile. */
+		gone = direct_is_gone(direct, direct_peer(handle));
+		late = waited.gone ? GMPI_ERR_PROC_FAILED : GMPI_SUCCESS;
 		uint64_t now = ggas_time_ns();
 		begun = begun ? begun : now;
 		ggas_wait wait(buf->report, direct->timeout_ns, GGAS_WAIT_FLAG, direct->rank, direct_peer(handle), line);
 		uint64_t state = reinterpret_cast<uint64_t>(direct_state(buf, direct, direct_peer(handle)));
 		wait.shows(state, handle & 0xffffffff, 0);
 		ggas_pause(waited.attempt * waited.looks);
-		if (now - begun >= direct->timeout_ns) {
+		if (!late && now - begun >= direct->timeout_ns) {
 			wait.fail(GGAS_ERR_TIMEOUT, state, handle & 0xffffffff, 0, now - begun);
 			late = GMPI_ERR_TIMEOUT;
 		}
 	}
 	uint32_t looks = waited.looks < most_looks ? 2 * waited.looks : waited.looks;
 	return { moved.any ? 0 : team::from_first(begun), moved.any ? 1 : waited.attempt + 1, moved.jobs,
-		 moved.any ? fewest_looks : looks, team::from_first(late) };
+		 moved.any ? fewest_looks : looks, team::from_first(gone), team::from_first(late) };
 }
 
 /* Waits for one. By the leader. */
@@ -349,7 +365,7 @@ GGAS_FN int direct_wait_in(const gmpi_buf *buf, gmpi_channel *state, direct_crew
 {
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	bool receives = direct_receives(handle);
-	direct_waited waited = { 0, 1, 0, first_looks, 0 };
+	direct_waited waited = { 0, 1, 0, first_looks, 0, 0 };
 	direct_outcome outcome = { false, 0, 0, 0 };
 	GGAS_NO_UNROLL
 	while (!direct_is_over(receives ? state->receives : state->sends, handle)) {
@@ -360,6 +376,8 @@ GGAS_FN int direct_wait_in(const gmpi_buf *buf, gmpi_channel *state, direct_crew
 		waited.jobs = others.jobs();
 		waited = direct_wait_step<Scope>(buf, handle, waited, line);
 		others = direct_crew<Scope>(waited.jobs);
+		if (waited.error == GMPI_ERR_PROC_FAILED)
+			return direct_failed<Scope>(handle, status);
 		if (waited.error)
 			return waited.error;
 	}

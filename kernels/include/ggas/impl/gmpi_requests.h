@@ -39,6 +39,14 @@ GGAS_FN int gmpi_begin(const gmpi_buf *buf, uint32_t call, const void *at, int c
 				       gmpi_int(rank), gmpi_int(tag), comm, gmpi_address(request));
 }
 
+/* Collectives that are waited for later: seven arguments at most. */
+template <ggas_scope Scope, class... Arguments>
+GGAS_FN int gmpi_collective(const gmpi_buf *buf, uint32_t line, uint32_t call, uint64_t *request, Arguments... arguments)
+{
+	gmpi_new_request<gmpi_team<Scope>> made = { buf, request, false };
+	return gmpi_call<Scope, false>(buf, line, call, made, arguments..., gmpi_address(request));
+}
+
 /* After a request is over its place holds none, but for persistent ones. */
 template <class Team> struct gmpi_over {
 	uint64_t *place;

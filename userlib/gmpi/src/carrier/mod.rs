@@ -113,6 +113,16 @@ pub trait Carrier {
     /// Nothing can come any more.
     fn probe(&mut self, comm: Comm, from: Option<u32>, tag: Option<i32>) -> Result<Option<Status>, Class>;
 
+    /// Of how many processes it is known that they are dead.
+    fn losses(&self) -> usize {
+        0
+    }
+
+    /// Whether a member of a communicator is one of them.
+    fn is_gone(&self, _comm: Comm, _rank: u32) -> bool {
+        false
+    }
+
     /// Works on what is under way; whether there was something to do.
     fn progress(&mut self) -> bool;
 

@@ -41,8 +41,8 @@ impl Daemon {
     }
 
     /// `None`: with nobody (`MPI_PROC_NULL`).
-    pub(super) fn message(&self, call: &Attribute, receives: bool) -> Result<Option<Operation>, Class> {
-        let [_, at, count, of, rank, tag, comm, ..] = call.elements;
+    pub(super) fn message(&self, words: [u64; 6], receives: bool) -> Result<Option<Operation>, Class> {
+        let [at, count, of, rank, tag, comm] = words;
         let (comm, place) = self.comm(comm)?;
         let of = type_of(of)?;
         let at = self.span(at, count, of)?;
@@ -63,14 +63,29 @@ impl Daemon {
         Ok((comm, from, tag))
     }
 
-    pub(super) fn broadcast(&self, call: &Attribute) -> Result<Operation, Class> {
+    /// By the function that waits for it.
+    pub(super) fn collective(&self, call: &Attribute, function: u32) -> Result<Operation, Class> {
+        match function {
+            layout::GMPI_CALL_BARRIER => {
+                self.comm(call.elements[1]).map(|(comm, _)| Operation::Barrier { comm })
+            }
+            layout::GMPI_CALL_BCAST => self.broadcast(call),
+            layout::GMPI_CALL_REDUCE => self.reduction(call, false),
+            layout::GMPI_CALL_ALLREDUCE => self.reduction(call, true),
+            layout::GMPI_CALL_ALLGATHER => self.gather(call, false),
+            layout::GMPI_CALL_ALLTOALL => self.gather(call, true),
+            _ => Err(Class::CALL),
+        }
+    }
+
+    fn broadcast(&self, call: &Attribute) -> Result<Operation, Class> {
         let [_, at, count, of, root, comm, ..] = call.elements;
         let (comm, place) = self.comm(comm)?;
         let of = type_of(of)?;
         Ok(Operation::Bcast { at: self.span(at, count, of)?, of, root: root_of(root, place)?, comm })
     }
 
-    pub(super) fn reduction(&self, call: &Attribute, everywhere: bool) -> Result<Operation, Class> {
+    fn reduction(&self, call: &Attribute, everywhere: bool) -> Result<Operation, Class> {
         let [_, from, to, count, of, op, root, comm, ..] = call.elements;
         let (root, comm) = if everywhere { (0, root) } else { (root, comm) };
         let (comm, place) = self.comm(comm)?;
@@ -94,7 +109,7 @@ impl Daemon {
         })
     }
 
-    pub(super) fn gather(&self, call: &Attribute, all_to_all: bool) -> Result<Operation, Class> {
+    fn gather(&self, call: &Attribute, all_to_all: bool) -> Result<Operation, Class> {
         let [_, from, count, of, to, to_count, to_of, comm, ..] = call.elements;
         let (comm, place) = self.comm(comm)?;
         let to_of = type_of(to_of)?;

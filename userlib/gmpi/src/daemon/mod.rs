@@ -2,16 +2,22 @@
 //! others could go on: what MPI would wait for is started, and looked at each round.
 
 mod decode;
+mod exchange;
 mod handles;
+mod losses;
 mod requests;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use ggas_clock::Clock;
 
+use self::exchange::Exchange;
 use self::handles::Handles;
-use self::requests::{Progress, Requests};
+use self::losses::Marks;
+use self::requests::Requests;
+use self::waits::Wanted;
 use crate::busy::Busy;
 use crate::carrier::{Carrier, Comm, Operation, Place, Token, Win};
 use crate::layout;
@@ -32,7 +38,8 @@ struct Port {
 enum Waiting {
     /// An operation; whether its status is told.
     Operation(Token, bool),
-    Requests(Vec<u64>),
+    Requests(Wanted, Vec<u64>),
+    Exchange(Box<Exchange>),
     Message(Comm, Option<u32>, Option<i32>),
     /// Room for what it starts.
     Room(Box<Attribute>),
@@ -55,6 +62,9 @@ pub(crate) struct Daemon {
     pub busy: Arc<Busy>,
     ports: Vec<Port>,
     requests: Requests,
+    /// Where members that are dead are marked for kernels, and of how many the carrier knew at the last look.
+    marks: Option<Marks>,
+    losses: usize,
     config: Config,
     clock: Clock,
 }
@@ -79,6 +89,12 @@ fn room_for(call: &Attribute) -> Outcome {
     Outcome::Waits(Waiting::Room(Box::new(*call)))
 }
 
+/// Buffer, count, type, rank, tag, communicator.
+fn words(call: &Attribute) -> [u64; 6] {
+    let [_, at, count, of, rank, tag, comm, ..] = call.elements;
+    [at, count, of, rank, tag, comm]
+}
+
 fn done() -> Outcome {
     Outcome::Answer(answer(None, false, &[]))
 }
@@ -88,12 +104,14 @@ impl Daemon {
         let ports = rings.into_iter().map(|rings| Port { rings, waiting: None }).collect();
         let (comms, wins, clock) = (Handles::of([0, 1]), Handles::of([]), config.clock.clone());
         let (attached, requests) = (Attached::default(), Requests::default());
-        Daemon { carrier, attached, comms, wins, busy, ports, requests, config, clock }
+        let (marks, losses) = (None, 0);
+        Daemon { carrier, attached, comms, wins, busy, ports, requests, marks, losses, config, clock }
     }
 
     /// Looks at everything once; whether anything moved.
     pub fn round(&mut self) -> Result<bool, GmpiError> {
         let mut moved = self.carrier.progress();
+        self.look_for_losses()?;
         for port in 0..self.ports.len() {
             moved |= self.serve(port)?;
         }
@@ -143,14 +161,21 @@ impl Daemon {
                 Ok(done())
             }
             layout::GMPI_CALL_REQUEST_FREE => self.requests.free(first, &mut *self.carrier).map(|()| done()),
-            layout::GMPI_CALL_SEND => match self.message(call, false)? {
+            layout::GMPI_CALL_SEND => match self.message(words(call), false)? {
                 Some(operation) if !self.carrier.has_room(&operation) => Ok(room_for(call)),
                 operation => self.run(operation, false),
             },
-            layout::GMPI_CALL_RECV => self.run(self.message(call, true)?, true),
-            layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(vec![first]))),
-            layout::GMPI_CALL_WAITALL => Ok(Outcome::Waits(Waiting::Requests(self.listed(call)?))),
-            layout::GMPI_CALL_TEST => self.test(port, first),
+            layout::GMPI_CALL_RECV => self.run(self.message(words(call), true)?, true),
+            layout::GMPI_CALL_SENDRECV => self.exchange(call),
+            layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(Wanted::All, vec![first]))),
+            layout::GMPI_CALL_WAITALL => self.wait_for(Wanted::All, call),
+            layout::GMPI_CALL_WAITANY => self.wait_for(Wanted::Any, call),
+            layout::GMPI_CALL_WAITSOME => self.wait_for(Wanted::Some, call),
+            layout::GMPI_CALL_TEST => Ok(self.look_at(port, Wanted::All, vec![first], None)),
+            layout::GMPI_CALL_TESTALL => Ok(self.look_at(port, Wanted::All, self.listed(call)?, None)),
+            layout::GMPI_CALL_TESTANY => Ok(self.look_at(port, Wanted::Any, self.listed(call)?, None)),
+            layout::GMPI_CALL_TESTSOME => Ok(self.look_at(port, Wanted::Some, self.listed(call)?, None)),
+            layout::GMPI_CALL_GET_STATUS => Ok(self.look_at(port, Wanted::Look, self.listed(call)?, None)),
             layout::GMPI_CALL_PROBE => {
                 let (comm, from, tag) = self.wanted(call)?;
                 Ok(Outcome::Waits(Waiting::Message(comm, from, tag)))
@@ -160,15 +185,18 @@ impl Daemon {
                 let found = self.carrier.probe(comm, from, tag)?;
                 Ok(Outcome::Answer(answer(None, found.is_some(), found.as_slice())))
             }
-            layout::GMPI_CALL_BARRIER => {
-                let (comm, _) = self.comm(first)?;
-                self.run(Some(Operation::Barrier { comm }), false)
-            }
-            layout::GMPI_CALL_BCAST => self.run(Some(self.broadcast(call)?), false),
-            layout::GMPI_CALL_REDUCE => self.run(Some(self.reduction(call, false)?), false),
-            layout::GMPI_CALL_ALLREDUCE => self.run(Some(self.reduction(call, true)?), false),
-            layout::GMPI_CALL_ALLGATHER => self.run(Some(self.gather(call, false)?), false),
-            layout::GMPI_CALL_ALLTOALL => self.run(Some(self.gather(call, true)?), false),
+            layout::GMPI_CALL_BARRIER
+            | layout::GMPI_CALL_BCAST
+            | layout::GMPI_CALL_REDUCE
+            | layout::GMPI_CALL_ALLREDUCE
+            | layout::GMPI_CALL_ALLGATHER
+            | layout::GMPI_CALL_ALLTOALL => self.run(Some(self.collective(call, function)?), false),
+            layout::GMPI_CALL_IBARRIER
+            | layout::GMPI_CALL_IBCAST
+            | layout::GMPI_CALL_IREDUCE
+            | layout::GMPI_CALL_IALLREDUCE
+            | layout::GMPI_CALL_IALLGATHER
+            | layout::GMPI_CALL_IALLTOALL => self.begin_collective(call, function, handle),
             layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET => self.start_one_sided(call),
             layout::GMPI_CALL_WIN_FLUSH => self.run(Some(self.flush(first, second)?), false),
             layout::GMPI_CALL_WIN_FENCE => self.fence(second),
@@ -181,11 +209,8 @@ impl Daemon {
         }
     }
 
-    /// Requests that a call names.
-    fn listed(&self, call: &Attribute) -> Result<Vec<u64>, Class> {
-        let count = usize::try_from(call.elements[1]).map_err(|_| Class::COUNT)?;
-        let most = layout::GMPI_REQUESTS as usize;
-        if count > most { Err(Class::COUNT) } else { Ok(call.elements[2..2 + count].to_vec()) }
+    fn wait_for(&self, wanted: Wanted, call: &Attribute) -> Result<Outcome, Class> {
+        Ok(Outcome::Waits(Waiting::Requests(wanted, self.listed(call)?)))
     }
 
     fn begin(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
@@ -195,7 +220,7 @@ impl Daemon {
             self.requests.refuse(handle);
             return Err(Class::NO_MEM);
         }
-        let started = match self.message(call, receives) {
+        let started = match self.message(words(call), receives) {
             Ok(None) => {
                 self.requests.add_over(handle, place, what);
                 return Ok(done());
@@ -208,6 +233,25 @@ impl Daemon {
         started.map(|_| done())
     }
 
+    /// A collective that a request stands for; its place comes behind the arguments.
+    fn begin_collective(&mut self, call: &Attribute, function: u32, handle: u64) -> Result<Outcome, Class> {
+        let (waits, arguments, what) = match function {
+            layout::GMPI_CALL_IBARRIER => (layout::GMPI_CALL_BARRIER, 1, "barrier"),
+            layout::GMPI_CALL_IBCAST => (layout::GMPI_CALL_BCAST, 5, "broadcast"),
+            layout::GMPI_CALL_IREDUCE => (layout::GMPI_CALL_REDUCE, 7, "reduction"),
+            layout::GMPI_CALL_IALLREDUCE => (layout::GMPI_CALL_ALLREDUCE, 6, "reduction"),
+            layout::GMPI_CALL_IALLGATHER => (layout::GMPI_CALL_ALLGATHER, 7, "allgather"),
+            _ => (layout::GMPI_CALL_ALLTOALL, 7, "alltoall"),
+        };
+        if self.requests.is_full() {
+            self.requests.refuse(handle);
+            return Err(Class::NO_MEM);
+        }
+        let started = self.collective(call, waits).and_then(|operation| self.carrier.start(&operation));
+        self.requests.add(handle, call.elements[1 + arguments], what, started);
+        started.map(|_| done())
+    }
+
     fn prepare(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
         let receives = call.elements[0] == u64::from(layout::GMPI_CALL_RECV_INIT);
         let what = if receives { "persistent receive" } else { "persistent send" };
@@ -215,7 +259,7 @@ impl Daemon {
             self.requests.refuse(handle);
             return Err(Class::NO_MEM);
         }
-        let operation = self.message(call, receives);
+        let operation = self.message(words(call), receives);
         let error = operation.as_ref().err().copied();
         let operation = operation.and_then(|operation| operation.ok_or(Class::OTHER));
         self.requests.add_persistent(handle, what, operation);
@@ -252,36 +296,6 @@ impl Daemon {
         Ok(Outcome::Waits(Waiting::Fence(self.carrier.start(&operation)?, comm)))
     }
 
-    fn test(&mut self, port: usize, handle: u64) -> Result<Outcome, Class> {
-        if handle == 0 {
-            return Ok(Outcome::Answer(answer(None, true, &[Status::EMPTY])));
-        }
-        match self.requests.look(handle, &mut *self.carrier) {
-            Progress::Open => Ok(Outcome::Answer(answer(None, false, &[]))),
-            Progress::Over(status) => {
-                self.requests.close(handle);
-                Ok(Outcome::Answer(answer(status.error, true, &[status])))
-            }
-            Progress::Unknown if self.was(handle) => {
-                Ok(Outcome::Answer(answer(None, true, &[Status::EMPTY])))
-            }
-            Progress::Unknown if self.may_come(port, handle) => Ok(Outcome::Answer(answer(None, false, &[]))),
-            Progress::Unknown => Err(Class::REQUEST),
-        }
-    }
-
-    /// Whether a request of this handle may have been, and is over.
-    fn was(&self, handle: u64) -> bool {
-        let (port, number) = requests::parts(handle);
-        self.ports.get(port).is_some_and(|port| number > 0 && number <= port.rings.taken())
-    }
-
-    /// Whether it may be that its call is still in the ring of another port.
-    fn may_come(&self, port: usize, handle: u64) -> bool {
-        let (of, number) = requests::parts(handle);
-        of != port && of < self.ports.len() && number > 0
-    }
-
     /// Looks at what a call waits for.
     fn go_on(&mut self, port: usize, waiting: Waiting, deadline: Instant) -> Outcome {
         let result = match waiting {
@@ -310,7 +324,10 @@ impl Daemon {
                 Ok(None) => Ok(Outcome::Waits(Waiting::Message(comm, from, tag))),
                 Err(class) => Err(class),
             },
-            Waiting::Requests(handles) => self.wait_for(port, handles, deadline),
+            Waiting::Requests(wanted, handles) => {
+                return self.look_at(port, wanted, handles, Some(deadline));
+            }
+            Waiting::Exchange(exchange) => return self.go_on_exchange(*exchange, deadline),
             Waiting::Room(call) if self.is_over(deadline) => {
                 if matches!(call.elements[0] as u32, layout::GMPI_CALL_ISEND) {
                     let handle = requests::handle(port, call.number);
@@ -325,36 +342,6 @@ impl Daemon {
 
     fn is_over(&self, deadline: Instant) -> bool {
         self.clock.until(deadline).is_zero()
-    }
-
-    /// All of them: then they are closed, and their statuses are told. In no other case is one closed.
-    fn wait_for(&mut self, port: usize, handles: Vec<u64>, deadline: Instant) -> Result<Outcome, Class> {
-        let mut statuses = Vec::with_capacity(handles.len());
-        let mut open = false;
-        for handle in &handles {
-            let status = match self.requests.look(*handle, &mut *self.carrier) {
-                Progress::Over(status) => status,
-                Progress::Unknown if *handle == 0 || self.was(*handle) => Status::EMPTY,
-                Progress::Unknown if !self.may_come(port, *handle) => {
-                    Status { error: Some(Class::REQUEST), ..Status::EMPTY }
-                }
-                Progress::Open | Progress::Unknown => {
-                    open = true;
-                    Status { error: Some(Class::PENDING), ..Status::EMPTY }
-                }
-            };
-            statuses.push(status);
-        }
-        if open && self.is_over(deadline) {
-            return Ok(Outcome::Answer(answer(Some(Class::TIMEOUT), false, &statuses)));
-        }
-        if open {
-            return Ok(Outcome::Waits(Waiting::Requests(handles)));
-        }
-        handles.iter().for_each(|handle| self.requests.close(*handle));
-        let error = statuses.iter().find_map(|status| status.error);
-        let error = if handles.len() > 1 { error.map(|_| Class::IN_STATUS) } else { error };
-        Ok(Outcome::Answer(answer(error, false, &statuses)))
     }
 
     /// After kernels have ended: what they left open is given up, and told.

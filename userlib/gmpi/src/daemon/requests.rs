@@ -34,6 +34,8 @@ pub(crate) struct Requests {
 pub(crate) enum Progress {
     /// There is none of this handle now.
     Unknown,
+    /// A persistent one that was not started.
+    Idle,
     Open,
     Over(Status),
 }
@@ -119,6 +121,10 @@ impl Requests {
     /// How far it is, with those that were started in its place before. Nothing is forgotten by asking.
     pub fn look(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Progress {
         let mut next = Some(key(handle));
+        let idle = |request: &Request| request.token.is_none() && request.ended.is_none();
+        if self.all.get(&key(handle)).is_some_and(idle) {
+            return Progress::Idle;
+        }
         let mut open = false;
         let mut first: Option<Status> = None;
         while let Some(request) = next.and_then(|handle| self.all.get_mut(&handle)) {

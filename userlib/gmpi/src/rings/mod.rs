@@ -49,22 +49,36 @@ pub(crate) fn arguments(function: u64, first: impl FnOnce() -> u64) -> Option<us
         | layout::GMPI_CALL_SEND_INIT
         | layout::GMPI_CALL_RECV_INIT
         | layout::GMPI_CALL_REDUCE
+        | layout::GMPI_CALL_IALLREDUCE
         | layout::GMPI_CALL_ALLGATHER
         | layout::GMPI_CALL_ALLTOALL => 7,
-        layout::GMPI_CALL_SEND | layout::GMPI_CALL_RECV | layout::GMPI_CALL_ALLREDUCE => 6,
+        layout::GMPI_CALL_SEND
+        | layout::GMPI_CALL_RECV
+        | layout::GMPI_CALL_ALLREDUCE
+        | layout::GMPI_CALL_IBCAST => 6,
         layout::GMPI_CALL_BCAST => 5,
         layout::GMPI_CALL_PROBE | layout::GMPI_CALL_IPROBE => 3,
-        layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET => 8,
-        layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE => 2,
+        layout::GMPI_CALL_PUT
+        | layout::GMPI_CALL_GET
+        | layout::GMPI_CALL_IREDUCE
+        | layout::GMPI_CALL_IALLGATHER
+        | layout::GMPI_CALL_IALLTOALL => 8,
+        layout::GMPI_CALL_SENDRECV => 11,
+        layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE | layout::GMPI_CALL_IBARRIER => 2,
         layout::GMPI_CALL_WAIT
         | layout::GMPI_CALL_TEST
         | layout::GMPI_CALL_START
         | layout::GMPI_CALL_REQUEST_FREE
         | layout::GMPI_CALL_BARRIER
         | layout::GMPI_CALL_COMM_PLACE => 1,
-        layout::GMPI_CALL_WAITALL | layout::GMPI_CALL_STARTALL => {
-            1 + at_most(first(), layout::GMPI_REQUESTS as usize)
-        }
+        layout::GMPI_CALL_WAITALL
+        | layout::GMPI_CALL_STARTALL
+        | layout::GMPI_CALL_TESTALL
+        | layout::GMPI_CALL_WAITANY
+        | layout::GMPI_CALL_TESTANY
+        | layout::GMPI_CALL_WAITSOME
+        | layout::GMPI_CALL_TESTSOME
+        | layout::GMPI_CALL_GET_STATUS => 1 + at_most(first(), layout::GMPI_REQUESTS as usize),
         layout::GMPI_CALL_ECHO => 1 + at_most(first(), ELEMENTS - 2),
         _ => return None,
     })

@@ -91,6 +91,32 @@ fn communicators_that_the_host_made_are_worlds_of_their_own_until_they_are_freed
 }
 
 #[test]
+fn a_copy_of_a_communicator_keeps_its_messages_apart() {
+    let world = World::new(2, &config());
+    let reversed = world.all(|gmpi, rank| {
+        gmpi.split(Comm::WORLD, Some(0), -(rank as i32)).expect("all came").expect("in it")
+    });
+    let copies = world.all(|gmpi, rank| gmpi.dup(reversed[rank]).expect("all came").0);
+    let at = |rank: usize, offset| world.ranks[rank].at(offset);
+    // In both, rank 1 of the world is rank 0. What was sent first comes last.
+    let first = Script::default()
+        .call(SELFTEST_GMPI_FILL, &[at(0, 0), 2, 5])
+        .call(GMPI_CALL_SEND, &[at(0, 0), 1, LONG, 0, 3, reversed[0].0])
+        .call(GMPI_CALL_SEND, &[at(0, 8), 1, LONG, 0, 3, copies[0]])
+        .call(GMPI_CALL_COMM_PLACE, &[copies[0]]);
+    let second = Script::default()
+        .call(GMPI_CALL_RECV, &[at(1, 0), 1, LONG, 1, 3, copies[1]])
+        .call(GMPI_CALL_RECV, &[at(1, 8), 1, LONG, 1, 3, reversed[1].0]);
+    let results = world.succeed(vec![first, second]);
+    assert_eq!(results[0].value(3), 1 | 2 << 16);
+    assert_eq!(world.ranks[1].memory.read_u64s(0, 2).expect("in range"), [6, 5]);
+    // It does not end with the other one.
+    world.all(|gmpi, rank| gmpi.free(reversed[rank]).expect("it was there"));
+    world.succeed((0..2).map(|rank| Script::default().call(GMPI_CALL_BARRIER, &[copies[rank]])).collect());
+    assert!(matches!(world.ranks[0].gmpi.dup(reversed[0]), Err(GmpiError::Failed { .. })));
+}
+
+#[test]
 fn all_leave_together() {
     let world = World::new(3, &config());
     std::thread::scope(|scope| {

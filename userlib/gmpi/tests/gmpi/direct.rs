@@ -12,10 +12,10 @@ use ggas_selftest::args::*;
 use crate::world::*;
 
 /// Small, so that long messages are many parts.
-const SMALL: Direct = Direct { slots: 2, slot_bytes: 1024, offset: 64 };
+pub const SMALL: Direct = Direct { slots: 2, slot_bytes: 1024, offset: 64 };
 
 /// A direct communicator of all ranks.
-fn direct(world: &World, ports: u32, direct: Direct) -> u64 {
+pub fn direct(world: &World, ports: u32, direct: Direct) -> u64 {
     let nodes: Vec<Node> = (0..world.ranks.len()).map(|rank| world.node(rank)).collect();
     let members: Vec<_> =
         nodes.iter().zip(&world.ranks).map(|(node, rank)| (node, &rank.processor)).collect();

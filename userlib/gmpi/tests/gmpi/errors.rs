@@ -96,9 +96,19 @@ fn long_messages_that_do_not_fit_bring_what_fits() {
 #[test]
 fn a_block_without_a_port_is_refused_and_named() {
     let world = World::new(1, &Config { ports: 2, ..config() });
-    let barrier = Script::default().call(GMPI_CALL_COMM_PLACE, &[2]).call(SELFTEST_GMPI_SYNCHRONIZE, &[]);
+    let barrier = Script::default()
+        .call(GMPI_CALL_COMM_PLACE, &[2])
+        .call(SELFTEST_GMPI_SYNCHRONIZE, &[])
+        .call(GMPI_CALL_WAITALL, &[1])
+        .call(GMPI_CALL_WAITANY, &[1])
+        .call(GMPI_CALL_TESTALL, &[1])
+        .call(GMPI_CALL_GET_STATUS, &[])
+        .call(GMPI_CALL_SENDRECV, &[0, 0, 0, INT | INT << 32, NOBODY | NOBODY << 32, 0, WORLD])
+        .call(GMPI_CALL_IBARRIER, &[2])
+        .call(GMPI_CALL_WAIT, &[]);
     let results = &world.run_blocks(vec![vec![barrier; 3]], 32)[0];
-    assert_eq!([0, 1, 2].map(|block| results.errors(block)[0]), [0, 0, GMPI_ERR_PORT]);
+    assert_eq!([0, 1].map(|block| results.errors(block)), [[0; 9]; 2]);
+    assert_eq!(results.errors(2), [GMPI_ERR_PORT; 9]);
     let error = world.ranks[0].gmpi.check();
     assert!(matches!(error, Err(GmpiError::NoPort { block: 2, ports: 2 })), "{error:?}");
 }
@@ -119,6 +129,39 @@ fn a_call_that_nobody_answers_in_time_gets_its_error_and_can_be_made_again() {
     assert_eq!(errors, [0, GMPI_ERR_TIMEOUT, GMPI_ERR_TIMEOUT, GMPI_ERR_TIMEOUT]);
     let error = world.ranks[0].gmpi.check();
     assert!(matches!(error, Err(GmpiError::OpenRequests { count: 1, .. })), "still open: {error:?}");
+}
+
+/// `GMPI_PROC_NULL` as one of two ints in an argument.
+const NOBODY: u64 = GMPI_PROC_NULL as u32 as u64;
+
+#[test]
+fn a_daemon_whose_thread_has_ended_is_told_to_kernels_and_to_the_host() {
+    let short = Duration::from_millis(1);
+    let mut world = World::new(1, &Config { timeout: short, grace: short, ports: 2, ..config() });
+    let here = world.ranks.remove(0);
+    let ended = here.gmpi.by_carrier("a test that ends the daemon", SOON, |_| -> Result<(), GmpiError> {
+        panic!("the daemon ends here, as the test wants");
+    });
+    assert!(matches!(ended, Err(GmpiError::Gone(_))), "{ended:?}");
+    world.ranks.push(here);
+    let at = world.ranks[0].at(0);
+    // Whatever a call is, it ends.
+    let script = |first: u32, arguments: &[u64]| {
+        Script::default()
+            .call(first, arguments)
+            .call(GMPI_CALL_ISEND, &[at, 1, INT, 0, 0, WORLD])
+            .call(GMPI_CALL_WAIT, &[])
+    };
+    let blocks = vec![script(GMPI_CALL_BARRIER, &[WORLD]), script(GMPI_CALL_TESTALL, &[2])];
+    let results = &world.run_blocks(vec![blocks], 32)[0];
+    for block in 0..2 {
+        assert_eq!(results.errors(block), [GMPI_ERR_DAEMON; 3], "block {block}");
+    }
+    let here = world.ranks.remove(0);
+    let error = here.gmpi.check().expect_err("kernels waited in vain").to_string();
+    assert!(error.contains("GMPI"), "{error}");
+    assert!(matches!(here.gmpi.split(ggas_gmpi::Comm::WORLD, None, 0), Err(GmpiError::Gone(_))));
+    here.gmpi.close().expect_err("it is gone");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod collectives;
 mod direct;
 mod errors;
 mod limits;
+mod many;
 mod messages;
 mod windows;
 mod world;

@@ -345,6 +345,14 @@ impl Carrier for Own {
         if self.is_hopeless(&wanted) { Err(Class::PROC_FAILED) } else { Ok(None) }
     }
 
+    fn losses(&self) -> usize {
+        self.losses
+    }
+
+    fn is_gone(&self, comm: Comm, rank: u32) -> bool {
+        self.world(comm, rank).is_ok_and(|rank| self.known[rank as usize])
+    }
+
     fn progress(&mut self) -> bool {
         if self.failed {
             return false;

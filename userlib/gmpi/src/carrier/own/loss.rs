@@ -24,6 +24,7 @@ impl Own {
             if !lost || std::mem::replace(&mut self.known[rank], true) {
                 continue;
             }
+            self.losses += 1;
             self.net.lose(rank);
             self.limits.lose(rank);
             let mut ended = self.flow.lose(rank);

@@ -153,6 +153,7 @@ pub struct Own {
     /// Who is gone: told by others, and what was made of it.
     gone: Arc<Vec<AtomicBool>>,
     known: Vec<bool>,
+    losses: usize,
     watch: Option<ggas::members::LossGuard>,
     /// What the last collective of the host has gathered.
     gathered: Option<(Token, Vec<u8>)>,
@@ -211,6 +212,7 @@ impl Own {
             stirred: Vec::new(),
             gone: Arc::new((0..size).map(|_| AtomicBool::new(false)).collect()),
             known: vec![false; size],
+            losses: 0,
             watch: None,
             gathered: None,
             timeout: Duration::from_secs(30),

@@ -1,0 +1,113 @@
+//! Waits and tests: how far the requests are that a call names.
+
+use std::time::Instant;
+
+use super::requests::{self, Progress};
+use super::{Daemon, Outcome, Waiting, answer};
+use crate::rings::Attribute;
+use crate::{Class, Status, layout};
+
+/// Which of the requests that are over a call completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All, once all are over.
+    All,
+    /// One.
+    Any,
+    /// All that are over, at least one.
+    Some,
+    /// None: it only looks whether all are over.
+    Look,
+}
+
+/// How far a request is for the port that asks.
+enum Far {
+    /// There is none to wait for: no request, or a persistent one that was not started.
+    Idle,
+    Open,
+    Over(Status),
+}
+
+impl Far {
+    fn status(&self) -> Status {
+        match self {
+            Far::Idle => Status::EMPTY,
+            Far::Open => Status { error: Some(Class::PENDING), ..Status::EMPTY },
+            Far::Over(status) => *status,
+        }
+    }
+}
+
+impl Daemon {
+    /// Requests that a call names.
+    pub(super) fn listed(&self, call: &Attribute) -> Result<Vec<u64>, Class> {
+        let count = usize::try_from(call.elements[1]).map_err(|_| Class::COUNT)?;
+        let most = layout::GMPI_REQUESTS as usize;
+        if count > most { Err(Class::COUNT) } else { Ok(call.elements[2..2 + count].to_vec()) }
+    }
+
+    /// Whether a request of this handle may have been, and is over.
+    fn was(&self, handle: u64) -> bool {
+        let (port, number) = requests::parts(handle);
+        self.ports.get(port).is_some_and(|port| number > 0 && number <= port.rings.taken())
+    }
+
+    /// Whether it may be that its call is still in the ring of another port.
+    fn may_come(&self, port: usize, handle: u64) -> bool {
+        let (of, number) = requests::parts(handle);
+        of != port && of < self.ports.len() && number > 0
+    }
+
+    fn far(&mut self, port: usize, handle: u64) -> Far {
+        match self.requests.look(handle, &mut *self.carrier) {
+            Progress::Idle => Far::Idle,
+            Progress::Open => Far::Open,
+            Progress::Over(status) => Far::Over(status),
+            Progress::Unknown if handle == 0 => Far::Idle,
+            Progress::Unknown if self.was(handle) => Far::Over(Status::EMPTY),
+            Progress::Unknown if self.may_come(port, handle) => Far::Open,
+            Progress::Unknown => Far::Over(Status { error: Some(Class::REQUEST), ..Status::EMPTY }),
+        }
+    }
+
+    /// Looks at requests and completes what is wanted: then those are closed, and their statuses are told. In no other case is one closed.
+    /// `deadline`: of a call that waits; `None`: of one that tests.
+    pub(super) fn look_at(
+        &mut self,
+        port: usize,
+        wanted: Wanted,
+        handles: Vec<u64>,
+        deadline: Option<Instant>,
+    ) -> Outcome {
+        let far: Vec<Far> = handles.iter().map(|handle| self.far(port, *handle)).collect();
+        let open = far.iter().any(|far| matches!(far, Far::Open));
+        let mut over: Vec<usize> = (0..far.len()).filter(|i| matches!(far[*i], Far::Over(_))).collect();
+        let is_done = match wanted {
+            Wanted::All | Wanted::Look => !open,
+            Wanted::Any | Wanted::Some => !over.is_empty() || !open,
+        };
+        match wanted {
+            Wanted::All | Wanted::Look => over = (0..far.len()).collect(),
+            Wanted::Any => over.truncate(1),
+            Wanted::Some => {}
+        }
+        let statuses: Vec<Status> = over.iter().map(|i| far[*i].status()).collect();
+        match deadline {
+            _ if is_done => {}
+            None => return Outcome::Answer(answer(None, false, &[])),
+            Some(deadline) if self.is_over(deadline) => {
+                return Outcome::Answer(answer(Some(Class::TIMEOUT), false, &statuses));
+            }
+            Some(_) => return Outcome::Waits(Waiting::Requests(wanted, handles)),
+        }
+        let error = statuses.iter().find_map(|status| status.error);
+        let many = wanted != Wanted::Any && handles.len() > 1;
+        let error = if many { error.map(|_| Class::IN_STATUS) } else { error };
+        let mut words = answer(error, !open, &statuses);
+        if wanted != Wanted::Look {
+            over.iter().for_each(|i| self.requests.close(handles[*i]));
+            words[0] |= over.iter().fold(0, |all, i| all | 1 << i) << layout::GMPI_ANSWER_OVER_SHIFT;
+        }
+        Outcome::Answer(words)
+    }
+}
