@@ -67,6 +67,15 @@ impl From<DeviceBuffer> for KernelMem {
 }
 
 impl KernelMem {
+    /// Memory of somebody else's.
+    ///
+    /// # Safety
+    /// As of [`Processor::borrow`](crate::Processor::borrow).
+    pub(crate) unsafe fn borrow(start: *mut u8, bytes: usize) -> Result<KernelMem, MemoryError> {
+        let layout = Layout::from_size_align(bytes, 8).map_err(|_| MemoryError::NoMemory { bytes })?;
+        Ok(HostMemory { start, layout, owned: false }.into())
+    }
+
     /// Host memory that a GPU has mapped.
     pub(crate) fn mapped(mapped: Mapped, memory: HostMemory) -> Result<KernelMem, MemoryError> {
         if mapped.address() != memory.start as u64 {
@@ -224,6 +233,8 @@ impl KernelMem {
 pub(crate) struct HostMemory {
     start: *mut u8,
     layout: Layout,
+    /// Not somebody else's.
+    owned: bool,
 }
 
 // SAFETY: raw memory; every access is by copy or atomic, and sharing it is the kernels' contract.
@@ -243,7 +254,7 @@ impl HostMemory {
         let Ok(layout) = Layout::from_size_align(bytes.max(1), align) else { return Err(none) };
         // SAFETY: the layout has a size above 0.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(none) } else { Ok(Self { start, layout }) }
+        if start.is_null() { Err(none) } else { Ok(Self { start, layout, owned: true }) }
     }
 }
 
@@ -274,8 +285,11 @@ static KEPT: Mutex<Vec<HostMemory>> = Mutex::new(Vec::new());
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         if exec::leaked() {
-            let kept = HostMemory { start: self.start, layout: self.layout };
+            let kept = HostMemory { start: self.start, layout: self.layout, owned: true };
             KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
         } else {
             // SAFETY: allocated in `new` with this layout.

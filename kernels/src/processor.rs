@@ -114,6 +114,25 @@ impl Processor {
         }
     }
 
+    /// Memory that the program has allocated where kernels on this processor use it: by `cudaMalloc` on a GPU, anyhow on the CPU.
+    ///
+    /// # Safety
+    /// `start` is a multiple of 8. The memory is valid for reads and writes until the result is dropped, and no Rust reference to it is
+    /// used while kernels write to it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Gpu`]: it is not in this GPU's memory.
+    pub unsafe fn borrow(&self, start: *mut u8, bytes: usize) -> Result<KernelMem, MemoryError> {
+        match self {
+            // SAFETY: passed on.
+            Self::Cpu(_) => unsafe { KernelMem::borrow(start, bytes) },
+            Self::Gpu(gpu) => {
+                // SAFETY: passed on.
+                Ok(unsafe { ggas_gpu::DeviceBuffer::borrow(gpu.device(), start as u64, bytes)? }.into())
+            }
+        }
+    }
+
     /// `bytes` of zeroed host memory that kernels on this processor use at the same address, aligned to a page.
     ///
     /// # Errors

@@ -118,6 +118,14 @@ pub enum GpuError {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// An address that is in no memory of the GPU.
+    #[error("{address:#x} is not in memory of GPU {gpu}: allocate it there, by cudaMalloc on that device")]
+    NotInMemory {
+        /// The address.
+        address: u64,
+        /// Ordinal of the GPU.
+        gpu: usize,
+    },
     /// The program was built without nvcc, so it carries no GPU code.
     #[error(
         "this program holds no GPU code, since nvcc was not there at its build: run `cargo xtask setup` and build again"

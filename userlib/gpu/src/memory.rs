@@ -15,12 +15,14 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the buffer through which the host reads and writes GPU memory.
 const STAGING_BYTES: usize = 1 << 20;
 
-/// Memory of one GPU, zeroed at first. Freed on drop, as soon as no waiting kernel is resident.
+/// Memory of one GPU, zeroed at first. Freed on drop, as soon as no waiting kernel is resident; unless it was
+/// [borrowed](Self::borrow).
 #[derive(Debug)]
 pub struct DeviceBuffer {
     gpu: Gpu,
     address: u64,
     bytes: usize,
+    owned: bool,
 }
 
 impl DeviceBuffer {
@@ -32,9 +34,23 @@ impl DeviceBuffer {
         let result = gpu.check("cuMemAlloc", unsafe { cuMemAlloc_v2(&mut address, bytes.max(1)) });
         result.map_err(|error| out_of_memory(gpu, bytes, error))?;
         ranges::insert(address, bytes.max(1), gpu.ordinal());
-        let buffer = DeviceBuffer { gpu: gpu.clone(), address, bytes };
+        let buffer = DeviceBuffer { gpu: gpu.clone(), address, bytes, owned: true };
         zero(gpu, address, bytes)?;
         Ok(buffer)
+    }
+
+    /// Memory that somebody else has allocated in this GPU and frees, such as by `cudaMalloc`.
+    ///
+    /// # Safety
+    /// So many bytes are allocated there, and stay so until this is dropped.
+    ///
+    /// # Errors
+    /// [`GpuError::NotInMemory`].
+    pub unsafe fn borrow(gpu: &Gpu, address: u64, bytes: usize) -> Result<DeviceBuffer, GpuError> {
+        if Gpu::holder(address) != Some(gpu.ordinal()) {
+            return Err(GpuError::NotInMemory { address, gpu: gpu.ordinal() });
+        }
+        Ok(DeviceBuffer { gpu: gpu.clone(), address, bytes, owned: false })
     }
 
     /// The GPU that holds it.
@@ -78,6 +94,9 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         ranges::remove(self.address);
         let (gpu, address) = (self.gpu.clone(), self.address);
         gate().defer(move || {
