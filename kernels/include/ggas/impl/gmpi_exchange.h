@@ -14,32 +14,46 @@ struct gmpi_message {
 	int count, type, rank, tag;
 };
 
+/* Functions of their own, which leave a kernel its registers. */
+template <ggas_scope Scope>
+GGAS_LONG direct_begun direct_begin_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const gmpi_message &message,
+					    uint32_t line)
+{
+	return direct_begin<Scope>(buf, direct, receives, message.at, message.count, message.type, message.rank, message.tag, 0, line);
+}
+template <ggas_scope Scope>
+GGAS_LONG int direct_wait_message(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
+{
+	return direct_wait<Scope>(buf, handle, status, line);
+}
+
 /* Between kernels; a null way is MPI_PROC_NULL. The send goes first: one that cannot be leaves no receive behind that takes a later message. */
 template <ggas_scope Scope>
-GGAS_FN int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, gmpi_message out, gmpi_message in,
-			    gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, const gmpi_message &out,
+			      const gmpi_message &in, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	direct_begun sends = { 0, GMPI_SUCCESS }, receives = sends;
 	if (there)
-		sends = direct_begin<Scope>(buf, there, false, out.at, out.count, out.type, out.rank, out.tag, 0, line);
+		sends = direct_begin_message<Scope>(buf, there, false, out, line);
 	if (sends.error)
 		return sends.error;
 	if (here)
-		receives = direct_begin<Scope>(buf, here, true, in.at, in.count, in.type, in.rank, in.tag, 0, line);
+		receives = direct_begin_message<Scope>(buf, here, true, in, line);
 	if (receives.error)
 		return receives.error;
-	int error = here ? direct_wait<Scope>(buf, receives.handle, status, line) : GMPI_SUCCESS;
+	int error = here ? direct_wait_message<Scope>(buf, receives.handle, status, line) : GMPI_SUCCESS;
 	if (!here && status && team::thread() == 0)
 		*status = { GMPI_PROC_NULL, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
 	/* The receive failing ends no send: whoever has it waits for it. */
-	int failed = there && error != GMPI_ERR_TIMEOUT ? direct_wait<Scope>(buf, sends.handle, nullptr, line) : GMPI_SUCCESS;
+	int failed = there && error != GMPI_ERR_TIMEOUT ? direct_wait_message<Scope>(buf, sends.handle, nullptr, line) : GMPI_SUCCESS;
 	team::meet();
 	return error ? error : failed;
 }
 
 template <ggas_scope Scope>
-GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, gmpi_message out, gmpi_message in, uint64_t comm, gmpi_status *status, uint32_t line)
+GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const gmpi_message &out, const gmpi_message &in, uint64_t comm, gmpi_status *status,
+			    uint32_t line)
 {
 	using team = gmpi_team<Scope>;
 	if (gmpi_stands_by(buf))

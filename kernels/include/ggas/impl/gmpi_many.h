@@ -125,8 +125,8 @@ GGAS_FN bool gmpi_any_direct(const gmpi_buf *buf, uint32_t count, const uint64_t
 
 /* Waitany, Testany, Waitsome, Testsome. `found`: how many; GMPI_UNDEFINED: no request is under way. */
 template <ggas_scope Scope>
-GGAS_FN int gmpi_complete(const gmpi_buf *buf, uint32_t call, gmpi_looks how, int count, uint64_t *requests, int *many, int *indices,
-			  gmpi_status *statuses, uint32_t line)
+GGAS_LONG int gmpi_complete(const gmpi_buf *buf, uint32_t call, gmpi_looks how, int count, uint64_t *requests, int *many, int *indices,
+			    gmpi_status *statuses, uint32_t line)
 {
 	using team = put_team<Scope>;
 	*many = GMPI_UNDEFINED;
@@ -194,7 +194,7 @@ GGAS_FN bool gmpi_all_over(const gmpi_buf *buf, gmpi_port *port, uint32_t count,
 }
 
 template <ggas_scope Scope>
-GGAS_FN int gmpi_test_all(const gmpi_buf *buf, int count, uint64_t *requests, int *flag, gmpi_status *statuses, uint32_t line)
+GGAS_LONG int gmpi_test_all(const gmpi_buf *buf, int count, uint64_t *requests, int *flag, gmpi_status *statuses, uint32_t line)
 {
 	*flag = 1;
 	if (gmpi_stands_by(buf))
@@ -221,7 +221,7 @@ GGAS_FN int gmpi_test_all(const gmpi_buf *buf, int count, uint64_t *requests, in
 
 /* Test that leaves the request as it is. */
 template <ggas_scope Scope>
-GGAS_FN int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag, gmpi_status *status, uint32_t line)
+GGAS_LONG int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag, gmpi_status *status, uint32_t line)
 {
 	using team = put_team<Scope>;
 	*flag = 1;
