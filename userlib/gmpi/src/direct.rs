@@ -191,10 +191,7 @@ impl Gmpi {
             let (what, allowed) = ("the number of direct communicators", "1: free the other one before");
             return Err(GmpiError::Config { what, value: 2, allowed });
         }
-        let place = self.ask("a look at a communicator", move |daemon| {
-            let gone = GmpiError::Failed { what: "a direct communicator", class: crate::Class::COMM };
-            daemon.comms.get(of.0).and_then(|comm| daemon.carrier.place(comm)).ok_or(gone)
-        })?;
+        let place = self.place(of)?;
         check(window, direct, (place.rank, place.size, self.ports))?;
         let key = i32::try_from(place.rank).unwrap_or(i32::MAX);
         let gone = GmpiError::Failed { what: "a direct communicator", class: crate::Class::COMM };

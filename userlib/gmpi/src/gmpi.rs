@@ -10,9 +10,9 @@ use ggas::{Job, ReportCell};
 use ggas_clock::{Backoff, Clock, Step};
 
 use crate::busy::Busy;
-use crate::carrier::Carrier;
 use crate::carrier::mpi::{Mpi, Staging};
 use crate::carrier::own::Own;
+use crate::carrier::{Carrier, Place};
 use crate::daemon::Daemon;
 use crate::direct::Placed;
 use crate::layout::{GMPI_COMM_WORLD, gmpi_buf, gmpi_port};
@@ -142,7 +142,7 @@ impl Gmpi {
         let daemons_busy = busy.clone();
         let serve = move || {
             let carrier = carrier()?;
-            let place = carrier.place(0).unwrap_or(crate::carrier::Place { rank: 0, size: 1 });
+            let place = carrier.place(0).unwrap_or(Place { rank: 0, size: 1 });
             // Whoever opened waits for it, or is gone, and so will be the sender of tasks.
             let _ = said.send((carrier.name(), place));
             run(Daemon::new(carrier, rings, config.clone(), daemons_busy), &receiver, &config)
@@ -191,6 +191,22 @@ impl Gmpi {
     /// This process's rank in the world.
     pub fn rank(&self) -> u32 {
         self.rank
+    }
+
+    /// What this process is in a communicator: its rank, and how many members there are.
+    ///
+    /// # Errors
+    /// [`GmpiError::Failed`]: one that was freed.
+    pub fn place(&self, of: Comm) -> Result<Place, GmpiError> {
+        self.ask("a look at a communicator", move |daemon| {
+            let gone = GmpiError::Failed { what: "a look at a communicator", class: crate::Class::COMM };
+            daemon.comms.get(of.0).and_then(|comm| daemon.carrier.place(comm)).ok_or(gone)
+        })
+    }
+
+    /// Blocks that may call.
+    pub fn ports(&self) -> u32 {
+        self.ports
     }
 
     /// Processes of the world.
