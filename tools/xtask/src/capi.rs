@@ -1,7 +1,7 @@
 //! The C libraries: `cargo xtask install`, and what the tests link with.
 
 use crate::run::{Step, ask, cargo};
-use crate::{gaspi, place};
+use crate::{gaspi, gmpi, place};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -64,6 +64,7 @@ pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     let prefix = std::path::absolute(prefix).context("no such prefix")?;
     build_into(&prefix, profile)?;
     gaspi::build_into(&prefix, profile)?;
+    gmpi::build_into(&prefix, profile)?;
     say!("{}", recipe(&prefix.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }
@@ -76,8 +77,8 @@ fn recipe(prefix: &str) -> String {
         )
     };
     [
-        format!("installed librma2, libvelo2, libGPI2, gaspi_run and ggas below {prefix}"),
-        format!("  build:  {}   (or libvelo2)", build("lib", "librma2")),
+        format!("installed librma2, libvelo2, libgmpi, libGPI2, gaspi_run and ggas below {prefix}"),
+        format!("  build:  {}   (or libvelo2, gmpi)", build("lib", "librma2")),
         format!("  run:    LD_LIBRARY_PATH='{prefix}/lib' ./program"),
         format!("  GASPI:  {}", build("lib64", "GPI2")),
         format!("          LD_LIBRARY_PATH='{prefix}/lib64' '{prefix}/bin/gaspi_run' -n 2 ./program"),

@@ -21,6 +21,8 @@ const NAMES: [&str; 2] = ["libGPI2-dbg", "libGPI2-stats"];
 const MODULES: [&str; 3] = ["GASPI_types", "GASPI", "GASPI_Ext"];
 /// Programs beside the library.
 const PROGRAMS: [&str; 3] = ["gaspi_run", "gaspi_logger", "ggas"];
+/// What names of its functions begin with.
+const OURS: [&str; 2] = ["gaspi_", "pgaspi_"];
 /// What programs with kernels include, `ggas/gaspi.cuh` and its like, and the folders that these headers are in.
 const FOR_KERNELS: [(&str, &str); 2] = [("kernels/include", "ggas"), ("kmod/uapi", "extoll")];
 
@@ -34,9 +36,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     for path in headers()? {
         fs::copy(&path, include.join(path.file_name().context("a header without a name")?))?;
     }
-    for (from, folder) in FOR_KERNELS {
-        copy_headers(&place::root().join(from).join(folder), &include.join(folder))?;
-    }
+    copy_kernel_headers(&include)?;
     fortran(&include)?;
     let object = object(&archive, &include)?;
     pack(&object, &lib.join("libGPI2.a"))?;
@@ -63,6 +63,13 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
         fs::copy(capi::target().join(profile.folder()).join(name), bin.join(name))?;
     }
     Ok(())
+}
+
+/// What programs with kernels include.
+pub fn copy_kernel_headers(include: &Path) -> Result<()> {
+    FOR_KERNELS.iter().try_for_each(|(from, folder)| {
+        copy_headers(&place::root().join(from).join(folder), &include.join(folder))
+    })
 }
 
 /// Copies a folder of headers with the folders in it.
@@ -111,17 +118,19 @@ fn headers() -> Result<Vec<PathBuf>> {
 pub fn declared() -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for path in headers()? {
-        names.append(&mut declared_in(&fs::read_to_string(&path)?));
+        names.append(&mut declared_in(&fs::read_to_string(&path)?, &OURS));
     }
     Ok(names)
 }
 
-fn declared_in(header: &str) -> BTreeSet<String> {
+/// Functions that a header declares whose names begin so.
+pub fn declared_in(header: &str, prefixes: &[&str]) -> BTreeSet<String> {
     let function = |line: &str| {
         let (before, _) = line.split_once('(')?;
         let name = before.rsplit([' ', '*']).next()?;
-        let is_ours = name.starts_with("gaspi_") || name.starts_with("pgaspi_");
-        (is_ours && !line.starts_with("typedef") && before.contains(' ')).then(|| name.to_owned())
+        let is_ours = prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let is_other = ["typedef", "static"].iter().any(|word| line.starts_with(word));
+        (is_ours && !is_other && before.contains(' ')).then(|| name.to_owned())
     };
     header.lines().filter_map(function).collect()
 }
@@ -164,9 +173,7 @@ mod tests {
     #[test]
     fn what_kernels_include_is_installed() {
         let to = std::env::temp_dir().join(format!("ggas-headers-{}", std::process::id()));
-        for (from, folder) in FOR_KERNELS {
-            copy_headers(&place::root().join(from).join(folder), &to.join(folder)).unwrap();
-        }
+        copy_kernel_headers(&to).unwrap();
         // All that it includes is found there.
         let mut command = Command::new("c++");
         command.args(["-std=c++20", "-fsyntax-only", "-x", "c++", "-I"]).arg(&to);
@@ -182,7 +189,11 @@ mod tests {
             let header = text(folder().join(format!("include/{module}.h")));
             let source = text(folder().join(format!("fortran/{module}.f90")));
             let bound = source.split("name=\"").skip(1).filter_map(|rest| rest.split('"').next());
-            assert_eq!(bound.map(str::to_owned).collect::<BTreeSet<_>>(), declared_in(&header), "{module}");
+            assert_eq!(
+                bound.map(str::to_owned).collect::<BTreeSet<_>>(),
+                declared_in(&header, &OURS),
+                "{module}"
+            );
         }
     }
 }

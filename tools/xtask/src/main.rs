@@ -20,6 +20,7 @@ macro_rules! report {
 mod capi;
 mod demo;
 mod gaspi;
+mod gmpi;
 mod hosts;
 mod place;
 mod run;

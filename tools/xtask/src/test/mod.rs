@@ -1,6 +1,7 @@
 //! `cargo xtask test` and `cargo xtask long`: the checks of the suite, one table at the end.
 
 mod gaspi;
+mod gmpi;
 mod headers;
 mod librma2;
 mod long;

@@ -1,6 +1,6 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
-use super::{Check, Context, gaspi, headers, librma2};
+use super::{Check, Context, gaspi, gmpi, headers, librma2};
 use crate::capi;
 use crate::place;
 use crate::run::{ask, cargo};
@@ -25,6 +25,7 @@ pub const ALL: &[Check] = &[
         "the C interface of GASPI: its names, and programs in C and C++ as jobs",
         gaspi::check,
     ),
+    Check::new("gmpi", "the C interface of GMPI as it is installed: its names, and the example", gmpi::check),
     Check::new("tsan", "kernels on threads under ThreadSanitizer", tsan),
     Check::new("demo", "the demo, built as the tests are", run_demo),
 ];
