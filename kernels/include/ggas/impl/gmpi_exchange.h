@@ -14,41 +14,36 @@ struct gmpi_message {
 	int count, type, rank, tag;
 };
 
-/* Functions of their own, which leave a kernel its registers. */
-template <ggas_scope Scope>
-GGAS_LONG direct_begun direct_begin_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const gmpi_message &message,
-					    uint32_t line)
-{
-	return direct_begin<Scope>(buf, direct, receives, message.at, message.count, message.type, message.rank, message.tag, 0, line);
-}
-template <ggas_scope Scope>
-GGAS_LONG int direct_wait_message(const gmpi_buf *buf, uint64_t handle, gmpi_status *status, uint32_t line)
-{
-	return direct_wait<Scope>(buf, handle, status, line);
-}
-
 /* Between kernels; a null way is MPI_PROC_NULL. The send goes first: one that cannot be leaves no receive behind that takes a later message. */
 template <ggas_scope Scope>
 GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, const gmpi_message &out,
 			      const gmpi_message &in, gmpi_status *status, uint32_t line)
 {
-	using team = put_team<Scope>;
-	direct_begun sends = { 0, GMPI_SUCCESS }, receives = sends;
+	using team = gmpi_team<Scope>;
+	using crew = direct_crew<Scope>;
+	if (!gmpi_port_of(buf))
+		return gmpi_no_port(buf, GMPI_CALL_SENDRECV, line);
+	crew::enter();
+	if (!crew::leads())
+		return crew::work();
+	crew others;
+	uint64_t sends = 0, receives = 0;
+	int error = GMPI_SUCCESS, failed = GMPI_SUCCESS;
 	if (there)
-		sends = direct_begin_message<Scope>(buf, there, false, out, line);
-	if (sends.error)
-		return sends.error;
+		error = direct_begin<Scope>(buf, there, others, false, out.at, out.count, out.type, out.rank, out.tag, 0, &sends, line);
+	if (here && !error)
+		error = direct_begin<Scope>(buf, here, others, true, in.at, in.count, in.type, in.rank, in.tag, 0, &receives, line);
+	if (error)
+		return others.end(error);
+	team::meet();
 	if (here)
-		receives = direct_begin_message<Scope>(buf, here, true, in, line);
-	if (receives.error)
-		return receives.error;
-	int error = here ? direct_wait_message<Scope>(buf, receives.handle, status, line) : GMPI_SUCCESS;
-	if (!here && status && team::thread() == 0)
+		error = direct_wait_in<Scope>(buf, direct_channel_of(buf, receives), others, receives, status, line);
+	else if (status && team::lane() == 0)
 		*status = { GMPI_PROC_NULL, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
 	/* The receive failing ends no send: whoever has it waits for it. */
-	int failed = there && error != GMPI_ERR_TIMEOUT ? direct_wait_message<Scope>(buf, sends.handle, nullptr, line) : GMPI_SUCCESS;
-	team::meet();
-	return error ? error : failed;
+	if (there && error != GMPI_ERR_TIMEOUT)
+		failed = direct_wait_in<Scope>(buf, direct_channel_of(buf, sends), others, sends, nullptr, line);
+	return others.end(error ? error : failed);
 }
 
 template <ggas_scope Scope>

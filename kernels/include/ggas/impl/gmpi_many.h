@@ -241,13 +241,16 @@ GGAS_LONG int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag,
 	const gmpi_channel *state = direct_channel_of(buf, handle);
 	if (!state)
 		return GMPI_ERR_REQUEST;
-	if (!gmpi_direct_over<Scope>(buf, 1, request, line))
+	if (!direct_places_over<Scope>(buf, 1, request, line))
 		return GMPI_SUCCESS;
 	*flag = 1;
-	bool over = direct_is_over(state, handle), writes = team::thread() == 0;
-	int error = over ? direct_told(state, handle, status, writes) : direct_failed(handle, status, writes);
+	int error = direct_is_over(buf, handle) ? direct_kept(state, handle).error : GMPI_ERR_PROC_FAILED;
+	if (team::thread() == 0 && error == GMPI_ERR_PROC_FAILED)
+		direct_failed<ggas_scope::thread>(handle, status);
+	else if (team::thread() == 0)
+		error = direct_told<ggas_scope::thread>(state, handle, { false, 0, 0, 0 }, status);
 	team::meet();
-	return error;
+	return direct_receives(handle) || error == GMPI_ERR_PROC_FAILED ? error : GMPI_SUCCESS;
 }
 
 } /* namespace ggas_impl */
