@@ -1,12 +1,14 @@
 //! Half round trips between two hosts: of a put with a notification, and of the wire alone, in the same run. What the wire does is a
 //! message with what a packet has in front of its payload, or, where no message is so long, a write into the other's memory
-//! with an immediate value. Then what many in flight reach.
+//! with an immediate value; `read` is the other way for it, a message on which the receiver reads. Then what many in flight
+//! reach. The wire and the puts take turns, and what is printed is the median over all turns: other programs on the machine
+//! slow down both alike.
 //!
 //! With the same file of hosts on both, on the second one first:
 //!
 //! ```text
 //! hosts_latency hosts 1
-//! hosts_latency hosts 0     # prints the table
+//! hosts_latency hosts 0     # prints the table; a third argument on both: only of so many bytes
 //! ```
 
 #[path = "../tests/common/mod.rs"]
@@ -14,7 +16,7 @@ mod common;
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{Pages, Port, Setup};
 use extoll_abi::{Access, Address, Modifier, Request, Spec};
@@ -34,7 +36,10 @@ const SIZES: [(usize, usize); 9] = [
     (4 << 20, 100),
 ];
 /// Bytes, and how many of them.
-const STREAMS: [(usize, usize); 4] = [(64, 100_000), (64 << 10, 4_000), (1 << 20, 500), (4 << 20, 152)];
+const STREAMS: [(usize, usize); 4] = [(64, 40_000), (64 << 10, 1_600), (1 << 20, 160), (4 << 20, 40)];
+/// The wire and the puts are measured by turns, so often.
+const TURNS: usize = 10;
+const STREAM_TURNS: usize = 5;
 /// Of long ones, in flight; short ones are as many as there is room for.
 const WINDOW: usize = 16;
 /// What a message has in front of a packet's payload.
@@ -52,7 +57,9 @@ struct Ends<'a> {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, file, node] = &args[..] else { panic!("hosts_latency FILE NODE") };
+    let [_, file, node, rest @ ..] = &args[..] else { panic!("hosts_latency FILE NODE [BYTES]") };
+    let only: Option<usize> = rest.first().map(|bytes| bytes.parse().expect("bytes"));
+    let wanted = |bytes: usize| only.is_none_or(|only| only == bytes);
     let node: u16 = node.parse().expect("0 or 1");
     let file = HostsFile::read(Path::new(file)).expect("the file");
     let fabric = HostsFabric::join(&file, node).expect("the network");
@@ -66,49 +73,64 @@ fn main() {
     let mut wire = Wire::open(&mut ends, place.ip());
     if ends.first {
         println!(
-            "{:>8}  {:>10}  {:>16}  {:>9}  {:>10}",
-            "bytes", "wire, us", "put + notify, us", "more, us", "put, MB/s"
+            "{:>8}  {:>10}  {:>10}  {:>16}  {:>9}  {:>10}",
+            "bytes", "wire, us", "read, us", "put + notify, us", "more, us", "of wire"
         );
     }
-    for (size, rounds) in SIZES {
-        let message = vec![7; size + HEAD];
-        let alone = match size + HEAD <= MESSAGE_MAX {
-            true => median(rounds, || wire.trip(ends.first, |wire| wire.send(&message))),
-            false => median(rounds, || wire.trip(ends.first, |wire| wire.write(size))),
-        };
-        let put = median(rounds, || put_trip(&mut ends, size));
-        if ends.first {
-            let rate = size as f64 / put;
-            println!("{size:>8}  {alone:>10.2}  {put:>16.2}  {:>9.2}  {rate:>10.0}", put - alone);
-        }
+    for (size, rounds) in SIZES.into_iter().filter(|(size, _)| wanted(*size)) {
+        trips(&mut wire, &mut ends, size, rounds);
     }
     if ends.first {
         println!("\n{:>8}  {:>10}  {:>10}", "bytes", "wire", "puts");
     }
-    for (size, count) in STREAMS {
+    for (size, count) in STREAMS.into_iter().filter(|(size, _)| wanted(*size)) {
         stream(&mut wire, &mut ends, size, count);
+    }
+}
+
+/// Half round trips of one size.
+fn trips(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, rounds: usize) {
+    let (first, message) = (ends.first, vec![7; size + HEAD]);
+    let mut took = [const { Vec::new() }; 3];
+    for turn in 0..=TURNS {
+        if turn == 1 {
+            took.iter_mut().for_each(Vec::clear); // the first turn warms up
+        }
+        let rounds = rounds / TURNS;
+        match size + HEAD <= MESSAGE_MAX {
+            true => time(rounds, &mut took[0], || wire.trip(first, |wire| wire.send(&message))),
+            false => {
+                time(rounds, &mut took[0], || wire.trip(first, |wire| wire.write(size)));
+                time(rounds, &mut took[1], || wire.read_trip(first, size));
+                wire.end_reads(first);
+            }
+        }
+        time(rounds, &mut took[2], || put_trip(ends, size));
+    }
+    let [alone, read, put] = took.map(median);
+    if first {
+        let read = if read > 0.0 { format!("{read:.2}") } else { String::new() };
+        let percent = 100.0 * alone / put;
+        println!("{size:>8}  {alone:>10.2}  {read:>10}  {put:>16.2}  {:>9.2}  {percent:>8.0} %", put - alone);
     }
 }
 
 /// What one sends and the other takes, as fast as they can: of the wire alone, then of puts.
 fn stream(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, count: usize) {
-    let began = Instant::now();
-    if size + HEAD <= MESSAGE_MAX {
-        wire.stream_messages(ends.first, size + HEAD, count)
-    } else {
-        wire.stream(ends.first, size, count)
-    };
-    let alone = began.elapsed().as_secs_f64();
-    let began = Instant::now();
-    stream_puts(ends, size, count);
-    let puts = began.elapsed().as_secs_f64();
+    let (mut alone, mut puts) = (Vec::new(), Vec::new());
+    for _ in 0..STREAM_TURNS {
+        time(1, &mut alone, || match size + HEAD <= MESSAGE_MAX {
+            true => wire.stream_messages(ends.first, size + HEAD, count),
+            false => wire.stream(ends.first, size, count),
+        });
+        time(1, &mut puts, || stream_puts(ends, size, count));
+    }
+    let (alone, puts) = (2.0 * median(alone), 2.0 * median(puts));
     if ends.first {
-        let each = |took: f64| {
-            if size > 64 { (size * count) as f64 / took / 1e6 } else { count as f64 / took / 1e6 }
-        };
+        let each = |took: f64| if size > 64 { (size * count) as f64 / took } else { count as f64 / took };
         let unit = if size > 64 { "MB/s" } else { "M/s" };
         let percent = 100.0 * alone / puts;
-        println!("{size:>8}  {:>10.2}  {:>10.2}  {unit:<5} {percent:>5.0} %", each(alone), each(puts));
+        println!("{size:>8}  {:>10.3}  {:>10.3}  {unit:<5} {percent:>5.0} %", each(alone), each(puts));
     }
 }
 
@@ -246,6 +268,33 @@ impl Wire {
         }
     }
 
+    /// A message says that bytes are there, and the other reads them.
+    fn read_trip(&mut self, first: bool, len: usize) {
+        let (local, remote) = (self.local, self.remote);
+        let len = len as u64;
+        let transfer = Transfer { local, local_offset: HALF as u64, remote, remote_offset: 0, len };
+        if first {
+            self.send(&[7; 3 * HEAD]);
+        }
+        self.hear(1);
+        while self.endpoint.read(&transfer, 1).expect("the wire") == Taken::Later {
+            self.endpoint.poll(|_| {}).expect("the wire");
+        }
+        let mut done = false;
+        while !done {
+            let over = |event: Event<'_>| done |= matches!(event, Event::Done { token: 1 });
+            self.endpoint.poll(over).expect("the wire");
+        }
+        if !first {
+            self.send(&[7; 3 * HEAD]);
+        }
+    }
+
+    /// The second one moves the first one's last read on until that is over.
+    fn end_reads(&mut self, first: bool) {
+        if first { self.send(&[7; 8]) } else { self.hear(1) }
+    }
+
     fn trip(&mut self, first: bool, go: impl Fn(&mut Wire)) {
         if first {
             go(self);
@@ -277,16 +326,17 @@ fn put_trip(ends: &mut Ends<'_>, size: usize) {
     }
 }
 
+/// How long each of these took.
+fn time(rounds: usize, took: &mut Vec<Duration>, mut trip: impl FnMut()) {
+    took.extend((0..rounds).map(|_| {
+        let began = Instant::now();
+        trip();
+        began.elapsed()
+    }));
+}
+
 /// Half a round trip, in microseconds.
-fn median(rounds: usize, mut trip: impl FnMut()) -> f64 {
-    (0..rounds / 10).for_each(|_| trip());
-    let mut took: Vec<_> = (0..rounds)
-        .map(|_| {
-            let began = Instant::now();
-            trip();
-            began.elapsed()
-        })
-        .collect();
+fn median(mut took: Vec<Duration>) -> f64 {
     took.sort_unstable();
-    took[rounds / 2].as_secs_f64() * 1e6 / 2.0
+    took.get(took.len() / 2).map_or(0.0, |took| took.as_secs_f64() * 1e6 / 2.0)
 }
