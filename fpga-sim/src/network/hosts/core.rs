@@ -1,5 +1,6 @@
 //! What a process has of a network of hosts: its wire, its links, its meetings, and packets that wait for its card.
 
+mod held;
 mod long;
 mod people;
 
@@ -16,7 +17,7 @@ use super::events::{End, Want};
 use super::grants::Long;
 use super::link::{CREDITS, Link, Unfit, take_in};
 use super::meeting::Meetings;
-use super::message::{self, Head};
+use super::message::Head;
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
@@ -61,6 +62,10 @@ pub(super) struct Core<W: Wire> {
     owed: VecDeque<u16>,
     /// Nodes whose processes say goodbye, and may still send.
     leave: Vec<u16>,
+    /// Nodes with messages that wait for more packets.
+    holding: Vec<u16>,
+    /// Messages may wait: somebody looks after them.
+    may_hold: bool,
     /// The wire had no room for a packet; or the own queue.
     waits: bool,
     own_waits: bool,
@@ -87,6 +92,8 @@ impl<W: Wire> Core<W> {
             arrived: Default::default(),
             owed: VecDeque::new(),
             leave: Vec::new(),
+            holding: Vec::new(),
+            may_hold: false,
             waits: false,
             own_waits: false,
             retry: false,
@@ -119,36 +126,13 @@ impl<W: Wire> Core<W> {
         {
             link.waits = true;
             self.seen.asks.need();
+            // For what it does not have it gives no credits back.
+            if let Err(error) = self.let_go(to) {
+                self.give_up(to, &error);
+            }
             return Sent::Wait(packet);
         }
         if long { self.send_long(to, packet) } else { self.send_to(to, packet) }
-    }
-
-    /// Sends a packet to a process, to which packets may go; there is a credit for it.
-    #[inline]
-    fn send_to(&mut self, to: u16, packet: Packet) -> Sent {
-        let link = &self.links[usize::from(to)];
-        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.throw_away() };
-        let head = Head { ticket, taken: link.taken };
-        if !message::encode(&packet, head, &mut self.buffer) {
-            return self.throw_away(); // `carriage` asks for no such payload
-        }
-        match self.wire.send(peer, &self.buffer) {
-            Ok(Taken::Yes) => {
-                self.sent(to, packet.class() as usize);
-                Sent::Gone
-            }
-            other => self.unsent(to, packet, other),
-        }
-    }
-
-    /// The wire took a packet.
-    #[inline]
-    fn sent(&mut self, to: u16, class: usize) {
-        let link = &mut self.links[usize::from(to)];
-        link.sent[class] = link.sent[class].wrapping_add(1);
-        link.told = link.taken;
-        self.seen.asks.spare();
     }
 
     /// The wire did not take a packet.
@@ -160,12 +144,18 @@ impl<W: Wire> Core<W> {
                 Sent::Wait(packet)
             }
             Err(error) => {
-                tracing::warn!("node {to} is given up: {error}");
-                self.meetings.expel(to);
-                self.hear_news();
+                self.give_up(to, &error);
                 self.throw_away()
             }
         }
+    }
+
+    /// The wire cannot reach a node.
+    #[cold]
+    fn give_up(&mut self, node: u16, error: &WireError) {
+        tracing::warn!("node {node} is given up: {error}");
+        self.meetings.expel(node);
+        self.hear_news();
     }
 
     #[cold]
@@ -232,6 +222,7 @@ impl<W: Wire> Core<W> {
         }
         if self.waits {
             (self.waits, self.retry) = (false, true);
+            self.let_all_go();
         }
         if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
             self.serve_long();
@@ -300,7 +291,13 @@ impl<W: Wire> Core<W> {
         while let Some(node) = self.owed.front().copied() {
             let link = &mut self.links[usize::from(node)];
             let owes = (0..2).any(|class| link.taken[class].wrapping_sub(link.told[class]) >= TELL);
-            if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, owes) {
+            if owes && !link.held.is_empty() {
+                match self.let_go(node) {
+                    Ok(Taken::Later) => return,
+                    Ok(Taken::Yes) => {}
+                    Err(error) => self.give_up(node, &error),
+                }
+            } else if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, owes) {
                 let head = Head { ticket, taken: link.taken };
                 match self.wire.send(peer, &head.bytes()) {
                     Ok(Taken::Yes) => link.told = link.taken,

@@ -354,10 +354,20 @@ impl Fabric for HostsFabric {
         true
     }
 
+    /// Who sleeps posts nothing that could go with what is held back.
+    fn rest(&self, _node: u16) {
+        if self.shared.seen.asks.holds() {
+            self.shared.with_core(Core::let_all_go);
+        }
+    }
+
     fn pending(&self, _node: u16) -> bool {
         let polls = &self.shared.polls;
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let seen = &self.shared.seen;
+        if seen.asks.ends_hold() {
+            self.shared.with_core(Core::let_all_go);
+        }
         // The card may wait for what the wire brings, and take no packets until then.
         let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump();
         moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump()

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::grants::Incoming;
-use super::message::{self, Head, MOST};
+use super::message::{self, Head, MOST, Offer};
 use super::places::Places;
 use crate::network::shared::codec::{Malformed, Rules};
 use crate::packet::{ANYONE, Class, Packet};
@@ -31,6 +31,8 @@ pub(super) struct Link<P> {
     pub told: [u32; 2],
     /// The peer leaves: how many packets it has sent.
     pub last: Option<[u32; 2]>,
+    /// A message that waits for more packets, behind room for its head: they count as sent. Empty: there is none.
+    pub held: Vec<u8>,
     /// Long payloads that the peer may read.
     pub granted: u32,
     /// A packet found no credit, or nobody met yet.
@@ -51,6 +53,7 @@ impl<P> Link<P> {
             taken: [0; 2],
             told: [0; 2],
             last: None,
+            held: Vec::new(),
             granted: 0,
             waits: false,
         }
@@ -79,7 +82,7 @@ pub(super) enum Unfit {
     Malformed(u16),
 }
 
-/// A message of a peer: credits, and a packet, or which long payloads it has read.
+/// A message of a peer: credits, packets, and which long payloads it has read.
 pub(super) fn take_in<P>(
     links: &mut [Link<P>],
     arrived: &mut [VecDeque<(u64, Packet)>; 2],
@@ -93,24 +96,47 @@ pub(super) fn take_in<P>(
     let node = head.ticket as u16;
     let link = links.get_mut(usize::from(node)).filter(|link| head.ticket != 0 && link.ticket == head.ticket);
     let link = link.ok_or(Unfit::Foreign)?;
-    let malformed = |_: Malformed| Unfit::Malformed(node);
     // A goodbye, which comes on another way, has told more than messages that were sent before.
     if link.last.is_none() {
         let credits = link.hear_taken(head.taken).ok_or(Unfit::Malformed(node))?;
         *retry |= credits && std::mem::take(&mut link.waits);
     }
-    if let Some(ids) = message::decode_releases(rest) {
-        incoming.released.extend(ids.map(|id| (node, id)));
-        return Ok(());
+    let mut rest = rest;
+    loop {
+        if let Some(ids) = message::decode_releases(rest) {
+            incoming.released.extend(ids.map(|id| (node, id)));
+            return Ok(());
+        }
+        let (packet, offer, behind) = next_packet(rest, (node, me), places)?;
+        take_packet(link, arrived, incoming, (node, head.ticket), packet, offer)?;
+        rest = behind;
     }
+}
+
+/// The next packet of a message from one process to another.
+#[inline]
+fn next_packet(rest: &[u8], (node, me): (u16, u16), places: Places) -> Result<message::Decoded<'_>, Unfit> {
     let (from, to) = (places.node(node), places.node(me));
     let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
-    let packet = message::decode(rest, &rules(Class::Request));
-    let packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response)));
-    let (mut packet, offer) = packet.map_err(malformed)?;
-    if [packet.source, packet.destination].map(|at| places.process(at)) != [node, me] {
+    let decoded = message::decode(rest, &rules(Class::Request));
+    let decoded = decoded.or_else(|_| message::decode(rest, &rules(Class::Response)));
+    let decoded = decoded.map_err(|Malformed| Unfit::Malformed(node))?;
+    if [decoded.0.source, decoded.0.destination].map(|at| places.process(at)) != [node, me] {
         return Err(Unfit::Malformed(node)); // of, or for, another process of the node
     }
+    Ok(decoded)
+}
+
+/// Keeps a packet for the card.
+#[inline]
+fn take_packet<P>(
+    link: &mut Link<P>,
+    arrived: &mut [VecDeque<(u64, Packet)>; 2],
+    incoming: &mut Incoming,
+    (node, ticket): (u16, u64),
+    mut packet: Packet,
+    offer: Option<Offer>,
+) -> Result<(), Unfit> {
     // Answers are for this process, and for none that comes after it.
     packet.process = link.era;
     let class = packet.class() as usize;
@@ -118,10 +144,10 @@ pub(super) fn take_in<P>(
         return Err(Unfit::Malformed(node));
     }
     if let Some(offer) = offer {
-        packet.payload = incoming.take(node, head.ticket, packet.len, offer);
+        packet.payload = incoming.take(node, ticket, packet.len, offer);
     }
     link.received[class] = link.received[class].wrapping_add(1);
-    arrived[class].push_back((head.ticket, packet));
+    arrived[class].push_back((ticket, packet));
     Ok(())
 }
 

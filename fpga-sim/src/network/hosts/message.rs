@@ -1,7 +1,8 @@
-//! Packets as messages of a wire: a head of 16 bytes, the words that entries between processes have, and the payload.
+//! Packets as messages of a wire: a head of 16 bytes, then one packet or several, each of the words that entries between processes
+//! have, and its payload; then names of long payloads that have been read.
 //!
-//! All numbers are little-endian. Of a long payload a message has keys by which the receiver reads it, and its last bytes. A message
-//! without words gives credits back, and names long payloads that have been read.
+//! All numbers are little-endian. Where a packet ends its words say. Of a long payload a message has keys by which the receiver reads
+//! it, and its last bytes. A message without packets gives credits back, and may have names.
 
 use ggas_wire::Key;
 
@@ -29,7 +30,7 @@ pub(super) const LEAST: u32 = 32 << 10;
 pub(super) const RUNS: usize = 8;
 /// Payloads that a message says at most to have been read.
 pub(super) const RELEASES: usize = 7;
-const _: () = assert!(RELEASES * 8 < WORDS, "a message of this kind is shorter than one with a packet");
+const _: () = assert!(RELEASES * 8 < WORDS, "what is behind the last packet is shorter than a packet");
 
 /// A payload that the receiver may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +99,11 @@ pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mu
     into.extend_from_slice(&offer.tail);
 }
 
-/// The packet behind a head, and what its payload is read by.
-pub(super) fn decode(rest: &[u8], rules: &Rules) -> Result<(Packet, Option<Offer>), Malformed> {
+/// A packet, what its payload is read by, and what is behind it.
+pub(super) type Decoded<'a> = (Packet, Option<Offer>, &'a [u8]);
+
+/// The next packet behind a head.
+pub(super) fn decode<'a>(rest: &'a [u8], rules: &Rules) -> Result<Decoded<'a>, Malformed> {
     let (words, payload) = rest.split_first_chunk::<WORDS>().ok_or(Malformed)?;
     let word = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_le_bytes);
     let mut numbers = Words::default();
@@ -108,19 +112,26 @@ pub(super) fn decode(rest: &[u8], rules: &Rules) -> Result<(Packet, Option<Offer
     }
     let (mut packet, form) = codec::decode(&numbers, rules)?;
     match form {
-        Form::Ring(len) if len as usize == payload.len() => packet.payload = Payload::copy_of(payload),
-        Form::None | Form::Word(..) if payload.is_empty() => {}
-        Form::Arena { hold, offset } => {
-            let offer = decode_offer(&packet, hold as usize, offset, payload)?;
-            return Ok((packet, Some(offer)));
+        Form::Ring(len) => {
+            let (payload, behind) = payload.split_at_checked(len as usize).ok_or(Malformed)?;
+            packet.payload = Payload::copy_of(payload);
+            Ok((packet, None, behind))
         }
-        _ => return Err(Malformed),
+        Form::None | Form::Word(..) => Ok((packet, None, payload)),
+        Form::Arena { hold, offset } => {
+            let (offer, behind) = decode_offer(&packet, hold as usize, offset, payload)?;
+            Ok((packet, Some(offer), behind))
+        }
     }
-    Ok((packet, None))
 }
 
 /// What a long payload is read by: exactly as many bytes as its packet says.
-fn decode_offer(packet: &Packet, count: usize, id: u64, mut rest: &[u8]) -> Result<Offer, Malformed> {
+fn decode_offer<'a>(
+    packet: &Packet,
+    count: usize,
+    id: u64,
+    mut rest: &'a [u8],
+) -> Result<(Offer, &'a [u8]), Malformed> {
     let whole = packet.offset == 0 && packet.len == packet.total && packet.len >= LEAST;
     let carries = matches!(packet.kind, Kind::Put | Kind::GetResponse) && packet.error.is_empty();
     if !whole || !carries || !(1..=RUNS).contains(&count) {
@@ -136,21 +147,19 @@ fn decode_offer(packet: &Packet, count: usize, id: u64, mut rest: &[u8]) -> Resu
         keys.push(key);
         rest = behind;
     }
-    let tail = rest.try_into().map_err(|_| Malformed)?;
+    let (tail, behind) = rest.split_first_chunk().ok_or(Malformed)?;
     if bytes != u64::from(packet.len) {
         return Err(Malformed);
     }
-    Ok(Offer { id, keys, tail })
+    Ok((Offer { id, keys, tail: *tail }, behind))
 }
 
-/// Names long payloads that have been read, at most [`RELEASES`].
-pub(super) fn encode_releases(head: Head, ids: &[u64], into: &mut Vec<u8>) {
-    into.clear();
-    into.extend_from_slice(&head.bytes());
+/// Names long payloads that have been read, at most [`RELEASES`], behind all packets of a message.
+pub(super) fn add_releases(ids: &[u64], into: &mut Vec<u8>) {
     ids.iter().for_each(|id| into.extend_from_slice(&id.to_le_bytes()));
 }
 
-/// The names behind a head, where a message has nothing else; none, where it only gives credits back.
+/// The names behind the last packet, or behind a head; `None`: there is another packet.
 pub(super) fn decode_releases(rest: &[u8]) -> Option<impl Iterator<Item = u64> + '_> {
     let (ids, more) = rest.as_chunks::<8>();
     let fits = ids.len() <= RELEASES && more.is_empty();
@@ -165,6 +174,12 @@ mod tests {
 
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: MOST as u32, process: ANYONE };
     const FIRST: Head = Head { ticket: 0x0123_4567_89ab_cdef, taken: [7, u32::MAX] };
+
+    /// A packet with nothing behind it.
+    fn alone(rest: &[u8]) -> Result<(Packet, Option<Offer>), Malformed> {
+        let (packet, offer, behind) = decode(rest, &RULES)?;
+        if behind.is_empty() { Ok((packet, offer)) } else { Err(Malformed) }
+    }
 
     fn message(payload: &[u8]) -> Vec<u8> {
         let len = payload.len() as u32;
@@ -181,7 +196,7 @@ mod tests {
             let bytes = message(&payload);
             let (head, rest) = Head::of(&bytes).unwrap();
             assert_eq!(head, FIRST);
-            let (packet, offer) = decode(rest, &RULES).unwrap();
+            let (packet, offer) = alone(rest).unwrap();
             assert_eq!(offer, None);
             assert_eq!(packet.payload.bytes(), Some(&payload[..]), "{len} bytes");
             assert_eq!((packet.address, packet.tag), (put(1, 1, 0).address, 77));
@@ -193,10 +208,27 @@ mod tests {
         let bytes = message(&[1; 100]);
         assert!(Head::of(&bytes[..HEAD - 1]).is_err());
         for len in [HEAD, HEAD + 1, HEAD + WORDS, HEAD + WORDS + 99] {
-            assert!(decode(&bytes[HEAD..len], &RULES).is_err(), "{len}");
+            assert!(alone(&bytes[HEAD..len]).is_err(), "{len}");
         }
-        assert!(decode(&[&bytes[HEAD..], &[0]].concat(), &RULES).is_err());
-        assert!(decode(&[&message(&[1; 8])[HEAD..], &[0]].concat(), &RULES).is_err());
+        assert!(alone(&[&bytes[HEAD..], &[0]].concat()).is_err());
+        assert!(alone(&[&message(&[1; 8])[HEAD..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn packets_stand_behind_each_other() {
+        let lens = [0, 100, 8, 1, 65];
+        let payload = |len: usize| vec![len as u8; len];
+        let mut bytes: Vec<u8> =
+            lens.iter().flat_map(|len| message(&payload(*len))[HEAD..].to_vec()).collect();
+        add_releases(&[7, 9], &mut bytes);
+        let mut rest = &bytes[..];
+        for len in lens {
+            assert!(decode_releases(rest).is_none());
+            let (packet, _, behind) = decode(rest, &RULES).unwrap();
+            assert_eq!(packet.payload.bytes(), Some(&payload(len)[..]));
+            rest = behind;
+        }
+        assert_eq!(decode_releases(rest).unwrap().collect::<Vec<_>>(), [7, 9]);
     }
 
     fn offer(lens: &[u64]) -> Offer {
@@ -208,7 +240,7 @@ mod tests {
         let mut bytes = Vec::new();
         encode_offer(packet, FIRST, offer, &mut bytes);
         assert!(bytes.len() <= ggas_wire::MESSAGE_MAX);
-        decode(Head::of(&bytes).unwrap().1, &RULES)
+        alone(Head::of(&bytes).unwrap().1)
     }
 
     #[test]
@@ -243,19 +275,19 @@ mod tests {
         let (len, body) = (1 << 20, (1 << 20) - TAIL as u64);
         encode_offer(&put(len, len, 0), FIRST, &offer(&[body]), &mut bytes);
         for end in HEAD..bytes.len() {
-            assert!(decode(&bytes[HEAD..end], &RULES).is_err(), "{end}");
+            assert!(alone(&bytes[HEAD..end]).is_err(), "{end}");
         }
-        assert!(decode(&[&bytes[HEAD..], &[0]].concat(), &RULES).is_err());
+        assert!(alone(&[&bytes[HEAD..], &[0]].concat()).is_err());
     }
 
     #[test]
     fn releases_keep_their_names() {
         for count in 0..=RELEASES + 1 {
             let (ids, mut bytes) = ((1..=count as u64).collect::<Vec<_>>(), Vec::new());
-            encode_releases(FIRST, &ids, &mut bytes);
-            let again = decode_releases(&bytes[HEAD..]).map(|ids| ids.collect::<Vec<_>>());
+            add_releases(&ids, &mut bytes);
+            let again = decode_releases(&bytes).map(|ids| ids.collect::<Vec<_>>());
             assert_eq!(again, (count <= RELEASES).then_some(ids), "{count}");
-            assert!(decode_releases(&[&bytes[HEAD..], &[0]].concat()).is_none());
+            assert!(decode_releases(&[&bytes[..], &[0]].concat()).is_none());
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) fn serve(shared: &Arc<Shared>) {
         let now = shared.polls();
         if now != polls {
             polls = now;
+            // Whoever polls posts, too: short packets may wait for each other, no longer than a nap.
+            shared.with_core(|core| core.hold_back(true));
             Clock::REAL.sleep(NAP);
             continue;
         }
@@ -31,7 +33,8 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             polls = shared.polls(); // the card asked on this thread
             continue;
         }
-        match shared.with_core(|core| core.arm()) {
+        // Nobody sees to what would be held back from here on.
+        match shared.with_core(|core| core.hold_back(false).then(|| core.arm()).flatten()) {
             Some((descriptor, true)) => {
                 // SAFETY: the endpoint's, which `shared` keeps.
                 let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };

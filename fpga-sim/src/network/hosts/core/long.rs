@@ -48,9 +48,7 @@ impl<W: Wire> Core<W> {
     /// Sends a packet whose payload is a reference to memory; there is a credit for it.
     pub(super) fn send_long(&mut self, to: u16, packet: Packet) -> Sent {
         let link = &self.links[usize::from(to)];
-        let (Some(ticket), Some(peer), Payload::ByReference(source)) =
-            (link.theirs, link.peer, &packet.payload)
-        else {
+        let (Some(ticket), Payload::ByReference(source)) = (link.theirs, &packet.payload) else {
             return self.throw_away();
         };
         let head = Head { ticket, taken: link.taken };
@@ -59,7 +57,7 @@ impl<W: Wire> Core<W> {
             Err(error) => return self.send_failed(to, packet, &error),
         };
         message::encode_offer(&packet, head, &offer, &mut self.buffer);
-        match self.wire.send(peer, &self.buffer) {
+        match self.hand_over(to) {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
                 if let Payload::ByReference(ByReference { hold, .. }) = packet.payload {
@@ -103,7 +101,11 @@ impl<W: Wire> Core<W> {
             let rest = self.begin_read(asked);
             self.long.asked.extend(rest);
         }
-        self.tell_released();
+        match (self.may_hold, self.long.releases.is_empty()) {
+            (_, true) => {}
+            (true, _) => self.seen.asks.hold_news(),
+            (false, _) => self.tell_released(),
+        }
         let long = &self.long;
         if long.asked.is_empty() && long.reading.is_empty() && long.releases.is_empty() {
             long.incoming.desk.rest();
@@ -223,7 +225,7 @@ impl<W: Wire> Core<W> {
     }
 
     /// Tells peers what of theirs has been read.
-    fn tell_released(&mut self) {
+    pub(super) fn tell_released(&mut self) {
         let mut unmet = Vec::new();
         while let Some((node, of, _)) = self.long.releases.front().copied() {
             let link = &self.links[usize::from(node)];
@@ -232,7 +234,9 @@ impl<W: Wire> Core<W> {
             if link.ticket == of && link.answer.is_none() {
                 unmet.extend(ids.iter().map(|id| (node, of, *id)));
             } else if let (Some(ticket), Some(peer), true) = (link.answer, link.peer, link.ticket == of) {
-                message::encode_releases(Head { ticket, taken: link.taken }, &ids, &mut self.buffer);
+                self.buffer.clear();
+                self.buffer.extend_from_slice(&Head { ticket, taken: link.taken }.bytes());
+                message::add_releases(&ids, &mut self.buffer);
                 match self.wire.send(peer, &self.buffer) {
                     Ok(Taken::Yes) => self.links[usize::from(node)].told = link.taken,
                     Ok(Taken::Later) => break,

@@ -106,6 +106,8 @@ impl<W: Wire> Core<W> {
     }
 
     pub(super) fn forget_peer(&mut self, node: u16) {
+        self.links[usize::from(node)].held.clear();
+        self.holding.retain(|holding| *holding != node);
         if let Some(peer) = self.links[usize::from(node)].peer.take()
             && let Err(error) = self.wire.remove(peer)
         {
@@ -160,6 +162,7 @@ impl<W: Wire> Core<W> {
 
     /// Says goodbye to all.
     pub fn leave(&mut self) {
+        self.hold_back(false);
         let links = &self.links;
         let counts = |node: u16| {
             let link = &links[usize::from(node)];

@@ -190,7 +190,8 @@ impl World {
         let now = self.clock.now();
         let meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
         let wire = SimWire { me, messages: self.messages.clone() };
-        let core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
+        let mut core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
+        core.hold_back(self.random.bool());
         self.processes.push(Process {
             node,
             core,
@@ -324,12 +325,16 @@ impl World {
                 break;
             }
         }
+        if self.random.bool() {
+            self.processes[who].core.let_all_go();
+        }
         self.flush();
         self.watch(who);
         self.reuse_sources();
         let (now, process) = (self.now(), &mut self.processes[who]);
         let soon =
             !process.seen.has_arrivals() && !process.core.has_out() && !process.core.desk().is_called();
+        let soon = soon && !process.core.holds();
         let again = !soon || std::mem::take(&mut self.messages.borrow_mut().refused);
         let next = next.map_or(EVER, |next| next.duration_since(self.clock.origin()));
         let next =

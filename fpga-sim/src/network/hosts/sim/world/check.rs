@@ -63,6 +63,7 @@ impl World {
     pub fn check_quiet(&self) {
         for (who, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
             assert!(process.waiting.is_empty(), "{who}: {} packets wait", process.waiting.len());
+            assert!(!process.core.holds(), "{who} holds packets back");
         }
         self.check_long();
         for ((from, to, class), went) in &self.went {

@@ -46,12 +46,14 @@ impl World {
         let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
         for (from, to, bytes) in gone {
             let (_, rest) = Head::of(&bytes).expect("a head");
-            if message::decode_releases(rest).is_none() {
+            let mut rest = rest;
+            while message::decode_releases(rest).is_none() {
                 let (node, here) = (self.processes[from].node, self.processes[to].node);
                 let rules = |class| Rules { class, from: node, to: here, most: MOST as u32, process: ANYONE };
                 let packet = message::decode(rest, &rules(Class::Request));
                 let packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response)));
-                let (packet, _) = packet.expect("a packet");
+                let (packet, _, behind) = packet.expect("a packet");
+                rest = behind;
                 let meant = self.meant[&packet.tag];
                 assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
                 let class = packet.class() as usize;
