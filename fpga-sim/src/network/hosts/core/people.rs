@@ -66,7 +66,14 @@ impl<W: Wire> Core<W> {
                 self.settled(node);
             }
             News::Gone { node, end } => self.hear_gone(node, end),
-            News::Settled { node } => self.settled(node),
+            News::Settled { node } => {
+                let link = &mut self.links[usize::from(node)];
+                // Who took the meeting for over earlier may have sent with the ticket: nobody could read its long payloads.
+                if link.peer.is_none() {
+                    link.ticket = 0;
+                }
+                self.settled(node);
+            }
         }
     }
 

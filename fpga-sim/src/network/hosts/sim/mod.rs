@@ -122,7 +122,9 @@ impl World {
         if self.processes[who].still_until > self.now() || self.processes[who].leaves.is_some() {
             return;
         }
-        for _ in 0..self.random.u8(1..100) {
+        // More than there are credits, at times.
+        let most = if self.random.u8(..8) == 0 { 1_000 } else { 100 };
+        for _ in 0..self.random.u32(1..most) {
             let to = self.random.u16(..self.at.len() as u16);
             if to != self.processes[who].node {
                 match (self.random.u8(..8), self.random.bool()) {
