@@ -40,11 +40,12 @@ const STREAMS: [(usize, usize); 4] = [(64, 40_000), (64 << 10, 1_600), (1 << 20,
 /// The wire and the puts are measured by turns, so often.
 const TURNS: usize = 10;
 const STREAM_TURNS: usize = 5;
-/// Of long ones, in flight; short ones are as many as there is room for.
+/// In flight, of long ones, each to a place of its own where there is room, and of short ones.
 const WINDOW: usize = 16;
+const SHORT_WINDOW: usize = 192;
 /// What a message has in front of a packet's payload.
 const HEAD: usize = 80;
-const HALF: usize = 4 << 20;
+const HALF: usize = 16 << 20;
 
 struct Ends<'a> {
     first: bool,
@@ -137,12 +138,14 @@ fn stream(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, count: usize) {
 /// The second one answers each sixteenth; of long ones, each fourth.
 fn stream_puts(ends: &mut Ends<'_>, size: usize, count: usize) {
     let each = if size > 64 { 4 } else { 16 };
-    let window = if size > 64 { WINDOW } else { 48 };
+    let window = if size > 64 { WINDOW } else { SHORT_WINDOW };
     let answer = Request::NotificationPut { class: 1, payload: 1 };
     let (mut posted, mut over) = (0, 0);
     while over < count {
-        if ends.first && posted < count && posted < over + window {
-            put(ends, size);
+        // The card has a place for 64 that wait for the network.
+        let room = posted < over + 48 || posted < over + window && ends.port.node.nic.requester_idle(0);
+        if ends.first && posted < count && room {
+            put_at(ends, size, place(posted, size));
             posted += 1;
         } else {
             ends.port.node.nic.progress();
@@ -231,19 +234,24 @@ impl Wire {
     }
 
     /// Writes that tell of themselves; the other answers when all are there.
-    fn stream(&mut self, first: bool, len: usize, count: usize) {
+    fn stream(&mut self, first: bool, size: usize, count: usize) {
         if !first {
             self.hear(count);
             return self.send(&[1; 8]);
         }
         let (local, remote) = (self.local, self.remote);
-        let len = len as u64;
-        let transfer = Transfer { local, local_offset: 0, remote, remote_offset: HALF as u64, len };
+        let to = |begun| Transfer {
+            local,
+            local_offset: 0,
+            remote,
+            remote_offset: place(begun, size) as u64,
+            len: size as u64,
+        };
         let (mut begun, mut over, mut heard) = (0, 0, false);
         while !heard {
             if begun < count
                 && begun < over + WINDOW
-                && self.endpoint.write(&transfer, Some(1), 0).expect("the wire") == Taken::Yes
+                && self.endpoint.write(&to(begun), Some(1), 0).expect("the wire") == Taken::Yes
             {
                 begun += 1;
                 continue;
@@ -310,8 +318,17 @@ impl Wire {
     }
 }
 
+/// Where the one of this number goes.
+fn place(number: usize, size: usize) -> usize {
+    HALF + number % (HALF / size).min(WINDOW) * size
+}
+
 fn put(ends: &Ends<'_>, len: usize) {
-    ends.port.put(ends.other, Spec::COMPLETER, ends.nla, ends.nla + HALF as u64, len as u32);
+    put_at(ends, len, HALF);
+}
+
+fn put_at(ends: &Ends<'_>, len: usize, at: usize) {
+    ends.port.put(ends.other, Spec::COMPLETER, ends.nla, ends.nla + at as u64, len as u32);
 }
 
 fn put_trip(ends: &mut Ends<'_>, size: usize) {

@@ -13,7 +13,7 @@ const IN_A_ROW: u8 = 8;
 /// between two packets.
 const HELD: u8 = 3;
 /// The same for the news that a long payload was read: an answer to it may come, and takes it along.
-const NEWS: u8 = 12;
+const NEWS: u8 = 24;
 
 /// See the module's description. Any thread may use it; what two do at once is one ask more or less.
 #[derive(Default)]
@@ -105,7 +105,7 @@ mod tests {
         asks.let_go();
         assert!(!asks.ends_hold());
         asks.hold_news();
-        assert_eq!((0..20).filter(|_| asks.ends_hold()).count(), 20 - usize::from(NEWS - 1));
+        assert_eq!((0..40).filter(|_| asks.ends_hold()).count(), 40 - usize::from(NEWS - 1));
     }
 
     #[test]

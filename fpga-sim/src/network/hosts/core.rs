@@ -15,7 +15,7 @@ use ggas_wire::{Event, Taken, WireError};
 use super::desk::Desk;
 use super::events::{End, Want};
 use super::grants::Long;
-use super::link::{CREDITS, Link, Unfit, take_in};
+use super::link::{CREDITS, LONG, Link, Unfit, take_in};
 use super::meeting::Meetings;
 use super::message::Head;
 use super::places::Places;
@@ -24,7 +24,7 @@ use super::wire::Wire;
 use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
 
 /// So many taken packets are told of by themselves, where no packet goes the other way.
-const TELL: u32 = CREDITS / 2;
+const TELL: u32 = CREDITS / 4;
 /// Packets of a class from this node to itself that wait.
 const OWN: usize = 128;
 
@@ -121,9 +121,7 @@ impl<W: Wire> Core<W> {
         }
         let class = packet.class() as usize;
         let long = matches!(packet.payload, Payload::ByReference(_));
-        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS
-            || long && link.granted >= CREDITS
-        {
+        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS || long && link.granted >= LONG {
             link.waits = true;
             self.seen.asks.need();
             // For what it does not have it gives no credits back.

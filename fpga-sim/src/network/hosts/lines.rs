@@ -28,6 +28,8 @@ pub(super) struct Lines {
     failed: Vec<u64>,
     /// A read waits for a connection.
     connects: bool,
+    /// The last poll was of reads alone.
+    reads_alone: bool,
 }
 
 /// A peer.
@@ -67,6 +69,7 @@ impl Lines {
             again: VecDeque::new(),
             failed: Vec::new(),
             connects: false,
+            reads_alone: false,
         })
     }
 
@@ -220,6 +223,11 @@ impl Wire for Lines {
     #[inline]
     fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
         let reads = if self.is_reading() { self.poll_reads(&mut each)? } else { 0 };
+        // Cards wait for what was read: they hear of it before the next messages are asked for, which takes a system call.
+        self.reads_alone = reads > 0 && !self.reads_alone;
+        if self.reads_alone {
+            return Ok(reads);
+        }
         Ok(reads + self.messages.poll(each)?)
     }
 

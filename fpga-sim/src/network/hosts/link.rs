@@ -8,8 +8,11 @@ use super::places::Places;
 use crate::network::shared::codec::{Malformed, Rules};
 use crate::packet::{ANYONE, Class, Packet};
 
-/// Packets of a class that may be on the way to a peer, or wait there.
-pub(super) const CREDITS: u32 = 64;
+/// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
+/// host's other programs do, for a moment.
+pub(super) const CREDITS: u32 = 256;
+/// Long payloads that a peer may have to read.
+pub(super) const LONG: u32 = 64;
 
 /// What packets to and from a node have to do with. `P`: the wire's name of the other process.
 pub(super) struct Link<P> {

@@ -47,6 +47,7 @@ impl<W: Wire> Core<W> {
 
     /// Sends a packet whose payload is a reference to memory; there is a credit for it.
     pub(super) fn send_long(&mut self, to: u16, packet: Packet) -> Sent {
+        self.hear_cards(); // an answer to a long payload takes the news along that this was read
         let link = &self.links[usize::from(to)];
         let (Some(ticket), Payload::ByReference(source)) = (link.theirs, &packet.payload) else {
             return self.throw_away();
@@ -90,6 +91,24 @@ impl<W: Wire> Core<W> {
     pub(super) fn serve_long(&mut self) {
         self.hear_ended();
         self.hear_released();
+        self.hear_cards();
+        for asked in std::mem::take(&mut self.long.asked) {
+            let rest = self.begin_read(asked);
+            self.long.asked.extend(rest);
+        }
+        match (self.may_hold, self.long.releases.len()) {
+            (_, 0) => {}
+            (true, 1..RELEASES) => self.seen.asks.hold_news(),
+            _ => self.tell_released(),
+        }
+        let long = &self.long;
+        if long.asked.is_empty() && long.reading.is_empty() && long.releases.is_empty() {
+            long.incoming.desk.rest();
+        }
+    }
+
+    /// What cards want to be read, and what they have read.
+    fn hear_cards(&mut self) {
         let (asked, released) = self.long.incoming.desk.take();
         for grant in released {
             if let Some(grant) = self.long.incoming.grants.remove(&grant) {
@@ -97,19 +116,6 @@ impl<W: Wire> Core<W> {
             }
         }
         self.long.asked.extend(asked);
-        for asked in std::mem::take(&mut self.long.asked) {
-            let rest = self.begin_read(asked);
-            self.long.asked.extend(rest);
-        }
-        match (self.may_hold, self.long.releases.is_empty()) {
-            (_, true) => {}
-            (true, _) => self.seen.asks.hold_news(),
-            (false, _) => self.tell_released(),
-        }
-        let long = &self.long;
-        if long.asked.is_empty() && long.reading.is_empty() && long.releases.is_empty() {
-            long.incoming.desk.rest();
-        }
     }
 
     /// Hands a read to the wire; what it does not take now comes back.
