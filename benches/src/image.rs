@@ -69,6 +69,7 @@ ggas_kernels::kernels! {
         bench_himeno_boundary(args::bench_himeno),
         bench_himeno_sides(args::bench_himeno),
         bench_himeno_queues(args::bench_himeno),
+        bench_himeno_gmpi_rounds(args::bench_himeno_gmpi),
         bench_random_ggas(args::bench_random),
         bench_random_atomics(args::bench_random),
         bench_random_rma(args::bench_random),
