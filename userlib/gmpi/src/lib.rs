@@ -22,6 +22,7 @@
 mod busy;
 pub mod carrier;
 mod class;
+mod comms;
 mod config;
 mod daemon;
 mod direct;
@@ -35,8 +36,9 @@ mod rings;
 
 pub use carrier::mpi::Staging;
 pub use class::{Class, Status};
+pub use comms::{Comm, Win};
 pub use config::{Config, PLACEMENTS, Placement, Polling};
 pub use direct::Direct;
 pub use error::GmpiError;
-pub use gmpi::{Comm, Gmpi, Joined, Win};
+pub use gmpi::{Gmpi, Joined};
 pub use memory::Span;

@@ -49,6 +49,8 @@ fn one_of_several_requests_is_completed_at_a_time() {
             .request(0)
             .status(0);
         let first = go(first, at, GMPI_CALL_SEND, 1)
+            // Behind it both others have come, and still one is completed at a time.
+            .call(GMPI_CALL_BARRIER, &[WORLD])
             .call(GMPI_CALL_WAITANY, &[3])
             .request(0)
             .status(1)
@@ -65,9 +67,10 @@ fn one_of_several_requests_is_completed_at_a_time() {
         let second = Script::default().call(GMPI_CALL_SEND, &[there, 1, LONG, 0, 2, WORLD]);
         let second = go(second, there, GMPI_CALL_RECV, 0)
             .call(GMPI_CALL_SEND, &[there, 1, LONG, 0, 0, WORLD])
-            .call(GMPI_CALL_SEND, &[there, 1, LONG, 0, 1, WORLD]);
+            .call(GMPI_CALL_SEND, &[there, 1, LONG, 0, 1, WORLD])
+            .call(GMPI_CALL_BARRIER, &[WORLD]);
         let results = world.succeed(vec![first, second]);
-        let found = [3, 5, 6, 7, 8, 9].map(|call| results[0].value(call));
+        let found = [3, 6, 7, 8, 9, 10].map(|call| results[0].value(call));
         let (left, right) = (found[1].min(found[2]), found[1].max(found[2]));
         let nothing = (UNDEFINED << 1) | 1;
         assert_eq!([found[0], left, right], [2, 0, 1], "{placement:?}");
