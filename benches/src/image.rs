@@ -22,6 +22,7 @@ ggas_kernels::kernels! {
         bench_host_sync_round(args::bench_host_sync),
         bench_gmpi_calls_rounds(args::bench_gmpi_calls),
         bench_gmpi_pingpong_rounds(args::bench_gmpi_pingpong),
+        bench_gmpi_pingpong_blocking(args::bench_gmpi_pingpong),
         bench_hpe_stencil_planes(args::bench_hpe_stencil),
         bench_hpe_fft_alone(args::bench_hpe_fft),
         bench_hpe_fft_across(args::bench_hpe_fft),

@@ -42,6 +42,13 @@ fn by_mpi() -> Result<bool, GmpiError> {
     }
 }
 
+/// This process among those of its host, as the launchers of MPI libraries say: they take the host's GPUs in turn.
+fn local_rank() -> u32 {
+    let said = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+    let said = said.iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    said.unwrap_or(0)
+}
+
 /// GMPI of one process: rings that kernels write, and the daemon's thread that serves them until this is dropped.
 ///
 /// Three steps: open it, [attach](Self::attach) the memory that kernels name in calls, and hand kernels its [`address`](Self::address),
@@ -96,7 +103,7 @@ impl Gmpi {
     pub fn join(config: &Config) -> Result<Joined, GmpiError> {
         config.check()?;
         if by_mpi()? {
-            let (processor, _) = ggas::device::choose(None, None)?.processor(0)?;
+            let (processor, _) = ggas::device::choose(None, None)?.processor(local_rank())?;
             let gmpi = Gmpi::mpi(&processor, config, Staging::Needed)?;
             return Ok(Joined { gmpi, processor, job: None });
         }
