@@ -105,6 +105,8 @@ pub struct World {
     tcps: Vec<Tcp>,
     went: Ways,
     came: BTreeMap<(usize, usize, usize), usize>,
+    /// Packets that cores took, and that did not go yet, by sender, node and class.
+    accepted: BTreeMap<(usize, u16, usize), VecDeque<u32>>,
     /// What a packet was meant for: a process, or whoever comes.
     meant: HashMap<u32, Option<usize>>,
     packet: u32,
@@ -144,6 +146,7 @@ impl World {
             tcps: Vec::new(),
             went: BTreeMap::new(),
             came: BTreeMap::new(),
+            accepted: BTreeMap::new(),
             meant: HashMap::new(),
             packet: 0,
             sources: BTreeMap::new(),

@@ -6,7 +6,10 @@ use super::{Event, World};
 use crate::network::hosts::core::Sent;
 use crate::network::hosts::message::{self, Head, MOST};
 use crate::network::shared::codec::{Rules, tests::put};
-use crate::packet::{ANYONE, Class, Kind, Packet};
+use crate::packet::{ANYONE, Class, Kind, Packet, Payload};
+
+/// Payload of those that have one.
+const BYTES: u32 = 2_000;
 
 impl World {
     /// A packet's number, and whom it is meant for.
@@ -29,13 +32,26 @@ impl World {
             process,
             ..put(0, 0, 0)
         };
+        // Some are too long to wait for others.
+        let packet = match kind == Kind::Notification && self.random.u8(..8) == 0 {
+            true => Packet {
+                kind: Kind::Put,
+                len: BYTES,
+                total: BYTES,
+                payload: Payload::copy_of(&[7; BYTES as usize]),
+                ..packet
+            },
+            false => packet,
+        };
         self.send(who, packet);
         self.step(who);
     }
 
     pub(super) fn send(&mut self, who: usize, packet: Packet) {
-        if let Sent::Wait(packet) = self.processes[who].core.send(packet) {
-            self.processes[who].waiting.push_back(packet);
+        let (way, tag) = ((who, packet.destination.node, packet.class() as usize), packet.tag);
+        match self.processes[who].core.send(packet) {
+            Sent::Wait(packet) => self.processes[who].waiting.push_back(packet),
+            _ => self.accepted.entry(way).or_default().push_back(tag),
         }
         self.flush();
     }
@@ -57,6 +73,10 @@ impl World {
                 let meant = self.meant[&packet.tag];
                 assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
                 let class = packet.class() as usize;
+                let accepted = self.accepted.entry((from, here, class)).or_default();
+                // Those before it were thrown away, or they come too late.
+                let place = accepted.iter().position(|tag| *tag == packet.tag);
+                accepted.drain(..=place.expect("packets go in the order in which they were accepted"));
                 let now = self.now();
                 self.went.entry((from, to, class)).or_default().push((packet.tag, now));
             }
