@@ -33,11 +33,11 @@ pub fn part(job: &Job) -> Result<(), BenchError> {
         timeout: WITHIN,
         ..Config::default()
     };
+    ggas_kernels::add(&crate::image::KERNELS).doing("adding the kernels of the benchmarks")?;
     let Joined { gmpi, processor, .. } = Gmpi::join(&config).doing("beginning GMPI")?;
     if gmpi.size() != 2 {
         return Err(BenchError::Unsupported(format!("{} processes: it takes two", gmpi.size())));
     }
-    ggas_kernels::add(&crate::image::KERNELS).doing("adding the kernels of the benchmarks")?;
     let most = job.sizes.iter().copied().max().unwrap_or(8) as usize;
     let memory = Arc::new(processor.alloc(2 * most).doing("allocating kernel memory")?);
     gmpi.attach(&memory).doing("attaching memory")?;

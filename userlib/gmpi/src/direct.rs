@@ -25,7 +25,7 @@ pub struct Direct {
 
 impl Default for Direct {
     fn default() -> Direct {
-        Direct { slots: 32, slot_bytes: 8 << 10, offset: 0 }
+        Direct { slots: 16, slot_bytes: 16 << 10, offset: 0 }
     }
 }
 

@@ -263,9 +263,11 @@ private:
 		if (from == to)
 			return;
 		team::meet();
-		ggas_fence_release();
-		for (uint64_t number = from + team::lane(); number < to; number += team::lanes())
-			ggas_store_fenced(line_of(theirs_, number), ggas_u128{ info, number + 1 });
+		if (team::lane() == 0) {
+			ggas_fence_release();
+			for (uint64_t number = from; number < to; number++)
+				ggas_store_fenced(line_of(theirs_, number), ggas_u128{ info, number + 1 });
+		}
 	}
 
 	/* The receive is over. */
