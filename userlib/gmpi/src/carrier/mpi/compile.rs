@@ -19,6 +19,9 @@ const SOURCES: [(&str, &str); 3] = [
 /// A compiler that is not the one that `PATH` has first.
 pub const COMPILER: &str = "GGAS_GMPI_MPICC";
 
+/// A shim that was compiled before, for machines without the library's compiler.
+pub const COMPILED: &str = "GGAS_GMPI_SHIM";
+
 /// The compilers that may be of the library that started this process, likeliest first.
 fn candidates(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     if is_set("OMPI_COMM_WORLD_SIZE") {
@@ -60,12 +63,18 @@ fn cache() -> Result<PathBuf, GmpiError> {
 
 /// The shim's library file, compiled if it was not yet.
 pub fn shim() -> Result<PathBuf, GmpiError> {
+    if let Some(given) = env::var_os(COMPILED).map(PathBuf::from) {
+        return match given.is_file() {
+            true => Ok(given),
+            false => Err(refuse(format!("{COMPILED} is {}, and there is no such file", given.display()))),
+        };
+    }
     let compiler = match env::var_os(COMPILER) {
         Some(given) => PathBuf::from(given),
         None => candidates(|name| env::var_os(name).is_some()).into_iter().find_map(found).ok_or_else(|| {
             refuse(format!(
                 "no mpicc was found, which GMPI needs once to compile its shim for the MPI library: install the library's \
-                 development files, or set {COMPILER} to its mpicc"
+                 development files, or set {COMPILER} to its mpicc, or {COMPILED} to a shim that was compiled elsewhere"
             ))
         })?,
     };
