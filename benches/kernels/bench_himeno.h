@@ -21,8 +21,6 @@
 
 /* Blocks that send a message by queues: each a piece of it, with a flag. */
 #define BENCH_HIMENO_PIECES	4
-/* The same by MPI calls of kernels, at most. */
-#define BENCH_HIMENO_MOST_PIECES	64
 
 /* How far a node came, in its own memory. */
 struct bench_himeno_state {
@@ -92,21 +90,6 @@ struct bench_himeno {
 	uint32_t offset;	/* iterations of kernels queued before this one that are not in the state yet */
 	uint32_t places;	/* flags for the parts of a neighbour */
 	uint32_t slabs;		/* persistent kernels: units above each other, at least 1, each of as many planes */
-	uint32_t reserved;
-};
-
-/* himeno by MPI calls of kernels. */
-struct bench_himeno_gmpi {
-	struct bench_himeno himeno;
-	uint64_t buf;		/* gmpi_buf_t */
-	uint64_t comm;
-	uint64_t requests;	/* MPI_Request[pieces][2 * count] */
-	uint64_t met;		/* uint64_t: blocks of this node that have met */
-	uint64_t residuals;	/* double[2 + blocks]: of all nodes, of another node, and of each block here */
-	uint64_t spent;		/* uint64_t[3]: ns of block 0 for computation, halo and convergence */
-	uint32_t count;		/* sides */
-	uint32_t pieces;	/* blocks that exchange, each a piece of each message */
-	uint32_t converges;	/* 1: the residuals of all nodes are added up in each iteration; 2: by the communicator's own call */
 	uint32_t reserved;
 };
 

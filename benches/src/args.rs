@@ -85,7 +85,6 @@ pub const BENCH_HIMENO_PACK: u32 = 256;
 pub const BENCH_HIMENO_LASTING: u32 = 384;
 pub const BENCH_HIMENO_KEPT: u32 = 47104;
 pub const BENCH_HIMENO_PIECES: u32 = 4;
-pub const BENCH_HIMENO_MOST_PIECES: u32 = 64;
 pub const BENCH_HPE_SORT_RUN: u32 = 16;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -2117,63 +2116,6 @@ const _: () = {
     [
         "Offset of field: bench_himeno::reserved",
     ][::core::mem::offset_of!(bench_himeno, reserved) - 292usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_himeno_gmpi {
-    pub himeno: bench_himeno,
-    pub buf: u64,
-    pub comm: u64,
-    pub requests: u64,
-    pub met: u64,
-    pub residuals: u64,
-    pub spent: u64,
-    pub count: u32,
-    pub pieces: u32,
-    pub converges: u32,
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of bench_himeno_gmpi",
-    ][::core::mem::size_of::<bench_himeno_gmpi>() - 360usize];
-    [
-        "Alignment of bench_himeno_gmpi",
-    ][::core::mem::align_of::<bench_himeno_gmpi>() - 8usize];
-    [
-        "Offset of field: bench_himeno_gmpi::himeno",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, himeno) - 0usize];
-    [
-        "Offset of field: bench_himeno_gmpi::buf",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, buf) - 296usize];
-    [
-        "Offset of field: bench_himeno_gmpi::comm",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, comm) - 304usize];
-    [
-        "Offset of field: bench_himeno_gmpi::requests",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, requests) - 312usize];
-    [
-        "Offset of field: bench_himeno_gmpi::met",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, met) - 320usize];
-    [
-        "Offset of field: bench_himeno_gmpi::residuals",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, residuals) - 328usize];
-    [
-        "Offset of field: bench_himeno_gmpi::spent",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, spent) - 336usize];
-    [
-        "Offset of field: bench_himeno_gmpi::count",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, count) - 344usize];
-    [
-        "Offset of field: bench_himeno_gmpi::pieces",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, pieces) - 348usize];
-    [
-        "Offset of field: bench_himeno_gmpi::converges",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, converges) - 352usize];
-    [
-        "Offset of field: bench_himeno_gmpi::reserved",
-    ][::core::mem::offset_of!(bench_himeno_gmpi, reserved) - 356usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq)]

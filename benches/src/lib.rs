@@ -24,7 +24,6 @@ mod ends;
 pub mod energy;
 mod error;
 pub mod gaspi;
-pub mod gmpi;
 mod grid;
 mod himeno;
 mod host;

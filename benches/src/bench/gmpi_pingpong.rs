@@ -21,8 +21,6 @@ use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Pattern, Progress, Report, Row, Samples, Team};
 
 const KERNEL: &str = "bench_gmpi_pingpong_rounds";
-/// By Send and Recv.
-const BLOCKING: &str = "bench_gmpi_pingpong_blocking";
 /// A kernel that does nothing.
 const EMPTY: &str = "bench_host_sync_round";
 const MOST: u64 = 1 << 20;
@@ -44,7 +42,7 @@ impl Bench for GmpiPingpong {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["direct", "direct-send", "kernels", "kernel-ends", "hosts"]
+        &["direct", "kernels", "kernel-ends", "hosts"]
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
@@ -63,19 +61,21 @@ impl Bench for GmpiPingpong {
                 let setup = Setup::new(task, Worker::Kernels)?;
                 let ends = Ends::new(&setup, bytes)?;
                 let (samples, check) = match method {
-                    "direct" | "kernels" => ends.by_kernels(KERNEL, method == "direct")?,
-                    "direct-send" => ends.by_kernels(BLOCKING, true)?,
+                    "direct" | "kernels" => ends.by_kernels(method == "direct")?,
                     _ => ends.by_hosts(method == "kernel-ends")?,
                 };
                 let mut row = Row::new(&samples.halved()).method(method).bytes(bytes).bandwidth_of(bytes);
-                if matches!(method, "direct" | "direct-send" | "kernels") {
-                    row.threads = Some(ends.threads(method != "kernels"));
+                if matches!(method, "direct" | "kernels") {
+                    row.threads = Some(ends.threads(method == "direct"));
                 }
                 report.push(row, check);
                 progress.step();
             }
         }
-        report.notes.push("carrier: our own messages, but of direct and direct-send, which have none; MPI libraries: gmpi-mpi".to_owned());
+        report.notes.push(
+            "carrier: our own messages, but of direct, which has none; MPI libraries: not run, they take a process for each end"
+                .to_owned(),
+        );
         Ok(report)
     }
 }
@@ -127,7 +127,7 @@ impl<'a> Ends<'a> {
         if direct { (self.bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024) } else { 32 }
     }
 
-    fn by_kernels(&self, kernel: &'static str, direct: bool) -> Result<(Samples, Check), BenchError> {
+    fn by_kernels(&self, direct: bool) -> Result<(Samples, Check), BenchError> {
         let options = self.setup.options;
         let config = Config {
             placement: Placement::Tagged,
@@ -160,13 +160,13 @@ impl<'a> Ends<'a> {
                 count: self.bytes as u64 / 8,
                 seed: options.seed,
             };
-            kernel::launch(self.setup.processor(end as u32), kernel, 1, self.threads(direct), &args)
+            kernel::launch(self.setup.processor(end as u32), KERNEL, 1, self.threads(direct), &args)
         };
         kernel::run(&[launch(0), launch(1)], options)?;
         let mut check = Check::default();
         for end in 0..2 {
             gmpis[end].check().doing("making calls")?;
-            probes[end].finished(kernel, None)?;
+            probes[end].finished(KERNEL, None)?;
             let wrong = words[end].load_u64(16).doing("reading kernel memory")?;
             check.wrong(wrong, || format!("rank {end}: {wrong} words that came"));
         }

@@ -20,7 +20,6 @@ mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
 mod gmpi_calls;
-mod gmpi_mpi;
 mod gmpi_pingpong;
 mod himeno;
 mod host_sync;
@@ -83,7 +82,6 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &versus_ucx::VersusUcx,
     &c_interface::CInterface,
     &gmpi_pingpong::GmpiPingpong,
-    &gmpi_mpi::GmpiMpi,
     &gmpi_calls::GmpiCalls,
     &progress::Progress,
     &gaspi::PINGPONG,
@@ -183,7 +181,7 @@ fn sizes_by_methods<M: Copy + Display, W>(
 }
 
 /// Iterations for payloads of `bytes`: `small` up to 4 KiB, then fewer so that a row moves about as much.
-pub(crate) fn iterations_for(small: u64, bytes: u64) -> u64 {
+fn iterations_for(small: u64, bytes: u64) -> u64 {
     (small * 4096 / bytes.max(4096)).clamp(10, small.max(10))
 }
 

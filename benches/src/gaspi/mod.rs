@@ -42,7 +42,7 @@ pub struct Job {
 
 impl Job {
     /// As arguments of a command line.
-    pub(crate) fn words(&self) -> Vec<String> {
+    fn words(&self) -> Vec<String> {
         let numbers = [self.rounds.into(), self.trips.into(), self.seed];
         let numbers = numbers.iter().chain(&self.sizes).map(u64::to_string);
         std::iter::once(self.bench.clone()).chain(numbers).collect()
@@ -105,7 +105,7 @@ pub(crate) struct Line {
     pub errors: u64,
 }
 
-pub(crate) fn lines(text: &str) -> Result<Vec<Line>, BenchError> {
+fn lines(text: &str) -> Result<Vec<Line>, BenchError> {
     let line = |line| {
         serde_json::from_str(line)
             .map_err(|error| BenchError::Unsupported(format!("no figure ({error}): {line}")))

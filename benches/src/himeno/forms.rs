@@ -52,12 +52,6 @@ pub(crate) enum Form {
     Ggas,
     /// The same, but blocks wait for those alone whose points they read.
     Persistent,
-    /// By MPI calls of kernels: messages of the daemons.
-    Gmpi,
-    /// Messages from kernel to kernel.
-    GmpiDirect,
-    /// The same, and the residuals of all nodes are added up in each iteration.
-    GmpiConverges,
     /// Boundaries and a meeting alone, as `Ggas` has them.
     Exchange,
     /// Boundaries, and waits for those beside a block's own, as `Persistent` has them.
@@ -65,7 +59,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub const ALL: [Form; 16] = [
+    pub const ALL: [Form; 13] = [
         Form::Compute,
         Form::Hybrid,
         Form::MpiLike,
@@ -77,13 +71,10 @@ impl Form {
         Form::QueuesDevice,
         Form::Ggas,
         Form::Persistent,
-        Form::Gmpi,
-        Form::GmpiDirect,
-        Form::GmpiConverges,
         Form::Exchange,
         Form::ExchangeFlags,
     ];
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 13] = [
         "compute",
         "hybrid",
         "mpi-like",
@@ -95,9 +86,6 @@ impl Form {
         "queues-device",
         "ggas",
         "persistent",
-        "gmpi",
-        "gmpi-direct",
-        "gmpi-converges",
         "exchange",
         "exchange-flags",
     ];
@@ -117,17 +105,11 @@ impl Form {
     pub fn splits(self) -> bool {
         use Form::*;
         matches!(self, Compute | MpiLike | Stream | Device | Queues | QueuesDevice | Ggas)
-            || self.is_by_gmpi()
-    }
-
-    /// Whether kernels make MPI calls.
-    pub fn is_by_gmpi(self) -> bool {
-        matches!(self, Form::Gmpi | Form::GmpiDirect | Form::GmpiConverges)
     }
 
     /// Whether the host knows all nodes' kernels.
     pub fn is_of_one_process(self) -> bool {
-        matches!(self, Form::Hybrid | Form::MpiLike) || self.is_by_gmpi()
+        matches!(self, Form::Hybrid | Form::MpiLike)
     }
 }
 
@@ -159,7 +141,6 @@ impl<'a> Run<'a> {
                 let what = ALL_PLANES | BENCH_HIMENO_STORE | BENCH_HIMENO_WAIT;
                 self.lasting(PERSISTENT, form, what, iterations)
             }
-            Form::Gmpi | Form::GmpiDirect | Form::GmpiConverges => self.by_gmpi(form, iterations),
             Form::Exchange => self.lasting(BOUNDARY, form, BENCH_HIMENO_MEET, iterations),
             Form::ExchangeFlags => self.lasting(BOUNDARY, form, 0, iterations),
             Form::Hybrid => self.by_host(iterations, Self::hybrid),
@@ -173,9 +154,7 @@ impl<'a> Run<'a> {
     /// Of the grid of a node.
     pub fn shape_of(&self, form: Form) -> Shape {
         match form {
-            Form::Ggas | Form::Persistent | Form::Gmpi | Form::GmpiDirect | Form::GmpiConverges => {
-                self.lasting
-            }
+            Form::Ggas | Form::Persistent => self.lasting,
             Form::Exchange | Form::ExchangeFlags => {
                 let (bytes, options) = (self.parts.plane_bytes(), self.setup.options);
                 let blocks = (bytes / STORED).clamp(8, STORERS.into()) as u32;
@@ -194,7 +173,7 @@ impl<'a> Run<'a> {
 
     /// Blocks of a node; `None` where each kernel has as many as it has items.
     pub fn blocks_of(&self, form: Form) -> Option<u32> {
-        let own = matches!(form, Form::Ggas | Form::Persistent) || form.is_by_gmpi() || !form.computes();
+        let own = matches!(form, Form::Ggas | Form::Persistent) || !form.computes();
         (own || !self.has_block_per_item()).then(|| self.shape_of(form).blocks)
     }
 

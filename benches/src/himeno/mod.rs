@@ -1,6 +1,5 @@
 //! The Himeno benchmark's grids, data and results as one processor computes them; `bench/himeno.rs` runs it.
 
-mod by_gmpi;
 mod by_host;
 mod by_queues;
 mod data;

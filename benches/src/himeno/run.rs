@@ -1,6 +1,5 @@
 //! A grid that nodes hold: their memory, its data, and what came out.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use extoll_abi::layout::GGAS_ERR_LOST;
 use ggas_kernels::{KernelMem, Launch};
 use ggas_window::Window;
 
-use super::by_gmpi::Apart;
 use super::shape::{STEP_THREADS, Shape, flags_bytes, groups, places, shape, slabs};
 use super::{Data, Parts, Reference};
 use crate::args::{
@@ -47,8 +45,6 @@ pub(crate) struct Run<'a> {
     pub step: Shape,
     /// Of kernels whose blocks live for all iterations.
     pub lasting: Shape,
-    /// Of the last run by MPI calls of kernels: its parts, and the residual that the nodes agreed on.
-    pub apart: Cell<Option<(Apart, f64)>>,
 }
 
 impl<'a> Run<'a> {
@@ -74,7 +70,7 @@ impl<'a> Run<'a> {
             })
         };
         let nodes = setup.local().map(node).collect::<Result<Vec<_>, BenchError>>()?;
-        Ok(Self { setup, parts, window, nodes, step, lasting, apart: Cell::new(None) })
+        Ok(Self { setup, parts, window, nodes, step, lasting })
     }
 
     /// Without the kernels of a node, as if its process had died.

@@ -112,25 +112,14 @@ pub struct BenchArgs {
 
 /// What such a process measures, in the words of the benchmark.
 #[derive(clap::Args)]
-pub struct PartArgs {
+pub struct GaspiPartArgs {
     words: Vec<String>,
 }
 
-impl PartArgs {
-    fn job(&self) -> Result<ggas_benches::gaspi::Job, Failure> {
-        let job = ggas_benches::gaspi::Job::of(&self.words);
-        job.ok_or_else(|| {
-            Failure::Usage("benchmarks start this by themselves: see `ggas bench list`".to_owned())
-        })
-    }
-}
-
-pub fn gaspi_part(args: &PartArgs) -> Result<(), Failure> {
-    Ok(ggas_benches::gaspi::part(&args.job()?)?)
-}
-
-pub fn gmpi_part(args: &PartArgs) -> Result<(), Failure> {
-    Ok(ggas_benches::gmpi::part(&args.job()?)?)
+pub fn gaspi_part(args: &GaspiPartArgs) -> Result<(), Failure> {
+    let job = ggas_benches::gaspi::Job::of(&args.words);
+    let job = job.ok_or_else(|| Failure::Usage("`ggas bench gaspi-...` starts this by itself".to_owned()))?;
+    Ok(ggas_benches::gaspi::part(&job)?)
 }
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {

@@ -76,10 +76,7 @@ enum Command {
     Card(card::CardArgs),
     /// A process of the benchmarks gaspi-*, which start it
     #[command(name = ggas_benches::gaspi::COMMAND, hide = true)]
-    GaspiPart(bench::PartArgs),
-    /// A process of the benchmark gmpi-mpi, which starts it
-    #[command(name = ggas_benches::gmpi::COMMAND, hide = true)]
-    GmpiPart(bench::PartArgs),
+    GaspiPart(bench::GaspiPartArgs),
     /// Show a device's registers, or make the tree of files in which old clients look for them
     Registers(registers::RegistersArgs),
 }
@@ -91,7 +88,6 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::GaspiPart(args) => bench::gaspi_part(&args),
-        Command::GmpiPart(args) => bench::gmpi_part(&args),
         Command::Energy(args) => energy::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plot(args) => plot::run(&args),
