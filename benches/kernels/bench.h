@@ -614,6 +614,7 @@ struct bench_rma_calls {
 };
 
 #include "bench_himeno.h"
+#include "bench_gmpi.h"
 #include "bench_hpe.h"
 
 #endif /* GGAS_BENCH_H */

@@ -85,6 +85,12 @@ pub const BENCH_HIMENO_PACK: u32 = 256;
 pub const BENCH_HIMENO_LASTING: u32 = 384;
 pub const BENCH_HIMENO_KEPT: u32 = 47104;
 pub const BENCH_HIMENO_PIECES: u32 = 4;
+pub const BENCH_GMPI_DAEMON: u32 = 0;
+pub const BENCH_GMPI_DIRECT: u32 = 1;
+pub const BENCH_GMPI_PUT: u32 = 2;
+pub const BENCH_GMPI_PIECES: u32 = 16;
+pub const BENCH_POLLING_READ: u32 = 0;
+pub const BENCH_POLLING_COMPUTE: u32 = 1;
 pub const BENCH_HPE_SORT_RUN: u32 = 16;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -2116,6 +2122,116 @@ const _: () = {
     [
         "Offset of field: bench_himeno::reserved",
     ][::core::mem::offset_of!(bench_himeno, reserved) - 292usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq)]
+pub struct bench_gmpi_himeno {
+    pub grid: bench_himeno,
+    pub buf: u64,
+    pub comm: u64,
+    pub group: u64,
+    pub message: u64,
+    pub message_bytes: u64,
+    pub place: u64,
+    pub sums: u64,
+    pub parts: u64,
+    pub requests: u64,
+    pub phases: u64,
+    pub tolerance: f64,
+    pub way: u32,
+    pub pieces: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_gmpi_himeno",
+    ][::core::mem::size_of::<bench_gmpi_himeno>() - 392usize];
+    [
+        "Alignment of bench_gmpi_himeno",
+    ][::core::mem::align_of::<bench_gmpi_himeno>() - 8usize];
+    [
+        "Offset of field: bench_gmpi_himeno::grid",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, grid) - 0usize];
+    [
+        "Offset of field: bench_gmpi_himeno::buf",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, buf) - 296usize];
+    [
+        "Offset of field: bench_gmpi_himeno::comm",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, comm) - 304usize];
+    [
+        "Offset of field: bench_gmpi_himeno::group",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, group) - 312usize];
+    [
+        "Offset of field: bench_gmpi_himeno::message",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, message) - 320usize];
+    [
+        "Offset of field: bench_gmpi_himeno::message_bytes",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, message_bytes) - 328usize];
+    [
+        "Offset of field: bench_gmpi_himeno::place",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, place) - 336usize];
+    [
+        "Offset of field: bench_gmpi_himeno::sums",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, sums) - 344usize];
+    [
+        "Offset of field: bench_gmpi_himeno::parts",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, parts) - 352usize];
+    [
+        "Offset of field: bench_gmpi_himeno::requests",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, requests) - 360usize];
+    [
+        "Offset of field: bench_gmpi_himeno::phases",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, phases) - 368usize];
+    [
+        "Offset of field: bench_gmpi_himeno::tolerance",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, tolerance) - 376usize];
+    [
+        "Offset of field: bench_gmpi_himeno::way",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, way) - 384usize];
+    [
+        "Offset of field: bench_gmpi_himeno::pieces",
+    ][::core::mem::offset_of!(bench_gmpi_himeno, pieces) - 388usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_gmpi_polling {
+    pub data: u64,
+    pub count: u64,
+    pub rounds: u64,
+    pub sums: u64,
+    pub times: u64,
+    pub what: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_gmpi_polling",
+    ][::core::mem::size_of::<bench_gmpi_polling>() - 48usize];
+    [
+        "Alignment of bench_gmpi_polling",
+    ][::core::mem::align_of::<bench_gmpi_polling>() - 8usize];
+    [
+        "Offset of field: bench_gmpi_polling::data",
+    ][::core::mem::offset_of!(bench_gmpi_polling, data) - 0usize];
+    [
+        "Offset of field: bench_gmpi_polling::count",
+    ][::core::mem::offset_of!(bench_gmpi_polling, count) - 8usize];
+    [
+        "Offset of field: bench_gmpi_polling::rounds",
+    ][::core::mem::offset_of!(bench_gmpi_polling, rounds) - 16usize];
+    [
+        "Offset of field: bench_gmpi_polling::sums",
+    ][::core::mem::offset_of!(bench_gmpi_polling, sums) - 24usize];
+    [
+        "Offset of field: bench_gmpi_polling::times",
+    ][::core::mem::offset_of!(bench_gmpi_polling, times) - 32usize];
+    [
+        "Offset of field: bench_gmpi_polling::what",
+    ][::core::mem::offset_of!(bench_gmpi_polling, what) - 40usize];
+    [
+        "Offset of field: bench_gmpi_polling::reserved",
+    ][::core::mem::offset_of!(bench_gmpi_polling, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq)]

@@ -78,12 +78,17 @@ impl Probe {
     /// The samples in nanoseconds: ticks times the length of a tick, which is what the global timer says of the
     /// whole timed part.
     pub fn samples(&self) -> Result<Samples, BenchError> {
-        let clock = self.clock()?;
-        let ticks = clock.ticks_end.saturating_sub(clock.ticks_begin).max(1);
-        let tick = clock.ns_end.saturating_sub(clock.ns_begin) as f64 / ticks as f64;
+        let (clock, tick) = (self.clock()?, self.tick_ns()?);
         let taken = clock.taken.min(self.count) as usize;
         let words = self.samples.read_u64s(0, taken).doing("reading samples")?;
         Ok(Samples::new(words.into_iter().map(|sample| sample as f64 * tick).collect(), 1))
+    }
+
+    /// The length of a tick, for times that a kernel took beside its samples.
+    pub fn tick_ns(&self) -> Result<f64, BenchError> {
+        let clock = self.clock()?;
+        let ticks = clock.ticks_end.saturating_sub(clock.ticks_begin).max(1);
+        Ok(clock.ns_end.saturating_sub(clock.ns_begin) as f64 / ticks as f64)
     }
 
     /// How long the timed part took.

@@ -24,6 +24,7 @@ mod ends;
 pub mod energy;
 mod error;
 pub mod gaspi;
+mod gmpi;
 mod grid;
 mod himeno;
 mod host;

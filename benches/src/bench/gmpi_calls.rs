@@ -1,10 +1,10 @@
 //! `gmpi-calls` (GMPI paper, IV): what a call of a kernel costs until its answer, by its arguments, with each way that rings have.
 
-use ggas_gmpi::carrier::own::Own;
 use ggas_gmpi::{Config, Gmpi, PLACEMENTS, Placement, Polling};
 
 use crate::args::bench_gmpi_calls;
 use crate::error::Doing;
+use crate::gmpi::Ranks;
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
@@ -67,9 +67,7 @@ fn open(setup: &Setup, method: &str) -> Result<Gmpi, BenchError> {
     let placement = PLACEMENTS.into_iter().find(named).unwrap_or_default();
     let timeout = setup.options.timeout;
     let config = Config { placement, timeout, polling: Polling::Yield, ..Config::default() };
-    let own = Own::local(std::slice::from_ref(setup.node(0)?)).doing("opening a carrier")?.into_iter().next();
-    let own = own.ok_or_else(|| BenchError::Unsupported("a node makes one carrier".to_owned()))?;
-    Gmpi::with(setup.processor(0), &config, move || Ok(Box::new(own))).doing("opening GMPI")
+    Ranks::of_one(setup, &config)
 }
 
 fn measure(setup: &Setup, gmpi: &Gmpi, arguments: u64) -> Result<(Row, Check), BenchError> {

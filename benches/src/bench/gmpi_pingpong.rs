@@ -1,21 +1,19 @@
-//! `gmpi-pingpong` (GMPI paper, Fig. 6): messages between two kernels that go on, from one to the other or by our own messages of the
-//! daemons, between kernels that end for each, and between hosts.
+//! `gmpi-pingpong` (GMPI paper, Fig. 6): messages between two kernels that go on, from one to the other or by the daemons, between
+//! kernels that end for each, and between hosts; by our own messages, or by the MPI library that started the processes.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use ggas::Node;
-use ggas_gmpi::carrier::own::Own;
 use ggas_gmpi::carrier::{Carrier, Operation, Type};
 use ggas_gmpi::layout::GMPI_UNSIGNED_LONG;
-use ggas_gmpi::{Comm, Config, Direct, Gmpi, GmpiError, Placement, Polling, Span};
-use ggas_kernels::KernelMem;
+use ggas_gmpi::{Comm, Span};
+use ggas_kernels::{KernelMem, Processor};
 
 use crate::args::{bench_gmpi_pingpong, bench_host_sync};
 use crate::error::Doing;
+use crate::gmpi::{Ranks, config, finish, is_by_mpi, plain, span};
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
-use crate::space::window;
 use crate::stats::{calls, time_calls};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Pattern, Progress, Report, Row, Samples, Team};
@@ -23,8 +21,10 @@ use crate::{Bench, BenchError, Check, Options, Pattern, Progress, Report, Row, S
 const KERNEL: &str = "bench_gmpi_pingpong_rounds";
 /// A kernel that does nothing.
 const EMPTY: &str = "bench_host_sync_round";
-const MOST: u64 = 1 << 20;
-const SIZES: [u64; 6] = [8, 512, 4096, 65_536, 262_144, MOST];
+const MOST: u64 = 16 << 20;
+const SIZES: [u64; 7] = [8, 512, 4096, 65_536, 262_144, 1 << 20, 4 << 20];
+
+const METHODS: [&str; 5] = ["direct", "kernels", "kernel-ends", "hosts", "library"];
 
 pub(crate) struct GmpiPingpong;
 
@@ -42,230 +42,264 @@ impl Bench for GmpiPingpong {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["direct", "kernels", "kernel-ends", "hosts"]
+        &METHODS
+    }
+
+    fn check(&self, options: &Options) -> Result<(), BenchError> {
+        if options.nodes != 2 {
+            return Err(BenchError::option("nodes", options.nodes, "a ping-pong has two ends; use 2"));
+        }
+        Ok(())
     }
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        if team.size() > 1 {
-            let why = "both ends are measured in one process: leave --fabric out";
+        let sizes = options.sizes_or(&SIZES, 8..=MOST, 8)?;
+        let by_mpi = team.size() > 1 && is_by_mpi();
+        let methods: Vec<_> =
+            task.methods().into_iter().filter(|method| by_mpi || *method != "library").collect();
+        if methods.is_empty() {
+            let why =
+                "an MPI library's own ping-pong takes its launcher: mpirun -n 2 ggas bench gmpi-pingpong";
             return Err(BenchError::Unsupported(why.to_owned()));
         }
-        let sizes = options.sizes_or(&SIZES, 8..=MOST, 8)?;
-        let methods = task.methods();
+        let setup = Setup::new(task, Worker::Kernels)?;
+        let longest = sizes.iter().copied().max().unwrap_or(8);
+        let pair = Pair::new(&setup, longest, by_mpi)?;
         let mut report = task.report();
+        report.notes.push(format!("carrier: {}, but of direct, which has none", pair.ranks.carrier()));
+        report.notes.push(match by_mpi {
+            true => "library: its own blocking send and receive of host memory, without kernels".to_owned(),
+            false => "MPI libraries: not run; they take a process for each end: mpirun -n 2 ggas bench gmpi-pingpong".to_owned(),
+        });
         progress.begin(self.name(), (methods.len() * sizes.len()) as u64);
-        for method in methods {
-            for &bytes in &sizes {
+        for &bytes in &sizes {
+            for &method in &methods {
                 progress.now(format!("{method}, {bytes} bytes"));
-                let setup = Setup::new(task, Worker::Kernels)?;
-                let ends = Ends::new(&setup, bytes)?;
-                let (samples, check) = match method {
-                    "direct" | "kernels" => ends.by_kernels(method == "direct")?,
-                    _ => ends.by_hosts(method == "kernel-ends")?,
-                };
+                let (samples, check, threads) = pair.measure(method, bytes)?;
                 let mut row = Row::new(&samples.halved()).method(method).bytes(bytes).bandwidth_of(bytes);
-                if matches!(method, "direct" | "kernels") {
-                    row.threads = Some(ends.threads(method == "direct"));
-                }
+                row.threads = threads;
                 report.push(row, check);
                 progress.step();
             }
         }
-        report.notes.push(
-            "carrier: our own messages, but of direct, which has none; MPI libraries: not run, they take a process for each end"
-                .to_owned(),
-        );
+        setup.share::<()>(Vec::new())?;
+        pair.ranks.close()?;
         Ok(report)
     }
 }
 
-/// Memory of both ends: what is sent, and behind it what comes.
-struct Ends<'a> {
+/// The ends that this process has, both or one.
+struct Pair<'a> {
     setup: &'a Setup<'a>,
-    bytes: usize,
-    iterations: u64,
-    memory: [Arc<KernelMem>; 2],
+    ranks: Ranks,
+    direct: Option<Comm>,
+    /// What is sent, and behind it what comes: half of the memory each.
+    memory: Vec<Arc<KernelMem>>,
+    attached: usize,
 }
 
-impl<'a> Ends<'a> {
-    fn new(setup: &'a Setup<'a>, bytes: u64) -> Result<Ends<'a>, BenchError> {
+impl<'a> Pair<'a> {
+    fn new(setup: &'a Setup<'a>, longest: u64, by_mpi: bool) -> Result<Pair<'a>, BenchError> {
+        let config = config(setup.options);
+        let ranks = if by_mpi { Ranks::mpi(setup, &config) } else { Ranks::own(setup, &config) }?;
         let alloc = |node: u32| -> Result<_, BenchError> {
-            let memory = setup.processor(node).alloc(2 * bytes as usize).doing("allocating kernel memory")?;
+            let memory =
+                setup.processor(node).alloc(2 * longest as usize).doing("allocating kernel memory")?;
             Ok(Arc::new(memory))
         };
-        let iterations = setup.options.iterations.unwrap_or(super::iterations_for(1000, bytes));
-        Ok(Ends { setup, bytes: bytes as usize, iterations, memory: [alloc(0)?, alloc(1)?] })
+        let memory = setup.local().map(alloc).collect::<Result<Vec<_>, _>>()?;
+        let attached = ranks.attach(memory.iter())?;
+        let direct = setup.options.wants("direct").then(|| ranks.direct(setup, 1)).transpose()?;
+        Ok(Pair { setup, ranks, direct, memory, attached })
     }
 
-    fn carriers(&self) -> Result<[Own; 2], BenchError> {
-        let nodes: Vec<Node> = [self.setup.node(0)?.clone(), self.setup.node(1)?.clone()].into();
-        let own = Own::local(&nodes).doing("opening carriers")?;
-        let own: Result<[Own; 2], _> = own.try_into();
-        own.map_err(|_| BenchError::Unsupported("two nodes make two ends".to_owned()))
-    }
-
-    /// A communicator whose messages go from kernel to kernel, as both name it.
-    fn direct(&self, gmpis: &[Gmpi]) -> Result<Comm, BenchError> {
-        let mailboxes = Direct::default();
-        let bytes =
-            mailboxes.end(1, gmpis.len()).ok_or_else(|| BenchError::Unsupported("no room".to_owned()))?;
-        let (window, mailboxes) = (&window(self.setup, bytes)?, &mailboxes);
-        std::thread::scope(|scope| {
-            let call = |gmpi: &Gmpi| gmpi.direct(Comm::WORLD, window, mailboxes);
-            let all: Vec<_> = gmpis.iter().map(|gmpi| scope.spawn(move || call(gmpi))).collect();
-            let comms: Result<Vec<Comm>, GmpiError> = all
-                .into_iter()
-                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect();
-            Ok(comms.doing("making a direct communicator")?[0])
-        })
-    }
-
-    /// Of the block at each end: those that copy, where kernels do.
-    fn threads(&self, direct: bool) -> u32 {
-        if direct { (self.bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024) } else { 32 }
-    }
-
-    fn by_kernels(&self, direct: bool) -> Result<(Samples, Check), BenchError> {
-        let options = self.setup.options;
-        let config = Config {
-            placement: Placement::Tagged,
-            polling: Polling::Yield,
-            timeout: options.timeout,
-            ..Config::default()
+    /// Round trips, what was wrong, and threads of the block at each end.
+    fn measure(&self, method: &str, bytes: u64) -> Result<(Samples, Check, Option<u32>), BenchError> {
+        let iterations = self.setup.options.iterations.unwrap_or(super::iterations_for(1000, bytes));
+        let comm = match method {
+            "direct" => self.direct,
+            "kernels" => Some(Comm::WORLD),
+            _ => None,
         };
-        let (mut gmpis, mut probes, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        for (node, own) in (0..).zip(self.carriers()?) {
+        // Those that copy, where kernels do.
+        let threads = comm.map(|comm| match comm {
+            Comm::WORLD => 32,
+            _ => (bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024),
+        });
+        let (samples, check) = match (comm, threads) {
+            (Some(comm), Some(threads)) => self.by_kernels(comm, threads, bytes, iterations)?,
+            _ => self.by_hosts(method, bytes as usize, iterations)?,
+        };
+        let is_first = self.setup.local().start == 0;
+        let (samples, check) = self.setup.collect(samples.filter(|_| is_first), check)?;
+        Ok((samples, check, threads))
+    }
+
+    fn by_kernels(
+        &self,
+        comm: Comm,
+        threads: u32,
+        bytes: u64,
+        iterations: u64,
+    ) -> Result<(Option<Samples>, Check), BenchError> {
+        let (options, mut probes, mut words, mut launches) =
+            (self.setup.options, Vec::new(), Vec::new(), Vec::new());
+        for ((node, gmpi), memory) in self.setup.local().zip(&self.ranks.gmpis).zip(&self.memory) {
             let processor = self.setup.processor(node);
-            let gmpi = Gmpi::with(processor, &config, move || Ok(Box::new(own))).doing("opening GMPI")?;
-            gmpi.attach(&self.memory[node as usize]).doing("attaching memory")?;
-            gmpis.push(gmpi);
-            probes.push(Probe::with_warm_up(processor, self.iterations)?);
+            let probe = Probe::with_warm_up(processor, iterations)?;
             let word = processor.alloc(24).doing("allocating kernel memory")?;
             word.write(0, &[0; 24]).doing("writing kernel memory")?;
-            words.push(word);
-        }
-        let comm = if direct { self.direct(&gmpis)? } else { Comm::WORLD };
-        let launch = |end: usize| {
-            let at = self.memory[end].address();
             let args = bench_gmpi_pingpong {
-                timing: probes[end].args(),
-                buf: gmpis[end].address(),
+                timing: probe.args(),
+                buf: gmpi.address(),
                 comm: comm.0,
-                from: at,
-                to: at + self.bytes as u64,
-                requests: words[end].address(),
-                wrong: words[end].address() + 16,
-                count: self.bytes as u64 / 8,
+                from: memory.address(),
+                to: memory.address() + self.half(memory),
+                requests: word.address(),
+                wrong: word.address() + 16,
+                count: bytes / 8,
                 seed: options.seed,
             };
-            kernel::launch(self.setup.processor(end as u32), KERNEL, 1, self.threads(direct), &args)
-        };
-        kernel::run(&[launch(0), launch(1)], options)?;
-        let mut check = Check::default();
-        for end in 0..2 {
-            gmpis[end].check().doing("making calls")?;
-            probes[end].finished(KERNEL, None)?;
-            let wrong = words[end].load_u64(16).doing("reading kernel memory")?;
-            check.wrong(wrong, || format!("rank {end}: {wrong} words that came"));
+            launches.push(kernel::launch(processor, KERNEL, 1, threads, &args));
+            probes.push(probe);
+            words.push(word);
         }
-        Ok((probes[0].samples()?, check))
+        kernel::run(&launches, options)?;
+        self.ranks.check()?;
+        let mut check = Check::default();
+        for ((node, probe), word) in self.setup.local().zip(&probes).zip(&words) {
+            probe.finished(KERNEL, None)?;
+            let wrong = word.load_u64(16).doing("reading kernel memory")?;
+            check.wrong(wrong, || format!("rank {node}: {wrong} words that came"));
+        }
+        Ok((probes.first().map(Probe::samples).transpose()?, check))
     }
 
-    /// Hosts send and receive; with `ends` between kernels that end: the one that wrote the data, and the one that reads them.
-    fn by_hosts(&self, ends: bool) -> Result<(Samples, Check), BenchError> {
-        let pattern = |end: u64| Pattern::new(self.setup.options.seed, end);
-        for (end, memory) in (0..).zip(&self.memory) {
-            let (data, poison) = (pattern(end).bytes(self.bytes), pattern(1 - end).poison(self.bytes));
+    fn half(&self, memory: &KernelMem) -> u64 {
+        memory.len() as u64 / 2
+    }
+
+    /// Hosts send and receive: between kernels that end, from kernels' memory, or by the library's own calls.
+    fn by_hosts(
+        &self,
+        method: &str,
+        bytes: usize,
+        iterations: u64,
+    ) -> Result<(Option<Samples>, Check), BenchError> {
+        let pattern = |end: u32| Pattern::new(self.setup.options.seed, end.into());
+        let mut ends = Vec::new();
+        for (node, memory) in self.setup.local().zip(&self.memory) {
+            let half = self.half(memory) as usize;
+            let (data, poison) = (pattern(node).bytes(bytes), pattern(1 - node).poison(bytes));
             memory.write(0, &data).doing("writing kernel memory")?;
-            memory.write(self.bytes, &poison).doing("writing kernel memory")?;
-        }
-        let [mut ping, mut pong] = self.carriers()?;
-        let samples = std::thread::scope(|scope| {
-            let other = scope.spawn(|| -> Result<(), BenchError> {
-                let mut end = End::new(self, &mut pong, 1, ends)?;
-                (0..calls(self.iterations)).try_for_each(|_| end.receive().and_then(|()| end.send()))
+            memory.write(half, &poison).doing("writing kernel memory")?;
+            let at = |offset| span(self.attached, memory, offset, bytes);
+            let processor = self.setup.processor(node).clone();
+            let counts = match method == "kernel-ends" {
+                true => Some(End::counts(&processor)?),
+                false => None,
+            };
+            let plain = (method == "library").then(|| (data, poison));
+            let (options, iterations) = (self.setup.options.clone(), iterations);
+            ends.push(End {
+                rank: node,
+                processor,
+                options,
+                iterations,
+                from: at(0),
+                to: at(half),
+                counts,
+                plain,
             });
-            let ours = End::new(self, &mut ping, 0, ends)
-                .and_then(|mut end| time_calls(self.iterations, |_| end.send().and_then(|()| end.receive())));
-            let theirs = other.join().map_err(|_| BenchError::Unsupported("a thread panicked".to_owned()))?;
-            theirs.and(ours)
-        })?;
-        let mut check = Check::default();
-        for (end, memory) in (0..).zip(&self.memory) {
-            let mut came = vec![0; self.bytes];
-            memory.read(self.bytes, &mut came).doing("reading kernel memory")?;
-            check.bytes("what came", &pattern(1 - end).bytes(self.bytes), &came);
         }
-        Ok((samples, check))
+        self.setup.share::<()>(Vec::new())?;
+        // Each message within its time-out, and the first may need some time to find the other end.
+        let bound = self.ranks.timeout().saturating_mul(12).max(Duration::from_secs(600));
+        let works = ends.into_iter().map(|end| move |carrier: &mut dyn Carrier| end.rounds(carrier));
+        let ended = self.ranks.by_carriers(bound, works)?;
+        let mut check = Check::default();
+        let mut first = None;
+        for ((node, memory), (samples, came)) in self.setup.local().zip(&self.memory).zip(ended) {
+            let came = match came {
+                Some(came) => came,
+                None => {
+                    let mut came = vec![0; bytes];
+                    memory.read(self.half(memory) as usize, &mut came).doing("reading kernel memory")?;
+                    came
+                }
+            };
+            check.bytes("what came", &pattern(1 - node).bytes(bytes), &came);
+            first = first.or(samples);
+        }
+        Ok((first, check))
     }
 }
 
-/// One end, by the host.
-struct End<'a> {
-    ends: &'a Ends<'a>,
-    carrier: &'a mut Own,
+/// One end, by the host: in the thread that calls the carrier.
+struct End {
     rank: u32,
+    processor: Processor,
+    options: Options,
+    iterations: u64,
+    from: Span,
+    to: Span,
     /// What a kernel counts that ends for each message.
     counts: Option<KernelMem>,
+    /// Memory of the host, of the library's own calls.
+    plain: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<'a> End<'a> {
-    fn new(
-        ends: &'a Ends<'a>,
-        carrier: &'a mut Own,
-        rank: u32,
-        launches: bool,
-    ) -> Result<End<'a>, BenchError> {
-        carrier.attach(0, ends.memory[rank as usize].clone()).doing("attaching memory")?;
-        let alloc = || -> Result<KernelMem, BenchError> {
-            let memory = ends.setup.processor(rank).alloc(16).doing("allocating kernel memory")?;
-            memory.write(0, &[0; 16]).doing("writing kernel memory")?;
-            Ok(memory)
+impl End {
+    fn counts(processor: &Processor) -> Result<KernelMem, BenchError> {
+        let memory = processor.alloc(16).doing("allocating kernel memory")?;
+        memory.write(0, &[0; 16]).doing("writing kernel memory")?;
+        Ok(memory)
+    }
+
+    /// Rank 0 begins, and measures; what came by the library's own calls.
+    fn rounds(mut self, carrier: &mut dyn Carrier) -> Result<(Option<Samples>, Option<Vec<u8>>), BenchError> {
+        let iterations = self.iterations;
+        let samples = match self.rank {
+            0 => {
+                let round = |_| self.send(carrier).and_then(|()| self.receive(carrier));
+                Some(time_calls(iterations, round)?)
+            }
+            _ => {
+                for _ in 0..calls(iterations) {
+                    self.receive(carrier).and_then(|()| self.send(carrier))?;
+                }
+                None
+            }
         };
-        Ok(End { ends, carrier, rank, counts: if launches { Some(alloc()?) } else { None } })
+        Ok((samples, self.plain.map(|(_, came)| came)))
     }
 
-    fn span(&self, offset: usize) -> Span {
-        let memory = self.ends.memory[self.rank as usize].clone();
-        Span { index: 0, memory, offset, len: self.ends.bytes }
-    }
-
-    fn send(&mut self) -> Result<(), BenchError> {
+    /// The kernel that wrote the data has ended.
+    fn send(&mut self, carrier: &mut dyn Carrier) -> Result<(), BenchError> {
+        let to = 1 - self.rank;
+        if let Some((from, _)) = &self.plain {
+            return plain(carrier.send_plain(from, to));
+        }
         self.launch()?;
-        let (at, of) = (self.span(0), Type(GMPI_UNSIGNED_LONG));
-        self.finish(&Operation::Send { at, of, to: 1 - self.rank, tag: 0, comm: 0 })
+        let (at, of) = (self.from.clone(), Type(GMPI_UNSIGNED_LONG));
+        finish(carrier, &[Operation::Send { at, of, to, tag: 0, comm: 0 }], self.options.timeout)
     }
 
-    fn receive(&mut self) -> Result<(), BenchError> {
-        let (at, of) = (self.span(self.ends.bytes), Type(GMPI_UNSIGNED_LONG));
-        self.finish(&Operation::Recv { at, of, from: Some(1 - self.rank), tag: Some(0), comm: 0 })
+    /// The kernel that reads them begins with the next one that writes.
+    fn receive(&mut self, carrier: &mut dyn Carrier) -> Result<(), BenchError> {
+        let from = 1 - self.rank;
+        if let Some((_, to)) = &mut self.plain {
+            return plain(carrier.receive_plain(to, from));
+        }
+        let (at, of, from) = (self.to.clone(), Type(GMPI_UNSIGNED_LONG), Some(from));
+        finish(carrier, &[Operation::Recv { at, of, from, tag: Some(0), comm: 0 }], self.options.timeout)
     }
 
     fn launch(&self) -> Result<(), BenchError> {
         let Some(counts) = &self.counts else { return Ok(()) };
         let (rounds, finished) = (counts.address(), counts.address() + 8);
         let args = bench_host_sync { rounds, finished, word: 0, ns: 0 };
-        let processor = self.ends.setup.processor(self.rank);
-        kernel::run(&[kernel::launch(processor, EMPTY, 1, 32, &args)], self.ends.setup.options)
-    }
-
-    fn finish(&mut self, operation: &Operation) -> Result<(), BenchError> {
-        let failed = |class: ggas_gmpi::Class| BenchError::Refused(class.to_string());
-        let token = self.carrier.start(operation).map_err(failed)?;
-        let (began, timeout) = (Instant::now(), self.ends.setup.options.timeout);
-        loop {
-            if let Some(ended) = self.carrier.test(token) {
-                return ended.map(drop).map_err(failed);
-            }
-            if !self.carrier.progress() {
-                if began.elapsed() > timeout {
-                    let what = format!("rank {}: no end of a message within {timeout:?}", self.rank);
-                    return Err(BenchError::Refused(what));
-                }
-                std::thread::yield_now();
-            }
-        }
+        kernel::run(&[kernel::launch(&self.processor, EMPTY, 1, 32, &args)], &self.options)
     }
 }

@@ -20,7 +20,9 @@ mod ggas_bandwidth;
 mod ggas_pingpong;
 mod global_reduction;
 mod gmpi_calls;
+mod gmpi_himeno;
 mod gmpi_pingpong;
+mod gmpi_polling;
 mod himeno;
 mod host_sync;
 mod hpe;
@@ -83,6 +85,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &c_interface::CInterface,
     &gmpi_pingpong::GmpiPingpong,
     &gmpi_calls::GmpiCalls,
+    &gmpi_polling::GmpiPolling,
     &progress::Progress,
     &gaspi::PINGPONG,
     &gaspi::BANDWIDTH,
@@ -134,6 +137,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &collectives::Collectives,
     &global_reduction::GlobalReduction,
     &himeno::Himeno,
+    &gmpi_himeno::GmpiHimeno,
     &randomaccess::RandomAccess,
 ];
 

@@ -1,5 +1,6 @@
 //! The Himeno benchmark's grids, data and results as one processor computes them; `bench/himeno.rs` runs it.
 
+mod by_gmpi;
 mod by_host;
 mod by_queues;
 mod data;
@@ -15,6 +16,7 @@ mod split;
 pub use grid::Grid;
 pub use split::Split;
 
+pub(crate) use by_gmpi::{ByGmpi, Way};
 pub(crate) use data::Data;
 pub(crate) use forms::Form;
 pub(crate) use parts::{Edge, Parts};

@@ -97,8 +97,32 @@ fn the_c_interface_beside_the_library_below_it() {
 #[test]
 fn messages_by_calls_of_kernels_and_beside_them() {
     let report = run("gmpi-pingpong", small(&[8, 5000]));
-    assert_eq!(methods(&report), ["direct", "kernels", "kernel-ends", "hosts"]);
-    assert_eq!(report.rows.len(), 8);
+    let all = ["direct", "kernels", "kernel-ends", "hosts"];
+    assert_eq!(methods(&report), [all, all].concat());
+}
+
+#[test]
+fn kernels_beside_daemons_that_poll() {
+    let report = run("gmpi-polling", Options { iterations: Some(1), ..small(&[]) });
+    let all = ["none", "sleep", "yield", "spin", "spin-copied"];
+    assert_eq!(methods(&report), [all, all].concat());
+    assert!(report.rows.iter().all(|row| row.extra.contains_key("over_none_percent")));
+}
+
+#[test]
+fn himeno_by_calls_of_kernels_and_beside_them() {
+    let small = Options { iterations: Some(4), ..small(&[]) };
+    let report = run("gmpi-himeno", small.clone());
+    let all = ["put", "ggas", "direct", "own", "own-kernel-ends"];
+    assert_eq!(methods(&report), [all, all].concat(), "cut in planes, then in rows");
+    for row in report.rows.iter().filter(|row| row.method.as_deref() != Some("ggas")) {
+        let parts =
+            ["computation_us", "halo_us", "convergence_us"].map(|part| row.extra[part].as_f64().unwrap());
+        assert!(parts.iter().all(|part| *part > 0.0), "{row:?}");
+    }
+    let split = "1x2x2".parse().unwrap();
+    let four = run("gmpi-himeno", Options { nodes: 4, split: Some(split), ..small });
+    assert_eq!(methods(&four), all, "edges, too, where two faces meet");
 }
 
 #[test]

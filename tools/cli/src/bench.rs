@@ -258,8 +258,9 @@ fn options(args: &BenchArgs, via: Via, team: Option<&Team>) -> Result<Options, F
         let why = format!("--scaling {scaling}: only himeno has grids that nodes share; leave it out");
         return Err(Failure::Usage(why));
     }
-    if let Some(split) = args.split.filter(|_| args.name != "himeno") {
-        let why = format!("--split {split}: only himeno has grids that nodes share; leave it out");
+    if let Some(split) = args.split.filter(|_| !["himeno", "gmpi-himeno"].contains(&&args.name[..])) {
+        let why =
+            format!("--split {split}: only himeno and gmpi-himeno have grids that nodes share; leave it out");
         return Err(Failure::Usage(why));
     }
     if let Some(slots) = args.slots.filter(|_| args.path == Some(Path::Card)) {

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// gmpi-himeno (GMPI paper, VI B): Himeno with halos and convergence by MPI calls of one kernel, by puts of the same kernel, and the
+// kernels of its rival, which end for each call of the host.
+#include "bench_himeno_sides.cuh"
+#include "himeno_units.cuh"
+#include "ggas/coll.cuh"
+#include "ggas/gmpi.cuh"
+
+namespace bench_gmpi_himenos
+{
+
+using bench_himenos::pointer;
+
+constexpr int halo_tag = 1, sum_tag = 2;
+
+/* Shared memory in which a block keeps coefficients: what a block may have without being asked for more, less what calls need. */
+constexpr uint32_t kept_bytes = 45056;
+
+/* A boundary that this node exchanges, and the floats of it that the calling block has. */
+struct message {
+	const bench_himeno_side &side;
+	float *out, *in;
+	uint64_t begin, end;
+	bool packed;
+
+	GGAS_FN int count() const { return static_cast<int>(end - begin); }
+};
+
+/* Boundary `number` of the field that iteration `next` reads. What lies together goes from field to field, but by the daemon: it takes
+ * attached memory. */
+GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number, uint64_t next)
+{
+	const bench_himeno_side &side = bench_himenos::side_of(args.grid, number);
+	uint64_t floats = bench_himenos::floats_of(side), piece = ggas_block();
+	uint64_t pieces = args.way == BENCH_GMPI_DAEMON ? 1 : args.pieces;
+	/* Pieces begin at multiples of 128 bytes. */
+	auto cut = [=](uint64_t piece) { return piece >= pieces ? floats : floats * piece / pieces / 32 * 32; };
+	uint64_t at = pointer<const uint64_t>(args.place)[number];
+	bool packed = side.packed || args.way == BENCH_GMPI_DAEMON;
+	float *field = bench_himenos::field(args.grid, next);
+	float *out = packed ? pointer<float>(args.message + at) : field + side.from;
+	float *in = packed ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond;
+	bool whole = args.way == BENCH_GMPI_DAEMON;
+	return { side, out, in, whole ? 0 : cut(piece), whole ? floats : cut(piece + 1), packed };
+}
+
+GGAS_FN void pack_all(const bench_gmpi_himeno &args, uint64_t next, uint64_t self, uint64_t all)
+{
+	for (uint32_t i = 0; i < args.grid.sides; i++) {
+		message m = message_of(args, i, next);
+		if (m.packed)
+			bench_himenos::pack(args.grid, m.side, bench_himenos::field(args.grid, next), m.out, m.begin, m.end, self,
+					    all);
+	}
+}
+
+GGAS_FN void unpack_all(const bench_gmpi_himeno &args, uint64_t next, uint64_t self, uint64_t all)
+{
+	for (uint32_t i = 0; i < args.grid.sides; i++) {
+		message m = message_of(args, i, next);
+		if (m.packed)
+			bench_himenos::unpack(args.grid, m.side, bench_himenos::field(args.grid, next), m.in, m.begin, m.end, self,
+					      all);
+	}
+}
+
+GGAS_FN MPI_Request *requests_of(const bench_gmpi_himeno &args, uint32_t nodes)
+{
+	uint32_t each = 2 * (args.grid.sides > nodes ? args.grid.sides : nodes);
+	return pointer<MPI_Request>(args.requests) + ggas_block() * each;
+}
+
+/* The halo by MPI calls: by one block, or each with its pieces. */
+GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, gmpi_buf_t *buf, uint64_t next)
+{
+	uint32_t sides = args.grid.sides;
+	MPI_Request *requests = requests_of(args, buf->size);
+	int error = MPI_SUCCESS;
+	for (uint32_t i = 0; i < sides && !error; i++) {
+		message m = message_of(args, i, next);
+		error = GMPI_Irecv(buf, m.in + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.side.node), halo_tag, args.comm,
+				   &requests[i]);
+	}
+	for (uint32_t i = 0; i < sides && !error; i++) {
+		message m = message_of(args, i, next);
+		error = GMPI_Isend(buf, m.out + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.side.node), halo_tag, args.comm,
+				   &requests[sides + i]);
+	}
+	return error ? error : GMPI_Waitall(buf, static_cast<int>(2 * sides), requests, MPI_STATUSES_IGNORE);
+}
+
+/* The halo by stores into the neighbours' parts of the window, and flags. */
+GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const ggas_window &window, uint64_t next)
+{
+	const bench_himeno &grid = args.grid;
+	float *field = bench_himenos::field(grid, next);
+	uint64_t flag = ggas_block() * sizeof(uint64_t);
+	for (uint32_t i = 0; i < grid.sides; i++) {
+		message m = message_of(args, i, next);
+		float *there = m.packed ? ggas_pointer_of_node<float>(&window, m.side.node, m.side.arrives_there[next & 1]) :
+					  ggas_pointer_of_node<float>(&window, m.side.node, grid.field[next & 1]) + m.side.to;
+		bench_himenos::pack(grid, m.side, field, there, m.begin, m.end, ggas_thread(), ggas_threads());
+	}
+	ggas_syncthreads();
+	const uint64_t *awaited = nullptr;
+	uint32_t peer = window.node;
+	if (ggas_thread() < grid.sides) {
+		const bench_himeno_side &side = bench_himenos::side_of(grid, ggas_thread());
+		ggas_flag_set(ggas_pointer_of_node<uint64_t>(&window, side.node, side.signal + flag), next);
+		awaited = pointer<const uint64_t>(window.local + side.seen + flag);
+		peer = side.node;
+	}
+	if (int error = ggas_parts_wait(window, awaited, next, peer))
+		return error;
+	for (uint32_t i = 0; i < grid.sides; i++) {
+		message m = message_of(args, i, next);
+		auto *came = pointer<const float>(window.local + m.side.arrives[next & 1]);
+		if (m.packed)
+			bench_himenos::unpack(grid, m.side, field, came, m.begin, m.end, ggas_thread(), ggas_threads());
+	}
+	return GGAS_OK;
+}
+
+/* The sum over a block's threads, in an order that does not change, for all of them. */
+GGAS_FN double sum_of_threads(double value)
+{
+	GGAS_SHARED_ARRAY(double, warps, GGAS_WARP_SIZE);
+	value = himeno::sum_of_warp(value);
+	if (ggas_lane() == 0)
+		warps[ggas_warp()] = value;
+	ggas_syncthreads();
+	double sum = 0;
+	for (uint32_t warp = 0; warp < ggas_warps(); warp++)
+		sum = sum + warps[warp];
+	ggas_syncthreads();
+	return sum;
+}
+
+/* Squared residuals of this block's units. Each thread reads what it wrote. */
+GGAS_FN double sum_of_units(const himeno_field &f, const himeno::cut &cut)
+{
+	double sum = 0;
+	for (uint32_t number = ggas_block(); number < cut.units(); number += ggas_blocks()) {
+		himeno::unit u = cut.at(number);
+		himeno::tile_of_warp t(f, u);
+		for (uint32_t z = u.begin; t.has && z < u.end; z++) {
+			uint64_t tile = (static_cast<uint64_t>(z) * f.y + t.s.y) * f.tiles + t.s.tile;
+			if (f.lanes)
+				sum = sum + f.sums[tile * GGAS_WARP_SIZE + ggas_lane()];
+			else if (ggas_lane() == 0)
+				sum = sum + f.sums[tile];
+		}
+	}
+	return sum_of_threads(sum);
+}
+
+/* One number of each rank to all others, from kernel to kernel; added up in their order, so that all get the same bits. */
+GGAS_FN int sum_by_messages(const bench_gmpi_himeno &args, gmpi_buf_t *buf, double *sums)
+{
+	uint32_t rank = buf->rank, size = buf->size;
+	MPI_Request *requests = requests_of(args, size);
+	double *of_each = sums + 2;
+	int error = MPI_SUCCESS, count = 0;
+	for (uint32_t peer = 0; peer < size && !error; peer++)
+		if (peer != rank)
+			error = GMPI_Irecv(buf, of_each + peer, 1, MPI_DOUBLE, static_cast<int>(peer), sum_tag, args.comm,
+					   &requests[count++]);
+	for (uint32_t peer = 0; peer < size && !error; peer++)
+		if (peer != rank)
+			error = GMPI_Isend(buf, sums, 1, MPI_DOUBLE, static_cast<int>(peer), sum_tag, args.comm, &requests[count++]);
+	if (!error)
+		error = GMPI_Waitall(buf, count, requests, MPI_STATUSES_IGNORE);
+	if (ggas_thread() == 0) {
+		double all = 0;
+		for (uint32_t peer = 0; peer < size; peer++)
+			all = all + (peer == rank ? sums[0] : of_each[peer]);
+		sums[1] = all;
+	}
+	return error;
+}
+
+/* By block 0, when all blocks have left their sums. */
+GGAS_FN int convergence(const bench_gmpi_himeno &args, gmpi_buf_t *buf)
+{
+	auto *sums = pointer<double>(args.sums);
+	auto *parts = pointer<const double>(args.parts);
+	double own = 0;
+	for (uint32_t block = ggas_thread(); block < ggas_blocks(); block += ggas_threads())
+		own = own + parts[block];
+	own = sum_of_threads(own);
+	if (ggas_thread() == 0)
+		sums[0] = own;
+	ggas_syncthreads();
+	switch (args.way) {
+	case BENCH_GMPI_DAEMON:
+		return GMPI_Allreduce(buf, sums, sums + 1, 1, MPI_DOUBLE, MPI_SUM, args.comm);
+	case BENCH_GMPI_DIRECT:
+		return sum_by_messages(args, buf, sums);
+	default:
+		return ggas_allreduce(pointer<ggas_group>(args.group), ggas_form::block, ggas_order::relaxed, sums, sums + 1, 1,
+				      ggas_sum());
+	}
+}
+
+/* All blocks of a node. */
+class meeting {
+public:
+	GGAS_FN meeting(const bench_gmpi_himeno &args, const ggas_window &window)
+		: window_(window), word_(pointer<uint64_t>(window.local + args.grid.flags)), came_(0)
+	{
+	}
+	GGAS_FN int come()
+	{
+		ggas_part_tell_near(word_);
+		came_ += ggas_blocks();
+		return ggas_parts_wait(window_, ggas_thread() == 0 ? word_ : nullptr, came_, window_.node);
+	}
+
+private:
+	const ggas_window &window_;
+	uint64_t *word_;
+	uint64_t came_;
+};
+
+GGAS_FN int halo(const bench_gmpi_himeno &args, const ggas_window &window, gmpi_buf_t *buf, meeting &blocks, uint64_t next)
+{
+	if (args.way == BENCH_GMPI_DAEMON) {
+		uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+		uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+		pack_all(args, next, self, all);
+		int error = blocks.come();
+		if (!error && ggas_block() == 0)
+			error = halo_by_calls(args, buf, next);
+		if (!error)
+			error = blocks.come();
+		if (!error)
+			unpack_all(args, next, self, all);
+		return error;
+	}
+	if (ggas_block() >= args.pieces)
+		return GGAS_OK;
+	if (args.way == BENCH_GMPI_PUT)
+		return halo_by_puts(args, window, next);
+	pack_all(args, next, ggas_thread(), ggas_threads());
+	int error = halo_by_calls(args, buf, next);
+	if (!error)
+		unpack_all(args, next, ggas_thread(), ggas_threads());
+	return error;
+}
+
+struct solver {
+	const bench_gmpi_himeno &args;
+	ggas_window window;
+	gmpi_buf_t *buf;
+	himeno::cut cut;
+	himeno::kept kept;
+
+	GGAS_FN void compute(uint64_t iteration) const
+	{
+		himeno_field f = bench_himenos::fields(args.grid, iteration);
+		uint32_t mine = ggas_block() < cut.units() ? (cut.units() - 1 - ggas_block()) / ggas_blocks() + 1 : 0;
+		for (uint32_t i = 0; i < mine; i++) {
+			/* Odd iterations begin with what is still in the cache. */
+			uint32_t turn = iteration % 2 ? mine - 1 - i : i;
+			himeno::unit u = cut.at(ggas_block() + turn * ggas_blocks());
+			auto nothing = [](uint32_t) {};
+			if (iteration % 2 == 0)
+				himeno::walk<true>(f, u, kept, turn * cut.height(), {}, nothing);
+			else
+				himeno::walk<false>(f, u, kept, turn * cut.height(), {}, nothing);
+		}
+		double sum = sum_of_units(f, cut);
+		if (ggas_thread() == 0)
+			pointer<double>(args.parts)[ggas_block()] = sum;
+	}
+
+	/* Computation, halo, convergence; `times`: ticks of each, by who measures. */
+	GGAS_FN int iterate(meeting &blocks, uint64_t iteration, uint64_t *times) const
+	{
+		uint64_t before = ggas_ticks();
+		auto mark = [&](uint32_t phase) {
+			uint64_t now = ggas_ticks();
+			if (times)
+				times[phase] = now - before;
+			before = now;
+		};
+		compute(iteration);
+		int error = blocks.come();
+		mark(0);
+		if (!error)
+			error = halo(args, window, buf, blocks, iteration + 1);
+		mark(1);
+		if (!error && ggas_block() == 0)
+			error = convergence(args, buf);
+		if (!error)
+			error = blocks.come();
+		mark(2);
+		return error;
+	}
+};
+
+} /* namespace bench_gmpi_himenos */
+
+/* All iterations, by blocks that live for all of them. */
+GGAS_KERNEL_BOUND(bench_gmpi_himeno_lasting, bench_gmpi_himeno, BENCH_HIMENO_LASTING)
+{
+	using namespace bench_gmpi_himenos;
+	constexpr uint32_t quads = kept_bytes / sizeof(himeno::quad);
+	GGAS_SHARED_ARRAY(himeno::quad, room, quads);
+	const bench_himeno &grid = args.grid;
+	bench_stopwatch watch(grid.timing);
+	himeno_field f = bench_himenos::fields(grid, 0);
+	himeno::cut cut(f, bench_himenos::has(grid.edge[0]) ? 1 : 2, bench_himenos::has(grid.edge[1]) ? grid.z + 1 : grid.z,
+			grid.slabs);
+	solver s = { args, *pointer<const ggas_window>(grid.window), pointer<gmpi_buf_t>(args.buf), cut,
+		     himeno::kept(room, quads, cut) };
+	uint32_t number = 0;
+	for (uint32_t unit = ggas_block(); unit < cut.units(); unit += ggas_blocks(), number += cut.height())
+		himeno::keep(f, cut.at(unit), s.kept, number);
+	meeting blocks(args, s.window);
+	auto *state = pointer<bench_himeno_state>(grid.state);
+	auto *phases = pointer<uint64_t>(args.phases);
+	bool measures = ggas_block() == 0 && ggas_thread() == 0;
+	int error = GGAS_OK;
+	for (uint64_t i = 0; i < watch.rounds() && !error; i++) {
+		if (measures)
+			watch.begin(i);
+		error = s.iterate(blocks, i, measures ? phases + 3 * i : nullptr);
+		bench_himenos::note(state, error, i);
+		if (measures && !error) {
+			watch.end(i);
+			ggas_store_relaxed(&state->iteration, i + 1);
+		}
+		if (!error && pointer<const double>(args.sums)[1] < args.tolerance)
+			break;
+	}
+	if (measures)
+		watch.stop(error);
+}
+
+/* Behind a kernel that made an iteration: boundaries to where the host sends them from, and the sum of residuals. */
+GGAS_KERNEL_BOUND(bench_gmpi_himeno_pack, bench_gmpi_himeno, bench_himenos::most_threads)
+{
+	using namespace bench_gmpi_himenos;
+	const bench_himeno &grid = args.grid;
+	auto *state = pointer<bench_himeno_state>(grid.state);
+	auto *parts = pointer<double>(args.parts);
+	uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
+	uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+	pack_all(args, ggas_load_relaxed(&state->iteration), self, all);
+	himeno_field f = bench_himenos::fields(grid, 0);
+	uint32_t first = bench_himenos::has(grid.edge[0]) ? 1 : 2;
+	uint32_t end = bench_himenos::has(grid.edge[1]) ? grid.z + 1 : grid.z;
+	uint64_t of_row = static_cast<uint64_t>(f.tiles) * (f.lanes ? GGAS_WARP_SIZE : 1), of_plane = (f.y - 2) * of_row;
+	double sum = 0;
+	for (uint64_t i = self; i < (end - first) * of_plane; i += all)
+		sum = sum + f.sums[(first + i / of_plane) * f.y * of_row + of_row + i % of_plane];
+	sum = sum_of_threads(sum);
+	if (ggas_thread() == 0)
+		parts[ggas_block()] = sum;
+	if (!ggas_last_block(state->sent))
+		return;
+	sum = 0;
+	for (uint32_t block = ggas_thread(); block < ggas_blocks(); block += ggas_threads())
+		sum = sum + parts[block];
+	sum = sum_of_threads(sum);
+	if (ggas_thread() == 0)
+		*pointer<double>(args.sums) = sum;
+}
+
+/* In front of the next one: what came. */
+GGAS_KERNEL_BOUND(bench_gmpi_himeno_unpack, bench_gmpi_himeno, bench_himenos::most_threads)
+{
+	using namespace bench_gmpi_himenos;
+	uint64_t next = ggas_load_relaxed(&pointer<bench_himeno_state>(args.grid.state)->iteration);
+	unpack_all(args, next, static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(),
+		   static_cast<uint64_t>(ggas_blocks()) * ggas_threads());
+}
