@@ -22,6 +22,7 @@ ggas_kernels::kernels! {
         bench_host_sync_round(args::bench_host_sync),
         bench_gmpi_calls_rounds(args::bench_gmpi_calls),
         bench_gmpi_pingpong_rounds(args::bench_gmpi_pingpong),
+        bench_gmpi_pingpong_blocking(args::bench_gmpi_pingpong),
         bench_gmpi_himeno_lasting(args::bench_gmpi_himeno),
         bench_gmpi_himeno_pack(args::bench_gmpi_himeno),
         bench_gmpi_himeno_unpack(args::bench_gmpi_himeno),

@@ -19,12 +19,14 @@ use crate::team::Task;
 use crate::{Bench, BenchError, Check, Options, Pattern, Progress, Report, Row, Samples, Team};
 
 const KERNEL: &str = "bench_gmpi_pingpong_rounds";
+/// By Send and Recv.
+const BLOCKING: &str = "bench_gmpi_pingpong_blocking";
 /// A kernel that does nothing.
 const EMPTY: &str = "bench_host_sync_round";
 const MOST: u64 = 16 << 20;
 const SIZES: [u64; 7] = [8, 512, 4096, 65_536, 262_144, 1 << 20, 4 << 20];
 
-const METHODS: [&str; 5] = ["direct", "kernels", "kernel-ends", "hosts", "library"];
+const METHODS: [&str; 6] = ["direct", "direct-send", "kernels", "kernel-ends", "hosts", "library"];
 
 pub(crate) struct GmpiPingpong;
 
@@ -67,7 +69,10 @@ impl Bench for GmpiPingpong {
         let longest = sizes.iter().copied().max().unwrap_or(8);
         let pair = Pair::new(&setup, longest, by_mpi)?;
         let mut report = task.report();
-        report.notes.push(format!("carrier: {}, but of direct, which has none", pair.ranks.carrier()));
+        report.notes.push(format!(
+            "carrier: {}, but of direct and direct-send, which have none",
+            pair.ranks.carrier()
+        ));
         report.notes.push(match by_mpi {
             true => "library: its own blocking send and receive of host memory, without kernels".to_owned(),
             false => "MPI libraries: not run; they take a process for each end: mpirun -n 2 ggas bench gmpi-pingpong".to_owned(),
@@ -110,7 +115,8 @@ impl<'a> Pair<'a> {
         };
         let memory = setup.local().map(alloc).collect::<Result<Vec<_>, _>>()?;
         let attached = ranks.attach(memory.iter())?;
-        let direct = setup.options.wants("direct").then(|| ranks.direct(setup, 1)).transpose()?;
+        let direct = ["direct", "direct-send"].iter().any(|method| setup.options.wants(method));
+        let direct = direct.then(|| ranks.direct(setup, 1)).transpose()?;
         Ok(Pair { setup, ranks, direct, memory, attached })
     }
 
@@ -118,7 +124,7 @@ impl<'a> Pair<'a> {
     fn measure(&self, method: &str, bytes: u64) -> Result<(Samples, Check, Option<u32>), BenchError> {
         let iterations = self.setup.options.iterations.unwrap_or(super::iterations_for(1000, bytes));
         let comm = match method {
-            "direct" => self.direct,
+            "direct" | "direct-send" => self.direct,
             "kernels" => Some(Comm::WORLD),
             _ => None,
         };
@@ -127,8 +133,9 @@ impl<'a> Pair<'a> {
             Comm::WORLD => 32,
             _ => (bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024),
         });
+        let kernel = if method == "direct-send" { BLOCKING } else { KERNEL };
         let (samples, check) = match (comm, threads) {
-            (Some(comm), Some(threads)) => self.by_kernels(comm, threads, bytes, iterations)?,
+            (Some(comm), Some(threads)) => self.by_kernels(kernel, (comm, threads), bytes, iterations)?,
             _ => self.by_hosts(method, bytes as usize, iterations)?,
         };
         let is_first = self.setup.local().start == 0;
@@ -138,8 +145,8 @@ impl<'a> Pair<'a> {
 
     fn by_kernels(
         &self,
-        comm: Comm,
-        threads: u32,
+        kernel: &'static str,
+        (comm, threads): (Comm, u32),
         bytes: u64,
         iterations: u64,
     ) -> Result<(Option<Samples>, Check), BenchError> {
@@ -161,7 +168,7 @@ impl<'a> Pair<'a> {
                 count: bytes / 8,
                 seed: options.seed,
             };
-            launches.push(kernel::launch(processor, KERNEL, 1, threads, &args));
+            launches.push(kernel::launch(processor, kernel, 1, threads, &args));
             probes.push(probe);
             words.push(word);
         }
@@ -169,7 +176,7 @@ impl<'a> Pair<'a> {
         self.ranks.check()?;
         let mut check = Check::default();
         for ((node, probe), word) in self.setup.local().zip(&probes).zip(&words) {
-            probe.finished(KERNEL, None)?;
+            probe.finished(kernel, None)?;
             let wrong = word.load_u64(16).doing("reading kernel memory")?;
             check.wrong(wrong, || format!("rank {node}: {wrong} words that came"));
         }

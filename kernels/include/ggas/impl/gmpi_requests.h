@@ -63,6 +63,8 @@ template <class Team> struct gmpi_over {
 template <ggas_scope Scope>
 GGAS_FN int gmpi_wait_one(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line)
 {
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	if (gmpi_is_direct(*request))
 		return direct_wait_places<Scope>(buf, 1, request, status, line);
 	gmpi_over<gmpi_team<Scope>> over = { request, status };
