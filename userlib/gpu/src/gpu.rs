@@ -164,6 +164,15 @@ impl Gpu {
         of(PointerAttr::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL).map(|ordinal| ordinal as usize)
     }
 
+    /// Whether other processes can open memory by CUDA's IPC handles, as MPI libraries do: `cudaMalloc`'s, not that of windows.
+    pub fn has_ipc_handle(address: u64) -> bool {
+        let mut value = 0u32;
+        let attribute = PointerAttr::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+        // SAFETY: the driver is loaded; the attribute is a boolean of at most 4 bytes, and any address may be asked about.
+        let asked = || unsafe { cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
+        load().is_ok() && check("cuPointerGetAttribute", asked()).is_ok() && value & 0xff != 0
+    }
+
     /// Copies out of memory of this GPU that is not of this crate, through pinned memory.
     ///
     /// # Safety

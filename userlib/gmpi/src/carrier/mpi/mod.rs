@@ -49,6 +49,9 @@ pub struct Mpi {
     shim: Shim,
     staging: Staging,
     takes_gpu: bool,
+    /// Of attached memory, by its number: whether it is a GPU's that the library may not have, as one that opens IPC handles fails, or
+    /// worse, where there is none.
+    unshareable: Vec<bool>,
     comms: Vec<Option<Place>>,
     windows: Vec<Option<Window>>,
     started: HashMap<Token, Started>,
@@ -117,6 +120,7 @@ impl Mpi {
             shim,
             staging,
             takes_gpu,
+            unshareable: Vec::new(),
             comms: Vec::new(),
             windows: Vec::new(),
             started: HashMap::new(),
@@ -139,7 +143,9 @@ impl Mpi {
 
     /// Whether the library may not have the address of this memory.
     fn stages(&self, span: &Span) -> bool {
-        self.staging == Staging::Always || (span.memory.device_buffer().is_some() && !self.takes_gpu)
+        let gpu = span.memory.device_buffer().is_some();
+        let shut = self.unshareable.get(span.index).is_some_and(|shut| *shut);
+        self.staging == Staging::Always || (gpu && (shut || !self.takes_gpu))
     }
 
     fn place_of(&self, comm: Comm) -> Result<Place, Class> {
@@ -251,7 +257,12 @@ impl Carrier for Mpi {
         Some(self.windows.get(win)?.as_ref()?.comm)
     }
 
-    fn attach(&mut self, _: usize, _: Arc<KernelMem>) -> Result<(), GmpiError> {
+    fn attach(&mut self, index: usize, memory: Arc<KernelMem>) -> Result<(), GmpiError> {
+        let shut = memory.device_buffer().is_some() && !ggas_gpu::Gpu::has_ipc_handle(memory.address());
+        if self.unshareable.len() <= index {
+            self.unshareable.resize(index + 1, false);
+        }
+        self.unshareable[index] = shut;
         Ok(())
     }
 
