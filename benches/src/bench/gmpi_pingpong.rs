@@ -47,13 +47,6 @@ impl Bench for GmpiPingpong {
         &METHODS
     }
 
-    fn check(&self, options: &Options) -> Result<(), BenchError> {
-        if options.nodes != 2 {
-            return Err(BenchError::option("nodes", options.nodes, "a ping-pong has two ends; use 2"));
-        }
-        Ok(())
-    }
-
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let sizes = options.sizes_or(&SIZES, 8..=MOST, 8)?;
@@ -113,7 +106,7 @@ impl<'a> Pair<'a> {
                 setup.processor(node).alloc(2 * longest as usize).doing("allocating kernel memory")?;
             Ok(Arc::new(memory))
         };
-        let memory = setup.local().map(alloc).collect::<Result<Vec<_>, _>>()?;
+        let memory = setup.ends().map(alloc).collect::<Result<Vec<_>, _>>()?;
         let attached = ranks.attach(memory.iter())?;
         let direct = ["direct", "direct-send"].iter().any(|method| setup.options.wants(method));
         let direct = direct.then(|| ranks.direct(setup, 1)).transpose()?;
@@ -152,7 +145,7 @@ impl<'a> Pair<'a> {
     ) -> Result<(Option<Samples>, Check), BenchError> {
         let (options, mut probes, mut words, mut launches) =
             (self.setup.options, Vec::new(), Vec::new(), Vec::new());
-        for ((node, gmpi), memory) in self.setup.local().zip(&self.ranks.gmpis).zip(&self.memory) {
+        for ((node, gmpi), memory) in self.setup.ends().zip(&self.ranks.gmpis).zip(&self.memory) {
             let processor = self.setup.processor(node);
             let probe = Probe::with_warm_up(processor, iterations)?;
             let word = processor.alloc(24).doing("allocating kernel memory")?;
@@ -175,7 +168,7 @@ impl<'a> Pair<'a> {
         kernel::run(&launches, options)?;
         self.ranks.check()?;
         let mut check = Check::default();
-        for ((node, probe), word) in self.setup.local().zip(&probes).zip(&words) {
+        for ((node, probe), word) in self.setup.ends().zip(&probes).zip(&words) {
             probe.finished(kernel, None)?;
             let wrong = word.load_u64(16).doing("reading kernel memory")?;
             check.wrong(wrong, || format!("rank {node}: {wrong} words that came"));
@@ -196,7 +189,7 @@ impl<'a> Pair<'a> {
     ) -> Result<(Option<Samples>, Check), BenchError> {
         let pattern = |end: u32| Pattern::new(self.setup.options.seed, end.into());
         let mut ends = Vec::new();
-        for (node, memory) in self.setup.local().zip(&self.memory) {
+        for (node, memory) in self.setup.ends().zip(&self.memory) {
             let half = self.half(memory) as usize;
             let (data, poison) = (pattern(node).bytes(bytes), pattern(1 - node).poison(bytes));
             memory.write(0, &data).doing("writing kernel memory")?;
@@ -227,7 +220,7 @@ impl<'a> Pair<'a> {
         let ended = self.ranks.by_carriers(bound, works)?;
         let mut check = Check::default();
         let mut first = None;
-        for ((node, memory), (samples, came)) in self.setup.local().zip(&self.memory).zip(ended) {
+        for ((node, memory), (samples, came)) in self.setup.ends().zip(&self.memory).zip(ended) {
             let came = match came {
                 Some(came) => came,
                 None => {
