@@ -391,6 +391,43 @@ fn a_program_that_initialized_mpi_for_one_thread_is_refused() {
     }
 }
 
+/// The test below.
+const CARRIED: &str = "a_shim_that_was_compiled_elsewhere_needs_no_compiler";
+
+#[test]
+fn a_shim_that_was_compiled_elsewhere_needs_no_compiler() {
+    if part().is_some() {
+        let gmpi = Gmpi::mpi(&Processor::cpu(), &config(), Staging::Needed).expect("all came");
+        return Here::with(gmpi, Processor::cpu()).gmpi.close().expect("all came");
+    }
+    for (mpirun, mpicc) in libraries() {
+        let cache = folder(&format!("gmpi-shim-{}", std::process::id()));
+        let with = |compiler: &Path, shim: Option<&Path>| {
+            let mut command = two_by(&mpirun, compiler);
+            command.env("XDG_CACHE_HOME", &cache);
+            shim.map(|shim| command.env("GGAS_GMPI_SHIM", shim));
+            again(CARRIED, &mut command, "carried").wait().expect("ended").success()
+        };
+        assert!(with(&mpicc, None), "{}: compiled here", mpirun.display());
+        let files = std::fs::read_dir(cache.join("ggas-gmpi")).expect("the cache");
+        let shim = files.map(|file| file.expect("a file").path()).find(|path| path.extension().is_some());
+        let shim = shim.expect("a shim in it");
+        let carried = cache.join("carried.so");
+        std::fs::rename(&shim, &carried).expect("moved");
+        let none = cache.join("no-mpicc");
+        assert!(with(&none, Some(&carried)), "{}: carried here", mpirun.display());
+        assert!(!with(&none, Some(&shim)), "{}: a file that is not there", mpirun.display());
+        std::fs::remove_dir_all(&cache).expect("it was there");
+    }
+}
+
+/// A folder of a test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
 #[test]
 fn a_member_that_does_not_come_ends_a_call_of_the_host_by_mpi_too() {
     if part().is_none() {

@@ -164,8 +164,8 @@ impl Gpu {
         of(PointerAttr::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL).map(|ordinal| ordinal as usize)
     }
 
-    /// Whether other processes can open memory by CUDA's IPC handles, as MPI libraries do: `cudaMalloc`'s, not that of windows.
-    pub fn has_ipc_handle(address: u64) -> bool {
+    /// Whether there can be an IPC handle of what is at an address.
+    pub(crate) fn has_ipc_handle(address: u64) -> bool {
         let mut value = 0u32;
         let attribute = PointerAttr::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
         // SAFETY: the driver is loaded; the attribute is a boolean of at most 4 bytes, and any address may be asked about.

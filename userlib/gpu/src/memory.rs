@@ -58,6 +58,12 @@ impl DeviceBuffer {
         &self.gpu
     }
 
+    /// Whether other processes can open it by an IPC handle of CUDA, as MPI libraries do: memory of `cudaMalloc` and this crate's, not that of
+    /// windows.
+    pub fn has_ipc_handle(&self) -> bool {
+        Gpu::has_ipc_handle(self.address)
+    }
+
     /// Its address for kernels, aligned to 256 bytes.
     pub fn address(&self) -> u64 {
         self.address

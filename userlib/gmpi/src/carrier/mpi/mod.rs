@@ -258,7 +258,7 @@ impl Carrier for Mpi {
     }
 
     fn attach(&mut self, index: usize, memory: Arc<KernelMem>) -> Result<(), GmpiError> {
-        let shut = memory.device_buffer().is_some() && !ggas_gpu::Gpu::has_ipc_handle(memory.address());
+        let shut = memory.device_buffer().is_some_and(|buffer| !buffer.has_ipc_handle());
         if self.unshareable.len() <= index {
             self.unshareable.resize(index + 1, false);
         }
