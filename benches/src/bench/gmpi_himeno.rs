@@ -203,6 +203,9 @@ struct OneGrid<'a> {
     after_timed: Option<Reference>,
 }
 
+/// Times of iterations, those of computation, halo and convergence, and the sum that came out, where the method has them.
+type Outcome = (Samples, Option<[Samples; 3]>, Option<f64>);
+
 /// A grid's messages, and the number of their memory in each carrier.
 struct Messages<'a> {
     by: ByGmpi<'a>,
@@ -254,13 +257,12 @@ impl<'a> OneGrid<'a> {
         Ok((self.row(method, &samples, phases, sum), check))
     }
 
-    /// Times, those of computation, halo and convergence, and the sum that came out, where the method has them.
     fn iterate(
         &'a self,
         messages: &Messages<'a>,
         method: &str,
         iterations: u64,
-    ) -> Result<(Samples, Option<[Samples; 3]>, Option<f64>), BenchError> {
+    ) -> Result<Outcome, BenchError> {
         let Some(way) = self.carriers.way(method) else {
             return Ok((self.run.iterate(Form::Ggas, iterations)?, None, None));
         };
@@ -286,7 +288,8 @@ impl<'a> OneGrid<'a> {
         let sums = self.run.sums()?;
         check.merge(self.run.compare(iterations, reference, &sums)?);
         let wanted = sum_of_planes(&reference.sums);
-        if let Some(sum) = sum.filter(|sum| !((sum - wanted).abs() <= 1e-9 * wanted.abs())) {
+        let is_near = |sum: f64| (sum - wanted).abs() <= 1e-9 * wanted.abs();
+        if let Some(sum) = sum.filter(|sum| !is_near(*sum)) {
             check.wrong(1, || {
                 format!("all ranks' residual is {sum:e} after {iterations} iterations, not {wanted:e}")
             });

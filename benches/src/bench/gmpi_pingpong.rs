@@ -200,7 +200,7 @@ impl<'a> Pair<'a> {
                 true => Some(End::counts(&processor)?),
                 false => None,
             };
-            let plain = (method == "library").then(|| (data, poison));
+            let plain = (method == "library").then_some((data, poison));
             let (options, iterations) = (self.setup.options.clone(), iterations);
             ends.push(End {
                 rank: node,

@@ -71,8 +71,7 @@ fn relax(joined: &Joined) -> Result<(), Box<dyn Error>> {
     let memory = Arc::new(processor.alloc(8 * (2 * points + 4 * ROWS + 8 + 1))?);
     gmpi.attach(&memory)?;
     let of_all = |i: usize| (y * ROWS + i / width, x * COLUMNS + i % width);
-    let words: Vec<u64> =
-        (0..points).map(|i| of_all(i)).map(|(row, column)| first(row, column).to_bits()).collect();
+    let words: Vec<u64> = (0..points).map(of_all).map(|(row, column)| first(row, column).to_bits()).collect();
     memory.write_u64s(0, &words)?;
     memory.write_u64s(8 * points, &words)?;
     let at = |word: usize| memory.address() + 8 * word as u64;
