@@ -32,6 +32,9 @@ int ggas_hpe_free(void *start);
  */
 int ggas_hpe_copy(void *dst, const void *src, size_t bytes);
 
+/* 1 for a pointer into memory of a device (of ggas_hpe_alloc, or CUDA's), else 0. */
+int ggas_hpe_is_device(const void *pointer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -95,6 +95,12 @@ pub unsafe extern "C" fn ggas_hpe_copy(dst: *mut c_void, src: *const c_void, byt
     copied.map_or_else(|error| fail(&error, -1), |()| 0)
 }
 
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_is_device(pointer: *const c_void) -> c_int {
+    c_int::from(is_device(pointer) || is_gpus(pointer))
+}
+
 /// Bytes, or -1 and `errno`.
 fn told(result: Result<usize, HpeError>) -> isize {
     result.map_or_else(|error| fail(&error, -1), |count| count as isize)

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Staged buffers of requests that are not complete. */
+#ifndef GGAS_HPE_MPI_REQUESTS_H
+#define GGAS_HPE_MPI_REQUESTS_H
+
+#include "stage.h"
+
+/*
+ * Keeps a stage until its request is complete; a stage of the host's own buffer is nothing to keep. `error` is that of
+ * the call that began the request. Returns the error, or MPI_ERR_NO_MEM.
+ */
+int hpe_mpi_keep(struct stage *stage, MPI_Request request, int error, MPI_Comm comm, const char *call);
+
+#endif

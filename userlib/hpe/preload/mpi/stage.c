@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ggas_hpe.h"
+
+int hpe_mpi_fail(MPI_Comm comm, int error, const char *call, const char *why)
+{
+	fprintf(stderr, "ggas-hpe: %s: %s\n", call, why);
+	PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, error);
+	return error;
+}
+
+int hpe_mpi_is_device(const void *buffer)
+{
+	return buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM && ggas_hpe_is_device(buffer);
+}
+
+int hpe_mpi_range(MPI_Count count, MPI_Datatype type, struct range *range)
+{
+	int one = 1, zero = 0, size;
+	MPI_Aint bound, extent;
+	int error = hpe_mpi_range_v(count > 0, &one, &zero, type, range);
+
+	if (error || count <= 1)
+		return error;
+	if ((error = PMPI_Type_get_extent(type, &bound, &extent)) || (error = PMPI_Type_size(type, &size)))
+		return error;
+	range->end += (MPI_Aint)(count - 1) * extent;
+	range->dense = size == extent && range->dense;
+	return MPI_SUCCESS;
+}
+
+int hpe_mpi_range_v(int parts, const int *counts, const int *displs, MPI_Datatype type, struct range *range)
+{
+	MPI_Aint bound, extent, true_bound, true_extent;
+	int error, size, any = 0;
+
+	*range = (struct range){ 0, 0, 0 };
+	if ((error = PMPI_Type_get_extent(type, &bound, &extent)) ||
+	    (error = PMPI_Type_get_true_extent(type, &true_bound, &true_extent)) || (error = PMPI_Type_size(type, &size)))
+		return error;
+	/* Elements that lie backwards: no program that we know has them. */
+	if (extent < 0)
+		return MPI_ERR_TYPE;
+	for (int i = 0; i < parts; i++) {
+		MPI_Aint start = displs[i] * extent + true_bound;
+		MPI_Aint end = start + (counts[i] - 1) * extent + true_extent;
+
+		if (counts[i] <= 0)
+			continue;
+		if (!any || start < range->start)
+			range->start = start;
+		if (!any || end > range->end)
+			range->end = end;
+		any = 1;
+	}
+	range->dense = parts == 1 && counts[0] == 1 && size == true_extent;
+	return MPI_SUCCESS;
+}
+
+int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *range, enum use use)
+{
+	*stage = (struct stage){ .buffer = (void *)buffer, .use = use, .dense = range->dense };
+	stage->bytes = (size_t)(range->end - range->start);
+	if (!stage->bytes || !hpe_mpi_is_device(buffer))
+		return MPI_SUCCESS;
+	stage->host = malloc(stage->bytes);
+	if (!stage->host)
+		return MPI_ERR_NO_MEM;
+	stage->device = (char *)buffer + range->start;
+	/* Bytes between the elements come back as they were. */
+	if (((use & READ) || !range->dense) && ggas_hpe_copy(stage->host, stage->device, stage->bytes)) {
+		free(stage->host);
+		stage->host = NULL;
+		return MPI_ERR_BUFFER;
+	}
+	stage->buffer = stage->host - range->start;
+	return MPI_SUCCESS;
+}
+
+/* The bytes of a message that came, or all where it has gaps. */
+static size_t arrived(const struct stage *stage, MPI_Status *status)
+{
+	MPI_Count bytes;
+	int cancelled = 0;
+
+	if (PMPI_Test_cancelled(status, &cancelled) || cancelled)
+		return 0;
+	if (!stage->dense)
+		return stage->bytes;
+	if (PMPI_Get_elements_x(status, MPI_BYTE, &bytes) || bytes == MPI_UNDEFINED || bytes < 0)
+		return stage->bytes;
+	return (size_t)bytes < stage->bytes ? (size_t)bytes : stage->bytes;
+}
+
+int hpe_mpi_end(struct stage *stage, MPI_Status *status, int error)
+{
+	if (!stage->host)
+		return error;
+	if (!error && (stage->use & WRITE)) {
+		size_t bytes = status ? arrived(stage, status) : stage->bytes;
+
+		if (bytes && ggas_hpe_copy(stage->device, stage->host, bytes))
+			error = MPI_ERR_BUFFER;
+	}
+	free(stage->host);
+	stage->host = NULL;
+	return error;
+}

@@ -1,0 +1,68 @@
+//! An unchanged MPI program that passes pointers of devices, by each MPI library that there is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The library, which cargo builds beside the tests of this package.
+fn library() -> PathBuf {
+    let beside = std::env::current_exe().unwrap();
+    let folder = beside.ancestors().nth(2).unwrap();
+    let found = [folder.join("libggas_hpe_preload.so"), folder.join("deps/libggas_hpe_preload.so")];
+    found.into_iter().find(|path| path.exists()).expect("libggas_hpe_preload.so in the target folder")
+}
+
+/// Launcher and compiler of the MPI libraries: installed ones, and that whose programs are in the folder `GGAS_TEST_MPI`.
+fn libraries() -> Vec<(PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        |name: &str| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    let both = |suffix: &str| Some((found(&format!("mpirun.{suffix}"))?, found(&format!("mpicc.{suffix}"))?));
+    let given = std::env::var_os("GGAS_TEST_MPI").map(PathBuf::from);
+    let given = given.map(|bin| (bin.join("mpirun"), bin.join("mpicc")));
+    [both("openmpi"), both("mpich"), given].into_iter().flatten().collect()
+}
+
+/// Compiles sources of this package by an MPI library's compiler.
+fn compile(mpicc: &Path, built: &Path, arguments: &[&str], sources: &[&str]) {
+    let mut compiler = Command::new(mpicc);
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-O1", "-Iinclude"]);
+    compiler.current_dir(env!("CARGO_MANIFEST_DIR")).arg("-o").arg(built).args(sources).args(arguments);
+    assert!(compiler.status().unwrap().success(), "{}", mpicc.display());
+}
+
+fn run(mpirun: &Path, ranks: u32, preload: Option<String>, program: &Path) -> String {
+    let mut command = Command::new(mpirun);
+    // More ranks than cores, and root in containers: Open MPI asks to be told.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
+    command.args(["-n", &ranks.to_string()]);
+    // By `env`: the launcher itself is no MPI program.
+    if let Some(preload) = preload {
+        command.arg("env").arg(format!("LD_PRELOAD={preload}"));
+    }
+    let output = command.arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}, {ranks} ranks: {:?}: {said}", mpirun.display(), output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_mpi_program_passes_pointers_of_devices() {
+    let libraries = libraries();
+    if libraries.is_empty() {
+        println!("skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc is installed");
+    }
+    for (number, (mpirun, mpicc)) in libraries.into_iter().enumerate() {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = folder.join(format!("messages-{number}"));
+        let shim = folder.join(format!("libggas_hpe_mpi-{number}.so"));
+        compile(&mpicc, &program, &["-ldl"], &["tests/messages.c"]);
+        let sources = ["mpi/messages.c", "mpi/requests.c", "mpi/collectives.c", "mpi/stage.c"];
+        compile(&mpicc, &shim, &["-shared", "-fPIC", "-Wl,-z,now"], &sources);
+        let preload = format!("{}:{}", shim.display(), library().display());
+        assert_eq!(run(&mpirun, 2, None, &program), "absent\n");
+        for ranks in [2, 3] {
+            assert_eq!(run(&mpirun, ranks, Some(preload.clone()), &program), "all well\n");
+        }
+    }
+}
