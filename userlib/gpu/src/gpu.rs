@@ -168,9 +168,12 @@ impl Gpu {
     pub(crate) fn has_ipc_handle(address: u64) -> bool {
         let mut value = 0u32;
         let attribute = PointerAttr::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+        if load().is_err() {
+            return false;
+        }
         // SAFETY: the driver is loaded; the attribute is a boolean of at most 4 bytes, and any address may be asked about.
-        let asked = || unsafe { cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
-        load().is_ok() && check("cuPointerGetAttribute", asked()).is_ok() && value & 0xff != 0
+        let result = unsafe { cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
+        check("cuPointerGetAttribute", result).is_ok() && value & 0xff != 0
     }
 
     /// Copies out of memory of this GPU that is not of this crate, through pinned memory.
