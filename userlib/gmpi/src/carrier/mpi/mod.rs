@@ -141,10 +141,12 @@ impl Mpi {
         GmpiError::Failed { what, class }
     }
 
-    /// Whether the library may not have the address of this memory.
-    fn stages(&self, span: &Span) -> bool {
+    /// Whether the library may not have the address of this memory. Reductions that do not wait are added up by the host's instructions,
+    /// also in libraries that take GPU memory elsewhere: Open MPI 4.1.4 ended by SIGSEGV.
+    fn stages(&self, span: &Span, operation: &Operation) -> bool {
         let gpu = span.memory.device_buffer().is_some();
-        let shut = self.unshareable.get(span.index).is_some_and(|shut| *shut);
+        let adds = matches!(operation, Operation::Reduce { .. } | Operation::Allreduce { .. });
+        let shut = adds || self.unshareable.get(span.index).is_some_and(|shut| *shut);
         self.staging == Staging::Always || (gpu && (shut || !self.takes_gpu))
     }
 
@@ -286,7 +288,7 @@ impl Carrier for Mpi {
         });
         if let Some(to) = to {
             call.to = to.address() as *mut _;
-            if self.stages(to) {
+            if self.stages(to, operation) {
                 started.to_copy = read(to)?;
                 call.to = started.to_copy.as_mut_ptr().cast();
                 started.to = Some(to.clone());
@@ -294,7 +296,7 @@ impl Carrier for Mpi {
         }
         if let Some(from) = from.filter(|_| !in_place) {
             call.from = from.address() as *const _;
-            if self.stages(from) {
+            if self.stages(from, operation) {
                 started.from_copy = read(from)?;
                 call.from = started.from_copy.as_ptr().cast();
             }
