@@ -167,6 +167,20 @@ impl Lab {
         done(Command::new("nsenter").args(["-t", &pid, "-n", "sh", "-c", &set]))
     }
 
+    /// Ends what daemons have left behind on the hosts: whatever is in their networks, other than who holds these.
+    fn end_all(&self) {
+        let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        let holders: Vec<String> = self.hosts.iter().map(|held| held.child.id().to_string()).collect();
+        let networks: Vec<PathBuf> = holders.iter().filter_map(|holder| network(holder)).collect();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let process = entry.file_name().to_string_lossy().into_owned();
+            let is_there = network(&process).is_some_and(|own| networks.contains(&own));
+            if is_there && !holders.contains(&process) {
+                let _ = done(Command::new("kill").args(["-s", "KILL", &process]));
+            }
+        }
+    }
+
     /// Looks again and again until it is so.
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
         let until = Instant::now() + Duration::from_secs(60);
@@ -180,6 +194,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        self.end_all();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -237,6 +252,11 @@ impl Runs {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// What it has printed so far.
+    pub fn said(&self) -> String {
+        self.out.now() + &self.err.now()
     }
 
     /// Sends it a signal, by name.

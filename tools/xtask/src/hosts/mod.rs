@@ -99,7 +99,10 @@ pub fn hosts(select: &Select, _policy: Policy) -> Result<()> {
         report!("      {} ...", scenario.name);
         let start = Instant::now();
         match Lab::new(scenario.hosts).and_then(|lab| (scenario.run)(&lab, &built)) {
-            Ok(notes) => rows.push(row(scenario.name, "passed", &notes, start.elapsed())),
+            Ok(notes) => {
+                let result = if notes.starts_with("skipped") { "skipped" } else { "passed" };
+                rows.push(row(scenario.name, result, &notes, start.elapsed()));
+            }
             Err(error) => {
                 report!("{} FAILED: {error:#}", scenario.name);
                 failed += 1;

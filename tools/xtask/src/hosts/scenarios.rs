@@ -1,6 +1,7 @@
 //! What is tried between hosts.
 
 mod jobs;
+mod slurm;
 
 use super::Built;
 use super::lab::{Lab, Runs, secret};
@@ -132,6 +133,14 @@ pub const ALL: &[Scenario] = &[
         short: true,
         in_c: None,
         run: jobs::mpirun,
+    },
+    Scenario {
+        name: "srun",
+        about: "Slurm starts jobs, by PMIx: any placement of ranks; a rank that fails",
+        hosts: 2,
+        short: true,
+        in_c: None,
+        run: slurm::srun,
     },
     Scenario {
         name: "bad-input",

@@ -192,6 +192,16 @@ pub fn many(lab: &Lab, built: &Built) -> Result<String> {
     Ok(line.context(said.clone())?.1.to_owned())
 }
 
+/// Under launchers of others each rank has a node of its own, and says so once.
+pub fn ring_said(said: &str, size: u32) -> Result<()> {
+    for rank in 0..size {
+        let before = (rank + size - 1) % size;
+        let line = format!("rank {rank} of {size} on node {rank}: 65536 bytes from node {before}");
+        ensure!(said.matches(&line).count() == 1, "no `{line}` in\n{said}");
+    }
+    Ok(())
+}
+
 /// The ring under `mpirun`: on one host, and 3 + 1 on two.
 pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
     if place::which("mpirun").is_none() {
@@ -210,13 +220,7 @@ pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
         ]);
         command.arg(lab.agent()).args(["-x", "GGAS_DEVICE=sim"]).arg(built.example("ring"));
         let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
-        for rank in 0..size {
-            let line = format!(
-                "rank {rank} of {size} on node {rank}: 65536 bytes from node {}",
-                (rank + size - 1) % size
-            );
-            ensure!(said.matches(&line).count() == 1, "no `{line}` in\n{said}");
-        }
+        ring_said(&said, size)?;
     }
     Ok(String::new())
 }
