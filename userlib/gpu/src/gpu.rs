@@ -126,14 +126,6 @@ impl Gpu {
         DeviceBuffer::new(self, bytes)
     }
 
-    /// Allocates managed memory, whose pages move to who touches them.
-    ///
-    /// # Errors
-    /// [`GpuError::OutOfMemory`], driver errors.
-    pub fn alloc_managed(&self, bytes: usize) -> Result<crate::ManagedBuffer, GpuError> {
-        crate::ManagedBuffer::new(self, bytes)
-    }
-
     /// A stream of its own that waits for no other, from a pool.
     ///
     /// # Errors

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use ggas_gpu::Gpu;
 use ggas_hpe::{HpeError, Runtime, Tracking, Use};
 
-use super::{devices, gpus};
+use super::devices;
 use crate::bench::litmus::in_one_process;
 use crate::error::Doing;
 use crate::setup::{Setup, Worker};
@@ -20,8 +19,6 @@ const WAYS: [(&str, Tracking); 3] = [
     ("protect-by-thread", Tracking::ProtectByThread),
     ("userfault", Tracking::Userfault),
 ];
-/// CUDA's managed memory, whose pages the driver moves.
-const MANAGED: &str = "managed";
 /// Blocks of an object.
 const BLOCKS: usize = 64;
 
@@ -39,7 +36,7 @@ impl Bench for Objects {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        const NAMES: [&str; 4] = [WAYS[0].0, WAYS[1].0, WAYS[2].0, MANAGED];
+        const NAMES: [&str; 3] = [WAYS[0].0, WAYS[1].0, WAYS[2].0];
         &NAMES
     }
 
@@ -87,13 +84,6 @@ impl From<BenchError> for Missing {
 }
 
 fn rows(setup: &Setup, method: &str, block: usize) -> Result<Vec<(Row, Check)>, Missing> {
-    let iterations = setup.options.iterations.unwrap_or(20);
-    if method == MANAGED {
-        return match &gpus(setup, 1)?[..] {
-            [gpu, ..] => Ok(measure_managed(gpu, block, iterations)?),
-            [] => Err(Missing::Not("the CPU executor has no managed memory".to_owned())),
-        };
-    }
     let tracking = WAYS.into_iter().find(|(name, _)| *name == method).map_or(WAYS[0].1, |(_, way)| way);
     let builder = devices(setup, 1)?.block(block).tracking(tracking).timeout(setup.options.timeout);
     let runtime = match builder.build() {
@@ -102,6 +92,7 @@ fn rows(setup: &Setup, method: &str, block: usize) -> Result<Vec<(Row, Check)>, 
         }
         made => made.doing("making a runtime")?,
     };
+    let iterations = setup.options.iterations.unwrap_or(20);
     Ok(measure(&runtime, block, iterations)?)
 }
 
@@ -155,59 +146,6 @@ fn measure(runtime: &Runtime, block: usize, iterations: u64) -> Result<Vec<(Row,
         ("write fault", writes),
         ("launch, untouched", untouched),
         ("launch, a block written", touched),
-    ];
-    let mut check = Some(check);
-    let row = |(what, samples): (&str, Samples)| {
-        (Row::new(&samples).with("what", what), check.take().unwrap_or_default())
-    };
-    Ok(rows.into_iter().map(row).collect())
-}
-
-/// The same of managed memory: the GPU fills all of it, which brings its pages there, and the host touches each block.
-fn measure_managed(gpu: &Gpu, block: usize, iterations: u64) -> Result<Vec<(Row, Check)>, BenchError> {
-    let size = BLOCKS * block;
-    let memory = gpu.alloc_managed(size).doing("allocating managed memory")?;
-    let stream = gpu.stream().doing("making a stream")?;
-    let start = memory.start();
-    let fill = |value: u8| {
-        // SAFETY: bytes of the buffer, which the host does not touch until the stream is done.
-        unsafe { stream.fill(memory.address(), value, size) }.doing("filling managed memory")?;
-        stream.synchronize().doing("filling managed memory")
-    };
-    let mut check = Check::default();
-    let mut times = [Vec::new(), Vec::new()];
-    for round in 0..iterations {
-        let value = round as u8;
-        for (writes, times) in times.iter_mut().enumerate() {
-            fill(value)?;
-            for at in (0..size).step_by(block) {
-                // SAFETY: a byte of the buffer, which the GPU does not use now.
-                let byte = unsafe { start.add(at) };
-                let began = Instant::now();
-                if writes == 1 {
-                    // SAFETY: as above.
-                    unsafe { byte.write_volatile(!value) };
-                } else {
-                    // SAFETY: as above.
-                    let seen = unsafe { byte.read_volatile() };
-                    check.wrong(u64::from(seen != value), || format!("byte {at} in round {round} is {seen}"));
-                }
-                times.push(began.elapsed().as_nanos() as f64);
-            }
-        }
-    }
-    let [reads, writes] = times.map(|times| Samples::new(times, 1));
-    let untouched = time_calls(50 * iterations, |_| fill(0))?;
-    let touched = time_calls(5 * iterations, |i| {
-        // SAFETY: as above.
-        unsafe { start.write_volatile(i as u8) };
-        fill(0)
-    })?;
-    let rows = [
-        ("read fault", reads),
-        ("write fault", writes),
-        ("a fill, untouched", untouched),
-        ("a fill, a block written", touched),
     ];
     let mut check = Some(check);
     let row = |(what, samples): (&str, Samples)| {
