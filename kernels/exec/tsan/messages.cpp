@@ -67,6 +67,7 @@ struct end {
 	gmpi_direct direct = {};
 	gmpi_buf buf = {};
 	std::array<gmpi_channel, members> channels = {};
+	std::array<uint32_t, members> gone = {};
 	std::vector<uint8_t> from = std::vector<uint8_t>(longest), to = std::vector<uint8_t>(longest + 2);
 	std::array<uint64_t, 2> requests = {};
 	uint64_t wrong = 0;
@@ -84,7 +85,8 @@ bool between(bool one_place, uint32_t block)
 	for (uint32_t rank = 0; rank < members; rank++) {
 		end &own = ends[rank];
 		own.window = window_of(memory, stride, rank, members);
-		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members };
+		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members,
+			       address(own.gone) };
 		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct) };
 		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), reinterpret_cast<uint64_t>(own.to.data()),
 			     address(own.requests), address(sizes), sizes.size(), address(own.wrong), one_place };

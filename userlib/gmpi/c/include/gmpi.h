@@ -52,7 +52,7 @@ typedef struct gmpi_config {
 	uint32_t ports;		/* blocks that may call, each by a port of its own: 1 to 1,024; 1 */
 	uint32_t single;	/* not 0: one context for the grid, of which block 0 calls; 0 */
 	uint32_t entries;	/* calls that a port has room for, a power of two from 2 to 4,096; 64 */
-	uint32_t placement;	/* enum gmpi_placement; GMPI_PLACE_MAPPED */
+	uint32_t placement;	/* enum gmpi_placement; GMPI_PLACE_TAGGED */
 	uint32_t polling;	/* enum gmpi_polling; GMPI_POLL_SLEEP */
 	uint32_t timeout_ms;	/* how long a call that waits may take, of kernels and of the host; 30,000 */
 	uint32_t grace_ms;	/* how much longer the daemon may stay silent before it is taken for dead; 5,000 */

@@ -184,7 +184,7 @@ mod tests {
         let c = CConfig::from(&Config { ports: 7, polling: Polling::Yield, ..Config::default() });
         assert_eq!(size_of::<CConfig>(), 32);
         let back = c.read().unwrap();
-        assert_eq!((back.ports, back.polling, back.placement), (7, Polling::Yield, Placement::Mapped));
+        assert_eq!((back.ports, back.polling, back.placement), (7, Polling::Yield, Placement::Tagged));
         assert_eq!((back.timeout, back.grace), (Duration::from_secs(30), Duration::from_secs(5)));
         assert!(CConfig { placement: 3, ..c }.read().is_err() && CConfig { polling: 3, ..c }.read().is_err());
     }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library, which cargo builds beside the tests of this package.
+/// The library, which cargo builds beside the tests of this package; in the folder above may be one of an older build.
 fn library() -> PathBuf {
     let beside = std::env::current_exe().unwrap();
     let folder = beside.ancestors().nth(2).unwrap();
-    let found = [folder.join("libggas_hpe_preload.so"), folder.join("deps/libggas_hpe_preload.so")];
+    let found = [folder.join("deps/libggas_hpe_preload.so"), folder.join("libggas_hpe_preload.so")];
     found.into_iter().find(|path| path.exists()).expect("libggas_hpe_preload.so in the target folder")
 }
 
