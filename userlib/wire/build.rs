@@ -3,31 +3,61 @@
 
 use std::env;
 
+/// A library, the header that says whether it is installed, and its shim.
+struct Shim {
+    name: &'static str,
+    cfg: &'static str,
+    header: &'static str,
+    files: &'static [&'static str],
+}
+
+const SHIMS: [Shim; 2] = [
+    Shim {
+        name: "libfabric",
+        cfg: "libfabric",
+        header: "rdma/fabric.h",
+        files: &["libfabric.c", "libfabric_list.c", "libfabric_load.c"],
+    },
+    Shim {
+        name: "UCX",
+        cfg: "ucx",
+        header: "ucp/api/ucp.h",
+        files: &["ucx.c", "ucx_list.c", "ucx_load.c", "ucx_memory.c", "ucx_parcels.c", "ucx_peers.c"],
+    },
+];
+
 fn main() {
     println!("cargo::rerun-if-changed=shim");
-    println!("cargo::rustc-check-cfg=cfg(libfabric)");
     for name in ["GGAS_WIRE", "CC", "CFLAGS", "CPATH"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
-    if env::var_os("GGAS_WIRE").is_some_and(|value| value == "none") {
-        return;
-    }
-    let mut shim = cc::Build::new();
+    let without = env::var_os("GGAS_WIRE").is_some_and(|value| value == "none");
+    let mut build = cc::Build::new();
     // Libraries that are made of this, such as librma2, show nothing of it.
-    shim.warnings(true).extra_warnings(true).flag("-fvisibility=hidden");
-    // The preprocessor alone knows where the compiler looks. What it says of a header that is not there is no news.
-    let mut probe = shim.clone();
-    if probe.cargo_warnings(false).file("shim/libfabric.h").try_expand().is_err() {
-        println!(
-            "cargo::warning=built without libfabric, for its headers (rdma/fabric.h) are not installed: this build has no \
-             network between hosts. `cargo xtask setup` installs them; for a place of your own set CPATH"
-        );
+    build.warnings(true).extra_warnings(true).flag("-fvisibility=hidden");
+    let (mut missing, mut files) = (Vec::new(), vec!["marks.c"]);
+    for shim in &SHIMS {
+        println!("cargo::rustc-check-cfg=cfg({})", shim.cfg);
+        // The preprocessor alone knows where the compiler looks. What it says of a header that is not there is no news.
+        let mut probe = build.clone();
+        probe.cargo_warnings(false).file(format!("shim/{}.h", shim.cfg));
+        if without || probe.try_expand().is_err() {
+            missing.push(format!("{} ({})", shim.name, shim.header));
+            continue;
+        }
+        files.extend(shim.files);
+        println!("cargo::rustc-cfg={}", shim.cfg);
+    }
+    if missing.len() == SHIMS.len() {
+        if !without {
+            println!(
+                "cargo::warning=built without {}, for their headers are not installed: this build has no network between \
+                 hosts. `cargo xtask setup` installs them; for a place of your own set CPATH",
+                missing.join(" and ")
+            );
+        }
         return;
     }
-    for file in ["libfabric.c", "libfabric_list.c", "libfabric_load.c", "libfabric_marks.c"] {
-        shim.file(format!("shim/{file}"));
-    }
-    shim.compile("ggas_wire");
+    build.files(files.iter().map(|file| format!("shim/{file}"))).compile("ggas_wire");
     println!("cargo::rustc-link-lib=dl");
-    println!("cargo::rustc-cfg=libfabric");
 }

@@ -195,20 +195,24 @@ fn network(text: &mut String) {
 /// What could carry messages to other hosts.
 fn hosts(text: &mut String) {
     let _ = writeln!(text, "between hosts (GGAS_FABRIC)");
-    let library = Library::Libfabric;
-    match providers(text, library) {
-        Ok(()) => match ggas_wire::choose() {
-            Ok(choice) => row(text, "chosen", choice),
-            Err(error) => row(text, "chosen", format_args!("none: {error}")),
-        },
-        Err(error) => row(text, "none", error),
+    for library in Library::ALL {
+        if let Err(error) = providers(text, library) {
+            row(text, &library.to_string(), format_args!("none: {error}"));
+        }
+    }
+    match ggas_wire::choose() {
+        Ok(choice) => row(text, "chosen", choice),
+        // What is missing stands above.
+        Err(WireError::Nothing { .. }) => row(text, "chosen", "none"),
+        Err(error) => row(text, "chosen", format_args!("none: {error}")),
     }
 }
 
 fn providers(text: &mut String, library: Library) -> Result<(), WireError> {
-    row(text, &library.to_string(), library.version()?);
-    for offer in library.offers()? {
-        row(text, &offer.provider, &offer);
+    let (version, offers) = (library.version()?, library.offers()?);
+    row(text, &library.to_string(), version);
+    for offer in offers {
+        row(text, &format!("  {}", offer.provider), &offer);
     }
     Ok(())
 }

@@ -311,6 +311,11 @@ fn info_says_what_is_missing_between_hosts() {
     }
     let missing = between_hosts(&[("GGAS_LIBFABRIC", "/nowhere.so")]);
     assert!(missing.contains("/nowhere.so") && missing.contains("apt-get install libfabric1"), "{missing}");
+    if !usual.contains("was built without UCX") {
+        let neither = between_hosts(&[("GGAS_LIBFABRIC", "/nowhere.so"), ("GGAS_UCX", "/no/ucx.so")]);
+        assert!(neither.contains("/no/ucx.so") && neither.contains("apt-get install libucx0"), "{neither}");
+        assert!(neither.contains("chosen         none"), "{neither}");
+    }
     if !usual.contains("libfabric cannot be used") {
         let wrong = between_hosts(&[("GGAS_FABRIC", "pigeons")]);
         assert!(wrong.contains("chosen         none: GGAS_FABRIC=pigeons"), "{wrong}");

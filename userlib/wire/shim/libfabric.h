@@ -11,8 +11,6 @@
 #define GGAS_LIBFABRIC_API FI_VERSION(1, 17)
 
 const char *ggas_libfabric_load(const char *path);
-/* Has an opened library mark the descriptors that it makes, so that children do not inherit them. */
-void ggas_libfabric_mark_descriptors(void *library);
 int ggas_libfabric_list(struct ggas_offer *offers, int room);
 /* What a provider offers for an endpoint as the crate needs it, by its exact name; NULL where it has no such. `host`: NULL, or
  * the address in digits that the endpoint is to have, as far as the provider's are the network's. */

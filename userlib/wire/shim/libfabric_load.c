@@ -42,7 +42,7 @@ const char *ggas_libfabric_load(const char *path)
 			return missing;
 		}
 	}
-	ggas_libfabric_mark_descriptors(library);
+	ggas_mark_descriptors(library);
 	return NULL;
 }
 

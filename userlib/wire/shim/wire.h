@@ -17,7 +17,7 @@
 
 /* The longest message, address and key, and the longest name, in bytes. */
 #define GGAS_MESSAGE_MAX 8192
-#define GGAS_ADDRESS_MAX 512
+#define GGAS_ADDRESS_MAX 4096
 #define GGAS_KEY_MAX 256
 #define GGAS_NAME_MAX 64
 /* Events that one poll() gives at most. */
@@ -50,6 +50,7 @@ enum ggas_event_kind {
 	GGAS_DONE,        /* the operation token is over: its source may be reused, or its data are there */
 	GGAS_FAILED,      /* the operation token failed */
 	GGAS_UNSENT,      /* a message to peer token was lost */
+	GGAS_GONE,        /* peer token is not reached any more */
 };
 
 struct ggas_event {
@@ -58,7 +59,7 @@ struct ggas_event {
 	uint64_t token;
 	const void *bytes;
 	uint64_t len;
-	int32_t error; /* of GGAS_FAILED and GGAS_UNSENT */
+	int32_t error; /* of GGAS_FAILED, GGAS_UNSENT and GGAS_GONE */
 	uint32_t reserved;
 };
 
@@ -111,6 +112,9 @@ _Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 
 _Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
 _Static_assert(sizeof(struct ggas_wire) == 19 * sizeof(void *), "the table has changed");
 
-extern const struct ggas_wire ggas_libfabric;
+extern const struct ggas_wire ggas_libfabric, ggas_ucx;
+
+/* Has an opened library mark the descriptors that it makes, so that children do not inherit them. */
+void ggas_mark_descriptors(void *library);
 
 #endif

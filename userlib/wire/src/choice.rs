@@ -8,9 +8,7 @@ use crate::offer::Offer;
 
 /// The variable that asks for a library or for one of its providers.
 const ASKED: &str = "GGAS_FABRIC";
-/// libfabric's own: the library hides all other providers.
-const FILTER: &str = "FI_PROVIDER";
-/// Candidates here on libfabric's `tcp` has endpoints for reliable datagrams of its own. The first of them, `net` of 1.17, loses
+/// From here on libfabric's `tcp` has endpoints for reliable datagrams of its own. The first of them, `net` of 1.17, loses
 /// wake-ups, so `tcp;ofi_rxm` is taken there.
 const TCP: Version = Version { major: 1, minor: 18 };
 
@@ -30,49 +28,93 @@ pub struct Choice {
 /// Why a provider was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// `GGAS_FABRIC` names it.
+    /// `GGAS_FABRIC` names it, or its library.
     Asked,
-    /// It is the first that `FI_PROVIDER` leaves.
+    /// It is the first that `FI_PROVIDER` or `UCX_TLS` leaves.
     Filtered,
     /// Nobody asked for another one.
     Usual,
+    /// The library that is usual cannot be used here.
+    Instead,
+}
+
+impl Choice {
+    /// The value of `GGAS_FABRIC` that asks for it.
+    pub fn word(&self) -> String {
+        format!("{}:{}", self.library.word(), self.offer.provider)
+    }
+
+    /// What both ends of a connection have to have alike: UCX speaks only to its own version.
+    pub fn speaks(&self) -> String {
+        match self.library {
+            Library::Libfabric => self.offer.provider.clone(),
+            Library::Ucx => format!("{} of {} {}", self.offer.provider, self.library, self.version),
+        }
+    }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.reason {
-            Reason::Asked => "GGAS_FABRIC asks for it",
-            Reason::Filtered => "the first that FI_PROVIDER leaves",
-            Reason::Usual => "the usual one of this version",
-        };
-        write!(f, "{} of {} {}: {why}", self.offer.provider, self.library, self.version)
+        write!(f, "{} of {} {}: ", self.offer.provider, self.library, self.version)?;
+        match self.reason {
+            Reason::Asked => f.write_str("GGAS_FABRIC asks for it"),
+            Reason::Filtered => write!(f, "the first that {} leaves", self.library.filter()),
+            Reason::Usual if self.library == Library::Ucx => {
+                f.write_str("GGAS_FABRIC asks for UCX, and this is usual")
+            }
+            Reason::Usual => f.write_str("the usual one of this version"),
+            Reason::Instead => f.write_str("libfabric, which comes first, cannot be used here"),
+        }
     }
 }
 
-/// What a program takes that is started here: the provider that `GGAS_FABRIC` names (`libfabric:PROVIDER`), else the first
-/// that is fit of those that `FI_PROVIDER` leaves, else `tcp`, or `tcp;ofi_rxm` where libfabric is older than 1.18. Others
-/// are never taken unasked.
+/// What a program takes that is started here: the library that `GGAS_FABRIC` names (`libfabric`, `ucx`), else libfabric, or UCX
+/// where libfabric is not installed; of it the provider that `GGAS_FABRIC` names (`libfabric:PROVIDER`), else the first that is
+/// fit of those that `FI_PROVIDER` or `UCX_TLS` leaves, else `tcp`, or libfabric's `tcp;ofi_rxm` where that is older than 1.18.
+/// Others are never taken unasked.
 pub fn choose() -> Result<Choice, WireError> {
-    let asked = match std::env::var(ASKED) {
-        Ok(value) => provider_in(&value)?.map(str::to_owned),
-        Err(std::env::VarError::NotPresent) => None,
+    let value = match std::env::var(ASKED) {
+        Ok(value) => value,
+        Err(std::env::VarError::NotPresent) => String::new(),
         Err(std::env::VarError::NotUnicode(value)) => {
             return Err(WireError::Word { value: value.to_string_lossy().into_owned() });
         }
     };
-    let filter = std::env::var_os(FILTER).is_some_and(|value| !value.is_empty());
-    let library = Library::Libfabric;
-    let candidates = Candidates { library, version: library.version()?, offers: library.offers()?, filter };
-    candidates.pick(asked.as_deref())
+    if let Some((library, provider)) = asked_in(&value)? {
+        return candidates(library)?.pick(provider);
+    }
+    let libfabric = match candidates(Library::Libfabric) {
+        Ok(libfabric) => return libfabric.pick(None),
+        Err(error) => Box::new(error),
+    };
+    match candidates(Library::Ucx) {
+        Ok(ucx) => Ok(Choice { reason: Reason::Instead, ..ucx.pick(None)? }),
+        Err(ucx) => Err(WireError::Nothing { libfabric, ucx: Box::new(ucx) }),
+    }
 }
 
-/// The provider that a value of `GGAS_FABRIC` names.
-fn provider_in(value: &str) -> Result<Option<&str>, WireError> {
-    let refused = || WireError::Word { value: value.to_owned() };
-    match value.split_once(':') {
-        None if value.is_empty() || value == "libfabric" => Ok(None),
-        Some(("libfabric", provider)) if !provider.is_empty() => Ok(Some(provider)),
-        _ => Err(refused()),
+/// What is taken of a library where nobody names a provider.
+pub fn choose_of(library: Library) -> Result<Choice, WireError> {
+    candidates(library)?.pick(None)
+}
+
+fn candidates(library: Library) -> Result<Candidates, WireError> {
+    let filter = std::env::var_os(library.filter()).is_some_and(|value| !value.is_empty());
+    Ok(Candidates { library, version: library.version()?, offers: library.offers()?, filter })
+}
+
+/// The library that a value of `GGAS_FABRIC` names, and its provider.
+fn asked_in(value: &str) -> Result<Option<(Library, Option<&str>)>, WireError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let (word, provider) = match value.split_once(':') {
+        Some((word, provider)) => (word, Some(provider)),
+        None => (value, None),
+    };
+    match Library::ALL.into_iter().find(|library| library.word() == word) {
+        Some(library) if provider != Some("") => Ok(Some((library, provider))),
+        _ => Err(WireError::Word { value: value.to_owned() }),
     }
 }
 
@@ -87,7 +129,11 @@ struct Candidates {
 
 impl Candidates {
     fn pick(self, asked: Option<&str>) -> Result<Choice, WireError> {
-        let usual: &[&str] = if self.version >= TCP { &["tcp", "tcp;ofi_rxm"] } else { &["tcp;ofi_rxm"] };
+        let usual: &[&str] = match self.library {
+            Library::Ucx => &["tcp"],
+            Library::Libfabric if self.version >= TCP => &["tcp", "tcp;ofi_rxm"],
+            Library::Libfabric => &["tcp;ofi_rxm"],
+        };
         let named = |name: &str| self.offers.iter().find(|offer| offer.provider == name);
         let found = match asked {
             Some(name) => {
@@ -129,8 +175,11 @@ impl Candidates {
         }
     }
 
-    fn filtered(&self) -> &'static str {
-        if self.filter { " (FI_PROVIDER hides all but those that it names)" } else { "" }
+    fn filtered(&self) -> String {
+        match self.filter {
+            true => format!(" ({} hides all but those that it names)", self.library.filter()),
+            false => String::new(),
+        }
     }
 
     fn fit_names(&self) -> String {
@@ -206,12 +255,34 @@ mod tests {
 
     #[test]
     fn values_of_the_variable() {
-        assert!(matches!(provider_in(""), Ok(None)));
-        assert!(matches!(provider_in("libfabric"), Ok(None)));
-        assert!(matches!(provider_in("libfabric:tcp;ofi_rxm"), Ok(Some("tcp;ofi_rxm"))));
-        for wrong in ["tcp", "libfabric:", "ucx", "ucx:tcp", "Libfabric"] {
-            let error = provider_in(wrong).unwrap_err().to_string();
+        assert!(matches!(asked_in(""), Ok(None)));
+        assert!(matches!(asked_in("libfabric"), Ok(Some((Library::Libfabric, None)))));
+        assert!(matches!(
+            asked_in("libfabric:tcp;ofi_rxm"),
+            Ok(Some((Library::Libfabric, Some("tcp;ofi_rxm"))))
+        ));
+        assert!(matches!(asked_in("ucx"), Ok(Some((Library::Ucx, None)))));
+        assert!(matches!(asked_in("ucx:rc,self"), Ok(Some((Library::Ucx, Some("rc,self"))))));
+        for wrong in ["tcp", "libfabric:", "ucx:", "UCX", "Libfabric"] {
+            let error = asked_in(wrong).unwrap_err().to_string();
             assert!(error.contains(wrong) && error.contains("ggas info"), "{error}");
         }
+    }
+
+    #[test]
+    fn transports_of_ucx() {
+        let ucx = |offers: &[(&str, bool)], filter| Candidates {
+            library: Library::Ucx,
+            ..with(13, offers, filter)
+        };
+        let both = &[("tcp", true), ("all", true)];
+        assert_eq!(picked(ucx(both, false), None), ("tcp".to_owned(), Reason::Usual));
+        assert_eq!(picked(ucx(both, false), Some("all")).0, "all");
+        assert_eq!(picked(ucx(&[("rc,self", true)], true), None), ("rc,self".to_owned(), Reason::Filtered));
+        let error = ucx(&[("rc", false)], true).pick(None).unwrap_err().to_string();
+        assert!(error.contains("UCX_TLS") && error.contains("GGAS_FABRIC=ucx:"), "{error}");
+        // Processes with other versions of it are told so.
+        let choice = ucx(both, false).pick(None).unwrap();
+        assert_eq!(choice.speaks(), "tcp of UCX 1.13");
     }
 }

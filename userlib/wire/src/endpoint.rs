@@ -151,7 +151,7 @@ impl Endpoint {
         &self.offer
     }
 
-    /// Its address, for [`insert`](Self::insert) by processes that use the same provider: at most 512 bytes.
+    /// Its address, for [`insert`](Self::insert) by processes that use the same provider: at most 4,096 bytes.
     pub fn address(&self) -> Result<Vec<u8>, WireError> {
         let (mut bytes, mut len) = (vec![0; ADDRESS_MAX], ADDRESS_MAX);
         // SAFETY: as many bytes as it is told.
@@ -380,9 +380,13 @@ impl Endpoint {
     fn tell_end(&mut self, event: &RawEvent, each: &mut impl FnMut(Event<'_>)) {
         let library = self.library;
         let explained = || library.explain(event.error);
-        if event.kind == table::UNSENT {
+        if event.kind == table::UNSENT || event.kind == table::GONE {
             let peer = self.peers.iter().find(|(_, raw)| **raw == event.token).map(|(id, _)| Peer(id));
-            return each(Event::Unsent { peer, why: explained() });
+            return match (event.kind, peer) {
+                (table::UNSENT, peer) => each(Event::Unsent { peer, why: explained() }),
+                (_, Some(peer)) => each(Event::Gone { peer, why: explained() }),
+                (_, None) => {}
+            };
         }
         let Some(operation) = self.operations.take(Id::from_number(event.token)) else { return };
         if let Some(memory) = self.regions.get_mut(operation.region.0) {

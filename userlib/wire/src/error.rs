@@ -24,11 +24,19 @@ pub enum WireError {
     },
     /// `GGAS_FABRIC` does not say what it should.
     #[error(
-        "GGAS_FABRIC={value}: write `libfabric`, or `libfabric:PROVIDER` with one that `ggas info` lists"
+        "GGAS_FABRIC={value}: write `libfabric` or `ucx`, or `libfabric:PROVIDER` or `ucx:PROVIDER` with one that `ggas info` lists"
     )]
     Word {
         /// Its value.
         value: String,
+    },
+    /// None is installed, or can be used.
+    #[error("nothing carries messages between hosts: {libfabric}; {ucx}")]
+    Nothing {
+        /// What is wrong with libfabric.
+        libfabric: Box<WireError>,
+        /// What is wrong with UCX.
+        ucx: Box<WireError>,
     },
     /// The provider that was asked for does not exist here.
     #[error(
@@ -39,8 +47,8 @@ pub enum WireError {
         library: Library,
         /// The name asked for.
         provider: String,
-        /// That `FI_PROVIDER` hides providers, where it is set.
-        filtered: &'static str,
+        /// That `FI_PROVIDER` or `UCX_TLS` hides providers, where it is set.
+        filtered: String,
         /// What there is.
         offered: String,
     },
@@ -58,15 +66,16 @@ pub enum WireError {
     /// Nothing that is chosen without being named is there.
     #[error(
         "{library} {version} has none of the providers that are taken unasked{filtered} ({wanted}); \
-         it has: {offered}. GGAS_FABRIC=libfabric:PROVIDER takes another one"
+         it has: {offered}. GGAS_FABRIC={}:PROVIDER takes another one",
+        library.word()
     )]
     NoProvider {
         /// Which library.
         library: Library,
         /// Its version.
         version: String,
-        /// That `FI_PROVIDER` hides providers, where it is set.
-        filtered: &'static str,
+        /// That `FI_PROVIDER` or `UCX_TLS` hides providers, where it is set.
+        filtered: String,
         /// Those that are taken unasked.
         wanted: String,
         /// What there is.
@@ -117,7 +126,9 @@ pub enum WireError {
         operations: u32,
     },
     /// Bytes that are no address or no key of this library's.
-    #[error("these {len} bytes are no {what} of the provider in use: all processes have to use the same one")]
+    #[error(
+        "these {len} bytes are no {what} of the provider in use: all processes have to use the same one, of the same version if it is UCX's"
+    )]
     Foreign {
         /// `address` or `key`.
         what: &'static str,

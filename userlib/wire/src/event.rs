@@ -29,4 +29,12 @@ pub enum Event<'a> {
         /// What the library said.
         why: String,
     },
+    /// A peer is not reached any more, and will not be: what goes there is an error until it is
+    /// [removed](crate::Endpoint::remove). UCX tells of it, libfabric does not.
+    Gone {
+        /// The peer.
+        peer: Peer,
+        /// What the library said.
+        why: String,
+    },
 }

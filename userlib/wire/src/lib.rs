@@ -1,8 +1,8 @@
 //! Messages and memory between hosts, by libraries that sites run already.
 //!
 //! An [`Endpoint`] sends messages to other endpoints, wherever they are, and reads and writes memory that they registered. The
-//! wire, its reliability and its congestion are the library's: *libfabric*, which is opened when it is first asked for. A
-//! program without it starts and runs, and hears from [`choose`] what is missing.
+//! wire, its reliability and its congestion are the library's: *libfabric* or *UCX*, opened when it is first asked for. A
+//! program without them starts and runs, and hears from [`choose`] what is missing.
 //!
 //! ```no_run
 //! use ggas_wire::{Endpoint, Event, Taken, choose};
@@ -31,7 +31,7 @@ mod offer;
 mod slots;
 mod table;
 
-pub use choice::{Choice, Reason, choose};
+pub use choice::{Choice, Reason, choose, choose_of};
 pub use endpoint::{Endpoint, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer};
 pub use error::WireError;
 pub use event::Event;

@@ -8,21 +8,21 @@ use std::sync::OnceLock;
 use crate::error::WireError;
 use crate::table::Table;
 
-/// Names the file of libfabric, where it is not where the system looks.
-const PATH: &str = "GGAS_LIBFABRIC";
-
 /// A library that carries messages between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Library {
     /// libfabric, of the OpenFabrics Interfaces.
     Libfabric,
+    /// UCX, of the Unified Communication Framework.
+    Ucx,
 }
 
 impl fmt::Display for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Library::Libfabric => "libfabric",
+            Library::Ucx => "UCX",
         })
     }
 }
@@ -43,12 +43,43 @@ impl fmt::Display for Version {
 }
 
 impl Library {
+    /// All of them; the first that is installed is taken where nobody asks for one.
+    pub const ALL: [Library; 2] = [Library::Libfabric, Library::Ucx];
+
+    /// Its name in `GGAS_FABRIC`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Library::Libfabric => "libfabric",
+            Library::Ucx => "ucx",
+        }
+    }
+
+    /// Its own variable that hides providers.
+    pub(crate) fn filter(self) -> &'static str {
+        match self {
+            Library::Libfabric => "FI_PROVIDER",
+            Library::Ucx => "UCX_TLS",
+        }
+    }
+
+    /// Names its file, where it is not where the system looks.
+    fn path(self) -> &'static str {
+        match self {
+            Library::Libfabric => "GGAS_LIBFABRIC",
+            Library::Ucx => "GGAS_UCX",
+        }
+    }
+
     /// What to do where it is missing.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Library::Libfabric => {
                 "To install it: `apt-get install libfabric1` (Debian, Ubuntu), `dnf install libfabric` (Fedora, Red Hat); \
                  GGAS_LIBFABRIC names the file of one elsewhere"
+            }
+            Library::Ucx => {
+                "To install it: `apt-get install libucx0` (Debian, Ubuntu), `dnf install ucx` (Fedora, Red Hat); GGAS_UCX names \
+                 the file of one elsewhere (libucp.so.0)"
             }
         }
     }
@@ -64,21 +95,30 @@ impl Library {
 
     /// Its calls; opens it first.
     pub(crate) fn table(self) -> Result<&'static Table, WireError> {
-        static LIBFABRIC: OnceLock<Result<&'static Table, String>> = OnceLock::new();
-        let built = self.built()?;
-        let loaded = LIBFABRIC.get_or_init(|| load(built));
+        type Loaded = OnceLock<Result<&'static Table, String>>;
+        static LIBFABRIC: Loaded = OnceLock::new();
+        static UCX: Loaded = OnceLock::new();
+        let built = self.built().ok_or(WireError::NotBuilt { library: self })?;
+        let once = match self {
+            Library::Libfabric => &LIBFABRIC,
+            Library::Ucx => &UCX,
+        };
+        let loaded = once.get_or_init(|| load(built, self.path()));
         loaded.clone().map_err(|why| WireError::Missing { library: self, why })
     }
 
-    #[cfg(libfabric)]
-    fn built(self) -> Result<&'static Table, WireError> {
-        // SAFETY: a constant of the shim.
-        Ok(unsafe { &crate::table::ggas_libfabric })
-    }
-
-    #[cfg(not(libfabric))]
-    fn built(self) -> Result<&'static Table, WireError> {
-        Err(WireError::NotBuilt { library: self })
+    /// Its shim, if its headers were there when this was built.
+    fn built(self) -> Option<&'static Table> {
+        match self {
+            // SAFETY: a constant of the shim.
+            #[cfg(libfabric)]
+            Library::Libfabric => Some(unsafe { &crate::table::ggas_libfabric }),
+            // SAFETY: a constant of the shim.
+            #[cfg(ucx)]
+            Library::Ucx => Some(unsafe { &crate::table::ggas_ucx }),
+            #[cfg(not(all(libfabric, ucx)))]
+            _ => None,
+        }
     }
 
     /// What an error number says.
@@ -97,10 +137,10 @@ impl Library {
     }
 }
 
-fn load(table: &'static Table) -> Result<&'static Table, String> {
-    let path = std::env::var_os(PATH).filter(|path| !path.is_empty());
+fn load(table: &'static Table, variable: &str) -> Result<&'static Table, String> {
+    let path = std::env::var_os(variable).filter(|path| !path.is_empty());
     let path = path.map(|path| CString::new(path.as_bytes())).transpose();
-    let path = path.map_err(|_| format!("{PATH} has a zero byte"))?;
+    let path = path.map_err(|_| format!("{variable} has a zero byte"))?;
     // SAFETY: a string that ends with 0, or NULL. Called once, by the caller's lock.
     let why = unsafe { (table.load)(path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr())) };
     // SAFETY: NULL, or a text that stays until the next call of dlopen on this thread.

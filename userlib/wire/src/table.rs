@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 pub const AGAIN: c_int = 1;
 pub const MESSAGE_MAX: usize = 8192;
-pub const ADDRESS_MAX: usize = 512;
+pub const ADDRESS_MAX: usize = 4096;
 pub const KEY_MAX: usize = 256;
 pub const NAME_MAX: usize = 64;
 pub const EVENTS_MAX: usize = 32;
@@ -24,6 +24,7 @@ pub const WRITTEN: u32 = 2;
 pub const DONE: u32 = 3;
 pub const FAILED: u32 = 4;
 pub const UNSENT: u32 = 5;
+pub const GONE: u32 = 6;
 
 /// `struct ggas_offer`.
 #[derive(Clone, Copy)]
@@ -116,7 +117,9 @@ pub struct Table {
     pub arm: unsafe extern "C" fn(Endpoint) -> c_int,
 }
 
-#[cfg(libfabric)]
 unsafe extern "C" {
+    #[cfg(libfabric)]
     pub static ggas_libfabric: Table;
+    #[cfg(ucx)]
+    pub static ggas_ucx: Table;
 }

@@ -1,12 +1,13 @@
 //! What a process may read of another, and what becomes of reads whose other end is gone. Both ends are in this process. Where no
 //! library is installed, or the crate was built without one, the tests are skipped.
 
+#[macro_use]
 mod common;
 
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::{PATIENCE, chosen, pattern};
+use common::{PATIENCE, pattern};
 use ggas_clock::Clock;
 use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, Transfer};
 
@@ -85,10 +86,8 @@ impl Two {
     }
 }
 
-#[test]
-fn what_is_granted_is_read() {
-    let Some(choice) = chosen() else { return };
-    let mut two = Two::new(&choice);
+fn what_is_granted_is_read(choice: &Choice) {
+    let mut two = Two::new(choice);
     let (region, key) = two.grant(100, 50_000);
     two.fetch(&key, 0, 50_000);
     assert!(two.end());
@@ -99,34 +98,32 @@ fn what_is_granted_is_read() {
     two.giver.unregister(region).unwrap();
 }
 
-#[test]
-fn nothing_else_is_read_or_written() {
-    let Some(choice) = chosen() else { return };
+fn nothing_else_is_read_or_written(choice: &Choice) {
     let forged = |key: &Key, at: usize, bytes: &[u8]| {
         let mut forged = key.bytes().to_vec();
         forged[at..at + bytes.len()].copy_from_slice(bytes);
         Key::try_from(&forged[..]).unwrap()
     };
     // A key says how long its region is: that is believed by who has it, and by nobody else.
-    let mut two = Two::new(&choice);
+    let mut two = Two::new(choice);
     let (_, key) = two.grant(0, 5_000);
     two.fetch(&forged(&key, 0, &(LEN as u64).to_le_bytes()), 4_999, 2);
     assert!(!two.end(), "a byte beyond what was granted");
     // Keys are not numbers in a row.
-    let mut two = Two::new(&choice);
+    let mut two = Two::new(choice);
     let (_, key) = two.grant(0, 5_000);
     let last = key.bytes().len() - 8;
     let next = u64::from_le_bytes(key.bytes()[last..].try_into().unwrap()) + 1;
     two.fetch(&forged(&key, last, &next.to_le_bytes()), 0, 8);
     assert!(!two.end(), "memory by the next key");
     // What was taken back.
-    let mut two = Two::new(&choice);
+    let mut two = Two::new(choice);
     let (region, key) = two.grant(0, 5_000);
     two.giver.unregister(region).unwrap();
     two.fetch(&key, 0, 5_000);
     assert!(!two.end(), "memory that was taken back");
     // Who may read may not write.
-    let mut two = Two::new(&choice);
+    let mut two = Two::new(choice);
     let (_, key) = two.grant(0, 5_000);
     let remote = two.reader.import(two.peer, &key).unwrap();
     // SAFETY: it stays for ever, and nobody has a reference but to atomics.
@@ -143,10 +140,8 @@ fn nothing_else_is_read_or_written() {
 }
 
 /// Memory that a read goes to is the reader's again once its endpoint is closed, whatever the other end does then.
-#[test]
-fn closed_endpoints_write_nothing() {
-    let Some(choice) = chosen() else { return };
-    let mut two = Two::new(&choice);
+fn closed_endpoints_write_nothing(choice: &Choice) {
+    let mut two = Two::new(choice);
     let (_, key) = two.grant(0, LEN);
     two.fetch(&key, 0, LEN);
     // The giver stands still.
@@ -159,4 +154,10 @@ fn closed_endpoints_write_nothing() {
         giver.poll(|_| {}).unwrap();
     }
     assert!(bytes(target).iter().all(|byte| *byte == 0), "written behind its end");
+}
+
+of_each_library! {
+    what_is_granted_is_read,
+    nothing_else_is_read_or_written,
+    closed_endpoints_write_nothing,
 }

@@ -1,5 +1,6 @@
 //! Endpoints of two processes. Where no library is installed, or the crate was built without one, they are skipped.
 
+#[macro_use]
 mod common;
 
 use std::cell::Cell;
@@ -8,9 +9,9 @@ use std::os::fd::BorrowedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::{ECHO, PATIENCE, QUIT, REGION, SUM, Side, WRITE, chosen, part, pattern, sum};
+use common::{ECHO, PATIENCE, QUIT, REGION, SUM, Side, WRITE, part, pattern, sum};
 use ggas_clock::Clock;
-use ggas_wire::{Choice, Event, Key, MESSAGE_MAX, Peer, Remote, Taken, Transfer, WireError};
+use ggas_wire::{Choice, Event, Key, Library, MESSAGE_MAX, Peer, Remote, Taken, Transfer, WireError};
 use nix::poll::{PollFd, PollFlags, poll};
 
 /// Another process that serves, and what this one needs to talk to it.
@@ -25,7 +26,7 @@ impl Other {
         let mut process = Command::new(env!("CARGO_BIN_EXE_ggas-test-wire"))
             .arg("serve")
             // Both take the same, whatever the process thinks of its environment.
-            .env("GGAS_FABRIC", format!("libfabric:{}", choice.offer.provider))
+            .env("GGAS_FABRIC", choice.word())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -63,11 +64,9 @@ fn numbered(number: u32) -> Vec<u8> {
     message
 }
 
-#[test]
-fn messages_come_whole_and_in_order() {
-    let Some(choice) = chosen() else { return };
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+fn messages_come_whole_and_in_order(choice: &Choice) {
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     let next = Cell::new(0);
     let take = |event: Event<'_>| match event {
         Event::Message(bytes) => {
@@ -91,11 +90,9 @@ fn messages_come_whole_and_in_order() {
     other.quit(&mut side);
 }
 
-#[test]
-fn a_notified_write_comes_behind_its_data() {
-    let Some(choice) = chosen() else { return };
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+fn a_notified_write_comes_behind_its_data(choice: &Choice) {
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     for (offset, len) in [(0, 8), (13, 1), (4096, 4096), (65_536, 300_000), (REGION - 64, 64)] {
         side.send(other.peer, &part(WRITE, offset, len), |event| panic!("{event:?}"));
         let memory = side.memory;
@@ -116,11 +113,9 @@ fn a_notified_write_comes_behind_its_data() {
     other.quit(&mut side);
 }
 
-#[test]
-fn memory_is_read_and_written() {
-    let Some(choice) = chosen() else { return };
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+fn memory_is_read_and_written(choice: &Choice) {
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     let transfer = |local_offset: usize, remote_offset: usize, len: usize| Transfer {
         local: side.region,
         local_offset: local_offset as u64,
@@ -168,11 +163,12 @@ fn memory_is_read_and_written() {
     other.quit(&mut side);
 }
 
-#[test]
-fn a_descriptor_wakes_who_sleeps() {
-    let Some(choice) = chosen().filter(|choice| choice.offer.sleeps) else { return };
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+fn a_descriptor_wakes_who_sleeps(choice: &Choice) {
+    if !choice.offer.sleeps {
+        return;
+    }
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     let descriptor = side.endpoint.descriptor().unwrap();
     for number in 0..200 {
         side.send(other.peer, &numbered(number), |event| panic!("{event:?}"));
@@ -191,11 +187,9 @@ fn a_descriptor_wakes_who_sleeps() {
     other.quit(&mut side);
 }
 
-#[test]
-fn a_killed_peer_harms_no_other() {
-    let Some(choice) = chosen() else { return };
-    let mut side = Side::open(&choice);
-    let (mut killed, other) = (Other::start(&mut side, &choice), Other::start(&mut side, &choice));
+fn a_killed_peer_harms_no_other(choice: &Choice) {
+    let mut side = Side::open(choice);
+    let (mut killed, other) = (Other::start(&mut side, choice), Other::start(&mut side, choice));
     let mut answers = 0;
     for peer in [killed.peer, other.peer] {
         side.send(peer, &numbered(1), |_| answers += 1);
@@ -223,11 +217,9 @@ fn a_killed_peer_harms_no_other() {
     other.quit(&mut side);
 }
 
-#[test]
-fn wrong_arguments_are_refused() {
-    let Some(choice) = chosen() else { return };
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+fn wrong_arguments_are_refused(choice: &Choice) {
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     let too_long = side.endpoint.send(other.peer, &[0; MESSAGE_MAX + 1]).unwrap_err();
     assert!(matches!(too_long, WireError::TooLong { .. }), "{too_long}");
     let size = REGION as u64;
@@ -282,12 +274,10 @@ fn inherited() -> Vec<String> {
     found
 }
 
-#[test]
-fn children_inherit_none_of_its_sockets() {
-    let Some(choice) = chosen() else { return };
+fn children_inherit_none_of_its_sockets(choice: &Choice) {
     // Both ways: a peer that calls, and one that is called.
-    let mut side = Side::open(&choice);
-    let other = Other::start(&mut side, &choice);
+    let mut side = Side::open(choice);
+    let other = Other::start(&mut side, choice);
     side.send(other.peer, &numbered(1), |_| {});
     let mut came = false;
     side.wait("the echo", |event| {
@@ -296,4 +286,89 @@ fn children_inherit_none_of_its_sockets() {
     });
     assert_eq!(inherited(), Vec::<String>::new());
     other.quit(&mut side);
+}
+
+/// UCX keeps an eye on connections on which nothing happens, too.
+#[test]
+fn ucx_tells_of_a_killed_peer() {
+    let Some(choice) = common::chosen(Library::Ucx) else { return };
+    let mut side = Side::open(&choice);
+    let (mut killed, other) = (Other::start(&mut side, &choice), Other::start(&mut side, &choice));
+    let mut answers = 0;
+    for peer in [killed.peer, other.peer] {
+        side.send(peer, &numbered(1), |_| answers += 1);
+    }
+    side.wait("both", |event| {
+        answers += usize::from(event.is_some());
+        answers == 2
+    });
+    killed.process.kill().unwrap();
+    let mut gone = None;
+    side.wait("the end of one", |event| {
+        match event {
+            Some(Event::Gone { peer, .. }) => gone = Some(peer),
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+        gone.is_some()
+    });
+    assert_eq!(gone, Some(killed.peer));
+    // A read of what is gone ends, and so does a message.
+    assert!(side.endpoint.send(killed.peer, b"x").is_err());
+    let far =
+        Transfer { local: side.region, local_offset: 0, remote: killed.remote, remote_offset: 0, len: 64 };
+    assert!(side.endpoint.read(&far, 1).is_err());
+    side.endpoint.forget(killed.remote).unwrap();
+    side.endpoint.remove(killed.peer).unwrap();
+    side.send(other.peer, &numbered(2), |_| {});
+    let mut came = false;
+    side.wait("the one that lives", |event| {
+        came |= matches!(event, Some(Event::Message(bytes)) if bytes == numbered(2));
+        came
+    });
+    other.quit(&mut side);
+}
+
+/// What is read when its owner dies fails, and is not waited for.
+#[test]
+fn what_ucx_reads_of_a_killed_peer_fails() {
+    let Some(choice) = common::chosen(Library::Ucx) else { return };
+    let mut side = Side::open(&choice);
+    let mut killed = Other::start(&mut side, &choice);
+    side.send(killed.peer, &numbered(1), |_| {});
+    let mut came = false;
+    side.wait("the echo", |event| {
+        came |= matches!(event, Some(Event::Message(_)));
+        came
+    });
+    // It stands still, so nothing is answered before it dies.
+    let process = nix::unistd::Pid::from_raw(killed.process.id() as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let len = REGION as u64;
+    let all = Transfer { local: side.region, local_offset: 0, remote: killed.remote, remote_offset: 0, len };
+    assert_eq!(side.endpoint.read(&all, 5).unwrap(), Taken::Yes);
+    assert_eq!(side.endpoint.write(&all, None, 6).unwrap(), Taken::Yes);
+    killed.process.kill().unwrap();
+    let mut failed = Vec::new();
+    side.wait("both ends", |event| {
+        match event {
+            Some(Event::Failed { token, .. }) => failed.push(token),
+            Some(Event::Gone { .. }) | None => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        failed.len() == 2
+    });
+    failed.sort_unstable();
+    assert_eq!(failed, [5, 6]);
+    side.endpoint.unregister(side.region).unwrap();
+}
+
+of_each_library! {
+    messages_come_whole_and_in_order,
+    a_notified_write_comes_behind_its_data,
+    memory_is_read_and_written,
+    a_killed_peer_harms_no_other,
+    wrong_arguments_are_refused,
+    children_inherit_none_of_its_sockets,
+    a_descriptor_wakes_who_sleeps,
 }

@@ -212,7 +212,7 @@ impl HostsFabric {
         listener.set_nonblocking(true)?;
         let endpoint = Lines::open(&choice, host)?;
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
-        let wire = (choice.offer.provider.clone(), endpoint.address()?);
+        let wire = (choice.speaks(), endpoint.address()?);
         let meetings = Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
         let core = Core::new(endpoint, meetings, places, clock, &seen);
         let shared = Arc::new(Shared {

@@ -258,7 +258,7 @@ impl Meetings {
     fn check(&self, papers: Papers) -> io::Result<Papers> {
         if papers.provider != self.provider {
             return Err(bad(&format!(
-                "it uses {} and this process {}: set GGAS_FABRIC alike on both",
+                "it uses {} and this process {}: set GGAS_FABRIC alike on both (`ggas info` says what each has)",
                 papers.provider, self.provider
             )));
         }

@@ -4,8 +4,8 @@
 pub mod apt;
 pub mod cuda;
 mod libclang;
-mod libfabric;
 mod pip;
+mod wire;
 
 pub use apt::Policy;
 pub use libclang::libclang;
@@ -82,7 +82,9 @@ pub fn setup(check_only: bool, policy: Policy) -> Result<()> {
         report("libclang", clang(check_only, policy), "cargo xtask facts"),
     ];
     report("sparse", sparse(policy), "one more look at the C headers in cargo xtask test (optional)");
-    report("libfabric", libfabric::libfabric(policy), "networks between hosts (optional)");
+    for library in &wire::ALL {
+        report(library.name, library.look(policy), "networks between hosts (optional)");
+    }
     report("driver", driver(), "running kernels on a GPU (optional)");
     match found.iter().filter(|found| !**found).count() {
         0 => Ok(()),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use ggas_clock::Clock;
-use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Remote, Taken, WireError, choose};
+use ggas_wire::{Choice, Endpoint, Event, Key, Library, Peer, Region, Remote, Taken, WireError, choose_of};
 
 /// Bytes that each process registers.
 pub const REGION: usize = 1 << 20;
@@ -103,9 +103,26 @@ pub fn sum(memory: &[AtomicU8]) -> u64 {
     memory.iter().map(|byte| u64::from(byte.load(Relaxed))).sum()
 }
 
-/// What this machine would use; `None`, with the reason on standard error, where it has nothing.
-pub fn chosen() -> Option<Choice> {
-    match choose() {
+/// Tests that hold whatever library carries the messages: one of each.
+#[macro_export]
+macro_rules! of_each_library {
+    ($($test:ident),+ $(,)?) => {
+        mod libfabric {
+            $(#[test] fn $test() {
+                $crate::common::chosen(ggas_wire::Library::Libfabric).iter().for_each(super::$test);
+            })+
+        }
+        mod ucx {
+            $(#[test] fn $test() {
+                $crate::common::chosen(ggas_wire::Library::Ucx).iter().for_each(super::$test);
+            })+
+        }
+    };
+}
+
+/// What this machine would use of a library; `None`, with the reason on standard error, where it has it not.
+pub fn chosen(library: Library) -> Option<Choice> {
+    match choose_of(library) {
         Ok(choice) => Some(choice),
         Err(error @ (WireError::Missing { .. } | WireError::NotBuilt { .. })) => {
             eprintln!("skipped: {error}");

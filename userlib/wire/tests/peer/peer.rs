@@ -8,7 +8,7 @@ use std::io::{stdin, stdout};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::{ECHO, PATIENCE, QUIT, SUM, Side, WRITE, chosen, parse_part, pattern, sum};
+use common::{ECHO, PATIENCE, QUIT, SUM, Side, WRITE, parse_part, pattern, sum};
 use ggas_clock::Clock;
 use ggas_wire::{Event, Peer, Remote, Taken, Transfer, choose};
 use nix::poll::{PollFd, PollFlags, poll};
@@ -25,7 +25,7 @@ fn main() {
 }
 
 fn serve() {
-    let Some(choice) = chosen() else { return };
+    let choice = choose().unwrap();
     let mut side = Side::open(&choice);
     for (place, byte) in side.memory.iter().enumerate() {
         byte.store(pattern(place), Relaxed);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Programs that a process starts inherit descriptors without FD_CLOEXEC, and would keep ports and connections open after its
- * death. libfabric opens its sockets so, most of them inside of later calls. What it calls of the C library stands in a
- * table of its own, which the loader has filled: calls that make descriptors are replaced there by ones that mark them as they
- * are made, so no other thread's fork comes between.
+ * death. Libraries open their sockets so, most of them inside of later calls. What a library calls of the C library stands in
+ * a table of its own, which the loader has filled: calls that make descriptors are replaced there by ones that mark them as
+ * they are made, so no other thread's fork comes between.
  */
 #define _GNU_SOURCE
-#include "libfabric.h"
+#include "wire.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -39,6 +40,11 @@ static int marked_epoll_create(int size)
 	return epoll_create1(EPOLL_CLOEXEC);
 }
 
+static int marked_eventfd(unsigned int count, int flags)
+{
+	return eventfd(count, flags | EFD_CLOEXEC);
+}
+
 /* What stands in place of a function of the C library; NULL: itself. */
 static const void *marked(const char *name)
 {
@@ -50,6 +56,8 @@ static const void *marked(const char *name)
 		return (const void *)marked_accept;
 	if (!strcmp(name, "epoll_create"))
 		return (const void *)marked_epoll_create;
+	if (!strcmp(name, "eventfd"))
+		return (const void *)marked_eventfd;
 	return NULL;
 }
 
@@ -81,13 +89,13 @@ static void replace(const struct closed *closed, ElfW(Addr) at, const void *func
 	const bool is_closed = at >= closed->start && at < closed->end;
 
 	if (is_closed && mprotect(start, page, PROT_READ | PROT_WRITE))
-		return; /* the descriptors stay as libfabric makes them */
+		return; /* the descriptors stay as the library makes them */
 	__atomic_store_n((const void **)at, function, __ATOMIC_RELEASE);
 	if (is_closed)
 		mprotect(start, page, PROT_READ);
 }
 
-void ggas_libfabric_mark_descriptors(void *library)
+void ggas_mark_descriptors(void *library)
 {
 	const ElfW(Rela) *tables[2] = { NULL, NULL };
 	size_t sizes[2] = { 0, 0 };

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * UCX's functions are looked up when the library is opened, so that a program that was built with its headers also starts
+ * where the library is missing.
+ */
+#define _GNU_SOURCE
+#include "ucx.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct ggas_ucx_calls ggas_ucx_calls;
+
+/*
+ * When it is opened UCX reads these variables: by itself it would write warnings among the program's output, and handle the
+ * program's SIGSEGV. Set by somebody, they stay as they are; children see none of this.
+ */
+static void *open_library(const char *path)
+{
+	static const char *const settings[][2] = { { "UCX_LOG_FILE", "stderr" }, { "UCX_HANDLE_ERRORS", "none" } };
+	bool set[2];
+	void *library;
+
+	for (int i = 0; i < 2; i++) {
+		set[i] = !getenv(settings[i][0]) && !setenv(settings[i][0], settings[i][1], 0);
+	}
+	library = dlopen(path ? path : "libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+	for (int i = 0; i < 2; i++) {
+		if (set[i])
+			unsetenv(settings[i][0]);
+	}
+	return library;
+}
+
+/* The libraries beside it, in which its sockets are made. */
+static void mark(const char *name)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+
+	if (library)
+		ggas_mark_descriptors(library);
+}
+
+const char *ggas_ucx_load(const char *path)
+{
+#define NAMED(call) { &ggas_ucx_calls.call, #call },
+	const struct {
+		void *to;
+		const char *name;
+	} symbols[] = { GGAS_UCX_CALLS(NAMED) };
+#undef NAMED
+	static char why[2 * GGAS_NAME_MAX];
+	unsigned int major, minor, release;
+	void *library = open_library(path);
+
+	if (!library)
+		return dlerror();
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
+		/* POSIX wants a pointer to a function read through a pointer to an object. */
+		void **to = symbols[i].to;
+
+		*to = dlsym(library, symbols[i].name);
+		if (!*to) {
+			snprintf(why, sizeof(why), "it has no function %s", symbols[i].name);
+			return why;
+		}
+	}
+	UCX(ucp_get_version)(&major, &minor, &release);
+	if (major != 1 || minor < 13) {
+		snprintf(why, sizeof(why), "it is %u.%u, and 1.13 or a later 1.x is needed", major, minor);
+		return why;
+	}
+	ggas_mark_descriptors(library);
+	mark("libuct.so.0");
+	mark("libucs.so.0");
+	return NULL;
+}
