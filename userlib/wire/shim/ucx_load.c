@@ -18,15 +18,21 @@ struct ggas_ucx_calls ggas_ucx_calls;
  */
 static void *open_library(const char *path)
 {
-	static const char *const settings[][2] = { { "UCX_LOG_FILE", "stderr" }, { "UCX_HANDLE_ERRORS", "none" } };
-	bool set[2];
+	/* Of connections that break, events tell. */
+	static const char *const settings[][2] = {
+		{ "UCX_LOG_FILE", "stderr" },
+		{ "UCX_LOG_LEVEL", "fatal" },
+		{ "UCX_HANDLE_ERRORS", "none" },
+	};
+	enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
+	bool set[SETTINGS];
 	void *library;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < SETTINGS; i++) {
 		set[i] = !getenv(settings[i][0]) && !setenv(settings[i][0], settings[i][1], 0);
 	}
 	library = dlopen(path ? path : "libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < SETTINGS; i++) {
 		if (set[i])
 			unsetenv(settings[i][0]);
 	}
