@@ -19,7 +19,10 @@ impl Hosts {
     /// Places that nobody else takes, before or after: an address that is this process's alone, with ports that are given
     /// once. `None`, with the reason on standard error: nothing carries packets here.
     pub fn new(nodes: u16) -> Option<Hosts> {
-        if let Err(error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. })) = choose() {
+        if let Err(
+            error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. }),
+        ) = choose()
+        {
             eprintln!("skipped: {error}");
             return None;
         }

@@ -241,6 +241,10 @@ impl Streams<'_> {
             let from =
                 stream.socket.peer_addr().map_or_else(|_| "somebody".to_owned(), |from| from.to_string());
             tracing::warn!("a connection with {from} ends: {error}");
+            // Whoever started the processes has to change something; without it nothing of this process goes there.
+            if error.kind() == io::ErrorKind::Unsupported && !tracing::dispatcher::has_been_set() {
+                eprintln!("ggas: no packets go to {from}: {error}");
+            }
             stream.closing = true;
         }
     }

@@ -237,7 +237,15 @@ impl Meetings {
             {
                 None => {
                     let ticket = *ticket;
-                    let checked = self.check(Papers::of(body)?)?;
+                    let papers = Papers::of(body)?;
+                    let checked = match self.check(papers) {
+                        Ok(papers) => papers,
+                        Err(error) => {
+                            // They should know why, too.
+                            self.say_papers(on, ticket);
+                            return Err(error);
+                        }
+                    };
                     if let State::Called { papers, .. } = &mut self.nodes[usize::from(node)].state {
                         *papers = Some(checked);
                     }
@@ -257,10 +265,13 @@ impl Meetings {
     /// Whether packets can go to who has these papers.
     fn check(&self, papers: Papers) -> io::Result<Papers> {
         if papers.provider != self.provider {
-            return Err(bad(&format!(
-                "it uses {} and this process {}: set GGAS_FABRIC alike on both (`ggas info` says what each has)",
-                papers.provider, self.provider
-            )));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "it uses {} and this process {}: set GGAS_FABRIC alike on both (`ggas info` says what each has)",
+                    papers.provider, self.provider
+                ),
+            ));
         }
         Ok(papers)
     }
