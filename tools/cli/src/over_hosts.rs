@@ -23,7 +23,7 @@ const LINKS: &str = "GGAS_RUN_LINKS";
 /// What a part has longer than its processes to end.
 const LONGER: Duration = Duration::from_secs(5);
 /// Variables that go to other hosts.
-const CARRIED: [&str; 4] = ["GGAS_", "EXTOLL_", "FI_", "RUST_"];
+const CARRIED: [&str; 5] = ["GGAS_", "EXTOLL_", "FI_", "UCX_", "RUST_"];
 /// Variables that the launcher sets itself.
 const OWN: [&str; 8] =
     ["GGAS_RANK", "GGAS_SIZE", "GGAS_PER_NODE", "GGAS_JOB", "GGAS_MEET", "GGAS_SECRET", "GGAS_NODE", LINKS];

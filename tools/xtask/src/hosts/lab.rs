@@ -259,6 +259,11 @@ impl Runs {
         self.out.now() + &self.err.now()
     }
 
+    /// What it has written to standard error.
+    pub fn complaints(&self) -> String {
+        self.err.now()
+    }
+
     /// Sends it a signal, by name.
     pub fn signal(&self, name: &str) -> Result<()> {
         done(Command::new("kill").args(["-s", name, &self.child.id().to_string()]))

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod slurm;
+mod ucx;
 
 use super::Built;
 use super::lab::{Lab, Runs, secret};
@@ -143,6 +144,14 @@ pub const ALL: &[Scenario] = &[
         run: slurm::srun,
     },
     Scenario {
+        name: "ucx",
+        about: "jobs over UCX: transfers, kernels, a death; hosts that differ",
+        hosts: 2,
+        short: true,
+        in_c: None,
+        run: ucx::ucx,
+    },
+    Scenario {
         name: "bad-input",
         about: "what is wrong is said with what to do",
         hosts: 2,
@@ -234,7 +243,7 @@ fn bad_input(lab: &Lab, built: &Built) -> Result<String> {
         command
     };
     let mut without = client(&right);
-    without.env("GGAS_LIBFABRIC", "/nonexistent");
+    without.env("GGAS_FABRIC", "libfabric").env("GGAS_LIBFABRIC", "/nonexistent");
     says(without, "no libfabric", &["/nonexistent", "libfabric"])?;
     // Who is there first keeps the place.
     let service = serve(lab, built, 1, &right)?;

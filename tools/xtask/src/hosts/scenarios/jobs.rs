@@ -13,14 +13,14 @@ use std::process::Command;
 use std::time::Instant;
 
 /// `ggas run` on the first host.
-fn launch(lab: &Lab, built: &Built, hosts: &str) -> Command {
+pub(super) fn launch(lab: &Lab, built: &Built, hosts: &str) -> Command {
     let mut command = lab.on(1, built.ggas());
     command.args(["run", "--host", hosts, "--agent"]).arg(lab.agent()).env("GGAS_DEVICE", "sim");
     command
 }
 
 /// Each rank says so once, with its number in front.
-fn ring_of(said: &str, size: u32, per_node: u32) -> Result<()> {
+pub(super) fn ring_of(said: &str, size: u32, per_node: u32) -> Result<()> {
     for rank in 0..size {
         let line = format!(
             "[{rank}] rank {rank} of {size} on node {}: 65536 bytes from node {}",
@@ -112,7 +112,11 @@ pub fn ends(lab: &Lab, built: &Built) -> Result<String> {
 
 /// The last rank dies inside a barrier of kernels: those of the others end, on all hosts.
 pub fn death(lab: &Lab, built: &Built) -> Result<String> {
-    let mut command = launch(lab, built, "h1:2,h2:1");
+    death_in(launch(lab, built, "h1:2,h2:1"), built)
+}
+
+/// What the table says of a job of three ranks in which the last one dies.
+pub(super) fn death_in(mut command: Command, built: &Built) -> Result<String> {
     command.args(["--keep-going", "--"]).arg(built.example("processes")).args(["--cpu", "death"]);
     let output = Runs::start(command, "a death")?.ends(2 * SOON)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

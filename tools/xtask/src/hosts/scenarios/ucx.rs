@@ -1,0 +1,54 @@
+//! Hosts whose packets UCX carries.
+
+use super::super::Built;
+use super::super::lab::{Lab, Runs, secret};
+use super::{SOON, file, jobs, node};
+use anyhow::{Result, ensure};
+
+/// What processes are told to take.
+const FABRIC: (&str, &str) = ("GGAS_FABRIC", "ucx");
+
+pub fn ucx(lab: &Lab, built: &Built) -> Result<String> {
+    let mut info = lab.on(1, built.ggas());
+    info.arg("info").env(FABRIC.0, FABRIC.1);
+    let said = Runs::start(info, "ggas info")?.succeeds(SOON)?;
+    let chosen = said.lines().find(|line| line.trim_start().starts_with("chosen ") && line.contains(" UCX "));
+    let Some(chosen) = chosen.filter(|line| !line.contains("none")) else {
+        let why = said.lines().find(|line| line.trim_start().starts_with("UCX ")).unwrap_or("no UCX");
+        return Ok(format!("SKIPPED: {}", why.trim()));
+    };
+    let version = chosen.split(" UCX ").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_default();
+    let launch = |hosts| {
+        let mut command = jobs::launch(lab, built, hosts);
+        command.env(FABRIC.0, FABRIC.1);
+        command
+    };
+    for (hosts, size) in [("h1:3,h2:1", 4), ("h1:8,h2:8", 16)] {
+        let mut command = launch(hosts);
+        command.args(["--per-node", "1", "--"]).arg(built.example("ring"));
+        jobs::ring_of(&Runs::start(command, hosts)?.succeeds(2 * SOON)?, size, 1)?;
+    }
+    let mut kernels = launch("h1:2,h2:1");
+    kernels.arg("--").arg(built.example("processes")).args(["--cpu", "checks"]);
+    let said = Runs::start(kernels, "kernels")?.succeeds(2 * SOON)?;
+    ensure!(said.matches("PASS").count() >= 8, "{said}");
+    let death = jobs::death_in(launch("h1:2,h2:1"), built)?;
+    differ(lab, built)?;
+    Ok(format!("{version}; {death}"))
+}
+
+/// A client that uses UCX, and a service that does not: both say so.
+fn differ(lab: &Lab, built: &Built) -> Result<()> {
+    let net = file(lab, "differ", &secret()?, &["h1", "h2"])?;
+    let mut service = node(lab, 1, &net, built.example("service"));
+    service.arg("serve").env("GGAS_FABRIC", "libfabric");
+    let service = Runs::start(service, "the service")?;
+    let mut client = node(lab, 2, &net, built.example("service"));
+    client.args(["ask", "0", "12"]).env(FABRIC.0, FABRIC.1);
+    let client = Runs::start(client, "the client")?;
+    for (who, runs) in [("the client", &client), ("the service", &service)] {
+        let says = || runs.complaints().contains("set GGAS_FABRIC alike");
+        lab.until(&format!("{who} says what differs"), says)?;
+    }
+    Ok(())
+}
