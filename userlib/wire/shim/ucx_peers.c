@@ -216,6 +216,17 @@ int ggas_ucx_insert(struct ggas_endpoint *e, const void *bytes, size_t len, uint
 	return 0;
 }
 
+/* What is to be told of a peer says nothing of who is at its place later. */
+static void forget_events(struct inbox *in, const struct peer *peer)
+{
+	for (size_t i = in->taken; i < in->count; i++) {
+		struct ggas_event *event = &in->events[i];
+
+		if ((event->kind == GGAS_UNSENT || event->kind == GGAS_GONE) && event->token == (uintptr_t)peer)
+			event->token = 0;
+	}
+}
+
 int ggas_ucx_remove(struct ggas_endpoint *e, uint64_t which)
 {
 	struct peer *peer = (void *)(uintptr_t)which;
@@ -226,6 +237,7 @@ int ggas_ucx_remove(struct ggas_endpoint *e, uint64_t which)
 	ggas_ucx_fail_operations(e, peer, UCS_ERR_CANCELED);
 	ggas_ucx_close_ep(peer);
 	unlink_peer(e, peer);
+	forget_events(&e->inbox, peer);
 	ggas_ucx_free_if_over(peer);
 	return 0;
 }

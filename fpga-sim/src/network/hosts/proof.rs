@@ -11,8 +11,8 @@ use std::io;
 
 use ggas_members::meeting::{CODE, bad, code, is_code};
 
-/// Longest body.
-const BODY_MAX: usize = 1024;
+/// Longest body: papers with the longest address of a wire, of 4 KiB. UCX's have some 100 bytes for each network device.
+const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
@@ -249,7 +249,7 @@ mod tests {
         let hello = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 };
         let frame = caller.say(&hello.bytes(5)).unwrap();
         assert_eq!(Hello::of(&heard(&mut called, &frame).unwrap()).unwrap(), hello);
-        let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![1, 2, 3] };
+        let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![7; 4096] };
         let frame = called.say(&papers.bytes()).unwrap();
         assert_eq!(Papers::of(&heard(&mut caller, &frame).unwrap()).unwrap(), papers);
     }

@@ -23,7 +23,7 @@ pub fn ucx(lab: &Lab, built: &Built) -> Result<String> {
         command.env(FABRIC.0, FABRIC.1);
         command
     };
-    for (hosts, size) in [("h1:3,h2:1", 4), ("h1:8,h2:8", 16)] {
+    for (hosts, size) in [("h1:3,h2:1", 4), ("h1:4,h2:4", 8)] {
         let mut command = launch(hosts);
         command.args(["--per-node", "1", "--"]).arg(built.example("ring"));
         jobs::ring_of(&Runs::start(command, hosts)?.succeeds(2 * SOON)?, size, 1)?;
