@@ -152,6 +152,14 @@ pub const ALL: &[Scenario] = &[
         run: ucx::ucx,
     },
     Scenario {
+        name: "ucx-many",
+        about: "64 ranks over UCX: their start, and each to each",
+        hosts: 4,
+        short: false,
+        in_c: None,
+        run: ucx::many,
+    },
+    Scenario {
         name: "bad-input",
         about: "what is wrong is said with what to do",
         hosts: 2,

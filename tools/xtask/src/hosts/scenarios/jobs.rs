@@ -189,7 +189,14 @@ pub fn firewall(lab: &Lab, built: &Built) -> Result<String> {
 }
 
 pub fn many(lab: &Lab, built: &Built) -> Result<String> {
-    let mut command = launch(lab, built, "h1:16,h2:16,h3:16,h4:16");
+    many_in(launch(lab, built, MANY), built)
+}
+
+/// 64 ranks.
+pub(super) const MANY: &str = "h1:16,h2:16,h3:16,h4:16";
+
+/// What the table says of a job of so many ranks.
+pub(super) fn many_in(mut command: Command, built: &Built) -> Result<String> {
     command.env("GGAS_JOIN_TIMEOUT", "120").arg("--").arg(built.example("everyone"));
     let said = Runs::start(command, "64 ranks")?.succeeds(4 * SOON)?;
     let line =
