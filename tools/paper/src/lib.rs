@@ -15,6 +15,7 @@
 mod claim;
 mod error;
 mod faraji;
+mod gmpi;
 mod gpu_tn;
 mod h200;
 mod memory;
@@ -176,7 +177,7 @@ const PAPERS: &[Paper] = &[
         address space",
         figures: thesis::CHAPTER_6,
     },
-    Paper { name: "gmpi", title: "Kuwahara et al., GMPI: GPU self MPI", figures: &[] },
+    Paper { name: "gmpi", title: "Kuwahara et al., GMPI: GPU self MPI", figures: gmpi::FIGURES },
     Paper {
         name: "faraji",
         title: "I. Faraji, Improving Communication Performance in GPU-Accelerated HPC Clusters",

@@ -1,4 +1,6 @@
-use extoll_sim::timed::System;
+use std::collections::BTreeMap;
+
+use extoll_sim::timed::{Ps, System};
 
 use crate::Settings;
 use crate::report::Parameter;
@@ -25,6 +27,27 @@ pub(crate) fn of_text(text: &str) -> Vec<Parameter> {
         found.push(Parameter { name, value, source: source.trim().to_owned() });
     }
     found
+}
+
+/// Numbers of such a text, by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers(BTreeMap<String, f64>);
+
+impl Numbers {
+    pub(crate) fn of(text: &str) -> Numbers {
+        let number = |entry: Parameter| Some((entry.name, entry.value.parse().ok()?));
+        Numbers(of_text(text).into_iter().filter_map(number).collect())
+    }
+
+    /// No number where there is none of that name.
+    pub(crate) fn get(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or(f64::NAN)
+    }
+
+    /// An entry in nanoseconds.
+    pub(crate) fn ns(&self, name: &str) -> Ps {
+        Ps::ns(self.get(name))
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ const STAGED: Kept = kept!("two-h100/staged-nvlink.json");
 const POST_WORK_WAIT: Kept = kept!("two-h100/post-work-wait-nvlink.json");
 const COALESCING: Kept = kept!("two-h100/ggas-coalescing.json");
 const DEVICE_COPY: Kept = kept!("two-h100/device-copy.json");
+const GMPI_CALLS: Kept = kept!("two-h100/gmpi-calls.json");
+const GMPI_PINGPONG: Kept = kept!("two-h100/gmpi-pingpong-two.json");
 const VERBS: Kept = kept!("cpu/verbs-ladder.json");
 const VERBS_INSTRUCTIONS: Kept = kept!("cpu/verbs-instructions.json");
 const WIDE: Kept = kept!("two-h100/ggas-pingpong-8192.json");
@@ -194,6 +196,18 @@ pub(crate) fn by_threads(method: &str) -> String {
     shown(&WIDE, WIDE.median(method, &[("bytes", 4096)]))
 }
 
+/// A call of so many elements to GMPI's daemon and its answer, on an H100.
+pub(crate) fn gmpi_call(rings: &str, elements: u64) -> String {
+    shown(&GMPI_CALLS, GMPI_CALLS.median(rings, &[("elements", elements)]))
+}
+
+/// Half a round trip of so many bytes between two H100, by the daemons and by kernels that end.
+pub(crate) fn gmpi_pingpong(bytes: u64) -> String {
+    let us = |method: &str| GMPI_PINGPONG.median(method, &[("bytes", bytes)]).map_or_else(String::new, short);
+    let (calls, ends) = (us("kernels"), us("kernel-ends"));
+    format!("{bytes} B by calls {calls} us, by kernels that end {ends} us ({})", GMPI_PINGPONG.name)
+}
+
 /// What a call of verbs accesses, by a block, and what it takes the CPU executor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accesses {
@@ -252,6 +266,11 @@ mod tests {
             overhead("copy"),
             device_copy("store", "engine-write"),
             by_threads("read"),
+            gmpi_call("mapped", 7),
+            gmpi_call("mapped", 23),
+            gmpi_call("copied", 7),
+            gmpi_pingpong(8),
+            gmpi_pingpong(65_536),
         ];
         for text in [direction("gpu-gpu"), coalescing("load")] {
             assert!(text.contains(".json"), "{text:?}");

@@ -159,6 +159,33 @@ fn random_access_by_stores_as_dear_as_puts_is_not_won_by_them() {
     }
 }
 
+/// Calls win against kernels that end by what these cost, and lose where they cost nothing.
+#[test]
+fn calls_of_kernels_lose_against_kernels_that_end_for_nothing() {
+    let figure = ggas_paper::find("gmpi").and_then(|paper| paper.figure("7")).expect("it is built");
+    let costs_more = |report: &Report| {
+        let claim = report.claims.iter().find(|claim| claim.claim.starts_with("4 B, us: GMPI costs more"));
+        claim.is_some_and(|claim| claim.holds)
+    };
+    let mut system = extoll_sim::timed::System::named("ha-pacs").expect("it is built in");
+    (system.gpu.launch_call_ns, system.gpu.launch_ns, system.gpu.end_ns) = (0.0, 0.0, 0.0);
+    let free = figure.run(&Settings { seed: 1, system: Some(system) }).expect("it runs");
+    assert!(costs_more(&free), "{}", free.table());
+    assert!(!costs_more(&run(figure)), "{}", run(figure).table());
+}
+
+/// The card reads a halo from GPU memory.
+#[test]
+fn himeno_by_calls_is_the_same_again_and_slower_on_a_slow_bus() {
+    let figure = ggas_paper::find("gmpi").and_then(|paper| paper.figure("8")).expect("it is built");
+    let halo = |report: &Report| report.rows[1][3].as_f64().expect("a time");
+    let mut system = extoll_sim::timed::System::named("ha-pacs").expect("it is built in");
+    system.bus.gpu_read_bytes_per_ns /= 4.0;
+    let slow = figure.run(&Settings { seed: 1, system: Some(system) }).expect("it runs");
+    assert!(halo(&slow) > 2.0 * halo(&run(figure)), "{}", slow.table());
+    assert_eq!(run(figure).json(), run(figure).json());
+}
+
 #[test]
 fn unknown_names_list_the_known_ones() {
     let error = ggas_paper::find("gputn").err().expect("unknown");

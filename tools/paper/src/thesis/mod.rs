@@ -7,7 +7,7 @@ mod coalescing;
 mod energy;
 mod gaspi;
 mod ggas;
-mod himeno;
+pub(crate) mod himeno;
 mod host;
 mod put;
 mod random;

@@ -20,11 +20,11 @@ use crate::PaperError;
 use crate::programs::{between_gpus, on_all, places};
 
 /// Operations of a point: gives the 137.1 and 1,118.7 million an iteration of Table 4.2.
-const OPERATIONS: u64 = 34;
+pub(crate) const OPERATIONS: u64 = 34;
 /// Bytes of memory that a point needs: fourteen fields of floats, each read or written once (Himeno's arrays: pressure,
 /// twelve coefficients and masks, the new pressure), neighbours from caches.
-const TOUCHED: u64 = 14 * 4;
-const FLOAT: u64 = 4;
+pub(crate) const TOUCHED: u64 = 14 * 4;
+pub(crate) const FLOAT: u64 = 4;
 /// Iterations that are timed, and that come before.
 const ITERATIONS: u64 = 2;
 
