@@ -35,7 +35,7 @@ pub fn run(args: &PaperArgs) -> Result<(), Failure> {
     let paper = ggas_paper::find(&args.name)?;
     let figures: Vec<&Figure> = match &args.figure {
         Some(number) => vec![paper.figure(number)?],
-        None => paper.built()?.iter().collect(),
+        None => paper.figures().iter().collect(),
     };
     let system = args.system.as_deref().map(ggas_paper::system).transpose()?;
     let settings = Settings { seed: args.seed, system };
@@ -64,9 +64,6 @@ fn list(args: &PaperArgs) -> Result<(), Failure> {
     let mut text = String::new();
     for paper in ggas_paper::papers() {
         let _ = writeln!(text, "{:<9} {}", paper.name(), paper.title());
-        if paper.figures().is_empty() {
-            let _ = writeln!(text, "  no figure is built yet");
-        }
         for figure in paper.figures() {
             let _ = writeln!(text, "  {:<10} {}", figure.number(), figure.about());
         }
@@ -103,10 +100,7 @@ impl From<PaperError> for Failure {
             PaperError::UnknownPaper { .. } | PaperError::UnknownFigure { .. } | PaperError::System(_) => {
                 Failure::Usage(text)
             }
-            PaperError::NoFigures { .. }
-            | PaperError::Timed(_)
-            | PaperError::Map(_)
-            | PaperError::Kept(_) => Failure::Failed(text),
+            PaperError::Timed(_) | PaperError::Map(_) | PaperError::Kept(_) => Failure::Failed(text),
         }
     }
 }

@@ -21,14 +21,6 @@ pub enum PaperError {
         /// All numbers, separated by commas.
         known: String,
     },
-    /// A paper whose figures are still to come.
-    #[error("no figure of {paper} ({title}) is built yet: `ggas paper list` shows those that are")]
-    NoFigures {
-        /// The paper.
-        paper: &'static str,
-        /// Its title.
-        title: &'static str,
-    },
     /// Parameters of a system that are missing or make no sense.
     #[error(transparent)]
     System(#[from] SystemError),

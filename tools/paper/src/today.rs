@@ -34,6 +34,10 @@ const COALESCING: Kept = kept!("two-h100/ggas-coalescing.json");
 const DEVICE_COPY: Kept = kept!("two-h100/device-copy.json");
 const GMPI_CALLS: Kept = kept!("two-h100/gmpi-calls.json");
 const GMPI_PINGPONG: Kept = kept!("two-h100/gmpi-pingpong-two.json");
+const HPE_COPY: Kept = kept!("two-h100/hpe-copy.json");
+const HPE_SHARING: Kept = kept!("two-h100/hpe-sharing.json");
+const HPE_STENCIL: Kept = kept!("two-h100/hpe-stencil-128.json");
+const HPE_FFT: Kept = kept!("two-h100/hpe-fft.json");
 const VERBS: Kept = kept!("cpu/verbs-ladder.json");
 const VERBS_INSTRUCTIONS: Kept = kept!("cpu/verbs-instructions.json");
 const WIDE: Kept = kept!("two-h100/ggas-pingpong-8192.json");
@@ -208,6 +212,63 @@ pub(crate) fn gmpi_pingpong(bytes: u64) -> String {
     format!("{bytes} B by calls {calls} us, by kernels that end {ends} us ({})", GMPI_PINGPONG.name)
 }
 
+/// A copy of 64 MiB between two H100 through the host, and by peer access.
+pub(crate) fn hpe_copy(method: &str) -> String {
+    let rate = |method: &str| HPE_COPY.column("bandwidth_mbps", method, &[("bytes", 64 << 20)]);
+    let both = rate(method).zip(rate("peer"));
+    both.map_or_else(String::new, |(rate, peer)| {
+        format!("64 MiB {method} {} MB/s, peer one way {} MB/s ({})", short(rate), short(peer), HPE_COPY.name)
+    })
+}
+
+/// Copies of 1 MiB by 1 and 16 threads on one H100.
+pub(crate) fn hpe_threads() -> String {
+    let rate = |threads: u64| {
+        HPE_SHARING.column("rate_per_s", "short-poll", &[("bytes", 1 << 20), ("threads", threads)])
+    };
+    let both = rate(1).zip(rate(16));
+    both.map_or_else(String::new, |(one, all)| {
+        format!("copies of 1 MiB: 1 thread {} a second, 16 {} ({})", short(one), short(all), HPE_SHARING.name)
+    })
+}
+
+/// What a copy of 4 KiB by 16 threads on one H100 waits for locks, and with one lock around whole copies.
+pub(crate) fn hpe_lock() -> String {
+    let wait =
+        |method: &str| HPE_SHARING.column("lock wait us", method, &[("bytes", 1 << 20), ("threads", 16)]);
+    let both = wait("short-poll").zip(wait("coarse"));
+    both.map_or_else(String::new, |(fine, coarse)| {
+        format!(
+            "16 threads, 1 MiB: waits of {} us, {} us with one coarse lock ({})",
+            short(fine),
+            short(coarse),
+            HPE_SHARING.name
+        )
+    })
+}
+
+/// A step of the stencil on two H100, through the host and by one call.
+pub(crate) fn hpe_stencil() -> String {
+    let us = |method: &str| HPE_STENCIL.median(method, &[("devices", 2)]).unwrap_or(f64::INFINITY);
+    format!(
+        "128 along a side, 2 GPUs: proxy {} us, sharing {} us, remote {} us ({})",
+        short(us("proxy")),
+        short(us("sharing")),
+        short(us("remote")),
+        HPE_STENCIL.name
+    )
+}
+
+/// The exchange's share of the transform on two H100, through the host and by one call.
+pub(crate) fn hpe_fft() -> String {
+    let share =
+        |method: &str| HPE_FFT.column("exchange_percent", method, &[("devices", 2), ("elements", 1 << 24)]);
+    let both = share("staged").zip(share("copies"));
+    both.map_or_else(String::new, |(staged, copies)| {
+        format!("16 Mi numbers: staged {}%, copies {}% ({})", short(staged), short(copies), HPE_FFT.name)
+    })
+}
+
 /// What a call of verbs accesses, by a block, and what it takes the CPU executor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accesses {
@@ -272,7 +333,10 @@ mod tests {
             gmpi_pingpong(8),
             gmpi_pingpong(65_536),
         ];
-        for text in [direction("gpu-gpu"), coalescing("load")] {
+        let hpe =
+            [hpe_copy("staged"), hpe_copy("both-ways"), hpe_threads(), hpe_lock(), hpe_stencil(), hpe_fft()];
+        for text in [direction("gpu-gpu"), coalescing("load")].iter().chain(&hpe) {
+            assert!(!text.contains("inf"), "{text:?}");
             assert!(text.contains(".json"), "{text:?}");
         }
         for text in texts.iter().chain(&puts).chain(&transfers) {

@@ -231,11 +231,12 @@ ggas_errors::debug_as_display!(SystemError);
 const FILE_MAX: u64 = 1 << 20;
 
 /// The files in `fpga-sim/systems`.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("extoll-fpga", include_str!("../../../systems/extoll-fpga.toml")),
     ("gpu-tn", include_str!("../../../systems/gpu-tn.toml")),
     ("h200-nvlink", include_str!("../../../systems/h200-nvlink.toml")),
     ("ha-pacs", include_str!("../../../systems/ha-pacs.toml")),
+    ("hpe", include_str!("../../../systems/hpe.toml")),
     ("infiniband", include_str!("../../../systems/infiniband.toml")),
 ];
 
