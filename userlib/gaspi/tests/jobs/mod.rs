@@ -36,7 +36,9 @@ pub fn ends_with(name: &str, ranks: u16, body: impl FnOnce(u16)) -> Vec<ExitStat
         return Vec::new();
     }
     if is_over_hosts()
-        && let Err(error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. })) = choose()
+        && let Err(
+            error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. }),
+        ) = choose()
     {
         eprintln!("skipped: {error}");
         return Vec::new();
