@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use ggas::Window;
 use ggas_gmpi::carrier::mpi::Mpi;
 use ggas_gmpi::carrier::own::{Opening, Own};
 use ggas_gmpi::carrier::{Carrier, Operation};
@@ -21,6 +22,22 @@ pub(crate) fn is_by_mpi() -> bool {
         Ok("own") => false,
         Ok("mpi") => true,
         _ => Mpi::is_launched(),
+    }
+}
+
+/// A communicator whose messages go from kernel to kernel.
+pub(crate) struct ByKernels {
+    pub comm: Comm,
+    window: Arc<Window>,
+    /// Of the mailboxes in each part.
+    end: usize,
+}
+
+impl ByKernels {
+    /// Where kernels of `node` receive without a second copy.
+    pub fn place(&self, node: u32) -> Result<u64, BenchError> {
+        let member = self.window.member(node as usize).doing("choosing a member")?;
+        Ok(member.pointer_of(node as usize).doing("looking for a part of a window")? + self.end as u64)
     }
 }
 
@@ -93,16 +110,20 @@ impl Ranks {
         Ok(self.attached.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A communicator whose messages go from kernel to kernel, as all ranks name it.
-    pub fn direct(&self, setup: &Setup, ports: u32) -> Result<Comm, BenchError> {
+    /// A communicator whose messages go from kernel to kernel, as all ranks name it, with `more` bytes of each part of its window for
+    /// what is received.
+    pub fn direct(&self, setup: &Setup, ports: u32, more: usize) -> Result<ByKernels, BenchError> {
         let mailboxes = Direct::default();
-        let bytes = mailboxes.end(ports, setup.options.nodes as usize);
-        let bytes = bytes.ok_or_else(|| BenchError::Unsupported("no room for mailboxes".to_owned()))?;
-        let (window, mailboxes) = (&window(setup, bytes)?, &mailboxes);
+        let end = mailboxes.end(ports, setup.options.nodes as usize);
+        let end = end.ok_or_else(|| BenchError::Unsupported("no room for mailboxes".to_owned()))?;
+        let end = end.next_multiple_of(256);
+        let (window, mailboxes) = (&window(setup, end + more)?, &mailboxes);
         let comms = together(self.gmpis.iter(), |gmpi| {
             gmpi.direct(Comm::WORLD, window, mailboxes).doing("making a direct communicator")
         })?;
-        comms.first().copied().ok_or_else(|| BenchError::Unsupported("a process without nodes".to_owned()))
+        let comm = comms.first().copied();
+        let comm = comm.ok_or_else(|| BenchError::Unsupported("a process without nodes".to_owned()))?;
+        Ok(ByKernels { comm, window: window.clone(), end })
     }
 
     /// Has the thread of each rank's daemon do something with its carrier, all at the same time: an MPI library is that thread's alone.

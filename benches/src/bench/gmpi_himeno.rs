@@ -138,7 +138,7 @@ impl Carriers {
             // Nobody calls the daemon.
             let config = Config { ports, polling: Polling::Sleep, ..config.clone() };
             let ranks = Ranks::own(setup, &config)?;
-            let comm = ranks.direct(setup, ports)?;
+            let comm = ranks.direct(setup, ports, 0)?.comm;
             Ok((ranks, comm))
         };
         let direct = wanted("direct").then(direct).transpose()?;

@@ -11,7 +11,7 @@ use ggas_kernels::{KernelMem, Processor};
 
 use crate::args::{bench_gmpi_pingpong, bench_host_sync};
 use crate::error::Doing;
-use crate::gmpi::{Ranks, config, finish, is_by_mpi, plain, span};
+use crate::gmpi::{ByKernels, Ranks, config, finish, is_by_mpi, plain, span};
 use crate::kernel::{self, Probe};
 use crate::setup::{Setup, Worker};
 use crate::stats::{calls, time_calls};
@@ -26,7 +26,9 @@ const EMPTY: &str = "bench_host_sync_round";
 const MOST: u64 = 16 << 20;
 const SIZES: [u64; 7] = [8, 512, 4096, 65_536, 262_144, 1 << 20, 4 << 20];
 
-const METHODS: [&str; 6] = ["direct", "direct-send", "kernels", "kernel-ends", "hosts", "library"];
+/// From kernel to kernel; received into the window of the mailboxes, or into other memory.
+const DIRECT: [&str; 3] = ["direct", "direct-send", "direct-slots"];
+const METHODS: [&str; 7] = ["direct", "direct-send", "direct-slots", "kernels", "kernel-ends", "hosts", "library"];
 
 pub(crate) struct GmpiPingpong;
 
@@ -63,7 +65,8 @@ impl Bench for GmpiPingpong {
         let pair = Pair::new(&setup, longest, by_mpi)?;
         let mut report = task.report();
         report.notes.push(format!(
-            "carrier: {}, but of direct and direct-send, which have none",
+            "carrier: {}, but of direct, direct-send and direct-slots, which have none; direct-slots: what is received lies outside of \
+             the window",
             pair.ranks.carrier()
         ));
         report.notes.push(match by_mpi {
@@ -91,7 +94,7 @@ impl Bench for GmpiPingpong {
 struct Pair<'a> {
     setup: &'a Setup<'a>,
     ranks: Ranks,
-    direct: Option<Comm>,
+    direct: Option<ByKernels>,
     /// What is sent, and behind it what comes: half of the memory each.
     memory: Vec<Arc<KernelMem>>,
     attached: usize,
@@ -108,8 +111,8 @@ impl<'a> Pair<'a> {
         };
         let memory = setup.ends().map(alloc).collect::<Result<Vec<_>, _>>()?;
         let attached = ranks.attach(memory.iter())?;
-        let direct = ["direct", "direct-send"].iter().any(|method| setup.options.wants(method));
-        let direct = direct.then(|| ranks.direct(setup, 1)).transpose()?;
+        let direct = DIRECT.iter().any(|method| setup.options.wants(method));
+        let direct = direct.then(|| ranks.direct(setup, 1, longest as usize)).transpose()?;
         Ok(Pair { setup, ranks, direct, memory, attached })
     }
 
@@ -117,7 +120,7 @@ impl<'a> Pair<'a> {
     fn measure(&self, method: &str, bytes: u64) -> Result<(Samples, Check, Option<u32>), BenchError> {
         let iterations = self.setup.options.iterations.unwrap_or(super::iterations_for(1000, bytes));
         let comm = match method {
-            "direct" | "direct-send" => self.direct,
+            _ if DIRECT.contains(&method) => self.direct.as_ref().map(|direct| direct.comm),
             "kernels" => Some(Comm::WORLD),
             _ => None,
         };
@@ -126,9 +129,8 @@ impl<'a> Pair<'a> {
             Comm::WORLD => 32,
             _ => (bytes as u32 / 16).next_multiple_of(32).clamp(32, 1024),
         });
-        let kernel = if method == "direct-send" { BLOCKING } else { KERNEL };
         let (samples, check) = match (comm, threads) {
-            (Some(comm), Some(threads)) => self.by_kernels(kernel, (comm, threads), bytes, iterations)?,
+            (Some(comm), Some(threads)) => self.by_kernels(method, (comm, threads), bytes, iterations)?,
             _ => self.by_hosts(method, bytes as usize, iterations)?,
         };
         let is_first = self.setup.local().start == 0;
@@ -138,14 +140,19 @@ impl<'a> Pair<'a> {
 
     fn by_kernels(
         &self,
-        kernel: &'static str,
+        method: &str,
         (comm, threads): (Comm, u32),
         bytes: u64,
         iterations: u64,
     ) -> Result<(Option<Samples>, Check), BenchError> {
         let (options, mut probes, mut words, mut launches) =
             (self.setup.options, Vec::new(), Vec::new(), Vec::new());
+        let kernel = if method == "direct-send" { BLOCKING } else { KERNEL };
         for ((node, gmpi), memory) in self.setup.ends().zip(&self.ranks.gmpis).zip(&self.memory) {
+            let to = match &self.direct {
+                Some(direct) if comm == direct.comm && method != "direct-slots" => direct.place(node)?,
+                _ => memory.address() + self.half(memory),
+            };
             let processor = self.setup.processor(node);
             let probe = Probe::with_warm_up(processor, iterations)?;
             let word = processor.alloc(24).doing("allocating kernel memory")?;
@@ -155,7 +162,7 @@ impl<'a> Pair<'a> {
                 buf: gmpi.address(),
                 comm: comm.0,
                 from: memory.address(),
-                to: memory.address() + self.half(memory),
+                to,
                 requests: word.address(),
                 wrong: word.address() + 16,
                 count: bytes / 8,

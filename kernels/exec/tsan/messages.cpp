@@ -14,7 +14,7 @@ constexpr uint32_t members = 2, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
 /* Lines of a short message: of this slot, up to half of its bytes. */
 constexpr uint32_t short_room = slot_bytes;
 static_assert(slot_bytes / 2 <= GMPI_DIRECT_SHORT);
-constexpr uint64_t comm = 3, longest = 5000;
+constexpr uint64_t comm = 3, longest = 5000, placed = GMPI_DIRECT_PLACED + 100;
 
 struct message_args {
 	uint64_t buf, from, to, requests, sizes, count, wrong, one_place;
@@ -68,17 +68,17 @@ struct end {
 	gmpi_buf buf = {};
 	std::array<gmpi_channel, members> channels = {};
 	std::array<uint32_t, members> gone = {};
-	std::vector<uint8_t> from = std::vector<uint8_t>(longest), to = std::vector<uint8_t>(longest + 2);
+	std::vector<uint8_t> from = std::vector<uint8_t>(placed), to = std::vector<uint8_t>(longest + 2);
 	std::array<uint64_t, 2> requests = {};
 	uint64_t wrong = 0;
 	message_args args = {};
 };
 
-/* Blocks of so many threads: a leader alone, or with others that copy. */
-bool between(bool one_place, uint32_t block)
+/* Blocks of so many threads: a leader alone, or with others that copy. `in_window`: messages may go to their place. */
+bool between(bool one_place, uint32_t block, const std::vector<uint64_t> &sizes, bool in_window = false)
 {
-	std::array<uint64_t, 9> sizes = { 0, 1, 13, 255, 512, 513, 1024, 1025, longest };
-	uint64_t mailbox = GMPI_DIRECT_HEAD + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), stride = members * mailbox;
+	uint64_t mailbox = ggas_impl::direct_front + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), stride = members * mailbox + (in_window ? placed + 12 : 0);
+	static_assert((placed + 12) % sizeof(ggas_u128) == 0 && placed + 12 >= placed + 2, "parts are lines, with room for odd addresses");
 	std::vector<ggas_u128> memory(members * stride / sizeof(ggas_u128));
 	std::array<end, members> ends;
 	std::vector<launch> launches;
@@ -88,8 +88,9 @@ bool between(bool one_place, uint32_t block)
 		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members,
 			       address(own.gone) };
 		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct) };
-		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), reinterpret_cast<uint64_t>(own.to.data()),
-			     address(own.requests), address(sizes), sizes.size(), address(own.wrong), one_place };
+		uint64_t to = in_window ? own.window.local + members * mailbox : reinterpret_cast<uint64_t>(own.to.data());
+		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), to, address(own.requests),
+			     reinterpret_cast<uint64_t>(sizes.data()), sizes.size(), address(own.wrong), one_place };
 		launches.push_back({ ggas_host_tsan_messages, &own.args, 1, block });
 	}
 	run(launches);
@@ -106,5 +107,10 @@ bool between(bool one_place, uint32_t block)
 
 } // namespace
 
-bool direct_messages() { return between(false, 4) && between(false, 34); }
-bool direct_places() { return between(true, 4); }
+bool direct_messages()
+{
+	std::vector<uint64_t> lengths = { 0, 1, 13, 255, 512, 513, 1024, 1025, longest };
+	std::vector<uint64_t> long_ones(12, placed);
+	return between(false, 4, lengths) && between(false, 34, lengths) && between(false, 34, long_ones, true);
+}
+bool direct_places() { return between(true, 4, { 0, 1, 513, longest }); }

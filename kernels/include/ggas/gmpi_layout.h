@@ -88,7 +88,9 @@
 
 #define GMPI_DIRECT_OPS		32	/* sends or receives of a block to or from one member that are not over */
 #define GMPI_DIRECT_LINE	16	/* bytes that are stored as one */
-#define GMPI_DIRECT_HEAD	64	/* bytes in front of a mailbox's slots, and of each slot's bytes */
+#define GMPI_DIRECT_HEAD	64	/* bytes at the begin of a mailbox, and of each slot's lines */
+#define GMPI_DIRECT_PLACE	32	/* bytes that say where a message goes; a mailbox has GMPI_DIRECT_OPS behind its head */
+#define GMPI_DIRECT_PLACED	32768	/* bytes of the shortest message that is written to its place */
 #define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot */
 #define GMPI_DIRECT_SHORT	4096	/* bytes of the longest short message; half a slot if that is less */
 

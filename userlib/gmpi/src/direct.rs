@@ -35,7 +35,8 @@ impl Direct {
         let head = layout::GMPI_DIRECT_HEAD as usize;
         let short = 2 * layout::GMPI_DIRECT_SHORT.min(self.slot_bytes / 2) as usize;
         let slots = (self.slot_bytes as usize + short + head).checked_mul(self.slots as usize)?;
-        slots.checked_add(head)?.checked_mul(ports as usize)?.checked_mul(members)?.checked_add(self.offset)
+        let places = (layout::GMPI_DIRECT_OPS * layout::GMPI_DIRECT_PLACE) as usize;
+        slots.checked_add(head + places)?.checked_mul(ports as usize)?.checked_mul(members)?.checked_add(self.offset)
     }
 
     pub(crate) fn check(&self) -> Result<(), GmpiError> {
@@ -237,11 +238,11 @@ mod tests {
         for direct in wrong {
             assert!(matches!(direct.check(), Err(GmpiError::Config { .. })), "{direct:?}");
         }
-        // A slot: its first line, the lines of a short message, the bytes of a long one.
+        // A mailbox: its head, places. A slot: its first line, the lines of a short message, the bytes of a long one.
         let slot = 64 + 2 * 512 + 1024;
         assert_eq!(
             Direct { slots: 2, slot_bytes: 1024, offset: 64 }.end(3, 2),
-            Some(64 + 6 * (64 + 2 * slot))
+            Some(64 + 6 * (64 + 32 * 32 + 2 * slot))
         );
         assert_eq!(Direct { slots: 4096, slot_bytes: 16 << 20, offset: 0 }.end(u32::MAX, usize::MAX), None);
     }

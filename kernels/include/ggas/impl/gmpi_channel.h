@@ -5,9 +5,10 @@
  *
  * Each block has a mailbox for each member in its part of a window, into which the block of the same number there stores: `slots` slots,
  * a message in as many of them as it needs, one message behind the other. Slot r of a mailbox holds part r of all that came, from 0, and
- * its first line says so: { tag, bytes of the whole message; r + 1 }. A sender goes on while the receiver has taken all but `slots`,
+ * its first line says so: { tag, bytes of the whole message; r + 1 }. A message that is in its place already (gmpi_places.h) has that line
+ * alone. A sender goes on while the receiver has taken all but `slots`,
  * which that one stores into the sender's own part, half of the slots at a time. A mailbox: what was taken of the other way's (64 bytes);
- * the lines of all slots; the bytes of long messages, slot behind slot.
+ * places of the other way's messages; the lines of all slots; the bytes of long messages, slot behind slot.
  *
  * Order. Short messages: each 16 bytes hold 8, and their part's number, so that nothing follows them, and nothing is ordered. They lie
  * where a slot has nothing else: a program's own words might look like numbers. Long ones: plain stores of parts, a meeting, then the
@@ -20,7 +21,7 @@
 #ifndef GGAS_IMPL_GMPI_CHANNEL_H
 #define GGAS_IMPL_GMPI_CHANNEL_H
 
-#include "gmpi_crew.h"
+#include "gmpi_places.h"
 
 namespace ggas_impl
 {
@@ -39,19 +40,6 @@ GGAS_FN bool gmpi_is_direct(uint64_t handle)
 
 /* Whether a message travels in lines: it has room in those of a slot. */
 GGAS_FN bool direct_is_short(uint64_t bytes, uint64_t slot_bytes) { return bytes <= GMPI_DIRECT_SHORT && 2 * bytes <= slot_bytes; }
-
-/* Bytes of a slot's lines. */
-GGAS_FN uint64_t direct_lines_room(uint64_t slot_bytes)
-{
-	uint64_t half = slot_bytes / 2;
-	return GMPI_DIRECT_HEAD + 2 * (half < GMPI_DIRECT_SHORT ? half : GMPI_DIRECT_SHORT);
-}
-
-/* The first line of slot `number` of a mailbox. */
-GGAS_FN ggas_u128 *direct_line(uint64_t box, uint64_t number, uint64_t slots, uint64_t slot_bytes)
-{
-	return reinterpret_cast<ggas_u128 *>(box + GMPI_DIRECT_HEAD + (number & (slots - 1)) * direct_lines_room(slot_bytes));
-}
 
 /* Looks at what the member there has taken of what was sent, with acquire; `known`: so far. By the leader. */
 template <ggas_scope Scope> GGAS_FN uint64_t direct_emptied(const gmpi_channel *state, uint64_t known)
@@ -85,7 +73,7 @@ public:
 		: buf_(buf), direct_(direct), peer_(peer), block_(buf->single ? 0 : ggas_block()), line_(line),
 		  slots_(direct->slots), slot_bytes_(direct->slot_bytes),
 		  state_(reinterpret_cast<gmpi_channel *>(direct->channels) + uint64_t(block_) * direct->size + peer),
-		  mine_(box(direct->rank, peer)), theirs_(box(peer, direct->rank))
+		  mine_(direct_box(direct, block_, direct->rank, peer)), theirs_(direct_box(direct, block_, peer, direct->rank))
 	{
 		sent_ = state_->sent;
 		taken_ = state_->taken;
@@ -110,7 +98,7 @@ public:
 		const gmpi_direct_op &op = state_->send[sends_.done % GMPI_DIRECT_OPS];
 		uint64_t bytes = op.bytes, address = op.address, info = static_cast<uint32_t>(op.tag) | bytes << 32;
 		if (!direct_is_short(bytes, slot_bytes_))
-			return push_parts(others);
+			return push_long(others);
 		if (sent_ - emptied_ >= slots_ && !more_room())
 			return false;
 		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, address, bytes, lines(theirs_, sent_, info) });
@@ -140,6 +128,8 @@ public:
 		if (number != taken_ + 1)
 			return false;
 		uint64_t total = info >> 32;
+		if (info & is_placed)
+			return pull_placed(op, info);
 		if (!direct_is_short(total, slot_bytes_))
 			return pull_parts(others);
 		int tag = static_cast<int>(info & 0xffffffff);
@@ -175,6 +165,25 @@ private:
 		}
 		team::meet();
 	}
+	GGAS_FN bool push_long(crew &others)
+	{
+		const gmpi_direct_op &op = state_->send[sends_.done % GMPI_DIRECT_OPS];
+		if (op.bytes < GMPI_DIRECT_PLACED || sends_.at)
+			return push_parts(others);
+		if (sent_ - emptied_ >= slots_ && !more_room())
+			return false;
+		direct_place place = direct_place_of<Scope>(direct_, mine_, peer_, sends_.done, op.tag);
+		if (!place.address)
+			return push_parts(others);
+		uint64_t info = static_cast<uint32_t>(op.tag) | is_placed | op.bytes << 32, fits = op.bytes < place.room ? op.bytes : place.room;
+		others.give({ crew_work::copy, GMPI_SUCCESS, place.address, op.address, fits, {} });
+		others.drain();
+		publish(sent_, sent_ + 1, info);
+		sent_++;
+		sends_.done++;
+		save_sends();
+		return true;
+	}
 	GGAS_FN bool push_parts(crew &others)
 	{
 		const gmpi_direct_op op = state_->send[sends_.done % GMPI_DIRECT_OPS];
@@ -200,6 +209,20 @@ private:
 		}
 		save_sends();
 		return any;
+	}
+
+	/* It is in its place. With acquire. */
+	GGAS_FN bool pull_placed(gmpi_direct_op *op, uint64_t info)
+	{
+		uint64_t total = info >> 32, most = op->bytes;
+		ggas_fence_acquire();
+		/* All lanes have loaded what was asked for. */
+		team::meet();
+		taken_++;
+		over(op, total > most ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS, static_cast<int>(info & (is_placed - 1)), total < most ? total : most);
+		tell();
+		save_receives();
+		return true;
 	}
 
 	GGAS_FN bool pull_parts(crew &others)
@@ -315,21 +338,13 @@ private:
 	{
 		return { line_of(box, number), number + 1, info, buf_->report, direct_->timeout_ns, direct_->rank, peer_, line_ };
 	}
-	/* A mailbox begins with how much of the other way's has been taken. */
-	GGAS_FN uint64_t *box(uint32_t owner, uint32_t of) const
-	{
-		uint64_t bytes = GMPI_DIRECT_HEAD + slots_ * (direct_lines_room(slot_bytes_) + slot_bytes_);
-		uint64_t number = uint64_t(block_) * direct_->size + of;
-		return ggas_pointer_of_node<uint64_t>(reinterpret_cast<const ggas_window *>(direct_->window), owner,
-						      direct_->offset + number * bytes);
-	}
 	GGAS_FN ggas_u128 *line_of(uint64_t *box, uint64_t number) const
 	{
 		return direct_line(reinterpret_cast<uint64_t>(box), number, slots_, slot_bytes_);
 	}
 	GGAS_FN uint64_t payload(uint64_t *box, uint64_t number) const
 	{
-		uint64_t base = reinterpret_cast<uint64_t>(box) + GMPI_DIRECT_HEAD + slots_ * direct_lines_room(slot_bytes_);
+		uint64_t base = reinterpret_cast<uint64_t>(box) + direct_front + slots_ * direct_lines_room(slot_bytes_);
 		return base + (number & (slots_ - 1)) * slot_bytes_;
 	}
 

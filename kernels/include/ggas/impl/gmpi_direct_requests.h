@@ -261,6 +261,8 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 		end->posted = number + 1;
 	}
 	team::meet();
+	if (receives && bytes >= GMPI_DIRECT_PLACED)
+		direct_tell_place<Scope>(buf, direct, peer, number, state->receive[number % GMPI_DIRECT_OPS]);
 	/* Mostly there is room, and it is on its way at once. */
 	if (!receives)
 		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
@@ -290,6 +292,8 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_
 			state->receives.posted = number + 1;
 		}
 		team::meet();
+		if (GGAS_RARE(bytes >= GMPI_DIRECT_PLACED))
+			direct_tell_place<Scope>(buf, direct, peer, number, op);
 		return GMPI_SUCCESS;
 	}
 	direct_begun begun = direct_begin_long<Scope>(buf, receives, op.address, bytes, tag, peer, before, line, others.jobs());

@@ -7,8 +7,9 @@
  * other's head: the paper's four counters are two. In the tagged form there is none: each 16 bytes carry their number.
  *
  * Order. Counted: elements (one coalesced store of the warp), then the counter with release at system scope, which also
- * covers what the caller's threads wrote before. Tagged: lanes store their 16 bytes, lane 0 with release; the reader takes
- * an attribute only once it has seen all lines that it needs, lane 0's among them. Answers the same way round.
+ * covers what the caller's threads wrote before. Tagged: lanes store their 16 bytes, lane 0 with release where the call hands
+ * memory over; the reader takes an attribute only once it has seen all lines that it needs, lane 0's among them. Answers the same
+ * way round. Without release nothing of the answer is read late: an answer's elements are used before the next attribute is written.
  */
 #ifndef GGAS_IMPL_GMPI_RING_H
 #define GGAS_IMPL_GMPI_RING_H
@@ -110,6 +111,18 @@ GGAS_FN int gmpi_room(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint3
 	return gmpi_take_before(buf, port, port->taken + 1, call, line);
 }
 
+/* Whether memory that the callers wrote, or read, is another's with this call. Of requests that were begun before it is since then,
+ * and a release takes one to two microseconds. */
+GGAS_FN bool gmpi_hands_over(uint32_t call)
+{
+	auto bit = [](uint32_t of) { return uint64_t(1) << of; };
+	uint64_t not_so = bit(GMPI_CALL_WAIT) | bit(GMPI_CALL_WAITALL) | bit(GMPI_CALL_WAITANY) | bit(GMPI_CALL_WAITSOME) |
+			  bit(GMPI_CALL_TEST) | bit(GMPI_CALL_TESTALL) | bit(GMPI_CALL_TESTANY) | bit(GMPI_CALL_TESTSOME) |
+			  bit(GMPI_CALL_GET_STATUS) | bit(GMPI_CALL_PROBE) | bit(GMPI_CALL_IPROBE) | bit(GMPI_CALL_COMM_PLACE) |
+			  bit(GMPI_CALL_ECHO);
+	return !(not_so >> call & 1);
+}
+
 /* Writes attribute `number`, whose elements `element` says: by all lanes together. */
 template <class Team, class Element>
 GGAS_FN void gmpi_write(gmpi_port *port, uint64_t number, uint32_t elements, Element element)
@@ -126,7 +139,7 @@ GGAS_FN void gmpi_write(gmpi_port *port, uint64_t number, uint32_t elements, Ele
 	auto *lines = reinterpret_cast<ggas_u128 *>(slot);
 	for (uint32_t i = Team::lane(); i < elements; i += Team::lanes()) {
 		ggas_u128 whole = { element(i), number + 1 };
-		if (i == 0)
+		if (i == 0 && gmpi_hands_over(static_cast<uint32_t>(whole.lo)))
 			ggas_store_release(lines, whole);
 		else
 			ggas_store_relaxed(lines + i, whole);

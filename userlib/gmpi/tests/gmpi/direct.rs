@@ -15,15 +15,20 @@ use crate::world::*;
 pub const SMALL: Direct = Direct { slots: 2, slot_bytes: 1024, offset: 64 };
 
 /// A direct communicator of all ranks.
-pub fn direct(world: &World, ports: u32, direct: Direct) -> u64 {
+pub fn direct(world: &World, ports: u32, mailboxes: Direct) -> u64 {
+    direct_with(world, ports, mailboxes, 0).0
+}
+
+/// The same, and its window with so many bytes of each part behind the mailboxes.
+fn direct_with(world: &World, ports: u32, direct: Direct, more: usize) -> (u64, Arc<Window>) {
     let nodes: Vec<Node> = (0..world.ranks.len()).map(|rank| world.node(rank)).collect();
     let members: Vec<_> =
         nodes.iter().zip(&world.ranks).map(|(node, rank)| (node, &rank.processor)).collect();
     let bytes = direct.end(ports, members.len()).expect("a window's worth");
-    let window = Arc::new(Window::new(&members, bytes).expect("a window"));
+    let window = Arc::new(Window::new(&members, bytes + more).expect("a window"));
     let comms = world.all(|gmpi, _| gmpi.direct(Comm::WORLD, &window, &direct).expect("all came"));
     assert!(comms.iter().all(|comm| *comm == comms[0]), "one handle serves all");
-    comms[0].0
+    (comms[0].0, window)
 }
 
 /// Keeps the daemons of all ranks from doing anything while `work` runs.
@@ -100,6 +105,78 @@ fn messages_of_all_lengths_go_from_kernel_to_kernel_while_the_daemons_do_nothing
             }
         }
     }
+}
+
+#[test]
+fn long_messages_go_to_their_place_while_the_receiver_does_something_else() {
+    let world = World::new(2, &config());
+    let end = SMALL.end(1, 2).expect("a window's worth");
+    let (comm, window) = direct_with(&world, 1, SMALL, BYTES);
+    let member = window.member(1).expect("it is one");
+    let (count, part) = (30_000u64, member.pointer_of(1).expect("it is mapped"));
+    let place = |offset: usize| part + (end + offset) as u64;
+    // At an odd address, too; shorter and longer ones than the receive has room for; and one of another tag.
+    let rounds = [
+        (0, count, 7, GMPI_SUCCESS),
+        (3, count, ANY, GMPI_SUCCESS),
+        (8, count + 100, 7, GMPI_SUCCESS),
+        (16, count - 100, 7, GMPI_ERR_TRUNCATE),
+    ];
+    for (at, room, tag, error) in rounds {
+        window.write(1, end, &[0xee; BYTES]).expect("in range");
+        let ready = |rank: usize| [world.ranks[rank].at(0), 1, LONG, 1 - rank as u64, 1, comm];
+        // By the daemon, so that nothing goes on here meanwhile.
+        let over = |rank: usize| [world.ranks[rank].at(8), 1, LONG, 1 - rank as u64, 2, WORLD];
+        let sent = [world.ranks[0].at(16), count, LONG, 1, 7, comm];
+        let sends = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[world.ranks[0].at(16), count, 1000])
+            .call(GMPI_CALL_RECV, &ready(0))
+            .call(GMPI_CALL_SEND, &sent)
+            .call(GMPI_CALL_SEND, &over(0));
+        let receives = Script::default()
+            .call(GMPI_CALL_IRECV, &[place(at), room, LONG, 0, tag, comm])
+            .request(0)
+            .call(GMPI_CALL_SEND, &ready(1))
+            .call(GMPI_CALL_RECV, &over(1))
+            .call(GMPI_CALL_WAIT, &[])
+            .request(0)
+            .status(0);
+        let results = world.run(vec![sends, receives]);
+        assert_eq!(results[0].errors(0), [GMPI_SUCCESS; 4], "the send is over before the receiver looks");
+        assert_eq!(results[1].errors(0), [GMPI_SUCCESS, GMPI_SUCCESS, GMPI_SUCCESS, error]);
+        let fits = 8 * count.min(room) as usize;
+        assert_eq!(results[1].status(0), (0, 7, error, fits as u64));
+        let mut came = vec![0; BYTES];
+        window.read(1, end, &mut came).expect("in range");
+        let longs = came[at..at + fits].chunks_exact(8).map(|long| u64::from_le_bytes(long.try_into().expect("8")));
+        assert!(longs.zip(1000..).all(|(came, sent)| came == sent), "{count} longs, room for {room}");
+        let others = came[..at].iter().chain(&came[at + fits..]);
+        assert!(others.copied().all(|byte| byte == 0xee), "room for {room}: others");
+    }
+}
+
+#[test]
+fn a_long_message_of_another_tag_leaves_the_place_alone() {
+    let world = World::new(2, &config());
+    let end = Direct::default().end(1, 2).expect("a window's worth");
+    let (comm, window) = direct_with(&world, 1, Direct::default(), BYTES);
+    let place = window.member(1).expect("it is one").pointer_of(1).expect("it is mapped") + end as u64;
+    window.write(1, end, &[0xee; BYTES]).expect("in range");
+    let ready = |rank: usize| [world.ranks[rank].at(0), 1, LONG, 1 - rank as u64, 1, comm];
+    let sends = Script::default()
+        .call(GMPI_CALL_RECV, &ready(0))
+        .call(GMPI_CALL_SEND, &[world.ranks[0].at(16), 20_000, LONG, 1, 7, comm]);
+    let receives = Script::default()
+        .call(GMPI_CALL_IRECV, &[place, 20_000, LONG, 0, 8, comm])
+        .request(0)
+        .call(GMPI_CALL_SEND, &ready(1))
+        .call(GMPI_CALL_WAIT, &[])
+        .request(0);
+    let results = world.run(vec![sends, receives]);
+    assert_eq!(results[1].errors(0), [GMPI_SUCCESS, GMPI_SUCCESS, GMPI_ERR_TAG]);
+    let mut came = vec![0; BYTES];
+    window.read(1, end, &mut came).expect("in range");
+    assert!(came.iter().all(|byte| *byte == 0xee), "nothing was written");
 }
 
 #[test]
