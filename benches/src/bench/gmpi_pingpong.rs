@@ -28,7 +28,8 @@ const SIZES: [u64; 7] = [8, 512, 4096, 65_536, 262_144, 1 << 20, 4 << 20];
 
 /// From kernel to kernel; received into the window of the mailboxes, or into other memory.
 const DIRECT: [&str; 3] = ["direct", "direct-send", "direct-slots"];
-const METHODS: [&str; 7] = ["direct", "direct-send", "direct-slots", "kernels", "kernel-ends", "hosts", "library"];
+const METHODS: [&str; 7] =
+    ["direct", "direct-send", "direct-slots", "kernels", "kernel-ends", "hosts", "library"];
 
 pub(crate) struct GmpiPingpong;
 

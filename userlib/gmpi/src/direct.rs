@@ -36,7 +36,11 @@ impl Direct {
         let short = 2 * layout::GMPI_DIRECT_SHORT.min(self.slot_bytes / 2) as usize;
         let slots = (self.slot_bytes as usize + short + head).checked_mul(self.slots as usize)?;
         let places = (layout::GMPI_DIRECT_OPS * layout::GMPI_DIRECT_PLACE) as usize;
-        slots.checked_add(head + places)?.checked_mul(ports as usize)?.checked_mul(members)?.checked_add(self.offset)
+        slots
+            .checked_add(head + places)?
+            .checked_mul(ports as usize)?
+            .checked_mul(members)?
+            .checked_add(self.offset)
     }
 
     pub(crate) fn check(&self) -> Result<(), GmpiError> {

@@ -148,7 +148,8 @@ fn long_messages_go_to_their_place_while_the_receiver_does_something_else() {
         assert_eq!(results[1].status(0), (0, 7, error, fits as u64));
         let mut came = vec![0; BYTES];
         window.read(1, end, &mut came).expect("in range");
-        let longs = came[at..at + fits].chunks_exact(8).map(|long| u64::from_le_bytes(long.try_into().expect("8")));
+        let longs =
+            came[at..at + fits].chunks_exact(8).map(|long| u64::from_le_bytes(long.try_into().expect("8")));
         assert!(longs.zip(1000..).all(|(came, sent)| came == sent), "{count} longs, room for {room}");
         let others = came[..at].iter().chain(&came[at + fits..]);
         assert!(others.copied().all(|byte| byte == 0xee), "room for {room}: others");
