@@ -19,9 +19,12 @@ pub enum Placement {
     /// In GPU memory, which the daemon reads and writes by copies (the paper's way, without gdrcopy): kernels look at their own memory, and the
     /// daemon's look is a copy.
     Copied,
+    /// The same memory, which the daemon reaches across the bus by gdrcopy, the paper's way: kernels look at their own memory, and each look
+    /// of the daemon crosses the bus. Takes gdrcopy's library and its kernel module.
+    Gdrcopy,
 }
 
-/// All of them.
+/// Those that every machine has.
 pub const PLACEMENTS: [Placement; 3] = [Placement::Mapped, Placement::Tagged, Placement::Copied];
 
 /// What the daemon does while nobody calls.

@@ -114,6 +114,9 @@ pub enum GmpiError {
     /// A window that kernels cannot exchange messages by.
     #[error("this window cannot carry messages from kernel to kernel: {0}")]
     Window(String),
+    /// gdrcopy cannot be used.
+    #[error("{0}")]
+    Gdrcopy(String),
     /// An MPI library cannot be used.
     #[error("{0}")]
     Mpi(String),

@@ -31,6 +31,7 @@ mod gmpi;
 #[allow(missing_docs, non_camel_case_types)]
 #[rustfmt::skip]
 pub mod layout;
+mod library;
 mod memory;
 mod rings;
 

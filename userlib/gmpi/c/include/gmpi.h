@@ -37,7 +37,8 @@ typedef struct gmpi_buf gmpi_buf_t;
 enum gmpi_placement {
 	GMPI_PLACE_MAPPED = 0,	/* host memory that kernels reach */
 	GMPI_PLACE_TAGGED = 1,	/* the same, and each 16 bytes say whether they are there */
-	GMPI_PLACE_COPIED = 2	/* GPU memory */
+	GMPI_PLACE_COPIED = 2,	/* GPU memory, by copies */
+	GMPI_PLACE_GDRCOPY = 3	/* GPU memory, by gdrcopy's library and module */
 };
 
 /* What the daemon's thread does while no kernel calls. */

@@ -64,7 +64,8 @@ pub struct CConfig {
     reserved: u32,
 }
 
-const PLACEMENTS: [Placement; 3] = [Placement::Mapped, Placement::Tagged, Placement::Copied];
+const PLACEMENTS: [Placement; 4] =
+    [Placement::Mapped, Placement::Tagged, Placement::Copied, Placement::Gdrcopy];
 const POLLINGS: [Polling; 3] = [Polling::Spin, Polling::Yield, Polling::Sleep];
 
 fn number<T: PartialEq>(all: &[T], of: &T) -> u32 {

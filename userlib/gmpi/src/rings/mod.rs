@@ -4,6 +4,7 @@
 //! answer, in order; a kernel writes attribute r + entries only once it has read answer r, so nothing is overrun and no
 //! head has to be told.
 
+mod gdrcopy;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -93,10 +94,19 @@ impl Rings {
     /// Rings of `entries` entries, all free.
     pub fn new(processor: &Processor, placement: Placement, entries: u32) -> Result<Rings, GmpiError> {
         let form = if placement == Placement::Tagged { GMPI_FORM_TAGGED } else { GMPI_FORM_COUNTED };
-        let entries = u64::from(entries);
-        let rings = Rings { store: Arc::new(Store::None), form, entries, taken: 0, answered: 0 };
-        let bytes = 2 * (rings.ring_bytes() + COUNTER);
-        Ok(Rings { store: Arc::new(Store::new(processor, placement, bytes)?), ..rings })
+        Rings::within(form, entries, |bytes| Store::new(processor, placement, bytes))
+    }
+
+    /// The same in what `store` makes of so many bytes, all zero.
+    fn within(
+        form: u32,
+        entries: u32,
+        store: impl FnOnce(usize) -> Result<Store, GmpiError>,
+    ) -> Result<Rings, GmpiError> {
+        let rings =
+            Rings { store: Arc::new(Store::None), form, entries: entries.into(), taken: 0, answered: 0 };
+        let store = store(2 * (rings.ring_bytes() + COUNTER))?;
+        Ok(Rings { store: Arc::new(store), ..rings })
     }
 
     fn ring_bytes(&self) -> usize {

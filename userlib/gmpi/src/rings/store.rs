@@ -3,6 +3,7 @@
 use ggas::kernels::{KernelMem, Mapped};
 use ggas::{HostBuffer, Processor};
 
+use super::gdrcopy::{self, Across};
 use crate::{GmpiError, Placement};
 
 /// Memory that a kernel and the daemon share.
@@ -13,12 +14,18 @@ pub(crate) enum Store {
     Host(Mapped, HostBuffer),
     /// Kernels' memory, which the daemon copies from and to.
     Kernel(KernelMem),
+    /// The same, which the daemon reaches across the bus.
+    Across(Across),
 }
 
 impl Store {
     pub fn new(processor: &Processor, placement: Placement, bytes: usize) -> Result<Store, GmpiError> {
-        if placement == Placement::Copied {
-            return Ok(Store::Kernel(processor.alloc(bytes)?));
+        match placement {
+            Placement::Copied => return Ok(Store::Kernel(processor.alloc(bytes)?)),
+            Placement::Gdrcopy => {
+                return Ok(Store::Across(Across::new(processor, bytes, &gdrcopy::library())?));
+            }
+            Placement::Mapped | Placement::Tagged => {}
         }
         let memory = HostBuffer::unshared(bytes)?;
         // SAFETY: the mapping is dropped before the memory, and both sides access it atomically.
@@ -32,6 +39,7 @@ impl Store {
             Store::None => 0,
             Store::Host(mapped, _) => mapped.address(),
             Store::Kernel(memory) => memory.address(),
+            Store::Across(memory) => memory.address(),
         }
     }
 
@@ -41,6 +49,7 @@ impl Store {
             Store::None => Ok(0),
             Store::Host(_, memory) => Ok(memory.load_u64(at)),
             Store::Kernel(memory) => Ok(memory.load_u64(at)?),
+            Store::Across(memory) => Ok(memory.load(at)),
         }
     }
 
@@ -50,6 +59,7 @@ impl Store {
             Store::None => {}
             Store::Host(_, memory) => memory.store_u64(at, value),
             Store::Kernel(memory) => memory.store_u64(at, value)?,
+            Store::Across(memory) => memory.store(at, value),
         }
         Ok(())
     }
@@ -60,6 +70,7 @@ impl Store {
             Store::Kernel(memory) if !words.is_empty() => {
                 words.copy_from_slice(&memory.read_u64s(at, words.len())?);
             }
+            Store::Across(memory) => memory.read(at, words),
             _ => {
                 for (i, word) in words.iter_mut().enumerate() {
                     *word = self.load(at + 8 * i)?;
@@ -73,6 +84,10 @@ impl Store {
     pub fn write(&self, at: usize, words: &[u64]) -> Result<(), GmpiError> {
         match self {
             Store::Kernel(memory) => Ok(memory.write_u64s(at, words)?),
+            Store::Across(memory) => {
+                memory.write(at, words);
+                Ok(())
+            }
             _ => words.iter().enumerate().try_for_each(|(i, word)| self.store(at + 8 * i, *word)),
         }
     }

@@ -44,8 +44,7 @@ fn elements(number: u64) -> Vec<u64> {
 }
 
 impl Run {
-    fn new(placement: Placement, wanted: u64, choices: Vec<usize>, seen: HashSet<String>) -> Run {
-        let rings = Rings::new(&Processor::cpu(), placement, 2).expect("memory");
+    fn new(rings: Rings, wanted: u64, choices: Vec<usize>, seen: HashSet<String>) -> Run {
         let (got, options) = (Vec::new(), Vec::new());
         let kernel = Kernel::Room;
         Run { rings, kernel, sent: 0, taken: 0, wanted, got, choices, options, at: 0, seen, known: false }
@@ -160,17 +159,44 @@ fn next(mut choices: Vec<usize>, options: &[usize]) -> Option<Vec<usize>> {
     None
 }
 
+/// Rings of two entries, made anew for each run; how many states with a choice there were.
+fn all_interleavings(name: &str, rings: impl Fn() -> Rings) {
+    let (mut seen, mut choices) = (HashSet::new(), Some(Vec::new()));
+    while let Some(tried) = choices {
+        let mut run = Run::new(rings(), 4, tried, seen);
+        run.go();
+        choices = next(run.choices, &run.options);
+        seen = run.seen;
+    }
+    println!("{name}: {} states with a choice", seen.len());
+    assert!(seen.len() > 50, "{name}: {} states", seen.len());
+}
+
 #[test]
 fn in_every_interleaving_attributes_and_answers_come_whole_once_and_in_order() {
     for placement in PLACEMENTS {
-        let (mut seen, mut choices) = (HashSet::new(), Some(Vec::new()));
-        while let Some(tried) = choices {
-            let mut run = Run::new(placement, 4, tried, seen);
-            run.go();
-            choices = next(run.choices, &run.options);
-            seen = run.seen;
-        }
-        println!("{placement:?}: {} states with a choice", seen.len());
-        assert!(seen.len() > 50, "{placement:?}: {} states", seen.len());
+        let rings = || Rings::new(&Processor::cpu(), placement, 2).expect("memory");
+        all_interleavings(&format!("{placement:?}"), rings);
     }
+}
+
+#[test]
+fn rings_by_gdrcopy_do_the_same_and_what_is_missing_is_said() {
+    let folder = std::env::temp_dir().join(format!("ggas-gdrcopy-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let library = folder.join("libgdrapi.so.2");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rings/gdrapi_stand_in.c");
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([library.as_os_str(), source.as_ref()])
+        .status();
+    assert!(compiled.expect("cc is there").success());
+    let rings = || {
+        let store = |bytes| Ok(Store::Across(gdrcopy::Across::new(&Processor::cpu(), bytes, &library)?));
+        Rings::within(GMPI_FORM_COUNTED, 2, store).expect("memory")
+    };
+    all_interleavings("gdrcopy", rings);
+    let _ = std::fs::remove_dir_all(&folder);
+    let gone = gdrcopy::Across::new(&Processor::cpu(), 8, &library).expect_err("it is gone").to_string();
+    assert!(gone.contains("libgdrapi") && gone.contains("GGAS_GDRAPI"), "{gone}");
 }

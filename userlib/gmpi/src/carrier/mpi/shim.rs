@@ -46,36 +46,10 @@ pub struct Told {
     pub bytes: i64,
 }
 
-macro_rules! functions {
-    ($($name:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Its functions. They are never unloaded: MPI libraries do not bear it.
-        #[derive(Clone, Copy)]
-        pub struct Shim {
-            $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-        }
-
-        impl Shim {
-            fn of(library: *mut c_void) -> Option<Shim> {
-                $(
-                    // SAFETY: the name ends with a zero, and the library was opened.
-                    let $name = unsafe { libc::dlsym(library, concat!($symbol, "\0").as_ptr().cast()) };
-                    if $name.is_null() {
-                        return None;
-                    }
-                )*
-                Some(Shim {
-                    // SAFETY: the shim's header declares the function so; its version is checked before another one is called.
-                    $($name: unsafe { std::mem::transmute::<
-                        *mut c_void,
-                        unsafe extern "C" fn($($argument),*) $(-> $result)?,
-                    >($name) },)*
-                })
-            }
-        }
-    };
-}
-
 functions! {
+    /// Its functions. They are never unloaded: MPI libraries do not bear it.
+    #[derive(Clone, Copy)]
+    pub Shim:
     version: "gmpi_shim_version" () -> c_int;
     open: "gmpi_shim_open" (*mut c_char, usize) -> c_int;
     name: "gmpi_shim_name" (*mut c_char, usize);
@@ -95,17 +69,6 @@ functions! {
     close: "gmpi_shim_close" () -> c_int;
 }
 
-/// What the last `dl` call says.
-fn said() -> String {
-    // SAFETY: the text is this thread's until its next such call.
-    let text = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return "it does not say why".to_owned();
-    }
-    // SAFETY: not null, and ends with a zero.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 impl Shim {
     /// Opens a shim and the MPI library with it.
     pub fn load(file: &Path) -> Result<Shim, GmpiError> {
@@ -115,9 +78,9 @@ impl Shim {
         // SAFETY: loading runs the libraries' initialization, which is what was asked for.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if library.is_null() {
-            return Err(refuse(said()));
+            return Err(refuse(crate::library::said()));
         }
-        let shim = Shim::of(library).ok_or_else(|| refuse(said()))?;
+        let shim = Shim::of(library).ok_or_else(|| refuse(crate::library::said()))?;
         // SAFETY: takes nothing.
         match unsafe { (shim.version)() } {
             VERSION => Ok(shim),
