@@ -26,6 +26,8 @@ impl Ladder {
         naps: (Duration::from_micros(20), Duration::from_millis(1)),
         part: 0,
     };
+    /// For waits for a process that cannot run while this one spins: leaves the core at once.
+    pub const CROWDED: Ladder = Ladder { spins: 1, yields: 4096, ..Ladder::SHORT };
     /// For waits for another thread of this process: naps of 50 µs.
     pub const NEIGHBOUR: Ladder = Ladder {
         spins: 64,

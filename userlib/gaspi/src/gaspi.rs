@@ -6,12 +6,13 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ggas::members::cores::{self, Cores};
 use ggas::members::{GoneGuard, Members, quiet};
 use ggas::{ExchangeError, Job, JobError, JoinError, LockedMemory};
 use ggas_clock::Clock;
 
 use crate::config::{COMMON, compare};
-use crate::crowd::{Cores, Pace, own_cores};
+use crate::crowd::Pace;
 use crate::error::because;
 use crate::group::{GROUP_ALL, Groups};
 use crate::meeting::{Member, Memory};
@@ -107,7 +108,7 @@ impl Gaspi {
             one: ports.one.nla(0).map_err(because(GaspiError::Memory))?,
             area: memory.nla()?,
             shown: memory.shown,
-            cores: own_cores(),
+            cores: cores::own(),
             config: config.common(),
         };
         let left = timeout

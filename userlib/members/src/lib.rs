@@ -15,6 +15,7 @@
 
 mod channel;
 mod collective;
+pub mod cores;
 mod directory;
 mod error;
 mod far;
