@@ -32,41 +32,49 @@ namespace shared_gpu
 enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16 };
 enum : uint32_t { SUM, PROD, MIN, MAX, AND, OR, XOR };
 
-#if !defined(__CUDA_ARCH__)
-/* One thread for all: in pieces, so that the compiler makes vectors of the inner loops. For a GPU's compiler, which unrolls all of
- * them, that is a minute of work for a case that is none there. */
-template <class T, class Op> GGAS_FN void reduce_alone(const shared_gpu_reduce &args, Op op)
+#ifdef GGAS_EXECUTOR
+constexpr uint64_t PIECE = 256;
+
+/* Elements of a whole piece: loops whose length the compiler knows become vectors. */
+struct whole_piece {
+	constexpr operator uint64_t() const { return PIECE; }
+};
+
+template <class T, class Op, class Count>
+void reduce_piece(const shared_gpu_reduce &args, Op op, uint64_t begin, Count n)
 {
-	constexpr uint64_t PIECE = 256;
 	typename ggas_wide<T>::type values[PIECE];
+	const auto *from = reinterpret_cast<const T *>(args.first) + begin;
+	auto *to = reinterpret_cast<T *>(args.result) + begin;
 
-	for (uint64_t begin = 0; begin < args.count; begin += PIECE) {
-		uint64_t n = args.count - begin < PIECE ? args.count - begin : PIECE;
-		const auto *from = reinterpret_cast<const T *>(args.first) + begin;
-
+	for (uint64_t i = 0; i < n; i++)
+		values[i] = ggas_widen(from[i]);
+	for (uint32_t slot = 0; slot < args.number; slot++) {
+		from = reinterpret_cast<const T *>(args.slots + slot * args.stride) + begin;
 		for (uint64_t i = 0; i < n; i++)
-			values[i] = ggas_widen(from[i]);
-		for (uint32_t slot = 0; slot < args.number; slot++) {
-			from = reinterpret_cast<const T *>(args.slots + slot * args.stride) + begin;
-			for (uint64_t i = 0; i < n; i++)
-				values[i] = op(values[i], ggas_widen(from[i]));
-		}
-		for (uint64_t i = 0; i < n; i++)
-			reinterpret_cast<T *>(args.result)[begin + i] = ggas_narrow<T>(values[i]);
+			values[i] = op(values[i], ggas_widen(from[i]));
 	}
+	for (uint64_t i = 0; i < n; i++)
+		to[i] = ggas_narrow<T>(values[i]);
 }
-#endif
 
+/* A processor of the host does all of it. */
+template <class T, class Op> void reduce(const shared_gpu_reduce &args, Op op)
+{
+	uint64_t begin = 0;
+
+	for (; begin + PIECE <= args.count; begin += PIECE)
+		reduce_piece<T>(args, op, begin, whole_piece());
+	if (begin < args.count)
+		reduce_piece<T>(args, op, begin, args.count - begin);
+}
+#else
 template <class T, class Op> GGAS_FN void reduce(const shared_gpu_reduce &args, Op op)
 {
 	auto *result = reinterpret_cast<T *>(args.result);
 	const auto *first = reinterpret_cast<const T *>(args.first);
 	uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
 
-#if !defined(__CUDA_ARCH__)
-	if (all == 1)
-		return reduce_alone<T>(args, op);
-#endif
 	for (uint64_t i = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(); i < args.count; i += all) {
 		auto value = ggas_widen(first[i]);
 
@@ -75,6 +83,7 @@ template <class T, class Op> GGAS_FN void reduce(const shared_gpu_reduce &args, 
 		result[i] = ggas_narrow<T>(value);
 	}
 }
+#endif
 
 template <class T> GGAS_FN void reduce(const shared_gpu_reduce &args)
 {
@@ -104,25 +113,42 @@ template <class T> GGAS_FN void reduce_whole(const shared_gpu_reduce &args)
 	}
 }
 
+GGAS_FN void reduce(const shared_gpu_reduce &args)
+{
+	switch (args.element) {
+	case FLOAT:
+		return reduce<float>(args);
+	case DOUBLE:
+		return reduce<double>(args);
+	case INT32:
+		return reduce_whole<int32_t>(args);
+	case INT64:
+		return reduce_whole<int64_t>(args);
+	case HALF:
+		return reduce<ggas_half>(args);
+	case BFLOAT16:
+		return reduce<ggas_bfloat16>(args);
+	}
+}
+
 } // namespace shared_gpu
 
 GGAS_KERNEL(ggas_shared_gpu_reduce, shared_gpu_reduce)
 {
-	switch (args.element) {
-	case shared_gpu::FLOAT:
-		return shared_gpu::reduce<float>(args);
-	case shared_gpu::DOUBLE:
-		return shared_gpu::reduce<double>(args);
-	case shared_gpu::INT32:
-		return shared_gpu::reduce_whole<int32_t>(args);
-	case shared_gpu::INT64:
-		return shared_gpu::reduce_whole<int64_t>(args);
-	case shared_gpu::HALF:
-		return shared_gpu::reduce<ggas_half>(args);
-	case shared_gpu::BFLOAT16:
-		return shared_gpu::reduce<ggas_bfloat16>(args);
-	}
+#ifdef GGAS_EXECUTOR
+	if (ggas_block() || ggas_thread())
+		return;
+#endif
+	shared_gpu::reduce(args);
 }
+
+#ifdef GGAS_EXECUTOR
+/* The same without the executor, which takes longer to start than a short vector to be reduced. */
+extern "C" void ggas_shared_gpu_reduce_on_host(const shared_gpu_reduce *args)
+{
+	shared_gpu::reduce(*args);
+}
+#endif
 
 /*
  * One thread looks at the directory until a word has changed, `looks` times at most: without that bound it would keep the GPU from

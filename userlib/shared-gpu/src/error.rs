@@ -42,7 +42,7 @@ pub enum SharedGpuError {
         bytes: usize,
         /// Ranks.
         ranks: usize,
-        /// 256 bytes for each.
+        /// 256 bytes for each, and for the result.
         least: usize,
     },
     /// Another rank could not be set up.
@@ -109,7 +109,7 @@ pub enum SharedGpuError {
         bytes: usize,
     },
     /// States of copies are in the host's memory only.
-    #[error("the static and the dynamic algorithm need the directory in host memory: use Directory::Host")]
+    #[error("static, dynamic and host algorithms need the directory in host memory: use Directory::Host")]
     NoStates,
     /// Bits of numbers that have none to speak of.
     #[error("bitwise operations are of whole numbers only")]

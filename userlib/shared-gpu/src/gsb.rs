@@ -21,12 +21,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
         _ if me == LEADER => collect(station, step).await,
         _ => contribute(station, step).await,
     }
-    let reads = match plan.kind {
-        Kind::Reduce => me == plan.root,
-        Kind::Broadcast => me != plan.root,
-        Kind::Allreduce => true,
-    };
-    if reads {
+    if plan.reads(me) {
         read(station, step).await;
     }
     station.store(Word::Ack(me), step.stamp(0).value()).await;

@@ -71,14 +71,16 @@ async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
 }
 
 /// What the leader wants of this rank next: a copy, or nothing more once the result is there.
-async fn assignment<S: Station>(station: &S, step: &Step<'_>, gathers: bool) -> Option<Mechanism> {
+pub(crate) async fn assignment<S: Station>(station: &S, step: &Step<'_>, gathers: bool) -> Option<Mechanism> {
     let me = station.rank();
     let mut found = None;
     station
         .until(|station| {
+            // In the gather's time an assignment is of the gather, in the broadcast's of the broadcast. The state first: who sees the
+            // broadcast's sees its time, too. The other way round it could be taken for one of the gather.
+            let status = Status::of(station, me);
             let is_out = step.stamp(0).seen_in(station.load(Word::Completion)) == Seen::Here;
-            // In the gather's time an assignment is of the gather, in the broadcast's of the broadcast.
-            found = match Status::of(station, me) {
+            found = match status {
                 _ if is_out == gathers => None,
                 Some(Status::IpcAssigned) => Some(Mechanism::Ipc),
                 Some(Status::HsAssigned) => Some(Mechanism::Hs),

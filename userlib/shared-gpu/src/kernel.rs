@@ -38,6 +38,19 @@ ggas_kernels::kernels! {
     static KERNELS = [ggas_shared_gpu_reduce(Reduce), ggas_shared_gpu_words(Words)];
 }
 
+unsafe extern "C" {
+    fn ggas_shared_gpu_reduce_on_host(args: *const Reduce);
+}
+
+/// The reduction's kernel on the calling thread: in host memory.
+///
+/// # Safety
+/// The vectors are there, and nobody else writes to them or reads the result meanwhile.
+pub(crate) unsafe fn reduce(args: &Reduce) {
+    // SAFETY: the structure is the kernel's; the caller's contract.
+    unsafe { ggas_shared_gpu_reduce_on_host(args) };
+}
+
 /// Makes the kernels known to the CPU executor.
 pub(crate) fn add() -> Result<(), SharedGpuError> {
     Ok(ggas_kernels::add(&KERNELS)?)

@@ -54,7 +54,7 @@ impl Shared {
         if ranks > RANKS_MAX {
             return Err(SharedGpuError::TooMany { ranks, most: RANKS_MAX });
         }
-        let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least: 256 * ranks };
+        let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least: Layout::least(ranks) };
         let layout = Layout::new(ranks, config.buffer).ok_or(small)?;
         let head = match config.directory {
             Directory::Host => 0,
@@ -91,6 +91,12 @@ impl Shared {
     pub(crate) fn staging(&self, offset: usize) -> u64 {
         debug_assert!(offset < self.staging.len());
         self.staging_mapped.address() + offset as u64
+    }
+
+    /// Its address for the host.
+    pub(crate) fn staging_on_host(&self, offset: usize) -> u64 {
+        debug_assert!(offset < self.staging.len());
+        self.staging.base() as u64 + offset as u64
     }
 
     fn base(&self) -> u64 {

@@ -318,9 +318,11 @@ impl Data {
                 .map(|word| f64::from_ne_bytes(word.try_into().unwrap_or_default()))
                 .collect()
         };
+        let place =
+            |at| if matches!(first, Place::Staging(_)) { Place::Staging(at) } else { Place::Shared(at) };
         let mut sum = doubles(self.take(rank, first, bytes));
         for slot in 0..slots.number {
-            let part = doubles(self.take(rank, Place::Shared(slots.first + slot * slots.stride), bytes));
+            let part = doubles(self.take(rank, place(slots.first + slot * slots.stride), bytes));
             sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         }
         let sum: Vec<u8> = sum.into_iter().flat_map(f64::to_ne_bytes).collect();
@@ -408,6 +410,23 @@ impl<C: Costs> Station for Rank<C> {
             self.world.changed();
         }
         is_from
+    }
+
+    async fn count(&self, word: Word) -> u64 {
+        self.pass(self.world.costs.word()).await;
+        let mut words = self.world.words.borrow_mut();
+        words[word.index()] += 1;
+        self.world.changed();
+        words[word.index()]
+    }
+
+    async fn reduce_on_host(&self, to: usize, slots: Slots, bytes: usize) {
+        let work = Work::Reduce { slots: slots.number - 1, bytes };
+        let others = Slots { first: slots.first + slots.stride, number: slots.number - 1, ..slots };
+        let (to, first) = (Place::Staging(to), Place::Staging(slots.first));
+        self.queue(Lane::Staged, work, Action::Reduce { rank: self.rank, to, first, slots: others, bytes })
+            .await;
+        self.drain().await;
     }
 
     fn is_idle(&self, lane: Lane) -> bool {

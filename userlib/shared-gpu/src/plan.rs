@@ -5,7 +5,7 @@ use crate::{Element, Op};
 use crate::choosing::Counts;
 use crate::hyper_q::Mix;
 use crate::station::{Place, Slots, Station, Waiting, Word};
-use crate::{btb, gsb, hyper_q};
+use crate::{btb, gsb, host, hyper_q};
 
 /// Which algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum Algorithm {
     },
     /// The same, as copies turn out to be quick (5.3.2).
     Dynamic,
+    /// Through host memory, reduced by processors of the host: for short vectors. Not in the text.
+    Host,
 }
 
 /// What the ranks do together.
@@ -50,6 +52,8 @@ pub(crate) enum Defect {
 const ALIGN: usize = 256;
 /// Most bytes of a chunk: enough that starting copies costs nothing beside them.
 const CHUNK_MAX: usize = 8 << 20;
+/// The same through host memory: all ranks' chunks, and the result, stay in a processor's cache.
+const HOST_CHUNK_MAX: usize = 256 << 10;
 
 /// How the shared buffer is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +61,31 @@ pub struct Layout {
     ranks: usize,
     gsb: usize,
     btb: usize,
+    host: usize,
 }
 
 impl Layout {
-    /// Of a buffer of so many bytes; `None` where a rank's share is less than 256 bytes.
+    /// Of a buffer of so many bytes; `None` where it is too [small](Self::least).
     pub fn new(ranks: usize, buffer: usize) -> Option<Layout> {
         let share = |parts: usize| (buffer / parts.max(1) / ALIGN * ALIGN).min(CHUNK_MAX);
         // A slot for the result, and one for each rank but the leader; an inbox for every second rank.
         let (gsb, btb) = (share(ranks), share(ranks.div_ceil(2)));
-        (gsb > 0 && ranks > 0).then_some(Layout { ranks, gsb, btb })
+        // In host memory a slot for each rank, and one for the result.
+        let host = share(ranks + 1).min(HOST_CHUNK_MAX);
+        (host > 0 && ranks > 0).then_some(Layout { ranks, gsb, btb, host })
+    }
+
+    /// Bytes of the smallest buffer.
+    pub fn least(ranks: usize) -> usize {
+        ALIGN * (ranks + 1)
     }
 
     /// Bytes of a chunk.
     pub fn chunk(&self, algorithm: Algorithm) -> usize {
         match algorithm {
             Algorithm::Btb => self.btb,
-            _ => self.gsb,
+            Algorithm::Host => self.host,
+            Algorithm::Gsb | Algorithm::Static { .. } | Algorithm::Dynamic => self.gsb,
         }
     }
 
@@ -92,6 +105,19 @@ impl Layout {
 
     pub(crate) fn slots(&self) -> Slots {
         Slots { first: self.slot(1), stride: self.gsb, number: self.ranks - 1 }
+    }
+
+    /// Where a rank's vector is in host memory.
+    pub(crate) fn host_slot(&self, rank: usize) -> usize {
+        (rank + 1) * self.host
+    }
+
+    pub(crate) fn host_slots(&self) -> Slots {
+        Slots { first: self.host_slot(0), stride: self.host, number: self.ranks }
+    }
+
+    pub(crate) fn host_result(&self) -> usize {
+        0
     }
 
     /// Inbox of a place in the tree; even ones have one.
@@ -163,6 +189,8 @@ pub(crate) struct Plan {
     pub(crate) op: Option<Op>,
     pub(crate) root: usize,
     pub(crate) layout: Layout,
+    /// Bytes from which on all ranks reduce a share each in host memory.
+    pub(crate) shared_min: usize,
     #[cfg(test)]
     pub(crate) defect: Option<Defect>,
 }
@@ -177,6 +205,7 @@ pub async fn allreduce_on<S: Station>(station: &S, algorithm: Algorithm, layout:
         op: Some(Op::Sum),
         root: 0,
         layout,
+        shared_min: host::SHARED_MIN,
         #[cfg(test)]
         defect: None,
     };
@@ -205,7 +234,11 @@ impl Plan {
             self.op.map_or(u64::MAX, |op| op as u64),
             self.root as u64,
             self.layout.chunk(self.algorithm) as u64,
-            matches!(self.algorithm, Algorithm::Static { .. } | Algorithm::Dynamic).into(),
+            match self.algorithm {
+                Algorithm::Gsb | Algorithm::Btb => 0,
+                Algorithm::Static { .. } | Algorithm::Dynamic => 1,
+                Algorithm::Host => 2,
+            },
         ];
         // FNV-1a over words, folded.
         let mixed = words.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, word| {
@@ -226,9 +259,24 @@ impl Plan {
         }
     }
 
+    /// Whether a rank wants the result, of a call in which the root of a broadcast has it.
+    pub(crate) fn reads(&self, rank: usize) -> bool {
+        match self.kind {
+            Kind::Reduce => rank == self.root,
+            Kind::Broadcast => rank != self.root,
+            Kind::Allreduce => true,
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn lacks(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
+    }
+
+    /// Its first chunk, of ranks that have made no other call.
+    #[cfg(test)]
+    pub(crate) fn first_step(&self) -> Step<'_> {
+        Step { plan: self, epoch: 1, offset: 0, len: self.bytes, changed: true, call: self.call() }
     }
 
     /// The rank's part in the call.
@@ -250,6 +298,7 @@ impl Plan {
             match algorithm {
                 Algorithm::Gsb => gsb::chunk(station, &step).await,
                 Algorithm::Btb => btb::chunk(station, &step).await,
+                Algorithm::Host => host::chunk(station, &step).await,
                 Algorithm::Dynamic => cursor.mix = hyper_q::chunk(station, &step, None).await,
                 Algorithm::Static { staged } => {
                     let hs = staged.min(station.ranks() - 1);

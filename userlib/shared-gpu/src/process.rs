@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ggas_clock::{Backoff, Clock};
+use ggas_clock::{Backoff, Clock, Ladder};
 use ggas_gpu::{Module, Stream};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
-use crate::kernel::{REDUCE, Reduce, WORDS, Words};
+use crate::kernel::{self, REDUCE, Reduce, WORDS, Words};
 use crate::memory::Shared;
 use crate::plan::Fault;
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
@@ -56,6 +56,8 @@ pub(crate) struct Process {
     pub(crate) seen: Option<Seen>,
     pub(crate) partial: KernelMem,
     pub(crate) timeout: Duration,
+    /// How this rank waits.
+    pub(crate) ladder: Ladder,
     /// The first rank that died.
     pub(crate) dead: Arc<AtomicU32>,
 }
@@ -102,7 +104,8 @@ impl<'a> Call<'a> {
     fn poll(&self, mut protocol: std::pin::Pin<&mut impl Future<Output = ()>>) -> Result<(), SharedGpuError> {
         let mut context = Context::from_waker(Waker::noop());
         let timeout = self.process.timeout;
-        let (mut backoff, mut progress) = (Backoff::new(Clock::REAL, timeout), 0);
+        let ladder = self.process.ladder;
+        let (mut backoff, mut progress) = (Backoff::on(ladder, Clock::REAL, timeout), 0);
         loop {
             self.process.look()?;
             let polled = protocol.as_mut().poll(&mut context);
@@ -116,7 +119,7 @@ impl<'a> Call<'a> {
             self.says_that_it_waits(self.waiting.get());
             if progress != self.progress.get() {
                 progress = self.progress.get();
-                backoff = Backoff::new(Clock::REAL, timeout);
+                backoff = Backoff::on(ladder, Clock::REAL, timeout);
             }
             backoff.pause().map_err(|waited| SharedGpuError::late(self.to_blame(), waited))?;
         }
@@ -125,7 +128,11 @@ impl<'a> Call<'a> {
     /// In host memory, wherever the directory is: it is read when nothing else goes on.
     fn says_that_it_waits(&self, waiting: Option<Waiting>) {
         let word = self.process.shared.word(Word::Waits(self.process.rank));
-        word.store(waiting.map_or(0, |waiting| waiting.rank as u64 + 1), Ordering::Release);
+        let value = waiting.map_or(0, |waiting| waiting.rank as u64 + 1);
+        // Others poll words of the same line of memory: a look is not to take it from them.
+        if word.load(Ordering::Relaxed) != value {
+            word.store(value, Ordering::Release);
+        }
     }
 
     /// Whom this rank waits for, or whom that one waits for, and so on to one that waits for nobody.
@@ -331,6 +338,28 @@ impl Station for Call<'_> {
         self.note(self.process.reduce(&args));
     }
 
+    async fn count(&self, word: Word) -> u64 {
+        self.process.shared.word(word).fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    async fn reduce_on_host(&self, to: usize, slots: Slots, bytes: usize) {
+        let shared = &self.process.shared;
+        let at = |offset| shared.staging_on_host(offset);
+        let args = Reduce {
+            result: at(to),
+            first: at(slots.first),
+            slots: at(slots.first + slots.stride),
+            stride: slots.stride as u64,
+            count: (bytes / self.element.size()) as u64,
+            number: slots.number as u32 - 1,
+            element: self.element as u32,
+            op: self.op as u32,
+            reserved: 0,
+        };
+        // SAFETY: slots and result lie in the staging buffer, and the protocol gives this range of them to this rank now.
+        unsafe { kernel::reduce(&args) };
+    }
+
     async fn exchange(&self, word: Word, from: u64, to: u64) -> bool {
         let word = self.process.shared.word(word);
         word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -369,14 +398,14 @@ impl Station for Call<'_> {
 impl Process {
     fn reduce(&self, args: &Reduce) -> Result<(), SharedGpuError> {
         match &self.engine {
-            Engine::Cpu(processor) => {
-                // SAFETY: the structure is this kernel's, and what it names was checked by the call.
-                let launch = unsafe { Launch::new(processor, REDUCE, 1, 1, args) };
-                Ok(start(&[launch])?.wait(WORK)?)
+            Engine::Cpu(_) => {
+                // SAFETY: what it names was checked by the call; the protocol gives it to this rank now.
+                unsafe { kernel::reduce(args) };
+                Ok(())
             }
             Engine::Gpu { module, work, .. } => {
                 let blocks = args.count.div_ceil(256).clamp(1, 512) as u32;
-                // SAFETY: as above; no block waits for another.
+                // SAFETY: the structure is this kernel's; what it names as above. No block waits for another.
                 let launch = unsafe { ggas_gpu::Launch::new(module, REDUCE, blocks, 256, args) };
                 // SAFETY: a stream of this GPU; `block_on` returns when it is done.
                 Ok(unsafe { launch.enqueue(work.as_raw()) }?)

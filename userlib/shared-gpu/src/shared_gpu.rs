@@ -5,14 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ggas_clock::Ladder;
 use ggas_kernels::{KernelMem, Processor};
-use ggas_members::{Job, LossGuard};
+use ggas_members::cores::{Cores, are_crowded};
+use ggas_members::{Job, LossGuard, cores};
 
+use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::memory::Shared;
 use crate::plan::{Cursor, Kind, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
 use crate::station::Word;
 use crate::{Algorithm, Element, Layout, Mix, Op, SharedGpuError, kernel};
+
+/// Longest vectors that go through host memory unless the caller says otherwise: on the executor, and on a GPU.
+const HOST_MAX: usize = 1 << 20;
+const HOST_MAX_GPU: usize = 64 << 10;
 
 /// Where the directory is, by which ranks follow each other (3.2.2, "Other Design Considerations").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +111,8 @@ pub struct SharedGpu {
     process: Process,
     layout: Layout,
     algorithm: Option<Algorithm>,
+    /// Ranks share cores.
+    is_crowded: bool,
     cursor: Cursor,
     broken: bool,
     _losses: LossGuard,
@@ -119,8 +128,9 @@ impl SharedGpu {
     /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
         kernel::add()?;
-        let chooses = matches!(config.algorithm, Some(Algorithm::Static { .. } | Algorithm::Dynamic));
-        if chooses && config.directory != Directory::Host {
+        let has_words =
+            matches!(config.algorithm, Some(Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host));
+        if has_words && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
         let dead = Arc::new(AtomicU32::new(NOBODY));
@@ -130,6 +140,7 @@ impl SharedGpu {
         }));
         let (shared, layout) = Shared::new(job, processor, config)?;
         let ranks = job.size() as usize;
+        let is_crowded = share_cores(job, config.timeout)?;
         let engine = match processor {
             Processor::Gpu(gpu) => {
                 let device = gpu.device();
@@ -148,10 +159,11 @@ impl SharedGpu {
             seen,
             partial: processor.alloc(layout.partial())?,
             timeout: config.timeout,
+            ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
             dead,
         };
         let (algorithm, cursor) = (config.algorithm, Cursor::default());
-        Ok(SharedGpu { process, layout, algorithm, cursor, broken: false, _losses: losses })
+        Ok(SharedGpu { process, layout, algorithm, is_crowded, cursor, broken: false, _losses: losses })
     }
 
     /// This rank.
@@ -164,11 +176,16 @@ impl SharedGpu {
         self.process.ranks
     }
 
-    /// The algorithm for vectors of so many bytes: what the configuration forces, else GSB, which the text found never
-    /// slower on one GPU (3.3.2).
+    /// The algorithm for vectors of so many bytes: what the configuration forces; else through host memory if they are short,
+    /// and GSB, which the text found never slower than BTB on one GPU (3.3.2).
     pub fn choice(&self, bytes: usize) -> Algorithm {
-        let _ = bytes;
-        self.algorithm.unwrap_or(Algorithm::Gsb)
+        let most = match (&self.process.engine, self.process.directory) {
+            (Engine::Cpu(_), Directory::Host) => HOST_MAX,
+            (Engine::Gpu { .. }, Directory::Host) => HOST_MAX_GPU,
+            _ => 0,
+        };
+        let usual = if bytes <= most { Algorithm::Host } else { Algorithm::Gsb };
+        self.algorithm.unwrap_or(usual)
     }
 
     /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
@@ -253,6 +270,7 @@ impl SharedGpu {
             op,
             root,
             layout: self.layout,
+            shared_min: if self.is_crowded { CROWDED_MIN } else { SHARED_MIN },
             #[cfg(test)]
             defect: None,
         };
@@ -269,6 +287,18 @@ impl fmt::Debug for SharedGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedGpu").field("rank", &self.rank()).field("ranks", &self.ranks()).finish()
     }
+}
+
+/// Whether the ranks have fewer cores than they are: all are told the same.
+fn share_cores(job: &Job, timeout: Duration) -> Result<bool, SharedGpuError> {
+    let own: Vec<u8> = cores::own().into_iter().flat_map(u64::to_ne_bytes).collect();
+    let all = job.exchange(&own, timeout)?;
+    Ok(are_crowded(all.iter().map(|said| {
+        let mut cores = Cores::default();
+        let words = said.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
+        cores.iter_mut().zip(words).for_each(|(core, word)| *core = word);
+        cores
+    })))
 }
 
 /// Host memory for what is seen of a directory on the GPU.

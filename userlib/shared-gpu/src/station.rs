@@ -13,6 +13,10 @@ pub enum Word {
     Completion,
     /// Zero, or what went wrong.
     Fault,
+    /// Counts the vectors that were left in host memory.
+    Arrived,
+    /// Counts the shares that were reduced there.
+    Reduced,
     /// A rank has begun its copy.
     Flag(usize),
     /// The copies of a rank before this mark are complete: written behind them, by whoever copies (the text's IPC event).
@@ -43,6 +47,8 @@ impl Word {
         match self {
             Word::Completion => 0,
             Word::Fault => 1,
+            Word::Arrived => 2,
+            Word::Reduced => 3,
             Word::Flag(rank) => LINE * (rank + 1),
             Word::Event(rank) => LINE * (rank + 1) + 1,
             Word::Ack(rank) => LINE * (rank + 1) + 2,
@@ -78,7 +84,7 @@ pub struct Waiting {
     pub rank: usize,
 }
 
-/// Slots one behind the other in the shared buffer.
+/// Slots one behind the other in the shared buffer, or in that on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Offset of the first, in bytes.
@@ -125,6 +131,10 @@ pub trait Station {
     fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) -> impl Future<Output = ()>;
     /// Writes a word where it is `from`; whether it was. In host memory, for the static and dynamic algorithms.
     fn exchange(&self, word: Word, from: u64, to: u64) -> impl Future<Output = bool>;
+    /// Adds one to a word, and gives the sum. In host memory, for [`Algorithm::Host`](crate::Algorithm::Host).
+    fn count(&self, word: Word) -> impl Future<Output = u64>;
+    /// Reduces slots of the host's staging buffer to one of its offsets, by the host, in their order; done when it ends.
+    fn reduce_on_host(&self, to: usize, slots: Slots, bytes: usize) -> impl Future<Output = ()>;
     /// Whether all that was queued in a lane is complete.
     fn is_idle(&self, lane: Lane) -> bool;
     /// Ends when all that was queued is complete.

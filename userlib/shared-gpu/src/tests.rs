@@ -24,8 +24,8 @@ fn of(list: &[(usize, u64)], rank: usize) -> u64 {
 impl Costs for Script {
     fn of(&self, rank: usize, work: &Work) -> Cost {
         let more = match work {
-            Work::Copy { to: Place::Shared(_), .. } => of(&self.slow, rank),
-            Work::Copy { from: Place::Shared(_), .. } => of(&self.slow_reads, rank),
+            Work::Copy { to: Place::Shared(_) | Place::Staging(_), .. } => of(&self.slow, rank),
+            Work::Copy { from: Place::Shared(_) | Place::Staging(_), .. } => of(&self.slow_reads, rank),
             Work::Copy { .. } => 0,
             Work::Reduce { .. } => self.slow_sums,
         };
@@ -87,6 +87,7 @@ fn plan(algorithm: Algorithm, kind: Kind, ranks: usize, bytes: usize, root: usiz
         op: (kind != Kind::Broadcast).then_some(Op::Sum),
         root,
         layout: Layout::new(ranks, BUFFER).expect("it fits"),
+        shared_min: if bytes == 256 { usize::MAX } else { 300 },
         defect: None,
     }
 }
@@ -166,6 +167,12 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     async fn exchange(&self, word: crate::Word, from: u64, to: u64) -> bool {
         self.rank.exchange(word, from, to).await
     }
+    async fn count(&self, word: crate::Word) -> u64 {
+        self.rank.count(word).await
+    }
+    async fn reduce_on_host(&self, to: usize, slots: crate::Slots, bytes: usize) {
+        self.rank.reduce_on_host(to, slots, bytes).await;
+    }
     fn is_idle(&self, lane: crate::Lane) -> bool {
         self.rank.is_idle(lane)
     }
@@ -177,8 +184,8 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     }
 }
 
-const ALL: [Algorithm; 4] =
-    [Algorithm::Gsb, Algorithm::Dynamic, Algorithm::Btb, Algorithm::Static { staged: 2 }];
+const ALL: [Algorithm; 5] =
+    [Algorithm::Gsb, Algorithm::Dynamic, Algorithm::Host, Algorithm::Btb, Algorithm::Static { staged: 2 }];
 const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
 const KINDS: [Kind; 3] = [Kind::Reduce, Kind::Broadcast, Kind::Allreduce];
 
@@ -251,6 +258,7 @@ fn without_acknowledgements_a_result_is_overwritten_while_it_is_read() {
     let script = Script { slow_reads: vec![(3, 50_000)], ..Script::default() };
     shows(Defect::Ack, Algorithm::Gsb, Kind::Broadcast, 4, &script);
     shows(Defect::Ack, Algorithm::Btb, Kind::Broadcast, 4, &script);
+    shows(Defect::Ack, Algorithm::Host, Kind::Broadcast, 4, &script);
 }
 
 #[test]
@@ -259,6 +267,8 @@ fn a_rank_in_another_call_is_named_and_nobody_gets_a_result() {
         (Algorithm::Gsb, Kind::Allreduce),
         (Algorithm::Btb, Kind::Allreduce),
         (Algorithm::Gsb, Kind::Broadcast),
+        (Algorithm::Host, Kind::Allreduce),
+        (Algorithm::Host, Kind::Reduce),
     ] {
         let (ranks, odd) = (6, 5);
         let model = Model::new(ranks, Script::default()).data(vectors(ranks, 64, 0), BUFFER);

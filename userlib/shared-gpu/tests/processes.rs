@@ -1,8 +1,10 @@
-//! Collectives of real processes on the CPU executor: results, bits, deaths, ranks that do something else.
+//! Collectives of real processes: results, bits, deaths, ranks that do something else. On the CPU executor, or on the first GPU with
+//! `GGAS_TEST_GPUS=1`.
 
 #[path = "../../window/tests/common/mod.rs"]
 mod common;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::{die, in_job, in_job_with_death, victim};
@@ -14,8 +16,22 @@ use ggas_shared_gpu::{Algorithm, Config, Directory, Element, Op, SharedGpu, Shar
 const SOON: Duration = Duration::from_secs(60);
 /// Bound of what a death ends before.
 const LONG: Duration = Duration::from_secs(100);
-/// Bound of waits that are in vain.
-const SHORT: Duration = Duration::from_millis(300);
+
+/// What all ranks share.
+fn processor() -> Processor {
+    static OPEN: OnceLock<Processor> = OnceLock::new();
+    let open = || if is_on_gpu() { Processor::gpu(0).expect("a GPU") } else { Processor::cpu() };
+    OPEN.get_or_init(open).clone()
+}
+
+fn is_on_gpu() -> bool {
+    std::env::var_os("GGAS_TEST_GPUS").is_some()
+}
+
+/// Bound of waits that are in vain, and of a set-up before them.
+fn short() -> Duration {
+    Duration::from_millis(if is_on_gpu() { 5000 } else { 300 })
+}
 
 fn config(algorithm: Algorithm) -> Config {
     Config { buffer: 1 << 20, algorithm: Some(algorithm), timeout: SOON, ..Config::default() }
@@ -34,9 +50,10 @@ struct Rank {
 
 impl Rank {
     fn new(job: &Job, config: &Config, count: usize) -> Rank {
-        let cpu = Processor::cpu();
-        let shared = SharedGpu::new(job, &cpu, config).expect("set up");
-        let (input, output) = (cpu.alloc(4 * count).expect("memory"), cpu.alloc(4 * count).expect("memory"));
+        let processor = processor();
+        let shared = SharedGpu::new(job, &processor, config).expect("set up");
+        let (input, output) =
+            (processor.alloc(4 * count).expect("memory"), processor.alloc(4 * count).expect("memory"));
         let rank = Rank { shared, input, output };
         rank.fill(count);
         rank
@@ -80,14 +97,14 @@ fn sum(ranks: usize, algorithm: Algorithm, i: usize) -> f32 {
 fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize) {
     let ranks = job.size() as usize;
     let mut rank = Rank::new(job, &Config { directory, ..config(algorithm) }, most);
-    let (me, cpu) = (rank.shared.rank(), Processor::cpu());
+    let (me, processor) = (rank.shared.rank(), processor());
     for (round, count) in [1, 7, 1000, most, 1000].into_iter().enumerate() {
         let expected: Vec<f32> = (0..count).map(|i| sum(ranks, algorithm, i)).collect();
         for _ in 0..3 {
             assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
         }
         let root = round % ranks;
-        let vector = cpu.alloc(4 * count).expect("memory");
+        let vector = processor.alloc(8 * count).expect("memory");
         if me == root {
             vector.write(0, &vec![round as u8 + 1; 4 * count]).expect("in range");
         }
@@ -95,11 +112,13 @@ fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize)
         let mut bytes = vec![0; 4 * count];
         vector.read(0, &mut bytes).expect("in range");
         assert!(bytes == vec![round as u8 + 1; 4 * count], "broadcast of {count}");
-        let ones = cpu.alloc(8 * count).expect("memory");
+        let ones = processor.alloc(8 * count).expect("memory");
         ones.write(0, &vec![1; 8 * count]).expect("in range");
-        // In place, of whole numbers.
-        let place = Vector::at(&ones, 0);
-        rank.shared.reduce(root, place, place, count, Element::Int64, Op::Sum).expect("a reduction");
+        for output in [&vector, &vector, &ones] {
+            // Who is not root may be ahead of it; the last is in place.
+            let (from, to) = (Vector::at(&ones, 0), Vector::at(output, 0));
+            rank.shared.reduce(root, from, to, count, Element::Int64, Op::Sum).expect("a reduction");
+        }
         let mut bytes = vec![0; 8 * count];
         ones.read(0, &mut bytes).expect("in range");
         let all = if me == root {
@@ -113,7 +132,8 @@ fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize)
 }
 
 fn on_the_host(job: &Job) {
-    for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic, Algorithm::Static { staged: 3 }] {
+    let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
+    for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host].into_iter().chain(chosen) {
         // With 24 ranks a chunk is 43,520 bytes (GSB): 100,000 floats are ten.
         all_calls(job, algorithm, Directory::Host, 100_000);
     }
@@ -163,7 +183,7 @@ fn the_directory_may_be_on_the_gpu() {
 #[test]
 fn a_death_ends_the_call_of_all_others() {
     in_job_with_death("a_death_ends_the_call_of_all_others", 4, 2, |job| {
-        for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
+        for algorithm in [Algorithm::Gsb, Algorithm::Host, Algorithm::Btb] {
             let mut rank = Rank::new(job, &Config { timeout: LONG, ..config(algorithm) }, 1000);
             rank.allreduce(1000).expect("all are there");
             if algorithm == Algorithm::Btb && Some(job.rank()) == victim() {
@@ -183,8 +203,8 @@ fn a_death_ends_the_call_of_all_others() {
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     in_job("a_rank_that_does_not_come_is_named", (4, 1), |job| {
-        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic] {
-            let mut rank = Rank::new(job, &Config { timeout: SHORT, ..config(algorithm) }, 1000);
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic, Algorithm::Host] {
+            let mut rank = Rank::new(job, &Config { timeout: short(), ..config(algorithm) }, 1000);
             job.barrier(SOON).expect("all are set up");
             if job.rank() != 1 {
                 let error = rank.allreduce(1000).expect_err("one is missing");
@@ -200,15 +220,15 @@ fn a_rank_that_does_not_come_is_named() {
 #[test]
 fn ranks_that_differ_are_named() {
     in_job("ranks_that_differ_are_named", (4, 1), |job| {
-        let cpu = Processor::cpu();
+        let processor = processor();
         let odd = job.rank() == 3;
         let other = Config { buffer: if odd { 2 << 20 } else { 1 << 20 }, ..config(Algorithm::Gsb) };
-        let error = SharedGpu::new(job, &cpu, &other).expect_err("other buffers");
+        let error = SharedGpu::new(job, &processor, &other).expect_err("other buffers");
         assert!(matches!(error, SharedGpuError::Unequal { rank: 3, .. }), "{error}");
         let small = Config { buffer: 1000, ..config(Algorithm::Gsb) };
-        let error = SharedGpu::new(job, &cpu, &small).expect_err("no room");
-        assert!(matches!(error, SharedGpuError::SmallBuffer { least: 1024, .. }), "{error}");
-        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic] {
+        let error = SharedGpu::new(job, &processor, &small).expect_err("no room");
+        assert!(matches!(error, SharedGpuError::SmallBuffer { least: 1280, .. }), "{error}");
+        for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Dynamic, Algorithm::Host] {
             let mut rank = Rank::new(job, &config(algorithm), 1000);
             let error = rank.allreduce(if odd { 999 } else { 1000 }).expect_err("other sizes");
             assert!(matches!(error, SharedGpuError::Mismatch { .. }), "{error}");
@@ -219,10 +239,34 @@ fn ranks_that_differ_are_named() {
 }
 
 #[test]
+fn short_and_long_vectors_go_different_ways_by_themselves() {
+    in_job("short_and_long_vectors_go_different_ways_by_themselves", (4, 1), |job| {
+        let config = Config { timeout: SOON, ..Config::default() };
+        let mut rank = Rank::new(job, &config, 300_000);
+        for count in [1, 300_000, 1000, 1, 270_000, 2] {
+            let algorithm = rank.shared.choice(4 * count);
+            assert_eq!(algorithm, if count > 1000 { Algorithm::Gsb } else { Algorithm::Host });
+            let expected: Vec<f32> = (0..count).map(|i| sum(4, algorithm, i)).collect();
+            assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
+        }
+        // Who makes a call of another algorithm is noticed by both sides.
+        let error = rank.allreduce(if job.rank() == 3 { 1 } else { 300_000 }).expect_err("other sizes");
+        assert!(matches!(error, SharedGpuError::Mismatch { .. }), "{error}");
+        job.barrier(SOON).expect("all have seen it");
+        let on_gpu = Config { directory: Directory::GpuKernel, ..config };
+        let shared = SharedGpu::new(job, &processor(), &on_gpu).expect("set up");
+        assert_eq!(shared.choice(8), Algorithm::Gsb, "its words are on the host");
+        let host = Config { algorithm: Some(Algorithm::Host), ..on_gpu };
+        let error = SharedGpu::new(job, &processor(), &host).expect_err("likewise");
+        assert!(matches!(error, SharedGpuError::NoStates), "{error}");
+    });
+}
+
+#[test]
 fn vectors_outside_of_their_memory_are_refused() {
-    let (job, cpu) = (Job::join().expect("a job of one"), Processor::cpu());
-    let mut shared = SharedGpu::new(&job, &cpu, &Config::default()).expect("set up");
-    let memory = cpu.alloc(64).expect("memory");
+    let (job, processor) = (Job::join().expect("a job of one"), processor());
+    let mut shared = SharedGpu::new(&job, &processor, &Config::default()).expect("set up");
+    let memory = processor.alloc(64).expect("memory");
     let at = |offset| Vector::at(&memory, offset);
     for (offset, count) in [(0, 17), (4, 16), (2, 1), (usize::MAX - 3, 1), (0, usize::MAX)] {
         let error = shared.allreduce(at(offset), at(0), count, Element::Float, Op::Sum).expect_err("outside");

@@ -1,10 +1,13 @@
 //! The static and dynamic algorithms on scripted speeds: every branch of the choice.
 
+use std::future::Future;
+
 use super::*;
 use crate::hyper_q::Mix;
 use crate::model::{Nanos, Span};
 use crate::station::{Lane, Station};
 use crate::status::{By, Status};
+use crate::{Slots, Waiting, Word};
 
 const MIB: usize = 1 << 20;
 /// Longer than all else together.
@@ -177,4 +180,64 @@ fn no_other_changes_of_state_are_legal() {
         }
     });
     assert_eq!(result, Err(Stuck::Fault { rank: 1 }), "a state that somebody else has changed");
+}
+
+/// Words that a leader changes between two looks of a rank.
+struct Changing {
+    before: Vec<(Word, u64)>,
+    after: Vec<(Word, u64)>,
+    /// Looks until then.
+    left: std::cell::Cell<u32>,
+}
+
+impl Station for Changing {
+    fn rank(&self) -> usize {
+        1
+    }
+    fn ranks(&self) -> usize {
+        2
+    }
+    fn load(&self, word: Word) -> u64 {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        let words = if left == 0 { &self.after } else { &self.before };
+        words.iter().find(|(of, _)| *of == word).map_or(0, |(_, value)| *value)
+    }
+    async fn until(&self, mut ready: impl FnMut(&Self) -> Result<(), Waiting>) {
+        assert!((0..10).any(|_| ready(self).is_ok()), "it waits in vain");
+    }
+    async fn store(&self, _: Word, _: u64) {}
+    async fn copy(&self, _: Place, _: Place, _: usize) {}
+    async fn mark(&self, _: Word, _: u64) {}
+    async fn reduce(&self, _: Place, _: Place, _: Slots, _: usize) {}
+    async fn exchange(&self, _: Word, _: u64, _: u64) -> bool {
+        true
+    }
+    async fn count(&self, _: Word) -> u64 {
+        0
+    }
+    async fn reduce_on_host(&self, _: usize, _: Slots, _: usize) {}
+    fn is_idle(&self, _: Lane) -> bool {
+        true
+    }
+    async fn drain(&self) {}
+}
+
+#[test]
+fn an_assignment_of_the_broadcast_is_not_taken_for_one_of_the_gather() {
+    let call = plan(Algorithm::Static { staged: 0 }, Kind::Allreduce, 2, 64, 0);
+    let step = call.first_step();
+    for left in 0..4 {
+        let station = Changing {
+            before: vec![(Word::Status(1), Status::IpcInitiated as u64)],
+            after: vec![
+                (Word::Status(1), Status::IpcAssigned as u64),
+                (Word::Completion, step.stamp(0).value()),
+            ],
+            left: left.into(),
+        };
+        let mut future = std::pin::pin!(crate::hyper_q::assignment(&station, &step, true));
+        let polled = future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        assert_eq!(polled, std::task::Poll::Ready(None), "changed after {left} looks");
+    }
 }
