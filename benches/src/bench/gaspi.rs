@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::gaspi::{Job, Line, OpenMpi};
+use crate::job::{Job, Line};
+use crate::mpi::{self, OpenMpi};
 use crate::team::Task;
-use crate::{Bench, BenchError, Check, Memory, Options, Progress, Report, Row, Samples, Team, Via};
+use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples, Team, Via};
 
 /// All are measured this often, in turn.
 const TURNS: u64 = 5;
@@ -131,7 +132,7 @@ impl Bench for GaspiBench {
         report.settings.insert("pinned", fits.into());
         report.settings.insert("turns", TURNS.into());
         let mut figures = Figures::default();
-        let mpi = OpenMpi::find()?;
+        let mpi = OpenMpi::find(&mpi::GASPI)?;
         if mpi.is_none() {
             report.notes.push(OpenMpi::INSTALL.to_owned());
         }
@@ -142,7 +143,7 @@ impl Bench for GaspiBench {
                 progress.now(format!("{size}, turn {turn} of {TURNS}"));
                 let job = self.job(options, size, fits);
                 figures.add(job.run(options.nodes)?);
-                for lines in mpi.iter().flat_map(|mpi| mpi.run(&job, options.nodes)) {
+                for lines in mpi.iter().flat_map(|mpi| mpi.run(&job, options.nodes, Device::Cpu)) {
                     match lines {
                         Ok(lines) => figures.add(lines),
                         Err(error) => failed.push(error.to_string()),

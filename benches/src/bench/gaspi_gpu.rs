@@ -1,6 +1,7 @@
 //! `gaspi-gpu-write`: writes between segments in GPU memory of two processes, by each of the ways that there are.
 
-use crate::gaspi::{GpuWrite, Job, Line};
+use crate::gaspi::GpuWrite;
+use crate::job::{Job, Line};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Team};
 

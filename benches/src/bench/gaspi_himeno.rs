@@ -1,7 +1,8 @@
 //! `gaspi-himeno`: Himeno's hybrid form with the calls of GASPI, and the computation alone, between processes.
 
-use crate::gaspi::{HIMENO, Job};
+use crate::gaspi::HIMENO;
 use crate::himeno::Parts;
+use crate::job::Job;
 use crate::team::Task;
 use crate::{
     Bench, BenchError, Check, Device, Grid, Options, Progress, Report, Row, Samples, Scaling, Split, Team,

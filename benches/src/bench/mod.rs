@@ -44,6 +44,7 @@ mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
 mod rma_roundtrip;
+mod shared_gpu;
 mod staged;
 mod stream;
 mod tn;
@@ -97,6 +98,9 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &gaspi::PASSIVE,
     &gaspi_gpu::GaspiGpuWrite,
     &gaspi_himeno::GaspiHimeno,
+    &shared_gpu::ALLREDUCE,
+    &shared_gpu::REDUCE,
+    &shared_gpu::BROADCAST,
     &ggas_pingpong::GgasPingpong,
     &ggas_bandwidth::GgasBandwidth,
     &coalescing::GgasCoalescing,

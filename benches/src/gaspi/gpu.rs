@@ -120,6 +120,7 @@ impl Trips<'_> {
             value: latency.median,
             min: latency.min,
             alone: None,
+            copies: None,
             errors,
         };
         match serde_json::to_string(&line) {

@@ -61,6 +61,7 @@ pub(super) fn part(gaspi: &Gaspi, job: &Job) -> Result<(), BenchError> {
             value: latency.median,
             min: latency.min,
             alone: None,
+            copies: None,
             errors: if method == HYBRID { errors } else { 0 },
         };
         if let (0, Ok(text)) = (gaspi.rank(), serde_json::to_string(&line)) {

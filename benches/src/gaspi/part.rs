@@ -20,11 +20,8 @@ const BURST: u32 = 256;
 type Outcome = Result<(), BenchError>;
 type Timed = Result<Duration, BenchError>;
 
-/// Is a process of a job that `ggas run`, or `Job::run`, has started.
-///
-/// # Errors
-/// What failed.
-pub fn part(job: &Job) -> Outcome {
+/// Is a process of a job.
+pub(crate) fn part(job: &Job) -> Outcome {
     let gaspi = Gaspi::init(Config::default(), WITHIN).doing("beginning GASPI")?;
     cores::pin(gaspi.rank().into(), gaspi.ranks().into(), None)?;
     if let Some(way) = job.bench.strip_prefix(super::GPU_WRITE) {
@@ -123,6 +120,7 @@ impl Side<'_> {
             value: latency.median,
             min: latency.min,
             alone,
+            copies: None,
             errors,
         };
         if let Ok(text) = serde_json::to_string(&line) {

@@ -112,14 +112,14 @@ pub struct BenchArgs {
 
 /// What such a process measures, in the words of the benchmark.
 #[derive(clap::Args)]
-pub struct GaspiPartArgs {
+pub struct BenchPartArgs {
     words: Vec<String>,
 }
 
-pub fn gaspi_part(args: &GaspiPartArgs) -> Result<(), Failure> {
-    let job = ggas_benches::gaspi::Job::of(&args.words);
-    let job = job.ok_or_else(|| Failure::Usage("`ggas bench gaspi-...` starts this by itself".to_owned()))?;
-    Ok(ggas_benches::gaspi::part(&job)?)
+pub fn part(args: &BenchPartArgs) -> Result<(), Failure> {
+    let job = ggas_benches::job::Job::of(&args.words);
+    let job = job.ok_or_else(|| Failure::Usage("benchmarks start this by themselves".to_owned()))?;
+    Ok(ggas_benches::job::part(&job)?)
 }
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {

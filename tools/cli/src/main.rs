@@ -74,9 +74,9 @@ enum Command {
     Decode(decode::DecodeArgs),
     /// Bring a card into its network, from a file that all nodes of a site share
     Card(card::CardArgs),
-    /// A process of the benchmarks gaspi-*, which start it
-    #[command(name = ggas_benches::gaspi::COMMAND, hide = true)]
-    GaspiPart(bench::GaspiPartArgs),
+    /// A process of a benchmark that starts it by itself
+    #[command(name = ggas_benches::job::COMMAND, hide = true)]
+    BenchPart(bench::BenchPartArgs),
     /// Show a device's registers, or make the tree of files in which old clients look for them
     Registers(registers::RegistersArgs),
 }
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::GaspiPart(args) => bench::gaspi_part(&args),
+        Command::BenchPart(args) => bench::part(&args),
         Command::Energy(args) => energy::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plot(args) => plot::run(&args),

@@ -44,16 +44,43 @@ fn methods(json: &serde_json::Value) -> Vec<&str> {
     methods
 }
 
-/// Benchmarks that start their processes by themselves.
+/// Of benchmarks that start their processes by themselves.
+fn bench_alone(args: &[&str]) -> serde_json::Value {
+    let output = ggas(&[&["bench"], args, &["--device", "cpu", "--json", "-"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", err(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON");
+    assert_eq!((&json["fabric"], &json["verified"]), (&"process".into(), &true.into()), "{args:?}");
+    json
+}
+
+#[test]
+fn processes_that_share_a_gpu() {
+    // Three: a tree with a missing child, and shares of unlike length.
+    let common = ["--nodes", "3", "--sizes", "8,20000,300000", "--iterations", "2"];
+    let ours = ["chosen", "host", "gsb", "btb", "dynamic", "static-direct", "static-half", "static-staged"];
+    for (name, count) in [("allreduce", 8), ("reduce", 8), ("broadcast", 4)] {
+        let json = bench_alone(&[&[format!("shared-gpu-{name}").as_str()], &common[..]].concat());
+        assert_eq!(methods(&json)[..count], ours[..count], "{name}");
+        let rows = json["rows"].as_array().expect("rows");
+        assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), 3);
+        assert!(rows.iter().all(|row| row["errors"] == 0 && row["bytes"].is_u64()), "{name}");
+    }
+    let json = bench_alone(&[&["shared-gpu-allreduce", "--method", "static-half"], &common[..]].concat());
+    assert_eq!(json["rows"][0]["copies"], "1+1, 1+1");
+    for (wrong, advice) in [
+        (["--sizes", "6"], "in multiples of 4"),
+        (["--nodes", "300"], "at most 256"),
+        (["--fabric", "process"], "leave it out"),
+        (["--method", "ring"], "static-direct"),
+    ] {
+        let output = ggas(&[&["bench", "shared-gpu-reduce"], &wrong[..], &["--device", "cpu"]].concat());
+        assert!(!output.status.success() && err(&output).contains(advice), "{}", err(&output));
+    }
+}
+
 #[test]
 fn gaspi() {
-    let bench = |args: &[&str]| -> serde_json::Value {
-        let output = ggas(&[&["bench"], args, &["--device", "cpu", "--json", "-"]].concat());
-        assert!(output.status.success(), "{args:?}: {}", err(&output));
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON");
-        assert_eq!((&json["fabric"], &json["verified"]), (&"process".into(), &true.into()), "{args:?}");
-        json
-    };
+    let bench = bench_alone;
     let json = bench(&["gaspi-himeno", "--nodes", "3", "--grid", "40x10x9", "--iterations", "2"]);
     assert_eq!(methods(&json), ["compute", "hybrid"]);
     let json = bench(&["gaspi-gpu-write", "--sizes", "8,70000", "--iterations", "2"]);
