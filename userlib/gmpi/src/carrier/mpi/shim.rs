@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::GmpiError;
+use crate::library::{functions, said};
 
 /// `GMPI_SHIM_VERSION`.
 const VERSION: c_int = 2;
@@ -49,7 +50,7 @@ pub struct Told {
 functions! {
     /// Its functions. They are never unloaded: MPI libraries do not bear it.
     #[derive(Clone, Copy)]
-    pub Shim:
+    pub(crate) Shim:
     version: "gmpi_shim_version" () -> c_int;
     open: "gmpi_shim_open" (*mut c_char, usize) -> c_int;
     name: "gmpi_shim_name" (*mut c_char, usize);
@@ -78,9 +79,9 @@ impl Shim {
         // SAFETY: loading runs the libraries' initialization, which is what was asked for.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if library.is_null() {
-            return Err(refuse(crate::library::said()));
+            return Err(refuse(said()));
         }
-        let shim = Shim::of(library).ok_or_else(|| refuse(crate::library::said()))?;
+        let shim = Shim::of(library).ok_or_else(|| refuse(said()))?;
         // SAFETY: takes nothing.
         match unsafe { (shim.version)() } {
             VERSION => Ok(shim),
