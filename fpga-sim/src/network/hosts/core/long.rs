@@ -166,7 +166,8 @@ impl<W: Wire> Core<W> {
         }
     }
 
-    /// Tells who asked, if the wire is done with a read. Who does not give what he granted is given up.
+    /// Tells who asked, if the wire is done with a read. Who does not give what he granted is given up; but who was told goodbye may
+    /// have said farewell, and taken back his memory, before that is heard here.
     fn end_read(&mut self, read: u64) {
         let Some(Reading { begun: true, pieces: 0, failed, node, ticket }) = self.long.reading.get(&read)
         else {
@@ -176,7 +177,7 @@ impl<W: Wire> Core<W> {
         self.long.reading.remove(&read);
         self.long.incoming.desk.end(read, !failed);
         self.retry = true;
-        if failed && ticket != 0 && self.links[usize::from(node)].ticket == ticket {
+        if failed && !self.meetings.leaving && ticket != 0 && self.links[usize::from(node)].ticket == ticket {
             tracing::warn!("node {node} does not let read what it sent: it is treated as lost");
             self.links[usize::from(node)].ticket = 0;
             self.meetings.expel(node);

@@ -5,6 +5,7 @@
 //! * of a process that was taken for lost, nothing is taken that it sent later;
 //! * a death is known after 100 ms, the end of a host and a cut after 6 s, to all that had met the process;
 //! * nobody is taken for lost where nothing worse happened than a cut, or a host standing still, for 3 s;
+//! * there, who has left properly, with all that it sent taken, is taken for lost by nobody;
 //! * long payloads are read as they were when they were sent, and memory that was taken back is read by nobody;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!
@@ -225,6 +226,7 @@ fn simulate(seed: u64, told: bool) -> World {
     if gentle {
         for (who, gone) in world.lost.keys() {
             assert!(!world.processes[*gone].alive, "{who} took {gone} for lost, which lives");
+            assert!(!world.left.contains(&(*gone, *gone)), "{who} took {gone} for lost, which left");
         }
     }
     world.part();

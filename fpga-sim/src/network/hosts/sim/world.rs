@@ -112,6 +112,8 @@ pub struct World {
     packet: u32,
     /// By packet: who sent it, its long payload, and whether that may still be read.
     sources: BTreeMap<u32, long::Source>,
+    /// Those that may still be read.
+    in_use: Vec<u32>,
     /// Long payloads that came, and those that did not: to whom and of whom.
     pub read: u64,
     pub unread: HashSet<(usize, usize)>,
@@ -150,6 +152,7 @@ impl World {
             meant: HashMap::new(),
             packet: 0,
             sources: BTreeMap::new(),
+            in_use: Vec::new(),
             read: 0,
             unread: HashSet::new(),
             told: false,

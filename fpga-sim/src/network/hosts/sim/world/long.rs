@@ -15,8 +15,13 @@ pub struct Source {
     of: usize,
     bytes: Box<[u8]>,
     hold: Arc<HoldState>,
-    /// It was overwritten: who reads now reads what he may not.
-    reused: bool,
+}
+
+impl Source {
+    /// It is overwritten: who reads now reads what he may not.
+    fn reuse(&mut self) {
+        self.bytes.fill(255);
+    }
 }
 
 struct Nobody;
@@ -25,11 +30,18 @@ impl Wake for Nobody {
     fn wake(&self) {}
 }
 
-/// What the payload of a packet is.
+/// What the payload of a packet is: no byte of it is 255. Words make it eight times as fast as bytes.
 fn payload(tag: u32, len: usize) -> Box<[u8]> {
     let mut random = fastrand::Rng::with_seed(tag.into());
-    std::iter::repeat_with(|| random.u8(..255)).take(len).collect()
+    let mut bytes = vec![0; len];
+    for word in bytes.chunks_mut(8) {
+        word.copy_from_slice(&(random.u64(..) & !LOWEST).to_le_bytes()[..word.len()]);
+    }
+    bytes.into()
 }
+
+/// The lowest bit of each byte.
+const LOWEST: u64 = u64::MAX / 255;
 
 impl World {
     /// A packet with a long payload, in one or several pieces of memory.
@@ -46,7 +58,8 @@ impl World {
         }
         runs.push(Run { address: bytes.as_ptr() as u64 + u64::from(at), len: len - at });
         let (hold, state) = Hold::new(Weak::<Nobody>::new());
-        self.sources.insert(tag, Source { of: who, bytes, hold: state, reused: false });
+        self.sources.insert(tag, Source { of: who, bytes, hold: state });
+        self.in_use.push(tag);
         let more = runs.split_off(1);
         let packet = Packet {
             source: Address::new(self.processes[who].node, 0),
@@ -64,10 +77,12 @@ impl World {
 
     /// Memory that nobody may read any more gets other bytes.
     pub(super) fn reuse_sources(&mut self) {
-        for source in self.sources.values_mut().filter(|source| source.hold.is_done() && !source.reused) {
-            source.bytes.fill(255);
-            source.reused = true;
-        }
+        self.in_use.retain(|tag| {
+            let source = self.sources.get_mut(tag).filter(|source| source.hold.is_done());
+            let done = source.is_some();
+            source.into_iter().for_each(Source::reuse);
+            !done
+        });
     }
 
     /// A process is gone, and its memory.
@@ -77,10 +92,8 @@ impl World {
         messages.grants.retain(|_, (of, ..)| *of != who);
         messages.reads.retain(|_, read| read.by != who);
         self.processes[who].reading.clear();
-        for source in self.sources.values_mut().filter(|source| source.of == who) {
-            source.bytes.fill(255);
-            source.reused = true;
-        }
+        self.sources.values_mut().filter(|source| source.of == who).for_each(Source::reuse);
+        self.in_use.retain(|tag| self.sources[tag].of != who);
     }
 
     /// Reads that begin are on their way.
