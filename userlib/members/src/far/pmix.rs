@@ -1,8 +1,9 @@
-//! A job that a launcher has started which speaks PMIx: `mpirun`, `srun --mpi=pmix`. Rank 0 tells all others by it where it is
+//! A job that a launcher has started which speaks PMIx (`mpirun`, `srun --mpi=pmix`) or PMI (`mpiexec` of MPICH). Rank 0 tells all others by it where it is
 //! met, and a secret; all else is as in any job over hosts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ggas_pmix::Session;
 
@@ -18,16 +19,16 @@ const KEY: &str = "ggas.meet";
 const NAME_MAX: usize = 48;
 
 /// This process's place, and what has to be kept as long as the job.
-pub(crate) fn place(per_node: u32, timeout: std::time::Duration) -> Result<(Place, Session), JobError> {
+pub(crate) fn place(per_node: u32, timeout: Duration) -> Result<(Place, Session), JobError> {
     let session = Session::open()?;
     let shape = checked_shape(session.size(), per_node)?;
     let rank = Rank { rank: session.rank(), shape };
     let network = format!("{JOB_PREFIX}{}", name_of(session.name()));
     let (listener, own) = if rank.rank == 0 { tells()? } else { (None, Vec::new()) };
-    let said = session.of_rank_0(KEY, &own)?;
+    let said = session.of_rank_0(KEY, &own, timeout)?;
     let told: Result<([u8; 16], Vec<String>), _> = postcard::from_bytes(&said);
     let (secret, places) = told.map_err(|_| JobError::Refused {
-        why: "what rank 0 told by PMIx is of another version of ggas: install the same one on all hosts"
+        why: "what rank 0 told by the launcher is of another version of ggas: install the same one on all hosts"
             .to_owned(),
     })?;
     let meet = Some(Meet { places, secret, listener });

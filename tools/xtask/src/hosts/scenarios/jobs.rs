@@ -128,12 +128,18 @@ pub(super) fn death_in(mut command: Command, built: &Built) -> Result<String> {
     Ok(format!("known and kernels ended after {:.0} ms", longest.fold(0.0, f64::max) / 1e3))
 }
 
+/// Ranks that have talked to each other, stay for so many seconds, and say whom they lose.
+pub(super) fn watching(lab: &Lab, built: &Built, hosts: &str, ranks: usize, seconds: u32) -> Result<Runs> {
+    let mut command = launch(lab, built, hosts);
+    command.args(["--keep-going", "--"]).arg(built.example("everyone")).args(["watch", &seconds.to_string()]);
+    let mut running = Runs::start(command, "ranks that watch")?;
+    running.says("watches", ranks)?;
+    Ok(running)
+}
+
 /// Rank 0, by which ranks hear of ends on other hosts, dies, and then one on another host.
 pub fn orphans(lab: &Lab, built: &Built) -> Result<String> {
-    let mut command = launch(lab, built, "h1:2,h2:1");
-    command.args(["--keep-going", "--"]).arg(built.example("everyone")).arg("watch");
-    let mut running = Runs::start(command, "orphans")?;
-    running.says("watches", 3)?;
+    let mut running = watching(lab, built, "h1:2,h2:1", 3, 120)?;
     kill_rank(built, 0)?;
     running.says("rank 0 is lost", 2)?;
     let begun = Instant::now();
@@ -146,7 +152,7 @@ pub fn orphans(lab: &Lab, built: &Built) -> Result<String> {
 }
 
 /// Kills the process of `everyone` that is this rank.
-fn kill_rank(built: &Built, rank: u32) -> Result<()> {
+pub(super) fn kill_rank(built: &Built, rank: u32) -> Result<()> {
     let (variable, program) = (format!("GGAS_RANK={rank}"), built.example("everyone"));
     let is_it = |folder: &Path| {
         let read = |file: &str| fs::read(folder.join(file)).unwrap_or_default();
@@ -236,4 +242,33 @@ pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
         ring_said(&said, size)?;
     }
     Ok(version)
+}
+
+/// The ring under `mpiexec` of MPICH, which may be installed beside Open MPI's; then a rank that fails before it joins, of which this
+/// launcher tells nobody.
+pub fn mpiexec(lab: &Lab, built: &Built) -> Result<String> {
+    let Some(mpiexec) =
+        ["mpiexec.mpich", "mpiexec.hydra"].into_iter().find(|name| place::which(name).is_some())
+    else {
+        return Ok("skipped: there is no mpiexec.mpich: apt-get install mpich".to_owned());
+    };
+    let hydra = |hosts: &str, size: u32| {
+        let mut command = lab.on(1, mpiexec);
+        command.args(["-launcher", "ssh", "-launcher-exec"]).arg(lab.agent());
+        command.args(["-hosts", hosts, "-n", &size.to_string()]).env("GGAS_DEVICE", "sim");
+        command
+    };
+    for (hosts, size) in [("h1:4", 4), ("h1:3,h2:1", 4), ("h2:1,h1:1", 2)] {
+        let mut command = hydra(hosts, size);
+        command.arg(built.example("ring"));
+        ring_said(&Runs::start(command, hosts)?.succeeds(2 * SOON)?, size)?;
+    }
+    let mut failing = hydra("h1:1,h2:2", 3);
+    let script = format!("[ $PMI_RANK = 2 ] && exit 7; exec '{}'", built.example("ring").display());
+    failing.env("GGAS_JOIN_TIMEOUT", "2").args(["sh", "-c", &script]);
+    let said = Runs::start(failing, "a rank that fails")?.fails(SOON)?;
+    ensure!(said.contains("barrier: no answer in time: a rank has ended"), "{said}");
+    let version = ask(mpiexec, &["--version"]).unwrap_or_default();
+    let version = version.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+    Ok(format!("MPICH {}", version.unwrap_or_default().trim()))
 }
