@@ -1,11 +1,14 @@
-//! Each process puts to every other one, twice, and rank 0 says how long things took and what a process takes. With the argument
-//! `watch` they then stay for two minutes, and say whom they lose.
+//! Each process puts to every other one, twice, and rank 0 says how long things took and what a process takes. With the arguments
+//! `watch SECONDS` they then stay for so long, say whom they lose, meet in a barrier, and leave one after the other.
 //!
 //! `cargo build --release -p ggas --example everyone && ggas run --host h1:16,h2:16 -- target/release/examples/everyone`
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use ggas_wire::{Endpoint, Event, Taken, WireError, choose};
 
 use ggas::{HostBuffer, Job, Kind, Match, PortConfig, RemoteRegion, Spec};
 
@@ -85,13 +88,87 @@ fn everyone() -> Result<(), Box<dyn Error>> {
             longest(&|said| said.3.1),
         );
     }
-    if std::env::args().nth(1).is_some_and(|word| word == "watch") {
-        let _watches = job.membership().on_loss(Box::new(|rank| println!("rank {rank} is lost")));
-        println!("watches");
-        std::thread::sleep(SOON);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match &words[..] {
+        [] => alone(&job)?,
+        [watch, seconds] if watch == "watch" => return watches(&job, Duration::from_secs(seconds.parse()?)),
+        _ => return Err("everyone [watch SECONDS]".into()),
     }
     port.close()?;
     Ok(job.barrier(SOON)?)
+}
+
+/// The same by the wire alone, where there is one: an endpoint for each process, a message from each to each.
+fn alone(job: &Job) -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let opened = choose().ok().map(|choice| Endpoint::open(&choice)).transpose()?;
+    let own = opened.as_ref().map(Endpoint::address).transpose()?;
+    let addresses: Vec<Option<Vec<u8>>> = job.exchange_values(&own, SOON)?;
+    let (Some(mut endpoint), true) = (opened, addresses.iter().all(Option::is_some)) else { return Ok(()) };
+    let peers = addresses.iter().flatten().map(|address| endpoint.insert(address));
+    let peers = peers.collect::<Result<Vec<_>, _>>()?;
+    let started = begun.elapsed();
+    let (rank, size) = (job.rank() as usize, job.size() as usize);
+    let (message, mut came) = ([7; BYTES], 0);
+    let mut times = [Duration::ZERO; 2];
+    for (round, time) in times.iter_mut().enumerate() {
+        job.barrier(SOON)?;
+        let begun = Instant::now();
+        let poll = |endpoint: &mut Endpoint, came: &mut usize| {
+            let some = endpoint.poll(|event| *came += usize::from(matches!(event, Event::Message(_))))?;
+            if some == 0 {
+                std::thread::yield_now();
+            }
+            Ok::<(), WireError>(())
+        };
+        for step in 1..size {
+            while endpoint.send(peers[(rank + step) % size], &message)? == Taken::Later {
+                poll(&mut endpoint, &mut came)?;
+            }
+        }
+        while came < (round + 1) * (size - 1) {
+            poll(&mut endpoint, &mut came)?;
+        }
+        *time = begun.elapsed();
+        // What was sent last may wait for this end to move on.
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let meets = scope.spawn(|| {
+                let met = job.barrier(SOON);
+                over.store(true, Ordering::Release);
+                met
+            });
+            while !over.load(Ordering::Acquire) {
+                poll(&mut endpoint, &mut came)?;
+            }
+            meets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok::<(), Box<dyn Error>>(())
+        })?;
+    }
+    let all = job.exchange_values(&(started, times), SOON)?;
+    if rank == 0 {
+        let longest = |of: &dyn Fn(&(Duration, [Duration; 2])) -> Duration| {
+            all.iter().map(of).max().unwrap_or_default().as_secs_f64()
+        };
+        println!(
+            "the wire alone: endpoints in {:.2} s, each to each first in {:.2} s, then in {:.3} s",
+            longest(&|said| said.0),
+            longest(&|said| said.1[0]),
+            longest(&|said| said.1[1]),
+        );
+    }
+    Ok(())
+}
+
+/// Says whom it loses, for so long and while the others leave, one after the other.
+fn watches(job: &Job, time: Duration) -> Result<(), Box<dyn Error>> {
+    let _watches = job.membership().on_loss(Box::new(|rank| println!("rank {rank} is lost")));
+    println!("watches");
+    std::thread::sleep(time);
+    job.barrier(SOON)?;
+    println!("watched");
+    std::thread::sleep(Duration::from_millis(100) * job.rank());
+    Ok(())
 }
 
 /// When it had joined, how long its rounds took, and what it occupied before and after.

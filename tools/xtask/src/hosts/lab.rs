@@ -167,18 +167,31 @@ impl Lab {
         done(Command::new("nsenter").args(["-t", &pid, "-n", "sh", "-c", &set]))
     }
 
-    /// Ends what daemons have left behind on the hosts: whatever is in their networks, other than who holds these.
-    fn end_all(&self) {
+    /// Cuts host `i` off from all others, both ways, or no more.
+    pub fn cut(&self, i: usize, cut: bool) -> Result<()> {
+        for other in (1..=self.hosts.len()).filter(|other| *other != i) {
+            self.block(i, other, cut)?;
+            self.block(other, i, cut)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a signal, by name, to all that runs on host `i`, other than who holds it.
+    pub fn signal(&self, i: usize, name: &str) {
         let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
-        let holders: Vec<String> = self.hosts.iter().map(|held| held.child.id().to_string()).collect();
-        let networks: Vec<PathBuf> = holders.iter().filter_map(|holder| network(holder)).collect();
+        let holder = self.hosts[i - 1].child.id().to_string();
+        let Some(own) = network(&holder) else { return };
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let process = entry.file_name().to_string_lossy().into_owned();
-            let is_there = network(&process).is_some_and(|own| networks.contains(&own));
-            if is_there && !holders.contains(&process) {
-                let _ = done(Command::new("kill").args(["-s", "KILL", &process]));
+            if process != holder && network(&process).as_ref() == Some(&own) {
+                let _ = done(Command::new("kill").args(["-s", name, &process]));
             }
         }
+    }
+
+    /// Ends what daemons have left behind on the hosts.
+    fn end_all(&self) {
+        (1..=self.hosts.len()).for_each(|i| self.signal(i, "KILL"));
     }
 
     /// Looks again and again until it is so.

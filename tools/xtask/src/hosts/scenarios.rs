@@ -1,5 +1,6 @@
 //! What is tried between hosts.
 
+mod bounds;
 mod jobs;
 mod slurm;
 mod ucx;
@@ -134,6 +135,22 @@ pub const ALL: &[Scenario] = &[
         short: true,
         in_c: None,
         run: jobs::mpirun,
+    },
+    Scenario {
+        name: "mpiexec",
+        about: "MPICH's launcher starts jobs, by PMI; a rank that never joins",
+        hosts: 2,
+        short: true,
+        in_c: None,
+        run: jobs::mpiexec,
+    },
+    Scenario {
+        name: "bounds",
+        about: "how soon a killed rank and a cut host are known; who stands still or leaves is not lost",
+        hosts: 2,
+        short: false,
+        in_c: None,
+        run: bounds::bounds,
     },
     Scenario {
         name: "srun",

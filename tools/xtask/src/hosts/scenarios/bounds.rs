@@ -1,0 +1,68 @@
+//! How soon ends are known, and what is none. `fpga-sim`'s simulation holds hosts to these bounds in virtual time, at the millisecond;
+//! here programs run for real, on a machine that does other things, so what fails is only what is out of all proportion.
+
+use super::super::Built;
+use super::super::lab::{Lab, Runs};
+use super::SOON;
+use super::jobs::{kill_rank, watching};
+use anyhow::{Result, ensure};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A host that is silent for so long is lost, by default.
+const SILENCE: Duration = Duration::from_secs(5);
+/// What is none: a host that stands still, or a cut, for so long.
+const SHORT: Duration = Duration::from_secs(3);
+
+pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
+    let killed = killed(lab, built)?;
+    harmless(lab, built)?;
+    let cut = cut(lab, built)?;
+    Ok(format!(
+        "a killed rank known to all after {} ms, a cut host after {:.1} s",
+        killed.as_millis(),
+        cut.as_secs_f64()
+    ))
+}
+
+/// All others hear of it.
+fn killed(lab: &Lab, built: &Built) -> Result<Duration> {
+    let mut running = watching(lab, built, "h1:2,h2:2", 4, 120)?;
+    let begun = Instant::now();
+    kill_rank(built, 3)?;
+    running.says("rank 3 is lost", 3)?;
+    Ok(begun.elapsed())
+}
+
+/// A host stands still and runs again, then a cut heals: nobody is lost, nor is who leaves afterwards, and all goes well.
+fn harmless(lab: &Lab, built: &Built) -> Result<()> {
+    let running = watching(lab, built, "h1:2,h2:2", 4, 20)?;
+    lab.signal(2, "STOP");
+    thread::sleep(SHORT);
+    lab.signal(2, "CONT");
+    // Both sides have heard of each other again, which they try four times in a second.
+    thread::sleep(Duration::from_secs(1));
+    lab.cut(2, true)?;
+    thread::sleep(SHORT);
+    lab.cut(2, false)?;
+    let said = running.succeeds(2 * SOON)?;
+    ensure!(!said.contains("is lost"), "somebody is lost who lives:\n{said}");
+    ensure!(said.matches("watched").count() == 4, "{said}");
+    Ok(())
+}
+
+/// Both ranks of each side hear of both of the other one.
+fn cut(lab: &Lab, built: &Built) -> Result<Duration> {
+    let mut running = watching(lab, built, "h1:2,h2:2", 4, 120)?;
+    lab.cut(2, true)?;
+    let begun = Instant::now();
+    known(&mut running, &[2, 3])?;
+    let took = begun.elapsed();
+    ensure!(took >= SILENCE - SHORT / 2, "a cut that may heal is a loss after {took:?}");
+    lab.cut(2, false)?;
+    Ok(took)
+}
+
+fn known(running: &mut Runs, ranks: &[u32]) -> Result<()> {
+    ranks.iter().try_for_each(|rank| running.says(&format!("rank {rank} is lost"), 2))
+}
