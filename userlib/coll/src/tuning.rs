@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::{env, fs, io};
 
 use ggas_kernels::Processor;
+use ggas_shared_gpu::Table;
 use ggas_window::Window;
 use serde::{Deserialize, Serialize};
 
@@ -81,11 +82,14 @@ pub struct Tuning {
     choices: Vec<Choices>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gaspi: Vec<GaspiLimits>,
+    /// Of processes that share a GPU.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub shared_gpu: Table,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { schema: SCHEMA, choices: Vec::new(), gaspi: Vec::new() }
+        Self { schema: SCHEMA, choices: Vec::new(), gaspi: Vec::new(), shared_gpu: Table::default() }
     }
 }
 
@@ -151,6 +155,7 @@ impl Tuning {
             return Err(format!("it has schema {}, this library reads {SCHEMA}", table.schema));
         }
         table.choices.iter().try_for_each(Choices::check)?;
+        table.shared_gpu.check()?;
         Ok(table)
     }
 
@@ -404,6 +409,17 @@ mod tests {
         );
         let one = r#"{"from_bytes": 0, "blocks": 1, "threads": 32, "chunks": 0}"#;
         assert!(with(&format!("{one}, {one}")).contains("order"));
+        let of_8 = r#""device": "cpu", "collective": "reduce", "ranks": 8, "mps": false"#;
+        for (by_size, reason) in [
+            (r#"{"from_bytes": 5, "algorithm": "gsb"}"#, "from_bytes 0"),
+            (r#"{"from_bytes": 0, "algorithm": {"static": {"staged": 9}}}"#, "there are 7"),
+            (r#"{"from_bytes": 0, "algorithm": "ring"}"#, "dynamic"),
+        ] {
+            let refused = refused(&format!(
+                r#"{{"schema": 1, "choices": [], "shared_gpu": [{{{of_8}, "by_size": [{by_size}]}}]}}"#
+            ));
+            assert!(refused.contains(reason), "{refused}");
+        }
         assert!(with(r#"{"from_bytes": 0, "blocks": 0, "threads": 32, "chunks": 0}"#).contains("0 blocks"));
         assert!(with(r#"{"from_bytes": 0, "blocks": 1, "threads": 32}"#).contains("chunks"));
     }

@@ -5,7 +5,7 @@
 //! ready for a level once it has reduced the one before. Numbers of ranks that are no powers of two have a tree with
 //! missing children.
 
-use crate::plan::{Kind, Stamp, Step, lacks};
+use crate::plan::{Collective, Stamp, Step, lacks};
 use crate::station::{Place, Slots, Station, Waiting, Word};
 
 /// Level of the results that go down, above all that come up.
@@ -49,7 +49,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
     let (me, plan) = (station.rank(), step.plan);
     let tree = Tree::of(station, plan.root);
     let inbox = Place::Shared(plan.layout.inbox(0));
-    if plan.kind != Kind::Broadcast {
+    if plan.kind != Collective::Broadcast {
         up(station, step, &tree).await;
     } else if tree.place == 0 {
         step.all_read(station).await;
@@ -58,14 +58,14 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
     }
     if tree.place == 0 {
         station.store(Word::Completion, step.stamp(0).value()).await;
-        if plan.kind != Kind::Reduce {
+        if plan.kind != Collective::Reduce {
             station.store(Word::Serve(me), step.stamp(DOWN).value()).await;
         }
-        if plan.kind != Kind::Broadcast {
+        if plan.kind != Collective::Broadcast {
             station.copy(Place::Output(step.offset), inbox, step.len).await;
             station.drain().await;
         }
-    } else if plan.kind != Kind::Reduce {
+    } else if plan.kind != Collective::Reduce {
         down(station, step, &tree).await;
     }
     station.store(Word::Ack(me), step.stamp(0).value()).await;
@@ -126,7 +126,7 @@ async fn send<S: Station>(
 async fn down<S: Station>(station: &S, step: &Step<'_>, tree: &Tree) {
     let (me, layout, stamp) = (station.rank(), step.plan.layout, step.stamp(DOWN));
     let parent = tree.rank(tree.parent());
-    if tree.has_children() && step.plan.kind == Kind::Broadcast {
+    if tree.has_children() && step.plan.kind == Collective::Broadcast {
         step.all_read(station).await;
     }
     let waiting = Waiting { what: "the result from the level above", rank: parent };

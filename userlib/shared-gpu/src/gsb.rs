@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use crate::plan::{Fault, Kind, Seen, Step, lacks};
+use crate::plan::{Collective, Fault, Seen, Step, lacks};
 use crate::station::{Place, Station, Waiting, Word};
 
 /// Who aggregates: "a predefined process".
@@ -16,8 +16,8 @@ const LEADER: usize = 0;
 pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
     let (me, plan) = (station.rank(), step.plan);
     match plan.kind {
-        Kind::Broadcast if me == plan.root => publish(station, step).await,
-        Kind::Broadcast => {}
+        Collective::Broadcast if me == plan.root => publish(station, step).await,
+        Collective::Broadcast => {}
         _ if me == LEADER => collect(station, step).await,
         _ => contribute(station, step).await,
     }
@@ -88,7 +88,7 @@ async fn complete<S: Station>(station: &S, step: &Step<'_>) {
 
 /// Steps 6 and 7.
 async fn read<S: Station>(station: &S, step: &Step<'_>) {
-    let rank = if step.plan.kind == Kind::Broadcast { step.plan.root } else { LEADER };
+    let rank = if step.plan.kind == Collective::Broadcast { step.plan.root } else { LEADER };
     let waiting = Waiting { what: "the result", rank };
     if lacks!(step.plan, Toggle) {
         station

@@ -7,7 +7,7 @@
 //! The result has a place of its own, written when all have arrived: they have read the last one. A slot is free once the last
 //! call has a result.
 
-use crate::plan::{Fault, Kind, Seen, Stamp, Step};
+use crate::plan::{Collective, Fault, Seen, Stamp, Step};
 use crate::station::{Place, Slots, Station, Waiting, Word};
 
 /// From here on all reduce a share each, where they have a core each: below, a second meeting takes longer than the work.
@@ -23,8 +23,8 @@ const LOOKS: u32 = 64;
 pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
     let (me, plan) = (station.rank(), step.plan);
     match plan.kind {
-        Kind::Broadcast if me == plan.root => publish(station, step).await,
-        Kind::Broadcast => {}
+        Collective::Broadcast if me == plan.root => publish(station, step).await,
+        Collective::Broadcast => {}
         _ => contribute(station, step).await,
     }
     if plan.reads(me) {
@@ -125,7 +125,7 @@ async fn meet<S: Station>(station: &S, step: &Step<'_>, part: Stamp, ready: impl
 
 async fn read<S: Station>(station: &S, step: &Step<'_>) {
     let stamp = step.stamp(0);
-    if step.plan.kind != Kind::Broadcast {
+    if step.plan.kind != Collective::Broadcast {
         let ready = |station: &S| stamp.seen_in(station.load(Word::Completion)) != Seen::NotYet;
         meet(station, step, stamp, ready).await;
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::choosing::{Choosing, Counts, Mechanism};
-use crate::plan::{Fault, Kind, Seen, Step};
+use crate::plan::{Collective, Fault, Seen, Step};
 use crate::station::{Lane, Place, Station, Waiting, Word};
 use crate::status::{By, Status};
 
@@ -35,7 +35,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>, table: Optio
         LEADER => lead(station, step, table).await,
         _ => {
             contribute(station, step).await;
-            if step.plan.kind == Kind::Allreduce {
+            if step.plan.kind == Collective::Allreduce {
                 read(station, step).await;
             }
             Mix::default()
@@ -261,7 +261,7 @@ async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -
     }
     let Counts { hs, ipc } = gather.choosing.assigned;
     let mut mix = Mix { gather: (hs, ipc), broadcast: (0, 0), resent: gather.resent };
-    if plan.kind == Kind::Allreduce {
+    if plan.kind == Collective::Allreduce {
         let known = table.map_or_else(|| known(&gather.choosing.complete), Choosing::by_table);
         mix.broadcast = broadcast(station, step, known).await;
     } else {

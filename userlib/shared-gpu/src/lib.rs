@@ -24,11 +24,13 @@ mod station;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tuning;
 
 pub use elements::{Element, Op};
 pub use error::SharedGpuError;
 pub use hyper_q::Mix;
 pub use mps::Mps;
-pub use plan::{Algorithm, Layout, Stamp, allreduce_on};
+pub use plan::{Algorithm, Collective, Layout, Stamp, allreduce_on};
 pub use shared_gpu::{Config, Directory, SharedGpu, Vector};
 pub use station::{Lane, Place, Slots, Station, Waiting, Word};
+pub use tuning::{Choice, Choices, Table};

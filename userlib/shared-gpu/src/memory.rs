@@ -1,5 +1,6 @@
 //! The shared buffer and the directory: made by rank 0, mapped by all.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use ggas_members::Job;
 use ggas_members::memory::{Mapping, create, sealed_len};
 
 use crate::station::Word;
-use crate::{Config, Directory, Layout, SharedGpuError};
+use crate::{Config, Directory, Layout, Mps, SharedGpuError};
 
 /// Most ranks: what a GPU's memory and a host's cores are enough for, with room.
 pub(crate) const RANKS_MAX: usize = 256;
@@ -186,12 +187,23 @@ impl Steps<'_> {
     fn same(&self, processor: &Processor, config: &Config) -> Result<u64, SharedGpuError> {
         static TAGS: AtomicU64 = AtomicU64::new(1);
         let device = match processor {
-            Processor::Gpu(gpu) => format!("GPU {}", gpu.device().info().uuid),
+            Processor::Gpu(gpu) => {
+                let how = if Mps::find().is_on() { "with" } else { "without" };
+                format!("GPU {} {how} MPS", gpu.device().info().uuid)
+            }
             _ => "the CPU executor".to_owned(),
         };
-        let Config { buffer, directory, .. } = config;
+        let Config { buffer, directory, algorithm, table, .. } = config;
+        let algorithm = match algorithm {
+            Some(algorithm) => format!("{algorithm:?}"),
+            None if table.is_empty() => "as built in".to_owned(),
+            // The same program gives the same number.
+            None => format!("of table {:x}", BuildHasherDefault::<DefaultHasher>::new().hash_one(table)),
+        };
         let tag = TAGS.fetch_add(1, Ordering::Relaxed) | 1 << 40;
-        let mine = format!("{tag}\n{device}, a buffer of {buffer} bytes and the directory {directory}");
+        let mine = format!(
+            "{tag}\n{device}, a buffer of {buffer} bytes, the directory {directory} and the algorithm {algorithm}"
+        );
         let all = self.job.exchange(mine.as_bytes(), self.left())?;
         let all: Vec<String> = all.iter().map(|said| String::from_utf8_lossy(said).into_owned()).collect();
         let split = |said: &str| said.split_once('\n').map(|(tag, rest)| (tag.to_owned(), rest.to_owned()));

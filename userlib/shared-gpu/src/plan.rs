@@ -1,5 +1,9 @@
 //! A call: what all ranks have to do alike, cut into chunks that fit the shared buffer.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::{Element, Op};
 
 use crate::choosing::Counts;
@@ -8,7 +12,8 @@ use crate::station::{Place, Slots, Station, Waiting, Word};
 use crate::{btb, gsb, host, hyper_q};
 
 /// Which algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Algorithm {
     /// Fan-in and fan-out through slots in one buffer (GSB, 3.2.1).
     Gsb,
@@ -26,12 +31,38 @@ pub enum Algorithm {
     Host,
 }
 
+impl Algorithm {
+    /// Whether it has words that are in host memory only.
+    pub(crate) fn has_states(self) -> bool {
+        matches!(self, Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host)
+    }
+}
+
 /// What the ranks do together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Collective {
+    /// All ranks' vectors, reduced, at one of them.
     Reduce,
+    /// One rank's vector at all of them.
     Broadcast,
+    /// All ranks' vectors, reduced, at all of them.
     Allreduce,
+}
+
+impl Collective {
+    /// All of them.
+    pub const ALL: [Collective; 3] = [Collective::Allreduce, Collective::Reduce, Collective::Broadcast];
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Collective::Reduce => "reduce",
+            Collective::Broadcast => "broadcast",
+            Collective::Allreduce => "allreduce",
+        })
+    }
 }
 
 /// What is left out, so that tests see it is needed.
@@ -181,7 +212,7 @@ pub(crate) struct Cursor {
 /// A call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) kind: Kind,
+    pub(crate) kind: Collective,
     pub(crate) algorithm: Algorithm,
     pub(crate) bytes: usize,
     pub(crate) element: Element,
@@ -198,7 +229,7 @@ pub(crate) struct Plan {
 /// A rank's part in an allreduce of floats, the first call of its ranks: for the [`model`](crate::model) and other stations.
 pub async fn allreduce_on<S: Station>(station: &S, algorithm: Algorithm, layout: Layout, bytes: usize) {
     let plan = Plan {
-        kind: Kind::Allreduce,
+        kind: Collective::Allreduce,
         algorithm,
         bytes,
         element: Element::Float,
@@ -251,7 +282,7 @@ impl Plan {
     fn used(&self) -> Algorithm {
         match self.algorithm {
             Algorithm::Static { .. } | Algorithm::Dynamic
-                if self.kind == Kind::Broadcast || self.root != 0 =>
+                if self.kind == Collective::Broadcast || self.root != 0 =>
             {
                 Algorithm::Gsb
             }
@@ -262,9 +293,9 @@ impl Plan {
     /// Whether a rank wants the result, of a call in which the root of a broadcast has it.
     pub(crate) fn reads(&self, rank: usize) -> bool {
         match self.kind {
-            Kind::Reduce => rank == self.root,
-            Kind::Broadcast => rank != self.root,
-            Kind::Allreduce => true,
+            Collective::Reduce => rank == self.root,
+            Collective::Broadcast => rank != self.root,
+            Collective::Allreduce => true,
         }
     }
 
@@ -283,7 +314,7 @@ impl Plan {
     pub(crate) async fn run<S: Station>(&self, station: &S, cursor: &mut Cursor) {
         let (chunk, call) = (self.layout.chunk(self.algorithm), self.call());
         if station.ranks() == 1 {
-            if self.kind != Kind::Broadcast {
+            if self.kind != Collective::Broadcast {
                 station.copy(Place::Output(0), Place::Input(0), self.bytes).await;
                 station.drain().await;
             }

@@ -12,10 +12,10 @@ use ggas_members::{Job, LossGuard, cores};
 
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::memory::Shared;
-use crate::plan::{Cursor, Kind, Plan};
+use crate::plan::{Cursor, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
 use crate::station::Word;
-use crate::{Algorithm, Element, Layout, Mix, Op, SharedGpuError, kernel};
+use crate::{Algorithm, Choices, Collective, Element, Layout, Mix, Mps, Op, SharedGpuError, Table, kernel};
 
 /// Longest vectors that go through host memory unless the caller says otherwise: on the executor, and on a GPU.
 const HOST_MAX: usize = 1 << 20;
@@ -52,6 +52,8 @@ pub struct Config {
     pub directory: Directory,
     /// Which algorithm; `None`: as [`SharedGpu::choice`] says.
     pub algorithm: Option<Algorithm>,
+    /// What was measured; `ggas_coll::Tuning::of_host().shared_gpu` is this host's. Default: nothing.
+    pub table: Table,
     /// Bound of the set-up, and of each wait for another rank. Default 30 s.
     pub timeout: Duration,
 }
@@ -62,6 +64,7 @@ impl Default for Config {
             buffer: 64 << 20,
             directory: Directory::Host,
             algorithm: None,
+            table: Table::default(),
             timeout: Duration::from_secs(30),
         }
     }
@@ -111,6 +114,8 @@ pub struct SharedGpu {
     process: Process,
     layout: Layout,
     algorithm: Option<Algorithm>,
+    /// Of the table, those for these ranks.
+    choices: Vec<Choices>,
     /// Ranks share cores.
     is_crowded: bool,
     cursor: Cursor,
@@ -128,9 +133,7 @@ impl SharedGpu {
     /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
         kernel::add()?;
-        let has_words =
-            matches!(config.algorithm, Some(Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host));
-        if has_words && config.directory != Directory::Host {
+        if config.algorithm.is_some_and(Algorithm::has_states) && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
         let dead = Arc::new(AtomicU32::new(NOBODY));
@@ -162,8 +165,22 @@ impl SharedGpu {
             ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
             dead,
         };
+        let (device, mps) = match processor {
+            Processor::Gpu(gpu) => (gpu.device().info().name.clone(), Mps::find().is_on()),
+            _ => ("cpu".to_owned(), false),
+        };
+        let choices = config.table.find(&device, ranks, mps).cloned().collect();
         let (algorithm, cursor) = (config.algorithm, Cursor::default());
-        Ok(SharedGpu { process, layout, algorithm, is_crowded, cursor, broken: false, _losses: losses })
+        Ok(SharedGpu {
+            process,
+            layout,
+            algorithm,
+            choices,
+            is_crowded,
+            cursor,
+            broken: false,
+            _losses: losses,
+        })
     }
 
     /// This rank.
@@ -176,16 +193,24 @@ impl SharedGpu {
         self.process.ranks
     }
 
-    /// The algorithm for vectors of so many bytes: what the configuration forces; else through host memory if they are short,
-    /// and GSB, which the text found never slower than BTB on one GPU (3.3.2).
-    pub fn choice(&self, bytes: usize) -> Algorithm {
-        let most = match (&self.process.engine, self.process.directory) {
-            (Engine::Cpu(_), Directory::Host) => HOST_MAX,
-            (Engine::Gpu { .. }, Directory::Host) => HOST_MAX_GPU,
-            _ => 0,
+    /// The algorithm for vectors of so many bytes: what the configuration forces; else that of its table, if it has one for these
+    /// ranks and MPS as it is; else through host memory if they are short, and GSB, which the text found never slower than BTB on
+    /// one GPU (3.3.2).
+    pub fn choice(&self, collective: Collective, bytes: usize) -> Algorithm {
+        if let Some(algorithm) = self.algorithm {
+            return algorithm;
+        }
+        let is_on_host = self.process.directory == Directory::Host;
+        let measured = self.choices.iter().find(|choices| choices.collective == collective);
+        let measured = measured.and_then(|choices| choices.algorithm(bytes));
+        if let Some(algorithm) = measured.filter(|algorithm| is_on_host || !algorithm.has_states()) {
+            return algorithm;
+        }
+        let most = match &self.process.engine {
+            Engine::Cpu(_) => HOST_MAX,
+            Engine::Gpu { .. } => HOST_MAX_GPU,
         };
-        let usual = if bytes <= most { Algorithm::Host } else { Algorithm::Gsb };
-        self.algorithm.unwrap_or(usual)
+        if is_on_host && bytes <= most { Algorithm::Host } else { Algorithm::Gsb }
     }
 
     /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
@@ -202,7 +227,7 @@ impl SharedGpu {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         let places = (input.check(count, element)?, output.check(count, element)?);
-        self.call((Kind::Allreduce, 0), places, count, element, Some(op))
+        self.call((Collective::Allreduce, 0), places, count, element, Some(op))
     }
 
     /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
@@ -220,7 +245,7 @@ impl SharedGpu {
     ) -> Result<(), SharedGpuError> {
         let own = if self.rank() == root { output.check(count, element)? } else { 0 };
         let places = (input.check(count, element)?, own);
-        self.call((Kind::Reduce, root), places, count, element, Some(op))
+        self.call((Collective::Reduce, root), places, count, element, Some(op))
     }
 
     /// `vector` of all ranks becomes that of `root`.
@@ -235,7 +260,7 @@ impl SharedGpu {
         element: Element,
     ) -> Result<(), SharedGpuError> {
         let place = vector.check(count, element)?;
-        self.call((Kind::Broadcast, root), (place, place), count, element, None)
+        self.call((Collective::Broadcast, root), (place, place), count, element, None)
     }
 
     /// How the copies of the last chunk of an allreduce were made, at rank 0, by the static and the dynamic algorithm.
@@ -245,7 +270,7 @@ impl SharedGpu {
 
     fn call(
         &mut self,
-        (kind, root): (Kind, usize),
+        (kind, root): (Collective, usize),
         places: (u64, u64),
         count: usize,
         element: Element,
@@ -264,7 +289,7 @@ impl SharedGpu {
         let bytes = count * element.size();
         let plan = Plan {
             kind,
-            algorithm: self.choice(bytes),
+            algorithm: self.choice(kind, bytes),
             bytes,
             element,
             op,

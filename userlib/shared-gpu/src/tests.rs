@@ -5,7 +5,7 @@ mod hyper_q;
 use crate::{Element, Op};
 
 use crate::model::{Cost, Costs, Model, Stuck, Work};
-use crate::plan::{Cursor, Defect, Kind, Plan};
+use crate::plan::{Collective, Cursor, Defect, Plan};
 use crate::{Algorithm, Layout, Place};
 
 /// Copies into the shared buffer by these ranks take so long; all else takes a little.
@@ -78,13 +78,13 @@ fn sum(vectors: &[Vec<u8>], algorithm: Algorithm, root: usize) -> Vec<f64> {
     parts.swap_remove(0)
 }
 
-fn plan(algorithm: Algorithm, kind: Kind, ranks: usize, bytes: usize, root: usize) -> Plan {
+fn plan(algorithm: Algorithm, kind: Collective, ranks: usize, bytes: usize, root: usize) -> Plan {
     Plan {
         kind,
         algorithm,
         bytes,
         element: Element::Double,
-        op: (kind != Kind::Broadcast).then_some(Op::Sum),
+        op: (kind != Collective::Broadcast).then_some(Op::Sum),
         root,
         layout: Layout::new(ranks, BUFFER).expect("it fits"),
         shared_min: if bytes == 256 { usize::MAX } else { 300 },
@@ -109,14 +109,14 @@ fn wrong(ranks: usize, script: Script, calls: &[Plan]) -> Result<usize, Stuck> {
     let outputs: Vec<_> = (0..ranks).map(|rank| model.output(rank)).collect();
     for (number, call) in calls.iter().enumerate() {
         let expected = match call.kind {
-            Kind::Broadcast => doubles(&all[number][call.root]),
+            Collective::Broadcast => doubles(&all[number][call.root]),
             _ => sum(&all[number], call.algorithm, call.root),
         };
         for (rank, output) in outputs.iter().enumerate() {
             let has = match call.kind {
-                Kind::Allreduce => true,
-                Kind::Reduce => rank == call.root,
-                Kind::Broadcast => rank != call.root,
+                Collective::Allreduce => true,
+                Collective::Reduce => rank == call.root,
+                Collective::Broadcast => rank != call.root,
             };
             let begin = number * count * 8;
             let got = doubles(&output[begin..begin + call.bytes]);
@@ -187,7 +187,7 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
 const ALL: [Algorithm; 5] =
     [Algorithm::Gsb, Algorithm::Dynamic, Algorithm::Host, Algorithm::Btb, Algorithm::Static { staged: 2 }];
 const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
-const KINDS: [Kind; 3] = [Kind::Reduce, Kind::Broadcast, Kind::Allreduce];
+const COLLECTIVES: [Collective; 3] = [Collective::Reduce, Collective::Broadcast, Collective::Allreduce];
 
 /// Scripts with ranks that are slow, late, or both, in a fixed sequence of choices.
 fn scripts(ranks: usize) -> Vec<Script> {
@@ -209,7 +209,7 @@ fn all_calls_of_all_ranks_are_right_whoever_is_slow() {
         // Shorter and longer than a chunk, and not of whole chunks; algorithms, kinds and roots in turn.
         let mut calls = Vec::new();
         for (n, bytes) in [8, 6000, 256].into_iter().enumerate() {
-            for (algorithm, kind) in ALL.into_iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
+            for (algorithm, kind) in ALL.into_iter().flat_map(|one| COLLECTIVES.map(|kind| (one, kind))) {
                 calls.push(plan(algorithm, kind, ranks, bytes, n * 5 % ranks));
                 calls.push(plan(algorithm, kind, ranks, bytes, (n + 1) % ranks));
             }
@@ -226,7 +226,7 @@ fn with(defect: Defect, mut plan: Plan) -> Plan {
 }
 
 /// Two calls with and without the defect.
-fn shows(defect: Defect, algorithm: Algorithm, kind: Kind, ranks: usize, script: &Script) {
+fn shows(defect: Defect, algorithm: Algorithm, kind: Collective, ranks: usize, script: &Script) {
     let call = plan(algorithm, kind, ranks, 512, 0);
     assert_eq!(wrong(ranks, script.clone(), &[call, call]), Ok(0), "{defect:?} is not there yet");
     let bad = with(defect, call);
@@ -237,38 +237,38 @@ fn shows(defect: Defect, algorithm: Algorithm, kind: Kind, ranks: usize, script:
 fn without_the_event_a_copy_under_way_is_taken_for_complete() {
     let script = Script { slow: vec![(3, 5000)], ..Script::default() };
     for algorithm in BOTH {
-        shows(Defect::Event, algorithm, Kind::Allreduce, 4, &script);
+        shows(Defect::Event, algorithm, Collective::Allreduce, 4, &script);
     }
 }
 
 #[test]
 fn without_the_toggle_the_last_result_is_taken_for_this_one() {
     let script = Script { slow: vec![(2, 5000)], ..Script::default() };
-    shows(Defect::Toggle, Algorithm::Gsb, Kind::Allreduce, 4, &script);
+    shows(Defect::Toggle, Algorithm::Gsb, Collective::Allreduce, 4, &script);
 }
 
 #[test]
 fn without_matched_levels_a_copy_overwrites_one_that_is_not_reduced_yet() {
     let script = Script { slow_sums: 5000, ..Script::default() };
-    shows(Defect::Level, Algorithm::Btb, Kind::Allreduce, 4, &script);
+    shows(Defect::Level, Algorithm::Btb, Collective::Allreduce, 4, &script);
 }
 
 #[test]
 fn without_acknowledgements_a_result_is_overwritten_while_it_is_read() {
     let script = Script { slow_reads: vec![(3, 50_000)], ..Script::default() };
-    shows(Defect::Ack, Algorithm::Gsb, Kind::Broadcast, 4, &script);
-    shows(Defect::Ack, Algorithm::Btb, Kind::Broadcast, 4, &script);
-    shows(Defect::Ack, Algorithm::Host, Kind::Broadcast, 4, &script);
+    shows(Defect::Ack, Algorithm::Gsb, Collective::Broadcast, 4, &script);
+    shows(Defect::Ack, Algorithm::Btb, Collective::Broadcast, 4, &script);
+    shows(Defect::Ack, Algorithm::Host, Collective::Broadcast, 4, &script);
 }
 
 #[test]
 fn a_rank_in_another_call_is_named_and_nobody_gets_a_result() {
     for (algorithm, kind) in [
-        (Algorithm::Gsb, Kind::Allreduce),
-        (Algorithm::Btb, Kind::Allreduce),
-        (Algorithm::Gsb, Kind::Broadcast),
-        (Algorithm::Host, Kind::Allreduce),
-        (Algorithm::Host, Kind::Reduce),
+        (Algorithm::Gsb, Collective::Allreduce),
+        (Algorithm::Btb, Collective::Allreduce),
+        (Algorithm::Gsb, Collective::Broadcast),
+        (Algorithm::Host, Collective::Allreduce),
+        (Algorithm::Host, Collective::Reduce),
     ] {
         let (ranks, odd) = (6, 5);
         let model = Model::new(ranks, Script::default()).data(vectors(ranks, 64, 0), BUFFER);
@@ -287,7 +287,7 @@ fn a_rank_in_another_call_is_named_and_nobody_gets_a_result() {
 #[test]
 fn a_rank_that_never_comes_is_named() {
     let model = Model::new(4, Script::default());
-    let call = plan(Algorithm::Gsb, Kind::Allreduce, 4, 64, 0);
+    let call = plan(Algorithm::Gsb, Collective::Allreduce, 4, 64, 0);
     let call = &call;
     let stuck = model.run(|rank| async move {
         if crate::Station::rank(rank) != 2 {

@@ -10,7 +10,10 @@ use std::time::Duration;
 use common::{die, in_job, in_job_with_death, victim};
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
-use ggas_shared_gpu::{Algorithm, Config, Directory, Element, Op, SharedGpu, SharedGpuError, Vector};
+use ggas_shared_gpu::{
+    Algorithm, Choice, Choices, Collective, Config, Directory, Element, Op, SharedGpu, SharedGpuError, Table,
+    Vector,
+};
 
 /// Bound of waits that end well, on a machine that may stall.
 const SOON: Duration = Duration::from_secs(60);
@@ -225,6 +228,9 @@ fn ranks_that_differ_are_named() {
         let other = Config { buffer: if odd { 2 << 20 } else { 1 << 20 }, ..config(Algorithm::Gsb) };
         let error = SharedGpu::new(job, &processor, &other).expect_err("other buffers");
         assert!(matches!(error, SharedGpuError::Unequal { rank: 3, .. }), "{error}");
+        let other = config(if odd { Algorithm::Btb } else { Algorithm::Gsb });
+        let error = SharedGpu::new(job, &processor, &other).expect_err("other algorithms").to_string();
+        assert!(error.contains("rank 3") && error.contains("Btb") && error.contains("Gsb"), "{error}");
         let small = Config { buffer: 1000, ..config(Algorithm::Gsb) };
         let error = SharedGpu::new(job, &processor, &small).expect_err("no room");
         assert!(matches!(error, SharedGpuError::SmallBuffer { least: 1280, .. }), "{error}");
@@ -244,7 +250,7 @@ fn short_and_long_vectors_go_different_ways_by_themselves() {
         let config = Config { timeout: SOON, ..Config::default() };
         let mut rank = Rank::new(job, &config, 300_000);
         for count in [1, 300_000, 1000, 1, 270_000, 2] {
-            let algorithm = rank.shared.choice(4 * count);
+            let algorithm = rank.shared.choice(Collective::Allreduce, 4 * count);
             assert_eq!(algorithm, if count > 1000 { Algorithm::Gsb } else { Algorithm::Host });
             let expected: Vec<f32> = (0..count).map(|i| sum(4, algorithm, i)).collect();
             assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
@@ -255,10 +261,46 @@ fn short_and_long_vectors_go_different_ways_by_themselves() {
         job.barrier(SOON).expect("all have seen it");
         let on_gpu = Config { directory: Directory::GpuKernel, ..config };
         let shared = SharedGpu::new(job, &processor(), &on_gpu).expect("set up");
-        assert_eq!(shared.choice(8), Algorithm::Gsb, "its words are on the host");
+        assert_eq!(shared.choice(Collective::Reduce, 8), Algorithm::Gsb, "its words are on the host");
         let host = Config { algorithm: Some(Algorithm::Host), ..on_gpu };
         let error = SharedGpu::new(job, &processor(), &host).expect_err("likewise");
         assert!(matches!(error, SharedGpuError::NoStates), "{error}");
+    });
+}
+
+#[test]
+fn a_table_says_which_way_a_vector_goes() {
+    in_job("a_table_says_which_way_a_vector_goes", (4, 1), |job| {
+        let processor = processor();
+        let ways = [Algorithm::Btb, Algorithm::Static { staged: 1 }, Algorithm::Host, Algorithm::Dynamic];
+        let by_size =
+            ways.iter().enumerate().map(|(n, way)| Choice { from_bytes: 4000 * n, algorithm: *way });
+        let mut table = Table::default();
+        for (ranks, mps, by_size) in [
+            (4, false, by_size.clone().collect()),
+            (4, true, by_size.collect()),
+            (5, false, vec![Choice { from_bytes: 0, algorithm: Algorithm::Gsb }]),
+        ] {
+            let device = match &processor {
+                Processor::Gpu(gpu) => gpu.device().info().name.clone(),
+                _ => "cpu".to_owned(),
+            };
+            let collective = Collective::Allreduce;
+            table.insert(Choices { device, collective, ranks, mps, by_size }).expect("it can be");
+        }
+        let config = Config { table, timeout: SOON, ..Config::default() };
+        let mut rank = Rank::new(job, &config, 10_000);
+        assert_eq!(rank.shared.choice(Collective::Reduce, 8), Algorithm::Host, "it says nothing of that");
+        for (count, way) in [(1, 0), (2500, 2), (999, 0), (1000, 1), (10_000, 3), (1500, 1), (20, 0)] {
+            assert_eq!(rank.shared.choice(Collective::Allreduce, 4 * count), ways[way], "{count}");
+            let expected: Vec<f32> = (0..count).map(|i| sum(4, ways[way], i)).collect();
+            assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
+        }
+        job.barrier(SOON).expect("all are done");
+        // A table of rank 3's own.
+        let table = if job.rank() == 3 { Table::default() } else { config.table.clone() };
+        let error = SharedGpu::new(job, &processor, &Config { table, ..config }).expect_err("unlike tables");
+        assert!(matches!(error, SharedGpuError::Unequal { rank: 3, .. }), "{error}");
     });
 }
 

@@ -59,7 +59,7 @@ struct Ran {
 fn run(ranks: usize, algorithm: Algorithm, bytes: usize, speeds: Speeds) -> Ran {
     let inputs = vectors(ranks, bytes / 8, 3);
     let expected = sum(&inputs, Algorithm::Gsb, 0);
-    let call = plan(algorithm, Kind::Allreduce, ranks, bytes, 0);
+    let call = plan(algorithm, Collective::Allreduce, ranks, bytes, 0);
     let call = Plan { layout: Layout::new(ranks, ranks * bytes).expect("it fits"), ..call };
     let model = Model::new(ranks, speeds).data(inputs, ranks * bytes);
     let mix = std::cell::Cell::new(Mix::default());
@@ -225,7 +225,7 @@ impl Station for Changing {
 
 #[test]
 fn an_assignment_of_the_broadcast_is_not_taken_for_one_of_the_gather() {
-    let call = plan(Algorithm::Static { staged: 0 }, Kind::Allreduce, 2, 64, 0);
+    let call = plan(Algorithm::Static { staged: 0 }, Collective::Allreduce, 2, 64, 0);
     let step = call.first_step();
     for left in 0..4 {
         let station = Changing {
