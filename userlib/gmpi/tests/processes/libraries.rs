@@ -1,0 +1,225 @@
+//! MPI libraries carry calls.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use ggas::kernels::Processor;
+use ggas_clock::{Backoff, Clock, Manual};
+use ggas_gmpi::carrier::mpi::Mpi;
+use ggas_gmpi::layout::*;
+use ggas_gmpi::{Comm, Config, Gmpi, GmpiError, Joined, Placement, Staging};
+
+use crate::calls::everything;
+use crate::start::{Here, again, by_mpi, libraries, part, two_by};
+use crate::world::{LONG, SOON, Script, WORLD, config};
+
+#[test]
+fn everything_by_mpi_libraries() {
+    match part().as_deref() {
+        Some("plain") => {
+            let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
+            assert!(job.is_none(), "an MPI launcher started this");
+            println!("{}", gmpi.carrier());
+            let here = Here::with(gmpi, processor);
+            everything(&here);
+            here.gmpi.close().expect("all came");
+        }
+        Some(_) => {
+            // Through copies, as with GPU memory that the library does not take.
+            let processor = Processor::cpu();
+            let config = Config { placement: Placement::Tagged, ..config() };
+            let here =
+                Here::with(Gmpi::mpi(&processor, &config, Staging::Always).expect("all came"), processor);
+            everything(&here);
+            here.gmpi.close().expect("all came");
+        }
+        None => {
+            for part in ["plain", "staged"] {
+                by_mpi("libraries::everything_by_mpi_libraries", part);
+            }
+        }
+    }
+}
+
+/// The MPI library that the compiler links with.
+fn library_of(mpicc: &str) -> Option<CString> {
+    let output = Command::new(mpicc).arg("-show").output().expect("the compiler runs");
+    let said = String::from_utf8(output.stdout).expect("a command line");
+    // libmpi.so may be a script of the linker's.
+    let names = ["libmpi.so.40", "libmpi.so.12", "libmpi.so"];
+    let folders = said.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
+    let library = folders.flat_map(|folder| names.map(|name| Path::new(folder).join(name)));
+    let library = library.into_iter().find(|path| path.exists())?;
+    Some(CString::new(library.into_os_string().into_vec()).expect("a path"))
+}
+
+/// Initializes MPI as a program of one thread does; false: it is not known where the library is.
+fn initialize() -> bool {
+    let mpicc = std::env::var("GGAS_GMPI_MPICC").expect("the test sets it");
+    let Some(library) = library_of(&mpicc) else { return false };
+    // SAFETY: loading runs the library's initialization; the function takes two pointers that may be null.
+    unsafe {
+        let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        assert!(!library.is_null(), "it was found");
+        let init = libc::dlsym(library, c"MPI_Init".as_ptr());
+        let init: unsafe extern "C" fn(*mut i32, *mut u8) -> i32 = std::mem::transmute(init);
+        init(std::ptr::null_mut(), std::ptr::null_mut()) == 0
+    }
+}
+
+#[test]
+fn a_program_that_initialized_mpi_for_one_thread_is_refused() {
+    if part().is_none() {
+        return by_mpi("libraries::a_program_that_initialized_mpi_for_one_thread_is_refused", "single");
+    }
+    if !initialize() {
+        println!("skipped: mpicc -show names no folder with the library");
+        return;
+    }
+    let error = Gmpi::join(&config()).err();
+    let refused = matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("MPI_THREAD_MULTIPLE"));
+    assert!(refused, "{error:?}");
+    // Its launcher waits for the end.
+    // SAFETY: as above; MPI is initialized.
+    unsafe {
+        let finalize = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Finalize".as_ptr());
+        let finalize: unsafe extern "C" fn() -> i32 = std::mem::transmute(finalize);
+        assert_eq!(finalize(), 0);
+    }
+}
+
+/// The test below.
+const CARRIED: &str = "libraries::a_shim_that_was_compiled_elsewhere_needs_no_compiler";
+
+#[test]
+fn a_shim_that_was_compiled_elsewhere_needs_no_compiler() {
+    if part().is_some() {
+        let gmpi = Gmpi::mpi(&Processor::cpu(), &config(), Staging::Needed).expect("all came");
+        return Here::with(gmpi, Processor::cpu()).gmpi.close().expect("all came");
+    }
+    for (mpirun, mpicc) in libraries() {
+        let cache = folder(&format!("gmpi-shim-{}", std::process::id()));
+        let with = |compiler: &Path, shim: Option<&Path>| {
+            let mut command = two_by(&mpirun, compiler);
+            command.env("XDG_CACHE_HOME", &cache);
+            shim.map(|shim| command.env("GGAS_GMPI_SHIM", shim));
+            again(CARRIED, &mut command, "carried").wait().expect("ended").success()
+        };
+        assert!(with(&mpicc, None), "{}: compiled here", mpirun.display());
+        let files = std::fs::read_dir(cache.join("ggas-gmpi")).expect("the cache");
+        let shim = files.map(|file| file.expect("a file").path()).find(|path| path.extension().is_some());
+        let shim = shim.expect("a shim in it");
+        let carried = cache.join("carried.so");
+        std::fs::rename(&shim, &carried).expect("moved");
+        let none = cache.join("no-mpicc");
+        assert!(with(&none, Some(&carried)), "{}: carried here", mpirun.display());
+        assert!(!with(&none, Some(&shim)), "{}: a file that is not there", mpirun.display());
+        std::fs::remove_dir_all(&cache).expect("it was there");
+    }
+}
+
+/// A folder of a test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+#[test]
+fn a_member_that_does_not_come_ends_a_call_of_the_host_by_mpi_too() {
+    if part().is_none() {
+        return by_mpi("libraries::a_member_that_does_not_come_ends_a_call_of_the_host_by_mpi_too", "late");
+    }
+    const LONG_TIME: Duration = Duration::from_secs(1_000_000);
+    let (clock, time) = Manual::new();
+    let processor = Processor::cpu();
+    let carrier = move || Ok(Box::new(Mpi::open(Staging::Needed)?.bound(LONG_TIME, clock)) as Box<_>);
+    let here = Here::with(Gmpi::with(&processor, &config(), carrier).expect("all came"), processor);
+    let at = here.at(0);
+    let split = || here.gmpi.split(Comm::WORLD, Some(0), 0);
+    if here.gmpi.rank() == 0 {
+        let error = std::thread::scope(|scope| {
+            let asked = scope.spawn(split);
+            while !asked.is_finished() {
+                time.advance(2 * LONG_TIME);
+                Clock::REAL.yield_now();
+            }
+            asked.join().expect("no panic").err()
+        });
+        assert!(matches!(error, Some(GmpiError::Timeout { .. })), "{error:?}");
+        // The daemon still serves kernels.
+        here.succeed(Script::default().call(GMPI_CALL_SEND, &[at, 1, LONG, 1, 0, WORLD]));
+    } else {
+        here.succeed(Script::default().call(GMPI_CALL_RECV, &[at, 1, LONG, 0, 0, WORLD]));
+    }
+    // Who comes again joins the meeting that goes on.
+    let comm = split().expect("all came").expect("in it");
+    here.succeed(Script::default().call(GMPI_CALL_BARRIER, &[comm.0]));
+    here.gmpi.close().expect("all came");
+}
+
+/// Names the file in which a rank says how its opening ended.
+const SAID: &str = "GGAS_GMPI_TEST_SAID";
+
+#[test]
+fn a_rank_that_never_comes_ends_the_opening_by_mpi_libraries() {
+    const NAME: &str = "libraries::a_rank_that_never_comes_ends_the_opening_by_mpi_libraries";
+    let Ok(said) = std::env::var(SAID) else {
+        for (number, (mpirun, mpicc)) in libraries().into_iter().enumerate() {
+            let said = format!("{}/gmpi-said-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+            // Launchers call it a failure that ranks end in the midst of MPI's start.
+            again(NAME, two_by(&mpirun, &mpicc).env(SAID, &said), "never").wait().expect("ended");
+            let text = std::fs::read_to_string(&said).expect("the first rank has said something");
+            std::fs::remove_file(&said).expect("it was there");
+            assert!(text.contains("the start of its carrier"), "{}: {text}", mpirun.display());
+        }
+        return;
+    };
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+    let rank = ranks.into_iter().find_map(|name| std::env::var(name).ok()).expect("a launcher says it");
+    let mut wait = Backoff::new(Clock::REAL, SOON);
+    if rank != "0" {
+        while !Path::new(&said).exists() && wait.pause().is_ok() {}
+        std::process::exit(0);
+    }
+    let (host_clock, time) = Manual::new();
+    let config = Config { host_clock, ..config() };
+    let error = std::thread::scope(|scope| {
+        let opens = scope.spawn(|| Gmpi::mpi(&Processor::cpu(), &config, Staging::Needed).map(drop));
+        // Time runs once the library is there, which begins then and waits for the other rank.
+        let has_begun =
+            || std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("libmpi"));
+        let mut wait = Backoff::new(Clock::REAL, SOON);
+        while !has_begun() {
+            wait.pause().expect("the library is loaded");
+        }
+        while !opens.is_finished() {
+            time.advance(SOON);
+            Clock::REAL.yield_now();
+        }
+        opens.join().expect("no panic").err()
+    });
+    let text = error.map_or_else(|| "it opened".to_owned(), |error| error.to_string());
+    let half = format!("{said}.half");
+    std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, &said)).expect("the folder is there");
+    // The daemon's thread is left behind in the library.
+    std::process::exit(0);
+}
+
+#[test]
+fn a_library_that_cannot_be_used_is_named() {
+    if part().is_none() {
+        let mut command = Command::new(std::env::current_exe().expect("a name"));
+        command.env("GGAS_GMPI", "mpi").env("GGAS_GMPI_MPICC", "/does/not/exist/mpicc");
+        let status = again("libraries::a_library_that_cannot_be_used_is_named", &mut command, "child")
+            .wait()
+            .expect("ended");
+        assert!(status.success());
+        return;
+    }
+    let error = Gmpi::join(&config()).err();
+    assert!(matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("/does/not/exist")), "{error:?}");
+}

@@ -1,0 +1,109 @@
+//! How tests start themselves as ranks, and what a rank has.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+
+use ggas::kernels::{KernelMem, Processor, start};
+use ggas_gmpi::Gmpi;
+
+use crate::world::{BYTES, Results, SOON, Script};
+
+/// Which part this process has.
+const PART: &str = "GGAS_GMPI_TEST";
+
+/// This program once more, to run the test of a name alone.
+pub fn again(name: &str, command: &mut Command, part: &str) -> Child {
+    command.args([name, "--exact", "--nocapture", "--test-threads", "1"]).env(PART, part);
+    command.spawn().expect("started")
+}
+
+/// How the ranks of a job ended.
+pub fn job(name: &str, ranks: u32) -> Vec<ExitStatus> {
+    let start = |rank: u32| {
+        let mut command = Command::new(std::env::current_exe().expect("a name"));
+        command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
+        command
+            .env("GGAS_JOB", format!("gmpi-{}-{}", name.replace(":", "-"), std::process::id()))
+            .env("GGAS_DEVICE", "sim");
+        again(name, &mut command, "rank")
+    };
+    let children: Vec<Child> = (0..ranks).map(start).collect();
+    children.into_iter().map(|mut child| child.wait().expect("ended")).collect()
+}
+
+/// Launcher and compiler of the MPI libraries that there are.
+pub fn libraries() -> Vec<(PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        |name: &str| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    let both = |suffix: &str| Some((found(&format!("mpirun.{suffix}"))?, found(&format!("mpicc.{suffix}"))?));
+    let given = std::env::var_os("GGAS_TEST_MPI").map(PathBuf::from);
+    let given = given.map(|bin| (bin.join("mpirun"), bin.join("mpicc")));
+    [both("openmpi"), both("mpich"), given].into_iter().flatten().collect()
+}
+
+/// Runs a test's part as two processes of each MPI library.
+pub fn by_mpi(name: &str, part: &str) {
+    let libraries = libraries();
+    if libraries.is_empty() {
+        println!("skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc is installed");
+    }
+    for (mpirun, mpicc) in libraries {
+        let status = again(name, &mut two_by(&mpirun, &mpicc), part).wait().expect("ended");
+        assert!(status.success(), "{}: {status}", mpirun.display());
+    }
+}
+
+/// This program as two processes of an MPI library.
+pub fn two_by(mpirun: &Path, mpicc: &Path) -> Command {
+    let mut command = Command::new(mpirun);
+    // More ranks than cores, and root in containers: Open MPI asks to be told.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
+    command.env("GGAS_GMPI_MPICC", mpicc).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.args(["-n", "2"]).arg(std::env::current_exe().expect("a name"));
+    command
+}
+
+/// This process's part, if it is not the test itself.
+pub fn part() -> Option<String> {
+    std::env::var(PART).ok()
+}
+
+pub struct Here {
+    pub gmpi: Gmpi,
+    pub processor: Processor,
+    pub memory: Arc<KernelMem>,
+}
+
+impl Here {
+    pub fn with(gmpi: Gmpi, processor: Processor) -> Here {
+        let memory = Arc::new(processor.alloc(BYTES).expect("memory"));
+        gmpi.attach(&memory).expect("attached");
+        Here { gmpi, processor, memory }
+    }
+
+    pub fn at(&self, offset: usize) -> u64 {
+        self.memory.address() + offset as u64
+    }
+
+    pub fn run(&self, script: Script) -> Results {
+        let results = Results::new(&self.processor, self.gmpi.address(), vec![script]);
+        // SAFETY: the structure is this kernel's, and its memory lives until the kernel has ended.
+        let launch =
+            unsafe { ggas_selftest::launch(&self.processor, "ggas_selftest_gmpi", 1, 64, &results.args) };
+        start(&[launch]).expect("it starts").wait(SOON).expect("it ends");
+        results
+    }
+
+    pub fn succeed(&self, script: Script) -> Results {
+        let results = self.run(script);
+        assert!(results.errors(0).iter().all(|error| *error == 0), "{:?}", results.errors(0));
+        results
+    }
+
+    pub fn read(&self, offset: usize, count: usize) -> Vec<u64> {
+        self.memory.read_u64s(offset, count).expect("in range")
+    }
+}
