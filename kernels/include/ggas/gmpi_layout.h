@@ -55,6 +55,12 @@
 #define GMPI_CALL_IALLTOALL	39
 #define GMPI_CALLS		40
 
+/* Element 0 above the function. */
+#define GMPI_CALL_BITS		16
+#define GMPI_CALL_QUIET_SHIFT	16	/* of calls on several requests: their statuses are not wanted */
+#define GMPI_CALL_BYTES_SHIFT	32	/* of SEND, ISEND, SENDRECV: how many bytes of the message follow the arguments: all, or none */
+#define GMPI_CALL_BYTES_BITS	8
+
 #define GMPI_REQUESTS		15	/* most requests that one attribute names: their statuses fill the answer */
 #define GMPI_ALL_RANKS		0xffffffff
 
@@ -65,6 +71,12 @@
 #define GMPI_ANSWER_FLAG_SHIFT		16	/* of TEST and IPROBE; of calls on several requests: none is under way any more */
 #define GMPI_ANSWER_OVER_SHIFT		32	/* of WAITANY and what is like it: bit i: request i was completed */
 #define GMPI_STATUS_BYTES_BITS		56
+
+/* Behind the statuses messages that the caller stores: for each an element that says where, and from bit 56 on how many bytes; then they. */
+#define GMPI_ANSWER_MESSAGES_SHIFT	24
+#define GMPI_ANSWER_MESSAGES_BITS	5
+#define GMPI_MESSAGE_BYTES_SHIFT	56
+#define GMPI_ANSWER_MESSAGE		224	/* longest such message: it fits beside one status */
 
 /* How a ring shows that an entry is there. */
 #define GMPI_FORM_COUNTED	0	/* 32 elements; a counter, stored behind them with release */
@@ -219,7 +231,15 @@ struct gmpi_direct {
 	uint64_t gone;		/* uint32_t by rank: not 0 once the daemon knows that this member is dead */
 };
 
-/* What kernels of one process get (gmpi_buf_t of the paper). Constant after set-up. */
+#define GMPI_RANGES	32	/* most memories whose short messages kernels read */
+
+/* Attached memory. */
+struct gmpi_range {
+	uint64_t start;
+	uint64_t bytes;
+};
+
+/* What kernels of one process get (gmpi_buf_t of the paper). Constant after set-up, but for ranges that are added. */
 struct gmpi_buf {
 	uint64_t ports;		/* struct gmpi_port by block */
 	uint64_t report;	/* struct ggas_report in host memory, or 0 */
@@ -229,6 +249,9 @@ struct gmpi_buf {
 	uint32_t rank;		/* in GMPI_COMM_WORLD */
 	uint32_t size;
 	uint64_t direct;	/* struct gmpi_direct, or 0 */
+	uint32_t ranges;	/* how many of these there are */
+	uint32_t reserved;
+	struct gmpi_range range[GMPI_RANGES];
 };
 
 #endif /* GGAS_GMPI_LAYOUT_H */

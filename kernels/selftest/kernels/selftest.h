@@ -355,6 +355,7 @@ struct selftest_gaspi {
 #define SELFTEST_GMPI_UNKNOWN	102	/* writes an attribute whose function there is not */
 #define SELFTEST_GMPI_TEST_UNTIL	103	/* tests until the request is over */
 #define SELFTEST_GMPI_FILL	104	/* writes `arguments[1]` times `arguments[2]` at address `arguments[0]` */
+#define SELFTEST_GMPI_SEE	105	/* RECV of longs, and all callers look at once whether they count from `arguments[6]` on */
 
 /* Requests and statuses are named by their numbers: `request` and `status` from there on. */
 struct selftest_gmpi_call {

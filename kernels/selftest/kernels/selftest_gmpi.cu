@@ -173,6 +173,16 @@ template <ggas_scope Scope> GGAS_FN int until_over(const place &at, const selfte
 	return error;
 }
 
+template <ggas_scope Scope> GGAS_FN int see(const place &at, const selftest_gmpi_call &call, MPI_Status *status)
+{
+	const uint64_t *a = call.arguments;
+	int error = GMPI_Recv<Scope>(at.buf, pointer(a[0]), number(a[1]), MPI_LONG, number(a[3]), number(a[4]), a[5], status);
+	auto *words = reinterpret_cast<const uint64_t *>(a[0]);
+	for (uint64_t i = 0; i < a[1]; i++)
+		error = words[i] == a[6] + i ? error : MPI_ERR_OTHER;
+	return error;
+}
+
 GGAS_FN void fill(const uint64_t *a)
 {
 	auto *words = reinterpret_cast<uint64_t *>(a[0]);
@@ -192,6 +202,8 @@ template <ggas_scope Scope> GGAS_FN void make(const place &at, selftest_gmpi_cal
 	int error;
 	if (call.function == SELFTEST_GMPI_TEST_UNTIL)
 		error = until_over<Scope>(at, call, status);
+	else if (call.function == SELFTEST_GMPI_SEE)
+		error = see<Scope>(at, call, status);
 	else if ((error = messages<Scope>(at, call, status, &value)) < 0 && (error = several<Scope>(at, call, status, &value)) < 0 &&
 		 (error = later<Scope>(at, call)) < 0)
 		error = others<Scope>(at, call, &value);

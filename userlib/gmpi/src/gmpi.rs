@@ -1,5 +1,6 @@
 //! [`Gmpi`]: the host's side.
 
+use std::mem::offset_of;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use crate::carrier::own::Own;
 use crate::carrier::{Carrier, Place};
 use crate::daemon::Daemon;
 use crate::direct::Placed;
-use crate::layout::{gmpi_buf, gmpi_port};
+use crate::layout::{GMPI_RANGES, gmpi_buf, gmpi_port, gmpi_range};
 use crate::rings::{Rings, Store};
 use crate::{Config, GmpiError};
 
@@ -69,6 +70,8 @@ pub struct Gmpi {
     _ports: KernelMem,
     _rings: Vec<Arc<Store>>,
     pub(crate) direct: Mutex<Option<Placed>>,
+    /// How many memories kernels know.
+    ranges: Mutex<u32>,
     pub(crate) processor: Processor,
     pub(crate) ports: u32,
     pub(crate) timeout: Duration,
@@ -147,7 +150,7 @@ impl Gmpi {
         let opened = hear(&hears, &clock, bound.saturating_add(OPENING));
         let opened = opened.map_err(|waited| GmpiError::Stuck { what, doing: busy.text(), waited })?;
         let Some((name, place)) = opened else { return Err(ended(thread)) };
-        let head = std::mem::offset_of!(gmpi_buf, rank);
+        let head = offset_of!(gmpi_buf, rank);
         buf.write(head, &[place.rank.to_ne_bytes(), place.size.to_ne_bytes()].concat())?;
         let (tasks, thread) = (Some(tasks), Some(thread));
         let (rank, size) = (place.rank, place.size);
@@ -158,6 +161,7 @@ impl Gmpi {
             name,
             rank,
             size,
+            ranges: Mutex::new(0),
             report,
             busy,
             bound,
@@ -256,11 +260,21 @@ impl Gmpi {
     /// # Errors
     /// [`GmpiError::Overlap`]; the carrier cannot use it.
     pub fn attach(&self, memory: &Arc<KernelMem>) -> Result<(), GmpiError> {
+        let reached = reaches(&self.processor, memory);
+        let range = [memory.address(), memory.len() as u64];
         let memory = memory.clone();
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         self.ask("attaching memory", move |daemon| {
-            let index = daemon.attached.add(memory.clone())?;
+            let index = daemon.attached.add(memory.clone(), reached)?;
             daemon.carrier.attach(index, memory)
-        })
+        })?;
+        if reached && *ranges < GMPI_RANGES {
+            let at = offset_of!(gmpi_buf, range) + *ranges as usize * size_of::<gmpi_range>();
+            self.buf.write_u64s(at, &range)?;
+            *ranges += 1;
+            self.buf.store_u32(offset_of!(gmpi_buf, ranges), *ranges)?;
+        }
+        Ok(())
     }
 
     /// After kernels have ended: whether all went well.
@@ -299,6 +313,15 @@ impl Drop for Gmpi {
         if let Err(error) = self.end() {
             tracing::error!("GMPI's daemon: {error}");
         }
+    }
+}
+
+/// Whether kernels load from this memory and store there, so that short messages may travel in the rings.
+fn reaches(processor: &Processor, memory: &KernelMem) -> bool {
+    match (processor, memory.device_buffer()) {
+        (Processor::Cpu(_), None) => true,
+        (Processor::Gpu(gpu), Some(buffer)) => gpu.device() == buffer.gpu(),
+        _ => false,
     }
 }
 

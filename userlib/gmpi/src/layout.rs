@@ -42,6 +42,10 @@ pub const GMPI_CALL_IALLREDUCE: u32 = 37;
 pub const GMPI_CALL_IALLGATHER: u32 = 38;
 pub const GMPI_CALL_IALLTOALL: u32 = 39;
 pub const GMPI_CALLS: u32 = 40;
+pub const GMPI_CALL_BITS: u32 = 16;
+pub const GMPI_CALL_QUIET_SHIFT: u32 = 16;
+pub const GMPI_CALL_BYTES_SHIFT: u32 = 32;
+pub const GMPI_CALL_BYTES_BITS: u32 = 8;
 pub const GMPI_REQUESTS: u32 = 15;
 pub const GMPI_ALL_RANKS: u32 = 4294967295;
 pub const GMPI_ANSWER_ERROR_BITS: u32 = 8;
@@ -50,6 +54,10 @@ pub const GMPI_ANSWER_STATUSES_BITS: u32 = 8;
 pub const GMPI_ANSWER_FLAG_SHIFT: u32 = 16;
 pub const GMPI_ANSWER_OVER_SHIFT: u32 = 32;
 pub const GMPI_STATUS_BYTES_BITS: u32 = 56;
+pub const GMPI_ANSWER_MESSAGES_SHIFT: u32 = 24;
+pub const GMPI_ANSWER_MESSAGES_BITS: u32 = 5;
+pub const GMPI_MESSAGE_BYTES_SHIFT: u32 = 56;
+pub const GMPI_ANSWER_MESSAGE: u32 = 224;
 pub const GMPI_FORM_COUNTED: u32 = 0;
 pub const GMPI_FORM_TAGGED: u32 = 1;
 pub const GMPI_COMM_WORLD: u32 = 1;
@@ -124,6 +132,7 @@ pub const GMPI_ERR_PORT: u32 = 101;
 pub const GMPI_ERR_DAEMON: u32 = 102;
 pub const GMPI_ERR_CALL: u32 = 103;
 pub const GMPI_ERR_PROC_FAILED: u32 = 104;
+pub const GMPI_RANGES: u32 = 32;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gmpi_port {
@@ -341,6 +350,23 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_range {
+    pub start: u64,
+    pub bytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_range"][::core::mem::size_of::<gmpi_range>() - 16usize];
+    ["Alignment of gmpi_range"][::core::mem::align_of::<gmpi_range>() - 8usize];
+    [
+        "Offset of field: gmpi_range::start",
+    ][::core::mem::offset_of!(gmpi_range, start) - 0usize];
+    [
+        "Offset of field: gmpi_range::bytes",
+    ][::core::mem::offset_of!(gmpi_range, bytes) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gmpi_buf {
     pub ports: u64,
     pub report: u64,
@@ -350,10 +376,13 @@ pub struct gmpi_buf {
     pub rank: u32,
     pub size: u32,
     pub direct: u64,
+    pub ranges: u32,
+    pub reserved: u32,
+    pub range: [gmpi_range; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 48usize];
+    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 568usize];
     ["Alignment of gmpi_buf"][::core::mem::align_of::<gmpi_buf>() - 8usize];
     [
         "Offset of field: gmpi_buf::ports",
@@ -379,4 +408,13 @@ const _: () = {
     [
         "Offset of field: gmpi_buf::direct",
     ][::core::mem::offset_of!(gmpi_buf, direct) - 40usize];
+    [
+        "Offset of field: gmpi_buf::ranges",
+    ][::core::mem::offset_of!(gmpi_buf, ranges) - 48usize];
+    [
+        "Offset of field: gmpi_buf::reserved",
+    ][::core::mem::offset_of!(gmpi_buf, reserved) - 52usize];
+    [
+        "Offset of field: gmpi_buf::range",
+    ][::core::mem::offset_of!(gmpi_buf, range) - 56usize];
 };

@@ -41,15 +41,36 @@ impl Span {
     }
 }
 
+/// Bytes that were received, and are not at their place yet.
+#[derive(Debug)]
+pub struct Landed {
+    /// Their place, which may be longer.
+    pub at: Span,
+    /// They.
+    pub bytes: Vec<u8>,
+}
+
+impl Landed {
+    /// Puts them there.
+    pub(crate) fn store(&self) -> Result<(), Class> {
+        self.at.write(0, &self.bytes).map_err(|error| {
+            tracing::error!("a message could not be stored: {error}");
+            Class::INTERN
+        })
+    }
+}
+
 /// All that is attached, by address.
 #[derive(Debug, Default)]
 pub struct Attached {
     all: Vec<(u64, usize, Arc<KernelMem>)>,
+    /// By index: whether kernels load and store there themselves.
+    reached: Vec<bool>,
 }
 
 impl Attached {
-    /// Adds memory; its index.
-    pub fn add(&mut self, memory: Arc<KernelMem>) -> Result<usize, GmpiError> {
+    /// Adds memory, which kernels reach or not; its index.
+    pub fn add(&mut self, memory: Arc<KernelMem>, reached: bool) -> Result<usize, GmpiError> {
         let (address, bytes) = (memory.address(), memory.len() as u64);
         let index = self.all.len();
         let place = self.all.partition_point(|(start, ..)| *start < address);
@@ -59,7 +80,13 @@ impl Attached {
             return Err(GmpiError::Overlap { address, bytes });
         }
         self.all.insert(place, (address, index, memory));
+        self.reached.push(reached);
         Ok(index)
+    }
+
+    /// Whether kernels reach what a span is of.
+    pub fn is_reached(&self, span: &Span) -> bool {
+        self.reached.get(span.index).is_some_and(|reached| *reached)
     }
 
     /// The bytes at an address that a kernel gave.
@@ -100,8 +127,8 @@ mod tests {
         let memory = Arc::new(Processor::cpu().alloc(1000).expect("memory"));
         let mut attached = Attached::default();
         assert_eq!(attached.span(0, 0).err(), Some(Class::BUFFER), "nothing is attached");
-        assert_eq!(attached.add(memory.clone()).expect("the first"), 0);
-        assert!(matches!(attached.add(memory.clone()), Err(GmpiError::Overlap { .. })));
+        assert_eq!(attached.add(memory.clone(), true).expect("the first"), 0);
+        assert!(matches!(attached.add(memory.clone(), true), Err(GmpiError::Overlap { .. })));
         let start = memory.address();
         assert_eq!(attached.span(start + 10, 990).map(|span| span.offset), Ok(10));
         for (address, len) in

@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_GMPI_CALL_H
 #define GGAS_IMPL_GMPI_CALL_H
 
-#include "gmpi_ring.h"
+#include "gmpi_short.h"
 
 /* What MPI tells of a message, in this order on every carrier. */
 struct gmpi_status {
@@ -27,10 +27,13 @@ GGAS_FN gmpi_port *gmpi_port_of(const gmpi_buf *buf)
 /* In the paper's one context only one block calls. */
 GGAS_FN bool gmpi_stands_by(const gmpi_buf *buf) { return buf->single && ggas_block() != 0; }
 
+/* Which function element 0 names. */
+GGAS_FN uint32_t gmpi_function(uint64_t call) { return static_cast<uint32_t>(call) & ((1u << GMPI_CALL_BITS) - 1); }
+
 GGAS_COLD int gmpi_no_port(const gmpi_buf *buf, uint32_t call, uint32_t line)
 {
 	write_report(reinterpret_cast<ggas_report *>(buf->report), GGAS_ERR_ARGUMENT, GGAS_WAIT_ANSWER, buf->rank, ~0u,
-		     line, call, buf->port_count, ggas_block(), 0);
+		     line, gmpi_function(call), buf->port_count, ggas_block(), 0);
 	return GMPI_ERR_PORT;
 }
 
@@ -55,7 +58,7 @@ GGAS_FN gmpi_result gmpi_send(const gmpi_buf *buf, gmpi_port *port, uint32_t ele
 			      Element element)
 {
 	gmpi_result result = { 0, 0, GMPI_SUCCESS };
-	uint32_t call = static_cast<uint32_t>(element(0));
+	uint32_t call = gmpi_function(element(0));
 	if (Team::lane() == 0) {
 		result.error = gmpi_room(buf, port, call, line);
 		result.number = port->sent;
@@ -83,9 +86,11 @@ GGAS_FN gmpi_result gmpi_send(const gmpi_buf *buf, gmpi_port *port, uint32_t ele
 	return result;
 }
 
-/* The answer was read. */
+/* The answer was read, but for messages. */
 template <class Team> GGAS_FN void gmpi_done(gmpi_port *port, const gmpi_result &result)
 {
+	if ((result.answer >> GMPI_ANSWER_MESSAGES_SHIFT & ((1u << GMPI_ANSWER_MESSAGES_BITS) - 1)) && !port->broken)
+		gmpi_deliver<Team>(port, result.number, result.answer);
 	Team::meet();
 	if (Team::lane() == 0 && port->taken == result.number && !port->broken)
 		port->taken = result.number + 1;
@@ -103,14 +108,18 @@ GGAS_FN void gmpi_statuses(const gmpi_port *port, const gmpi_result &result, gmp
 				gmpi_element(port, result.number, 2 + 2 * i));
 }
 
-/* The same with the call and its arguments as words; those that it has not are 0. */
+/* The same with the call and its arguments as words; those that it has not are 0. A short message of Send and Isend goes behind them. */
 template <class Team, bool Waits>
 GGAS_LONG gmpi_result gmpi_send_words(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, uint32_t line, uint64_t call,
 				      uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
 				      uint64_t h)
 {
-	auto element = [=](uint32_t i) { return gmpi_pick(i, call, a, b, c, d, e, f, g, h); };
-	return gmpi_send<Team>(buf, port, elements, Waits, line, element);
+	uint32_t bytes = call == (Waits ? GMPI_CALL_SEND : GMPI_CALL_ISEND) ? gmpi_carried<Team>(buf, a, b, c, elements) : 0;
+	call = gmpi_carries(call, bytes);
+	auto element = [=](uint32_t i) {
+		return i < elements ? gmpi_pick(i, call, a, b, c, d, e, f, g, h) : gmpi_carried_word(a, bytes, i - elements);
+	};
+	return gmpi_send<Team>(buf, port, elements + gmpi_words(bytes), Waits, line, element);
 }
 template <class Team, bool Waits, class... Words>
 GGAS_FN gmpi_result gmpi_send_all(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, uint32_t line, Words... words)

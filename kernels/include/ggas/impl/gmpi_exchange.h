@@ -62,12 +62,16 @@ GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const gmpi_message &out, const 
 	team::all::meet();
 	int error = GMPI_SUCCESS;
 	if (team::writes()) {
+		constexpr uint32_t elements = 12;
+		uint32_t bytes = gmpi_carried<team>(buf, gmpi_address(out.at), gmpi_int(out.count), gmpi_int(out.type), elements);
 		auto element = [=](uint32_t i) {
-			return gmpi_pick(i, uint64_t(GMPI_CALL_SENDRECV), gmpi_address(out.at), gmpi_int(out.count), gmpi_int(out.type),
+			if (i >= elements)
+				return gmpi_carried_word(gmpi_address(out.at), bytes, i - elements);
+			return gmpi_pick(i, gmpi_carries(GMPI_CALL_SENDRECV, bytes), gmpi_address(out.at), gmpi_int(out.count), gmpi_int(out.type),
 					 gmpi_int(out.rank), gmpi_int(out.tag), gmpi_address(in.at), gmpi_int(in.count),
 					 gmpi_int(in.type), gmpi_int(in.rank), gmpi_int(in.tag), comm);
 		};
-		gmpi_result result = gmpi_send<team>(buf, port, 12, true, line, element);
+		gmpi_result result = gmpi_send<team>(buf, port, elements + gmpi_words(bytes), true, line, element);
 		gmpi_statuses<team>(port, result, status);
 		gmpi_done<team>(port, result);
 		error = result.error;

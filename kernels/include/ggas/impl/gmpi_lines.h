@@ -11,28 +11,6 @@ namespace ggas_impl
 
 static_assert(GMPI_DIRECT_LINE == sizeof(ggas_u128), "lines are stored as one");
 
-GGAS_FN uint64_t load_word(const uint8_t *from, uint64_t left)
-{
-	if (left >= 8 && reinterpret_cast<uint64_t>(from) % 8 == 0)
-		return *reinterpret_cast<const uint64_t *>(from);
-	uint64_t word = 0;
-	GGAS_NO_UNROLL
-	for (uint64_t i = 0; i < 8 && i < left; i++)
-		word |= static_cast<uint64_t>(from[i]) << i * 8;
-	return word;
-}
-
-GGAS_FN void store_word(uint8_t *to, uint64_t left, uint64_t word)
-{
-	if (left >= 8 && reinterpret_cast<uint64_t>(to) % 8 == 0) {
-		*reinterpret_cast<uint64_t *>(to) = word;
-		return;
-	}
-	GGAS_NO_UNROLL
-	for (uint64_t i = 0; i < 8 && i < left; i++)
-		to[i] = static_cast<uint8_t>(word >> i * 8);
-}
-
 /* The lines of one message: line 0 says what it is, the others have 8 of its bytes each. */
 struct direct_lines {
 	ggas_u128 *first;

@@ -29,8 +29,9 @@ GGAS_LONG int gmpi_ask(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint
 	team::all::meet();
 	int answer = 0;
 	if (team::writes()) {
+		uint64_t first = gmpi_quiet(call, statuses);
 		auto element = [=](uint32_t i) {
-			uint64_t word = i == 0 ? call : i == 1 ? count : requests[i - 2];
+			uint64_t word = i == 0 ? first : i == 1 ? count : requests[i - 2];
 			return i > 1 && gmpi_is_direct(word) ? uint64_t(0) : word;
 		};
 		gmpi_result result = gmpi_send<team>(buf, port, 2 + count, true, line, element);

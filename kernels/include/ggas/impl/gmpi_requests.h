@@ -93,6 +93,12 @@ template <class Team> struct gmpi_tested {
 	}
 };
 
+/* Element 0 of a call on several requests: statuses that nobody wants leave room for messages. */
+GGAS_FN uint64_t gmpi_quiet(uint32_t call, const gmpi_status *statuses)
+{
+	return call | uint64_t(!statuses) << GMPI_CALL_QUIET_SHIFT;
+}
+
 /* Waitall and Startall: as many requests at a time as an attribute has room for. */
 template <ggas_scope Scope>
 GGAS_LONG int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint32_t count, uint64_t *requests,
@@ -101,7 +107,8 @@ GGAS_LONG int gmpi_some(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uin
 	using team = gmpi_team<Scope>;
 	if (!team::writes())
 		return GMPI_SUCCESS;
-	auto element = [=](uint32_t i) { return i < 2 ? uint64_t(i ? count : call) : requests[i - 2]; };
+	uint64_t first = gmpi_quiet(call, statuses);
+	auto element = [=](uint32_t i) { return i == 0 ? first : i == 1 ? uint64_t(count) : requests[i - 2]; };
 	bool waits = call == GMPI_CALL_WAITALL;
 	gmpi_result result = gmpi_send<team>(buf, port, 2 + count, waits, line, element);
 	if (!waits)

@@ -24,7 +24,8 @@ template <ggas_scope Scope> struct gmpi_team {
 		uint32_t not_so = ggas_ballot(warp::lanes(), !says);
 		return not_so ? ggas_first(not_so) : lanes();
 	}
-	template <class T> GGAS_FN static T from_first(T value) { return ggas_shfl(warp::lanes(), value, 0); }
+	template <class T> GGAS_FN static T from(uint32_t lane, T value) { return ggas_shfl(warp::lanes(), value, lane); }
+	template <class T> GGAS_FN static T from_first(T value) { return from(0, value); }
 };
 
 template <> struct gmpi_team<ggas_scope::thread> {
@@ -35,6 +36,7 @@ template <> struct gmpi_team<ggas_scope::thread> {
 	GGAS_FN static void meet() {}
 	GGAS_FN static int agree(int status) { return status; }
 	GGAS_FN static uint32_t leading(bool says) { return says; }
+	template <class T> GGAS_FN static T from(uint32_t, T value) { return value; }
 	template <class T> GGAS_FN static T from_first(T value) { return value; }
 };
 

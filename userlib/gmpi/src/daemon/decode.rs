@@ -7,6 +7,7 @@ use crate::rings::Attribute;
 use crate::{Class, Status};
 
 use super::Daemon;
+use super::short::Message;
 
 /// An `int` of a kernel.
 fn int(element: u64) -> i32 {
@@ -41,7 +42,12 @@ impl Daemon {
     }
 
     /// `None`: with nobody (`MPI_PROC_NULL`).
-    pub(super) fn message(&self, words: [u64; 6], receives: bool) -> Result<Option<Operation>, Class> {
+    pub(super) fn message(
+        &self,
+        words: [u64; 6],
+        carried: Option<Vec<u8>>,
+        receives: bool,
+    ) -> Result<Option<Message>, Class> {
         let [at, count, of, rank, tag, comm] = words;
         let (comm, place) = self.comm(comm)?;
         let of = type_of(of)?;
@@ -50,10 +56,11 @@ impl Daemon {
         if int(rank) == GMPI_PROC_NULL {
             return Ok(None);
         }
-        Ok(Some(match (receives, from, tag) {
+        let operation = match (receives, from, tag) {
             (false, Some(to), Some(tag)) => Operation::Send { at, of, to, tag, comm },
             _ => Operation::Recv { at, of, from, tag, comm },
-        }))
+        };
+        self.carry(operation, carried).map(Some)
     }
 
     pub(super) fn wanted(&self, call: &Attribute) -> Result<(Comm, Option<u32>, Option<i32>), Class> {
@@ -153,7 +160,7 @@ impl Daemon {
         if displacement.checked_add(at.len as u64).is_none_or(|end| end > size) {
             return Err(Class::DISP);
         }
-        Ok(Some(match call.elements[0] == u64::from(layout::GMPI_CALL_PUT) {
+        Ok(Some(match call.function() == layout::GMPI_CALL_PUT {
             true => Operation::Put { at, rank, displacement, win },
             false => Operation::Get { at, rank, displacement, win },
         }))

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use super::short::{self, Message};
 use super::{Daemon, Outcome, Waiting, answer};
-use crate::carrier::{Operation, Token};
+use crate::carrier::Token;
+use crate::memory::Landed;
 use crate::rings::Attribute;
 use crate::{Class, Status};
 
@@ -11,9 +13,9 @@ use crate::{Class, Status};
 #[derive(Debug)]
 enum Half {
     /// The other process has not taken enough yet.
-    Later(Operation),
+    Later(Message),
     Started(Token),
-    Over(Result<Status, Class>),
+    Over(Result<Status, Class>, Option<Landed>),
 }
 
 /// Both.
@@ -29,8 +31,9 @@ impl Daemon {
             let mut words = [0; 6];
             words[..5].copy_from_slice(&call.elements[first..first + 5]);
             words[5] = call.elements[11];
-            let operation = self.message(words, receives)?;
-            Ok(operation.map_or(Half::Over(Ok(Status::NOBODY)), Half::Later))
+            let carried = if receives { None } else { call.carried(12) };
+            let message = self.message(words, carried, receives)?;
+            Ok(message.map_or(Half::Over(Ok(Status::NOBODY), None), Half::Later))
         };
         // Both are checked before one begins.
         let exchange = Exchange { send: half(1, false)?, receive: half(6, true)? };
@@ -39,33 +42,39 @@ impl Daemon {
 
     fn step(&mut self, half: Half) -> Half {
         match half {
-            Half::Later(operation) if !self.carrier.has_room(&operation) => Half::Later(operation),
-            Half::Later(operation) => match self.carrier.start(&operation) {
+            Half::Later(message) if !self.carrier.has_room(&message.operation) => Half::Later(message),
+            Half::Later(message) => match message.start(&mut *self.carrier) {
                 Ok(token) => self.step(Half::Started(token)),
-                Err(class) => Half::Over(Err(class)),
+                Err(class) => Half::Over(Err(class), None),
             },
-            Half::Started(token) => self.carrier.test(token).map_or(Half::Started(token), Half::Over),
-            over @ Half::Over(_) => over,
+            Half::Started(token) => match self.carrier.test(token) {
+                Some(ended) => Half::Over(ended, self.carrier.landed(token)),
+                None => Half::Started(token),
+            },
+            over @ Half::Over(..) => over,
         }
     }
 
     pub(super) fn go_on_exchange(&mut self, exchange: Exchange, deadline: Instant) -> Outcome {
         let (receive, send) = (self.step(exchange.receive), self.step(exchange.send));
         match (receive, send) {
-            (Half::Over(received), Half::Over(sent)) => {
+            (Half::Over(received, landed), Half::Over(sent, _)) => {
                 let status = received.unwrap_or(Status::EMPTY);
                 let error = received.and(sent).err();
-                Outcome::Answer(answer(error, false, &[Status { error, ..status }]))
+                Outcome::Answer(short::bring(answer(error, false, &[Status { error, ..status }]), landed))
             }
             (receive, send) if self.is_over(deadline) => {
                 let begun = !matches!(send, Half::Later(_));
+                let mut came = None;
                 for half in [receive, send] {
-                    if let Half::Started(token) = half {
-                        self.carrier.forget(token);
+                    match half {
+                        Half::Started(token) => self.carrier.forget(token),
+                        Half::Over(_, landed) => came = came.or(landed),
+                        Half::Later(_) => {}
                     }
                 }
                 let class = if begun { Class::TIMEOUT } else { Class::NO_MEM };
-                Outcome::Answer(answer(Some(class), false, &[]))
+                Outcome::Answer(short::bring(answer(Some(class), false, &[]), came))
             }
             (receive, send) => Outcome::Waits(Waiting::Exchange(Box::new(Exchange { send, receive }))),
         }

@@ -6,6 +6,7 @@ mod exchange;
 mod handles;
 mod losses;
 mod requests;
+mod short;
 mod waits;
 
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use self::exchange::Exchange;
 use self::handles::Handles;
 use self::losses::Marks;
 use self::requests::Requests;
-use self::waits::Wanted;
+use self::short::Message;
+use self::waits::{Asked, Wanted};
 use crate::busy::Busy;
 use crate::carrier::{Carrier, Comm, Operation, Place, Token, Win};
 use crate::layout;
 use crate::memory::Attached;
-use crate::rings::{Attribute, Rings};
+use crate::rings::{self, Attribute, Rings};
 use crate::{Class, Config, GmpiError, Status};
 
 /// One port: a kernel's block makes one call after the other.
@@ -38,7 +40,7 @@ struct Port {
 enum Waiting {
     /// An operation; whether its status is told.
     Operation(Token, bool),
-    Requests(Wanted, Vec<u64>),
+    Requests(Asked),
     Exchange(Box<Exchange>),
     Message(Comm, Option<u32>, Option<i32>),
     /// Room for what it starts.
@@ -142,7 +144,7 @@ impl Daemon {
 
     /// Makes a call, and says meanwhile which.
     fn make(&mut self, port: usize, call: &Attribute) -> Outcome {
-        self.busy.begin(port, call.elements[0] as u32);
+        self.busy.begin(port, call.function());
         let outcome = self.call(port, call).into();
         self.busy.end();
         outcome
@@ -150,8 +152,11 @@ impl Daemon {
 
     fn call(&mut self, port: usize, call: &Attribute) -> Result<Outcome, Class> {
         let handle = requests::handle(port, call.number);
-        let [function, first, second, ..] = call.elements;
-        let function = u32::try_from(function).map_err(|_| Class::CALL)?;
+        let [_, first, second, ..] = call.elements;
+        let function = call.function();
+        if rings::arguments(call.elements[0], || first).is_none() {
+            return Err(Class::CALL);
+        }
         match function {
             layout::GMPI_CALL_ISEND | layout::GMPI_CALL_IRECV => self.begin(call, handle),
             layout::GMPI_CALL_SEND_INIT | layout::GMPI_CALL_RECV_INIT => self.prepare(call, handle),
@@ -161,21 +166,21 @@ impl Daemon {
                 Ok(done())
             }
             layout::GMPI_CALL_REQUEST_FREE => self.requests.free(first, &mut *self.carrier).map(|()| done()),
-            layout::GMPI_CALL_SEND => match self.message(words(call), false)? {
-                Some(operation) if !self.carrier.has_room(&operation) => Ok(room_for(call)),
-                operation => self.run(operation, false),
+            layout::GMPI_CALL_SEND => match self.message(words(call), call.carried(7), false)? {
+                Some(message) if !self.carrier.has_room(&message.operation) => Ok(room_for(call)),
+                message => self.pass(message, false),
             },
-            layout::GMPI_CALL_RECV => self.run(self.message(words(call), true)?, true),
+            layout::GMPI_CALL_RECV => self.pass(self.message(words(call), None, true)?, true),
             layout::GMPI_CALL_SENDRECV => self.exchange(call),
-            layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(Wanted::All, vec![first]))),
+            layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(Asked::one(Wanted::All, first)))),
             layout::GMPI_CALL_WAITALL => self.wait_for(Wanted::All, call),
             layout::GMPI_CALL_WAITANY => self.wait_for(Wanted::Any, call),
             layout::GMPI_CALL_WAITSOME => self.wait_for(Wanted::Some, call),
-            layout::GMPI_CALL_TEST => Ok(self.look_at(port, Wanted::All, vec![first], None)),
-            layout::GMPI_CALL_TESTALL => Ok(self.look_at(port, Wanted::All, self.listed(call)?, None)),
-            layout::GMPI_CALL_TESTANY => Ok(self.look_at(port, Wanted::Any, self.listed(call)?, None)),
-            layout::GMPI_CALL_TESTSOME => Ok(self.look_at(port, Wanted::Some, self.listed(call)?, None)),
-            layout::GMPI_CALL_GET_STATUS => Ok(self.look_at(port, Wanted::Look, self.listed(call)?, None)),
+            layout::GMPI_CALL_TEST => Ok(self.look_at(port, Asked::one(Wanted::All, first), None)),
+            layout::GMPI_CALL_TESTALL => Ok(self.look_at(port, self.asked(Wanted::All, call)?, None)),
+            layout::GMPI_CALL_TESTANY => Ok(self.look_at(port, self.asked(Wanted::Any, call)?, None)),
+            layout::GMPI_CALL_TESTSOME => Ok(self.look_at(port, self.asked(Wanted::Some, call)?, None)),
+            layout::GMPI_CALL_GET_STATUS => Ok(self.look_at(port, self.asked(Wanted::Look, call)?, None)),
             layout::GMPI_CALL_PROBE => {
                 let (comm, from, tag) = self.wanted(call)?;
                 Ok(Outcome::Waits(Waiting::Message(comm, from, tag)))
@@ -190,7 +195,7 @@ impl Daemon {
             | layout::GMPI_CALL_REDUCE
             | layout::GMPI_CALL_ALLREDUCE
             | layout::GMPI_CALL_ALLGATHER
-            | layout::GMPI_CALL_ALLTOALL => self.run(Some(self.collective(call, function)?), false),
+            | layout::GMPI_CALL_ALLTOALL => self.run(&self.collective(call, function)?),
             layout::GMPI_CALL_IBARRIER
             | layout::GMPI_CALL_IBCAST
             | layout::GMPI_CALL_IREDUCE
@@ -198,7 +203,7 @@ impl Daemon {
             | layout::GMPI_CALL_IALLGATHER
             | layout::GMPI_CALL_IALLTOALL => self.begin_collective(call, function, handle),
             layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET => self.start_one_sided(call),
-            layout::GMPI_CALL_WIN_FLUSH => self.run(Some(self.flush(first, second)?), false),
+            layout::GMPI_CALL_WIN_FLUSH => self.run(&self.flush(first, second)?),
             layout::GMPI_CALL_WIN_FENCE => self.fence(second),
             layout::GMPI_CALL_COMM_PLACE => {
                 let (_, Place { rank, size }) = self.comm(first)?;
@@ -210,23 +215,23 @@ impl Daemon {
     }
 
     fn wait_for(&self, wanted: Wanted, call: &Attribute) -> Result<Outcome, Class> {
-        Ok(Outcome::Waits(Waiting::Requests(wanted, self.listed(call)?)))
+        Ok(Outcome::Waits(Waiting::Requests(self.asked(wanted, call)?)))
     }
 
     fn begin(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
-        let receives = call.elements[0] == u64::from(layout::GMPI_CALL_IRECV);
+        let receives = call.function() == layout::GMPI_CALL_IRECV;
         let (what, place) = (if receives { "receive" } else { "send" }, call.elements[7]);
         if self.requests.is_full() {
             self.requests.refuse(handle);
             return Err(Class::NO_MEM);
         }
-        let started = match self.message(words(call), receives) {
+        let started = match self.message(words(call), call.carried(8), receives) {
             Ok(None) => {
                 self.requests.add_over(handle, place, what);
                 return Ok(done());
             }
-            Ok(Some(operation)) if !self.carrier.has_room(&operation) => return Ok(room_for(call)),
-            Ok(Some(operation)) => self.carrier.start(&operation),
+            Ok(Some(message)) if !self.carrier.has_room(&message.operation) => return Ok(room_for(call)),
+            Ok(Some(message)) => message.start(&mut *self.carrier),
             Err(class) => Err(class),
         };
         self.requests.add(handle, place, what, started);
@@ -253,23 +258,30 @@ impl Daemon {
     }
 
     fn prepare(&mut self, call: &Attribute, handle: u64) -> Result<Outcome, Class> {
-        let receives = call.elements[0] == u64::from(layout::GMPI_CALL_RECV_INIT);
+        let receives = call.function() == layout::GMPI_CALL_RECV_INIT;
         let what = if receives { "persistent receive" } else { "persistent send" };
         if self.requests.is_full() {
             self.requests.refuse(handle);
             return Err(Class::NO_MEM);
         }
-        let operation = self.message(words(call), receives);
-        let error = operation.as_ref().err().copied();
-        let operation = operation.and_then(|operation| operation.ok_or(Class::OTHER));
-        self.requests.add_persistent(handle, what, operation);
+        let message = self.message(words(call), None, receives);
+        let error = message.as_ref().err().copied();
+        let message = message.and_then(|message| message.ok_or(Class::OTHER));
+        self.requests.add_persistent(handle, what, message);
         error.map_or(Ok(done()), Err)
     }
 
-    /// An operation that the call waits for; with nobody it is over.
-    fn run(&mut self, operation: Option<Operation>, tells: bool) -> Result<Outcome, Class> {
-        match operation {
-            Some(operation) => Ok(Outcome::Waits(Waiting::Operation(self.carrier.start(&operation)?, tells))),
+    /// An operation that the call waits for.
+    fn run(&mut self, operation: &Operation) -> Result<Outcome, Class> {
+        Ok(Outcome::Waits(Waiting::Operation(self.carrier.start(operation)?, false)))
+    }
+
+    /// A message that the call waits for; with nobody it is over.
+    fn pass(&mut self, message: Option<Message>, tells: bool) -> Result<Outcome, Class> {
+        match message {
+            Some(message) => {
+                Ok(Outcome::Waits(Waiting::Operation(message.start(&mut *self.carrier)?, tells)))
+            }
             None if tells => Ok(Outcome::Answer(answer(None, false, &[Status::NOBODY]))),
             None => Ok(done()),
         }
@@ -300,9 +312,11 @@ impl Daemon {
     fn go_on(&mut self, port: usize, waiting: Waiting, deadline: Instant) -> Outcome {
         let result = match waiting {
             Waiting::Operation(token, tells) => match self.carrier.test(token) {
-                Some(Ok(status)) if tells => Ok(Outcome::Answer(answer(None, false, &[status]))),
-                Some(Ok(_)) => Ok(done()),
-                Some(Err(class)) => Err(class),
+                Some(ended) => {
+                    let status = ended.ok().filter(|_| tells);
+                    let words = answer(ended.err(), false, status.as_slice());
+                    Ok(Outcome::Answer(short::bring(words, self.carrier.landed(token))))
+                }
                 None if self.is_over(deadline) => {
                     self.carrier.forget(token);
                     Err(Class::TIMEOUT)
@@ -310,7 +324,7 @@ impl Daemon {
                 None => Ok(Outcome::Waits(Waiting::Operation(token, tells))),
             },
             Waiting::Fence(token, comm) => match self.carrier.test(token) {
-                Some(Ok(_)) => self.run(Some(Operation::Barrier { comm }), false),
+                Some(Ok(_)) => self.run(&Operation::Barrier { comm }),
                 Some(Err(class)) => Err(class),
                 None if self.is_over(deadline) => {
                     self.carrier.forget(token);
@@ -324,12 +338,10 @@ impl Daemon {
                 Ok(None) => Ok(Outcome::Waits(Waiting::Message(comm, from, tag))),
                 Err(class) => Err(class),
             },
-            Waiting::Requests(wanted, handles) => {
-                return self.look_at(port, wanted, handles, Some(deadline));
-            }
+            Waiting::Requests(asked) => return self.look_at(port, asked, Some(deadline)),
             Waiting::Exchange(exchange) => return self.go_on_exchange(*exchange, deadline),
             Waiting::Room(call) if self.is_over(deadline) => {
-                if matches!(call.elements[0] as u32, layout::GMPI_CALL_ISEND) {
+                if call.function() == layout::GMPI_CALL_ISEND {
                     let handle = requests::handle(port, call.number);
                     self.requests.add(handle, call.elements[7], "send", Err(Class::NO_MEM));
                 }

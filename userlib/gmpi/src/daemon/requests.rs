@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::carrier::{Carrier, Operation, Token};
+use super::short::Message;
+use crate::carrier::{Carrier, Token};
 use crate::layout::{GMPI_REQUEST_PERSISTENT_SHIFT, GMPI_REQUEST_PORT_SHIFT};
+use crate::memory::Landed;
 use crate::{Class, Status};
 
 /// One request.
@@ -13,9 +15,19 @@ struct Request {
     /// The one that was started in the same place before, and not waited for: whoever waits for this waits for that, too (Fig. 6).
     prior: Option<u64>,
     /// Of persistent ones: what is started.
-    persistent: Option<Result<Operation, Class>>,
+    persistent: Option<Result<Message, Class>>,
     token: Option<Token>,
     ended: Option<Result<Status, Class>>,
+    /// What it brought, until a call that completes it takes it along.
+    landed: Option<Landed>,
+}
+
+impl Request {
+    /// Nobody asks for it: what came goes to its place.
+    fn settle(self) {
+        // A failure is logged, and nobody is left to hear of it.
+        self.landed.map(|landed| landed.store());
+    }
 }
 
 /// All that were made and not waited for.
@@ -82,7 +94,8 @@ impl Requests {
             Ok(token) => (Some(token), None),
             Err(class) => (None, Some(Err(class))),
         };
-        self.all.insert(handle, Request { what, prior, persistent: None, token, ended });
+        let (persistent, landed) = (None, None);
+        self.all.insert(handle, Request { what, prior, persistent, token, ended, landed });
     }
 
     /// One that is over as it begins: with nobody.
@@ -94,9 +107,9 @@ impl Requests {
     }
 
     /// One that is started later, perhaps several times.
-    pub fn add_persistent(&mut self, handle: u64, what: &'static str, operation: Result<Operation, Class>) {
-        let request = Request { what, prior: None, persistent: Some(operation), token: None, ended: None };
-        self.all.insert(handle, request);
+    pub fn add_persistent(&mut self, handle: u64, what: &'static str, message: Result<Message, Class>) {
+        let (prior, persistent, token, ended, landed) = (None, Some(message), None, None, None);
+        self.all.insert(handle, Request { what, prior, persistent, token, ended, landed });
     }
 
     /// Starts a persistent one. One that is under way is not started again.
@@ -106,8 +119,10 @@ impl Requests {
             return Err(Class::REQUEST);
         }
         match request.persistent.as_ref().ok_or(Class::REQUEST)? {
-            Ok(operation) if !carrier.has_room(operation) => request.ended = Some(Err(Class::NO_MEM)),
-            Ok(operation) => match carrier.start(operation) {
+            Ok(message) if !carrier.has_room(&message.operation) => {
+                request.ended = Some(Err(Class::NO_MEM));
+            }
+            Ok(message) => match message.start(carrier) {
                 Ok(token) => request.token = Some(token),
                 Err(class) => request.ended = Some(Err(class)),
             },
@@ -129,6 +144,7 @@ impl Requests {
         let mut first: Option<Status> = None;
         while let Some(request) = next.and_then(|handle| self.all.get_mut(&handle)) {
             if let Some(ended) = request.token.and_then(|token| carrier.test(token)) {
+                request.landed = request.token.and_then(|token| carrier.landed(token));
                 request.token = None;
                 request.ended = Some(ended);
             }
@@ -155,6 +171,15 @@ impl Requests {
         }
     }
 
+    /// What it has brought, and those before it.
+    pub fn take_landed(&mut self, handle: u64, landed: &mut Vec<Landed>) {
+        let mut next = Some(key(handle));
+        while let Some(request) = next.and_then(|handle| self.all.get_mut(&handle)) {
+            landed.extend(request.landed.take());
+            next = request.prior;
+        }
+    }
+
     /// It was waited for, and so were those before it. Persistent ones are idle again.
     pub fn close(&mut self, handle: u64) {
         let mut next = Some(key(handle));
@@ -175,6 +200,7 @@ impl Requests {
         if let Some(token) = request.token {
             carrier.forget(token);
         }
+        request.settle();
         Ok(())
     }
 
@@ -193,7 +219,9 @@ impl Requests {
                 count += 1;
             }
         }
-        self.all.retain(|_, request| request.persistent.is_some());
+        for (_, request) in self.all.extract_if(|_, request| request.persistent.is_none()) {
+            request.settle();
+        }
         self.places.clear();
         self.refused.clear();
         (count, first)

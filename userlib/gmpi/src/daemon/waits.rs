@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::requests::{self, Progress};
-use super::{Daemon, Outcome, Waiting, answer};
+use super::{Daemon, Outcome, Waiting, answer, short};
 use crate::rings::Attribute;
 use crate::{Class, Status, layout};
 
@@ -18,6 +18,21 @@ pub(super) enum Wanted {
     Some,
     /// None: it only looks whether all are over.
     Look,
+}
+
+/// What a call asks for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    wanted: Wanted,
+    /// Whether statuses are.
+    tells: bool,
+    handles: Vec<u64>,
+}
+
+impl Asked {
+    pub fn one(wanted: Wanted, handle: u64) -> Asked {
+        Asked { wanted, tells: true, handles: vec![handle] }
+    }
 }
 
 /// How far a request is for the port that asks.
@@ -46,6 +61,10 @@ impl Daemon {
         if count > most { Err(Class::COUNT) } else { Ok(call.elements[2..2 + count].to_vec()) }
     }
 
+    pub(super) fn asked(&self, wanted: Wanted, call: &Attribute) -> Result<Asked, Class> {
+        Ok(Asked { wanted, tells: call.tells(), handles: self.listed(call)? })
+    }
+
     /// Whether a request of this handle may have been, and is over.
     fn was(&self, handle: u64) -> bool {
         let (port, number) = requests::parts(handle);
@@ -72,13 +91,16 @@ impl Daemon {
 
     /// Looks at requests and completes what is wanted: then those are closed, and their statuses are told. In no other case is one closed.
     /// `deadline`: of a call that waits; `None`: of one that tests.
-    pub(super) fn look_at(
-        &mut self,
-        port: usize,
-        wanted: Wanted,
-        handles: Vec<u64>,
-        deadline: Option<Instant>,
-    ) -> Outcome {
+    pub(super) fn look_at(&mut self, port: usize, asked: Asked, deadline: Option<Instant>) -> Outcome {
+        let Asked { wanted, tells, ref handles } = asked;
+        let is_late = deadline.is_some_and(|deadline| self.is_over(deadline));
+        // Mostly one of them is open, and a look at it moves what the others need, too.
+        if wanted == Wanted::All && deadline.is_some() && !is_late {
+            let is_open = |handle: &u64| matches!(self.far(port, *handle), Far::Open);
+            if handles.iter().any(is_open) {
+                return Outcome::Waits(Waiting::Requests(asked));
+            }
+        }
         let far: Vec<Far> = handles.iter().map(|handle| self.far(port, *handle)).collect();
         let open = far.iter().any(|far| matches!(far, Far::Open));
         let mut over: Vec<usize> = (0..far.len()).filter(|i| matches!(far[*i], Far::Over(_))).collect();
@@ -92,22 +114,23 @@ impl Daemon {
             Wanted::Some => {}
         }
         let statuses: Vec<Status> = over.iter().map(|i| far[*i].status()).collect();
+        let told = if tells { &statuses[..] } else { &[] };
         match deadline {
             _ if is_done => {}
             None => return Outcome::Answer(answer(None, false, &[])),
-            Some(deadline) if self.is_over(deadline) => {
-                return Outcome::Answer(answer(Some(Class::TIMEOUT), false, &statuses));
-            }
-            Some(_) => return Outcome::Waits(Waiting::Requests(wanted, handles)),
+            Some(_) if is_late => return Outcome::Answer(answer(Some(Class::TIMEOUT), false, told)),
+            Some(_) => return Outcome::Waits(Waiting::Requests(asked)),
         }
         let error = statuses.iter().find_map(|status| status.error);
         let many = wanted != Wanted::Any && handles.len() > 1;
         let error = if many { error.map(|_| Class::IN_STATUS) } else { error };
-        let mut words = answer(error, !open, &statuses);
+        let mut words = answer(error, !open, told);
+        let mut landed = Vec::new();
+        over.iter().for_each(|i| self.requests.take_landed(handles[*i], &mut landed));
         if wanted != Wanted::Look {
             over.iter().for_each(|i| self.requests.close(handles[*i]));
             words[0] |= over.iter().fold(0, |all, i| all | 1 << i) << layout::GMPI_ANSWER_OVER_SHIFT;
         }
-        Outcome::Answer(words)
+        Outcome::Answer(short::bring(words, landed))
     }
 }

@@ -30,6 +30,33 @@ pub(crate) struct Attribute {
     pub elements: [u64; ELEMENTS],
 }
 
+impl Attribute {
+    /// Which call it is.
+    pub fn function(&self) -> u32 {
+        function(self.elements[0])
+    }
+
+    /// The message that it carries behind so many elements; `None`: it carries none.
+    pub fn carried(&self, behind: usize) -> Option<Vec<u8>> {
+        let bytes = (self.elements[0] >> layout::GMPI_CALL_BYTES_SHIFT) as usize;
+        let words =
+            self.elements.get(behind..behind + bytes.div_ceil(8)).filter(|words| !words.is_empty())?;
+        let mut carried: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        carried.truncate(bytes);
+        Some(carried)
+    }
+
+    /// Whether statuses are wanted.
+    pub fn tells(&self) -> bool {
+        self.elements[0] >> layout::GMPI_CALL_QUIET_SHIFT & 1 == 0
+    }
+}
+
+/// What element 0 names.
+fn function(first: u64) -> u32 {
+    (first & ((1 << layout::GMPI_CALL_BITS) - 1)) as u32
+}
+
 /// Both rings of a port.
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -41,10 +68,33 @@ pub(crate) struct Rings {
     answered: u64,
 }
 
-/// How many elements follow element 0; what cannot be known from it alone is in element 1, and `None` is for functions that there
+/// How many elements follow element 0 of a call; what cannot be known from it alone is in element 1, and `None` is for functions that there
 /// are not.
-pub(crate) fn arguments(function: u64, first: impl FnOnce() -> u64) -> Option<usize> {
-    Some(match u32::try_from(function).ok()? {
+pub(crate) fn arguments(call: u64, first: impl FnOnce() -> u64) -> Option<usize> {
+    let above = call >> layout::GMPI_CALL_BITS;
+    let named = named(function(call), first)?;
+    match function(call) {
+        layout::GMPI_CALL_SEND | layout::GMPI_CALL_ISEND | layout::GMPI_CALL_SENDRECV if above > 0 => {
+            let bytes = call >> layout::GMPI_CALL_BYTES_SHIFT;
+            let is_whole = bytes << layout::GMPI_CALL_BYTES_SHIFT == call - u64::from(function(call));
+            let carried = at_most(bytes, 8 * (ELEMENTS - 1 - named));
+            (is_whole && carried > 0).then(|| named + carried.div_ceil(8))
+        }
+        layout::GMPI_CALL_WAITALL
+        | layout::GMPI_CALL_STARTALL
+        | layout::GMPI_CALL_TESTALL
+        | layout::GMPI_CALL_WAITANY
+        | layout::GMPI_CALL_TESTANY
+        | layout::GMPI_CALL_WAITSOME
+        | layout::GMPI_CALL_TESTSOME
+        | layout::GMPI_CALL_GET_STATUS => (above <= 1).then_some(named),
+        _ => (above == 0).then_some(named),
+    }
+}
+
+/// The same without a message.
+fn named(function: u32, first: impl FnOnce() -> u64) -> Option<usize> {
+    Some(match function {
         layout::GMPI_CALL_ISEND
         | layout::GMPI_CALL_IRECV
         | layout::GMPI_CALL_SEND_INIT

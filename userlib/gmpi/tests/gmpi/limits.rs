@@ -5,6 +5,7 @@ use std::time::Duration;
 use ggas_clock::{Backoff, Clock, Manual};
 use ggas_gmpi::layout::*;
 use ggas_gmpi::{Comm, Config, GmpiError};
+use ggas_selftest::args::{SELFTEST_GMPI_FILL, SELFTEST_GMPI_TEST_UNTIL};
 
 use crate::world::*;
 
@@ -24,7 +25,7 @@ fn a_kernel_that_sends_to_one_that_does_not_receive_gets_an_error_and_loses_noth
     let send = |script: Script, i: u64| {
         script.call(GMPI_CALL_ISEND, &[at + 8 * i, 1, LONG, 1, 3, WORLD]).request(i as u32)
     };
-    let fill = Script::default().call(ggas_selftest::args::SELFTEST_GMPI_FILL, &[at, most + 1, 1000]);
+    let fill = Script::default().call(SELFTEST_GMPI_FILL, &[at, most + 1, 1000]);
     let script = (0..=most).fold(fill, send).call(GMPI_CALL_WAIT, &[]).request(most as u32);
     let results = world.run(vec![script, Script::default()]);
     let errors = results[0].errors(0);
@@ -35,13 +36,12 @@ fn a_kernel_that_sends_to_one_that_does_not_receive_gets_an_error_and_loses_noth
     let receive = |script: Script, i: u64| {
         script.call(GMPI_CALL_IRECV, &[there + 8 * i, 1, LONG, 0, 3, WORLD]).request(i as u32)
     };
-    world.run(vec![Script::default(), (0..most).fold(Script::default(), receive)]);
-    let mut wait = Backoff::new(Clock::REAL, SOON);
-    let came = || world.ranks[1].memory.read_u64s(0, most as usize).expect("in range");
-    let expected: Vec<u64> = (0..most).map(|i| 1000 + i).collect();
-    while came() != expected {
-        wait.pause().unwrap_or_else(|_| panic!("{:?}", came()));
-    }
+    let script = (0..most).fold(Script::default(), receive);
+    let script =
+        (0..most).fold(script, |script, i| script.call(SELFTEST_GMPI_TEST_UNTIL, &[]).request(i as u32));
+    world.succeed(vec![Script::default(), script]);
+    let came = world.ranks[1].memory.read_u64s(0, most as usize).expect("in range");
+    assert!(came.iter().copied().eq(1000..1000 + most), "{came:?}");
 }
 
 #[test]

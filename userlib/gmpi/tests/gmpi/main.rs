@@ -7,5 +7,6 @@ mod errors;
 mod limits;
 mod many;
 mod messages;
+mod short;
 mod windows;
 mod world;

@@ -5,7 +5,7 @@ mod compile;
 mod meet;
 mod shim;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use ggas_clock::Clock;
 
 use self::shim::{Call, Shim, Told};
 use super::{Carrier, Comm, Operation, Place, Token, Type, Win};
-use crate::memory::Span;
+use crate::memory::{Landed, Span};
 use crate::{Class, GmpiError, Status, layout};
 
 /// When data goes through host memory on its way.
@@ -35,6 +35,8 @@ struct Started {
     to: Option<Span>,
     from_copy: Vec<u8>,
     to_copy: Vec<u8>,
+    /// What arrives is kept, not stored.
+    keeps: bool,
     status: Status,
 }
 
@@ -55,6 +57,9 @@ pub struct Mpi {
     comms: Vec<Option<Place>>,
     windows: Vec<Option<Window>>,
     started: HashMap<Token, Started>,
+    /// Sends that nobody will ask for, and from copies that live as long as they are under way.
+    forgotten: VecDeque<Token>,
+    landed: HashMap<Token, Landed>,
     /// Puts and gets that no flush has waited for.
     one_sided: Vec<(Win, u32, Token)>,
     flushed: HashMap<Token, Result<(), Class>>,
@@ -124,6 +129,8 @@ impl Mpi {
             comms: Vec::new(),
             windows: Vec::new(),
             started: HashMap::new(),
+            forgotten: VecDeque::new(),
+            landed: HashMap::new(),
             one_sided: Vec::new(),
             flushed: HashMap::new(),
             next_flush: FLUSH,
@@ -237,6 +244,59 @@ impl Mpi {
             Operation::Flush { .. } => return Err(Class::CALL),
         })
     }
+
+    /// Begins; with `short`, a message that keeps clear of its span's memory.
+    fn begin(&mut self, operation: &Operation, short: Option<&[u8]>) -> Result<Token, Class> {
+        self.reap();
+        let (mut call, from, to) = self.call(operation)?;
+        let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
+        let status = Status { source: call.rank, tag: call.tag, ..Status::EMPTY };
+        let receives = call.kind == shim::RECV;
+        let keeps = receives
+            && short.is_some()
+            && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
+        let (from_copy, to_copy) = (Vec::new(), Vec::new());
+        let mut started = Started { receives, to: None, from_copy, to_copy, keeps, status };
+        // What is sent from where it arrives is sent in place.
+        let in_place = from.zip(to).is_some_and(|(from, to)| {
+            let inside = to.address()..to.address() + to.len.max(1) as u64;
+            inside.contains(&from.address())
+        });
+        if let Some(to) = to {
+            call.to = to.address() as *mut _;
+            if keeps || self.stages(to, operation) {
+                started.to_copy = if keeps { vec![0; to.len] } else { read(to)? };
+                call.to = started.to_copy.as_mut_ptr().cast();
+                started.to = Some(to.clone());
+            }
+        }
+        if let Some(from) = from.filter(|_| !in_place) {
+            call.from = from.address() as *const _;
+            let short = short.filter(|bytes| bytes.len() == from.len);
+            if short.is_some() || self.stages(from, operation) {
+                started.from_copy = short.map_or_else(|| read(from), |bytes| Ok(bytes.to_vec()))?;
+                call.from = started.from_copy.as_ptr().cast();
+            }
+        }
+        let mut token = 0;
+        // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
+        // over: attached memory as long as the daemon, copies as long as the entry below.
+        class(unsafe { (self.shim.start)(&call, &mut token) })?;
+        self.started.insert(token, started);
+        if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
+            self.one_sided.push((*win, *rank, token));
+        }
+        Ok(token)
+    }
+
+    /// Looks at one of the sends that were forgotten: as many are looked at as can be added.
+    fn reap(&mut self) {
+        if let Some(token) = self.forgotten.pop_front()
+            && self.test(token).is_none()
+        {
+            self.forgotten.push_back(token);
+        }
+    }
 }
 
 impl Carrier for Mpi {
@@ -273,43 +333,18 @@ impl Carrier for Mpi {
     }
 
     fn start(&mut self, operation: &Operation) -> Result<Token, Class> {
-        if let Operation::Flush { rank, win } = operation {
-            return self.flush(*rank, *win);
+        match operation {
+            Operation::Flush { rank, win } => self.flush(*rank, *win),
+            _ => self.begin(operation, None),
         }
-        let (mut call, from, to) = self.call(operation)?;
-        let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
-        let status = Status { source: call.rank, tag: call.tag, ..Status::EMPTY };
-        let receives = call.kind == shim::RECV;
-        let mut started = Started { receives, to: None, from_copy: Vec::new(), to_copy: Vec::new(), status };
-        // What is sent from where it arrives is sent in place.
-        let in_place = from.zip(to).is_some_and(|(from, to)| {
-            let inside = to.address()..to.address() + to.len.max(1) as u64;
-            inside.contains(&from.address())
-        });
-        if let Some(to) = to {
-            call.to = to.address() as *mut _;
-            if self.stages(to, operation) {
-                started.to_copy = read(to)?;
-                call.to = started.to_copy.as_mut_ptr().cast();
-                started.to = Some(to.clone());
-            }
-        }
-        if let Some(from) = from.filter(|_| !in_place) {
-            call.from = from.address() as *const _;
-            if self.stages(from, operation) {
-                started.from_copy = read(from)?;
-                call.from = started.from_copy.as_ptr().cast();
-            }
-        }
-        let mut token = 0;
-        // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
-        // over: attached memory as long as the daemon, copies as long as the entry below.
-        class(unsafe { (self.shim.start)(&call, &mut token) })?;
-        self.started.insert(token, started);
-        if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
-            self.one_sided.push((*win, *rank, token));
-        }
-        Ok(token)
+    }
+
+    fn start_short(&mut self, operation: &Operation, bytes: &[u8]) -> Result<Token, Class> {
+        self.begin(operation, Some(bytes))
+    }
+
+    fn landed(&mut self, token: Token) -> Option<Landed> {
+        self.landed.remove(&token)
     }
 
     fn test(&mut self, token: Token) -> Option<Result<Status, Class>> {
@@ -323,18 +358,35 @@ impl Carrier for Mpi {
         if over == 0 {
             return None;
         }
-        let started = self.started.remove(&token)?;
-        let written = match &started.to {
-            Some(to) => to.write(0, &started.to_copy).map_err(|_| Class::INTERN),
+        let Started { receives, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
+        let status = if receives { status_of(told) } else { status };
+        let written = match to {
+            Some(at) if keeps => {
+                let mut bytes = to_copy;
+                match ended {
+                    Ok(()) => bytes.truncate(status.bytes as usize),
+                    Err(Class::TRUNCATE) => {}
+                    Err(_) => bytes.clear(),
+                }
+                if !bytes.is_empty() {
+                    self.landed.insert(token, Landed { at, bytes });
+                }
+                Ok(())
+            }
+            Some(to) => to.write(0, &to_copy).map_err(|_| Class::INTERN),
             None => Ok(()),
         };
-        let status = if started.receives { status_of(told) } else { started.status };
         Some(ended.and(written).map(|()| status))
     }
 
     fn forget(&mut self, token: Token) {
+        self.landed.remove(&token);
         if self.one_sided.iter().any(|(.., one_sided)| *one_sided == token) {
             return;
+        }
+        let goes_on = |started: &Started| started.to.is_none() && !started.from_copy.is_empty();
+        if self.started.get(&token).is_some_and(goes_on) {
+            return self.forgotten.push_back(token);
         }
         if let Some(started) = self.started.remove(&token) {
             // SAFETY: as above.

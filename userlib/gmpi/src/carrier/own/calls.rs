@@ -23,7 +23,15 @@ pub(super) struct Begin {
 }
 
 impl Own {
-    fn send(&mut self, at: &Span, to: u32, tag: i32, comm: Comm) -> Result<Token, Class> {
+    /// Sends what is at a place, or these bytes.
+    fn send(
+        &mut self,
+        at: &Span,
+        short: Option<&[u8]>,
+        to: u32,
+        tag: i32,
+        comm: Comm,
+    ) -> Result<Token, Class> {
         let group = self.group(comm)?;
         let (context, rank, to) = (group.context, group.rank, self.world(comm, to)?);
         if self.known[to as usize] {
@@ -32,17 +40,21 @@ impl Own {
         let token = self.token();
         let status = Status { source: rank as i32, tag, bytes: at.len as u64, error: None };
         if (to == self.rank || at.len <= PAYLOAD) && self.net.takes_credit(to as usize) {
-            let bytes = at.read().map_err(|_| Class::INTERN)?;
+            let bytes = match short {
+                Some(bytes) => bytes.to_vec(),
+                None => at.read().map_err(|_| Class::INTERN)?,
+            };
             if to == self.rank {
                 let envelope = Envelope { context, source: to, tag };
                 self.arrived(Message { envelope, body: Body::Bytes(bytes) });
                 self.end(token, Ok(status));
                 return Ok(token);
             }
-            self.pending.insert(token, Pending::Send { at: at.clone(), status, to });
+            self.pending.insert(token, Pending::Send { at: at.clone(), bytes: None, status, to });
             self.frame(to, kind::EAGER, [context, tag as u32 as u64, 0, 0, 0], bytes, Then::Sent(token));
         } else {
-            self.pending.insert(token, Pending::Send { at: at.clone(), status, to });
+            let bytes = short.map(<[u8]>::to_vec);
+            self.pending.insert(token, Pending::Send { at: at.clone(), bytes, status, to });
             self.offer(to, context, tag, at.len as u64, token);
         }
         Ok(token)
@@ -50,14 +62,14 @@ impl Own {
 
     fn receive(
         &mut self,
-        at: &Span,
+        at: Target,
         from: Option<u32>,
         tag: Option<i32>,
         comm: Comm,
     ) -> Result<Token, Class> {
         let wanted = self.wanted(comm, from, tag)?;
         let token = self.token();
-        self.pending.insert(token, Pending::Receive { at: at.clone(), comm });
+        self.pending.insert(token, Pending::Receive { at, comm });
         match self.matching.post(wanted, token) {
             Some(message) => self.matched(token, message),
             None if self.is_hopeless(&wanted) => {
@@ -300,13 +312,33 @@ impl Carrier for Own {
             return Err(Class::INTERN);
         }
         match operation {
-            Operation::Send { at, to, tag, comm, .. } => self.send(at, *to, *tag, *comm),
-            Operation::Recv { at, from, tag, comm, .. } => self.receive(at, *from, *tag, *comm),
+            Operation::Send { at, to, tag, comm, .. } => self.send(at, None, *to, *tag, *comm),
+            Operation::Recv { at, from, tag, comm, .. } => {
+                let at = Target { span: at.clone(), keeps: false };
+                self.receive(at, *from, *tag, *comm)
+            }
             Operation::Put { .. } | Operation::Get { .. } | Operation::Flush { .. } => {
                 self.one_sided(operation)
             }
             _ => self.start_collective(operation),
         }
+    }
+
+    fn start_short(&mut self, operation: &Operation, bytes: &[u8]) -> Result<Token, Class> {
+        match operation {
+            Operation::Send { at, to, tag, comm, .. } if !self.failed => {
+                self.send(at, Some(bytes), *to, *tag, *comm)
+            }
+            Operation::Recv { at, from, tag, comm, .. } if !self.failed => {
+                let at = Target { span: at.clone(), keeps: true };
+                self.receive(at, *from, *tag, *comm)
+            }
+            _ => self.start(operation),
+        }
+    }
+
+    fn landed(&mut self, token: Token) -> Option<Landed> {
+        self.landed.remove(&token)
     }
 
     fn test(&mut self, token: Token) -> Option<Result<Status, Class>> {
@@ -319,6 +351,7 @@ impl Carrier for Own {
 
     fn forget(&mut self, token: Token) {
         self.done.remove(&token);
+        self.landed.remove(&token);
         match self.pending.get(&token) {
             Some(Pending::Receive { .. }) => {
                 self.matching.cancel(token);

@@ -29,7 +29,8 @@ use self::matching::{Envelope, Matching, Message, Wanted};
 pub use self::net::Inbox;
 use self::net::{Header, Net, PAYLOAD};
 use super::Token;
-use crate::memory::Span;
+use crate::layout::GMPI_ANSWER_MESSAGE;
+use crate::memory::{Landed, Span};
 use crate::{Class, GmpiError, Status};
 
 pub(crate) use self::reduce::allows;
@@ -49,7 +50,7 @@ mod kind {
     /// What was put or fetched before this is there: token.
     pub const PING: u32 = 6;
     pub const PONG: u32 = 7;
-    /// Bytes of a collective that were granted: the receive's token.
+    /// Bytes that were granted, of a collective or a short message: the receive's token.
     pub const PIECE: u32 = 8;
 }
 
@@ -64,21 +65,30 @@ enum Body {
     },
 }
 
+/// Where what is received goes, and whether short messages are kept instead.
+#[derive(Clone, Debug)]
+struct Target {
+    span: Span,
+    keeps: bool,
+}
+
 /// An operation under way.
 #[derive(Debug)]
 enum Pending {
-    /// A send; its bytes where the receiver has to ask for them.
+    /// A send; its bytes where the receiver has to ask for them: these, or those at its place.
     Send {
         at: Span,
+        bytes: Option<Vec<u8>>,
         status: Status,
         to: u32,
     },
     Receive {
-        at: Span,
+        at: Target,
         comm: usize,
     },
     /// Bytes are coming: what is told once they are there.
     Arriving {
+        at: Target,
         status: Status,
         from: u32,
     },
@@ -146,6 +156,8 @@ pub struct Own {
     next: Token,
     pending: HashMap<Token, Pending>,
     done: HashMap<Token, Result<Status, Class>>,
+    /// What short receives brought.
+    landed: HashMap<Token, Landed>,
     /// Under way, and nobody will ask for them.
     forgotten: HashSet<Token>,
     /// Collectives whose round may be over.
@@ -208,6 +220,7 @@ impl Own {
             next: 1,
             pending: HashMap::new(),
             done: HashMap::new(),
+            landed: HashMap::new(),
             forgotten: HashSet::new(),
             stirred: Vec::new(),
             gone: Arc::new((0..size).map(|_| AtomicBool::new(false)).collect()),
@@ -274,7 +287,7 @@ impl Own {
             kind::FETCH => self.fetched(from, a, b, c, d, e),
             kind::PING => self.frame(from as u32, kind::PONG, header.words, Vec::new(), Then::Nothing),
             kind::PONG => self.pong(from as u32, a),
-            kind::PIECE => self.take_piece(a, &payload),
+            kind::PIECE => self.came(a, payload),
             other => tracing::error!(from, kind = other, "a frame of another version was thrown away"),
         }
         Ok(())
@@ -331,36 +344,61 @@ impl Own {
         }
     }
 
-    fn received(&mut self, token: Token, at: Span, comm: usize, message: Message<Body>) {
+    /// Bytes of a receive: to their place, or kept.
+    fn land(&mut self, token: Token, at: Target, mut bytes: Vec<u8>) -> Result<(), Class> {
+        bytes.truncate(at.span.len);
+        let landed = Landed { at: at.span, bytes };
+        if !at.keeps || landed.bytes.len() > GMPI_ANSWER_MESSAGE as usize {
+            return landed.store();
+        }
+        if !landed.bytes.is_empty() && !self.forgotten.contains(&token) {
+            self.landed.insert(token, landed);
+        }
+        Ok(())
+    }
+
+    /// Bytes that a receive was told of before.
+    fn came(&mut self, token: Token, bytes: Vec<u8>) {
+        if !matches!(self.pending.get(&token), Some(Pending::Arriving { .. })) {
+            return self.take_piece(token, &bytes);
+        }
+        if let Some(Pending::Arriving { at, status, .. }) = self.pending.remove(&token) {
+            let landed = self.land(token, at, bytes);
+            self.end(token, landed.and(status.error.map_or(Ok(status), Err)));
+        }
+    }
+
+    fn received(&mut self, token: Token, at: Target, comm: usize, message: Message<Body>) {
         let Envelope { source, tag, .. } = message.envelope;
         let rank = self.group(comm).ok().and_then(|group| group.rank_of(source));
         let len = match &message.body {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Asks { len, .. } => *len,
         };
-        let fits = len.min(at.len as u64);
+        let fits = len.min(at.span.len as u64);
         let error = (len > fits).then_some(Class::TRUNCATE);
         let status = Status { source: rank.map_or(-1, |rank| rank as i32), tag, bytes: fits, error };
         match message.body {
             Body::Bytes(bytes) => {
-                let written = at.write(0, &bytes);
-                let how = if written.is_err() { Err(Class::INTERN) } else { error.map_or(Ok(status), Err) };
-                self.end(token, how);
+                let landed = self.land(token, at, bytes);
+                self.end(token, landed.and(error.map_or(Ok(status), Err)));
             }
             Body::Asks { send, .. } if source == self.rank => {
-                let copied = match self.pending.get(&send) {
-                    Some(Pending::Send { at: from, .. }) => from.read().and_then(|bytes| at.write(0, &bytes)),
-                    _ => Ok(()),
+                let bytes = match self.pending.get_mut(&send) {
+                    Some(Pending::Send { bytes: Some(bytes), .. }) => Ok(std::mem::take(bytes)),
+                    Some(Pending::Send { at: from, .. }) => from.read().map_err(|_| Class::INTERN),
+                    _ => Ok(Vec::new()),
                 };
-                let how = if copied.is_err() { Err(Class::INTERN) } else { error.map_or(Ok(status), Err) };
+                let landed = bytes.and_then(|bytes| self.land(token, at, bytes));
                 self.limits.granted(source);
                 self.sent(send);
-                self.end(token, how);
+                self.end(token, landed.and(error.map_or(Ok(status), Err)));
             }
             Body::Asks { send, .. } => {
-                let nla = self.regions.get(at.index).and_then(|region| region.nla(at.offset).ok());
+                let (index, offset) = (at.span.index, at.span.offset);
+                let nla = self.regions.get(index).and_then(|region| region.nla(offset).ok());
                 let words = [send, nla.unwrap_or_default(), fits, token, 0];
-                self.pending.insert(token, Pending::Arriving { status, from: source });
+                self.pending.insert(token, Pending::Arriving { at, status, from: source });
                 self.frame(source, kind::GRANT, words, Vec::new(), Then::Nothing);
             }
         }
@@ -372,7 +410,11 @@ impl Own {
         if matches!(self.pending.get(&send), Some(Pending::Piece { .. })) {
             return self.piece_granted(send, receive);
         }
-        let Some(Pending::Send { at, .. }) = self.pending.get(&send) else { return };
+        let Some(Pending::Send { at, bytes, .. }) = self.pending.get_mut(&send) else { return };
+        if let Some(mut bytes) = bytes.take() {
+            bytes.truncate(len as usize);
+            return self.frame(to, kind::PIECE, [receive, 0, 0, 0, 0], bytes, Then::Sent(send));
+        }
         let len = (len as usize).min(at.len);
         let item = Item::Put { region: at.index, offset: at.offset, len, nla };
         self.flow.push(to as usize, item);
