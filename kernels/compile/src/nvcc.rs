@@ -50,8 +50,12 @@ pub fn compile(
         }
         command.arg("-gencode").arg(format!("arch=compute_{arch},code=compute_{arch}"));
     }
-    // Programs carry it: packed it has a quarter of the size.
-    command.arg(if release >= (13, 0) { "--compress-mode=size" } else { "-Xfatbin=-compress-all" });
+    // Programs carry it: packed it has a quarter of the size. `size` leaves a third less than `balance`, in twenty times its time.
+    command.arg(match (release >= (13, 0), all) {
+        (true, true) => "--compress-mode=size",
+        (true, false) => "--compress-mode=balance",
+        (false, _) => "-Xfatbin=-compress-all",
+    });
     for include in includes {
         command.arg("-I").arg(include);
     }
