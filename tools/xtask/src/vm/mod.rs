@@ -46,6 +46,9 @@ pub struct Select {
     /// List the scenarios
     #[arg(long)]
     list: bool,
+    /// Only fetch or build the kernels that are not there yet
+    #[arg(long, conflicts_with_all = ["only", "guests", "long", "list", "defects"])]
+    kernels: bool,
     /// Put each defect of tests/vm/defects into the modules and expect its scenario to fail (--only names defects then)
     #[arg(long, conflicts_with_all = ["kernel", "guests", "list", "long"])]
     defects: bool,
@@ -55,7 +58,7 @@ impl Select {
     /// All scenarios on all kernels.
     pub fn everything() -> Select {
         let (kernel, only, guests) = (Vec::new(), Vec::new(), None);
-        Select { kernel, only, guests, long: true, list: false, defects: false }
+        Select { kernel, only, guests, long: true, list: false, kernels: false, defects: false }
     }
 }
 
@@ -79,6 +82,10 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         bail!("no scenario is called `{name}`; `cargo xtask vm --list` lists them");
     }
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
+    if select.kernels {
+        let archive = archive(&kernels, policy)?;
+        return kernels.iter().try_for_each(|kernel| kernel.get(&archive).map(|_| ()));
+    }
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
     // Most scenarios have at most two guests.
@@ -96,10 +103,7 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let start = Instant::now();
     let worked = children();
     let mut results = Vec::new();
-    let archive = timed(&mut results, None, "archive", || {
-        kernels.iter().try_for_each(|kernel| kernel.tools(policy))?;
-        Archive::open()
-    });
+    let archive = timed(&mut results, None, "archive", || archive(&kernels, policy));
     let end = |results: &[Outcome]| report(results, start.elapsed(), children().saturating_sub(worked));
     let Some(archive) = archive else { return end(&results) };
     // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
@@ -133,6 +137,12 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
         results.extend(ran);
     });
     end(&results)
+}
+
+/// Debian's archive, and what modules for these kernels are built with.
+fn archive(kernels: &[Kernel], policy: Policy) -> Result<Archive> {
+    kernels.iter().try_for_each(|kernel| kernel.tools(policy))?;
+    Archive::open()
 }
 
 /// Time that processors gave to what this process started and has seen end: where cores waited it is less than the
