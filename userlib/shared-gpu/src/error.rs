@@ -26,13 +26,15 @@ pub enum SharedGpuError {
         most: usize,
     },
     /// Ranks gave different settings.
-    #[error("rank {rank} has {theirs} and rank 0 {ours}: give the same Config, and GPU, in all processes")]
+    #[error(
+        "rank {rank} has {theirs} and the first rank beside it {ours}: give the same Config, and GPU, in all processes"
+    )]
     Unequal {
-        /// The first rank that differs from rank 0.
+        /// The first rank that differs from the first.
         rank: usize,
         /// What it has.
         theirs: String,
-        /// What rank 0 has.
+        /// What the first has.
         ours: String,
     },
     /// The buffer is too small for so many ranks.
@@ -140,6 +142,21 @@ pub enum SharedGpuError {
 ggas_errors::debug_as_display!(SharedGpuError);
 
 impl SharedGpuError {
+    /// Whether the ranks cannot be used together any more: others may wait.
+    pub(crate) fn ends_use(&self) -> bool {
+        !matches!(self, Self::Range { .. } | Self::Bits | Self::Root { .. } | Self::Broken)
+    }
+
+    /// With ranks of a job, of which these are members.
+    pub(crate) fn of_job(mut self, members: &[u32]) -> SharedGpuError {
+        let named = match &mut self {
+            Self::Mismatch { rank } | Self::Timeout { rank, .. } | Self::Elsewhere { rank, .. } => rank,
+            _ => return self,
+        };
+        *named = members.get(*named).map_or(*named, |rank| *rank as usize);
+        self
+    }
+
     pub(crate) fn late(waiting: Option<Waiting>, waited: Duration) -> SharedGpuError {
         match waiting {
             Some(Waiting { what, rank }) => SharedGpuError::Timeout { rank, what, waited },

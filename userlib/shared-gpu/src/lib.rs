@@ -8,9 +8,11 @@
 
 mod btb;
 mod choosing;
+mod circle;
 mod elements;
 mod error;
 mod gsb;
+mod hierarchy;
 mod host;
 mod hyper_q;
 mod kernel;
@@ -28,9 +30,10 @@ mod tuning;
 
 pub use elements::{Element, Op};
 pub use error::SharedGpuError;
+pub use hierarchy::{Hierarchy, HierarchyConfig};
 pub use hyper_q::Mix;
 pub use mps::Mps;
-pub use plan::{Algorithm, Collective, Layout, Stamp, allreduce_on};
+pub use plan::{Algorithm, Collective, Layout, Stamp, collective_on};
 pub use shared_gpu::{Config, Directory, SharedGpu, Vector};
 pub use station::{Lane, Place, Slots, Station, Waiting, Word};
 pub use tuning::{Choice, Choices, Table};

@@ -3,21 +3,17 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use ggas_clock::Clock;
 use ggas_gpu::{GpuPart, GpuWindow};
 use ggas_kernels::{Mapped, Processor};
-use ggas_members::Job;
 use ggas_members::memory::{Mapping, create, sealed_len};
 
+use crate::circle::Circle;
 use crate::station::Word;
 use crate::{Config, Directory, Layout, Mps, SharedGpuError};
 
 /// Most ranks: what a GPU's memory and a host's cores are enough for, with room.
 pub(crate) const RANKS_MAX: usize = 256;
-/// Longest reason that is passed on.
-const REASON_MAX: usize = 500;
 
 /// The buffer as this process reaches it.
 enum Buffer {
@@ -39,32 +35,36 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Sets the memory up, alike on all ranks.
+    /// Sets the memory up, alike on all ranks; `None` at one that is not of the circle.
     pub(crate) fn new(
-        job: &Job,
+        circle: &Circle<'_>,
         processor: &Processor,
         config: &Config,
-    ) -> Result<(Shared, Layout), SharedGpuError> {
-        let ranks = job.size() as usize;
-        let deadline = Clock::REAL.deadline(config.timeout);
-        let steps = Steps { job, deadline, timeout: config.timeout };
-        let tag = steps.same(processor, config)?;
-        if job.spans_hosts() {
-            return Err(SharedGpuError::OtherHost);
-        }
-        if ranks > RANKS_MAX {
-            return Err(SharedGpuError::TooMany { ranks, most: RANKS_MAX });
-        }
-        let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least: Layout::least(ranks) };
-        let layout = Layout::new(ranks, config.buffer).ok_or(small)?;
+        is_one_gpu: bool,
+    ) -> Result<Option<(Shared, Layout)>, SharedGpuError> {
+        let ranks = circle.ranks();
+        let tag = same(circle, processor, config, is_one_gpu)?;
+        let (tag, layout) = circle.agree(tag.and_then(|tag| {
+            if circle.job().spans_hosts() {
+                return Err(SharedGpuError::OtherHost);
+            }
+            if ranks > RANKS_MAX {
+                return Err(SharedGpuError::TooMany { ranks, most: RANKS_MAX });
+            }
+            let least = Layout::least(ranks);
+            let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least };
+            Ok((tag, Layout::new(ranks, config.buffer).ok_or(small)?))
+        }))?;
         let head = match config.directory {
             Directory::Host => 0,
             _ => (8 * Word::count(ranks)).next_multiple_of(4096),
         };
         let bytes = head + config.buffer;
-        let made = steps.agree((job.rank() == 0).then(|| make(processor, bytes, ranks)).transpose())?;
-        let mapped = steps.pass_on(tag, made).and_then(|made| map(processor, made, bytes, ranks, head));
-        Ok((steps.agree(mapped)?, layout))
+        let made = (circle.rank() == Some(0)).then(|| make(processor, bytes, ranks)).transpose();
+        let made = circle.agree(made)?;
+        let map = |made| map(processor, made, bytes, ranks, head);
+        let mapped = circle.rank().map(|_| pass_on(circle, tag, made).and_then(map)).transpose();
+        Ok(circle.agree(mapped)?.map(|shared| (shared, layout)))
     }
 
     /// A word of the directory in host memory.
@@ -170,78 +170,54 @@ fn map(
     Ok(Shared { words_mapped, staging_mapped, words, staging, buffer, head })
 }
 
-/// Steps that all ranks take together, and fail together.
-struct Steps<'a> {
-    job: &'a Job,
-    deadline: Instant,
-    timeout: Duration,
+/// Fails unless all ranks have the same settings, and the same GPU where it is to be one. Gives the tag of this set-up's descriptors.
+fn same(
+    circle: &Circle<'_>,
+    processor: &Processor,
+    config: &Config,
+    is_one_gpu: bool,
+) -> Result<Result<u64, SharedGpuError>, SharedGpuError> {
+    static TAGS: AtomicU64 = AtomicU64::new(1);
+    let device = match processor {
+        Processor::Gpu(gpu) => {
+            let how = if Mps::find().is_on() { "with" } else { "without" };
+            let one = if is_one_gpu { gpu.device().info().uuid.as_str() } else { "of its own" };
+            format!("GPU {one} {how} MPS")
+        }
+        _ => "the CPU executor".to_owned(),
+    };
+    let Config { buffer, directory, algorithm, table, .. } = config;
+    let algorithm = match algorithm {
+        Some(algorithm) => format!("{algorithm:?}"),
+        None if table.is_empty() => "as built in".to_owned(),
+        // The same program gives the same number.
+        None => format!("of table {:x}", BuildHasherDefault::<DefaultHasher>::new().hash_one(table)),
+    };
+    let tag = TAGS.fetch_add(1, Ordering::Relaxed) | 1 << 40;
+    let mine = format!(
+        "{tag}\n{device}, a buffer of {buffer} bytes, the directory {directory} and the algorithm {algorithm}"
+    );
+    let all = circle.exchange(mine.as_bytes())?;
+    let all: Vec<String> = all.iter().map(|said| String::from_utf8_lossy(said).into_owned()).collect();
+    let split = |said: &str| said.split_once('\n').map(|(tag, rest)| (tag.to_owned(), rest.to_owned()));
+    let (first, ours) = all.first().and_then(|said| split(said)).unwrap_or_default();
+    for (rank, said) in all.iter().enumerate() {
+        let theirs = split(said).unwrap_or_default().1;
+        if theirs != ours {
+            return Ok(Err(SharedGpuError::Unequal { rank: circle.members()[rank] as usize, theirs, ours }));
+        }
+    }
+    Ok(Ok(first.parse().unwrap_or_default()))
 }
 
-impl Steps<'_> {
-    /// Time for the next step; who used all of it up still gives the others a moment, so that all fail alike.
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
+/// Rank 0's descriptors, to all.
+fn pass_on(circle: &Circle<'_>, tag: u64, made: Option<Made>) -> Result<Made, SharedGpuError> {
+    if let Some(made) = made {
+        circle.send(tag, &[made.words.as_fd(), made.staging.as_fd(), made.buffer.as_fd()])?;
+        return Ok(made);
     }
-
-    /// Fails unless all have the same GPU and settings. Gives the tag of this set-up's descriptors.
-    fn same(&self, processor: &Processor, config: &Config) -> Result<u64, SharedGpuError> {
-        static TAGS: AtomicU64 = AtomicU64::new(1);
-        let device = match processor {
-            Processor::Gpu(gpu) => {
-                let how = if Mps::find().is_on() { "with" } else { "without" };
-                format!("GPU {} {how} MPS", gpu.device().info().uuid)
-            }
-            _ => "the CPU executor".to_owned(),
-        };
-        let Config { buffer, directory, algorithm, table, .. } = config;
-        let algorithm = match algorithm {
-            Some(algorithm) => format!("{algorithm:?}"),
-            None if table.is_empty() => "as built in".to_owned(),
-            // The same program gives the same number.
-            None => format!("of table {:x}", BuildHasherDefault::<DefaultHasher>::new().hash_one(table)),
-        };
-        let tag = TAGS.fetch_add(1, Ordering::Relaxed) | 1 << 40;
-        let mine = format!(
-            "{tag}\n{device}, a buffer of {buffer} bytes, the directory {directory} and the algorithm {algorithm}"
-        );
-        let all = self.job.exchange(mine.as_bytes(), self.left())?;
-        let all: Vec<String> = all.iter().map(|said| String::from_utf8_lossy(said).into_owned()).collect();
-        let split = |said: &str| said.split_once('\n').map(|(tag, rest)| (tag.to_owned(), rest.to_owned()));
-        let (first, ours) = split(&all[0]).unwrap_or_default();
-        for (rank, said) in all.iter().enumerate() {
-            let theirs = split(said).unwrap_or_default().1;
-            if theirs != ours {
-                return Err(SharedGpuError::Unequal { rank, theirs, ours });
-            }
-        }
-        Ok(first.parse().unwrap_or_default())
-    }
-
-    /// Rank 0's descriptors, to all.
-    fn pass_on(&self, tag: u64, made: Option<Made>) -> Result<Made, SharedGpuError> {
-        if let Some(made) = made {
-            let fds = [made.words.as_fd(), made.staging.as_fd(), made.buffer.as_fd()];
-            (1..self.job.size()).try_for_each(|rank| self.job.send_fds(rank, tag, &fds, self.left()))?;
-            return Ok(made);
-        }
-        let fds = self.job.recv_fds(0, tag, self.left())?;
-        let Ok([words, staging, buffer]) = <[OwnedFd; 3]>::try_from(fds) else {
-            return Err(SharedGpuError::Peer { rank: 0, what: "it runs another version".to_owned() });
-        };
-        Ok(Made { words, staging, buffer, part: None })
-    }
-
-    /// Succeeds if all did.
-    fn agree<T>(&self, mine: Result<T, SharedGpuError>) -> Result<T, SharedGpuError> {
-        let reason = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let reason: String = reason.chars().take(REASON_MAX).collect();
-        let all = self.job.exchange(reason.as_bytes(), self.left());
-        let mine = mine?;
-        match all?.iter().enumerate().find(|(_, said)| !said.is_empty()) {
-            Some((rank, said)) => {
-                Err(SharedGpuError::Peer { rank, what: String::from_utf8_lossy(said).into_owned() })
-            }
-            None => Ok(mine),
-        }
-    }
+    let Ok([words, staging, buffer]) = <[OwnedFd; 3]>::try_from(circle.receive(tag)?) else {
+        return Err(SharedGpuError::Peer { rank: 0, what: "it runs another version".to_owned() });
+    };
+    Ok(Made { words, staging, buffer, part: None })
 }

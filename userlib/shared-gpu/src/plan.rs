@@ -226,14 +226,21 @@ pub(crate) struct Plan {
     pub(crate) defect: Option<Defect>,
 }
 
-/// A rank's part in an allreduce of floats, the first call of its ranks: for the [`model`](crate::model) and other stations.
-pub async fn allreduce_on<S: Station>(station: &S, algorithm: Algorithm, layout: Layout, bytes: usize) {
+/// A rank's part in a collective of floats with root 0, the first call of its ranks: for the [`model`](crate::model) and other
+/// stations.
+pub async fn collective_on<S: Station>(
+    station: &S,
+    collective: Collective,
+    algorithm: Algorithm,
+    layout: Layout,
+    bytes: usize,
+) {
     let plan = Plan {
-        kind: Collective::Allreduce,
+        kind: collective,
         algorithm,
         bytes,
         element: Element::Float,
-        op: Some(Op::Sum),
+        op: (collective != Collective::Broadcast).then_some(Op::Sum),
         root: 0,
         layout,
         shared_min: host::SHARED_MIN,

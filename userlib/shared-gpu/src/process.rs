@@ -196,6 +196,12 @@ impl<'a> Call<'a> {
 }
 
 impl Process {
+    /// Tells all that this rank failed.
+    pub(crate) fn fail(&self) {
+        let fault = Fault::Failed.word(self.rank);
+        let _ = self.shared.word(Word::Fault).compare_exchange(0, fault, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Looks at a directory on the GPU.
     fn look(&self) -> Result<(), SharedGpuError> {
         let Some(seen) = &self.seen else { return Ok(()) };

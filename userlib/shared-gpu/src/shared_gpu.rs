@@ -10,6 +10,7 @@ use ggas_kernels::{KernelMem, Processor};
 use ggas_members::cores::{Cores, are_crowded};
 use ggas_members::{Job, LossGuard, cores};
 
+use crate::circle::Circle;
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::memory::Shared;
 use crate::plan::{Cursor, Plan};
@@ -83,7 +84,7 @@ impl<'a> Vector<'a> {
         Vector { memory, offset }
     }
 
-    fn check(&self, count: usize, element: Element) -> Result<u64, SharedGpuError> {
+    pub(crate) fn check(&self, count: usize, element: Element) -> Result<u64, SharedGpuError> {
         let end = count.checked_mul(element.size()).and_then(|bytes| bytes.checked_add(self.offset));
         let is_inside = end.is_some_and(|end| end <= self.memory.len());
         if !is_inside || !self.offset.is_multiple_of(element.size()) {
@@ -132,18 +133,30 @@ impl SharedGpu {
     /// all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
     /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
+        let all = Circle::all(job, config.timeout);
+        SharedGpu::of(&all, processor, config, true)?.ok_or(SharedGpuError::Broken)
+    }
+
+    /// The same of some ranks, which may have a GPU each; `None` at the others, who take part in the set-up.
+    pub(crate) fn of(
+        circle: &Circle<'_>,
+        processor: &Processor,
+        config: &Config,
+        is_one_gpu: bool,
+    ) -> Result<Option<SharedGpu>, SharedGpuError> {
         kernel::add()?;
         if config.algorithm.is_some_and(Algorithm::has_states) && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
         let dead = Arc::new(AtomicU32::new(NOBODY));
         let told = dead.clone();
-        let losses = job.on_loss(Box::new(move |rank| {
+        let losses = circle.job().on_loss(Box::new(move |rank| {
             let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
         }));
-        let (shared, layout) = Shared::new(job, processor, config)?;
-        let ranks = job.size() as usize;
-        let is_crowded = share_cores(job, config.timeout)?;
+        let shared = Shared::new(circle, processor, config, is_one_gpu)?;
+        let is_crowded = share_cores(circle)?;
+        let (Some((shared, layout)), Some(rank)) = (shared, circle.rank()) else { return Ok(None) };
+        let ranks = circle.ranks();
         let engine = match processor {
             Processor::Gpu(gpu) => {
                 let device = gpu.device();
@@ -154,7 +167,7 @@ impl SharedGpu {
         };
         let seen = (config.directory != Directory::Host).then(|| seen(processor, ranks)).transpose()?;
         let process = Process {
-            rank: job.rank() as usize,
+            rank,
             ranks,
             shared,
             engine,
@@ -171,7 +184,7 @@ impl SharedGpu {
         };
         let choices = config.table.find(&device, ranks, mps).cloned().collect();
         let (algorithm, cursor) = (config.algorithm, Cursor::default());
-        Ok(SharedGpu {
+        Ok(Some(SharedGpu {
             process,
             layout,
             algorithm,
@@ -180,7 +193,7 @@ impl SharedGpu {
             cursor,
             broken: false,
             _losses: losses,
-        })
+        }))
     }
 
     /// This rank.
@@ -268,6 +281,12 @@ impl SharedGpu {
         self.cursor.mix
     }
 
+    /// Ends the use of this and of all other ranks': what they do together failed elsewhere.
+    pub(crate) fn fail(&mut self) {
+        self.process.fail();
+        self.broken = true;
+    }
+
     fn call(
         &mut self,
         (kind, root): (Collective, usize),
@@ -315,9 +334,9 @@ impl fmt::Debug for SharedGpu {
 }
 
 /// Whether the ranks have fewer cores than they are: all are told the same.
-fn share_cores(job: &Job, timeout: Duration) -> Result<bool, SharedGpuError> {
+fn share_cores(circle: &Circle<'_>) -> Result<bool, SharedGpuError> {
     let own: Vec<u8> = cores::own().into_iter().flat_map(u64::to_ne_bytes).collect();
-    let all = job.exchange(&own, timeout)?;
+    let all = circle.exchange(&own)?;
     Ok(are_crowded(all.iter().map(|said| {
         let mut cores = Cores::default();
         let words = said.as_chunks().0.iter().copied().map(u64::from_ne_bytes);

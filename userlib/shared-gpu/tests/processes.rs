@@ -4,6 +4,7 @@
 #[path = "../../window/tests/common/mod.rs"]
 mod common;
 
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ fn is_on_gpu() -> bool {
 
 /// Bound of waits that are in vain, and of a set-up before them.
 fn short() -> Duration {
-    Duration::from_millis(if is_on_gpu() { 5000 } else { 300 })
+    Duration::from_millis(if is_on_gpu() { 5000 } else { 2000 })
 }
 
 fn config(algorithm: Algorithm) -> Config {
@@ -217,6 +218,24 @@ fn a_rank_that_does_not_come_is_named() {
             }
             job.barrier(SOON).expect("all are done");
         }
+    });
+}
+
+#[test]
+fn a_rank_that_sets_nothing_up_is_named() {
+    in_job("a_rank_that_sets_nothing_up_is_named", (4, 1), |job| {
+        let file = std::fs::File::open("/dev/null").expect("always there");
+        if job.rank() == 1 {
+            // It stays until all others have given it up.
+            for rank in [0, 2, 3] {
+                job.recv_fds(rank, 7, SOON).expect("they end");
+            }
+            return;
+        }
+        let config = Config { timeout: short(), ..config(Algorithm::Gsb) };
+        let error = SharedGpu::new(job, &processor(), &config).expect_err("one is missing");
+        assert!(matches!(error, SharedGpuError::Job(_)) && error.to_string().contains('1'), "{error}");
+        job.send_fds(1, 7, &[file.as_fd()], SOON).expect("it waits");
     });
 }
 

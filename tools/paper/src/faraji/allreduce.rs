@@ -4,7 +4,7 @@ use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::Algorithm;
 use serde_json::json;
 
-use super::machine::{Machine, Way, parameters};
+use super::machine::{Machine, Way};
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const RANKS: [usize; 3] = [4, 8, 16];
@@ -29,7 +29,7 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
         })
         .collect();
     let mut report = Report {
-        parameters: parameters(),
+        parameters: machine.parameters(),
         claims: claims(&points),
         checked: Checked::default(),
         ..Report::of("faraji", figure, settings, &settings.system("infiniband")?, COLUMNS, picture(&points))

@@ -1,20 +1,26 @@
 //! Processes that share a GPU, with the costs of a parameter file, and the text's baseline on them.
 
-use std::collections::BTreeMap;
+use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Stuck, Work};
+use ggas_shared_gpu::{Algorithm, Collective, Lane, Layout, Place, Station, Waiting, Word, collective_on};
 
-use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Work};
-use ggas_shared_gpu::{Algorithm, Lane, Layout, Place, Station, Waiting, Word, allreduce_on};
-
-use crate::parameters::of_text;
+use crate::parameters::{Numbers, of_text};
 use crate::report::Parameter;
 
-const TEXT: &str = include_str!("k20.toml");
+const K20: &str = include_str!("k20.toml");
+const K80: &str = include_str!("k80.toml");
 /// The text's shared buffer (3.2.1).
 const BUFFER: usize = 256 << 20;
 
-/// Numbers of the file by name.
+/// Processes on one GPU, or on several.
 #[derive(Clone, Debug)]
-pub(super) struct Machine(BTreeMap<String, f64>);
+pub(super) struct Machine {
+    text: &'static str,
+    numbers: Numbers,
+    /// Processes of each GPU.
+    per_gpu: usize,
+    /// Ranks have a GPU each, and their inboxes, of so many bytes, lie on them; 0: all copies go to or from one GPU.
+    between: Option<usize>,
+}
 
 /// How an allreduce is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +30,26 @@ pub(super) enum Way {
     Mpi,
 }
 
-pub(super) fn parameters() -> Vec<Parameter> {
-    of_text(TEXT)
-}
-
 impl Machine {
     pub(super) fn k20() -> Machine {
-        let number = |entry: Parameter| Some((entry.name, entry.value.parse().ok()?));
-        Machine(parameters().into_iter().filter_map(number).collect())
+        Machine::of(K20)
+    }
+
+    pub(super) fn k80() -> Machine {
+        Machine::of(K80)
+    }
+
+    fn of(text: &'static str) -> Machine {
+        Machine { text, numbers: Numbers::of(text), per_gpu: usize::MAX, between: None }
+    }
+
+    /// Numbers and their sources.
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        of_text(self.text)
     }
 
     fn number(&self, name: &str) -> f64 {
-        self.0.get(name).copied().unwrap_or(f64::NAN)
+        self.numbers.get(name)
     }
 
     fn us(&self, name: &str) -> Nanos {
@@ -48,13 +62,35 @@ impl Machine {
 
     /// Microseconds from the first entering to the last leaving; `None`: it does not end.
     pub(super) fn us_of(&self, way: Way, ranks: usize, bytes: usize) -> Option<f64> {
+        match way {
+            Way::Ours(algorithm) => self.part(Collective::Allreduce, algorithm, ranks, bytes),
+            Way::Mpi => us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes))),
+        }
+    }
+
+    /// The flat one of ranks that are spread over GPUs.
+    pub(super) fn us_of_flat(&self, (gpus, per_gpu): (usize, usize), bytes: usize) -> Option<f64> {
+        Machine { per_gpu, ..self.clone() }.us_of(Way::Mpi, gpus * per_gpu, bytes)
+    }
+
+    /// Inside the GPUs, between them, and inside again (4.2.1).
+    pub(super) fn us_of_two(
+        &self,
+        (inside, between): (Algorithm, Algorithm),
+        (gpus, per_gpu): (usize, usize),
+        bytes: usize,
+    ) -> Option<f64> {
+        let inbox = if between == Algorithm::Btb { Layout::new(gpus, BUFFER)?.chunk(between) } else { 0 };
+        let leaders = Machine { between: Some(inbox), ..self.clone() };
+        let down = self.part(Collective::Broadcast, inside, per_gpu, bytes)?;
+        let all = leaders.part(Collective::Allreduce, between, gpus, bytes)?;
+        Some(self.part(Collective::Reduce, inside, per_gpu, bytes)? + all + down)
+    }
+
+    fn part(&self, collective: Collective, algorithm: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
         let layout = Layout::new(ranks, BUFFER)?;
-        let model = Model::new(ranks, self.clone());
-        let ends = match way {
-            Way::Ours(algorithm) => model.run(|rank| allreduce_on(rank, algorithm, layout, bytes)),
-            Way::Mpi => model.run(|rank| self.flat(rank, bytes)),
-        };
-        Some(ends.ok()?.into_iter().max()? as f64 / 1e3)
+        let act = |rank| collective_on(rank, collective, algorithm, layout, bytes);
+        us(Model::new(ranks, self.clone()).run(act))
     }
 
     async fn flat(&self, rank: &Rank<Machine>, bytes: usize) {
@@ -72,6 +108,17 @@ impl Machine {
         rank.drain().await;
     }
 
+    /// The GPU of a byte of the buffer.
+    fn owner(&self, at: usize) -> usize {
+        self.between.filter(|inbox| *inbox > 0).map_or(0, |inbox| 2 * (at / inbox))
+    }
+
+    /// Whether a copy goes from GPU to GPU.
+    fn is_far(&self, rank: usize, to: Place, from: Place) -> bool {
+        let is_other = |place| matches!(place, Place::Shared(at) if self.owner(at) != rank);
+        self.between.is_some() && (is_other(to) || is_other(from))
+    }
+
     /// Reduce-scatter and allgather (2.3.3): each rank sends and gets nearly twice its vector, by two copies through shared memory,
     /// and reduces one; all ranks share the host's memory.
     fn on_the_host(&self, ranks: usize, bytes: usize) -> Nanos {
@@ -81,21 +128,41 @@ impl Machine {
     }
 }
 
+fn us(ends: Result<Vec<Nanos>, Stuck>) -> Option<f64> {
+    Some(ends.ok()?.into_iter().max()? as f64 / 1e3)
+}
+
+/// Units of the machine: GPUs, and the ways into and out of each.
+fn unit(kind: usize, gpu: usize) -> u32 {
+    (kind + 4 * gpu) as u32
+}
+
 impl Costs for Machine {
-    fn of(&self, _: usize, work: &Work) -> Cost {
+    fn of(&self, rank: usize, work: &Work) -> Cost {
+        let gpu = if self.between.is_some() { rank } else { rank / self.per_gpu };
         // Without MPS the GPU serves one process at a time; copies to and from the host have an engine each.
         let (start, time, unit) = match *work {
             Work::Copy { to, from, bytes } if Lane::of(to, from) == Lane::Staged => {
-                let unit = if matches!(to, Place::Staging(_)) { 1 } else { 2 };
+                let unit = unit(if matches!(to, Place::Staging(_)) { 1 } else { 2 }, gpu);
                 (self.us("staged_start_us"), self.moving(bytes, "pcie_gbytes_per_s"), unit)
+            }
+            // The way into or out of the GPU that holds the buffer; rank 0 and who owns an inbox are there.
+            Work::Copy { to, from, bytes } if self.is_far(rank, to, from) => {
+                let start = self.us("direct_start_us") + self.us("event_us");
+                let unit = match (to, from) {
+                    (Place::Shared(at), _) => unit(1, self.owner(at)),
+                    (_, Place::Shared(at)) => unit(2, self.owner(at)),
+                    _ => unit(0, gpu),
+                };
+                (start, self.moving(bytes, "peer_gbytes_per_s"), unit)
             }
             Work::Copy { bytes, .. } => {
                 let start = self.us("direct_start_us") + self.us("event_us");
-                (start, self.moving(bytes, "gpu_gbytes_per_s"), 0)
+                (start, self.moving(bytes, "gpu_gbytes_per_s"), unit(0, gpu))
             }
             // Each slot is read, and the result written.
             Work::Reduce { slots, bytes } => {
-                (self.us("kernel_us"), self.moving((slots + 2) * bytes / 2, "gpu_gbytes_per_s"), 0)
+                (self.us("kernel_us"), self.moving((slots + 2) * bytes / 2, "gpu_gbytes_per_s"), unit(0, gpu))
             }
         };
         // Half of a start keeps the caller, half of it the unit.

@@ -1,6 +1,8 @@
 //! I. Faraji, Improving Communication Performance in GPU-Accelerated HPC Clusters, 2018.
 
 mod allreduce;
+mod gpus;
+mod k80;
 mod machine;
 mod mapping;
 
@@ -12,6 +14,16 @@ pub(crate) const FIGURES: &[Figure] = &[
         number: "3.3",
         about: "allreduce of 4, 8 and 16 processes on one K20: GSB, BTB, and flat through the host",
         run: allreduce::run,
+    },
+    Figure {
+        number: "3.4",
+        about: "allreduce of 4, 8, 16 and 24 processes on one GPU of a K80: GSB, BTB, and flat through the host",
+        run: k80::run,
+    },
+    Figure {
+        number: "4.6-4.7",
+        about: "allreduce of 24 processes on 4 and 8 GPUs of a node: the four combinations inside and between them",
+        run: gpus::run,
     },
     Figure {
         number: "6.4-6.8",

@@ -1,0 +1,204 @@
+//! Ranks on several GPUs of a host: collectives inside each GPU, and between the GPUs (chapter 4).
+
+use std::fmt;
+
+use ggas_kernels::{KernelMem, Processor};
+use ggas_members::Job;
+
+use crate::circle::Circle;
+use crate::{Config, Element, Op, SharedGpu, SharedGpuError, Vector};
+
+/// How ranks on several GPUs are set up; alike on all of them, but for `gpu` and time-outs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HierarchyConfig {
+    /// Of the ranks on one GPU.
+    pub inside: Config,
+    /// Of their leaders. The text's best of four is GSB inside and BTB between (4.3); both choose by size unless an algorithm is forced.
+    pub between: Config,
+    /// On the CPU executor, the number of the GPU that this rank is taken to be on; `None`: all are on one.
+    pub gpu: Option<u32>,
+}
+
+/// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there.
+///
+/// All ranks make the same calls in the same order. Vectors are reduced GPU by GPU: first those of its ranks, then the
+/// leaders'. Each run gives the same bits.
+pub struct Hierarchy {
+    inside: SharedGpu,
+    /// Of a leader.
+    between: Option<SharedGpu>,
+    /// Ranks of the job by GPU.
+    gpus: Vec<Vec<u32>>,
+    /// This rank's GPU.
+    own: usize,
+    rank: u32,
+    processor: Processor,
+    /// For sums of a rank that wants no result.
+    scratch: Option<KernelMem>,
+}
+
+impl Hierarchy {
+    /// Sets up what the ranks of a job share. Collective: all call it.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::new`], but that GPUs may differ; [`SharedGpuError::Gpu`] where one does not reach another's memory.
+    pub fn new(
+        job: &Job,
+        processor: &Processor,
+        config: &HierarchyConfig,
+    ) -> Result<Hierarchy, SharedGpuError> {
+        let name = match processor {
+            Processor::Gpu(gpu) => gpu.device().info().uuid.clone(),
+            _ => format!("executor {}", config.gpu.unwrap_or_default()),
+        };
+        let all = job.exchange(name.as_bytes(), config.inside.timeout)?;
+        let mut names: Vec<&Vec<u8>> = Vec::new();
+        let mut gpus: Vec<Vec<u32>> = Vec::new();
+        for (rank, name) in (0..).zip(&all) {
+            match names.iter().position(|known| *known == name) {
+                Some(gpu) => gpus[gpu].push(rank),
+                None => {
+                    names.push(name);
+                    gpus.push(vec![rank]);
+                }
+            }
+        }
+        let rank = job.rank();
+        let own = gpus.iter().position(|ranks| ranks.contains(&rank)).unwrap_or_default();
+        let circle = Circle::of(job, gpus[own].clone(), config.inside.timeout);
+        let inside = SharedGpu::of(&circle, processor, &config.inside, true)?;
+        let leaders = gpus.iter().map(|ranks| ranks[0]).collect();
+        let circle = Circle::of(job, leaders, config.between.timeout);
+        let between = SharedGpu::of(&circle, processor, &config.between, false)?;
+        let inside = inside.ok_or(SharedGpuError::Broken)?;
+        Ok(Hierarchy { inside, between, gpus, own, rank, processor: processor.clone(), scratch: None })
+    }
+
+    /// Ranks of the job by GPU: in the order of their leaders, who are their first.
+    pub fn gpus(&self) -> &[Vec<u32>] {
+        &self.gpus
+    }
+
+    /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::allreduce`], with ranks of the job.
+    pub fn allreduce(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        output.check(count, element)?;
+        self.inside(|inside| inside.reduce(0, input, output, count, element, op))?;
+        self.between(|between| between.allreduce(output, output, count, element, op))?;
+        self.inside(|inside| inside.broadcast(0, output, count, element))
+    }
+
+    /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::reduce`]; [`SharedGpuError::Memory`] where a leader has none for its GPU's sum.
+    pub fn reduce(
+        &mut self,
+        root: usize,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let (gpu, place) = self.place(root)?;
+        if self.rank as usize == root {
+            output.check(count, element)?;
+        }
+        // Leaders, and all on the root's GPU if it does not lead them, hold sums that they do not want.
+        let holds = self.between.is_some() || (self.own == gpu && place > 0);
+        let is_root = self.rank as usize == root;
+        let bytes = count.checked_mul(element.size()).unwrap_or(usize::MAX);
+        if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
+            self.scratch = Some(self.processor.alloc(bytes)?);
+        }
+        let scratch = self.scratch.take();
+        let sum = match &scratch {
+            Some(memory) if !is_root => Vector::at(memory, 0),
+            _ => output,
+        };
+        let done = (|| {
+            self.inside(|inside| inside.reduce(0, input, sum, count, element, op))?;
+            self.between(|between| between.reduce(gpu, sum, sum, count, element, op))?;
+            if self.own == gpu && place > 0 {
+                self.inside(|inside| inside.broadcast(0, sum, count, element))?;
+            }
+            Ok(())
+        })();
+        self.scratch = scratch;
+        done
+    }
+
+    /// `vector` of all ranks becomes that of `root`.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::broadcast`], with ranks of the job.
+    pub fn broadcast(
+        &mut self,
+        root: usize,
+        vector: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        let (gpu, place) = self.place(root)?;
+        if self.own == gpu {
+            self.inside(|inside| inside.broadcast(place, vector, count, element))?;
+        }
+        self.between(|between| between.broadcast(gpu, vector, count, element))?;
+        if self.own == gpu {
+            return Ok(());
+        }
+        self.inside(|inside| inside.broadcast(0, vector, count, element))
+    }
+
+    /// A rank's GPU, and its place there.
+    fn place(&self, root: usize) -> Result<(usize, usize), SharedGpuError> {
+        let at = |ranks: &Vec<u32>| ranks.iter().position(|rank| *rank as usize == root);
+        let found = self.gpus.iter().enumerate().find_map(|(gpu, ranks)| Some((gpu, at(ranks)?)));
+        let ranks = self.gpus.iter().map(Vec::len).sum();
+        found.ok_or(SharedGpuError::Root { root, ranks })
+    }
+
+    /// A step of the ranks on this GPU. Where it fails, the other GPUs are told by the leader.
+    fn inside(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let done = step(&mut self.inside);
+        if let (Err(error), Some(between)) = (&done, &mut self.between)
+            && error.ends_use()
+        {
+            between.fail();
+        }
+        done.map_err(|error| error.of_job(&self.gpus[self.own]))
+    }
+
+    /// A step of the leaders. Where it fails, the ranks on the GPU are told.
+    fn between(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let Some(between) = &mut self.between else { return Ok(()) };
+        let done = step(between);
+        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
+            self.inside.fail();
+        }
+        let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
+        done.map_err(|error| error.of_job(&leaders))
+    }
+}
+
+impl fmt::Debug for Hierarchy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hierarchy").field("rank", &self.rank).field("gpus", &self.gpus).finish()
+    }
+}

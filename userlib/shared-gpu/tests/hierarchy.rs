@@ -1,0 +1,210 @@
+//! Collectives of processes on several GPUs: inside and between them. The CPU executor takes ranks to be on the GPUs that they say; with
+//! `GGAS_TEST_GPUS=N` they take turns on the first N.
+
+#[path = "../../window/tests/common/mod.rs"]
+mod common;
+
+use std::time::Duration;
+
+use common::{die, in_job, in_job_with_death, victim};
+use ggas_kernels::{KernelMem, Processor};
+use ggas_members::Job;
+use ggas_shared_gpu::{Algorithm, Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpuError, Vector};
+
+const SOON: Duration = Duration::from_secs(60);
+/// Bound of what a death, or a failure elsewhere, ends before.
+const LONG: Duration = Duration::from_secs(100);
+
+fn processor(job: &Job) -> Processor {
+    match std::env::var("GGAS_TEST_GPUS") {
+        Ok(gpus) => {
+            let gpus: u32 = gpus.parse().expect("a number of GPUs");
+            Processor::gpu((job.rank() % gpus) as usize).expect("a GPU")
+        }
+        Err(_) => Processor::cpu(),
+    }
+}
+
+struct Rank {
+    all: Hierarchy,
+    input: KernelMem,
+    output: KernelMem,
+    me: usize,
+}
+
+impl Rank {
+    /// On the executor, `gpus` of them by turns.
+    fn new(job: &Job, gpus: u32, (inside, between): (Algorithm, Algorithm), timeout: Duration) -> Rank {
+        let of =
+            |algorithm| Config { buffer: 64 << 10, algorithm: Some(algorithm), timeout, ..Config::default() };
+        let gpu = Some(job.rank() % gpus);
+        let config = HierarchyConfig { inside: of(inside), between: of(between), gpu };
+        let processor = processor(job);
+        let all = Hierarchy::new(job, &processor, &config).expect("set up");
+        let memory = || processor.alloc(4 * COUNT).expect("memory");
+        let rank = Rank { all, input: memory(), output: memory(), me: job.rank() as usize };
+        let bytes: Vec<u8> = (0..COUNT).flat_map(|at| number(rank.me, at).to_ne_bytes()).collect();
+        rank.input.write(0, &bytes).expect("in range");
+        rank
+    }
+
+    fn allreduce(&mut self, count: usize) -> Result<Vec<f32>, SharedGpuError> {
+        let (input, output) = (Vector::at(&self.input, 0), Vector::at(&self.output, 0));
+        self.all.allreduce(input, output, count, Element::Float, Op::Sum)?;
+        Ok(floats(&self.output, count))
+    }
+}
+
+/// Several chunks.
+const COUNT: usize = 50_000;
+
+fn number(rank: usize, at: usize) -> f32 {
+    (rank as f32 + 1.1) * 1e3 / (at as f32 + 3.3)
+}
+
+fn floats(memory: &KernelMem, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    memory.read(0, &mut bytes).expect("in range");
+    bytes.chunks_exact(4).map(|word| f32::from_ne_bytes(word.try_into().expect("four"))).collect()
+}
+
+fn sum(mut parts: Vec<f32>, algorithm: Algorithm) -> f32 {
+    let mut distance = 1;
+    if algorithm != Algorithm::Btb {
+        return parts.into_iter().reduce(|sum, part| sum + part).expect("a part");
+    }
+    while distance < parts.len() {
+        for to in (0..parts.len() - distance).step_by(2 * distance) {
+            parts[to] += parts[to + distance];
+        }
+        distance *= 2;
+    }
+    parts[0]
+}
+
+/// A tree between GPUs begins with the root's.
+fn expected(rank: &Rank, (inside, between): (Algorithm, Algorithm), root: usize, at: usize) -> f32 {
+    let of_gpu =
+        |ranks: &Vec<u32>| sum(ranks.iter().map(|rank| number(*rank as usize, at)).collect(), inside);
+    let mut sums: Vec<f32> = rank.all.gpus().iter().map(of_gpu).collect();
+    if between == Algorithm::Btb {
+        let gpu = rank.all.gpus().iter().position(|ranks| ranks.contains(&(root as u32)));
+        sums.rotate_left(gpu.expect("a rank"));
+    }
+    sum(sums, between)
+}
+
+const FOUR: [(Algorithm, Algorithm); 4] = [
+    (Algorithm::Gsb, Algorithm::Gsb),
+    (Algorithm::Btb, Algorithm::Gsb),
+    (Algorithm::Btb, Algorithm::Btb),
+    (Algorithm::Gsb, Algorithm::Btb),
+];
+
+fn all_calls(job: &Job, gpus: u32, pair: (Algorithm, Algorithm)) {
+    let mut rank = Rank::new(job, gpus, pair, SOON);
+    let ranks = job.size() as usize;
+    let poison = vec![0xee; 4 * COUNT];
+    for (round, count) in [1, 1000, COUNT].into_iter().enumerate() {
+        let all: Vec<f32> = (0..count).map(|at| expected(&rank, pair, 0, at)).collect();
+        for _ in 0..2 {
+            assert!(rank.allreduce(count).expect("a sum") == all, "{pair:?}: {count} elements: other bits");
+        }
+        // Roots that lead the ranks on their GPU, and others.
+        for root in [round % ranks, ranks - 1 - round % ranks] {
+            rank.output.write(0, &poison).expect("in range");
+            let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+            rank.all.reduce(root, input, output, count, Element::Float, Op::Sum).expect("a sum");
+            let got = floats(&rank.output, COUNT);
+            let untouched = f32::from_ne_bytes([0xee; 4]);
+            let begin = if rank.me == root { count } else { 0 };
+            let all: Vec<f32> = (0..begin).map(|at| expected(&rank, pair, root, at)).collect();
+            assert!(got[..begin] == all, "{pair:?}: {count} elements at root {root}");
+            assert!(got[begin..].iter().all(|value| *value == untouched), "{pair:?}: not its memory");
+            let own: Vec<u8> = (0..count).flat_map(|at| number(root, at).to_ne_bytes()).collect();
+            if rank.me == root {
+                rank.output.write(0, &own).expect("in range");
+            }
+            rank.all.broadcast(root, Vector::at(&rank.output, 0), count, Element::Float).expect("sent");
+            let got = floats(&rank.output, count);
+            assert!(
+                (0..count).all(|at| got[at] == number(root, at)),
+                "{pair:?}: {count} elements from {root}"
+            );
+        }
+    }
+    let error = rank.all.broadcast(ranks, Vector::at(&rank.output, 0), 1, Element::Float);
+    assert!(matches!(error, Err(SharedGpuError::Root { .. })), "{error:?}");
+    rank.allreduce(1).expect("that was no failure");
+    job.barrier(SOON).expect("all are done");
+}
+
+#[test]
+fn four_processes_on_two_gpus() {
+    in_job("four_processes_on_two_gpus", (4, 1), |job| {
+        FOUR.into_iter().for_each(|pair| all_calls(job, 2, pair));
+    });
+}
+
+#[test]
+fn eleven_processes_on_four_gpus() {
+    in_job("eleven_processes_on_four_gpus", (11, 1), |job| {
+        FOUR.into_iter().for_each(|pair| all_calls(job, 4, pair));
+        all_calls(job, 4, (Algorithm::Host, Algorithm::Host));
+        all_calls(job, 4, (Algorithm::Dynamic, Algorithm::Gsb));
+    });
+}
+
+#[test]
+fn one_gpu_and_one_process_for_each() {
+    in_job("one_gpu_and_one_process_for_each", (3, 1), |job| {
+        for gpus in [1, 3] {
+            all_calls(job, gpus, (Algorithm::Gsb, Algorithm::Btb));
+        }
+    });
+}
+
+#[test]
+fn a_failure_on_one_gpu_ends_the_call_on_all() {
+    in_job("a_failure_on_one_gpu_ends_the_call_on_all", (6, 1), |job| {
+        let mut rank = Rank::new(job, 2, (Algorithm::Gsb, Algorithm::Btb), LONG);
+        // Rank 3 is on the second GPU.
+        let error = rank.allreduce(if rank.me == 3 { 7 } else { 8 }).expect_err("other sizes");
+        let of = |error: &SharedGpuError| {
+            matches!(error, SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. })
+        };
+        assert!(of(&error), "{error}");
+        if rank.me % 2 == 1 {
+            assert!(error.to_string().contains("rank 3 ") || rank.me == 3, "{error}");
+        }
+        assert!(matches!(rank.allreduce(1), Err(SharedGpuError::Broken)));
+        job.barrier(SOON).expect("all have seen it");
+    });
+}
+
+#[test]
+fn a_death_ends_the_call_on_all_gpus() {
+    in_job_with_death("a_death_ends_the_call_on_all_gpus", 4, 3, |job| {
+        let mut rank = Rank::new(job, 2, (Algorithm::Gsb, Algorithm::Gsb), LONG);
+        rank.allreduce(10).expect("all are there");
+        if Some(job.rank()) == victim() {
+            die();
+        }
+        let error = rank.allreduce(10).expect_err("one is dead");
+        let is_told =
+            matches!(error, SharedGpuError::PeerLost { rank: 3 } | SharedGpuError::Elsewhere { .. });
+        assert!(is_told, "{error}");
+    });
+}
+
+#[test]
+fn settings_that_differ_on_one_gpu_are_told_on_all() {
+    in_job("settings_that_differ_on_one_gpu_are_told_on_all", (4, 1), |job| {
+        let mut config = HierarchyConfig { gpu: Some(job.rank() % 2), ..HierarchyConfig::default() };
+        config.inside.buffer = if job.rank() == 3 { 1 << 20 } else { 2 << 20 };
+        let error = Hierarchy::new(job, &processor(job), &config).expect_err("other buffers").to_string();
+        assert!(error.contains("rank 3 has") && error.contains("1048576"), "{error}");
+        config.inside.buffer = 1 << 20;
+        Hierarchy::new(job, &processor(job), &config).expect("they can try again");
+    });
+}
