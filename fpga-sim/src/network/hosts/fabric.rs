@@ -68,6 +68,9 @@ ggas_errors::debug_as_display!(HostsError);
 /// How long leaving may take where others do not answer.
 const LEAVE: Duration = Duration::from_secs(1);
 
+/// A card yields so often before it takes the core in front of others that wait for it.
+const GIVE_WAY: u32 = 64;
+
 /// What the fabric and its threads share.
 pub(super) struct Shared {
     /// This process's number; its node's, where that has one process.
@@ -78,6 +81,8 @@ pub(super) struct Shared {
     pub lobby: Lobby,
     pub seen: Arc<Seen>,
     core: Mutex<Core<Lines>>,
+    /// Threads other than the card's that wait for the core.
+    waiting: AtomicU32,
     desk: Arc<Desk>,
     card: ArcSwapOption<CardWake>,
     /// Processes whose loss is to be told, and to whom.
@@ -95,7 +100,37 @@ type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
 impl Shared {
     /// Does something with the core, and sees to what follows from it.
     pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
-        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        let core = self.core.try_lock().or_else(|taken| {
+            drop(taken); // where it is poisoned, it has the lock
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let core = self.core.lock();
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            core
+        });
+        self.work(core.unwrap_or_else(PoisonError::into_inner), work)
+    }
+
+    /// The same for cards, which ask without a pause: the mutex is had by who asks first when it is free, and that would mostly be the
+    /// card. With more threads than cores others then said nothing for seconds, and were taken for lost.
+    #[inline]
+    fn with_core_as_card<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.give_way();
+        }
+        self.work(self.core.lock().unwrap_or_else(PoisonError::into_inner), work)
+    }
+
+    #[cold]
+    fn give_way(&self) {
+        for _ in 0..GIVE_WAY {
+            std::thread::yield_now();
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+        }
+    }
+
+    fn work<T>(&self, mut core: MutexGuard<'_, Core<Lines>>, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
         let result = work(&mut core);
         let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out());
         let let_go = core.take_let_go();
@@ -150,6 +185,10 @@ impl Shared {
     /// Moves the wire on; whether there are packets.
     pub fn pump(&self) -> bool {
         self.with_core(Core::pump)
+    }
+
+    fn pump_as_card(&self) -> bool {
+        self.with_core_as_card(Core::pump)
     }
 
     pub fn polls(&self) -> u64 {
@@ -223,6 +262,7 @@ impl HostsFabric {
             lobby: Lobby::new()?,
             desk: core.desk().clone(),
             core: Mutex::new(core),
+            waiting: AtomicU32::new(0),
             seen,
             card: ArcSwapOption::empty(),
             lost: Mutex::default(),
@@ -321,7 +361,7 @@ impl HostsFabric {
 
 impl Fabric for HostsFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        match self.shared.with_core(|core| core.send(packet)) {
+        match self.shared.with_core_as_card(|core| core.send(packet)) {
             Sent::Gone => Ok(()),
             Sent::Here => {
                 self.shared.wake_card();
@@ -338,7 +378,7 @@ impl Fabric for HostsFabric {
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
         match self.shared.seen.has_arrivals() {
-            true => self.shared.with_core(|core| core.take(class)),
+            true => self.shared.with_core_as_card(|core| core.take(class)),
             false => None,
         }
     }
@@ -357,7 +397,7 @@ impl Fabric for HostsFabric {
     /// Who sleeps posts nothing that could go with what is held back.
     fn rest(&self, _node: u16) {
         if self.shared.seen.asks.holds() {
-            self.shared.with_core(Core::let_all_go);
+            self.shared.with_core_as_card(Core::let_all_go);
         }
     }
 
@@ -366,11 +406,11 @@ impl Fabric for HostsFabric {
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let seen = &self.shared.seen;
         if seen.asks.ends_hold() {
-            self.shared.with_core(Core::let_all_go);
+            self.shared.with_core_as_card(Core::let_all_go);
         }
         // The card may wait for what the wire brings, and take no packets until then.
-        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump();
-        moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump()
+        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump_as_card();
+        moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card()
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
