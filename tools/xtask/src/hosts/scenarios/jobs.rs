@@ -205,9 +205,11 @@ pub(super) const MANY: &str = "h1:16,h2:16,h3:16,h4:16";
 pub(super) fn many_in(mut command: Command, built: &Built) -> Result<String> {
     command.env("GGAS_JOIN_TIMEOUT", "120").arg("--").arg(built.example("everyone"));
     let said = Runs::start(command, "64 ranks")?.succeeds(4 * SOON)?;
-    let line =
-        said.lines().find_map(|line| line.split_once("] ").filter(|(_, rest)| rest.starts_with("64 ranks")));
-    Ok(line.context(said.clone())?.1.to_owned())
+    let line = |start: &str| {
+        let mut lines = said.lines().filter_map(|line| Some(line.split_once("] ")?.1));
+        lines.find(|line| line.starts_with(start)).with_context(|| said.clone())
+    };
+    Ok(format!("{}; {}", line("64 ranks")?, line("the wire alone")?))
 }
 
 /// Under launchers of others each rank has a node of its own, and says so once.
