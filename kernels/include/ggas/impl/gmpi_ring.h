@@ -111,10 +111,13 @@ GGAS_FN int gmpi_room(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint3
 	return gmpi_take_before(buf, port, port->taken + 1, call, line);
 }
 
-/* Whether memory that the callers wrote, or read, is another's with this call. Of requests that were begun before it is since then,
- * and a release takes one to two microseconds. */
-GGAS_FN bool gmpi_hands_over(uint32_t call)
+/* Whether memory that the callers wrote, or read, is another's with the call that element 0 names. Of requests that were begun before it is
+ * since then, a message that the attribute carries is read, and a release takes one to two microseconds. */
+GGAS_FN bool gmpi_hands_over(uint64_t first)
 {
+	uint32_t call = static_cast<uint32_t>(first) & ((1u << GMPI_CALL_BITS) - 1);
+	if (first >> GMPI_CALL_BYTES_SHIFT)
+		return call != GMPI_CALL_SEND && call != GMPI_CALL_ISEND;
 	auto bit = [](uint32_t of) { return uint64_t(1) << of; };
 	uint64_t not_so = bit(GMPI_CALL_WAIT) | bit(GMPI_CALL_WAITALL) | bit(GMPI_CALL_WAITANY) | bit(GMPI_CALL_WAITSOME) |
 			  bit(GMPI_CALL_TEST) | bit(GMPI_CALL_TESTALL) | bit(GMPI_CALL_TESTANY) | bit(GMPI_CALL_TESTSOME) |
@@ -139,7 +142,7 @@ GGAS_FN void gmpi_write(gmpi_port *port, uint64_t number, uint32_t elements, Ele
 	auto *lines = reinterpret_cast<ggas_u128 *>(slot);
 	for (uint32_t i = Team::lane(); i < elements; i += Team::lanes()) {
 		ggas_u128 whole = { element(i), number + 1 };
-		if (i == 0 && gmpi_hands_over(static_cast<uint32_t>(whole.lo)))
+		if (i == 0 && gmpi_hands_over(whole.lo))
 			ggas_store_release(lines, whole);
 		else
 			ggas_store_relaxed(lines + i, whole);
