@@ -4,7 +4,7 @@
  *
  *   mpirun ... shared_gpu_mpi WAY MEMORY BENCH ROUNDS TRIPS SEED [SIZE ...]
  *
- * MEMORY is where the vectors lie: `host`; `gpu`, all ranks' on GPU 0, given to the calls as they are; `copied`, the same, copied to
+ * MEMORY is where the vectors lie: `host`; `gpu`, on GPU 0 or, with a word `gpus:N` in BENCH, by turns on N, given to the calls as they are; `copied`, the same, copied to
  * and from pinned host memory around the calls. BENCH is `shared-gpu-COLLECTIVE`, more words behind it are for the other side.
  * The GPU is reached by its driver, loaded at run time. It prints a line for each size, as README.md has them.
  */
@@ -59,8 +59,8 @@ static void check(int code, const char *what)
 		fail(what, code);
 }
 
-/* Two vectors on GPU 0, and two in pinned memory. */
-static void open_gpu(void)
+/* Two vectors on a GPU, and two in pinned memory. */
+static void open_gpu(int gpus)
 {
 	int (*init)(unsigned int) = (int (*)(unsigned int))driver("cuInit");
 	int (*device)(int *, int) = (int (*)(int *, int))driver("cuDeviceGet");
@@ -73,7 +73,7 @@ static void open_gpu(void)
 	int which;
 
 	check(init(0), "cuInit");
-	check(device(&which, 0), "cuDeviceGet");
+	check(device(&which, rank % gpus), "cuDeviceGet");
 	check(retain(&context, which), "cuDevicePrimaryCtxRetain");
 	check(current(context), "cuCtxSetCurrent");
 	check(alloc(&one, most), "cuMemAlloc");
@@ -238,8 +238,9 @@ static int knows_gpus(void)
 int main(int argc, char **argv)
 {
 	char bench[64] = "";
+	const char *turns;
 	double *times;
-	int at;
+	int at, gpus = 1;
 
 	if (argc < 7 || (rounds = atoi(argv[4])) < 1 || (trips = atoi(argv[5])) < 1) {
 		fprintf(stderr, "usage: %s WAY MEMORY BENCH ROUNDS TRIPS SEED [SIZE ...]\n", argv[0]);
@@ -249,6 +250,8 @@ int main(int argc, char **argv)
 	memory = argv[2];
 	sscanf(argv[3], "%63s", bench);
 	kind = strstr(bench, "-allreduce") ? ALLREDUCE : strstr(bench, "-reduce") ? REDUCE : BROADCAST;
+	turns = strstr(argv[3], " gpus:");
+	gpus = turns && atoi(turns + 6) > 0 ? atoi(turns + 6) : 1;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -262,7 +265,7 @@ int main(int argc, char **argv)
 	}
 	times = calloc(rounds, sizeof(*times));
 	if (strcmp(memory, "host")) {
-		open_gpu();
+		open_gpu(gpus);
 	} else {
 		from = from_host = malloc(most + 8);
 		to = to_host = malloc(most + 8);

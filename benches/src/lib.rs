@@ -49,6 +49,7 @@ mod staging;
 mod stats;
 mod team;
 mod tune;
+mod tune_shared;
 mod ucx;
 mod verify;
 mod whole;
@@ -65,6 +66,7 @@ pub use report::{Report, Row, SCHEMA};
 pub use stats::{Latency, Samples};
 pub use team::{Team, launch};
 pub use tune::{Tuned, tune};
+pub use tune_shared::{SharedTuned, tune_shared};
 pub use verify::{Check, Pattern, RandomStream};
 pub use whole::WholeFile;
 

@@ -3,14 +3,17 @@
 use std::hash::Hasher;
 use std::time::{Duration, Instant};
 
+use ggas_coll::Tuning;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job as Ranks;
-use ggas_shared_gpu::{Algorithm, Config, Element, Op, SharedGpu, Vector};
+use ggas_shared_gpu::{
+    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpu, Table, Vector,
+};
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
 use crate::stats::Samples;
-use crate::{BenchError, Device, cores};
+use crate::{BenchError, Device, Options, cores};
 
 /// How the names of these benchmarks begin.
 pub(crate) const NAMES: &str = "shared-gpu-";
@@ -19,29 +22,37 @@ const SMALL: u64 = 8192;
 /// After so long a size has no more rounds, but it has so many.
 const ROUNDS: Duration = Duration::from_millis(200);
 const ROUNDS_MIN: u32 = 3;
+/// How the word begins that says so of a job whose sizes have other limits, in ms.
+const LIMIT: &str = "within:";
+/// How the word begins that says on how many GPUs processes are, by turns.
+const GPUS: &str = "gpus:";
 const WITHIN: Duration = Duration::from_secs(60);
 
 type Outcome = Result<(), BenchError>;
 
-/// A collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collective {
-    Allreduce,
-    Reduce,
-    Broadcast,
+/// Name of a collective's benchmark.
+pub(crate) fn bench(collective: Collective) -> &'static str {
+    match collective {
+        Collective::Allreduce => "shared-gpu-allreduce",
+        Collective::Reduce => "shared-gpu-reduce",
+        Collective::Broadcast => "shared-gpu-broadcast",
+    }
 }
 
-impl Collective {
-    const ALL: [Collective; 3] = [Self::Allreduce, Self::Reduce, Self::Broadcast];
-
-    /// Name of its benchmark.
-    pub(crate) fn bench(self) -> &'static str {
-        match self {
-            Self::Allreduce => "shared-gpu-allreduce",
-            Self::Reduce => "shared-gpu-reduce",
-            Self::Broadcast => "shared-gpu-broadcast",
-        }
-    }
+/// A job of processes that measure methods one behind the other, as a start of many on one GPU takes seconds. With `within`, each
+/// size has as many operations, but after so long no more than those of the first rounds.
+pub(crate) fn job(
+    collective: Collective,
+    methods: &[String],
+    options: &Options,
+    (rounds, trips): (u32, u32),
+    (sizes, within): (Vec<u64>, Option<Duration>),
+) -> Job {
+    let mut words = vec![bench(collective).to_owned(), options.device.to_string()];
+    words.push(format!("{GPUS}{}", options.gpus));
+    words.extend(within.map(|within| format!("{LIMIT}{}", within.as_millis())));
+    words.extend_from_slice(methods);
+    Job { bench: words.join(" "), rounds, trips, seed: options.seed, sizes }
 }
 
 /// The algorithm that a method's name stands for, with so many ranks; `Some(None)`: as the library chooses.
@@ -56,6 +67,19 @@ pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>>
         "static-direct" => Algorithm::Static { staged: 0 },
         "static-half" => Algorithm::Static { staged: others / 2 },
         "static-staged" => Algorithm::Static { staged: others },
+        _ => Algorithm::Static { staged: method.strip_prefix("static-")?.parse().ok()? },
+    }))
+}
+
+/// The algorithms inside GPUs and between them that a method's name stands for; `None`: as the library chooses.
+fn pair(method: &str) -> Option<Option<[Algorithm; 2]>> {
+    use Algorithm::{Btb, Gsb};
+    Some(Some(match method {
+        "chosen" => return Some(None),
+        "gsb-gsb" => [Gsb, Gsb],
+        "btb-gsb" => [Btb, Gsb],
+        "btb-btb" => [Btb, Btb],
+        "gsb-btb" => [Gsb, Btb],
         _ => return None,
     }))
 }
@@ -63,35 +87,74 @@ pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>>
 /// Is a process of such a job.
 pub(crate) fn part(job: &Job) -> Outcome {
     let none = || BenchError::Unsupported(format!("{} is none of the shared GPU's benchmarks", job.bench));
-    let mut words = job.bench.split(' ');
-    let bench = words.next().unwrap_or_default();
-    let collective = Collective::ALL.into_iter().find(|one| one.bench() == bench).ok_or_else(none)?;
+    let mut words = job.bench.split(' ').peekable();
+    let own = words.next().unwrap_or_default();
+    let collective = Collective::ALL.into_iter().find(|one| bench(*one) == own).ok_or_else(none)?;
     let device: Device = words.next().unwrap_or_default().parse()?;
     let ranks = Ranks::join().doing("joining the job")?;
     cores::pin(ranks.rank() as usize, ranks.size() as usize, None)?;
+    let gpus = words.next_if(|word| word.starts_with(GPUS));
+    let gpus = gpus.and_then(|word| word[GPUS.len()..].parse().ok()).unwrap_or(1_u32).max(1);
+    let gpu = ranks.rank() % gpus;
     let processor = match device {
         Device::Cpu => Processor::cpu(),
-        Device::Gpu => Processor::gpu(0).doing("opening the GPU")?,
+        Device::Gpu => Processor::gpu(gpu as usize).doing("opening the GPU")?,
     };
     let most = job.sizes.iter().copied().max().unwrap_or(0) as usize;
     let alloc = || processor.alloc(most.max(8)).doing("taking memory for vectors");
     let (input, output) = (alloc()?, alloc()?);
+    let within = words.next_if(|word| word.starts_with(LIMIT));
+    let within = within.and_then(|word| word[LIMIT.len()..].parse().ok()).map(Duration::from_millis);
     for method in words {
-        let algorithm = algorithm(method, ranks.size() as usize).ok_or_else(none)?;
-        let config = Config { algorithm, timeout: WITHIN, ..Config::default() };
-        let shared = SharedGpu::new(&ranks, &processor, &config).doing("beginning to share the GPU")?;
-        let mut side = Side { ranks: &ranks, job, collective, shared, input: &input, output: &output };
+        let shared = Shared::new(&ranks, &processor, method, (gpu, gpus))?;
+        let mut side =
+            Side { ranks: &ranks, job, within, collective, shared, input: &input, output: &output };
         job.sizes.iter().try_for_each(|bytes| side.measure(method, *bytes))?;
         ranks.barrier(WITHIN).doing("meeting the other processes")?;
     }
     Ok(())
 }
 
+/// Processes on one GPU, or on several.
+enum Shared {
+    One(SharedGpu),
+    Several {
+        all: Hierarchy,
+        /// Inside and between GPUs.
+        are_trees: [bool; 2],
+    },
+}
+
+impl Shared {
+    fn new(
+        ranks: &Ranks,
+        processor: &Processor,
+        method: &str,
+        (gpu, gpus): (u32, u32),
+    ) -> Result<Shared, BenchError> {
+        let none = || BenchError::Unsupported(format!("{method} is no method on {gpus} GPUs"));
+        let of = |algorithm, table| Config { algorithm, table, timeout: WITHIN, ..Config::default() };
+        if gpus == 1 {
+            let algorithm = algorithm(method, ranks.size() as usize).ok_or_else(none)?;
+            let config = of(algorithm, Tuning::of_host().shared_gpu);
+            let shared = SharedGpu::new(ranks, processor, &config).doing("beginning to share the GPU")?;
+            return Ok(Shared::One(shared));
+        }
+        let pair = pair(method).ok_or_else(none)?;
+        let [inside, between] = [0, 1].map(|level| of(pair.map(|pair| pair[level]), Table::default()));
+        let config = HierarchyConfig { inside, between, gpu: Some(gpu) };
+        let all = Hierarchy::new(ranks, processor, &config).doing("beginning to share GPUs")?;
+        let are_trees = pair.map_or([false; 2], |pair| pair.map(|one| one == Algorithm::Btb));
+        Ok(Shared::Several { all, are_trees })
+    }
+}
+
 struct Side<'a> {
     ranks: &'a Ranks,
     job: &'a Job,
+    within: Option<Duration>,
     collective: Collective,
-    shared: SharedGpu,
+    shared: Shared,
     input: &'a KernelMem,
     output: &'a KernelMem,
 }
@@ -105,14 +168,17 @@ fn value(seed: u64, rank: usize, at: usize) -> f32 {
 impl Side<'_> {
     fn measure(&mut self, method: &str, bytes: u64) -> Outcome {
         let count = bytes as usize / 4;
-        let me = self.shared.rank();
+        let me = self.ranks.rank() as usize;
         let own: Vec<u8> = (0..count).flat_map(|at| value(self.job.seed, me, at).to_ne_bytes()).collect();
         self.input.write(0, &own).doing("filling a vector")?;
         let first = self.checked(&own, count)?;
-        let trips = (u64::from(self.job.trips) * SMALL / bytes.max(SMALL)).max(2);
+        let (trips, within) = match self.within {
+            Some(within) => (self.job.trips.into(), within),
+            None => ((u64::from(self.job.trips) * SMALL / bytes.max(SMALL)).max(2), ROUNDS),
+        };
         let (mut times, start) = (Vec::new(), Instant::now());
         for round in 0..self.job.rounds {
-            let is_late = round >= ROUNDS_MIN && start.elapsed() > ROUNDS;
+            let is_late = round >= ROUNDS_MIN && start.elapsed() > within;
             let said =
                 self.ranks.exchange(&[u8::from(is_late)], WITHIN).doing("meeting the other processes")?;
             if said[0] == [1] {
@@ -132,10 +198,17 @@ impl Side<'_> {
     fn call(&mut self, count: usize) -> Outcome {
         let (input, output) = (Vector::at(self.input, 0), Vector::at(self.output, 0));
         let (element, op) = (Element::Float, Op::Sum);
-        let done = match self.collective {
-            Collective::Allreduce => self.shared.allreduce(input, output, count, element, op),
-            Collective::Reduce => self.shared.reduce(0, input, output, count, element, op),
-            Collective::Broadcast => self.shared.broadcast(0, output, count, element),
+        let done = match (&mut self.shared, self.collective) {
+            (Shared::One(one), Collective::Allreduce) => one.allreduce(input, output, count, element, op),
+            (Shared::One(one), Collective::Reduce) => one.reduce(0, input, output, count, element, op),
+            (Shared::One(one), Collective::Broadcast) => one.broadcast(0, output, count, element),
+            (Shared::Several { all, .. }, Collective::Allreduce) => {
+                all.allreduce(input, output, count, element, op)
+            }
+            (Shared::Several { all, .. }, Collective::Reduce) => {
+                all.reduce(0, input, output, count, element, op)
+            }
+            (Shared::Several { all, .. }, Collective::Broadcast) => all.broadcast(0, output, count, element),
         };
         done.doing("a collective")
     }
@@ -143,14 +216,14 @@ impl Side<'_> {
     /// One operation into poisoned memory: what stands for the bits of the result, and elements of it that are wrong, of all
     /// ranks. Each rank compares its share of the result with the sum; the whole result with that of the others.
     fn checked(&mut self, own: &[u8], count: usize) -> Result<(u64, u64), BenchError> {
-        let sends = self.collective == Collective::Broadcast && self.shared.rank() == 0;
+        let sends = self.collective == Collective::Broadcast && self.ranks.rank() == 0;
         let before = if sends { own.to_vec() } else { vec![0xee; 4 * count] };
         self.output.write(0, &before).doing("filling a vector")?;
         self.ranks.barrier(WITHIN).doing("meeting the other processes")?;
         self.call(count)?;
         let mut got = vec![0; 4 * count];
         self.output.read(0, &mut got).doing("reading a result")?;
-        let (me, ranks) = (self.shared.rank(), self.shared.ranks());
+        let (me, ranks) = (self.ranks.rank() as usize, self.ranks.size() as usize);
         let share = match self.collective {
             Collective::Reduce if me == 0 => 0..count,
             Collective::Reduce => 0..0,
@@ -175,16 +248,22 @@ impl Side<'_> {
         if self.collective == Collective::Broadcast {
             return value(seed, 0, at);
         }
-        let ranks = self.shared.ranks();
-        let in_order = || (1..ranks).fold(value(seed, 0, at), |sum, rank| sum + value(seed, rank, at));
-        match self.shared.choice(bytes) {
-            Algorithm::Btb => tree(seed, at, 0, ranks.next_power_of_two(), ranks),
-            _ => in_order(),
+        let number = |rank: &u32| value(seed, *rank as usize, at);
+        match &self.shared {
+            Shared::One(one) => {
+                let is_tree = one.choice(self.collective, bytes) == Algorithm::Btb;
+                sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), is_tree)
+            }
+            Shared::Several { all, are_trees: [inside, between] } => {
+                let of_gpu = |ranks: &Vec<u32>| sum(&ranks.iter().map(number).collect::<Vec<_>>(), *inside);
+                sum(&all.gpus().iter().map(of_gpu).collect::<Vec<_>>(), *between)
+            }
         }
     }
 
     fn copies(&self) -> Option<String> {
-        let mix = self.shared.mix();
+        let Shared::One(one) = &self.shared else { return None };
+        let mix = one.mix();
         let has_any = mix.gather != (0, 0);
         has_any.then(|| {
             let ((hs, ipc), (out_hs, out_ipc)) = (mix.gather, mix.broadcast);
@@ -213,7 +292,7 @@ impl Side<'_> {
         let latency = Samples::new(slowest, 1).latency();
         let line = Line {
             peer: method.to_owned(),
-            bench: self.collective.bench().to_owned(),
+            bench: bench(self.collective).to_owned(),
             nodes: self.ranks.size(),
             bytes: Some(bytes),
             elements: None,
@@ -230,12 +309,11 @@ impl Side<'_> {
     }
 }
 
-/// The sum of a subtree: of the rank and those less than `distance` behind it.
-fn tree(seed: u64, at: usize, rank: usize, distance: usize, ranks: usize) -> f32 {
-    if distance == 1 {
-        return value(seed, rank, at);
+/// In their order, or in that of a binomial tree.
+fn sum(parts: &[f32], is_tree: bool) -> f32 {
+    if !is_tree || parts.len() < 2 {
+        return parts.iter().copied().reduce(|sum, part| sum + part).unwrap_or_default();
     }
-    let half = distance / 2;
-    let sum = tree(seed, at, rank, half, ranks);
-    if rank + half < ranks { sum + tree(seed, at, rank + half, half, ranks) } else { sum }
+    let (left, right) = parts.split_at(parts.len().next_power_of_two() / 2);
+    sum(left, true) + sum(right, true)
 }

@@ -44,7 +44,7 @@ mod rma_bandwidth;
 mod rma_pingpong;
 mod rma_rate;
 mod rma_roundtrip;
-mod shared_gpu;
+pub(crate) mod shared_gpu;
 mod staged;
 mod stream;
 mod tn;

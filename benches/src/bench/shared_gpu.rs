@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ggas_shared_gpu::Mps;
+use ggas_shared_gpu::{Collective, Mps};
 
 use crate::job::{Job, Line};
 use crate::mpi::{self, OpenMpi};
-use crate::shared_gpu::Collective;
+use crate::shared_gpu;
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples, Team, Via};
 
@@ -34,14 +34,32 @@ pub(crate) const REDUCE: SharedGpuBench = SharedGpuBench {
 pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
     collective: Collective::Broadcast,
     about: "floats in GPU memory of one process to all that share the GPU, beside Open MPI",
-    methods: &["chosen", "host", "gsb", "btb"],
+    methods: &["chosen", "host", "gsb", "btb", "gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"],
 };
-const REDUCTIONS: &[&str] =
-    &["chosen", "host", "gsb", "btb", "dynamic", "static-direct", "static-half", "static-staged"];
+const REDUCTIONS: &[&str] = &[
+    "chosen",
+    "host",
+    "gsb",
+    "btb",
+    "dynamic",
+    "static-direct",
+    "static-half",
+    "static-staged",
+    "gsb-gsb",
+    "btb-gsb",
+    "btb-btb",
+    "gsb-btb",
+];
+
+/// Whether a method is one of processes on so many GPUs.
+fn suits(method: &str, gpus: u32) -> bool {
+    let is_pair = matches!(method, "gsb-gsb" | "btb-gsb" | "btb-btb" | "gsb-btb");
+    method == "chosen" || is_pair == (gpus > 1)
+}
 
 impl Bench for SharedGpuBench {
     fn name(&self) -> &'static str {
-        self.collective.bench()
+        shared_gpu::bench(self.collective)
     }
 
     fn about(&self) -> &'static str {
@@ -60,12 +78,16 @@ impl Bench for SharedGpuBench {
         if options.nodes > 256 {
             return Err(BenchError::option("nodes", options.nodes, "use at most 256 processes for a GPU"));
         }
-        if options.gpus > 1 {
-            return Err(BenchError::option(
-                "gpus",
-                options.gpus,
-                "all processes share one GPU; leave it out",
-            ));
+        if options.gpus > options.nodes {
+            let advice = format!("{} processes are on at most as many", options.nodes);
+            return Err(BenchError::option("gpus", options.gpus, advice));
+        }
+        if let Some(method) = options.method.as_deref().filter(|method| !suits(method, options.gpus)) {
+            let advice = match options.gpus {
+                1 => "that is one of processes on several GPUs: say how many by --gpus",
+                _ => "on several GPUs use chosen, gsb-gsb, btb-gsb, btb-btb or gsb-btb",
+            };
+            return Err(BenchError::option("method", method, advice));
         }
         for (option, list) in [("threads", &options.threads), ("blocks", &options.blocks)] {
             if let Some(given) = list.first() {
@@ -83,10 +105,12 @@ impl Bench for SharedGpuBench {
                        out, and use --via sim";
             return Err(BenchError::Unsupported(why.to_owned()));
         }
-        let methods = task.methods();
+        let mut methods = task.methods();
+        methods.retain(|method| suits(method, options.gpus));
         let mut report = task.report();
         report.fabric = "process".to_owned();
         report.settings.insert("processes", options.nodes.into());
+        report.settings.insert("gpus", options.gpus.into());
         report.settings.insert("turns", TURNS.into());
         let mpi = OpenMpi::find(&mpi::SHARED_GPU)?;
         if mpi.is_none() {
@@ -98,10 +122,10 @@ impl Bench for SharedGpuBench {
         progress.begin(self.name(), 2 * TURNS as u64);
         for turn in 1..=TURNS {
             progress.now(format!("{}, turn {turn} of {TURNS}", methods.join(", ")));
-            figures.add(self.job(&methods.join(" "), options)?.run(options.nodes)?);
+            figures.add(self.job(&methods, options)?.run(options.nodes)?);
             progress.step();
             progress.now(format!("Open MPI, turn {turn} of {TURNS}"));
-            let job = self.job("", options)?;
+            let job = self.job(&[], options)?;
             for lines in mpi.iter().flat_map(|mpi| mpi.run(&job, options.nodes, options.device)) {
                 match lines {
                     Ok(lines) => figures.add(lines),
@@ -123,10 +147,8 @@ fn sizes(options: &Options) -> Result<Vec<u64>, BenchError> {
 }
 
 /// What a reader of the figures has to know of the machine.
-fn notes(device: Device, report: &mut Report) {
-    report
-        .notes
-        .push(format!("{TURNS} turns of each; a round takes as long as it takes the slowest process"));
+pub(crate) fn notes(device: Device, report: &mut Report) {
+    report.notes.push("a round takes as long as it takes the slowest process".to_owned());
     match device {
         Device::Cpu => {
             let note = "the executor stands in for a GPU: its memory is memory that all processes map, and each copy is the \
@@ -142,24 +164,23 @@ fn notes(device: Device, report: &mut Report) {
 }
 
 impl SharedGpuBench {
-    /// Of processes that measure methods one behind the other: a start of many on one GPU takes seconds.
-    fn job(&self, methods: &str, options: &Options) -> Result<Job, BenchError> {
+    fn job(&self, methods: &[&str], options: &Options) -> Result<Job, BenchError> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         // Where processes share cores, each meeting takes time slices.
         let (rounds, usual) = if options.nodes as usize <= cores { (20, 200) } else { (5, 20) };
         let trips = options.iterations.unwrap_or(usual).min(u64::from(u32::MAX)) as u32;
-        let bench = format!("{} {} {methods}", self.name(), options.device);
-        let bench = bench.trim().to_owned();
-        Ok(Job { bench, rounds, trips, seed: options.seed, sizes: sizes(options)? })
+        let methods: Vec<String> = methods.iter().map(ToString::to_string).collect();
+        let sizes = (sizes(options)?, None);
+        Ok(shared_gpu::job(self.collective, &methods, options, (rounds, trips), sizes))
     }
 }
 
 /// By size, in the order of their first line, by method.
 #[derive(Default)]
-struct Figures(BTreeMap<u64, Vec<(String, Vec<Line>)>>);
+pub(crate) struct Figures(pub(crate) BTreeMap<u64, Vec<(String, Vec<Line>)>>);
 
 impl Figures {
-    fn add(&mut self, lines: Vec<Line>) {
+    pub(crate) fn add(&mut self, lines: Vec<Line>) {
         for line in lines {
             let methods = self.0.entry(line.bytes.unwrap_or(0)).or_default();
             match methods.iter_mut().find(|(method, _)| *method == line.peer) {
@@ -169,7 +190,7 @@ impl Figures {
         }
     }
 
-    fn rows(self, report: &mut Report) {
+    pub(crate) fn rows(self, report: &mut Report) {
         for (bytes, methods) in self.0 {
             // The best of the peers is what ours is compared with.
             let is_peer = |method: &str| method.starts_with(OpenMpi::NAME);

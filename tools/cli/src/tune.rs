@@ -1,8 +1,9 @@
 //! `ggas tune`: measures the choices that groups of nodes, and GASPI's processes, have on this host, and writes them down.
 
 use crate::failure::Failure;
+use crate::values::{self, Sizes};
 use crate::{info, out};
-use ggas_benches::{Device, Options, Progress, Team, Via};
+use ggas_benches::{Device, Options, Progress, Report, Team, Via};
 use ggas_coll::{GaspiLimits, GroupError, Tuning};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct TuneArgs {
-    /// Nodes, in one process
+    /// Nodes, in one process; with --shared-gpu processes, at most 256
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
     /// Where kernels run: cpu or gpu; a GPU if there is one
@@ -20,6 +21,16 @@ pub struct TuneArgs {
     /// kernels on GPUs
     #[arg(long, value_name = "KIND")]
     via: Option<Via>,
+    /// Collectives of processes that share one GPU, instead of groups and GASPI; takes about a minute
+    #[arg(long, conflicts_with = "via")]
+    shared_gpu: bool,
+    /// Runs of each size and algorithm with --shared-gpu
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "shared_gpu",
+          value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    runs: u32,
+    /// Bytes to measure with --shared-gpu: 8,64,4K or a range of doublings 8..1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::sizes, requires = "shared_gpu")]
+    sizes: Vec<Sizes>,
     /// The table: what it has for other devices and numbers of nodes stays. Default: where groups look (GGAS_TUNING, or
     /// ggas/tuning.json in XDG_CONFIG_HOME or ~/.config)
     #[arg(long, value_name = "FILE")]
@@ -36,6 +47,9 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     let (device, why) = info::choose(args.device)?;
     if let Some(why) = why {
         out::note(&format!("{}\n", info::fallback(&why)));
+    }
+    if args.shared_gpu {
+        return shared(args, device, &path);
     }
     let usual = if device == Device::Gpu { Via::Nvlink } else { Via::Sim };
     let via = info::via(args.via, args.device, Some(usual))?;
@@ -73,6 +87,38 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
     table.insert(tuned.choices).map_err(failed)?;
     table.write(&path).map_err(failed)?;
+    let _ = writeln!(text, "written to {}", path.display());
+    out::print(&text)
+}
+
+/// Processes that share a GPU.
+fn shared(args: &TuneArgs, device: Device, path: &Path) -> Result<(), Failure> {
+    if args.nodes > 256 {
+        return Err(Failure::Usage(format!("--nodes {}: use at most 256 processes for a GPU", args.nodes)));
+    }
+    Tuning::can_write(path).map_err(failed)?;
+    let mut table = so_far(path)?;
+    let sizes = args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect();
+    let options = Options { nodes: args.nodes, device, sizes, ..Options::default() };
+    let mut progress = Progress::bar();
+    let tuned = ggas_benches::tune_shared(&options, args.runs, &mut progress);
+    progress.finish();
+    let tuned = tuned?;
+    let mut text: String = tuned.reports.iter().map(Report::table).collect();
+    for choices in tuned.choices {
+        let mps = if choices.mps { "with" } else { "without" };
+        let _ = write!(
+            text,
+            "{} of {} processes on {}, {mps} MPS:",
+            choices.collective, choices.ranks, choices.device
+        );
+        for choice in &choices.by_size {
+            let _ = write!(text, " from {} bytes {:?};", choice.from_bytes, choice.algorithm);
+        }
+        text.push('\n');
+        table.shared_gpu.insert(choices).map_err(Failure::Failed)?;
+    }
+    table.write(path).map_err(failed)?;
     let _ = writeln!(text, "written to {}", path.display());
     out::print(&text)
 }

@@ -56,18 +56,28 @@ fn bench_alone(args: &[&str]) -> serde_json::Value {
 #[test]
 fn processes_that_share_a_gpu() {
     // Three: a tree with a missing child, and shares of unlike length.
-    let common = ["--nodes", "3", "--sizes", "8,20000,300000", "--iterations", "2"];
+    let common = ["--nodes", "3", "--iterations", "2", "--sizes", "8,20000,300000"];
     let ours = ["chosen", "host", "gsb", "btb", "dynamic", "static-direct", "static-half", "static-staged"];
     for (name, count) in [("allreduce", 8), ("reduce", 8), ("broadcast", 4)] {
-        let json = bench_alone(&[&[format!("shared-gpu-{name}").as_str()], &common[..]].concat());
+        let sizes = if name == "allreduce" { common[5] } else { "20000" };
+        let own = [format!("shared-gpu-{name}")];
+        let json = bench_alone(&[&[own[0].as_str()], &common[..5], &[sizes]].concat());
         assert_eq!(methods(&json)[..count], ours[..count], "{name}");
         let rows = json["rows"].as_array().expect("rows");
-        assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), 3);
+        assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), sizes.split(',').count());
         assert!(rows.iter().all(|row| row["errors"] == 0 && row["bytes"].is_u64()), "{name}");
     }
     let json = bench_alone(&[&["shared-gpu-allreduce", "--method", "static-half"], &common[..]].concat());
     assert_eq!(json["rows"][0]["copies"], "1+1, 1+1");
+    // On the executor, that of several GPUs has no option: its processes are told.
+    let bench = "shared-gpu-reduce cpu gpus:2 chosen gsb-gsb btb-gsb btb-btb gsb-btb";
+    let program = env!("CARGO_BIN_EXE_ggas");
+    let output = ggas(&["run", "-n", "3", "--", program, "bench-part", bench, "3", "2", "7", "20000"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!((said.matches("btb-btb").count(), said.matches("\"errors\":0").count()), (1, 5), "{said}");
     for (wrong, advice) in [
+        (["--method", "gsb-btb"], "say how many by --gpus"),
         (["--sizes", "6"], "in multiples of 4"),
         (["--nodes", "300"], "at most 256"),
         (["--fabric", "process"], "leave it out"),

@@ -43,6 +43,30 @@ fn tune_writes_a_table_and_overwrites_a_damaged_one() {
 }
 
 #[test]
+fn a_table_of_processes_that_share_a_gpu_is_used_by_them() {
+    let path = std::env::temp_dir().join(format!("ggas-tune-shared-{}.json", std::process::id()));
+    let file = path.to_str().expect("a name");
+    let common = ["tune", "--device", "cpu", "--shared-gpu", "--output", file];
+    let output = ggas(&[], &[&common[..], &["--nodes", "2", "--runs", "10", "--sizes", "8,4K"]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    for collective in ["allreduce", "reduce", "broadcast"] {
+        let line = format!("\n{collective} of 2 processes on cpu, without MPS: from 0 bytes ");
+        assert!(out(&output).contains(&line), "{}", out(&output));
+    }
+    let table = std::fs::read_to_string(&path).expect("a table");
+    assert!(table.contains("\"collective\": \"broadcast\""), "{table}");
+    let bench = ["bench", "shared-gpu-broadcast", "--device", "cpu", "--sizes", "8", "--iterations", "1"];
+    let output =
+        ggas(&[("GGAS_TUNING", file)], &[&bench[..], &["--nodes", "2", "--method", "chosen"]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let output = ggas(&[], &[&common[..], &["--runs", "5"]].concat());
+    assert!(!output.status.success() && err(&output).contains("10"), "{}", err(&output));
+    let output = ggas(&[], &[&common[..], &["--nodes", "300"]].concat());
+    assert!(!output.status.success() && err(&output).contains("at most 256"), "{}", err(&output));
+    std::fs::remove_file(&path).expect("removed");
+}
+
+#[test]
 fn a_damaged_table_of_the_host_is_said_and_benchmarks_go_on() {
     let path = std::env::temp_dir().join(format!("ggas-damaged-{}.json", std::process::id()));
     let file = path.to_str().expect("a name");

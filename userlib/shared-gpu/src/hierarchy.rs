@@ -117,7 +117,7 @@ impl Hierarchy {
         // Leaders, and all on the root's GPU if it does not lead them, hold sums that they do not want.
         let holds = self.between.is_some() || (self.own == gpu && place > 0);
         let is_root = self.rank as usize == root;
-        let bytes = count.checked_mul(element.size()).unwrap_or(usize::MAX);
+        let bytes = count.saturating_mul(element.size());
         if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
             self.scratch = Some(self.processor.alloc(bytes)?);
         }
