@@ -87,7 +87,7 @@ bool between(bool one_place, uint32_t block, const std::vector<uint64_t> &sizes,
 		own.window = window_of(memory, stride, rank, members);
 		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members,
 			       address(own.gone) };
-		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct) };
+		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct), 0, 0, {} };
 		uint64_t to = in_window ? own.window.local + members * mailbox : reinterpret_cast<uint64_t>(own.to.data());
 		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), to, address(own.requests),
 			     reinterpret_cast<uint64_t>(sizes.data()), sizes.size(), address(own.wrong), one_place };
